@@ -1,0 +1,102 @@
+"""Exceptions and warnings, each speaking the user's language: what was given, what was expected, what to do."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+
+class MarginError(Exception):
+    """Base of every error this library raises on purpose."""
+
+
+class DeclarationError(MarginError, ValueError):
+    """A declaration is malformed: wrong shape, NaN, pair out of range, unknown value."""
+
+
+class GrammarError(DeclarationError):
+    """An expression breaks a rule of disciplined margin programming.
+
+    Parameters
+    ----------
+    expression : str
+        The offending sub-expression as the user wrote it.
+    rule : str
+        The rule that is broken.
+    repair : str
+        What to write instead.
+    """
+
+    def __init__(self, expression: str, rule: str, repair: str) -> None:
+        self.expression, self.rule, self.repair = expression, rule, repair
+        super().__init__(f"`{expression}`: {rule}. {repair}")
+
+
+class CalculusError(DeclarationError):
+    """An operation on one-dimensional convex functions has no convex or no piecewise-quadratic result."""
+
+
+class ContradictionError(DeclarationError):
+    """Links and known labels contradict one another.
+
+    Parameters
+    ----------
+    message : str
+        The sentence the user reads.
+    cycle : sequence of (int, int, str)
+        The edges ``(i, j, kind)`` of one contradictory cycle; ``kind`` is ``"must-link"``,
+        ``"cannot-link"`` or ``"known label"``.
+    """
+
+    def __init__(self, message: str, cycle: Sequence[tuple[int, int, str]]) -> None:
+        self.cycle = tuple(cycle)
+        super().__init__(message)
+
+
+class InfeasibleError(DeclarationError):
+    """No labelling satisfies the label constraints."""
+
+
+class RefusalError(MarginError, ValueError):
+    """A relaxation or solver does not accept a program, and says why."""
+
+
+class SizeError(RefusalError):
+    """A form is larger than what it can bear; the message names the estimate and the override."""
+
+
+class UnknownNameError(MarginError, ValueError):
+    """A solver, relaxation, kernel or option name is not known.
+
+    Parameters
+    ----------
+    kind : str
+        What was looked up, for instance ``"solver"``.
+    name : str
+        The name given.
+    known : iterable of str
+        The names that exist.
+    """
+
+    def __init__(self, kind: str, name: object, known: Iterable[str]) -> None:
+        names = sorted(known)
+        near = difflib.get_close_matches(str(name).lower(), [k.lower() for k in names], n=3, cutoff=0.5)
+        hint = f" Did you mean {' or '.join(repr(k) for k in near)}?" if near else ""
+        super().__init__(f"unknown {kind} {name!r}.{hint} Known: {', '.join(names)}.")
+        self.kind, self.name, self.known, self.nearest = kind, name, tuple(names), tuple(near)
+
+
+class NotInstalledError(MarginError, ImportError):
+    """A solver is known but the package it needs is not installed."""
+
+
+class SolverError(MarginError, RuntimeError):
+    """A solver returned nothing usable; the message carries its own words."""
+
+
+class TrivialityWarning(UserWarning):
+    """Nothing in the declaration prevents a trivial answer such as the all-equal labelling."""
+
+
+class AccuracyWarning(UserWarning):
+    """An answer was obtained at less than the accuracy asked for."""
