@@ -1,0 +1,353 @@
+"""Sums, multiples, affine compositions and envelopes of functions that are not piecewise quadratic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from margindsl.calculus.plq import PLQ
+from margindsl.calculus.protocol import ConvexFunction, checked_step, shaped
+from margindsl.errors import CalculusError
+from margindsl.typing import ArrayLike
+
+
+def scale(base: ConvexFunction, factor: float) -> ConvexFunction:
+    """Return factor·base for a factor ≥ 0."""
+    if factor == 0:
+        return PLQ.indicator(*base.domain)
+    if isinstance(base, Scaled):
+        return Scaled(base.base, base.factor * factor)
+    return base if factor == 1 else Scaled(base, factor)
+
+
+def precompose(base: ConvexFunction, a: float, b: float) -> ConvexFunction:
+    """Return x ↦ base(a x + b)."""
+    if a == 0:
+        value = float(base(b))
+        if not np.isfinite(value):
+            raise CalculusError(f"{base!r} is infinite at {b:g}, so composing it with that constant "
+                                "gives +inf everywhere; give a constant inside its domain")
+        return PLQ.constant(value)
+    if isinstance(base, Precomposed):
+        return precompose(base.base, base.a * a, base.a * b + base.b)
+    return base if (a, b) == (1, 0) else Precomposed(base, a, b)
+
+
+def add(f: ConvexFunction, g: ConvexFunction | float) -> ConvexFunction:
+    """Return f + g, its piecewise quadratic summands gathered into one."""
+    terms: list[ConvexFunction] = []
+    regular = PLQ.constant(0.0)
+    for h in (f, g if isinstance(g, ConvexFunction) else PLQ.constant(g)):
+        for term in h.terms if isinstance(h, Summed) else (h,):
+            if isinstance(term, PLQ):
+                regular = regular._plus(term)
+            else:
+                terms.append(term)
+    if regular != PLQ.constant(0.0):
+        terms.append(regular)
+    if not terms:
+        return regular
+    return terms[0] if len(terms) == 1 else Summed(tuple(terms))
+
+
+@dataclass(frozen=True)
+class Scaled(ConvexFunction):
+    """Represent factor·ρ with factor > 0."""
+
+    base: ConvexFunction
+    factor: float
+
+    @property
+    def domain(self) -> tuple[float, float]:
+        return self.base.domain
+
+    def __call__(self, x: ArrayLike) -> Any:
+        return self.factor * self.base(x)
+
+    def derivative(self, x: ArrayLike) -> Any:
+        return self.factor * self.base.derivative(x)
+
+    def subdifferential(self, x: ArrayLike) -> tuple[Any, Any]:
+        lo, hi = self.base.subdifferential(x)
+        return self.factor * lo, self.factor * hi
+
+    def curvature(self, x: ArrayLike) -> Any:
+        return self.factor * self.base.curvature(x)
+
+    def conjugate(self) -> ConvexFunction:
+        return self.base.conjugate().precompose(1 / self.factor) * self.factor
+
+    def prox(self, x: ArrayLike, step: ArrayLike = 1.0) -> Any:
+        return self.base.prox(x, checked_step(step) * self.factor)
+
+    @property
+    def smoothness(self) -> float:
+        return self.factor * self.base.smoothness
+
+    @property
+    def is_affine(self) -> bool:
+        return self.base.is_affine
+
+    @property
+    def is_nonincreasing(self) -> bool:
+        return self.base.is_nonincreasing
+
+    @property
+    def is_nondecreasing(self) -> bool:
+        return self.base.is_nondecreasing
+
+    @property
+    def is_root_convex(self) -> bool:
+        return self.base.is_root_convex
+
+    def argmin(self) -> tuple[float, float]:
+        return self.base.argmin()
+
+    def minimum(self) -> float:
+        return self.factor * self.base.minimum()
+
+    def split(self) -> tuple[ConvexFunction, ConvexFunction]:
+        down, up = self.base.split()
+        return down * self.factor, up * self.factor
+
+    def minimum_with_quadratic(
+        self, weight: ArrayLike, curvature: ArrayLike, lower: ArrayLike = -np.inf
+    ) -> Any:
+        return self.base.minimum_with_quadratic(np.asarray(weight) * self.factor, curvature, lower)
+
+    def conic(self, cp: Any, x: Any) -> tuple[Any, list[Any]]:
+        expression, constraints = self.base.conic(cp, x)
+        return self.factor * expression, constraints
+
+
+@dataclass(frozen=True)
+class Precomposed(ConvexFunction):
+    """Represent x ↦ ρ(a x + b) with a ≠ 0."""
+
+    base: ConvexFunction
+    a: float
+    b: float
+
+    @property
+    def domain(self) -> tuple[float, float]:
+        return self._ends(*self.base.domain)
+
+    def __call__(self, x: ArrayLike) -> Any:
+        return self.base(self._inner(x))
+
+    def derivative(self, x: ArrayLike) -> Any:
+        # for a < 0 the right derivative comes from the left one of ρ
+        lo, hi = self.subdifferential(x)
+        slope = np.where(np.isfinite(hi) | (hi < lo), hi, lo)
+        inside = self.a * np.asarray(self.base.derivative(self._inner(x)))
+        return shaped(np.where(np.isfinite(slope), slope, inside))
+
+    def subdifferential(self, x: ArrayLike) -> tuple[Any, Any]:
+        lo, hi = self.base.subdifferential(self._inner(x))
+        if self.a > 0:
+            return self.a * lo, self.a * hi
+        empty = np.asarray(lo) > np.asarray(hi)
+        return (shaped(np.where(empty, np.inf, self.a * np.asarray(hi))),
+                shaped(np.where(empty, -np.inf, self.a * np.asarray(lo))))
+
+    def curvature(self, x: ArrayLike) -> Any:
+        return self.a**2 * self.base.curvature(self._inner(x))
+
+    def conjugate(self) -> ConvexFunction:
+        # ρ*(u/a) − b u/a
+        return self.base.conjugate().precompose(1 / self.a) + PLQ.affine(-self.b / self.a)
+
+    def prox(self, x: ArrayLike, step: ArrayLike = 1.0) -> Any:
+        return (self.base.prox(self._inner(x), checked_step(step) * self.a**2) - self.b) / self.a
+
+    @property
+    def smoothness(self) -> float:
+        return self.a**2 * self.base.smoothness
+
+    @property
+    def is_affine(self) -> bool:
+        return self.base.is_affine
+
+    @property
+    def is_nonincreasing(self) -> bool:
+        return self.base.is_nonincreasing if self.a > 0 else self.base.is_nondecreasing
+
+    @property
+    def is_nondecreasing(self) -> bool:
+        return self.base.is_nondecreasing if self.a > 0 else self.base.is_nonincreasing
+
+    def argmin(self) -> tuple[float, float]:
+        return self._ends(*self.base.argmin())
+
+    def minimum(self) -> float:
+        return self.base.minimum()
+
+    def split(self) -> tuple[ConvexFunction, ConvexFunction]:
+        down, up = (part.precompose(self.a, self.b) for part in self.base.split())
+        return (down, up) if self.a > 0 else (up, down)
+
+    def conic(self, cp: Any, x: Any) -> tuple[Any, list[Any]]:
+        return self.base.conic(cp, self.a * x + self.b)
+
+    def _inner(self, x: ArrayLike) -> Any:
+        return self.a * np.asarray(x, dtype=float) + self.b
+
+    def _ends(self, lower: float, upper: float) -> tuple[float, float]:
+        ends = (lower - self.b) / self.a, (upper - self.b) / self.a
+        return ends if self.a > 0 else ends[::-1]
+
+
+@dataclass(frozen=True)
+class Summed(ConvexFunction):
+    """Represent a sum Σ ρ_k in which at most one summand, the last, is piecewise quadratic."""
+
+    terms: tuple[ConvexFunction, ...]
+
+    def __post_init__(self) -> None:
+        lower, upper = self.domain
+        if lower > upper:
+            raise CalculusError(f"the summands {', '.join(map(repr, self.terms))} are nowhere "
+                                "finite together; give functions whose domains meet")
+
+    @property
+    def domain(self) -> tuple[float, float]:
+        lowers, uppers = zip(*(term.domain for term in self.terms))
+        return max(lowers), min(uppers)
+
+    def __call__(self, x: ArrayLike) -> Any:
+        return shaped(sum(np.asarray(term(x)) for term in self.terms))
+
+    def derivative(self, x: ArrayLike) -> Any:
+        x = np.asarray(x, dtype=float)
+        lower, upper = self.domain
+        inside = np.clip(x, lower, upper)
+        slopes = [np.asarray(term.derivative(inside)) for term in self.terms]
+        at_top = [np.asarray(term.subdifferential(inside)[0]) for term in self.terms]
+        top = (inside == upper) & np.isfinite(upper)
+        total = sum(np.where(top & np.isfinite(left), left, slope) for left, slope in zip(at_top, slopes))
+        return shaped(np.where(x < lower, -np.inf, np.where(x > upper, np.inf, total)))
+
+    def subdifferential(self, x: ArrayLike) -> tuple[Any, Any]:
+        ends = [term.subdifferential(x) for term in self.terms]
+        empty = np.any([np.asarray(lo) > np.asarray(hi) for lo, hi in ends], axis=0)
+        lo = sum(np.where(empty, np.inf, lo) for lo, _ in ends)
+        hi = sum(np.where(empty, -np.inf, hi) for _, hi in ends)
+        return shaped(lo), shaped(hi)
+
+    def curvature(self, x: ArrayLike) -> Any:
+        return shaped(sum(np.asarray(term.curvature(x)) for term in self.terms))
+
+    def conjugate(self) -> ConvexFunction:
+        last = self.terms[-1]
+        if isinstance(last, PLQ) and len(last.pieces) == 1 and np.all(np.isinf(last.domain)):
+            # (f + q x² + s x + c)*(u) = envelope of f* with step 2q, at u − s, minus c
+            (_, _, q, s, c), = last.pieces
+            rest = add(Summed(self.terms[:-1]), 0.0) if len(self.terms) > 2 else self.terms[0]
+            conjugate = rest.conjugate()
+            return (conjugate.envelope(2 * q) if q else conjugate).precompose(1.0, -s) + (-c)
+        raise CalculusError(f"{self!r} has no conjugate in closed form (a sum's conjugate is an infimal "
+                            "convolution); add only a quadratic to a loss that is not piecewise quadratic")
+
+    @property
+    def smoothness(self) -> float:
+        return float(sum(term.smoothness for term in self.terms))
+
+    @property
+    def is_affine(self) -> bool:
+        return all(term.is_affine for term in self.terms)
+
+    @property
+    def is_nonincreasing(self) -> bool:
+        return all(term.is_nonincreasing for term in self.terms)
+
+    @property
+    def is_nondecreasing(self) -> bool:
+        return all(term.is_nondecreasing for term in self.terms)
+
+    @property
+    def is_root_convex(self) -> bool:
+        return all(term.is_root_convex for term in self.terms)
+
+    def argmin(self) -> tuple[float, float]:
+        if self.is_nonincreasing:
+            # a minimiser of a nonincreasing sum minimises every summand
+            return max(term.argmin()[0] for term in self.terms), np.inf
+        if self.is_nondecreasing:
+            return -np.inf, min(term.argmin()[1] for term in self.terms)
+        return super().argmin()
+
+    def minimum(self) -> float:
+        if self.is_nonincreasing or self.is_nondecreasing:
+            # all fall towards the same end, so the infima add
+            return float(sum(term.minimum() for term in self.terms))
+        return super().minimum()
+
+    def split(self) -> tuple[ConvexFunction, ConvexFunction]:
+        downs, ups = zip(*(term.split() for term in self.terms))
+        down, up = downs[0], ups[0]
+        for more, further in zip(downs[1:], ups[1:]):
+            down, up = down + more, up + further
+        return down, up
+
+    def conic(self, cp: Any, x: Any) -> tuple[Any, list[Any]]:
+        forms = [term.conic(cp, x) for term in self.terms]
+        return sum(expression for expression, _ in forms), [one for _, many in forms for one in many]
+
+
+@dataclass(frozen=True)
+class Envelope(ConvexFunction):
+    """Represent the Moreau envelope x ↦ min_v ρ(v) + (v − x)²/(2 step)."""
+
+    base: ConvexFunction
+    step: float
+
+    @property
+    def domain(self) -> tuple[float, float]:
+        return -np.inf, np.inf
+
+    def __call__(self, x: ArrayLike) -> Any:
+        near = self.base.prox(x, self.step)
+        return shaped(np.asarray(self.base(near)) + (near - np.asarray(x)) ** 2 / (2 * self.step))
+
+    def derivative(self, x: ArrayLike) -> Any:
+        return shaped((np.asarray(x) - self.base.prox(x, self.step)) / self.step)
+
+    def curvature(self, x: ArrayLike) -> Any:
+        return shaped((1 - np.asarray(self.base.prox_derivative(x, self.step))) / self.step)
+
+    def conjugate(self) -> ConvexFunction:
+        return self.base.conjugate() + PLQ([], [[self.step / 2, 0.0, 0.0]])
+
+    def prox(self, x: ArrayLike, step: ArrayLike = 1.0) -> Any:
+        x, step = np.asarray(x, dtype=float), checked_step(step)
+        total = step + self.step
+        return shaped(x + step / total * (self.base.prox(x, total) - x))
+
+    def envelope(self, step: float) -> ConvexFunction:
+        return self.base.envelope(float(checked_step(step)) + self.step)
+
+    @property
+    def smoothness(self) -> float:
+        return 1 / self.step
+
+    @property
+    def is_nonincreasing(self) -> bool:
+        return self.base.is_nonincreasing
+
+    @property
+    def is_nondecreasing(self) -> bool:
+        return self.base.is_nondecreasing
+
+    def argmin(self) -> tuple[float, float]:
+        return self.base.argmin()
+
+    def minimum(self) -> float:
+        return self.base.minimum()
+
+    def conic(self, cp: Any, x: Any) -> tuple[Any, list[Any]]:
+        near = cp.Variable(x.shape)
+        gap = cp.Variable(x.shape)
+        expression, constraints = self.base.conic(cp, near)
+        return expression + cp.square(gap) / (2 * self.step), [*constraints, gap == x - near]

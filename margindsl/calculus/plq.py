@@ -1,0 +1,541 @@
+"""Piecewise linear-quadratic convex functions and their exact algebra."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from margindsl.calculus import pieces as rows
+from margindsl.calculus.conic import conic_form
+from margindsl.calculus.polyline import Polyline
+from margindsl.calculus.protocol import ConvexFunction, checked_step, number, refuse_negative_weights, shaped
+from margindsl.errors import CalculusError
+from margindsl.typing import ArrayLike, FloatArray
+
+
+@dataclass(frozen=True, eq=False, repr=False, init=False)
+class PLQ(ConvexFunction):
+    """Represent a closed convex function that is quadratic, q x² + s x + c, on each of some intervals.
+
+    Its subdifferential is a maximal monotone polyline; the conjugate swaps the axes of this polyline, the
+    prox and the Moreau envelope shear it: every operation costs O(pieces) and is exact up to rounding
+    (mathematics: PLQ functions are closed under what the compiler needs).
+
+    Parameters
+    ----------
+    breakpoints : (P-1,) array_like of float, increasing
+        Where the pieces meet.
+    coefficients : (P, 3) array_like of float
+        One row (q, s, c) for each piece, q ≥ 0.
+    lower, upper : float
+        Ends of the domain; the function is +∞ outside [lower, upper].
+
+    Raises
+    ------
+    CalculusError
+        If the shapes do not fit, a number is not finite, or the pieces are not continuous and convex.
+
+    Examples
+    --------
+    >>> hinge = PLQ([1.0], [[0, -1, 1], [0, 0, 0]])
+    >>> hinge(-1.0), hinge.derivative(0.0)
+    (2.0, -1.0)
+    >>> hinge.conjugate()
+    PLQ(x if -1 <= x <= 0)
+    """
+
+    breakpoints: FloatArray
+    coefficients: FloatArray
+    lower: float
+    upper: float
+
+    def __init__(
+        self, breakpoints: ArrayLike, coefficients: ArrayLike, lower: float = -np.inf, upper: float = np.inf
+    ) -> None:
+        inner: FloatArray = np.asarray(breakpoints, dtype=float)
+        table: FloatArray = np.array(coefficients, dtype=float)
+        if inner.ndim != 1:
+            raise CalculusError(f"breakpoints of shape {inner.shape}; expected a one-dimensional list")
+        knots: FloatArray = np.concatenate([[float(lower)], inner, [float(upper)]]) + 0.0
+        rows.check_shape(knots, table)
+        if knots[0] == knots[-1]:
+            table = np.array([[0.0, 0.0, rows.values_at(table, knots[:1])[0]]])
+        rows.check_convex(knots, table)
+        knots, table = rows.merged(*rows.without_slivers(knots, table))
+        inner, table = knots[1:-1].copy(), table + 0.0
+        inner.setflags(write=False)
+        table.setflags(write=False)
+        for name, value in (("breakpoints", inner), ("coefficients", table),
+                            ("lower", float(knots[0])), ("upper", float(knots[-1]))):
+            object.__setattr__(self, name, value)
+
+    # -- builders -----------------------------------------------------------------------------------
+
+    @classmethod
+    def affine(cls, slope: float, intercept: float = 0.0) -> PLQ:
+        """Return x ↦ slope·x + intercept.
+
+        Parameters
+        ----------
+        slope, intercept : float
+
+        Returns
+        -------
+        PLQ
+        """
+        return cls([], [[0.0, slope, intercept]])
+
+    @classmethod
+    def constant(cls, value: float) -> PLQ:
+        """Return x ↦ value.
+
+        Parameters
+        ----------
+        value : float
+
+        Returns
+        -------
+        PLQ
+        """
+        return cls.affine(0.0, value)
+
+    @classmethod
+    def indicator(cls, lower: float, upper: float) -> PLQ:
+        """Return the function that is 0 on [lower, upper] and +∞ elsewhere.
+
+        Parameters
+        ----------
+        lower, upper : float, lower ≤ upper
+
+        Returns
+        -------
+        PLQ
+        """
+        return cls([], [[0.0, 0.0, 0.0]], lower, upper)
+
+    @classmethod
+    def from_points(cls, x: ArrayLike, y: ArrayLike) -> PLQ:
+        """Return the piecewise linear interpolation of points, its end pieces continued to ±∞.
+
+        Parameters
+        ----------
+        x : (N,) array_like of float, increasing, N ≥ 2
+        y : (N,) array_like of float
+
+        Returns
+        -------
+        PLQ
+
+        Raises
+        ------
+        CalculusError
+            If the points are fewer than two, not in order, or not in convex position.
+        """
+        x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
+        if x.ndim != 1 or x.shape != y.shape or len(x) < 2 or not np.all(np.diff(x) > 0):
+            raise CalculusError(f"points of shapes {x.shape} and {y.shape} do not define a piecewise linear "
+                                "function; give two or more with strictly increasing x")
+        slope = np.diff(y) / np.diff(x)
+        return cls(x[1:-1], np.column_stack([np.zeros_like(slope), slope, y[:-1] - slope * x[:-1]]))
+
+    @classmethod
+    def _on(cls, knots: list[float] | FloatArray, table: ArrayLike) -> PLQ:
+        # rounding may put knots that should coincide in the wrong order
+        ordered, table = np.maximum.accumulate(np.asarray(knots, dtype=float)), np.asarray(table, dtype=float)
+        wide = np.diff(ordered) > 0
+        if not wide.any():
+            wide[0] = True
+        ends = ordered[:-1][wide]
+        return cls(ends[1:], table[wide], float(ends[0]), float(ordered[-1]))
+
+    # -- values and derivatives ---------------------------------------------------------------------
+
+    @property
+    def domain(self) -> tuple[float, float]:
+        return self.lower, self.upper
+
+    @property
+    def pieces(self) -> tuple[tuple[float, float, float, float, float], ...]:
+        """Return the pieces (from, to, q, s, c) in order."""
+        knots = self._knots.tolist()
+        return tuple((a, b, *row) for a, b, row in zip(knots, knots[1:], self.coefficients.tolist()))
+
+    def __call__(self, x: ArrayLike) -> Any:
+        x = np.asarray(x, dtype=float)
+        q, s, c = self._at(x)
+        with np.errstate(invalid="ignore"):
+            value = (q * x + s) * x + c
+        if np.isnan(value).any():
+            value = np.where(np.isinf(x), self._limits(x), value)
+        return shaped(self._outside(x, value, np.inf, np.inf))
+
+    def derivative(self, x: ArrayLike) -> Any:
+        x = np.asarray(x, dtype=float)
+        q, s, _ = self._at(x)
+        with np.errstate(invalid="ignore"):
+            slope = 2 * q * x + s
+        if np.isnan(slope).any():
+            slope = np.where(np.isinf(x) & (q == 0), s, slope)
+        return shaped(self._outside(x, slope, -np.inf, np.inf))
+
+    def subdifferential(self, x: ArrayLike) -> tuple[Any, Any]:
+        x = np.asarray(x, dtype=float)
+        left = np.take(self.coefficients, np.searchsorted(self.breakpoints, x, side="left"), axis=0)
+        lo, hi = 2 * left[..., 0] * x + left[..., 1], np.asarray(self.derivative(x))
+        lo, hi = np.where(x == self.lower, -np.inf, lo), np.where(x == self.upper, np.inf, hi)
+        empty = (x < self.lower) | (x > self.upper)
+        return shaped(np.where(empty, np.inf, lo)), shaped(np.where(empty, -np.inf, hi))
+
+    def curvature(self, x: ArrayLike) -> Any:
+        x = np.asarray(x, dtype=float)
+        return shaped(2 * self._columns[0][self._locate(x)])
+
+    # -- duality ------------------------------------------------------------------------------------
+
+    def conjugate(self) -> PLQ:
+        return PLQ._on(*self._polyline.conjugate())
+
+    def prox(self, x: ArrayLike, step: ArrayLike = 1.0) -> Any:
+        x, step = np.asarray(x, dtype=float), checked_step(step)
+        moving, shift, at, growth = self._polyline.meeting(x, step)
+        return shaped((moving * x - step * shift) / (1 + step * growth) + at)
+
+    def prox_derivative(self, x: ArrayLike, step: ArrayLike = 1.0) -> Any:
+        x, step = np.asarray(x, dtype=float), checked_step(step)
+        moving, _, _, growth = self._polyline.meeting(x, step)
+        return shaped(moving / (1 + step * growth))
+
+    def envelope(self, step: float) -> PLQ:
+        return PLQ._on(*self._polyline.envelope(float(checked_step(step))))
+
+    # -- shape --------------------------------------------------------------------------------------
+
+    @cached_property
+    def smoothness(self) -> float:
+        if np.isfinite(self.lower) or np.isfinite(self.upper):
+            return float("inf")
+        before, after = self._polyline.slopes[:-1, 1], self._polyline.slopes[1:, 0]
+        height = np.abs(self.coefficients[:-1]) + np.abs(self.coefficients[1:])
+        jumps = after - before > rows.CHECK * rows.slopes_at(height, np.abs(self.breakpoints))
+        return float("inf") if np.any(jumps) else float(2 * self.coefficients[:, 0].max())
+
+    @property
+    def is_affine(self) -> bool:
+        return self._is_linear() and bool(np.isinf(self._knots).all())
+
+    @property
+    def is_nonincreasing(self) -> bool:
+        return bool(np.isposinf(self.upper) and self._polyline.slopes[-1, 1] <= 0)
+
+    @property
+    def is_nondecreasing(self) -> bool:
+        return bool(np.isneginf(self.lower) and self._polyline.slopes[0, 0] >= 0)
+
+    @cached_property
+    def is_root_convex(self) -> bool:
+        # on a piece ρ'(s)/s = 2q + s_k/s, nondecreasing iff s_k ≤ 0; jumps at breakpoints only go up
+        positive = self._knots[1:] > 0
+        q, s, _ = self.coefficients[positive].T
+        size = np.abs(q * np.where(np.isfinite(self._knots[:-1]), self._knots[:-1], 0.0)[positive])
+        return bool(np.all(s <= rows.MERGE * size)) or bool(self.lower == self.upper)
+
+    def argmin(self) -> tuple[float, float]:
+        return self._polyline.zeros()
+
+    def minimum(self) -> float:
+        lo, hi = self.argmin()
+        finite = [x for x in (lo, hi, 0.0) if np.isfinite(x) and lo <= x <= hi]
+        return float(self(finite[0])) if finite else -np.inf
+
+    # -- algebra ------------------------------------------------------------------------------------
+
+    def split(self) -> tuple[PLQ, PLQ]:
+        lo, hi = self.argmin()
+        finite = [x for x in (lo, hi, 0.0) if np.isfinite(x) and lo <= x <= hi]
+        if not finite:
+            constant = float(self.coefficients[0 if lo < 0 else -1, 2])
+            return (self, PLQ.constant(0.0)) if lo > 0 else (PLQ.constant(constant), self - constant)
+        point, least = finite[0], self.minimum()
+        before, after = self._knots[self._knots < point], self._knots[self._knots > point]
+        falling = self._restricted(np.append(before, point))
+        rising = self._restricted(np.append(point, after)) - np.array([0.0, 0.0, least])
+        return (PLQ._on([*before, point, np.inf], [*falling, [0.0, 0.0, least]]),
+                PLQ._on([-np.inf, point, *after], [[0.0, 0.0, 0.0], *rising]))
+
+    def __add__(self, other: ConvexFunction | float) -> ConvexFunction:
+        if isinstance(other, PLQ):
+            return self._plus(other)
+        if isinstance(other, Real):
+            return self._plus(PLQ.constant(number(other, "summand")))
+        return super().__add__(other)
+
+    def __sub__(self, other: float) -> PLQ:
+        """Return ρ − a constant."""
+        return self._plus(PLQ.constant(-number(other, "constant")))
+
+    def __mul__(self, factor: float) -> PLQ:
+        if not isinstance(factor, Real):
+            return NotImplemented
+        return PLQ(self.breakpoints, self._factor(factor) * self.coefficients, self.lower, self.upper)
+
+    def __rmul__(self, factor: float) -> PLQ:
+        return self * factor
+
+    def precompose(self, a: float, b: float = 0.0) -> PLQ:
+        a, b = number(a, "slope"), number(b, "shift")
+        if a == 0:
+            value = self(b)
+            if not np.isfinite(value):
+                raise CalculusError(f"{self!r} is infinite at {b:g}, so composing it with that constant "
+                                    "gives +inf everywhere; give a constant inside its domain")
+            return PLQ.constant(value)
+        q, s, c = self.coefficients.T
+        slope = rows.snapped(2 * q * b + s, 2 * np.abs(q * b) + np.abs(s))
+        table = np.column_stack([q * a * a, slope * a, rows.values_at(self.coefficients, np.full_like(c, b))])
+        knots = (self._knots - b) / a
+        return PLQ._on(knots, table) if a > 0 else PLQ._on(knots[::-1], table[::-1])
+
+    def positive_part(self) -> PLQ:
+        """Return max(ρ, 0).
+
+        Returns
+        -------
+        PLQ
+
+        Examples
+        --------
+        >>> PLQ.affine(-1, 1).positive_part()
+        PLQ(-x + 1 if x <= 1; 0 if x >= 1)
+        """
+        return maximum(self, PLQ.constant(0.0))
+
+    def absolute(self) -> PLQ:
+        """Return |ρ|, for ρ linear on its domain or non-negative.
+
+        Returns
+        -------
+        PLQ
+
+        Raises
+        ------
+        CalculusError
+            If ρ bends and takes negative values: |ρ| is not convex.
+        """
+        if self._is_nonnegative():
+            return self
+        if self._is_linear():
+            return maximum(self, PLQ._on(self._knots, -self.coefficients))
+        raise CalculusError(f"the absolute value of {self!r} is not convex: it is not affine and falls to "
+                            f"{self.minimum():g} < 0; take it of an affine or a non-negative function")
+
+    def square(self) -> PLQ:
+        """Return ρ², for ρ linear on its domain or piecewise linear and non-negative.
+
+        Returns
+        -------
+        PLQ
+
+        Raises
+        ------
+        CalculusError
+            If ρ² is not convex, or not piecewise quadratic.
+
+        Examples
+        --------
+        >>> PLQ.affine(-1, 1).positive_part().square()
+        PLQ(x^2 - 2 x + 1 if x <= 1; 0 if x >= 1)
+        """
+        if np.any(self.coefficients[:, 0] > 0):
+            raise CalculusError(f"the square of {self!r} is not piecewise quadratic: it has quadratic "
+                                "pieces; square a piecewise linear function")
+        if not (self._is_linear() or self._is_nonnegative()):
+            raise CalculusError(f"the square of {self!r} is not convex: it is not affine and falls to "
+                                f"{self.minimum():g} < 0; take its positive part first")
+        _, s, c = self.coefficients.T
+        return PLQ._on(self._knots, np.column_stack([s * s, 2 * s * c, c * c]))
+
+    def isclose(self, other: PLQ, rtol: float = 1e-9) -> bool:
+        """Return whether two functions agree, in domain and values, to a relative tolerance.
+
+        Parameters
+        ----------
+        other : PLQ
+        rtol : float
+
+        Returns
+        -------
+        bool
+        """
+        if not np.allclose(self.domain, other.domain, rtol=rtol, atol=rtol):
+            return False
+        lower, upper = max(self.lower, other.lower), min(self.upper, other.upper)
+        inner = np.union1d(self.breakpoints, other.breakpoints)
+        inner = inner[(inner > lower) & (inner < upper)]
+        knots = np.concatenate([[lower], inner, [upper]])
+        # two quadratics that agree at three points are equal
+        x = np.concatenate([rows.three_points(a, b) for a, b in pairwise(knots)])
+        size = np.maximum(self._size(x), other._size(x))
+        return bool(np.all(np.abs(self(x) - other(x)) <= rtol * np.max(size)))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PLQ) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __repr__(self) -> str:
+        return f"PLQ({rows.printed(self._knots, self.coefficients)})"
+
+    # -- what forms need ----------------------------------------------------------------------------
+
+    def minimum_with_quadratic(
+        self, weight: ArrayLike, curvature: ArrayLike, lower: ArrayLike = -np.inf
+    ) -> Any:
+        w, k, least = np.broadcast_arrays(*(np.asarray(a, dtype=float) for a in (weight, curvature, lower)))
+        refuse_negative_weights(w)
+        best = np.full(w.shape, np.inf)
+        for a, b, q, s, c in self.pieces:
+            best = np.minimum(best, _piece_minimum(w * q + k / 2, w * s, w * c, np.maximum(least, a), b))
+        return shaped(best)
+
+    def conic(self, cp: Any, x: Any) -> tuple[Any, list[Any]]:
+        lo, hi = self.argmin()
+        # start where ρ is least: the flat piece if there is one, else a piece that holds the minimiser
+        centre = int(np.searchsorted(self.breakpoints, lo, side="right" if lo < hi else "left"))
+        return conic_form(cp, x, self.pieces, centre)
+
+    # -- inside -------------------------------------------------------------------------------------
+
+    @cached_property
+    def _knots(self) -> FloatArray:
+        return np.concatenate([[self.lower], self.breakpoints, [self.upper]])
+
+    @cached_property
+    def _columns(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        q, s, c = (np.ascontiguousarray(column) for column in self.coefficients.T)
+        return q, s, c
+
+    @cached_property
+    def _key(self) -> tuple[float, float, bytes, bytes]:
+        return self.lower, self.upper, (self.breakpoints + 0.0).tobytes(), self.coefficients.tobytes()
+
+    @cached_property
+    def _polyline(self) -> Polyline:
+        return Polyline(self._knots, self.coefficients)
+
+    def _locate(self, x: FloatArray) -> Any:
+        return np.searchsorted(self.breakpoints, x, side="right")
+
+    def _at(self, x: FloatArray) -> tuple[Any, Any, Any]:
+        if len(self.coefficients) == 1:
+            q, s, c = self.coefficients[0]
+            return q, s, c
+        index = self._locate(x)
+        q, s, c = self._columns
+        return q[index], s[index], c[index]
+
+    def _outside(self, x: FloatArray, inner: FloatArray, below: float, above: float) -> FloatArray:
+        if np.isfinite(self.lower):
+            inner = np.where(x < self.lower, below, inner)
+        if np.isfinite(self.upper):
+            inner = np.where(x > self.upper, above, inner)
+        return inner
+
+    def _limits(self, x: FloatArray) -> FloatArray:
+        left = rows.values_at(self.coefficients[:1], np.array([-np.inf]))[0]
+        right = rows.values_at(self.coefficients[-1:], np.array([np.inf]))[0]
+        first, last = self.coefficients[0], self.coefficients[-1]
+        left, right = (np.inf if first[0] else left), (np.inf if last[0] else right)
+        return np.where(x > 0, right, left)
+
+    def _size(self, x: FloatArray) -> FloatArray:
+        q, s, c = np.abs(self.coefficients[self._locate(x)]).T
+        return q * x * x + s * np.abs(x) + c
+
+    def _is_linear(self) -> bool:
+        return len(self.coefficients) == 1 and bool(self.coefficients[0, 0] == 0)
+
+    def _is_nonnegative(self) -> bool:
+        lowest = self.minimum()
+        finite = self._knots[np.isfinite(self._knots)]
+        return lowest >= -rows.MERGE * float(np.max(self._size(finite), initial=0.0))
+
+    def _restricted(self, knots: FloatArray) -> FloatArray:
+        """Return the rows of the pieces between consecutive knots of a refinement."""
+        index = np.searchsorted(self.breakpoints, knots[:-1], side="right")
+        return self.coefficients[index]
+
+    def _refinement(self, other: PLQ) -> FloatArray:
+        lower, upper = max(self.lower, other.lower), min(self.upper, other.upper)
+        if lower > upper:
+            raise CalculusError(f"{self!r} and {other!r} are nowhere finite together: the domains "
+                                f"{self.domain} and {other.domain} do not meet")
+        inner = np.union1d(self.breakpoints, other.breakpoints)
+        return np.concatenate([[lower], inner[(inner > lower) & (inner < upper)], [upper]])
+
+    def _plus(self, other: PLQ) -> PLQ:
+        knots = self._refinement(other)
+        left, right = self._restricted(knots), other._restricted(knots)
+        return PLQ._on(knots, rows.snapped(left + right, np.abs(left) + np.abs(right)))
+
+
+def _piece_minimum(q: FloatArray, s: FloatArray, c: FloatArray, a: FloatArray, b: float) -> FloatArray:
+    """Return min of q x² + s x + c over [a, b] elementwise, +∞ where it is empty, −∞ where unbounded."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        inner = np.where(q > 0, np.clip(-s / (2 * q), a, b), a)
+
+        def value(x: FloatArray) -> FloatArray:
+            curved = np.where(q == 0, 0.0, q * x * x)
+            # at infinity the square outweighs the slope
+            linear = np.where((s == 0) | (np.isinf(x) & (q != 0)), 0.0, s * x)
+            return curved + linear + c
+
+        best = np.minimum(np.minimum(value(a), value(np.full_like(a, b))), value(inner))
+    return np.where((a > b) | np.isposinf(a), np.inf, best)
+
+
+def maximum(f: ConvexFunction, g: ConvexFunction) -> PLQ:
+    """Return the pointwise maximum of two piecewise linear-quadratic functions.
+
+    Parameters
+    ----------
+    f, g : PLQ
+
+    Returns
+    -------
+    PLQ
+        With at most two more breakpoints in each common interval.
+
+    Raises
+    ------
+    CalculusError
+        If one is not piecewise linear-quadratic, or they are nowhere finite together.
+
+    Examples
+    --------
+    >>> maximum(PLQ.affine(1), PLQ.affine(-1))
+    PLQ(-x if x <= 0; x if x >= 0)
+    """
+    for h in (f, g):
+        if not isinstance(h, PLQ):
+            raise CalculusError(f"the maximum with {h!r} has no closed form here: it is not piecewise "
+                                "linear-quadratic; use PLQ functions")
+    assert isinstance(f, PLQ) and isinstance(g, PLQ)
+    knots = f._refinement(g)
+    if knots[0] == knots[-1]:
+        return PLQ._on(knots, [[0.0, 0.0, max(f(knots[0]), g(knots[0]))]])
+    ends, table = [knots[0]], []
+    for row, other, a, b in zip(f._restricted(knots), g._restricted(knots), knots, knots[1:]):
+        difference = rows.snapped(row - other, np.abs(row) + np.abs(other))
+        cuts = [a, *rows.crossings(difference, a, b), b]
+        for left, right in pairwise(cuts):
+            # the point of largest difference: elsewhere the two may touch
+            ahead = rows.values_at(difference[None], rows.three_points(left, right))
+            table.append(row if ahead[np.argmax(np.abs(ahead))] >= 0 else other)
+            ends.append(right)
+    return PLQ._on(ends, table)

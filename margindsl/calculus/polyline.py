@@ -1,0 +1,149 @@
+"""The subdifferential of a piecewise linear-quadratic function: a maximal monotone polyline in the plane."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from margindsl.calculus import pieces as rows
+from margindsl.typing import FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Polyline:
+    """Represent the graph {(x, g): g ∈ ∂ρ(x)} of ρ(x) = q x² + s x + c, piece by piece.
+
+    Parameters
+    ----------
+    knots : (P+1,) float array
+        The ends of the pieces; the first and last may be infinite, or equal if P = 1.
+    coefficients : (P, 3) float array
+        Rows (q, s, c).
+    """
+
+    knots: FloatArray
+    coefficients: FloatArray
+
+    @cached_property
+    def slopes(self) -> FloatArray:
+        """Return the (P, 2) slopes of ρ at the two ends of each piece."""
+        return np.column_stack([rows.slopes_at(self.coefficients, self.knots[:-1]),
+                                rows.slopes_at(self.coefficients, self.knots[1:])])
+
+    @cached_property
+    def values(self) -> FloatArray:
+        """Return the (P+1,) values of ρ at the knots."""
+        return np.append(rows.values_at(self.coefficients, self.knots[:-1]),
+                         rows.values_at(self.coefficients[-1:], self.knots[-1:]))
+
+    @cached_property
+    def corners(self) -> tuple[FloatArray, FloatArray]:
+        """Return the corners (x, g) in order, without the infinite ends."""
+        t = np.repeat(self.knots, 2)[1:-1]
+        finite = np.isfinite(t)
+        return t[finite], self.slopes.ravel()[finite]
+
+    @cached_property
+    def segments(self) -> tuple[FloatArray, ...]:
+        """Return for each segment: moves in x (1) or stands (0), s, t, 2q, and c or ρ(t)."""
+        parts = []
+        for k, (q, s, c) in enumerate(self.coefficients):
+            if np.isfinite(self.knots[k]):
+                parts.append((0.0, 0.0, self.knots[k], 0.0, self.values[k]))
+            parts.append((1.0, s, 0.0, 2 * q, c))
+        if np.isfinite(self.knots[-1]):
+            parts.append((0.0, 0.0, self.knots[-1], 0.0, self.values[-1]))
+        return tuple(np.array(column) for column in zip(*parts))
+
+    def meeting(self, x: FloatArray, step: FloatArray) -> tuple[FloatArray, ...]:
+        """Return (moves, s, t, 2q) of the segment on which v + step·g = x, for each x.
+
+        Parameters
+        ----------
+        x, step : float arrays that broadcast
+
+        Returns
+        -------
+        tuple of four arrays of the broadcast shape
+        """
+        at, slope = self.corners
+        if step.ndim == 0:
+            # shearing can only reorder corners by rounding
+            index = np.searchsorted(np.maximum.accumulate(at + step * slope), x, side="right")
+        else:
+            index = np.zeros(np.broadcast_shapes(x.shape, step.shape), dtype=np.intp)
+            for t, g in zip(at, slope):
+                index += x >= t + step * g
+        return tuple(column[index] for column in self.segments[:4])
+
+    def zeros(self) -> tuple[float, float]:
+        """Return the ends of {x: 0 ∈ ∂ρ(x)}, or the infinity towards which ρ decreases, twice."""
+        t, slope = self.knots, self.slopes
+        if t[0] == t[-1]:
+            return float(t[0]), float(t[0])
+        rising, falling = np.flatnonzero(slope[:, 1] >= 0), np.flatnonzero(slope[:, 0] <= 0)
+        lo, hi = t[-1], t[0]
+        if rising.size:
+            k = int(rising[0])
+            lo = t[k] if slope[k, 0] >= 0 else self._vertex(k)
+        if falling.size:
+            k = int(falling[-1])
+            hi = t[k + 1] if slope[k, 1] <= 0 else self._vertex(k)
+        return float(lo), float(hi)
+
+    def conjugate(self) -> tuple[FloatArray, FloatArray]:
+        """Return knots and coefficients of ρ*, whose polyline has the axes swapped.
+
+        Returns
+        -------
+        knots, coefficients : arrays
+        """
+        t, slope = self.knots, self.slopes
+        if t[0] == t[-1]:
+            return np.array([-np.inf, np.inf]), np.array([[0.0, t[0], -self.values[0]]])
+        starts, table = [], []
+        for k, (q, s, c) in enumerate(self.coefficients):
+            if np.isfinite(t[k]):
+                # a vertical segment at x = t_k becomes the affine piece t_k u − ρ(t_k)
+                starts.append(slope[k - 1, 1] if k else -np.inf)
+                table.append([0.0, t[k], -self.values[k]])
+            if q > 0:
+                top = s * s / (4 * q)
+                starts.append(slope[k, 0])
+                table.append([1 / (4 * q), -s / (2 * q), float(rows.snapped(top - c, top + abs(c)))])
+        if np.isfinite(t[-1]):
+            starts.append(slope[-1, 1])
+            table.append([0.0, t[-1], -self.values[-1]])
+        if not table:
+            # affine: finite at its slope alone
+            return slope[0], np.array([[0.0, 0.0, -self.coefficients[0, 2]]])
+        last = np.inf if np.isfinite(t[-1]) else slope[-1, 1]
+        return np.array([*starts, last]), np.array(table)
+
+    def envelope(self, h: float) -> tuple[FloatArray, FloatArray]:
+        """Return knots and coefficients of the Moreau envelope with step h, whose polyline is sheared.
+
+        Parameters
+        ----------
+        h : float, > 0
+
+        Returns
+        -------
+        knots, coefficients : arrays
+        """
+        moving, s, t, growth, c = self.segments
+        # on a sheared piece min_v q v² + s v + c + (v−x)²/2h; at a knot t, (x−t)²/2h + ρ(t)
+        stretch, drop, rise = 1 + h * growth, h * s * s / 2, t * t / (2 * h)
+        lift = rows.snapped(c * stretch - drop, np.abs(c) * stretch + drop)
+        peak = rows.snapped(rise + c, rise + np.abs(c))
+        table = np.where(moving[:, None] > 0,
+                         np.column_stack([growth / 2, s, lift]) / stretch[:, None],
+                         np.column_stack([np.full_like(t, 1 / (2 * h)), -t / h, peak]))
+        at, slope = self.corners
+        return np.concatenate([[-np.inf], at + h * slope, [np.inf]]), table
+
+    def _vertex(self, k: int) -> float:
+        q, s, _ = self.coefficients[k]
+        return float(np.clip(-s / (2 * q), self.knots[k], self.knots[k + 1]))

@@ -1,0 +1,402 @@
+"""The contract every one-dimensional closed proper convex function honours."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from margindsl.calculus.root import monotone_root
+from margindsl.errors import CalculusError
+from margindsl.typing import ArrayLike, FloatArray
+
+
+class ConvexFunction(ABC):
+    """Represent a closed proper convex function ρ: R → R ∪ {+∞}.
+
+    A loss of one's own subclasses this class. Required are `domain`, `__call__`, `derivative`, `curvature`
+    and, for conic solvers and duals, `conic` and `conjugate`; everything else has a generic version built on
+    these. Every method is vectorised: arrays broadcast, and a scalar argument gives a float.
+
+    Examples
+    --------
+    >>> from margindsl.calculus import Logistic
+    >>> loss = Logistic()
+    >>> round(loss(0.0), 6), loss.derivative(0.0), loss.smoothness
+    (0.693147, -0.5, 0.25)
+    """
+
+    __array_ufunc__ = None  # numpy scalars leave arithmetic to this class; arrays are refused
+
+    # -- values and derivatives ---------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def domain(self) -> tuple[float, float]:
+        """Return the ends (lower, upper) of the closure of {x : ρ(x) < ∞}."""
+
+    @abstractmethod
+    def __call__(self, x: ArrayLike) -> Any:
+        """Return ρ(x), +∞ outside the domain.
+
+        Parameters
+        ----------
+        x : array_like of float
+
+        Returns
+        -------
+        array of the shape of x, or float
+        """
+
+    @abstractmethod
+    def derivative(self, x: ArrayLike) -> Any:
+        """Return one element of ∂ρ(x): the right derivative where it is finite, else the left one.
+
+        Outside the domain it is −∞ below and +∞ above, which keeps it nondecreasing.
+
+        Parameters
+        ----------
+        x : array_like of float
+
+        Returns
+        -------
+        array of the shape of x, or float
+        """
+
+    def subdifferential(self, x: ArrayLike) -> tuple[Any, Any]:
+        """Return the ends (lo, hi) of the interval ∂ρ(x); lo > hi, namely (∞, −∞), where it is empty.
+
+        The generic version is for functions differentiable in the whole of R.
+
+        Parameters
+        ----------
+        x : array_like of float
+
+        Returns
+        -------
+        lo, hi : arrays of the shape of x, or floats
+        """
+        slope = self.derivative(x)
+        return slope, slope
+
+    @abstractmethod
+    def curvature(self, x: ArrayLike) -> Any:
+        """Return a generalised second derivative, ≥ 0 (that of the piece on the right at a breakpoint).
+
+        Parameters
+        ----------
+        x : array_like of float
+
+        Returns
+        -------
+        array of the shape of x, or float
+        """
+
+    # -- duality ------------------------------------------------------------------------------------
+
+    def conjugate(self) -> ConvexFunction:
+        """Return the Fenchel conjugate ρ*(u) = sup_x u x − ρ(x).
+
+        Returns
+        -------
+        ConvexFunction
+
+        Raises
+        ------
+        CalculusError
+            If no closed form is known for this function.
+        """
+        raise CalculusError(f"{self!r} has no conjugate in closed form; give its class a `conjugate` method, "
+                            "or use a piecewise linear-quadratic loss")
+
+    def prox(self, x: ArrayLike, step: ArrayLike = 1.0) -> Any:
+        """Return argmin_v ρ(v) + (v − x)²/(2 step).
+
+        Parameters
+        ----------
+        x : array_like of float
+        step : array_like of float, > 0
+            Broadcast against x.
+
+        Returns
+        -------
+        array of the broadcast shape, or float
+
+        Raises
+        ------
+        CalculusError
+            If a step is not positive and finite.
+        """
+        step = checked_step(step)
+        x, step = np.broadcast_arrays(np.asarray(x, dtype=float), step)
+        return shaped(monotone_root(self.derivative, self.curvature, self.domain, x, step))
+
+    def prox_derivative(self, x: ArrayLike, step: ArrayLike = 1.0) -> Any:
+        """Return an element of the Clarke derivative of x ↦ prox(x, step), a number in [0, 1].
+
+        Parameters
+        ----------
+        x : array_like of float
+        step : array_like of float, > 0
+
+        Returns
+        -------
+        array of the broadcast shape, or float
+        """
+        return shaped(1.0 / (1.0 + checked_step(step) * self.curvature(self.prox(x, step))))
+
+    def envelope(self, step: float) -> ConvexFunction:
+        """Return the Moreau envelope x ↦ min_v ρ(v) + (v − x)²/(2 step).
+
+        Parameters
+        ----------
+        step : float, > 0
+
+        Returns
+        -------
+        ConvexFunction
+            Smooth, with constant at most 1/step.
+        """
+        from margindsl.calculus.compound import Envelope  # compounds subclass this class
+
+        return Envelope(self, float(checked_step(step)))
+
+    # -- shape --------------------------------------------------------------------------------------
+
+    @property
+    def is_smooth(self) -> bool:
+        """Return whether ρ is differentiable on all of R with a Lipschitz derivative."""
+        return bool(np.isfinite(self.smoothness))
+
+    @property
+    def smoothness(self) -> float:
+        """Return the Lipschitz constant of ρ' on R, ∞ if there is none."""
+        return float("inf")
+
+    @property
+    def is_affine(self) -> bool:
+        """Return whether ρ(x) = s x + c on all of R."""
+        return False
+
+    @property
+    def is_nonincreasing(self) -> bool:
+        """Return whether ρ is known to be nonincreasing on R."""
+        return False
+
+    @property
+    def is_nondecreasing(self) -> bool:
+        """Return whether ρ is known to be nondecreasing on R."""
+        return False
+
+    @property
+    def is_root_convex(self) -> bool:
+        """Return whether q ↦ ρ(√q) is known to be convex on q ≥ 0, i.e. ρ'(s)/s nondecreasing on s > 0.
+
+        Every nonincreasing convex function is: |ρ'| and 1/s both decrease.
+        """
+        return self.is_nonincreasing
+
+    def argmin(self) -> tuple[float, float]:
+        """Return the ends (lo, hi) of the set of minimisers.
+
+        Where the infimum is not attained, both ends are the infinity towards which ρ decreases.
+
+        Returns
+        -------
+        tuple of float
+        """
+        if self.is_nonincreasing or self.is_nondecreasing:
+            raise CalculusError(f"the minimisers of {self!r} are not known; give its class an `argmin`")
+        point = float(monotone_root(self.derivative, self.curvature, self.domain, np.zeros(()), None))
+        return point, point
+
+    def minimum(self) -> float:
+        """Return inf ρ, possibly −∞.
+
+        Returns
+        -------
+        float
+        """
+        lo, hi = self.argmin()
+        finite = [x for x in (lo, hi) if np.isfinite(x)]
+        if not finite:
+            raise CalculusError(f"the infimum of {self!r} is not attained; give its class a `minimum` method")
+        return float(self(finite[0]))
+
+    # -- algebra ------------------------------------------------------------------------------------
+
+    def split(self) -> tuple[ConvexFunction, ConvexFunction]:
+        """Return (d, i) with ρ = d + i, d convex nonincreasing, i convex nondecreasing; constants go to d.
+
+        Returns
+        -------
+        d, i : ConvexFunction
+
+        Raises
+        ------
+        CalculusError
+            If no such pair of known form exists.
+        """
+        from margindsl.calculus.plq import PLQ  # PLQ subclasses this class
+
+        if self.is_nonincreasing:
+            return self, PLQ.constant(0.0)
+        if self.is_nondecreasing:
+            return PLQ.constant(0.0), self
+        raise CalculusError(f"{self!r} cannot be split into a nonincreasing and a nondecreasing part; "
+                            "give its class a `split` method, or use a piecewise linear-quadratic loss")
+
+    def __add__(self, other: ConvexFunction | float) -> ConvexFunction:
+        """Return ρ + other, a convex function or a constant."""
+        from margindsl.calculus.compound import add  # compounds subclass this class
+
+        if isinstance(other, ConvexFunction):
+            return add(self, other)
+        return add(self, number(other, "summand")) if isinstance(other, Real) else NotImplemented
+
+    def __radd__(self, other: float) -> ConvexFunction:
+        return self + other
+
+    def __mul__(self, factor: float) -> ConvexFunction:
+        """Return factor·ρ for factor ≥ 0; zero keeps the domain: 0·ρ is the indicator of it.
+
+        Raises
+        ------
+        CalculusError
+            If the factor is negative or not finite.
+        """
+        from margindsl.calculus.compound import scale  # compounds subclass this class
+
+        return scale(self, self._factor(factor)) if isinstance(factor, Real) else NotImplemented
+
+    def __rmul__(self, factor: float) -> ConvexFunction:
+        return self * factor
+
+    def precompose(self, a: float, b: float = 0.0) -> ConvexFunction:
+        """Return x ↦ ρ(a x + b), for any real a (also zero and negative).
+
+        Parameters
+        ----------
+        a, b : float
+
+        Returns
+        -------
+        ConvexFunction
+
+        Raises
+        ------
+        CalculusError
+            If a = 0 and ρ(b) = ∞: the result would be +∞ everywhere.
+        """
+        from margindsl.calculus.compound import precompose  # compounds subclass this class
+
+        return precompose(self, number(a, "slope"), number(b, "shift"))
+
+    # -- what forms need ----------------------------------------------------------------------------
+
+    def minimum_with_quadratic(
+        self, weight: ArrayLike, curvature: ArrayLike, lower: ArrayLike = -np.inf
+    ) -> Any:
+        """Return min over s ≥ lower of weight·ρ(s) + curvature·s²/2, −∞ where unbounded below.
+
+        Weight zero keeps the domain of ρ. The generic version is for curvature ≥ 0.
+
+        Parameters
+        ----------
+        weight : array_like of float, ≥ 0
+        curvature : array_like of float
+            May be negative for piecewise linear-quadratic functions.
+        lower : array_like of float
+
+        Returns
+        -------
+        array of the broadcast shape, or float
+
+        Raises
+        ------
+        CalculusError
+            If a weight is negative, or a curvature is and the function cannot bear it.
+        """
+        w, k, lower = (np.array(a, dtype=float) for a in np.broadcast_arrays(weight, curvature, lower))
+        refuse_negative_weights(w)
+        if np.any(k < 0):
+            raise CalculusError(f"the minimum of {self!r} plus a concave quadratic is not known in closed "
+                                "form; use a piecewise linear-quadratic loss")
+        bottom, top = np.maximum(lower, self.domain[0]), self.domain[1]
+        curved, flat = (k > 0) & (w > 0), (k == 0) & (w > 0)
+        point = np.zeros_like(w)
+        if np.any(curved):
+            point[curved] = self.prox(np.zeros(np.count_nonzero(curved)), w[curved] / k[curved])
+        point = np.clip(point, bottom, np.maximum(top, bottom))
+        value = np.where(k > 0, k * point**2 / 2, 0.0)
+        value[curved] += w[curved] * self(point[curved])
+        if np.any(flat):
+            value[flat] = w[flat] * self._minimum_above(bottom[flat])
+        return shaped(np.where((bottom > top) | np.isposinf(bottom), np.inf, value))
+
+    @abstractmethod
+    def conic(self, cp: Any, x: Any) -> tuple[Any, list[Any]]:
+        """Return a cvxpy expression equal to ρ(x) elementwise once minimised, and its constraints.
+
+        Parameters
+        ----------
+        cp : module
+            The cvxpy module.
+        x : affine cvxpy expression, shape (m,)
+
+        Returns
+        -------
+        expression : convex cvxpy expression, shape (m,)
+            May be multiplied elementwise by a non-negative cvxpy parameter without losing DPP.
+        constraints : list of cvxpy constraints
+        """
+
+    # -- inside -------------------------------------------------------------------------------------
+
+    def _minimum_above(self, lower: FloatArray) -> FloatArray:
+        lo, hi = self.argmin()
+        finite = [x for x in (lo, hi, 0.0) if np.isfinite(x) and lo <= x <= hi]
+        point = np.maximum(lower, finite[0] if finite else lo)
+        attained = np.isfinite(point)
+        least = np.nan if finite else self.minimum()
+        return np.where(attained, self(np.where(attained, point, 0.0)), least)
+
+    def _factor(self, factor: float) -> float:
+        value = number(factor, "factor")
+        if value < 0:
+            raise CalculusError(f"{value:g} times {self!r} would be concave; give a non-negative factor")
+        return value
+
+
+def shaped(values: ArrayLike) -> Any:
+    """Return an array as it is, and a zero-dimensional one as a float."""
+    return float(values) if np.ndim(values) == 0 else values  # type: ignore[arg-type]
+
+
+def number(value: object, name: str) -> float:
+    """Return a finite float, or refuse with a sentence naming it."""
+    try:
+        result = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        result = float("nan")
+    if not np.isfinite(result):
+        raise CalculusError(f"{name} {value!r} is not a finite number; give a real number")
+    return result
+
+
+def checked_step(step: ArrayLike) -> FloatArray:
+    """Return the steps as an array of positive finite floats, or refuse."""
+    values = np.asarray(step, dtype=float)
+    if values.size and not (np.all(values > 0) and np.all(np.isfinite(values))):
+        raise CalculusError("a proximal step must be positive and finite; "
+                            f"given a smallest step of {values.min():g}")
+    return values
+
+
+def refuse_negative_weights(weights: FloatArray) -> None:
+    """Refuse weights that are negative or NaN."""
+    if weights.size and not np.all(weights >= 0):
+        raise CalculusError(f"weight {weights.min():g} of a convex function would make it concave; "
+                            "give non-negative weights")

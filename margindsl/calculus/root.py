@@ -1,0 +1,88 @@
+"""Safeguarded Newton iteration for the optimality condition of one-dimensional convex problems."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from margindsl.errors import CalculusError
+from margindsl.typing import FloatArray
+
+_EPS = float(np.finfo(float).eps)
+
+
+def monotone_root(
+    derivative: Callable[[FloatArray], FloatArray],
+    curvature: Callable[[FloatArray], FloatArray],
+    domain: tuple[float, float],
+    x: FloatArray,
+    step: FloatArray | None,
+) -> FloatArray:
+    """Solve 0 ∈ v − x + step ∂ρ(v) elementwise, or 0 ∈ ∂ρ(v) − x when step is None.
+
+    Parameters
+    ----------
+    derivative, curvature : callables
+        Vectorised ρ' (nondecreasing) and ρ''.
+    domain : (float, float)
+        Ends of the domain of ρ.
+    x : array
+    step : array of the shape of x, or None
+
+    Returns
+    -------
+    array of the shape of x
+
+    Raises
+    ------
+    CalculusError
+        If no sign change is found.
+    """
+    x = np.asarray(x, dtype=float)
+
+    def residual(v: FloatArray) -> FloatArray:
+        slope = np.asarray(derivative(v))
+        return slope - x if step is None else v - x + step * slope
+
+    def growth(v: FloatArray) -> FloatArray:
+        return np.asarray(curvature(v)) if step is None else 1.0 + step * np.asarray(curvature(v))
+
+    v = np.clip(np.zeros_like(x) if step is None else x, *domain)
+    low = _bracket(residual, v, domain[0], -1.0)
+    high = _bracket(residual, v, domain[1], 1.0)
+    for count in range(200):
+        gap = residual(v)
+        low, high = np.where(gap < 0, v, low), np.where(gap > 0, v, high)
+        low, high = np.where(gap == 0, v, low), np.where(gap == 0, v, high)
+        if np.all(high - low <= 2 * _EPS * np.maximum(np.abs(low), np.abs(high)) + 1e-300):
+            break
+        with np.errstate(all="ignore"):
+            newton = v - gap / growth(v)
+        # Newton may stall at a kink or creep along one side; every third step halves the bracket.
+        inside = (newton >= low) & (newton <= high) & (count % 3 != 2)
+        following = np.where(inside, newton, low + (high - low) / 2)
+        if np.all(np.abs(following - v) <= 4 * _EPS * (np.abs(v) + np.abs(x))) and count % 3 != 2:
+            v = following
+            break
+        v = following
+    return np.clip(v, low, high)
+
+
+def _bracket(
+    residual: Callable[[FloatArray], FloatArray], start: FloatArray, end: float, side: float
+) -> FloatArray:
+    """Return points at or beyond which the residual has the sign of `side`, or the domain's end."""
+    if np.isfinite(end):
+        return np.full_like(start, end)
+    width, point = 1.0, start
+    for _ in range(1100):
+        wrong = side * residual(point) < 0
+        if not np.any(wrong):
+            return point
+        point = np.where(wrong, start + side * width * (1 + np.abs(start)), point)
+        width *= 2
+        if not np.isfinite(width):
+            break
+    raise CalculusError("no minimiser was found: the function decreases without end; "
+                        "give its class an `argmin` method")

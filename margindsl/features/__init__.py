@@ -1,0 +1,33 @@
+"""Kernels and the feature operator: every engine needs only Phi W and Phi^T R."""
+
+from margindsl.features.blocks import BlockFeatures
+from margindsl.features.build import build
+from margindsl.features.dense import DenseFeatures, FactorFeatures
+from margindsl.features.derived import AugmentedFeatures, MappedFeatures
+from margindsl.features.kernels import RBF, Callable, Kernel, Linear, Polynomial, Precomputed, as_kernel
+from margindsl.features.operator import FeatureOperator
+from margindsl.features.points import check_points
+from margindsl.features.sparse import SparseFeatures
+from margindsl.features.width import MeanDistance, mean_distance, sqrt_mean_distance
+
+__all__ = [
+    "RBF",
+    "AugmentedFeatures",
+    "BlockFeatures",
+    "Callable",
+    "DenseFeatures",
+    "FactorFeatures",
+    "FeatureOperator",
+    "Kernel",
+    "Linear",
+    "MappedFeatures",
+    "MeanDistance",
+    "Polynomial",
+    "Precomputed",
+    "SparseFeatures",
+    "as_kernel",
+    "build",
+    "check_points",
+    "mean_distance",
+    "sqrt_mean_distance",
+]

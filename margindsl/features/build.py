@@ -1,0 +1,107 @@
+"""From points and a kernel to a feature operator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.linalg import qr, svd
+
+from margindsl.errors import DeclarationError
+from margindsl.features.blocks import BlockFeatures
+from margindsl.features.dense import DenseFeatures
+from margindsl.features.derived import AugmentedFeatures
+from margindsl.features.factor import factor_kernel, factor_precomputed
+from margindsl.features.kernels import Linear, Precomputed, as_kernel
+from margindsl.features.maps import LinearMap
+from margindsl.features.operator import FeatureOperator
+from margindsl.features.points import Points, check_points
+from margindsl.features.sparse import SparseFeatures
+from margindsl.typing import RandomState
+
+COPY_BYTES = 2**29
+
+
+def build(
+    X: Any,
+    kernel: Any = "linear",
+    centre: bool = True,
+    penalised_bias: bool = False,
+    random_state: RandomState = None,
+) -> FeatureOperator:
+    """Build the feature operator Phi of some points, Phi Phi^T ~ K (H K H when centred).
+
+    Parameters
+    ----------
+    X : array-like (n, d), DataFrame, scipy sparse matrix, memory map; None with a precomputed kernel
+        Arrays above 512 MB and memory maps are not copied, so leave them unchanged while in use.
+    kernel : Kernel, str or callable
+        See `as_kernel`.
+    centre : bool
+        Subtract the mean feature; new points have the same mean subtracted.
+    penalised_bias : bool
+        Append a constant column 1, after centring.
+    random_state : int, numpy Generator or None
+        Draws samples and landmarks; None means seed 0, so that a declaration means one thing.
+
+    Returns
+    -------
+    FeatureOperator
+
+    Raises
+    ------
+    DeclarationError
+        If the points or the kernel are malformed.
+    UnknownNameError
+        If the kernel is an unknown name.
+
+    Examples
+    --------
+    >>> phi = build([[0.0], [1.0], [5.0]])
+    >>> phi.toarray().ravel().tolist(), phi.describe()
+    ([-2.0, -1.0, 3.0], 'linear, 1 columns, centred')
+    """
+    chosen = as_kernel(kernel)
+    rng = np.random.default_rng(0 if random_state is None else random_state)
+    if isinstance(chosen, Precomputed):
+        features: FeatureOperator = factor_precomputed(chosen, centre)
+        _check_same_points(X, features.n)
+    else:
+        points = check_points(X)
+        linear = isinstance(chosen, Linear)
+        features = _linear(points, centre) if linear else factor_kernel(points, chosen, centre, rng)
+    return AugmentedFeatures(features) if penalised_bias else features
+
+
+def _check_same_points(X: Any, n: int) -> None:
+    given = n if X is None else X.shape[0] if hasattr(X, "shape") else len(X)
+    if given != n:
+        raise DeclarationError(
+            f"X has {given} rows, but the kernel matrix is {n} x {n}. Give X=None or the same points."
+        )
+
+
+def _linear(points: Points, centre: bool) -> FeatureOperator:
+    if sp.issparse(points):
+        return SparseFeatures.from_points(points, centre)
+    if isinstance(points, np.memmap) or points.nbytes > COPY_BYTES:
+        return BlockFeatures.from_points(points, centre)
+    n, d = points.shape
+    mean = points.mean(axis=0) if centre else None
+    matrix = np.array(points, order="C") if mean is None else points - mean
+    end = ", centred" if centre else ""
+    if d > n:
+        return _compress(matrix, LinearMap(d, mean), end)
+    return DenseFeatures(matrix, LinearMap(d, mean), f"linear, {d} columns{end}")
+
+
+def _compress(matrix: Any, point_map: LinearMap, end: str) -> DenseFeatures:
+    """Rotate the r <= n dimensions the points span onto the axes; inner products are unchanged."""
+    basis, triangle = qr(matrix.T, mode="economic")
+    left, values, right = svd(triangle.T)
+    kept = max(1, int((values > max(matrix.shape) * np.finfo(float).eps * values[0]).sum()))
+    d = point_map.columns
+    rotated = LinearMap(d, point_map.mean, basis @ right[:kept].T)
+    label = f"linear, {d} columns rotated to rank {kept}{end}"
+    return DenseFeatures(left[:, :kept] * values[:kept], rotated, label)

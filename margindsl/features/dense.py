@@ -1,0 +1,90 @@
+"""Features held in memory as one dense matrix."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from margindsl.features.maps import PointMap
+from margindsl.features.operator import FeatureOperator, Index, as_index, freeze
+from margindsl.typing import FloatArray
+
+
+class DenseFeatures(FeatureOperator):
+    """Hold Phi as a dense matrix, already centred if asked.
+
+    Parameters
+    ----------
+    matrix : ndarray (n, r)
+        Phi; it is made read-only.
+    point_map : PointMap
+        The map of new points; it must send training points to their rows.
+    label : str
+        One line saying what the features are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from margindsl.features.maps import LinearMap
+    >>> phi = DenseFeatures(np.array([[1.0, 2.0], [3.0, 4.0]]), LinearMap(2))
+    >>> phi.apply(np.array([1.0, 1.0])).tolist(), phi.adjoint(np.array([1.0, -1.0])).tolist()
+    ([3.0, 7.0], [-2.0, -2.0])
+    """
+
+    is_dense = True
+
+    def __init__(self, matrix: FloatArray, point_map: PointMap, label: str = "linear") -> None:
+        self._matrix = freeze(matrix.view())
+        self.point_map, self.label = point_map, label
+        self.n, self.rank = matrix.shape
+
+    @property
+    def matrix(self) -> FloatArray:
+        """Return Phi as stored in memory, shape (n, r), read-only."""
+        return self._matrix
+
+    def apply(self, W: FloatArray) -> FloatArray:
+        return self._matrix @ W
+
+    def adjoint(self, R: FloatArray) -> FloatArray:
+        return self._matrix.T @ R
+
+    def rows(self, index: Index) -> FloatArray:
+        return self._matrix[as_index(index)]
+
+    def take(self, index: Index) -> FeatureOperator:
+        return DenseFeatures(self.rows(index), self.point_map, self.label)
+
+    def transform(self, X_new: Any) -> FloatArray:
+        return self.point_map(X_new)
+
+
+class FactorFeatures(DenseFeatures):
+    """Hold a factor Phi with K ~ Phi Phi^T, the map of new points and what the factor misses.
+
+    Parameters
+    ----------
+    matrix : ndarray (n, r)
+        The factor, centred if asked.
+    point_map : PointMap
+    label : str
+    residual : ndarray (n,), non-negative
+        Diagonal of K - Phi Phi^T before centring; its sum is `trace_error`.
+    centred : bool
+        For `describe` only.
+    """
+
+    def __init__(
+        self, matrix: FloatArray, point_map: PointMap, label: str, residual: FloatArray, centred: bool = False
+    ) -> None:
+        super().__init__(matrix, point_map, label)
+        self.residual, self.centred = residual, centred
+        self.trace_error = float(residual.sum())
+
+    def take(self, index: Index) -> FeatureOperator:
+        residual = self.residual[as_index(index)]
+        return FactorFeatures(self.rows(index), self.point_map, self.label, residual, self.centred)
+
+    def describe(self) -> str:
+        """Return one line with the kernel, the method, the rank and the trace error."""
+        end = ", centred" if self.centred else ""
+        return f"{self.label} rank {self.rank}, trace error {self.trace_error:.1e}){end}"

@@ -1,0 +1,151 @@
+"""Features made from features: a constant column appended, or a linear map of the columns."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from margindsl.errors import DeclarationError
+from margindsl.features.operator import GRAM_LIMIT, FeatureOperator, Index, freeze
+from margindsl.typing import FloatArray
+
+
+class _Derived(FeatureOperator):
+    """Share what features made from other features have in common."""
+
+    def __init__(self, base: FeatureOperator, rank: int) -> None:
+        self.base, self.n, self.rank = base, base.n, rank
+        self.label, self.is_dense = base.label, base.is_dense
+        self.trace_error = base.trace_error
+
+    @cached_property
+    def _dense(self) -> FloatArray:
+        return freeze(self._extend(self.base.matrix))
+
+    @property
+    def matrix(self) -> FloatArray:
+        """Return Phi densely, formed at first use; only where the base is dense."""
+        return self._dense if self.is_dense else super().matrix
+
+    def _extend(self, rows: FloatArray) -> FloatArray:
+        raise NotImplementedError
+
+    def rows(self, index: Index) -> FloatArray:
+        return self._extend(self.base.rows(index))
+
+    def transform(self, X_new: Any) -> FloatArray:
+        return self._extend(self.base.transform(X_new))
+
+
+class AugmentedFeatures(_Derived):
+    """Append a constant column, so that the last coordinate of w is a penalised bias.
+
+    Phi' = [Phi, value e]; a value v penalises the bias b by (b/v)^2 / 2.
+
+    Parameters
+    ----------
+    base : FeatureOperator
+    value : float, not zero
+        The constant.
+
+    Raises
+    ------
+    DeclarationError
+        If `value` is zero or not finite.
+    """
+
+    def __init__(self, base: FeatureOperator, value: float = 1.0) -> None:
+        if not np.isfinite(value) or value == 0:
+            raise DeclarationError(
+                f"the constant feature is {value!r}; a finite non-zero number is expected, such as 1.0."
+            )
+        super().__init__(base, base.rank + 1)
+        self.value = float(value)
+
+    def apply(self, W: FloatArray) -> FloatArray:
+        return self.base.apply(W[:-1]) + self.value * W[-1]
+
+    def adjoint(self, R: FloatArray) -> FloatArray:
+        return np.concatenate([self.base.adjoint(R), self.value * np.sum(R, axis=0, keepdims=True)])
+
+    def take(self, index: Index) -> FeatureOperator:
+        return AugmentedFeatures(self.base.take(index), self.value)
+
+    def apply_to(self, X_new: Any, W: FloatArray) -> FloatArray:
+        return self.base.apply_to(X_new, W[:-1]) + self.value * W[-1]
+
+    def gram(self, weights: FloatArray | None = None, *, limit: int = GRAM_LIMIT) -> FloatArray:
+        self._check_gram(limit)
+        c = np.ones(self.n) if weights is None else np.asarray(weights, dtype=np.float64)
+        side = self.value * self.base.adjoint(c)[:, None]
+        corner = np.array([[self.value**2 * c.sum()]])
+        return np.block([[self.base.gram(weights, limit=limit), side], [side.T, corner]])
+
+    def row_norms(self) -> FloatArray:
+        return self.base.row_norms() + self.value**2
+
+    def describe(self) -> str:
+        """Return the base's line with the constant column named."""
+        return f"{self.base.describe()}, constant column {self.value:g}"
+
+    def _extend(self, rows: FloatArray) -> FloatArray:
+        return np.hstack([rows, np.full((rows.shape[0], 1), self.value)])
+
+
+class MappedFeatures(_Derived):
+    """Map the columns linearly: Phi' = Phi M (projection, metric, compression).
+
+    Parameters
+    ----------
+    base : FeatureOperator
+    map_matrix : ndarray (r, r')
+        M.
+    label : str
+        Added to the base's line.
+
+    Raises
+    ------
+    DeclarationError
+        If M is not a finite (r, r') matrix.
+
+    Notes
+    -----
+    `trace_error` is NaN when the base is inexact: what M does to the missing part is not known.
+    """
+
+    def __init__(self, base: FeatureOperator, map_matrix: FloatArray, label: str = "mapped") -> None:
+        M = np.array(map_matrix, dtype=np.float64)
+        if M.ndim != 2 or M.shape[0] != base.rank or M.shape[1] == 0:
+            raise DeclarationError(
+                f"the map has shape {M.shape}; ({base.rank}, r') with r' >= 1 is expected, one row per "
+                "feature column."
+            )
+        if not np.isfinite(M).all():
+            raise DeclarationError("the map has NaN or infinite entries; a finite matrix is expected.")
+        super().__init__(base, M.shape[1])
+        self.map_matrix, self._what = freeze(M), label
+        self.trace_error = 0.0 if base.trace_error == 0 else float("nan")
+
+    def apply(self, W: FloatArray) -> FloatArray:
+        return self._dense @ W if self.is_dense else self.base.apply(self.map_matrix @ W)
+
+    def adjoint(self, R: FloatArray) -> FloatArray:
+        return self._dense.T @ R if self.is_dense else self.map_matrix.T @ self.base.adjoint(R)
+
+    def rows(self, index: Index) -> FloatArray:
+        return self._extend(self.base.rows(index))
+
+    def take(self, index: Index) -> FeatureOperator:
+        return MappedFeatures(self.base.take(index), self.map_matrix, self._what)
+
+    def apply_to(self, X_new: Any, W: FloatArray) -> FloatArray:
+        return self.base.apply_to(X_new, self.map_matrix @ W)
+
+    def describe(self) -> str:
+        """Return the base's line with the map named."""
+        return f"{self.base.describe()}, {self._what} to {self.rank} columns"
+
+    def _extend(self, rows: FloatArray) -> FloatArray:
+        return rows @ self.map_matrix

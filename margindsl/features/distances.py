@@ -1,0 +1,67 @@
+"""Inner products and distances between two sets of points, dense or sparse."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.spatial.distance import cdist
+
+from margindsl.features.points import Points, row_blocks
+from margindsl.typing import FloatArray
+
+
+def squared_distances(X: Points, Z: Points) -> FloatArray:
+    """Return |x_i - z_j|^2, non-negative.
+
+    Large dense sets go through a matrix product about the mean of Z, so that a common offset costs no digits.
+
+    Parameters
+    ----------
+    X : ndarray or csr_array (n, d)
+    Z : ndarray or csr_array (m, d)
+
+    Returns
+    -------
+    ndarray (n, m)
+    """
+    if sp.issparse(X) or sp.issparse(Z):
+        values = squared_norms(X)[:, None] + squared_norms(Z) - 2 * inner_products(X, Z)
+        return np.maximum(values, 0.0, out=values)
+    X, Z = np.asarray(X, dtype=np.float64), np.asarray(Z, dtype=np.float64)
+    if Z.shape[0] < 16 or Z.shape[1] < 16:
+        return np.asarray(cdist(X, Z, "sqeuclidean"))
+    return _expanded_distances(X, Z, Z.mean(axis=0))
+
+
+def _expanded_distances(X: FloatArray, Z: FloatArray, centre: FloatArray) -> FloatArray:
+    """Expand |x|^2 + |z|^2 - 2 <x, z> about a centre, and take differences where over four digits cancel."""
+    about_x, about_z = X - centre, Z - centre
+    values = about_x @ about_z.T
+    values *= -2
+    norms_x, norms_z = squared_norms(about_x), squared_norms(about_z)
+    values += norms_x[:, None]
+    values += norms_z
+    i, j = np.nonzero(values < 1e-4 * norms_x[:, None])
+    if i.size > values.size // 50:
+        return np.asarray(cdist(X, Z, "sqeuclidean"))
+    if i.size:
+        difference = X[i] - Z[j]
+        values[i, j] = np.einsum("ij,ij->i", difference, difference)
+    return np.maximum(values, 0.0, out=values)
+
+
+def inner_products(X: Points, Z: Points) -> FloatArray:
+    """Return <x_i, z_j> densely, shape (n, m), for ndarray or csr_array X (n, d) and Z (m, d)."""
+    values = X @ Z.T
+    return values.toarray() if sp.issparse(values) else np.asarray(values, dtype=np.float64)
+
+
+def squared_norms(X: Points) -> FloatArray:
+    """Return |x_i|^2, shape (n,), for an ndarray, memory map or csr_array X (n, d)."""
+    if sp.issparse(X):
+        return np.asarray(X.multiply(X).sum(axis=1)).ravel()
+    norms = np.empty(X.shape[0])
+    for block in row_blocks(*X.shape):
+        part = np.asarray(X[block], dtype=np.float64)
+        norms[block] = np.einsum("ij,ij->i", part, part)
+    return norms

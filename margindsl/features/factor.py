@@ -1,0 +1,185 @@
+"""Kernel factors as feature operators: pivoted Cholesky, Nystroem, and given kernel matrices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.linalg import LinAlgError, cholesky, eigh, eigvalsh
+
+from margindsl.errors import DeclarationError
+from margindsl.features.cholesky import CholeskyFactor, pivoted_cholesky, pivoted_cholesky_dense
+from margindsl.features.dense import FactorFeatures
+from margindsl.features.kernels import Kernel, Precomputed
+from margindsl.features.maps import ColumnMap, LandmarkMap, PointMap, Whitening
+from margindsl.features.nystrom import nystrom
+from margindsl.features.points import Points, check_points
+from margindsl.typing import FloatArray
+
+FULL_RANK_POINTS = 2_000
+DEFAULT_RANK = 500
+CHOLESKY_POINTS = 20_000
+
+
+def factor_kernel(X: Points, kernel: Kernel, centre: bool, rng: np.random.Generator) -> FactorFeatures:
+    """Factor a kernel on points: K ~ Phi Phi^T, centred to H K H if asked.
+
+    Parameters
+    ----------
+    X : ndarray or csr_array (n, d)
+    kernel : Kernel
+        Its method "auto" is pivoted Cholesky up to 20,000 points, Nystroem above.
+    centre : bool
+        Subtract the mean feature.
+    rng : numpy Generator
+        Draws landmarks and the sample for a relative width.
+
+    Returns
+    -------
+    FactorFeatures
+
+    Raises
+    ------
+    DeclarationError
+        If the kernel is not positive semidefinite or a parameter does not suit the points.
+    """
+    n = X.shape[0]
+    kernel = kernel.fit(X, rng)
+    rank = kernel.rank or (n if n <= FULL_RANK_POINTS else DEFAULT_RANK)
+    if kernel.method == "nystrom" or (kernel.method == "auto" and n > CHOLESKY_POINTS):
+        sketch = nystrom(kernel, X, rank, rng)
+        whitening = Whitening(sketch.projection, triangular=False)
+        point_map: PointMap = LandmarkMap(kernel, X[sketch.landmarks], whitening)
+        label = f"{kernel.describe()}, Nystroem"
+        return _finish(sketch.factor, point_map, label, sketch.residual, centre)
+
+    found = _pivot(X, kernel, rank)
+    whitening = Whitening(found.factor[found.pivots], triangular=True)
+    point_map = LandmarkMap(
+        kernel, np.array(X[found.pivots]) if isinstance(X, np.ndarray) else X[found.pivots], whitening
+    )
+    return _finish(found.factor, point_map, f"{kernel.describe()}, pivoted Cholesky", found.residual, centre)
+
+
+def _pivot(X: Points, kernel: Kernel, rank: int) -> CholeskyFactor:
+    n = X.shape[0]
+    if n <= FULL_RANK_POINTS and rank == n:
+        # The factor itself may be n x n, so the whole matrix costs no more; blocks bound a callable's memory.
+        return pivoted_cholesky_dense(
+            np.concatenate([kernel.matrix(X[s : s + 256], X) for s in range(0, n, 256)]), rank, kernel.tol
+        )
+    return pivoted_cholesky(
+        lambda j: kernel.matrix(X, X[j : j + 1])[:, 0], kernel.diagonal(X), rank, kernel.tol
+    )
+
+
+def factor_precomputed(kernel: Precomputed, centre: bool) -> FactorFeatures:
+    """Factor a given kernel matrix, repairing it if the declaration says so.
+
+    Parameters
+    ----------
+    kernel : Precomputed
+    centre : bool
+        Subtract the mean feature, which gives H K H.
+
+    Returns
+    -------
+    FactorFeatures
+
+    Raises
+    ------
+    DeclarationError
+        If the matrix is not square, not symmetric, not finite, or indefinite without a repair.
+    """
+    K = check_kernel_matrix(kernel.K)
+    n, lowest = len(K), lowest_eigenvalue(K)
+    if lowest < 0 and kernel.repair is None:
+        raise DeclarationError(
+            f"the kernel matrix is indefinite: its lowest eigenvalue is {lowest:.3g} (largest "
+            f"{eigvalsh(K)[-1]:.3g}). "
+            "A positive semidefinite matrix is expected: repair='shift' adds it to the diagonal, "
+            "repair='clip' sets negative eigenvalues to zero."
+        )
+    label = f"{kernel.describe()}pivoted Cholesky"
+    if lowest < 0 and kernel.repair == "clip":
+        values, vectors = eigh(K)
+        kept = values > 1e-12 * values[-1]
+        root = vectors[:, kept] * np.sqrt(values[kept])
+        point_map = ColumnMap(
+            n, slice(None), Whitening(vectors[:, kept] / np.sqrt(values[kept]), triangular=False)
+        )
+        return _finish(root, point_map, f"{kernel.describe()}eigenvectors", np.zeros(n), centre)
+    if lowest < 0:
+        K = K - lowest * np.eye(n)
+    found = pivoted_cholesky_dense(K, kernel.rank or n, kernel.tol)
+    whitening = Whitening(found.factor[found.pivots], triangular=True)
+    return _finish(found.factor, ColumnMap(n, found.pivots, whitening), label, found.residual, centre)
+
+
+def check_kernel_matrix(K: Any) -> FloatArray:
+    """Check that a matrix is square, finite and symmetric, and average rounding asymmetry away.
+
+    Parameters
+    ----------
+    K : array-like (n, n)
+
+    Returns
+    -------
+    ndarray (n, n), exactly symmetric
+
+    Raises
+    ------
+    DeclarationError
+        If it is not square or not finite, or K and K^T differ by more than 1e-8 of the largest entry.
+    """
+    checked = check_points(K, name="the kernel matrix")
+    matrix = np.asarray(checked if isinstance(checked, np.ndarray) else checked.toarray(), dtype=np.float64)
+    if matrix.shape[0] != matrix.shape[1]:
+        raise DeclarationError(
+            f"the kernel matrix has shape {matrix.shape}; a square (n, n) matrix is expected, one row and "
+            "column per point."
+        )
+    gap = np.abs(matrix - matrix.T)
+    if gap.max() > 1e-8 * np.abs(matrix).max():
+        i, j = np.unravel_index(gap.argmax(), gap.shape)
+        raise DeclarationError(
+            f"the kernel matrix is not symmetric: K[{i}, {j}] and K[{j}, {i}] differ by {gap.max():.2e}. "
+            "Give (K + K.T) / 2 if that is what you mean."
+        )
+    return (matrix + matrix.T) / 2
+
+
+def lowest_eigenvalue(K: FloatArray) -> float:
+    """Return the lowest eigenvalue of K if it is negative beyond rounding, else 0.
+
+    Parameters
+    ----------
+    K : ndarray (n, n), symmetric
+
+    Returns
+    -------
+    float, at most 0
+
+    Examples
+    --------
+    >>> lowest_eigenvalue(np.diag([1.0, -2.0])), lowest_eigenvalue(np.eye(2))
+    (-2.0, 0.0)
+    """
+    slack = 1e-10 * max(float(np.abs(np.diag(K)).sum()), np.finfo(float).tiny)
+    try:
+        # A Cholesky factor of K + slack I exists iff lambda_min > -slack; far cheaper than eigenvalues.
+        cholesky(K + slack * np.eye(len(K)), lower=True, overwrite_a=True, check_finite=False)
+        return 0.0
+    except LinAlgError:
+        return min(0.0, float(eigvalsh(K, subset_by_index=[0, 0])[0]))
+
+
+def _finish(
+    factor: FloatArray, point_map: Any, label: str, residual: FloatArray, centre: bool
+) -> FactorFeatures:
+    if not centre:
+        return FactorFeatures(factor, point_map, label, residual)
+    mean = factor.mean(axis=0)
+    whitening = point_map.whitening.centred(mean)
+    centred_map = type(point_map)(**{**point_map.__dict__, "whitening": whitening})
+    return FactorFeatures(factor - mean, centred_map, label, residual, centred=True)

@@ -1,0 +1,105 @@
+"""Maps of new points to feature rows: linear, through landmarks, through columns of a given kernel matrix."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.linalg import solve_triangular
+
+from margindsl.features.kernels import Kernel
+from margindsl.features.points import Points, check_new_points
+from margindsl.typing import FloatArray, IntArray
+
+
+class PointMap(ABC):
+    """Map points to feature rows."""
+
+    @abstractmethod
+    def __call__(self, X: Any) -> FloatArray:
+        """Return the (m, r) features of the points `X` (m, d)."""
+
+
+@dataclass(frozen=True, eq=False)
+class LinearMap(PointMap):
+    """Map x to (x - mean) basis.
+
+    Parameters
+    ----------
+    columns : int
+        Columns d of the points.
+    mean : ndarray (d,) or None
+        Subtracted when given.
+    basis : ndarray (d, r) or None
+        Orthonormal columns; the identity when None.
+    """
+
+    columns: int
+    mean: FloatArray | None = None
+    basis: FloatArray | None = None
+
+    def __call__(self, X: Any) -> FloatArray:
+        points = check_new_points(X, self.columns)
+        dense = points.toarray() if sp.issparse(points) else np.array(points, dtype=np.float64)
+        if self.mean is not None:
+            dense -= self.mean
+        return dense if self.basis is None else dense @ self.basis
+
+
+@dataclass(frozen=True, eq=False)
+class Whitening:
+    """Turn kernel values against landmarks into features with inner product k.
+
+    Parameters
+    ----------
+    root : ndarray (m, r)
+        Lower triangular L_pp (features c L_pp^{-T}) when `triangular`, else the projection itself (c root).
+    triangular : bool
+    mean : ndarray (r,) or None
+        Mean feature, subtracted when given.
+    """
+
+    root: FloatArray
+    triangular: bool
+    mean: FloatArray | None = None
+
+    def __call__(self, values: FloatArray) -> FloatArray:
+        if self.triangular:
+            features = np.ascontiguousarray(solve_triangular(self.root, values.T, lower=True).T)
+        else:
+            features = values @ self.root
+        return features if self.mean is None else features - self.mean
+
+    def centred(self, mean: FloatArray) -> Whitening:
+        """Return the same whitening with `mean` subtracted."""
+        return replace(self, mean=mean)
+
+
+@dataclass(frozen=True, eq=False)
+class LandmarkMap(PointMap):
+    """Map x to the whitened kernel values k(x, landmarks)."""
+
+    kernel: Kernel
+    landmarks: Points
+    whitening: Whitening
+
+    def __call__(self, X: Any) -> FloatArray:
+        points = check_new_points(X, self.landmarks.shape[1])
+        return self.whitening(self.kernel.matrix(points, self.landmarks))
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnMap(PointMap):
+    """Map a row of kernel values against all n training points to features, through the pivot columns."""
+
+    columns: int
+    pivots: IntArray | slice
+    whitening: Whitening
+
+    def __call__(self, X: Any) -> FloatArray:
+        values = check_new_points(X, self.columns)
+        dense = values.toarray() if sp.issparse(values) else np.asarray(values, dtype=np.float64)
+        return self.whitening(dense[:, self.pivots])

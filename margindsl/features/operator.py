@@ -1,0 +1,264 @@
+"""The one interface through which every engine sees features: products with Phi and its transpose."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from margindsl.errors import DeclarationError, SizeError
+from margindsl.features.points import check_points, row_blocks
+from margindsl.typing import FloatArray
+
+Index: TypeAlias = Any  # slice, integer array or boolean mask over points
+
+GRAM_LIMIT = 20_000
+ARRAY_LIMIT = 2**28
+
+
+class FeatureOperator(ABC):
+    """Give products with the n x r feature matrix Phi, one row phi_i per point.
+
+    Attributes
+    ----------
+    n : int
+        Number of points.
+    rank : int
+        Number of columns r of Phi.
+    label : str
+        What the features are, for `describe`.
+    is_dense : bool
+        Whether `matrix`, an in-memory (n, r) array equal to Phi, exists, so that plain BLAS may be used.
+    trace_error : float
+        tr(K - Phi Phi^T) >= 0 of the kernel before centring, an upper bound on it after centring; 0 when
+        exact.
+    """
+
+    n: int
+    rank: int
+    label: str
+    is_dense: bool = False
+    trace_error: float = 0.0
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Return (n, rank)."""
+        return self.n, self.rank
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Return the storage type of Phi; products are accumulated in float64."""
+        return np.dtype(np.float64)
+
+    @property
+    def matrix(self) -> FloatArray:
+        """Return Phi as stored in memory, shape (n, r); only where `is_dense`.
+
+        Raises
+        ------
+        DeclarationError
+            If the features are not held densely in memory.
+        """
+        raise DeclarationError(
+            f"{self.describe()} holds no dense matrix. Use apply and adjoint, or toarray() if it fits in "
+            "memory."
+        )
+
+    @abstractmethod
+    def apply(self, W: FloatArray) -> FloatArray:
+        """Return Phi W.
+
+        Parameters
+        ----------
+        W : ndarray (r,) or (r, p)
+
+        Returns
+        -------
+        ndarray (n,) or (n, p)
+        """
+
+    @abstractmethod
+    def adjoint(self, R: FloatArray) -> FloatArray:
+        """Return Phi^T R.
+
+        Parameters
+        ----------
+        R : ndarray (n,) or (n, p)
+
+        Returns
+        -------
+        ndarray (r,) or (r, p)
+        """
+
+    @abstractmethod
+    def rows(self, index: Index) -> FloatArray:
+        """Return the dense features of some points.
+
+        Parameters
+        ----------
+        index : int, slice, integer array (m,) or boolean mask (n,)
+
+        Returns
+        -------
+        ndarray (m, r)
+        """
+
+    @abstractmethod
+    def take(self, index: Index) -> FeatureOperator:
+        """Restrict to a subset of the points, keeping the map (mean and pivots included).
+
+        Parameters
+        ----------
+        index : int, slice, integer array (m,) or boolean mask (n,)
+
+        Returns
+        -------
+        FeatureOperator
+            With m points and the same columns.
+        """
+
+    @abstractmethod
+    def transform(self, X_new: Any) -> FloatArray:
+        """Map new points through the same map, centring included.
+
+        Parameters
+        ----------
+        X_new : array-like (m, d)
+            For a precomputed kernel, the values (m, n) against the points the kernel matrix was given for.
+
+        Returns
+        -------
+        ndarray (m, r)
+
+        Raises
+        ------
+        DeclarationError
+            If the number of columns differs, or the entries are not finite real numbers.
+        """
+
+    def apply_to(self, X_new: Any, W: FloatArray) -> FloatArray:
+        """Return phi(X_new) W block by block, never holding all new features at once.
+
+        Parameters
+        ----------
+        X_new : array-like (m, d)
+        W : ndarray (r,) or (r, p)
+
+        Returns
+        -------
+        ndarray (m,) or (m, p)
+        """
+        points = check_points(X_new, n_min=0, name="the new points")
+        blocks = row_blocks(points.shape[0], max(self.rank, points.shape[1])) or [slice(0, 0)]
+        return np.concatenate([self.transform(points[block]) @ W for block in blocks])
+
+    def gram(self, weights: FloatArray | None = None, *, limit: int = GRAM_LIMIT) -> FloatArray:
+        """Return Phi^T diag(weights) Phi.
+
+        Parameters
+        ----------
+        weights : ndarray (n,), any sign, or None for ones
+        limit : int
+            Largest r accepted.
+
+        Returns
+        -------
+        ndarray (r, r), symmetric
+
+        Raises
+        ------
+        SizeError
+            If r exceeds `limit`.
+        """
+        self._check_gram(limit)
+        total = np.zeros((self.rank, self.rank))
+        for block in row_blocks(self.n, self.rank):
+            part = self.rows(block)
+            total += part.T @ (part if weights is None else np.asarray(weights)[block, None] * part)
+        return (total + total.T) / 2
+
+    def row_norms(self) -> FloatArray:
+        """Return the squared norms of the features, the diagonal of Phi Phi^T.
+
+        Returns
+        -------
+        ndarray (n,)
+        """
+        norms = np.empty(self.n)
+        for block in row_blocks(self.n, self.rank):
+            part = self.rows(block)
+            norms[block] = np.einsum("ij,ij->i", part, part)
+        return norms
+
+    @property
+    def trace(self) -> float:
+        """Return tr(Phi Phi^T), the sum of squared norms."""
+        return float(self.row_norms().sum())
+
+    def toarray(self) -> FloatArray:
+        """Return a new dense array equal to Phi.
+
+        Returns
+        -------
+        ndarray (n, r)
+
+        Raises
+        ------
+        SizeError
+            If features held sparsely or on disk would need more than 2^28 entries.
+        """
+        if not self.is_dense and self.n * self.rank > ARRAY_LIMIT:
+            raise SizeError(
+                f"a dense copy of {self.n} x {self.rank} features needs "
+                f"{self.n * self.rank * 8 / 2**30:.1f} GB. "
+                "Use apply and adjoint, or rows(index) for a part."
+            )
+        return np.array(self.rows(slice(0, self.n)))
+
+    def materialise(self) -> FloatArray:
+        """Return Phi densely: the stored matrix itself where `is_dense`, else a new array.
+
+        Returns
+        -------
+        ndarray (n, r)
+        """
+        return self.matrix if self.is_dense else self.toarray()
+
+    def describe(self) -> str:
+        """Return one line saying what the features are.
+
+        Returns
+        -------
+        str
+        """
+        return self.label
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.n} x {self.rank}: {self.describe()}>"
+
+    def _check_gram(self, limit: int) -> None:
+        if self.rank > limit:
+            raise SizeError(
+                f"the {self.rank} x {self.rank} Gram matrix needs {self.rank**2 * 8 / 2**30:.1f} GB; the "
+                f"limit is r = {limit}. "
+                "Pass limit= to allow it, or reduce the columns first."
+            )
+
+
+def as_index(index: Index) -> Index:
+    """Turn one integer into an array of one, so that rows stay two-dimensional."""
+    return np.atleast_1d(index) if isinstance(index, (int, np.integer)) else _as_array(index)
+
+
+def _as_array(index: Index) -> Index:
+    if isinstance(index, slice):
+        return index
+    array = np.asarray(index)
+    return array.astype(np.intp) if array.size == 0 else array
+
+
+def freeze(array: FloatArray) -> FloatArray:
+    """Mark an array read-only and return it, so that shared features cannot change under an engine."""
+    array.flags.writeable = False
+    return array

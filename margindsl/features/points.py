@@ -1,0 +1,207 @@
+"""Points as users give them: checked once, then dense float64, a memory map left on disk, or sparse CSR."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
+
+from margindsl.errors import DeclarationError
+from margindsl.typing import FloatArray
+
+Points: TypeAlias = Any  # FloatArray (possibly a memory map) or scipy.sparse.csr_array
+
+BLOCK_ENTRIES = 2**22
+LARGEST_ENTRY = 1e140  # squared norms must not overflow
+
+
+def row_blocks(n: int, columns: int) -> list[slice]:
+    """Split ``range(n)`` into slices of at most about four million entries each.
+
+    Parameters
+    ----------
+    n, columns : int
+        Shape of the matrix to walk through.
+
+    Returns
+    -------
+    list of slice
+
+    Examples
+    --------
+    >>> row_blocks(3, 2)
+    [slice(0, 3, None)]
+    """
+    step = max(1, BLOCK_ENTRIES // max(1, columns))
+    return [slice(start, min(start + step, n)) for start in range(0, n, step)]
+
+
+def check_points(X: Any, n_min: int = 2, name: str = "X") -> Points:
+    """Check points and bring them to one of three storage forms.
+
+    Parameters
+    ----------
+    X : array-like (n, d), DataFrame, scipy sparse matrix or memory map
+        Real, finite entries of absolute value at most 1e140.
+    n_min : int
+        Least number of rows.
+    name : str
+        What messages call the argument.
+
+    Returns
+    -------
+    ndarray of float64, floating memory map (unchanged), float32 array above 512 MB (unchanged), or csr_array
+
+    Raises
+    ------
+    DeclarationError
+        If X is not two-dimensional, not numeric, complex, masked, ragged, has NaN or infinite entries, fewer
+        than `n_min` rows or no column.
+
+    Examples
+    --------
+    >>> check_points([[0, 1], [2, 3]])
+    array([[0., 1.],
+           [2., 3.]])
+    """
+    points = _as_sparse(X, name) if sp.issparse(X) else _as_dense(X, name)
+    n, d = points.shape
+    if d == 0:
+        raise DeclarationError(
+            f"{name} has shape {points.shape}: no column. Give at least one feature per point."
+        )
+    if n < n_min:
+        raise DeclarationError(f"{name} has {n} row(s); at least {n_min} points are needed. Rows are points.")
+    _check_finite(points, name)
+    return points
+
+
+def check_new_points(X: Any, d: int) -> Points:
+    """Check new points against the number of columns the features were built on.
+
+    Parameters
+    ----------
+    X : array-like (m, d), m >= 0
+    d : int
+        Columns expected.
+
+    Returns
+    -------
+    ndarray or csr_array
+
+    Raises
+    ------
+    DeclarationError
+        As `check_points`, or if the number of columns differs from `d`.
+    """
+    points = check_points(X, n_min=0, name="the new points")
+    if points.shape[1] != d:
+        raise DeclarationError(
+            f"the new points have {points.shape[1]} columns, but the features were built on {d}. "
+            f"Give the same {d} columns in the same order."
+        )
+    return points
+
+
+def _check_numeric(kind: str, dtype: Any, name: str) -> None:
+    if kind == "c":
+        raise DeclarationError(
+            f"{name} is complex ({dtype}); real numbers are expected. Stack X.real and X.imag as columns."
+        )
+    if kind not in "biufO":
+        raise DeclarationError(
+            f"{name} has dtype {dtype}; numbers are expected. Encode text, dates or categories as numeric "
+            "columns."
+        )
+
+
+def _as_sparse(X: Any, name: str) -> Points:
+    if X.ndim != 2:
+        raise DeclarationError(f"{name} is sparse with {X.ndim} dimension(s); a matrix (n, d) is expected.")
+    _check_numeric(X.dtype.kind, X.dtype, name)
+    points = sp.csr_array(X, dtype=np.float64, copy=True)
+    points.sum_duplicates()
+    return points
+
+
+def _as_dense(X: Any, name: str) -> FloatArray:
+    if np.ma.isMaskedArray(X) and np.ma.is_masked(X):
+        raise DeclarationError(
+            f"{name} is a masked array with masked entries. Fill them or drop those points."
+        )
+    memory_map = isinstance(X, np.memmap)
+    try:
+        array = X if memory_map else np.asarray(X)
+    except ValueError:
+        raise DeclarationError(
+            f"{name} is ragged: its rows have different lengths. Give a rectangular (n, d) table."
+        ) from None
+    _check_numeric(array.dtype.kind, array.dtype, name)
+    if array.ndim != 2:
+        repair = (
+            "X.reshape(-1, 1) makes one column of it"
+            if array.ndim == 1
+            else "reshape it to one row per point"
+        )
+        raise DeclarationError(f"{name} has shape {array.shape}; a matrix (n, d) is expected: {repair}.")
+    if array.dtype == np.float32 and (memory_map or array.nbytes > 2**29):
+        return array
+    if array.dtype == np.float64:
+        return array
+    return _to_float(array, name)
+
+
+def _to_float(array: Any, name: str) -> FloatArray:
+    if array.dtype.kind == "O":
+        for place, value in np.ndenumerate(array):
+            if isinstance(value, (str, bytes, complex)) or value is None:
+                raise DeclarationError(
+                    f"{name}[{place[0]}, {place[1]}] is {value!r}; numbers are expected. "
+                    "Encode or drop that column, or fill the missing value."
+                )
+    try:
+        return np.asarray(array, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DeclarationError(
+            f"{name} holds entries that are not numbers ({error}). Encode or fill them."
+        ) from None
+
+
+def _check_finite(points: Points, name: str) -> None:
+    largest = 0.0
+    count, first = 0, (0, 0)
+    for start, part, columns in _finite_parts(points):
+        finite = np.isfinite(part)
+        if finite.all():
+            largest = max(largest, float(np.abs(part).max(initial=0.0)))
+        else:
+            place = int(np.argmin(finite))
+            first = first if count else _locate(points, start, place, columns)
+            count += int(finite.size - finite.sum())
+    if count:
+        raise DeclarationError(
+            f"{name} has {count} NaN or infinite entries, the first in row {first[0]}, column {first[1]}. "
+            "Fill them or drop those points."
+        )
+    if largest > LARGEST_ENTRY:
+        raise DeclarationError(
+            f"{name} has entries up to {largest:.1e}, whose squares overflow. "
+            "Rescale the columns, for instance to unit variance."
+        )
+
+
+def _finite_parts(points: Points) -> Iterator[tuple[int, FloatArray, int]]:
+    """Yield (first row, flat entries, columns), so that a memory map is read block by block."""
+    if sp.issparse(points):
+        yield 0, points.data, points.shape[1]
+        return
+    for block in row_blocks(*points.shape):
+        yield block.start, np.asarray(points[block]).ravel(), points.shape[1]
+
+
+def _locate(points: Points, start: int, place: int, columns: int) -> tuple[int, int]:
+    if sp.issparse(points):
+        return int(np.searchsorted(points.indptr, place, side="right")) - 1, int(points.indices[place])
+    return start + place // columns, place % columns

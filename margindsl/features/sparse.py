@@ -1,0 +1,102 @@
+"""Sparse features, centred without ever being densified."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from margindsl.features.operator import GRAM_LIMIT, FeatureOperator, Index, as_index
+from margindsl.features.points import Points, check_new_points, check_points
+from margindsl.typing import FloatArray
+
+
+class SparseFeatures(FeatureOperator):
+    """Hold Phi = S - e m^T with S sparse (CSR) and m the subtracted mean.
+
+    The mean is applied inside each product, so Phi is never formed. When the mean exceeds the spread by a
+    factor t, products lose about log10(t) digits (squared quantities twice as many).
+
+    Parameters
+    ----------
+    points : scipy sparse matrix (n, d)
+    mean : ndarray (d,) or None
+        Subtracted from every row when given.
+    label : str
+
+    Examples
+    --------
+    >>> phi = SparseFeatures(sp.csr_array(np.eye(3)), mean=np.full(3, 1 / 3))
+    >>> np.round(phi.apply(np.array([3.0, 0.0, 0.0])), 12).tolist()
+    [2.0, -1.0, -1.0]
+    """
+
+    def __init__(self, points: Points, mean: FloatArray | None = None, label: str = "linear, sparse") -> None:
+        self.points = points if isinstance(points, sp.csr_array) else sp.csr_array(points)
+        self.mean, self.label = mean, label
+        self.n, self.rank = self.points.shape
+
+    @classmethod
+    def from_points(cls, X: Any, centre: bool = True) -> SparseFeatures:
+        """Build from a sparse matrix, subtracting the column means if asked.
+
+        Parameters
+        ----------
+        X : scipy sparse matrix (n, d)
+        centre : bool
+
+        Returns
+        -------
+        SparseFeatures
+        """
+        points = check_points(X)
+        mean = np.asarray(points.sum(axis=0)).ravel() / points.shape[0] if centre else None
+        density = points.nnz / (points.shape[0] * points.shape[1])
+        label = f"linear, {points.shape[1]} columns, sparse ({100 * density:.2g} % non-zero)"
+        return cls(points, mean, label + (", centred" if centre else ""))
+
+    def apply(self, W: FloatArray) -> FloatArray:
+        return self._times(self.points, W)
+
+    def adjoint(self, R: FloatArray) -> FloatArray:
+        product = np.asarray(self.points.T @ R)
+        if self.mean is None:
+            return product
+        return product - np.multiply.outer(self.mean, np.sum(R, axis=0))
+
+    def rows(self, index: Index) -> FloatArray:
+        return self._dense(self.points[as_index(index)])
+
+    def take(self, index: Index) -> FeatureOperator:
+        return SparseFeatures(self.points[as_index(index)], self.mean, self.label)
+
+    def transform(self, X_new: Any) -> FloatArray:
+        return self._dense(check_new_points(X_new, self.rank))
+
+    def apply_to(self, X_new: Any, W: FloatArray) -> FloatArray:
+        return self._times(check_new_points(X_new, self.rank), W)
+
+    def gram(self, weights: FloatArray | None = None, *, limit: int = GRAM_LIMIT) -> FloatArray:
+        self._check_gram(limit)
+        c = np.ones(self.n) if weights is None else np.asarray(weights, dtype=np.float64)
+        total = (self.points.T @ self.points.multiply(c[:, None]).tocsr()).toarray()
+        if self.mean is not None:
+            # S^T C S - m s^T - s m^T + (e^T c) m m^T with s = S^T c
+            cross = np.outer(self.mean, self.points.T @ c)
+            total += c.sum() * np.outer(self.mean, self.mean) - cross - cross.T
+        return (total + total.T) / 2
+
+    def row_norms(self) -> FloatArray:
+        squares = np.asarray(self.points.multiply(self.points).sum(axis=1)).ravel()
+        if self.mean is None:
+            return squares
+        return np.maximum(squares - 2 * (self.points @ self.mean) + self.mean @ self.mean, 0.0)
+
+    def _times(self, points: Points, W: FloatArray) -> FloatArray:
+        product = np.asarray(points @ W)
+        return product if self.mean is None else product - self.mean @ W
+
+    def _dense(self, points: Points) -> FloatArray:
+        dense = points.toarray() if sp.issparse(points) else np.asarray(points, dtype=np.float64)
+        return dense if self.mean is None else dense - self.mean

@@ -1,0 +1,144 @@
+"""Kernel widths relative to the distances between points."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.spatial.distance import pdist
+
+from margindsl.errors import DeclarationError, UnknownNameError
+from margindsl.features.points import Points
+from margindsl.typing import FloatArray
+
+SAMPLE = 1000
+
+
+@dataclass(frozen=True)
+class MeanDistance:
+    """Stand for a multiple of gamma^power, gamma the average distance between points.
+
+    The papers use widths {0.25, 0.5, 1, 2, 4} times sqrt(gamma).
+
+    Parameters
+    ----------
+    multiple : float
+    power : float
+
+    Examples
+    --------
+    >>> 0.5 * mean_distance
+    0.5 * mean_distance
+    >>> sqrt_mean_distance / 4
+    0.25 * sqrt_mean_distance
+    """
+
+    multiple: float = 1.0
+    power: float = 1.0
+
+    def __mul__(self, factor: float) -> MeanDistance:
+        if isinstance(factor, bool) or not isinstance(factor, (int, float, np.integer, np.floating)):
+            return NotImplemented
+        return replace(self, multiple=self.multiple * float(factor))
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, divisor: float) -> MeanDistance:
+        if divisor == 0:
+            raise DeclarationError("a kernel width was divided by zero; a positive divisor is expected.")
+        return self * (1.0 / divisor)
+
+    def __repr__(self) -> str:
+        name = {1.0: "mean_distance", 0.5: "sqrt_mean_distance"}.get(
+            self.power, f"mean_distance**{self.power:g}"
+        )
+        return name if self.multiple == 1 else f"{self.multiple:g} * {name}"
+
+
+mean_distance = MeanDistance()
+sqrt_mean_distance = MeanDistance(power=0.5)
+
+Width: TypeAlias = float | str | MeanDistance
+
+
+def check_width(width: Any) -> None:
+    """Check a declared width before any data is seen.
+
+    Parameters
+    ----------
+    width : positive float, "median", "mean", or a positive multiple of mean_distance
+
+    Raises
+    ------
+    DeclarationError
+        If the number is not positive and finite, or the type is another.
+    UnknownNameError
+        If the string is unknown.
+    """
+    if isinstance(width, str):
+        if width not in ("median", "mean"):
+            raise UnknownNameError("kernel width", width, ["median", "mean"])
+        return
+    number = width.multiple if isinstance(width, MeanDistance) else width
+    if isinstance(number, bool) or not isinstance(number, (int, float, np.integer, np.floating)):
+        raise DeclarationError(
+            f"width={width!r}; a positive number, 'median', or a multiple such as 0.5 * mean_distance is "
+            "expected."
+        )
+    if not (np.isfinite(number) and number > 0):
+        raise DeclarationError(f"width={width!r}; a positive finite number is expected, or 'median'.")
+
+
+def find_width(width: Width, X: Points, rng: np.random.Generator) -> float:
+    """Turn a declared width into a number for given points.
+
+    Distances are taken between all points, or between a sample of 1000 when there are more.
+
+    Parameters
+    ----------
+    width : positive float, "median", "mean", or a positive multiple of mean_distance
+    X : ndarray or csr_array (n, d)
+    rng : numpy Generator
+        Draws the sample.
+
+    Returns
+    -------
+    float, positive
+
+    Raises
+    ------
+    DeclarationError
+        If the width is not positive, or the distances it is measured by are all zero.
+    """
+    check_width(width)
+    if not isinstance(width, (str, MeanDistance)):
+        return float(width)
+    distances = _sampled_distances(X, rng)
+    if width == "median":
+        middle = float(np.median(distances))
+        # More than half of the pairs may coincide; the median of the others is still a scale.
+        value = middle if middle > 0 or not distances.any() else float(np.median(distances[distances > 0]))
+    else:
+        law = mean_distance if isinstance(width, str) else width
+        value = law.multiple * float(distances.mean()) ** law.power
+    if not value > 0:
+        raise DeclarationError(
+            f"width={width!r} is zero because all points coincide. Give points that differ, or a positive "
+            "number."
+        )
+    return value
+
+
+def _sampled_distances(X: Points, rng: np.random.Generator) -> FloatArray:
+    n = X.shape[0]
+    if n > SAMPLE:
+        X = X[np.sort(rng.choice(n, SAMPLE, replace=False))]
+    if not sp.issparse(X):
+        return np.asarray(pdist(np.asarray(X, dtype=np.float64)))
+    products = (X @ X.T).toarray()
+    norms = np.diag(products)
+    squares = norms[:, None] + norms - 2 * products
+    squares[squares < 8 * np.finfo(float).eps * (norms[:, None] + norms)] = 0.0
+    return np.sqrt(squares[np.triu_indices(X.shape[0], 1)])

@@ -1,0 +1,169 @@
+"""Explaining contradictions: shortest odd cycles of links and paths between clashing known labels."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NoReturn, TypeAlias
+
+from margindsl.errors import ContradictionError
+from margindsl.typing import IntArray
+
+Edge: TypeAlias = tuple[int, int, str]
+Graph: TypeAlias = dict[int, list[tuple[int, bool]]]
+
+_VISITS = 2_000_000
+_SHOWN = 12
+
+
+def odd_cycle(links: IntArray, flips: IntArray) -> list[Edge]:
+    """Return a cycle with an odd number of cannot-links in a connected contradictory signed graph.
+
+    Every odd cycle crosses a link that a spanning tree's colouring violates, so breadth-first searches in
+    the double cover from the ends of these links find a shortest one; the number of searches is capped, and
+    past the cap the cycle is odd and simple but perhaps not shortest.
+    """
+    graph = _adjacency(links, flips)
+    best: list[Edge] = []
+    visits = 0
+    for root in _violated_ends(graph, int(links[0, 0])):
+        walk, seen = _odd_walk(graph, root, len(best) or None)
+        if walk:
+            cycle = _simple_odd_part(walk)
+            best = cycle if not best or len(cycle) < len(best) else best
+        visits += seen
+        if visits > _VISITS or len(best) == 2:
+            break
+    return best
+
+
+def raise_links(cycle: list[Edge]) -> NoReturn:
+    """Raise the error for an odd cycle of links."""
+    odd = sum(kind == "cannot-link" for *_, kind in cycle)
+    raise ContradictionError(
+        f"links contradict one another: the cycle {_sentence(cycle)} holds {odd} cannot-link"
+        f"{'s' if odd > 1 else ''}, an odd number, and two clusters allow only even ones. "
+        "Remove or change one of these links.",
+        cycle,
+    )
+
+
+def raise_labels(
+    index: IntArray, value: IntArray, forced: IntArray, must: IntArray, cannot: IntArray
+) -> NoReturn:
+    """Raise the error for known labels of one component that disagree, with the shortest path between two.
+
+    The closing edge ``(j, i, "known label")`` joins the two labelled points; its sign is the product of
+    their labels.
+    """
+    plus = dict(zip(index[forced > 0].tolist(), value[forced > 0].tolist()))
+    minus = dict(zip(index[forced < 0].tolist(), value[forced < 0].tolist()))
+    twice = sorted(plus.keys() & minus.keys())
+    if twice:
+        point = twice[0]
+        raise ContradictionError(
+            f"point {point} has two known labels, +1 and -1; keep one of them.", [(point, point, "known label")]
+        )
+    graph: Graph = {}
+    for pairs, flip in ((must, False), (cannot, True)):
+        _join(graph, pairs, [flip] * len(pairs))
+    path = _label_path(graph, plus, minus)
+    start, end = path[0][0], path[-1][1]
+    raise ContradictionError(
+        f"known labels contradict the links: point {start} is labelled {plus[start]:+d} and point {end} is "
+        f"labelled {minus[end]:+d}, but {_sentence(path)} says otherwise. "
+        "Change one of the two labels or one of these links.",
+        [*path, (end, start, "known label")],
+    )
+
+
+def _adjacency(links: IntArray, flips: IntArray) -> Graph:
+    graph: Graph = {}
+    _join(graph, links, flips.tolist())
+    return graph
+
+
+def _join(graph: Graph, links: IntArray, flips: list[bool]) -> None:
+    for (i, j), flip in zip(links.tolist(), flips):
+        graph.setdefault(i, []).append((j, flip))
+        graph.setdefault(j, []).append((i, flip))
+
+
+def _violated_ends(graph: Graph, root: int) -> list[int]:
+    colour, queue = {root: False}, deque([root])
+    ends: dict[int, None] = {}
+    while queue:
+        i = queue.popleft()
+        for j, flip in graph[i]:
+            if j not in colour:
+                colour[j] = colour[i] ^ flip
+                queue.append(j)
+            elif colour[j] != colour[i] ^ flip and j not in ends:
+                ends[i] = None
+    return list(ends)
+
+
+def _odd_walk(graph: Graph, root: int, limit: int | None) -> tuple[list[Edge], int]:
+    start, goal = (root, False), (root, True)
+    parent: dict[tuple[int, bool], tuple[tuple[int, bool], str] | None] = {start: None}
+    level, depth = [start], 0
+    while level and goal not in parent and (limit is None or depth + 1 < limit):
+        following = []
+        for i, side in level:
+            for j, flip in graph[i]:
+                node = (j, side ^ flip)
+                if node not in parent:
+                    parent[node] = ((i, side), "cannot-link" if flip else "must-link")
+                    following.append(node)
+        level, depth = following, depth + 1
+    return (_trace(parent, goal) if goal in parent else []), len(parent)
+
+
+def _trace(parent: dict[tuple[int, bool], tuple[tuple[int, bool], str] | None], node: tuple[int, bool]) -> list[Edge]:
+    walk: list[Edge] = []
+    step = parent[node]
+    while step is not None:
+        before, kind = step
+        walk.append((before[0], node[0], kind))
+        node, step = before, parent[before]
+    return walk[::-1]
+
+
+def _simple_odd_part(walk: list[Edge]) -> list[Edge]:
+    """Cut closed sub-walks off an odd closed walk until an odd one without repeated points remains."""
+    kept: list[Edge] = []
+    place: dict[int, int] = {}
+    for edge in walk:
+        place[edge[0]] = len(kept)
+        kept.append(edge)
+        position = place.get(edge[1])
+        if position is not None:
+            loop = kept[position:]
+            if sum(kind == "cannot-link" for *_, kind in loop) % 2:
+                return loop
+            del kept[position:]
+            for i, _, _ in loop:
+                del place[i]
+    return kept
+
+
+def _label_path(graph: Graph, plus: dict[int, int], minus: dict[int, int]) -> list[Edge]:
+    parent: dict[tuple[int, bool], tuple[tuple[int, bool], str] | None] = {(i, False): None for i in sorted(plus)}
+    queue = deque(parent)
+    while queue:
+        node = queue.popleft()
+        if node[0] in minus:
+            return _trace(parent, node)
+        for j, flip in graph.get(node[0], ()):
+            if (j, False) not in parent:
+                parent[(j, False)] = (node, "cannot-link" if flip else "must-link")
+                queue.append((j, False))
+    raise AssertionError("clashing labels of one component are joined by links")
+
+
+def _sentence(edges: list[Edge]) -> str:
+    words = [str(edges[0][0])]
+    for _, j, kind in edges[:_SHOWN]:
+        words.append(f"{kind} {j}")
+    if len(edges) > _SHOWN:
+        words.append(f"... ({len(edges) - _SHOWN} more) ... {edges[-1][1]}")
+    return ", ".join(words)

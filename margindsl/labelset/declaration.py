@@ -1,0 +1,138 @@
+"""Reading what the user declared: indices, pairs, known labels and bounds, checked before anything is built."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from margindsl.errors import DeclarationError, InfeasibleError
+from margindsl.typing import FloatArray, IntArray
+
+
+def read_count(n: Any) -> int:
+    """Check the number of points: an integer of at least two."""
+    try:
+        count = operator.index(n)
+    except TypeError:
+        count = -1
+    if isinstance(n, bool | np.bool_) or count < 2:
+        raise DeclarationError(f"the number of points n = {n!r} was given; expected an integer, at least 2.")
+    return count
+
+
+def read_pairs(pairs: Any, n: int, kind: str) -> IntArray:
+    """Check an (m, 2) array of point indices and return it as integers."""
+    table = _numeric(() if pairs is None else pairs, f"{kind} pairs", "an integer array of shape (m, 2)")
+    if table.size == 0:
+        return np.zeros((0, 2), dtype=np.intp)
+    if table.ndim != 2 or table.shape[1] != 2:
+        raise DeclarationError(f"{kind} pairs have shape {table.shape}; expected (m, 2), one row (i, j) per link.")
+    _refuse_indices(table, n, f"{kind} pair")
+    links: IntArray = table.astype(np.intp)
+    loops = np.flatnonzero(links[:, 0] == links[:, 1])
+    if loops.size:
+        row = int(loops[0])
+        raise DeclarationError(
+            f"{kind} pair {_shown(links[row])} at position {row} links a point with itself; "
+            "remove it or link two different points."
+        )
+    return links
+
+
+def read_known(known: Any, n: int) -> tuple[IntArray, IntArray]:
+    """Check a pair (indices, values) of known labels with values +1 or -1."""
+    if known is None:
+        return np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp)
+    try:
+        raw_index, raw_value = known
+    except (TypeError, ValueError):
+        raise DeclarationError("known labels were not given as a pair (indices, values); pass two arrays.") from None
+    index = _numeric(raw_index, "known-label indices", "an integer array")
+    value = _numeric(raw_value, "known-label values", "an array of +1 and -1")
+    if index.ndim != 1 or index.shape != value.shape:
+        raise DeclarationError(
+            f"known labels have {index.shape} indices and {value.shape} values; expected two arrays of one length."
+        )
+    if index.size == 0:
+        return np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp)
+    _refuse_indices(index[:, None], n, "known-label index")
+    wrong = np.flatnonzero(np.abs(value) != 1)
+    if wrong.size:
+        place = int(wrong[0])
+        raise DeclarationError(
+            f"the known label of point {int(index[place])} at position {place} is {value[place]!s}; expected +1 or -1."
+        )
+    return index.astype(np.intp), value.astype(np.intp)
+
+
+def read_bounds(bounds: Iterable[Any], n: int) -> list[tuple[FloatArray, float, float]]:
+    """Check a sequence of (weights, lower, upper) and return weights as float vectors of length n."""
+    return [_read_bound(entry, n, position) for position, entry in enumerate(bounds or ())]
+
+
+def _read_bound(entry: Any, n: int, position: int) -> tuple[FloatArray, float, float]:
+    try:
+        raw_weights, raw_lower, raw_upper = entry
+        lower, upper = float(raw_lower), float(raw_upper)
+    except (TypeError, ValueError):
+        raise DeclarationError(
+            f"bound {position} was not given as (weights, lower, upper) with two numbers; pass such a triple."
+        ) from None
+    if raw_weights is None:
+        weights = np.ones(n)
+    else:
+        weights = _numeric(raw_weights, f"weights of bound {position}", f"a vector of length {n}").astype(float)
+    if weights.shape != (n,):
+        raise DeclarationError(
+            f"weights of bound {position} have shape {weights.shape}; expected ({n},), one weight per point."
+        )
+    if not np.isfinite(weights).all():
+        point = int(np.flatnonzero(~np.isfinite(weights))[0])
+        raise DeclarationError(
+            f"weights of bound {position} hold {weights[point]} at point {point}; expected finite numbers."
+        )
+    if np.isnan(lower) or np.isnan(upper) or lower == np.inf or upper == -np.inf:
+        raise DeclarationError(
+            f"bound {position} has limits [{lower:g}, {upper:g}]; expected numbers, or -inf below and inf above."
+        )
+    if lower > upper:
+        raise InfeasibleError(
+            f"bound {position} has its lower limit {lower:g} above its upper limit {upper:g}; exchange or relax them."
+        )
+    return weights, lower, upper
+
+
+def _numeric(values: Any, what: str, expected: str) -> Any:
+    try:
+        table = np.asarray(values)
+    except ValueError:
+        raise DeclarationError(f"{what} are ragged; expected {expected}.") from None
+    if table.size == 0:
+        return table.astype(float)
+    if table.dtype.kind not in "iuf":
+        raise DeclarationError(f"{what} have type {table.dtype}; expected {expected}.")
+    return table
+
+
+def _refuse_indices(rows: Any, n: int, what: str) -> None:
+    if rows.dtype.kind == "f":
+        fractional = np.flatnonzero((rows != np.floor(rows)).any(axis=1) | ~np.isfinite(rows).all(axis=1))
+        if fractional.size:
+            row = int(fractional[0])
+            raise DeclarationError(
+                f"{what} {_shown(rows[row])} at position {row} is not made of whole numbers; pass integer indices."
+            )
+    outside = np.flatnonzero(((rows < 0) | (rows >= n)).any(axis=1))
+    if outside.size:
+        row = int(outside[0])
+        raise DeclarationError(
+            f"{what} {_shown(rows[row])} at position {row} is out of range; expected indices from 0 to {n - 1}."
+        )
+
+
+def _shown(row: Any) -> str:
+    parts = [f"{entry:g}" if row.dtype.kind == "f" else str(int(entry)) for entry in row]
+    return parts[0] if len(parts) == 1 else f"({', '.join(parts)})"

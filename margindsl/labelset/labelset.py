@@ -1,0 +1,291 @@
+"""The label set B = {y = A z : z in {-1, +1}^N, pins, bounds} every relaxation and search works on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from margindsl.errors import DeclarationError, SizeError
+from margindsl.labelset import lifting, violation
+from margindsl.labelset.bound import LiftedBound, LinearBound
+from margindsl.labelset.oracle import maximise_signs
+from margindsl.typing import ArrayLike, BoolArray, FloatArray, IntArray
+
+_ENUMERABLE = 22
+
+
+@dataclass(frozen=True, eq=False)
+class LabelSet:
+    """Hold a presolved binary label set; build it with `presolve`.
+
+    A labelling is y_i = sign_i z_{component_i} with z in {-1, +1}^N, z_C = pinned_C where that is not zero,
+    and lower <= omega.z <= upper for every bound.
+
+    Parameters
+    ----------
+    n : int
+        Number of points.
+    component : ndarray of int, shape (n,)
+        Component of each point, numbered by first point.
+    sign : ndarray of int, shape (n,)
+        Sign of each point in its component; +1 for the component's first point (in `merged` sets, the
+        known label for points of the pinned component).
+    size : ndarray of int, shape (N,)
+        Number of points of each component.
+    pinned : ndarray of int, shape (N,)
+        Forced sign of each component, 0 where free.
+    bounds : tuple of LinearBound
+        Bounds that are not implied by the pins.
+    """
+
+    n: int
+    component: IntArray
+    sign: IntArray
+    size: IntArray
+    pinned: IntArray
+    bounds: tuple[LinearBound, ...] = ()
+
+    @property
+    def count(self) -> int:
+        """Return the number of components N."""
+        return len(self.size)
+
+    @property
+    def free(self) -> BoolArray:
+        """Return which components have no forced sign, shape (N,)."""
+        return self.pinned == 0
+
+    @property
+    def is_symmetric(self) -> bool:
+        """Return whether B = -B by construction: nothing pinned and every bound symmetric."""
+        return not self.pinned.any() and all(bound.is_symmetric for bound in self.bounds)
+
+    @property
+    def has_links(self) -> bool:
+        """Return whether some component holds several points."""
+        return self.count < self.n
+
+    @property
+    def is_unconstrained(self) -> bool:
+        """Return whether B = {-1, +1}^n."""
+        return not (self.has_links or self.pinned.any() or self.bounds)
+
+    @property
+    def is_single(self) -> bool:
+        """Return whether every component has a forced sign, so that B holds exactly one labelling."""
+        return not self.free.any()
+
+    @cached_property
+    def indicator(self) -> csr_array:
+        """Return the signed indicator A, shape (n, N), with y = A z."""
+        ones = self.sign.astype(float)
+        return csr_array((ones, self.component, np.arange(self.n + 1)), shape=(self.n, self.count))
+
+    @cached_property
+    def first(self) -> IntArray:
+        """Return the first point of each component, shape (N,)."""
+        points = np.empty(self.count, dtype=np.intp)
+        points[self.component[::-1]] = np.arange(self.n)[::-1]
+        return points
+
+    def expand(self, z: ArrayLike) -> IntArray:
+        """Return the labels y = A z of component signs z, shape (n,)."""
+        signs = self._vector(z, self.count, "component signs z", "component")
+        return np.asarray(self.sign * signs[self.component].astype(np.intp))
+
+    def contract(self, y: ArrayLike) -> IntArray:
+        """Return the component signs z with y = A z, shape (N,).
+
+        Raises
+        ------
+        DeclarationError
+            When y is not a vector of n signs or breaks a link.
+        """
+        labels = self._signs(y)
+        z = np.asarray(labels[self.first] * self.sign[self.first])
+        wrong = np.flatnonzero(self.sign * z[self.component] != labels)
+        if wrong.size:
+            raise DeclarationError(
+                f"{violation.link_sentence(self, labels, int(wrong[0]))}; only labellings that satisfy the "
+                "links have component signs."
+            )
+        return z
+
+    def contract_rows(self, rows: Any) -> FloatArray:
+        """Return A^T U for U of shape (n,) or (n, k): signed sums over components, shape (N,) or (N, k)."""
+        if not hasattr(rows, "toarray"):
+            rows = np.asarray(rows, dtype=float)
+        if rows.ndim not in (1, 2) or rows.shape[0] != self.n:
+            raise DeclarationError(f"rows have shape {rows.shape}; expected ({self.n},) or ({self.n}, k).")
+        if rows.ndim == 1 and isinstance(rows, np.ndarray):
+            return np.bincount(self.component, weights=self.sign * rows, minlength=self.count)
+        answer: FloatArray = self.indicator.T @ rows
+        return answer
+
+    def maximise(self, gain: ArrayLike) -> IntArray:
+        """Return an exact maximiser of gain.y over B, ties broken the same way every time.
+
+        Parameters
+        ----------
+        gain : array_like, shape (n,)
+            Finite gains per point.
+
+        Returns
+        -------
+        ndarray of int, shape (n,)
+
+        Raises
+        ------
+        SolverError
+            When several or real-weighted bounds need an integer programme that exceeds its time limit.
+
+        Examples
+        --------
+        >>> from margindsl.labelset import presolve
+        >>> presolve(4, cannot=[(0, 1)], bounds=[(None, 0, 0)]).maximise([3.0, 1.0, 2.0, 1.0])
+        array([ 1, -1,  1, -1])
+        """
+        return self.expand(self.maximise_components(self.contract_rows(self._gain(gain, self.n, "point"))))
+
+    def maximise_components(self, gain: ArrayLike) -> IntArray:
+        """Return an exact maximiser z of gain.z over the component signs of B, gain of shape (N,)."""
+        return maximise_signs(self, self._gain(gain, self.count, "component"))
+
+    def contains(self, y: ArrayLike) -> bool:
+        """Return whether y is in B: n exact signs, links, pins, and bounds up to their tolerance."""
+        labels = np.asarray(y)
+        if labels.shape != (self.n,) or labels.dtype.kind not in "iuf" or (np.abs(labels) != 1).any():
+            return False
+        z = labels[self.first] * self.sign[self.first]
+        if (self.sign * z[self.component] != labels).any() or ((self.pinned != 0) & (self.pinned != z)).any():
+            return False
+        return all(bool(bound.holds(bound.omega @ z)) for bound in self.bounds)
+
+    def violations(self, y: ArrayLike) -> list[str]:
+        """Return one sentence for each thing that keeps y out of B; empty iff ``contains(y)``."""
+        return violation.sentences(self, np.asarray(y))
+
+    def sample(self, rng: np.random.Generator, size: int) -> IntArray:
+        """Draw members of B, shape (size, n).
+
+        Signs are uniform when there is no bound; otherwise each draw maximises a standard normal gain over
+        the components. Every member z has positive probability, for it is the only maximiser of gains near
+        z itself, but members are not equally likely.
+        """
+        if not self.bounds:
+            z = rng.choice(np.array([-1, 1]), size=(size, self.count))
+            z = np.where(self.pinned != 0, self.pinned, z)
+        else:
+            gains = rng.standard_normal((size, self.count))
+            z = np.array([maximise_signs(self, gain) for gain in gains]).reshape(size, self.count)
+        return np.asarray(self.sign * z[:, self.component])
+
+    def enumerate(self) -> Iterator[IntArray]:
+        """Yield every member of B, in lexicographic order of the free component signs from -1 to +1.
+
+        Raises
+        ------
+        SizeError
+            When more than 22 components are free.
+        """
+        free = np.flatnonzero(self.free)
+        if len(free) > _ENUMERABLE:
+            raise SizeError(
+                f"{len(free)} components are free, 2^{len(free)} labellings; enumerate refuses above "
+                f"{_ENUMERABLE}. Use sample, or maximise with a gain."
+            )
+        return self._members(free)
+
+    def _members(self, free: IntArray) -> Iterator[IntArray]:
+        total, block = 1 << len(free), 4096
+        shifts = np.arange(len(free))[::-1]
+        for start in range(0, total, block):
+            codes = np.arange(start, min(start + block, total))
+            z = np.tile(self.pinned, (len(codes), 1))
+            z[:, free] = 2 * ((codes[:, None] >> shifts) & 1) - 1
+            inside = np.ones(len(codes), dtype=bool)
+            for bound in self.bounds:
+                inside &= bound.holds(z @ bound.omega)
+            for signs in z[inside]:
+                yield self.sign * signs[self.component]
+
+    def feasible_flips(self, y: ArrayLike) -> BoolArray:
+        """Return which components can change sign alone and leave y in B, shape (N,)."""
+        z = self.contract(y)
+        return self._feasible_changes(z, self.free, [bound.omega @ z for bound in self.bounds])
+
+    def feasible_swaps(self, y: ArrayLike, first: int, candidates: ArrayLike) -> BoolArray:
+        """Return for which candidate components flipping them together with ``first`` leaves y in B.
+
+        Parameters
+        ----------
+        y : array_like, shape (n,)
+            Labelling that satisfies the links.
+        first : int
+            Component that flips in every case.
+        candidates : array_like of int, shape (m,)
+            Components to flip with it; ``first`` itself is never feasible.
+
+        Returns
+        -------
+        ndarray of bool, shape (m,)
+        """
+        z, others = self.contract(y), np.asarray(candidates, dtype=np.intp)
+        moved = z.copy()
+        moved[first] = -moved[first]
+        allowed = self.free & bool(self.pinned[first] == 0)
+        allowed[first] = False
+        sums = [bound.omega @ moved for bound in self.bounds]
+        return np.asarray(self._feasible_changes(moved, allowed, sums)[others])
+
+    def _feasible_changes(self, z: IntArray, allowed: BoolArray, sums: list[float]) -> BoolArray:
+        feasible = allowed.copy()
+        for bound, total in zip(self.bounds, sums):
+            feasible &= bound.holds(total - 2 * bound.omega * z)
+        return feasible
+
+    def merged(self) -> LabelSet:
+        """Return the same B with all pinned components merged into one, pinned at z = +1.
+
+        Semidefinite relaxations see z only up to a global sign, so they can carry one pin at most. Signs of
+        the points of the merged component are their known labels.
+        """
+        return lifting.merge_pins(self)
+
+    def lifted_bounds(self) -> list[LiftedBound]:
+        """Return every bound lower <= omega.z <= upper as (omega_lift.z)^2 <= radius^2.
+
+        The middle of an asymmetric bound is carried by the first pinned component (take `merged` sets, so
+        that there is one only); when nothing is pinned, by an extra reference variable: every ``omega`` then
+        has N + 1 entries, the last one minus the middle, and ``reference`` is None.
+        """
+        return lifting.lift_bounds(self)
+
+    def _gain(self, gain: ArrayLike, length: int, what: str) -> FloatArray:
+        vector = self._vector(gain, length, "gain", what).astype(float)
+        if not np.isfinite(vector).all():
+            place = int(np.flatnonzero(~np.isfinite(vector))[0])
+            raise DeclarationError(f"gain is {vector[place]} at {what} {place}; expected finite numbers.")
+        return vector
+
+    def _signs(self, y: ArrayLike) -> IntArray:
+        labels = self._vector(y, self.n, "labels y", "point")
+        wrong = np.flatnonzero(np.abs(labels) != 1)
+        if wrong.size:
+            place = int(wrong[0])
+            raise DeclarationError(f"labels y hold {labels[place]} at point {place}; expected +1 or -1.")
+        return labels.astype(np.intp)
+
+    @staticmethod
+    def _vector(values: ArrayLike, length: int, name: str, what: str) -> Any:
+        vector = np.asarray(values)
+        if vector.shape != (length,):
+            raise DeclarationError(f"{name} have shape {vector.shape}; expected ({length},), one per {what}.")
+        if vector.dtype.kind not in "iuf":
+            raise DeclarationError(f"{name} have type {vector.dtype}; expected numbers.")
+        return vector

@@ -1,0 +1,29 @@
+"""What users write: labels, hyperplanes, expressions, constraints, and the grammar that checks them."""
+
+from margindsl.language.atoms import (
+    absolute,
+    huber,
+    logistic,
+    manifold,
+    maximum,
+    mean,
+    plq,
+    pos,
+    sq_norm,
+    square,
+    sum,
+    var,
+)
+from margindsl.language.constraints import cannot_link, must_link, orthogonal, sizes
+from margindsl.language.expressions import Expression, Parameter, Scalar
+from margindsl.language.formulation import Formulation, Minimize
+from margindsl.language.lowering import Declaration
+from margindsl.language.margins import Hyperplane, Labels, margin
+from margindsl.language.objectives import epsilon_insensitive, hinge, mean_variance, odm, squared_hinge
+
+__all__ = [
+    "Declaration", "Expression", "Formulation", "Hyperplane", "Labels", "Minimize", "Parameter", "Scalar",
+    "absolute", "cannot_link", "epsilon_insensitive", "hinge", "huber", "logistic", "manifold", "margin",
+    "maximum", "mean", "mean_variance", "must_link", "odm", "orthogonal", "plq", "pos", "sizes", "sq_norm",
+    "square", "squared_hinge", "sum", "var",
+]

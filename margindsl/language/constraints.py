@@ -1,0 +1,443 @@
+"""Constraints on labels and on decision values, as users write them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from margindsl.errors import DeclarationError, GrammarError
+from margindsl.language import grammar
+from margindsl.language.atoms import Absolute, Aggregate, Mean, Total, Variance
+from margindsl.language.expressions import (
+    Constant,
+    Expression,
+    Index,
+    Negation,
+    Product,
+    Quotient,
+    Sum,
+)
+from margindsl.language.graphs import as_pairs
+from margindsl.language.margins import Hyperplane, Labels, Margin
+from margindsl.typing import FloatArray, IntArray
+
+
+class Constraint:
+    """Represent one constraint of a problem; combine several by listing them, not with ``and``."""
+
+    def text(self) -> str:
+        """Return the constraint as the user would write it."""
+        raise TypeError(f"{type(self).__name__} has no text")
+
+    def latex(self) -> str:
+        """Return the constraint as LaTeX mathematics."""
+        return rf"\text{{{self.text()}}}"
+
+    def __repr__(self) -> str:
+        return self.text()
+
+    def __bool__(self) -> bool:
+        raise GrammarError(
+            self.text(), "a constraint has no truth value (chained comparisons and `and` ask for one)",
+            "Write two constraints, a <= md.sum(y) and md.sum(y) <= b, as separate entries of the list.")
+
+
+class Inequality(Constraint):
+    """Represent ``left <= right``."""
+
+    def __init__(self, left: Expression, right: Expression) -> None:
+        self.left, self.right = left, right
+
+    def text(self) -> str:
+        """Return ``left <= right``."""
+        return f"{self.left.text()} <= {self.right.text()}"
+
+    def latex(self) -> str:
+        """Return the inequality."""
+        return rf"{self.left.latex()} \le {self.right.latex()}"
+
+
+class Equality(Constraint):
+    """Represent ``left == right`` between single numbers."""
+
+    def __init__(self, left: Expression, right: Expression) -> None:
+        self.left, self.right = left, right
+
+    def text(self) -> str:
+        """Return ``left == right``."""
+        return f"{self.left.text()} == {self.right.text()}"
+
+    def latex(self) -> str:
+        """Return the equality."""
+        return rf"{self.left.latex()} = {self.right.latex()}"
+
+
+class Links(Constraint):
+    """Represent must-links or cannot-links of pairs of labels.
+
+    Parameters
+    ----------
+    labels : Labels
+    pairs : (m, 2) int array
+    kind : str
+        ``"must-link"`` or ``"cannot-link"``.
+    shown : str
+        How it is printed.
+    """
+
+    def __init__(self, labels: Labels, pairs: IntArray, kind: str, shown: str) -> None:
+        self.labels, self.pairs, self.kind, self.shown = labels, pairs, kind, shown
+
+    def text(self) -> str:
+        """Return the links as written."""
+        return self.shown
+
+    def latex(self) -> str:
+        """Return the links over their set of pairs."""
+        sign = "=" if self.kind == "must-link" else r"\ne"
+        name = self.labels.latex()
+        if len(self.pairs) == 1:
+            i, j = self.pairs[0]
+            return rf"{name}_{{{i}}} {sign} {name}_{{{j}}}"
+        family = r"\mathcal{M}" if self.kind == "must-link" else r"\mathcal{C}"
+        return rf"{name}_i {sign} {name}_j \quad ((i,j) \in {family},\ |{family}| = {len(self.pairs)})"
+
+
+class Known(Constraint):
+    """Represent known labels of some points."""
+
+    def __init__(self, labels: Labels, index: IntArray, values: IntArray, shown: str) -> None:
+        self.labels, self.index, self.values, self.shown = labels, index, values, shown
+
+    def text(self) -> str:
+        """Return the known labels as written."""
+        return self.shown
+
+    def latex(self) -> str:
+        """Return the known labels."""
+        name = self.labels.latex()
+        return rf"{name}_i = \bar {name}_i \quad (i \in \mathcal{{L}},\ |\mathcal{{L}}| = {len(self.index)})"
+
+
+class Sizes(Constraint):
+    """Represent bounds on the cluster sizes of k clusters."""
+
+    def __init__(self, labels: Labels, at_least: Any, at_most: Any) -> None:
+        self.labels = labels
+        self.at_least, self.at_most = at_least, at_most
+
+    def text(self) -> str:
+        """Return ``md.sizes(y, ...)``."""
+        return f"md.sizes({self.labels.text()}, at_least={self.at_least}, at_most={self.at_most})"
+
+
+class Orthogonal(Constraint):
+    """Represent wᵀv = 0 against earlier solutions."""
+
+    def __init__(self, hyperplane: Hyperplane, solutions: tuple[Any, ...]) -> None:
+        self.hyperplane, self.solutions = hyperplane, solutions
+
+    def text(self) -> str:
+        """Return ``md.orthogonal(f, ...)``."""
+        return f"md.orthogonal({self.hyperplane.text()}, {len(self.solutions)} earlier solutions)"
+
+
+# -- comparison operators -------------------------------------------------------------------------------
+
+
+def equality(left: Expression, right: Expression) -> Constraint:
+    """Return what ``left == right`` declares: a must-link, known labels, or a linear equality."""
+    if _selection(right) is not None and _selection(left) is None:
+        left, right = right, left
+    chosen = _selection(left)
+    if chosen is not None:
+        labels, index = chosen
+        other = _selection(right)
+        if other is not None:
+            return Links(labels, _pair(labels, index, other, "=="), "must-link", f"{left.text()} == {right.text()}")
+        if right.is_constant:
+            return _known(labels, index, right, left)
+    _refuse_decision_links(left, right, "==")
+    if left.shape or right.shape:
+        raise grammar.ENTRYWISE_CONSTRAINT.broken_by(f"{left.text()} == {right.text()}")
+    return Equality(left, right)
+
+
+def inequality_of_labels(left: Expression, right: Expression) -> Constraint:
+    """Return what ``left != right`` declares: a cannot-link, or the opposite known label."""
+    if _selection(right) is not None and _selection(left) is None:
+        left, right = right, left
+    chosen, other = _selection(left), _selection(right)
+    if chosen is not None and other is not None:
+        labels, index = chosen
+        return Links(labels, _pair(labels, index, other, "!="), "cannot-link", f"{left.text()} != {right.text()}")
+    if chosen is not None and right.is_constant:
+        return _known(chosen[0], chosen[1], Constant(-np.asarray(right.numeric())), left)
+    _refuse_decision_links(left, right, "!=")
+    raise GrammarError(f"{left.text()} != {right.text()}", "only labels are declared different",
+                       "Write y[i] != y[j] for a cannot-link.")
+
+
+def must_link(labels: Labels, pairs: Any) -> Links:
+    """Declare that the points of each pair share a cluster.
+
+    Parameters
+    ----------
+    labels : Labels
+    pairs : (m, 2) array, list of pairs, networkx graph or (n, n) sparse matrix
+
+    Raises
+    ------
+    DeclarationError
+        If a pair is out of range, links a point with itself, or the shape is wrong.
+    GrammarError
+        If the first argument is not `Labels`.
+    """
+    return _links(labels, pairs, "must_link")
+
+
+def cannot_link(labels: Labels, pairs: Any) -> Links:
+    """Declare that the points of each pair lie in different clusters; see `must_link`."""
+    return _links(labels, pairs, "cannot_link")
+
+
+def sizes(labels: Labels, at_least: Any = None, at_most: Any = None) -> Sizes:
+    """Declare bounds on the cluster sizes.
+
+    Parameters
+    ----------
+    labels : Labels
+    at_least, at_most : int, sequence of k ints, or None
+
+    Raises
+    ------
+    DeclarationError
+        If neither bound is given, a bound is negative, or at_least exceeds at_most.
+    """
+    _require_labels(labels, "md.sizes")
+    if at_least is None and at_most is None:
+        raise DeclarationError("md.sizes: give at_least=, at_most= or both")
+    low = np.broadcast_to(0 if at_least is None else at_least, (labels.clusters,)).astype(float)
+    high = np.broadcast_to(labels.n if at_most is None else at_most, (labels.clusters,)).astype(float)
+    if np.any(low < 0) or np.any(low > high):
+        raise DeclarationError(f"md.sizes(at_least={at_least}, at_most={at_most}): expected 0 <= at_least <= at_most")
+    if low.sum() > labels.n or high.sum() < labels.n:
+        raise DeclarationError(
+            f"md.sizes: {labels.n} points cannot fill clusters of {low.sum():g} to {high.sum():g} points in all")
+    return Sizes(labels, low, high)
+
+
+def orthogonal(hyperplane: Hyperplane, solutions: Any) -> Orthogonal:
+    """Declare that the weight vector is orthogonal to those of earlier solutions (MME, slides Eq. 23).
+
+    Parameters
+    ----------
+    hyperplane : Hyperplane
+    solutions : Solution or sequence of Solution
+        Solutions of problems over the same points and kernel.
+    """
+    if not isinstance(hyperplane, Hyperplane):
+        raise GrammarError("md.orthogonal(...)", "orthogonality is of hyperplanes",
+                           "Write md.orthogonal(f, earlier) with f = md.Hyperplane(X).")
+    many = tuple(solutions) if isinstance(solutions, (list, tuple)) else (solutions,)
+    for solution in many:
+        if not hasattr(solution, "weights"):
+            raise DeclarationError(f"md.orthogonal: given {type(solution).__name__}, expected earlier solutions")
+    return Orthogonal(hyperplane, many)
+
+
+# -- linear parts ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class LinearPart:
+    """Represent label weights · y + decision weights · f + constant."""
+
+    n: int
+    labels: FloatArray | None = None
+    decision: FloatArray | None = None
+    constant: float = 0.0
+    label_node: Labels | None = None
+    decision_node: Hyperplane | None = None
+
+
+def linear_part(expression: Expression, n: int, at: Constraint) -> LinearPart:
+    """Return the linear part of a single number built from labels or decision values.
+
+    Raises
+    ------
+    GrammarError
+        If the expression is not linear, or constrains margins.
+    """
+    totals: dict[str, FloatArray] = {}
+    nodes: dict[str, Any] = {}
+    constant = _collect(expression, np.ones(1), None, n, totals, nodes, at)
+    return LinearPart(n, totals.get("labels"), totals.get("decision"), constant,
+                      nodes.get("labels"), nodes.get("decision"))
+
+
+def _collect(expression: Expression, factor: FloatArray, rows: IntArray | None, n: int,
+             totals: dict[str, FloatArray], nodes: dict[str, Any], at: Constraint) -> float:
+    """Add factor · expression at the rows to the totals; return its constant part."""
+    if expression.is_constant:
+        value = np.asarray(expression.numeric(), dtype=float)
+        if value.ndim and rows is not None:
+            value = value[rows]
+        return float(np.sum(factor * value))
+    if isinstance(expression, Margin):
+        raise grammar.MARGIN_CONSTRAINT.broken_by(at.text())
+    if isinstance(expression, (Labels, Hyperplane)):
+        key = "labels" if isinstance(expression, Labels) else "decision"
+        if nodes.setdefault(key, expression) is not expression:
+            raise grammar.TWO_PROBLEMS.broken_by(
+                at.text(), what="labellings" if key == "labels" else "hyperplanes")
+        if rows is None:
+            raise grammar.ENTRYWISE_CONSTRAINT.broken_by(at.text())
+        weights = np.broadcast_to(factor, rows.shape)
+        totals[key] = totals.get(key, np.zeros(n)) + np.bincount(rows, weights=weights, minlength=n)
+        return 0.0
+    for kind, rule in _LINEAR_RULES.items():
+        if isinstance(expression, kind):
+            return rule(expression, factor, rows, n, totals, nodes, at)
+    raise grammar.NONLINEAR_CONSTRAINT.broken_by(at.text())
+
+
+def _collect_sum(e: Sum, factor: Any, rows: Any, *rest: Any) -> float:
+    return _collect(e.left, factor, rows, *rest) + _collect(e.right, factor, rows, *rest)
+
+
+def _collect_negation(e: Negation, factor: Any, rows: Any, *rest: Any) -> float:
+    return _collect(e.inner, -factor, rows, *rest)
+
+
+def _collect_product(e: Product | Quotient, factor: Any, rows: Any, *rest: Any) -> float:
+    value = np.asarray(e.constant.numeric(), dtype=float)
+    if value.ndim and rows is not None:
+        value = value[rows]
+    return _collect(e.inner, factor * value if isinstance(e, Product) else factor / value, rows, *rest)
+
+
+def _collect_index(e: Index, factor: Any, rows: Any, *rest: Any) -> float:
+    return _collect(e.inner, factor, e.index if rows is None else e.index[rows], *rest)
+
+
+def _collect_aggregate(e: Aggregate, factor: Any, rows: Any, *rest: Any) -> float:
+    if isinstance(e, Variance):
+        raise grammar.NONLINEAR_CONSTRAINT.broken_by(rest[-1].text())
+    count = e.inner.shape[0]
+    scale = 1.0 / count if isinstance(e, Mean) else 1.0
+    return _collect(e.inner, np.full(count, float(np.sum(factor)) * scale), np.arange(count), *rest)
+
+
+_LINEAR_RULES: dict[type, Any] = {
+    Sum: _collect_sum, Negation: _collect_negation, Product: _collect_product, Quotient: _collect_product,
+    Index: _collect_index, Total: _collect_aggregate, Mean: _collect_aggregate, Variance: _collect_aggregate,
+}
+
+
+def split_bound(constraint: Inequality | Equality, n: int) -> tuple[LinearPart, float, float]:
+    """Return (linear part without constant, lower, upper) of an inequality or equality of numbers.
+
+    Raises
+    ------
+    GrammarError
+        If it bounds a modulus from below, is not linear, or has one value a point.
+    """
+    if constraint.left.shape or constraint.right.shape:
+        raise grammar.ENTRYWISE_CONSTRAINT.broken_by(constraint.text())
+    left, right = constraint.left, constraint.right
+    if isinstance(constraint, Inequality):
+        modulus, factor = _modulus(left)
+        if modulus is not None:
+            if not right.is_constant or factor < 0:
+                raise grammar.NONLINEAR_CONSTRAINT.broken_by(constraint.text())
+            radius = float(right.numeric()) / factor
+            part = linear_part(modulus, n, constraint)
+            return part, -radius - part.constant, radius - part.constant
+        if _modulus(right)[0] is not None:
+            raise grammar.NONCONVEX_BOUND.broken_by(constraint.text())
+    part = linear_part(left - right, n, constraint)
+    if isinstance(constraint, Equality):
+        return part, -part.constant, -part.constant
+    return part, -np.inf, -part.constant
+
+
+def _modulus(expression: Expression) -> tuple[Expression | None, float]:
+    """Return (x, k) of k |x|, or (None, 1)."""
+    factor = 1.0
+    while isinstance(expression, (Product, Quotient)) and not expression.constant.shape:
+        number = float(expression.constant.numeric())
+        factor = factor * number if isinstance(expression, Product) else factor / number
+        expression = expression.inner
+    if isinstance(expression, Absolute) and factor != 0:
+        return expression.arguments[0], factor
+    return None, 1.0
+
+
+# -- inside ---------------------------------------------------------------------------------------------
+
+
+def _selection(expression: Expression) -> tuple[Labels, IntArray] | None:
+    """Return (labels, index) when the expression is y or y[index]."""
+    if isinstance(expression, Labels):
+        return expression, np.arange(expression.n)
+    if isinstance(expression, Index):
+        inner = _selection(expression.inner)
+        if inner is not None:
+            return inner[0], inner[1][expression.index]
+    return None
+
+
+def _pair(labels: Labels, index: IntArray, other: tuple[Labels, IntArray], sign: str) -> IntArray:
+    if other[0] is not labels:
+        raise grammar.TWO_PROBLEMS.broken_by(f"{labels.text()}[...] {sign} {other[0].text()}[...]", what="labellings")
+    if len(index) != len(other[1]):
+        raise DeclarationError(
+            f"{labels.text()}[index] {sign} {labels.text()}[index]: {len(index)} points against {len(other[1])}")
+    word = "must_link" if sign == "==" else "cannot_link"
+    return as_pairs(np.column_stack([index, other[1]]), labels.n, word)
+
+
+def _known(labels: Labels, index: IntArray, values: Expression, left: Expression) -> Known:
+    numbers = np.asarray(values.numeric(), dtype=float)
+    if numbers.ndim and numbers.shape != index.shape:
+        raise DeclarationError(f"`{left.text()} == values`: {len(index)} points against {len(numbers)} values")
+    numbers = np.broadcast_to(numbers, index.shape)
+    allowed = (-1.0, 1.0) if labels.clusters == 2 else tuple(map(float, range(labels.clusters)))
+    bad = ~np.isin(numbers, allowed)
+    if np.any(bad):
+        expected = "-1 or +1" if labels.clusters == 2 else f"0..{labels.clusters - 1}"
+        raise DeclarationError(
+            f"`{left.text()} == values`: point {int(index[bad][0])} is given {numbers[bad][0]:g}, expected {expected}")
+    shown = f"{left.text()} == {values.text()}"
+    return Known(labels, index, numbers.astype(int), shown)
+
+
+def _links(labels: Any, pairs: Any, word: str) -> Links:
+    _require_labels(labels, f"md.{word}")
+    array = as_pairs(pairs, labels.n, word)
+    return Links(labels, array, word.replace("_", "-"), f"md.{word}({labels.text()}, {len(array)} pairs)")
+
+
+def _require_labels(labels: Any, word: str) -> None:
+    if isinstance(labels, Hyperplane):
+        raise grammar.LINK_ON_DECISION.broken_by(f"{word}({labels.text()}, ...)")
+    if not isinstance(labels, Labels):
+        raise DeclarationError(f"{word}: first argument is {type(labels).__name__}, expected md.Labels")
+
+
+def _refuse_decision_links(left: Expression, right: Expression, sign: str) -> None:
+    def is_decision(e: Expression) -> bool:
+        return isinstance(e, Hyperplane) or (isinstance(e, Index) and isinstance(e.inner, Hyperplane))
+
+    def is_margin(e: Expression) -> bool:
+        return isinstance(e, Margin) or (isinstance(e, Index) and isinstance(e.inner, Margin))
+
+    shown = f"{left.text()} {sign} {right.text()}"
+    if is_margin(left) or is_margin(right):
+        raise grammar.MARGIN_CONSTRAINT.broken_by(shown)
+    if is_decision(left) or is_decision(right):
+        known = (left if is_decision(right) else right).is_constant
+        raise (grammar.KNOWN_ON_DECISION if known else grammar.LINK_ON_DECISION).broken_by(shown)

@@ -1,0 +1,326 @@
+"""Lower entrywise formulas to sums of one-dimensional convex functions of affine arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from margindsl.calculus import PLQ, ConvexFunction
+from margindsl.calculus import absolute as absolute_function
+from margindsl.calculus import maximum as maximum_function
+from margindsl.calculus import pos as pos_function
+from margindsl.calculus import square as square_function
+from margindsl.errors import CalculusError
+from margindsl.language import grammar
+from margindsl.language.atoms import Absolute, Curve, Maximum, PositivePart, Square
+from margindsl.language.expressions import Expression, Index, Negation, Product, Quotient, Scalar, Sum
+from margindsl.language.margins import Hyperplane, Labels, Margin
+from margindsl.typing import FloatArray, IntArray
+
+Coefficient = float | FloatArray
+
+
+class PointwiseParameters(Exception):
+    """Signal that arrays stand where only numbers can be merged; the caller groups the points."""
+
+
+@dataclass(frozen=True, eq=False)
+class Affine:
+    """Represent a γ + Σ_s b_s s + d entry by entry; coefficients are numbers or (m,) arrays.
+
+    `points` are the m points whose margins enter (None without a margin).
+    """
+
+    slope: Coefficient = 0.0
+    shift: Coefficient = 0.0
+    coupling: dict[Scalar, Coefficient] = field(default_factory=dict)
+    points: IntArray | None = None
+
+    @property
+    def has_arrays(self) -> bool:
+        """Return whether a coefficient differs from point to point."""
+        return any(isinstance(c, np.ndarray) for c in (self.slope, self.shift, *self.coupling.values()))
+
+    @property
+    def is_constant(self) -> bool:
+        """Return whether neither margin nor scalar occurs."""
+        return is_zero(self.slope) and all(is_zero(c) for c in self.coupling.values())
+
+    def times(self, factor: Coefficient) -> Affine:
+        """Return the affine function times a number or array."""
+        coupling = {s: c * factor for s, c in self.coupling.items()}
+        return Affine(self.slope * factor, self.shift * factor, coupling, self.points)
+
+    def plus(self, other: Affine, at: Expression) -> Affine:
+        """Return the sum of two affine functions of the same margins."""
+        coupling = dict(self.coupling)
+        for scalar, c in other.coupling.items():
+            coupling[scalar] = coupling.get(scalar, 0.0) + c
+        return Affine(self.slope + other.slope, self.shift + other.shift, coupling,
+                      common_points(self.points, other.points, at))
+
+    def direction(self) -> dict[Scalar | None, float]:
+        """Return the non-zero coefficients of margin (key None) and scalars, numbers only."""
+        if self.has_arrays:
+            raise PointwiseParameters
+        entries: dict[Scalar | None, float] = {None: float(self.slope)}
+        entries.update({s: float(c) for s, c in self.coupling.items()})
+        return {key: value for key, value in entries.items() if value != 0.0}
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """Represent weight · ρ(argument), weight ≥ 0 a number or array."""
+
+    weight: Coefficient
+    function: ConvexFunction
+    argument: Affine
+
+
+@dataclass(frozen=True, eq=False)
+class Lowered:
+    """Represent affine + sign · Σ pieces; sign +1 convex, −1 concave, 0 affine."""
+
+    affine: Affine
+    pieces: tuple[Piece, ...] = ()
+    sign: int = 0
+
+    @property
+    def points(self) -> IntArray | None:
+        """Return the points whose margins enter."""
+        for argument in (self.affine, *(piece.argument for piece in self.pieces)):
+            if argument.points is not None:
+                return argument.points
+        return None
+
+
+def is_zero(c: Coefficient) -> bool:
+    """Return whether a coefficient vanishes everywhere."""
+    return bool(np.all(np.asarray(c) == 0.0))
+
+
+def common_points(left: IntArray | None, right: IntArray | None, at: Expression) -> IntArray | None:
+    """Return the points of two operands, which must agree where both have some."""
+    if left is None or right is None or left is right:
+        return right if left is None else left
+    if np.array_equal(left, right):
+        return left
+    raise grammar.ONE_MARGIN.broken_by(at)
+
+
+def coefficient(expression: Expression, rows: IntArray) -> Coefficient:
+    """Return a constant at the given rows: a number when all entries agree, else an array."""
+    value = expression.numeric()
+    if not expression.shape:
+        return float(value)
+    entries = np.broadcast_to(value, expression.shape)[rows]
+    return float(entries[0]) if len(entries) and np.all(entries == entries[0]) else np.array(entries, dtype=float)
+
+
+def lower_entries(expression: Expression, rows: IntArray) -> Lowered:
+    """Return the lowered form of an entrywise expression at some of its rows.
+
+    Raises
+    ------
+    GrammarError
+        If a rule of the grammar is broken; the sub-expression is named.
+    PointwiseParameters
+        If per-point arrays prevent merging; group the points and lower each group.
+    """
+    if expression.is_constant:
+        return Lowered(Affine(shift=coefficient(expression, rows)))
+    for kind, rule in _RULES.items():
+        if isinstance(expression, kind):
+            return rule(expression, rows)
+    raise grammar.UNKNOWN_OBJECTIVE.broken_by(expression)
+
+
+def _lower_margin(expression: Margin, rows: IntArray) -> Lowered:
+    return Lowered(Affine(slope=1.0, points=rows))
+
+
+def _lower_scalar(expression: Scalar, rows: IntArray) -> Lowered:
+    return Lowered(Affine(coupling={expression: 1.0}))
+
+
+def _lower_index(expression: Index, rows: IntArray) -> Lowered:
+    return lower_entries(expression.inner, expression.index[rows])
+
+
+def _lower_sum(expression: Sum, rows: IntArray) -> Lowered:
+    left, right = lower_entries(expression.left, rows), lower_entries(expression.right, rows)
+    if left.sign * right.sign < 0:
+        raise grammar.MIXED_SUM.broken_by(expression)
+    common_points(left.points, right.points, expression)
+    return Lowered(left.affine.plus(right.affine, expression), left.pieces + right.pieces, left.sign or right.sign)
+
+
+def _lower_negation(expression: Negation, rows: IntArray) -> Lowered:
+    inner = lower_entries(expression.inner, rows)
+    return Lowered(inner.affine.times(-1.0), inner.pieces, -inner.sign)
+
+
+def _lower_product(expression: Product | Quotient, rows: IntArray) -> Lowered:
+    factor = coefficient(expression.constant, rows)
+    if isinstance(expression, Quotient):
+        factor = 1.0 / factor
+    return scale(lower_entries(expression.inner, rows), factor, expression)
+
+
+def scale(inner: Lowered, factor: Coefficient, at: Expression) -> Lowered:
+    """Return a lowered form times a number or an array of one sign."""
+    affine = inner.affine.times(factor)
+    if not inner.pieces:
+        return Lowered(affine)
+    low, high = float(np.min(factor)), float(np.max(factor))
+    if low < 0 < high:
+        raise grammar.SIGNED_WEIGHT.broken_by(at)
+    if low == high == 0:
+        return Lowered(affine)
+    flip = -1 if high <= 0 else 1
+    pieces = tuple(replace(piece, weight=piece.weight * factor * flip) for piece in inner.pieces)
+    return Lowered(affine, pieces, inner.sign * flip)
+
+
+def merge(inner: Lowered) -> tuple[ConvexFunction, Affine]:
+    """Return ρ and t with affine + Σ pieces = ρ(t), t a single affine argument.
+
+    Raises
+    ------
+    PointwiseParameters
+        If coefficients differ from point to point.
+    LookupError
+        If the arguments are not parallel.
+    """
+    arguments = [piece.argument for piece in inner.pieces]
+    candidates = [inner.affine, *arguments]
+    base = next((a for a in candidates if not a.is_constant), None)
+    if base is None:
+        base = Affine(slope=1.0, points=inner.points)
+    direction = base.direction()
+    pivot = None if None in direction else next(iter(direction))
+    unit = direction[pivot]
+    direction = {key: value / unit for key, value in direction.items()}
+    total: ConvexFunction = PLQ.affine(*_along(inner.affine, direction, pivot))
+    for piece in inner.pieces:
+        if isinstance(piece.weight, np.ndarray):
+            raise PointwiseParameters
+        total = total + piece.function.precompose(*_along(piece.argument, direction, pivot)) * float(piece.weight)
+    coupling: dict[Scalar, Coefficient] = {key: value for key, value in direction.items() if key is not None}
+    argument = Affine(direction.get(None, 0.0), 0.0, coupling, inner.points)
+    return total, argument
+
+
+def _along(argument: Affine, direction: dict[Scalar | None, float], pivot: Scalar | None) -> tuple[float, float]:
+    """Return (k, d) with argument = k t + d, t the argument of the direction."""
+    own = argument.direction()
+    factor = own.get(pivot, 0.0)
+    expected = {key: value * factor for key, value in direction.items() if factor}
+    if set(own) != set(expected) or any(
+            abs(own[key] - expected[key]) > 1e-12 * max(1.0, abs(own[key])) for key in own):
+        raise LookupError
+    return factor, float(argument.shift)
+
+
+def _single(inner: Lowered, at: Expression) -> tuple[ConvexFunction, Affine]:
+    if not inner.pieces:
+        return PLQ.affine(1.0, 0.0), inner.affine
+    if len(inner.pieces) == 1 and inner.affine.is_constant and is_zero(inner.affine.shift) \
+            and not isinstance(inner.pieces[0].weight, np.ndarray):
+        piece = inner.pieces[0]
+        return piece.function * float(piece.weight), piece.argument
+    try:
+        return merge(inner)
+    except LookupError:
+        raise grammar.ONE_MARGIN.broken_by(at) from None
+
+
+def _compose(expression: Expression, inner: Lowered, atom: ConvexFunction,
+             operate: Callable[[Any], ConvexFunction], rule: grammar.Rule) -> Lowered:
+    """Return atom(inner): the atom itself on affine arguments, else the operation on the merged loss."""
+    if not inner.pieces:
+        return Lowered(Affine(points=inner.points), (Piece(1.0, atom, inner.affine),), 1)
+    function, argument = _single(inner, expression)
+    try:
+        result = operate(function)
+    except (CalculusError, AttributeError) as error:
+        raise rule.broken_by(expression, reason=str(error)) from None
+    return Lowered(Affine(points=inner.points), (Piece(1.0, result, argument),), 1)
+
+
+def _flipped(inner: Lowered) -> Lowered:
+    """Return the negative of a concave function, for atoms that are even."""
+    return Lowered(inner.affine.times(-1.0), inner.pieces, 1) if inner.sign < 0 else inner
+
+
+def _lower_positive_part(expression: PositivePart, rows: IntArray) -> Lowered:
+    inner = lower_entries(expression.arguments[0], rows)
+    if inner.sign < 0:
+        raise grammar.POSITIVE_PART.broken_by(expression)
+    return _compose(expression, inner, pos_function(), lambda rho: rho.positive_part(), grammar.POSITIVE_PART)
+
+
+def _lower_absolute(expression: Absolute, rows: IntArray) -> Lowered:
+    inner = _flipped(lower_entries(expression.arguments[0], rows))
+    return _compose(expression, inner, absolute_function(), lambda rho: rho.absolute(), grammar.ABSOLUTE)
+
+
+def _lower_square(expression: Square, rows: IntArray) -> Lowered:
+    inner = _flipped(lower_entries(expression.arguments[0], rows))
+    return _compose(expression, inner, square_function(), lambda rho: rho.square(), grammar.SQUARED)
+
+
+def _lower_curve(expression: Curve, rows: IntArray) -> Lowered:
+    inner = lower_entries(expression.arguments[0], rows)
+    if inner.pieces:
+        raise grammar.CURVE_ARGUMENT.broken_by(expression)
+    return Lowered(Affine(points=inner.points), (Piece(1.0, expression.function, inner.affine),), 1)
+
+
+def _lower_maximum(expression: Maximum, rows: IntArray) -> Lowered:
+    lowered = [lower_entries(argument, rows) for argument in expression.arguments]
+    for argument, inner in zip(expression.arguments, lowered):
+        if inner.sign < 0:
+            raise grammar.MAXIMUM.broken_by(argument)
+    result = lowered[0]
+    for inner in lowered[1:]:
+        result = _maximum_of_two(expression, result, inner)
+    return result
+
+
+def _maximum_of_two(expression: Maximum, left: Lowered, right: Lowered) -> Lowered:
+    points = common_points(left.points, right.points, expression)
+    if not left.pieces and not right.pieces:  # max(a, b) = b + (a - b)_+, arrays welcome
+        difference = left.affine.plus(right.affine.times(-1.0), expression)
+        return Lowered(right.affine, (Piece(1.0, pos_function(), difference),), 1)
+    (rho, t), (sigma, v) = _single(left, expression), _single(right, expression)
+    both = Lowered(Affine(), (Piece(1.0, rho, t), Piece(1.0, sigma, v)), 1)
+    try:
+        _, argument = merge(both)
+        direction = argument.direction()
+        pivot = None if None in direction else next(iter(direction))
+        left_side, right_side = (
+            function.precompose(*_along(own, direction, pivot)) for function, own in ((rho, t), (sigma, v)))
+    except LookupError:
+        raise grammar.ONE_MARGIN.broken_by(expression) from None
+    try:
+        result = maximum_function(left_side, right_side)
+    except (CalculusError, AttributeError, TypeError):
+        raise grammar.MAXIMUM.broken_by(expression) from None
+    return Lowered(Affine(points=points), (Piece(1.0, result, replace(argument, points=points)),), 1)
+
+
+def _refuse_bare(expression: Expression, rows: IntArray) -> Lowered:
+    what = "labels" if isinstance(expression, Labels) else "decision values"
+    raise grammar.BARE_DECISION.broken_by(expression, what=what)
+
+
+_RULES: dict[type[Expression], Callable[[Any, IntArray], Lowered]] = {
+    Margin: _lower_margin, Scalar: _lower_scalar, Index: _lower_index, Sum: _lower_sum,
+    Negation: _lower_negation, Product: _lower_product, Quotient: _lower_product,
+    PositivePart: _lower_positive_part, Absolute: _lower_absolute, Square: _lower_square,
+    Maximum: _lower_maximum, Curve: _lower_curve, Labels: _refuse_bare, Hyperplane: _refuse_bare,
+}

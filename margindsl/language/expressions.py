@@ -1,0 +1,535 @@
+"""The expression tree a user's formulas build: nodes, operators, constants and parameters."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+
+from margindsl.errors import DeclarationError, GrammarError
+
+Shape = tuple[int, ...]
+
+
+class Expression:
+    """Represent a formula; a node of an immutable tree.
+
+    Expressions combine with ``+ - * / **`` and `abs`, are indexed like arrays, and compare with
+    ``<= >= == !=`` to constraints. `shape` is ``()`` for numbers and ``(m,)`` for one value a point.
+    """
+
+    __array_ufunc__: ClassVar[None] = None  # numpy arrays leave arithmetic to us
+    __hash__ = object.__hash__
+
+    shape: Shape = ()
+    precedence: ClassVar[int] = 100
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        """Return the sub-expressions."""
+        return ()
+
+    def text(self) -> str:
+        """Return the expression as the user would write it."""
+        raise TypeError(f"{type(self).__name__} has no text")
+
+    def latex(self) -> str:
+        """Return the expression as LaTeX mathematics."""
+        raise TypeError(f"{type(self).__name__} has no LaTeX form")
+
+    def walk(self) -> Iterator[Expression]:
+        """Yield this node and all nodes below it."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+    @property
+    def is_constant(self) -> bool:
+        """Return whether only numbers and parameters occur."""
+        return bool(self.children) and all(child.is_constant for child in self.children)
+
+    def numeric(self) -> Any:
+        """Return the present value of a constant expression (float or (m,) array)."""
+        raise GrammarError(self.text(), "this is not a constant", "Use numbers, arrays and md.Parameter only.")
+
+    def __repr__(self) -> str:
+        return self.text()
+
+    def _repr_latex_(self) -> str:
+        return f"${self.latex()}$"
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError(f"`{self.text()}` is a single number and has no length")
+        return self.shape[0]
+
+    def __bool__(self) -> bool:
+        raise GrammarError(
+            self.text(), "an expression has no truth value",
+            "Put constraints into the list of md.Problem instead of joining them with `and`, `or`, `not`.")
+
+    def __iter__(self) -> Iterator[Expression]:
+        raise GrammarError(self.text(), "expressions are not looped over",
+                           "Write the formula for all points at once, or index it: expr[index].")
+
+    # -- arithmetic -----------------------------------------------------------------------------------
+
+    def __add__(self, other: Any) -> Expression:
+        return Sum(self, as_expression(other))
+
+    def __radd__(self, other: Any) -> Expression:
+        return Sum(as_expression(other), self)
+
+    def __sub__(self, other: Any) -> Expression:
+        return Sum(self, Negation(as_expression(other)))
+
+    def __rsub__(self, other: Any) -> Expression:
+        return Sum(as_expression(other), Negation(self))
+
+    def __neg__(self) -> Expression:
+        return Negation(self)
+
+    def __pos__(self) -> Expression:
+        return self
+
+    def __mul__(self, other: Any) -> Expression:
+        return multiply(self, as_expression(other))
+
+    def __rmul__(self, other: Any) -> Expression:
+        return multiply(as_expression(other), self)
+
+    def __truediv__(self, other: Any) -> Expression:
+        return divide(self, as_expression(other))
+
+    def __rtruediv__(self, other: Any) -> Expression:
+        return divide(as_expression(other), self)
+
+    def __pow__(self, exponent: Any) -> Expression:
+        from margindsl.language.atoms import square
+
+        if isinstance(exponent, numbers.Real) and exponent == 1:
+            return self
+        if not (isinstance(exponent, numbers.Real) and exponent == 2):
+            raise GrammarError(
+                f"{bracket(self, 90)}**{exponent}", "only squares are piecewise quadratic",
+                "Write **2, or give your own loss with md.plq or a subclass of md.ConvexFunction.")
+        return square(self)
+
+    def __abs__(self) -> Expression:
+        from margindsl.language.atoms import absolute
+
+        return absolute(self)
+
+    def __getitem__(self, index: Any) -> Expression:
+        return Index(self, index)
+
+    # -- comparison -----------------------------------------------------------------------------------
+
+    def __le__(self, other: Any) -> Any:
+        from margindsl.language.constraints import Inequality
+
+        return Inequality(self, as_expression(other))
+
+    def __ge__(self, other: Any) -> Any:
+        from margindsl.language.constraints import Inequality
+
+        return Inequality(as_expression(other), self)
+
+    def __lt__(self, other: Any) -> Any:
+        raise GrammarError(f"{self.text()} < {other}", "strict inequalities do not close a set", "Write <=.")
+
+    def __gt__(self, other: Any) -> Any:
+        raise GrammarError(f"{self.text()} > {other}", "strict inequalities do not close a set", "Write >=.")
+
+    def __eq__(self, other: Any) -> Any:
+        from margindsl.language.constraints import equality
+
+        return equality(self, as_expression(other))
+
+    def __ne__(self, other: Any) -> Any:
+        from margindsl.language.constraints import inequality_of_labels
+
+        return inequality_of_labels(self, as_expression(other))
+
+
+class Constant(Expression):
+    """Represent a number or an array of one number a point."""
+
+    def __init__(self, value: Any) -> None:
+        array = np.asarray(value)
+        if array.dtype == object or not np.issubdtype(array.dtype, np.number) and array.dtype != bool:
+            raise DeclarationError(
+                f"{value!r} cannot enter a formula: expected a number, a 1-D array of numbers or an expression")
+        if array.ndim > 1:
+            raise DeclarationError(
+                f"an array of shape {array.shape} entered a formula; expected a number or a 1-D array, "
+                "one number a point")
+        if np.iscomplexobj(array):
+            raise DeclarationError("a complex number entered a formula; expected real numbers")
+        if not np.all(np.isfinite(array)):
+            raise DeclarationError("NaN or infinity entered a formula; expected finite numbers")
+        self.value = array.astype(float)
+        self.value.flags.writeable = False
+        self.shape = array.shape
+
+    @property
+    def is_constant(self) -> bool:
+        """Return True."""
+        return True
+
+    def numeric(self) -> Any:
+        """Return the value."""
+        return float(self.value) if not self.shape else self.value
+
+    def text(self) -> str:
+        """Return the number, or ``array(m)``."""
+        return f"{float(self.value):.6g}" if not self.shape else f"array({self.shape[0]})"
+
+    def latex(self) -> str:
+        """Return the number, or a bold c for an array."""
+        return f"{float(self.value):.6g}" if not self.shape else r"\mathbf{c}"
+
+
+class Parameter(Expression):
+    """Represent a constant that may change between solves without compiling again.
+
+    Parameters
+    ----------
+    value : float
+        The present value, finite.
+    name : str, optional
+        How it is printed.
+
+    Raises
+    ------
+    DeclarationError
+        If the value is not a finite real number.
+
+    Examples
+    --------
+    >>> lam = Parameter(10.0, name="lam")
+    >>> (2 * lam).numeric()
+    20.0
+    """
+
+    def __init__(self, value: float, name: str | None = None) -> None:
+        self.name = name
+        self.value = value
+
+    @property
+    def value(self) -> float:
+        """Return or set the present value."""
+        return self._value
+
+    @value.setter
+    def value(self, value: float) -> None:
+        if isinstance(value, bool) or not isinstance(value, numbers.Real) or not np.isfinite(value):
+            raise DeclarationError(f"Parameter: given {value!r}, expected a finite real number")
+        self._value = float(value)
+
+    @property
+    def is_constant(self) -> bool:
+        """Return True."""
+        return True
+
+    def numeric(self) -> float:
+        """Return the present value."""
+        return self._value
+
+    def text(self) -> str:
+        """Return the name, or the value when there is none."""
+        return self.name or f"{self._value:.6g}"
+
+    def latex(self) -> str:
+        """Return the name as LaTeX."""
+        return _latex_name(self.name) if self.name else f"{self._value:.6g}"
+
+
+class Scalar(Expression):
+    """Represent a shared scalar variable, such as an adaptive threshold or the free margin mean.
+
+    Parameters
+    ----------
+    nonneg : bool
+        Whether it is constrained to be non-negative.
+    name : str
+        How it is printed.
+    """
+
+    def __init__(self, nonneg: bool = False, name: str = "s") -> None:
+        self.nonneg = bool(nonneg)
+        self.name = name
+
+    def text(self) -> str:
+        """Return the name."""
+        return self.name
+
+    def latex(self) -> str:
+        """Return the name as LaTeX."""
+        return _latex_name(self.name)
+
+
+class Sum(Expression):
+    """Represent the sum of two expressions."""
+
+    precedence = 10
+
+    def __init__(self, left: Expression, right: Expression) -> None:
+        self.left, self.right = left, right
+        self.shape = broadcast(left, right, "+")
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        """Return both summands."""
+        return (self.left, self.right)
+
+    def numeric(self) -> Any:
+        """Return the sum of constants."""
+        return self.left.numeric() + self.right.numeric()
+
+    def text(self) -> str:
+        """Return ``left + right`` or ``left - right``."""
+        if isinstance(self.right, Negation):
+            return f"{self.left.text()} - {bracket(self.right.inner, 11)}"
+        return f"{self.left.text()} + {self.right.text()}"
+
+    def latex(self) -> str:
+        """Return the sum as LaTeX."""
+        if isinstance(self.right, Negation):
+            return f"{self.left.latex()} - {bracket_latex(self.right.inner, 11)}"
+        return f"{self.left.latex()} + {self.right.latex()}"
+
+
+class Negation(Expression):
+    """Represent the negative of an expression."""
+
+    precedence = 20
+
+    def __init__(self, inner: Expression) -> None:
+        self.inner = inner
+        self.shape = inner.shape
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        """Return the expression negated."""
+        return (self.inner,)
+
+    def numeric(self) -> Any:
+        """Return the negative of a constant."""
+        return -self.inner.numeric()
+
+    def text(self) -> str:
+        """Return ``-inner``."""
+        return f"-{bracket(self.inner, 20)}"
+
+    def latex(self) -> str:
+        """Return the negative as LaTeX."""
+        return f"-{bracket_latex(self.inner, 20)}"
+
+
+class Product(Expression):
+    """Represent a constant times an expression (`constant` is written first or last)."""
+
+    precedence = 30
+
+    def __init__(self, constant: Expression, inner: Expression) -> None:
+        self.constant, self.inner = constant, inner
+        self.shape = broadcast(constant, inner, "*")
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        """Return the constant and the expression."""
+        return (self.constant, self.inner)
+
+    def numeric(self) -> Any:
+        """Return the product of constants."""
+        return self.constant.numeric() * self.inner.numeric()
+
+    def text(self) -> str:
+        """Return ``constant * inner``."""
+        return f"{bracket(self.constant, 30)} * {bracket(self.inner, 31)}"
+
+    def latex(self) -> str:
+        """Return the product as LaTeX."""
+        return rf"{bracket_latex(self.constant, 30)} \, {bracket_latex(self.inner, 31)}"
+
+
+class Quotient(Expression):
+    """Represent an expression divided by a constant."""
+
+    precedence = 30
+
+    def __init__(self, inner: Expression, constant: Expression) -> None:
+        self.inner, self.constant = inner, constant
+        self.shape = broadcast(inner, constant, "/")
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        """Return the expression and the constant."""
+        return (self.inner, self.constant)
+
+    def numeric(self) -> Any:
+        """Return the quotient of constants."""
+        return self.inner.numeric() / self.constant.numeric()
+
+    def text(self) -> str:
+        """Return ``inner / constant``."""
+        return f"{bracket(self.inner, 30)} / {bracket(self.constant, 31)}"
+
+    def latex(self) -> str:
+        """Return a fraction."""
+        return rf"\frac{{{self.inner.latex()}}}{{{self.constant.latex()}}}"
+
+
+class Index(Expression):
+    """Represent the entries of an expression at some points.
+
+    Raises
+    ------
+    DeclarationError
+        If the index is out of range, fractional, or not one-dimensional.
+    """
+
+    def __init__(self, inner: Expression, index: Any) -> None:
+        if not inner.shape:
+            raise DeclarationError(f"`{inner.text()}` is a single number and cannot be indexed")
+        self.inner = inner
+        self.index, self.is_item = as_index(index, inner.shape[0], inner.text())
+        self.shape = () if self.is_item else (len(self.index),)
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        """Return the expression indexed."""
+        return (self.inner,)
+
+    def numeric(self) -> Any:
+        """Return entries of a constant array."""
+        values = np.broadcast_to(self.inner.numeric(), self.inner.shape)[self.index]
+        return float(values[0]) if self.is_item else values
+
+    def text(self) -> str:
+        """Return ``inner[index]``."""
+        shown = str(int(self.index[0])) if self.is_item else f"index({len(self.index)})"
+        return f"{bracket(self.inner, 95)}[{shown}]"
+
+    def latex(self) -> str:
+        """Return the entries as a subscript."""
+        shown = str(int(self.index[0])) if self.is_item else r"\mathcal{I}"
+        return rf"{bracket_latex(self.inner, 95)}_{{{shown}}}"
+
+
+# -- building blocks ------------------------------------------------------------------------------------
+
+
+def as_expression(value: Any) -> Expression:
+    """Return an expression, wrapping numbers and arrays as constants."""
+    if isinstance(value, Expression):
+        return value
+    if isinstance(value, str):
+        raise DeclarationError(f"the string {value!r} entered a formula; expected a number or an expression")
+    return Constant(value)
+
+
+def multiply(left: Expression, right: Expression) -> Expression:
+    """Return the product, where one factor is constant or the pair makes margins.
+
+    Raises
+    ------
+    GrammarError
+        If neither factor is constant.
+    """
+    from margindsl.language.margins import margin_product
+
+    if left.is_constant:
+        return Product(left, right)
+    if right.is_constant:
+        return Product(right, left)
+    product = margin_product(left, right)
+    if product is not None:
+        return product
+    raise GrammarError(
+        f"{bracket(left, 30)} * {bracket(right, 31)}",
+        "a product needs a constant factor (only labels times decision values, y * f, makes margins)",
+        "Scale by numbers, arrays or md.Parameter, or use md.square.")
+
+
+def divide(inner: Expression, constant: Expression) -> Expression:
+    """Return the quotient by a non-zero constant.
+
+    Raises
+    ------
+    GrammarError
+        If the divisor is not constant or is zero.
+    """
+    if not constant.is_constant:
+        raise GrammarError(f"{bracket(inner, 30)} / {bracket(constant, 31)}",
+                           "only constants divide", "Multiply out, or fix the divisor as md.Parameter.")
+    if np.any(np.asarray(constant.numeric()) == 0):
+        raise GrammarError(f"{bracket(inner, 30)} / {bracket(constant, 31)}", "division by zero",
+                           "Give a non-zero divisor.")
+    return Quotient(inner, constant)
+
+
+def broadcast(left: Expression, right: Expression, sign: str) -> Shape:
+    """Return the common shape of two operands.
+
+    Raises
+    ------
+    DeclarationError
+        If both have entries and their numbers differ.
+    """
+    if not left.shape or not right.shape or left.shape == right.shape:
+        return left.shape or right.shape
+    raise DeclarationError(
+        f"`{left.text()} {sign} {right.text()}`: {left.shape[0]} entries against {right.shape[0]}; "
+        "index both to the same points")
+
+
+def as_index(index: Any, n: int, name: str) -> tuple[np.ndarray, bool]:
+    """Return a non-negative integer index array and whether a single item was meant.
+
+    Raises
+    ------
+    DeclarationError
+        If the index is fractional, out of range, of the wrong shape or a mask of the wrong length.
+    """
+    if isinstance(index, slice):
+        return np.arange(n)[index], False
+    array = np.asarray(index)
+    if array.dtype == bool:
+        if array.shape != (n,):
+            raise DeclarationError(f"{name}[mask]: mask of shape {array.shape}, expected ({n},)")
+        return np.flatnonzero(array), False
+    if array.size == 0:
+        return np.zeros(0, dtype=int), False
+    if not np.issubdtype(array.dtype, np.integer):
+        raise DeclarationError(f"{name}[{index!r}]: expected integers, a slice or a boolean mask")
+    if array.ndim > 1:
+        raise DeclarationError(f"{name}[index]: index of shape {array.shape}, expected one dimension")
+    flat = np.atleast_1d(array).astype(int)
+    bad = (flat < -n) | (flat >= n)
+    if np.any(bad):
+        raise DeclarationError(f"{name}[{int(flat[bad][0])}]: out of range for {n} points (0..{n - 1})")
+    return np.where(flat < 0, flat + n, flat), array.ndim == 0
+
+
+def bracket(expression: Expression, precedence: int) -> str:
+    """Return the text, in brackets when the expression binds less tightly."""
+    text = expression.text()
+    return f"({text})" if expression.precedence < precedence else text
+
+
+def bracket_latex(expression: Expression, precedence: int) -> str:
+    """Return the LaTeX, in brackets when the expression binds less tightly."""
+    text = expression.latex()
+    return rf"\left({text}\right)" if expression.precedence < precedence else text
+
+
+_GREEK = {"lam": r"\lambda", "lambda": r"\lambda", "nu": r"\nu", "theta": r"\theta", "eta": r"\eta",
+          "rho": r"\rho", "beta": r"\beta", "gamma": r"\gamma", "mu": r"\mu", "eps": r"\varepsilon"}
+
+
+def _latex_name(name: str) -> str:
+    return _GREEK.get(name, name if len(name) == 1 else rf"\mathrm{{{name}}}")

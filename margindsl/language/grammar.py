@@ -1,0 +1,100 @@
+"""The rules of disciplined margin programming and the sentences users read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from margindsl.errors import GrammarError
+from margindsl.language.expressions import Expression
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Represent one rule: what is required, and how to repair a breach."""
+
+    requirement: str
+    repair: str
+
+    def broken_by(self, expression: Expression | str, **words: str) -> GrammarError:
+        """Return the error for an offending sub-expression."""
+        text = expression if isinstance(expression, str) else expression.text()
+        return GrammarError(text, self.requirement.format(**words), self.repair.format(**words))
+
+
+CONVEX_LOSS = Rule(
+    "is concave: margin losses must be convex",
+    "Drop the minus sign, or replace the loss by a convex one such as md.hinge or md.odm.")
+MIXED_SUM = Rule(
+    "is the difference of two convex functions: margin losses must be convex",
+    "Keep non-negative sums of convex losses; relaxation='cccp' linearises the label part by itself.")
+SIGNED_WEIGHT = Rule(
+    "multiplies a loss by weights of both signs: margin losses must be convex",
+    "Give non-negative weights.")
+POSITIVE_PART = Rule(
+    "takes the positive part of a concave function, which is not convex",
+    "Take md.pos of a convex function, or write the loss with md.plq.")
+ABSOLUTE = Rule(
+    "takes the modulus of a function that is neither affine nor of one sign",
+    "Take abs of an affine function of the margin, or write the loss with md.plq.")
+SQUARED = Rule(
+    "squares a function whose square is not convex and piecewise quadratic ({reason})",
+    "Square an affine function or a non-negative piecewise-linear one, for instance md.pos(1 - g)**2.")
+MAXIMUM = Rule(
+    "takes the maximum of a concave function, which is not convex",
+    "Take md.maximum of convex functions of the margin.")
+CURVE_ARGUMENT = Rule(
+    "needs an affine function of the margin as its argument",
+    "Apply it to a*g + b, or write the composed loss with md.plq.")
+ONE_MARGIN = Rule(
+    "mixes several margins, or a margin and a scalar, in one non-linear function",
+    "A loss is a function of one affine combination, such as md.pos(s - g).")
+BARE_DECISION = Rule(
+    "uses {what} outside a margin: losses are functions of margins",
+    "Write the loss in terms of y * f.")
+TWO_PROBLEMS = Rule(
+    "mixes two {what} in one problem",
+    "Declare one md.Labels and one md.Hyperplane a problem.")
+NO_REGULARISER = Rule(
+    "has no regulariser: the hyperplane would not be determined",
+    "Add md.sq_norm(f) / 2.")
+REGULARISER_SIGN = Rule(
+    "has coefficient {coefficient}: the regulariser must be convex",
+    "Give md.sq_norm(f) a positive and md.manifold a non-negative coefficient.")
+VARIANCE = Rule(
+    "takes the variance of something that is not affine in the margin, or subtracts a variance",
+    "Write md.var(g) with a non-negative coefficient.")
+NOT_SCALAR = Rule(
+    "has one value a point: an objective is a single number",
+    "Wrap it in md.mean(...) or md.sum(...).")
+LABELS_IN_OBJECTIVE = Rule(
+    "puts labels alone into the objective",
+    "Labels enter through margins y * f; put conditions on labels into the constraints.")
+LINK_ON_DECISION = Rule(
+    "links decision values: must-links and cannot-links are between labels",
+    "Write y[i] == y[j] or y[i] != y[j] with y = md.Labels(n).")
+KNOWN_ON_DECISION = Rule(
+    "fixes decision values to labels: known labels are given to labels",
+    "Write y[index] == values with y = md.Labels(n).")
+MIXED_CONSTRAINT = Rule(
+    "mixes labels and decision values in one constraint",
+    "Constrain labels, as in abs(md.sum(y)) <= b, and decision values, as in abs(md.sum(f)) <= l, apart.")
+NONLINEAR_CONSTRAINT = Rule(
+    "is not linear in labels or in decision values",
+    "Write abs(md.sum(y)) <= b, md.sum(weights * y) >= a, or abs(md.sum(f)) <= l.")
+NONCONVEX_BOUND = Rule(
+    "bounds a modulus from below, which is not convex",
+    "Bound it from above: abs(...) <= b.")
+MARGIN_CONSTRAINT = Rule(
+    "constrains margins: labels and decision values are constrained, margins enter the objective",
+    "Move it into the objective as a loss, for instance lam * md.mean(md.pos(1 - g)).")
+ENTRYWISE_CONSTRAINT = Rule(
+    "has one value a point: balance constraints are single numbers",
+    "Wrap it in md.sum(...) or md.mean(...).")
+UNKNOWN_OBJECTIVE = Rule(
+    "is not a sum of losses, regularisers and scalars",
+    "See the grammar page for what an objective is made of.")
+SCALAR_UNBOUNDED = Rule(
+    "a scalar's part of the objective must be linear or inside a convex loss",
+    "Use the scalar inside a loss, as in md.pos(s - g), or linearly.")
+
+RULES: dict[str, Rule] = {name: rule for name, rule in globals().items() if isinstance(rule, Rule)}

@@ -1,0 +1,88 @@
+"""Pairs and graphs as users give them: arrays, networkx graphs, sparse matrices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from margindsl.errors import DeclarationError
+from margindsl.typing import IntArray
+
+
+def as_pairs(pairs: Any, n: int, word: str) -> IntArray:
+    """Return links as an (m, 2) integer array.
+
+    Parameters
+    ----------
+    pairs : (m, 2) array, list of pairs, networkx graph, or (n, n) sparse matrix
+        A sparse matrix links i and j where it is non-zero.
+    n : int
+        Number of points.
+    word : str
+        ``"must_link"`` or ``"cannot_link"``, for messages.
+
+    Raises
+    ------
+    DeclarationError
+        If the pairs are malformed, out of range, or link a point with itself.
+    """
+    array = _read_pairs(pairs, n, word)
+    bad = np.flatnonzero(np.any((array < 0) | (array >= n), axis=1))
+    if len(bad):
+        i, j = array[bad[0]]
+        raise DeclarationError(f"md.{word}: pair {bad[0]} is ({i}, {j}), outside the {n} points 0..{n - 1}")
+    loops = np.flatnonzero(array[:, 0] == array[:, 1])
+    if len(loops):
+        i = array[loops[0], 0]
+        raise DeclarationError(f"md.{word}: pair {loops[0]} is ({i}, {i}), a point linked with itself; drop it")
+    return array
+
+
+def _read_pairs(pairs: Any, n: int, word: str) -> IntArray:
+    if hasattr(pairs, "edges") and hasattr(pairs, "nodes"):
+        pairs = list(pairs.edges())
+    elif hasattr(pairs, "tocoo"):
+        matrix = pairs.tocoo()
+        if matrix.shape != (n, n):
+            raise DeclarationError(f"md.{word}: sparse matrix of shape {matrix.shape}, expected ({n}, {n})")
+        keep = matrix.data != 0
+        pairs = np.unique(np.sort(np.column_stack([matrix.row[keep], matrix.col[keep]]), axis=1), axis=0)
+    array = np.asarray(pairs if not isinstance(pairs, (set, frozenset)) else sorted(pairs))
+    if array.size == 0:
+        return np.zeros((0, 2), dtype=int)
+    if array.ndim != 2 or array.shape[1] != 2:
+        raise DeclarationError(
+            f"md.{word}: given shape {array.shape}, expected pairs of shape (m, 2), a graph or a sparse matrix")
+    if not np.issubdtype(array.dtype, np.integer):
+        if not (np.issubdtype(array.dtype, np.floating) and np.all(array == np.round(array))):
+            raise DeclarationError(f"md.{word}: pairs of type {array.dtype}, expected integer point numbers")
+        array = array.astype(int)
+    return array.astype(int)
+
+
+def as_laplacian(graph: Any, n: int) -> Any:
+    """Return the unnormalised Laplacian (n, n) of a weighted graph as a scipy CSR matrix.
+
+    Raises
+    ------
+    DeclarationError
+        If the graph is not n × n, symmetric and non-negative.
+    """
+    import scipy.sparse as sp
+
+    if hasattr(graph, "edges") and hasattr(graph, "nodes"):
+        import networkx as nx
+
+        graph = nx.to_scipy_sparse_array(graph, nodelist=range(n)) if set(graph.nodes) == set(range(n)) else None
+        if graph is None:
+            raise DeclarationError(f"md.manifold: the graph's nodes must be 0..{n - 1}")
+    weights = sp.csr_matrix(graph, dtype=float)
+    if weights.shape != (n, n):
+        raise DeclarationError(f"md.manifold: graph of shape {weights.shape}, expected ({n}, {n})")
+    if weights.nnz and (weights.data.min() < 0 or not np.all(np.isfinite(weights.data))):
+        raise DeclarationError("md.manifold: weights must be finite and non-negative")
+    if abs(weights - weights.T).max() > 1e-12 * max(1.0, abs(weights).max()):
+        raise DeclarationError("md.manifold: the graph is not symmetric; give (W + W.T) / 2")
+    weights.setdiag(0)
+    return sp.diags(np.asarray(weights.sum(axis=1)).ravel()) - weights

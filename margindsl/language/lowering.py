@@ -1,0 +1,379 @@
+"""Lower an objective and constraints to plain arrays: the declaration the compiler presolves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from margindsl.calculus import PLQ
+from margindsl.language import grammar
+from margindsl.language.atoms import Aggregate, Manifold, Mean, SquaredNorm, Total, Variance
+from margindsl.language.constraints import (
+    Constraint,
+    Equality,
+    Inequality,
+    Known,
+    Links,
+    Orthogonal,
+    Sizes,
+    split_bound,
+)
+from margindsl.language.curves import Affine, Lowered, PointwiseParameters, is_zero, lower_entries, merge, scale
+from margindsl.language.expressions import (
+    Constant,
+    Expression,
+    Index,
+    Negation,
+    Product,
+    Quotient,
+    Scalar,
+    Sum,
+)
+from margindsl.language.margins import Hyperplane, Labels, Margin
+from margindsl.program.forms import DecisionBound
+from margindsl.program.losses import Losses, LossTerm, SharedScalars
+from margindsl.typing import FloatArray, IntArray
+
+MOST_GROUPS = 512
+
+
+@dataclass(frozen=True, eq=False)
+class Declaration:
+    """Represent a checked problem as arrays, before features and label set are presolved.
+
+    Parameters
+    ----------
+    labels : Labels
+    hyperplane : Hyperplane
+    losses : Losses
+        In the user's units.
+    ridge : float
+        Coefficient of ½‖w‖², positive.
+    manifolds : tuple of (float, sparse Laplacian)
+        Terms coefficient · fᵀLf.
+    constant : float
+    must, cannot : (m, 2) int arrays
+    known : (index, values) int arrays
+    label_bounds : tuple of (weights (n,), lower, upper)
+    decision : tuple of DecisionBound
+    orthogonal : tuple of solutions
+    sizes : tuple of Sizes
+    coding : str
+        The coding of the margins.
+    """
+
+    labels: Labels
+    hyperplane: Hyperplane
+    losses: Losses
+    ridge: float
+    manifolds: tuple[tuple[float, Any], ...] = ()
+    constant: float = 0.0
+    must: IntArray = field(default_factory=lambda: np.zeros((0, 2), dtype=int))
+    cannot: IntArray = field(default_factory=lambda: np.zeros((0, 2), dtype=int))
+    known: tuple[IntArray, IntArray] = (np.zeros(0, dtype=int), np.zeros(0, dtype=int))
+    label_bounds: tuple[tuple[FloatArray, float, float], ...] = ()
+    decision: tuple[DecisionBound, ...] = ()
+    orthogonal: tuple[Any, ...] = ()
+    sizes: tuple[Sizes, ...] = ()
+    coding: str = "binary"
+
+
+class ObjectiveParts:
+    """Collect the parts of an objective while its tree is walked."""
+
+    def __init__(self) -> None:
+        self.ridge = 0.0
+        self.manifolds: list[tuple[float, Any]] = []
+        self.constant = 0.0
+        self.scalar_costs: dict[Scalar, float] = {}
+        self.rows: list[tuple[Any, Affine, FloatArray, IntArray]] = []  # function, argument, weights, points
+
+    def add_scalar(self, scalar: Scalar, cost: float) -> None:
+        """Add to the linear cost of a shared scalar."""
+        self.scalar_costs[scalar] = self.scalar_costs.get(scalar, 0.0) + cost
+
+    def add_entries(self, lowered: Lowered, weight: float, rows: int) -> None:
+        """Add weight · Σ over rows of a lowered entrywise expression."""
+        points = lowered.points if lowered.points is not None else np.zeros(rows, dtype=int)
+        lowered = scale_weight(lowered, weight)
+        lowered = self._merged(lowered)
+        for piece in lowered.pieces:
+            weights = np.array(np.broadcast_to(piece.weight, (rows,)), dtype=float)
+            self.rows.append((piece.function, piece.argument, weights, points))
+            for scalar in piece.argument.coupling:
+                self.scalar_costs.setdefault(scalar, 0.0)
+        self._add_affine(lowered.affine, rows, points)
+
+    @staticmethod
+    def _merged(lowered: Lowered) -> Lowered:
+        """Merge pieces that share one argument into one function, where only numbers occur."""
+        from margindsl.language.curves import Piece
+
+        weights = [piece.weight for piece in lowered.pieces]
+        if not weights or any(isinstance(w, np.ndarray) for w in weights) or min(weights) == max(weights) == 0:
+            return lowered
+        common = float(max(weights))
+        inner = Lowered(lowered.affine.times(1.0 / common),
+                        tuple(Piece(p.weight / common, p.function, p.argument) for p in lowered.pieces), 1)
+        try:
+            function, argument = merge(inner)
+        except (PointwiseParameters, LookupError):
+            return lowered
+        return Lowered(Affine(points=lowered.points), (Piece(common, function, argument),), 1)
+
+    def _add_affine(self, affine: Affine, rows: int, points: IntArray) -> None:
+        self.constant += float(np.sum(np.broadcast_to(affine.shift, (rows,))))
+        for scalar, cost in affine.coupling.items():
+            self.add_scalar(scalar, float(np.sum(np.broadcast_to(cost, (rows,)))))
+        if not is_zero(affine.slope):
+            linear = Affine(slope=affine.slope, points=affine.points)
+            self.rows.append((PLQ.affine(1.0, 0.0), linear, np.ones(rows), points))
+
+
+def scale_weight(lowered: Lowered, weight: float) -> Lowered:
+    """Return a convex lowered form times a non-negative number."""
+    return scale(lowered, weight, Constant(weight))
+
+
+def lower_objective(expression: Expression) -> ObjectiveParts:
+    """Return the parts of an objective.
+
+    Raises
+    ------
+    GrammarError
+        If a rule of the grammar is broken; the sub-expression is named as written.
+    """
+    parts = ObjectiveParts()
+    if expression.shape:
+        raise grammar.NOT_SCALAR.broken_by(expression)
+    _walk(expression, 1.0, parts)
+    return parts
+
+
+def _walk(e: Expression, coefficient: float, parts: ObjectiveParts) -> None:
+    if e.is_constant:
+        parts.constant += coefficient * float(e.numeric())
+    elif isinstance(e, Sum):
+        _walk(e.left, coefficient, parts)
+        _walk(e.right, coefficient, parts)
+    elif isinstance(e, Negation):
+        _walk(e.inner, -coefficient, parts)
+    elif isinstance(e, Product):
+        _walk(e.inner, coefficient * float(e.constant.numeric()), parts)
+    elif isinstance(e, Quotient):
+        _walk(e.inner, coefficient / float(e.constant.numeric()), parts)
+    elif isinstance(e, Scalar):
+        parts.add_scalar(e, coefficient)
+    elif isinstance(e, SquaredNorm):
+        parts.ridge += 2.0 * coefficient
+    elif isinstance(e, Manifold):
+        if coefficient < 0:
+            raise grammar.REGULARISER_SIGN.broken_by(e, coefficient=f"{coefficient:.6g}")
+        parts.manifolds.append((coefficient, e.laplacian))
+    elif isinstance(e, (Aggregate, Index)) or not e.shape:
+        _walk_entries(e, coefficient, parts)
+    else:
+        raise grammar.UNKNOWN_OBJECTIVE.broken_by(e)
+
+
+def _walk_entries(e: Expression, coefficient: float, parts: ObjectiveParts) -> None:
+    if isinstance(e, Variance):
+        inner, count, weight = _variance_entries(e, coefficient), len(e.inner), coefficient / len(e.inner)
+    elif isinstance(e, (Total, Mean)):
+        inner, count = e.inner, len(e.inner)
+        weight = coefficient / count if isinstance(e, Mean) else coefficient
+    else:
+        inner, count, weight = e, 1, coefficient
+    if isinstance(inner, (Labels, Hyperplane)):
+        rule = grammar.LABELS_IN_OBJECTIVE if isinstance(inner, Labels) else grammar.BARE_DECISION
+        raise rule.broken_by(e, what="decision values")
+    for rows in _groups(inner, count):
+        lowered = lower_entries(inner, rows)
+        if lowered.sign * weight < 0:
+            raise grammar.CONVEX_LOSS.broken_by(inner if coefficient > 0 else _negated(e, coefficient))
+        parts.add_entries(lowered, weight, len(rows))
+
+
+def _negated(e: Expression, coefficient: float) -> str:
+    return f"{coefficient:.6g} * {e.text()}" if coefficient != -1 else f"-{e.text()}"
+
+
+def _variance_entries(e: Variance, coefficient: float) -> Expression:
+    lowered = lower_entries(e.inner, np.arange(len(e.inner)))
+    if lowered.pieces or coefficient < 0:
+        raise grammar.VARIANCE.broken_by(e)
+    return (e.inner - e.centre) ** 2
+
+
+def _groups(inner: Expression, count: int) -> Iterable[IntArray]:
+    """Return the rows in groups with equal per-point numbers, one group unless merging needs more."""
+    rows = np.arange(count)
+    try:
+        lower_entries(inner, rows)
+        return [rows]
+    except PointwiseParameters:
+        pass
+    columns = _arrays(inner, rows)
+    _, group = np.unique(np.column_stack(columns), axis=0, return_inverse=True)
+    number = int(group.max()) + 1
+    if number > MOST_GROUPS:
+        raise grammar.Rule(
+            f"has {number} different per-point settings inside one non-linear function (at most {MOST_GROUPS})",
+            "Let per-point arrays scale or shift the margin, or weigh the loss, only.").broken_by(inner)
+    return [rows[group == k] for k in range(number)]
+
+
+def _arrays(e: Expression, rows: IntArray) -> list[FloatArray]:
+    """Return the per-point constants of an expression at its rows."""
+    if e.is_constant:
+        if not e.shape:
+            return []
+        return [np.asarray(np.broadcast_to(e.numeric(), e.shape), dtype=float)[rows]]
+    if isinstance(e, Index):
+        return _arrays(e.inner, e.index[rows])
+    return [column for child in e.children for column in _arrays(child, rows)]
+
+
+# -- from parts to a declaration ------------------------------------------------------------------------
+
+
+def declare(objective: Expression, constraints: Iterable[Constraint]) -> Declaration:
+    """Return the checked declaration of a problem.
+
+    Raises
+    ------
+    GrammarError
+        If a rule is broken.
+    """
+    constraints = tuple(constraints)
+    labels, hyperplane, coding = _leaves(objective)
+    _check_constraint_leaves(constraints, labels, hyperplane)
+    parts = lower_objective(objective)
+    if parts.ridge == 0:
+        raise grammar.NO_REGULARISER.broken_by(objective)
+    if parts.ridge < 0:
+        raise grammar.REGULARISER_SIGN.broken_by("md.sq_norm", coefficient=f"{parts.ridge / 2:.6g}")
+    losses = _losses(parts, labels.n)
+    return Declaration(labels, hyperplane, losses, parts.ridge, tuple(parts.manifolds), parts.constant,
+                       coding=coding, **_lower_constraints(constraints, labels, hyperplane))
+
+
+def _leaves(objective: Expression) -> tuple[Labels, Hyperplane, str]:
+    margins = [node for node in objective.walk() if isinstance(node, Margin)]
+    if not margins:
+        raise grammar.Rule("has no margins: nothing would be clustered",
+                           "Add a loss of y * f, for instance lam * md.mean(md.hinge(y * f)).").broken_by(objective)
+    if len({id(m.labels) for m in margins}) > 1:
+        raise grammar.TWO_PROBLEMS.broken_by(objective, what="labellings")
+    planes = {id(node) for node in objective.walk() if isinstance(node, Hyperplane)}
+    if len(planes) > 1:
+        raise grammar.TWO_PROBLEMS.broken_by(objective, what="hyperplanes")
+    return margins[0].labels, margins[0].hyperplane, margins[0].coding
+
+
+def _check_constraint_leaves(constraints: tuple[Constraint, ...], labels: Labels, hyperplane: Hyperplane) -> None:
+    for c in constraints:
+        if not isinstance(c, Constraint):
+            raise grammar.Rule(
+                "is not a constraint", "List comparisons such as abs(md.sum(y)) <= b or y[0] == y[5].").broken_by(repr(c))
+        own = getattr(c, "labels", labels)
+        plane = getattr(c, "hyperplane", hyperplane)
+        if own is not labels or plane is not hyperplane:
+            raise grammar.TWO_PROBLEMS.broken_by(
+                c.text(), what="labellings" if own is not labels else "hyperplanes")
+
+
+def _losses(parts: ObjectiveParts, n: int) -> Losses:
+    scalars = list(parts.scalar_costs)
+    shared = SharedScalars(np.array([parts.scalar_costs[s] for s in scalars]),
+                           np.array([s.nonneg for s in scalars], dtype=bool), tuple(s.name for s in scalars))
+    terms = [_term(function, argument, weights, points, scalars)
+             for function, argument, weights, points in parts.rows]
+    return Losses(n, tuple(_join(terms)), shared)
+
+
+def _term(function: Any, argument: Affine, weights: FloatArray, points: IntArray,
+          scalars: list[Scalar]) -> LossTerm:
+    m = len(weights)
+
+    def column(c: Any) -> FloatArray:
+        return np.array(np.broadcast_to(c, (m,)), dtype=float)
+
+    coupling = np.zeros((m, len(scalars)))
+    for s, c in argument.coupling.items():
+        coupling[:, scalars.index(s)] = column(c)
+    return LossTerm(function, points, weights, column(argument.slope), column(argument.shift), coupling)
+
+
+def _join(terms: list[LossTerm]) -> list[LossTerm]:
+    """Join terms with one function into one, sorted by point when each point occurs once."""
+    joined: list[list[LossTerm]] = []
+    for term in terms:
+        if not np.any(term.weights > 0):
+            continue
+        for family in joined:
+            if family[0].loss is term.loss or family[0].loss == term.loss:
+                family.append(term)
+                break
+        else:
+            joined.append([term])
+    return [_concatenate(family) for family in joined]
+
+
+def _concatenate(family: list[LossTerm]) -> LossTerm:
+    fields = {name: np.concatenate([getattr(t, name) for t in family])
+              for name in ("points", "weights", "slopes", "shifts", "coupling")}
+    order = np.argsort(fields["points"], kind="stable")
+    if np.all(order == np.arange(len(order))):
+        return LossTerm(family[0].loss, **fields)
+    return LossTerm(family[0].loss, **{name: array[order] for name, array in fields.items()})
+
+
+def _lower_constraints(constraints: tuple[Constraint, ...], labels: Labels, plane: Hyperplane) -> dict[str, Any]:
+    links: dict[str, list[IntArray]] = {"must-link": [], "cannot-link": []}
+    known: list[tuple[IntArray, IntArray]] = []
+    bounds: list[tuple[FloatArray, float, float]] = []
+    decision: list[DecisionBound] = []
+    orthogonal: list[Any] = []
+    sizes: list[Sizes] = []
+    for c in constraints:
+        if isinstance(c, Links):
+            links[c.kind].append(c.pairs)
+        elif isinstance(c, Known):
+            known.append((c.index, c.values))
+        elif isinstance(c, Orthogonal):
+            orthogonal.extend(c.solutions)
+        elif isinstance(c, Sizes):
+            sizes.append(c)
+        elif isinstance(c, (Inequality, Equality)):
+            _add_bound(c, labels, plane, bounds, decision)
+    empty = np.zeros((0, 2), dtype=int)
+    return {
+        "must": np.concatenate([empty, *links["must-link"]]),
+        "cannot": np.concatenate([empty, *links["cannot-link"]]),
+        "known": (np.concatenate([np.zeros(0, dtype=int), *(i for i, _ in known)]),
+                  np.concatenate([np.zeros(0, dtype=int), *(v for _, v in known)])),
+        "label_bounds": tuple(bounds), "decision": tuple(decision),
+        "orthogonal": tuple(orthogonal), "sizes": tuple(sizes)}
+
+
+def _add_bound(c: Inequality | Equality, labels: Labels, plane: Hyperplane, bounds: list[Any],
+               decision: list[DecisionBound]) -> None:
+    part, lower, upper = split_bound(c, labels.n)
+    if part.label_node is not None and part.label_node is not labels:
+        raise grammar.TWO_PROBLEMS.broken_by(c.text(), what="labellings")
+    if part.decision_node is not None and part.decision_node is not plane:
+        raise grammar.TWO_PROBLEMS.broken_by(c.text(), what="hyperplanes")
+    if part.labels is not None and part.decision is not None:
+        raise grammar.MIXED_CONSTRAINT.broken_by(c.text())
+    if part.labels is not None:
+        bounds.append((part.labels, lower, upper))
+    elif part.decision is not None:
+        if lower > upper:
+            raise grammar.Rule("is empty: the lower bound exceeds the upper", "Exchange the bounds.").broken_by(c.text())
+        decision.append(DecisionBound(part.decision, lower, upper))
+    else:
+        raise grammar.Rule("holds neither labels nor decision values", "Drop it.").broken_by(c.text())

@@ -1,0 +1,203 @@
+"""Labels, hyperplanes and the margins they make."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any
+
+import numpy as np
+
+from margindsl.errors import DeclarationError, GrammarError
+from margindsl.language.expressions import Expression, Index, as_index
+
+
+class Labels(Expression):
+    """Declare the unknown labelling: y ∈ {−1, +1}^n, or one of k clusters a point.
+
+    Parameters
+    ----------
+    n : int
+        Number of points, at least 2.
+    clusters : int
+        Number of clusters, at least 2.
+    name : str
+        How it is printed.
+
+    Raises
+    ------
+    DeclarationError
+        If n or clusters is not an integer of at least 2, or there are more clusters than points.
+
+    Examples
+    --------
+    >>> y = Labels(4)
+    >>> y[0] == y[2]
+    y[0] == y[2]
+    """
+
+    def __init__(self, n: int, clusters: int = 2, name: str = "y") -> None:
+        self.n = _count(n, "Labels(n)")
+        self.clusters = _count(clusters, "Labels(clusters=)")
+        if self.clusters > self.n:
+            raise DeclarationError(f"Labels: {self.clusters} clusters for {self.n} points; give fewer clusters")
+        self.name = name
+        self.shape = (self.n,)
+
+    def text(self) -> str:
+        """Return the name."""
+        return self.name
+
+    def latex(self) -> str:
+        """Return the name."""
+        return self.name
+
+
+class Hyperplane(Expression):
+    """Declare the decision values f_i = ⟨w, φ(x_i)⟩ (+ b) at n points.
+
+    Parameters
+    ----------
+    X : array, scipy sparse matrix, memory map or DataFrame of shape (n, d)
+        The points, n ≥ 2, finite. With ``kernel=md.Precomputed(K)`` X may be None.
+    kernel : str, kernel or callable
+        ``"linear"``, ``"rbf"``, `md.RBF`, `md.Polynomial`, `md.Precomputed`, or ``k(X, Z)``.
+    bias : bool or "penalised"
+        False (default), True (free, unpenalised) or ``"penalised"`` (a constant feature).
+    centre : bool
+        Whether features are centred, φ − mean φ (default). Without centring and without a bias, balance
+        and objective fight.
+    name : str
+        How it is printed.
+
+    Raises
+    ------
+    DeclarationError
+        If X is not two-dimensional, not numeric, holds NaN or infinity, or has fewer than two rows, or bias
+        is not one of the three values.
+    """
+
+    def __init__(self, X: Any, kernel: Any = "linear", bias: bool | str = False, *, centre: bool = True,
+                 name: str = "f") -> None:
+        if bias not in (True, False, "penalised", "penalized"):
+            raise DeclarationError(
+                f"Hyperplane(bias={bias!r}): expected False, True (free) or 'penalised' (a constant feature)")
+        self.X, self.n = _check_points(X, kernel)
+        self.kernel = kernel
+        self.bias: bool | str = "penalised" if bias in ("penalised", "penalized") else bool(bias)
+        self.centre = bool(centre)
+        self.name = name
+        self.shape = (self.n,)
+
+    def text(self) -> str:
+        """Return the name."""
+        return self.name
+
+    def latex(self) -> str:
+        """Return the name."""
+        return self.name
+
+
+class Margin(Expression):
+    """Represent the margins of all points: y_i f_i, or a k-cluster margin.
+
+    Parameters
+    ----------
+    labels : Labels
+    hyperplane : Hyperplane
+    coding : str
+        ``"binary"``, ``"crammer-singer"`` or ``"simplex"``.
+    """
+
+    precedence = 30
+
+    def __init__(self, labels: Labels, hyperplane: Hyperplane, coding: str = "binary") -> None:
+        if labels.n != hyperplane.n:
+            raise DeclarationError(
+                f"`{labels.text()} * {hyperplane.text()}`: {labels.n} labels against {hyperplane.n} points; "
+                "declare both over the same points")
+        self.labels, self.hyperplane, self.coding = labels, hyperplane, coding
+        self.shape = labels.shape
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        """Return labels and hyperplane."""
+        return (self.labels, self.hyperplane)
+
+    def text(self) -> str:
+        """Return ``y * f``."""
+        if self.coding == "binary":
+            return f"{self.labels.text()} * {self.hyperplane.text()}"
+        return f"md.margin({self.labels.text()}, {self.hyperplane.text()}, coding={self.coding!r})"
+
+    def latex(self) -> str:
+        """Return the product of one point."""
+        if self.coding == "binary":
+            return rf"{self.labels.latex()}_i {self.hyperplane.latex()}_i"
+        return rf"\gamma_i({self.labels.latex()}, {self.hyperplane.latex()})"
+
+
+def margin(labels: Labels, hyperplane: Hyperplane, coding: str = "crammer-singer") -> Margin:
+    """Return the margins γ of a labelling and decision values.
+
+    For two clusters this is ``y * f``. For k clusters, the Crammer-Singer margin
+    γ_i = f_{i,y_i} − max_{r ≠ y_i} f_{i,r} or the simplex-coded one.
+
+    Parameters
+    ----------
+    labels : Labels
+    hyperplane : Hyperplane
+    coding : {"crammer-singer", "simplex"}
+
+    Raises
+    ------
+    DeclarationError
+        If the arguments are not labels and a hyperplane, or the coding is unknown.
+    """
+    if not isinstance(labels, Labels) or not isinstance(hyperplane, Hyperplane):
+        raise DeclarationError("md.margin(y, f): expected md.Labels and md.Hyperplane, in this order")
+    if coding not in ("crammer-singer", "simplex"):
+        raise DeclarationError(f"md.margin(coding={coding!r}): expected 'crammer-singer' or 'simplex'")
+    return Margin(labels, hyperplane, "binary" if labels.clusters == 2 else coding)
+
+
+def margin_product(left: Expression, right: Expression) -> Expression | None:
+    """Return y * f as margins (also of equal selections y[i] * f[i]), or None when it is something else."""
+    if _is(left, Hyperplane) and _is(right, Labels):
+        left, right = right, left
+    if not (_is(left, Labels) and _is(right, Hyperplane)):
+        return None
+    if isinstance(left, Labels) and isinstance(right, Hyperplane):
+        if left.clusters > 2:
+            raise GrammarError(f"{left.text()} * {right.text()}", f"labels of {left.clusters} clusters are not signs",
+                               f"Write md.margin({left.text()}, {right.text()}).")
+        return Margin(left, right)
+    if isinstance(left, Index) and isinstance(right, Index) and np.array_equal(left.index, right.index):
+        return Index(margin_product(left.inner, right.inner), left.index)  # type: ignore[arg-type]
+    raise GrammarError(f"{left.text()} * {right.text()}", "labels and decision values are of different points",
+                       "Index both the same way: (y * f)[index].")
+
+
+def _is(expression: Expression, kind: type) -> bool:
+    return isinstance(expression, kind) or (
+        isinstance(expression, Index) and isinstance(expression.inner, kind))
+
+
+def _count(value: Any, name: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 2:
+        raise DeclarationError(f"{name}: given {value!r}, expected an integer of at least 2")
+    return int(value)
+
+
+def _check_points(X: Any, kernel: Any) -> tuple[Any, int]:
+    if X is None:
+        matrix = getattr(kernel, "K", None)
+        if matrix is None:
+            raise DeclarationError("Hyperplane(X=None) needs kernel=md.Precomputed(K)")
+        return None, int(np.shape(matrix)[0])
+    from margindsl.points import check_points
+
+    X = check_points(X)
+    return X, int(X.shape[0])
+
+
+__all__ = ["Hyperplane", "Labels", "Margin", "as_index", "margin", "margin_product"]

@@ -1,0 +1,28 @@
+"""The middle language: the margin program, the standard forms, their residuals, bounds and certificates."""
+
+from margindsl.program.certificates import (
+    Certificate,
+    CombinedCertificate,
+    FixedLabelCertificate,
+    LabelLiftCertificate,
+    repair_label_lift,
+)
+from margindsl.program.dump import dump_form, dump_program
+from margindsl.program.forms import (
+    DCStepForm,
+    DecisionBound,
+    FixedLabelForm,
+    Form,
+    LabelLiftForm,
+    QuadraticBound,
+    SaddleForm,
+)
+from margindsl.program.losses import Losses, LossTerm, SharedScalars
+from margindsl.program.program import MarginProgram
+from margindsl.program.protocols import Features, LabelSetLike
+
+__all__ = [
+    "Certificate", "CombinedCertificate", "DCStepForm", "DecisionBound", "Features", "FixedLabelCertificate", "FixedLabelForm", "Form", "LabelLiftCertificate",
+    "LabelLiftForm", "LabelSetLike", "LossTerm", "Losses", "MarginProgram", "QuadraticBound", "SaddleForm",
+    "SharedScalars", "dump_form", "dump_program", "repair_label_lift",
+]

@@ -1,0 +1,328 @@
+"""Certified lower bounds: repaired dual points, checked without trusting any solver (mathematics, 3.1)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from margindsl.program.forms import FixedLabelForm, LabelLiftForm
+from margindsl.typing import FloatArray
+
+DENSE_ORDER = 1500  # components up to which an N x N eigenvalue solve is affordable
+SAFETY = 1e-10  # relative inflation of a repaired dual point, above the rounding of an eigenvalue solve
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate(ABC):
+    """Represent a proof that no labelling in B has a value below `bound` (in units of the program).
+
+    Parameters
+    ----------
+    bound : float
+        The certified lower bound.
+    """
+
+    bound: float
+
+    @abstractmethod
+    def verify(self) -> bool:
+        """Recompute the bound from the stored dual point and return whether it proves `bound`."""
+
+    def describe(self) -> str:
+        """Return one line saying what the proof is."""
+        return type(self).__name__
+
+
+@dataclass(frozen=True, eq=False)
+class FixedLabelCertificate(Certificate):
+    """Prove a bound of a fixed-label problem by a dual point (u, τ).
+
+    Parameters
+    ----------
+    form : FixedLabelForm
+    u : (m,) float array
+    tau : (J,) float array
+    """
+
+    form: FixedLabelForm
+    u: FloatArray
+    tau: FloatArray
+
+    def verify(self) -> bool:
+        """Recompute the dual objective and its residual."""
+        value = self.form.dual_objective(self.u, self.tau)
+        residual = self.form.dual_residual(self.u, self.tau)
+        slack = 1e-9 * max(1.0, abs(value))
+        return bool(residual <= 1e-7 * max(1.0, float(np.abs(self.u).max(initial=0.0))) and self.bound <= value + slack)
+
+    def describe(self) -> str:
+        """Return one line saying what the proof is."""
+        return "dual point of the fixed-label problem"
+
+
+@dataclass(frozen=True, eq=False)
+class CombinedCertificate(Certificate):
+    """Prove a bound by cases: every labelling of B falls under one of the parts.
+
+    Parameters
+    ----------
+    parts : tuple of Certificate
+    reason : str
+        Why the cases cover B.
+    """
+
+    parts: tuple[Certificate, ...]
+    reason: str = ""
+
+    def verify(self) -> bool:
+        """Verify every part and that `bound` is their smallest."""
+        return bool(self.parts) and all(p.verify() for p in self.parts) and (
+            self.bound <= min(p.bound for p in self.parts) + 1e-12 * max(1.0, abs(self.bound)))
+
+    def describe(self) -> str:
+        """Return one line saying what the proof is."""
+        return f"{len(self.parts)} cases: {self.reason}"
+
+
+@dataclass(frozen=True, eq=False)
+class LabelLiftCertificate(Certificate):
+    """Prove a bound by a repaired dual point (u, d, κ, η) of the label-lifted relaxation.
+
+    For every y = Az in B and every feasible w, s,
+    ½‖w‖² + qᵀs + Σ cρ(v) ≥ −Σcρ*(−u/c) − uᵀd₀ − ½(Σ_C d_C + Σ_j κ_jβ_j² + Σ_l η_lℓ_l²), because
+    Diag(d) + Σ κ_jω̃_jω̃_jᵀ − HP⁻¹Hᵀ ⪰ 0 (d₀ the shifts).
+
+    Parameters
+    ----------
+    form : LabelLiftForm
+    u : (m,), d : (N,), kappa : (J,), eta : (L,) float arrays
+    """
+
+    form: LabelLiftForm
+    u: FloatArray
+    d: FloatArray
+    kappa: FloatArray
+    eta: FloatArray
+
+    def verify(self) -> bool:
+        """Recompute the matrix inequality and the dual objective."""
+        form = self.form
+        if np.any(self.kappa < 0) or np.any(self.eta < 0):
+            return False
+        if form.losses.scalar_residual(self.u) > 1e-9 * max(1.0, float(np.abs(self.u).sum())):
+            return False
+        H = _whitened(form, self.u, self.eta)
+        if H is None or not _is_feasible(form, H, self.d, self.kappa):
+            return False
+        value = _dual_value(form, self.u, self.d, self.kappa, self.eta)
+        return bool(self.bound <= value + 1e-12 * max(1.0, abs(value)))
+
+    def describe(self) -> str:
+        """Return one line saying what the proof is."""
+        return "repaired dual point of the label-lifted semidefinite relaxation"
+
+
+def repair_label_lift(form: LabelLiftForm, u: FloatArray, d: FloatArray | None = None,
+                      kappa: FloatArray | None = None, eta: FloatArray | None = None) -> LabelLiftCertificate:
+    """Return a certificate from any approximate dual point, shifted or scaled until it is feasible.
+
+    Parameters
+    ----------
+    form : LabelLiftForm
+    u : (m,) float array
+        Row duals; moved into the domain of the conjugates and onto the scalar equalities.
+    d : (N,) float array, optional
+        Diagonal multipliers; found by a max-cut ascent when absent.
+    kappa : (J,) float array, optional
+        Multipliers of the lifted label bounds.
+    eta : (L,) float array, optional
+        Multipliers of the decision bounds.
+
+    Returns
+    -------
+    LabelLiftCertificate
+        With bound −inf when no repair exists (for instance a free bias without a decision bound).
+    """
+    kappa = np.zeros(len(form.balance)) if kappa is None else np.maximum(np.asarray(kappa, float), 0.0)
+    eta = np.zeros(len(form.decision)) if eta is None else np.maximum(np.asarray(eta, float), 0.0)
+    u = project_duals(form.losses, np.asarray(u, dtype=float))
+    H = _whitened(form, u, eta)
+    if H is None or not np.isfinite(form.losses.conjugate_value(u)):
+        nothing = np.zeros(form.count)
+        return LabelLiftCertificate(-np.inf, form, u, nothing, kappa, eta)
+    starts = [ascend_cut(form, H, kappa)]
+    if d is not None:
+        starts.append((np.asarray(d, dtype=float), kappa))
+    repaired = (
+        LabelLiftCertificate(_dual_value(form, u, fixed_d, fixed_kappa, eta), form, u, fixed_d, fixed_kappa, eta)
+        for start_d, start_kappa in starts
+        for fixed_d, fixed_kappa in _repairs(form, H, start_d, start_kappa))
+    return max(repaired, key=lambda certificate: certificate.bound)
+
+
+def project_duals(losses, u: FloatArray) -> FloatArray:  # type: ignore[no-untyped-def]
+    """Return row duals inside the domain of the conjugates and on the equalities Σ b u = q.
+
+    Parameters
+    ----------
+    losses : Losses
+    u : (m,) float array
+    """
+    u = _clip_duals(losses, u)
+    q, B = losses.scalars.costs, losses.coupling
+    if not losses.scalars.count:
+        return u
+    for _ in range(50):  # alternating projections; one scalar with one sign needs a single scaling
+        slack = q - B.T @ u
+        slack = np.where(losses.scalars.nonneg, np.minimum(slack, 0.0), slack)
+        if np.max(np.abs(slack)) <= 1e-14 * max(1.0, float(np.abs(q).max(initial=0.0))):
+            break
+        if losses.scalars.count == 1 and (B.T @ u)[0] * q[0] > 0:
+            u = _clip_duals(losses, u * (q[0] / (B.T @ u)[0]))
+            continue
+        u = _clip_duals(losses, u + B @ np.linalg.lstsq(B.T @ B, slack, rcond=None)[0])
+    return u
+
+
+def _clip_duals(losses, u: FloatArray) -> FloatArray:  # type: ignore[no-untyped-def]
+    u = np.where(losses.weights > 0, u, 0.0)
+    for term, part in losses.slices():
+        lower, upper = term.loss.conjugate().domain
+        c = term.weights
+        u[part] = -c * np.clip(-np.divide(u[part], c, out=np.zeros_like(c), where=c > 0), lower, upper)
+    return u
+
+
+def _dual_value(form: LabelLiftForm, u: FloatArray, d: FloatArray, kappa: FloatArray, eta: FloatArray) -> float:
+    radii = np.array([b.radius**2 for b in form.balance])
+    limits = np.array([b.upper**2 for b in form.decision])
+    return -form.losses.conjugate_value(u) - 0.5 * float(d.sum() + kappa @ radii + eta @ limits)
+
+
+def _whitened(form: LabelLiftForm, u: FloatArray, eta: FloatArray) -> FloatArray | None:
+    """Return H P^{-1/2} (N, r[+1]), or None when P is singular on the range of H."""
+    H = form.component_features(u)
+    active = np.flatnonzero(eta > 0)
+    if not form.free_bias and not len(active):
+        return H
+    r = form.features.rank
+    P = np.eye(H.shape[1])
+    if form.free_bias:
+        P[r, r] = 0.0
+    G, h = form.decision_rows
+    for l in active:
+        sigma = np.append(G[l], h[l]) if form.free_bias else G[l]
+        P += eta[l] * np.outer(sigma, sigma)
+    try:
+        L = np.linalg.cholesky(P)
+    except np.linalg.LinAlgError:
+        return None
+    if np.min(np.diag(L)) < 1e-9 * np.max(np.diag(L)):
+        return None
+    return np.linalg.solve(L, H.T).T
+
+
+def _omegas(form: LabelLiftForm) -> FloatArray:
+    if not form.balance:
+        return np.zeros((form.count, 0))
+    return np.stack([bound.vector for bound in form.balance], axis=1)
+
+
+def _is_feasible(form: LabelLiftForm, H: FloatArray, d: FloatArray, kappa: FloatArray) -> bool:
+    """Return whether Diag(d) + Σκω̃ω̃ᵀ − HHᵀ ⪰ 0 up to the rounding of the eigenvalue solve."""
+    if form.count <= DENSE_ORDER:
+        lowest, scale = _lowest_eigenvalue(form, H, d, kappa)
+        return lowest >= -1e-11 * scale
+    return _excess(form, H, d, kappa) <= 1.0 + 1e-9
+
+
+def _lowest_eigenvalue(form: LabelLiftForm, H: FloatArray, d: FloatArray, kappa: FloatArray) -> tuple[float, float]:
+    """Return λ_min of the dual slack matrix and a scale for its rounding error."""
+    omegas = _omegas(form)
+    slack = np.diag(d) + (omegas * kappa) @ omegas.T - H @ H.T
+    values = np.linalg.eigvalsh(slack)
+    scale = max(float(np.abs(values).max()), float(np.abs(d).max(initial=0.0)), 1e-300)
+    return float(values[0]), scale
+
+
+def _excess(form: LabelLiftForm, H: FloatArray, d: FloatArray, kappa: FloatArray) -> float:
+    """Return λ_max of Hᵀ(Diag d + Σκω̃ω̃ᵀ)⁻¹H for d ≥ 0, an r × r problem; feasible means ≤ 1.
+
+    Where d vanishes together with the features of a component, its rows drop out, and so may κ only
+    when ω̃ vanishes there too.
+    """
+    active = np.einsum("cr,cr->c", H, H) > 0
+    if not np.any(active):
+        return 0.0
+    positive = d > 0
+    if np.any(active & ~positive):
+        return float("inf")
+    scaled = H[active] / d[active, None]
+    inner = H[active].T @ scaled
+    omegas = _omegas(form)[:, kappa > 0]
+    if omegas.shape[1] and not np.any(omegas[~positive]):
+        cross = omegas[active].T @ scaled
+        middle = np.diag(1.0 / kappa[kappa > 0]) + omegas[positive].T @ (omegas[positive] / d[positive, None])
+        inner = inner - cross.T @ np.linalg.solve(middle, cross)
+    return float(np.linalg.eigvalsh((inner + inner.T) / 2)[-1])
+
+
+def _repairs(form: LabelLiftForm, H: FloatArray, d: FloatArray,
+             kappa: FloatArray) -> Iterator[tuple[FloatArray, FloatArray]]:
+    """Yield feasible (d, κ): shifted by an eigenvalue where that is affordable, and scaled."""
+    if form.count <= DENSE_ORDER:
+        lowest, scale = _lowest_eigenvalue(form, H, d, kappa)
+        yield d + max(0.0, -lowest) + SAFETY * 1e-2 * scale, kappa
+    norms = np.einsum("cr,cr->c", H, H)
+    mean_norm = float(norms.sum()) / max(1, form.count)
+    floor = np.where(norms > 0, 1e-9 * mean_norm, 1e-14 * mean_norm if kappa.any() else 0.0)
+    base = np.maximum(d, floor)
+    for chosen in [kappa] if not kappa.any() else [kappa, np.zeros_like(kappa)]:
+        factor = _excess(form, H, base, chosen)
+        if np.isfinite(factor):
+            factor *= 1.0 + SAFETY
+            yield base * factor, chosen * factor
+
+
+def ascend_cut(form: LabelLiftForm, H: FloatArray, kappa: FloatArray, iterations: int = 300) -> tuple[FloatArray, FloatArray]:
+    """Return multipliers (d, κ) of max ⟨HHᵀ, M⟩ over M ⪰ 0, diag M = 1 and the lifted label bounds.
+
+    M = VVᵀ with unit rows is improved by the generalised power step V ← rows of (HHᵀ − Σκω̃ω̃ᵀ + shift)V,
+    while κ follows the violated bounds; d_C = v_C·((HHᵀ − Σκω̃ω̃ᵀ)V)_C at the end.
+    """
+    N = form.count
+    p = int(min(N, max(2, np.ceil(np.sqrt(2 * N)) + 1, 3), 24))
+    V = np.random.default_rng(0).standard_normal((N, p))
+    V /= np.linalg.norm(V, axis=1, keepdims=True)
+    omegas = _omegas(form)
+    radii = np.array([b.radius for b in form.balance])
+    kappa = kappa.copy()
+    scale = float(np.einsum("cr,cr->", H, H))
+    if scale == 0:
+        return np.zeros(N), kappa * 0
+    power = np.einsum("cj,cj->j", omegas, omegas)
+    step = 0.3 * scale / max(1, N) / np.maximum(power, 1e-300)
+    previous = -np.inf
+    for iteration in range(iterations):
+        shift = float(kappa @ power)
+        product = H @ (H.T @ V) - omegas @ (kappa[:, None] * (omegas.T @ V)) + shift * V
+        norms = np.linalg.norm(product, axis=1, keepdims=True)
+        V = np.where(norms > 0, product / np.maximum(norms, 1e-300), V)
+        if len(radii):
+            excess = np.sum((omegas.T @ V) ** 2, axis=1) - radii**2
+            kappa = np.maximum(0.0, kappa + step * excess / np.maximum(power, 1.0) * 4.0)
+        value = float(norms.sum())
+        if abs(value - previous) <= 1e-9 * abs(value) and iteration > 20 and not len(radii):
+            break
+        previous = value
+    product = H @ (H.T @ V) - omegas @ (kappa[:, None] * (omegas.T @ V))
+    return np.einsum("cp,cp->c", V, product), kappa
+
+
+__all__ = [
+    "SAFETY", "Certificate", "CombinedCertificate", "FixedLabelCertificate", "LabelLiftCertificate",
+    "ascend_cut", "project_duals", "repair_label_lift",
+]

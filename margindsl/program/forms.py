@@ -1,0 +1,310 @@
+"""The standard forms solvers see: frozen, shape-checked, able to judge a solution by themselves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from margindsl.errors import DeclarationError
+from margindsl.program.losses import Losses
+from margindsl.program.protocols import Features
+from margindsl.typing import FloatArray, IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class DecisionBound:
+    """Represent lower ≤ Σ_i a_i f_i ≤ upper on the decision values.
+
+    Parameters
+    ----------
+    weights : (n,) float array
+        The coefficients a.
+    lower, upper : float
+        The bounds; ±inf when absent.
+    """
+
+    weights: FloatArray
+    lower: float
+    upper: float
+
+    def __post_init__(self) -> None:
+        if not self.lower <= self.upper:
+            raise DeclarationError(
+                f"decision bound {self.lower} <= sum <= {self.upper} is empty; exchange the bounds")
+
+    @property
+    def is_symmetric(self) -> bool:
+        """Return whether the bound reads |Σ a f| ≤ ℓ."""
+        return self.lower == -self.upper
+
+    def support(self, multiplier: float) -> float:
+        """Return sup {τ z : lower ≤ z ≤ upper}, its term in the dual."""
+        if multiplier == 0:
+            return 0.0
+        return multiplier * (self.upper if multiplier > 0 else self.lower)
+
+
+@dataclass(frozen=True, eq=False)
+class Form:
+    """Represent what all forms share: features, losses, bias, decision bounds.
+
+    Parameters
+    ----------
+    features : Features
+        The operator Φ (n × r).
+    losses : Losses
+        The separable part; the regulariser is ½‖w‖².
+    decision : tuple of DecisionBound
+        Bounds on decision values.
+    free_bias : bool
+        Whether f = Φw + b with b unpenalised.
+    """
+
+    features: Features
+    losses: Losses
+    decision: tuple[DecisionBound, ...] = field(default=(), kw_only=True)
+    free_bias: bool = field(default=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.features.n != self.losses.n:
+            raise DeclarationError(f"features hold {self.features.n} points, losses {self.losses.n}")
+        for bound in self.decision:
+            if bound.weights.shape != (self.n,):
+                raise DeclarationError(
+                    f"decision bound weights: given shape {bound.weights.shape}, expected ({self.n},)")
+
+    @property
+    def n(self) -> int:
+        """Return the number of points."""
+        return self.losses.n
+
+    @cached_property
+    def decision_rows(self) -> tuple[FloatArray, FloatArray]:
+        """Return (G, h): the (J, r) rows Φᵀa of the decision bounds and their (J,) bias coefficients Σa."""
+        if not self.decision:
+            return np.zeros((0, self.features.rank)), np.zeros(0)
+        A = np.stack([bound.weights for bound in self.decision], axis=1)
+        return self.features.adjoint(A).T, A.sum(axis=0)
+
+    def size(self) -> dict[str, int]:
+        """Return the sizes `explain` prints."""
+        return {"points": self.n, "features": self.features.rank, "loss rows": self.losses.rows,
+                "shared scalars": self.losses.scalars.count, "decision bounds": len(self.decision)}
+
+
+@dataclass(frozen=True, eq=False)
+class FixedLabelForm(Form):
+    """Represent the convex problem left when the labels y are fixed.
+
+    min over w, b, s of ½‖w‖² + qᵀs + Σ_r c_r ρ_r(a_r y_p f_p + b_rᵀs + d_r), f = Φw + b, subject to
+    the decision bounds. Dual (mathematics, section 1):
+    max −Σ cρ*(−u/c) − uᵀd − ½‖Φᵀ(y∘ũ) − Gᵀτ‖² − Σ_j support_j(τ_j), ũ_i = Σ_{r at i} a_r u_r,
+    subject to Σ b u = q and, with a free bias, Σ y ũ = hᵀτ.
+
+    A solver returns the variables ``w`` (r,), ``bias`` (), ``scalars`` (S,), ``u`` (m,) and ``tau`` (J,).
+
+    Parameters
+    ----------
+    labels : (n,) int array
+        The labels ±1.
+    """
+
+    labels: IntArray
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.labels.shape != (self.n,):
+            raise DeclarationError(f"labels: given shape {self.labels.shape}, expected ({self.n},)")
+
+    def decision_values(self, w: FloatArray, bias: float = 0.0) -> FloatArray:
+        """Return the (n,) decision values f = Φw + b."""
+        return self.features.apply(w) + bias
+
+    def objective(self, w: FloatArray, bias: float = 0.0, scalars: FloatArray | None = None) -> float:
+        """Return the primal objective at (w, b, s), decision bounds not included."""
+        margins = self.labels * self.decision_values(w, bias)
+        return 0.5 * float(w @ w) + self.losses.value(margins, scalars)
+
+    def dual_direction(self, u: FloatArray, tau: FloatArray | None = None) -> FloatArray:
+        """Return the (r,) weight vector w(u, τ) = Φᵀ(y∘ũ) − Gᵀτ of a dual point."""
+        w = self.features.adjoint(self.labels * self.losses.spread(u))
+        if tau is not None and len(tau):
+            w = w - self.decision_rows[0].T @ tau
+        return w
+
+    def dual_objective(self, u: FloatArray, tau: FloatArray | None = None) -> float:
+        """Return the dual objective at (u, τ); −inf outside the domain of a conjugate."""
+        w = self.dual_direction(u, tau)
+        value = -self.losses.conjugate_value(u) - 0.5 * float(w @ w)
+        if tau is not None:
+            value -= sum(bound.support(float(t)) for bound, t in zip(self.decision, tau))
+        return value
+
+    def dual_residual(self, u: FloatArray, tau: FloatArray | None = None) -> float:
+        """Return the largest violation of the dual's equalities (shared scalars, free bias)."""
+        residual = self.losses.scalar_residual(u)
+        if self.free_bias:
+            tilt = float(self.labels @ self.losses.spread(u))
+            if tau is not None and len(tau):
+                tilt -= float(self.decision_rows[1] @ tau)
+            residual = max(residual, abs(tilt))
+        return residual
+
+    def primal_residual(self, w: FloatArray, bias: float = 0.0, scalars: FloatArray | None = None) -> float:
+        """Return the largest violation of decision bounds and scalar signs."""
+        worst = 0.0
+        if self.decision:
+            G, h = self.decision_rows
+            values = G @ w + h * bias
+            for bound, value in zip(self.decision, values):
+                worst = max(worst, bound.lower - value, value - bound.upper)
+        if scalars is not None and self.losses.scalars.count:
+            worst = max(worst, float(np.max(np.where(self.losses.scalars.nonneg, -scalars, 0.0))))
+        return worst
+
+
+@dataclass(frozen=True, eq=False)
+class DCStepForm(FixedLabelForm):
+    """Represent one difference-of-convex step: the majoriser of ρ(|f|) at the current labels.
+
+    ρ = ρ↓ + ρ↑; ρ↓(|f|) is majorised by ρ↓(y f) (|f| ≥ y f), and ρ↑(|f|) is convex and kept, so that the
+    step is the fixed-label problem with the loss γ ↦ ρ↓(γ) + ρ↑(|γ|), y = sign f of the last step or the
+    oracle's best labels (CCCP; CPMMC Eq. 11).
+    """
+
+
+@dataclass(frozen=True, eq=False)
+class SaddleForm(Form):
+    """Represent the minimax master problem over a working set of T labellings.
+
+    min over μ ∈ Δ of max over u of Σ_k μ_k G(u, y_k), G(u, y) = −Σ cρ*(−u/c) − uᵀd − ½‖Φᵀ(y∘ũ)‖²
+    (Li et al. 2009; ODMC Eq. 7), the same as min ½(Σ‖w_k‖)² + Σ cρ(Σ_k y_k,i⟨w_k, φ_i⟩).
+
+    A solver returns ``mu`` (T,), ``u`` (m,) and optionally ``W`` (r, T), ``scalars`` (S,).
+
+    Parameters
+    ----------
+    labellings : (T, n) int array
+        The working set.
+    """
+
+    labellings: IntArray
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.labellings.ndim != 2 or self.labellings.shape[1] != self.n or not len(self.labellings):
+            raise DeclarationError(
+                f"labellings: given shape {self.labellings.shape}, expected (T >= 1, {self.n})")
+        if self.free_bias or self.decision:
+            raise DeclarationError("a saddle form has neither a free bias nor decision bounds")
+
+    @property
+    def count(self) -> int:
+        """Return the number T of labellings."""
+        return len(self.labellings)
+
+    def directions(self, u: FloatArray) -> FloatArray:
+        """Return the (r, T) columns Φᵀ(y_k∘ũ)."""
+        return self.features.adjoint((self.labellings * self.losses.spread(u)).T)
+
+    def dual_objective(self, u: FloatArray) -> float:
+        """Return min_k G(u, y_k), a lower bound of the master's value."""
+        norms = np.sum(self.directions(u) ** 2, axis=0)
+        return -self.losses.conjugate_value(u) - 0.5 * float(norms.max())
+
+    def primal_objective(self, W: FloatArray, scalars: FloatArray | None = None) -> float:
+        """Return ½(Σ‖w_k‖)² + Σ cρ(Σ_k y_k∘Φw_k), an upper bound of the master's value."""
+        margins = np.einsum("kn,nk->n", self.labellings, self.features.apply(W))
+        return 0.5 * float(np.sum(np.linalg.norm(W, axis=0))) ** 2 + self.losses.value(margins, scalars)
+
+    def size(self) -> dict[str, int]:
+        """Return the sizes `explain` prints."""
+        return super().size() | {"labellings": self.count}
+
+
+@dataclass(frozen=True, eq=False)
+class QuadraticBound:
+    """Represent (v·x)² ≤ radius², the lifted form of a linear bound on labels or decisions.
+
+    Parameters
+    ----------
+    vector : float array
+        The coefficients v.
+    radius : float
+        The radius, non-negative.
+    """
+
+    vector: FloatArray
+    radius: float
+
+
+@dataclass(frozen=True, eq=False)
+class LabelLiftForm(Form):
+    """Represent the label-lifted semidefinite relaxation on components (Xu et al. 2005, contracted).
+
+    min over M ⪰ 0 (N × N), diag M = 1, and margins g, s of ½ gᵀ(K∘AMAᵀ)⁺g + qᵀs + Σ cρ(a g + bs + d)
+    with (ω̃_jᵀ M ω̃_j) ≤ β_j². A is the signed indicator of the components. When `reference` is set, that
+    component stands for the constant +1 (known labels, homogenised bounds).
+
+    Dual: max −Σcρ*(−u/c) − uᵀd − ½(Σ_C d_C + Σ_j κ_j β_j² + Σ_l η_l ℓ_l²) over u, d, κ, η ≥ 0 with
+    Diag(d) + Σ κ_j ω̃_jω̃_jᵀ − H P⁻¹ Hᵀ ⪰ 0, H = AᵀDiag(ũ)Φ, P = I (0 for a free bias) + Σ_l η_l σ_lσ_lᵀ.
+
+    A solver returns ``u`` (m,), ``d`` (N,), ``kappa`` (J,), ``eta`` (L,) and ``M`` (N, N) or a factor ``V`` (N, p).
+
+    Parameters
+    ----------
+    component : (n,) int array
+        The component of each point, 0..N−1.
+    sign : (n,) int array
+        Its sign inside the component.
+    count : int
+        The number N of components (one more than those of the points if a reference was added).
+    balance : tuple of QuadraticBound
+        The lifted label bounds (ω̃_j, β_j).
+    reference : int or None
+        The component fixed to +1.
+    """
+
+    component: IntArray
+    sign: IntArray
+    count: int
+    balance: tuple[QuadraticBound, ...] = ()
+    reference: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.component.shape != (self.n,) or self.sign.shape != (self.n,):
+            raise DeclarationError("component and sign of a label lift have one entry a point")
+        for bound in self.balance:
+            if bound.vector.shape != (self.count,):
+                raise DeclarationError(
+                    f"lifted bound: given shape {bound.vector.shape}, expected ({self.count},)")
+        for decision in self.decision:
+            if not decision.is_symmetric:
+                raise DeclarationError("a label lift takes decision bounds of the form |sum| <= l only")
+
+    def contract(self, values: FloatArray) -> FloatArray:
+        """Return Aᵀvalues for values (n,) or (n, p): signed sums over components."""
+        if values.ndim == 1:
+            return np.bincount(self.component, weights=self.sign * values, minlength=self.count)
+        out = np.zeros((self.count, values.shape[1]))
+        np.add.at(out, self.component, self.sign[:, None] * values)
+        return out
+
+    def component_features(self, u: FloatArray) -> FloatArray:
+        """Return the (N, r [+1]) rows h_C = Σ_{i∈C} t_i ũ_i φ_i (with a bias column when the bias is free)."""
+        import scipy.sparse as sp
+
+        weights = self.sign * self.losses.spread(u)
+        A = sp.csr_matrix((weights, (self.component, np.arange(self.n))), shape=(self.count, self.n))
+        H = self.features.adjoint(A.T.toarray()).T if self.count <= 4096 else np.asarray(
+            A @ self.features.toarray())
+        if self.free_bias:
+            H = np.column_stack([H, np.asarray(A.sum(axis=1)).ravel()])
+        return H
+
+    def size(self) -> dict[str, int]:
+        """Return the sizes `explain` prints."""
+        return super().size() | {"components": self.count, "lifted label bounds": len(self.balance)}

@@ -1,0 +1,269 @@
+"""The separable part of a margin program: weighted one-dimensional losses, row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from margindsl.calculus import ConvexFunction
+from margindsl.errors import DeclarationError
+from margindsl.typing import FloatArray, IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class LossTerm:
+    """Represent Σ_r c_r ρ(a_r γ_p(r) + b_rᵀs + d_r) over m rows with one function ρ.
+
+    Parameters
+    ----------
+    loss : ConvexFunction
+        The one-dimensional convex function ρ.
+    points : (m,) int array
+        The point p(r) whose margin enters row r.
+    weights : (m,) float array
+        Non-negative weights c_r.
+    slopes, shifts : (m,) float arrays
+        The affine map of the margin: a_r and d_r.
+    coupling : (m, S) float array
+        The coefficients b_r of the shared scalars.
+
+    Raises
+    ------
+    DeclarationError
+        If the shapes differ or a weight is negative or not finite.
+    """
+
+    loss: ConvexFunction
+    points: IntArray
+    weights: FloatArray
+    slopes: FloatArray
+    shifts: FloatArray
+    coupling: FloatArray
+
+    def __post_init__(self) -> None:
+        m = len(self.points)
+        for name in ("weights", "slopes", "shifts"):
+            array = getattr(self, name)
+            if array.shape != (m,):
+                raise DeclarationError(f"{name} of a loss term: given shape {array.shape}, expected ({m},)")
+            if not np.all(np.isfinite(array)):
+                raise DeclarationError(f"{name} of a loss term hold NaN or infinity; give finite numbers")
+        if self.coupling.ndim != 2 or len(self.coupling) != m:
+            raise DeclarationError(
+                f"coupling of a loss term: given shape {self.coupling.shape}, expected ({m}, scalars)")
+        if m and self.weights.min() < 0:
+            raise DeclarationError(
+                f"weight {self.weights.min():.6g} of a margin loss is negative, which makes the loss concave; "
+                "give non-negative weights")
+
+    @property
+    def rows(self) -> int:
+        """Return the number m of rows."""
+        return len(self.points)
+
+
+@dataclass(frozen=True, eq=False)
+class SharedScalars:
+    """Represent the shared scalars s with linear cost qᵀs and optional sign constraints.
+
+    Parameters
+    ----------
+    costs : (S,) float array
+        The linear cost q.
+    nonneg : (S,) bool array
+        Which scalars are constrained to be non-negative.
+    names : tuple of str
+        Their names, for printing.
+    """
+
+    costs: FloatArray
+    nonneg: FloatArray
+    names: tuple[str, ...] = ()
+
+    @property
+    def count(self) -> int:
+        """Return the number S of scalars."""
+        return len(self.costs)
+
+    @classmethod
+    def none(cls) -> SharedScalars:
+        """Return the empty collection."""
+        return cls(np.zeros(0), np.zeros(0, dtype=bool), ())
+
+
+@dataclass(frozen=True, eq=False)
+class Losses:
+    """Represent Σ_terms Σ_r c_r ρ(a_r γ_p(r) + b_rᵀs + d_r) + qᵀs with its dual, row by row.
+
+    Rows of all terms are concatenated in order; ``u`` always means one dual number a row,
+    u_r = −c_r ρ'(v_r) (mathematics: dual for fixed labels).
+
+    Parameters
+    ----------
+    n : int
+        Number of points.
+    terms : tuple of LossTerm
+    scalars : SharedScalars
+    """
+
+    n: int
+    terms: tuple[LossTerm, ...]
+    scalars: SharedScalars = field(default_factory=SharedScalars.none)
+
+    def __post_init__(self) -> None:
+        for term in self.terms:
+            if term.rows and (term.points.min() < 0 or term.points.max() >= self.n):
+                raise DeclarationError(f"a loss term names points outside 0..{self.n - 1}")
+            if term.coupling.shape[1] != self.scalars.count:
+                raise DeclarationError(
+                    f"coupling has {term.coupling.shape[1]} columns, expected {self.scalars.count}")
+
+    # -- rows ---------------------------------------------------------------------------------------
+
+    @property
+    def rows(self) -> int:
+        """Return the total number of rows."""
+        return sum(term.rows for term in self.terms)
+
+    @cached_property
+    def points(self) -> IntArray:
+        """Return the (m,) point index of every row."""
+        return self._stack("points", int)
+
+    @cached_property
+    def weights(self) -> FloatArray:
+        """Return the (m,) weights c."""
+        return self._stack("weights", float)
+
+    @cached_property
+    def slopes(self) -> FloatArray:
+        """Return the (m,) slopes a."""
+        return self._stack("slopes", float)
+
+    @cached_property
+    def shifts(self) -> FloatArray:
+        """Return the (m,) shifts d."""
+        return self._stack("shifts", float)
+
+    @cached_property
+    def coupling(self) -> FloatArray:
+        """Return the (m, S) coefficients b of the shared scalars."""
+        parts = [term.coupling for term in self.terms]
+        return np.concatenate(parts) if parts else np.zeros((0, self.scalars.count))
+
+    @cached_property
+    def is_identity(self) -> bool:
+        """Return whether row r is point r with slope one (one term over all points, in order)."""
+        return bool(self.rows == self.n and np.array_equal(self.points, np.arange(self.n))
+                    and np.all(self.slopes == 1.0))
+
+    @property
+    def is_smooth(self) -> bool:
+        """Return whether every loss has a Lipschitz derivative."""
+        return all(term.loss.is_smooth for term in self.terms)
+
+    def slices(self) -> Iterator[tuple[LossTerm, slice]]:
+        """Yield every term with the slice of its rows."""
+        start = 0
+        for term in self.terms:
+            yield term, slice(start, start + term.rows)
+            start += term.rows
+
+    def gather(self, values: FloatArray) -> FloatArray:
+        """Return values (n,) or (n, p) of points as values of rows, times the slopes."""
+        if self.is_identity:
+            return values
+        rows = values[self.points]
+        return rows * (self.slopes if rows.ndim == 1 else self.slopes[:, None])
+
+    def spread(self, u: FloatArray) -> FloatArray:
+        """Return the (n,) sums Σ_{r at i} a_r u_r, the adjoint of `gather`."""
+        if self.is_identity:
+            return u
+        return np.bincount(self.points, weights=u * self.slopes, minlength=self.n)
+
+    def arguments(self, margins: FloatArray, scalars: FloatArray | None = None) -> FloatArray:
+        """Return the (m,) arguments v_r = a_r γ_p(r) + b_rᵀs + d_r."""
+        v = self.gather(margins) + self.shifts
+        if self.scalars.count:
+            v = v + self.coupling @ (np.zeros(self.scalars.count) if scalars is None else scalars)
+        return v
+
+    # -- values -------------------------------------------------------------------------------------
+
+    def row_losses(self, v: FloatArray) -> FloatArray:
+        """Return the (m,) weighted losses c_r ρ_r(v_r)."""
+        return self._map(v, lambda term, x: term.weights * np.asarray(term.loss(x)))
+
+    def value(self, margins: FloatArray, scalars: FloatArray | None = None) -> float:
+        """Return Σ c ρ(v) + qᵀs at margins (n,) and scalars (S,)."""
+        total = float(np.sum(self.row_losses(self.arguments(margins, scalars))))
+        if self.scalars.count and scalars is not None:
+            total += float(self.scalars.costs @ scalars)
+        return total
+
+    def derivative(self, v: FloatArray) -> FloatArray:
+        """Return one element of the (m,) subgradients c_r ρ_r'(v_r)."""
+        return self._map(v, lambda term, x: term.weights * np.asarray(term.loss.derivative(x)))
+
+    def curvature(self, v: FloatArray) -> FloatArray:
+        """Return the (m,) generalised second derivatives c_r ρ_r''(v_r)."""
+        return self._map(v, lambda term, x: term.weights * np.asarray(term.loss.curvature(x)))
+
+    def conjugate_value(self, u: FloatArray) -> float:
+        """Return Σ c ρ*(−u/c) + uᵀd, the negative of the linear part of the dual (may be inf)."""
+        total = float(u @ self.shifts)
+        for term, part in self.slices():
+            active = term.weights > 0
+            conjugate = self._conjugates[id(term.loss)]
+            if not np.all(active) and np.any(np.abs(u[part][~active]) > 0):
+                return float("inf")
+            c = term.weights[active]
+            total += float(np.sum(c * np.asarray(conjugate(-u[part][active] / c))))
+        return total
+
+    def scalar_residual(self, u: FloatArray) -> float:
+        """Return how far u is from Σ b u = q (or ≤ q for non-negative scalars)."""
+        if not self.scalars.count:
+            return 0.0
+        slack = self.scalars.costs - self.coupling.T @ u
+        slack = np.where(self.scalars.nonneg, np.minimum(slack, 0.0), slack)
+        return float(np.max(np.abs(slack)))
+
+    def label_costs(self, decision: FloatArray, scalars: FloatArray | None = None) -> FloatArray:
+        """Return (n,) the cost of label +1 minus the cost of label −1 at fixed decision values.
+
+        The objective at fixed w is linear in y: its change is ½ Σ cost_i y_i.
+        """
+        plus = self.row_losses(self.arguments(decision, scalars))
+        minus = self.row_losses(self.arguments(-decision, scalars))
+        difference = plus - minus
+        return np.bincount(self.points, weights=difference, minlength=self.n)
+
+    def rescaled(self, factor: float) -> Losses:
+        """Return the same losses with every weight and scalar cost times a positive factor."""
+        terms = tuple(
+            LossTerm(t.loss, t.points, t.weights * factor, t.slopes, t.shifts, t.coupling) for t in self.terms)
+        scalars = SharedScalars(self.scalars.costs * factor, self.scalars.nonneg, self.scalars.names)
+        return Losses(self.n, terms, scalars)
+
+    # -- inside -------------------------------------------------------------------------------------
+
+    @cached_property
+    def _conjugates(self) -> dict[int, ConvexFunction]:
+        return {id(term.loss): term.loss.conjugate() for term in self.terms}
+
+    def _stack(self, name: str, kind: type) -> FloatArray:
+        parts: Sequence[FloatArray] = [getattr(term, name) for term in self.terms]
+        return np.concatenate(parts) if parts else np.zeros(0, dtype=kind)
+
+    def _map(self, v: FloatArray, function) -> FloatArray:  # type: ignore[no-untyped-def]
+        if len(self.terms) == 1:
+            return function(self.terms[0], v)
+        out = np.empty(len(v))
+        for term, part in self.slices():
+            out[part] = function(term, v[part])
+        return out

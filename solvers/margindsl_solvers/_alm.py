@@ -1,0 +1,172 @@
+"""Semismooth Newton inside a proximal augmented Lagrangian, for fixed labels."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from margindsl.contract import Budget, Status
+from margindsl.typing import FloatArray
+from margindsl_solvers._judge import Pair, judge
+from margindsl_solvers._rows import RowModel
+from margindsl_solvers._search import search
+from margindsl_solvers._system import Curvature
+
+
+@dataclass(eq=False)
+class Run:
+    """Hold the state of one solve.
+
+    Parameters
+    ----------
+    model : RowModel
+    budget : Budget
+    x : float array
+        The current (w, b, s).
+    centre : float array
+        The normalised multiplier estimates of the augmented Lagrangian.
+    kappa : float
+        The penalty; rows are smoothed over a width 1/κ of their argument.
+    tol : float
+        Relative gap to reach.
+    max_iter : int
+        Cap on Newton steps.
+    growth, largest : float
+        Factor of κ from one outer step to the next, and its cap.
+    dense_limit : int
+        Largest dense system.
+    """
+
+    model: RowModel
+    budget: Budget
+    x: FloatArray
+    centre: FloatArray
+    kappa: float
+    tol: float
+    max_iter: int
+    growth: float
+    largest: float
+    dense_limit: int
+    iterations: int = 0
+    best: Pair | None = None
+    trace: list[tuple[float, float, float]] = field(default_factory=list)
+
+    @property
+    def error(self) -> float:
+        """Return the error of the best pair."""
+        return math.inf if self.best is None else self._error(self.best)
+
+    # -- outer loop ---------------------------------------------------------------------------------
+
+    def run(self) -> Status:
+        """Minimise until the gap is closed or something ends the solve."""
+        pair = self._judge(self._slopes())
+        stalled = 0
+        while True:
+            if self._error(pair) <= self.tol:
+                return Status.OPTIMAL
+            floor = 1e-3 * self.tol * max(1.0, abs(pair.primal))
+            status, slopes = self._newton(max(floor, 1e-2 * pair.gap * max(1.0, abs(pair.primal))))
+            before, pair = self._error(pair), self._judge(slopes)
+            if status is not None:
+                return Status.OPTIMAL if self._error(pair) <= self.tol else status
+            if self.budget.report("newton", self.iterations, pair.primal, pair.dual):
+                return Status.INTERRUPTED
+            # Without a tenfold gain three times at the largest penalty, rounding has been reached.
+            stalled = stalled + 1 if self._error(pair) > 0.5 * before else 0
+            if stalled >= (3 if self.model.is_smooth else 8):
+                return Status.INACCURATE
+            if not self.model.is_smooth:
+                self.centre = self.model.clip(slopes)
+                self.kappa = min(self.kappa * self.growth, self.largest)
+
+    def _judge(self, slopes: FloatArray) -> Pair:
+        pair = judge(self.model, self.x, slopes)
+        self.trace.append((time.monotonic() - self.budget.start, pair.primal, pair.dual))
+        if self.best is None or not self._error(self.best) <= self._error(pair):
+            self.best = pair
+        return pair
+
+    def _error(self, pair: Pair) -> float:
+        error = pair.error(abs(pair.primal))
+        return error if math.isfinite(error) else math.inf
+
+    # -- inner loop ---------------------------------------------------------------------------------
+
+    def _arguments(self) -> FloatArray:
+        return self.model.apply(self.x) + self.model.shifts
+
+    def _slopes(self) -> FloatArray:
+        return self.model.slopes(self._arguments(), self.centre, self.kappa)
+
+    def _newton(self, target: float) -> tuple[Status | None, FloatArray]:
+        """Minimise the augmented Lagrangian until its gradient costs at most `target` of gap."""
+        model, r = self.model, self.model.rank
+        v = self._arguments()
+        slopes = model.slopes(v, self.centre, self.kappa)
+        least, patience = math.inf, 0
+        while True:
+            gradient = model.gradient(self.x, model.weights * slopes)
+            reach = np.maximum(1.0, np.abs(self.x[r:]))
+            cost = 0.5 * float(gradient[:r] @ gradient[:r]) + float(np.abs(gradient[r:]) @ reach)
+            patience = 0 if cost < 0.5 * least else patience + 1
+            least = min(cost, least)
+            if cost <= target or (patience > 5 and cost < 1e-8 * max(1.0, self._value())) or patience > 60:
+                return None, slopes
+            if self.iterations >= self.max_iter:
+                return Status.ITERATION_LIMIT, slopes
+            if self.budget.expired:
+                return Status.TIME_LIMIT, slopes
+            self.iterations += 1
+            rows = model.curvatures(v, self.centre, self.kappa)
+            step = Curvature(model, rows, self.dense_limit).step(gradient, reach)
+            found = self._move(v, step, gradient)
+            if found is None:
+                return None, slopes
+            v, slopes, turned = found
+            if not turned or np.max(np.abs(self.x[r:]), initial=0.0) > 1e6:
+                if self._falls_forever(step):
+                    return Status.UNBOUNDED, slopes
+
+    def _value(self) -> float:
+        return abs(self.best.primal) if self.best and math.isfinite(self.best.primal) else 1.0
+
+    def _move(self, v: FloatArray, step: FloatArray,
+              gradient: FloatArray) -> tuple[FloatArray, FloatArray, bool] | None:
+        """Search along the step; return the new arguments and slopes, None when it is lost in rounding."""
+        model, r = self.model, self.model.rank
+        change, w, dw = model.apply(step), self.x[:r], step[:r]
+        linear = float(w @ dw) + float(model.form.losses.scalars.costs @ step[r + model.bias :])
+        square = float(dw @ dw)
+        weighted = model.weights * change
+        last = v
+
+        def slope(t: float) -> float:
+            nonlocal last
+            last = model.slopes(v + t * change, self.centre, self.kappa)
+            return linear + t * square + float(last @ weighted)
+
+        initial = float(gradient @ step)
+        if not initial < 0.0:
+            return None
+        t, turned = search(slope, initial)
+        self.x = self.x + t * step
+        return v + t * change, last, turned
+
+    def _falls_forever(self, step: FloatArray) -> bool:
+        """Return whether the objective falls without end along the bias and scalar part of a step."""
+        r, far = self.model.rank, np.array(step)
+        far[:r] = 0.0
+        size = float(np.max(np.abs(far), initial=0.0))
+        if size == 0.0:
+            return False
+        far *= 1.0 / size
+        rows = self.model.apply(far)
+        v = self._arguments() + 1e10 * rows
+        slopes = self.model.slopes(v, self.centre, self.kappa)
+        terms = self.model.weights * slopes * rows
+        cost = float(self.model.form.losses.scalars.costs @ far[r + self.model.bias :])
+        return float(np.sum(terms)) + cost < -1e-9 * (float(np.sum(np.abs(terms))) + abs(cost))

@@ -1,0 +1,313 @@
+"""Lower fixed-label and saddle forms to cvxpy problems whose labels, weights and shifts are parameters."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, ClassVar
+
+import cvxpy as cp
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+
+from margindsl.calculus import ConvexFunction
+from margindsl.program.forms import DecisionBound, FixedLabelForm, Form, SaddleForm
+from margindsl.program.losses import Losses
+from margindsl.program.protocols import Features
+from margindsl.typing import FloatArray
+
+_EXPONENTIAL = (cp.exp, cp.log, cp.log1p, cp.entr, cp.rel_entr, cp.kl_div, cp.logistic, cp.log_sum_exp, cp.xexp)
+
+
+class Lowering(ABC):
+    """Hold one cvxpy problem built from a form, and read its solutions in the form's own variables.
+
+    The problem is built once; `load` sets its parameters, so that forms of one structure share a compilation.
+    """
+
+    constant_slopes: ClassVar[bool] = False
+
+    def __init__(self, form: Form) -> None:
+        self.form = form
+        self.problem: cp.Problem = self.build(form)
+
+    @abstractmethod
+    def build(self, form: Form) -> cp.Problem:
+        """Return the problem, its parameters still without values."""
+
+    @abstractmethod
+    def load(self, form: Form) -> None:
+        """Set the parameters from a form that `fits`."""
+
+    @abstractmethod
+    def read(self, form: Form) -> dict[str, FloatArray]:
+        """Return the variables the form's docstring names, from the solved problem."""
+
+    def fits(self, form: Form) -> bool:
+        """Return whether the form differs from the one built in parameters alone."""
+        return same_structure(self.form, form, self.constant_slopes)
+
+
+# -- structure --------------------------------------------------------------------------------------
+
+
+def same_structure(a: Form, b: Form, with_slopes: bool = False) -> bool:
+    """Return whether two forms share features, losses, rows, coupling and decision bounds."""
+    if a is b:
+        return True
+    return (type(a) is type(b) and a.features is b.features and a.free_bias == b.free_bias
+            and _same_losses(a.losses, b.losses, with_slopes) and _same_bounds(a.decision, b.decision))
+
+
+def _same_losses(a: Losses, b: Losses, with_slopes: bool) -> bool:
+    names = ("points", "coupling", "slopes") if with_slopes else ("points", "coupling")
+    return a is b or (
+        a.n == b.n and len(a.terms) == len(b.terms)
+        and all(s.loss is t.loss or s.loss == t.loss for s, t in zip(a.terms, b.terms))
+        and all(_same(getattr(s, name), getattr(t, name)) for s, t in zip(a.terms, b.terms) for name in names)
+        and _same(a.scalars.nonneg, b.scalars.nonneg))
+
+
+def _same_bounds(a: Sequence[DecisionBound], b: Sequence[DecisionBound]) -> bool:
+    return len(a) == len(b) and all(
+        s is t or (s.lower == t.lower and s.upper == t.upper and _same(s.weights, t.weights))
+        for s, t in zip(a, b))
+
+
+def _same(a: FloatArray, b: FloatArray) -> bool:
+    return a is b or np.array_equal(a, b)
+
+
+@cache
+def cone_of(loss: ConvexFunction, conjugate: bool = False) -> str:
+    """Return the hardest cone a loss needs: ``"linear"`` (at most a quadratic cost), ``"soc"`` or ``"exp"``."""
+    x = cp.Variable(1)
+    expression, constraints = (loss.conjugate() if conjugate else loss).conic(cp, x)
+    problem = cp.Problem(cp.Minimize(cp.sum(expression)), constraints)
+    if problem.is_qp():
+        return "linear"
+    return "exp" if any(issubclass(atom, _EXPONENTIAL) for atom in problem.atoms()) else "soc"
+
+
+def selection(losses: Losses) -> sp.csr_array | None:
+    """Return the (m, n) matrix that picks the point of every row, None for the identity."""
+    if losses.rows == losses.n and np.array_equal(losses.points, np.arange(losses.n)):
+        return None
+    ones = np.ones(losses.rows)
+    return sp.csr_array((ones, (np.arange(losses.rows), losses.points)), shape=(losses.rows, losses.n))
+
+
+def reduced(features: Features) -> tuple[FloatArray, FloatArray | None]:
+    """Return (F, V) with ΦV = F, FFᵀ = ΦΦᵀ and F of at most n columns; V is None when F = Φ."""
+    phi = np.asarray(features.toarray(), dtype=float)
+    if phi.shape[1] <= phi.shape[0]:
+        return phi, None
+    left, values, right = scipy.linalg.svd(phi, full_matrices=False)
+    keep = values > 1e-12 * max(values[0], np.finfo(float).tiny)
+    return left[:, keep] * values[keep], right[keep].T
+
+
+# -- losses -----------------------------------------------------------------------------------------
+
+
+class LossParameters:
+    """Hold the parameters c, d, q of a separable loss and write Σ c ρ(v), or Σ c ρ*(−ũ) of the dual."""
+
+    def __init__(self, losses: Losses) -> None:
+        self.weights = cp.Parameter(losses.rows, nonneg=True, name="weights")
+        self.shifts = cp.Parameter(losses.rows, name="shifts")
+        self.costs = cp.Parameter(losses.scalars.count, name="costs") if losses.scalars.count else None
+
+    def load(self, losses: Losses) -> None:
+        """Set the values."""
+        self.weights.value = np.asarray(losses.weights, dtype=float)
+        self.shifts.value = np.asarray(losses.shifts, dtype=float)
+        if self.costs is not None:
+            self.costs.value = np.asarray(losses.scalars.costs, dtype=float)
+
+    def total(self, losses: Losses, argument: Any, conjugate: bool = False) -> tuple[Any, list[Any]]:
+        """Return (Σ c ρ(argument), constraints), with ρ* in place of ρ when asked."""
+        value: Any = 0.0
+        constraints: list[Any] = []
+        for term, part in losses.slices():
+            if not term.rows:
+                continue
+            loss = term.loss.conjugate() if conjugate else term.loss
+            expression, extra = loss.conic(cp, argument[part])
+            value = value + cp.sum(cp.multiply(self.weights[part], expression))
+            constraints += extra
+        return value, constraints
+
+
+class CouplingRows:
+    """Hold Bᵀu = q for free scalars and Bᵀu ≤ q for non-negative ones; its multipliers are the scalars."""
+
+    def __init__(self, losses: Losses, u: Any, costs: Any) -> None:
+        nonneg = np.asarray(losses.scalars.nonneg, dtype=bool)
+        self.count = losses.scalars.count
+        self.parts: list[tuple[FloatArray, Any]] = []
+        for chosen, is_equality in ((np.flatnonzero(~nonneg), True), (np.flatnonzero(nonneg), False)):
+            if len(chosen):
+                left = sp.csr_array(losses.coupling[:, chosen].T) @ u
+                right = costs[chosen]
+                self.parts.append((chosen, left == right if is_equality else left <= right))
+
+    @property
+    def constraints(self) -> list[Any]:
+        """Return the constraints."""
+        return [constraint for _, constraint in self.parts]
+
+    def scalars(self) -> FloatArray:
+        """Return the (S,) scalars s."""
+        s = np.zeros(self.count)
+        for chosen, constraint in self.parts:
+            s[chosen] = np.ravel(constraint.dual_value)
+        return s
+
+
+def into_domain(losses: Losses, u: FloatArray) -> FloatArray:
+    """Return u with −u/c clipped into the domain of every ρ*, so that round-off never makes the dual −∞."""
+    out = np.zeros(losses.rows)
+    for term, part in losses.slices():
+        low, high = term.loss.conjugate().domain
+        c = term.weights
+        ratio = np.divide(-u[part], c, out=np.zeros(term.rows), where=c > 0)
+        out[part] = -c * np.clip(ratio, low, high)
+        beyond = (c > 0) & ((-out[part] / np.where(c > 0, c, 1.0) < low) | (-out[part] / np.where(c > 0, c, 1.0) > high))
+        out[part][beyond] *= 1 - 1e-15
+    return out
+
+
+# -- fixed labels -----------------------------------------------------------------------------------
+
+
+class FixedLabelLowering(Lowering):
+    """Write the primal min ½‖w‖² + qᵀs + Σcρ(v), f = Φw + b, v = (a y)∘f + Bs + d, in w, b, s, f, v.
+
+    v is a variable of its own, so that the multiplier of its definition is u = −cρ'(v), and f is one, so that
+    labels multiply a sparse identity and not Φ.
+    """
+
+    def build(self, form: Form) -> cp.Problem:
+        """Return the quadratic program."""
+        losses = form.losses
+        self.parameters = LossParameters(losses)
+        self.signed = cp.Parameter(losses.rows, name="signed slopes")
+        phi, self.basis = reduced(form.features)
+        self.w, self.f = cp.Variable(phi.shape[1], name="w"), cp.Variable(form.n, name="f")
+        v = cp.Variable(losses.rows, name="v")
+        self.bias = cp.Variable(name="bias") if form.free_bias else None
+        self.s = cp.Variable(losses.scalars.count, name="s") if losses.scalars.count else None
+        value, constraints = self.parameters.total(losses, v)
+        objective = 0.5 * cp.sum_squares(self.w) + value
+        if self.s is not None:
+            objective = objective + self.parameters.costs @ self.s
+            nonneg = np.flatnonzero(losses.scalars.nonneg)
+            constraints += [self.s[nonneg] >= 0] if len(nonneg) else []
+        self.definition = v == self._argument(losses)
+        plane = phi @ self.w if self.bias is None else phi @ self.w + self.bias
+        self.bounds = decision_constraints(form.decision, self.f)
+        constraints += [self.definition, self.f == plane, *(c for _, _, c in self.bounds)]
+        return cp.Problem(cp.Minimize(objective), constraints)
+
+    def _argument(self, losses: Losses) -> Any:
+        pick = selection(losses)
+        argument = cp.multiply(self.signed, self.f if pick is None else pick @ self.f) + self.parameters.shifts
+        return argument if self.s is None else argument + sp.csr_array(losses.coupling) @ self.s
+
+    def load(self, form: Form) -> None:
+        """Set labels, weights, shifts and costs."""
+        assert isinstance(form, FixedLabelForm)
+        self.parameters.load(form.losses)
+        self.signed.value = form.losses.slopes * form.labels[form.losses.points]
+
+    def read(self, form: Form) -> dict[str, FloatArray]:
+        """Return w, bias, scalars, u, tau."""
+        w = np.asarray(self.w.value)
+        tau = np.zeros(len(form.decision))
+        for chosen, sign, constraint in self.bounds:
+            tau[chosen] += sign * np.ravel(constraint.dual_value)
+        return {"w": w if self.basis is None else self.basis @ w,
+                "bias": np.asarray(0.0 if self.bias is None else float(self.bias.value)),
+                "scalars": np.zeros(0) if self.s is None else np.asarray(self.s.value),
+                "u": into_domain(form.losses, np.ravel(self.definition.dual_value)), "tau": tau}
+
+
+def decision_constraints(bounds: Sequence[DecisionBound], f: Any) -> list[tuple[FloatArray, float, Any]]:
+    """Return (indices, sign of the multiplier in τ, constraint) for lower ≤ aᵀf ≤ upper."""
+    if not bounds:
+        return []
+    lower = np.array([bound.lower for bound in bounds])
+    upper = np.array([bound.upper for bound in bounds])
+    rows = sp.csr_array(np.stack([bound.weights for bound in bounds]).astype(float)) @ f
+    equal = np.flatnonzero(lower == upper)
+    above = np.flatnonzero((lower != upper) & np.isfinite(upper))
+    below = np.flatnonzero((lower != upper) & np.isfinite(lower))
+    found = [(equal, 1.0, lambda i: rows[i] == upper[i]), (above, 1.0, lambda i: rows[i] <= upper[i]),
+             (below, -1.0, lambda i: rows[i] >= lower[i])]
+    return [(chosen, sign, write(chosen)) for chosen, sign, write in found if len(chosen)]
+
+
+# -- saddle -----------------------------------------------------------------------------------------
+
+
+class SaddleLowering(Lowering):
+    """Write min Σcρ*(−ũ) + uᵀd + ½t² with ‖Φᵀ(y_k∘z)‖ ≤ t, z = Σ a u, u = c∘ũ, Bᵀu = q.
+
+    The multipliers of the T cones, divided by their sum t, are μ. Their number is a capacity: a smaller working
+    set is filled with copies of its last labelling, whose shares of μ are added up again.
+    """
+
+    def build(self, form: Form) -> cp.Problem:
+        """Return the second-order cone program."""
+        assert isinstance(form, SaddleForm)
+        losses = form.losses
+        self.capacity = capacity_for(form.count)
+        self.parameters = LossParameters(losses)
+        self.sloped = cp.Parameter(losses.rows, name="weighted slopes")
+        self.shifted = cp.Parameter(losses.rows, name="weighted shifts")
+        self.labels = cp.Parameter((form.n, self.capacity), name="labellings")
+        phi, _ = reduced(form.features)
+        self.ut, z, t = cp.Variable(losses.rows, name="u/c"), cp.Variable((form.n, 1), name="z"), cp.Variable()
+        P = cp.Variable((phi.shape[1], self.capacity), name="directions")
+        pick = selection(losses)
+        weighted = cp.multiply(self.sloped, self.ut)
+        value, constraints = self.parameters.total(losses, -self.ut, conjugate=True)
+        self.coupling = CouplingRows(losses, cp.multiply(self.parameters.weights, self.ut), self.parameters.costs)
+        self.cones = cp.norm(P, axis=0) <= t
+        constraints += [z[:, 0] == (weighted if pick is None else pick.T @ weighted),
+                        P == phi.T @ cp.multiply(self.labels, z @ np.ones((1, self.capacity))),
+                        self.cones, *self.coupling.constraints]
+        return cp.Problem(cp.Minimize(value + self.shifted @ self.ut + 0.5 * cp.square(t)), constraints)
+
+    def fits(self, form: Form) -> bool:
+        """Return whether the working set is within the capacity, and the structure the same."""
+        return isinstance(form, SaddleForm) and form.count <= self.capacity and super().fits(form)
+
+    def load(self, form: Form) -> None:
+        """Set labellings, weights, shifts and costs."""
+        assert isinstance(form, SaddleForm)
+        losses = form.losses
+        self.parameters.load(losses)
+        self.sloped.value = losses.weights * losses.slopes
+        self.shifted.value = losses.weights * losses.shifts
+        last = np.minimum(np.arange(self.capacity), form.count - 1)
+        self.labels.value = form.labellings[last].T.astype(float)
+
+    def read(self, form: Form) -> dict[str, FloatArray]:
+        """Return mu, u, W, scalars."""
+        assert isinstance(form, SaddleForm)
+        shares = np.maximum(np.ravel(self.cones.dual_value), 0.0)
+        mu = shares[:form.count].copy()
+        mu[-1] += shares[form.count:].sum()
+        total = mu.sum()
+        mu = mu / total if total > 0 else np.full(form.count, 1 / form.count)
+        u = into_domain(form.losses, form.losses.weights * np.asarray(self.ut.value))
+        return {"mu": mu, "u": u, "W": form.directions(u) * mu, "scalars": self.coupling.scalars()}
+
+
+def capacity_for(count: int) -> int:
+    """Return the least power of two ≥ count, at least four."""
+    return max(4, 1 << (count - 1).bit_length())

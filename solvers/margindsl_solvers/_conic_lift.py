@@ -1,0 +1,232 @@
+"""Lower label-lifted forms to semidefinite programs: through the lifted weights, or through the dual."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+
+from margindsl.program.forms import Form, LabelLiftForm
+from margindsl.program.protocols import Features
+from margindsl.typing import FloatArray, IntArray
+from margindsl_solvers._conic_forms import CouplingRows, Lowering, LossParameters, into_domain, selection
+
+
+def is_uncoupled(form: LabelLiftForm) -> bool:
+    """Return whether M is constrained on its diagonal only: no lifted bound, no component of two points."""
+    return not form.balance and int(np.bincount(form.component, minlength=form.count).max()) <= 1
+
+
+def psd_order(form: LabelLiftForm) -> int:
+    """Return the order of the semidefinite cone: r without coupling, else N + r (+1 for a free bias)."""
+    rank = min(form.features.rank, form.n) + int(form.free_bias)
+    return rank if is_uncoupled(form) else form.count + rank
+
+
+def lift_lowering(form: LabelLiftForm) -> Lowering:
+    """Return the smaller of the two programs that gives the value of the form."""
+    return LiftedWeights(form) if is_uncoupled(form) else LiftedDual(form)
+
+
+def full_rank_factor(features: Features) -> FloatArray:
+    """Return F of full column rank with FFᵀ = ΦΦᵀ up to round-off."""
+    phi = np.asarray(features.toarray(), dtype=float)
+    left, values, _ = scipy.linalg.svd(phi, full_matrices=False)
+    keep = values > 1e-9 * max(values[0], np.finfo(float).tiny)
+    keep[0] = True
+    return left[:, keep] * values[keep]
+
+
+def same_lift(a: LabelLiftForm, b: LabelLiftForm) -> bool:
+    """Return whether components and lifted bounds are the same."""
+    return (a.count == b.count and np.array_equal(a.component, b.component) and np.array_equal(a.sign, b.sign)
+            and len(a.balance) == len(b.balance)
+            and all(s.radius == t.radius and np.array_equal(s.vector, t.vector)
+                    for s, t in zip(a.balance, b.balance)))
+
+
+class _Lift(Lowering):
+    constant_slopes = True
+
+    def fits(self, form: Form) -> bool:
+        """Return whether the form differs from the one built in weights, shifts and costs alone."""
+        assert isinstance(self.form, LabelLiftForm)
+        return super().fits(form) and isinstance(form, LabelLiftForm) and same_lift(self.form, form)
+
+    def prepare(self, form: Form) -> FloatArray:
+        """Set up parameters; return the factor of Φ, with a last column of ones for a free bias."""
+        self.parameters = LossParameters(form.losses)
+        factor = full_rank_factor(form.features)
+        return np.column_stack([factor, np.ones(form.n)]) if form.free_bias else factor
+
+    def load(self, form: Form) -> None:
+        """Set weights, shifts and costs."""
+        self.parameters.load(form.losses)
+
+
+def decision_directions(form: Form, factor: FloatArray) -> FloatArray:
+    """Return the (L, r) rows σ_l = Fᵀa_l of the decision bounds."""
+    weights = [bound.weights for bound in form.decision]
+    return np.stack(weights) @ factor if weights else np.zeros((0, factor.shape[1]))
+
+
+class LiftedWeights(_Lift):
+    """Write min ½ tr(PW) + qᵀs + Σcρ(ag + Bs + d), W ⪰ 0, g_i² ≤ φ_iᵀWφ_i, σ_lᵀWσ_l ≤ ℓ_l².
+
+    Without coupling the label block of the lift has only its diagonal constrained, and chordal completion
+    leaves W and one scalar a point; P = I, with 0 at a free bias. With λ the multiplier of g² ≤ φᵀWφ the dual
+    point is d = ũ²/(2λ) = ũ g, and η is twice the multiplier of the decision rows.
+    """
+
+    def build(self, form: Form) -> cp.Problem:
+        """Return the semidefinite program of order r."""
+        losses = form.losses
+        self.factor = self.prepare(form)
+        rank = self.factor.shape[1]
+        rows, columns = np.triu_indices(rank)
+        self.entries = cp.Variable(len(rows), name="W")
+        self.g, v = cp.Variable(form.n, name="g"), cp.Variable(losses.rows, name="v")
+        value, constraints = self.parameters.total(losses, v)
+        trace = ((rows == columns) & (rows < rank - int(form.free_bias))).astype(float)
+        objective = 0.5 * (trace @ self.entries) + value
+        self.definition = v == self._argument(losses) if not losses.scalars.count else None
+        if losses.scalars.count:
+            s = cp.Variable(losses.scalars.count, name="s")
+            objective = objective + self.parameters.costs @ s
+            nonneg = np.flatnonzero(losses.scalars.nonneg)
+            constraints += [s[nonneg] >= 0] if len(nonneg) else []
+            self.definition = v == self._argument(losses) + sp.csr_array(losses.coupling) @ s
+        used = np.unique(losses.points)
+        constraints += [self.definition, self._matrix(rank, rows, columns) >> 0,
+                        cp.square(self.g[used]) <= quadratic_rows(self.factor[used], rows, columns) @ self.entries]
+        sigma = decision_directions(form, self.factor)
+        limits = np.array([bound.upper ** 2 for bound in form.decision])
+        self.outputs = quadratic_rows(sigma, rows, columns) @ self.entries <= limits if len(sigma) else None
+        constraints += [] if self.outputs is None else [self.outputs]
+        return cp.Problem(cp.Minimize(objective), constraints)
+
+    def _argument(self, losses: Any) -> Any:
+        pick = selection(losses)
+        rows = self.g if pick is None else pick @ self.g
+        return cp.multiply(losses.slopes, rows) + self.parameters.shifts
+
+    def _matrix(self, rank: int, rows: IntArray, columns: IntArray) -> Any:
+        index = np.arange(len(rows))
+        off = rows != columns
+        cells = np.concatenate([rows + rank * columns, (columns + rank * rows)[off]])
+        entries = np.concatenate([index, index[off]])
+        spread = sp.csr_array((np.ones(len(cells)), (cells, entries)), shape=(rank * rank, len(rows)))
+        return cp.reshape(spread @ self.entries, (rank, rank), order="F")
+
+    def read(self, form: Form) -> dict[str, FloatArray]:
+        """Return u, d, kappa, eta, V."""
+        assert isinstance(form, LabelLiftForm)
+        u = into_domain(form.losses, np.ravel(self.definition.dual_value))
+        products = np.maximum(form.losses.spread(u) * np.asarray(self.g.value), 0.0)
+        d = np.bincount(form.component, weights=products, minlength=form.count)
+        eta = np.zeros(0) if self.outputs is None else 2 * np.maximum(np.ravel(self.outputs.dual_value), 0.0)
+        return {"u": u, "d": d, "kappa": np.zeros(0), "eta": eta, "V": self._unit_vectors(form)}
+
+    def _unit_vectors(self, form: LabelLiftForm) -> FloatArray:
+        rank = self.factor.shape[1]
+        W = np.zeros((rank, rank))
+        W[np.triu_indices(rank)] = self.entries.value
+        values, vectors = np.linalg.eigh(W + np.triu(W, 1).T)
+        V = np.zeros((form.count, rank))
+        V[form.component] = form.sign[:, None] * (self.factor @ (vectors * np.sqrt(np.maximum(values, 0.0))))
+        norms = np.linalg.norm(V, axis=1)
+        empty = norms <= 1e-12 * max(float(norms.max(initial=0.0)), np.finfo(float).tiny)
+        V[empty] = np.eye(1, rank, rank - 1)
+        return V / np.where(empty, 1.0, norms)[:, None]
+
+
+def quadratic_rows(vectors: FloatArray, rows: IntArray, columns: IntArray) -> FloatArray:
+    """Return the matrix that maps the upper triangle of W to the numbers φᵀWφ."""
+    return vectors[:, rows] * vectors[:, columns] * np.where(rows == columns, 1.0, 2.0)
+
+
+class LiftedDual(_Lift):
+    """Write the dual of the label lift, O(n) variables and one linear matrix inequality of order N + r.
+
+    min Σcρ*(−ũ) + uᵀd_shift + ½(Σd + Σκβ² + Σηℓ²) with
+    [[Diag(d) + Σκωωᵀ, H(u)], [H(u)ᵀ, P + Σησσᵀ]] ⪰ 0, Bᵀu = q. Twice the label block of the multiplier is M.
+    """
+
+    def build(self, form: Form) -> cp.Problem:
+        """Return the semidefinite program of order N + r."""
+        assert isinstance(form, LabelLiftForm)
+        losses = form.losses
+        factor = self.prepare(form)
+        sigma = decision_directions(form, factor)
+        omega = np.array([b.vector for b in form.balance]).reshape(len(form.balance), form.count)
+        self.ut = cp.Variable(losses.rows, name="u/c")
+        self.u, self.d = cp.Variable(losses.rows, name="u"), cp.Variable(form.count, name="d")
+        self.kappa = cp.Variable(len(omega), nonneg=True, name="kappa") if len(omega) else None
+        self.eta = cp.Variable(len(sigma), nonneg=True, name="eta") if len(sigma) else None
+        value, constraints = self.parameters.total(losses, -self.ut, conjugate=True)
+        self.coupling = CouplingRows(losses, self.u, self.parameters.costs)
+        order = form.count + factor.shape[1]
+        stack = cp.hstack([x for x in (self.u, self.d, self.kappa, self.eta) if x is not None])
+        constant, maps = lift_matrix(form, factor, omega, sigma)
+        self.inequality = cp.reshape(maps @ stack + constant, (order, order), order="F") >> 0
+        constraints += [self.u == cp.multiply(self.parameters.weights, self.ut), self.inequality,
+                        *self.coupling.constraints]
+        objective = value + self.parameters.shifts @ self.u + 0.5 * self._radii(form)
+        return cp.Problem(cp.Minimize(objective), constraints)
+
+    def _radii(self, form: LabelLiftForm) -> Any:
+        total = cp.sum(self.d)
+        if self.kappa is not None:
+            total = total + np.array([b.radius ** 2 for b in form.balance]) @ self.kappa
+        if self.eta is not None:
+            total = total + np.array([b.upper ** 2 for b in form.decision]) @ self.eta
+        return total
+
+    def read(self, form: Form) -> dict[str, FloatArray]:
+        """Return u, d, kappa, eta, M."""
+        assert isinstance(form, LabelLiftForm)
+        M = np.asarray(self.inequality.dual_value)[:form.count, :form.count]
+        M = M + M.T
+        scale = np.sqrt(np.maximum(np.diag(M), 1e-12))
+        M = M / np.outer(scale, scale)
+        np.fill_diagonal(M, 1.0)
+        return {"u": into_domain(form.losses, np.asarray(self.u.value)), "d": np.asarray(self.d.value),
+                "kappa": _multipliers(self.kappa), "eta": _multipliers(self.eta), "M": M}
+
+
+def _multipliers(variable: Any) -> FloatArray:
+    return np.zeros(0) if variable is None else np.maximum(np.asarray(variable.value), 0.0)
+
+
+def lift_matrix(form: LabelLiftForm, factor: FloatArray, omega: FloatArray,
+                sigma: FloatArray) -> tuple[FloatArray, sp.csr_array]:
+    """Return (constant, maps): the column-major matrix of the inequality is maps @ (u, d, κ, η) + constant."""
+    count, (n, rank) = form.count, factor.shape
+    order = count + rank
+    label, weight = np.arange(count), count + np.arange(rank)
+    penalised = weight[:rank - int(form.free_bias)]
+    constant = np.zeros(order * order)
+    constant[penalised * (order + 1)] = 1.0
+    cells = form.component[:, None] + order * weight[None, :]
+    mirror = weight[None, :] + order * form.component[:, None]
+    values = (form.sign[:, None] * factor).ravel()
+    point = np.repeat(np.arange(n), rank)
+    by_point = sp.csr_array((np.concatenate([values, values]), (np.concatenate([cells.ravel(), mirror.ravel()]),
+                             np.concatenate([point, point]))), shape=(order * order, n))
+    losses = form.losses
+    spread = sp.csr_array((losses.slopes, (losses.points, np.arange(losses.rows))), shape=(n, losses.rows))
+    diagonal = sp.csr_array((np.ones(count), (label * (order + 1), label)), shape=(order * order, count))
+    blocks = [by_point @ spread, diagonal]
+    blocks += [_outer_columns(omega, label, order)] if len(omega) else []
+    blocks += [_outer_columns(sigma, weight, order)] if len(sigma) else []
+    return constant, sp.csr_array(sp.hstack(blocks))
+
+
+def _outer_columns(vectors: FloatArray, index: IntArray, order: int) -> sp.csr_array:
+    cells = (index[:, None] + order * index[None, :]).ravel()
+    values = np.einsum("ji,jk->ikj", vectors, vectors).reshape(len(cells), len(vectors))
+    rows, columns = np.nonzero(values)
+    return sp.csr_array((values[rows, columns], (cells[rows], columns)), shape=(order * order, len(vectors)))

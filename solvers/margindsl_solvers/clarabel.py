@@ -1,0 +1,47 @@
+"""Clarabel: an interior-point method for quadratic, second-order, exponential and semidefinite cones."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from margindsl_solvers._conic import ConicSolver
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clarabel(ConicSolver):
+    """Solve with Clarabel: accurate, for semidefinite cones of order up to about a hundred.
+
+    Parameters
+    ----------
+    max_psd_order : int
+        Largest order of a semidefinite cone accepted; one iteration costs O(order⁶).
+    """
+
+    name: ClassVar[str] = "clarabel"
+    summary: ClassVar[str] = "interior point, all cones, accurate; semidefinite forms of small order"
+    requires: ClassVar[tuple[str, ...]] = ("clarabel", "cvxpy")
+    engine: ClassVar[str] = "CLARABEL"
+    cones: ClassVar[frozenset[str]] = frozenset({"soc", "exp", "psd"})
+
+    max_psd_order: int = 90
+
+    @property
+    def psd_limit(self) -> int:
+        """Return the largest order of a semidefinite cone accepted."""
+        return self.max_psd_order
+
+    def settings(self, tol: float, max_iter: int | None, seconds: float) -> dict[str, Any]:
+        """Return Clarabel's options; it is cheap to ask a hundredth of the tolerance."""
+        tight = max(1e-2 * tol, 1e-9)
+        options: dict[str, Any] = {"tol_gap_abs": tight, "tol_gap_rel": tight, "tol_feas": tight}
+        if max_iter is not None:
+            options["max_iter"] = max_iter
+        if math.isfinite(seconds):
+            options["time_limit"] = seconds
+        return options
+
+    def words(self, outcome: Any) -> str:
+        """Return Clarabel's status word."""
+        return str(outcome.status)

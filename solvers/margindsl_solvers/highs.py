@@ -1,0 +1,36 @@
+"""HiGHS: active-set and interior-point methods for linear and convex quadratic programs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from margindsl_solvers._conic import ConicSolver
+
+
+@dataclass(frozen=True, kw_only=True)
+class HiGHS(ConicSolver):
+    """Solve with HiGHS: fixed-label problems with piecewise linear-quadratic losses, by an active-set method."""
+
+    name: ClassVar[str] = "highs"
+    summary: ClassVar[str] = "active set for quadratic programs; fixed labels only"
+    requires: ClassVar[tuple[str, ...]] = ("highspy", "cvxpy")
+    engine: ClassVar[str] = "HIGHS"
+
+    def settings(self, tol: float, max_iter: int | None, seconds: float) -> dict[str, Any]:
+        """Return HiGHS's options; an active-set method ends exactly, and only its feasibility is asked."""
+        tight = min(max(1e-2 * tol, 1e-10), 1e-6)
+        options: dict[str, Any] = {"primal_feasibility_tolerance": tight, "dual_feasibility_tolerance": tight}
+        if max_iter is not None:
+            options |= {name: max_iter for name in _ITERATION_LIMITS}
+        if math.isfinite(seconds):
+            options["time_limit"] = seconds
+        return options
+
+    def words(self, outcome: Any) -> str:
+        """Return HiGHS's status word."""
+        return str(outcome["model_status"])
+
+
+_ITERATION_LIMITS = ("simplex_iteration_limit", "qp_iteration_limit", "ipm_iteration_limit")

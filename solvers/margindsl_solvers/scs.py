@@ -1,0 +1,45 @@
+"""SCS: a first-order splitting method for all cones."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from margindsl_solvers._conic import ConicSolver
+
+
+@dataclass(frozen=True, kw_only=True)
+class SCS(ConicSolver):
+    """Solve with SCS: moderate accuracy, for semidefinite cones of order up to a few hundred.
+
+    Parameters
+    ----------
+    max_psd_order : int
+        Largest order of a semidefinite cone accepted; one iteration costs O(order³).
+    """
+
+    name: ClassVar[str] = "scs"
+    summary: ClassVar[str] = "operator splitting, all cones, moderate accuracy; larger semidefinite forms"
+    requires: ClassVar[tuple[str, ...]] = ("scs", "cvxpy")
+    engine: ClassVar[str] = "SCS"
+    cones: ClassVar[frozenset[str]] = frozenset({"soc", "exp", "psd"})
+
+    max_psd_order: int = 260
+
+    @property
+    def psd_limit(self) -> int:
+        """Return the largest order of a semidefinite cone accepted."""
+        return self.max_psd_order
+
+    def settings(self, tol: float, max_iter: int | None, seconds: float) -> dict[str, Any]:
+        """Return SCS's options."""
+        options: dict[str, Any] = {"eps_abs": tol, "eps_rel": tol,
+                                   "max_iters": 50_000 if max_iter is None else max_iter}
+        if math.isfinite(seconds):
+            options["time_limit_secs"] = seconds
+        return options
+
+    def words(self, outcome: Any) -> str:
+        """Return SCS's status sentence."""
+        return str(outcome["info"]["status"])
