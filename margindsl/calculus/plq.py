@@ -187,7 +187,9 @@ class PLQ(ConvexFunction):
         x = np.asarray(x, dtype=float)
         left = np.take(self.coefficients, np.searchsorted(self.breakpoints, x, side="left"), axis=0)
         lo, hi = 2 * left[..., 0] * x + left[..., 1], np.asarray(self.derivative(x))
-        lo, hi = np.where(x == self.lower, -np.inf, lo), np.where(x == self.upper, np.inf, hi)
+        # rounding must not make the interval of a smooth breakpoint look empty
+        lo = np.where(x == self.lower, -np.inf, np.minimum(lo, hi))
+        hi = np.where(x == self.upper, np.inf, hi)
         empty = (x < self.lower) | (x > self.upper)
         return shaped(np.where(empty, np.inf, lo)), shaped(np.where(empty, -np.inf, hi))
 

@@ -51,21 +51,22 @@ def monotone_root(
     v = np.clip(np.zeros_like(x) if step is None else x, *domain)
     low = _bracket(residual, v, domain[0], -1.0)
     high = _bracket(residual, v, domain[1], 1.0)
-    for count in range(200):
+    done = np.zeros(x.shape, dtype=bool)
+    before = last = np.full(x.shape, np.inf)
+    for _ in range(300):
         gap = residual(v)
-        low, high = np.where(gap < 0, v, low), np.where(gap > 0, v, high)
-        low, high = np.where(gap == 0, v, low), np.where(gap == 0, v, high)
-        if np.all(high - low <= 2 * _EPS * np.maximum(np.abs(low), np.abs(high)) + 1e-300):
-            break
+        low, high = np.where(gap <= 0, v, low), np.where(gap >= 0, v, high)
         with np.errstate(all="ignore"):
-            newton = v - gap / growth(v)
-        # Newton may stall at a kink or creep along one side; every third step halves the bracket.
-        inside = (newton >= low) & (newton <= high) & (count % 3 != 2)
-        following = np.where(inside, newton, low + (high - low) / 2)
-        if np.all(np.abs(following - v) <= 4 * _EPS * (np.abs(v) + np.abs(x))) and count % 3 != 2:
-            v = following
+            move = -gap / growth(v)
+        done |= np.abs(move) <= 4 * _EPS * (np.abs(v) + np.abs(x))
+        done |= high - low <= _EPS * (np.abs(low) + np.abs(high) + np.abs(x)) + 1e-300
+        if done.all():
             break
-        v = following
+        # Newton may cycle about a kink or creep: halve the bracket if two steps have not halved the residual
+        size = np.abs(gap)
+        newton = (v + move >= low) & (v + move <= high) & ((size <= before / 2) | np.isinf(before))
+        v = np.where(done, v, np.where(newton, v + move, low + (high - low) / 2))
+        before, last = last, size
     return np.clip(v, low, high)
 
 

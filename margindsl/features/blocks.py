@@ -8,7 +8,7 @@ import numpy as np
 
 from margindsl.features.maps import LinearMap
 from margindsl.features.operator import FeatureOperator, Index, as_index
-from margindsl.features.points import check_points, row_blocks
+from margindsl.points import check_points, row_blocks
 from margindsl.typing import FloatArray, IntArray
 
 

@@ -16,7 +16,7 @@ from margindsl.features.factor import factor_kernel, factor_precomputed
 from margindsl.features.kernels import Linear, Precomputed, as_kernel
 from margindsl.features.maps import LinearMap
 from margindsl.features.operator import FeatureOperator
-from margindsl.features.points import Points, check_points
+from margindsl.points import Points, check_points
 from margindsl.features.sparse import SparseFeatures
 from margindsl.typing import RandomState
 

@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 
-from margindsl.features.points import Points, row_blocks
+from margindsl.points import Points, row_blocks
 from margindsl.typing import FloatArray
 
 

@@ -13,7 +13,7 @@ from margindsl.features.dense import FactorFeatures
 from margindsl.features.kernels import Kernel, Precomputed
 from margindsl.features.maps import ColumnMap, LandmarkMap, PointMap, Whitening
 from margindsl.features.nystrom import nystrom
-from margindsl.features.points import Points, check_points
+from margindsl.points import Points, check_points
 from margindsl.typing import FloatArray
 
 FULL_RANK_POINTS = 2_000

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from margindsl.errors import DeclarationError, UnknownNameError
 from margindsl.features.distances import inner_products, squared_distances, squared_norms
-from margindsl.features.points import Points
+from margindsl.points import Points
 from margindsl.features.width import Width, check_width, find_width
 from margindsl.typing import FloatArray
 

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from scipy.linalg import solve_triangular
 
 from margindsl.features.kernels import Kernel
-from margindsl.features.points import Points, check_new_points
+from margindsl.points import Points, check_new_points
 from margindsl.typing import FloatArray, IntArray
 
 

@@ -9,7 +9,7 @@ from scipy.linalg import eigh
 
 from margindsl.errors import DeclarationError
 from margindsl.features.kernels import Kernel
-from margindsl.features.points import Points, row_blocks
+from margindsl.points import Points, row_blocks
 from margindsl.typing import FloatArray, IntArray
 
 

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from margindsl.errors import DeclarationError, SizeError
-from margindsl.features.points import check_points, row_blocks
+from margindsl.points import check_points, row_blocks
 from margindsl.typing import FloatArray
 
 Index: TypeAlias = Any  # slice, integer array or boolean mask over points

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from margindsl.features.operator import GRAM_LIMIT, FeatureOperator, Index, as_index
-from margindsl.features.points import Points, check_new_points, check_points
+from margindsl.points import Points, check_new_points, check_points
 from margindsl.typing import FloatArray
 
 

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from scipy.spatial.distance import pdist
 
 from margindsl.errors import DeclarationError, UnknownNameError
-from margindsl.features.points import Points
+from margindsl.points import Points
 from margindsl.typing import FloatArray
 
 SAMPLE = 1000

@@ -181,7 +181,8 @@ def _attained(
 
 def _out_of_range(bound: LinearBound, pinned: IntArray, size: IntArray, fixed: float, reach: float) -> str:
     return (
-        f"{bound.name} asks {_interval(bound)} but the weighted sum of labels only reaches from {fixed - reach:g} "
+        f"{bound.name} asks {_interval(bound)} but the weighted sum of labels only reaches "
+        f"from {fixed - reach:g} "
         f"to {fixed + reach:g}: known labels fix {fixed:g}; {_census(bound, pinned, size)}. "
         "Relax the bound, or remove links or known labels."
     )
@@ -189,7 +190,8 @@ def _out_of_range(bound: LinearBound, pinned: IntArray, size: IntArray, fixed: f
 
 def _between_sums(bound: LinearBound, pinned: IntArray, size: IntArray, near: list[float]) -> str:
     return (
-        f"{bound.name} asks {_interval(bound)} but no choice of signs attains such a sum; the nearest attainable "
+        f"{bound.name} asks {_interval(bound)} but no choice of signs attains such a sum; the "
+        "nearest attainable "
         f"{'sums are' if len(near) > 1 else 'sum is'} {' and '.join(f'{s:g}' for s in near)}: "
         f"{_census(bound, pinned, size)}. Widen the bound to one of these, or remove links or known labels."
     )

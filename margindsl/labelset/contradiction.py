@@ -61,7 +61,8 @@ def raise_labels(
     if twice:
         point = twice[0]
         raise ContradictionError(
-            f"point {point} has two known labels, +1 and -1; keep one of them.", [(point, point, "known label")]
+            f"point {point} has two known labels, +1 and -1; keep one of them.",
+            [(point, point, "known label")],
         )
     graph: Graph = {}
     for pairs, flip in ((must, False), (cannot, True)):
@@ -118,7 +119,9 @@ def _odd_walk(graph: Graph, root: int, limit: int | None) -> tuple[list[Edge], i
     return (_trace(parent, goal) if goal in parent else []), len(parent)
 
 
-def _trace(parent: dict[tuple[int, bool], tuple[tuple[int, bool], str] | None], node: tuple[int, bool]) -> list[Edge]:
+def _trace(
+    parent: dict[tuple[int, bool], tuple[tuple[int, bool], str] | None], node: tuple[int, bool]
+) -> list[Edge]:
     walk: list[Edge] = []
     step = parent[node]
     while step is not None:
@@ -147,7 +150,9 @@ def _simple_odd_part(walk: list[Edge]) -> list[Edge]:
 
 
 def _label_path(graph: Graph, plus: dict[int, int], minus: dict[int, int]) -> list[Edge]:
-    parent: dict[tuple[int, bool], tuple[tuple[int, bool], str] | None] = {(i, False): None for i in sorted(plus)}
+    parent: dict[tuple[int, bool], tuple[tuple[int, bool], str] | None] = {
+        (i, False): None for i in sorted(plus)
+    }
     queue = deque(parent)
     while queue:
         node = queue.popleft()

@@ -1,4 +1,4 @@
-"""Reading what the user declared: indices, pairs, known labels and bounds, checked before anything is built."""
+"""Reading what the user declared: indices, pairs, known labels and bounds, checked first."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ def read_count(n: Any) -> int:
     except TypeError:
         count = -1
     if isinstance(n, bool | np.bool_) or count < 2:
-        raise DeclarationError(f"the number of points n = {n!r} was given; expected an integer, at least 2.")
+        raise DeclarationError(
+            f"the number of points n = {n!r} was given; expected an integer, at least 2."
+        )
     return count
 
 
@@ -29,7 +31,9 @@ def read_pairs(pairs: Any, n: int, kind: str) -> IntArray:
     if table.size == 0:
         return np.zeros((0, 2), dtype=np.intp)
     if table.ndim != 2 or table.shape[1] != 2:
-        raise DeclarationError(f"{kind} pairs have shape {table.shape}; expected (m, 2), one row (i, j) per link.")
+        raise DeclarationError(
+            f"{kind} pairs have shape {table.shape}; expected (m, 2), one row (i, j) per link."
+        )
     _refuse_indices(table, n, f"{kind} pair")
     links: IntArray = table.astype(np.intp)
     loops = np.flatnonzero(links[:, 0] == links[:, 1])
@@ -49,12 +53,15 @@ def read_known(known: Any, n: int) -> tuple[IntArray, IntArray]:
     try:
         raw_index, raw_value = known
     except (TypeError, ValueError):
-        raise DeclarationError("known labels were not given as a pair (indices, values); pass two arrays.") from None
+        raise DeclarationError(
+            "known labels were not given as a pair (indices, values); pass two arrays."
+        ) from None
     index = _numeric(raw_index, "known-label indices", "an integer array")
     value = _numeric(raw_value, "known-label values", "an array of +1 and -1")
     if index.ndim != 1 or index.shape != value.shape:
         raise DeclarationError(
-            f"known labels have {index.shape} indices and {value.shape} values; expected two arrays of one length."
+            f"known labels have {index.shape} indices and {value.shape} values; expected two "
+            "arrays of one length."
         )
     if index.size == 0:
         return np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp)
@@ -63,7 +70,8 @@ def read_known(known: Any, n: int) -> tuple[IntArray, IntArray]:
     if wrong.size:
         place = int(wrong[0])
         raise DeclarationError(
-            f"the known label of point {int(index[place])} at position {place} is {value[place]!s}; expected +1 or -1."
+            f"the known label of point {int(index[place])} at position {place} is "
+            f"{value[place]!s}; expected +1 or -1."
         )
     return index.astype(np.intp), value.astype(np.intp)
 
@@ -84,7 +92,9 @@ def _read_bound(entry: Any, n: int, position: int) -> tuple[FloatArray, float, f
     if raw_weights is None:
         weights = np.ones(n)
     else:
-        weights = _numeric(raw_weights, f"weights of bound {position}", f"a vector of length {n}").astype(float)
+        weights = _numeric(raw_weights, f"weights of bound {position}", f"a vector of length {n}").astype(
+            float
+        )
     if weights.shape != (n,):
         raise DeclarationError(
             f"weights of bound {position} have shape {weights.shape}; expected ({n},), one weight per point."
@@ -96,11 +106,13 @@ def _read_bound(entry: Any, n: int, position: int) -> tuple[FloatArray, float, f
         )
     if np.isnan(lower) or np.isnan(upper) or lower == np.inf or upper == -np.inf:
         raise DeclarationError(
-            f"bound {position} has limits [{lower:g}, {upper:g}]; expected numbers, or -inf below and inf above."
+            f"bound {position} has limits [{lower:g}, {upper:g}]; expected numbers, or -inf below "
+            "and inf above."
         )
     if lower > upper:
         raise InfeasibleError(
-            f"bound {position} has its lower limit {lower:g} above its upper limit {upper:g}; exchange or relax them."
+            f"bound {position} has its lower limit {lower:g} above its upper limit {upper:g}; "
+            "exchange or relax them."
         )
     return weights, lower, upper
 
@@ -123,13 +135,15 @@ def _refuse_indices(rows: Any, n: int, what: str) -> None:
         if fractional.size:
             row = int(fractional[0])
             raise DeclarationError(
-                f"{what} {_shown(rows[row])} at position {row} is not made of whole numbers; pass integer indices."
+                f"{what} {_shown(rows[row])} at position {row} is not made of whole numbers; pass "
+                "integer indices."
             )
     outside = np.flatnonzero(((rows < 0) | (rows >= n)).any(axis=1))
     if outside.size:
         row = int(outside[0])
         raise DeclarationError(
-            f"{what} {_shown(rows[row])} at position {row} is out of range; expected indices from 0 to {n - 1}."
+            f"{what} {_shown(rows[row])} at position {row} is out of range; expected indices from "
+            f"0 to {n - 1}."
         )
 
 

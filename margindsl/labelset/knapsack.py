@@ -80,7 +80,9 @@ def _lowered(problem: SignKnapsack, signs: IntArray, total: float) -> IntArray:
     return _grow_core(problem, signs, lam, reduced, float(sums[critical]))
 
 
-def _grow_core(problem: SignKnapsack, signs: IntArray, lam: float, reduced: FloatArray, total: float) -> IntArray:
+def _grow_core(
+    problem: SignKnapsack, signs: IntArray, lam: float, reduced: FloatArray, total: float
+) -> IntArray:
     def shortfall(b: IntArray) -> float:
         # L - P without cancellation: complementary slackness, term by term.
         return float(reduced[b != signs].sum()) + lam * max(problem.upper - float(problem.weight @ b), 0.0)
@@ -99,7 +101,9 @@ def _grow_core(problem: SignKnapsack, signs: IntArray, lam: float, reduced: Floa
             best, gap = found, shortfall(found)
         if size == len(order) or ranked[size] >= gap - noise:
             if best is None:
-                raise SolverError("no labelling satisfies the bound; the label set was not built by presolve.")
+                raise SolverError(
+                    "no labelling satisfies the bound; the label set was not built by presolve."
+                )
             return best
         needed = int(np.searchsorted(ranked, gap - noise))
         size = min(max(needed, size + 1), 4 * size, len(order))

@@ -162,7 +162,9 @@ class LabelSet:
         if labels.shape != (self.n,) or labels.dtype.kind not in "iuf" or (np.abs(labels) != 1).any():
             return False
         z = labels[self.first] * self.sign[self.first]
-        if (self.sign * z[self.component] != labels).any() or ((self.pinned != 0) & (self.pinned != z)).any():
+        if (self.sign * z[self.component] != labels).any() or (
+            (self.pinned != 0) & (self.pinned != z)
+        ).any():
             return False
         return all(bool(bound.holds(bound.omega @ z)) for bound in self.bounds)
 
@@ -217,7 +219,7 @@ class LabelSet:
     def feasible_flips(self, y: ArrayLike) -> BoolArray:
         """Return which components can change sign alone and leave y in B, shape (N,)."""
         z = self.contract(y)
-        return self._feasible_changes(z, self.free, [bound.omega @ z for bound in self.bounds])
+        return self._feasible_changes(z, self.free, [float(bound.omega @ z) for bound in self.bounds])
 
     def feasible_swaps(self, y: ArrayLike, first: int, candidates: ArrayLike) -> BoolArray:
         """Return for which candidate components flipping them together with ``first`` leaves y in B.
@@ -240,7 +242,7 @@ class LabelSet:
         moved[first] = -moved[first]
         allowed = self.free & bool(self.pinned[first] == 0)
         allowed[first] = False
-        sums = [bound.omega @ moved for bound in self.bounds]
+        sums = [float(bound.omega @ moved) for bound in self.bounds]
         return np.asarray(self._feasible_changes(moved, allowed, sums)[others])
 
     def _feasible_changes(self, z: IntArray, allowed: BoolArray, sums: list[float]) -> BoolArray:
@@ -285,7 +287,9 @@ class LabelSet:
     def _vector(values: ArrayLike, length: int, name: str, what: str) -> Any:
         vector = np.asarray(values)
         if vector.shape != (length,):
-            raise DeclarationError(f"{name} have shape {vector.shape}; expected ({length},), one per {what}.")
+            raise DeclarationError(
+                f"{name} have shape {vector.shape}; expected ({length},), one per {what}."
+            )
         if vector.dtype.kind not in "iuf":
             raise DeclarationError(f"{name} have type {vector.dtype}; expected numbers.")
         return vector

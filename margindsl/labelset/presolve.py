@@ -57,7 +57,7 @@ def presolve(
     --------
     >>> labels = presolve(5, must=[(0, 3)], cannot=[(1, 3)], known=([4], [1]), bounds=[(None, -2, 2)])
     >>> labels.component, labels.sign, labels.pinned
-    (array([0, 1, 2, 0, 3]), array([ 1, -1,  1,  1,  1]), array([0, 0, 0, 1]))
+    (array([0, 0, 1, 0, 2]), array([ 1, -1,  1,  1,  1]), array([0, 0, 1]))
     """
     n = read_count(n)
     pairs = read_pairs(must, n, "must-link"), read_pairs(cannot, n, "cannot-link")
@@ -89,7 +89,8 @@ def _intersect(bounds: list[LinearBound]) -> list[LinearBound]:
         lower, upper = max(same.lower, limits[0]), min(same.upper, limits[1])
         if lower > upper + same.tolerance:
             raise InfeasibleError(
-                f"{name} exclude one another: the first asks {same.lower:g} <= sum <= {same.upper:g}, the second "
+                f"{name} exclude one another: the first asks {same.lower:g} <= sum <= {same.upper:g}, "
+                "the second "
                 f"{limits[0]:g} <= sum <= {limits[1]:g} on the same weights; relax one of them."
             )
         joined[key] = LinearBound(same.omega, lower, max(lower, upper), name)
@@ -174,7 +175,7 @@ def _is_attained(bounds: list[LinearBound], pinned: IntArray) -> bool:
 
 
 def _greedy_attains(free: FloatArray, lower: FloatArray, upper: FloatArray, slack: FloatArray) -> bool:
-    """Try for a member: heavy components first, each sign moving the sums towards the middle of the bounds."""
+    """Try for a member: heavy components first, a sign moving the sums towards the middle of the bounds."""
     scale = np.maximum(np.abs(free).max(axis=1, initial=0.0), 1e-300)
     order = np.argsort(-np.abs(free / scale[:, None]).sum(axis=0), kind="stable")
     left = ((lower + upper) / 2 / scale).tolist()

@@ -63,7 +63,9 @@ def solve_signs(
         size = min(max(needed, size + 1), 4 * size, m)
 
 
-def _multipliers(gain: FloatArray, rows: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray | None:
+def _multipliers(
+    gain: FloatArray, rows: FloatArray, lower: FloatArray, upper: FloatArray
+) -> FloatArray | None:
     answer = linprog(
         -gain, np.vstack([rows, -rows]), np.concatenate([upper, -lower]), bounds=(-1, 1), method="highs"
     )

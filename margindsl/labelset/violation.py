@@ -22,7 +22,9 @@ def sentences(labels: LabelSet, y: Any) -> list[str]:
         return [f"labels have type {y.dtype}, expected numbers +1 and -1"]
     wrong = np.flatnonzero(np.abs(y) != 1)
     if wrong.size:
-        return _shortened([f"point {i} has label {y[i]}, expected +1 or -1" for i in wrong[:_SHOWN]], wrong.size)
+        return _shortened(
+            [f"point {i} has label {y[i]}, expected +1 or -1" for i in wrong[:_SHOWN]], wrong.size
+        )
     y = y.astype(np.intp)
     z = y[labels.first] * labels.sign[labels.first]
     return _broken_links(labels, y, z) + _broken_pins(labels, z) + _broken_bounds(labels, z)
@@ -61,7 +63,8 @@ def _broken_bounds(labels: LabelSet, z: IntArray) -> list[str]:
         total = bound.omega @ z
         if not bound.holds(total):
             told.append(
-                f"{bound.name}: the weighted sum of labels is {total:g}, outside [{bound.lower:g}, {bound.upper:g}]"
+                f"{bound.name}: the weighted sum of labels is {total:g}, outside [{bound.lower:g}, "
+                f"{bound.upper:g}]"
             )
     return told
 

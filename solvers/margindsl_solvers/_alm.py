@@ -51,6 +51,7 @@ class Run:
     largest: float
     dense_limit: int
     iterations: int = 0
+    lost: bool = False
     best: Pair | None = None
     trace: list[tuple[float, float, float]] = field(default_factory=list)
 
@@ -69,19 +70,25 @@ class Run:
             if self._error(pair) <= self.tol:
                 return Status.OPTIMAL
             floor = 1e-3 * self.tol * max(1.0, abs(pair.primal))
-            status, slopes = self._newton(max(floor, 1e-2 * pair.gap * max(1.0, abs(pair.primal))))
+            status, slopes = self._newton(max(floor, 1e-2 * self._open(pair)))
             before, pair = self._error(pair), self._judge(slopes)
             if status is not None:
                 return Status.OPTIMAL if self._error(pair) <= self.tol else status
             if self.budget.report("newton", self.iterations, pair.primal, pair.dual):
                 return Status.INTERRUPTED
-            # Without a tenfold gain three times at the largest penalty, rounding has been reached.
-            stalled = stalled + 1 if self._error(pair) > 0.5 * before else 0
+            stalled = 0 if self._error(pair) < 0.5 * before else stalled + 1
             if stalled >= (3 if self.model.is_smooth else 8):
                 return Status.INACCURATE
             if not self.model.is_smooth:
                 self.centre = self.model.clip(slopes)
-                self.kappa = min(self.kappa * self.growth, self.largest)
+                self._adapt(self._error(pair) / before if 0 < before < math.inf else 1.0)
+
+    def _adapt(self, gain: float) -> None:
+        """Change the penalty: multipliers are known to about κ times the rounding of the arguments."""
+        if self.lost:
+            self.largest = self.kappa = self.kappa / self.growth
+        elif gain > 0.05:
+            self.kappa = min(self.kappa * self.growth, self.largest)
 
     def _judge(self, slopes: FloatArray) -> Pair:
         pair = judge(self.model, self.x, slopes)
@@ -89,6 +96,10 @@ class Run:
         if self.best is None or not self._error(self.best) <= self._error(pair):
             self.best = pair
         return pair
+
+    def _open(self, pair: Pair) -> float:
+        """Return the gap in absolute terms, one when it is not finite."""
+        return pair.gap * max(1.0, abs(pair.primal)) if math.isfinite(pair.gap) else 1.0
 
     def _error(self, pair: Pair) -> float:
         error = pair.error(abs(pair.primal))
@@ -107,14 +118,17 @@ class Run:
         model, r = self.model, self.model.rank
         v = self._arguments()
         slopes = model.slopes(v, self.centre, self.kappa)
-        least, patience = math.inf, 0
+        least, patience, self.lost = math.inf, 0, False
         while True:
             gradient = model.gradient(self.x, model.weights * slopes)
             reach = np.maximum(1.0, np.abs(self.x[r:]))
             cost = 0.5 * float(gradient[:r] @ gradient[:r]) + float(np.abs(gradient[r:]) @ reach)
             patience = 0 if cost < 0.5 * least else patience + 1
             least = min(cost, least)
-            if cost <= target or (patience > 5 and cost < 1e-8 * max(1.0, self._value())) or patience > 60:
+            if cost <= target:
+                return None, slopes
+            if patience > (5 if cost < 1e-8 * max(1.0, self._value()) else 60):
+                self.lost = True
                 return None, slopes
             if self.iterations >= self.max_iter:
                 return Status.ITERATION_LIMIT, slopes
@@ -125,11 +139,12 @@ class Run:
             step = Curvature(model, rows, self.dense_limit).step(gradient, reach)
             found = self._move(v, step, gradient)
             if found is None:
+                self.lost = True
                 return None, slopes
             v, slopes, turned = found
-            if not turned or np.max(np.abs(self.x[r:]), initial=0.0) > 1e6:
-                if self._falls_forever(step):
-                    return Status.UNBOUNDED, slopes
+            far = not turned or float(np.max(np.abs(self.x[r:]), initial=0.0)) > 1e6
+            if far and self._falls_forever(step):
+                return Status.UNBOUNDED, slopes
 
     def _value(self) -> float:
         return abs(self.best.primal) if self.best and math.isfinite(self.best.primal) else 1.0

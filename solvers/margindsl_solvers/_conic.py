@@ -16,7 +16,7 @@ from margindsl.contract import Budget, Offer, RawSolution, Refusal, Session, Sol
 from margindsl.errors import CalculusError
 from margindsl.program.forms import FixedLabelForm, Form, LabelLiftForm, SaddleForm
 from margindsl.typing import FloatArray
-from margindsl_solvers._conic_forms import FixedLabelLowering, Lowering, SaddleLowering, cone_of
+from margindsl_solvers._conic_forms import FixedLabelLowering, Lowering, SaddleLowering, capacity_for, cone_of
 from margindsl_solvers._conic_lift import is_uncoupled, lift_lowering, psd_order
 
 _STATUS = {
@@ -28,6 +28,8 @@ _STATUS = {
     cp.UNBOUNDED: Status.UNBOUNDED,
     cp.UNBOUNDED_INACCURATE: Status.UNBOUNDED,
 }
+_GROSS = 1e-2  # relative error from which an answer called optimal is no answer
+_OF_THE_DUAL = {Status.INFEASIBLE: Status.UNBOUNDED, Status.UNBOUNDED: Status.INFEASIBLE}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +49,8 @@ class ConicSolver(Solver):
     engine: ClassVar[str]
     cones: ClassVar[frozenset[str]] = frozenset()
     native: ClassVar[bool] = False
+    # above so many parameter values, compiling with their values each time is faster than compiling once
+    parameter_limit: ClassVar[int] = 3000
 
     max_iter: int | None = None
     verbose: bool = False
@@ -68,11 +72,10 @@ class ConicSolver(Solver):
     def accepts(self, form: Form) -> Offer | Refusal:
         """Return an `Offer`, or a `Refusal` naming the cone, the size or the conjugate that is missing."""
         if isinstance(form, FixedLabelForm):
-            return self._judge_losses(form) or self._judge_size(form.n * form.features.rank) or Offer("primal")
+            entries = form.n * min(form.features.rank, form.n)
+            return _first(self._judge_losses(form), self._judge_size(entries), Offer("primal"))
         if isinstance(form, SaddleForm):
-            refusal = self._judge_cone("soc", "the minimax master problem needs second-order cones")
-            entries = form.features.rank * form.n * form.count
-            return refusal or self._judge_losses(form) or self._judge_size(entries) or Offer("dual, T cones")
+            return self._judge_saddle(form)
         if isinstance(form, LabelLiftForm):
             return self._judge_lift(form)
         return Refusal(f"solver {self.name!r} does not know the form {type(form).__name__}",
@@ -82,20 +85,30 @@ class ConicSolver(Solver):
         """Return a session that compiles once and solves forms of one structure."""
         return ConicSession(self, form)
 
+    def _judge_saddle(self, form: SaddleForm) -> Offer | Refusal:
+        return _first(self._judge_cone("soc", "the minimax master problem needs second-order cones"),
+                      self._judge_losses(form),
+                      self._judge_size(min(form.features.rank, form.n) * form.n * capacity_for(form.count)),
+                      Offer("dual of the master, one second-order cone a labelling"))
+
     def _judge_lift(self, form: LabelLiftForm) -> Offer | Refusal:
-        refusal = self._judge_cone("psd", "the label-lifted relaxation needs a semidefinite cone")
-        order, rank = psd_order(form), min(form.features.rank, form.n)
-        uncoupled = is_uncoupled(form)
+        uncoupled, order = is_uncoupled(form), psd_order(form)
+        rank = min(form.features.rank, form.n)
         entries = form.n * (order * (order + 1) // 2 if uncoupled else rank)
-        if refusal is None and order > self.psd_limit:
-            what = f"rank {rank}" if uncoupled else f"{form.count} components + rank {rank}"
-            refusal = Refusal(
-                f"solver {self.name!r}: the semidefinite cone has order {order} ({what}), above the limit "
-                f"{self.psd_limit}, beyond which a solve is estimated to take more than a minute",
-                f"Raise it with Solver('{self.name}', max_psd_order={order}), subsample, lower the rank of the "
-                "kernel, or choose a solver made for larger sizes (md.solvers() lists them)")
         note = f"lifted weights, order {order}" if uncoupled else f"dual of the lift, order {order}"
-        return refusal or self._judge_losses(form) or self._judge_size(entries) or Offer(note)
+        what = f"rank {rank}" if uncoupled else f"{form.count} components + rank {rank}"
+        return _first(self._judge_cone("psd", "the label-lifted relaxation needs a semidefinite cone"),
+                      self._judge_losses(form), self._judge_order(order, what), self._judge_size(entries),
+                      Offer(note))
+
+    def _judge_order(self, order: int, what: str) -> Refusal | None:
+        if order <= self.psd_limit:
+            return None
+        return Refusal(
+            f"solver {self.name!r}: the semidefinite cone has order {order} ({what}), above the limit "
+            f"{self.psd_limit}, beyond which a solve is estimated to take more than a minute",
+            f"Raise it with Solver('{self.name}', max_psd_order={order}), subsample, lower the rank of the "
+            "kernel, or choose a solver made for larger sizes (md.solvers() lists them)")
 
     def _judge_cone(self, cone: str, need: str) -> Refusal | None:
         if cone in self.cones:
@@ -124,8 +137,13 @@ class ConicSolver(Solver):
         return Refusal(
             f"solver {self.name!r} would be handed a dense matrix of {entries:.2g} entries, above the limit "
             f"{self.max_entries:.2g}",
-            f"Raise it with Solver('{self.name}', max_entries={entries}), subsample, or choose a native solver "
-            "(md.solvers() lists them)")
+            f"Raise it with Solver('{self.name}', max_entries={entries}), subsample, or choose a native "
+            "solver (md.solvers() lists them)")
+
+
+def _first(*answers: Offer | Refusal | None) -> Offer | Refusal:
+    # a refusal is falsy, so that `or` cannot choose it
+    return next(answer for answer in answers if answer is not None)
 
 
 def _alternatives(cone: str) -> str:
@@ -159,7 +177,7 @@ class ConicSession(Session):
 
     def solve(self, form: Form, budget: Budget, start: RawSolution | None = None) -> RawSolution:
         """Solve a form; every failure of the solver is a status with its own words."""
-        begin = time.perf_counter()
+        begin, words = time.perf_counter(), ""
         if budget.expired:
             return RawSolution(Status.TIME_LIMIT, message="the time was up before the solver began",
                                seconds={"compile": 0.0, "solve": 0.0})
@@ -168,7 +186,8 @@ class ConicSession(Session):
             warnings.simplefilter("ignore")
             try:
                 lowering = self._prepared(form)
-                data, chain, inverse = lowering.problem.get_problem_data(self.solver.engine, solver_opts={})
+                data, chain, inverse = lowering.problem.get_problem_data(
+                    self.solver.engine, solver_opts={}, ignore_dpp=self._is_large(lowering.problem))
                 middle = time.perf_counter()
                 seconds["compile"] = middle - begin
                 options = self._options(budget)
@@ -177,10 +196,9 @@ class ConicSession(Session):
                 words = self.solver.words(outcome)
                 lowering.problem.unpack_results(outcome, chain, inverse)
             except cp.SolverError as error:
-                said = locals().get("words", "")
-                return RawSolution(Status.FAILED, message=f"{said}: {error}" if said else str(error),
+                return RawSolution(Status.FAILED, message=f"{words}: {error}" if words else str(error),
                                    seconds=seconds)
-        return self._collect(lowering, form, words, seconds)
+        return self._collect(lowering, form, words, seconds, budget.tol)
 
     def _prepared(self, form: Form | None) -> Lowering:
         if self._lowering is None or (form is not None and not self._lowering.fits(form)):
@@ -189,15 +207,23 @@ class ConicSession(Session):
             self._lowering.load(form)
         return self._lowering
 
+    def _is_large(self, problem: cp.Problem) -> bool:
+        return sum(parameter.size for parameter in problem.parameters()) > self.solver.parameter_limit
+
     def _options(self, budget: Budget) -> dict[str, Any]:
         cap = self.solver.max_iter if self.solver.max_iter is not None else budget.max_iter
         return self.solver.settings(budget.tol, cap, max(budget.remaining, 1e-3))
 
-    def _collect(self, lowering: Lowering, form: Form, words: str, seconds: dict[str, float]) -> RawSolution:
+    def _collect(self, lowering: Lowering, form: Form, words: str, seconds: dict[str, float],
+                 tol: float) -> RawSolution:
         problem = lowering.problem
         status = _STATUS.get(problem.status, Status.FAILED)
-        if status is Status.ITERATION_LIMIT and "time" in words.lower():
-            status = Status.TIME_LIMIT
+        if status in (Status.ITERATION_LIMIT, Status.INACCURATE):
+            status = _limit_reached(words) or status
+        if lowering.is_dual:
+            status = _OF_THE_DUAL.get(status, status)
+        if status is Status.UNBOUNDED and is_bounded(form):
+            status, words = Status.FAILED, f"{words}: the solver calls a bounded problem unbounded"
         stats = problem.solver_stats
         iterations = int(stats.num_iters or 0) if stats is not None else 0
         variables: dict[str, FloatArray] = {}
@@ -205,10 +231,43 @@ class ConicSession(Session):
             variables = _finite(lowering, form)
             if not variables:
                 status, words = Status.FAILED, f"{words}: no finite answer was returned"
+        if status is Status.OPTIMAL and isinstance(form, FixedLabelForm):
+            status, words = judged(form, variables, tol, words)
+            variables = variables if status.has_answer else {}
         value = problem.value if variables and problem.value is not None else math.nan
-        sign = 1.0 if isinstance(lowering, FixedLabelLowering) or "V" in variables else -1.0
+        sign = -1.0 if lowering.is_dual else 1.0
         return RawSolution(status, variables, "" if status is Status.OPTIMAL else words, sign * float(value),
                            iterations, seconds)
+
+
+def _limit_reached(words: str) -> Status | None:
+    if "time" in words.lower():
+        return Status.TIME_LIMIT
+    return Status.ITERATION_LIMIT if "max_iter" in words else None
+
+
+def judged(form: FixedLabelForm, variables: dict[str, FloatArray], tol: float,
+           words: str) -> tuple[Status, str]:
+    """Return the status an answer called optimal deserves: its gap and residuals are computed anew."""
+    w, bias, s = variables["w"], float(variables["bias"]), variables["scalars"]
+    u, tau = variables["u"], variables["tau"]
+    primal, dual = form.objective(w, bias, s), form.dual_objective(u, tau)
+    error = max(abs(primal - dual) / max(1.0, abs(primal)), form.primal_residual(w, bias, s),
+                form.dual_residual(u, tau) / max(1.0, float(np.abs(u).sum())))
+    if error <= max(1e2 * tol, 1e-5):
+        return Status.OPTIMAL, words
+    said = f"{words}, but primal and dual of its answer disagree by {error:.1e}"
+    return (Status.INACCURATE if error <= _GROSS else Status.FAILED), said
+
+
+def is_bounded(form: Form) -> bool:
+    """Return whether the form is bounded below for sure: no shared scalars, every loss bounded below."""
+    if form.losses.scalars.count:
+        return False
+    try:
+        return all(math.isfinite(term.loss.minimum()) for term in form.losses.terms)
+    except CalculusError:
+        return False
 
 
 def lower(form: Form) -> Lowering:

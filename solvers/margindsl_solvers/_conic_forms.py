@@ -16,9 +16,10 @@ from margindsl.calculus import ConvexFunction
 from margindsl.program.forms import DecisionBound, FixedLabelForm, Form, SaddleForm
 from margindsl.program.losses import Losses
 from margindsl.program.protocols import Features
-from margindsl.typing import FloatArray
+from margindsl.typing import FloatArray, IntArray
 
-_EXPONENTIAL = (cp.exp, cp.log, cp.log1p, cp.entr, cp.rel_entr, cp.kl_div, cp.logistic, cp.log_sum_exp, cp.xexp)
+_EXPONENTIAL = (cp.exp, cp.log, cp.log1p, cp.entr, cp.rel_entr, cp.kl_div, cp.logistic, cp.log_sum_exp,
+                cp.xexp)
 
 
 class Lowering(ABC):
@@ -28,6 +29,7 @@ class Lowering(ABC):
     """
 
     constant_slopes: ClassVar[bool] = False
+    is_dual: ClassVar[bool] = False
 
     def __init__(self, form: Form) -> None:
         self.form = form
@@ -82,13 +84,14 @@ def _same(a: FloatArray, b: FloatArray) -> bool:
 
 @cache
 def cone_of(loss: ConvexFunction, conjugate: bool = False) -> str:
-    """Return the hardest cone a loss needs: ``"linear"`` (at most a quadratic cost), ``"soc"`` or ``"exp"``."""
+    """Return the hardest cone a loss needs: ``"linear"`` (with a quadratic cost), ``"soc"`` or ``"exp"``."""
     x = cp.Variable(1)
     expression, constraints = (loss.conjugate() if conjugate else loss).conic(cp, x)
     problem = cp.Problem(cp.Minimize(cp.sum(expression)), constraints)
     if problem.is_qp():
         return "linear"
-    return "exp" if any(issubclass(atom, _EXPONENTIAL) for atom in problem.atoms()) else "soc"
+    atoms: list[Any] = problem.atoms()
+    return "exp" if any(issubclass(atom, _EXPONENTIAL) for atom in atoms) else "soc"
 
 
 def selection(losses: Losses) -> sp.csr_array | None:
@@ -147,7 +150,7 @@ class CouplingRows:
     def __init__(self, losses: Losses, u: Any, costs: Any) -> None:
         nonneg = np.asarray(losses.scalars.nonneg, dtype=bool)
         self.count = losses.scalars.count
-        self.parts: list[tuple[FloatArray, Any]] = []
+        self.parts: list[tuple[IntArray, Any]] = []
         for chosen, is_equality in ((np.flatnonzero(~nonneg), True), (np.flatnonzero(nonneg), False)):
             if len(chosen):
                 left = sp.csr_array(losses.coupling[:, chosen].T) @ u
@@ -172,11 +175,14 @@ def into_domain(losses: Losses, u: FloatArray) -> FloatArray:
     out = np.zeros(losses.rows)
     for term, part in losses.slices():
         low, high = term.loss.conjugate().domain
-        c = term.weights
-        ratio = np.divide(-u[part], c, out=np.zeros(term.rows), where=c > 0)
-        out[part] = -c * np.clip(ratio, low, high)
-        beyond = (c > 0) & ((-out[part] / np.where(c > 0, c, 1.0) < low) | (-out[part] / np.where(c > 0, c, 1.0) > high))
-        out[part][beyond] *= 1 - 1e-15
+        active = term.weights > 0
+        c = np.where(active, term.weights, 1.0)
+        inside = -c * np.clip(-u[part] / c, low, high)
+        ratio = -inside / c
+        # the product and the quotient round: two units in the last place bring the ratio back
+        step = 2 * np.spacing(np.abs(inside))
+        inside = inside + step * (ratio > high) - step * (ratio < low)
+        out[part] = np.where(active, inside, 0.0)
     return out
 
 
@@ -214,7 +220,8 @@ class FixedLabelLowering(Lowering):
 
     def _argument(self, losses: Losses) -> Any:
         pick = selection(losses)
-        argument = cp.multiply(self.signed, self.f if pick is None else pick @ self.f) + self.parameters.shifts
+        rows = self.f if pick is None else pick @ self.f
+        argument = cp.multiply(self.signed, rows) + self.parameters.shifts
         return argument if self.s is None else argument + sp.csr_array(losses.coupling) @ self.s
 
     def load(self, form: Form) -> None:
@@ -230,12 +237,12 @@ class FixedLabelLowering(Lowering):
         for chosen, sign, constraint in self.bounds:
             tau[chosen] += sign * np.ravel(constraint.dual_value)
         return {"w": w if self.basis is None else self.basis @ w,
-                "bias": np.asarray(0.0 if self.bias is None else float(self.bias.value)),
+                "bias": np.asarray(0.0 if self.bias is None else self.bias.value, dtype=float),
                 "scalars": np.zeros(0) if self.s is None else np.asarray(self.s.value),
                 "u": into_domain(form.losses, np.ravel(self.definition.dual_value)), "tau": tau}
 
 
-def decision_constraints(bounds: Sequence[DecisionBound], f: Any) -> list[tuple[FloatArray, float, Any]]:
+def decision_constraints(bounds: Sequence[DecisionBound], f: Any) -> list[tuple[IntArray, float, Any]]:
     """Return (indices, sign of the multiplier in τ, constraint) for lower ≤ aᵀf ≤ upper."""
     if not bounds:
         return []
@@ -256,9 +263,11 @@ def decision_constraints(bounds: Sequence[DecisionBound], f: Any) -> list[tuple[
 class SaddleLowering(Lowering):
     """Write min Σcρ*(−ũ) + uᵀd + ½t² with ‖Φᵀ(y_k∘z)‖ ≤ t, z = Σ a u, u = c∘ũ, Bᵀu = q.
 
-    The multipliers of the T cones, divided by their sum t, are μ. Their number is a capacity: a smaller working
-    set is filled with copies of its last labelling, whose shares of μ are added up again.
+    The multipliers of the T cones, divided by their sum t, are μ. Their number is a capacity: a smaller
+    working set is filled with copies of its last labelling, whose shares of μ are added up again.
     """
+
+    is_dual = True
 
     def build(self, form: Form) -> cp.Problem:
         """Return the second-order cone program."""
@@ -269,17 +278,19 @@ class SaddleLowering(Lowering):
         self.sloped = cp.Parameter(losses.rows, name="weighted slopes")
         self.shifted = cp.Parameter(losses.rows, name="weighted shifts")
         self.labels = cp.Parameter((form.n, self.capacity), name="labellings")
-        phi, _ = reduced(form.features)
-        self.ut, z, t = cp.Variable(losses.rows, name="u/c"), cp.Variable((form.n, 1), name="z"), cp.Variable()
-        P = cp.Variable((phi.shape[1], self.capacity), name="directions")
+        phi, self.basis = reduced(form.features)
+        self.ut = cp.Variable(losses.rows, name="u/c")
+        z, t = cp.Variable((form.n, 1), name="z"), cp.Variable(name="t")
+        directions = cp.Variable((phi.shape[1], self.capacity), name="directions")
         pick = selection(losses)
         weighted = cp.multiply(self.sloped, self.ut)
         value, constraints = self.parameters.total(losses, -self.ut, conjugate=True)
-        self.coupling = CouplingRows(losses, cp.multiply(self.parameters.weights, self.ut), self.parameters.costs)
-        self.cones = cp.norm(P, axis=0) <= t
+        u = cp.multiply(self.parameters.weights, self.ut)
+        self.coupling = CouplingRows(losses, u, self.parameters.costs)
+        self.cones = cp.norm(directions, axis=0) <= t
+        self.definition = directions == phi.T @ cp.multiply(self.labels, z @ np.ones((1, self.capacity)))
         constraints += [z[:, 0] == (weighted if pick is None else pick.T @ weighted),
-                        P == phi.T @ cp.multiply(self.labels, z @ np.ones((1, self.capacity))),
-                        self.cones, *self.coupling.constraints]
+                        self.definition, self.cones, *self.coupling.constraints]
         return cp.Problem(cp.Minimize(value + self.shifted @ self.ut + 0.5 * cp.square(t)), constraints)
 
     def fits(self, form: Form) -> bool:
@@ -299,13 +310,21 @@ class SaddleLowering(Lowering):
     def read(self, form: Form) -> dict[str, FloatArray]:
         """Return mu, u, W, scalars."""
         assert isinstance(form, SaddleForm)
-        shares = np.maximum(np.ravel(self.cones.dual_value), 0.0)
-        mu = shares[:form.count].copy()
-        mu[-1] += shares[form.count:].sum()
-        total = mu.sum()
-        mu = mu / total if total > 0 else np.full(form.count, 1 / form.count)
+        shares = fold(np.maximum(np.ravel(self.cones.dual_value), 0.0), form.count)
+        total = shares.sum()
+        mu = shares / total if total > 0 else np.full(form.count, 1 / form.count)
         u = into_domain(form.losses, form.losses.weights * np.asarray(self.ut.value))
-        return {"mu": mu, "u": u, "W": form.directions(u) * mu, "scalars": self.coupling.scalars()}
+        # the multiplier of the directions' definition is −μ_k Φᵀ(y_k∘z), more accurate than the product
+        W = fold(-np.asarray(self.definition.dual_value), form.count)
+        return {"mu": mu, "u": u, "W": W if self.basis is None else self.basis @ W,
+                "scalars": self.coupling.scalars()}
+
+
+def fold(values: FloatArray, count: int) -> FloatArray:
+    """Return the first count entries of the last axis, the last with the sum of those that follow added."""
+    kept = values[..., :count].copy()
+    kept[..., -1] += values[..., count:].sum(axis=-1)
+    return kept
 
 
 def capacity_for(count: int) -> int:

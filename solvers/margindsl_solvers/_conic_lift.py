@@ -12,7 +12,9 @@ import scipy.sparse as sp
 from margindsl.program.forms import Form, LabelLiftForm
 from margindsl.program.protocols import Features
 from margindsl.typing import FloatArray, IntArray
-from margindsl_solvers._conic_forms import CouplingRows, Lowering, LossParameters, into_domain, selection
+from margindsl_solvers._conic_forms import CouplingRows, LossParameters, Lowering, into_domain, selection
+
+_FLOORS = (0.0, 1e-9, 1e-7, 1e-6, 1e-5, 1e-4)
 
 
 def is_uncoupled(form: LabelLiftForm) -> bool:
@@ -92,16 +94,19 @@ class LiftedWeights(_Lift):
         value, constraints = self.parameters.total(losses, v)
         trace = ((rows == columns) & (rows < rank - int(form.free_bias))).astype(float)
         objective = 0.5 * (trace @ self.entries) + value
-        self.definition = v == self._argument(losses) if not losses.scalars.count else None
+        argument = self._argument(losses)
         if losses.scalars.count:
             s = cp.Variable(losses.scalars.count, name="s")
             objective = objective + self.parameters.costs @ s
+            argument = argument + sp.csr_array(losses.coupling) @ s
             nonneg = np.flatnonzero(losses.scalars.nonneg)
             constraints += [s[nonneg] >= 0] if len(nonneg) else []
-            self.definition = v == self._argument(losses) + sp.csr_array(losses.coupling) @ s
+        self.definition = v == argument
         used = np.unique(losses.points)
-        constraints += [self.definition, self._matrix(rank, rows, columns) >> 0,
-                        cp.square(self.g[used]) <= quadratic_rows(self.factor[used], rows, columns) @ self.entries]
+        self.used = used
+        forms = quadratic_rows(self.factor[used], rows, columns) @ self.entries
+        self.squares = cp.square(self.g[used]) <= forms
+        constraints += [self.definition, self._matrix(rank, rows, columns) >> 0, self.squares]
         sigma = decision_directions(form, self.factor)
         limits = np.array([bound.upper ** 2 for bound in form.decision])
         self.outputs = quadratic_rows(sigma, rows, columns) @ self.entries <= limits if len(sigma) else None
@@ -125,10 +130,37 @@ class LiftedWeights(_Lift):
         """Return u, d, kappa, eta, V."""
         assert isinstance(form, LabelLiftForm)
         u = into_domain(form.losses, np.ravel(self.definition.dual_value))
-        products = np.maximum(form.losses.spread(u) * np.asarray(self.g.value), 0.0)
-        d = np.bincount(form.component, weights=products, minlength=form.count)
         eta = np.zeros(0) if self.outputs is None else 2 * np.maximum(np.ravel(self.outputs.dual_value), 0.0)
+        d = np.zeros(form.count)
+        np.add.at(d, form.component, self._diagonal(form, u, eta))
         return {"u": u, "d": d, "kappa": np.zeros(0), "eta": eta, "V": self._unit_vectors(form)}
+
+    def _diagonal(self, form: LabelLiftForm, u: FloatArray, eta: FloatArray) -> FloatArray:
+        # the best of ũ g and ũ²/(2λ), each scaled until Fᵀ Diag(ũ²/d) F ⪯ P
+        spread, g = form.losses.spread(u), np.asarray(self.g.value)
+        slack = np.zeros(form.n)
+        slack[self.used] = 2 * np.maximum(np.ravel(self.squares.dual_value), 0.0)
+        safe = slack > 1e-9 * slack.max(initial=0.0)
+        by_multiplier = np.divide(spread ** 2, slack, out=spread * g, where=safe)
+        largest, reach = np.abs(spread).max(initial=0.0), np.abs(g).max(initial=0.0)
+        choices = []
+        for floor in _FLOORS:
+            # where ũ is round-off, ũ²/d must be too
+            least = np.minimum(np.abs(spread), floor * largest) * reach
+            choices += [np.maximum(spread * g, least), np.maximum(by_multiplier, least)]
+        scaled = [d * self._excess(form, spread, d, eta) for d in choices]
+        return min(scaled, key=lambda d: float(d.sum()))
+
+    def _excess(self, form: Form, spread: FloatArray, d: FloatArray, eta: FloatArray) -> float:
+        sigma = decision_directions(form, self.factor)
+        P = np.diag(np.append(np.ones(self.factor.shape[1] - 1), 0.0 if form.free_bias else 1.0))
+        P = P + sigma.T @ (eta[:, None] * sigma)
+        ratio = np.divide(spread ** 2, d, out=np.zeros(len(d)), where=d > 0)
+        try:
+            top = scipy.linalg.eigvalsh(self.factor.T @ (ratio[:, None] * self.factor), P)[-1]
+        except np.linalg.LinAlgError:  # P is singular: nothing to scale by
+            return 1.0
+        return max(1.0, float(top))
 
     def _unit_vectors(self, form: LabelLiftForm) -> FloatArray:
         rank = self.factor.shape[1]
@@ -154,6 +186,8 @@ class LiftedDual(_Lift):
     min Σcρ*(−ũ) + uᵀd_shift + ½(Σd + Σκβ² + Σηℓ²) with
     [[Diag(d) + Σκωωᵀ, H(u)], [H(u)ᵀ, P + Σησσᵀ]] ⪰ 0, Bᵀu = q. Twice the label block of the multiplier is M.
     """
+
+    is_dual = True
 
     def build(self, form: Form) -> cp.Problem:
         """Return the semidefinite program of order N + r."""
@@ -203,7 +237,7 @@ def _multipliers(variable: Any) -> FloatArray:
 
 def lift_matrix(form: LabelLiftForm, factor: FloatArray, omega: FloatArray,
                 sigma: FloatArray) -> tuple[FloatArray, sp.csr_array]:
-    """Return (constant, maps): the column-major matrix of the inequality is maps @ (u, d, κ, η) + constant."""
+    """Return (constant, maps): by columns, the inequality's matrix is maps @ (u, d, κ, η) + constant."""
     count, (n, rank) = form.count, factor.shape
     order = count + rank
     label, weight = np.arange(count), count + np.arange(rank)
@@ -212,10 +246,10 @@ def lift_matrix(form: LabelLiftForm, factor: FloatArray, omega: FloatArray,
     constant[penalised * (order + 1)] = 1.0
     cells = form.component[:, None] + order * weight[None, :]
     mirror = weight[None, :] + order * form.component[:, None]
-    values = (form.sign[:, None] * factor).ravel()
-    point = np.repeat(np.arange(n), rank)
-    by_point = sp.csr_array((np.concatenate([values, values]), (np.concatenate([cells.ravel(), mirror.ravel()]),
-                             np.concatenate([point, point]))), shape=(order * order, n))
+    values = np.tile((form.sign[:, None] * factor).ravel(), 2)
+    place = np.concatenate([cells.ravel(), mirror.ravel()])
+    point = np.tile(np.repeat(np.arange(n), rank), 2)
+    by_point = sp.csr_array((values, (place, point)), shape=(order * order, n))
     losses = form.losses
     spread = sp.csr_array((losses.slopes, (losses.points, np.arange(losses.rows))), shape=(n, losses.rows))
     diagonal = sp.csr_array((np.ones(count), (label * (order + 1), label)), shape=(order * order, count))

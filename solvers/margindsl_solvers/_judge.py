@@ -140,7 +140,8 @@ def variables(model: RowModel, pair: Pair) -> dict[str, FloatArray]:
     """Return the variables a fixed-label form asks for."""
     w, b, s = model.split(pair.x)
     tau = (model.weights * pair.slopes)[model.decision_rows]
-    return {"w": w.copy(), "bias": np.asarray(b), "scalars": s.copy(), "u": dual_of(model, pair.slopes), "tau": tau}
+    return {"w": w.copy(), "bias": np.asarray(b), "scalars": s.copy(), "u": dual_of(model, pair.slopes),
+            "tau": tau}
 
 
 def _ends(form: FixedLabelForm) -> tuple[FloatArray, FloatArray]:

@@ -98,7 +98,8 @@ class RowModel:
     @cached_property
     def groups(self) -> tuple[Group, ...]:
         """Return the functions with their rows."""
-        groups = [Group(t.loss, part, bool(t.loss.is_smooth)) for t, part in self.form.losses.slices() if t.rows]
+        slices = self.form.losses.slices()
+        groups = [Group(term.loss, part, bool(term.loss.is_smooth)) for term, part in slices if term.rows]
         for j, bound in enumerate(self.form.decision, start=self.decision_rows.start):
             groups.append(Group(PLQ.indicator(bound.lower, bound.upper), slice(j, j + 1), False))
         if len(self.signed):

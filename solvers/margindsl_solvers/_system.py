@@ -9,7 +9,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.sparse.linalg import LinearOperator, cg
 
-from margindsl.typing import FloatArray
+from margindsl.typing import FloatArray, IntArray
 from margindsl_solvers._rows import RowModel
 
 _BLOCK = 4_000_000
@@ -88,14 +88,14 @@ class Curvature:
         return _bordered(inverse, gradient, side, corner, r)
 
     def _direct(self, gradient: FloatArray, side: FloatArray, corner: FloatArray, points: FloatArray,
-                active: FloatArray) -> FloatArray:
+                active: IntArray) -> FloatArray:
         r, size = self.model.rank, len(gradient)
         H = np.empty((size, size))
         H[:r, :r] = self._gram(points, active)
         H[:r, r:], H[r:, :r], H[r:, r:] = side, side.T, corner
         return -_solve_positive(H, gradient)
 
-    def _gram(self, points: FloatArray, active: FloatArray) -> FloatArray:
+    def _gram(self, points: FloatArray, active: IntArray) -> FloatArray:
         features, r = self.model.form.features, self.model.rank
         if 3 * len(active) > features.n:
             out = np.array(features.gram(points))
@@ -111,7 +111,7 @@ class Curvature:
         out.flat[:: r + 1] += 1.0
         return out
 
-    def _woodbury(self, points: FloatArray, active: FloatArray) -> Callable[[FloatArray], FloatArray]:
+    def _woodbury(self, points: FloatArray, active: IntArray) -> Callable[[FloatArray], FloatArray]:
         R = self.model.form.features.rows(active) * np.sqrt(points[active])[:, None]
         if len(self.tau):
             R = np.vstack([R, self.model.form.decision_rows[0] * np.sqrt(self.tau)[:, None]])
@@ -129,7 +129,8 @@ class Curvature:
             return x + features.adjoint(points * features.apply(x)) + G.T @ (self.tau * (G @ x))
 
         operator = LinearOperator((r, r), matvec=product, dtype=float)
-        return lambda X: np.stack([cg(operator, column, rtol=1e-10, maxiter=1000)[0] for column in X.T], axis=1)
+        return lambda X: np.stack(
+            [cg(operator, column, rtol=1e-10, maxiter=1000)[0] for column in X.T], axis=1)
 
 
 def _bordered(inverse: Callable[[FloatArray], FloatArray], gradient: FloatArray, side: FloatArray,

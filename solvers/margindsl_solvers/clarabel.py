@@ -25,7 +25,7 @@ class Clarabel(ConicSolver):
     engine: ClassVar[str] = "CLARABEL"
     cones: ClassVar[frozenset[str]] = frozenset({"soc", "exp", "psd"})
 
-    max_psd_order: int = 90
+    max_psd_order: int = 100
 
     @property
     def psd_limit(self) -> int:

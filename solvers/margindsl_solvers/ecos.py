@@ -10,12 +10,13 @@ from margindsl_solvers._conic import ConicSolver
 
 @dataclass(frozen=True, kw_only=True)
 class ECOS(ConicSolver):
-    """Solve with ECOS: small to medium problems without semidefinite cones; it has no time limit of its own."""
+    """Solve with ECOS: problems without semidefinite cones; it has no time limit of its own."""
 
     name: ClassVar[str] = "ecos"
     summary: ClassVar[str] = "interior point, second-order and exponential cones; no time limit of its own"
     requires: ClassVar[tuple[str, ...]] = ("ecos", "cvxpy")
     engine: ClassVar[str] = "ECOS"
+    parameter_limit: ClassVar[int] = 600
     cones: ClassVar[frozenset[str]] = frozenset({"soc", "exp"})
 
     def settings(self, tol: float, max_iter: int | None, seconds: float) -> dict[str, Any]:

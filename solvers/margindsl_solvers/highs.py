@@ -11,7 +11,7 @@ from margindsl_solvers._conic import ConicSolver
 
 @dataclass(frozen=True, kw_only=True)
 class HiGHS(ConicSolver):
-    """Solve with HiGHS: fixed-label problems with piecewise linear-quadratic losses, by an active-set method."""
+    """Solve with HiGHS: fixed-label problems with piecewise linear-quadratic losses, by active sets."""
 
     name: ClassVar[str] = "highs"
     summary: ClassVar[str] = "active set for quadratic programs; fixed labels only"
@@ -23,7 +23,7 @@ class HiGHS(ConicSolver):
         tight = min(max(1e-2 * tol, 1e-10), 1e-6)
         options: dict[str, Any] = {"primal_feasibility_tolerance": tight, "dual_feasibility_tolerance": tight}
         if max_iter is not None:
-            options |= {name: max_iter for name in _ITERATION_LIMITS}
+            options |= dict.fromkeys(_ITERATION_LIMITS, max_iter)
         if math.isfinite(seconds):
             options["time_limit"] = seconds
         return options

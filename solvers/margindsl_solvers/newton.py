@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 from typing import ClassVar
@@ -63,10 +64,15 @@ class Newton(Solver):
     dense_limit: int = 4000
 
     def accepts(self, form: Form) -> Offer | Refusal:
-        """Return an `Offer` for fixed labels with convex losses that know their prox."""
+        """Return an `Offer` for fixed labels with finite convex losses that know their prox."""
         if not isinstance(form, FixedLabelForm):
             return Refusal(f"newton solves fixed labels, not a {type(form).__name__}",
                            "use solver='clarabel' or 'mirror-prox'")
+        for term in form.losses.terms:
+            if term.loss.domain != (-math.inf, math.inf):
+                return Refusal(
+                    f"newton needs finite losses, and {term.loss!r} is infinite outside {term.loss.domain}",
+                    "use solver='clarabel'")
         if all(term.loss.is_smooth for term in form.losses.terms) and not form.decision and not any(
                 form.losses.scalars.nonneg):
             return Offer("semismooth Newton")
@@ -100,8 +106,8 @@ class NewtonSession(Session):
         status = run.run()
         seconds = {"compile": compiled - begin, "solve": time.monotonic() - compiled}
         if status is Status.UNBOUNDED:
-            return RawSolution(status, message="the objective falls without end along the bias or a shared scalar",
-                               iterations=run.iterations, seconds=seconds, trace=tuple(run.trace))
+            return RawSolution(status, iterations=run.iterations, seconds=seconds, trace=tuple(run.trace),
+                               message="the objective falls without end along the bias or a shared scalar")
         assert run.best is not None
         message = _MESSAGES[status].format(error=run.error, count=run.iterations)
         return RawSolution(status, variables(run.model, run.best), message, run.best.primal, run.iterations,
@@ -111,7 +117,15 @@ class NewtonSession(Session):
         options, model = self.solver, RowModel(form)
         x, centre, warm = start_point(model, start)
         # A multiplier estimate near the answer deserves a tight envelope at once.
-        kappa = options.penalty * (options.growth**2 if warm else 1.0)
+        unit = options.penalty / _spread(form)
+        kappa = unit * (options.growth**2 if warm else 1.0)
         return Run(model, budget, x, centre, kappa, budget.tol if options.tol is None else options.tol,
                    options.max_iter if budget.max_iter is None else budget.max_iter,
-                   options.growth, 1e6 * options.penalty, options.dense_limit)
+                   options.growth, 1e6 * unit, options.dense_limit)
+
+
+def _spread(form: FixedLabelForm) -> float:
+    """Return an estimate of how far w can move a margin, Σ c a² mean‖φ‖², within [1e-4, 1]."""
+    losses = form.losses
+    reach = float(losses.weights @ losses.slopes**2) * float(form.features.trace) / max(1, form.n)
+    return min(1.0, max(1e-4, reach)) if reach > 0 else 1.0

@@ -64,6 +64,12 @@ def test_values_derivatives_and_scalars():
     assert PLQ.affine(1)(-inf) == -inf and square()(-inf) == inf
 
 
+def test_smooth_breakpoints_keep_a_subgradient_under_rounding():
+    f = (0.3 * huber(0.5)).precompose(2, -2)
+    lo, hi = f.subdifferential(f.breakpoints)
+    assert np.all(lo <= hi) and np.allclose(lo, hi)
+
+
 def test_minima_of_functions_without_minimiser():
     assert PLQ.affine(-1).argmin() == (inf, inf) and PLQ.affine(-1).minimum() == -inf
     assert PLQ.constant(2).argmin() == (-inf, inf) and PLQ.constant(2).minimum() == 2
@@ -84,7 +90,8 @@ def test_minimum_with_quadratic_by_hand():
 
 
 @pytest.mark.parametrize(("loss", "variables"), [
-    (hinge, 1), (hinge.square(), 1), (odm(0.1, 0.5), 2), (absolute(), 1), (square(), 0), (PLQ.affine(2, 1), 0)])
+    (hinge, 1), (hinge.square(), 1), (odm(0.1, 0.5), 2), (absolute(), 1), (square(), 0),
+    (PLQ.affine(2, 1), 0)])
 def test_conic_form_is_small(loss, variables):
     x = cp.Variable(4)
     expression, constraints = loss.conic(cp, x)
@@ -125,7 +132,8 @@ def test_from_points_interpolates():
 
 def test_positive_part_absolute_and_square():
     f = PLQ.affine(1, -1)
-    assert f.absolute().isclose(absolute().precompose(1, -1)) and f.square().isclose(square().precompose(1, -1))
+    assert f.absolute().isclose(absolute().precompose(1, -1))
+    assert f.square().isclose(square().precompose(1, -1))
     assert hinge.absolute() is hinge
     tube = (f.absolute() + (-0.5)).positive_part()
     assert tube(np.array([1.0, 2.0, 0.4])).tolist() == pytest.approx([0.0, 0.5, 0.1])
@@ -164,7 +172,7 @@ def test_far_scales(scale):
 
 @pytest.mark.parametrize(("build", "words"), [
     (lambda: PLQ([0.0], [[0, 1, 0], [0, -1, 0]]), "slope falls at breakpoint 0, from 1 on the left to -1"),
-    (lambda: PLQ([1.0], [[0, 0, 0], [0, 1, 0]]), "do not meet at breakpoint 1: the value is 0 on the left and 1"),
+    (lambda: PLQ([1.0], [[0, 0, 0], [0, 1, 0]]), "breakpoint 1: the value is 0 on the left and 1"),
     (lambda: PLQ([], [[-1, 0, 0]]), "quadratic coefficient -1 < 0: not convex"),
     (lambda: PLQ([1, 0], [[0, 0, 0]] * 3), "must increase strictly"),
     (lambda: PLQ([0.0], [[0, 0, 0]]), r"expected \(2, 3\)"),

@@ -15,7 +15,7 @@ from margindsl.features import (
     SparseFeatures,
     build,
 )
-from margindsl.features import points as points_module
+from margindsl import points as points_module
 
 RNG = np.random.default_rng(5)
 N, D = 23, 6

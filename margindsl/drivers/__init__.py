@@ -1,0 +1,1 @@
+"""Outer loops over subproblems: alternation, label generation, enumeration, rounding, local search."""

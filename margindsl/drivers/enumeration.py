@@ -1,0 +1,93 @@
+"""Exact solution of small problems: enumeration pruned by a pool of dual points."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from margindsl.contract import Status
+from margindsl.drivers.run import Fit, Run
+from margindsl.program.certificates import Certificate, CombinedCertificate, FixedLabelCertificate, project_duals
+from margindsl.program.exhaustion import PoolCertificate, enumerate_up_to_sign, pool_bounds
+from margindsl.typing import FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Enumerated:
+    """Represent the end of an enumeration: the best fit and a proof for everything examined."""
+
+    fit: Fit
+    certificate: Certificate | None
+    status: Status
+
+
+def enumerate_labels(run: Run, tol: float = 1e-9, most: int = 200_000) -> Enumerated:
+    """Return the best labelling of an enumerable B with a certificate.
+
+    Labellings are examined in the order of their best dual bound over a pool of dual points; one whose
+    bound reaches the incumbent needs no solve. Every solve adds its dual point to the pool.
+
+    Parameters
+    ----------
+    run : Run
+    tol : float
+        Relative gap at which a labelling counts as excluded.
+    most : int
+        Most fixed-label solves.
+    """
+    if run.program.free_bias or run.program.decision:
+        return _enumerate_plainly(run, tol)
+    labellings = enumerate_up_to_sign(run.program.labels)
+    bounds = np.full(len(labellings), -np.inf)
+    pool: list[FloatArray] = []
+    status = Status.OPTIMAL
+    for _ in range(most):
+        target = np.inf if run.best is None else run.best.value - tol * max(1.0, abs(run.best.value))
+        index = int(np.argmin(bounds))
+        if bounds[index] >= target:
+            break
+        fit = run.fit(labellings[index], tol=tol / 10)
+        u = project_duals(run.program.losses, np.asarray(fit.raw["u"]))
+        before = bounds[index]
+        bounds = np.maximum(bounds, pool_bounds(run.program, u[None, :], labellings))
+        pool.append(u)
+        if not bounds[index] > before or bounds[index] < fit.value - 10 * tol * max(1.0, abs(fit.value)):
+            bounds[index] = max(bounds[index], before)
+            status = Status.INACCURATE
+            if bounds[index] == before:
+                break
+        if run.record("enumeration", len(pool), run.best.value if run.best else np.inf, float(bounds.min())):
+            status = Status.INTERRUPTED
+            break
+        if run.budget.expired:
+            status = Status.TIME_LIMIT
+            break
+    assert run.best is not None
+    certificate = PoolCertificate(float(bounds.min()), run.program, np.stack(pool)) if pool else None
+    return Enumerated(run.best, certificate, status)
+
+
+def _enumerate_plainly(run: Run, tol: float) -> Enumerated:
+    """Solve every labelling; with a bias or decision bounds duals do not carry over."""
+    parts: list[Certificate] = []
+    status = Status.OPTIMAL
+    complete = True
+    for y in enumerate_up_to_sign(run.program.labels) if _sign_symmetric(run) else run.program.labels.enumerate():
+        fit = run.fit(y, tol=tol / 10)
+        form = run.program.fix_labels(y)
+        u, tau = np.asarray(fit.raw["u"]), np.asarray(fit.raw.get("tau", np.zeros(len(form.decision))))
+        parts.append(FixedLabelCertificate(form.dual_objective(u, tau), form, u, tau))
+        stop = run.record("enumeration", len(parts), run.best.value if run.best else np.inf)
+        if stop or run.budget.expired:
+            status, complete = (Status.INTERRUPTED if stop else Status.TIME_LIMIT), False
+            break
+    assert run.best is not None
+    certificate = None
+    if complete and all(np.isfinite(p.bound) for p in parts):
+        certificate = CombinedCertificate(min(p.bound for p in parts), tuple(parts), "every labelling of B")
+    return Enumerated(run.best, certificate, status)
+
+
+def _sign_symmetric(run: Run) -> bool:
+    return run.program.labels.is_symmetric and all(bound.is_symmetric for bound in run.program.decision)

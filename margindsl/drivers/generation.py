@@ -1,0 +1,179 @@
+"""Label generation: grow a working set of labellings by the most violated one (Li et al. 2009)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from margindsl.contract import RawSolution, Status
+from margindsl.drivers.run import Run
+from margindsl.drivers.starts import distinct
+from margindsl.program.forms import SaddleForm
+from margindsl.typing import FloatArray, IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Generated:
+    """Represent the end of a label generation.
+
+    Parameters
+    ----------
+    form : SaddleForm
+        The last master problem.
+    raw : RawSolution
+        Its solution.
+    lower : float
+        min over all labellings seen of G(u, y): a bound only as far as the oracle is exact.
+    status : Status
+    message : str
+    """
+
+    form: SaddleForm
+    raw: RawSolution
+    lower: float
+    status: Status
+    message: str = ""
+
+
+def most_violated(run: Run, spread: FloatArray, starts: list[IntArray], rounds: int = 60) -> list[tuple[float, IntArray]]:
+    """Return labellings with large ‖Φᵀ(y∘ũ)‖², best first: linearise, call the linear oracle, repeat.
+
+    The maximand is convex in y, so that every step is monotone; several starts are used.
+
+    Parameters
+    ----------
+    run : Run
+    spread : (n,) float array
+        Duals ũ at the points.
+    starts : list of (n,) int arrays
+    rounds : int
+        Most steps from each start.
+    """
+    features, labels = run.program.features, run.program.labels
+    found: list[tuple[float, IntArray]] = []
+    for y in starts:
+        w = features.adjoint(y * spread)
+        value = float(w @ w)
+        for _ in range(rounds):
+            new = labels.maximise(spread * features.apply(w))
+            w_new = features.adjoint(new * spread)
+            new_value = float(w_new @ w_new)
+            if new_value <= value * (1 + 1e-12):
+                break
+            y, w, value = new, w_new, new_value
+        found.append((value, y))
+    found.sort(key=lambda item: -item[0])
+    best_first = distinct([y for _, y in found])
+    values = {id(y): v for v, y in found}
+    return [(values[id(y)], y) for y in best_first]
+
+
+def improve_by_flips(run: Run, spread: FloatArray, value: float, y: IntArray, rounds: int = 20) -> tuple[float, IntArray]:
+    """Improve a violated labelling by single flips of components (exact change of ‖Φᵀ(y∘ũ)‖²)."""
+    program = run.program
+    label_set, features = program.labels, program.features
+    if program.n * features.rank > 2e7:
+        return value, y
+    H = np.zeros((label_set.count, features.rank))
+    np.add.at(H, label_set.component, features.toarray() * (label_set.sign * spread)[:, None])
+    norms = np.einsum("cr,cr->c", H, H)
+    z = label_set.contract(y).astype(float)
+    for _ in range(rounds):
+        change = -4.0 * z * (H @ (H.T @ z)) + 4.0 * norms
+        change[~label_set.feasible_flips(y)] = -np.inf
+        component = int(np.argmax(change))
+        if not change[component] > 1e-12 * max(value, 1e-300):
+            break
+        z[component] = -z[component]
+        y = label_set.expand(z.astype(int))
+        value += float(change[component])
+    return value, y
+
+
+def generate(run: Run, initial: list[IntArray], *, tol: float, most: int, per_round: int, starts: int,
+             exhaustive: IntArray | None = None) -> Generated:
+    """Return the master problem at the end of label generation.
+
+    Parameters
+    ----------
+    run : Run
+    initial : list of (n,) int arrays
+        The first working set.
+    tol : float
+        Stop when the most violated labelling is within this relative gap of the master's value.
+    most : int
+        Most rounds.
+    per_round : int
+        Labellings added a round.
+    starts : int
+        Random starts of the oracle besides the working set's heaviest labellings.
+    exhaustive : (M, n) int array, optional
+        All of B: the oracle is then exact.
+    """
+    program = run.program
+    working = distinct(initial)
+    raw: RawSolution | None = None
+    lower = -np.inf
+    for iteration in range(most):
+        form = SaddleForm(program.features, program.losses, np.stack(working))
+        answer = run.solve(form, raw, tol=max(min(tol * 0.2, 1e-4), 1e-9))
+        if not answer.status.has_answer:
+            return Generated(form, raw or answer, lower, answer.status, answer.message)
+        raw = answer
+        master = form.dual_objective(raw["u"])
+        violated = _violated(run, form, raw, starts, exhaustive)
+        fresh = _fresh(working, violated)
+        linear = -program.losses.conjugate_value(raw["u"])
+        lower = max(lower, linear - 0.5 * violated[0][0])
+        stop = run.record("label generation", iteration, master, lower)
+        closed = violated[0][0] <= 2.0 * (linear - master) + 2.0 * tol * max(abs(master), 1e-12)
+        if closed or not fresh:
+            return Generated(form, raw, lower, Status.CONVERGED)
+        if stop or run.budget.expired:
+            return Generated(form, raw, lower, Status.INTERRUPTED if stop else Status.TIME_LIMIT)
+        kept, start = _drop_dead(working, raw)
+        working = kept + fresh[:per_round]
+        raw = start
+    form = SaddleForm(program.features, program.losses, np.stack(working[: len(raw["mu"])] if raw else working))
+    return Generated(form, raw, lower, Status.ITERATION_LIMIT)  # type: ignore[arg-type]
+
+
+def _violated(run: Run, form: SaddleForm, raw: RawSolution, starts: int,
+              exhaustive: IntArray | None) -> list[tuple[float, IntArray]]:
+    spread = form.losses.spread(raw["u"])
+    if exhaustive is not None:
+        values = np.concatenate([
+            np.sum(form.features.adjoint((block * spread).T) ** 2, axis=0)
+            for block in np.array_split(exhaustive, max(1, len(exhaustive) // 4096))])
+        order = np.argsort(-values)[:8]
+        return [(float(values[k]), exhaustive[k]) for k in order]
+    heavy = np.argsort(-raw["mu"])[:4]
+    seeds = [form.labellings[k] for k in heavy]
+    mean_direction = form.features.apply(form.features.adjoint((raw["mu"] @ form.labellings) * spread))
+    seeds.append(run.program.labels.maximise(spread * mean_direction))
+    for _ in range(starts):
+        direction = form.features.apply(run.rng.standard_normal(form.features.rank))
+        seeds.append(run.program.labels.maximise(spread * direction))
+    found = most_violated(run, spread, seeds)
+    improved = [improve_by_flips(run, spread, *found[0]), *found[1:]]
+    return sorted(improved, key=lambda item: -item[0])
+
+
+def _fresh(working: list[IntArray], violated: list[tuple[float, IntArray]]) -> list[IntArray]:
+    """Return the violated labellings not in the working set, neither themselves nor negated."""
+    known = {np.asarray(s * y, dtype=np.int8).tobytes() for y in working for s in (1, -1)}
+    return [y for _, y in violated if np.asarray(y, dtype=np.int8).tobytes() not in known]
+
+
+def _drop_dead(working: list[IntArray], raw: RawSolution) -> tuple[list[IntArray], RawSolution]:
+    """Return the working set without labellings of negligible weight, once it is long."""
+    mu = np.asarray(raw["mu"])
+    if len(working) < 60:
+        return working, raw
+    keep = mu > 1e-9
+    variables = dict(raw.variables) | {"mu": mu[keep]}
+    if "W" in variables:
+        variables["W"] = np.asarray(variables["W"])[:, keep]
+    return [y for y, alive in zip(working, keep) if alive], RawSolution(
+        raw.status, variables, raw.message, raw.objective, raw.iterations, raw.seconds)

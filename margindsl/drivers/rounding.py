@@ -1,0 +1,73 @@
+"""Rounding and polishing: from directions to labellings in B, then alternation and local search."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from margindsl.drivers.alternation import alternate
+from margindsl.drivers.run import Fit, Run
+from margindsl.drivers.search import search
+from margindsl.drivers.starts import distinct
+from margindsl.typing import FloatArray, IntArray
+
+POLISH = ("none", "alternate", "search")
+
+
+def sample_directions(factor: FloatArray, count: int, rng: np.random.Generator) -> FloatArray:
+    """Return (n, k) directions: leading singular directions of a factor, then Gaussian combinations.
+
+    Parameters
+    ----------
+    factor : (n, p) float array
+        Columns span the relaxed solution.
+    count : int
+        Number of Gaussian combinations.
+    rng : numpy.random.Generator
+    """
+    p = factor.shape[1]
+    if p == 1:
+        return factor
+    _, values, vectors = np.linalg.svd(factor.T @ factor)
+    leading = factor @ vectors.T[:, : min(p, 4)]
+    keep = values > 1e-12 * max(values[0], 1e-300)
+    mix = vectors.T[:, keep] @ rng.standard_normal((int(keep.sum()), count))
+    return np.column_stack([leading, factor @ mix])
+
+
+def round_directions(run: Run, directions: FloatArray) -> list[IntArray]:
+    """Return distinct labellings in B nearest to each column of directions (n, k)."""
+    return distinct([run.program.labels.maximise(column) for column in directions.T])
+
+
+def polish(run: Run, candidates: list[IntArray], how: str, keep: int = 6, tol: float = 1e-7) -> Fit:
+    """Return the best fit among candidates after polishing.
+
+    Parameters
+    ----------
+    run : Run
+    candidates : list of (n,) int arrays
+        Labellings in B, at least one.
+    how : {"none", "alternate", "search"}
+        "none" evaluates; "alternate" runs alternation from the best `keep`; "search" adds flips and swaps.
+    keep : int
+    tol : float
+    """
+    fits: list[Fit] = []
+    for labels in candidates:
+        fits.append(run.fit(labels, tol=max(tol, 1e-5)))
+        if run.budget.expired:
+            break
+    fits.sort(key=lambda fit: fit.value)
+    if how == "none":
+        return fits[0]
+    improved: list[Fit] = []
+    for fit in fits[:keep]:
+        improved.append(alternate(run, fit.labels, tol=tol))
+        if run.budget.expired:
+            break
+    improved.sort(key=lambda fit: fit.value)
+    if how == "search":
+        unique = distinct([fit.labels for fit in improved])
+        chosen = [next(f for f in improved if f.labels is labels) for labels in unique[:3]]
+        improved = sorted((search(run, fit, tol=tol) for fit in chosen), key=lambda fit: fit.value)
+    return improved[0]

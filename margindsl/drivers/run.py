@@ -1,0 +1,165 @@
+"""The state of one solve: program, solvers, budget, random numbers, best labelling so far."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+
+from margindsl.contract import Budget, RawSolution, Session, Solver, Status
+from margindsl.errors import SolverError
+from margindsl.program.forms import FixedLabelForm, Form
+from margindsl.program.program import MarginProgram
+from margindsl.typing import FloatArray, IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """Represent a labelling with the hyperplane fitted to it.
+
+    Parameters
+    ----------
+    labels : (n,) int array
+    raw : RawSolution
+        What the fixed-label solver returned.
+    decision : (n,) float array
+        Decision values f.
+    value : float
+        Objective of the program at (labels, w, b, s), recomputed.
+    """
+
+    labels: IntArray
+    raw: RawSolution
+    decision: FloatArray
+    value: float
+
+    @property
+    def w(self) -> FloatArray:
+        """Return the (r,) weight vector."""
+        return self.raw["w"]
+
+    @property
+    def bias(self) -> float:
+        """Return the bias."""
+        return float(self.raw.get("bias", 0.0))
+
+    @property
+    def scalars(self) -> FloatArray:
+        """Return the (S,) shared scalars."""
+        return np.asarray(self.raw.get("scalars", np.zeros(0)))
+
+
+@dataclass(frozen=True)
+class Record:
+    """Represent one line of the history of a solve, values in units of the program."""
+
+    seconds: float
+    stage: str
+    iteration: int
+    value: float
+    bound: float
+
+
+class Run:
+    """Hold what the outer loops of one solve share.
+
+    Parameters
+    ----------
+    program : MarginProgram
+    solver : Solver
+        Solves the relaxation's main form.
+    fixed_solver : Solver
+        Solves fixed-label problems while rounding, polishing and evaluating.
+    budget : Budget
+    rng : numpy.random.Generator
+    starts : tuple of (n,) int arrays
+        Labellings to start from (a warm start).
+    """
+
+    def __init__(self, program: MarginProgram, solver: Solver, fixed_solver: Solver, budget: Budget,
+                 rng: np.random.Generator, starts: tuple[IntArray, ...] = ()) -> None:
+        self.program, self.solver, self.fixed_solver = program, solver, fixed_solver
+        self.budget, self.rng, self.starts = budget, rng, starts
+        self.best: Fit | None = None
+        self.history: list[Record] = []
+        self.seconds: dict[str, float] = {}
+        self.fits = 0
+        self._sessions: dict[object, Session] = {}
+
+    # -- solving ------------------------------------------------------------------------------------
+
+    def session(self, form: Form, solver: Solver | None = None) -> Session:
+        """Return the session of this solve for forms of one type, opened once a type and solver."""
+        solver = solver or self.solver
+        key = (type(form), solver, id(form.losses))
+        if key not in self._sessions:
+            self._sessions[key] = solver.open(form)
+        return self._sessions[key]
+
+    def solve(self, form: Form, start: RawSolution | None = None, tol: float | None = None,
+              solver: Solver | None = None) -> RawSolution:
+        """Solve a form with the main solver, its compile and solve seconds booked."""
+        budget = self.budget if tol is None else self.budget.replace(tol=tol)
+        raw = self.session(form, solver).solve(form, budget, start)
+        for stage, seconds in raw.seconds.items():
+            self.seconds[stage] = self.seconds.get(stage, 0.0) + seconds
+        return raw
+
+    def fit(self, labels: IntArray, start: Fit | None = None, tol: float = 1e-7) -> Fit:
+        """Fit the hyperplane to a labelling with the fixed-label solver, and remember the best.
+
+        Raises
+        ------
+        SolverError
+            If the solver returns no answer; its own words are passed on.
+        """
+        form = self.program.fix_labels(labels)
+        raw = self.session(form, self.fixed_solver).solve(
+            form, self.budget.replace(tol=tol, max_iter=None, callback=None), start.raw if start else None)
+        self.fits += 1
+        return self.adopt(form, raw)
+
+    def adopt(self, form: FixedLabelForm, raw: RawSolution) -> Fit:
+        """Return a fit from a solved fixed-label form, and remember it when it is the best.
+
+        Raises
+        ------
+        SolverError
+            If the solver failed.
+        """
+        if not raw.status.has_answer:
+            raise SolverError(f"the fixed-label problem ended as {raw.status.word}: {raw.message or raw.status.value}")
+        bias = float(raw.get("bias", 0.0))
+        decision = form.decision_values(raw["w"], bias)
+        losses = self.program.losses
+        value = 0.5 * float(raw["w"] @ raw["w"]) + losses.value(form.labels * decision, raw.get("scalars"))
+        fit = Fit(np.asarray(form.labels), raw, decision, value)
+        if self.best is None or value < self.best.value:
+            self.best = fit
+        return fit
+
+    # -- bookkeeping --------------------------------------------------------------------------------
+
+    @property
+    def stopped(self) -> Status | None:
+        """Return TIME_LIMIT once the time is up, else None."""
+        return Status.TIME_LIMIT if self.budget.expired else None
+
+    def record(self, stage: str, iteration: int, value: float, bound: float = -np.inf) -> bool:
+        """Add a line to the history, report it, and return whether the callback asks to stop."""
+        seconds = time.monotonic() - self.budget.start
+        self.history.append(Record(seconds, stage, iteration, value, bound))
+        to_user = self.program.to_user
+        return self.budget.report(stage, iteration, to_user(value), to_user(bound))
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Book the seconds spent inside under a stage."""
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - began

@@ -1,0 +1,96 @@
+"""Starting labellings: principal directions, two-means, random members of B."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from margindsl.drivers.run import Run
+from margindsl.program.program import MarginProgram
+from margindsl.typing import FloatArray, IntArray
+
+LARGEST_GRAM = 3000
+
+
+def principal_directions(program: MarginProgram, count: int, rng: np.random.Generator) -> FloatArray:
+    """Return (n, count) decision values of the leading principal directions of the features.
+
+    Parameters
+    ----------
+    program : MarginProgram
+    count : int
+    rng : numpy.random.Generator
+        Starts the subspace iteration when the Gram matrix is too large for a direct solve.
+    """
+    features = program.features
+    count = min(count, features.rank)
+    if features.rank <= LARGEST_GRAM:
+        _, vectors = np.linalg.eigh(features.gram())
+        return features.apply(vectors[:, ::-1][:, :count])
+    basis = rng.standard_normal((features.rank, count + 4))
+    for _ in range(8):
+        basis, _ = np.linalg.qr(features.adjoint(features.apply(basis)))
+    return features.apply(basis[:, :count])
+
+
+def two_means(program: MarginProgram, rng: np.random.Generator, rounds: int = 30) -> FloatArray:
+    """Return (n,) decision values of a two-means run: the direction between the centres, thresholded midway.
+
+    Lloyd's iteration for two clusters needs projections only: assign by f, then w = difference of means.
+    """
+    features = program.features
+    norms = features.row_norms()
+    first = int(rng.integers(features.n))
+    distance = norms - 2.0 * features.apply(features.rows(np.array([first]))[0]) + norms[first]
+    total = float(np.maximum(distance, 0.0).sum())
+    second = int(rng.choice(features.n, p=np.maximum(distance, 0) / total)) if total > 0 else 0
+    centres = features.rows(np.array([first, second]))
+    decision = np.zeros(features.n)
+    for _ in range(rounds):
+        w = centres[0] - centres[1]
+        new = features.apply(w) - 0.5 * float(centres[0] @ centres[0] - centres[1] @ centres[1])
+        same = np.array_equal(new > 0, decision > 0)
+        decision = new
+        if same or np.all(decision > 0) or np.all(decision <= 0):
+            break
+        inside = (decision > 0).astype(float)
+        sums = features.adjoint(np.column_stack([inside, 1 - inside]))
+        centres = (sums / np.array([inside.sum(), features.n - inside.sum()])).T
+    return decision
+
+
+def starting_labels(run: Run, count: int, kind: str = "mixed") -> list[IntArray]:
+    """Return distinct labellings in B to start a local method from, warm starts first.
+
+    Parameters
+    ----------
+    run : Run
+    count : int
+        Most labellings returned.
+    kind : {"mixed", "kmeans", "spectral", "random"}
+        Two-means runs, principal directions, random members of B, or all three in turn.
+    """
+    labels = run.program.labels
+    found = [labels.maximise(np.asarray(start, dtype=float)) for start in run.starts]
+    spectral = principal_directions(run.program, max(1, count), run.rng) if kind in ("mixed", "spectral") else None
+    for index in range(4 * count):
+        if len(found) >= count + len(run.starts):
+            break
+        turn = kind if kind != "mixed" else ("kmeans", "spectral", "random")[index % 3]
+        step = index // 3 if kind == "mixed" else index
+        if turn == "kmeans":
+            gain = two_means(run.program, run.rng)
+        elif turn == "spectral" and spectral is not None and step < spectral.shape[1]:
+            gain = spectral[:, step]
+        else:
+            found.append(labels.sample(run.rng, 1)[0])
+            continue
+        found.append(labels.maximise(gain))
+    return distinct(found)[: max(1, count + len(run.starts))]
+
+
+def distinct(labellings: list[IntArray]) -> list[IntArray]:
+    """Return the labellings without repeats, in order."""
+    seen: dict[bytes, IntArray] = {}
+    for labels in labellings:
+        seen.setdefault(np.asarray(labels, dtype=np.int8).tobytes(), labels)
+    return list(seen.values())

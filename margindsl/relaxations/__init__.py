@@ -1,0 +1,11 @@
+"""Relaxations: one file each; lowers a margin program to standard forms and says what it refuses and why."""
+
+from margindsl.relaxations.alternating import Alternating
+from margindsl.relaxations.cccp import CCCP
+from margindsl.relaxations.exact import Exact
+from margindsl.relaxations.minimax import Minimax
+from margindsl.relaxations.relaxation import Outcome, Relaxation
+from margindsl.relaxations.sdp import SDP
+from margindsl.relaxations.supervised import Supervised
+
+__all__ = ["CCCP", "SDP", "Alternating", "Exact", "Minimax", "Outcome", "Relaxation", "Supervised"]

@@ -1,0 +1,100 @@
+"""Alternating minimisation: exact linear oracle and fixed-label solves in turn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from margindsl.contract import Offer, Refusal, Status
+from margindsl.drivers.alternation import best_labels
+from margindsl.drivers.rounding import polish as polish_candidates
+from margindsl.drivers.run import Fit, Run
+from margindsl.drivers.starts import starting_labels
+from margindsl.program.forms import FixedLabelForm
+from margindsl.program.program import MarginProgram
+from margindsl.relaxations.relaxation import Outcome, Relaxation, check_choice, check_count
+from margindsl.typing import IntArray
+
+STARTS = ("mixed", "kmeans", "spectral", "random")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alternating(Relaxation):
+    """Alternate between the best labels in B (exact linear oracle) and the hyperplane; local.
+
+    Parameters
+    ----------
+    restarts : int
+        Number of starting labellings.
+    start : {"mixed", "kmeans", "spectral", "random"}
+        Where they come from.
+    rounds : int
+        Most rounds a start.
+    polish : {"none", "alternate", "search"} or bool
+        "none" by default: the plain method; "search" adds flips and swaps.
+
+    References
+    ----------
+    K. Zhang, I. Tsang, J. Kwok (2007). Maximum margin clustering made practical.
+    """
+
+    name: ClassVar[str] = "alternating"
+    summary: ClassVar[str] = "exact linear oracle and fixed-label solves in turn"
+    bound: ClassVar[str] = "none"
+
+    restarts: int = 5
+    start: str = "mixed"
+    rounds: int = 100
+    polish: str | bool = "none"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice(self, "start", STARTS)
+        check_count(self, "restarts", 1)
+        check_count(self, "rounds", 1)
+
+    def accepts(self, program: MarginProgram) -> Offer | Refusal:
+        """Accept every program."""
+        return Offer("local: no bound")
+
+    def lower(self, program: MarginProgram) -> FixedLabelForm:
+        """Return the fixed-label form at one member of B."""
+        return program.fix_labels(program.labels.maximise(np.zeros(program.n)))
+
+    def default_solver(self, form: object) -> str:
+        """Return "newton"."""
+        return "newton"
+
+    def run(self, run: Run) -> Outcome:
+        """Alternate from every start with the chosen solver."""
+        ends: list[IntArray] = []
+        status, message = Status.CONVERGED, ""
+        for labels in starting_labels(run, self.restarts, self.start):
+            end, status, message = self._descend(run, labels)
+            if end is not None:
+                ends.append(end.labels)
+            if run.budget.expired or not status.has_answer:
+                break
+        if not ends:
+            return Outcome(status, message=message)
+        fit = polish_candidates(run, ends, str(self.polish)) if self.polish != "none" else run.best
+        return Outcome(run.stopped or Status.CONVERGED, fit=fit, message=message)
+
+    def _descend(self, run: Run, labels: IntArray) -> tuple[Fit | None, Status, str]:
+        fit: Fit | None = None
+        for iteration in range(self.rounds):
+            form = run.program.fix_labels(labels)
+            raw = run.solve(form, fit.raw if fit else None)
+            if not raw.status.has_answer:
+                return fit, raw.status, raw.message
+            new = run.adopt(form, raw)
+            stop = run.record("alternating", iteration, new.value)
+            if fit is not None and new.value >= fit.value - 1e-10 * max(1.0, abs(fit.value)):
+                break
+            fit = new
+            labels = best_labels(run, fit)
+            if stop or run.budget.expired or np.array_equal(labels, fit.labels):
+                break
+        return fit, Status.CONVERGED, ""

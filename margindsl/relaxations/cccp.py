@@ -1,0 +1,160 @@
+"""Concave-convex procedure: labels absorbed, the concave part of ρ(|f|) linearised."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from margindsl.calculus import PLQ
+from margindsl.contract import Offer, Refusal, Status
+from margindsl.drivers.alternation import best_labels
+from margindsl.drivers.rounding import polish as polish_candidates
+from margindsl.drivers.run import Fit, Run
+from margindsl.drivers.starts import starting_labels
+from margindsl.errors import CalculusError
+from margindsl.program.forms import DCStepForm
+from margindsl.program.losses import Losses, LossTerm
+from margindsl.program.program import MarginProgram
+from margindsl.relaxations.alternating import STARTS
+from margindsl.relaxations.relaxation import Outcome, Relaxation, check_choice, check_count
+from margindsl.typing import IntArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class CCCP(Relaxation):
+    """Linearise the concave part of ρ(|f|) at the current labels and solve the convex rest, again and again.
+
+    ρ = ρ↓ + ρ↑; each step minimises ½‖w‖² + Σ c[ρ↓(y f) + ρ↑(|f|)], a majoriser that touches at the current
+    point, under bounds on decision values. With links or label balance y is the exact oracle's best
+    labelling in B for the current f.
+
+    Parameters
+    ----------
+    restarts : int
+        Number of starting labellings.
+    start : {"mixed", "kmeans", "spectral", "random"}
+    rounds : int
+        Most steps a start.
+    polish : {"none", "alternate", "search"} or bool
+        "none" by default: the plain method.
+
+    References
+    ----------
+    B. Zhao, F. Wang, C. Zhang (2008). Efficient maximum margin clustering via cutting plane algorithm, Eq. 11.
+    """
+
+    name: ClassVar[str] = "cccp"
+    summary: ClassVar[str] = "labels absorbed, concave part linearised"
+    bound: ClassVar[str] = "none"
+
+    restarts: int = 5
+    start: str = "mixed"
+    rounds: int = 100
+    polish: str | bool = "none"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice(self, "start", STARTS)
+        check_count(self, "restarts", 1)
+        check_count(self, "rounds", 1)
+
+    def accepts(self, program: MarginProgram) -> Offer | Refusal:
+        """Refuse losses that cannot be split (not PLQ and rising, or rising with shared scalars)."""
+        try:
+            absorb_labels(program.losses)
+        except CalculusError as error:
+            return Refusal(str(error), "Use relaxation='alternating', which needs no split")
+        return Offer("local: no bound")
+
+    def lower(self, program: MarginProgram) -> DCStepForm:
+        """Return the first step at one member of B."""
+        return self._step(program, absorb_labels(program.losses), program.labels.maximise(np.zeros(program.n)))
+
+    @staticmethod
+    def _step(program: MarginProgram, losses: Losses, labels: IntArray) -> DCStepForm:
+        return DCStepForm(program.features, losses, labels, decision=program.decision, free_bias=program.free_bias)
+
+    def default_solver(self, form: object) -> str:
+        """Return "newton"."""
+        return "newton"
+
+    def run(self, run: Run) -> Outcome:
+        """Descend from every start; the returned labels are those best at the last decision values."""
+        losses = absorb_labels(run.program.losses)
+        ends: list[IntArray] = []
+        status, message = Status.CONVERGED, ""
+        for labels in starting_labels(run, self.restarts, self.start):
+            end, status, message = self._descend(run, losses, labels)
+            if end is not None:
+                ends.append(end)
+                run.fit(end)
+            if run.budget.expired or not status.has_answer:
+                break
+        if not ends:
+            return Outcome(status, message=message)
+        fit = polish_candidates(run, ends, str(self.polish)) if self.polish != "none" else run.best
+        return Outcome(run.stopped or Status.CONVERGED, fit=fit, message=message)
+
+    def _descend(self, run: Run, losses: Losses, labels: IntArray) -> tuple[IntArray | None, Status, str]:
+        raw, value = None, np.inf
+        for iteration in range(self.rounds):
+            form = self._step(run.program, losses, labels)
+            answer = run.solve(form, raw)
+            if not answer.status.has_answer:
+                return (labels if raw is not None else None), answer.status, answer.message
+            raw = answer
+            bias = float(raw.get("bias", 0.0))
+            fit = Fit(labels, raw, form.decision_values(raw["w"], bias), form.objective(raw["w"], bias, raw.get("scalars")))
+            new = best_labels(run, fit)
+            stop = run.record("cccp", iteration, fit.value)
+            done = np.array_equal(new, labels) or fit.value >= value - 1e-9 * max(1.0, abs(fit.value))
+            labels, value = new, fit.value
+            if done or stop or run.budget.expired:
+                break
+        return labels, Status.CONVERGED, ""
+
+
+def absorb_labels(losses: Losses) -> Losses:
+    """Return the losses γ ↦ ρ↓(γ) + ρ↑(|γ|) of a difference-of-convex step (mathematics, 3.3).
+
+    Raises
+    ------
+    CalculusError
+        If a loss rises and is not piecewise quadratic, or depends on shared scalars.
+    """
+    terms = [new for term in losses.terms for new in _absorb_term(term)]
+    return Losses(losses.n, tuple(terms), losses.scalars)
+
+
+def _absorb_term(term: LossTerm) -> list[LossTerm]:
+    """Return the terms that replace one: unchanged when it only falls in the margin."""
+    positive = term.slopes >= 0
+    falls = term.loss.is_nonincreasing if np.all(positive) else term.loss.is_nondecreasing and not np.any(
+        term.slopes > 0)
+    if falls or (term.loss.is_affine and np.all(term.slopes <= 0)):
+        return [term]
+    if not isinstance(term.loss, PLQ):
+        raise CalculusError(f"cccp needs the falling and rising parts of {term.loss!r}, which is not piecewise quadratic")
+    if np.any(term.coupling):
+        raise CalculusError("cccp cannot absorb labels of a rising loss that depends on a shared scalar")
+    settings, group = np.unique(np.column_stack([term.slopes, term.shifts]), axis=0, return_inverse=True)
+    if len(settings) > 512:
+        raise CalculusError(
+            f"cccp cannot absorb labels of a rising loss with {len(settings)} different per-point arguments (at most 512)")
+    new = []
+    for k, (slope, shift) in enumerate(settings):
+        rows = np.flatnonzero(group.ravel() == k)
+        falling, rising = term.loss.precompose(float(slope), float(shift)).split()
+        loss = falling + fold(rising)
+        new.append(LossTerm(loss, term.points[rows], term.weights[rows], np.ones(len(rows)), np.zeros(len(rows)),
+                            term.coupling[rows]))
+    return new
+
+
+def fold(rising: PLQ) -> PLQ:
+    """Return γ ↦ ρ↑(|γ|) for a convex nondecreasing ρ↑: the larger of ρ↑(γ) and ρ↑(−γ)."""
+    from margindsl.calculus import maximum
+
+    return maximum(rising, rising.precompose(-1.0, 0.0))

@@ -1,0 +1,141 @@
+"""What every relaxation is: options, refusals with reasons, a form to lower to, and a way to run."""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from margindsl.contract import Offer, Refusal, Status
+from margindsl.drivers.run import Fit, Run
+from margindsl.errors import DeclarationError, UnknownNameError
+from margindsl.program.certificates import Certificate
+from margindsl.program.forms import Form
+from margindsl.program.program import MarginProgram
+from margindsl.typing import FloatArray, IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """Represent what a relaxation found, before rounding and certifying.
+
+    Parameters
+    ----------
+    status : Status
+    candidates : tuple of (n,) int arrays
+        Labellings in B to consider.
+    factor : (n, p) float array or None
+        Directions to round: columns span the relaxed decision values.
+    fit : Fit or None
+        A polished labelling, for local methods.
+    certificate : Certificate or None
+    estimate : float
+        Uncertified value of the relaxation, in units of the program.
+    label_weights : (labellings (T, n), μ (T,)) or None
+    label_matrix : (n, n) float array, or a factor, or None
+    message : str
+        The solver's own words where it did not end well.
+    """
+
+    status: Status
+    candidates: tuple[IntArray, ...] = ()
+    factor: FloatArray | None = None
+    fit: Fit | None = None
+    certificate: Certificate | None = None
+    estimate: float = float("nan")
+    label_weights: tuple[IntArray, FloatArray] | None = None
+    label_matrix: Any = None
+    message: str = ""
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Relaxation(ABC):
+    """Say what happens to the unknown labels. Subclasses are frozen dataclasses of their options.
+
+    Class attributes: `name`, `summary` (one line), `bound` (what kind of bound it certifies).
+
+    Parameters
+    ----------
+    polish : {"none", "alternate", "search"} or bool
+        What is done to rounded labels: nothing, alternation with the exact oracle, or alternation with
+        flips and swaps of components. True means "search", False "none".
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str] = ""
+    bound: ClassVar[str] = "none"
+
+    polish: str | bool = "search"
+
+    def __post_init__(self) -> None:
+        how = {True: "search", False: "none"}.get(self.polish, self.polish)  # type: ignore[call-overload]
+        if how not in ("none", "alternate", "search"):
+            raise DeclarationError(
+                f"{type(self).__name__}(polish={self.polish!r}): expected 'none', 'alternate' or 'search'")
+        object.__setattr__(self, "polish", how)
+
+    @abstractmethod
+    def accepts(self, program: MarginProgram) -> Offer | Refusal:
+        """Return an `Offer`, or a `Refusal` with the reason and what to change."""
+
+    @abstractmethod
+    def lower(self, program: MarginProgram) -> Form:
+        """Return the standard form handed to the solver (the first one of a loop)."""
+
+    @abstractmethod
+    def default_solver(self, form: Form) -> str:
+        """Return the name of the solver used when none is given."""
+
+    @abstractmethod
+    def run(self, run: Run) -> Outcome:
+        """Solve and return what was found; honours the budget of the run."""
+
+    @classmethod
+    def option_names(cls) -> tuple[str, ...]:
+        """Return the names of the options."""
+        return tuple(f.name for f in dataclasses.fields(cls) if f.init)
+
+    @classmethod
+    def build(cls, **options: Any) -> Relaxation:
+        """Return the relaxation with the given options.
+
+        Raises
+        ------
+        UnknownNameError
+            If an option is not one of `option_names`; the nearest are listed.
+        """
+        for key in options:
+            if key not in cls.option_names():
+                raise UnknownNameError(f"option of relaxation {cls.name!r}", key, cls.option_names())
+        return cls(**options)
+
+
+def check_count(owner: Any, name: str, least: int) -> None:
+    """Raise unless an option is an integer of at least `least`.
+
+    Raises
+    ------
+    DeclarationError
+        Naming the option, the value and the domain.
+    """
+    value = getattr(owner, name)
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        raise DeclarationError(
+            f"{type(owner).__name__}({name}={value!r}): expected an integer of at least {least}")
+
+
+def check_choice(owner: Any, name: str, choices: tuple[str, ...]) -> None:
+    """Raise unless an option is one of the choices.
+
+    Raises
+    ------
+    UnknownNameError
+        Listing the choices.
+    """
+    value = getattr(owner, name)
+    if value not in choices:
+        raise UnknownNameError(f"{name} of {type(owner).__name__}", value, choices)

@@ -1,0 +1,188 @@
+"""Side by side: one problem under several relaxations and solvers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from margindsl.errors import MarginError, NotInstalledError
+from margindsl.metrics import clustering_accuracy
+from margindsl.runtime.problem import Problem
+from margindsl.runtime.solution import Solution
+
+STAGES = ("compile", "solve", "round and polish", "evaluate", "certify")
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """Represent one combination: its solution, or the reason there is none."""
+
+    relaxation: str
+    solver: str
+    solution: Solution | None
+    accuracy: float
+    seconds: float
+    refusal: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the row as plain values."""
+        s = self.solution
+        nothing = float("nan")
+        row: dict[str, Any] = {
+            "relaxation": self.relaxation, "solver": self.solver,
+            "status": s.status if s else "refused",
+            "value": s.value if s else nothing, "bound": s.bound if s else nothing,
+            "estimate": s.estimate if s else nothing, "gap": s.gap if s else nothing,
+            "accuracy": self.accuracy, "seconds": self.seconds}
+        for stage in STAGES:
+            row[stage] = s.timings.get(stage, 0.0) if s else nothing
+        row["note"] = self.refusal or (s.message if s else "")
+        return row
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Represent the table of a comparison.
+
+    Parameters
+    ----------
+    rows : tuple of Row
+    has_truth : bool
+        Whether accuracies were computed.
+    """
+
+    rows: tuple[Row, ...]
+    has_truth: bool
+
+    def best(self) -> Solution:
+        """Return the solution of lowest value.
+
+        Raises
+        ------
+        ValueError
+            If every combination was refused.
+        """
+        solved = [row.solution for row in self.rows if row.solution is not None]
+        if not solved:
+            raise ValueError("every combination was refused; print the comparison for the reasons")
+        return min(solved, key=lambda s: s.value)
+
+    @property
+    def bound(self) -> float:
+        """Return the largest certified bound of all rows: it holds for every labelling in B."""
+        return max((row.solution.bound for row in self.rows if row.solution is not None), default=-np.inf)
+
+    def to_frame(self) -> Any:
+        """Return a pandas DataFrame.
+
+        Raises
+        ------
+        NotInstalledError
+            If pandas is not installed.
+        """
+        try:
+            import pandas as pd
+        except ImportError:
+            raise NotInstalledError("to_frame needs pandas; run `pip install margindsl[frame]`") from None
+        return pd.DataFrame([row.as_dict() for row in self.rows])
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw values and bounds; returns the matplotlib axes."""
+        from margindsl.runtime.figures import plot_comparison
+
+        return plot_comparison(self, ax)
+
+    def _cells(self) -> tuple[list[str], list[list[str]]]:
+        heads = ["relaxation", "solver", "status", "value", "bound", "gap %", *(["accuracy %"] if self.has_truth else []),
+                 "seconds", "compile", "solve", "polish", "note"]
+        lines = []
+        for row in self.rows:
+            d = row.as_dict()
+            cells = [d["relaxation"], d["solver"], d["status"], _number(d["value"]), _number(d["bound"]),
+                     _number(100 * d["gap"], 3)]
+            if self.has_truth:
+                cells.append(_number(100 * d["accuracy"], 4))
+            cells += [_number(d["seconds"], 3), _number(d["compile"], 3), _number(d["solve"], 3),
+                      _number(d["round and polish"], 3), d["note"]]
+            lines.append(cells)
+        return heads, lines
+
+    def __str__(self) -> str:
+        heads, lines = self._cells()
+        if not any(line[-1] for line in lines):
+            heads, lines = heads[:-1], [line[:-1] for line in lines]
+        widths = [max(len(head), *(len(line[k]) for line in lines)) for k, head in enumerate(heads)]
+        table = [heads, ["-" * width for width in widths], *lines]
+        return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() for line in table)
+
+    def _repr_html_(self) -> str:
+        import html
+
+        heads, lines = self._cells()
+        head = "".join(f"<th>{html.escape(h)}</th>" for h in heads)
+        body = "".join("<tr>" + "".join(f"<td>{html.escape(c)}</td>" for c in line) + "</tr>" for line in lines)
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _number(value: float, digits: int = 6) -> str:
+    if np.isnan(value):
+        return "-"
+    return "none" if np.isinf(value) else f"{value:.{digits}g}"
+
+
+def compare(problem: Problem, relaxations: Iterable[Any], solvers: Iterable[Any] | None = None,
+            truth: Any = None, progress: Callable[[Row], None] | None = None, **options: Any) -> Comparison:
+    """Run combinations of relaxations and solvers of one problem side by side.
+
+    Parameters
+    ----------
+    problem : Problem
+    relaxations : iterable of str or Relaxation
+    solvers : iterable of str, Solver or None, optional
+        None (default) lets each relaxation choose.
+    truth : (n,) array, optional
+        Class of each point; the accuracy under the best matching of clusters is added.
+    progress : callable, optional
+        Called with each finished `Row`.
+    **options
+        As for `Problem.solve`.
+
+    Returns
+    -------
+    Comparison
+        Combinations that are refused keep their row, with the reason.
+
+    Examples
+    --------
+    >>> import numpy as np, margindsl as md
+    >>> X = np.array([[-2.0], [-1.0], [1.0], [2.0]])
+    >>> y, f = md.Labels(4), md.Hyperplane(X)
+    >>> problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 4 * md.mean(md.hinge(y * f))),
+    ...                      [abs(md.sum(y)) <= 0])
+    >>> table = md.compare(problem, ["exact", "alternating"], truth=[0, 0, 1, 1])
+    >>> [row.accuracy for row in table.rows]
+    [1.0, 1.0]
+    """
+    rows: list[Row] = []
+    for relaxation in relaxations:
+        for solver in solvers if solvers is not None else (None,):
+            rows.append(_run(problem, relaxation, solver, truth, options))
+            if progress is not None:
+                progress(rows[-1])
+    return Comparison(tuple(rows), truth is not None)
+
+
+def _run(problem: Problem, relaxation: Any, solver: Any, truth: Any, options: dict[str, Any]) -> Row:
+    began = time.perf_counter()
+    name = relaxation if isinstance(relaxation, str) else relaxation.name
+    shown = "" if solver is None else solver if isinstance(solver, str) else solver.name
+    try:
+        solution = problem.solve(relaxation, solver, **options)
+    except MarginError as error:
+        return Row(name, shown or "default", None, float("nan"), time.perf_counter() - began, str(error))
+    accuracy = clustering_accuracy(truth, solution.labels) if truth is not None else float("nan")
+    return Row(name, solution.solver, solution, accuracy, time.perf_counter() - began)

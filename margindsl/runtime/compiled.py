@@ -1,0 +1,271 @@
+"""Compile a problem for one relaxation and solver, explain every stage, and solve."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from margindsl.contract import Budget, Progress, Refusal, Solver, Status
+from margindsl.drivers.rounding import polish, round_directions
+from margindsl.drivers.run import Fit, Run
+from margindsl.drivers.starts import distinct
+from margindsl.errors import DeclarationError, RefusalError, SolverError, TrivialityWarning
+from margindsl.features import MappedFeatures
+from margindsl.program.dump import dump_form
+from margindsl.program.forms import Form
+from margindsl.program.program import MarginProgram
+from margindsl.relaxations.relaxation import Outcome, Relaxation
+from margindsl.runtime.registry import make_solver
+from margindsl.runtime.solution import Solution
+
+EVALUATION_SOLVER = "newton"
+EVALUATION_TOL = 1e-10
+
+
+@dataclass(frozen=True)
+class SolveOptions:
+    """Represent what `solve` itself takes; everything else belongs to the relaxation or the solver.
+
+    Parameters
+    ----------
+    tol : float
+        Relative accuracy.
+    time_limit : float or None
+        Seconds.
+    max_iter : int or None
+        Cap on the solver's iterations.
+    warm_start : Solution or None
+    random_state : int, numpy Generator or None
+    verbose : bool
+        Log progress (logger ``margindsl``) at level INFO.
+    callback : callable or None
+        Called with a `Progress`; a true answer stops the solve.
+    """
+
+    tol: float = 1e-6
+    time_limit: float | None = None
+    max_iter: int | None = None
+    warm_start: Solution | None = None
+    random_state: Any = None
+    verbose: bool = False
+    callback: Callable[[Progress], bool | None] | None = None
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.tol, (int, float)) and 0 < self.tol < 1):
+            raise DeclarationError(f"solve(tol={self.tol!r}): expected a number between 0 and 1")
+        if self.time_limit is not None and not self.time_limit > 0:
+            raise DeclarationError(f"solve(time_limit={self.time_limit!r}): expected a positive number of seconds")
+        if self.max_iter is not None and (isinstance(self.max_iter, bool) or not isinstance(self.max_iter, int)
+                                          or self.max_iter < 1):
+            raise DeclarationError(f"solve(max_iter={self.max_iter!r}): expected a positive integer")
+        if self.warm_start is not None and not isinstance(self.warm_start, Solution):
+            raise DeclarationError(
+                f"solve(warm_start=...): given {type(self.warm_start).__name__}, expected an earlier Solution")
+
+    def budget(self) -> Budget:
+        """Return the budget, its clock started."""
+        return Budget.within(self.time_limit, tol=self.tol, max_iter=self.max_iter, callback=self._callback())
+
+    def _callback(self) -> Callable[[Progress], bool | None] | None:
+        if not self.verbose:
+            return self.callback
+        import logging
+
+        log, own = logging.getLogger("margindsl"), self.callback
+
+        def report(progress: Progress) -> bool | None:
+            log.info("%s %d: value %.8g, bound %.8g, %.2f s", progress.stage, progress.iteration,
+                     progress.value, progress.bound, progress.seconds)
+            return own(progress) if own else None
+
+        return report
+
+
+class Compiled:
+    """Represent a problem lowered for one relaxation and one solver.
+
+    Parameters
+    ----------
+    program : MarginProgram
+    relaxation : Relaxation
+    solver : Solver
+    text : str
+        The declaration.
+    seconds : dict
+        Seconds of the passes so far.
+    """
+
+    PASSES: ClassVar[tuple[str, ...]] = (
+        "declare", "check grammar", "margin program", "presolve labels", "features", "relax", "form", "solve",
+        "undo", "round", "polish", "evaluate", "certify")
+
+    def __init__(self, program: MarginProgram, relaxation: Relaxation, solver: Solver, form: Form, text: str,
+                 seconds: dict[str, float]) -> None:
+        self.program, self.relaxation, self.solver = program, relaxation, solver
+        self.form, self.text, self.seconds = form, text, seconds
+
+    def explain(self) -> str:
+        """Return every stage with its sizes, from the language to the solver."""
+        offer = self.relaxation.accepts(self.program)
+        note = getattr(offer, "note", "")
+        parts = [
+            ("language", self.text),
+            ("margin program", self.program.dump()),
+            ("relaxation", f"{self.relaxation.name}: {type(self.relaxation).summary}\n{self.relaxation!r}\n{note}\n"
+                           f"bound: {type(self.relaxation).bound}"),
+            ("standard form", dump_form(self.form)),
+            ("solver", f"{self.solver.name}: {type(self.solver).summary}\n{self.solver!r}"),
+            ("after the solver", f"round, polish ({self.relaxation.polish}), evaluate the labels with "
+                                 f"{EVALUATION_SOLVER!r} to {EVALUATION_TOL:g}, certify"),
+            ("passes", " -> ".join(self.PASSES)),
+        ]
+        return "\n\n".join(f"[{title}]\n{body}" for title, body in parts)
+
+    @property
+    def cvxpy(self) -> Any:
+        """Return the cvxpy problem of the form.
+
+        Raises
+        ------
+        RefusalError
+            If the solver is native and builds none.
+        """
+        session = self.solver.open(self.form)
+        problem = getattr(session, "cvxpy", None)
+        if problem is None:
+            raise RefusalError(
+                f"solver {self.solver.name!r} is native and builds no cvxpy problem; compile with 'clarabel', "
+                "'scs', 'ecos', 'osqp' or 'highs'")
+        return problem
+
+    def solve(self, **options: Any) -> Solution:
+        """Solve and return a `Solution`; the options are those of `SolveOptions`."""
+        return solve_compiled(self, SolveOptions(**options))
+
+
+def check_form(solver: Solver, form: Form, relaxation: Relaxation) -> None:
+    """Raise unless a solver accepts a form.
+
+    Raises
+    ------
+    RefusalError
+        With the solver's reason and repair.
+    """
+    answer = solver.accepts(form)
+    if isinstance(answer, Refusal):
+        raise RefusalError(
+            f"solver {solver.name!r} does not accept the {type(form).__name__} of relaxation "
+            f"{relaxation.name!r}: {answer}")
+
+
+def warn_if_trivial(program: MarginProgram) -> None:
+    """Warn when neither balance, known labels nor cannot-links stop the all-equal labelling."""
+    labels = program.labels
+    if labels.bounds or np.any(labels.pinned) or program.decision:
+        return
+    if labels.has_links and np.any(np.asarray(labels.sign) < 0):
+        return
+    warnings.warn(
+        "neither a balance constraint, known labels nor cannot-links exclude the all-equal labelling; add "
+        "abs(md.sum(y)) <= b unless the features are centred and one cluster is an acceptable answer",
+        TrivialityWarning, stacklevel=4)
+
+
+def solve_compiled(compiled: Compiled, options: SolveOptions) -> Solution:
+    """Run the passes after compilation: solve, round, polish, evaluate, certify."""
+    budget = options.budget()
+    starts = () if options.warm_start is None else (_start_labels(compiled, options.warm_start),)
+    run = Run(compiled.program, compiled.solver, make_solver(EVALUATION_SOLVER), budget,
+              np.random.default_rng(options.random_state), starts)
+    run.seconds.update(compiled.seconds)
+    outcome, state = _attempt(compiled.relaxation, run)
+    fit, outcome, state = _finish(compiled, run, outcome, state)
+    return _solution(compiled, run, fit, outcome, state)
+
+
+def _start_labels(compiled: Compiled, solution: Solution) -> np.ndarray:
+    if len(solution.labels) != compiled.program.n:
+        raise DeclarationError(
+            f"solve(warm_start=...): the solution has {len(solution.labels)} labels, the problem {compiled.program.n}")
+    return np.asarray(solution.labels)
+
+
+def _attempt(relaxation: Relaxation, run: Run) -> tuple[Outcome | None, Status]:
+    """Run the relaxation; an interrupt keeps the best labelling so far."""
+    try:
+        outcome = relaxation.run(run)
+        return outcome, outcome.status
+    except KeyboardInterrupt:
+        return None, Status.INTERRUPTED
+
+
+def _finish(compiled: Compiled, run: Run, outcome: Outcome | None, state: Status) -> tuple[Fit, Outcome | None, Status]:
+    """Round and polish what a convex relaxation found, then fit the labels to high accuracy."""
+    try:
+        if outcome is not None and outcome.fit is None:
+            candidates = _candidates(compiled, run, outcome)
+            with run.stage("round and polish"):
+                polish(run, candidates, str(compiled.relaxation.polish))
+    except KeyboardInterrupt:
+        state = Status.INTERRUPTED
+    labels = run.best.labels if run.best is not None else run.program.labels.maximise(np.zeros(run.program.n))
+    with run.stage("evaluate"):
+        unlimited = Run(run.program, run.solver, run.fixed_solver, Budget(tol=EVALUATION_TOL), run.rng)
+        fit = unlimited.fit(labels, run.best, tol=EVALUATION_TOL)
+    return fit, outcome, state
+
+
+def _candidates(compiled: Compiled, run: Run, outcome: Outcome) -> list[np.ndarray]:
+    candidates = list(outcome.candidates) + list(run.starts)
+    if outcome.factor is not None:
+        candidates += round_directions(run, outcome.factor)
+    if not candidates:
+        if not outcome.status.has_answer:
+            raise SolverError(
+                f"solver {compiled.solver.name!r} ended as {outcome.status.word} on relaxation "
+                f"{compiled.relaxation.name!r}: {outcome.message or outcome.status.value}")
+        candidates = [run.program.labels.maximise(np.zeros(run.program.n))]
+    return distinct([run.program.labels.maximise(np.asarray(c, dtype=float)) for c in candidates])
+
+
+def _solution(compiled: Compiled, run: Run, fit: Fit, outcome: Outcome | None, state: Status) -> Solution:
+    program = compiled.program
+    certificate = outcome.certificate if outcome is not None else None
+    bound = program.to_user(certificate.bound) if certificate is not None else -np.inf
+    value = program.objective(fit.labels, fit.w, fit.bias, fit.scalars)
+    estimate = program.to_user(outcome.estimate) if outcome is not None else float("nan")
+    if run.budget.expired and state in (Status.CONVERGED, Status.OPTIMAL) and compiled.relaxation.bound == "none":
+        state = Status.TIME_LIMIT
+    features, weights = base_weights(program.features, fit.w)
+    run.seconds["total"] = time.monotonic() - run.budget.start + sum(compiled.seconds.values())
+    return Solution(
+        labels=fit.labels, value=value, bound=min(bound, value), estimate=estimate,
+        state=_state(compiled, state, value, bound, run.budget.tol), weights=weights, bias=fit.bias,
+        decision=fit.decision, scalars=dict(zip(program.losses.scalars.names, map(float, fit.scalars))),
+        features=features, certificate=certificate,
+        label_weights=outcome.label_weights if outcome else None,
+        label_factor=outcome.label_matrix if outcome else None, history=tuple(run.history),
+        timings=run.seconds, message=outcome.message if outcome else "", relaxation=compiled.relaxation.name,
+        solver=compiled.solver.name)
+
+
+def _state(compiled: Compiled, state: Status, value: float, bound: float, tol: float) -> Status:
+    """Return OPTIMAL only when the certified gap says so; a relaxation's own optimum is CONVERGED."""
+    if np.isfinite(bound) and value - bound <= 10 * tol * max(abs(value), 1e-12):
+        return Status.OPTIMAL
+    return Status.CONVERGED if state is Status.OPTIMAL else state
+
+
+def base_weights(features: Any, w: np.ndarray) -> tuple[Any, np.ndarray]:
+    """Return the features before any mapping, and the weights in their coordinates."""
+    while isinstance(features, MappedFeatures):
+        features, w = features.base, features.map_matrix @ w
+    return features, w
+
+
+__all__ = ["Compiled", "SolveOptions", "base_weights", "check_form", "solve_compiled", "warn_if_trivial"]

@@ -1,0 +1,211 @@
+"""The problem a user solves: a formulation with relaxations and solvers chosen at solve time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from margindsl.contract import Refusal, Solver
+from margindsl.errors import DeclarationError, RefusalError, UnknownNameError
+from margindsl.language.constraints import Constraint
+from margindsl.language.expressions import Parameter
+from margindsl.language.formulation import Formulation, Minimize
+from margindsl.program.program import MarginProgram
+from margindsl.relaxations.relaxation import Relaxation
+from margindsl.runtime.compiled import Compiled, SolveOptions, check_form, warn_if_trivial
+from margindsl.runtime.presolve import Prepared, assemble, prepare_features, prepare_labels
+from margindsl.runtime.registry import as_relaxation, as_solver, make_solver
+from margindsl.runtime.solution import Solution
+
+SOLVE_OPTIONS = tuple(SolveOptions.__dataclass_fields__)
+
+
+class Problem(Formulation):
+    """Declare a margin-based clustering problem.
+
+    Parameters
+    ----------
+    objective : Minimize
+    constraints : iterable of Constraint, optional
+    relaxation : str or Relaxation, optional
+        The default of a bare `solve()`.
+    solver : str or Solver, optional
+        The default of a bare `solve()`.
+
+    Raises
+    ------
+    GrammarError
+        If a rule of disciplined margin programming is broken; before any solve.
+
+    Examples
+    --------
+    >>> import numpy as np, margindsl as md
+    >>> X = np.array([[-2.0], [-1.0], [1.0], [2.0]])
+    >>> y, f = md.Labels(4), md.Hyperplane(X)
+    >>> problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 4 * md.mean(md.hinge(y * f))),
+    ...                      [abs(md.sum(y)) <= 0])
+    >>> problem.solve(relaxation="exact").labels
+    array([-1, -1,  1,  1])
+    """
+
+    def __init__(self, objective: Minimize, constraints: Iterable[Constraint] | None = None, *,
+                 relaxation: str | Relaxation | None = None, solver: str | Solver | None = None) -> None:
+        super().__init__(objective, constraints)
+        self.relaxation = relaxation
+        self.solver = solver
+        self._prepared: Prepared | None = None
+
+    def prepared(self) -> Prepared:
+        """Return the features, built once and kept."""
+        if self._prepared is None:
+            self._prepared = prepare_features(self.hyperplane)
+        return self._prepared
+
+    def program(self) -> MarginProgram:
+        """Return the margin program at the present parameter values."""
+        return self._lower({})
+
+    def _lower(self, seconds: dict[str, float]) -> MarginProgram:
+        began = time.perf_counter()
+        declaration = self.lower()
+        seconds["grammar"] = time.perf_counter() - began
+        began = time.perf_counter()
+        labels = prepare_labels(declaration)
+        seconds["presolve"] = time.perf_counter() - began
+        began = time.perf_counter()
+        prepared = self.prepared()
+        program = assemble(declaration, prepared, labels, self.text())
+        seconds["features"] = time.perf_counter() - began
+        return program
+
+    def compile(self, relaxation: str | Relaxation | None = None,
+                solver: str | Solver | None = None) -> Compiled:
+        """Lower the problem for a relaxation and a solver.
+
+        Parameters
+        ----------
+        relaxation : str or Relaxation, optional
+            Default: the problem's, else "auto".
+        solver : str or Solver, optional
+            Default: the problem's, else the relaxation's choice for the form.
+
+        Returns
+        -------
+        Compiled
+            With `.explain()`, `.cvxpy` where one exists, and `.solve()`.
+
+        Raises
+        ------
+        RefusalError
+            If the relaxation refuses the program or the solver the form; the reason and repair are given.
+        UnknownNameError, NotInstalledError, ContradictionError, InfeasibleError
+        """
+        given_relaxation = relaxation if relaxation is not None else self.relaxation
+        given_solver = solver if solver is not None else self.solver
+        chosen = None if given_relaxation in (None, "auto") else as_relaxation(given_relaxation)
+        named = None if given_solver in (None, "auto") else as_solver(given_solver)
+        seconds: dict[str, float] = {}
+        program = self._lower(seconds)
+        began = time.perf_counter()
+        method = chosen or choose_relaxation(program)
+        answer = method.accepts(program)
+        if isinstance(answer, Refusal):
+            raise RefusalError(f"relaxation {method.name!r} does not accept this program: {answer}")
+        form = method.lower(program)
+        engine = named or make_solver(method.default_solver(form))
+        check_form(engine, form, method)
+        seconds["lower"] = time.perf_counter() - began
+        return Compiled(program, method, engine, form, self.text(), seconds)
+
+    def solve(self, relaxation: str | Relaxation | None = None, solver: str | Solver | None = None,
+              **options: Any) -> Solution:
+        """Solve the problem.
+
+        Parameters
+        ----------
+        relaxation : str or Relaxation, optional
+            By name ("sdp", "minimax", "cccp", "alternating", "exact", "supervised", "auto") or as an object
+            with options, such as ``md.SDP(rounding=50)``.
+        solver : str or Solver, optional
+            By name or as ``md.Solver(name, option=...)``.
+        **options
+            `tol`, `time_limit`, `max_iter`, `warm_start`, `random_state`, `verbose`, `callback`: see
+            `margindsl.runtime.compiled.SolveOptions`.
+
+        Returns
+        -------
+        Solution
+            Labels in B with their recomputed value and, where the relaxation gives one, a certified bound.
+
+        Raises
+        ------
+        RefusalError, UnknownNameError, NotInstalledError, ContradictionError, InfeasibleError, SolverError
+        """
+        check_options(options)
+        SolveOptions(**options)
+        compiled = self.compile(relaxation, solver)
+        warn_if_trivial(compiled.program)
+        return compiled.solve(**options)
+
+    def path(self, parameter: Parameter, values: Iterable[float], **arguments: Any) -> list[Solution]:
+        """Solve along values of a parameter, each solve warm-started with the one before.
+
+        Parameters
+        ----------
+        parameter : Parameter
+            One of the problem's; its value is restored afterwards.
+        values : iterable of float
+        **arguments
+            As for `solve`.
+
+        Raises
+        ------
+        DeclarationError
+            If the parameter does not occur in the objective.
+        """
+        if all(parameter is not own for own in self.parameters):
+            raise DeclarationError("problem.path: the parameter does not occur in the objective")
+        before = parameter.value
+        solutions: list[Solution] = []
+        previous = arguments.pop("warm_start", None)
+        try:
+            for value in values:
+                parameter.value = value
+                solutions.append(self.solve(warm_start=previous, **arguments))
+                previous = solutions[-1]
+        finally:
+            parameter.value = before
+        return solutions
+
+
+def check_options(options: dict[str, Any]) -> None:
+    """Raise for an option `solve` does not know.
+
+    Raises
+    ------
+    UnknownNameError
+        Listing the nearest, and where solver and relaxation options belong.
+    """
+    for key in options:
+        if key not in SOLVE_OPTIONS:
+            raise UnknownNameError(
+                "option of solve (options of a solver go to md.Solver(name, ...), those of a relaxation to its "
+                "object)", key, SOLVE_OPTIONS)
+
+
+def choose_relaxation(program: MarginProgram) -> Relaxation:
+    """Return the relaxation of "auto": supervised if all labels are known, exact up to 12 free components,
+    minimax where it is accepted, else cccp, else alternating."""
+    free = int(np.count_nonzero(np.asarray(program.labels.pinned) == 0))
+    order = ["supervised"] + (["exact"] if free <= 12 else []) + ["minimax", "cccp", "alternating"]
+    for name in order:
+        method = as_relaxation(name)
+        if method.accepts(program):
+            return method
+    raise RefusalError("no relaxation accepts this program")
+
+
+__all__ = ["Problem", "check_options", "choose_relaxation"]

@@ -1,0 +1,112 @@
+"""Solvers and relaxations by name, found through entry points; nothing is imported before it is asked for."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from margindsl.contract import Solver
+from margindsl.errors import DeclarationError, NotInstalledError, UnknownNameError
+from margindsl.relaxations.relaxation import Relaxation
+
+SOLVERS = "margindsl.solvers"
+RELAXATIONS = "margindsl.relaxations"
+
+
+@dataclass(frozen=True)
+class SolverInfo:
+    """Represent one line of the list of solvers."""
+
+    name: str
+    accepts: str
+    kind: str
+    version: str
+    installed: bool
+
+
+def entry_points(group: str) -> Mapping[str, importlib.metadata.EntryPoint]:
+    """Return the entry points of a group by lower-case name.
+
+    Raises
+    ------
+    NotInstalledError
+        If the group is empty: the package is used from an uninstalled checkout.
+    """
+    found = {point.name.lower(): point for point in importlib.metadata.entry_points(group=group)}
+    if not found:
+        raise NotInstalledError(
+            f"no entry points of group {group!r} are installed; run `pip install -e .` in the checkout, because "
+            "solvers and relaxations are found through entry points")
+    return found
+
+
+def load_class(group: str, kind: str, name: Any) -> type:
+    """Return the class registered under a name, whatever its case.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is none; the nearest names are listed.
+    """
+    points = entry_points(group)
+    if not isinstance(name, str) or name.lower() not in points:
+        raise UnknownNameError(kind, name, points)
+    loaded: type = points[name.lower()].load()
+    return loaded
+
+
+def make_solver(name: str, **options: Any) -> Solver:
+    """Return a solver by name with its own options: ``md.Solver("mirror-prox", tol=1e-5)``.
+
+    Raises
+    ------
+    UnknownNameError
+        If the name or an option is unknown.
+    NotInstalledError
+        If the package behind it is not installed.
+    """
+    cls = load_class(SOLVERS, "solver", name)
+    cls.require_installed()
+    built: Solver = cls.build(**options)
+    return built
+
+
+def as_solver(solver: Any) -> Solver:
+    """Return a solver from a name or an instance."""
+    if isinstance(solver, Solver):
+        return solver
+    if isinstance(solver, str):
+        return make_solver(solver)
+    raise DeclarationError(f"solver={solver!r}: expected a name or md.Solver(name, option=...)")
+
+
+def as_relaxation(relaxation: Any) -> Relaxation:
+    """Return a relaxation from a name or an instance."""
+    if isinstance(relaxation, Relaxation):
+        return relaxation
+    if isinstance(relaxation, str):
+        built: Relaxation = load_class(RELAXATIONS, "relaxation", relaxation).build()
+        return built
+    raise DeclarationError(f"relaxation={relaxation!r}: expected a name or an object such as md.SDP()")
+
+
+def relaxation_names() -> tuple[str, ...]:
+    """Return the names of all relaxations."""
+    return tuple(sorted(entry_points(RELAXATIONS)))
+
+
+def solvers() -> list[SolverInfo]:
+    """Return every solver by name: what it accepts, its version, installed or not."""
+    rows = []
+    for name, point in sorted(entry_points(SOLVERS).items()):
+        try:
+            cls = point.load()
+        except ImportError:
+            rows.append(SolverInfo(name, "?", "?", "?", False))
+            continue
+        installed = cls.is_installed()
+        rows.append(SolverInfo(name, cls.summary, "native" if cls.native else "through CVXPY",
+                               cls.version() if installed else "-", installed))
+    return rows

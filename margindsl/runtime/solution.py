@@ -1,0 +1,201 @@
+"""The solution: immutable, judged by recomputation, able to predict and to verify its bound."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from margindsl.contract import Status
+from margindsl.drivers.run import Record
+from margindsl.errors import DeclarationError
+from margindsl.program.certificates import Certificate
+from margindsl.typing import FloatArray, IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """Represent the answer to a problem.
+
+    Parameters
+    ----------
+    labels : (n,) int array
+        Labels ±1, always a member of the label set B.
+    value : float
+        Objective of the labels: the hyperplane fitted to them to high accuracy, recomputed from scratch.
+    bound : float
+        Certified lower bound of the integer problem; −inf when there is none.
+    estimate : float
+        Uncertified value of the relaxation; NaN when there is none.
+    state : Status
+    weights : (r,) float array
+        Weight vector in the coordinates of the features (a kernel's factor).
+    bias : float
+    decision : (n,) float array
+        Decision values f of the training points.
+    scalars : mapping of str to float
+        Shared scalars by name.
+    certificate : Certificate or None
+        The proof of `bound`.
+    label_weights : (labellings (T, n), μ (T,)) or None
+        The mixture of a minimax relaxation.
+    label_factor : (n, p) float array or None
+        V with M = VVᵀ of a semidefinite relaxation.
+    history : tuple of Record
+    timings : mapping of str to float
+        Seconds by stage.
+    message : str
+        A solver's own words, where it did not end well.
+    relaxation, solver : str
+    """
+
+    labels: IntArray
+    value: float
+    bound: float
+    estimate: float
+    state: Status
+    weights: FloatArray
+    bias: float
+    decision: FloatArray
+    scalars: Mapping[str, float]
+    features: Any
+    certificate: Certificate | None = None
+    label_weights: tuple[IntArray, FloatArray] | None = None
+    label_factor: FloatArray | None = None
+    history: tuple[Record, ...] = ()
+    timings: Mapping[str, float] = field(default_factory=dict)
+    message: str = ""
+    relaxation: str = ""
+    solver: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("labels", "weights", "decision"):
+            array = np.array(getattr(self, name))
+            array.flags.writeable = False
+            object.__setattr__(self, name, array)
+        object.__setattr__(self, "scalars", MappingProxyType(dict(self.scalars)))
+        object.__setattr__(self, "timings", MappingProxyType(dict(self.timings)))
+
+    @property
+    def status(self) -> str:
+        """Return the status word: ``optimal``, ``converged``, ``time_limit``, ``interrupted``, …"""
+        return self.state.word
+
+    @property
+    def gap(self) -> float:
+        """Return the certified relative gap (value − bound)/|value|; inf without a bound."""
+        if not np.isfinite(self.bound):
+            return float("inf")
+        return max(0.0, self.value - self.bound) / max(abs(self.value), 1e-12)
+
+    @property
+    def margins(self) -> FloatArray:
+        """Return the (n,) margins y∘f."""
+        return self.labels * self.decision
+
+    @property
+    def margin_mean(self) -> float:
+        """Return the mean margin."""
+        return float(np.mean(self.margins))
+
+    @property
+    def margin_variance(self) -> float:
+        """Return the variance of the margins."""
+        return float(np.var(self.margins))
+
+    @property
+    def label_matrix(self) -> FloatArray | None:
+        """Return the (n, n) relaxed label matrix of a semidefinite relaxation, or None."""
+        return None if self.label_factor is None else self.label_factor @ self.label_factor.T
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Return the decision values of new points (m, d); constraints of the training set are not applied.
+
+        Raises
+        ------
+        DeclarationError
+            If X has another number of columns than the training points.
+        """
+        return np.asarray(self.features.apply_to(X, np.asarray(self.weights))) + self.bias
+
+    def predict(self, X: Any) -> IntArray:
+        """Return labels ±1 of new points, the sign of `decision_function` (+1 at zero)."""
+        return np.where(self.decision_function(X) >= 0, 1, -1)
+
+    def summary(self) -> str:
+        """Return a few lines a person reads first."""
+        bound = f"{self.bound:.6g} (certified, gap {100 * self.gap:.3g} %)" if np.isfinite(self.bound) else "none"
+        counts = f"{int(np.sum(self.labels > 0))} / {int(np.sum(self.labels < 0))}"
+        lines = [
+            f"status    {self.status}: {self.state.value}",
+            f"value     {self.value:.8g}",
+            f"bound     {bound}",
+            f"clusters  {counts} of {len(self.labels)} points",
+            f"margins   mean {self.margin_mean:.4g}, variance {self.margin_variance:.4g}",
+            "seconds   " + ", ".join(f"{k} {v:.3g}" for k, v in self.timings.items()),
+        ]
+        if self.message:
+            lines.append(f"message   {self.message}")
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return (f"Solution(status={self.status!r}, value={self.value:.6g}, bound={self.bound:.6g}, "
+                f"relaxation={self.relaxation!r}, solver={self.solver!r})")
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the distribution of the margins, by cluster; returns the matplotlib axes.
+
+        Raises
+        ------
+        NotInstalledError
+            If matplotlib is not installed.
+        """
+        from margindsl.runtime.figures import plot_margins
+
+        return plot_margins(self, ax)
+
+    def save(self, path: str | Path) -> None:
+        """Write labels, value, bound, weights and timings to a ``.npz`` file, without features or certificate."""
+        header = {
+            "value": self.value, "bound": self.bound, "estimate": self.estimate, "state": self.state.name,
+            "bias": self.bias, "scalars": dict(self.scalars), "timings": dict(self.timings),
+            "message": self.message, "relaxation": self.relaxation, "solver": self.solver}
+        arrays: dict[str, Any] = {"labels": self.labels, "weights": self.weights, "decision": self.decision}
+        if self.label_weights is not None:
+            arrays |= {"labellings": self.label_weights[0], "mixture": self.label_weights[1]}
+        if self.label_factor is not None:
+            arrays["label_factor"] = self.label_factor
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, header=np.array(json.dumps(header)), **arrays)
+        Path(path).write_bytes(buffer.getvalue())
+
+    @classmethod
+    def load(cls, path: str | Path, problem: Any = None) -> Solution:
+        """Read a saved solution; with the problem given it predicts again.
+
+        Raises
+        ------
+        DeclarationError
+            If the problem has another number of points than the solution.
+        """
+        with np.load(Path(path), allow_pickle=False) as stored:
+            header = json.loads(str(stored["header"]))
+            arrays = {name: stored[name] for name in stored.files if name != "header"}
+        features = None
+        if problem is not None:
+            features = problem.prepared().base
+            if features.n != len(arrays["labels"]):
+                raise DeclarationError(
+                    f"the solution has {len(arrays['labels'])} labels, the problem {features.n} points")
+        mixture = (arrays["labellings"], arrays["mixture"]) if "mixture" in arrays else None
+        return cls(
+            arrays["labels"], header["value"], header["bound"], header["estimate"], Status[header["state"]],
+            arrays["weights"], header["bias"], arrays["decision"], header["scalars"], features,
+            label_weights=mixture, label_factor=arrays.get("label_factor"), timings=header["timings"],
+            message=header["message"], relaxation=header["relaxation"], solver=header["solver"])

@@ -1,0 +1,118 @@
+"""Newton steps on the optimality system: a second-order model of μ ↦ max_u on the simplex, solved exactly."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.linalg
+import scipy.optimize
+
+from margindsl.typing import FloatArray, IntArray
+from margindsl_solvers.mirror_prox.model import Point, SaddleModel
+
+DAMPING = 1e-9  # proximal weights of the step, relative to the mean diagonals of its systems
+
+
+def newton_step(model: SaddleModel, point: Point, width: float, limit: int) -> Point | None:
+    """Return the point one semismooth Newton step ahead, or None if there is no such step.
+
+    Rows at a kink of ρ* (prox derivative zero) are put there. On the other rows, with e = √c Δx, the
+    linearised optimality system is H e − QΔμ = √c R, H = diag κ + √c a ((YᵀDiag(μ)Y)∘K) a √c; what is
+    left is the convex quadratic min over μ ∈ Δ of ½ΔμᵀSΔμ + gᵀΔμ, S = QᵀH⁻¹Q, g = −½‖v_k‖² + QᵀH⁻¹√c R.
+
+    Parameters
+    ----------
+    model : SaddleModel
+    point : Point
+    width : float
+        The step of the prox that tells free rows from fixed ones.
+    limit : int
+        Largest order of H; above it there is no step.
+
+    Returns
+    -------
+    Point or None
+        Evaluated and judged.
+    """
+    z = point.x + width * point.arguments
+    target, slope = model.prox(z, width), model.prox_derivative(z, width)
+    is_free = (slope > 1e-9) & (model.weights > 0)
+    free = np.flatnonzero(is_free)
+    if len(free) > limit:
+        return None
+    # Fixed rows move first, so that the residual of the free ones is exact.
+    x = np.where(is_free, point.x, target)
+    base = point if np.array_equal(x, point.x) else model.evaluate(point.mu, x)
+    kappa = np.maximum(1.0 / slope[free] - 1.0, 0.0) / width
+    residual = base.arguments[free] - (z - target)[free] / width - kappa * (base.x - target)[free]
+    root = np.sqrt(model.weights[free])
+    points, scaled = model.losses.points[free], root * model.losses.slopes[free]
+    Q = scaled[:, None] * model.columns(base.directions, points)
+    solved = _solve(_system(model, base.mu, points, scaled, kappa), np.column_stack([root * residual, Q]))
+    if solved is None:
+        return None
+    gradient = Q.T @ solved[:, 0] - 0.5 * base.norms
+    mu = simplex_quadratic(Q.T @ solved[:, 1:], gradient, base.mu)
+    x = base.x.copy()
+    x[free] += (solved[:, 0] + solved[:, 1:] @ (mu - base.mu)) / root
+    return model.judge(model.evaluate(mu, model.clip(x)))
+
+
+def _system(model: SaddleModel, mu: FloatArray, points: IntArray, scaled: FloatArray,
+            kappa: FloatArray) -> FloatArray:
+    rows = model.form.features.rows(points)
+    active = np.flatnonzero(mu > 0)
+    labels = model.labels[active][:, points].astype(float)
+    H = (rows * scaled[:, None]) @ (rows * scaled[:, None]).T
+    H *= (labels * mu[active, None]).T @ labels
+    diagonal = np.einsum("ii->i", H)
+    diagonal += kappa + DAMPING * float(np.mean(diagonal + kappa) if len(points) else 0.0)
+    return H
+
+
+def _solve(H: FloatArray, right: FloatArray) -> FloatArray | None:
+    if not len(H):
+        return right
+    try:
+        solved = scipy.linalg.cho_solve(
+            scipy.linalg.cho_factor(H, overwrite_a=True, check_finite=False), right, check_finite=False)
+    except scipy.linalg.LinAlgError:
+        return None
+    return solved if np.all(np.isfinite(solved)) else None
+
+
+def simplex_quadratic(S: FloatArray, gradient: FloatArray, centre: FloatArray) -> FloatArray:
+    """Return argmin over μ ∈ Δ of ½(μ − μ₀)ᵀS(μ − μ₀) + gᵀ(μ − μ₀).
+
+    With S = LᵀL it is the point of least norm of a polytope, min |Pμ|², P = L − b1ᵀ, and by homogeneity
+    the non-negative least-squares solution of [P; 1ᵀ]μ = [0; 1], normalised (Wolfe 1976; Lawson and Hanson).
+
+    Parameters
+    ----------
+    S : (T, T) float array
+        Positive semidefinite.
+    gradient, centre : (T,) float arrays
+        g and μ₀ ∈ Δ.
+
+    Returns
+    -------
+    (T,) float array
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> simplex_quadratic(np.eye(2), np.array([1.0, 0.0]), np.array([0.5, 0.5])).round(6)
+    array([0., 1.])
+    """
+    g = gradient - centre @ gradient
+    shift = DAMPING * max(float(np.mean(np.diag(S))), 1e-3 * float(np.abs(g).max()), 1e-300)
+    values, vectors = np.linalg.eigh(S + shift * np.eye(len(S)))
+    values = np.sqrt(np.maximum(values, shift))
+    L = values[:, None] * vectors.T
+    P = L - (L @ centre - (vectors.T @ g) / values)[:, None]
+    P /= max(float(np.linalg.norm(P @ centre)), 1e-3 * float(np.abs(P).max()), 1e-300)
+    try:
+        mu, _ = scipy.optimize.nnls(np.vstack([P, np.ones(len(S))]), np.append(np.zeros(len(P)), 1.0))
+    except RuntimeError:  # its iteration cap; the old masses remain feasible
+        return centre
+    total = float(mu.sum())
+    return mu / total if total > 0 else centre

@@ -1,0 +1,174 @@
+"""The course of one solve: mirror prox, restarts, Newton attempts, certified values, limits."""
+
+from __future__ import annotations
+
+import math
+import time
+
+import numpy as np
+
+from margindsl.contract import Budget, RawSolution, Status
+from margindsl.typing import FloatArray
+from margindsl_solvers.mirror_prox.iteration import Average, Steps, extragradient
+from margindsl_solvers.mirror_prox.model import Point, SaddleModel
+from margindsl_solvers.mirror_prox.newton import newton_step
+
+CHECK = 8  # mirror-prox iterations between two checks of the gap
+SUFFICIENT, NECESSARY, ARTIFICIAL = 0.2, 0.8, 0.36  # restart rules of PDLP (Applegate et al. 2021, Sec. 3.2)
+SMOOTHING = 0.5  # of the primal weight, in the logarithm (same, Sec. 3.3)
+
+
+class Run:
+    """Carry the state of one solve.
+
+    Parameters
+    ----------
+    model : SaddleModel
+    budget : Budget
+    start : RawSolution or None
+    tol : float
+    max_iter : int
+    weight : float or None
+    restarts : bool
+    newton_limit : int
+    """
+
+    def __init__(self, model: SaddleModel, budget: Budget, start: RawSolution | None, *, tol: float,
+                 max_iter: int, weight: float | None, restarts: bool, newton_limit: int) -> None:
+        self.model, self.budget = model, budget
+        self.tol, self.max_iter = tol, max_iter
+        self.fixed_weight, self.restarts, self.newton_limit = weight, restarts, newton_limit
+        self.iterations = 0
+        self.trace: list[tuple[float, float, float]] = []
+        self.begin = time.monotonic()
+        self.point = self.best = model.judge(model.evaluate(*starting_pair(model, start)))
+        self.upper, self.lower = self.best, self.best
+        self.steps = first_steps(model, self.point, weight)
+        self._record(self.point)
+
+    def run(self) -> Status:
+        """Iterate until the gap is closed or a limit is met."""
+        status = self._stop()
+        wait, patience = 0, 1
+        while status is None:
+            wait -= 1
+            if wait <= 0 and self.newton_limit:
+                if self._newton():
+                    status = self._stop()
+                    if status is None:
+                        self.steps = first_steps(self.model, self.point, self.fixed_weight)
+                patience *= 2
+                wait = patience
+            if status is None:
+                status = self._epoch()
+        return status
+
+    # -- stages -------------------------------------------------------------------------------------
+
+    def _newton(self) -> bool:
+        """Take Newton steps while each closes a good part of the gap; return whether any did."""
+        moved = False
+        failures = 0
+        current = self.best
+        while failures < 3 and self._stop() is None:
+            trial = newton_step(self.model, current, self._width(), self.newton_limit)
+            if trial is None or not np.isfinite(trial.gap):
+                break
+            self.iterations += 1
+            failures = 0 if trial.gap < 0.5 * self.best.gap else failures + 1
+            moved |= trial.gap < self.best.gap
+            current = trial
+            self._record(trial)
+        if moved:
+            self.point = self.best
+        return moved
+
+    def _width(self) -> float:
+        return 1.0
+
+    def _epoch(self) -> Status | None:
+        """Iterate mirror prox from one restart to the next."""
+        model, origin = self.model, self.point
+        average = Average((model.count, len(origin.x)))
+        last_gap, length = math.inf, 0
+        while True:
+            for _ in range(CHECK):
+                half, self.point, used = extragradient(model, self.point, self.steps)
+                average.add(half, used)
+                self.iterations += 1
+                if self.iterations >= self.max_iter or self.budget.expired:
+                    break
+            length += CHECK
+            self.point = model.judge(self.point)
+            mean = model.judge(model.evaluate(average.mu, average.x))
+            candidate = min(self.point, mean, key=lambda p: p.gap)
+            self._record(self.point)
+            self._record(mean)
+            status = self._stop()
+            if status is not None:
+                return status
+            good = candidate.gap <= SUFFICIENT * origin.gap
+            stalled = candidate.gap <= NECESSARY * origin.gap and candidate.gap > last_gap
+            last_gap = candidate.gap
+            if good or stalled or length >= ARTIFICIAL * self.iterations:
+                break
+        if self.restarts:
+            self.point = candidate
+            self._reweigh(origin)
+        return None
+
+    def _reweigh(self, origin: Point) -> None:
+        """Balance the distances travelled by μ and x since the last restart."""
+        if self.fixed_weight is not None:
+            return
+        mu, x = self.point.mu, self.point.x
+        kl = float(mu @ np.log(np.maximum(mu, 1e-300) / np.maximum(origin.mu, 1e-300)))
+        travelled = math.sqrt(2 * max(kl, 0.0)), math.sqrt(float(self.model.weights @ (x - origin.x) ** 2))
+        if min(travelled) > 1e-12:
+            ratio = travelled[0] / travelled[1]
+            self.steps.weight = ratio**SMOOTHING * self.steps.weight ** (1 - SMOOTHING)
+
+    # -- values and limits --------------------------------------------------------------------------
+
+    def _record(self, point: Point) -> None:
+        """Keep the best primal and dual values seen, and the point of least gap."""
+        if point.gap < self.best.gap:
+            self.best = point
+        self.trace.append((time.monotonic() - self.begin, point.primal, point.dual))
+
+    def _stop(self) -> Status | None:
+        if self.best.error <= self.tol:
+            return Status.OPTIMAL
+        if self.budget.expired:
+            return Status.TIME_LIMIT
+        if self.iterations >= self.max_iter:
+            return Status.ITERATION_LIMIT
+        if self.budget.report("mirror prox", self.iterations, self.best.primal, self.best.dual):
+            return Status.INTERRUPTED
+        return None
+
+
+def starting_pair(model: SaddleModel, start: RawSolution | None) -> tuple[FloatArray, FloatArray]:
+    """Return (μ, x) from a warm start for the beginning of the working set, or from w = 0."""
+    mu = np.full(model.count, 1.0 / model.count)
+    if start is None:
+        return mu, model.first_guess()
+    given = start.get("mu")
+    if given is not None and len(given) <= model.form.count and np.all(np.isfinite(given)) and np.sum(given) > 0:
+        old = model.merge(np.maximum(given, 0.0))
+        mu = 0.9 * old / old.sum() + 0.1 * mu  # new labellings need some mass to grow from
+    u, x = start.get("u"), model.first_guess()
+    if u is not None and u.shape == x.shape and np.all(np.isfinite(u)):
+        x = model.clip(np.divide(-u, model.weights, out=np.zeros(len(x)), where=model.weights > 0))
+    return mu, x
+
+
+def first_steps(model: SaddleModel, point: Point, weight: float | None) -> Steps:
+    """Return steps at the scales of the point: σ·½max‖v‖² ~ 1, τ·curvature ~ 1."""
+    change = model.evaluate(point.mu, point.x * 0.0).arguments - point.arguments
+    square = float(model.weights @ point.x**2)
+    bend = float(model.weights @ (point.x * change)) / square if square > 0 else 1.0
+    tau = 1.0 / bend if bend > 0 else 1.0
+    spread = 0.5 * float(point.norms.max())
+    sigma = 1.0 / spread if spread > 0 else 1.0
+    return Steps(math.sqrt(sigma * tau), math.sqrt(sigma / tau) if weight is None else weight)

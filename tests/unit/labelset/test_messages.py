@@ -1,0 +1,102 @@
+"""Every refusal of presolve and of the label set says what was given and what to do."""
+
+import numpy as np
+import pytest
+
+from margindsl.errors import ContradictionError, DeclarationError, InfeasibleError, SizeError
+from margindsl.labelset import presolve
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"n": 1}, "n = 1 was given"),
+        ({"n": 2.5}, "n = 2.5 was given"),
+        ({"n": True}, "n = True was given"),
+        ({"n": 3, "must": [(0, 1), (0, 3)]}, r"must-link pair \(0, 3\) at position 1 is out of range"),
+        ({"n": 3, "cannot": [(-1, 1)]}, r"cannot-link pair \(-1, 1\) at position 0 is out of range"),
+        ({"n": 3, "must": [(1, 1)]}, r"must-link pair \(1, 1\) at position 0 links a point with itself"),
+        ({"n": 3, "must": [(0.5, 1)]}, r"\(0.5, 1\) at position 0 is not made of whole numbers"),
+        ({"n": 3, "must": [(0, 1, 2)]}, r"shape \(1, 3\)"),
+        ({"n": 3, "must": [(0, 1), (2,)]}, "ragged"),
+        ({"n": 3, "must": [("a", "b")]}, "must-link pairs have type"),
+        ({"n": 3, "known": 4}, "not given as a pair"),
+        ({"n": 3, "known": ([0, 1], [1])}, "expected two arrays of one length"),
+        ({"n": 3, "known": ([0], [2])}, "known label of point 0 at position 0 is 2"),
+        ({"n": 3, "known": ([7], [1])}, "known-label index 7 at position 0 is out of range"),
+        ({"n": 3, "bounds": [3]}, "bound 0 was not given as"),
+        ({"n": 3, "bounds": [([1, 2], 0, 1)]}, r"weights of bound 0 have shape \(2,\)"),
+        ({"n": 3, "bounds": [([1, np.nan, 2], 0, 1)]}, "hold nan at point 1"),
+        ({"n": 3, "bounds": [(None, np.nan, 1)]}, r"bound 0 has limits \[nan, 1\]"),
+    ],
+)
+def test_malformed_declarations_are_named(arguments, words):
+    with pytest.raises(DeclarationError, match=words):
+        presolve(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"n": 4, "bounds": [(None, 2, 1)]}, "lower limit 2 above its upper limit 1"),
+        (
+            {"n": 3, "bounds": [(None, 0, 0)]},
+            "nearest attainable sums are -1 and 1: the 3 free components are 3 of",
+        ),
+        ({"n": 4, "must": [(0, 1), (1, 2)], "bounds": [(None, 0, 0)]}, r"1 of weight \+-3 \(3 points\)"),
+        ({"n": 4, "known": ([0, 1, 2], [1, 1, 1]), "bounds": [(None, -1, 1)]}, "only reaches from 2 to 4"),
+        (
+            {"n": 4, "bounds": [(None, -4, -1), (np.full(4, 0.25), 0, 1)]},
+            "bounds 0 and 1 exclude one another",
+        ),
+        (
+            {"n": 3, "bounds": [([1, 1, 0], 0, 0), ([0, 1, 1], 0, 0), ([1, 0, 1], 0, 0)]},
+            "no signs of the 3 free",
+        ),
+    ],
+)
+def test_infeasible_bounds_are_explained(arguments, words):
+    with pytest.raises(InfeasibleError, match=words):
+        presolve(**arguments)
+
+
+def test_contradictions_show_a_shortest_cycle():
+    must = [(i, i + 1) for i in range(20)] + [(30, 20)]
+    with pytest.raises(ContradictionError, match="an odd number") as caught:
+        presolve(40, must, [(0, 20), (20, 30)])
+    assert sorted(kind for *_, kind in caught.value.cycle) == ["cannot-link", "must-link"]
+
+
+def test_clashing_labels_are_joined_by_their_path():
+    with pytest.raises(ContradictionError, match="point 0 is labelled") as caught:
+        presolve(4, [(0, 1)], [(1, 2)], ([0, 2], [1, 1]))
+    assert caught.value.cycle == ((0, 1, "must-link"), (1, 2, "cannot-link"), (2, 0, "known label"))
+    with pytest.raises(ContradictionError, match="point 1 has two known labels"):
+        presolve(4, known=([1, 1], [1, -1]))
+
+
+def test_label_set_refuses_malformed_arguments():
+    labels = presolve(30, must=[(0, 1)])
+    with pytest.raises(SizeError, match="29 components are free"):
+        labels.enumerate()
+    with pytest.raises(DeclarationError, match=r"gain have shape \(3,\)"):
+        labels.maximise(np.ones(3))
+    with pytest.raises(DeclarationError, match="gain is nan at point 0"):
+        labels.maximise(np.full(30, np.nan))
+    with pytest.raises(DeclarationError, match="points 0 and 1 have labels"):
+        labels.contract(np.r_[1, -np.ones(29)])
+    with pytest.raises(DeclarationError, match=r"hold 2\.0 at point 5"):
+        labels.contract(np.where(np.arange(30) == 5, 2.0, 1.0))
+    with pytest.raises(DeclarationError, match="have type"):
+        labels.expand(np.array(["a"] * 29))
+    with pytest.raises(DeclarationError, match="rows have shape"):
+        labels.contract_rows(np.ones(3))
+
+
+def test_violations_are_sentences():
+    labels = presolve(4, [(0, 1)], known=([2], [1]), bounds=[(None, 0, 2)])
+    assert labels.violations([1, 1]) == ["labels have shape (2,), expected (4,)"]
+    assert "point 3 has label 0" in labels.violations([1, 1, 1, 0])[0]
+    told = " ".join(labels.violations([-1, 1, -1, -1]))
+    assert "points 0 and 1 have labels -1 and +1 but links make them equal" in told
+    assert "point 2 has label -1" in told and "bound 0: the weighted sum of labels is -4" in told
