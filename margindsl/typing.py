@@ -8,9 +8,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
-    FloatArray: TypeAlias = NDArray[np.floating[Any]]
-    IntArray: TypeAlias = NDArray[np.integer[Any]]
-    BoolArray: TypeAlias = NDArray[np.bool_]
+    # The names tell the reader what an array holds; numpy's stubs lose the dtype in most arithmetic.
+    FloatArray: TypeAlias = NDArray[Any]
+    IntArray: TypeAlias = NDArray[Any]
+    BoolArray: TypeAlias = NDArray[Any]
     RandomState: TypeAlias = int | np.random.Generator | None
 else:
     FloatArray = IntArray = BoolArray = ArrayLike = RandomState = Any

@@ -8,7 +8,12 @@ import numpy as np
 
 from margindsl.contract import Status
 from margindsl.drivers.run import Fit, Run
-from margindsl.program.certificates import Certificate, CombinedCertificate, FixedLabelCertificate, project_duals
+from margindsl.program.certificates import (
+    Certificate,
+    CombinedCertificate,
+    FixedLabelCertificate,
+    project_duals,
+)
 from margindsl.program.exhaustion import PoolCertificate, enumerate_up_to_sign, pool_bounds
 from margindsl.typing import FloatArray
 

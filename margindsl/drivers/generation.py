@@ -36,7 +36,8 @@ class Generated:
     message: str = ""
 
 
-def most_violated(run: Run, spread: FloatArray, starts: list[IntArray], rounds: int = 60) -> list[tuple[float, IntArray]]:
+def most_violated(run: Run, spread: FloatArray, starts: list[IntArray],
+                  rounds: int = 60) -> list[tuple[float, IntArray]]:
     """Return labellings with large ‖Φᵀ(y∘ũ)‖², best first: linearise, call the linear oracle, repeat.
 
     The maximand is convex in y, so that every step is monotone; several starts are used.
@@ -69,7 +70,8 @@ def most_violated(run: Run, spread: FloatArray, starts: list[IntArray], rounds: 
     return [(values[id(y)], y) for y in best_first]
 
 
-def improve_by_flips(run: Run, spread: FloatArray, value: float, y: IntArray, rounds: int = 20) -> tuple[float, IntArray]:
+def improve_by_flips(run: Run, spread: FloatArray, value: float, y: IntArray,
+                     rounds: int = 20) -> tuple[float, IntArray]:
     """Improve a violated labelling by single flips of components (exact change of ‖Φᵀ(y∘ũ)‖²)."""
     program = run.program
     label_set, features = program.labels, program.features

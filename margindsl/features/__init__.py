@@ -6,9 +6,9 @@ from margindsl.features.dense import DenseFeatures, FactorFeatures
 from margindsl.features.derived import AugmentedFeatures, MappedFeatures
 from margindsl.features.kernels import RBF, Callable, Kernel, Linear, Polynomial, Precomputed, as_kernel
 from margindsl.features.operator import FeatureOperator
-from margindsl.points import check_points
 from margindsl.features.sparse import SparseFeatures
 from margindsl.features.width import MeanDistance, mean_distance, sqrt_mean_distance
+from margindsl.points import check_points
 
 __all__ = [
     "RBF",

@@ -16,8 +16,8 @@ from margindsl.features.factor import factor_kernel, factor_precomputed
 from margindsl.features.kernels import Linear, Precomputed, as_kernel
 from margindsl.features.maps import LinearMap
 from margindsl.features.operator import FeatureOperator
-from margindsl.points import Points, check_points
 from margindsl.features.sparse import SparseFeatures
+from margindsl.points import Points, check_points
 from margindsl.typing import RandomState
 
 COPY_BYTES = 2**29

@@ -12,8 +12,8 @@ import scipy.sparse as sp
 
 from margindsl.errors import DeclarationError, UnknownNameError
 from margindsl.features.distances import inner_products, squared_distances, squared_norms
-from margindsl.points import Points
 from margindsl.features.width import Width, check_width, find_width
+from margindsl.points import Points
 from margindsl.typing import FloatArray
 
 METHODS = ("auto", "cholesky", "nystrom")

@@ -159,7 +159,7 @@ class Constant(Expression):
 
     def __init__(self, value: Any) -> None:
         array = np.asarray(value)
-        if array.dtype == object or not np.issubdtype(array.dtype, np.number) and array.dtype != bool:
+        if array.dtype == object or (not np.issubdtype(array.dtype, np.number) and array.dtype != bool):
             raise DeclarationError(
                 f"{value!r} cannot enter a formula: expected a number, a 1-D array of numbers or an expression")
         if array.ndim > 1:
@@ -215,6 +215,7 @@ class Parameter(Expression):
     """
 
     def __init__(self, value: float, name: str | None = None) -> None:
+        self._value: float
         self.name = name
         self.value = value
 

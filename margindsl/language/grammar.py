@@ -93,8 +93,20 @@ ENTRYWISE_CONSTRAINT = Rule(
 UNKNOWN_OBJECTIVE = Rule(
     "is not a sum of losses, regularisers and scalars",
     "See the grammar page for what an objective is made of.")
-SCALAR_UNBOUNDED = Rule(
-    "a scalar's part of the objective must be linear or inside a convex loss",
-    "Use the scalar inside a loss, as in md.pos(s - g), or linearly.")
+NO_MARGIN = Rule(
+    "has no margins: nothing would be clustered",
+    "Add a loss of y * f, for instance lam * md.mean(md.hinge(y * f)).")
+NOT_CONSTRAINT = Rule(
+    "is not a constraint",
+    "List comparisons such as abs(md.sum(y)) <= b or y[0] == y[5].")
+EMPTY_BOUND = Rule(
+    "is empty: the lower bound exceeds the upper",
+    "Exchange the bounds.")
+NO_VARIABLE = Rule(
+    "holds neither labels nor decision values",
+    "Drop it.")
+MANY_SETTINGS = Rule(
+    "has {number} different per-point settings inside one non-linear function (at most {most})",
+    "Let per-point arrays scale or shift the margin, or weigh the loss, only.")
 
 RULES: dict[str, Rule] = {name: rule for name, rule in globals().items() if isinstance(rule, Rule)}

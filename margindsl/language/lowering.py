@@ -21,7 +21,15 @@ from margindsl.language.constraints import (
     Sizes,
     split_bound,
 )
-from margindsl.language.curves import Affine, Lowered, PointwiseParameters, is_zero, lower_entries, merge, scale
+from margindsl.language.curves import (
+    Affine,
+    Lowered,
+    PointwiseParameters,
+    is_zero,
+    lower_entries,
+    merge,
+    scale,
+)
 from margindsl.language.expressions import (
     Constant,
     Expression,
@@ -220,9 +228,7 @@ def _groups(inner: Expression, count: int) -> Iterable[IntArray]:
     _, group = np.unique(np.column_stack(columns), axis=0, return_inverse=True)
     number = int(group.max()) + 1
     if number > MOST_GROUPS:
-        raise grammar.Rule(
-            f"has {number} different per-point settings inside one non-linear function (at most {MOST_GROUPS})",
-            "Let per-point arrays scale or shift the margin, or weigh the loss, only.").broken_by(inner)
+        raise grammar.MANY_SETTINGS.broken_by(inner, number=str(number), most=str(MOST_GROUPS))
     return [rows[group == k] for k in range(number)]
 
 
@@ -264,8 +270,7 @@ def declare(objective: Expression, constraints: Iterable[Constraint]) -> Declara
 def _leaves(objective: Expression) -> tuple[Labels, Hyperplane, str]:
     margins = [node for node in objective.walk() if isinstance(node, Margin)]
     if not margins:
-        raise grammar.Rule("has no margins: nothing would be clustered",
-                           "Add a loss of y * f, for instance lam * md.mean(md.hinge(y * f)).").broken_by(objective)
+        raise grammar.NO_MARGIN.broken_by(objective)
     if len({id(m.labels) for m in margins}) > 1:
         raise grammar.TWO_PROBLEMS.broken_by(objective, what="labellings")
     planes = {id(node) for node in objective.walk() if isinstance(node, Hyperplane)}
@@ -277,8 +282,7 @@ def _leaves(objective: Expression) -> tuple[Labels, Hyperplane, str]:
 def _check_constraint_leaves(constraints: tuple[Constraint, ...], labels: Labels, hyperplane: Hyperplane) -> None:
     for c in constraints:
         if not isinstance(c, Constraint):
-            raise grammar.Rule(
-                "is not a constraint", "List comparisons such as abs(md.sum(y)) <= b or y[0] == y[5].").broken_by(repr(c))
+            raise grammar.NOT_CONSTRAINT.broken_by(repr(c))
         own = getattr(c, "labels", labels)
         plane = getattr(c, "hyperplane", hyperplane)
         if own is not labels or plane is not hyperplane:
@@ -373,7 +377,7 @@ def _add_bound(c: Inequality | Equality, labels: Labels, plane: Hyperplane, boun
         bounds.append((part.labels, lower, upper))
     elif part.decision is not None:
         if lower > upper:
-            raise grammar.Rule("is empty: the lower bound exceeds the upper", "Exchange the bounds.").broken_by(c.text())
+            raise grammar.EMPTY_BOUND.broken_by(c.text())
         decision.append(DecisionBound(part.decision, lower, upper))
     else:
-        raise grammar.Rule("holds neither labels nor decision values", "Drop it.").broken_by(c.text())
+        raise grammar.NO_VARIABLE.broken_by(c.text())

@@ -43,8 +43,8 @@ def odm(g: Any, nu: float | Parameter = 0.5, theta: float | Parameter = 0.2) -> 
         raise DeclarationError(f"md.odm(nu={_number(nu):.6g}): expected nu >= 0")
     if not 0 <= _number(theta) < 1:
         raise DeclarationError(f"md.odm(theta={_number(theta):.6g}): expected 0 <= theta < 1")
-    theta = as_expression(theta)
-    return (pos(1 - theta - g) ** 2 + nu * pos(g - 1 - theta) ** 2) / (1 - theta) ** 2
+    band = as_expression(theta)
+    return (pos(1 - band - g) ** 2 + nu * pos(g - 1 - band) ** 2) / (1 - band) ** 2
 
 
 def mean_variance(g: Any, eta: float | Parameter = 1.0, lam: float | Parameter = 1.0) -> Expression:

@@ -22,7 +22,8 @@ from margindsl.program.program import MarginProgram
 from margindsl.program.protocols import Features, LabelSetLike
 
 __all__ = [
-    "Certificate", "CombinedCertificate", "DCStepForm", "DecisionBound", "Features", "FixedLabelCertificate", "FixedLabelForm", "Form", "LabelLiftCertificate",
+    "Certificate", "CombinedCertificate", "DCStepForm", "DecisionBound", "Features", "FixedLabelCertificate",
+    "FixedLabelForm", "Form", "LabelLiftCertificate",
     "LabelLiftForm", "LabelSetLike", "LossTerm", "Losses", "MarginProgram", "QuadraticBound", "SaddleForm",
     "SharedScalars", "dump_form", "dump_program", "repair_label_lift",
 ]

@@ -287,7 +287,8 @@ def _repairs(form: LabelLiftForm, H: FloatArray, d: FloatArray,
             yield base * factor, chosen * factor
 
 
-def ascend_cut(form: LabelLiftForm, H: FloatArray, kappa: FloatArray, iterations: int = 300) -> tuple[FloatArray, FloatArray]:
+def ascend_cut(form: LabelLiftForm, H: FloatArray, kappa: FloatArray,
+               iterations: int = 300) -> tuple[FloatArray, FloatArray]:
     """Return multipliers (d, κ) of max ⟨HHᵀ, M⟩ over M ⪰ 0, diag M = 1 and the lifted label bounds.
 
     M = VVᵀ with unit rows is improved by the generalised power step V ← rows of (HHᵀ − Σκω̃ω̃ᵀ + shift)V,

@@ -33,7 +33,8 @@ def dump_losses(losses: Losses) -> list[str]:
         cover = "all points" if distinct == losses.n else f"{distinct} of {losses.n} points"
         lines.append(
             f"loss {index}: {term.loss!r} over {term.rows} rows ({cover}), "
-            f"{dump_array('c', term.weights)}, {dump_array('a', term.slopes)}, {dump_array('d', term.shifts)}")
+            f"{dump_array('c', term.weights)}, {dump_array('a', term.slopes)}, {dump_array('d', term.shifts)}"
+            + "".join(f", {dump_array(f'b{s}', column)}" for s, column in enumerate(term.coupling.T)))
     shared = losses.scalars
     for index in range(shared.count):
         sign = " >= 0" if shared.nonneg[index] else ""

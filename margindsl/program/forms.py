@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from margindsl.errors import DeclarationError
 from margindsl.program.losses import Losses
@@ -295,12 +296,9 @@ class LabelLiftForm(Form):
 
     def component_features(self, u: FloatArray) -> FloatArray:
         """Return the (N, r [+1]) rows h_C = Σ_{i∈C} t_i ũ_i φ_i (with a bias column when the bias is free)."""
-        import scipy.sparse as sp
-
         weights = self.sign * self.losses.spread(u)
-        A = sp.csr_matrix((weights, (self.component, np.arange(self.n))), shape=(self.count, self.n))
-        H = self.features.adjoint(A.T.toarray()).T if self.count <= 4096 else np.asarray(
-            A @ self.features.toarray())
+        A = csr_array((weights, (self.component, np.arange(self.n))), shape=(self.count, self.n))
+        H = np.asarray(A @ self.features.toarray())
         if self.free_bias:
             H = np.column_stack([H, np.asarray(A.sum(axis=1)).ravel()])
         return H

@@ -222,7 +222,7 @@ class Losses:
             if not np.all(active) and np.any(np.abs(u[part][~active]) > 0):
                 return float("inf")
             c = term.weights[active]
-            total += float(np.sum(c * np.asarray(conjugate(-u[part][active] / c))))
+            total += float(np.sum(c * np.asarray(conjugate(_snap(-u[part][active] / c, conjugate.domain)))))
         return total
 
     def scalar_residual(self, u: FloatArray) -> float:
@@ -267,3 +267,11 @@ class Losses:
         for term, part in self.slices():
             out[part] = function(term, v[part])
         return out
+
+
+def _snap(x: FloatArray, domain: tuple[float, float]) -> FloatArray:
+    """Return x with entries outside a domain by rounding alone moved onto its ends."""
+    lower, upper = domain
+    near_lower = (x < lower) & (x >= lower - 4e-15 * max(1.0, abs(lower))) if np.isfinite(lower) else False
+    near_upper = (x > upper) & (x <= upper + 4e-15 * max(1.0, abs(upper))) if np.isfinite(upper) else False
+    return np.where(near_lower, lower, np.where(near_upper, upper, x))

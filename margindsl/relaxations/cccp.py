@@ -106,7 +106,8 @@ class CCCP(Relaxation):
                 return (labels if raw is not None else None), answer.status, answer.message
             raw = answer
             bias = float(raw.get("bias", 0.0))
-            fit = Fit(labels, raw, form.decision_values(raw["w"], bias), form.objective(raw["w"], bias, raw.get("scalars")))
+            value_now = form.objective(raw["w"], bias, raw.get("scalars"))
+            fit = Fit(labels, raw, form.decision_values(raw["w"], bias), value_now)
             new = best_labels(run, fit)
             stop = run.record("cccp", iteration, fit.value)
             done = np.array_equal(new, labels) or fit.value >= value - 1e-9 * max(1.0, abs(fit.value))
@@ -136,13 +137,15 @@ def _absorb_term(term: LossTerm) -> list[LossTerm]:
     if falls or (term.loss.is_affine and np.all(term.slopes <= 0)):
         return [term]
     if not isinstance(term.loss, PLQ):
-        raise CalculusError(f"cccp needs the falling and rising parts of {term.loss!r}, which is not piecewise quadratic")
+        raise CalculusError(
+            f"cccp needs the falling and rising parts of {term.loss!r}, which is not piecewise quadratic")
     if np.any(term.coupling):
         raise CalculusError("cccp cannot absorb labels of a rising loss that depends on a shared scalar")
     settings, group = np.unique(np.column_stack([term.slopes, term.shifts]), axis=0, return_inverse=True)
     if len(settings) > 512:
         raise CalculusError(
-            f"cccp cannot absorb labels of a rising loss with {len(settings)} different per-point arguments (at most 512)")
+            f"cccp cannot absorb labels of a rising loss with {len(settings)} different per-point arguments "
+            "(at most 512)")
     new = []
     for k, (slope, shift) in enumerate(settings):
         rows = np.flatnonzero(group.ravel() == k)

@@ -8,10 +8,10 @@ from typing import ClassVar
 import numpy as np
 
 from margindsl.contract import Offer, Refusal
+from margindsl.drivers.alternation import alternate
 from margindsl.drivers.enumeration import enumerate_labels
 from margindsl.drivers.run import Run
 from margindsl.drivers.search import search
-from margindsl.drivers.alternation import alternate
 from margindsl.drivers.starts import starting_labels
 from margindsl.program.forms import FixedLabelForm
 from margindsl.program.program import MarginProgram

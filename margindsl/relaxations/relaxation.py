@@ -72,7 +72,7 @@ class Relaxation(ABC):
     polish: str | bool = "search"
 
     def __post_init__(self) -> None:
-        how = {True: "search", False: "none"}.get(self.polish, self.polish)  # type: ignore[call-overload]
+        how = ("search" if self.polish else "none") if isinstance(self.polish, bool) else self.polish
         if how not in ("none", "alternate", "search"):
             raise DeclarationError(
                 f"{type(self).__name__}(polish={self.polish!r}): expected 'none', 'alternate' or 'search'")

@@ -97,8 +97,8 @@ class Comparison:
         return plot_comparison(self, ax)
 
     def _cells(self) -> tuple[list[str], list[list[str]]]:
-        heads = ["relaxation", "solver", "status", "value", "bound", "gap %", *(["accuracy %"] if self.has_truth else []),
-                 "seconds", "compile", "solve", "polish", "note"]
+        truth = ["accuracy %"] if self.has_truth else []
+        heads = ["relaxation", "solver", "status", "value", "bound", "gap %", *truth, "seconds", "compile", "solve", "polish", "note"]
         lines = []
         for row in self.rows:
             d = row.as_dict()

@@ -40,14 +40,14 @@ def plot_margins(solution: Solution, ax: Any = None) -> Any:
 def plot_comparison(comparison: Comparison, ax: Any = None) -> Any:
     """Draw value and certified bound of every row of a comparison; return the axes."""
     ax = _axes(ax)
-    rows = [row for row in comparison.rows if row.solution is not None]
-    positions = np.arange(len(rows))
-    values = np.array([row.solution.value for row in rows])
-    bounds = np.array([row.solution.bound for row in rows])
+    solutions = [row.solution for row in comparison.rows if row.solution is not None]
+    positions = np.arange(len(solutions))
+    values = np.array([s.value for s in solutions])
+    bounds = np.array([s.bound for s in solutions])
     ax.plot(positions, values, "o", label="value")
     finite = np.isfinite(bounds)
     ax.plot(positions[finite], bounds[finite], "_", markersize=20, label="certified bound")
-    ax.set_xticks(positions, [f"{row.relaxation}\n{row.solver}" for row in rows])
+    ax.set_xticks(positions, [f"{s.relaxation}\n{s.solver}" for s in solutions])
     ax.set_ylabel("objective")
     ax.legend()
     return ax

@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 
 from margindsl.errors import DeclarationError, RefusalError
-from margindsl.features import MappedFeatures, build
+from margindsl.features import FeatureOperator, MappedFeatures, build
 from margindsl.labelset import LabelSet, presolve
 from margindsl.language.lowering import Declaration
 from margindsl.language.margins import Hyperplane
 from margindsl.program.forms import DecisionBound
 from margindsl.program.program import MarginProgram
-from margindsl.program.protocols import Features
 from margindsl.typing import FloatArray
 
 
@@ -24,11 +23,11 @@ class Prepared:
 
     Parameters
     ----------
-    base : Features
+    base : FeatureOperator
         The features of the hyperplane (centred, with the constant feature of a penalised bias).
     """
 
-    base: Features
+    base: FeatureOperator
 
 
 def prepare_features(hyperplane: Hyperplane, random_state: int | None = None) -> Prepared:
@@ -72,7 +71,7 @@ def _size_bounds(declaration: Declaration) -> list[tuple[FloatArray, float, floa
 def assemble(declaration: Declaration, prepared: Prepared, labels: LabelSet, text: str = "") -> MarginProgram:
     """Return the margin program: the coefficient of ½‖w‖² divided out, quadratic terms moved into features."""
     ridge = declaration.ridge
-    features = prepared.base
+    features: FeatureOperator = prepared.base
     if declaration.orthogonal:
         features = _project_out(features, declaration.orthogonal)
     if declaration.manifolds:
@@ -83,7 +82,7 @@ def assemble(declaration: Declaration, prepared: Prepared, labels: LabelSet, tex
         free_bias=declaration.hyperplane.bias is True, scale=ridge, constant=declaration.constant, text=text)
 
 
-def _project_out(features: Features, solutions: tuple[Any, ...]) -> Features:
+def _project_out(features: FeatureOperator, solutions: tuple[Any, ...]) -> FeatureOperator:
     """Return features orthogonal to the weight vectors of earlier solutions (MME, slides Eq. 23)."""
     W = np.column_stack([np.asarray(s.weights, dtype=float) for s in solutions])
     if W.shape[0] != features.rank:
@@ -97,7 +96,8 @@ def _project_out(features: Features, solutions: tuple[Any, ...]) -> Features:
     return MappedFeatures(features, complement @ complement.T, label="orthogonal")
 
 
-def _manifold_metric(features: Features, manifolds: tuple[tuple[float, Any], ...], ridge: float) -> Features:
+def _manifold_metric(features: FeatureOperator, manifolds: tuple[tuple[float, Any], ...],
+                     ridge: float) -> FeatureOperator:
     """Return Φ R⁻¹ with RᵀR = I + Σ 2μ/κ ΦᵀLΦ, so that ½‖w‖² carries the manifold terms."""
     matrix = features.toarray()
     metric = np.eye(features.rank)

@@ -42,7 +42,7 @@ def entry_points(group: str) -> Mapping[str, importlib.metadata.EntryPoint]:
     return found
 
 
-def load_class(group: str, kind: str, name: Any) -> type:
+def load_class(group: str, kind: str, name: Any) -> Any:
     """Return the class registered under a name, whatever its case.
 
     Raises
@@ -53,8 +53,7 @@ def load_class(group: str, kind: str, name: Any) -> type:
     points = entry_points(group)
     if not isinstance(name, str) or name.lower() not in points:
         raise UnknownNameError(kind, name, points)
-    loaded: type = points[name.lower()].load()
-    return loaded
+    return points[name.lower()].load()
 
 
 def make_solver(name: str, **options: Any) -> Solver:

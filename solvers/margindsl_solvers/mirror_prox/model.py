@@ -167,10 +167,18 @@ class SaddleModel:
         return self._rows(lambda f, z: np.clip(z, *f.domain), x)
 
     def first_guess(self) -> FloatArray:
-        """Return the (m,) dual numbers of w = 0."""
+        """Return the (m,) dual numbers of w = 0, rescaled to the best dual value."""
         slopes = self.losses.derivative(np.asarray(self.losses.shifts, dtype=float))
         x = np.divide(slopes, self.weights, out=np.zeros(len(slopes)), where=self.weights > 0)
-        return self.clip(np.where(np.isfinite(x), x, 0.0))
+        return self.rescale(np.where(np.isfinite(x), x, 0.0))
+
+    def rescale(self, x: FloatArray) -> FloatArray:
+        """Return the multiple 2⁻ʲ x, clipped into the domain, of greatest dual value."""
+        V = self.directions(x)
+        half = 0.5 * float(np.einsum("kr,kr->k", V, V).max())
+        trials = [self.clip(x * 2.0**-j) for j in range(30)]
+        values = [-self.losses.conjugate_value(-self.weights * t) - half * 4.0**-j for j, t in enumerate(trials)]
+        return trials[int(np.argmax(values))]
 
     def _rows(self, function: Callable[[ConvexFunction, FloatArray], Any], x: FloatArray) -> FloatArray:
         out = np.empty(len(x))

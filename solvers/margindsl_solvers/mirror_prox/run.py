@@ -15,6 +15,9 @@ from margindsl_solvers.mirror_prox.newton import newton_step
 
 CHECK = 8  # mirror-prox iterations between two checks of the gap
 SUFFICIENT, NECESSARY, ARTIFICIAL = 0.2, 0.8, 0.36  # restart rules of PDLP (Applegate et al. 2021, Sec. 3.2)
+RANGE = 0.3, 1e3  # of the primal weight, relative to the first guess
+NEWTON_FIRST, NEWTON_AGAIN = 0.1, 0.2  # relative gap of the first attempt, and its fall before the next
+WIDTH = 1.0  # prox step telling free rows from fixed ones; x and the margins are of order one
 SMOOTHING = 0.5  # of the primal weight, in the logarithm (same, Sec. 3.3)
 
 
@@ -38,53 +41,47 @@ class Run:
         self.model, self.budget = model, budget
         self.tol, self.max_iter = tol, max_iter
         self.fixed_weight, self.restarts, self.newton_limit = weight, restarts, newton_limit
-        self.iterations = 0
+        self.iterations = self.last_newton = 0
+        self.threshold = NEWTON_FIRST
         self.trace: list[tuple[float, float, float]] = []
         self.begin = time.monotonic()
         self.point = self.best = model.judge(model.evaluate(*starting_pair(model, start)))
-        self.upper, self.lower = self.best, self.best
         self.steps = first_steps(model, self.point, weight)
+        self.weight_range = self.steps.weight * RANGE[0], self.steps.weight * RANGE[1]
         self._record(self.point)
 
     def run(self) -> Status:
         """Iterate until the gap is closed or a limit is met."""
         status = self._stop()
-        wait, patience = 0, 1
         while status is None:
-            wait -= 1
-            if wait <= 0 and self.newton_limit:
-                if self._newton():
-                    status = self._stop()
-                    if status is None:
-                        self.steps = first_steps(self.model, self.point, self.fixed_weight)
-                patience *= 2
-                wait = patience
+            if self._is_newton_due():
+                self._newton()
+                self.threshold = NEWTON_AGAIN * self.best.error
+                self.last_newton = self.iterations
+                status = self._stop()
             if status is None:
                 status = self._epoch()
         return status
 
+    def _is_newton_due(self) -> bool:
+        return bool(self.newton_limit) and (
+            self.best.error <= self.threshold or self.iterations >= 2 * self.last_newton + 64)
+
     # -- stages -------------------------------------------------------------------------------------
 
-    def _newton(self) -> bool:
-        """Take Newton steps while each closes a good part of the gap; return whether any did."""
-        moved = False
-        failures = 0
-        current = self.best
-        while failures < 3 and self._stop() is None:
-            trial = newton_step(self.model, current, self._width(), self.newton_limit)
+    def _newton(self) -> None:
+        """Take Newton steps while they close the gap; go on from their best point if it is far better."""
+        before, current, failures = self.best.gap, self.best, 0
+        while failures < 2 and self._stop() is None:
+            trial = newton_step(self.model, current, WIDTH, self.newton_limit)
             if trial is None or not np.isfinite(trial.gap):
                 break
             self.iterations += 1
             failures = 0 if trial.gap < 0.5 * self.best.gap else failures + 1
-            moved |= trial.gap < self.best.gap
             current = trial
             self._record(trial)
-        if moved:
+        if self.best.gap < 0.5 * before:
             self.point = self.best
-        return moved
-
-    def _width(self) -> float:
-        return 1.0
 
     def _epoch(self) -> Status | None:
         """Iterate mirror prox from one restart to the next."""
@@ -126,7 +123,9 @@ class Run:
         travelled = math.sqrt(2 * max(kl, 0.0)), math.sqrt(float(self.model.weights @ (x - origin.x) ** 2))
         if min(travelled) > 1e-12:
             ratio = travelled[0] / travelled[1]
-            self.steps.weight = ratio**SMOOTHING * self.steps.weight ** (1 - SMOOTHING)
+            weight = ratio**SMOOTHING * self.steps.weight ** (1 - SMOOTHING)
+            # Without a floor a μ that hardly moves is given ever shorter steps.
+            self.steps.weight = min(max(weight, self.weight_range[0]), self.weight_range[1])
 
     # -- values and limits --------------------------------------------------------------------------
 

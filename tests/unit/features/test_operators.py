@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from margindsl import points as points_module
 from margindsl.errors import DeclarationError, SizeError
 from margindsl.features import (
     RBF,
@@ -15,7 +16,6 @@ from margindsl.features import (
     SparseFeatures,
     build,
 )
-from margindsl import points as points_module
 
 RNG = np.random.default_rng(5)
 N, D = 23, 6
