@@ -11,7 +11,7 @@ from margindsl.drivers.run import Fit, Run
 from margindsl.program.certificates import (
     Certificate,
     CombinedCertificate,
-    FixedLabelCertificate,
+    certify_fixed_labels,
     project_duals,
 )
 from margindsl.program.exhaustion import PoolCertificate, enumerate_up_to_sign, pool_bounds
@@ -82,7 +82,7 @@ def _enumerate_plainly(run: Run, tol: float) -> Enumerated:
         fit = run.fit(y, tol=tol / 10)
         form = run.program.fix_labels(y)
         u, tau = np.asarray(fit.raw["u"]), np.asarray(fit.raw.get("tau", np.zeros(len(form.decision))))
-        parts.append(FixedLabelCertificate(form.dual_objective(u, tau), form, u, tau))
+        parts.append(certify_fixed_labels(form, u, tau))
         stop = run.record("enumeration", len(parts), run.best.value if run.best else np.inf)
         if stop or run.budget.expired:
             status, complete = (Status.INTERRUPTED if stop else Status.TIME_LIMIT), False

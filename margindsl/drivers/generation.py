@@ -12,6 +12,9 @@ from margindsl.drivers.starts import distinct
 from margindsl.program.forms import SaddleForm
 from margindsl.typing import FloatArray, IntArray
 
+LONG = 150  # labellings in the working set from which dead ones are dropped
+PATIENCE = 20  # rounds without progress of the master's value after which generation stops
+
 
 @dataclass(frozen=True, eq=False)
 class Generated:
@@ -103,7 +106,8 @@ def generate(run: Run, initial: list[IntArray], *, tol: float, most: int, per_ro
     initial : list of (n,) int arrays
         The first working set.
     tol : float
-        Stop when the most violated labelling is within this relative gap of the master's value.
+        Stop when the most violated labelling is within this relative gap of the master's value, or when the
+        master's value stands still.
     most : int
         Most rounds.
     per_round : int
@@ -117,6 +121,7 @@ def generate(run: Run, initial: list[IntArray], *, tol: float, most: int, per_ro
     working = distinct(initial)
     raw: RawSolution | None = None
     lower = -np.inf
+    course: list[float] = []
     for iteration in range(most):
         form = SaddleForm(program.features, program.losses, np.stack(working))
         answer = run.solve(form, raw, tol=max(min(tol * 0.2, 1e-4), 1e-9))
@@ -130,7 +135,9 @@ def generate(run: Run, initial: list[IntArray], *, tol: float, most: int, per_ro
         lower = max(lower, linear - 0.5 * violated[0][0])
         stop = run.record("label generation", iteration, master, lower)
         closed = violated[0][0] <= 2.0 * (linear - master) + 2.0 * tol * max(abs(master), 1e-12)
-        if closed or not fresh:
+        course.append(master)
+        stalled = len(course) > PATIENCE and course[-PATIENCE - 1] - master <= 0.2 * tol * max(abs(master), 1e-12)
+        if closed or stalled or not fresh:
             return Generated(form, raw, lower, Status.CONVERGED)
         if stop or run.budget.expired:
             return Generated(form, raw, lower, Status.INTERRUPTED if stop else Status.TIME_LIMIT)
@@ -171,7 +178,7 @@ def _fresh(working: list[IntArray], violated: list[tuple[float, IntArray]]) -> l
 def _drop_dead(working: list[IntArray], raw: RawSolution) -> tuple[list[IntArray], RawSolution]:
     """Return the working set without labellings of negligible weight, once it is long."""
     mu = np.asarray(raw["mu"])
-    if len(working) < 60:
+    if len(working) < LONG:
         return working, raw
     keep = mu > 1e-9
     variables = dict(raw.variables) | {"mu": mu[keep]}

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
 
-from margindsl.contract import Budget, RawSolution, Session, Solver, Status
+from margindsl.contract import Budget, Progress, RawSolution, Session, Solver, Status
 from margindsl.errors import SolverError
 from margindsl.program.forms import FixedLabelForm, Form
 from margindsl.program.program import MarginProgram
@@ -102,7 +103,7 @@ class Run:
     def solve(self, form: Form, start: RawSolution | None = None, tol: float | None = None,
               solver: Solver | None = None) -> RawSolution:
         """Solve a form with the main solver, its compile and solve seconds booked."""
-        budget = self.budget if tol is None else self.budget.replace(tol=tol)
+        budget = self.budget.replace(tol=self.budget.tol if tol is None else tol, callback=self._callback())
         raw = self.session(form, solver).solve(form, budget, start)
         for stage, seconds in raw.seconds.items():
             self.seconds[stage] = self.seconds.get(stage, 0.0) + seconds
@@ -140,6 +141,23 @@ class Run:
         if self.best is None or value < self.best.value:
             self.best = fit
         return fit
+
+    def _callback(self) -> Callable[[Progress], bool | None] | None:
+        """Return the user's callback with the solver's values brought to the user's units."""
+        own, to_user = self.budget.callback, self.program.to_user
+        if own is None:
+            return None
+        return lambda p: own(dataclasses.replace(p, value=to_user(p.value), bound=to_user(p.bound)))
+
+    @contextmanager
+    def share(self, fraction: float) -> Iterator[None]:
+        """Limit what runs inside to a fraction of the time left, so that rounding gets the rest."""
+        whole = self.budget
+        self.budget = whole.replace(deadline=time.monotonic() + fraction * whole.remaining)
+        try:
+            yield
+        finally:
+            self.budget = whole
 
     # -- bookkeeping --------------------------------------------------------------------------------
 

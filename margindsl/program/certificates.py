@@ -187,6 +187,35 @@ def project_duals(losses, u: FloatArray) -> FloatArray:  # type: ignore[no-untyp
     return u
 
 
+def certify_fixed_labels(form: FixedLabelForm, u: FloatArray, tau: FloatArray) -> FixedLabelCertificate:
+    """Return the certificate of a dual point (u, τ) of a fixed-label problem, moved onto the dual's equalities.
+
+    Parameters
+    ----------
+    form : FixedLabelForm
+    u : (m,), tau : (J,) float arrays
+    """
+    u, tau = project_duals(form.losses, np.asarray(u, dtype=float)), np.array(tau, dtype=float)
+    if form.free_bias:
+        u, tau = _level(form, u, tau)
+    return FixedLabelCertificate(form.dual_objective(u, tau), form, u, tau)
+
+
+def _level(form: FixedLabelForm, u: FloatArray, tau: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return (u, τ) with Σ y ũ = hᵀτ: a multiplier takes up the rest, else the heavier side is scaled."""
+    shares = u * form.losses.slopes * form.labels[form.losses.points]
+    h = form.decision_rows[1]
+    tilt = float(shares.sum() - h @ tau)
+    if len(h) and np.any(h != 0):
+        place = int(np.argmax(np.abs(h) * (np.abs(tau) > 0) + 1e-9 * np.abs(h)))
+        tau[place] += tilt / h[place]
+        return u, tau
+    heavy = shares * np.sign(tilt) > 0
+    total = float(np.abs(shares[heavy]).sum())
+    factor = 1.0 - abs(tilt) / total if total > 0 else 1.0
+    return np.where(heavy, factor * u, u), tau
+
+
 def _clip_duals(losses, u: FloatArray) -> FloatArray:  # type: ignore[no-untyped-def]
     u = np.where(losses.weights > 0, u, 0.0)
     for term, part in losses.slices():
@@ -325,5 +354,5 @@ def ascend_cut(form: LabelLiftForm, H: FloatArray, kappa: FloatArray,
 
 __all__ = [
     "SAFETY", "Certificate", "CombinedCertificate", "FixedLabelCertificate", "LabelLiftCertificate",
-    "ascend_cut", "project_duals", "repair_label_lift",
+    "ascend_cut", "certify_fixed_labels", "project_duals", "repair_label_lift",
 ]

@@ -306,3 +306,46 @@ class LabelLiftForm(Form):
     def size(self) -> dict[str, int]:
         """Return the sizes `explain` prints."""
         return super().size() | {"components": self.count, "lifted label bounds": len(self.balance)}
+
+
+@dataclass(frozen=True, eq=False)
+class WeightLiftForm(Form):
+    """Represent the weight-lifted relaxation: labels absorbed, P = wwᵀ lifted.
+
+    min over P ⪰ 0 of ½ tr P + Σ_r c_r ρ_r(√(φᵀPφ)), with σᵀPσ ≤ ℓ² for bounds |Σ a f| ≤ ℓ (σ = Φᵀa), and a
+    last coordinate that is not penalised when the bias is free. Convex because q ↦ ρ(√q) is; a lower bound of
+    the integer problem because ρ(s) ≤ ρ(−s) for s ≥ 0 (mathematics, 3.1).
+
+    A solver returns ``W`` (r [+1], p) with P = WWᵀ, and may return ``a`` (n,), ``eta`` (L,).
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for term in self.losses.terms:
+            if np.any(term.slopes != 1.0) or np.any(term.shifts != 0.0) or term.coupling.shape[1]:
+                raise DeclarationError("a weight lift takes losses of the margin itself: no slopes, shifts or scalars")
+        for bound in self.decision:
+            if not bound.is_symmetric:
+                raise DeclarationError("a weight lift takes decision bounds of the form |sum| <= l only")
+
+    @property
+    def order(self) -> int:
+        """Return the order of P: r, plus one with a free bias."""
+        return self.features.rank + int(self.free_bias)
+
+    def outputs(self, W: FloatArray) -> FloatArray:
+        """Return the (n, p) products of features (and constant, with a free bias) with W."""
+        if not self.free_bias:
+            return self.features.apply(W)
+        return self.features.apply(W[:-1]) + W[-1]
+
+    def adjoint(self, R: FloatArray) -> FloatArray:
+        """Return the (r [+1], p) adjoint of `outputs`."""
+        below = self.features.adjoint(R)
+        return np.vstack([below, R.sum(axis=0)[None, :]]) if self.free_bias else below
+
+    def objective(self, W: FloatArray) -> float:
+        """Return the primal objective at P = WWᵀ, decision bounds not included."""
+        norms = np.linalg.norm(self.outputs(W), axis=1)
+        penalised = W[:-1] if self.free_bias else W
+        return 0.5 * float(np.sum(penalised**2)) + self.losses.value(norms)

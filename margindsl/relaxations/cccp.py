@@ -14,6 +14,7 @@ from margindsl.drivers.rounding import polish as polish_candidates
 from margindsl.drivers.run import Fit, Run
 from margindsl.drivers.starts import starting_labels
 from margindsl.errors import CalculusError
+from margindsl.program.absorption import normalise_terms
 from margindsl.program.forms import DCStepForm
 from margindsl.program.losses import Losses, LossTerm
 from margindsl.program.program import MarginProgram
@@ -139,21 +140,14 @@ def _absorb_term(term: LossTerm) -> list[LossTerm]:
     if not isinstance(term.loss, PLQ):
         raise CalculusError(
             f"cccp needs the falling and rising parts of {term.loss!r}, which is not piecewise quadratic")
-    if np.any(term.coupling):
+    if term.coupling.shape[1]:
         raise CalculusError("cccp cannot absorb labels of a rising loss that depends on a shared scalar")
-    settings, group = np.unique(np.column_stack([term.slopes, term.shifts]), axis=0, return_inverse=True)
-    if len(settings) > 512:
-        raise CalculusError(
-            f"cccp cannot absorb labels of a rising loss with {len(settings)} different per-point arguments "
-            "(at most 512)")
-    new = []
-    for k, (slope, shift) in enumerate(settings):
-        rows = np.flatnonzero(group.ravel() == k)
-        falling, rising = term.loss.precompose(float(slope), float(shift)).split()
-        loss = falling + fold(rising)
-        new.append(LossTerm(loss, term.points[rows], term.weights[rows], np.ones(len(rows)), np.zeros(len(rows)),
-                            term.coupling[rows]))
-    return new
+    return [_fold_rising(new) for new in normalise_terms(Losses(int(term.points.max(initial=-1)) + 1, (term,))).terms]
+
+
+def _fold_rising(term: LossTerm) -> LossTerm:
+    falling, rising = term.loss.split()
+    return LossTerm(falling + fold(rising), term.points, term.weights, term.slopes, term.shifts, term.coupling)
 
 
 def fold(rising: PLQ) -> PLQ:

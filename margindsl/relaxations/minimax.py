@@ -33,7 +33,8 @@ class Minimax(Relaxation):
     ----------
     oracle : {"linearised", "exhaustive"}
     tol : float or None
-        Relative gap at which generation stops; None takes the solve's tolerance but at least 1e-5.
+        Relative gap at which generation stops; None takes the solve's tolerance but at least 1e-4 (the tail of
+        label generation is long, and rounding gains nothing from it).
     rounds : int
         Most rounds of generation.
     per_round : int
@@ -93,10 +94,11 @@ class Minimax(Relaxation):
     def run(self, run: Run) -> Outcome:
         """Generate labellings, certify the final dual point, return directions to round."""
         exhaustive = enumerate_up_to_sign(run.program.labels) if self.oracle == "exhaustive" else None
-        tol = self.tol or max(run.budget.tol, 1e-5 if exhaustive is None else 1e-9)
+        tol = self.tol or max(run.budget.tol, 1e-4 if exhaustive is None else 1e-9)
         initial = starting_labels(run, 3)
-        done = generate(run, initial, tol=tol, most=self.rounds, per_round=self.per_round, starts=self.starts,
-                        exhaustive=exhaustive)
+        with run.share(0.8):
+            done = generate(run, initial, tol=tol, most=self.rounds, per_round=self.per_round, starts=self.starts,
+                            exhaustive=exhaustive)
         if "u" not in done.raw.variables:
             return Outcome(done.status, candidates=tuple(initial), message=done.message)
         with run.stage("certify"):

@@ -70,8 +70,9 @@ class SDP(Relaxation):
     def run(self, run: Run) -> Outcome:
         """Solve the form, repair the dual point to a certificate, return directions to round."""
         form = self.lower(run.program)
-        raw = run.solve(form)
-        if not raw.status.has_answer:
+        with run.share(0.8):
+            raw = run.solve(form)
+        if "u" not in raw.variables:  # refused, failed, or out of time before the first iterate
             return Outcome(raw.status, message=raw.message)
         with run.stage("certify"):
             certificate = repair_label_lift(form, raw["u"], raw.get("d"), raw.get("kappa"), raw.get("eta"))

@@ -98,7 +98,8 @@ class Comparison:
 
     def _cells(self) -> tuple[list[str], list[list[str]]]:
         truth = ["accuracy %"] if self.has_truth else []
-        heads = ["relaxation", "solver", "status", "value", "bound", "gap %", *truth, "seconds", "compile", "solve", "polish", "note"]
+        heads = ["relaxation", "solver", "status", "value", "bound", "gap %", *truth, "seconds",
+                 "compile", "solve", "polish", "note"]
         lines = []
         for row in self.rows:
             d = row.as_dict()

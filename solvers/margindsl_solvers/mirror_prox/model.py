@@ -173,11 +173,13 @@ class SaddleModel:
         return self.rescale(np.where(np.isfinite(x), x, 0.0))
 
     def rescale(self, x: FloatArray) -> FloatArray:
-        """Return the multiple 2⁻ʲ x, clipped into the domain, of greatest dual value."""
+        """Return the multiple 2⁻ʲ x or 0·x, clipped into the domain, of greatest dual value."""
         V = self.directions(x)
         half = 0.5 * float(np.einsum("kr,kr->k", V, V).max())
-        trials = [self.clip(x * 2.0**-j) for j in range(30)]
-        values = [-self.losses.conjugate_value(-self.weights * t) - half * 4.0**-j for j, t in enumerate(trials)]
+        factors = [*(2.0**-j for j in range(30)), 0.0]
+        trials = [self.clip(x * factor) for factor in factors]
+        values = [-self.losses.conjugate_value(-self.weights * t) - half * factor**2
+                  for factor, t in zip(factors, trials)]
         return trials[int(np.argmax(values))]
 
     def _rows(self, function: Callable[[ConvexFunction, FloatArray], Any], x: FloatArray) -> FloatArray:

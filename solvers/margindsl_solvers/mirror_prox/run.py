@@ -17,7 +17,10 @@ CHECK = 8  # mirror-prox iterations between two checks of the gap
 SUFFICIENT, NECESSARY, ARTIFICIAL = 0.2, 0.8, 0.36  # restart rules of PDLP (Applegate et al. 2021, Sec. 3.2)
 RANGE = 0.3, 1e3  # of the primal weight, relative to the first guess
 NEWTON_FIRST, NEWTON_AGAIN = 0.1, 0.2  # relative gap of the first attempt, and its fall before the next
+RESERVE, NEWCOMERS = 1e-4, 0.1  # mass spread over all labellings at a warm start
+BLEND = 1e-2  # mass taken from the last mirror-prox iterate after Newton steps
 WIDTH = 1.0  # prox step telling free rows from fixed ones; x and the margins are of order one
+ROUNDING, PATIENCE = 1e-10, 500  # a gap this small that rests for this many iterations is round-off
 SMOOTHING = 0.5  # of the primal weight, in the logarithm (same, Sec. 3.3)
 
 
@@ -41,7 +44,7 @@ class Run:
         self.model, self.budget = model, budget
         self.tol, self.max_iter = tol, max_iter
         self.fixed_weight, self.restarts, self.newton_limit = weight, restarts, newton_limit
-        self.iterations = self.last_newton = 0
+        self.iterations = self.last_newton = self.improved = 0
         self.threshold = NEWTON_FIRST
         self.trace: list[tuple[float, float, float]] = []
         self.begin = time.monotonic()
@@ -80,8 +83,10 @@ class Run:
             failures = 0 if trial.gap < 0.5 * self.best.gap else failures + 1
             current = trial
             self._record(trial)
-        if self.best.gap < 0.5 * before:
-            self.point = self.best
+        if self.best.gap < 0.5 * before and self._stop() is None:
+            # Entropy hardly leaves a face of the simplex: labellings a Newton step dropped keep some mass.
+            mu = (1 - BLEND) * self.best.mu + BLEND * self.point.mu
+            self.point = self.model.judge(self.model.evaluate(mu, self.best.x))
 
     def _epoch(self) -> Status | None:
         """Iterate mirror prox from one restart to the next."""
@@ -132,12 +137,14 @@ class Run:
     def _record(self, point: Point) -> None:
         """Keep the best primal and dual values seen, and the point of least gap."""
         if point.gap < self.best.gap:
-            self.best = point
+            self.best, self.improved = point, self.iterations
         self.trace.append((time.monotonic() - self.begin, point.primal, point.dual))
 
     def _stop(self) -> Status | None:
         if self.best.error <= self.tol:
             return Status.OPTIMAL
+        if self.best.error <= ROUNDING and self.iterations - self.improved > PATIENCE:
+            return Status.INACCURATE
         if self.budget.expired:
             return Status.TIME_LIMIT
         if self.iterations >= self.max_iter:
@@ -155,7 +162,9 @@ def starting_pair(model: SaddleModel, start: RawSolution | None) -> tuple[FloatA
     given = start.get("mu")
     if given is not None and len(given) <= model.form.count and np.all(np.isfinite(given)) and np.sum(given) > 0:
         old = model.merge(np.maximum(given, 0.0))
-        mu = 0.9 * old / old.sum() + 0.1 * mu  # new labellings need some mass to grow from
+        unseen = 1.0 - len(np.unique(model.group[:len(given)])) / model.count
+        share = RESERVE + NEWCOMERS * unseen
+        mu = (1 - share) * old / old.sum() + share * mu  # a labelling needs some mass to grow from
     u, x = start.get("u"), model.first_guess()
     if u is not None and u.shape == x.shape and np.all(np.isfinite(u)):
         x = model.clip(np.divide(-u, model.weights, out=np.zeros(len(x)), where=model.weights > 0))

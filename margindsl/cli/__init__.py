@@ -1,0 +1,1 @@
+"""The command line: demo, solvers, relaxations, solve, compare, explain."""

@@ -1,0 +1,62 @@
+"""Arguments shared by the commands that read data."""
+
+from __future__ import annotations
+
+import argparse
+
+LOSSES = ("odm", "hinge", "squared-hinge", "epsilon-insensitive", "logistic", "mean-variance")
+
+
+def add_data(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that say which points are read."""
+    group = parser.add_argument_group("data")
+    group.add_argument("data", metavar="data.csv", help="one point a row, header optional; '-' reads stdin")
+    group.add_argument("--truth", metavar="COLUMN",
+                       help="column of true classes (name, or number from 0): not a feature, accuracy is reported")
+    group.add_argument("--drop", metavar="COLUMN", action="append", default=[],
+                       help="column to leave out (may be repeated)")
+    group.add_argument("--scale", choices=("none", "minmax", "standard"), default="none",
+                       help="scaling of each column (default none)")
+
+
+def add_declaration(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that declare the problem."""
+    group = parser.add_argument_group("declaration")
+    group.add_argument("--loss", choices=LOSSES, default="odm", help="margin loss (default odm)")
+    group.add_argument("--lam", type=float, default=10.0, help="weight of the mean loss (default 10)")
+    group.add_argument("--nu", type=float, default=0.4, help="odm: weight above the band (default 0.4)")
+    group.add_argument("--theta", type=float, default=0.2, help="odm: half width of the band (default 0.2)")
+    group.add_argument("--eps", type=float, default=0.1, help="epsilon-insensitive: half width (default 0.1)")
+    group.add_argument("--eta", type=float, default=1.0, help="mean-variance: weight of the mean (default 1)")
+    group.add_argument("--kernel", choices=("linear", "rbf", "polynomial"), default="linear")
+    group.add_argument("--width", default="median", help="rbf: a number or 'median' (default)")
+    group.add_argument("--degree", type=int, default=3, help="polynomial: degree (default 3)")
+    group.add_argument("--bias", choices=("none", "free", "penalised"), default="none")
+    group.add_argument("--balance", type=float, metavar="FRACTION",
+                       help="|sum of labels| at most this fraction of the number of points")
+    group.add_argument("--must-link", metavar="PAIRS.CSV", help="rows i,j: same cluster (points numbered from 0)")
+    group.add_argument("--cannot-link", metavar="PAIRS.CSV", help="rows i,j: different clusters")
+    group.add_argument("--known", metavar="KNOWN.CSV", help="rows index,label with labels -1 and 1")
+
+
+def add_solve_options(parser: argparse.ArgumentParser, command: str) -> None:
+    """Add the arguments that say how the problem is solved and where the answer goes."""
+    group = parser.add_argument_group("solving")
+    if command == "compare":
+        group.add_argument("--relaxations", default="minimax,cccp,alternating", metavar="A,B,...",
+                           help="names, comma separated (default minimax,cccp,alternating)")
+        group.add_argument("--solvers", metavar="X,Y,...",
+                           help="names, comma separated; default: each relaxation's own choice")
+    else:
+        group.add_argument("--relaxation", default="auto", help="name, or auto (default)")
+        group.add_argument("--solver", default="auto", help="name, or auto (default)")
+    if command == "explain":
+        return
+    group.add_argument("--tol", type=float, default=1e-6, help="relative accuracy (default 1e-6)")
+    group.add_argument("--max-iter", type=int, help="cap on the solver's iterations")
+    group.add_argument("--time-limit", type=float, metavar="SECONDS", help="limit of each solve")
+    group.add_argument("--seed", type=int, default=0, help="random state (default 0)")
+    group.add_argument("--output", metavar="FILE.CSV",
+                       help="where the " + ("table" if command == "compare" else "labels")
+                       + " go; default stdout")
+    group.add_argument("--quiet", action="store_true", help="no progress and no summary on stderr")

@@ -1,0 +1,109 @@
+"""The command `margindsl demo`: digits 3 and 8, one declaration, several relaxations and solvers."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.cluster import KMeans
+from sklearn.datasets import load_digits
+
+import margindsl as md
+from margindsl.cli.comparing import run_combinations
+from margindsl.errors import DeclarationError
+from margindsl.metrics import clustering_accuracy
+from margindsl.runtime.compare import Comparison
+from margindsl.typing import FloatArray, IntArray
+
+LINKS = 10
+SUBSAMPLE = 60
+FULL = (("alternating", "lbfgs"), ("alternating", "osqp"), ("cccp", "newton"), ("cccp", "clarabel"),
+        ("minimax", "mirror-prox"))
+SMALL = (("alternating", "newton"), ("minimax", "mirror-prox"), ("minimax", "clarabel"),
+         ("sdp", "scs"))
+
+
+@dataclass(frozen=True, eq=False)
+class Digits:
+    """Represent points with their classes and links drawn from them.
+
+    Parameters
+    ----------
+    X : (n, 64) float array
+        Pixel values in [0, 1].
+    truth : (n,) int array
+        +1 for a three, -1 for an eight.
+    must, cannot : (10, 2) int arrays
+        Pairs of equal and of different classes.
+    """
+
+    X: FloatArray
+    truth: IntArray
+    must: IntArray
+    cannot: IntArray
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the demonstration and print its tables."""
+    if not arguments.time_limit > 0:
+        raise DeclarationError(f"--time-limit {arguments.time_limit:g}: expected a positive number of seconds")
+    began = time.perf_counter()
+    rng = np.random.default_rng(arguments.seed)
+    X, truth = _three_and_eight()
+    some = np.sort(rng.choice(len(X), SUBSAMPLE, replace=False))
+    full, small = _link(X, truth, rng), _link(X[some], truth[some], rng)
+    print(f"digits 3 and 8: {len(X)} points of 64 pixels, {LINKS} must-links, {LINKS} cannot-links\n")
+    print(declare(full), "\n", sep="", flush=True)
+    _show(f"all {len(X)} points", full, FULL, arguments)
+    _show(f"{SUBSAMPLE} points, with the semidefinite relaxation", small, SMALL, arguments)
+    print(f"{time.perf_counter() - began:.0f} seconds in all")
+    return 0
+
+
+def declare(data: Digits) -> md.Problem:
+    """Return the optimal-margin-distribution clustering of the digits, declared in the language."""
+    n = len(data.X)
+    y = md.Labels(n)
+    f = md.Hyperplane(data.X)
+    g = y * f
+    lam, nu, theta = md.Parameter(10.0, name="lam"), 0.4, 0.2
+    odm = (md.pos(1 - theta - g) ** 2 + nu * md.pos(g - 1 - theta) ** 2) / (1 - theta) ** 2
+    return md.Problem(
+        md.Minimize(md.sq_norm(f) / 2 + lam * md.mean(odm)),
+        [abs(md.sum(y)) <= 0.03 * n, md.must_link(y, data.must), md.cannot_link(y, data.cannot)])
+
+
+def _three_and_eight() -> tuple[FloatArray, IntArray]:
+    images, digits = load_digits(return_X_y=True)
+    chosen = np.isin(digits, (3, 8))
+    return images[chosen] / 16.0, np.where(digits[chosen] == 3, 1, -1)
+
+
+def _link(X: FloatArray, truth: IntArray, rng: np.random.Generator) -> Digits:
+    pairs = rng.integers(0, len(X), (40 * LINKS, 2))
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    same = truth[pairs[:, 0]] == truth[pairs[:, 1]]
+    return Digits(X, truth, pairs[same][:LINKS], pairs[~same][:LINKS])
+
+
+def _show(title: str, data: Digits, combinations: Any, arguments: argparse.Namespace) -> None:
+    print(f"[{title}]", file=sys.stderr)
+    table = run_combinations(declare(data), combinations, data.truth, tol=1e-4, time_limit=arguments.time_limit,
+                             random_state=arguments.seed)
+    print(f"{title}\n{table}\n{_best(table)}\n{_k_means(data, arguments.seed)}\n", flush=True)
+
+
+def _best(table: Comparison) -> str:
+    best = table.best()
+    gap = 100 * (best.value - table.bound) / best.value
+    return (f"best value {best.value:.6g} ({best.relaxation} with {best.solver}); no labelling is below "
+            f"{table.bound:.6g} (certified), so it is within {gap:.3g} % of the optimum")
+
+
+def _k_means(data: Digits, seed: int) -> str:
+    labels = KMeans(2, n_init=10, random_state=seed).fit_predict(data.X)
+    return f"k-means, for comparison: accuracy {100 * clustering_accuracy(data.truth, labels):.4g} %"

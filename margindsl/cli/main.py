@@ -1,0 +1,131 @@
+"""The command `margindsl`: parse arguments, run one command, turn errors into one line and an exit code."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from margindsl import __version__
+from margindsl.cli.arguments import add_data, add_declaration, add_solve_options
+from margindsl.errors import MarginError
+
+OK, FAILED, USAGE, STOPPED, INTERRUPTED = 0, 1, 2, 3, 130
+
+_EPILOG = """exit codes:
+  0    done
+  1    refused or malformed: one line on stderr says what was given, what was expected, what to do
+  2    wrong usage
+  3    stopped early by the time limit, an iteration cap or Ctrl-C; the best labels so far are written
+  130  interrupted before there were labels"""
+
+_COMMANDS = {
+    "demo": "margindsl.cli.demo", "solvers": "margindsl.cli.names", "relaxations": "margindsl.cli.names",
+    "solve": "margindsl.cli.solving", "compare": "margindsl.cli.comparing", "explain": "margindsl.cli.explaining"}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        Arguments without the program's name; default those of the process.
+
+    Returns
+    -------
+    int
+        0 done, 1 a `MarginError`, 3 stopped early with labels written, 130 interrupted before that.
+
+    Raises
+    ------
+    SystemExit
+        With code 2 on wrong usage, and 0 after ``--help`` and ``--version``.
+
+    Examples
+    --------
+    >>> main(["relaxations", "--names"])
+    alternating
+    cccp
+    exact
+    minimax
+    sdp
+    supervised
+    0
+    """
+    arguments = build_parser().parse_args(argv)
+    with _one_line_warnings():
+        try:
+            code = _command(arguments.command)(arguments)
+            sys.stdout.flush()
+            return code
+        except MarginError as error:
+            print(f"margindsl: {' '.join(str(error).split())}", file=sys.stderr)
+            return FAILED
+        except BrokenPipeError:
+            # The reader of the pipe has gone; the flush at exit must not complain about it.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return OK
+        except KeyboardInterrupt:
+            print("margindsl: interrupted before there were labels", file=sys.stderr)
+            return INTERRUPTED
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands."""
+    parser = argparse.ArgumentParser(
+        prog="margindsl", description="Margin-based clustering: declare, relax, solve, certify.",
+        epilog=_EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--version", action="version", version=f"margindsl {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="command")
+    _add_demo(commands)
+    for name, what in (("solvers", "list solvers: what each accepts, version, installed or not"),
+                       ("relaxations", "list relaxations and the bounds they certify")):
+        listing = commands.add_parser(name, help=what, description=what)
+        listing.add_argument("--names", action="store_true", help="names alone, one a line")
+    _add_data_commands(commands)
+    return parser
+
+
+def _add_demo(commands: Any) -> None:
+    what = "cluster the digits 3 and 8 by several relaxations and solvers, in about a minute"
+    demo = commands.add_parser("demo", help=what, description=what)
+    demo.add_argument("--time-limit", type=float, default=15.0, metavar="SECONDS",
+                      help="limit of each solve (default 15)")
+    demo.add_argument("--seed", type=int, default=0, help="choice of links and subsample (default 0)")
+
+
+def _add_data_commands(commands: Any) -> None:
+    for name, what in (("solve", "cluster the points of a CSV file; writes index,label,decision,margin"),
+                       ("compare", "run several relaxations and solvers on a CSV file; prints a table"),
+                       ("explain", "print every stage of the compilation, without solving")):
+        command = commands.add_parser(name, help=what, description=what, epilog=_EPILOG,
+                                      formatter_class=argparse.RawDescriptionHelpFormatter)
+        add_data(command)
+        add_declaration(command)
+        add_solve_options(command, name)
+
+
+def _command(name: str) -> Callable[[argparse.Namespace], int]:
+    run: Callable[[argparse.Namespace], int] = importlib.import_module(_COMMANDS[name]).run
+    return run
+
+
+@contextmanager
+def _one_line_warnings() -> Iterator[None]:
+    def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+        if category.__module__.startswith("margindsl"):
+            print(f"margindsl: warning: {message}", file=sys.stderr)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield
+
+
+if __name__ == "__main__":
+    sys.exit(main())

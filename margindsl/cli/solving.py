@@ -1,0 +1,47 @@
+"""The command `margindsl solve`: labels of the points of a CSV file."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from margindsl.cli.declaration import declare, read_points, solve_options
+from margindsl.cli.progress import ProgressLine
+from margindsl.cli.table import check_writable, write_rows
+from margindsl.contract import Status
+from margindsl.metrics import clustering_accuracy
+from margindsl.runtime.solution import Solution
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Solve, write index,label,decision,margin, and summarise on standard error.
+
+    Returns
+    -------
+    int
+        0, or 3 when the solve was stopped early; labels are written in both cases.
+    """
+    check_writable(arguments.output)
+    X, truth = read_points(arguments)
+    problem = declare(arguments, X)
+    with ProgressLine(arguments.relaxation, quiet=arguments.quiet) as line:
+        solution = problem.solve(arguments.relaxation, arguments.solver, callback=line, **solve_options(arguments))
+    write_labels(arguments.output, solution)
+    if not arguments.quiet:
+        print(f"method    {solution.relaxation} with {solution.solver}\n{solution.summary()}", file=sys.stderr)
+        if truth is not None:
+            print(f"accuracy  {100 * clustering_accuracy(truth, solution.labels):.2f} %", file=sys.stderr)
+    return 3 if is_stopped(solution, arguments.max_iter) else 0
+
+
+def write_labels(target: str | None, solution: Solution) -> None:
+    """Write one row a point: index, label, decision value, margin."""
+    rows = zip(range(len(solution.labels)), solution.labels.tolist(), solution.decision.tolist(),
+               solution.margins.tolist())
+    write_rows(target, ("index", "label", "decision", "margin"), rows)
+
+
+def is_stopped(solution: Solution, max_iter: int | None) -> bool:
+    """Return whether the user's own limits or Ctrl-C ended the solve."""
+    limits = {Status.TIME_LIMIT, Status.INTERRUPTED} | ({Status.ITERATION_LIMIT} if max_iter else set())
+    return solution.state in limits

@@ -1,0 +1,74 @@
+"""Losses with the labels absorbed: functions of |f| instead of y f."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from margindsl.calculus import PLQ, ConvexFunction
+from margindsl.errors import CalculusError
+from margindsl.program.losses import Losses, LossTerm
+
+MOST_SETTINGS = 512
+
+
+def normalise_terms(losses: Losses) -> Losses:
+    """Return equal losses with slopes one and shifts zero: affine arguments moved into the functions.
+
+    Rows are grouped by their slope and shift; each group gets its own function.
+
+    Raises
+    ------
+    CalculusError
+        If a term has more than 512 different arguments, or depends on shared scalars.
+    """
+    if losses.scalars.count:
+        raise CalculusError("the labels cannot be absorbed where losses depend on shared scalars")
+    terms = [new for term in losses.terms for new in _normalise(term)]
+    return Losses(losses.n, tuple(terms), losses.scalars)
+
+
+def _normalise(term: LossTerm) -> list[LossTerm]:
+    if np.all(term.slopes == 1.0) and np.all(term.shifts == 0.0):
+        return [term]
+    settings, group = np.unique(np.column_stack([term.slopes, term.shifts]), axis=0, return_inverse=True)
+    if len(settings) > MOST_SETTINGS:
+        raise CalculusError(
+            f"the labels cannot be absorbed in a loss with {len(settings)} different per-point arguments "
+            f"(at most {MOST_SETTINGS})")
+    new = []
+    for k, (slope, shift) in enumerate(settings):
+        rows = np.flatnonzero(group.ravel() == k)
+        new.append(LossTerm(term.loss.precompose(float(slope), float(shift)), term.points[rows], term.weights[rows],
+                            np.ones(len(rows)), np.zeros(len(rows)), term.coupling[rows]))
+    return new
+
+
+def prefers_agreement(loss: ConvexFunction) -> bool:
+    """Return whether ρ(s) ≤ ρ(−s) for all s ≥ 0, so that the sign of f is the best label.
+
+    Exact for piecewise quadratics: the difference is checked at its knots, at the vertices between them and
+    along its last piece; other losses pass when they only fall.
+    """
+    if loss.is_nonincreasing:
+        return True
+    if not isinstance(loss, PLQ):
+        return False
+    ends = np.abs(np.array([end for piece in loss.pieces for end in piece[:2]]))
+    knots = np.unique(np.concatenate([[0.0], ends[np.isfinite(ends)]]))
+    spans = np.concatenate([knots, [knots[-1] + 1.0, 2.0 * knots[-1] + 2.0, 1e6 * (knots[-1] + 1.0)]])
+    points = np.concatenate([spans, _vertices(loss, np.unique(spans))])
+    with np.errstate(invalid="ignore"):
+        difference = np.asarray(loss(points)) - np.asarray(loss(-points))
+    scale = 1e-12 * (1.0 + np.abs(np.nan_to_num(np.asarray(loss(-points)), posinf=0.0)))
+    return bool(np.all(np.isnan(difference) | (difference <= scale)))
+
+
+def _vertices(loss: PLQ, knots: np.ndarray) -> np.ndarray:
+    """Return interior stationary points of ρ(s) − ρ(−s) between knots."""
+    left, right = knots[:-1], knots[1:]
+    middle = (left + right) / 2
+    slope = np.asarray(loss.derivative(middle)) + np.asarray(loss.derivative(-middle))
+    bend = np.asarray(loss.curvature(middle)) - np.asarray(loss.curvature(-middle))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        vertex = middle - slope / bend
+    return vertex[np.isfinite(vertex) & (vertex > left) & (vertex < right)]

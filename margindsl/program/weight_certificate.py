@@ -1,0 +1,114 @@
+"""The certificate of the weight-lifted relaxation: curvatures a with Σ aφφᵀ ⪯ I (mathematics, 3.1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from margindsl.program.certificates import SAFETY, Certificate
+from margindsl.program.forms import WeightLiftForm
+from margindsl.typing import FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class WeightLiftCertificate(Certificate):
+    """Prove a bound by curvatures a (n,) and multipliers η (L,) of the decision bounds.
+
+    For every w and y, ½‖w‖² + Σ cρ(yf) ≥ Σ_i min_{s ≥ 0}[Σ_{r at i} c_rρ_r(s) + ½ a_i s²] − ½ Σ η_lℓ_l², because
+    Σ a_iφ_iφ_iᵀ − Σ η_lσ_lσ_lᵀ ⪯ diag(I, 0).
+
+    Parameters
+    ----------
+    form : WeightLiftForm
+    a : (n,) float array
+    eta : (L,) float array
+    """
+
+    form: WeightLiftForm
+    a: FloatArray
+    eta: FloatArray
+
+    def verify(self) -> bool:
+        """Recompute the matrix inequality and the minima."""
+        if np.any(self.eta < 0) or excess(self.form, self.a, self.eta) > 1.0 + 1e-9:
+            return False
+        value = dual_value(self.form, self.a, self.eta)
+        return bool(self.bound <= value + 1e-12 * max(1.0, abs(value)))
+
+    def describe(self) -> str:
+        """Return one line saying what the proof is."""
+        return "repaired dual point of the weight-lifted semidefinite relaxation"
+
+
+def repair_weight_lift(form: WeightLiftForm, W: FloatArray, a: FloatArray | None = None,
+                       eta: FloatArray | None = None) -> WeightLiftCertificate:
+    """Return a certificate from an approximate solution W: a = −cρ'(s)/s, shrunk until Σ aφφᵀ ⪯ I.
+
+    Parameters
+    ----------
+    form : WeightLiftForm
+    W : (r [+1], p) float array
+    a : (n,) float array, optional
+        Curvatures a solver returned.
+    eta : (L,) float array, optional
+    """
+    if a is None:
+        a = curvatures(form, np.linalg.norm(form.outputs(W), axis=1))
+    eta = np.zeros(len(form.decision)) if eta is None else np.maximum(eta, 0.0)
+    factor = excess(form, a, eta)
+    if not np.isfinite(factor):
+        return WeightLiftCertificate(-np.inf, form, a, eta)
+    shrunk = a / (max(factor, 1e-300) * (1.0 + SAFETY)) if factor > 1.0 - SAFETY else a
+    if form.free_bias or len(form.decision):
+        eta = eta / (max(factor, 1.0) * (1.0 + SAFETY))
+    return WeightLiftCertificate(dual_value(form, shrunk, eta), form, shrunk, eta)
+
+
+def curvatures(form: WeightLiftForm, norms: FloatArray) -> FloatArray:
+    """Return a_i = −Σ_{r at i} c_rρ_r'(s_i)/s_i, capped where s_i is tiny."""
+    losses = form.losses
+    s = np.maximum(norms, 1e-9 * max(float(norms.max(initial=0.0)), 1e-300))
+    slope = losses.spread(losses.derivative(losses.arguments(s)))
+    return -slope / s
+
+
+def weighted_gram(form: WeightLiftForm, a: FloatArray) -> FloatArray:
+    """Return Σ a_i φ_iφ_iᵀ with the constant feature of a free bias."""
+    gram = form.features.gram(a)
+    if not form.free_bias:
+        return gram
+    edge = form.features.adjoint(a)
+    return np.block([[gram, edge[:, None]], [edge[None, :], np.array([[a.sum()]])]])
+
+
+def excess(form: WeightLiftForm, a: FloatArray, eta: FloatArray) -> float:
+    """Return λ with Σ aφφᵀ − Σ ησσᵀ ⪯ λ·(I + …); at most one means feasible, inf that no shrinking helps."""
+    S = weighted_gram(form, a)
+    if form.decision:
+        G, h = form.decision_rows
+        sigma = np.column_stack([G, h]) if form.free_bias else G
+        S = S - (sigma.T * eta) @ sigma
+    if not form.free_bias:
+        return float(np.linalg.eigvalsh((S + S.T) / 2)[-1])
+    # diag(I, 0): the bias block must be negative, then its Schur complement is compared with I.
+    corner = -S[-1, -1]
+    if corner <= 0:
+        return float("inf") if np.any(np.abs(S[-1]) > 0) else float(np.linalg.eigvalsh(S[:-1, :-1])[-1])
+    schur = S[:-1, :-1] + np.outer(S[:-1, -1], S[-1, :-1]) / corner
+    return float(np.linalg.eigvalsh((schur + schur.T) / 2)[-1])
+
+
+def dual_value(form: WeightLiftForm, a: FloatArray, eta: FloatArray) -> float:
+    """Return Σ_i min_{s ≥ 0}[Σ_r c_rρ_r(s) + ½ a_i s²] − ½ Σ ηℓ²; rows of one point share its a."""
+    losses = form.losses
+    share = np.bincount(losses.points, minlength=form.n)
+    total = 0.0
+    for term, _ in losses.slices():
+        part = a[term.points] / share[term.points]
+        total += float(np.sum(term.loss.minimum_with_quadratic(term.weights, part, lower=0.0)))
+    silent = share == 0
+    if np.any(a[silent] < 0):
+        return float("-inf")
+    limits = np.array([bound.upper**2 for bound in form.decision])
+    return total - 0.5 * float(eta @ limits)

@@ -1,0 +1,193 @@
+"""The conformance suite of relaxations: what every one must do on the zoo."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from margindsl.contract import Refusal, Status
+from margindsl.errors import RefusalError, TrivialityWarning, UnknownNameError
+from margindsl.relaxations.relaxation import Relaxation
+from margindsl.runtime.registry import as_relaxation
+from margindsl.runtime.solution import Solution
+from margindsl.testing.report import Report, require, run_checks
+from margindsl.testing.zoo import KnownProblem, zoo
+
+TOL = 1e-5
+
+
+def check_relaxation(relaxation: Any, only: Iterable[str] | None = None) -> Report:
+    """Run the conformance suite of relaxations.
+
+    Parameters
+    ----------
+    relaxation : str, Relaxation, or a subclass of Relaxation
+        A registered name, an object with options, or a class, built with its defaults.
+    only : iterable of str, optional
+        Keys of `RELAXATION_CHECKS`; None runs all.
+
+    Returns
+    -------
+    Report
+        One line a check; `report.require()` raises if one failed.
+
+    Raises
+    ------
+    UnknownNameError
+        If a name is not known.
+    """
+    subject = relaxation() if isinstance(relaxation, type) else as_relaxation(relaxation)
+    return run_checks(subject, f"relaxation {subject.name!r}", RELAXATION_CHECKS, only)
+
+
+def accepted(relaxation: Relaxation) -> Iterator[KnownProblem]:
+    """Yield the problems of the zoo that a relaxation accepts."""
+    for known in zoo():
+        if relaxation.accepts(known.problem.program()):
+            yield known
+
+
+def solve_quietly(known: KnownProblem, relaxation: Relaxation, **options: Any) -> Solution:
+    """Solve a problem of the zoo with a fixed seed and without warnings on triviality."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TrivialityWarning)
+        options.setdefault("random_state", 0)
+        return known.problem.solve(relaxation, **options)
+
+
+def _accepts_something(relaxation: Relaxation) -> None:
+    """At least one problem of the zoo is accepted."""
+    require(any(True for _ in accepted(relaxation)), "no problem of the zoo is accepted")
+
+
+def _labels_are_members(relaxation: Relaxation) -> None:
+    """Returned labels are ±1 and satisfy every label constraint."""
+    for known in accepted(relaxation):
+        y = solve_quietly(known, relaxation).labels
+        require(set(np.unique(y)) <= {-1, 1}, f"{known.name}: labels {np.unique(y)}, expected -1 and +1")
+        require(bool(known.admits(y)), f"{known.name}: the labels {y.tolist()} break a constraint")
+
+
+def _value_is_recomputed(relaxation: Relaxation) -> None:
+    """The value is the optimum at the returned labels, as numpy and scipy compute it."""
+    for known in accepted(relaxation):
+        solution = solve_quietly(known, relaxation)
+        expected = known.value_of(solution.labels)
+        require(abs(solution.value - expected) <= TOL * max(1.0, abs(expected)),
+                f"{known.name}: value {solution.value:.9g}, but the labels have {expected:.9g}")
+
+
+def _value_is_no_less_than_the_optimum(relaxation: Relaxation) -> None:
+    """No value lies below the optimum found by enumeration."""
+    for known in accepted(relaxation):
+        solution = solve_quietly(known, relaxation)
+        require(solution.value >= known.value - TOL * max(1.0, abs(known.value)),
+                f"{known.name}: value {solution.value:.9g} below the optimum {known.value:.9g}")
+
+
+def _bounds_hold(relaxation: Relaxation) -> None:
+    """Bounds lie below the optimum and below the value; estimates are finite where bounds are promised."""
+    for known in accepted(relaxation):
+        solution = solve_quietly(known, relaxation)
+        slack = 1e-7 * max(1.0, abs(known.value))
+        require(solution.bound <= known.value + slack,
+                f"{known.name}: bound {solution.bound:.9g} above the optimum {known.value:.9g}")
+        require(solution.bound <= solution.value, f"{known.name}: bound above the value")
+        if relaxation.bound != "none":
+            require(bool(np.isfinite(solution.bound)), f"{known.name}: promises a bound, gave {solution.bound}")
+            require(bool(np.isfinite(solution.estimate)), f"{known.name}: estimate {solution.estimate}")
+
+
+def _certificates_prove(relaxation: Relaxation) -> None:
+    """Certificates verify, and fail once they claim one per cent more."""
+    for known in accepted(relaxation):
+        certificate = solve_quietly(known, relaxation).certificate
+        if certificate is None:
+            require(relaxation.bound == "none", f"{known.name}: promises a bound, gave no certificate")
+            continue
+        require(certificate.verify(), f"{known.name}: the certificate does not verify")
+        more = certificate.bound + 0.01 * max(abs(certificate.bound), 0.01)
+        require(not dataclasses.replace(certificate, bound=more).verify(),
+                f"{known.name}: the certificate verifies {more:.9g}, more than its bound {certificate.bound:.9g}")
+
+
+def _optimal_means_optimal(relaxation: Relaxation) -> None:
+    """The status "optimal" is given only to an optimum."""
+    for known in accepted(relaxation):
+        solution = solve_quietly(known, relaxation)
+        if solution.state is Status.OPTIMAL:
+            require(solution.value <= known.value + TOL * max(1.0, abs(known.value)),
+                    f"{known.name}: 'optimal' at {solution.value:.9g}, the optimum is {known.value:.9g}")
+
+
+def _seeds_repeat(relaxation: Relaxation) -> None:
+    """The same random_state gives the same labels and value."""
+    for known in accepted(relaxation):
+        first, second = (solve_quietly(known, relaxation, random_state=3) for _ in range(2))
+        require(bool(np.array_equal(first.labels, second.labels)), f"{known.name}: labels differ between runs")
+        require(first.value == second.value, f"{known.name}: values differ between runs")
+
+
+def _limits_keep_labels(relaxation: Relaxation) -> None:
+    """A time limit and a stopping callback give labels in B, a finite value and a valid bound."""
+    stops: tuple[dict[str, Any], ...] = ({"time_limit": 1e-6}, {"callback": lambda progress: True})
+    for known in accepted(relaxation):
+        for options in stops:
+            solution = solve_quietly(known, relaxation, **options)
+            require(bool(known.admits(solution.labels)), f"{known.name}, {options}: labels break a constraint")
+            require(bool(np.isfinite(solution.value)), f"{known.name}, {options}: value {solution.value}")
+            require(solution.bound <= min(solution.value, known.value + 1e-7 * max(1.0, abs(known.value))),
+                    f"{known.name}, {options}: bound {solution.bound:.9g} is not valid")
+
+
+def _warm_starts_are_used(relaxation: Relaxation) -> None:
+    """A warm start from the optimum is not made worse by a local method."""
+    if relaxation.bound != "none":
+        return
+    for known in accepted(relaxation):
+        best = solve_quietly(known, as_relaxation("exact"))
+        warm = solve_quietly(known, relaxation, warm_start=best)
+        require(warm.value <= best.value + TOL * max(1.0, abs(best.value)),
+                f"{known.name}: warm-started at {best.value:.9g}, returned {warm.value:.9g}")
+
+
+def _refusals_give_a_reason(relaxation: Relaxation) -> None:
+    """A refused problem raises RefusalError with the relaxation's name, a reason and a repair."""
+    for known in zoo():
+        answer = relaxation.accepts(known.problem.program())
+        if not isinstance(answer, Refusal):
+            continue
+        require(bool(answer.reason) and bool(answer.repair), f"{known.name}: refused without reason or repair")
+        try:
+            solve_quietly(known, relaxation)
+        except RefusalError as error:
+            require(answer.reason in str(error) and repr(relaxation.name) in str(error),
+                    f"{known.name}: the error does not carry the reason: {error}")
+        else:
+            require(False, f"{known.name}: refused by accepts, but solved")
+
+
+def _options_are_checked(relaxation: Relaxation) -> None:
+    """Options are immutable, and an unknown one is refused by name."""
+    try:
+        type(relaxation).build(no_such_option=1)
+    except UnknownNameError as error:
+        require("no_such_option" in str(error), f"the message does not name the option: {error}")
+    else:
+        require(False, "an unknown option was taken")
+    try:
+        relaxation.polish = "none"  # type: ignore[misc]
+    except dataclasses.FrozenInstanceError:
+        return
+    require(False, "options can be changed after construction")
+
+
+RELAXATION_CHECKS: dict[str, Callable[[Relaxation], None]] = {
+    check.__name__.lstrip("_"): check for check in (
+        _accepts_something, _labels_are_members, _value_is_recomputed, _value_is_no_less_than_the_optimum,
+        _bounds_hold, _certificates_prove, _optimal_means_optimal, _seeds_repeat, _limits_keep_labels,
+        _warm_starts_are_used, _refusals_give_a_reason, _options_are_checked)}

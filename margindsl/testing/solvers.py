@@ -1,0 +1,245 @@
+"""The conformance suite of solvers: what every one must do with the standard forms it accepts."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from margindsl.contract import Budget, RawSolution, Refusal, Solver, Status
+from margindsl.errors import UnknownNameError
+from margindsl.program.certificates import repair_label_lift
+from margindsl.program.forms import FixedLabelForm, Form, LabelLiftForm, SaddleForm
+from margindsl.runtime.registry import as_relaxation, make_solver
+from margindsl.testing.report import Report, require, run_checks
+from margindsl.testing.zoo import zoo
+
+TOL = 1e-6
+CLOSE = 2e-4  # relative agreement asked for at TOL; first-order solvers measure their tolerance differently
+
+
+def check_solver(solver: Any, only: Iterable[str] | None = None) -> Report:
+    """Run the conformance suite of solvers.
+
+    Parameters
+    ----------
+    solver : str, Solver, or a subclass of Solver
+        A registered name, an object with options, or a class, built with its defaults.
+    only : iterable of str, optional
+        Keys of `SOLVER_CHECKS`; None runs all.
+
+    Returns
+    -------
+    Report
+        One line a check; `report.require()` raises if one failed.
+
+    Raises
+    ------
+    UnknownNameError
+        If a name is not known.
+    NotInstalledError
+        If the package behind a named solver is not installed.
+    """
+    if isinstance(solver, type):
+        solver = solver()
+    subject: Solver = make_solver(solver) if isinstance(solver, str) else solver
+    return run_checks(subject, f"solver {subject.name!r}", SOLVER_CHECKS, only)
+
+
+def standard_forms() -> Iterator[tuple[str, Form]]:
+    """Yield the standard forms of the zoo, with what they are called in messages."""
+    for known in zoo():
+        program = known.problem.program()
+        yield f"fixed labels of {known.name!r}", program.fix_labels(known.labels)
+        for name in ("cccp", "sdp", "minimax"):
+            relaxation = as_relaxation(name)
+            if relaxation.accepts(program):
+                yield f"{name} form of {known.name!r}", _widened(relaxation.lower(program), known.labels)
+
+
+def _widened(form: Form, labels: np.ndarray) -> Form:
+    """Return a saddle form over several labellings instead of the first one."""
+    if not isinstance(form, SaddleForm):
+        return form
+    rng = np.random.default_rng(0)
+    flips = np.where(rng.random((4, form.n)) < 0.3, -1, 1)
+    return dataclasses.replace(form, labellings=np.vstack([labels, labels * flips]))
+
+
+def accepted(solver: Solver) -> Iterator[tuple[str, Form]]:
+    """Yield the standard forms a solver accepts."""
+    for name, form in standard_forms():
+        if solver.accepts(form):
+            yield name, form
+
+
+def bracket(form: Form, raw: RawSolution) -> tuple[float, float]:
+    """Return (lower, upper) values of a form at an answer, recomputed; inf where no primal was given."""
+    if isinstance(form, FixedLabelForm):
+        scalars = raw.get("scalars", np.zeros(0))
+        return (form.dual_objective(raw["u"], np.asarray(raw.get("tau", np.zeros(len(form.decision))))),
+                form.objective(raw["w"], float(raw.get("bias", 0.0)), scalars))
+    if isinstance(form, SaddleForm):
+        weights = raw.get("W")
+        upper = math.inf if weights is None else form.primal_objective(np.asarray(weights), raw.get("scalars"))
+        return form.dual_objective(raw["u"]), upper
+    if isinstance(form, LabelLiftForm):
+        certificate = repair_label_lift(form, raw["u"], raw.get("d"), raw.get("kappa"), raw.get("eta"))
+        return certificate.bound, math.inf
+    raise TypeError(f"no value is known for a {type(form).__name__}")
+
+
+def _scale(*values: float) -> float:
+    return max(1.0, *(abs(v) for v in values if math.isfinite(v)))
+
+
+def _accepts_something(solver: Solver) -> None:
+    """At least one standard form of the zoo is accepted."""
+    require(any(True for _ in accepted(solver)), "no form of the zoo is accepted")
+
+
+def _answers_have_shapes(solver: Solver) -> None:
+    """Answers carry the variables the form's docstring names, in their shapes, all finite."""
+    for name, form in accepted(solver):
+        raw = solver.solve(form, Budget(tol=TOL))
+        require(raw.status.has_answer, f"{name}: ended as {raw.status.word}: {raw.message}")
+        for variable, shape in _expected_shapes(form).items():
+            require(variable in raw.variables, f"{name}: no variable {variable!r}")
+            given = np.shape(raw[variable])
+            require(given == shape, f"{name}: {variable} has shape {given}, expected {shape}")
+            require(bool(np.all(np.isfinite(raw[variable]))), f"{name}: {variable} is not finite")
+
+
+def _expected_shapes(form: Form) -> dict[str, tuple[int, ...]]:
+    shapes: dict[str, tuple[int, ...]] = {"u": (form.losses.rows,)}
+    if isinstance(form, FixedLabelForm):
+        shapes |= {"w": (form.features.rank,), "bias": (), "scalars": (form.losses.scalars.count,),
+                   "tau": (len(form.decision),)}
+    elif isinstance(form, SaddleForm):
+        shapes["mu"] = (form.count,)
+    elif isinstance(form, LabelLiftForm):
+        shapes |= {"d": (form.count,), "kappa": (len(form.balance),), "eta": (len(form.decision),)}
+    return shapes
+
+
+def _gap_closes(solver: Solver) -> None:
+    """The recomputed primal and dual values agree, even where the solver calls its answer inaccurate."""
+    for name, form in accepted(solver):
+        raw = solver.solve(form, Budget(tol=TOL))
+        lower, upper = bracket(form, raw)
+        if not math.isfinite(upper):
+            upper = raw.objective
+        require(raw.status in (Status.OPTIMAL, Status.INACCURATE), f"{name}: ended as {raw.status.word}: {raw.message}")
+        require(abs(upper - lower) <= CLOSE * _scale(upper, lower),
+                f"{name}: primal {upper:.9g}, dual {lower:.9g}")
+
+
+def _residuals_vanish(solver: Solver) -> None:
+    """Answers to fixed-label forms satisfy the primal and dual constraints; mixtures lie in the simplex."""
+    for name, form in accepted(solver):
+        raw = solver.solve(form, Budget(tol=TOL))
+        if isinstance(form, FixedLabelForm):
+            primal = form.primal_residual(raw["w"], float(raw["bias"]), raw["scalars"])
+            dual = form.dual_residual(raw["u"], raw["tau"])
+            require(primal <= CLOSE, f"{name}: primal residual {primal:.2g}")
+            require(dual <= CLOSE * _scale(float(np.abs(raw["u"]).sum())), f"{name}: dual residual {dual:.2g}")
+        elif isinstance(form, SaddleForm):
+            mu = np.asarray(raw["mu"])
+            require(bool(np.all(mu >= -1e-9)) and abs(float(mu.sum()) - 1.0) <= 1e-6,
+                    f"{name}: mu has least entry {mu.min():.2g} and sum {mu.sum():.9g}")
+
+
+def _agrees_with_the_reference(solver: Solver) -> None:
+    """Recomputed values agree with those of another solver ("clarabel", or "newton" for clarabel itself)."""
+    for name, form in accepted(solver):
+        reference = make_solver("clarabel")
+        if solver.name == "clarabel":
+            reference = make_solver("newton")
+        if not reference.accepts(form):
+            continue
+        own, other = (bracket(form, s.solve(form, Budget(tol=TOL)))[0] for s in (solver, reference))
+        require(abs(own - other) <= CLOSE * _scale(own, other), f"{name}: {own:.9g}, the reference has {other:.9g}")
+
+
+def _sessions_are_reused(solver: Solver) -> None:
+    """One session solves other labels of the same shape as a fresh one does."""
+    for name, form in accepted(solver):
+        if not isinstance(form, FixedLabelForm):
+            continue
+        session = solver.open(form)
+        session.solve(form, Budget(tol=TOL))
+        flipped = dataclasses.replace(form, labels=np.where(np.arange(form.n) == 1, -form.labels, form.labels))
+        again, fresh = session.solve(flipped, Budget(tol=TOL)), solver.solve(flipped, Budget(tol=TOL))
+        values = [bracket(flipped, raw)[1] for raw in (again, fresh)]
+        require(abs(values[0] - values[1]) <= CLOSE * _scale(*values),
+                f"{name}: {values[0]:.9g} in a used session, {values[1]:.9g} in a fresh one")
+
+
+def _starts_do_no_harm(solver: Solver) -> None:
+    """A warm start changes no value, and one of the wrong shape is ignored."""
+    for name, form in accepted(solver):
+        cold = solver.solve(form, Budget(tol=TOL))
+        value = bracket(form, cold)[0]
+        wrong = RawSolution(Status.OPTIMAL, {"w": np.zeros(1), "u": np.full(2, np.nan)})
+        for start in (cold, wrong):
+            warm = bracket(form, solver.solve(form, Budget(tol=TOL), start))[0]
+            require(abs(warm - value) <= CLOSE * _scale(warm, value), f"{name}: {value:.9g} cold, {warm:.9g} warm")
+
+
+def _forms_are_left_alone(solver: Solver) -> None:
+    """Solving changes nothing in the form."""
+    for name, form in accepted(solver):
+        before = (form.losses.weights.copy(), np.array(form.features.toarray()))
+        solver.solve(form, Budget(tol=TOL))
+        same = np.array_equal(before[0], form.losses.weights) and np.array_equal(before[1], form.features.toarray())
+        require(bool(same), f"{name}: the form was changed")
+
+
+def _limits_are_statuses(solver: Solver) -> None:
+    """Limits end in a status, never an exception, and "optimal" is claimed only with a closed gap."""
+    for name, form in accepted(solver):
+        for budget in (Budget(tol=TOL, max_iter=1), Budget.within(0.0, tol=TOL)):
+            raw = solver.solve(form, budget)
+            if raw.status is Status.OPTIMAL:
+                lower, upper = bracket(form, raw)
+                upper = upper if math.isfinite(upper) else raw.objective
+                require(abs(upper - lower) <= CLOSE * _scale(upper, lower), f"{name}: 'optimal' with an open gap")
+            else:
+                require(bool(raw.message or raw.status.value), f"{name}: ended as {raw.status.word} without words")
+
+
+def _refusals_give_a_reason(solver: Solver) -> None:
+    """A form that is not accepted is answered with a Refusal that gives a reason."""
+    for name, form in standard_forms():
+        answer = solver.accepts(form)
+        if not answer:
+            require(isinstance(answer, Refusal) and bool(answer.reason), f"{name}: refused without a reason")
+
+
+def _options_are_checked(solver: Solver) -> None:
+    """Options are immutable, an unknown one is refused by name, and the name is kebab-case."""
+    require(solver.name == solver.name.lower() and " " not in solver.name and "_" not in solver.name,
+            f"the name {solver.name!r} is not kebab-case")
+    require(bool(solver.summary), "no summary is given")
+    try:
+        type(solver).build(no_such_option=1)
+    except UnknownNameError as error:
+        require("no_such_option" in str(error), f"the message does not name the option: {error}")
+    else:
+        require(False, "an unknown option was taken")
+    for field in dataclasses.fields(solver)[:1]:
+        try:
+            setattr(solver, field.name, None)
+        except dataclasses.FrozenInstanceError:
+            continue
+        require(False, "options can be changed after construction")
+
+
+SOLVER_CHECKS: dict[str, Callable[[Solver], None]] = {
+    check.__name__.lstrip("_"): check for check in (
+        _accepts_something, _answers_have_shapes, _gap_closes, _residuals_vanish, _agrees_with_the_reference,
+        _sessions_are_reused, _starts_do_no_harm, _forms_are_left_alone, _limits_are_statuses,
+        _refusals_give_a_reason, _options_are_checked)}

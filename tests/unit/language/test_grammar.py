@@ -1,0 +1,176 @@
+"""Every rule of the grammar: triggered, named as the user wrote it, and its repair tried."""
+
+import numpy as np
+import pytest
+
+import margindsl as md
+from margindsl.errors import DeclarationError, GrammarError
+from margindsl.language.grammar import RULES
+
+N = 6
+X = np.random.default_rng(0).normal(size=(N, 2))
+y, z = md.Labels(N), md.Labels(N, name="z")
+f, h = md.Hyperplane(X), md.Hyperplane(X, name="h")
+g = y * f
+s = md.Scalar(name="s")
+R = md.sq_norm(f) / 2
+SIGNED = np.array([1.0, -1.0, 1.0, 1.0, 1.0, 1.0])
+FLAT = md.hinge(g)
+
+
+def objective(loss):
+    return lambda: md.Problem(md.Minimize(R + loss()))
+
+
+def constraint(make, loss=lambda: md.mean(FLAT)):
+    return lambda: md.Problem(md.Minimize(R + loss()), [make()])
+
+
+# rule -> (declaration that breaks it, the words it must name, the repair its message suggests)
+CASES = {
+    "CONVEX_LOSS": (objective(lambda: md.mean(-md.pos(1 - g))), "-md.pos(1 - y * f)",
+                    objective(lambda: md.mean(md.hinge(g)))),
+    "MIXED_SUM": (objective(lambda: md.mean(md.hinge(g) - 0.5 * abs(g))), "md.pos(1 - y * f) - 0.5 * abs(y * f)",
+                  objective(lambda: md.mean(md.hinge(g) + 0.5 * abs(g)))),
+    "SIGNED_WEIGHT": (objective(lambda: md.mean(SIGNED * md.hinge(g))), "array(6) * md.pos(1 - y * f)",
+                      objective(lambda: md.mean(abs(SIGNED) * md.hinge(g)))),
+    "POSITIVE_PART": (objective(lambda: md.mean(md.pos(1 - abs(g)))), "md.pos(1 - abs(y * f))",
+                      objective(lambda: md.mean(md.pos(abs(g) - 1)))),
+    "ABSOLUTE": (objective(lambda: md.mean(abs(md.square(g) - 1))), "abs(y * f**2 - 1)",
+                 objective(lambda: md.mean(abs(g - 1)))),
+    "SQUARED": (objective(lambda: md.mean(md.square(md.square(g)))), "**2",
+                objective(lambda: md.mean(md.pos(1 - g) ** 2))),
+    "MAXIMUM": (objective(lambda: md.mean(md.maximum(-abs(g), 1 - g))), "-abs(y * f)",
+                objective(lambda: md.mean(md.maximum(abs(g), 1 - g)))),
+    "CURVE_ARGUMENT": (objective(lambda: md.mean(md.logistic(md.pos(1 - g)))), "md.logistic(md.pos(1 - y * f))",
+                       objective(lambda: md.mean(md.logistic(1 - 2 * g)))),
+    "ONE_MARGIN": (objective(lambda: md.mean(md.pos(md.pos(1 - g) + md.pos(s - g)))),
+                   "md.pos(md.pos(1 - y * f) + md.pos(s - y * f))", objective(lambda: md.mean(md.pos(s - g)) - s / 2)),
+    "BARE_DECISION": (objective(lambda: md.mean(md.hinge(g)) + md.mean(md.pos(1 - f))), "f",
+                      objective(lambda: md.mean(md.hinge(y * f)))),
+    "TWO_PROBLEMS": (objective(lambda: md.mean(md.hinge(g)) + md.mean(md.hinge(z * f))), "mixes two labellings",
+                     objective(lambda: md.mean(md.hinge(g)))),
+    "NO_REGULARISER": (lambda: md.Problem(md.Minimize(md.mean(md.hinge(g)))), "md.mean(md.pos(1 - y * f))",
+                       lambda: md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean(md.hinge(g))))),
+    "REGULARISER_SIGN": (lambda: md.Problem(md.Minimize(md.mean(md.hinge(g)) - 0.5 * md.sq_norm(f))),
+                         "has coefficient -0.5", objective(lambda: md.mean(md.hinge(g)))),
+    "VARIANCE": (objective(lambda: md.mean(md.hinge(g)) - md.var(g)), "md.var(y * f)",
+                 objective(lambda: md.mean(md.hinge(g)) + md.var(g))),
+    "NOT_SCALAR": (lambda: md.Minimize(R + md.hinge(g)), "md.sq_norm(f) / 2 + md.pos(1 - y * f)",
+                   lambda: md.Minimize(R + md.sum(md.hinge(g)))),
+    "LABELS_IN_OBJECTIVE": (objective(lambda: md.mean(md.hinge(g)) + md.sum(y)), "y",
+                            constraint(lambda: md.sum(y) <= 2)),
+    "LINK_ON_DECISION": (constraint(lambda: f[0] == f[1]), "f[0] == f[1]", constraint(lambda: y[0] == y[1])),
+    "KNOWN_ON_DECISION": (constraint(lambda: f[[0, 1]] == [1, -1]), "f[index(2)] == array(2)",
+                          constraint(lambda: y[[0, 1]] == [1, -1])),
+    "MIXED_CONSTRAINT": (constraint(lambda: md.sum(y) + md.sum(f) <= 1), "md.sum(y) + md.sum(f) <= 1",
+                         lambda: md.Problem(md.Minimize(R + md.mean(FLAT)), [abs(md.sum(y)) <= 2, abs(md.sum(f)) <= 1])),
+    "NONLINEAR_CONSTRAINT": (constraint(lambda: md.sum(md.square(f)) <= 1), "md.sum(f**2) <= 1",
+                             constraint(lambda: abs(md.sum(f)) <= 1)),
+    "NONCONVEX_BOUND": (constraint(lambda: abs(md.sum(y)) >= 1), "1 <= abs(md.sum(y))",
+                        constraint(lambda: abs(md.sum(y)) <= 2)),
+    "MARGIN_CONSTRAINT": (constraint(lambda: md.sum(g) >= 1), "1 <= md.sum(y * f)",
+                          objective(lambda: md.mean(md.pos(1 - g)))),
+    "ENTRYWISE_CONSTRAINT": (constraint(lambda: y <= 1), "y <= 1", constraint(lambda: md.sum(y) <= 2)),
+    "UNKNOWN_OBJECTIVE": (objective(lambda: md.mean(md.hinge(g)) + md.mean(np.ones(N) * md.sq_norm(f))),
+                          "md.sq_norm(f)", objective(lambda: md.mean(md.hinge(g)))),
+    "SCALAR_UNBOUNDED": None,
+}
+
+
+def test_every_rule_has_a_case():
+    assert set(CASES) == set(RULES)
+
+
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case is not None])
+def test_a_broken_rule_names_the_expression_the_rule_and_a_repair_that_works(name):
+    broken, words, repaired = CASES[name]
+    with pytest.raises(GrammarError) as caught:
+        broken()
+    error, rule = caught.value, RULES[name]
+    assert words in str(error)
+    stem = rule.requirement.split("{")[0]
+    assert stem in error.rule and error.rule in str(error)
+    assert error.repair == rule.repair and rule.repair in str(error)
+    repaired()
+
+
+SENTENCES = {
+    lambda: g**3: "`(y * f)**3`: only squares are piecewise quadratic. Write **2",
+    lambda: g * g: "`(y * f) * (y * f)`: a product needs a constant factor",
+    lambda: 1 / g: "only constants divide",
+    lambda: g / 0: "division by zero. Give a non-zero divisor",
+    lambda: (md.sum(y) <= 1) and (md.sum(y) >= -1): "`md.sum(y) <= 1`: a constraint has no truth value",
+    lambda: -1 <= md.sum(y) <= 1: "Write two constraints, a <= md.sum(y) and md.sum(y) <= b",
+    lambda: bool(g): "`y * f`: an expression has no truth value",
+    lambda: list(g): "expressions are not looped over",
+    lambda: md.sum(y) < 1: "strict inequalities do not close a set. Write <=",
+    lambda: md.sum(y) > 1: "strict inequalities do not close a set. Write >=",
+    lambda: y[[0, 1]] * f[[0, 2]]: "labels and decision values are of different points",
+    lambda: md.sq_norm(y): "the norm is of a hyperplane",
+    lambda: md.sum(y) != 1: "only labels are declared different",
+    lambda: md.Problem(md.Minimize(R)): "has no margins: nothing would be clustered",
+    lambda: md.Problem(md.Minimize(R + md.mean(FLAT)), [True]): "is not a constraint",
+    lambda: md.Problem(md.Minimize(R + md.mean(FLAT)), [md.sum(z) <= 1]): "mixes two labellings",
+    lambda: md.Problem(md.Minimize(R + md.mean(FLAT)), [md.sum(h) <= 1]): "mixes two hyperplanes",
+    lambda: md.Problem(md.Minimize(R + md.mean(FLAT)), [y[0] == z[1]]): "mixes two labellings",
+    lambda: md.must_link(f, [(0, 1)]): "links decision values: must-links and cannot-links are between labels",
+    lambda: md.Problem(md.Minimize(R + md.mean(FLAT)), [md.Parameter(1.0) <= 2]): "holds neither labels nor decision",
+    lambda: md.Problem(md.Minimize(R + md.mean(FLAT)), [abs(md.sum(f)) <= -1]): "is empty: the lower bound exceeds",
+    lambda: md.manifold(y, np.eye(N)): "the manifold term is of a hyperplane",
+    lambda: md.orthogonal(y, []): "orthogonality is of hyperplanes",
+    lambda: md.Labels(N, clusters=3) * f: "labels of 3 clusters are not signs. Write md.margin(y, f)",
+}
+
+
+@pytest.mark.parametrize("sentence", SENTENCES.values())
+def test_sentences_of_the_language(sentence):
+    make = next(m for m, words in SENTENCES.items() if words == sentence)
+    with pytest.raises(GrammarError) as caught:
+        make()
+    assert sentence in str(caught.value)
+
+
+@pytest.mark.parametrize("make,words", [
+    (lambda: g[0:3] + g[1:3], "3 entries against 2; index both to the same points"),
+    (lambda: y * md.Hyperplane(X[:4]), "6 labels against 4 points; declare both over the same points"),
+    (lambda: y[9], "y[9]: out of range for 6 points (0..5)"),
+    (lambda: y[0.5], "expected integers, a slice or a boolean mask"),
+    (lambda: y[[True, False]], "mask of shape (2,), expected (6,)"),
+    (lambda: y[[[0, 1]]], "index of shape (1, 2), expected one dimension"),
+    (lambda: g + np.nan, "NaN or infinity entered a formula"),
+    (lambda: g + 1j, "a complex number entered a formula"),
+    (lambda: g + np.ones((N, 1)), "an array of shape (6, 1) entered a formula"),
+    (lambda: g + "1", "the string '1' entered a formula"),
+    (lambda: g + None, "cannot enter a formula: expected a number"),
+    (lambda: g + np.array([object()] * N), "cannot enter a formula"),
+    (lambda: md.mean(md.sum(FLAT)), "a single number; expected one value a point"),
+    (lambda: md.mean(FLAT[[]]), "no points are left; check the index"),
+    (lambda: md.maximum(g), "given 1 argument(s), expected at least two"),
+    (lambda: md.huber(g, 0), "md.huber(threshold=0): expected a positive number"),
+    (lambda: md.odm(g, -1, 0.2), "md.odm(nu=-1): expected nu >= 0"),
+    (lambda: md.odm(g, 0.5, 1.0), "md.odm(theta=1): expected 0 <= theta < 1"),
+    (lambda: md.epsilon_insensitive(g, -0.1), "md.epsilon_insensitive(eps=-0.1): expected eps >= 0"),
+    (lambda: md.plq([(1.0, (0, -1, 1))], g), "the last upper end inf"),
+    (lambda: md.plq([(2.0, (0, -1, 1)), (1.0, (0, 0, 0)), (np.inf, (0, 0, 0))]), "are not increasing"),
+    (lambda: md.plq(3), "expected pairs (upper end, (q, s, c))"),
+    (lambda: md.plq([(0.0, (0, 1, 0)), (np.inf, (0, -1, 0))]), "slope falls"),
+    (lambda: md.plq([(0.0, (0, 0, 0)), (np.inf, (0, 1, 1))]), "do not meet"),
+    (lambda: md.Parameter(np.nan), "Parameter: given nan, expected a finite real number"),
+    (lambda: md.Parameter(True), "Parameter: given True, expected a finite real number"),
+    (lambda: md.Parameter("1"), "Parameter: given '1'"),
+    (lambda: md.Problem(R + md.mean(FLAT)), "expected md.Minimize(expression)"),
+    (lambda: md.sizes(y), "give at_least=, at_most= or both"),
+    (lambda: md.sizes(y, at_least=4), "cannot fill clusters of 8 to 12 points"),
+    (lambda: md.sizes(y, at_least=3, at_most=2), "expected 0 <= at_least <= at_most"),
+    (lambda: md.margin(f, y), "expected md.Labels and md.Hyperplane, in this order"),
+    (lambda: md.margin(y, f, coding="x"), "expected 'crammer-singer' or 'simplex'"),
+    (lambda: md.manifold(f, np.eye(3)), "graph of shape (3, 3), expected (6, 6)"),
+    (lambda: md.manifold(f, -np.ones((N, N))), "weights must be finite and non-negative"),
+    (lambda: md.manifold(f, np.triu(np.ones((N, N)), 1)), "the graph is not symmetric"),
+    (lambda: md.orthogonal(f, [3]), "given int, expected earlier solutions"),
+])
+def test_declaration_errors(make, words):
+    with pytest.raises(DeclarationError) as caught:
+        make()
+    assert words in str(caught.value)
