@@ -18,7 +18,7 @@ _ROOMS: dict[str, tuple[str, ...]] = {
         "squared_hinge", "sum", "var"),
     "margindsl.features": ("Linear", "Polynomial", "Precomputed", "RBF", "mean_distance", "sqrt_mean_distance"),
     "margindsl.calculus": ("PLQ", "ConvexFunction"),
-    "margindsl.relaxations": ("SDP", "Alternating", "CCCP", "Exact", "Minimax", "Supervised"),
+    "margindsl.relaxations": ("SDP", "Alternating", "CCCP", "Exact", "Minimax", "Supervised", "WeightLifting"),
     "margindsl.runtime": ("Comparison", "Compiled", "Problem", "Solution", "compare", "solvers"),
 }
 _HOME = {name: room for room, names in _ROOMS.items() for name in names}
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
         sum,
         var,
     )
-    from margindsl.relaxations import CCCP, SDP, Alternating, Exact, Minimax, Supervised
+    from margindsl.relaxations import CCCP, SDP, Alternating, Exact, Minimax, Supervised, WeightLifting
     from margindsl.runtime import Comparison, Compiled, Problem, Solution, compare, solvers
     from margindsl.runtime import make_solver as Solver
 

@@ -16,6 +16,7 @@ from margindsl.program.forms import (
     LabelLiftForm,
     QuadraticBound,
     SaddleForm,
+    WeightLiftForm,
 )
 from margindsl.program.losses import Losses, LossTerm, SharedScalars
 from margindsl.program.program import MarginProgram
@@ -25,5 +26,5 @@ __all__ = [
     "Certificate", "CombinedCertificate", "DCStepForm", "DecisionBound", "Features", "FixedLabelCertificate",
     "FixedLabelForm", "Form", "LabelLiftCertificate",
     "LabelLiftForm", "LabelSetLike", "LossTerm", "Losses", "MarginProgram", "QuadraticBound", "SaddleForm",
-    "SharedScalars", "dump_form", "dump_program", "repair_label_lift",
+    "SharedScalars", "WeightLiftForm", "dump_form", "dump_program", "repair_label_lift",
 ]

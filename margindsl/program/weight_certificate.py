@@ -8,6 +8,7 @@ import numpy as np
 
 from margindsl.program.certificates import SAFETY, Certificate
 from margindsl.program.forms import WeightLiftForm
+from margindsl.program.losses import Losses
 from margindsl.typing import FloatArray
 
 
@@ -65,9 +66,18 @@ def repair_weight_lift(form: WeightLiftForm, W: FloatArray, a: FloatArray | None
     return WeightLiftCertificate(dual_value(form, shrunk, eta), form, shrunk, eta)
 
 
-def curvatures(form: WeightLiftForm, norms: FloatArray) -> FloatArray:
-    """Return a_i = −Σ_{r at i} c_rρ_r'(s_i)/s_i, capped where s_i is tiny."""
-    losses = form.losses
+def curvatures(form: WeightLiftForm, norms: FloatArray, losses: Losses | None = None) -> FloatArray:
+    """Return a_i = −Σ_{r at i} c_rρ_r'(s_i)/s_i, capped where s_i is tiny.
+
+    Parameters
+    ----------
+    form : WeightLiftForm
+    norms : (n,) float array
+        The lengths s.
+    losses : Losses, optional
+        A smooth stand-in whose derivatives are subgradients of the form's losses.
+    """
+    losses = form.losses if losses is None else losses
     s = np.maximum(norms, 1e-9 * max(float(norms.max(initial=0.0)), 1e-300))
     slope = losses.spread(losses.derivative(losses.arguments(s)))
     return -slope / s

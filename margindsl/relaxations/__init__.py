@@ -7,5 +7,6 @@ from margindsl.relaxations.minimax import Minimax
 from margindsl.relaxations.relaxation import Outcome, Relaxation
 from margindsl.relaxations.sdp import SDP
 from margindsl.relaxations.supervised import Supervised
+from margindsl.relaxations.weight_lifting import WeightLifting
 
-__all__ = ["CCCP", "SDP", "Alternating", "Exact", "Minimax", "Outcome", "Relaxation", "Supervised"]
+__all__ = ["CCCP", "SDP", "Alternating", "Exact", "Minimax", "Outcome", "Relaxation", "Supervised", "WeightLifting"]

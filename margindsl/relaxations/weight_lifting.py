@@ -1,0 +1,90 @@
+"""Weight-lifted semidefinite relaxation: labels absorbed, wwᵀ lifted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from margindsl.contract import Offer, Refusal
+from margindsl.drivers.rounding import sample_directions
+from margindsl.drivers.run import Run
+from margindsl.errors import CalculusError
+from margindsl.program.absorption import normalise_terms, prefers_agreement
+from margindsl.program.forms import WeightLiftForm
+from margindsl.program.program import MarginProgram
+from margindsl.program.weight_certificate import repair_weight_lift
+from margindsl.relaxations.relaxation import Outcome, Relaxation, check_count
+
+
+@dataclass(frozen=True, kw_only=True)
+class WeightLifting(Relaxation):
+    """Absorb the labels, y_i = sign f_i, and lift P = wwᵀ: an r × r convex problem at any number of points.
+
+    Convex when q ↦ ρ(√q) is (hinge, squared hinge, both branches of ODM) and a lower bound when ρ(s) ≤ ρ(−s).
+    Label constraints are honoured by rounding, and leave the bound valid without tightening it.
+
+    Parameters
+    ----------
+    rounding : int
+        Directions sampled from N(0, P); the leading ones are always tried.
+    tol : float or None
+        Relative certified gap asked of the solver; None takes the solve's tolerance but at least 1e-4.
+    polish : {"none", "alternate", "search"} or bool
+    """
+
+    name: ClassVar[str] = "weight-lifting"
+    summary: ClassVar[str] = "labels absorbed, weight matrix lifted; r x r"
+    bound: ClassVar[str] = "certified"
+
+    rounding: int = 20
+    tol: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_count(self, "rounding", 0)
+
+    def accepts(self, program: MarginProgram) -> Offer | Refusal:
+        """Refuse losses that are not root-convex or prefer disagreement, and a free bias without decision balance."""
+        try:
+            losses = normalise_terms(program.losses)
+        except CalculusError as error:
+            return Refusal(str(error), "Use relaxation='sdp' or 'minimax'")
+        for term in losses.terms:
+            if not term.loss.is_root_convex:
+                return Refusal(f"q -> rho(sqrt q) is not convex for the loss {term.loss!r}",
+                               "Use relaxation='sdp' or 'minimax', or a loss such as md.hinge or md.odm")
+            if not prefers_agreement(term.loss):
+                return Refusal(f"the loss {term.loss!r} is lower at -s than at s for some s > 0, so that the sign of f "
+                               "is not the best label", "Use relaxation='sdp' or 'minimax'")
+        if program.free_bias and not program.decision:
+            return Refusal("a free bias without decision balance makes weight lifting trivial",
+                           "Use bias='penalised', or centred features without a bias, or add abs(md.sum(f)) <= l")
+        if any(not bound.is_symmetric for bound in program.decision):
+            return Refusal("decision bounds are lifted only in the form abs(md.sum(f)) <= l",
+                           "Write the bound symmetrically, or use relaxation='cccp'")
+        ignored = "" if program.labels.is_unconstrained else "; label constraints are used in rounding, not in the bound"
+        return Offer(f"P of order {program.features.rank + int(program.free_bias)}{ignored}")
+
+    def lower(self, program: MarginProgram) -> WeightLiftForm:
+        """Return the weight-lift form."""
+        return WeightLiftForm(program.features, normalise_terms(program.losses), decision=program.decision,
+                              free_bias=program.free_bias)
+
+    def default_solver(self, form: object) -> str:
+        """Return "burer-monteiro"."""
+        return "burer-monteiro"
+
+    def run(self, run: Run) -> Outcome:
+        """Solve, repair the dual point to a certificate, return decision directions to round."""
+        form = self.lower(run.program)
+        with run.share(0.7):
+            raw = run.solve(form, tol=self.tol or max(run.budget.tol, 1e-4))
+        if not raw.status.has_answer:
+            return Outcome(raw.status, message=raw.message)
+        W = np.asarray(raw["W"])
+        with run.stage("certify"):
+            certificate = repair_weight_lift(form, W, raw.get("a"), raw.get("eta"))
+        factor = sample_directions(form.outputs(W), self.rounding, run.rng)
+        return Outcome(raw.status, factor=factor, certificate=certificate, estimate=form.objective(W), message=raw.message)

@@ -1,0 +1,72 @@
+"""The solver class: options, what it accepts, sessions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from margindsl.contract import Budget, Offer, RawSolution, Refusal, Session, Solver
+from margindsl.errors import DeclarationError
+from margindsl.program.forms import Form, WeightLiftForm
+from margindsl_solvers.burer_monteiro.weight import WeightLift
+
+
+@dataclass(frozen=True, kw_only=True)
+class BurerMonteiro(Solver):
+    """Solve lifted forms through low-rank factors, by quasi-Newton descent; no n × n matrix.
+
+    Parameters
+    ----------
+    width : int
+        First number of columns of the factor; more are added when the certificate asks for them.
+    max_iter : int
+        Most evaluations (one pass over the data each).
+    tol : float or None
+        Relative certified gap; None takes the solve's.
+    seed : int
+        Seed of the starting factor.
+
+    References
+    ----------
+    S. Burer, R. Monteiro (2003). A nonlinear programming algorithm for solving semidefinite programs via
+    low-rank factorization.
+    """
+
+    name: ClassVar[str] = "burer-monteiro"
+    summary: ClassVar[str] = "weight lift by low-rank factors"
+    warm_starts: ClassVar[bool] = True
+
+    width: int = 8
+    max_iter: int = 5000
+    tol: float | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("width", "max_iter"):
+            if not isinstance(getattr(self, name), int) or getattr(self, name) < 1:
+                raise DeclarationError(f"burer-monteiro({name}={getattr(self, name)!r}): expected a positive integer")
+
+    def accepts(self, form: Form) -> Offer | Refusal:
+        """Accept weight lifts."""
+        if isinstance(form, WeightLiftForm):
+            return Offer(f"W of {form.order} x {min(form.order, self.width)}, grown as needed")
+        return Refusal(f"a {type(form).__name__} has no factor to lift",
+                       "Use relaxation='weight-lifting', or a solver such as 'newton' or 'clarabel'")
+
+    def open(self, form: Form) -> Session:
+        """Return a session."""
+        return BurerMonteiroSession(self)
+
+
+class BurerMonteiroSession(Session):
+    """Run the engine of a form."""
+
+    def __init__(self, solver: BurerMonteiro) -> None:
+        self.solver = solver
+
+    def solve(self, form: Form, budget: Budget, start: RawSolution | None = None) -> RawSolution:
+        """Solve a lifted form; a start with a factor W of the right order is used."""
+        assert isinstance(form, WeightLiftForm)
+        tol = self.solver.tol or budget.tol
+        most = self.solver.max_iter if budget.max_iter is None else min(budget.max_iter, self.solver.max_iter)
+        return WeightLift(self.solver.width, most, self.solver.seed).run(form, budget.replace(tol=tol), start)

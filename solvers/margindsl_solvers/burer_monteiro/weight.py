@@ -1,0 +1,197 @@
+"""Weight lifting by a low-rank factor: min ½‖W‖² + Σ cρ(‖Wᵀφ‖), rank grown by the certificate."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from margindsl.contract import Budget, RawSolution, Status
+from margindsl.program.forms import WeightLiftForm
+from margindsl.program.losses import Losses, LossTerm
+from margindsl.program.weight_certificate import curvatures, repair_weight_lift, weighted_gram
+from margindsl.typing import FloatArray
+from margindsl_solvers.burer_monteiro.descent import descend
+from margindsl_solvers.burer_monteiro.smoothing import Smoothed
+
+SUBSAMPLE = 20_000
+FIRST_STEP = 0.1  # Moreau step of kinked losses, in units of the margin
+PATIENCE = 12  # rounds without a better bound after which the descent gives up
+
+
+@dataclass(frozen=True, eq=False)
+class WeightLift:
+    """Solve weight-lift forms.
+
+    Parameters
+    ----------
+    width : int
+        First number of columns of W.
+    max_iter : int
+        Most quasi-Newton iterations in all.
+    seed : int
+    """
+
+    width: int
+    max_iter: int
+    seed: int
+
+    def run(self, form: WeightLiftForm, budget: Budget, start: RawSolution | None) -> RawSolution:
+        """Return W, a, η with status and trace of (seconds, primal, certified bound)."""
+        began = time.perf_counter()
+        p = min(form.order, self.width)
+        W, eta = self._start(form, p, start, budget)
+        trace: list[tuple[float, float, float]] = []
+        best: tuple[float, FloatArray, FloatArray, FloatArray] | None = None
+        smooth = Smoothed.build(form.losses, FIRST_STEP)
+        evaluations, accuracy, status = 0, 1e-3, Status.ITERATION_LIMIT
+        while evaluations < self.max_iter:
+            W, eta, used, ended = self._solve(form, smooth.losses, W, eta, budget.replace(tol=accuracy * budget.tol),
+                                              self.max_iter - evaluations)
+            evaluations += used
+            norms = np.linalg.norm(form.outputs(W), axis=1)
+            a = curvatures(form, norms, smooth.losses)
+            certificate = repair_weight_lift(form, W, a, eta)
+            value = feasible_value(form, W)
+            trace.append((time.perf_counter() - began, value, certificate.bound))
+            if best is None or certificate.bound > best[0]:
+                best = (certificate.bound, W, a, eta)
+            stop = budget.report("burer-monteiro", evaluations, value, best[0])
+            if min(t[1] for t in trace) - best[0] <= budget.tol * max(abs(value), 1e-12):
+                status = Status.OPTIMAL
+                break
+            if stop or ended is Status.TIME_LIMIT or budget.expired:
+                status = Status.INTERRUPTED if stop else Status.TIME_LIMIT
+                break
+            if len(trace) > PATIENCE and best[0] - max(t[2] for t in trace[:-PATIENCE]) <= 0.02 * budget.tol * abs(value):
+                status = Status.INACCURATE
+                break
+            accuracy = max(0.1 * accuracy, 1e-9 / budget.tol)
+            smooth, _ = smooth.advance(norms)
+            if len(trace) % 8 == 0:
+                smooth = smooth.sharpen(0.3)
+            W = self._grow(form, W, a, eta)
+        assert best is not None
+        return RawSolution(status, {"W": best[1], "a": best[2], "eta": best[3]}, objective=trace[-1][1],
+                           iterations=evaluations, trace=tuple(trace),
+                           seconds={"compile": 0.0, "solve": time.perf_counter() - began})
+
+    # -- one smooth problem -------------------------------------------------------------------------
+
+    def _solve(self, form: WeightLiftForm, losses: Losses, W: FloatArray, eta: FloatArray, budget: Budget,
+               most: int) -> tuple[FloatArray, FloatArray, int, Status]:
+        """Return the minimiser over W, with multipliers of decision bounds by an augmented Lagrangian."""
+        used, ended = 0, Status.CONVERGED
+        penalty = 1.0 / max(1.0, float(form.n)) if form.decision else 0.0
+        for _ in range(25 if form.decision else 1):
+            done = descend(lambda X: value_and_gradient(form, losses, X, eta, penalty), W, budget,
+                           1e-3 * budget.tol, most - used)
+            used, W, ended = used + done.evaluations, done.point, done.status
+            if not form.decision:
+                break
+            sums = bound_values(form, W)
+            limits = np.array([bound.upper**2 for bound in form.decision])
+            excess = sums - limits
+            eta = np.maximum(0.0, eta + penalty * excess)
+            if np.all(excess <= 1e-7 * np.maximum(limits, 1e-12)) or ended is Status.TIME_LIMIT or used >= most:
+                break
+            penalty *= 3.0
+        return W, eta, used, ended
+
+    def _start(self, form: WeightLiftForm, p: int, start: RawSolution | None,
+               budget: Budget) -> tuple[FloatArray, FloatArray]:
+        eta = np.zeros(len(form.decision))
+        if start is not None and start.get("W") is not None and len(start["W"]) == form.order:
+            return np.array(start["W"]), np.asarray(start.get("eta", eta))
+        rng = np.random.default_rng(self.seed)
+        if form.n > 2 * SUBSAMPLE:
+            small = subsample(form, np.sort(rng.choice(form.n, SUBSAMPLE, replace=False)))
+            inner = replace(self, max_iter=200).run(
+                small, budget.replace(tol=max(budget.tol, 1e-3), callback=None), None)
+            return np.array(inner["W"]), np.asarray(inner["eta"])
+        W = rng.standard_normal((form.order, p))
+        norms = np.linalg.norm(form.outputs(W), axis=1)
+        return W / max(float(np.median(norms)), 1e-300), eta
+
+    def _grow(self, form: WeightLiftForm, W: FloatArray, a: FloatArray, eta: FloatArray) -> FloatArray:
+        """Add the directions in which Σ aφφᵀ exceeds the identity, and a little noise elsewhere."""
+        room = form.order - W.shape[1]
+        if room <= 0:
+            return W
+        S = weighted_gram(form, a)
+        if form.decision:
+            G, h = form.decision_rows
+            sigma = np.column_stack([G, h]) if form.free_bias else G
+            S = S - (sigma.T * eta) @ sigma
+        values, vectors = np.linalg.eigh((S + S.T) / 2)
+        new = vectors[:, values > 1.0 + 1e-9][:, ::-1][:, : min(room, 4)]
+        if not new.shape[1]:
+            return W
+        return np.column_stack([W, 1e-2 * np.linalg.norm(W) / np.sqrt(W.shape[1]) * new])
+
+
+def value_and_gradient(form: WeightLiftForm, losses: Losses, W: FloatArray, eta: FloatArray,
+                       penalty: float) -> tuple[float, FloatArray]:
+    """Return ½‖W‖² + Σ cρ(‖Wᵀφ‖) + augmented decision terms, and the gradient; one pass over the data."""
+    F = form.outputs(W)
+    norms = np.sqrt(np.einsum("np,np->n", F, F))
+    v = losses.arguments(norms)
+    value = float(np.sum(losses.row_losses(v)))
+    slope = losses.spread(losses.derivative(v)) / np.maximum(norms, 1e-12 * max(float(norms.max(initial=0.0)), 1e-300))
+    gradient = form.adjoint(F * slope[:, None])
+    penalised = W[:-1] if form.free_bias else W
+    value += 0.5 * float(np.sum(penalised**2))
+    if form.free_bias:
+        gradient[:-1] += W[:-1]
+    else:
+        gradient += W
+    if form.decision:
+        extra, direction = _decision_terms(form, W, eta, penalty)
+        value, gradient = value + extra, gradient + direction
+    return value, gradient
+
+
+def _decision_rows(form: WeightLiftForm) -> FloatArray:
+    G, h = form.decision_rows
+    return np.column_stack([G, h]) if form.free_bias else G
+
+
+def bound_values(form: WeightLiftForm, W: FloatArray) -> FloatArray:
+    """Return (L,) the values σᵀPσ of the decision bounds."""
+    return np.sum((_decision_rows(form) @ W) ** 2, axis=1)
+
+
+def _decision_terms(form: WeightLiftForm, W: FloatArray, eta: FloatArray,
+                    penalty: float) -> tuple[float, FloatArray]:
+    """Return ½ Σ ((η + ρ(g − ℓ²))₊² − η²)/(2ρ)·… for g = σᵀPσ ≤ ℓ², and its gradient."""
+    sigma = _decision_rows(form)
+    images = sigma @ W
+    excess = np.sum(images**2, axis=1) - np.array([bound.upper**2 for bound in form.decision])
+    active = np.maximum(0.0, eta + penalty * excess)
+    value = 0.25 * float(np.sum((active**2 - eta**2) / penalty))
+    return value, sigma.T @ (active[:, None] * images)
+
+
+def feasible_value(form: WeightLiftForm, W: FloatArray) -> float:
+    """Return the objective at W scaled into the decision bounds."""
+    if form.decision:
+        ratios = np.sqrt(np.array([bound.upper**2 for bound in form.decision]) / np.maximum(bound_values(form, W), 1e-300))
+        if np.any(ratios < 1.0 - 1e-6):
+            return form.objective(W * float(min(1.0, ratios.min())))
+    return form.objective(W)
+
+
+def subsample(form: WeightLiftForm, index: FloatArray) -> WeightLiftForm:
+    """Return the form on some points, weights scaled so that the total stays the same."""
+    position = np.full(form.n, -1)
+    position[index] = np.arange(len(index))
+    factor = form.n / len(index)
+    terms = []
+    for term in form.losses.terms:
+        keep = position[term.points] >= 0
+        terms.append(LossTerm(term.loss, position[term.points][keep], term.weights[keep] * factor, term.slopes[keep],
+                              term.shifts[keep], term.coupling[keep]))
+    decision = tuple(replace(bound, weights=bound.weights[index] * factor) for bound in form.decision)
+    return WeightLiftForm(form.features.take(index), Losses(len(index), tuple(terms), form.losses.scalars),
+                          decision=decision, free_bias=form.free_bias)

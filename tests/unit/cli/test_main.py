@@ -1,0 +1,266 @@
+"""The commands: what they write where, and their exit codes."""
+
+import csv
+import io
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import margindsl as md
+from margindsl.cli.declaration import declare
+from margindsl.cli.main import build_parser, main
+from margindsl.contract import Status
+from margindsl.runtime import relaxation_names
+from margindsl.runtime.problem import Problem
+
+N = 24
+
+
+@pytest.fixture
+def data(tmp_path):
+    rng = np.random.default_rng(5)
+    classes = np.repeat(["oak", "elm"], N // 2)
+    X = rng.normal(size=(N, 2)) + np.where(classes == "oak", 1.5, -1.5)[:, None]
+    path = tmp_path / "trees.csv"
+    lines = ["height,width,kind", *(f"{a!r},{b!r},{c}" for (a, b), c in zip(X.tolist(), classes))]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return str(path)
+
+
+def pairs_file(tmp_path, name, rows):
+    path = tmp_path / name
+    path.write_text("\n".join(f"{i},{j}" for i, j in rows) + "\n", encoding="utf-8")
+    return str(path)
+
+
+def rows_of(text):
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_solve_writes_labels_to_stdout_and_a_summary_to_stderr(data, capsys):
+    assert main(["solve", data, "--truth", "kind", "--balance", "0.1", "--relaxation", "alternating"]) == 0
+    out, err = capsys.readouterr()
+    rows = rows_of(out)
+    labels = np.array([int(row["label"]) for row in rows])
+    decision = np.array([float(row["decision"]) for row in rows])
+    assert [int(row["index"]) for row in rows] == list(range(N))
+    assert set(labels) == {-1, 1} and abs(labels.sum()) <= 0.1 * N
+    assert np.allclose([float(row["margin"]) for row in rows], labels * decision)
+    assert "status    converged" in err and "alternating with newton" in err
+    # The two groups are three standard deviations apart in both coordinates.
+    assert float(err.split("accuracy")[1].split("%")[0]) > 90
+
+
+def test_solve_agrees_with_the_language(data, tmp_path, capsys):
+    must = pairs_file(tmp_path, "must.csv", [(0, 1), (2, 3)])
+    cannot = pairs_file(tmp_path, "cannot.csv", [(0, 20)])
+    known = pairs_file(tmp_path, "known.csv", [(5, 1), (15, -1)])
+    output = tmp_path / "labels.csv"
+    assert main(["solve", data, "--drop", "kind", "--balance", "0.2", "--must-link", must, "--cannot-link", cannot,
+                 "--known", known, "--loss", "hinge", "--lam", "3", "--relaxation", "cccp", "--solver", "clarabel",
+                 "--output", str(output), "--quiet"]) == 0
+    assert capsys.readouterr() == ("", "")
+    labels = np.array([int(row["label"]) for row in rows_of(output.read_text(encoding="utf-8"))])
+    X = np.loadtxt(data, delimiter=",", skiprows=1, usecols=(0, 1))
+    y, f = md.Labels(N), md.Hyperplane(X)
+    problem = md.Problem(
+        md.Minimize(md.sq_norm(f) / 2 + 3 * md.mean(md.hinge(y * f))),
+        [abs(md.sum(y)) <= 0.2 * N, md.must_link(y, [(0, 1), (2, 3)]), md.cannot_link(y, [(0, 20)]),
+         y[[5, 15]] == [1, -1]])
+    assert np.array_equal(labels, problem.solve("cccp", "clarabel", random_state=0).labels)
+    assert labels[0] == labels[1] == -labels[20] and labels[5] == 1 and labels[15] == -1
+
+
+@pytest.mark.parametrize("flags, expression", [
+    (["--loss", "odm", "--nu", "0.3", "--theta", "0.1"], lambda g: 10 * md.mean(md.odm(g, 0.3, 0.1))),
+    (["--loss", "hinge"], lambda g: 10 * md.mean(md.hinge(g))),
+    (["--loss", "squared-hinge", "--lam", "2"], lambda g: 2 * md.mean(md.squared_hinge(g))),
+    (["--loss", "epsilon-insensitive", "--eps", "0.3"], lambda g: 10 * md.mean(md.epsilon_insensitive(g, 0.3))),
+    (["--loss", "logistic"], lambda g: 10 * md.mean(md.logistic(-g))),
+    (["--loss", "mean-variance", "--eta", "2"], lambda g: md.mean_variance(g, 2.0, 10.0)),
+])
+@pytest.mark.parametrize("kernel, chosen", [
+    ([], "linear"), (["--kernel", "rbf", "--width", "0.7"], md.RBF(0.7)), (["--kernel", "rbf"], md.RBF("median")),
+    (["--kernel", "polynomial", "--degree", "2"], md.Polynomial(degree=2))])
+def test_flags_declare_what_they_say(flags, expression, kernel, chosen):
+    X = np.random.default_rng(0).normal(size=(10, 2))
+    labels = np.where(X[:, 0] > 0, 1, -1)
+    given = declare(build_parser().parse_args(["solve", "-", *flags, *kernel]), X).program().fix_labels(labels)
+    y, f = md.Labels(10), md.Hyperplane(X, kernel=chosen)
+    own = md.Problem(md.Minimize(md.sq_norm(f) / 2 + expression(y * f))).program().fix_labels(labels)
+    w = np.random.default_rng(1).normal(size=own.features.rank)
+    scalars = np.ones(own.losses.scalars.count)
+    assert given.objective(w, 0.0, scalars) == pytest.approx(own.objective(w, 0.0, scalars), rel=1e-12)
+
+
+def test_compare_prints_a_table_and_writes_csv(data, tmp_path, capsys):
+    arguments = ["compare", data, "--truth", "kind", "--balance", "0.1", "--relaxations", "alternating,exact,cccp",
+                 "--solvers", "newton,osqp", "--time-limit", "60"]
+    assert main(arguments) == 0
+    out, err = capsys.readouterr()
+    assert out.splitlines()[0].split()[:2] == ["relaxation", "solver"]
+    assert out.count("alternating") == 2 and "refused" in out and "accuracy" in out
+    assert "cccp with osqp: value" in err and "exact with newton: refused" in err
+    target = tmp_path / "table.csv"
+    assert main([*arguments, "--output", str(target), "--quiet"]) == 0
+    assert capsys.readouterr() == ("", "")
+    rows = rows_of(target.read_text(encoding="utf-8"))
+    assert [row["status"] for row in rows if row["relaxation"] == "exact"] == ["refused", "refused"]
+    assert np.ptp([float(row["value"]) for row in rows if row["relaxation"] == "cccp"]) < 1e-6
+
+
+def test_compare_fails_when_everything_is_refused(data, capsys):
+    assert main(["compare", data, "--drop", "kind", "--relaxations", "exact,supervised", "--balance", "0.1"]) == 1
+    assert capsys.readouterr().out.count("refused") == 2
+
+
+def test_explain_prints_every_stage(data, capsys):
+    assert main(["explain", data, "--drop", "kind", "--balance", "0.1", "--relaxation", "sdp", "--solver", "scs"]) == 0
+    out = capsys.readouterr().out
+    for stage in ("[language]", "[margin program]", "[relaxation]", "[standard form]", "[solver]"):
+        assert stage in out
+    assert "abs(md.sum(y)) <= 2.4" in out
+
+
+def test_lists(capsys):
+    assert main(["solvers"]) == 0
+    listing = capsys.readouterr().out
+    for info in md.solvers():
+        line = next(line for line in listing.splitlines() if line.split()[0] == info.name)
+        assert info.version in line and info.kind in line and info.accepts in line
+    assert main(["relaxations", "--names"]) == 0
+    assert capsys.readouterr().out.split() == list(relaxation_names())
+
+
+@pytest.mark.parametrize("arguments, message", [
+    (["--relaxation", "sdq"], r"unknown relaxation 'sdq'. Did you mean 'sdp'?"),
+    (["--solver", "newtn"], r"unknown solver 'newtn'. Did you mean 'newton'?"),
+    (["--relaxation", "minimax", "--bias", "free"], r"minimax is trivial with a free bias"),
+    (["--truth", "sort"], r"has no column 'sort'; its columns are height, width, kind"),
+    (["--balance", "7"], r"--balance 7: expected a fraction between 0 and 1"),
+    (["--must-link", "missing.csv"], r"cannot read missing.csv"),
+    (["--time-limit", "0"], r"time_limit=0.0): expected a positive number of seconds"),
+    (["--theta", "1.5"], r"md.odm(theta=1.5): expected 0 <= theta < 1"),
+    (["--lam", "-1"], r"margin losses must be convex"),
+    (["--kernel", "rbf", "--width", "wide"], r"wide"),
+    (["--output", "no/such/folder.csv"], r"cannot write no/such/folder.csv: its folder does not exist"),
+    (["--drop", "height", "--drop", "width"], r"no column is left as a feature"),
+])
+def test_errors_are_one_line_and_code_1(data, capsys, arguments, message):
+    drop = [] if "--truth" in arguments else ["--drop", "kind"]
+    assert main(["solve", data, *drop, *arguments]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("margindsl: ") and err.count("\n") == 1
+    assert message in err
+
+
+def test_column_that_is_not_numeric_is_named(data, capsys):
+    assert main(["solve", data]) == 1
+    err = capsys.readouterr().err
+    assert "column 'kind' holds 'oak' (line 2)" in err
+    assert "--drop kind" in err and "--truth" in err
+
+
+def test_contradictory_links_are_one_line(data, tmp_path, capsys):
+    must = pairs_file(tmp_path, "must.csv", [(0, 1), (1, 2)])
+    cannot = pairs_file(tmp_path, "cannot.csv", [(0, 2)])
+    assert main(["compare", data, "--drop", "kind", "--must-link", must, "--cannot-link", cannot]) == 1
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 1 and "contradict" in err
+
+
+def test_trivial_problem_warns_in_one_line(data, capsys):
+    assert main(["solve", data, "--drop", "kind", "--relaxation", "alternating"]) == 0
+    warnings = [line for line in capsys.readouterr().err.splitlines() if "warning" in line]
+    assert len(warnings) == 1 and "all-equal labelling" in warnings[0]
+
+
+@pytest.mark.parametrize("arguments", [[], ["sove"], ["solve"], ["solve", "x.csv", "--lam", "much"],
+                                       ["solve", "x.csv", "--loss", "zero-one"]])
+def test_wrong_usage_is_code_2(arguments, capsys):
+    with pytest.raises(SystemExit) as exit_:
+        main(arguments)
+    assert exit_.value.code == 2
+    assert "usage: margindsl" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["solve", "--help"]])
+def test_help_is_code_0(arguments, capsys):
+    with pytest.raises(SystemExit) as exit_:
+        main(arguments)
+    assert exit_.value.code == 0
+    assert "margindsl" in capsys.readouterr().out
+
+
+def test_time_limit_is_code_3_with_labels(data, capsys):
+    arguments = ["solve", data, "--drop", "kind", "--balance", "0.1", "--relaxation", "cccp", "--time-limit", "1e-6"]
+    assert main(arguments) == 3
+    out, err = capsys.readouterr()
+    assert len(rows_of(out)) == N and "time limit reached" in err
+
+
+def interrupting(monkeypatch):
+    """Make every solve see Ctrl-C at its first report."""
+    solve = Problem.solve
+
+    def interrupted(self, *arguments, callback=None, **options):
+        def press(progress):
+            raise KeyboardInterrupt
+
+        return solve(self, *arguments, callback=press, **options)
+
+    monkeypatch.setattr(Problem, "solve", interrupted)
+
+
+def test_interrupt_is_code_3_with_labels(data, capsys, monkeypatch):
+    interrupting(monkeypatch)
+    assert main(["solve", data, "--drop", "kind", "--balance", "0.1", "--relaxation", "alternating"]) == 3
+    out, err = capsys.readouterr()
+    assert len(rows_of(out)) == N and f"status    {Status.INTERRUPTED.word}" in err
+
+
+def test_interrupt_ends_a_comparison_after_its_row(data, capsys, monkeypatch):
+    interrupting(monkeypatch)
+    assert main(["compare", data, "--drop", "kind", "--balance", "0.1", "--relaxations", "alternating,cccp"]) == 3
+    assert "cccp" not in capsys.readouterr().out
+
+
+def test_interrupt_before_labels_is_code_130(data, capsys, monkeypatch):
+    def press(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("margindsl.cli.solving.read_points", press)
+    assert main(["solve", data]) == 130
+    assert capsys.readouterr().err == "margindsl: interrupted before there were labels\n"
+
+
+def test_closed_pipe_is_no_error(data):
+    command = f"{sys.executable} -m margindsl.cli.main solvers | head -n 0; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert done.stdout.strip() == "0" and done.stderr == ""
+
+
+def test_help_starts_light():
+    code = ("import sys; from margindsl.cli.main import build_parser; build_parser().format_help(); "
+            "print([m for m in ('numpy', 'scipy', 'cvxpy', 'sklearn', 'networkx') if m in sys.modules])")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.slow
+def test_demo_runs_four_relaxations_and_three_solvers(capsys):
+    assert main(["demo", "--time-limit", "2"]) == 0
+    out, err = capsys.readouterr()
+    for word in ("minimise", "alternating", "cccp", "minimax", "sdp", "lbfgs", "mirror-prox", "scs", "certified",
+                 "k-means", "accuracy"):
+        assert word in out
+    assert "refused" not in out
+    assert "alternating with lbfgs: value" in err and "\r" not in err
+
+
+def test_demo_refuses_a_time_limit_of_zero(capsys):
+    assert main(["demo", "--time-limit", "0"]) == 1
+    assert "--time-limit 0: expected a positive number" in capsys.readouterr().err
