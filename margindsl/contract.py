@@ -230,6 +230,19 @@ class Solver(ABC):
     warm_starts: ClassVar[bool] = False
     native: ClassVar[bool] = True
 
+    def __new__(cls, **options: Any) -> Solver:
+        """Refuse unknown options with the nearest known ones, before the fields are set.
+
+        Raises
+        ------
+        UnknownNameError
+            If an option is not one of `option_names`.
+        """
+        for key in options:
+            if key not in cls.option_names():
+                raise UnknownNameError(f"option of solver {cls.name!r}", key, cls.option_names())
+        return super().__new__(cls)
+
     @abstractmethod
     def accepts(self, form: Form) -> Offer | Refusal:
         """Return an `Offer`, or a `Refusal` naming what is missing."""
@@ -246,20 +259,6 @@ class Solver(ABC):
     def option_names(cls) -> tuple[str, ...]:
         """Return the names of the options."""
         return tuple(f.name for f in dataclasses.fields(cls) if f.init)
-
-    @classmethod
-    def build(cls, **options: Any) -> Solver:
-        """Return the solver with the given options.
-
-        Raises
-        ------
-        UnknownNameError
-            If an option is not one of `option_names`; the nearest are listed.
-        """
-        for key in options:
-            if key not in cls.option_names():
-                raise UnknownNameError(f"option of solver {cls.name!r}", key, cls.option_names())
-        return cls(**options)
 
     @classmethod
     def is_installed(cls) -> bool:

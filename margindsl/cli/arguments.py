@@ -7,6 +7,19 @@ import argparse
 LOSSES = ("odm", "hinge", "squared-hinge", "epsilon-insensitive", "logistic", "mean-variance")
 
 
+def seed(text: str) -> int:
+    """Return a random state, a whole number of at least 0.
+
+    Raises
+    ------
+    argparse.ArgumentTypeError
+        For any other text.
+    """
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 0")
+    return int(text)
+
+
 def add_data(parser: argparse.ArgumentParser) -> None:
     """Add the arguments that say which points are read."""
     group = parser.add_argument_group("data")
@@ -55,7 +68,7 @@ def add_solve_options(parser: argparse.ArgumentParser, command: str) -> None:
     group.add_argument("--tol", type=float, default=1e-6, help="relative accuracy (default 1e-6)")
     group.add_argument("--max-iter", type=int, help="cap on the solver's iterations")
     group.add_argument("--time-limit", type=float, metavar="SECONDS", help="limit of each solve")
-    group.add_argument("--seed", type=int, default=0, help="random state (default 0)")
+    group.add_argument("--seed", type=seed, default=0, help="random state (default 0)")
     group.add_argument("--output", metavar="FILE.CSV",
                        help="where the " + ("table" if command == "compare" else "labels")
                        + " go; default stdout")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import margindsl as md
-from margindsl.cli.table import read_pairs, read_table
+from margindsl.cli.table import NotNumericError, read_pairs, read_table
 from margindsl.errors import DeclarationError
 from margindsl.typing import FloatArray
 
@@ -27,7 +27,11 @@ def read_points(arguments: argparse.Namespace) -> tuple[FloatArray, list[str] | 
     columns = [k for k in range(len(table.names)) if k not in out]
     if not columns:
         raise DeclarationError(f"{table.source}: no column is left as a feature")
-    X = scale_columns(table.numbers(columns), arguments.scale)
+    try:
+        X = scale_columns(table.numbers(columns), arguments.scale)
+    except NotNumericError as error:
+        raise DeclarationError(f"{error}; leave it out with --drop {error.column}, or name it with --truth if it "
+                               "holds the classes") from None
     return X, None if truth is None else table.text(truth)
 
 

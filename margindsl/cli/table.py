@@ -17,6 +17,21 @@ from margindsl.typing import FloatArray, IntArray
 _DELIMITERS = (",", ";", "\t")
 
 
+class NotNumericError(DeclarationError):
+    """A column holds a cell that is no finite number.
+
+    Parameters
+    ----------
+    message : str
+    column : str
+        Its name.
+    """
+
+    def __init__(self, message: str, column: str) -> None:
+        super().__init__(message)
+        self.column = column
+
+
 @dataclass(frozen=True, eq=False)
 class Table:
     """Represent the cells of a CSV file, not yet converted.
@@ -28,14 +43,14 @@ class Table:
     names : tuple of str
         Column names; their numbers where the file has no header.
     rows : list of list of str
-    first_line : int
-        Line of the first row in the file.
+    lines : list of int
+        Line of each row in the file.
     """
 
     source: str
     names: tuple[str, ...]
     rows: list[list[str]]
-    first_line: int
+    lines: list[int]
 
     def column(self, name: str) -> int:
         """Return the number of a column given by name or number.
@@ -62,8 +77,8 @@ class Table:
 
         Raises
         ------
-        DeclarationError
-            Naming the first column with a cell that is no finite number.
+        NotNumericError
+            Naming the first column with a cell that is no finite number, and its line.
         """
         values = np.empty((len(self.rows), len(columns)))
         for k, column in enumerate(columns):
@@ -75,13 +90,13 @@ class Table:
                 raise self._not_numeric(column)
         return values
 
-    def _not_numeric(self, column: int) -> DeclarationError:
-        line, cell = next((k, cell) for k, cell in enumerate(self.text(column)) if not _is_finite(cell))
+    def _not_numeric(self, column: int) -> NotNumericError:
+        line, cell = next((k, c) for k, c in zip(self.lines, self.text(column)) if not _is_finite(c))
         found = f"{cell!r}" if cell.strip() else "an empty cell"
         name = self.names[column]
-        return DeclarationError(
-            f"{self.source}: column {name!r} holds {found} (line {line + self.first_line}), expected finite "
-            f"numbers; leave it out with --drop {name}, or name it with --truth if it holds the classes")
+        return NotNumericError(
+            f"{self.source}: column {name!r} holds {found} (line {line}), expected finite "
+            "numbers", name)
 
 
 def read_table(source: str) -> Table:
@@ -117,7 +132,7 @@ def read_table(source: str) -> Table:
     names = [cell.strip() for cell in rows[0]] if header else [str(k) for k in range(len(rows[0]))]
     if header and len(rows) == 1:
         raise DeclarationError(f"{shown} has a header but no rows")
-    return Table(shown, tuple(names), rows[int(header):], numbered[int(header)][0])
+    return Table(shown, tuple(names), rows[int(header):], [line for line, _ in numbered][int(header):])
 
 
 def has_header(rows: Sequence[Sequence[str]]) -> bool:
@@ -146,11 +161,11 @@ def read_pairs(source: str) -> IntArray:
     if len(table.names) != 2:
         raise DeclarationError(f"{table.source} has {len(table.names)} columns, expected two")
     values = table.numbers([0, 1])
-    whole = values.astype(np.int64)
+    whole = np.where(np.abs(values) < 2.0**53, values, 0.0).astype(np.int64)
     if np.any(whole != values):
         bad = int(np.flatnonzero(np.any(whole != values, axis=1))[0])
         raise DeclarationError(
-            f"{table.source}: line {bad + table.first_line} holds {','.join(table.rows[bad])}, expected whole numbers")
+            f"{table.source}: line {table.lines[bad]} holds {','.join(table.rows[bad])}, expected whole numbers")
     return whole
 
 

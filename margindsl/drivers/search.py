@@ -8,6 +8,7 @@ import numpy as np
 
 from margindsl.drivers.alternation import alternate
 from margindsl.drivers.run import Fit, Run
+from margindsl.program.losses import Losses
 from margindsl.typing import FloatArray, IntArray
 
 LARGEST_RANK = 3000
@@ -37,7 +38,7 @@ def estimate_moves(run: Run, fit: Fit) -> Moves:
     at_points = np.bincount(losses.points, weights=change, minlength=program.n)
     fixed = np.bincount(labels.component, weights=at_points, minlength=labels.count)
     slope = -fit.labels * losses.spread(losses.derivative(plus) + losses.derivative(minus))
-    now, flipped = _curvatures(run, plus), _curvatures(run, minus)
+    now, flipped = smoothed_curvature(losses, plus), smoothed_curvature(losses, minus)
     gradient = _component_rows(run, slope)
     hessian = program.features.gram(now) + np.eye(program.features.rank)
     gradient = np.linalg.solve(np.linalg.cholesky(hessian), gradient.T).T
@@ -49,14 +50,13 @@ def estimate_moves(run: Run, fit: Fit) -> Moves:
     return Moves(fixed, gradient, estimate)
 
 
-def _curvatures(run: Run, arguments: FloatArray) -> FloatArray:
-    """Return (n,) curvatures with kinks smoothed."""
-    losses = run.program.losses
+def smoothed_curvature(losses: Losses, arguments: FloatArray) -> FloatArray:
+    """Return (n,) curvatures of the losses in the margins, kinks smoothed by a Moreau envelope."""
     out = np.empty(len(arguments))
     for term, part in losses.slices():
         slope = np.asarray(term.loss.prox_derivative(arguments[part], SMOOTHING))
         out[part] = term.weights * (1.0 - slope) / SMOOTHING
-    return np.bincount(losses.points, weights=out * losses.slopes**2, minlength=run.program.n)
+    return np.bincount(losses.points, weights=out * losses.slopes**2, minlength=losses.n)
 
 
 def _component_rows(run: Run, slope: FloatArray) -> FloatArray:
@@ -118,7 +118,10 @@ def _improve(run: Run, fit: Fit, tries: int, tol: float) -> Fit | None:
 
 
 def candidate_moves(run: Run, fit: Fit, tries: int) -> list[IntArray]:
-    """Return the most promising feasible flips and swaps, best estimate first."""
+    """Return the most promising feasible flips and swaps, best estimate first.
+
+    Only moves with a negative estimate: it is optimistic, and none above zero was ever seen to succeed.
+    """
     moves = estimate_moves(run, fit)
     label_set = run.program.labels
     flips = np.where(label_set.feasible_flips(fit.labels), moves.estimate, np.inf)
@@ -126,7 +129,7 @@ def candidate_moves(run: Run, fit: Fit, tries: int) -> list[IntArray]:
     ranked = [(float(flips[c]), np.array([c])) for c in order if np.isfinite(flips[c])]
     ranked += _swaps(run, fit, moves, tries)
     ranked.sort(key=lambda move: move[0])
-    return [components for _, components in ranked[: 2 * tries]]
+    return [components for estimate, components in ranked[: 2 * tries] if estimate < 0]
 
 
 def _swaps(run: Run, fit: Fit, moves: Moves, tries: int) -> list[tuple[float, IntArray]]:

@@ -71,6 +71,13 @@ class Relaxation(ABC):
 
     polish: str | bool = "search"
 
+    def __new__(cls, **options: Any) -> Relaxation:
+        """Refuse unknown options with the nearest known ones, before the fields are set."""
+        for key in options:
+            if key not in cls.option_names():
+                raise UnknownNameError(f"option of relaxation {cls.name!r}", key, cls.option_names())
+        return super().__new__(cls)
+
     def __post_init__(self) -> None:
         how = ("search" if self.polish else "none") if isinstance(self.polish, bool) else self.polish
         if how not in ("none", "alternate", "search"):
@@ -98,20 +105,6 @@ class Relaxation(ABC):
     def option_names(cls) -> tuple[str, ...]:
         """Return the names of the options."""
         return tuple(f.name for f in dataclasses.fields(cls) if f.init)
-
-    @classmethod
-    def build(cls, **options: Any) -> Relaxation:
-        """Return the relaxation with the given options.
-
-        Raises
-        ------
-        UnknownNameError
-            If an option is not one of `option_names`; the nearest are listed.
-        """
-        for key in options:
-            if key not in cls.option_names():
-                raise UnknownNameError(f"option of relaxation {cls.name!r}", key, cls.option_names())
-        return cls(**options)
 
 
 def check_count(owner: Any, name: str, least: int) -> None:

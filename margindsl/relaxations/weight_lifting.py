@@ -38,7 +38,7 @@ class WeightLifting(Relaxation):
     summary: ClassVar[str] = "labels absorbed, weight matrix lifted; r x r"
     bound: ClassVar[str] = "certified"
 
-    rounding: int = 20
+    rounding: int = 60
     tol: float | None = None
 
     def __post_init__(self) -> None:

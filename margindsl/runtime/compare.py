@@ -14,6 +14,7 @@ from margindsl.metrics import clustering_accuracy
 from margindsl.runtime.problem import Problem
 from margindsl.runtime.solution import Solution
 
+NOTE_WIDTH = 72
 STAGES = ("compile", "solve", "round and polish", "evaluate", "certify")
 
 
@@ -108,7 +109,7 @@ class Comparison:
             if self.has_truth:
                 cells.append(_number(100 * d["accuracy"], 4))
             cells += [_number(d["seconds"], 3), _number(d["compile"], 3), _number(d["solve"], 3),
-                      _number(d["round and polish"], 3), d["note"]]
+                      _number(d["round and polish"], 3), _short(d["note"])]
             lines.append(cells)
         return heads, lines
 
@@ -127,6 +128,11 @@ class Comparison:
         head = "".join(f"<th>{html.escape(h)}</th>" for h in heads)
         body = "".join("<tr>" + "".join(f"<td>{html.escape(c)}</td>" for c in line) + "</tr>" for line in lines)
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _short(note: str) -> str:
+    """Return the first words of a note; the whole one stays in the row."""
+    return note if len(note) <= NOTE_WIDTH else note[: NOTE_WIDTH - 3] + "..."
 
 
 def _number(value: float, digits: int = 6) -> str:

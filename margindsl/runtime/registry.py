@@ -68,7 +68,7 @@ def make_solver(name: str, **options: Any) -> Solver:
     """
     cls = load_class(SOLVERS, "solver", name)
     cls.require_installed()
-    built: Solver = cls.build(**options)
+    built: Solver = cls(**options)
     return built
 
 
@@ -86,7 +86,7 @@ def as_relaxation(relaxation: Any) -> Relaxation:
     if isinstance(relaxation, Relaxation):
         return relaxation
     if isinstance(relaxation, str):
-        built: Relaxation = load_class(RELAXATIONS, "relaxation", relaxation).build()
+        built: Relaxation = load_class(RELAXATIONS, "relaxation", relaxation)()
         return built
     raise DeclarationError(f"relaxation={relaxation!r}: expected a name or an object such as md.SDP()")
 

@@ -174,7 +174,7 @@ def _refusals_give_a_reason(relaxation: Relaxation) -> None:
 def _options_are_checked(relaxation: Relaxation) -> None:
     """Options are immutable, and an unknown one is refused by name."""
     try:
-        type(relaxation).build(no_such_option=1)
+        type(relaxation)(no_such_option=1)
     except UnknownNameError as error:
         require("no_such_option" in str(error), f"the message does not name the option: {error}")
     else:

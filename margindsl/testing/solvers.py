@@ -225,7 +225,7 @@ def _options_are_checked(solver: Solver) -> None:
             f"the name {solver.name!r} is not kebab-case")
     require(bool(solver.summary), "no summary is given")
     try:
-        type(solver).build(no_such_option=1)
+        type(solver)(no_such_option=1)
     except UnknownNameError as error:
         require("no_such_option" in str(error), f"the message does not name the option: {error}")
     else:

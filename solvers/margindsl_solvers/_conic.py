@@ -196,6 +196,8 @@ class ConicSession(Session):
                 words = self.solver.words(outcome)
                 lowering.problem.unpack_results(outcome, chain, inverse)
             except cp.SolverError as error:
+                if words == "interrupted":
+                    raise KeyboardInterrupt from None  # the engine caught Ctrl-C itself
                 return RawSolution(Status.FAILED, message=f"{words}: {error}" if words else str(error),
                                    seconds=seconds)
         return self._collect(lowering, form, words, seconds, budget.tol)

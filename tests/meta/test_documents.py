@@ -1,5 +1,6 @@
 """Documents say what is true: their Python blocks run, and their tables match the code."""
 
+import configparser
 import re
 import tomllib
 from pathlib import Path
@@ -71,6 +72,22 @@ def test_ci_runs_the_commands_of_the_readme():
     lines = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
     assert install_and_test in lines
     assert install_and_run in lines
+
+
+def test_architecture_contracts_name_every_solver():
+    contracts = configparser.ConfigParser()
+    contracts.read(ROOT / ".importlinter", encoding="utf-8")
+    listed = contracts["importlinter:contract:solvers-apart"]["modules"].split()
+    metadata = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    targets = metadata["project"]["entry-points"]["margindsl.solvers"].values()
+    assert {target.split(":")[0] for target in targets} == set(listed)
+
+
+def test_cvxpy_is_imported_by_the_conic_bridge_alone():
+    sources = [*(ROOT / "margindsl").rglob("*.py"), *(ROOT / "solvers").rglob("*.py")]
+    importers = {path.name for path in sources
+                 if re.search(r"^\s*(import|from) cvxpy", path.read_text(encoding="utf-8"), flags=re.MULTILINE)}
+    assert importers and all(name.startswith("_conic") for name in importers)
 
 
 def test_changelog_has_the_present_version():

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from margindsl.typing import FloatArray
-from margindsl_solvers.mirror_prox.model import Point, SaddleModel
+from margindsl_solvers._saddle import Point, SaddleModel
 
 FLOOR = 1e-14  # least relative mass, so that a labelling written off can return
 

@@ -7,7 +7,7 @@ import scipy.linalg
 import scipy.optimize
 
 from margindsl.typing import FloatArray, IntArray
-from margindsl_solvers.mirror_prox.model import Point, SaddleModel
+from margindsl_solvers._saddle import Point, SaddleModel
 
 DAMPING = 1e-9  # proximal weights of the step, relative to the mean diagonals of its systems
 

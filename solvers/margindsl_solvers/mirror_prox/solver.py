@@ -9,7 +9,7 @@ from typing import ClassVar
 from margindsl.contract import Budget, Offer, RawSolution, Refusal, Session, Solver, Status
 from margindsl.errors import CalculusError
 from margindsl.program.forms import Form, SaddleForm
-from margindsl_solvers.mirror_prox.model import SaddleModel
+from margindsl_solvers._saddle import SaddleModel
 from margindsl_solvers.mirror_prox.run import Run
 
 _MESSAGES = {

@@ -5,6 +5,7 @@ import io
 import subprocess
 import sys
 
+import cvxpy as cp
 import numpy as np
 import pytest
 
@@ -179,6 +180,7 @@ def test_trivial_problem_warns_in_one_line(data, capsys):
 
 
 @pytest.mark.parametrize("arguments", [[], ["sove"], ["solve"], ["solve", "x.csv", "--lam", "much"],
+                                       ["solve", "x.csv", "--seed", "-1"], ["demo", "--seed", "0.5"],
                                        ["solve", "x.csv", "--loss", "zero-one"]])
 def test_wrong_usage_is_code_2(arguments, capsys):
     with pytest.raises(SystemExit) as exit_:
@@ -222,6 +224,17 @@ def test_interrupt_is_code_3_with_labels(data, capsys, monkeypatch):
     assert len(rows_of(out)) == N and f"status    {Status.INTERRUPTED.word}" in err
 
 
+def test_interrupt_caught_by_the_engine_itself_is_code_3_with_labels(data, capsys, monkeypatch):
+    def fail(*_):
+        raise cp.SolverError("Solver 'SCS' failed")
+
+    monkeypatch.setattr("margindsl_solvers.scs.SCS.words", lambda *_: "interrupted")
+    monkeypatch.setattr(cp.Problem, "unpack_results", fail)
+    assert main(["solve", data, "--drop", "kind", "--balance", "0.1", "--relaxation", "sdp", "--solver", "scs"]) == 3
+    out, err = capsys.readouterr()
+    assert len(rows_of(out)) == N and "status    interrupted" in err
+
+
 def test_interrupt_ends_a_comparison_after_its_row(data, capsys, monkeypatch):
     interrupting(monkeypatch)
     assert main(["compare", data, "--drop", "kind", "--balance", "0.1", "--relaxations", "alternating,cccp"]) == 3
@@ -251,11 +264,11 @@ def test_help_starts_light():
 
 
 @pytest.mark.slow
-def test_demo_runs_four_relaxations_and_three_solvers(capsys):
+def test_demo_runs_every_kind_of_relaxation_and_solver(capsys):
     assert main(["demo", "--time-limit", "2"]) == 0
     out, err = capsys.readouterr()
-    for word in ("minimise", "alternating", "cccp", "minimax", "sdp", "lbfgs", "mirror-prox", "scs", "certified",
-                 "k-means", "accuracy"):
+    for word in ("minimise", "alternating", "cccp", "minimax", "sdp", "weight-lifting", "lbfgs", "mirror-prox", "scs",
+                 "certified", "k-means", "accuracy"):
         assert word in out
     assert "refused" not in out
     assert "alternating with lbfgs: value" in err and "\r" not in err

@@ -69,7 +69,7 @@ def test_columns_by_name_and_number(tmp_path):
 @pytest.mark.parametrize("cell, shown", [("male", "'male'"), ("", "an empty cell"), ("nan", "'nan'"), ("inf", "'inf'")])
 def test_bad_cell_is_named_with_its_line(tmp_path, cell, shown):
     table = read_table(write(tmp_path, f"x,sex\n1,2\n\n3,{cell}\n"))
-    with pytest.raises(DeclarationError, match=re.escape(f"column 'sex' holds {shown} (line ")):
+    with pytest.raises(DeclarationError, match=re.escape(f"column 'sex' holds {shown} (line 4)")):
         table.numbers([0, 1])
     assert table.numbers([0]).tolist() == [[1.0], [3.0]]
 

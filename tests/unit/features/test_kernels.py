@@ -53,7 +53,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("kernel, formula", CASES, ids=str)
+@pytest.mark.parametrize("kernel, formula", CASES, ids=lambda value: getattr(value, "__name__", type(value).__name__))
 def test_exact_factors_reproduce_the_kernel_on_old_and_new_points(kernel, formula):
     K, K_new = formula(X, X), formula(X_NEW, X)
     plain, centred = build(X, kernel, centre=False), build(X, kernel)

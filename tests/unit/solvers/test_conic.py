@@ -395,7 +395,7 @@ def test_size_refusal_names_estimate_limit_override_and_alternative(name):
     for part in ("order 403 (400 components + rank 3)", f"limit {SOLVERS[name].max_psd_order}",
                  f"Solver('{name}', max_psd_order=403)", "subsample"):
         assert part in str(refusal)
-    assert type(SOLVERS[name]).build(max_psd_order=403).accepts(form)
+    assert type(SOLVERS[name])(max_psd_order=403).accepts(form)
     assert SOLVERS[name].accepts(replace(form, balance=()))
 
 
@@ -420,7 +420,7 @@ def test_claims_are_judged_by_the_form():
 
 def test_unknown_option_is_named():
     with pytest.raises(UnknownNameError, match="max_psd_order"):
-        Clarabel.build(max_psd_oder=3)
+        Clarabel(max_psd_oder=3)
 
 
 # -- failures ----------------------------------------------------------------------------------------

@@ -83,10 +83,14 @@ class SaddleModel:
 
     def directions(self, x: FloatArray) -> FloatArray:
         """Return the (T, r) vectors Φᵀ(y_k∘ũ), u = −c x."""
-        spread = self.losses.spread(-self.weights * x)
-        total: FloatArray = np.zeros((self.count, self.form.features.rank))
+        return self.adjoint(self.losses.spread(-self.weights * x))
+
+    def adjoint(self, spread: FloatArray, active: IntArray | None = None) -> FloatArray:
+        """Return the rows Φᵀ(y_k∘s) of a vector s (n,), for all labellings or the active ones."""
+        count = self.count if active is None else len(active)
+        total: FloatArray = np.zeros((count, self.form.features.rank))
         for part, labels in self._blocks():
-            signed = labels * spread[part]
+            signed = (labels if active is None else labels[active]) * spread[part]
             total += signed @ self.matrix[part] if self.matrix is not None else self.form.features.adjoint(signed.T).T
         return total
 

@@ -1,0 +1,316 @@
+"""Label lifting by low-rank factors: vector labels V (unit rows) and weights W, multipliers for the bounds."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from margindsl.contract import Budget, RawSolution, Status
+from margindsl.program.certificates import repair_dual_point
+from margindsl.program.forms import LabelLiftForm
+from margindsl.program.losses import Losses
+from margindsl.typing import FloatArray
+from margindsl_solvers.burer_monteiro.descent import Descent, descend
+from margindsl_solvers.burer_monteiro.smoothing import Smoothed
+
+FIRST_STEP = 0.1  # Moreau step of kinked losses, in units of the margin
+PATIENCE = 12  # rounds without a better bound after which the engine gives up
+TINY = 1e-300
+
+
+@dataclass(frozen=True, eq=False)
+class VectorLabels:
+    """Represent min ½‖W‖² + qᵀs + Σ cρ(a t_i⟨Wᵀφ_i, v_C(i)⟩ + bs + d) over W (R × p), unit rows v_C and s.
+
+    One flat vector holds W, rows x_C with v_C = x_C/‖x_C‖, and s. Lifted bounds enter as ‖Vᵀω̂_j‖² ≤ β̂_j²
+    and decision bounds as ‖Wᵀσ̂_l‖² ≤ ℓ̂_l², vectors normed.
+
+    Parameters
+    ----------
+    form : LabelLiftForm
+    width : int
+        The number p of columns.
+    """
+
+    form: LabelLiftForm
+    width: int
+
+    @property
+    def order(self) -> int:
+        """Return the rows R of W: r, plus one with a free bias."""
+        return self.form.features.rank + int(self.form.free_bias)
+
+    @cached_property
+    def indicator(self) -> csr_array | None:
+        """Return the (N, n) matrix Aᵀ, None when every point is its own component."""
+        form = self.form
+        if form.count == form.n and np.array_equal(form.component, np.arange(form.n)):
+            return None
+        return csr_array((form.sign.astype(float), (form.component, np.arange(form.n))), shape=(form.count, form.n))
+
+    @cached_property
+    def label_bounds(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return (ω̂ (N, J), β̂² (J,), ‖ω‖² (J,))."""
+        omegas = np.array([b.vector for b in self.form.balance]).reshape(-1, self.form.count)
+        return _normed(omegas, np.array([b.radius for b in self.form.balance]))
+
+    @cached_property
+    def decision_bounds(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return (σ̂ (R, L), ℓ̂² (L,), ‖σ‖² (L,))."""
+        G, h = self.form.decision_rows
+        sigma = np.column_stack([G, h]) if self.form.free_bias else G
+        return _normed(sigma, np.array([b.upper for b in self.form.decision]))
+
+    def split(self, x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return (W (R, p), X (N, p), s (S,)) as views of the flat vector."""
+        first, second = self.order * self.width, (self.order + self.form.count) * self.width
+        return (x[:first].reshape(self.order, self.width), x[first:second].reshape(self.form.count, self.width),
+                x[second:])
+
+    def outputs(self, W: FloatArray) -> FloatArray:
+        """Return the (n, p) products Wᵀφ_i, with the bias."""
+        if not self.form.free_bias:
+            return self.form.features.apply(W)
+        return self.form.features.apply(W[:-1]) + W[-1]
+
+    def adjoint(self, R: FloatArray) -> FloatArray:
+        """Return the (R, p) adjoint of `outputs`."""
+        below = self.form.features.adjoint(R)
+        return np.vstack([below, R.sum(axis=0)[None, :]]) if self.form.free_bias else below
+
+    def spread(self, V: FloatArray) -> FloatArray:
+        """Return the (n, p) signed vectors t_i v_C(i) of the points."""
+        return self.form.sign[:, None] * (V if self.indicator is None else V[self.form.component])
+
+    def gather(self, F: FloatArray) -> FloatArray:
+        """Return AᵀF, the adjoint of `spread`."""
+        return self.form.sign[:, None] * F if self.indicator is None else np.asarray(self.indicator @ F)
+
+    def margins(self, W: FloatArray, V: FloatArray) -> FloatArray:
+        """Return the (n,) margins t_i⟨Wᵀφ_i, v_C(i)⟩."""
+        return np.einsum("np,np->n", self.outputs(W), self.spread(V))
+
+    def excess(self, W: FloatArray, V: FloatArray) -> FloatArray:
+        """Return (J + L,) the squared lengths minus their limits, normed."""
+        (omega, beta, _), (sigma, ell, _) = self.label_bounds, self.decision_bounds
+        return np.append(np.sum((omega.T @ V) ** 2, axis=1) - beta, np.sum((sigma.T @ W) ** 2, axis=1) - ell)
+
+    def penalised(self, W: FloatArray) -> FloatArray:
+        """Return the rows of W that the regulariser sees."""
+        return W[:-1] if self.form.free_bias else W
+
+    def objective(self, W: FloatArray, V: FloatArray, s: FloatArray) -> float:
+        """Return the objective, the bounds not included."""
+        return 0.5 * float(np.sum(self.penalised(W) ** 2)) + self.form.losses.value(self.margins(W, V), s)
+
+    def oracle(self, x: FloatArray, losses: Losses, multipliers: FloatArray,
+               penalty: FloatArray) -> tuple[float, FloatArray]:
+        """Return value and gradient of the augmented Lagrangian; one pass over the data each way."""
+        W, X, s = self.split(x)
+        lengths = np.sqrt(np.einsum("cp,cp->c", X, X))[:, None]
+        V = X / np.maximum(lengths, TINY)
+        F, labels = self.outputs(W), self.spread(V)
+        v = losses.arguments(np.einsum("np,np->n", F, labels), s)
+        slope = losses.derivative(v)
+        value = 0.5 * float(np.sum(self.penalised(W) ** 2)) + float(np.sum(losses.row_losses(v)))
+        by_point = losses.spread(slope)[:, None]
+        to_W, to_V = self.adjoint(by_point * labels), self.gather(by_point * F)
+        to_W[:self.form.features.rank] += W[:self.form.features.rank]
+        to_s = losses.scalars.costs + losses.coupling.T @ slope
+        value += float(losses.scalars.costs @ s)
+        if len(multipliers):
+            (omega, _, _), (sigma, _, _) = self.label_bounds, self.decision_bounds
+            active = np.maximum(0.0, multipliers + penalty * self.excess(W, V))
+            value += 0.25 * float(np.sum((active**2 - multipliers**2) / penalty))
+            J = omega.shape[1]
+            to_V = to_V + omega @ (active[:J, None] * (omega.T @ V))
+            to_W += sigma @ (active[J:, None] * (sigma.T @ W))
+        to_X = (to_V - V * np.einsum("cp,cp->c", V, to_V)[:, None]) / np.maximum(lengths, TINY)
+        return value, np.concatenate([to_W.ravel(), to_X.ravel(), to_s])
+
+    def widened(self, x: FloatArray, direction: FloatArray) -> tuple[VectorLabels, FloatArray]:
+        """Return the problem and point with one more column: labels along a direction (N,), weights zero."""
+        W, X, s = self.split(x)
+        lengths = np.linalg.norm(X, axis=1)
+        top = max(float(np.abs(direction).max(initial=0.0)), TINY)
+        X = np.column_stack([X, 0.1 * lengths * direction / top])
+        W = np.column_stack([W, np.zeros(len(W))])
+        return VectorLabels(self.form, self.width + 1), np.concatenate([W.ravel(), X.ravel(), s])
+
+
+def _normed(rows: FloatArray, radii: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    squares = np.maximum(np.einsum("jc,jc->j", rows, rows), TINY)
+    return (rows / np.sqrt(squares)[:, None]).T, radii**2 / squares, squares
+
+
+@dataclass(eq=False)
+class _State:
+    """Hold one run: the point, the multipliers, the best dual point and the course."""
+
+    problem: VectorLabels
+    x: FloatArray
+    smooth: Smoothed
+    multipliers: FloatArray
+    penalty: FloatArray
+    violation: float = np.inf
+    bound: float = -np.inf
+    answer: dict[str, FloatArray] = field(default_factory=dict)
+    trace: list[tuple[float, float, float]] = field(default_factory=list)
+    evaluations: int = 0
+
+    @property
+    def best_value(self) -> float:
+        """Return the least value seen."""
+        return min(t[1] for t in self.trace)
+
+
+@dataclass(frozen=True, eq=False)
+class LabelLift:
+    """Solve label-lift forms by quasi-Newton descent over (W, V, s) and multipliers of the bounds.
+
+    Parameters
+    ----------
+    width : int
+        First number of columns.
+    max_iter : int
+        Most evaluations in all.
+    seed : int
+    """
+
+    width: int
+    max_iter: int
+    seed: int
+
+    def run(self, form: LabelLiftForm, budget: Budget, start: RawSolution | None) -> RawSolution:
+        """Return u, d, κ, η, V, W, s with status and trace of (seconds, primal, certified bound)."""
+        began = time.perf_counter()
+        state = self._start(form, start)
+        accuracy, status = 1e-2, Status.ITERATION_LIMIT
+        while state.evaluations < self.max_iter:
+            done = self._descend(state, budget, accuracy * budget.tol)
+            value, excess = self._judge(state, began)
+            stop = budget.report("burer-monteiro", state.evaluations, value, state.bound)
+            ended = self._ended(state, budget, stop, done.status)
+            if ended is not None:
+                status = ended
+                break
+            accuracy = max(0.2 * accuracy, 1e-9 / budget.tol)
+            self._advance(state, excess)
+        return RawSolution(status, state.answer, objective=state.best_value, iterations=state.evaluations,
+                           trace=tuple(state.trace), seconds={"compile": 0.0, "solve": time.perf_counter() - began})
+
+    # -- rounds -------------------------------------------------------------------------------------
+
+    def _start(self, form: LabelLiftForm, start: RawSolution | None) -> _State:
+        problem, W, V, s = self._first_point(form, start)
+        losses = form.losses
+        # rows of length √c make the curvature of all variables alike
+        weights = np.bincount(form.component[losses.points], weights=losses.weights, minlength=form.count)
+        lengths = np.sqrt(np.maximum(weights, 1e-3 * float(weights.mean()) + TINY))
+        x = np.concatenate([W.ravel(), (lengths[:, None] * V).ravel(), s])
+        scale = max(abs(losses.value(np.zeros(form.n), s)), 1e-12)
+        multipliers = self._first_multipliers(problem, start)
+        penalty = np.full(len(multipliers), 2.0 * scale / max(form.count, 1))
+        penalty[len(form.balance):] = scale / np.maximum(problem.decision_bounds[1], 1e-6)
+        return _State(problem, x, Smoothed.build(losses, FIRST_STEP), multipliers, penalty)
+
+    def _first_point(self, form: LabelLiftForm, start: RawSolution | None
+                     ) -> tuple[VectorLabels, FloatArray, FloatArray, FloatArray]:
+        W, V = (None, None) if start is None else (start.get("W"), start.get("V"))
+        order, s = form.features.rank + int(form.free_bias), np.zeros(form.losses.scalars.count)
+        if W is not None and V is not None and np.shape(W) == (order, np.shape(V)[-1]) and len(V) == form.count:
+            given = None if start is None else start.get("scalars")
+            s = s if given is None or np.shape(given) != s.shape else np.array(given, dtype=float)
+            return VectorLabels(form, np.shape(V)[1]), np.array(W, dtype=float), np.array(V, dtype=float), s
+        width = min(self.width, form.count + order)
+        problem = VectorLabels(form, width)
+        rng = np.random.default_rng(self.seed)
+        W = rng.standard_normal((order, width))
+        F = problem.outputs(W)
+        W /= max(float(np.median(np.linalg.norm(F, axis=1))), TINY)
+        V = problem.gather(F)
+        V += 0.1 * float(np.abs(V).mean() + TINY) * rng.standard_normal(V.shape)
+        return problem, W, V / np.maximum(np.linalg.norm(V, axis=1, keepdims=True), TINY), s
+
+    def _first_multipliers(self, problem: VectorLabels, start: RawSolution | None) -> FloatArray:
+        squares = np.append(problem.label_bounds[2], problem.decision_bounds[2])
+        if start is None or start.get("kappa") is None or start.get("eta") is None:
+            return np.zeros(len(squares))
+        given = np.append(start["kappa"], start["eta"])
+        return given * squares if given.shape == squares.shape else np.zeros(len(squares))
+
+    def _descend(self, state: _State, budget: Budget, tol: float) -> Descent:
+        problem, losses = state.problem, state.smooth.losses
+        lower = np.full(len(state.x), -np.inf)
+        count = losses.scalars.count
+        if count:
+            lower[-count:] = np.where(losses.scalars.nonneg, 0.0, -np.inf)
+        done = descend(lambda x: problem.oracle(x, losses, state.multipliers, state.penalty), state.x, budget,
+                       1e-2 * tol, self.max_iter - state.evaluations, lower=lower if count else None)
+        state.x, state.evaluations = done.point, state.evaluations + done.evaluations
+        return done
+
+    def _judge(self, state: _State, began: float) -> tuple[float, FloatArray]:
+        """Book value and certified bound of the point; return the value and the excess over the bounds."""
+        problem, form, losses = state.problem, state.problem.form, state.smooth.losses
+        W, X, s = problem.split(state.x)
+        V = X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), TINY)
+        excess = problem.excess(W, V)
+        active = np.maximum(0.0, state.multipliers + state.penalty * excess)
+        margins = problem.margins(W, V)
+        u = -losses.derivative(losses.arguments(margins, s))
+        J = len(form.balance)
+        kappa, eta = active[:J] / problem.label_bounds[2], active[J:] / problem.decision_bounds[2]
+        H = problem.gather(form.losses.spread(u)[:, None] * problem.outputs(W))
+        omega = problem.label_bounds[0]
+        d = np.einsum("cp,cp->c", V, H - omega @ (active[:J, None] * (omega.T @ V)))
+        certificate = repair_dual_point(form, u, d, kappa, eta)
+        # what lies outside a bound is charged at its price
+        value = problem.objective(W, V, s) + 0.5 * float(active @ np.maximum(excess, 0.0))
+        if not state.answer or certificate.bound > state.bound:
+            state.bound = certificate.bound
+            state.answer = {"u": certificate.u, "d": certificate.d, "kappa": certificate.kappa,
+                            "eta": certificate.eta, "V": V, "W": W.copy(), "scalars": s.copy()}
+        state.trace.append((time.perf_counter() - began, value, certificate.bound))
+        return value, excess
+
+    def _ended(self, state: _State, budget: Budget, stop: bool, ended: Status) -> Status | None:
+        value, scale = state.trace[-1][1], max(abs(state.trace[-1][1]), 1e-12)
+        if value - state.bound <= budget.tol * scale:
+            return Status.OPTIMAL
+        if stop:
+            return Status.INTERRUPTED
+        if ended is Status.TIME_LIMIT or budget.expired:
+            return Status.TIME_LIMIT
+        past = [t[2] for t in state.trace[:-PATIENCE]]
+        if past and state.bound - max(past) <= 0.02 * budget.tol * scale:
+            return Status.INACCURATE
+        return None
+
+    def _advance(self, state: _State, excess: FloatArray) -> None:
+        """Move multipliers of bounds and of kinks; raise penalties that do too little; widen the factor."""
+        problem = state.problem
+        W, X, s = problem.split(state.x)
+        V = X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), TINY)
+        if len(excess):
+            shortfall = np.maximum(excess, -state.multipliers / state.penalty)
+            state.multipliers = np.maximum(0.0, state.multipliers + state.penalty * excess)
+            worst = float(np.abs(shortfall).max())
+            if worst > 0.25 * state.violation:
+                state.penalty = state.penalty * 3.0
+            state.violation = worst
+        state.smooth, _ = state.smooth.advance(problem.margins(W, V), s)
+        if len(state.trace) % 8 == 0:
+            state.smooth = state.smooth.sharpen(0.3)
+        direction = escape_direction(problem.form, state.answer)
+        if direction is not None and problem.width < problem.form.count + problem.order:
+            state.problem, state.x = problem.widened(state.x, direction)
+
+
+def escape_direction(form: LabelLiftForm, answer: dict[str, FloatArray]) -> FloatArray | None:
+    """Return z (N,) with zᵀ(Diag(d) + Σκω̃ω̃ᵀ − HP⁻¹Hᵀ)z least in the metric of d, None where not negative."""
+    return None

@@ -1,0 +1,271 @@
+"""The cutting-plane iteration: master over the cuts, line search, a new cut."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from margindsl.contract import Budget, Status
+from margindsl.typing import FloatArray
+from margindsl_solvers._judge import Pair, inside, judge
+from margindsl_solvers._rows import RowModel
+from margindsl_solvers._search import search
+from margindsl_solvers.cutting_plane.cuts import Linearisation, Packed
+from margindsl_solvers.cutting_plane.quadratic import Quadratic
+
+FAR = 1e9  # a bias or scalar driven beyond it means that nothing holds it
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """Represent a solution of the master problem.
+
+    Parameters
+    ----------
+    x : float array
+        (w, b, s).
+    value : float
+        The master's dual value, a lower bound of the problem when `slack` is zero.
+    alpha : (K,) float array
+        Weights of the cuts, summing to one.
+    tau : (J,) float array
+        Multipliers of the decision bounds.
+    signs : float array
+        Multipliers of the scalars' signs, non-positive.
+    slack : float
+        How much of the dual equalities is paid for by the box around the bias and the scalars.
+    """
+
+    x: FloatArray
+    value: float
+    alpha: FloatArray
+    tau: FloatArray
+    signs: FloatArray
+    slack: float
+
+
+@dataclass(eq=False)
+class Bundle:
+    """Hold the state of one solve.
+
+    Parameters
+    ----------
+    model : RowModel
+    budget : Budget
+    tol : float
+        Relative gap to reach.
+    max_iter : int
+    patience : int
+        Rounds without weight after which a cut is dropped.
+    mix : float
+        Share of the master's point in the point of the new cut; the rest is the best point.
+    """
+
+    model: RowModel
+    budget: Budget
+    tol: float
+    max_iter: int
+    patience: int
+    mix: float
+    iterations: int = 0
+    box: float = 10.0
+    best: FloatArray = field(default_factory=lambda: np.zeros(0))
+    value: float = math.inf
+    lower: float = -math.inf
+    answer: Answer | None = None
+    points: list[FloatArray] = field(default_factory=list)
+    trace: list[tuple[float, float, float]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.line = Linearisation(self.model)
+        self._gradients = np.zeros((0, self.model.rank + self.model.border))
+        self._offsets = np.zeros(0)
+        self._idle = np.zeros(0, dtype=int)
+        self._packed: list[Packed] = []
+        self._constraints = self._fixed_rows()
+
+    # -- the iteration ------------------------------------------------------------------------------
+
+    def run(self, x: FloatArray, points: list[FloatArray]) -> Status:
+        """Iterate from x, with cuts at other points too (those of an earlier solve)."""
+        self.best = inside(self.model, x)
+        self._v = self.line.arguments(self.best)
+        self.value = self._objective(self.best, self._v)
+        self.box = max(self.box, 4.0 * float(np.max(np.abs(self.best[self.model.rank :]), initial=0.0)))
+        self._add(self.best, self._v)
+        for point in points:
+            self._add(point, self.line.arguments(point))
+        stalled = 0
+        while True:
+            before = self.gap
+            self.answer = self._master()
+            self._watch_box()
+            if self.answer.slack == 0.0:
+                self.lower = max(self.lower, self.answer.value)
+            ended = self._ended()
+            if ended is not None:
+                return ended
+            new = self._advance()
+            stalled = 0 if new or self.gap < 0.99 * before or not math.isfinite(before) else stalled + 1
+            if stalled >= 50:
+                return Status.INACCURATE
+            self._prune()
+
+    @property
+    def gap(self) -> float:
+        """Return the gap relative to max(1, |value|)."""
+        return (self.value - self.lower) / max(1.0, abs(self.value))
+
+    def pair(self) -> Pair:
+        """Return the best point with the dual point of the last master, judged."""
+        assert self.answer is not None
+        weights = self.model.weights
+        multipliers = np.concatenate([
+            self.line.combine(self._packed, self.answer.alpha), self.answer.tau, self.answer.signs])
+        slopes = np.divide(multipliers, weights, out=np.zeros_like(multipliers), where=weights > 0)
+        return judge(self.model, self.best, slopes)
+
+    def kept(self, most: int) -> list[FloatArray]:
+        """Return the points of the cuts with the largest weights."""
+        if self.answer is None:
+            return []
+        order = np.argsort(-self.answer.alpha)[:most]
+        return [self.points[k] for k in order if self.answer.alpha[k] > 1e-6]
+
+    def _ended(self) -> Status | None:
+        self.trace.append((time.monotonic() - self.budget.start, self.value, self.lower))
+        if self.gap <= self.tol:
+            return Status.OPTIMAL
+        if self.box > FAR:
+            return Status.UNBOUNDED
+        if self.iterations >= self.max_iter:
+            return Status.ITERATION_LIMIT
+        if self.budget.expired:
+            return Status.TIME_LIMIT
+        if self.budget.report("cutting-plane", self.iterations, self.value, self.lower):
+            return Status.INTERRUPTED
+        self.iterations += 1
+        return None
+
+    def _advance(self) -> bool:
+        """Move the best point towards the master's and add the cut there; return whether it moved."""
+        assert self.answer is not None
+        x = self.answer.x
+        step, v = x - self.best, self.line.arguments(x)
+        change = v - self._v
+        t = self._line(step, change)
+        moved = False
+        if t > 0:
+            point, arguments = self.best + t * step, self._v + t * change
+            value = self._objective(point, arguments)
+            moved = value < self.value
+            if moved:
+                self.best, self._v, self.value = point, arguments, value
+        mix = self.mix if t < 1 else 1.0
+        self._add(self.best + mix * (x - self.best), self._v + mix * (v - self._v))
+        return moved
+
+    def _line(self, step: FloatArray, change: FloatArray) -> float:
+        """Return the step in [0, 1] that minimises the objective from the best point."""
+        losses, r = self.model.form.losses, self.model.rank
+        linear = float(self.best[:r] @ step[:r]) + float(losses.scalars.costs @ step[r + self.model.bias :])
+        square = float(step[:r] @ step[:r])
+
+        def slope(t: float) -> float:
+            return linear + t * square + float(losses.derivative(self._v + t * change) @ change)
+
+        initial = slope(0.0)
+        return search(slope, initial, largest=1.0)[0] if initial < 0 else 0.0
+
+    def _objective(self, x: FloatArray, v: FloatArray) -> float:
+        w, _, s = self.model.split(x)
+        return 0.5 * float(w @ w) + float(self.model.form.losses.scalars.costs @ s) + self.line.value(v)
+
+    # -- cuts ---------------------------------------------------------------------------------------
+
+    def _add(self, x: FloatArray, v: FloatArray) -> None:
+        gradient, offset, packed = self.line.cut(v)
+        if not (math.isfinite(offset) and np.all(np.isfinite(gradient))):
+            return
+        self._gradients = np.vstack([self._gradients, gradient])
+        self._offsets = np.append(self._offsets, offset)
+        self._idle = np.append(self._idle, 0)
+        self._packed.append(packed)
+        self.points.append(x)
+
+    def _prune(self) -> None:
+        assert self.answer is not None
+        count = len(self.answer.alpha)
+        self._idle[:count] = np.where(self.answer.alpha > 1e-9, 0, self._idle[:count] + 1)
+        keep = self._idle <= self.patience
+        if np.all(keep):
+            return
+        self._gradients, self._offsets = self._gradients[keep], self._offsets[keep]
+        self._idle = self._idle[keep]
+        self._packed = [p for p, k in zip(self._packed, keep) if k]
+        self.points = [p for p, k in zip(self.points, keep) if k]
+
+    # -- the master ---------------------------------------------------------------------------------
+
+    def _fixed_rows(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return (rows, limits, multiplier index): ⟨row, x⟩ ≤ limit for the finite decision bounds."""
+        form, model = self.model.form, self.model
+        G, h = form.decision_rows
+        scalars = np.zeros((len(G), form.losses.scalars.count))
+        N = np.column_stack([G, *([h] if model.bias else []), scalars])
+        upper = np.array([bound.upper for bound in form.decision], dtype=float)
+        lower = np.array([bound.lower for bound in form.decision], dtype=float)
+        up, low = np.flatnonzero(np.isfinite(upper)), np.flatnonzero(np.isfinite(lower))
+        return np.vstack([N[up], -N[low]]), np.concatenate([upper[up], -lower[low]]), np.concatenate([up, low])
+
+    def _master(self) -> Answer:
+        """Minimise ½‖w‖² + qᵀs + max over cuts, inside the bounds, by its dual over cut weights."""
+        model, r, k = self.model, self.model.rank, self.model.border
+        rows, limits, _ = self._constraints
+        low, high = np.full(k, -self.box), np.full(k, self.box)
+        low[model.bias + model.signed] = 0.0
+        count, fixed = len(self._offsets), len(limits)
+        B = np.vstack([self._gradients[:, :r], rows[:, :r], np.zeros((2 * k, r))])
+        base = float(self._offsets.max())
+        c = np.concatenate([base - self._offsets, limits, high, -low])
+        E = np.zeros((1 + k, len(c)))
+        E[0, :count] = 1.0
+        E[1:, : count + fixed] = np.vstack([self._gradients[:, r:], rows[:, r:]]).T
+        E[1:, count + fixed :] = np.hstack([np.eye(k), -np.eye(k)])
+        costs = np.concatenate([np.zeros(model.bias), model.form.losses.scalars.costs])
+        open_gap = self.value - self.lower if math.isfinite(self.lower) else abs(self.value)
+        tol = max(1e-2 * open_gap, 1e-2 * self.tol * max(1.0, abs(self.value)))
+        z, y = Quadratic(B @ B.T, c, E, np.concatenate([[1.0], -costs])).solve(tol)
+        return self._unpack(z / z[:count].sum(), y, B, c, base, count)
+
+    def _unpack(self, z: FloatArray, y: FloatArray, B: FloatArray, c: FloatArray, base: float,
+                count: int) -> Answer:
+        model, k = self.model, self.model.border
+        _, limits, index = self._constraints
+        w = -(B.T @ z)
+        value = base - 0.5 * float(w @ w) - float(c @ z)
+        up, down = z[len(z) - 2 * k : len(z) - k], z[len(z) - k :]
+        signed = model.bias + model.signed
+        pay = up + down
+        pay[signed] = up[signed]
+        sizes = 1.0 + float(np.sum(model.form.losses.weights))
+        paid = float(pay.max(initial=0.0))
+        direction = np.where(np.arange(len(limits)) < np.count_nonzero(
+            [np.isfinite(b.upper) for b in model.form.decision]), 1.0, -1.0)
+        tau = np.bincount(index.astype(int), weights=direction * z[count : count + len(limits)],
+                          minlength=len(model.form.decision))
+        x = np.concatenate([w, np.clip(y[1:], -self.box, self.box)])
+        return Answer(inside(model, x), value, z[:count], tau, -down[signed], paid if paid > 1e-9 * sizes else 0.0)
+
+    def _watch_box(self) -> None:
+        """Widen the box when the master leans on it."""
+        assert self.answer is not None
+        border = np.abs(self.answer.x[self.model.rank :])
+        if self.answer.slack > 0 and float(border.max(initial=0.0)) > 0.99 * self.box:
+            far = self.best[self.model.rank :]
+            # The best point at the box too: nothing seen so far holds the variable.
+            if float(np.abs(far).max(initial=0.0)) > 0.9 * self.box or self._idle.size > 40:
+                self.box *= 10.0

@@ -1,0 +1,122 @@
+"""The solver class: options, what it accepts, sessions that keep cuts across labels."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from margindsl.contract import Budget, Offer, RawSolution, Refusal, Session, Solver, Status
+from margindsl.errors import DeclarationError
+from margindsl.program.forms import FixedLabelForm, Form
+from margindsl.typing import FloatArray
+from margindsl_solvers._judge import is_feasible, start_point, variables
+from margindsl_solvers._rows import RowModel
+from margindsl_solvers.cutting_plane.bundle import Bundle
+
+
+@dataclass(frozen=True, kw_only=True)
+class CuttingPlane(Solver):
+    """Solve fixed-label problems by one-slack cutting planes.
+
+    The separable part R(x) = Σ c ρ(v) is replaced by the largest of its linearisations; each costs one
+    product with the features and one with their transpose, and the master has one dual variable a cut. For
+    the hinge a cut is a vector c ∈ {0, 1}^n with c_i = 1 where the margin is below one. The best point moves
+    by an exact line search, and new cuts are taken near it (Franc and Sonnenburg 2008).
+
+    Parameters
+    ----------
+    tol : float or None
+        Relative gap to reach; None takes the budget's.
+    max_iter : int
+        Cap on cuts, unless the budget sets one.
+    patience : int
+        Rounds without weight after which a cut is dropped.
+    mix : float in (0, 1]
+        Share of the master's point in the point of a new cut; the rest is the best point so far.
+    keep : int
+        Cuts recomputed at the next labels of a session.
+
+    References
+    ----------
+    B. Zhao, F. Wang, C. Zhang (2008). Efficient maximum margin clustering via cutting plane algorithm, Eq. 4-7.
+    T. Joachims (2006). Training linear SVMs in linear time.
+
+    Examples
+    --------
+    >>> CuttingPlane(keep=0).name
+    'cutting-plane'
+    """
+
+    name: ClassVar[str] = "cutting-plane"
+    summary: ClassVar[str] = "one-slack cutting planes with a small dense master"
+    requires: ClassVar[tuple[str, ...]] = ("scipy",)
+    warm_starts: ClassVar[bool] = True
+
+    tol: float | None = None
+    max_iter: int = 2000
+    patience: int = 30
+    mix: float = 0.1
+    keep: int = 10
+
+    def __post_init__(self) -> None:
+        for name, least in (("max_iter", 1), ("patience", 1), ("keep", 0)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise DeclarationError(f"cutting-plane({name}={value!r}): expected an integer of at least {least}")
+        if not 0 < self.mix <= 1:
+            raise DeclarationError(f"cutting-plane(mix={self.mix!r}): expected a number in (0, 1]")
+
+    def accepts(self, form: Form) -> Offer | Refusal:
+        """Return an `Offer` for fixed labels with finite convex losses."""
+        if not isinstance(form, FixedLabelForm):
+            return Refusal(f"cutting-plane solves fixed labels, not a {type(form).__name__}",
+                           "use solver='clarabel' or 'mirror-prox'")
+        for term in form.losses.terms:
+            if term.loss.domain != (-math.inf, math.inf):
+                return Refusal(f"cutting-plane needs finite losses, and {term.loss!r} is infinite outside "
+                               f"{term.loss.domain}", "use solver='clarabel'")
+        return Offer("one linearisation of the whole loss a round")
+
+    def open(self, form: Form) -> Session:
+        """Return a session, which keeps the points of the last cuts."""
+        return CuttingPlaneSession(self)
+
+
+@dataclass
+class CuttingPlaneSession(Session):
+    """Solve forms one after the other; cuts are recomputed where the last solve needed them.
+
+    Parameters
+    ----------
+    solver : CuttingPlane
+        The options.
+    """
+
+    solver: CuttingPlane
+    points: list[FloatArray] = field(default_factory=list)
+
+    def solve(self, form: Form, budget: Budget, start: RawSolution | None = None) -> RawSolution:
+        """Solve a fixed-label form; see `margindsl.contract.Session.solve`."""
+        assert isinstance(form, FixedLabelForm)
+        options, begin = self.solver, time.monotonic()
+        if not is_feasible(form):
+            return RawSolution(Status.INFEASIBLE, message="no weights and bias satisfy the decision bounds")
+        model = RowModel(form)
+        bundle = Bundle(model, budget, budget.tol if options.tol is None else options.tol,
+                        options.max_iter if budget.max_iter is None else budget.max_iter, options.patience,
+                        options.mix)
+        x, _, warm = start_point(model, start)
+        # Without a start nothing says that the last labels were near these.
+        points = [p for p in self.points if warm and len(p) == len(x)]
+        status = bundle.run(x, points)
+        self.points = bundle.kept(options.keep)
+        seconds = {"compile": 0.0, "solve": time.monotonic() - begin}
+        if status is Status.UNBOUNDED:
+            return RawSolution(status, iterations=bundle.iterations, seconds=seconds, trace=tuple(bundle.trace),
+                               message="the objective falls without end along the bias or a shared scalar")
+        pair = bundle.pair()
+        message = f"relative gap {pair.error(abs(pair.primal)):.1e} after {bundle.iterations} cuts"
+        return RawSolution(status, variables(model, pair), message, pair.primal, bundle.iterations, seconds,
+                           tuple(bundle.trace))

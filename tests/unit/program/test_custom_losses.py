@@ -1,0 +1,118 @@
+"""A loss built from atoms has the optimum of the same formula written by hand in cvxpy."""
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+import margindsl as md
+
+RNG = np.random.default_rng(5)
+N = 12
+X = RNG.normal(size=(N, 3))
+Y = np.where(RNG.random(N) < 0.5, 1, -1)
+C = RNG.uniform(0.1, 2.0, N)
+SHIFT = RNG.normal(size=N)
+EVEN, ODD = np.arange(0, N, 2), np.arange(1, N, 2)
+PIECES = [(0.0, (0.0, -2.0, 1.0)), (1.0, (1.0, -2.0, 1.0)), (np.inf, (0.0, 0.0, 0.0))]
+
+
+def plq_by_hand(m):
+    """Return max(1 − 2m, pos(1 − m)²): linear left of 0, quadratic up to 1, zero beyond."""
+    z = cp.Variable(m.size)  # the infimal convolution of u² and 2(·)₊ at 1 − m
+    return cp.square(z) + 2 * cp.pos(1 - m - z)
+
+
+def shared(g):
+    s = md.Scalar(name="s")
+    return 3 * md.mean(md.pos(s - g)) + 2 * md.mean(md.square(g - s)) - s
+
+
+def shared_by_hand(m):
+    s = cp.Variable()
+    return 3 * cp.sum(cp.pos(s - m)) / N + 2 * cp.sum_squares(m - s) / N - s
+
+
+# name -> (declared in the language, written in cvxpy); single numbers of margins
+LOSSES = {
+    "maximum of three": (
+        lambda g: md.sum(md.maximum(1 - g, 2 - 4 * g, 0.1 * g)),
+        lambda m: cp.sum(cp.maximum(1 - m, 2 - 4 * m, 0.1 * m))),
+    "square of a positive part of a modulus": (
+        lambda g: md.sum(md.pos(abs(g - 1) - 0.3) ** 2), lambda m: cp.sum_squares(cp.pos(cp.abs(m - 1) - 0.3))),
+    "modulus of a positive part": (
+        lambda g: md.sum(abs(md.pos(1 - g))), lambda m: cp.sum(cp.pos(1 - m))),
+    "nested maxima": (
+        lambda g: md.sum(md.maximum(md.pos(1 - g), md.square(g) - 2)),
+        lambda m: cp.sum(cp.maximum(cp.pos(1 - m), cp.square(m) - 2))),
+    "weights and shifts a point": (
+        lambda g: md.sum(C * md.pos(1 + SHIFT - g) ** 2 + C * md.pos(g - 2)),
+        lambda m: C @ cp.square(cp.pos(1 + SHIFT - m)) + C @ cp.pos(m - 2)),
+    "shifts inside a square of a kink": (
+        lambda g: md.sum(md.square(md.pos(SHIFT - g))), lambda m: cp.sum_squares(cp.pos(SHIFT - m))),
+    "pieces": (lambda g: md.sum(md.plq(PIECES, g)), lambda m: cp.sum(plq_by_hand(m))),
+    "huber and logistic": (
+        lambda g: md.sum(md.huber(g - 1, 0.5)) + md.sum(md.logistic(1 - 2 * g)),
+        lambda m: cp.sum(cp.huber(m - 1, 0.5)) + cp.sum(cp.logistic(1 - 2 * m))),
+    "different losses on different points": (
+        lambda g: 2 * md.sum(md.hinge(g)[EVEN]) + md.mean(md.odm(g, 0.3, 0.1)[ODD]),
+        lambda m: 2 * cp.sum(cp.pos(1 - m[EVEN])) + cp.sum(
+            cp.square(cp.pos(0.9 - m[ODD])) + 0.3 * cp.square(cp.pos(m[ODD] - 1.1))) / 0.81 / len(ODD)),
+    "variance": (
+        lambda g: md.sum(md.hinge(g)) + 4 * md.var(g) - 0.5 * md.mean(g),
+        lambda m: cp.sum(cp.pos(1 - m)) + 4 * cp.sum_squares(m - cp.sum(m) / N) / N - 0.5 * cp.sum(m) / N),
+    "negative multiples of concave parts": (
+        lambda g: md.sum(-1.5 * (-md.pos(1 - g))) + 1.0, lambda m: 1.5 * cp.sum(cp.pos(1 - m)) + 1.0),
+    "a shared scalar": (shared, shared_by_hand),
+    "one point alone": (lambda g: 5 * md.hinge(g)[3] + md.sum(md.square(1 - g)),
+                        lambda m: 5 * cp.pos(1 - m[3]) + cp.sum_squares(1 - m)),
+}
+
+
+@pytest.mark.parametrize("ridge", [1.0, 0.2])
+@pytest.mark.parametrize("name", LOSSES)
+def test_the_compiler_and_cvxpy_agree(name, ridge):
+    declared, by_hand = LOSSES[name]
+    y, f = md.Labels(N), md.Hyperplane(X)
+    problem = md.Problem(md.Minimize(ridge / 2 * md.sq_norm(f) + declared(y * f)), [y == Y])
+    solution = problem.solve("supervised", tol=1e-9)
+    w = cp.Variable(3)
+    margins = cp.multiply(Y, (X - X.mean(axis=0)) @ w)
+    model = cp.Problem(cp.Minimize(ridge / 2 * cp.sum_squares(w) + by_hand(margins)))
+    model.solve(solver=cp.CLARABEL)
+    assert solution.value == pytest.approx(model.value, rel=1e-6, abs=1e-6)
+    assert solution.bound == pytest.approx(solution.value, rel=1e-6, abs=1e-6)
+    assert np.allclose(solution.weights, w.value, atol=2e-3)
+
+
+def test_a_loss_of_the_users_own_class():
+    class Cosh(md.ConvexFunction):
+        """cosh(x) − 1, which nobody ships."""
+
+        is_smooth = True
+
+        def __call__(self, x):
+            return np.cosh(x) - 1
+
+        def derivative(self, x):
+            return np.sinh(x)
+
+        def curvature(self, x):
+            return np.cosh(x)
+
+        def conjugate(self):
+            raise md_calculus_error()("no conjugate is given")
+
+    y, f = md.Labels(N), md.Hyperplane(X)
+    try:
+        problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.sum(md.plq(Cosh(), 1 - y * f))), [y == Y])
+    except TypeError as error:  # an abstract method is missing: it is named
+        assert "abstract" in str(error)
+        return
+    with pytest.raises(Exception, match="conjugate"):
+        problem.solve("supervised")
+
+
+def md_calculus_error():
+    from margindsl.errors import CalculusError
+
+    return CalculusError

