@@ -6,8 +6,9 @@ import numpy as np
 
 from margindsl.drivers.alternation import alternate
 from margindsl.drivers.run import Fit, Run
-from margindsl.drivers.search import LARGEST_RANK, search, smoothed_curvature
+from margindsl.drivers.search import LARGEST_RANK, search
 from margindsl.drivers.starts import distinct
+from margindsl.program.losses import Losses
 from margindsl.typing import FloatArray, IntArray
 
 SCREEN_BLOCK = 64
@@ -57,7 +58,7 @@ def screen(run: Run, candidates: list[IntArray], keep: int) -> list[IntArray]:
         return candidates[:keep]
     losses = program.losses
     zero = losses.arguments(np.zeros(program.n))
-    hessian = program.features.gram(smoothed_curvature(losses, zero)) + np.eye(program.features.rank)
+    hessian = program.features.gram(secant_curvature(losses, zero)) + np.eye(program.features.rank)
     slope = losses.spread(-losses.derivative(zero))
     values = np.empty(len(candidates))
     for start in range(0, len(candidates), SCREEN_BLOCK):
@@ -71,6 +72,23 @@ def screen(run: Run, candidates: list[IntArray], keep: int) -> list[IntArray]:
             best = np.minimum(best, length**2 * energy + np.array(loss))
         values[start:start + Y.shape[1]] = best
     return [candidates[k] for k in np.argsort(values, kind="stable")[:keep]]
+
+
+def secant_curvature(losses: Losses, arguments: FloatArray) -> FloatArray:
+    """Return (n,) curvatures of the parabola from the slope at some arguments to the nearest minimiser.
+
+    Where a loss falls for ever the smoothed curvature stands in.
+    """
+    out = np.empty(len(arguments))
+    for term, part in losses.slices():
+        v, slope = arguments[part], np.asarray(term.loss.derivative(arguments[part]))
+        low, high = term.loss.argmin()
+        distance = np.where(v < low, low - v, v - high)
+        usable = np.isfinite(distance) & (distance > 1e-6)
+        smooth = (1.0 - np.asarray(term.loss.prox_derivative(v, 1.0)))
+        secant = np.abs(slope) / np.where(usable, distance, 1.0)
+        out[part] = term.weights * np.where(usable, secant, smooth)
+    return np.bincount(losses.points, weights=out * losses.slopes**2, minlength=losses.n)
 
 
 def polish(run: Run, candidates: list[IntArray], how: str, keep: int = 6, tol: float = 1e-7) -> Fit:

@@ -9,7 +9,7 @@ from scipy.sparse import csr_array, vstack
 from margindsl.errors import SolverError
 from margindsl.typing import FloatArray, IntArray
 
-_SECONDS = 600.0
+_SECONDS = 60.0
 _CUTS = 200
 _CORE = 64
 # HiGHS works to absolute tolerances of 1e-6; rows and objective are scaled so that these mean 1e-10.
@@ -67,7 +67,8 @@ def _multipliers(
     gain: FloatArray, rows: FloatArray, lower: FloatArray, upper: FloatArray
 ) -> FloatArray | None:
     answer = linprog(
-        -gain, np.vstack([rows, -rows]), np.concatenate([upper, -lower]), bounds=(-1, 1), method="highs"
+        -gain, np.vstack([rows, -rows]), np.concatenate([upper, -lower]), bounds=(-1, 1), method="highs",
+        options={"time_limit": _SECONDS},
     )
     if answer.status == 2:
         return None

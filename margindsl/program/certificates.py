@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +11,8 @@ import numpy as np
 from margindsl.program.forms import FixedLabelForm, LabelLiftForm
 from margindsl.typing import FloatArray
 
-DENSE_ORDER = 1500  # components up to which an N x N eigenvalue solve is affordable
+DENSE_ORDER = 500  # components up to which an N x N eigenvalue solve is affordable
+SHIFTS = (0.0, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)  # of the diagonal before scaling, relative to its mean
 SAFETY = 1e-10  # relative inflation of a repaired dual point, above the rounding of an eigenvalue solve
 
 
@@ -146,16 +147,79 @@ def repair_label_lift(form: LabelLiftForm, u: FloatArray, d: FloatArray | None =
     LabelLiftCertificate
         With bound −inf when no repair exists (for instance a free bias without a decision bound).
     """
-    kappa = np.zeros(len(form.balance)) if kappa is None else np.maximum(np.asarray(kappa, float), 0.0)
-    eta = np.zeros(len(form.decision)) if eta is None else np.maximum(np.asarray(eta, float), 0.0)
-    u = project_duals(form.losses, np.asarray(u, dtype=float))
+    u, kappa, eta = _admissible(form, u, kappa, eta)
     H = _whitened(form, u, eta)
     if H is None or not np.isfinite(form.losses.conjugate_value(u)):
-        nothing = np.zeros(form.count)
-        return LabelLiftCertificate(-np.inf, form, u, nothing, kappa, eta)
+        return _worthless(form, u, kappa, eta)
     starts = [ascend_cut(form, H, kappa)]
     if d is not None:
         starts.append((np.asarray(d, dtype=float), kappa))
+    return _best_repair(form, u, eta, H, starts)
+
+
+def repair_dual_point(form: LabelLiftForm, u: FloatArray, d: FloatArray, kappa: FloatArray,
+                      eta: FloatArray) -> LabelLiftCertificate:
+    """Return the certificate of a dual point by shifting and scaling alone, without a search for a better d.
+
+    Parameters
+    ----------
+    form : LabelLiftForm
+    u : (m,), d : (N,), kappa : (J,), eta : (L,) float arrays
+        As for `repair_label_lift`, which costs more and may do better.
+
+    Returns
+    -------
+    LabelLiftCertificate
+        With bound −inf when no repair exists.
+    """
+    u, kappa, eta = _admissible(form, u, kappa, eta)
+    H = _whitened(form, u, eta)
+    if H is None or not np.isfinite(form.losses.conjugate_value(u)):
+        return _worthless(form, u, kappa, eta)
+    return _best_repair(form, u, eta, H, [(np.asarray(d, dtype=float), kappa)])
+
+
+def escape_direction(form: LabelLiftForm, u: FloatArray, d: FloatArray, kappa: FloatArray, eta: FloatArray,
+                     slack: float = 1e-7) -> FloatArray | None:
+    """Return z with zᵀ(Diag(d) + Σκω̃ω̃ᵀ − HP⁻¹Hᵀ)z < 0, along which one more column lowers the objective.
+
+    Parameters
+    ----------
+    form : LabelLiftForm
+    u : (m,), d : (N,), kappa : (J,), eta : (L,) float arrays
+        An approximate dual point, not repaired.
+    slack : float
+        Relative violation that is passed over.
+
+    Returns
+    -------
+    (N,) float array, or None where the inequality holds up to the slack
+    """
+    u, kappa, eta = _admissible(form, u, kappa, eta)
+    H = _whitened(form, u, eta)
+    if H is None:
+        return None
+    base = np.maximum(d, _floor(H, kappa))
+    inner, solve = _reduced(form, H, base, kappa)
+    if inner is None:
+        return None
+    values, vectors = np.linalg.eigh(inner)
+    return solve(H @ vectors[:, -1]) if values[-1] > 1.0 + slack else None
+
+
+def _admissible(form: LabelLiftForm, u: FloatArray, kappa: FloatArray | None,
+                eta: FloatArray | None) -> tuple[FloatArray, FloatArray, FloatArray]:
+    kappa = np.zeros(len(form.balance)) if kappa is None else np.maximum(np.asarray(kappa, float), 0.0)
+    eta = np.zeros(len(form.decision)) if eta is None else np.maximum(np.asarray(eta, float), 0.0)
+    return project_duals(form.losses, np.asarray(u, dtype=float)), kappa, eta
+
+
+def _worthless(form: LabelLiftForm, u: FloatArray, kappa: FloatArray, eta: FloatArray) -> LabelLiftCertificate:
+    return LabelLiftCertificate(-np.inf, form, u, np.zeros(form.count), kappa, eta)
+
+
+def _best_repair(form: LabelLiftForm, u: FloatArray, eta: FloatArray, H: FloatArray,
+                 starts: list[tuple[FloatArray, FloatArray]]) -> LabelLiftCertificate:
     repaired = (
         LabelLiftCertificate(_dual_value(form, u, fixed_d, fixed_kappa, eta), form, u, fixed_d, fixed_kappa, eta)
         for start_d, start_kappa in starts
@@ -278,42 +342,59 @@ def _lowest_eigenvalue(form: LabelLiftForm, H: FloatArray, d: FloatArray, kappa:
 
 
 def _excess(form: LabelLiftForm, H: FloatArray, d: FloatArray, kappa: FloatArray) -> float:
-    """Return λ_max of Hᵀ(Diag d + Σκω̃ω̃ᵀ)⁻¹H for d ≥ 0, an r × r problem; feasible means ≤ 1.
+    """Return λ_max of Hᵀ(Diag d + Σκω̃ω̃ᵀ)⁻¹H for d ≥ 0, an r × r problem; feasible means ≤ 1."""
+    inner, _ = _reduced(form, H, d, kappa)
+    return float("inf") if inner is None else float(np.linalg.eigvalsh(inner)[-1]) if len(inner) else 0.0
+
+
+def _reduced(form: LabelLiftForm, H: FloatArray, d: FloatArray, kappa: FloatArray
+             ) -> tuple[FloatArray | None, Callable[[FloatArray], FloatArray]]:
+    """Return Hᵀ(Diag d + Σκω̃ω̃ᵀ)⁻¹H, None where d vanishes and H does not, and the map z ↦ (…)⁻¹z.
 
     Where d vanishes together with the features of a component, its rows drop out, and so may κ only
     when ω̃ vanishes there too.
     """
-    active = np.einsum("cr,cr->c", H, H) > 0
-    if not np.any(active):
-        return 0.0
     positive = d > 0
-    if np.any(active & ~positive):
-        return float("inf")
-    scaled = H[active] / d[active, None]
-    inner = H[active].T @ scaled
-    omegas = _omegas(form)[:, kappa > 0]
-    if omegas.shape[1] and not np.any(omegas[~positive]):
-        cross = omegas[active].T @ scaled
-        middle = np.diag(1.0 / kappa[kappa > 0]) + omegas[positive].T @ (omegas[positive] / d[positive, None])
-        inner = inner - cross.T @ np.linalg.solve(middle, cross)
-    return float(np.linalg.eigvalsh((inner + inner.T) / 2)[-1])
+    inverse = np.divide(1.0, d, out=np.zeros_like(d), where=positive)
+    used = kappa > 0
+    omegas = _omegas(form)[:, used]
+    if np.any(omegas[~positive]):
+        omegas, used = omegas[:, :0], np.zeros_like(used)
+    tilted = omegas * inverse[:, None]
+    middle = np.diag(1.0 / kappa[used]) + omegas.T @ tilted
+
+    def solve(z: FloatArray) -> FloatArray:
+        return inverse * z - tilted @ np.linalg.solve(middle, tilted.T @ z)
+
+    if np.any(H[~positive]):
+        return None, solve
+    cross = tilted.T @ H
+    inner = H.T @ (H * inverse[:, None]) - cross.T @ np.linalg.solve(middle, cross)
+    return (inner + inner.T) / 2, solve
+
+
+def _floor(H: FloatArray, kappa: FloatArray) -> FloatArray:
+    """Return least admissible multipliers d: positive where a component has features."""
+    norms = np.einsum("cr,cr->c", H, H)
+    mean_norm = float(norms.sum()) / max(1, len(norms))
+    return np.where(norms > 0, 1e-9 * mean_norm, 1e-14 * mean_norm if kappa.any() else 0.0)
 
 
 def _repairs(form: LabelLiftForm, H: FloatArray, d: FloatArray,
              kappa: FloatArray) -> Iterator[tuple[FloatArray, FloatArray]]:
-    """Yield feasible (d, κ): shifted by an eigenvalue where that is affordable, and scaled."""
+    """Yield feasible (d, κ): shifted by an eigenvalue where that is affordable, and shifted a little and scaled."""
     if form.count <= DENSE_ORDER:
         lowest, scale = _lowest_eigenvalue(form, H, d, kappa)
         yield d + max(0.0, -lowest) + SAFETY * 1e-2 * scale, kappa
-    norms = np.einsum("cr,cr->c", H, H)
-    mean_norm = float(norms.sum()) / max(1, form.count)
-    floor = np.where(norms > 0, 1e-9 * mean_norm, 1e-14 * mean_norm if kappa.any() else 0.0)
-    base = np.maximum(d, floor)
+    floor = _floor(H, kappa)
+    mean = float(np.abs(d).mean()) if len(d) else 0.0
     for chosen in [kappa] if not kappa.any() else [kappa, np.zeros_like(kappa)]:
-        factor = _excess(form, H, base, chosen)
-        if np.isfinite(factor):
-            factor *= 1.0 + SAFETY
-            yield base * factor, chosen * factor
+        for shift in SHIFTS:
+            base = np.maximum(d + shift * mean, floor)
+            factor = _excess(form, H, base, chosen)
+            if np.isfinite(factor):
+                factor *= 1.0 + SAFETY
+                yield base * factor, chosen * factor
 
 
 def ascend_cut(form: LabelLiftForm, H: FloatArray, kappa: FloatArray,
@@ -354,5 +435,5 @@ def ascend_cut(form: LabelLiftForm, H: FloatArray, kappa: FloatArray,
 
 __all__ = [
     "SAFETY", "Certificate", "CombinedCertificate", "FixedLabelCertificate", "LabelLiftCertificate",
-    "ascend_cut", "certify_fixed_labels", "project_duals", "repair_label_lift",
+    "ascend_cut", "certify_fixed_labels", "escape_direction", "project_duals", "repair_dual_point", "repair_label_lift",
 ]

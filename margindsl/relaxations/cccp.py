@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from margindsl.calculus import PLQ
+from margindsl.calculus import PLQ, ConvexFunction
 from margindsl.contract import Offer, Refusal, Status
 from margindsl.drivers.alternation import best_labels
 from margindsl.drivers.rounding import polish as polish_candidates
@@ -150,7 +150,7 @@ def _fold_rising(term: LossTerm) -> LossTerm:
     return LossTerm(falling + fold(rising), term.points, term.weights, term.slopes, term.shifts, term.coupling)
 
 
-def fold(rising: PLQ) -> PLQ:
+def fold(rising: ConvexFunction) -> ConvexFunction:
     """Return γ ↦ ρ↑(|γ|) for a convex nondecreasing ρ↑: the larger of ρ↑(γ) and ρ↑(−γ)."""
     from margindsl.calculus import maximum
 

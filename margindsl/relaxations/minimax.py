@@ -87,9 +87,9 @@ class Minimax(Relaxation):
         """Return the first master problem, over one labelling."""
         return SaddleForm(program.features, program.losses, program.labels.maximise(np.zeros(program.n))[None, :])
 
-    def default_solver(self, form: object) -> str:
-        """Return "mirror-prox"."""
-        return "mirror-prox"
+    def default_solver(self, form: SaddleForm) -> str:  # type: ignore[override]
+        """Return "mirror-prox", or "clarabel" for losses with shared scalars."""
+        return "clarabel" if form.losses.scalars.count else "mirror-prox"
 
     def run(self, run: Run) -> Outcome:
         """Generate labellings, certify the final dual point, return directions to round."""

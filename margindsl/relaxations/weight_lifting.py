@@ -64,7 +64,8 @@ class WeightLifting(Relaxation):
         if any(not bound.is_symmetric for bound in program.decision):
             return Refusal("decision bounds are lifted only in the form abs(md.sum(f)) <= l",
                            "Write the bound symmetrically, or use relaxation='cccp'")
-        ignored = "" if program.labels.is_unconstrained else "; label constraints are used in rounding, not in the bound"
+        rounding_only = "; label constraints are used in rounding, not in the bound"
+        ignored = "" if program.labels.is_unconstrained else rounding_only
         return Offer(f"P of order {program.features.rank + int(program.free_bias)}{ignored}")
 
     def lower(self, program: MarginProgram) -> WeightLiftForm:
@@ -87,4 +88,5 @@ class WeightLifting(Relaxation):
         with run.stage("certify"):
             certificate = repair_weight_lift(form, W, raw.get("a"), raw.get("eta"))
         factor = sample_directions(form.outputs(W), self.rounding, run.rng)
-        return Outcome(raw.status, factor=factor, certificate=certificate, estimate=form.objective(W), message=raw.message)
+        return Outcome(raw.status, factor=factor, certificate=certificate, estimate=form.objective(W),
+                       message=raw.message)

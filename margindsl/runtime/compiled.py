@@ -63,6 +63,10 @@ class SolveOptions:
         if self.max_iter is not None and (isinstance(self.max_iter, bool) or not isinstance(self.max_iter, int)
                                           or self.max_iter < 1):
             raise DeclarationError(f"solve(max_iter={self.max_iter!r}): expected a positive integer")
+        if not (self.random_state is None or isinstance(self.random_state, np.random.Generator)
+                or (isinstance(self.random_state, (int, np.integer)) and self.random_state >= 0)):
+            raise DeclarationError(
+                f"solve(random_state={self.random_state!r}): expected None, a non-negative integer or a numpy Generator")
         if self.warm_start is not None and not isinstance(self.warm_start, Solution):
             raise DeclarationError(
                 f"solve(warm_start=...): given {type(self.warm_start).__name__}, expected an earlier Solution")

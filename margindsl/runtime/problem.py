@@ -47,8 +47,9 @@ class Problem(Formulation):
     >>> y, f = md.Labels(4), md.Hyperplane(X)
     >>> problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 4 * md.mean(md.hinge(y * f))),
     ...                      [abs(md.sum(y)) <= 0])
-    >>> problem.solve(relaxation="exact").labels
-    array([-1, -1,  1,  1])
+    >>> labels = problem.solve(relaxation="exact").labels
+    >>> (labels * labels[0]).tolist()
+    [1, 1, -1, -1]
     """
 
     def __init__(self, objective: Minimize, constraints: Iterable[Constraint] | None = None, *,

@@ -178,7 +178,9 @@ def _random_bias(rng: np.random.Generator, free_bias: float) -> tuple[bool | str
 def _random_label_set(rng: np.random.Generator, truth: IntArray) -> dict[str, Any]:
     """Return links, known labels and bounds that the truth satisfies."""
     n = len(truth)
-    must, cannot, known = [], [], {}
+    must: list[tuple[int, int]] = []
+    cannot: list[tuple[int, int]] = []
+    known: dict[int, int] = {}
     for _ in range(int(rng.integers(0, 4))):
         i, j = map(int, rng.choice(n, 2, replace=False))
         (must if truth[i] == truth[j] else cannot).append((i, j))

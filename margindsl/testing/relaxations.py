@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from margindsl.contract import Refusal, Status
+from margindsl.contract import Refusal, Solver, Status
 from margindsl.errors import RefusalError, TrivialityWarning, UnknownNameError
 from margindsl.relaxations.relaxation import Relaxation
-from margindsl.runtime.registry import as_relaxation
+from margindsl.runtime.registry import as_relaxation, make_solver
 from margindsl.runtime.solution import Solution
 from margindsl.testing.report import Report, require, run_checks
 from margindsl.testing.zoo import KnownProblem, zoo
@@ -56,12 +56,33 @@ def solve_quietly(known: KnownProblem, relaxation: Relaxation, **options: Any) -
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TrivialityWarning)
         options.setdefault("random_state", 0)
-        return known.problem.solve(relaxation, **options)
+        return known.problem.solve(relaxation, fitting_solver(known, relaxation), **options)
+
+
+def fitting_solver(known: KnownProblem, relaxation: Relaxation) -> Solver | None:
+    """Return None where the relaxation's own choice of a solver takes the form, else "clarabel".
+
+    That the own choice takes every form is a check of its own.
+    """
+    program = known.problem.program()
+    if not relaxation.accepts(program):
+        return None
+    form = relaxation.lower(program)
+    return None if make_solver(relaxation.default_solver(form)).accepts(form) else make_solver("clarabel")
 
 
 def _accepts_something(relaxation: Relaxation) -> None:
     """At least one problem of the zoo is accepted."""
     require(any(True for _ in accepted(relaxation)), "no problem of the zoo is accepted")
+
+
+def _default_solvers_fit(relaxation: Relaxation) -> None:
+    """The solver a relaxation chooses by itself accepts its form."""
+    for known in accepted(relaxation):
+        form = relaxation.lower(known.problem.program())
+        name = relaxation.default_solver(form)
+        answer = make_solver(name).accepts(form)
+        require(bool(answer), f"{known.name}: {name!r} is chosen, and refuses: {answer}")
 
 
 def _labels_are_members(relaxation: Relaxation) -> None:
@@ -174,7 +195,7 @@ def _refusals_give_a_reason(relaxation: Relaxation) -> None:
 def _options_are_checked(relaxation: Relaxation) -> None:
     """Options are immutable, and an unknown one is refused by name."""
     try:
-        type(relaxation)(no_such_option=1)
+        type(relaxation)(no_such_option=1)  # type: ignore[call-arg]
     except UnknownNameError as error:
         require("no_such_option" in str(error), f"the message does not name the option: {error}")
     else:
@@ -188,6 +209,7 @@ def _options_are_checked(relaxation: Relaxation) -> None:
 
 RELAXATION_CHECKS: dict[str, Callable[[Relaxation], None]] = {
     check.__name__.lstrip("_"): check for check in (
-        _accepts_something, _labels_are_members, _value_is_recomputed, _value_is_no_less_than_the_optimum,
+        _accepts_something, _default_solvers_fit, _labels_are_members,
+        _value_is_recomputed, _value_is_no_less_than_the_optimum,
         _bounds_hold, _certificates_prove, _optimal_means_optimal, _seeds_repeat, _limits_keep_labels,
         _warm_starts_are_used, _refusals_give_a_reason, _options_are_checked)}

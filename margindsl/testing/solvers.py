@@ -12,7 +12,8 @@ import numpy as np
 from margindsl.contract import Budget, RawSolution, Refusal, Solver, Status
 from margindsl.errors import UnknownNameError
 from margindsl.program.certificates import repair_label_lift
-from margindsl.program.forms import FixedLabelForm, Form, LabelLiftForm, SaddleForm
+from margindsl.program.forms import FixedLabelForm, Form, LabelLiftForm, SaddleForm, WeightLiftForm
+from margindsl.program.weight_certificate import repair_weight_lift
 from margindsl.runtime.registry import as_relaxation, make_solver
 from margindsl.testing.report import Report, require, run_checks
 from margindsl.testing.zoo import zoo
@@ -54,7 +55,7 @@ def standard_forms() -> Iterator[tuple[str, Form]]:
     for known in zoo():
         program = known.problem.program()
         yield f"fixed labels of {known.name!r}", program.fix_labels(known.labels)
-        for name in ("cccp", "sdp", "minimax"):
+        for name in ("cccp", "sdp", "minimax", "weight-lifting"):
             relaxation = as_relaxation(name)
             if relaxation.accepts(program):
                 yield f"{name} form of {known.name!r}", _widened(relaxation.lower(program), known.labels)
@@ -89,6 +90,9 @@ def bracket(form: Form, raw: RawSolution) -> tuple[float, float]:
     if isinstance(form, LabelLiftForm):
         certificate = repair_label_lift(form, raw["u"], raw.get("d"), raw.get("kappa"), raw.get("eta"))
         return certificate.bound, math.inf
+    if isinstance(form, WeightLiftForm):
+        W = np.asarray(raw["W"])
+        return repair_weight_lift(form, W, raw.get("a"), raw.get("eta")).bound, form.objective(W)
     raise TypeError(f"no value is known for a {type(form).__name__}")
 
 
@@ -106,6 +110,10 @@ def _answers_have_shapes(solver: Solver) -> None:
     for name, form in accepted(solver):
         raw = solver.solve(form, Budget(tol=TOL))
         require(raw.status.has_answer, f"{name}: ended as {raw.status.word}: {raw.message}")
+        if isinstance(form, WeightLiftForm):
+            given = np.shape(raw["W"])
+            require(len(given) == 2 and given[0] == form.order,
+                    f"{name}: W has shape {given}, expected ({form.order}, p)")
         for variable, shape in _expected_shapes(form).items():
             require(variable in raw.variables, f"{name}: no variable {variable!r}")
             given = np.shape(raw[variable])
@@ -114,6 +122,8 @@ def _answers_have_shapes(solver: Solver) -> None:
 
 
 def _expected_shapes(form: Form) -> dict[str, tuple[int, ...]]:
+    if isinstance(form, WeightLiftForm):
+        return {}
     shapes: dict[str, tuple[int, ...]] = {"u": (form.losses.rows,)}
     if isinstance(form, FixedLabelForm):
         shapes |= {"w": (form.features.rank,), "bias": (), "scalars": (form.losses.scalars.count,),
@@ -132,7 +142,8 @@ def _gap_closes(solver: Solver) -> None:
         lower, upper = bracket(form, raw)
         if not math.isfinite(upper):
             upper = raw.objective
-        require(raw.status in (Status.OPTIMAL, Status.INACCURATE), f"{name}: ended as {raw.status.word}: {raw.message}")
+        require(raw.status in (Status.OPTIMAL, Status.INACCURATE),
+                f"{name}: ended as {raw.status.word}: {raw.message}")
         require(abs(upper - lower) <= CLOSE * _scale(upper, lower),
                 f"{name}: primal {upper:.9g}, dual {lower:.9g}")
 
@@ -183,7 +194,7 @@ def _starts_do_no_harm(solver: Solver) -> None:
     for name, form in accepted(solver):
         cold = solver.solve(form, Budget(tol=TOL))
         value = bracket(form, cold)[0]
-        wrong = RawSolution(Status.OPTIMAL, {"w": np.zeros(1), "u": np.full(2, np.nan)})
+        wrong = RawSolution(Status.OPTIMAL, {"w": np.zeros(1), "u": np.full(2, np.nan), "W": np.zeros((1, 1))})
         for start in (cold, wrong):
             warm = bracket(form, solver.solve(form, Budget(tol=TOL), start))[0]
             require(abs(warm - value) <= CLOSE * _scale(warm, value), f"{name}: {value:.9g} cold, {warm:.9g} warm")

@@ -41,7 +41,7 @@ class KnownProblem:
     value: float
     labels: IntArray
     features: FloatArray
-    admits: Callable[[IntArray], bool]
+    admits: Callable[[IntArray], Any]
     fitted: Fitted
 
     @property
@@ -58,11 +58,11 @@ class KnownProblem:
 
     def value_of(self, labels: IntArray) -> float:
         """Return the optimum at fixed labels, computed without the library."""
-        return self.fitted(self.features, np.asarray(labels))
+        return float(self.fitted(self.features, np.asarray(labels)))
 
     def brute_force(self) -> tuple[float, IntArray]:
         """Return the optimum over B by enumeration, and a minimiser."""
-        values = [(self.value_of(y), y) for y in self.members()]
+        values = [(float(self.value_of(y)), y) for y in self.members()]
         return min(values, key=lambda pair: pair[0])
 
     def __repr__(self) -> str:
@@ -198,7 +198,7 @@ def _parts(X: FloatArray, **options: Any) -> tuple[Any, Any, Any, FloatArray]:
 
 
 def _known(name: str, objective: Any, constraints: list[Any], value: float, labels: list[int],
-           features: FloatArray, admits: Callable[[IntArray], bool], fitted: Fitted) -> KnownProblem:
+           features: FloatArray, admits: Callable[[IntArray], Any], fitted: Fitted) -> KnownProblem:
     problem = md.Problem(md.Minimize(objective), constraints)
     return KnownProblem(name, problem, value, np.array(labels), features, admits, fitted)
 

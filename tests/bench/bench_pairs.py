@@ -84,12 +84,15 @@ def main() -> None:
         def share(name: str, here: list = here) -> float:
             return float(np.mean([row["value"] <= row[name] * (1 + 1e-7) for row in here]))
 
-        print(f"weight {weight:g}: error {100 * mean('error'):.2f} % (worst {100 * max(r['error'] for r in here):.1f}), "
-              f"k-means {100 * mean('kmeans_error'):.2f} %, <= alternation from k-means {100 * share('from_kmeans'):.0f} %, "
+        worst = 100 * max(r["error"] for r in here)
+        print(f"weight {weight:g}: error {100 * mean('error'):.2f} % (worst {worst:.1f}), "
+              f"k-means {100 * mean('kmeans_error'):.2f} %, "
+              f"<= alternation from k-means {100 * share('from_kmeans'):.0f} %, "
               f"<= from the truth {100 * share('from_truth'):.0f} %, time / k-means "
               f"{sum(r['seconds'] for r in here) / sum(r['kmeans_seconds'] for r in here):.1f}, "
               f"seconds {sum(r['seconds'] for r in here):.1f}", flush=True)
-        worse = [f"{r['pair']} {r['value']:.4f}>{r['from_truth']:.4f}" for r in here if r["value"] > r["from_truth"] * (1 + 1e-7)]
+        above = [r for r in here if r["value"] > r["from_truth"] * (1 + 1e-7)]
+        worse = [f"{r['pair']} {r['value']:.4f}>{r['from_truth']:.4f}" for r in above]
         if worse:
             print("  above the truth's:", ", ".join(worse))
     if options.json:

@@ -16,7 +16,6 @@ from margindsl.runtime.registry import relaxation_names
 from margindsl.testing import RELAXATION_CHECKS, ConformanceError, check_relaxation, zoo
 
 
-
 @pytest.mark.slow
 @pytest.mark.parametrize("check", RELAXATION_CHECKS)
 @pytest.mark.parametrize("name", relaxation_names())
@@ -37,7 +36,7 @@ def test_an_unknown_check_lists_the_nearest():
 @pytest.mark.parametrize("index", range(len(zoo())))
 def test_the_optima_of_the_zoo_are_those_of_enumeration(index):
     known = zoo()[index]
-    value, labels = known.brute_force()
+    value, _ = known.brute_force()
     assert known.value == pytest.approx(value, rel=1e-7, abs=1e-8)
     assert known.admits(known.labels)
     assert known.value_of(known.labels) == pytest.approx(value, rel=1e-7, abs=1e-8)

@@ -36,7 +36,8 @@ def threshold():
 def decisions():
     """A free bias under decision balance, solved by CCCP."""
     y, f = md.Labels(8, name="z"), md.Hyperplane(X, bias=True, name="h")
-    return md.Problem(md.Minimize(2 * md.sq_norm(f) + md.mean(md.hinge(y * f))), [abs(md.sum(f)) <= 1.5]), "cccp", "osqp"
+    objective = md.Minimize(2 * md.sq_norm(f) + md.mean(md.hinge(y * f)))
+    return md.Problem(objective, [abs(md.sum(f)) <= 1.5]), "cccp", "osqp"
 
 
 def partial():

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy.optimize import Bounds, minimize
 
 from margindsl.contract import Budget, Status
 from margindsl.typing import FloatArray
@@ -28,7 +28,8 @@ class Descent:
     status: Status
 
 
-def descend(oracle: Oracle, start: FloatArray, budget: Budget, tol: float, most: int, memory: int = 15) -> Descent:
+def descend(oracle: Oracle, start: FloatArray, budget: Budget, tol: float, most: int, memory: int = 15,
+            lower: FloatArray | None = None) -> Descent:
     """Minimise a function of an array by L-BFGS.
 
     Parameters
@@ -44,6 +45,8 @@ def descend(oracle: Oracle, start: FloatArray, budget: Budget, tol: float, most:
         Most iterations.
     memory : int
         Pairs kept.
+    lower : array, optional
+        Lower bounds of the entries, −inf where there is none.
     """
     shape = start.shape
     best: list = [np.inf, start, 0, Status.CONVERGED]
@@ -59,7 +62,8 @@ def descend(oracle: Oracle, start: FloatArray, budget: Budget, tol: float, most:
         return value, gradient.ravel()
 
     try:
-        result = minimize(evaluate, start.ravel(), jac=True, method="L-BFGS-B",
+        bounds = None if lower is None else Bounds(lower.ravel(), np.inf)
+        result = minimize(evaluate, start.ravel(), jac=True, method="L-BFGS-B", bounds=bounds,
                           options={"maxiter": most, "maxcor": memory, "ftol": tol, "gtol": 0.0, "maxfun": 4 * most})
         if result.nit >= most:
             best[3] = Status.ITERATION_LIMIT

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from margindsl.contract import Budget, RawSolution, Status
-from margindsl.program.certificates import repair_dual_point
+from margindsl.program.certificates import escape_direction, repair_dual_point
 from margindsl.program.forms import LabelLiftForm
 from margindsl.program.losses import Losses
 from margindsl.typing import FloatArray
@@ -158,6 +158,7 @@ class _State:
     penalty: FloatArray
     violation: float = np.inf
     bound: float = -np.inf
+    dual: tuple[FloatArray, ...] = ()
     answer: dict[str, FloatArray] = field(default_factory=dict)
     trace: list[tuple[float, float, float]] = field(default_factory=list)
     evaluations: int = 0
@@ -268,7 +269,8 @@ class LabelLift:
         H = problem.gather(form.losses.spread(u)[:, None] * problem.outputs(W))
         omega = problem.label_bounds[0]
         d = np.einsum("cp,cp->c", V, H - omega @ (active[:J, None] * (omega.T @ V)))
-        certificate = repair_dual_point(form, u, d, kappa, eta)
+        state.dual = (u, d, kappa, eta)
+        certificate = repair_dual_point(form, *state.dual)
         # what lies outside a bound is charged at its price
         value = problem.objective(W, V, s) + 0.5 * float(active @ np.maximum(excess, 0.0))
         if not state.answer or certificate.bound > state.bound:
@@ -306,11 +308,7 @@ class LabelLift:
         state.smooth, _ = state.smooth.advance(problem.margins(W, V), s)
         if len(state.trace) % 8 == 0:
             state.smooth = state.smooth.sharpen(0.3)
-        direction = escape_direction(problem.form, state.answer)
+        direction = escape_direction(problem.form, *state.dual)
         if direction is not None and problem.width < problem.form.count + problem.order:
             state.problem, state.x = problem.widened(state.x, direction)
 
-
-def escape_direction(form: LabelLiftForm, answer: dict[str, FloatArray]) -> FloatArray | None:
-    """Return z (N,) with zᵀ(Diag(d) + Σκω̃ω̃ᵀ − HP⁻¹Hᵀ)z least in the metric of d, None where not negative."""
-    return None

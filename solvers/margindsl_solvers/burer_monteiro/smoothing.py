@@ -38,8 +38,8 @@ class Smoothed:
         terms = tuple(t if t.loss.is_smooth else replace(t, loss=t.loss.envelope(step)) for t in losses.terms)
         return cls(Losses(losses.n, terms, losses.scalars), losses, step)
 
-    def advance(self, margins: FloatArray) -> tuple[Smoothed, float]:
-        """Return the losses around the multipliers found at some margins, and the largest splitting error."""
+    def advance(self, margins: FloatArray, scalars: FloatArray | None = None) -> tuple[Smoothed, float]:
+        """Return the losses around the multipliers found at some margins (and scalars), and the splitting error."""
         if self.step == 0:
             return self, 0.0
         terms, worst = [], 0.0
@@ -48,6 +48,8 @@ class Smoothed:
                 terms.append(term)
                 continue
             v = margins[term.points] * term.slopes + exact.shifts
+            if scalars is not None and len(scalars):
+                v = v + term.coupling @ scalars
             slope = np.asarray(term.loss.derivative(v + (term.shifts - exact.shifts)))
             moved = np.abs(self.step * slope - (term.shifts - exact.shifts))
             worst = max(worst, float(moved.max(initial=0.0)))

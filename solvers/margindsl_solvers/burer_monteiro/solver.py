@@ -7,7 +7,8 @@ from typing import ClassVar
 
 from margindsl.contract import Budget, Offer, RawSolution, Refusal, Session, Solver
 from margindsl.errors import DeclarationError
-from margindsl.program.forms import Form, WeightLiftForm
+from margindsl.program.forms import Form, LabelLiftForm, WeightLiftForm
+from margindsl_solvers.burer_monteiro.label import LabelLift
 from margindsl_solvers.burer_monteiro.weight import WeightLift
 
 
@@ -33,7 +34,7 @@ class BurerMonteiro(Solver):
     """
 
     name: ClassVar[str] = "burer-monteiro"
-    summary: ClassVar[str] = "weight lift by low-rank factors"
+    summary: ClassVar[str] = "weight and label lifts by low-rank factors"
     warm_starts: ClassVar[bool] = True
 
     width: int = 8
@@ -47,9 +48,11 @@ class BurerMonteiro(Solver):
                 raise DeclarationError(f"burer-monteiro({name}={getattr(self, name)!r}): expected a positive integer")
 
     def accepts(self, form: Form) -> Offer | Refusal:
-        """Accept weight lifts."""
+        """Accept weight lifts and label lifts."""
         if isinstance(form, WeightLiftForm):
             return Offer(f"W of {form.order} x {min(form.order, self.width)}, grown as needed")
+        if type(form) is LabelLiftForm:
+            return Offer(f"{form.count} vector labels of length {min(form.count, self.width)}, grown as needed")
         return Refusal(f"a {type(form).__name__} has no factor to lift",
                        "Use relaxation='weight-lifting', or a solver such as 'newton' or 'clarabel'")
 
@@ -65,8 +68,10 @@ class BurerMonteiroSession(Session):
         self.solver = solver
 
     def solve(self, form: Form, budget: Budget, start: RawSolution | None = None) -> RawSolution:
-        """Solve a lifted form; a start with a factor W of the right order is used."""
-        assert isinstance(form, WeightLiftForm)
+        """Solve a lifted form; a start with factors W (and V) of the right orders is used."""
         tol = self.solver.tol or budget.tol
         most = self.solver.max_iter if budget.max_iter is None else min(budget.max_iter, self.solver.max_iter)
+        if isinstance(form, LabelLiftForm):
+            return LabelLift(self.solver.width, most, self.solver.seed).run(form, budget.replace(tol=tol), start)
+        assert isinstance(form, WeightLiftForm)
         return WeightLift(self.solver.width, most, self.solver.seed).run(form, budget.replace(tol=tol), start)

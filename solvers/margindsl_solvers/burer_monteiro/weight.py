@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -15,7 +16,9 @@ from margindsl.typing import FloatArray
 from margindsl_solvers.burer_monteiro.descent import descend
 from margindsl_solvers.burer_monteiro.smoothing import Smoothed
 
-SUBSAMPLE = 20_000
+SUBSAMPLE = 10_000  # points from which the first solve starts
+SHRINK = 8  # ratio of the nested subsamples above that
+ROUND = 12  # evaluations before the certificate is tried, on large data
 FIRST_STEP = 0.1  # Moreau step of kinked losses, in units of the margin
 PATIENCE = 12  # rounds without a better bound after which the descent gives up
 
@@ -45,10 +48,12 @@ class WeightLift:
         trace: list[tuple[float, float, float]] = []
         best: tuple[float, FloatArray, FloatArray, FloatArray] | None = None
         smooth = Smoothed.build(form.losses, FIRST_STEP)
-        evaluations, accuracy, status = 0, 1e-3, Status.ITERATION_LIMIT
+        evaluations, accuracy, status = 0, 3e-2, Status.ITERATION_LIMIT
         while evaluations < self.max_iter:
-            W, eta, used, ended = self._solve(form, smooth.losses, W, eta, budget.replace(tol=accuracy * budget.tol),
-                                              self.max_iter - evaluations)
+            left = self.max_iter - evaluations
+            W, eta, used, ended = self._solve(
+                form, smooth.losses, W, eta, budget.replace(tol=accuracy * budget.tol),
+                left if form.n <= 2 * SUBSAMPLE else min(ROUND, left))
             evaluations += used
             norms = np.linalg.norm(form.outputs(W), axis=1)
             a = curvatures(form, norms, smooth.losses)
@@ -64,10 +69,12 @@ class WeightLift:
             if stop or ended is Status.TIME_LIMIT or budget.expired:
                 status = Status.INTERRUPTED if stop else Status.TIME_LIMIT
                 break
-            if len(trace) > PATIENCE and best[0] - max(t[2] for t in trace[:-PATIENCE]) <= 0.02 * budget.tol * abs(value):
+            progress = best[0] - max((t[2] for t in trace[:-PATIENCE]), default=-np.inf)
+            if progress <= 0.02 * budget.tol * abs(value):
                 status = Status.INACCURATE
                 break
-            accuracy = max(0.1 * accuracy, 1e-9 / budget.tol)
+            if ended is not Status.ITERATION_LIMIT:
+                accuracy = max(0.1 * accuracy, 1e-9 / budget.tol)
             smooth, _ = smooth.advance(norms)
             if len(trace) % 8 == 0:
                 smooth = smooth.sharpen(0.3)
@@ -85,8 +92,8 @@ class WeightLift:
         used, ended = 0, Status.CONVERGED
         penalty = 1.0 / max(1.0, float(form.n)) if form.decision else 0.0
         for _ in range(25 if form.decision else 1):
-            done = descend(lambda X: value_and_gradient(form, losses, X, eta, penalty), W, budget,
-                           1e-3 * budget.tol, most - used)
+            oracle = partial(value_and_gradient, form, losses, eta=eta, penalty=penalty)
+            done = descend(oracle, W, budget, budget.tol, most - used)
             used, W, ended = used + done.evaluations, done.point, done.status
             if not form.decision:
                 break
@@ -106,9 +113,10 @@ class WeightLift:
             return np.array(start["W"]), np.asarray(start.get("eta", eta))
         rng = np.random.default_rng(self.seed)
         if form.n > 2 * SUBSAMPLE:
-            small = subsample(form, np.sort(rng.choice(form.n, SUBSAMPLE, replace=False)))
+            size = max(SUBSAMPLE, form.n // SHRINK)
+            small = subsample(form, np.sort(rng.choice(form.n, size, replace=False)))
             inner = replace(self, max_iter=200).run(
-                small, budget.replace(tol=max(budget.tol, 1e-3), callback=None), None)
+                small, budget.replace(tol=max(0.5 * budget.tol, 1e-3), callback=None), None)
             return np.array(inner["W"]), np.asarray(inner["eta"])
         W = rng.standard_normal((form.order, p))
         norms = np.linalg.norm(form.outputs(W), axis=1)
@@ -176,7 +184,8 @@ def _decision_terms(form: WeightLiftForm, W: FloatArray, eta: FloatArray,
 def feasible_value(form: WeightLiftForm, W: FloatArray) -> float:
     """Return the objective at W scaled into the decision bounds."""
     if form.decision:
-        ratios = np.sqrt(np.array([bound.upper**2 for bound in form.decision]) / np.maximum(bound_values(form, W), 1e-300))
+        limits = np.array([bound.upper**2 for bound in form.decision])
+        ratios = np.sqrt(limits / np.maximum(bound_values(form, W), 1e-300))
         if np.any(ratios < 1.0 - 1e-6):
             return form.objective(W * float(min(1.0, ratios.min())))
     return form.objective(W)

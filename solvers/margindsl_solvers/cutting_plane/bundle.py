@@ -28,7 +28,7 @@ class Answer:
     x : float array
         (w, b, s).
     value : float
-        The master's dual value, a lower bound of the problem when `slack` is zero.
+        The master's dual value, a lower bound of the problem when `inside`.
     alpha : (K,) float array
         Weights of the cuts, summing to one.
     tau : (J,) float array
@@ -37,6 +37,8 @@ class Answer:
         Multipliers of the scalars' signs, non-positive.
     slack : float
         How much of the dual equalities is paid for by the box around the bias and the scalars.
+    inside : bool
+        Whether the point keeps away from that box, which then changes no value.
     """
 
     x: FloatArray
@@ -45,6 +47,7 @@ class Answer:
     tau: FloatArray
     signs: FloatArray
     slack: float
+    inside: bool
 
 
 @dataclass(eq=False)
@@ -85,6 +88,7 @@ class Bundle:
         self._offsets = np.zeros(0)
         self._idle = np.zeros(0, dtype=int)
         self._packed: list[Packed] = []
+        self._leaning = 0
         self._constraints = self._fixed_rows()
 
     # -- the iteration ------------------------------------------------------------------------------
@@ -103,7 +107,7 @@ class Bundle:
             before = self.gap
             self.answer = self._master()
             self._watch_box()
-            if self.answer.slack == 0.0:
+            if self.answer.inside:
                 self.lower = max(self.lower, self.answer.value)
             ended = self._ended()
             if ended is not None:
@@ -137,7 +141,8 @@ class Bundle:
 
     def _ended(self) -> Status | None:
         self.trace.append((time.monotonic() - self.budget.start, self.value, self.lower))
-        if self.gap <= self.tol:
+        assert self.answer is not None
+        if self.gap <= self.tol and self.answer.slack <= 0.5 * self.tol * max(1.0, abs(self.value)):
             return Status.OPTIMAL
         if self.box > FAR:
             return Status.UNBOUNDED
@@ -251,21 +256,20 @@ class Bundle:
         signed = model.bias + model.signed
         pay = up + down
         pay[signed] = up[signed]
-        sizes = 1.0 + float(np.sum(model.form.losses.weights))
-        paid = float(pay.max(initial=0.0))
         direction = np.where(np.arange(len(limits)) < np.count_nonzero(
             [np.isfinite(b.upper) for b in model.form.decision]), 1.0, -1.0)
         tau = np.bincount(index.astype(int), weights=direction * z[count : count + len(limits)],
                           minlength=len(model.form.decision))
-        x = np.concatenate([w, np.clip(y[1:], -self.box, self.box)])
-        return Answer(inside(model, x), value, z[:count], tau, -down[signed], paid if paid > 1e-9 * sizes else 0.0)
+        border = np.clip(y[1:], -self.box, self.box)
+        free = bool(np.all(np.abs(border) < 0.9 * self.box))
+        return Answer(inside(model, np.concatenate([w, border])), value, z[:count], tau, -down[signed],
+                      float(pay.max(initial=0.0)), free)
 
     def _watch_box(self) -> None:
         """Widen the box when the master leans on it."""
         assert self.answer is not None
-        border = np.abs(self.answer.x[self.model.rank :])
-        if self.answer.slack > 0 and float(border.max(initial=0.0)) > 0.99 * self.box:
-            far = self.best[self.model.rank :]
-            # The best point at the box too: nothing seen so far holds the variable.
-            if float(np.abs(far).max(initial=0.0)) > 0.9 * self.box or self._idle.size > 40:
-                self.box *= 10.0
+        if not self.answer.inside:
+            self._leaning += 1
+            # The first cuts of each side make the master lean once; more often, the box is too small.
+            if self._leaning > 3:
+                self.box, self._leaning = 10.0 * self.box, 0

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import scipy.linalg
 import scipy.optimize
 
-from margindsl.typing import FloatArray, IntArray
+from margindsl.typing import FloatArray
 from margindsl_solvers._saddle import Point, SaddleModel
-
-DAMPING = 1e-9  # proximal weights of the step, relative to the mean diagonals of its systems
+from margindsl_solvers.mirror_prox.system import DAMPING, Rows, linear_system
 
 
 def newton_step(model: SaddleModel, point: Point, width: float, limit: int) -> Point | None:
@@ -26,7 +24,7 @@ def newton_step(model: SaddleModel, point: Point, width: float, limit: int) -> P
     width : float
         The step of the prox that tells free rows from fixed ones.
     limit : int
-        Largest order of H; above it there is no step.
+        Largest order of a linear system; above it there is no step.
 
     Returns
     -------
@@ -37,47 +35,20 @@ def newton_step(model: SaddleModel, point: Point, width: float, limit: int) -> P
     target, slope = model.prox(z, width), model.prox_derivative(z, width)
     is_free = (slope > 1e-9) & (model.weights > 0)
     free = np.flatnonzero(is_free)
-    if len(free) > limit:
-        return None
     # Fixed rows move first, so that the residual of the free ones is exact.
     x = np.where(is_free, point.x, target)
     base = point if np.array_equal(x, point.x) else model.evaluate(point.mu, x)
     kappa = np.maximum(1.0 / slope[free] - 1.0, 0.0) / width
     residual = base.arguments[free] - (z - target)[free] / width - kappa * (base.x - target)[free]
     root = np.sqrt(model.weights[free])
-    points, scaled = model.losses.points[free], root * model.losses.slopes[free]
-    Q = scaled[:, None] * model.columns(base.directions, points)
-    solved = _solve(_system(model, base.mu, points, scaled, kappa), np.column_stack([root * residual, Q]))
-    if solved is None:
+    rows = Rows(model.losses.points[free], root * model.losses.slopes[free], kappa, root * residual)
+    system = linear_system(model, base, rows, limit)
+    if system is None:
         return None
-    gradient = Q.T @ solved[:, 0] - 0.5 * base.norms
-    mu = simplex_quadratic(Q.T @ solved[:, 1:], gradient, base.mu)
+    mu = simplex_quadratic(system.curvature, system.pull - 0.5 * base.norms, base.mu)
     x = base.x.copy()
-    x[free] += (solved[:, 0] + solved[:, 1:] @ (mu - base.mu)) / root
+    x[free] += system.step(mu - base.mu) / root
     return model.judge(model.evaluate(mu, model.clip(x)))
-
-
-def _system(model: SaddleModel, mu: FloatArray, points: IntArray, scaled: FloatArray,
-            kappa: FloatArray) -> FloatArray:
-    rows = model.form.features.rows(points)
-    active = np.flatnonzero(mu > 0)
-    labels = model.labels[active][:, points].astype(float)
-    H = (rows * scaled[:, None]) @ (rows * scaled[:, None]).T
-    H *= (labels * mu[active, None]).T @ labels
-    diagonal = np.einsum("ii->i", H)
-    diagonal += kappa + DAMPING * float(np.mean(diagonal + kappa) if len(points) else 0.0)
-    return H
-
-
-def _solve(H: FloatArray, right: FloatArray) -> FloatArray | None:
-    if not len(H):
-        return right
-    try:
-        solved = scipy.linalg.cho_solve(
-            scipy.linalg.cho_factor(H, overwrite_a=True, check_finite=False), right, check_finite=False)
-    except scipy.linalg.LinAlgError:
-        return None
-    return solved if np.all(np.isfinite(solved)) else None
 
 
 def simplex_quadratic(S: FloatArray, gradient: FloatArray, centre: FloatArray) -> FloatArray:

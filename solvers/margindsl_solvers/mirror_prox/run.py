@@ -9,8 +9,8 @@ import numpy as np
 
 from margindsl.contract import Budget, RawSolution, Status
 from margindsl.typing import FloatArray
-from margindsl_solvers.mirror_prox.iteration import Average, Steps, extragradient
 from margindsl_solvers._saddle import Point, SaddleModel
+from margindsl_solvers.mirror_prox.iteration import Average, Steps, extragradient
 from margindsl_solvers.mirror_prox.newton import newton_step
 
 CHECK = 8  # mirror-prox iterations between two checks of the gap

@@ -6,10 +6,13 @@ import time
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from margindsl.contract import Budget, Offer, RawSolution, Refusal, Session, Solver, Status
 from margindsl.errors import CalculusError
 from margindsl.program.forms import Form, SaddleForm
 from margindsl_solvers._saddle import SaddleModel
+from margindsl_solvers.mirror_prox.coarse import coarse_start
 from margindsl_solvers.mirror_prox.run import Run
 
 _MESSAGES = {
@@ -41,7 +44,8 @@ class MirrorProx(Solver):
     restarts : bool
         Whether to restart from the better of the last iterate and the average.
     newton_limit : int
-        Largest number of free rows for which Newton steps are tried; 0 leaves mirror prox alone.
+        Largest order of a Newton system, the free rows or the rank times the labellings with mass; 0 leaves
+        mirror prox alone.
 
     Examples
     --------
@@ -58,7 +62,8 @@ class MirrorProx(Solver):
     max_iter: int = 20_000
     primal_weight: float | None = None
     restarts: bool = True
-    newton_limit: int = 1500
+    newton_limit: int = 2000
+    random_state: int | None = 0
 
     def accepts(self, form: Form) -> Offer | Refusal:
         """Return an `Offer` for saddle forms without shared scalars whose losses know their conjugate."""
@@ -96,6 +101,8 @@ class MirrorProxSession(Session):
         assert isinstance(form, SaddleForm)
         begin = time.monotonic()
         options, model = self.solver, SaddleModel(form)
+        if start is None:
+            start = coarse_start(model, budget, np.random.default_rng(options.random_state), self.solve)
         run = Run(model, budget, start, tol=budget.tol if options.tol is None else options.tol,
                   max_iter=options.max_iter if budget.max_iter is None else budget.max_iter,
                   weight=options.primal_weight, restarts=options.restarts, newton_limit=options.newton_limit)

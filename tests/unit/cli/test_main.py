@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import margindsl as md
+from margindsl.cli.arguments import LOSSES
 from margindsl.cli.declaration import declare
 from margindsl.cli.main import build_parser, main
 from margindsl.contract import Status
@@ -94,6 +95,13 @@ def test_flags_declare_what_they_say(flags, expression, kernel, chosen):
     w = np.random.default_rng(1).normal(size=own.features.rank)
     scalars = np.ones(own.losses.scalars.count)
     assert given.objective(w, 0.0, scalars) == pytest.approx(own.objective(w, 0.0, scalars), rel=1e-12)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_every_loss_solves_with_the_automatic_choice(data, capsys, loss):
+    assert main(["solve", data, "--truth", "kind", "--balance", "0.1", "--loss", loss, "--quiet", "--tol", "1e-3",
+                 "--time-limit", "3"]) in (0, 3)
+    assert abs(sum(int(row["label"]) for row in rows_of(capsys.readouterr().out))) <= 0.1 * N
 
 
 def test_compare_prints_a_table_and_writes_csv(data, tmp_path, capsys):

@@ -83,7 +83,8 @@ def test_degenerate_points(name, points):
     "one component": lambda y, f: [md.must_link(y, [(0, i) for i in range(1, 4)]),
                                    md.cannot_link(y, [(0, i) for i in range(4, 8)])],
     "no links": lambda y, f: [md.must_link(y, []), md.cannot_link(y, np.zeros((0, 2), dtype=int)), y[[]] == []],
-    "repeated links": lambda y, f: [md.must_link(y, [(0, 1), (1, 0), (0, 1)]), y[0] == y[1], y[2] != y[3], y[3] != y[2]],
+    "repeated links": lambda y, f: [
+        md.must_link(y, [(0, 1), (1, 0), (0, 1)]), y[0] == y[1], y[2] != y[3], y[3] != y[2]],
     "redundant": lambda y, f: [abs(md.sum(y)) <= 100, md.sum(y) >= -8, y[0] == 1, y[0] != -1],
     "exact balance": lambda y, f: [md.sum(y) == 0],
     "mean": lambda y, f: [abs(md.mean(y)) <= 0.25],
@@ -128,8 +129,9 @@ def test_weights_of_zero_drop_their_points():
     y, f = md.Labels(8), md.Hyperplane(X)
     problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.sum(kept * md.hinge(y * f))), [y[0] != y[2]])
     solutions = solve_all(problem)
-    loss = kept @ np.maximum(0, 1 - solutions["exact"].margins)
-    assert solutions["exact"].value == pytest.approx(0.5 * solutions["exact"].weights @ solutions["exact"].weights + loss)
+    best = solutions["exact"]
+    loss = kept @ np.maximum(0, 1 - best.margins)
+    assert best.value == pytest.approx(0.5 * best.weights @ best.weights + loss)
 
 
 def test_a_parameter_path_restores_and_agrees_with_single_solves():

@@ -1,0 +1,188 @@
+"""The node problem of branch and bound in weight space: some labels fixed, the others absorbed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from margindsl.calculus import PLQ
+from margindsl.errors import CalculusError, DeclarationError
+from margindsl.program.absorption import normalise_terms
+from margindsl.program.forms import Form
+from margindsl.program.losses import Losses
+from margindsl.typing import FloatArray, IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class PointLosses:
+    """Represent one piecewise quadratic h_i a point, the sum of the rows at it, as a table of K pieces.
+
+    h_i(x) = q x² + s x + c between consecutive knots; shorter rows are padded with empty pieces.
+
+    Parameters
+    ----------
+    knots : (n, K−1) float array
+        Interior knots, +inf where padded.
+    q, s, c : (n, K) float arrays
+    """
+
+    knots: FloatArray
+    q: FloatArray
+    s: FloatArray
+    c: FloatArray
+
+    @classmethod
+    def build(cls, losses: Losses) -> PointLosses:
+        """Return the table of losses.
+
+        Raises
+        ------
+        CalculusError
+            If a loss is not piecewise quadratic and finite, or depends on shared scalars.
+        """
+        losses = normalise_terms(losses)
+        rows: list[list[tuple[int, float]]] = [[] for _ in range(losses.n)]
+        for index, term in enumerate(losses.terms):
+            if not isinstance(term.loss, PLQ) or np.any(np.isfinite(term.loss.domain)):
+                raise CalculusError(f"branching takes finite piecewise quadratic losses, not {term.loss!r}")
+            for point, weight in zip(term.points.tolist(), term.weights.tolist()):
+                rows[point].append((index, weight))
+        summed = {key: cls._sum(losses, key) for key in {tuple(row) for row in rows}}
+        return cls._stack([summed[tuple(row)].pieces for row in rows])
+
+    @staticmethod
+    def _sum(losses: Losses, row: tuple[tuple[int, float], ...]) -> PLQ:
+        total = PLQ.constant(0.0)
+        for index, weight in row:
+            loss = losses.terms[index].loss
+            assert isinstance(loss, PLQ)
+            total = PLQ.__add__(total, weight * loss)  # type: ignore[assignment]
+        return total
+
+    @classmethod
+    def _stack(cls, pieces: list[tuple[tuple[float, float, float, float, float], ...]]) -> PointLosses:
+        n, K = len(pieces), max(len(row) for row in pieces)
+        knots, table = np.full((n, K - 1), np.inf), np.zeros((n, K, 3))
+        for i, row in enumerate(pieces):
+            knots[i, : len(row) - 1] = [piece[1] for piece in row[:-1]]
+            table[i, : len(row)] = [piece[2:] for piece in row]
+            table[i, len(row):] = row[-1][2:]
+        return cls(knots, table[:, :, 0].copy(), table[:, :, 1].copy(), table[:, :, 2].copy())
+
+    def take(self, index: IntArray) -> PointLosses:
+        """Return the rows of some points."""
+        return PointLosses(self.knots[index], self.q[index], self.s[index], self.c[index])
+
+    def split_kinks(self) -> tuple[PointLosses, FloatArray]:
+        """Return (smooth, jumps) with h(x) = smooth(x) + Σ_k jumps_k (x − knot_k)₊, jumps (n, K−1) ≥ 0."""
+        x = np.where(np.isfinite(self.knots), self.knots, 0.0)
+        jumps = 2 * np.diff(self.q, axis=1) * x + np.diff(self.s, axis=1)
+        size = np.abs(self.s).max(axis=1) + np.abs(self.q).max(axis=1) * (1.0 + np.abs(x).max(axis=1, initial=0.0))
+        jumps = np.where(np.isfinite(self.knots) & (jumps > 1e-9 * size[:, None]), jumps, 0.0)
+        s, c = self.s.copy(), self.c.copy()
+        s[:, 1:] -= np.cumsum(jumps, axis=1)
+        c[:, 1:] += np.cumsum(jumps * x, axis=1)
+        return PointLosses(self.knots, self.q, s, c), jumps
+
+    def at(self, x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return the (n,) values, derivatives and curvatures of h at x (n,)."""
+        piece = (x[:, None] > self.knots).sum(axis=1)
+        rows = np.arange(len(x))
+        q, s = self.q[rows, piece], self.s[rows, piece]
+        return (q * x + s) * x + self.c[rows, piece], 2 * q * x + s, 2 * q
+
+    def value(self, x: FloatArray) -> FloatArray:
+        """Return the (n,) values of h at x (n,)."""
+        return self.at(x)[0]
+
+    def tilted_minimum(self, u: FloatArray, a: FloatArray, free: FloatArray) -> FloatArray:
+        """Return (n,) minima of h(x) + u x + ½ a x² over x ∈ R, over x ≥ 0 where `free`; −inf if unbounded."""
+        n = len(u)
+        low = np.concatenate([np.full((n, 1), -np.inf), self.knots], axis=1)
+        low = np.where(free[:, None], np.maximum(low, 0.0), low)
+        high = np.concatenate([self.knots, np.full((n, 1), np.inf)], axis=1)
+        q, s = self.q + 0.5 * a[:, None], self.s + u[:, None]
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            inner = np.where(q > 0, np.clip(-s / (2 * q), low, high), low)
+            ends = np.stack([low, high, inner])
+            curve = np.where(q == 0, 0.0, q * ends * ends)
+            line = np.where((s == 0) | (np.isinf(ends) & (q != 0)), 0.0, s * ends)
+            value = np.min(curve + line, axis=0) + self.c
+        value = np.where((low > high) | np.isposinf(low), np.inf, value)
+        return np.asarray(value.min(axis=1))
+
+
+@dataclass(frozen=True, eq=False)
+class BranchNodeForm(Form):
+    """Represent a node of branch and bound: labels y_i ∈ {−1, +1} fixed where not 0, absorbed elsewhere.
+
+    min over [[1, wᵀ], [w, P]] ⪰ 0 of ½ tr P + Σ_{y≠0} H_i(y_iφ_iᵀw, φ_iᵀPφ_i) + Σ_{y=0} h_i(√(φ_iᵀPφ_i)),
+    H_i the convex hull of (t, t², h_i(t)) (the moment lift), h_i the sum of the rows at point i. Dual, for
+    Σ a_iφ_iφ_iᵀ ≺ I: Σ_{y≠0} min_t[h_i(t) + u_i t + ½a_i t²] + Σ_{y=0} min_{s≥0}[h_i(s) + ½a_i s²]
+    − ½ vᵀ(I − Σ aφφᵀ)⁻¹v, v = Σ_{y≠0} u_i y_i φ_i.
+
+    A solver returns ``u`` (n,) and ``a`` (n,), ``w`` (r,), ``z`` (n,) the values φᵀPφ, and may return ``Y``
+    (r+1, r+1), the lifted matrix, as a warm start.
+
+    Parameters
+    ----------
+    labels : (n,) int array
+        −1, 0 or +1.
+    target : float
+        A dual value at which the node is settled.
+    accuracy : float
+        Absolute gap at which the solver may stop.
+    table : PointLosses
+        The losses by points; shared by all nodes of a problem.
+    """
+
+    labels: IntArray
+    target: float = field(default=float("inf"), kw_only=True)
+    accuracy: float = field(default=1e-6, kw_only=True)
+    table: PointLosses = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.labels.shape != (self.n,):
+            raise DeclarationError(f"labels of a node: given shape {self.labels.shape}, expected ({self.n},)")
+        if self.free_bias or self.decision:
+            raise DeclarationError("a branch node has neither a free bias nor decision bounds")
+
+    @cached_property
+    def free(self) -> FloatArray:
+        """Return which points have no label."""
+        return self.labels == 0
+
+    def dual_value(self, u: FloatArray, a: FloatArray, phi: FloatArray | None = None) -> float:
+        """Return the dual objective at (u, a), −inf where it is not feasible; u counts at labelled points only."""
+        phi = self.features.toarray() if phi is None else phi
+        return node_dual(self.table, phi, self.labels, u, a)
+
+
+def node_dual(table: PointLosses, phi: FloatArray, labels: IntArray, u: FloatArray, a: FloatArray) -> float:
+    """Return the dual objective of a node, less a margin for the rounding of its evaluation.
+
+    Parameters
+    ----------
+    table : PointLosses
+    phi : (n, r) float array
+    labels : (n,) int array
+        −1, 0 or +1.
+    u, a : (n,) float arrays
+    """
+    u = np.where(labels == 0, 0.0, u)
+    gains = table.tilted_minimum(u, a, labels == 0)
+    total = float(gains.sum())
+    if not np.isfinite(total):
+        return float("-inf")
+    slack = np.eye(phi.shape[1]) - (phi.T * a) @ phi
+    try:
+        L = np.linalg.cholesky(slack)
+    except np.linalg.LinAlgError:
+        return float("-inf")
+    if np.min(np.diag(L)) < 1e-6 * np.max(np.diag(L)):
+        return float("-inf")
+    half = np.linalg.solve(L, phi.T @ (u * labels))
+    quadratic = 0.5 * float(half @ half)
+    return total - quadratic - 1e-11 * (float(np.abs(gains).sum()) + quadratic)
