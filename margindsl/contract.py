@@ -186,6 +186,11 @@ class RawSolution:
         object.__setattr__(self, "variables", _freeze(self.variables))
         object.__setattr__(self, "seconds", _freeze(self.seconds))
 
+    @property
+    def has_answer(self) -> bool:
+        """Return whether there are variables to work with."""
+        return self.status.has_answer and bool(self.variables)
+
     def __getitem__(self, name: str) -> FloatArray:
         return self.variables[name]
 

@@ -1,7 +1,8 @@
-"""Points as users give them: checked once, then dense float64, a memory map left on disk, or sparse CSR."""
+"""Points as users give them: checked once, then dense float64, sparse CSR, or left on disk or in Dask."""
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
@@ -11,7 +12,7 @@ import scipy.sparse as sp
 from margindsl.errors import DeclarationError
 from margindsl.typing import FloatArray
 
-Points: TypeAlias = Any  # FloatArray (possibly a memory map) or scipy.sparse.csr_array
+Points: TypeAlias = Any  # FloatArray (possibly a memory map), scipy.sparse.csr_array or a Dask array
 
 BLOCK_ENTRIES = 2**22
 LARGEST_ENTRY = 1e140  # squared norms must not overflow
@@ -39,11 +40,11 @@ def row_blocks(n: int, columns: int) -> list[slice]:
 
 
 def check_points(X: Any, n_min: int = 2, name: str = "X") -> Points:
-    """Check points and bring them to one of three storage forms.
+    """Check points and bring them to one of four storage forms.
 
     Parameters
     ----------
-    X : array-like (n, d), DataFrame, scipy sparse matrix or memory map
+    X : array-like (n, d), DataFrame, scipy sparse matrix, memory map or Dask array
         Real, finite entries of absolute value at most 1e140.
     n_min : int
         Least number of rows.
@@ -52,13 +53,14 @@ def check_points(X: Any, n_min: int = 2, name: str = "X") -> Points:
 
     Returns
     -------
-    ndarray of float64, floating memory map (unchanged), float32 array above 512 MB (unchanged), or csr_array
+    ndarray of float64, floating memory map (unchanged), float32 array above 512 MB (unchanged), csr_array, or
+    Dask array of floats chunked along rows
 
     Raises
     ------
     DeclarationError
         If X is not two-dimensional, not numeric, complex, masked, ragged, has NaN or infinite entries, fewer
-        than `n_min` rows or no column.
+        than `n_min` rows or no column, or is a Dask array of unknown length.
 
     Examples
     --------
@@ -66,7 +68,10 @@ def check_points(X: Any, n_min: int = 2, name: str = "X") -> Points:
     array([[0., 1.],
            [2., 3.]])
     """
-    points = _as_sparse(X, name) if sp.issparse(X) else _as_dense(X, name)
+    if is_lazy(X):
+        points = _as_lazy(X, name)
+    else:
+        points = _as_sparse(X, name) if sp.issparse(X) else _as_dense(X, name)
     n, d = points.shape
     if d == 0:
         raise DeclarationError(
@@ -76,6 +81,38 @@ def check_points(X: Any, n_min: int = 2, name: str = "X") -> Points:
         raise DeclarationError(f"{name} has {n} row(s); at least {n_min} points are needed. Rows are points.")
     _check_finite(points, name)
     return points
+
+
+def is_lazy(X: Any) -> bool:
+    """Return whether X is a Dask array, without importing Dask.
+
+    Parameters
+    ----------
+    X : any
+
+    Returns
+    -------
+    bool
+    """
+    return type(X).__module__.partition(".")[0] == "dask" and hasattr(X, "to_delayed") and hasattr(X, "map_blocks")
+
+
+def release(points: Any) -> None:
+    """Give the pages of a shared memory map back to the system; they are read again when needed.
+
+    A private map (mode "c") keeps its pages: they may hold changes that are nowhere else.
+
+    Parameters
+    ----------
+    points : ndarray or memmap
+    """
+    if not isinstance(points, np.memmap) or points.mode == "c":
+        return
+    base: Any = points
+    while base is not None and not isinstance(base, mmap.mmap):
+        base = getattr(base, "base", None)
+    if base is not None and hasattr(base, "madvise"):
+        base.madvise(mmap.MADV_DONTNEED)
 
 
 def check_new_points(X: Any, d: int) -> Points:
@@ -138,6 +175,27 @@ def _as_dense(X: Any, name: str) -> FloatArray:
         raise DeclarationError(
             f"{name} is ragged: its rows have different lengths. Give a rectangular (n, d) table."
         ) from None
+    _check_table(array, name)
+    if array.dtype == np.float32 and (memory_map or array.nbytes > 2**29):
+        return array
+    if array.dtype == np.float64:
+        return array
+    return _to_float(array, name)
+
+
+def _as_lazy(X: Any, name: str) -> Points:
+    """Check shape and type of a Dask array and chunk it along rows; a dataframe becomes an array."""
+    X = X if hasattr(X, "rechunk") else X.to_dask_array(lengths=True)
+    _check_table(X, name)
+    if any(np.isnan(size) for size in X.shape):
+        raise DeclarationError(
+            f"{name} is a Dask array of unknown length {X.shape}. Call X.compute_chunk_sizes() first."
+        )
+    points = X.rechunk({1: -1}) if X.shape[1] else X
+    return points if points.dtype in (np.float32, np.float64) else points.astype(np.float64)
+
+
+def _check_table(array: Any, name: str) -> None:
     _check_numeric(array.dtype.kind, array.dtype, name)
     if array.ndim != 2:
         repair = (
@@ -146,11 +204,6 @@ def _as_dense(X: Any, name: str) -> FloatArray:
             else "reshape it to one row per point"
         )
         raise DeclarationError(f"{name} has shape {array.shape}; a matrix (n, d) is expected: {repair}.")
-    if array.dtype == np.float32 and (memory_map or array.nbytes > 2**29):
-        return array
-    if array.dtype == np.float64:
-        return array
-    return _to_float(array, name)
 
 
 def _to_float(array: Any, name: str) -> FloatArray:
@@ -172,14 +225,11 @@ def _to_float(array: Any, name: str) -> FloatArray:
 def _check_finite(points: Points, name: str) -> None:
     largest = 0.0
     count, first = 0, (0, 0)
-    for start, part, columns in _finite_parts(points):
-        finite = np.isfinite(part)
-        if finite.all():
-            largest = max(largest, float(np.abs(part).max(initial=0.0)))
-        else:
-            place = int(np.argmin(finite))
-            first = first if count else _locate(points, start, place, columns)
-            count += int(finite.size - finite.sum())
+    for start, (bad, place, size), columns in _finite_parts(points):
+        largest = max(largest, float(size))
+        if bad:
+            first = first if count else _locate(points, start, int(place), columns)
+            count += int(bad)
     if count:
         raise DeclarationError(
             f"{name} has {count} NaN or infinite entries, the first in row {first[0]}, column {first[1]}. "
@@ -193,12 +243,30 @@ def _check_finite(points: Points, name: str) -> None:
 
 
 def _finite_parts(points: Points) -> Iterator[tuple[int, FloatArray, int]]:
-    """Yield (first row, flat entries, columns), so that a memory map is read block by block."""
+    """Yield (first row, summary of the entries, columns), reading a memory map block by block."""
     if sp.issparse(points):
-        yield 0, points.data, points.shape[1]
-        return
-    for block in row_blocks(*points.shape):
-        yield block.start, np.asarray(points[block]).ravel(), points.shape[1]
+        yield 0, _summary(points.data), points.shape[1]
+    elif is_lazy(points):
+        heights = points.chunks[0]
+        table = points.map_blocks(lambda part: _summary(part)[None], dtype=float, meta=np.empty((0, 0)),
+                                  chunks=((1,) * len(heights), (3,))).compute()
+        for start, summary in zip(np.cumsum([0, *heights]), table):
+            yield int(start), summary, points.shape[1]
+    else:
+        for block in row_blocks(*points.shape):
+            yield block.start, _summary(np.asarray(points[block])), points.shape[1]
+            release(points)
+
+
+def _summary(part: FloatArray) -> FloatArray:
+    """Return [entries not finite, place of the first in row order, largest finite size]."""
+    flat = np.asarray(part).ravel()
+    with np.errstate(invalid="ignore"):
+        largest = float(max(-flat.min(initial=0.0), flat.max(initial=0.0)))
+    if np.isfinite(largest):
+        return np.array([0.0, 0.0, largest])
+    finite = np.isfinite(flat)
+    return np.array([finite.size - finite.sum(), np.argmin(finite), np.abs(flat[finite]).max(initial=0.0)])
 
 
 def _locate(points: Points, start: int, place: int, columns: int) -> tuple[int, int]:

@@ -78,10 +78,9 @@ def improve_by_flips(run: Run, spread: FloatArray, value: float, y: IntArray,
     """Improve a violated labelling by single flips of components (exact change of ‖Φᵀ(y∘ũ)‖²)."""
     program = run.program
     label_set, features = program.labels, program.features
-    if program.n * features.rank > 2e7:
+    if max(program.n, label_set.count) * features.rank > 2e7:
         return value, y
-    H = np.zeros((label_set.count, features.rank))
-    np.add.at(H, label_set.component, features.toarray() * (label_set.sign * spread)[:, None])
+    H = features.component_sums(label_set.component, label_set.sign * spread, label_set.count)
     norms = np.einsum("cr,cr->c", H, H)
     z = label_set.contract(y).astype(float)
     for _ in range(rounds):
@@ -125,7 +124,7 @@ def generate(run: Run, initial: list[IntArray], *, tol: float, most: int, per_ro
     for iteration in range(most):
         form = SaddleForm(program.features, program.losses, np.stack(working))
         answer = run.solve(form, raw, tol=max(min(tol * 0.2, 1e-4), 1e-9))
-        if not answer.status.has_answer:
+        if not answer.has_answer:
             return Generated(form, raw or answer, lower, answer.status, answer.message)
         raw = answer
         master = form.dual_objective(raw["u"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -78,24 +78,27 @@ class Run:
     rng : numpy.random.Generator
     starts : tuple of (n,) int arrays
         Labellings to start from (a warm start).
+    sessions : dict, optional
+        Sessions of earlier solves of the same problem, added to; what is compiled there is compiled once.
     """
 
     def __init__(self, program: MarginProgram, solver: Solver, fixed_solver: Solver, budget: Budget,
-                 rng: np.random.Generator, starts: tuple[IntArray, ...] = ()) -> None:
+                 rng: np.random.Generator, starts: tuple[IntArray, ...] = (),
+                 sessions: dict[Hashable, Session] | None = None) -> None:
         self.program, self.solver, self.fixed_solver = program, solver, fixed_solver
         self.budget, self.rng, self.starts = budget, rng, starts
         self.best: Fit | None = None
         self.history: list[Record] = []
         self.seconds: dict[str, float] = {}
         self.fits = 0
-        self._sessions: dict[object, Session] = {}
+        self._sessions = {} if sessions is None else sessions
 
     # -- solving ------------------------------------------------------------------------------------
 
     def session(self, form: Form, solver: Solver | None = None) -> Session:
-        """Return the session of this solve for forms of one type, opened once a type and solver."""
+        """Return the session for forms of one structure, opened once a structure and solver."""
         solver = solver or self.solver
-        key = (type(form), solver, id(form.losses))
+        key = (solver, form.structure())
         if key not in self._sessions:
             self._sessions[key] = solver.open(form)
         return self._sessions[key]
@@ -131,7 +134,7 @@ class Run:
         SolverError
             If the solver failed.
         """
-        if not raw.status.has_answer:
+        if not raw.has_answer:
             raise SolverError(f"the fixed-label problem ended as {raw.status.word}: {raw.message or raw.status.value}")
         bias = float(raw.get("bias", 0.0))
         decision = form.decision_values(raw["w"], bias)

@@ -9,9 +9,12 @@ import numpy as np
 from margindsl.drivers.alternation import alternate
 from margindsl.drivers.run import Fit, Run
 from margindsl.program.losses import Losses
+from margindsl.points import row_blocks
 from margindsl.typing import FloatArray, IntArray
 
 LARGEST_RANK = 3000
+LARGEST = 50_000_000  # entries of features up to which flips are estimated
+LARGEST_STORED = 5_000_000  # the same for features on disk, sparse or in Dask
 SMOOTHING = 0.2  # Moreau step that gives kinks a curvature in the estimate
 
 
@@ -61,18 +64,18 @@ def smoothed_curvature(losses: Losses, arguments: FloatArray) -> FloatArray:
 
 def _component_rows(run: Run, slope: FloatArray) -> FloatArray:
     """Return (N, r) sums Σ_{i∈C} slope_i φ_i."""
-    labels, features = run.program.labels, run.program.features
-    rows = features.toarray() * slope[:, None]
-    if labels.count == run.program.n and not np.any(np.diff(labels.component) != 1):
-        return rows
-    out = np.zeros((labels.count, features.rank))
-    np.add.at(out, labels.component, rows)
-    return out
+    labels = run.program.labels
+    return run.program.features.component_sums(labels.component, slope, labels.count)
 
 
 def _leverage(run: Run, hessian: FloatArray) -> FloatArray:
-    rows = run.program.features.toarray()
-    return np.einsum("nr,nr->n", rows, np.linalg.solve(hessian, rows.T).T)
+    """Return (n,) values φ_iᵀH⁻¹φ_i, block by block."""
+    features = run.program.features
+    root = np.linalg.cholesky(np.linalg.inv(hessian))
+    out = np.empty(features.n)
+    for block in row_blocks(features.n, features.rank):
+        out[block] = np.sum((features.rows(block) @ root) ** 2, axis=1)
+    return out
 
 
 def search(run: Run, fit: Fit, rounds: int = 60, tries: int = 6, tol: float = 1e-7) -> Fit:
@@ -89,7 +92,10 @@ def search(run: Run, fit: Fit, rounds: int = 60, tries: int = 6, tol: float = 1e
     tol : float
         Relative accuracy of the fixed-label solves.
     """
-    if run.program.features.rank > LARGEST_RANK or run.program.n * run.program.features.rank > 5e7:
+    features = run.program.features
+    # Features that are not in memory would be read anew for every move, and the moves held in it.
+    largest = LARGEST if features.is_dense else LARGEST_STORED
+    if features.rank > LARGEST_RANK or run.program.n * features.rank > largest:
         return fit
     for iteration in range(rounds):
         if run.budget.expired:

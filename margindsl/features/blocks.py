@@ -1,14 +1,15 @@
-"""Linear features read from a large array or memory map, one block of rows at a time."""
+"""Features read from a large array or memory map, one block of rows at a time."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from margindsl.features.maps import LinearMap
+from margindsl.features.maps import LinearMap, PointMap
 from margindsl.features.operator import FeatureOperator, Index, as_index
-from margindsl.points import check_points, row_blocks
+from margindsl.points import check_points, release, row_blocks
 from margindsl.typing import FloatArray, IntArray
 
 
@@ -16,7 +17,7 @@ class BlockFeatures(FeatureOperator):
     """Read Phi = X - e m^T from a stored array in row blocks, centring each block as it passes.
 
     Rows stay where they are (and in their type); every product is accumulated in float64 with one block of
-    about 32 MB in memory.
+    about 32 MB in memory. Pages of a memory map are given back to the system after each block.
 
     Parameters
     ----------
@@ -37,7 +38,7 @@ class BlockFeatures(FeatureOperator):
     ) -> None:
         self.source, self.mean, self.label, self.selection = source, mean, label, selection
         self.n = source.shape[0] if selection is None else len(selection)
-        self.rank = source.shape[1]
+        self.rank = self.width = source.shape[1]
 
     @classmethod
     def from_points(cls, X: Any, centre: bool = True) -> BlockFeatures:
@@ -56,7 +57,11 @@ class BlockFeatures(FeatureOperator):
         n, d = points.shape
         mean = None
         if centre:
-            mean = sum(points[b].sum(axis=0, dtype=np.float64) for b in row_blocks(n, d)) / n
+            mean = np.zeros(d)
+            for block in row_blocks(n, d):
+                mean += points[block].sum(axis=0, dtype=np.float64)
+                release(points)
+            mean /= n
         label = f"linear, {d} columns, in row blocks ({points.dtype})"
         return cls(points, mean, label + (", centred" if centre else ""))
 
@@ -66,25 +71,81 @@ class BlockFeatures(FeatureOperator):
         return self.source.dtype
 
     def apply(self, W: FloatArray) -> FloatArray:
-        blocks = row_blocks(self.n, self.rank) or [slice(0, 0)]
-        return np.concatenate([self.rows(block) @ W for block in blocks])
+        out = np.empty((self.n, *np.shape(W)[1:]))
+        for block, part in self.walk():
+            np.matmul(part, W, out=out[block])
+        return out
 
     def adjoint(self, R: FloatArray) -> FloatArray:
         total = np.zeros((self.rank, *R.shape[1:]))
-        for block in row_blocks(self.n, self.rank):
-            total += self.rows(block).T @ R[block]
+        for block, part in self.walk():
+            total += part.T @ R[block]
         return total
+
+    def walk(self) -> Iterator[tuple[slice, FloatArray]]:
+        """Yield (slice of points, their features) in order.
+
+        Yields
+        ------
+        slice, ndarray (m, r)
+        """
+        for block in row_blocks(self.n, self.width):
+            yield block, self.rows(block)
 
     def rows(self, index: Index) -> FloatArray:
         index = as_index(index)
-        part = np.asarray(
-            self.source[index if self.selection is None else self.selection[index]], dtype=np.float64
-        )
-        return part if self.mean is None else part - self.mean
+        part = self._features(self.source[index if self.selection is None else self.selection[index]])
+        release(self.source)
+        return part
 
     def take(self, index: Index) -> FeatureOperator:
-        chosen = np.arange(self.n) if self.selection is None else self.selection
-        return BlockFeatures(self.source, self.mean, self.label, chosen[as_index(index)])
+        return BlockFeatures(self.source, self.mean, self.label, self._chosen(index))
 
     def transform(self, X_new: Any) -> FloatArray:
         return LinearMap(self.rank, self.mean)(X_new)
+
+    def _features(self, part: FloatArray) -> FloatArray:
+        rows = np.array(part, dtype=np.float64)
+        if self.mean is not None:
+            rows -= self.mean
+        return rows
+
+    def _chosen(self, index: Index) -> IntArray:
+        chosen = np.arange(self.n) if self.selection is None else self.selection
+        return chosen[as_index(index)]
+
+
+class MappedBlockFeatures(BlockFeatures):
+    """Map stored points through landmarks of a kernel, one block of rows at a time.
+
+    Phi is never held: a pass over the points evaluates the kernel against the landmarks.
+
+    Parameters
+    ----------
+    source : ndarray or memmap (N, d)
+    point_map : PointMap
+    rank : int
+        Columns of the map.
+    width : int
+        Numbers a point needs while it is mapped, which sets the size of blocks.
+    label : str
+    residual : ndarray (N,), non-negative
+        Diagonal of K - Phi Phi^T before centring.
+    selection : ndarray of int (n,) or None
+    """
+
+    def __init__(self, source: FloatArray, point_map: PointMap, rank: int, width: int, label: str,
+                 residual: FloatArray, selection: IntArray | None = None) -> None:
+        super().__init__(source, None, label, selection)
+        self.point_map, self.rank, self.width, self.residual = point_map, rank, width, residual
+        self.trace_error = float(residual.sum() if selection is None else residual[selection].sum())
+
+    def take(self, index: Index) -> FeatureOperator:
+        return MappedBlockFeatures(self.source, self.point_map, self.rank, self.width, self.label, self.residual,
+                                   self._chosen(index))
+
+    def transform(self, X_new: Any) -> FloatArray:
+        return self.point_map(X_new)
+
+    def _features(self, part: FloatArray) -> FloatArray:
+        return self.point_map(np.asarray(part, dtype=np.float64))

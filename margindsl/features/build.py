@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from margindsl.features.kernels import Linear, Precomputed, as_kernel
 from margindsl.features.maps import LinearMap
 from margindsl.features.operator import FeatureOperator
 from margindsl.features.sparse import SparseFeatures
-from margindsl.points import Points, check_points
+from margindsl.points import Points, check_points, is_lazy
 from margindsl.typing import RandomState
 
 COPY_BYTES = 2**29
@@ -34,8 +35,8 @@ def build(
 
     Parameters
     ----------
-    X : array-like (n, d), DataFrame, scipy sparse matrix, memory map; None with a precomputed kernel
-        Arrays above 512 MB and memory maps are not copied, so leave them unchanged while in use.
+    X : array-like (n, d), DataFrame, scipy sparse matrix, memory map, Dask array; None with a precomputed kernel
+        Arrays above 512 MB, memory maps and Dask arrays are not copied, so leave them unchanged while in use.
     kernel : Kernel, str or callable
         See `as_kernel`.
     centre : bool
@@ -85,6 +86,8 @@ def _check_same_points(X: Any, n: int) -> None:
 def _linear(points: Points, centre: bool) -> FeatureOperator:
     if sp.issparse(points):
         return SparseFeatures.from_points(points, centre)
+    if is_lazy(points):
+        return importlib.import_module("margindsl.features.dask").DaskFeatures.from_points(points, centre)
     if isinstance(points, np.memmap) or points.nbytes > COPY_BYTES:
         return BlockFeatures.from_points(points, centre)
     n, d = points.shape

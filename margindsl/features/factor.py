@@ -13,15 +13,18 @@ from margindsl.features.dense import FactorFeatures
 from margindsl.features.kernels import Kernel, Precomputed
 from margindsl.features.maps import ColumnMap, LandmarkMap, PointMap, Whitening
 from margindsl.features.nystrom import nystrom
-from margindsl.points import Points, check_points
+from margindsl.features.operator import FeatureOperator
+from margindsl.features.streamed import stream_kernel
+from margindsl.points import Points, check_points, is_lazy
 from margindsl.typing import FloatArray
 
 FULL_RANK_POINTS = 2_000
 DEFAULT_RANK = 500
 CHOLESKY_POINTS = 20_000
+FACTOR_BYTES = 2**28
 
 
-def factor_kernel(X: Points, kernel: Kernel, centre: bool, rng: np.random.Generator) -> FactorFeatures:
+def factor_kernel(X: Points, kernel: Kernel, centre: bool, rng: np.random.Generator) -> FeatureOperator:
     """Factor a kernel on points: K ~ Phi Phi^T, centred to H K H if asked.
 
     Parameters
@@ -36,7 +39,9 @@ def factor_kernel(X: Points, kernel: Kernel, centre: bool, rng: np.random.Genera
 
     Returns
     -------
-    FactorFeatures
+    FeatureOperator
+        The factor in memory; or, for Dask arrays and where a Nystroem factor of a memory map would exceed
+        256 MB, an operator that maps the points anew at each pass.
 
     Raises
     ------
@@ -46,7 +51,14 @@ def factor_kernel(X: Points, kernel: Kernel, centre: bool, rng: np.random.Genera
     n = X.shape[0]
     kernel = kernel.fit(X, rng)
     rank = kernel.rank or (n if n <= FULL_RANK_POINTS else DEFAULT_RANK)
-    if kernel.method == "nystrom" or (kernel.method == "auto" and n > CHOLESKY_POINTS):
+    if is_lazy(X) and kernel.method == "cholesky":
+        raise DeclarationError(
+            "method='cholesky' needs the points in memory, and X is a Dask array. Use method='nystrom', or X.compute()."
+        )
+    sketched = kernel.method == "nystrom" or (kernel.method == "auto" and n > CHOLESKY_POINTS)
+    if is_lazy(X) or (sketched and isinstance(X, np.memmap) and 8 * n * rank > FACTOR_BYTES):
+        return stream_kernel(X, kernel, rank, centre, rng)
+    if sketched:
         sketch = nystrom(kernel, X, rank, rng)
         whitening = Whitening(sketch.projection, triangular=False)
         point_map: PointMap = LandmarkMap(kernel, X[sketch.landmarks], whitening)

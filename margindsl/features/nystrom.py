@@ -62,7 +62,7 @@ def nystrom(kernel: Kernel, X: Points, rank: int, rng: np.random.Generator) -> N
     """
     n = X.shape[0]
     landmarks = rng.permutation(n)[: min(rank, n)]
-    projection = _inverse_root(kernel.matrix(X[landmarks], X[landmarks]))
+    projection = inverse_root(kernel.matrix(X[landmarks], X[landmarks]))
     factor = np.empty((n, projection.shape[1]))
     for block in row_blocks(n, max(len(landmarks), X.shape[1])):
         factor[block] = kernel.matrix(X[block], X[landmarks]) @ projection
@@ -70,7 +70,22 @@ def nystrom(kernel: Kernel, X: Points, rank: int, rng: np.random.Generator) -> N
     return NystromFactor(factor, landmarks, projection, np.maximum(residual, 0.0))
 
 
-def _inverse_root(W: FloatArray) -> FloatArray:
+def inverse_root(W: FloatArray) -> FloatArray:
+    """Return U Lambda^{-1/2} of the kernel matrix U Lambda U^T of landmarks, without its null space.
+
+    Parameters
+    ----------
+    W : ndarray (m, m)
+
+    Returns
+    -------
+    ndarray (m, r)
+
+    Raises
+    ------
+    DeclarationError
+        If the matrix is zero or indefinite.
+    """
     values, vectors = eigh((W + W.T) / 2)
     if values[-1] <= 0 or values[0] < -1e-8 * values[-1]:
         raise DeclarationError(

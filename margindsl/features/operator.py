@@ -6,10 +6,11 @@ from abc import ABC, abstractmethod
 from typing import Any, TypeAlias
 
 import numpy as np
+import scipy.sparse as sp
 
 from margindsl.errors import DeclarationError, SizeError
-from margindsl.points import check_points, row_blocks
-from margindsl.typing import FloatArray
+from margindsl.points import check_points, is_lazy, row_blocks
+from margindsl.typing import FloatArray, IntArray
 
 Index: TypeAlias = Any  # slice, integer array or boolean mask over points
 
@@ -151,7 +152,11 @@ class FeatureOperator(ABC):
         """
         points = check_points(X_new, n_min=0, name="the new points")
         blocks = row_blocks(points.shape[0], max(self.rank, points.shape[1])) or [slice(0, 0)]
-        return np.concatenate([self.transform(points[block]) @ W for block in blocks])
+        out = np.empty((points.shape[0], *np.shape(W)[1:]))
+        for block in blocks:
+            part = points[block]
+            out[block] = self.transform(part.compute() if is_lazy(part) else part) @ W
+        return out
 
     def gram(self, weights: FloatArray | None = None, *, limit: int = GRAM_LIMIT) -> FloatArray:
         """Return Phi^T diag(weights) Phi.
@@ -190,6 +195,33 @@ class FeatureOperator(ABC):
             part = self.rows(block)
             norms[block] = np.einsum("ij,ij->i", part, part)
         return norms
+
+    def component_sums(self, component: IntArray, weights: FloatArray, count: int) -> FloatArray:
+        """Return the sums over components of weighted features, block by block.
+
+        Parameters
+        ----------
+        component : ndarray of int (n,)
+            The component of each point, 0..count-1.
+        weights : ndarray (n,)
+        count : int
+
+        Returns
+        -------
+        ndarray (count, r)
+            Row C is the sum of weights_i phi_i over the points of component C.
+        """
+        if self.is_dense and count == self.n and np.array_equal(component, np.arange(self.n)):
+            return self.matrix * np.asarray(weights)[:, None]
+        total = np.zeros((count, self.rank))
+        for block in row_blocks(self.n, self.rank):
+            inside = component[block]
+            # Only the components a block meets: many blocks of singletons must not cost count rows each.
+            met, local = np.unique(inside, return_inverse=True)
+            places = (local, np.arange(len(inside)))
+            share = sp.csr_array((np.asarray(weights)[block], places), shape=(len(met), len(inside)))
+            total[met] += share @ self.rows(block)
+        return total
 
     @property
     def trace(self) -> float:

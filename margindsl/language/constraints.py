@@ -130,7 +130,14 @@ class Sizes(Constraint):
 
     def text(self) -> str:
         """Return ``md.sizes(y, ...)``."""
-        return f"md.sizes({self.labels.text()}, at_least={self.at_least}, at_most={self.at_most})"
+        low, high = ([int(size) for size in bound] for bound in (self.at_least, self.at_most))
+        return f"md.sizes({self.labels.text()}, at_least={low}, at_most={high})"
+
+    def latex(self) -> str:
+        """Return bounds on the number of points of every cluster."""
+        low, high = (", ".join(f"{size:g}" for size in bound) for bound in (self.at_least, self.at_most))
+        name = self.labels.latex()
+        return rf"({low}) \le |\{{i : {name}_i = c\}}|_c \le ({high})"
 
 
 class Orthogonal(Constraint):

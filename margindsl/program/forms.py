@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -88,6 +89,11 @@ class Form:
             return np.zeros((0, self.features.rank)), np.zeros(0)
         A = np.stack([bound.weights for bound in self.decision], axis=1)
         return self.features.adjoint(A).T, A.sum(axis=0)
+
+    def structure(self) -> tuple[Hashable, ...]:
+        """Return a key of what a solver may compile once: all but weights, labels and labellings."""
+        bounds = tuple((b.weights.tobytes(), b.lower, b.upper) for b in self.decision)
+        return (type(self), self.features, self.losses.structure, bounds, self.free_bias)
 
     def size(self) -> dict[str, int]:
         """Return the sizes `explain` prints."""
@@ -285,6 +291,12 @@ class LabelLiftForm(Form):
         for decision in self.decision:
             if not decision.is_symmetric:
                 raise DeclarationError("a label lift takes decision bounds of the form |sum| <= l only")
+
+    def structure(self) -> tuple[Hashable, ...]:
+        """Return the key of a form, components and lifted bounds included."""
+        balance = tuple((b.vector.tobytes(), b.radius) for b in self.balance)
+        return (*super().structure(), self.component.tobytes(), self.sign.tobytes(), self.count, balance,
+                self.reference)
 
     def contract(self, values: FloatArray) -> FloatArray:
         """Return Aᵀvalues for values (n,) or (n, p): signed sums over components."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -159,6 +159,15 @@ class Losses:
         """Return whether row r is point r with slope one (one term over all points, in order)."""
         return bool(self.rows == self.n and np.array_equal(self.points, np.arange(self.n))
                     and np.all(self.slopes == 1.0))
+
+    @cached_property
+    def structure(self) -> tuple[Hashable, ...]:
+        """Return a key of everything but the weights: losses with equal keys differ in their weights only."""
+        terms = tuple(
+            (term.loss, term.points.tobytes(), term.slopes.tobytes(), term.shifts.tobytes(), term.coupling.tobytes(),
+             (term.weights > 0).tobytes())
+            for term in self.terms)
+        return (self.n, terms, self.scalars.costs.tobytes(), self.scalars.nonneg.tobytes())
 
     @property
     def is_smooth(self) -> bool:

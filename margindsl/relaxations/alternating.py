@@ -87,7 +87,7 @@ class Alternating(Relaxation):
         for iteration in range(self.rounds):
             form = run.program.fix_labels(labels)
             raw = run.solve(form, fit.raw if fit else None)
-            if not raw.status.has_answer:
+            if not raw.has_answer:
                 return fit, raw.status, raw.message
             new = run.adopt(form, raw)
             stop = run.record("alternating", iteration, new.value)

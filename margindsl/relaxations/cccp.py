@@ -103,7 +103,7 @@ class CCCP(Relaxation):
         for iteration in range(self.rounds):
             form = self._step(run.program, losses, labels)
             answer = run.solve(form, raw)
-            if not answer.status.has_answer:
+            if not answer.has_answer:
                 return (labels if raw is not None else None), answer.status, answer.message
             raw = answer
             bias = float(raw.get("bias", 0.0))

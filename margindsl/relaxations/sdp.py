@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
+from margindsl.calculus import PLQ
 from margindsl.contract import Offer, RawSolution, Refusal
 from margindsl.drivers.rounding import sample_directions
 from margindsl.drivers.run import Run
-from margindsl.program.certificates import repair_label_lift
+from margindsl.errors import CalculusError
+from margindsl.program.absorption import normalise_terms
+from margindsl.program.certificates import Certificate, repair_label_lift
 from margindsl.program.forms import LabelLiftForm, QuadraticBound
+from margindsl.program.moment import MomentLiftForm
+from margindsl.program.moment_certificate import repair_moment_lift
 from margindsl.program.program import MarginProgram
-from margindsl.relaxations.relaxation import Outcome, Relaxation, check_count
+from margindsl.relaxations.relaxation import Outcome, Relaxation, check_choice, check_count
+from margindsl.relaxations.triangles import violated_triangles
 from margindsl.typing import FloatArray
+
+CONIC_ORDER = 40  # order of a semidefinite cone up to which an interior-point method takes under a second
+NATIVE_TOL = 1e-4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,8 +33,21 @@ class SDP(Relaxation):
     Must-links, cannot-links and known labels are contracted to one variable a component (exact); label
     bounds become (ω̃ᵀMω̃) ≤ β². The bound is repaired from the solver's dual point, never its value.
 
+    With `moments` the second moments of the margins are lifted too (far tighter for two-sided losses), and with
+    `cuts="triangle"` the triangle inequalities on the label matrix that are violated most are added in rounds.
+
     Parameters
     ----------
+    moments : bool
+        Lift φᵀPφ beside the margins; takes piecewise quadratic losses without shared scalars.
+    cuts : {"none", "triangle"}
+        Inequalities added to the label matrix.
+    cut_rounds : int
+        Most rounds of cuts.
+    cuts_per_round : int
+        Most cuts added in a round; those whose multiplier vanishes are dropped again.
+    tol : float or None
+        Relative accuracy asked of the solver; None takes the solve's, but at least 1e-4 of a native solver.
     rounding : int
         Number of sampled directions; the leading ones are always tried.
     polish : {"none", "alternate", "search"} or bool
@@ -39,11 +61,24 @@ class SDP(Relaxation):
     summary: ClassVar[str] = "label matrix lifted to a semidefinite matrix, links contracted"
     bound: ClassVar[str] = "certified"
 
+    moments: bool = False
+    cuts: str = "none"
+    cut_rounds: int = 5
+    cuts_per_round: int = 150
+    tol: float | None = None
     rounding: int = 30
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_count(self, "rounding", 0)
+        check_count(self, "cut_rounds", 0)
+        check_count(self, "cuts_per_round", 1)
+        check_choice(self, "cuts", ("none", "triangle"))
+
+    @property
+    def is_tightened(self) -> bool:
+        """Return whether moments or cuts are asked for."""
+        return self.moments or self.cuts != "none"
 
     def accepts(self, program: MarginProgram) -> Offer | Refusal:
         """Refuse a free bias without decision balance, and one-sided decision bounds."""
@@ -55,31 +90,78 @@ class SDP(Relaxation):
             if not bound.is_symmetric:
                 return Refusal("decision bounds are lifted only in the form abs(md.sum(f)) <= l",
                                "Write the bound symmetrically, or use relaxation='cccp'")
+        if self.moments:
+            refusal = _refuse_moments(program)
+            if refusal is not None:
+                return refusal
         return Offer(f"M of order {program.labels.merged().count}")
 
     def lower(self, program: MarginProgram) -> LabelLiftForm:
-        """Return the label lift of the merged components."""
-        return lift_labels(program)
+        """Return the label lift of the merged components, with moments and room for cuts when asked."""
+        form = lift_labels(program)
+        if not self.is_tightened:
+            return form
+        losses = normalise_terms(form.losses) if self.moments else form.losses
+        return MomentLiftForm(
+            form.features, losses, form.component, form.sign, form.count, form.balance, form.reference,
+            decision=form.decision, free_bias=form.free_bias, moments=self.moments)
 
     def default_solver(self, form: LabelLiftForm) -> str:  # type: ignore[override]
-        """Return "clarabel" for small semidefinite blocks, else "scs"."""
-        uncoupled = form.count == form.n and not form.balance
+        """Return "clarabel" for small semidefinite blocks, "burer-monteiro" above, "scs" above with moments or cuts."""
+        uncoupled = form.count == form.n and not form.balance and not self.is_tightened
         order = form.features.rank if uncoupled else form.count + min(form.features.rank, form.n)
-        return "clarabel" if order <= 40 else "scs"
+        if order <= CONIC_ORDER:
+            return "clarabel"
+        return "scs" if self.is_tightened else "burer-monteiro"
 
     def run(self, run: Run) -> Outcome:
         """Solve the form, repair the dual point to a certificate, return directions to round."""
         form = self.lower(run.program)
         with run.share(0.8):
-            raw = run.solve(form)
-        if "u" not in raw.variables:  # refused, failed, or out of time before the first iterate
+            raw, certificate = self._solve(run, form)
+            if isinstance(form, MomentLiftForm) and self.cuts == "triangle" and certificate is not None:
+                raw, certificate = self._cut(run, form, raw, certificate)
+        if certificate is None:  # refused, failed, or out of time before the first iterate
             return Outcome(raw.status, message=raw.message)
-        with run.stage("certify"):
-            certificate = repair_label_lift(form, raw["u"], raw.get("d"), raw.get("kappa"), raw.get("eta"))
         V = label_factor(raw)
         return Outcome(
             raw.status, factor=self._directions(run, form, raw, V), certificate=certificate,
             estimate=raw.objective, label_matrix=V[form.component] * form.sign[:, None], message=raw.message)
+
+    def _solve(self, run: Run, form: LabelLiftForm) -> tuple[RawSolution, Certificate | None]:
+        """Return the solver's answer and its repaired dual point, None when there is none."""
+        tol = self.tol or (max(run.budget.tol, NATIVE_TOL) if run.solver.native else run.budget.tol)
+        raw = run.solve(form, tol=tol)
+        if "u" not in raw.variables:
+            return raw, None
+        with run.stage("certify"):
+            if isinstance(form, MomentLiftForm):
+                return raw, repair_moment_lift(form, raw["u"], raw.get("q"), raw.get("d"), raw.get("kappa"),
+                                               raw.get("eta"), raw.get("tau"))
+            return raw, repair_label_lift(form, raw["u"], raw.get("d"), raw.get("kappa"), raw.get("eta"))
+
+    def _cut(self, run: Run, form: MomentLiftForm, raw: RawSolution,
+             certificate: Certificate) -> tuple[RawSolution, Certificate]:
+        """Add violated triangles in rounds until none is left, the bound stalls, or time is up."""
+        latest, previous = raw, -np.inf
+        for round_ in range(self.cut_rounds):
+            found = violated_triangles(np.asarray(latest["M"]), self.cuts_per_round)
+            gain = certificate.bound - previous
+            stalled = np.isfinite(previous) and gain <= max(10 * run.budget.tol, 1e-5) * abs(certificate.bound)
+            if not found.count or stalled or run.stopped:
+                break
+            previous = certificate.bound
+            tau = np.asarray(latest.get("tau", np.zeros(form.cuts.count)))
+            kept = form.cuts.take(np.flatnonzero(tau > 1e-6 * max(float(tau.max(initial=0.0)), 1e-300)))
+            form = replace(form, cuts=kept.joined(found))
+            latest, tighter = self._solve(run, form)
+            if tighter is None:
+                break
+            if tighter.bound > certificate.bound:
+                raw, certificate = latest, tighter
+            if run.record("triangle cuts", round_, np.inf if run.best is None else run.best.value, certificate.bound):
+                break
+        return raw, certificate
 
     def _directions(self, run: Run, form: LabelLiftForm, raw: RawSolution, V: FloatArray) -> FloatArray:
         """Return label directions (rows of V) and decision directions Φ Hᵀ V, sampled (study, section 5)."""
@@ -87,6 +169,19 @@ class SDP(Relaxation):
         H = form.component_features(raw["u"])[:, : form.features.rank]
         decision = sample_directions(form.features.apply(H.T @ V), self.rounding, run.rng)
         return np.column_stack([labels, decision])
+
+
+def _refuse_moments(program: MarginProgram) -> Refusal | None:
+    """Return why the second moments of the margins cannot be lifted, or None."""
+    try:
+        losses = normalise_terms(program.losses)
+    except CalculusError as error:
+        return Refusal(f"moments are not lifted: {error}", "Use SDP(moments=False)")
+    for term in losses.terms:
+        if not isinstance(term.loss, PLQ):
+            return Refusal(f"moments are lifted for piecewise quadratic losses only, not {term.loss!r}",
+                           "Use SDP(moments=False), or a loss such as md.odm or md.hinge")
+    return None
 
 
 def lift_labels(program: MarginProgram) -> LabelLiftForm:

@@ -43,7 +43,7 @@ class Supervised(Relaxation):
         """Solve and certify by the dual point."""
         form = self.lower(run.program)
         raw = run.solve(form)
-        if not raw.status.has_answer:
+        if not raw.has_answer:
             return Outcome(raw.status, message=raw.message)
         fit = run.adopt(form, raw)
         certificate = certify_fixed(form, raw)

@@ -82,7 +82,7 @@ class WeightLifting(Relaxation):
         form = self.lower(run.program)
         with run.share(0.7):
             raw = run.solve(form, tol=self.tol or max(run.budget.tol, 1e-4))
-        if not raw.status.has_answer:
+        if not raw.has_answer:
             return Outcome(raw.status, message=raw.message)
         W = np.asarray(raw["W"])
         with run.stage("certify"):

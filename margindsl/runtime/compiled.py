@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from margindsl.contract import Budget, Progress, Refusal, Solver, Status
+from margindsl.contract import Budget, Progress, Refusal, Session, Solver, Status
 from margindsl.drivers.rounding import polish, round_directions
 from margindsl.drivers.run import Fit, Run
 from margindsl.drivers.starts import distinct
@@ -102,6 +102,8 @@ class Compiled:
         The declaration.
     seconds : dict
         Seconds of the passes so far.
+    sessions : dict, optional
+        What solvers compiled for earlier solves of the same problem.
     """
 
     PASSES: ClassVar[tuple[str, ...]] = (
@@ -109,9 +111,10 @@ class Compiled:
         "undo", "round", "polish", "evaluate", "certify")
 
     def __init__(self, program: MarginProgram, relaxation: Relaxation, solver: Solver, form: Form, text: str,
-                 seconds: dict[str, float]) -> None:
+                 seconds: dict[str, float], sessions: dict[Hashable, Session] | None = None) -> None:
         self.program, self.relaxation, self.solver = program, relaxation, solver
         self.form, self.text, self.seconds = form, text, seconds
+        self.sessions = {} if sessions is None else sessions
 
     def explain(self) -> str:
         """Return every stage with its sizes, from the language to the solver."""
@@ -185,7 +188,7 @@ def solve_compiled(compiled: Compiled, options: SolveOptions) -> Solution:
     budget = options.budget()
     starts = () if options.warm_start is None else (_start_labels(compiled, options.warm_start),)
     run = Run(compiled.program, compiled.solver, make_solver(EVALUATION_SOLVER), budget,
-              np.random.default_rng(options.random_state), starts)
+              np.random.default_rng(options.random_state), starts, compiled.sessions)
     run.seconds.update(compiled.seconds)
     outcome, state = _attempt(compiled.relaxation, run)
     fit, outcome, state = _finish(compiled, run, outcome, state)
@@ -219,7 +222,8 @@ def _finish(compiled: Compiled, run: Run, outcome: Outcome | None, state: Status
         state = Status.INTERRUPTED
     labels = run.best.labels if run.best is not None else run.program.labels.maximise(np.zeros(run.program.n))
     with run.stage("evaluate"):
-        unlimited = Run(run.program, run.solver, run.fixed_solver, Budget(tol=EVALUATION_TOL), run.rng)
+        unlimited = Run(run.program, run.solver, run.fixed_solver, Budget(tol=EVALUATION_TOL), run.rng,
+                        sessions=compiled.sessions)
         fit = unlimited.fit(labels, run.best, tol=EVALUATION_TOL)
     return fit, outcome, state
 
@@ -242,7 +246,7 @@ def _solution(compiled: Compiled, run: Run, fit: Fit, outcome: Outcome | None, s
     certificate = outcome.certificate if outcome is not None else None
     bound = program.to_user(certificate.bound) if certificate is not None else -np.inf
     value = program.objective(fit.labels, fit.w, fit.bias, fit.scalars)
-    estimate = program.to_user(outcome.estimate) if outcome is not None else float("nan")
+    estimate = min(program.to_user(outcome.estimate), value) if outcome is not None else float("nan")
     if run.budget.expired and state in (Status.CONVERGED, Status.OPTIMAL) and compiled.relaxation.bound == "none":
         state = Status.TIME_LIMIT
     features, weights = base_weights(program.features, fit.w)
@@ -260,7 +264,7 @@ def _solution(compiled: Compiled, run: Run, fit: Fit, outcome: Outcome | None, s
 
 def _state(compiled: Compiled, state: Status, value: float, bound: float, tol: float) -> Status:
     """Return OPTIMAL only when the certified gap says so; a relaxation's own optimum is CONVERGED."""
-    if np.isfinite(bound) and value - bound <= 10 * tol * max(abs(value), 1e-12):
+    if np.isfinite(bound) and value - bound <= 10 * tol * abs(value) + 1e-9:
         return Status.OPTIMAL
     return Status.CONVERGED if state is Status.OPTIMAL else state
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from typing import Any
 
 import numpy as np
 
-from margindsl.contract import Refusal, Solver
+from margindsl.contract import Refusal, Session, Solver
 from margindsl.errors import DeclarationError, RefusalError, UnknownNameError
 from margindsl.language.constraints import Constraint
 from margindsl.language.expressions import Parameter
@@ -58,6 +58,7 @@ class Problem(Formulation):
         self.relaxation = relaxation
         self.solver = solver
         self._prepared: Prepared | None = None
+        self._sessions: dict[Hashable, Session] = {}
 
     def prepared(self) -> Prepared:
         """Return the features, built once and kept."""
@@ -119,7 +120,7 @@ class Problem(Formulation):
         engine = named or make_solver(method.default_solver(form))
         check_form(engine, form, method)
         seconds["lower"] = time.perf_counter() - began
-        return Compiled(program, method, engine, form, self.text(), seconds)
+        return Compiled(program, method, engine, form, self.text(), seconds, self._sessions)
 
     def solve(self, relaxation: str | Relaxation | None = None, solver: str | Solver | None = None,
               **options: Any) -> Solution:

@@ -109,7 +109,7 @@ def _answers_have_shapes(solver: Solver) -> None:
     """Answers carry the variables the form's docstring names, in their shapes, all finite."""
     for name, form in accepted(solver):
         raw = solver.solve(form, Budget(tol=TOL))
-        require(raw.status.has_answer, f"{name}: ended as {raw.status.word}: {raw.message}")
+        require(raw.has_answer, f"{name}: ended as {raw.status.word}: {raw.message}")
         if isinstance(form, WeightLiftForm):
             given = np.shape(raw["W"])
             require(len(given) == 2 and given[0] == form.order,

@@ -104,7 +104,7 @@ def smooth(C: float, loss: Callable[[FloatArray], FloatArray], slope: Callable[[
 
         def both(w: FloatArray) -> tuple[float, FloatArray]:
             margins = rows @ w
-            return (0.5 * w @ w + C * float(np.mean(loss(margins))), w + C / len(y) * rows.T @ slope(margins))
+            return float(0.5 * w @ w + C * np.mean(loss(margins))), w + C / len(y) * rows.T @ slope(margins)
 
         return float(minimize(both, np.zeros(Phi.shape[1]), jac=True, method="BFGS", options={"gtol": 1e-11}).fun)
 

@@ -15,9 +15,11 @@ import numpy as np
 from margindsl.contract import Budget, Offer, RawSolution, Refusal, Session, Solver, Status
 from margindsl.errors import CalculusError
 from margindsl.program.forms import FixedLabelForm, Form, LabelLiftForm, SaddleForm
+from margindsl.program.moment import MomentLiftForm
 from margindsl.typing import FloatArray
 from margindsl_solvers._conic_forms import FixedLabelLowering, Lowering, SaddleLowering, capacity_for, cone_of
 from margindsl_solvers._conic_lift import is_uncoupled, lift_lowering, psd_order
+from margindsl_solvers._conic_moment import MomentDual
 
 _STATUS = {
     cp.OPTIMAL: Status.OPTIMAL,
@@ -76,6 +78,8 @@ class ConicSolver(Solver):
             return _first(self._judge_losses(form), self._judge_size(entries), Offer("primal"))
         if isinstance(form, SaddleForm):
             return self._judge_saddle(form)
+        if isinstance(form, MomentLiftForm):
+            return self._judge_moments(form)
         if isinstance(form, LabelLiftForm):
             return self._judge_lift(form)
         return Refusal(f"solver {self.name!r} does not know the form {type(form).__name__}",
@@ -100,6 +104,15 @@ class ConicSolver(Solver):
         return _first(self._judge_cone("psd", "the label-lifted relaxation needs a semidefinite cone"),
                       self._judge_losses(form), self._judge_order(order, what), self._judge_size(entries),
                       Offer(note))
+
+    def _judge_moments(self, form: MomentLiftForm) -> Offer | Refusal:
+        rank = min(form.features.rank, form.n) + int(form.free_bias)
+        order = form.count + rank
+        return _first(self._judge_cone("psd", "the moment lift needs a semidefinite cone"),
+                      None if form.moments else self._judge_losses(form),
+                      self._judge_order(order, f"{form.count} components + rank {rank}"),
+                      self._judge_size(form.n * rank * rank),
+                      Offer(f"dual of the moment lift, order {order}, {form.cuts.count} triangle cuts"))
 
     def _judge_order(self, order: int, what: str) -> Refusal | None:
         if order <= self.psd_limit:
@@ -274,6 +287,8 @@ def is_bounded(form: Form) -> bool:
 
 def lower(form: Form) -> Lowering:
     """Return the lowering of a form that was accepted."""
+    if isinstance(form, MomentLiftForm):
+        return MomentDual(form)
     if isinstance(form, LabelLiftForm):
         return lift_lowering(form)
     return SaddleLowering(form) if isinstance(form, SaddleForm) else FixedLabelLowering(form)
@@ -281,7 +296,9 @@ def lower(form: Form) -> Lowering:
 
 def _finite(lowering: Lowering, form: Form) -> dict[str, FloatArray]:
     pieces = [x.value for x in lowering.problem.variables()]
-    pieces += [c.dual_value for c in lowering.problem.constraints if np.size(c.dual_value) != 1]
+    for constraint in lowering.problem.constraints:  # a second-order cone has a list of multipliers
+        value = constraint.dual_value
+        pieces += [part for part in (value if isinstance(value, list) else [value]) if np.size(part) != 1]
     if any(p is None or not np.all(np.isfinite(np.asarray(p, dtype=float))) for p in pieces):
         return {}
     return lowering.read(form)

@@ -222,17 +222,23 @@ class LiftedDual(_Lift):
     def read(self, form: Form) -> dict[str, FloatArray]:
         """Return u, d, kappa, eta, M."""
         assert isinstance(form, LabelLiftForm)
-        M = np.asarray(self.inequality.dual_value)[:form.count, :form.count]
-        M = M + M.T
-        scale = np.sqrt(np.maximum(np.diag(M), 1e-12))
-        M = M / np.outer(scale, scale)
-        np.fill_diagonal(M, 1.0)
+        M = unit_diagonal(np.asarray(self.inequality.dual_value)[:form.count, :form.count])
         return {"u": into_domain(form.losses, np.asarray(self.u.value)), "d": np.asarray(self.d.value),
-                "kappa": _multipliers(self.kappa), "eta": _multipliers(self.eta), "M": M}
+                "kappa": multiplier_values(self.kappa), "eta": multiplier_values(self.eta), "M": M}
 
 
-def _multipliers(variable: Any) -> FloatArray:
+def multiplier_values(variable: Any) -> FloatArray:
+    """Return the values of non-negative multipliers, none for no variable."""
     return np.zeros(0) if variable is None else np.maximum(np.asarray(variable.value), 0.0)
+
+
+def unit_diagonal(block: FloatArray) -> FloatArray:
+    """Return the symmetric matrix scaled to a diagonal of ones."""
+    M = block + block.T
+    scale = np.sqrt(np.maximum(np.diag(M), 1e-12))
+    M = M / np.outer(scale, scale)
+    np.fill_diagonal(M, 1.0)
+    return np.asarray(M)
 
 
 def lift_matrix(form: LabelLiftForm, factor: FloatArray, omega: FloatArray,
@@ -254,12 +260,13 @@ def lift_matrix(form: LabelLiftForm, factor: FloatArray, omega: FloatArray,
     spread = sp.csr_array((losses.slopes, (losses.points, np.arange(losses.rows))), shape=(n, losses.rows))
     diagonal = sp.csr_array((np.ones(count), (label * (order + 1), label)), shape=(order * order, count))
     blocks = [by_point @ spread, diagonal]
-    blocks += [_outer_columns(omega, label, order)] if len(omega) else []
-    blocks += [_outer_columns(sigma, weight, order)] if len(sigma) else []
+    blocks += [outer_columns(omega, label, order)] if len(omega) else []
+    blocks += [outer_columns(sigma, weight, order)] if len(sigma) else []
     return constant, sp.csr_array(sp.hstack(blocks))
 
 
-def _outer_columns(vectors: FloatArray, index: IntArray, order: int) -> sp.csr_array:
+def outer_columns(vectors: FloatArray, index: IntArray, order: int) -> sp.csr_array:
+    """Return the columns vvᵀ of the rows v, placed at an index of a matrix of some order, each flattened."""
     cells = (index[:, None] + order * index[None, :]).ravel()
     values = np.einsum("ji,jk->ikj", vectors, vectors).reshape(len(cells), len(vectors))
     rows, columns = np.nonzero(values)

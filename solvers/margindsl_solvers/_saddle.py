@@ -94,6 +94,10 @@ class SaddleModel:
             total += signed @ self.matrix[part] if self.matrix is not None else self.form.features.adjoint(signed.T).T
         return total
 
+    def direction(self, spread: FloatArray, k: int) -> FloatArray:
+        """Return the row Φᵀ(y_k∘s) (r,) of one labelling."""
+        return self.form.features.adjoint(self.labels[k] * spread)
+
     def margins(self, W: FloatArray) -> FloatArray:
         """Return the (n,) margins Σ_k y_k∘Φw_k of rows w_k of W (T, r)."""
         out = np.empty(self.form.n)
@@ -165,6 +169,10 @@ class SaddleModel:
     def prox_derivative(self, x: FloatArray, step: float) -> FloatArray:
         """Return an element of the derivative of `prox`, in [0, 1]; zero for rows without weight."""
         return self._rows(lambda f, z: f.prox_derivative(z, step), x)
+
+    def conjugate_slopes(self, x: FloatArray) -> FloatArray:
+        """Return an element of ∂ρ* at x in the domain, finite at its ends where there is one."""
+        return self._rows(lambda f, z: f.derivative(z), x)
 
     def clip(self, x: FloatArray) -> FloatArray:
         """Return x clipped into the domains of the conjugates."""

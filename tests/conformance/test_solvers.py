@@ -18,19 +18,11 @@ from margindsl_solvers.newton import Newton
 NAMES = [info.name for info in md.solvers()]
 
 
-PENDING = {
-    ("burer-monteiro", "gap_closes"): "the hinge on a line ends with a primal value 20 % above its certified bound",
-    ("burer-monteiro", "starts_do_no_harm"): "a zero start W = 0 is stationary and is not left",
-}
-
-
 def cases():
-    """Return every solver with every check; known gaps are expected to fail."""
+    """Return every solver with every check."""
     for name in NAMES:
         for check in SOLVER_CHECKS:
-            reason = PENDING.get((name, check))
-            marks = [pytest.mark.slow, *([pytest.mark.xfail(reason=reason)] if reason else [])]
-            yield pytest.param(name, check, marks=marks)
+            yield pytest.param(name, check, marks=pytest.mark.slow)
 
 
 @pytest.mark.parametrize("name,check", cases())

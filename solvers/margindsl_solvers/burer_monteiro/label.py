@@ -156,17 +156,13 @@ class _State:
     smooth: Smoothed
     multipliers: FloatArray
     penalty: FloatArray
+    ceiling: FloatArray
     violation: float = np.inf
     bound: float = -np.inf
     dual: tuple[FloatArray, ...] = ()
     answer: dict[str, FloatArray] = field(default_factory=dict)
     trace: list[tuple[float, float, float]] = field(default_factory=list)
     evaluations: int = 0
-
-    @property
-    def best_value(self) -> float:
-        """Return the least value seen."""
-        return min(t[1] for t in self.trace)
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,15 +189,16 @@ class LabelLift:
         accuracy, status = 1e-2, Status.ITERATION_LIMIT
         while state.evaluations < self.max_iter:
             done = self._descend(state, budget, accuracy * budget.tol)
-            value, excess = self._judge(state, began)
-            stop = budget.report("burer-monteiro", state.evaluations, value, state.bound)
-            ended = self._ended(state, budget, stop, done.status)
+            excess, unpaid = self._judge(state, began)
+            stop = budget.report("burer-monteiro", state.evaluations, state.trace[-1][1], state.bound)
+            ended = self._ended(state, budget, stop, done.status, unpaid)
             if ended is not None:
                 status = ended
                 break
             accuracy = max(0.2 * accuracy, 1e-9 / budget.tol)
-            self._advance(state, excess)
-        return RawSolution(status, state.answer, objective=state.best_value, iterations=state.evaluations,
+            owed = unpaid > 0.1 * budget.tol * abs(state.trace[-1][1])
+            self._advance(state, excess, owed)
+        return RawSolution(status, state.answer, objective=state.trace[-1][1], iterations=state.evaluations,
                            trace=tuple(state.trace), seconds={"compile": 0.0, "solve": time.perf_counter() - began})
 
     # -- rounds -------------------------------------------------------------------------------------
@@ -213,11 +210,13 @@ class LabelLift:
         weights = np.bincount(form.component[losses.points], weights=losses.weights, minlength=form.count)
         lengths = np.sqrt(np.maximum(weights, 1e-3 * float(weights.mean()) + TINY))
         x = np.concatenate([W.ravel(), (lengths[:, None] * V).ravel(), s])
-        scale = max(abs(losses.value(np.zeros(form.n), s)), 1e-12)
+        at_zero = losses.arguments(np.zeros(form.n), s)
+        scale = float(np.abs(losses.row_losses(at_zero)).sum() + np.abs(losses.derivative(at_zero)).sum()
+                      + np.abs(losses.scalars.costs).sum() + 1e-2 * losses.weights.sum()) + TINY
         multipliers = self._first_multipliers(problem, start)
         penalty = np.full(len(multipliers), 2.0 * scale / max(form.count, 1))
         penalty[len(form.balance):] = scale / np.maximum(problem.decision_bounds[1], 1e-6)
-        return _State(problem, x, Smoothed.build(losses, FIRST_STEP), multipliers, penalty)
+        return _State(problem, x, Smoothed.build(losses, FIRST_STEP), multipliers, penalty, 1e4 * penalty)
 
     def _first_point(self, form: LabelLiftForm, start: RawSolution | None
                      ) -> tuple[VectorLabels, FloatArray, FloatArray, FloatArray]:
@@ -255,8 +254,8 @@ class LabelLift:
         state.x, state.evaluations = done.point, state.evaluations + done.evaluations
         return done
 
-    def _judge(self, state: _State, began: float) -> tuple[float, FloatArray]:
-        """Book value and certified bound of the point; return the value and the excess over the bounds."""
+    def _judge(self, state: _State, began: float) -> tuple[FloatArray, float]:
+        """Book value and certified bound of the point; return the excess over the bounds and what it is worth."""
         problem, form, losses = state.problem, state.problem.form, state.smooth.losses
         W, X, s = problem.split(state.x)
         V = X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), TINY)
@@ -273,16 +272,18 @@ class LabelLift:
         certificate = repair_dual_point(form, *state.dual)
         # what lies outside a bound is charged at its price
         value = problem.objective(W, V, s) + 0.5 * float(active @ np.maximum(excess, 0.0))
+        short = np.abs(np.maximum(excess, -state.multipliers / state.penalty))
+        unpaid = float(np.maximum(active, state.multipliers) @ short)
         if not state.answer or certificate.bound > state.bound:
             state.bound = certificate.bound
             state.answer = {"u": certificate.u, "d": certificate.d, "kappa": certificate.kappa,
                             "eta": certificate.eta, "V": V, "W": W.copy(), "scalars": s.copy()}
         state.trace.append((time.perf_counter() - began, value, certificate.bound))
-        return value, excess
+        return excess, unpaid
 
-    def _ended(self, state: _State, budget: Budget, stop: bool, ended: Status) -> Status | None:
+    def _ended(self, state: _State, budget: Budget, stop: bool, ended: Status, unpaid: float) -> Status | None:
         value, scale = state.trace[-1][1], max(abs(state.trace[-1][1]), 1e-12)
-        if value - state.bound <= budget.tol * scale:
+        if value - state.bound <= budget.tol * scale and unpaid <= budget.tol * scale:
             return Status.OPTIMAL
         if stop:
             return Status.INTERRUPTED
@@ -293,7 +294,7 @@ class LabelLift:
             return Status.INACCURATE
         return None
 
-    def _advance(self, state: _State, excess: FloatArray) -> None:
+    def _advance(self, state: _State, excess: FloatArray, owed: bool) -> None:
         """Move multipliers of bounds and of kinks; raise penalties that do too little; widen the factor."""
         problem = state.problem
         W, X, s = problem.split(state.x)
@@ -302,8 +303,8 @@ class LabelLift:
             shortfall = np.maximum(excess, -state.multipliers / state.penalty)
             state.multipliers = np.maximum(0.0, state.multipliers + state.penalty * excess)
             worst = float(np.abs(shortfall).max())
-            if worst > 0.25 * state.violation:
-                state.penalty = state.penalty * 3.0
+            if owed and worst > 0.25 * state.violation:
+                state.penalty = np.minimum(state.penalty * 3.0, state.ceiling)
             state.violation = worst
         state.smooth, _ = state.smooth.advance(problem.margins(W, V), s)
         if len(state.trace) % 8 == 0:

@@ -10,15 +10,16 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from margindsl.contract import Budget, RawSolution, Session, Status
-from margindsl.errors import SolverError
 from margindsl.program.branching import BranchNodeForm, PointLosses, node_dual
 from margindsl.program.forms import Form
 from margindsl.typing import FloatArray
 from margindsl_solvers.burer_monteiro.hull import Bend, MomentHull, SoftKinks
 
+LARGEST_ORDER = 60  # features; the Newton system has r(r+3)/2 unknowns
 STEPS = 60  # most Newton steps a node
 SHRINK = 0.1  # factor of the barrier weight between stages
-WARM = 30.0  # a warm start enters at this multiple of the last barrier weight
+COLD, WARM = 0.1, 0.03  # first barrier weights, shares of the value over the order of the barrier
+BLEND = 0.1  # how far a warm start is drawn to the middle of the cone
 SETTLED = 0.15  # share of the distance to the target at which a node that misses it is accurate enough
 
 
@@ -61,7 +62,7 @@ class NodeSession(Session):
         Y = None if start is None else start.get("Y")
         usable = Y is not None and np.shape(Y) == (self.shape.phi.shape[1] + 1,) * 2 and np.all(np.isfinite(Y))
         status = run.run(np.asarray(Y) if usable else None, budget)
-        variables = {"u": run.u, "a": run.a, "w": run.Y[0, 1:].copy(), "Y": run.centre, "z": run.z,
+        variables = {"u": run.u, "a": run.a, "w": run.Y[0, 1:].copy(), "Y": run.Y, "z": run.z,
                      "bound": np.asarray(run.bound), "value": np.asarray(run.value)}
         return RawSolution(status, variables, f"{run.steps} Newton steps", objective=run.value, iterations=run.steps,
                            seconds={"compile": 0.0, "solve": time.perf_counter() - began})
@@ -88,26 +89,23 @@ class NodeRun:
         self.order = self.shape.kinks.count * 2 + r + 1
         self.u, self.a, self.z = np.zeros(n), np.zeros(n), np.zeros(n)
         self.bound, self.value, self.steps = float("-inf"), float("inf"), 0
-        self.Y = self.centre = np.eye(r + 1)
+        self.Y = np.eye(r + 1)
 
     def run(self, start: FloatArray | None, budget: Budget) -> Status:
         """Run the stages; return OPTIMAL when settled or accurate."""
         final = 0.5 * self.form.accuracy / self.order
-        if start is None:
-            scale = float(np.median(np.einsum("nr,nr->n", self.shape.phi, self.shape.phi)))
-            self.Y[1:, 1:] /= max(scale, 1e-12)
-            tau = max(final, 0.1 * abs(self._evaluate(self.Y, final)[0]) / self.order)
-        else:
-            self.Y, tau = start.copy(), WARM * final
+        scale = float(np.median(np.einsum("nr,nr->n", self.shape.phi, self.shape.phi)))
+        self.Y[1:, 1:] /= max(scale, 1e-12)
+        if start is not None:
+            self.Y = (1.0 - BLEND) * start + BLEND * self.Y
+        tau = max(final, (COLD if start is None else WARM) * abs(self._evaluate(self.Y, final)[2]) / self.order)
         while True:
             status = self._stage(tau, budget, tau <= final)
-            if tau >= WARM * final or self.steps <= 1:
-                self.centre = self.Y
             if status is not None:
                 return status
             if tau <= final:
                 return Status.INACCURATE
-            tau = max(SHRINK * tau, final) if tau > WARM * final * 1.01 / SHRINK or tau <= WARM * final * 1.01 else WARM * final
+            tau = max(SHRINK * tau, final)
 
     def _stage(self, tau: float, budget: Budget, last: bool) -> Status | None:
         """Take Newton steps at one barrier weight; return a status when the node is done."""
@@ -233,20 +231,3 @@ class NodeRun:
         u = np.where(labelled & (first + 0.5 * a <= 0), np.minimum(u, -table.s[:, 0]), u)
         a = np.where(~labelled & (last + 0.5 * a <= 0) & (table.s[:, -1] < 0), lowest + margin, a)
         return u, a
-
-
-def open_node(form: BranchNodeForm) -> NodeSession:
-    """Return a session for the nodes of a problem.
-
-    Raises
-    ------
-    SolverError
-        If the lifted matrix would be too large for Newton's method.
-    """
-    if form.features.rank > LARGEST_ORDER:
-        raise SolverError(f"a node with {form.features.rank} features is too large for Newton's method "
-                          f"(at most {LARGEST_ORDER}); take fewer features")
-    return NodeSession(form)
-
-
-LARGEST_ORDER = 60

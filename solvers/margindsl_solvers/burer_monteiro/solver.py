@@ -7,8 +7,10 @@ from typing import ClassVar
 
 from margindsl.contract import Budget, Offer, RawSolution, Refusal, Session, Solver
 from margindsl.errors import DeclarationError
+from margindsl.program.branching import BranchNodeForm
 from margindsl.program.forms import Form, LabelLiftForm, WeightLiftForm
 from margindsl_solvers.burer_monteiro.label import LabelLift
+from margindsl_solvers.burer_monteiro.node import LARGEST_ORDER, NodeSession
 from margindsl_solvers.burer_monteiro.weight import WeightLift
 
 
@@ -48,7 +50,12 @@ class BurerMonteiro(Solver):
                 raise DeclarationError(f"burer-monteiro({name}={getattr(self, name)!r}): expected a positive integer")
 
     def accepts(self, form: Form) -> Offer | Refusal:
-        """Accept weight lifts and label lifts."""
+        """Accept weight lifts, label lifts, and nodes of branch and bound with few features."""
+        if isinstance(form, BranchNodeForm):
+            if form.features.rank > LARGEST_ORDER:
+                return Refusal(f"a node of branch and bound with {form.features.rank} features is too large for "
+                               f"Newton's method (at most {LARGEST_ORDER})", "Take fewer features")
+            return Offer(f"Newton's method on a lifted matrix of order {form.features.rank + 1}")
         if isinstance(form, WeightLiftForm):
             return Offer(f"W of {form.order} x {min(form.order, self.width)}, grown as needed")
         if type(form) is LabelLiftForm:
@@ -58,6 +65,8 @@ class BurerMonteiro(Solver):
 
     def open(self, form: Form) -> Session:
         """Return a session."""
+        if isinstance(form, BranchNodeForm):
+            return NodeSession(form)
         return BurerMonteiroSession(self)
 
 

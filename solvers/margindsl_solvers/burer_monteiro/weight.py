@@ -46,7 +46,8 @@ class WeightLift:
         p = min(form.order, self.width)
         W, eta = self._start(form, p, start, budget)
         trace: list[tuple[float, float, float]] = []
-        best: tuple[float, FloatArray, FloatArray, FloatArray] | None = None
+        best: tuple[float, FloatArray, FloatArray] | None = None
+        lowest = W
         smooth = Smoothed.build(form.losses, FIRST_STEP)
         evaluations, accuracy, status = 0, 3e-2, Status.ITERATION_LIMIT
         while evaluations < self.max_iter:
@@ -60,8 +61,10 @@ class WeightLift:
             certificate = repair_weight_lift(form, W, a, eta)
             value = feasible_value(form, W)
             trace.append((time.perf_counter() - began, value, certificate.bound))
+            if value <= min(t[1] for t in trace):
+                lowest = W
             if best is None or certificate.bound > best[0]:
-                best = (certificate.bound, W, a, eta)
+                best = (certificate.bound, a, eta)
             stop = budget.report("burer-monteiro", evaluations, value, best[0])
             if min(t[1] for t in trace) - best[0] <= budget.tol * max(abs(value), 1e-12):
                 status = Status.OPTIMAL
@@ -80,7 +83,7 @@ class WeightLift:
                 smooth = smooth.sharpen(0.3)
             W = self._grow(form, W, a, eta)
         assert best is not None
-        return RawSolution(status, {"W": best[1], "a": best[2], "eta": best[3]}, objective=trace[-1][1],
+        return RawSolution(status, {"W": lowest, "a": best[1], "eta": best[2]}, objective=min(t[1] for t in trace),
                            iterations=evaluations, trace=tuple(trace),
                            seconds={"compile": 0.0, "solve": time.perf_counter() - began})
 
@@ -110,7 +113,9 @@ class WeightLift:
                budget: Budget) -> tuple[FloatArray, FloatArray]:
         eta = np.zeros(len(form.decision))
         if start is not None and start.get("W") is not None and len(start["W"]) == form.order:
-            return np.array(start["W"]), np.asarray(start.get("eta", eta))
+            W = np.array(start["W"])
+            if np.any(form.outputs(W)):  # zero is stationary
+                return W, np.asarray(start.get("eta", eta))
         rng = np.random.default_rng(self.seed)
         if form.n > 2 * SUBSAMPLE:
             size = max(SUBSAMPLE, form.n // SHRINK)

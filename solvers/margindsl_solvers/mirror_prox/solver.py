@@ -8,21 +8,17 @@ from typing import ClassVar
 
 import numpy as np
 
-from margindsl.contract import Budget, Offer, RawSolution, Refusal, Session, Solver, Status
-from margindsl.errors import CalculusError
+from margindsl.contract import Budget, Offer, RawSolution, Refusal, Session, Solver
+from margindsl.errors import DeclarationError
 from margindsl.program.forms import Form, SaddleForm
 from margindsl_solvers._saddle import SaddleModel
+from margindsl_solvers._saddle_box import BoxModel, bounded, prox_steps
+from margindsl_solvers._sampling import ImportanceGradient, LabelGradient, StochasticRun
 from margindsl_solvers.mirror_prox.coarse import coarse_start
-from margindsl_solvers.mirror_prox.run import Run
+from margindsl_solvers._saddle_run import MESSAGES, Run, refusal, starting_pair
+from margindsl_solvers.mirror_prox.variance import AnchoredRun
 
-_MESSAGES = {
-    Status.OPTIMAL: "relative gap {error:.1e} after {count} iterations",
-    Status.INACCURATE: "rounding stopped the relative gap at {error:.1e} after {count} iterations",
-    Status.ITERATION_LIMIT: "{count} iterations done, relative gap {error:.1e}; raise max_iter",
-    Status.TIME_LIMIT: "time is up after {count} iterations, relative gap {error:.1e}",
-    Status.INTERRUPTED: "the callback stopped the solve after {count} iterations, relative gap {error:.1e}",
-}
-
+SAMPLINGS = "none", "labels", "importance", "variance-reduced"
 
 @dataclass(frozen=True, kw_only=True)
 class MirrorProx(Solver):
@@ -46,6 +42,23 @@ class MirrorProx(Solver):
     newton_limit : int
         Largest order of a Newton system, the free rows or the rank times the labellings with mass; 0 leaves
         mirror prox alone.
+    random_state : int or None
+        Seed of every random choice: the points of a coarse start, the sampled labellings.
+    sampling : {"none", "labels", "importance", "variance-reduced"}
+        "labels" is Algorithm 1 of ssODM: i uniform, j ~ μ, fixed steps for `max_iter` iterations, the average
+        returned when it is best. "importance" draws i and j by the norms last seen and leaves out what needs
+        no sampling. "variance-reduced" keeps a full gradient at an anchor (Alacaoglu and Malitsky 2022).
+    tau : float or None
+        Half-width of the box of duals of the first two; None takes one that holds the optimum.
+    step_factor : float
+        Factor on their step η; above one the proved bound is given up.
+
+    References
+    ----------
+    T. Zhang, Z.-H. Zhou (2018). Semi-supervised optimal margin distribution machines, Algorithm 1.
+    A. Nemirovski (2004). Prox-method with rate of convergence O(1/t), Eq. 3.3.
+    D. Applegate et al. (2021). Practical large-scale linear programming using primal-dual hybrid gradient.
+    A. Alacaoglu, Y. Malitsky (2022). Stochastic variance reduction for variational inequality methods.
 
     Examples
     --------
@@ -64,19 +77,27 @@ class MirrorProx(Solver):
     restarts: bool = True
     newton_limit: int = 2000
     random_state: int | None = 0
+    sampling: str = "none"
+    tau: float | None = None
+    step_factor: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.sampling not in SAMPLINGS:
+            raise DeclarationError(
+                f"mirror-prox: sampling={self.sampling!r}; expected one of {', '.join(map(repr, SAMPLINGS))}")
+        for name in ("tau", "step_factor"):
+            value = getattr(self, name)
+            if value is not None and not (np.isfinite(value) and value > 0):
+                raise DeclarationError(f"mirror-prox: {name}={value!r}; expected a positive finite number")
 
     def accepts(self, form: Form) -> Offer | Refusal:
         """Return an `Offer` for saddle forms without shared scalars whose losses know their conjugate."""
-        if not isinstance(form, SaddleForm):
-            return Refusal(f"mirror-prox solves minimax masters, not a {type(form).__name__}",
-                           "use solver='newton' for fixed labels or 'clarabel'")
-        if form.losses.scalars.count:
-            return Refusal("mirror-prox has no shared scalars", "use solver='clarabel'")
-        try:
-            for term in form.losses.terms:
-                term.loss.conjugate()
-        except CalculusError as error:
-            return Refusal(f"mirror-prox needs the conjugate of every loss: {error}", "use solver='clarabel'")
+        reason = refusal(self.name, form)
+        if reason is not None:
+            return reason
+        if self.sampling in ("labels", "importance") and not bounded(form.losses):
+            return Refusal(f"sampling={self.sampling!r} needs conjugates with bounded slopes",
+                           "use sampling='variance-reduced' or 'none'")
         return Offer("mirror prox on the labellings, Newton finish")
 
     def open(self, form: Form) -> Session:
@@ -101,14 +122,33 @@ class MirrorProxSession(Session):
         assert isinstance(form, SaddleForm)
         begin = time.monotonic()
         options, model = self.solver, SaddleModel(form)
-        if start is None:
-            start = coarse_start(model, budget, np.random.default_rng(options.random_state), self.solve)
-        run = Run(model, budget, start, tol=budget.tol if options.tol is None else options.tol,
-                  max_iter=options.max_iter if budget.max_iter is None else budget.max_iter,
-                  weight=options.primal_weight, restarts=options.restarts, newton_limit=options.newton_limit)
+        run = self._prepare(model, budget, start)
         compiled = time.monotonic()
         status = run.run()
         seconds = {"compile": compiled - begin, "solve": time.monotonic() - compiled}
-        message = _MESSAGES[status].format(error=run.best.error, count=run.iterations)
+        message = MESSAGES[status].format(error=run.best.error, count=run.iterations)
+        if options.sampling != "none":
+            message += f", sampling {options.sampling}"
         return RawSolution(status, model.variables(run.best), message, run.best.primal, run.iterations,
                            seconds, tuple(run.trace))
+
+    def _prepare(self, model: SaddleModel, budget: Budget,
+                 start: RawSolution | None) -> Run | AnchoredRun | StochasticRun:
+        options, rng = self.solver, np.random.default_rng(self.solver.random_state)
+        tol = budget.tol if options.tol is None else options.tol
+        max_iter = options.max_iter if budget.max_iter is None else budget.max_iter
+        if options.sampling == "none":
+            if start is None:
+                start = coarse_start(model, budget, rng, self.solve)
+            return Run(model, budget, start, tol=tol, max_iter=max_iter, weight=options.primal_weight,
+                       restarts=options.restarts, newton_limit=options.newton_limit)
+        if options.sampling == "variance-reduced":
+            return AnchoredRun(model, budget, tol=tol, max_iter=max_iter, rng=rng, start=starting_pair(model, start))
+        box = BoxModel(model, options.tau)
+        gradient = LabelGradient(box) if options.sampling == "labels" else ImportanceGradient(box)
+        steps = prox_steps(box, max_iter, sampled=True).times(options.step_factor)
+        pair = None
+        if start is not None:
+            mu, x = starting_pair(model, start)
+            pair = mu, box.project(-model.weights * x)
+        return StochasticRun(box, gradient, steps, budget, tol=tol, horizon=max_iter, rng=rng, extra=True, start=pair)

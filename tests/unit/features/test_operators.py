@@ -189,9 +189,9 @@ def test_disk_points_keep_their_type_and_blocks_do_not_matter(tmp_path, monkeypa
     assert isinstance(whole, BlockFeatures) and whole.dtype == np.float32 and whole.source is disk
     W, R = RNG.normal(size=(D, 2)), RNG.normal(size=(N, 2))
     one = whole.apply(W), whole.adjoint(R), whole.gram(R[:, 0]), whole.row_norms(), whole.apply_to(X, W)
-    for module in ("operator", "blocks", "points"):
+    for module in ("features.operator", "features.blocks", "points"):
         monkeypatch.setattr(
-            f"margindsl.features.{module}.row_blocks",
+            f"margindsl.{module}.row_blocks",
             lambda n, r: [slice(s, min(s + 4, n)) for s in range(0, n, 4)],
         )
     phi = build(disk)

@@ -11,7 +11,7 @@ from margindsl.contract import Budget, RawSolution, Status
 from margindsl.features import build
 from margindsl.program import FixedLabelForm, Losses, LossTerm, SaddleForm, SharedScalars
 from margindsl_solvers.mirror_prox import MirrorProx
-from margindsl_solvers.mirror_prox.newton import simplex_quadratic
+from margindsl_solvers._saddle_newton import simplex_quadratic
 from margindsl_solvers.newton import Newton
 
 
@@ -212,7 +212,7 @@ def test_refusals_say_what_to_use() -> None:
     term = LossTerm(HINGE, np.arange(form.n), np.ones(form.n), np.ones(form.n), np.zeros(form.n), -np.ones((form.n, 1)))
     scalars = SharedScalars(np.array([-1.0]), np.array([False]), ("rho",))
     shared = SaddleForm(form.features, Losses(form.n, (term,), scalars), labellings=form.labellings)
-    assert str(MirrorProx().accepts(shared)) == "mirror-prox has no shared scalars. use solver='clarabel'"
+    assert str(MirrorProx().accepts(shared)) == "mirror-prox has no shared scalars. use solver='alternating-mu' or 'clarabel'"
     assert MirrorProx().accepts(form)
 
 

@@ -7,7 +7,7 @@ import scipy.optimize
 
 from margindsl.typing import FloatArray
 from margindsl_solvers._saddle import Point, SaddleModel
-from margindsl_solvers.mirror_prox.system import DAMPING, Rows, linear_system
+from margindsl_solvers._saddle_system import DAMPING, Rows, linear_system
 
 
 def newton_step(model: SaddleModel, point: Point, width: float, limit: int) -> Point | None:

@@ -1,4 +1,4 @@
-"""The course of one solve: mirror prox, restarts, Newton attempts, certified values, limits."""
+"""The course of one solve: first-order steps, restarts, Newton attempts, certified values, limits."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import time
 
 import numpy as np
 
-from margindsl.contract import Budget, RawSolution, Status
+from margindsl.contract import Budget, RawSolution, Refusal, Status
+from margindsl.errors import CalculusError
+from margindsl.program.forms import Form, SaddleForm
 from margindsl.typing import FloatArray
 from margindsl_solvers._saddle import Point, SaddleModel
-from margindsl_solvers.mirror_prox.iteration import Average, Steps, extragradient
-from margindsl_solvers.mirror_prox.newton import newton_step
+from margindsl_solvers._saddle_iteration import Advance, Average, Steps, extragradient
+from margindsl_solvers._saddle_newton import newton_step
 
 CHECK = 8  # mirror-prox iterations between two checks of the gap
 SUFFICIENT, NECESSARY, ARTIFICIAL = 0.2, 0.8, 0.36  # restart rules of PDLP (Applegate et al. 2021, Sec. 3.2)
@@ -22,6 +24,14 @@ BLEND = 1e-2  # mass taken from the last mirror-prox iterate after Newton steps
 WIDTH = 1.0  # prox step telling free rows from fixed ones; x and the margins are of order one
 ROUNDING, PATIENCE = 1e-10, 500  # a gap this small that rests for this many iterations is round-off
 SMOOTHING = 0.5  # of the primal weight, in the logarithm (same, Sec. 3.3)
+
+MESSAGES = {
+    Status.OPTIMAL: "relative gap {error:.1e} after {count} iterations",
+    Status.INACCURATE: "rounding stopped the relative gap at {error:.1e} after {count} iterations",
+    Status.ITERATION_LIMIT: "{count} iterations done, relative gap {error:.1e}; raise max_iter",
+    Status.TIME_LIMIT: "time is up after {count} iterations, relative gap {error:.1e}",
+    Status.INTERRUPTED: "the callback stopped the solve after {count} iterations, relative gap {error:.1e}",
+}
 
 
 class Run:
@@ -37,11 +47,14 @@ class Run:
     weight : float or None
     restarts : bool
     newton_limit : int
+    advance : callable
+        Takes one first-order step: `extragradient` or `descend`.
     """
 
     def __init__(self, model: SaddleModel, budget: Budget, start: RawSolution | None, *, tol: float,
-                 max_iter: int, weight: float | None, restarts: bool, newton_limit: int) -> None:
-        self.model, self.budget = model, budget
+                 max_iter: int, weight: float | None, restarts: bool, newton_limit: int,
+                 advance: Advance = extragradient) -> None:
+        self.model, self.budget, self.advance = model, budget, advance
         self.tol, self.max_iter = tol, max_iter
         self.fixed_weight, self.restarts, self.newton_limit = weight, restarts, newton_limit
         self.iterations = self.last_newton = self.improved = 0
@@ -89,13 +102,13 @@ class Run:
             self.point = self.model.judge(self.model.evaluate(mu, self.best.x))
 
     def _epoch(self) -> Status | None:
-        """Iterate mirror prox from one restart to the next."""
+        """Iterate from one restart to the next."""
         model, origin = self.model, self.point
         average = Average((model.count, len(origin.x)))
         last_gap, length = math.inf, 0
         while True:
             for _ in range(CHECK):
-                half, self.point, used = extragradient(model, self.point, self.steps)
+                half, self.point, used = self.advance(model, self.point, self.steps)
                 average.add(half, used)
                 self.iterations += 1
                 if self.iterations >= self.max_iter or self.budget.expired:
@@ -149,7 +162,7 @@ class Run:
             return Status.TIME_LIMIT
         if self.iterations >= self.max_iter:
             return Status.ITERATION_LIMIT
-        if self.budget.report("mirror prox", self.iterations, self.best.primal, self.best.dual):
+        if self.budget.report("saddle point", self.iterations, self.best.primal, self.best.dual):
             return Status.INTERRUPTED
         return None
 
@@ -180,3 +193,18 @@ def first_steps(model: SaddleModel, point: Point, weight: float | None) -> Steps
     spread = 0.5 * float(point.norms.max())
     sigma = 1.0 / spread if spread > 0 else 1.0
     return Steps(math.sqrt(sigma * tau), math.sqrt(sigma / tau) if weight is None else weight)
+
+
+def refusal(name: str, form: Form) -> Refusal | None:
+    """Return why a saddle engine of that name does not take a form, None if it does."""
+    if not isinstance(form, SaddleForm):
+        return Refusal(f"{name} solves minimax masters, not a {type(form).__name__}",
+                       "use solver='newton' for fixed labels or 'clarabel'")
+    if form.losses.scalars.count:
+        return Refusal(f"{name} has no shared scalars", "use solver='alternating-mu' or 'clarabel'")
+    try:
+        for term in form.losses.terms:
+            term.loss.conjugate()
+    except CalculusError as error:
+        return Refusal(f"{name} needs the conjugate of every loss: {error}", "use solver='clarabel'")
+    return None

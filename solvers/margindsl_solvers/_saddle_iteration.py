@@ -1,7 +1,8 @@
-"""Composite mirror prox: entropy on μ, the conjugates' own prox on u, adaptive steps, restarts."""
+"""Composite mirror prox and mirror descent: entropy on μ, the conjugates' own prox on u, adaptive steps, restarts."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from margindsl.typing import FloatArray
 from margindsl_solvers._saddle import Point, SaddleModel
 
+Advance = Callable[..., tuple[Point, Point, float]]  # (model, point, steps) -> point to average, next, step
 FLOOR = 1e-14  # least relative mass, so that a labelling written off can return
 
 
@@ -73,6 +75,33 @@ def extragradient(model: SaddleModel, centre: Point, steps: Steps, shrink: float
         steps.step *= shrink
 
 
+def descend(model: SaddleModel, centre: Point, steps: Steps, shrink: float = 0.7,
+            grow: float = 1.1) -> tuple[Point, Point, float]:
+    """Take one mirror-descent step with backtracking and update the step length.
+
+    The step is accepted when η(|½⟨Δ‖v‖², Δμ⟩| + |⟨Δ(aγ), Δx⟩_c|) ≤ D(next, centre): the change of each gradient
+    along the step is covered by its distance. Unlike mirror prox it says nothing of the rotation between the
+    blocks, so that only averages converge.
+
+    Returns
+    -------
+    centre, next : Point
+    step : float
+        The accepted step, the weight of the centre in the average.
+    """
+    while True:
+        mu, x = move(model, centre, centre, steps)
+        found = model.evaluate(mu, x)
+        change = 0.5 * abs(float((found.norms - centre.norms) @ (mu - centre.mu)))
+        change += abs(float((model.weights * (found.arguments - centre.arguments)) @ (x - centre.x)))
+        bound = divergence(model, (mu, x), (centre.mu, centre.x), steps)
+        used, slack = steps.step, 1e-13 * float(centre.norms.max())
+        if used * change <= bound + used * slack or used < 1e-200:
+            steps.step *= grow if used * change <= 0.7 * bound else 1.0
+            return centre, found, used
+        steps.step *= shrink
+
+
 class Average:
     """Hold the step-weighted mean of the half points since the last restart.
 
@@ -88,6 +117,10 @@ class Average:
 
     def add(self, point: Point, step: float) -> None:
         """Add a half point."""
+        self.add_pair(point.mu, point.x, step)
+
+    def add_pair(self, mu: FloatArray, x: FloatArray, step: float) -> None:
+        """Add a pair (μ, x)."""
         self.mass += step
-        self.mu += (step / self.mass) * (point.mu - self.mu)
-        self.x += (step / self.mass) * (point.x - self.x)
+        self.mu += (step / self.mass) * (mu - self.mu)
+        self.x += (step / self.mass) * (x - self.x)

@@ -1,0 +1,87 @@
+"""Nystroem features of points that stay where they are: on disk or in a Dask array."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from margindsl.features.blocks import MappedBlockFeatures
+from margindsl.features.kernels import Kernel
+from margindsl.features.maps import LandmarkMap, PointMap, Whitening
+from margindsl.features.nystrom import inverse_root
+from margindsl.features.operator import FeatureOperator
+from margindsl.points import Points, is_lazy
+from margindsl.typing import FloatArray
+
+
+def stream_kernel(X: Points, kernel: Kernel, rank: int, centre: bool, rng: np.random.Generator) -> FeatureOperator:
+    """Build Nystroem features that are computed anew at every pass; landmarks as in `nystrom`.
+
+    A pass costs O(n m (d + m)) and holds one block of rows; two passes here find the mean feature and the
+    trace error.
+
+    Parameters
+    ----------
+    X : memmap or dask array (n, d)
+    kernel : Kernel
+        Already fitted to the points.
+    rank : int
+        Landmarks m.
+    centre : bool
+        Subtract the mean feature.
+    rng : numpy Generator
+        Draws the landmarks.
+
+    Returns
+    -------
+    FeatureOperator
+
+    Raises
+    ------
+    DeclarationError
+        If the kernel matrix of the landmarks is zero or indefinite.
+    """
+    n = X.shape[0]
+    chosen = rng.permutation(n)[: min(rank, n)]
+    landmarks = np.asarray(X[chosen].compute() if is_lazy(X) else X[chosen], dtype=np.float64)
+    whitening = Whitening(inverse_root(kernel.matrix(landmarks, landmarks)), triangular=False)
+    plain = _operator(X, LandmarkMap(kernel, landmarks, whitening), kernel, np.zeros(n), "")
+    diagonal = _diagonal(X, kernel)
+    residual = np.maximum(diagonal - plain.row_norms(), 0.0)
+    mean = plain.adjoint(np.ones(n)) / n if centre else None
+    point_map = LandmarkMap(kernel, landmarks, whitening if mean is None else whitening.centred(mean))
+    label = (f"{kernel.describe()}, Nystroem in row blocks, rank {plain.rank}, trace error {residual.sum():.1e})"
+             f"{', centred' if centre else ''}")
+    return _operator(X, point_map, kernel, residual, label)
+
+
+def _operator(X: Points, point_map: LandmarkMap, kernel: Kernel, residual: FloatArray, label: str) -> FeatureOperator:
+    landmarks, rank = point_map.landmarks.shape[0], point_map.whitening.root.shape[1]
+    return _mapped(X, point_map, rank, max(landmarks, rank, X.shape[1]), residual, label)
+
+
+def _mapped(X: Points, point_map: PointMap, rank: int, width: int, residual: FloatArray, label: str) -> FeatureOperator:
+    if not is_lazy(X):
+        return MappedBlockFeatures(X, point_map, rank, width, label, residual)
+    operator: FeatureOperator = importlib.import_module("margindsl.features.dask").DaskFeatures(
+        X, point_map, point_map, rank, label, float(residual.sum()))
+    return operator
+
+
+def _diagonal(X: Points, kernel: Kernel) -> FloatArray:
+    """Return k(x_i, x_i) of all points."""
+    n, d = X.shape
+    return _mapped(X, _Diagonal(kernel), 1, d, np.zeros(n), "").apply(np.ones(1))
+
+
+@dataclass(frozen=True)
+class _Diagonal(PointMap):
+    """Map points to the single column k(x, x)."""
+
+    kernel: Kernel
+
+    def __call__(self, X: Any) -> FloatArray:
+        return np.asarray(self.kernel.diagonal(np.asarray(X, dtype=np.float64)))[:, None]

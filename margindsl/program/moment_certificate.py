@@ -1,0 +1,219 @@
+"""The certificate of the moment lift: dual points (u, q, d, κ, η, τ) repaired without trusting a solver."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from margindsl.calculus import PLQ
+from margindsl.program.certificates import SAFETY, Certificate, project_duals
+from margindsl.program.losses import Losses
+from margindsl.program.moment import MomentLiftForm
+from margindsl.typing import FloatArray
+
+SHRINKAGES = (0.0, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
+CONDITION = 1e-10  # least reciprocal condition of P at which HP⁻¹Hᵀ is believed
+
+
+@dataclass(frozen=True, eq=False)
+class MomentLiftCertificate(Certificate):
+    """Prove a bound by a dual point of the moment lift.
+
+    For every y = Az in B and every feasible w, ½‖w‖² + Σcρ(y f) ≥ ΣD(u, q) + ½wᵀPw − zᵀHw − ½Σηℓ²
+    ≥ ΣD(u, q) − ½zᵀHP⁻¹Hᵀz − ½Σηℓ² ≥ ΣD(u, q) − ½(Σd + Σκβ² + Σηℓ² + Στ), because (y f)² = f², P ≻ 0,
+    Diag(d) + Σκω̃ω̃ᵀ − ΣτT − HP⁻¹Hᵀ ⪰ 0 and zᵀTz ≥ −1.
+
+    Parameters
+    ----------
+    form : MomentLiftForm
+    u, q : (m,), d : (N,), kappa : (J,), eta : (L,), tau : (K,) float arrays
+    """
+
+    form: MomentLiftForm
+    u: FloatArray
+    q: FloatArray
+    d: FloatArray
+    kappa: FloatArray
+    eta: FloatArray
+    tau: FloatArray
+
+    def verify(self) -> bool:
+        """Recompute P ≻ 0, the matrix inequality and the dual objective."""
+        form = self.form
+        if any(np.any(x < 0) for x in (self.kappa, self.eta, self.tau)) or (not form.moments and np.any(self.q != 0)):
+            return False
+        if form.losses.scalar_residual(self.u) > 1e-9 * max(1.0, float(np.abs(self.u).sum())):
+            return False
+        G = schur_term(form, self.u, self.q, self.eta)
+        if G is None:
+            return False
+        values = np.linalg.eigvalsh(np.diag(self.d) + label_part(form, self.kappa, self.tau) - G)
+        scale = max(float(np.abs(values).max()), float(np.abs(self.d).max(initial=0.0)), 1e-300)
+        if values[0] < -1e-11 * scale:
+            return False
+        value = dual_value(form, self.u, self.q, self.d, self.kappa, self.eta, self.tau)
+        return bool(self.bound <= value + 1e-12 * max(1.0, abs(value)))
+
+    def describe(self) -> str:
+        """Return one line saying what the proof is."""
+        return f"repaired dual point of the moment-lifted semidefinite relaxation, {self.form.cuts.count} triangle cuts"
+
+
+def repair_moment_lift(form: MomentLiftForm, u: FloatArray, q: FloatArray | None = None, d: FloatArray | None = None,
+                       kappa: FloatArray | None = None, eta: FloatArray | None = None,
+                       tau: FloatArray | None = None) -> MomentLiftCertificate:
+    """Return a certificate from any approximate dual point, moved into the domain, shrunk and shifted.
+
+    The point is scaled by 1 − ε for several small ε, which keeps P away from singular, and d is shifted by the
+    least eigenvalue; the best bound is returned.
+
+    Parameters
+    ----------
+    form : MomentLiftForm
+    u, q : (m,) float arrays
+    d : (N,) float array, optional
+        The diagonal of HP⁻¹Hᵀ when absent.
+    kappa : (J,), eta : (L,), tau : (K,) float arrays, optional
+
+    Returns
+    -------
+    MomentLiftCertificate
+        With bound −inf when no repair exists.
+    """
+    kappa, eta = _nonnegative(kappa, len(form.balance)), _nonnegative(eta, len(form.decision))
+    tau = _nonnegative(tau, form.cuts.count)
+    best: MomentLiftCertificate | None = None
+    for start_u, start_q in _domain_points(form, np.asarray(u, dtype=float), q):
+        for shrinkage in SHRINKAGES:
+            keep = 1.0 - shrinkage
+            moved = _shifted(form, keep * start_u if not form.losses.scalars.count else start_u, keep * start_q,
+                             None if d is None else keep * np.asarray(d, dtype=float),
+                             keep * kappa, keep * eta, keep * tau)
+            if moved is not None and (best is None or moved.bound > best.bound):
+                best = moved
+    if best is not None:
+        return best
+    zero = np.zeros(form.losses.rows)
+    return MomentLiftCertificate(-np.inf, form, zero, zero, np.zeros(form.count), kappa, eta, tau)
+
+
+def _nonnegative(values: FloatArray | None, count: int) -> FloatArray:
+    return np.zeros(count) if values is None else np.maximum(np.asarray(values, dtype=float), 0.0)
+
+
+def _domain_points(form: MomentLiftForm, u: FloatArray, q: FloatArray | None) -> Iterator[tuple[FloatArray, FloatArray]]:
+    """Yield (u, q) with ΣD finite: rows outside moved inside, all rows moved inside, q left out."""
+    inside = project_duals(form.losses, u)
+    if q is None or not form.moments:
+        yield inside, np.zeros_like(u)
+        return
+    ceiling = curvature_ceiling(form.losses)
+    q = np.minimum(np.asarray(q, dtype=float), ceiling)
+    safe = np.minimum(q, (1.0 - 1e-7) * ceiling)
+    outside = ~np.isfinite(hull_minimum(form.losses, u, q))
+    yield np.where(outside, inside, u), np.where(outside, safe, q)
+    yield inside, safe
+    yield inside, np.minimum(safe, 0.0)
+    yield inside, np.zeros_like(u)
+
+
+def _shifted(form: MomentLiftForm, u: FloatArray, q: FloatArray, d: FloatArray | None, kappa: FloatArray,
+             eta: FloatArray, tau: FloatArray) -> MomentLiftCertificate | None:
+    G = schur_term(form, u, q, eta)
+    if G is None:
+        return None
+    d = np.diag(G).copy() if d is None else d
+    values = np.linalg.eigvalsh(np.diag(d) + label_part(form, kappa, tau) - G)
+    scale = max(float(np.abs(values).max()), float(np.abs(d).max(initial=0.0)), 1e-300)
+    d = d + max(0.0, -float(values[0])) + 1e-2 * SAFETY * scale
+    bound = dual_value(form, u, q, d, kappa, eta, tau)
+    return MomentLiftCertificate(bound, form, u, q, d, kappa, eta, tau) if np.isfinite(bound) else None
+
+
+def weight_part(form: MomentLiftForm, q: FloatArray, eta: FloatArray) -> FloatArray:
+    """Return P = I (0 for a free bias) + ΦᵀDiag(q̃)Φ + Σησσᵀ, of order r [+1]."""
+    phi = np.asarray(form.features.toarray(), dtype=float)
+    if form.free_bias:
+        phi = np.column_stack([phi, np.ones(form.n)])
+    P = np.diag(np.append(np.ones(form.features.rank), np.zeros(int(form.free_bias))))
+    P = P + phi.T @ (form.losses.spread(q)[:, None] * phi)
+    if form.decision:
+        G, h = form.decision_rows
+        sigma = np.column_stack([G, h]) if form.free_bias else G
+        P = P + (sigma.T * eta) @ sigma
+    return (P + P.T) / 2
+
+
+def label_part(form: MomentLiftForm, kappa: FloatArray, tau: FloatArray) -> FloatArray:
+    """Return Σκω̃ω̃ᵀ − ΣτT, of order N."""
+    out = -form.cuts.adjoint(tau, form.count)
+    for bound, multiplier in zip(form.balance, kappa):
+        out += multiplier * np.outer(bound.vector, bound.vector)
+    return out
+
+
+def schur_term(form: MomentLiftForm, u: FloatArray, q: FloatArray, eta: FloatArray) -> FloatArray | None:
+    """Return HP⁻¹Hᵀ (N, N), None unless P is positive definite and well enough conditioned."""
+    values, vectors = np.linalg.eigh(weight_part(form, q, eta))
+    if values[0] <= CONDITION * max(float(values[-1]), 1e-300):
+        return None
+    H = form.component_features(u) @ vectors / np.sqrt(values)
+    return H @ H.T
+
+
+def dual_value(form: MomentLiftForm, u: FloatArray, q: FloatArray, d: FloatArray, kappa: FloatArray,
+               eta: FloatArray, tau: FloatArray) -> float:
+    """Return ΣD(u, q) − ½(Σd + Σκβ² + Σηℓ² + Στ)."""
+    if form.moments and np.any(q != 0):
+        separable = float(np.sum(hull_minimum(form.losses, u, q)))
+    else:
+        separable = -form.losses.conjugate_value(u)
+    radii = np.array([bound.radius**2 for bound in form.balance])
+    limits = np.array([bound.upper**2 for bound in form.decision])
+    return separable - 0.5 * float(d.sum() + kappa @ radii + eta @ limits + tau.sum())
+
+
+def hull_minimum(losses: Losses, u: FloatArray, q: FloatArray) -> FloatArray:
+    """Return the (m,) numbers D_r(u, q) = inf_t c_rρ_r(t) + u_r t − ½ q_r t², −∞ where unbounded.
+
+    Parameters
+    ----------
+    losses : Losses
+        Of piecewise quadratics of the margin itself.
+    u, q : (m,) float arrays
+    """
+    out = np.full(losses.rows, np.inf)
+    for term, part in losses.slices():
+        assert isinstance(term.loss, PLQ)
+        for a, b, square, slope, constant in term.loss.pieces:
+            c = term.weights
+            least = _least(c * square - 0.5 * q[part], c * slope + u[part], c * constant, a, b)
+            out[part] = np.minimum(out[part], least)
+    return out
+
+
+def _least(A: FloatArray, B: FloatArray, C: FloatArray, a: float, b: float) -> FloatArray:
+    """Return min of At² + Bt + C over [a, b]."""
+    ends = [A * t * t + B * t + C for t in (a, b) if np.isfinite(t)]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        vertex = np.where(A > 0, -B / (2 * A), np.nan)
+    inner = np.where((A > 0) & (vertex >= a) & (vertex <= b), C + 0.5 * B * np.nan_to_num(vertex), np.inf)
+    least = np.min([inner, *ends], axis=0)
+    flat = (A == 0) & (B == 0)
+    least = np.where(flat, np.minimum(least, C), least)
+    falls_left = (a == -np.inf) & ((A < 0) | ((A == 0) & (B > 0)))
+    falls_right = (b == np.inf) & ((A < 0) | ((A == 0) & (B < 0)))
+    return np.where(falls_left | falls_right, -np.inf, least)
+
+
+def curvature_ceiling(losses: Losses) -> FloatArray:
+    """Return the (m,) largest q at which D(u, q) can be finite: twice the curvature of unbounded pieces."""
+    out = np.full(losses.rows, np.inf)
+    for term, part in losses.slices():
+        assert isinstance(term.loss, PLQ)
+        for a, b, square, _, _ in term.loss.pieces:
+            if not (np.isfinite(a) and np.isfinite(b)):
+                out[part] = np.minimum(out[part], 2 * term.weights * square)
+    return np.where(np.isfinite(out), out, 1e12)
