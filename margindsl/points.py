@@ -14,12 +14,12 @@ from margindsl.typing import FloatArray
 
 Points: TypeAlias = Any  # FloatArray (possibly a memory map), scipy.sparse.csr_array or a Dask array
 
-BLOCK_ENTRIES = 2**22
+BLOCK_ENTRIES = 2**20
 LARGEST_ENTRY = 1e140  # squared norms must not overflow
 
 
 def row_blocks(n: int, columns: int) -> list[slice]:
-    """Split ``range(n)`` into slices of at most about four million entries each.
+    """Split ``range(n)`` into slices of at most about a million entries each.
 
     Parameters
     ----------

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
 from margindsl.contract import RawSolution, Status
 from margindsl.drivers.run import Run
 from margindsl.drivers.starts import distinct
+from margindsl.features import FeatureOperator
 from margindsl.program.forms import SaddleForm
 from margindsl.typing import FloatArray, IntArray
 
@@ -80,7 +82,7 @@ def improve_by_flips(run: Run, spread: FloatArray, value: float, y: IntArray,
     label_set, features = program.labels, program.features
     if max(program.n, label_set.count) * features.rank > 2e7:
         return value, y
-    H = features.component_sums(label_set.component, label_set.sign * spread, label_set.count)
+    H = cast(FeatureOperator, features).component_sums(label_set.component, label_set.sign * spread, label_set.count)
     norms = np.einsum("cr,cr->c", H, H)
     z = label_set.contract(y).astype(float)
     for _ in range(rounds):

@@ -91,7 +91,8 @@ class Run:
         self.history: list[Record] = []
         self.seconds: dict[str, float] = {}
         self.fits = 0
-        self._sessions = {} if sessions is None else sessions
+        self._compiled = {} if sessions is None else sessions
+        self._own: dict[Hashable, Session] = {}
 
     # -- solving ------------------------------------------------------------------------------------
 
@@ -99,9 +100,11 @@ class Run:
         """Return the session for forms of one structure, opened once a structure and solver."""
         solver = solver or self.solver
         key = (solver, form.structure())
-        if key not in self._sessions:
-            self._sessions[key] = solver.open(form)
-        return self._sessions[key]
+        # A native session may carry state from solve to solve; only compiled problems that recur outlive a run.
+        kept = self._own if solver.native or not form.recurs else self._compiled
+        if key not in kept:
+            kept[key] = solver.open(form)
+        return kept[key]
 
     def solve(self, form: Form, start: RawSolution | None = None, tol: float | None = None,
               solver: Solver | None = None) -> RawSolution:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
 from margindsl.drivers.alternation import alternate
 from margindsl.drivers.run import Fit, Run
-from margindsl.program.losses import Losses
+from margindsl.features import FeatureOperator
 from margindsl.points import row_blocks
+from margindsl.program.losses import Losses
 from margindsl.typing import FloatArray, IntArray
 
 LARGEST_RANK = 3000
@@ -65,12 +67,16 @@ def smoothed_curvature(losses: Losses, arguments: FloatArray) -> FloatArray:
 def _component_rows(run: Run, slope: FloatArray) -> FloatArray:
     """Return (N, r) sums Σ_{i∈C} slope_i φ_i."""
     labels = run.program.labels
-    return run.program.features.component_sums(labels.component, slope, labels.count)
+    return _features(run).component_sums(labels.component, slope, labels.count)
+
+
+def _features(run: Run) -> FeatureOperator:
+    return cast(FeatureOperator, run.program.features)
 
 
 def _leverage(run: Run, hessian: FloatArray) -> FloatArray:
     """Return (n,) values φ_iᵀH⁻¹φ_i, block by block."""
-    features = run.program.features
+    features = _features(run)
     root = np.linalg.cholesky(np.linalg.inv(hessian))
     out = np.empty(features.n)
     for block in row_blocks(features.n, features.rank):
@@ -92,7 +98,7 @@ def search(run: Run, fit: Fit, rounds: int = 60, tries: int = 6, tol: float = 1e
     tol : float
         Relative accuracy of the fixed-label solves.
     """
-    features = run.program.features
+    features = _features(run)
     # Features that are not in memory would be read anew for every move, and the moves held in it.
     largest = LARGEST if features.is_dense else LARGEST_STORED
     if features.rank > LARGEST_RANK or run.program.n * features.rank > largest:

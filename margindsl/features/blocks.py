@@ -17,7 +17,7 @@ class BlockFeatures(FeatureOperator):
     """Read Phi = X - e m^T from a stored array in row blocks, centring each block as it passes.
 
     Rows stay where they are (and in their type); every product is accumulated in float64 with one block of
-    about 32 MB in memory. Pages of a memory map are given back to the system after each block.
+    about 8 MB in memory. Pages of a memory map are given back to the system after each block.
 
     Parameters
     ----------

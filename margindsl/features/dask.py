@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -42,7 +43,7 @@ class DaskFeatures(FeatureOperator):
         self.n, self.rank, self.label, self.trace_error = int(source.shape[0]), rank, label, trace_error
         self._chunks = list(source.to_delayed().ravel())
         ends = np.concatenate([[0], np.cumsum(source.chunks[0])]).astype(int)
-        self._blocks = [slice(int(a), int(b)) for a, b in zip(ends, ends[1:])]
+        self._blocks = [slice(int(a), int(b)) for a, b in itertools.pairwise(ends)]
 
     @classmethod
     def from_points(cls, X: Any, centre: bool = True) -> DaskFeatures:

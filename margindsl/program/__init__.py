@@ -19,12 +19,14 @@ from margindsl.program.forms import (
     WeightLiftForm,
 )
 from margindsl.program.losses import Losses, LossTerm, SharedScalars
+from margindsl.program.moment import MomentLiftForm, TriangleCuts
+from margindsl.program.moment_certificate import MomentLiftCertificate, repair_moment_lift
 from margindsl.program.program import MarginProgram
 from margindsl.program.protocols import Features, LabelSetLike
 
 __all__ = [
     "Certificate", "CombinedCertificate", "DCStepForm", "DecisionBound", "Features", "FixedLabelCertificate",
-    "FixedLabelForm", "Form", "LabelLiftCertificate",
-    "LabelLiftForm", "LabelSetLike", "LossTerm", "Losses", "MarginProgram", "QuadraticBound", "SaddleForm",
-    "SharedScalars", "WeightLiftForm", "dump_form", "dump_program", "repair_label_lift",
+    "FixedLabelForm", "Form", "LabelLiftCertificate", "LabelLiftForm", "LabelSetLike", "LossTerm", "Losses",
+    "MarginProgram", "MomentLiftCertificate", "MomentLiftForm", "QuadraticBound", "SaddleForm", "SharedScalars",
+    "TriangleCuts", "WeightLiftForm", "dump_form", "dump_program", "repair_label_lift", "repair_moment_lift",
 ]

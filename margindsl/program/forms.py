@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -64,6 +65,8 @@ class Form:
         Whether f = Φw + b with b unpenalised.
     """
 
+    recurs: ClassVar[bool] = True  # whether a later solve of the same problem can meet the same structure
+
     features: Features
     losses: Losses
     decision: tuple[DecisionBound, ...] = field(default=(), kw_only=True)
@@ -93,7 +96,8 @@ class Form:
     def structure(self) -> tuple[Hashable, ...]:
         """Return a key of what a solver may compile once: all but weights, labels and labellings."""
         bounds = tuple((b.weights.tobytes(), b.lower, b.upper) for b in self.decision)
-        return (type(self), self.features, self.losses.structure, bounds, self.free_bias)
+        features: Any = self.features  # held by the key itself: an identity alone could be given away again
+        return (type(self), features, self.losses.structure, bounds, self.free_bias)
 
     def size(self) -> dict[str, int]:
         """Return the sizes `explain` prints."""

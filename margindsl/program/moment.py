@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
@@ -92,7 +93,7 @@ class MomentLiftForm(LabelLiftForm):
     """Represent the label lift with second moments z_i = φ_iᵀPφ_i of the margins, and triangle cuts.
 
     With [[M, N], [Nᵀ, P]] ⪰ 0 the lift of (z, w) and g_i = t_iφ_iᵀN_C(i), the loss ρ(g) of the label lift becomes
-    the least value of ρ over the convex hull of the points (t, t², ρ(t)) above (g, z): far tighter for two-sided losses.
+    the least value over (g, z) of the convex hull of the points (t, t², ρ(t)): tighter for two-sided losses.
 
     Dual: max Σ_r D_r(u_r, q_r) − ½(Σd + Σκβ² + Σηℓ² + Στ) over u, q, d and κ, η, τ ≥ 0, where
     D_r(u, q) = inf_t c_rρ_r(t) + ut − ½qt² and Diag(d) + Σκω̃ω̃ᵀ − ΣτT − HP⁻¹Hᵀ ⪰ 0, H = AᵀDiag(ũ)Φ,
@@ -111,6 +112,8 @@ class MomentLiftForm(LabelLiftForm):
     DeclarationError
         If moments are asked of rows with slopes, shifts or scalars, or of losses that are not piecewise quadratic.
     """
+
+    recurs: ClassVar[bool] = False  # cuts differ from round to round
 
     cuts: TriangleCuts = field(default_factory=TriangleCuts.none)
     moments: bool = True

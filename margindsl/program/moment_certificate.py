@@ -88,8 +88,9 @@ def repair_moment_lift(form: MomentLiftForm, u: FloatArray, q: FloatArray | None
     for start_u, start_q in _domain_points(form, np.asarray(u, dtype=float), q):
         for shrinkage in SHRINKAGES:
             keep = 1.0 - shrinkage
-            moved = _shifted(form, keep * start_u if not form.losses.scalars.count else start_u, keep * start_q,
-                             None if d is None else keep * np.asarray(d, dtype=float),
+            # shared scalars fix sums of u, which must not shrink
+            shrunk = start_u if form.losses.scalars.count else keep * start_u
+            moved = _shifted(form, shrunk, keep * start_q, None if d is None else keep * np.asarray(d, dtype=float),
                              keep * kappa, keep * eta, keep * tau)
             if moved is not None and (best is None or moved.bound > best.bound):
                 best = moved
@@ -103,7 +104,8 @@ def _nonnegative(values: FloatArray | None, count: int) -> FloatArray:
     return np.zeros(count) if values is None else np.maximum(np.asarray(values, dtype=float), 0.0)
 
 
-def _domain_points(form: MomentLiftForm, u: FloatArray, q: FloatArray | None) -> Iterator[tuple[FloatArray, FloatArray]]:
+def _domain_points(form: MomentLiftForm, u: FloatArray,
+                   q: FloatArray | None) -> Iterator[tuple[FloatArray, FloatArray]]:
     """Yield (u, q) with ΣD finite: rows outside moved inside, all rows moved inside, q left out."""
     inside = project_duals(form.losses, u)
     if q is None or not form.moments:

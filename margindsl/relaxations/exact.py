@@ -17,7 +17,7 @@ from margindsl.drivers.starts import starting_labels
 from margindsl.errors import CalculusError, DeclarationError
 from margindsl.program.absorption import normalise_terms, prefers_agreement
 from margindsl.program.branching import BranchNodeForm, PointLosses
-from margindsl.program.forms import FixedLabelForm, Form
+from margindsl.program.forms import Form
 from margindsl.program.program import MarginProgram
 from margindsl.relaxations.relaxation import Outcome, Relaxation, check_choice, check_count
 

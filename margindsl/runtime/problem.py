@@ -20,6 +20,7 @@ from margindsl.runtime.presolve import Prepared, assemble, prepare_features, pre
 from margindsl.runtime.registry import as_relaxation, as_solver, make_solver
 from margindsl.runtime.solution import Solution
 
+EXACT_COMPONENTS, LIFTED_RANK, MINIMAX_POINTS = 12, 2000, 5000  # the sizes of relaxation="auto"
 SOLVE_OPTIONS = tuple(SolveOptions.__dataclass_fields__)
 
 
@@ -199,10 +200,23 @@ def check_options(options: dict[str, Any]) -> None:
 
 
 def choose_relaxation(program: MarginProgram) -> Relaxation:
-    """Return the relaxation of "auto": supervised if all labels are known, exact up to 12 free components,
-    minimax where it is accepted, else cccp, else alternating."""
+    """Return the relaxation of "auto", the first of a list that accepts the program.
+
+    `supervised` (all labels known); `exact` up to 12 free components; `weight-lifting` where the feature rank
+    is at most 2,000 (a bound and good labels at the cost of some passes over the data); `minimax` up to 5,000
+    points; `cccp`; `alternating`.
+
+    Raises
+    ------
+    RefusalError
+        If none accepts the program.
+    """
     free = int(np.count_nonzero(np.asarray(program.labels.pinned) == 0))
-    order = ["supervised"] + (["exact"] if free <= 12 else []) + ["minimax", "cccp", "alternating"]
+    order = ["supervised"]
+    order += ["exact"] if free <= EXACT_COMPONENTS else []
+    order += ["weight-lifting"] if program.features.rank <= LIFTED_RANK else []
+    order += ["minimax"] if program.n <= MINIMAX_POINTS else []
+    order += ["cccp", "alternating"]
     for name in order:
         method = as_relaxation(name)
         if method.accepts(program):

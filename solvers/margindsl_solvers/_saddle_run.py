@@ -18,7 +18,8 @@ from margindsl_solvers._saddle_newton import newton_step
 CHECK = 8  # mirror-prox iterations between two checks of the gap
 SUFFICIENT, NECESSARY, ARTIFICIAL = 0.2, 0.8, 0.36  # restart rules of PDLP (Applegate et al. 2021, Sec. 3.2)
 RANGE = 0.3, 1e3  # of the primal weight, relative to the first guess
-NEWTON_FIRST, NEWTON_AGAIN = 0.1, 0.2  # relative gap of the first attempt, and its fall before the next
+NEWTON_FIRST, NEWTON_AGAIN = 0.1, 0.5  # relative gap of the first attempt, and its fall before the next
+LATER = 1.3, 32  # or this multiple of the iterations at the last attempt, and as many more
 RESERVE, NEWCOMERS = 1e-4, 0.1  # mass spread over all labellings at a warm start
 BLEND = 1e-2  # mass taken from the last mirror-prox iterate after Newton steps
 WIDTH = 1.0  # prox step telling free rows from fixed ones; x and the margins are of order one
@@ -49,18 +50,20 @@ class Run:
     newton_limit : int
     advance : callable
         Takes one first-order step: `extragradient` or `descend`.
+    begin : float or None
+        `time.monotonic` at which the trace begins; None is now.
     """
 
     def __init__(self, model: SaddleModel, budget: Budget, start: RawSolution | None, *, tol: float,
                  max_iter: int, weight: float | None, restarts: bool, newton_limit: int,
-                 advance: Advance = extragradient) -> None:
+                 advance: Advance = extragradient, begin: float | None = None) -> None:
         self.model, self.budget, self.advance = model, budget, advance
         self.tol, self.max_iter = tol, max_iter
         self.fixed_weight, self.restarts, self.newton_limit = weight, restarts, newton_limit
         self.iterations = self.last_newton = self.improved = 0
         self.threshold = NEWTON_FIRST
         self.trace: list[tuple[float, float, float]] = []
-        self.begin = time.monotonic()
+        self.begin = time.monotonic() if begin is None else begin
         self.point = self.best = model.judge(model.evaluate(*starting_pair(model, start)))
         self.steps = first_steps(model, self.point, weight)
         self.weight_range = self.steps.weight * RANGE[0], self.steps.weight * RANGE[1]
@@ -81,7 +84,7 @@ class Run:
 
     def _is_newton_due(self) -> bool:
         return bool(self.newton_limit) and (
-            self.best.error <= self.threshold or self.iterations >= 2 * self.last_newton + 64)
+            self.best.error <= self.threshold or self.iterations >= LATER[0] * self.last_newton + LATER[1])
 
     # -- stages -------------------------------------------------------------------------------------
 

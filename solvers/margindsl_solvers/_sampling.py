@@ -151,7 +151,8 @@ class StochasticRun:
         self.box, self.gradient, self.steps, self.budget = box, gradient, steps, budget
         self.tol, self.horizon, self.rng, self.extra = tol, horizon, rng, extra
         model = box.model
-        self.mu, self.u = start or (np.full(model.count, 1.0 / model.count), np.zeros(box.losses.rows))
+        self.mu: FloatArray = np.full(model.count, 1.0 / model.count) if start is None else start[0]
+        self.u: FloatArray = np.zeros(box.losses.rows) if start is None else start[1]
         self.mean_mu, self.mean_u = np.zeros(model.count), np.zeros(box.losses.rows)
         self.iterations, self.begin = 0, time.monotonic()
         self.trace: list[tuple[float, float, float]] = []

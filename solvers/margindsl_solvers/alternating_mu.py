@@ -17,7 +17,7 @@ from margindsl_solvers._rows import RowModel
 from margindsl_solvers._saddle import SaddleModel
 
 DEAD = 1e-12  # mass below which a labelling is left out of the inner problem
-STILL, PATIENCE = 1e-2, 20  # of the tolerance: a fall of the value this small, so many times, is a standstill
+STILL, PATIENCE = 1e-3, 50  # of the tolerance: a fall of the value this small, so many times, is a standstill
 PENALTY, GROWTH = 1.0, 10.0
 _MESSAGES = {
     Status.OPTIMAL: "relative gap {error:.1e} after {count} changes of the masses",
@@ -127,7 +127,7 @@ def starting_masses(model: SaddleModel, start: RawSolution | None) -> FloatArray
         return mu
     old = model.merge(np.maximum(given, 0.0))
     unseen = 1.0 - len(np.unique(model.group[:len(given)])) / model.count
-    share = 1e-3 + 0.1 * unseen
+    share = 1e-6 + 0.1 * unseen
     return (1 - share) * old / old.sum() + share * mu
 
 
@@ -254,7 +254,7 @@ class Alternation:
         tol = self.budget.tol if self.options.tol is None else self.options.tol
         last, still = np.inf, 0
         while True:
-            turn = self._turn(max(0.1 * tol, 1e-12))
+            turn = self._turn(max(STILL * tol, 1e-12))
             if turn is None:
                 return Status.UNBOUNDED
             still = still + 1 if last - turn.primal <= STILL * tol * abs(turn.primal) else 0

@@ -53,7 +53,7 @@ def measure(path: str, points: int, columns: int, run: str) -> dict[str, float |
 
 
 def _solve(md, X, run):  # type: ignore[no-untyped-def]
-    n, (name, _, nystrom) = len(X), run.partition("-nystrom")
+    n, (name, nystrom, _) = len(X), run.partition("-nystrom")
     kernel = md.RBF("median", method="nystrom", rank=min(64, n)) if nystrom else "linear"
     y, f = md.Labels(n), md.Hyperplane(X, kernel=kernel)
     problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 10 * md.mean(md.odm(y * f, 0.4, 0.2))),

@@ -159,7 +159,7 @@ class _State:
     ceiling: FloatArray
     violation: float = np.inf
     bound: float = -np.inf
-    dual: tuple[FloatArray, ...] = ()
+    dual: tuple[FloatArray, FloatArray, FloatArray, FloatArray] | None = None
     answer: dict[str, FloatArray] = field(default_factory=dict)
     trace: list[tuple[float, float, float]] = field(default_factory=list)
     evaluations: int = 0
@@ -269,7 +269,7 @@ class LabelLift:
         omega = problem.label_bounds[0]
         d = np.einsum("cp,cp->c", V, H - omega @ (active[:J, None] * (omega.T @ V)))
         state.dual = (u, d, kappa, eta)
-        certificate = repair_dual_point(form, *state.dual)
+        certificate = repair_dual_point(form, u, d, kappa, eta)
         # what lies outside a bound is charged at its price
         value = problem.objective(W, V, s) + 0.5 * float(active @ np.maximum(excess, 0.0))
         short = np.abs(np.maximum(excess, -state.multipliers / state.penalty))
@@ -309,7 +309,7 @@ class LabelLift:
         state.smooth, _ = state.smooth.advance(problem.margins(W, V), s)
         if len(state.trace) % 8 == 0:
             state.smooth = state.smooth.sharpen(0.3)
-        direction = escape_direction(problem.form, *state.dual)
+        direction = None if state.dual is None else escape_direction(problem.form, *state.dual)
         if direction is not None and problem.width < problem.form.count + problem.order:
             state.problem, state.x = problem.widened(state.x, direction)
 

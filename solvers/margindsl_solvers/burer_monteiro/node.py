@@ -36,6 +36,17 @@ class Shape(NamedTuple):
     hull: MomentHull
 
 
+class Place(NamedTuple):
+    """Hold what is known at one Y: derivatives by f and z, values, a Cholesky factor."""
+
+    bend: Bend
+    root: tuple[FloatArray, FloatArray]  # derivatives of h(√z) by z
+    z: FloatArray
+    softened: float
+    value: float
+    L: FloatArray
+
+
 def build_shape(form: BranchNodeForm) -> Shape:
     """Return the shared arrays of a family of nodes."""
     phi = np.ascontiguousarray(form.features.toarray(), dtype=float)
@@ -98,7 +109,7 @@ class NodeRun:
         self.Y[1:, 1:] /= max(scale, 1e-12)
         if start is not None:
             self.Y = (1.0 - BLEND) * start + BLEND * self.Y
-        tau = max(final, (COLD if start is None else WARM) * abs(self._evaluate(self.Y, final)[2]) / self.order)
+        tau = max(final, (COLD if start is None else WARM) * abs(self._start_value()) / self.order)
         while True:
             status = self._stage(tau, budget, tau <= final)
             if status is not None:
@@ -107,32 +118,43 @@ class NodeRun:
                 return Status.INACCURATE
             tau = max(SHRINK * tau, final)
 
+    def _start_value(self) -> float:
+        place = self._merit(self.Y, 0.0)[1]
+        return 1.0 if place is None else place.value
+
     def _stage(self, tau: float, budget: Budget, last: bool) -> Status | None:
         """Take Newton steps at one barrier weight; return a status when the node is done."""
-        merit, parts = self._merit(self.Y, tau)
+        merit, place = self._merit(self.Y, tau)
+        if place is None:
+            return Status.FAILED
         while self.steps < STEPS:
-            step, decrement = self._direction(parts, tau)
+            step, decrement = self._direction(place, tau)
             self.steps += 1
             if decrement < 2.0 * tau * (self.r + 1):
-                self._read_duals(step, parts)
+                self._read_duals(step, place)
                 if self._is_settled():
                     return Status.OPTIMAL
             if decrement < (0.01 if last else 0.5) * tau:
                 return None
             if budget.expired:
                 return Status.TIME_LIMIT
-            length, found = 1.0, False
-            for _ in range(30):
-                trial = self.Y + length * step
-                new, fresh = self._merit(trial, tau)
-                if new <= merit - 0.1 * length * decrement:
-                    found = True
-                    break
-                length *= 0.5
-            if not found:
+            found = self._search(merit, step, decrement, tau)
+            if found is None:
                 return None
-            self.Y, merit, parts = trial, new, fresh
-        return None if last else Status.ITERATION_LIMIT
+            self.Y, merit, place = found
+        return Status.ITERATION_LIMIT
+
+    def _search(self, merit: float, step: FloatArray, decrement: float,
+                tau: float) -> tuple[FloatArray, float, Place] | None:
+        """Return the first point of a halving line search with enough decrease."""
+        length = 1.0
+        for _ in range(30):
+            trial = self.Y + length * step
+            new, place = self._merit(trial, tau)
+            if place is not None and new <= merit - 0.1 * length * decrement:
+                return trial, new, place
+            length *= 0.5
+        return None
 
     def _is_settled(self) -> bool:
         """Return whether the target is reached, or certainly missed with a bound good enough to branch on."""
@@ -142,8 +164,8 @@ class NodeRun:
 
     # -- values and derivatives ---------------------------------------------------------------------
 
-    def _evaluate(self, Y: FloatArray, tau: float):  # type: ignore[no-untyped-def]
-        """Return the softened value with the derivatives by f and z, and the value itself."""
+    def _evaluate(self, Y: FloatArray, L: FloatArray, tau: float) -> Place:
+        """Return the values and derivatives at Y = LLᵀ."""
         P, w, phi = Y[1:, 1:], Y[0, 1:], self.shape.phi
         z = np.einsum("nr,nr->n", phi @ P, phi)
         f = self.signed @ w
@@ -157,21 +179,22 @@ class NodeRun:
         root = (first / (2 * s), np.maximum(second - first / s, 0.0) / (4 * s * s))
         rest = 0.5 * float(np.trace(P)) + float(bend.value.sum()) + float(value.sum())
         softened = rest + float(soft[0].sum()) + float(lifted[0].sum())
-        return softened, (bend, root, z), rest + float(soft[3].sum()) + float(lifted[3].sum())
+        return Place(bend, root, z, softened, rest + float(soft[3].sum()) + float(lifted[3].sum()), L)
 
-    def _merit(self, Y: FloatArray, tau: float):  # type: ignore[no-untyped-def]
+    def _merit(self, Y: FloatArray, tau: float) -> tuple[float, Place | None]:
+        """Return the barrier function and the place, inf and None outside the cone."""
         try:
             L = np.linalg.cholesky(Y)
         except np.linalg.LinAlgError:
             return float("inf"), None
-        softened, parts, value = self._evaluate(Y, tau)
-        return softened - 2.0 * tau * float(np.log(np.diag(L)).sum()), (*parts, L, value)
+        place = self._evaluate(Y, L, tau)
+        return place.softened - 2.0 * tau * float(np.log(np.diag(L)).sum()), place
 
-    def _direction(self, parts, tau: float):  # type: ignore[no-untyped-def]
+    def _direction(self, place: Place, tau: float) -> tuple[FloatArray, float]:
         """Return the Newton direction of Y and the decrease it predicts (twice the quadratic model's)."""
-        bend, root, z, L, _ = parts
+        bend, root = place.bend, place.root
         shape, r = self.shape, self.r
-        inverse = np.linalg.inv(L)
+        inverse = np.linalg.inv(place.L)
         N = inverse.T @ inverse
         Qf, Qz = self.Qf, self.Qz
         i, j, m = shape.rows, shape.columns, shape.counts
@@ -200,9 +223,9 @@ class NodeRun:
 
     # -- duals --------------------------------------------------------------------------------------
 
-    def _read_duals(self, step: FloatArray, parts) -> None:  # type: ignore[no-untyped-def]
+    def _read_duals(self, step: FloatArray, place: Place) -> None:
         """Take u and a from the linear model of the gradients along a step; keep the best bound."""
-        bend, root, z, _, value = parts
+        bend, root = place.bend, place.root
         phi = self.shape.phi
         df = self.signed @ step[0, 1:]
         dz = np.einsum("nr,nr->n", phi @ step[1:, 1:], phi)
@@ -217,7 +240,7 @@ class NodeRun:
         bound = node_dual(self.form.table, phi, self.form.labels, u, a)
         if bound > self.bound or self.steps <= 1:
             self.bound, self.u, self.a = bound, u, a
-        self.value, self.z = min(self.value, value), z
+        self.value, self.z = min(self.value, place.value), place.z
 
     def _into_domain(self, u: FloatArray, a: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return duals at which the minima over t are finite."""

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from margindsl.contract import Budget, Offer, RawSolution, Refusal, Session, Solver
-from margindsl.errors import DeclarationError
+from margindsl.errors import CalculusError, DeclarationError
 from margindsl.program.branching import BranchNodeForm
 from margindsl.program.forms import Form, LabelLiftForm, WeightLiftForm
+from margindsl.program.moment import MomentLiftForm
 from margindsl_solvers.burer_monteiro.label import LabelLift
 from margindsl_solvers.burer_monteiro.node import LARGEST_ORDER, NodeSession
 from margindsl_solvers.burer_monteiro.weight import WeightLift
@@ -58,8 +61,10 @@ class BurerMonteiro(Solver):
             return Offer(f"Newton's method on a lifted matrix of order {form.features.rank + 1}")
         if isinstance(form, WeightLiftForm):
             return Offer(f"W of {form.order} x {min(form.order, self.width)}, grown as needed")
-        if type(form) is LabelLiftForm:
-            return Offer(f"{form.count} vector labels of length {min(form.count, self.width)}, grown as needed")
+        if isinstance(form, LabelLiftForm) and not isinstance(form, MomentLiftForm):
+            refusal = _refuse_losses(form)
+            return refusal if refusal is not None else Offer(
+                f"{form.count} vector labels of length {min(form.count, self.width)}, grown as needed")
         return Refusal(f"a {type(form).__name__} has no factor to lift",
                        "Use relaxation='weight-lifting', or a solver such as 'newton' or 'clarabel'")
 
@@ -68,6 +73,20 @@ class BurerMonteiro(Solver):
         if isinstance(form, BranchNodeForm):
             return NodeSession(form)
         return BurerMonteiroSession(self)
+
+
+def _refuse_losses(form: LabelLiftForm) -> Refusal | None:
+    """Return why the losses of a label lift cannot be taken, or None."""
+    for term in form.losses.terms:
+        try:
+            term.loss.conjugate()
+        except CalculusError as error:
+            return Refusal(f"the certificate needs the conjugate of a loss: {error}",
+                           "Use a piecewise linear-quadratic loss")
+        if np.any(np.isfinite(term.loss.domain)):
+            return Refusal(f"the loss {term.loss!r} is infinite outside {term.loss.domain}",
+                           "Use a solver such as 'clarabel' or 'scs', or a loss that is finite everywhere")
+    return None
 
 
 class BurerMonteiroSession(Session):

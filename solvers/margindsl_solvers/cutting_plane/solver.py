@@ -7,6 +7,9 @@ import time
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+import numpy as np
+from scipy.optimize import linprog
+
 from margindsl.contract import Budget, Offer, RawSolution, Refusal, Session, Solver, Status
 from margindsl.errors import DeclarationError
 from margindsl.program.forms import FixedLabelForm, Form
@@ -101,7 +104,7 @@ class CuttingPlaneSession(Session):
         """Solve a fixed-label form; see `margindsl.contract.Session.solve`."""
         assert isinstance(form, FixedLabelForm)
         options, begin = self.solver, time.monotonic()
-        if not is_feasible(form):
+        if not _has_point(form):
             return RawSolution(Status.INFEASIBLE, message="no weights and bias satisfy the decision bounds")
         model = RowModel(form)
         bundle = Bundle(model, budget, budget.tol if options.tol is None else options.tol,
@@ -120,3 +123,21 @@ class CuttingPlaneSession(Session):
         message = f"relative gap {pair.error(abs(pair.primal)):.1e} after {bundle.iterations} cuts"
         return RawSolution(status, variables(model, pair), message, pair.primal, bundle.iterations, seconds,
                            tuple(bundle.trace))
+
+
+def _has_point(form: FixedLabelForm) -> bool:
+    """Return whether some (w, b) satisfies the decision bounds, one-sided ones included."""
+    sides = [(bound, bound.lower, bound.upper) for bound in form.decision]
+    if all(math.isfinite(low) and math.isfinite(high) for _, low, high in sides):
+        return is_feasible(form)
+    G, h = form.decision_rows
+    N = np.column_stack([G, h]) if form.free_bias else G
+    sizes = np.array([np.linalg.norm(bound.weights) for bound in form.decision])
+    # Rows that are rounding alone, such as sums of centred features, are zero.
+    small = np.linalg.norm(N, axis=1) <= 1e-13 * sizes * max(1.0, math.sqrt(form.features.trace))
+    N = np.where(small[:, None], 0.0, N)
+    limits = np.array([high for _, _, high in sides] + [-low for _, low, _ in sides])
+    kept = np.isfinite(limits)
+    found = linprog(np.zeros(N.shape[1]), A_ub=np.vstack([N, -N])[kept], b_ub=limits[kept], bounds=(None, None),
+                    method="highs")
+    return bool(found.status != 2)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -68,6 +69,9 @@ class Descent:
     rng: np.random.Generator
     iterations: int = 0
     best: Pair | None = None
+    keep: BoolArray = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    u: FloatArray = field(default_factory=lambda: np.zeros(0))
+    w: FloatArray = field(default_factory=lambda: np.zeros(0))
     trace: list[tuple[float, float, float]] = field(default_factory=list)
 
     def run(self, u: FloatArray) -> Status:
@@ -155,7 +159,8 @@ class Descent:
             used, position = np.unique(self._points[rows], return_inverse=True)
             place[rows] = position
             # A contiguous run of points is read as a slice: no index, one read.
-            run = slice(int(used[0]), int(used[-1]) + 1) if used[-1] - used[0] + 1 == len(used) else used
+            whole = used[-1] - used[0] + 1 == len(used)
+            run: Any = slice(int(used[0]), int(used[-1]) + 1) if whole else used
             yield rows, place, np.ascontiguousarray(features.rows(run), dtype=float)
 
     @cached_property
@@ -179,7 +184,7 @@ class Descent:
     @cached_property
     def _sweep(self) -> Callable[..., float]:
         kernel = importlib.import_module("margindsl_solvers.dual_coordinate.kernel")
-        return kernel.sweep  # type: ignore[no-any-return]
+        return kernel.sweep
 
     @cached_property
     def _tables(self) -> Tables:
@@ -208,7 +213,3 @@ class Descent:
         """Return the size of arguments, in which changes are measured."""
         knots = np.abs(self._tables.knots)
         return 1.0 + float(np.abs(self.model.form.losses.shifts).max(initial=0.0)) + float(knots.max(initial=0.0))
-
-    keep: BoolArray = field(init=False, default=None)  # type: ignore[assignment]
-    u: FloatArray = field(init=False, default=None)  # type: ignore[assignment]
-    w: FloatArray = field(init=False, default=None)  # type: ignore[assignment]

@@ -8,7 +8,7 @@ import numba
 import numpy as np
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True, nogil=True)
 def sweep(order: Any, Phi: Any, place: Any, slope: Any, shift: Any, weight: Any, norm: Any, term: Any,
           first: Any, knots: Any, coefficients: Any, u: Any, w: Any, threshold: float, keep: Any) -> float:
     """Minimise the dual over each coordinate in turn; return the largest change of an argument.

@@ -12,6 +12,7 @@ from margindsl.program.forms import SaddleForm
 from margindsl.program.losses import Losses, LossTerm
 from margindsl.typing import FloatArray, IntArray
 from margindsl_solvers._saddle import SaddleModel
+from margindsl_solvers._saddle_run import starting_pair
 
 LARGE, SHARE = 20_000, 8  # points from which a sample is solved first, and points for one of the sample
 TOLERANCE = 1e-3
@@ -61,15 +62,17 @@ def coarse_start(model: SaddleModel, budget: Budget, rng: np.random.Generator,
     deadline = min(budget.deadline, time.monotonic() + 0.3 * budget.remaining)
     sample = solve(restrict(form, points), budget.replace(tol=max(TOLERANCE, budget.tol), deadline=deadline))
     margins = model.margins(np.ascontiguousarray(sample["W"][:, model.first].T))
-    scalars = sample["scalars"]
-    return RawSolution(Status.CONVERGED, {
-        "mu": sample["mu"], "u": duals(model, form.losses.arguments(margins, scalars)), "scalars": scalars})
+    x = model.rescale(duals(model, form.losses.arguments(margins)))
+    found = RawSolution(Status.CONVERGED, {"mu": sample["mu"], "u": -model.weights * x})
+    # A sample too small to stand for the points can mislead.
+    warm, cold = (model.judge(model.evaluate(*starting_pair(model, start))) for start in (found, None))
+    return found if warm.gap < cold.gap else None
 
 
 def duals(model: SaddleModel, arguments: FloatArray) -> FloatArray:
-    """Return u = −cρ'(v), of the envelopes of kinked losses."""
-    x, weights = np.zeros(len(arguments)), model.weights
+    """Return x = ρ'(v), of the envelopes of kinked losses."""
+    x = np.zeros(len(arguments))
     for conjugate, (term, part) in zip(model.conjugates, model.losses.slices()):
         v = arguments[part]
         x[part] = term.loss.derivative(v) if term.loss.is_smooth else conjugate.prox(KINK * v, KINK)
-    return np.where(weights > 0, -weights * model.clip(x), 0.0)
+    return model.clip(x)

@@ -13,9 +13,9 @@ from margindsl.errors import DeclarationError
 from margindsl.program.forms import Form, SaddleForm
 from margindsl_solvers._saddle import SaddleModel
 from margindsl_solvers._saddle_box import BoxModel, bounded, prox_steps
+from margindsl_solvers._saddle_run import MESSAGES, Run, refusal, starting_pair
 from margindsl_solvers._sampling import ImportanceGradient, LabelGradient, StochasticRun
 from margindsl_solvers.mirror_prox.coarse import coarse_start
-from margindsl_solvers._saddle_run import MESSAGES, Run, refusal, starting_pair
 from margindsl_solvers.mirror_prox.variance import AnchoredRun
 
 SAMPLINGS = "none", "labels", "importance", "variance-reduced"
@@ -134,6 +134,7 @@ class MirrorProxSession(Session):
 
     def _prepare(self, model: SaddleModel, budget: Budget,
                  start: RawSolution | None) -> Run | AnchoredRun | StochasticRun:
+        begin = time.monotonic()
         options, rng = self.solver, np.random.default_rng(self.solver.random_state)
         tol = budget.tol if options.tol is None else options.tol
         max_iter = options.max_iter if budget.max_iter is None else budget.max_iter
@@ -141,7 +142,7 @@ class MirrorProxSession(Session):
             if start is None:
                 start = coarse_start(model, budget, rng, self.solve)
             return Run(model, budget, start, tol=tol, max_iter=max_iter, weight=options.primal_weight,
-                       restarts=options.restarts, newton_limit=options.newton_limit)
+                       restarts=options.restarts, newton_limit=options.newton_limit, begin=begin)
         if options.sampling == "variance-reduced":
             return AnchoredRun(model, budget, tol=tol, max_iter=max_iter, rng=rng, start=starting_pair(model, start))
         box = BoxModel(model, options.tau)

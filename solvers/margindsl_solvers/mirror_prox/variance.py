@@ -10,11 +10,13 @@ import numpy as np
 from margindsl.contract import Budget, Status
 from margindsl.typing import FloatArray
 from margindsl_solvers._saddle import Point, SaddleModel
-from margindsl_solvers._sampling import draw, mixed
 from margindsl_solvers._saddle_iteration import FLOOR, Average, Steps
-from margindsl_solvers._saddle_run import first_steps
+from margindsl_solvers._saddle_run import RANGE, first_steps
+from margindsl_solvers._sampling import draw, mixed
 
 WORSE, SHRINK, GROW = 1.5, 0.5, 1.2  # of the anchor's gap over one epoch, and what it does to the step
+
+REWEIGHT = 0.1  # of the primal weight at an epoch, in the logarithm
 
 
 class AnchoredGradient:
@@ -70,6 +72,7 @@ class AnchoredRun:
         self.anchor = self.best = self._judge(*start)
         first = first_steps(model, self.anchor, None)
         self.steps = Steps(first.step / math.sqrt(self.epoch), first.weight)
+        self.weight_range = first.weight * RANGE[0], first.weight * RANGE[1]
         self.z = self.mean = (np.log(np.maximum(start[0], FLOOR)), start[1])
 
     def run(self) -> Status:
@@ -105,8 +108,17 @@ class AnchoredRun:
             return
         if found.gap < 0.9 * self.anchor.gap:
             self.steps.step *= GROW
+        self._reweigh(found)
         self.anchor, self.z, self.mean = found, z, mean
         self.best = found if found.gap < self.best.gap else self.best
+
+    def _reweigh(self, found: Point) -> None:
+        """Balance the distances travelled by μ and x over the epoch."""
+        travelled = float(np.abs(found.mu - self.anchor.mu).sum()), math.sqrt(
+            float(self.model.weights @ (found.x - self.anchor.x) ** 2))
+        if min(travelled) > 1e-12:
+            weight = (travelled[0] / travelled[1])**REWEIGHT * self.steps.weight ** (1 - REWEIGHT)
+            self.steps.weight = min(max(weight, self.weight_range[0]), self.weight_range[1])
 
     def _move(self, centre: tuple[FloatArray, ...], norms: FloatArray,
               arguments: FloatArray) -> tuple[FloatArray, FloatArray]:

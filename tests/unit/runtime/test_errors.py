@@ -182,7 +182,7 @@ def test_unknown_names(arguments, options, words):
     (lambda: md.Solver("clarabel", tolerance=1), "unknown option of solver 'clarabel' 'tolerance'"),
     (lambda: md.Minimax(oracle="exhaustiv"), "Did you mean 'exhaustive'?"),
     (lambda: md.Alternating(start="kmean"), "Did you mean 'kmeans'?"),
-    (lambda: md.SDP(roundng=3), "unknown option of relaxation 'sdp' 'roundng'. Did you mean 'rounding'?"),
+    (lambda: md.SDP(roundng=3), "unknown option of relaxation 'sdp' 'roundng'. Did you mean 'rounding'"),
     (lambda: declare(kernel="rbff").solve("exact"), "Did you mean 'rbf'"),
 ])
 def test_unknown_options(make, words):

@@ -1,0 +1,332 @@
+"""Branch and bound: node bounds against a conic solver, the tree as a proof, limits and refusals."""
+
+import dataclasses
+from itertools import product
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+import margindsl as md
+from margindsl.calculus import Logistic, pos
+from margindsl.contract import Budget, RawSolution, Refusal, Status
+from margindsl.errors import CalculusError, DeclarationError, RefusalError, UnknownNameError
+from margindsl.features import build
+from margindsl.labelset import presolve
+from margindsl.program import Losses, LossTerm
+from margindsl.program.branch_certificate import Leaf, complete_signs, covers, point_labels
+from margindsl.program.branching import BranchNodeForm, PointLosses, node_dual
+from margindsl.program.forms import FixedLabelForm
+from margindsl.runtime.registry import make_solver
+from margindsl_solvers.burer_monteiro.hull import MomentHull, SoftKinks
+
+HINGE = pos().precompose(-1, 1)
+
+
+def odm(nu=0.5, theta=0.2):
+    low, high = pos().precompose(-1, 1 - theta), pos().precompose(1, -1 - theta)
+    return (low.square() + nu * high.square()) * (1 / (1 - theta) ** 2)
+
+
+def separable(n, loss, weight):
+    return Losses(n, (LossTerm(loss, np.arange(n), np.full(n, weight / n), np.ones(n), np.zeros(n), np.zeros((n, 0))),))
+
+
+def node(X, loss, weight, labels, **options):
+    losses = separable(len(X), loss, weight)
+    return BranchNodeForm(build(X), losses, np.asarray(labels), table=PointLosses.build(losses), **options)
+
+
+def problem_of(n=24, C=10.0, seed=0, kind="odm", links=True):
+    rng = np.random.default_rng(seed)
+    truth = np.where(np.arange(n) % 2, 1, -1)
+    X = rng.normal(size=(n, 3)) + 0.7 * truth[:, None]
+    X -= X.mean(axis=0)
+    y = md.Labels(n)
+    f = md.Hyperplane(X)
+    loss = md.hinge(y * f) if kind == "hinge" else md.odm(y * f, 0.5, 0.2)
+    constraints = [abs(md.sum(y)) <= n // 5] + ([y[0] == y[2], y[1] != y[4]] if links else [])
+    return md.Problem(md.Minimize(md.sq_norm(f) / 2 + C * md.mean(loss)), constraints)
+
+
+# -- losses by points --------------------------------------------------------------------------------
+
+
+def test_tables_sum_the_rows_of_a_point():
+    n, rng = 5, np.random.default_rng(0)
+    first = LossTerm(odm(), np.arange(n), rng.uniform(0.5, 2, n), np.ones(n), np.zeros(n), np.zeros((n, 0)))
+    second = LossTerm(HINGE, np.array([1, 3]), np.ones(2), np.array([1.0, 0.5]), np.array([0.2, 0.0]), np.zeros((2, 0)))
+    losses = Losses(n, (first, second))
+    table, x = PointLosses.build(losses), rng.normal(size=n)
+    assert table.value(x).sum() == pytest.approx(losses.value(x), rel=1e-12)
+    smooth, jumps = table.split_kinks()
+    knots = np.where(np.isfinite(table.knots), table.knots, 0.0)
+    kinks = jumps * np.maximum(x[:, None] - knots, 0.0)
+    assert smooth.value(x) + kinks.sum(axis=1) == pytest.approx(table.value(x), abs=1e-12)
+    assert np.count_nonzero(jumps) == 2
+
+
+@pytest.mark.parametrize("free", [False, True])
+def test_tilted_minima_are_those_of_a_grid(free):
+    rng, n = np.random.default_rng(1), 40
+    table = PointLosses.build(separable(n, odm(), 20.0))
+    u, a = rng.normal(size=n), rng.uniform(-0.7, 2.0, n)
+    grid = np.linspace(0.0 if free else -60.0, 60.0, 240_001)
+    h = table.q[0, 0] / odm().pieces[0][2] * odm()(grid)
+    expected = [np.min(h + ui * grid + 0.5 * ai * grid**2) for ui, ai in zip(u, a)]
+    assert table.tilted_minimum(u, a, np.full(n, free)) == pytest.approx(expected, abs=1e-4)
+    below = table.tilted_minimum(u, np.full(n, -2.1 * table.q[0].max()), np.full(n, free))
+    assert np.all(np.isneginf(below))
+
+
+def test_losses_that_are_not_piecewise_quadratic_are_refused():
+    with pytest.raises(CalculusError, match="finite piecewise quadratic losses"):
+        PointLosses.build(separable(3, Logistic(), 1.0))
+
+
+@pytest.mark.parametrize("nu", [0.4, 1.0, 2.5])
+def test_the_hull_of_the_moment_curve_is_that_of_a_linear_programme(nu):
+    rng, n = np.random.default_rng(0), 10
+    hull = MomentHull.build(PointLosses.build(separable(n, odm(nu), float(n))))
+    f = rng.normal(1, 1, n)
+    z = f * f + 0.01 + rng.exponential(0.5, n) * rng.choice([0.02, 1.0, 5.0], n)
+    bend, grid = hull.at(f, z), np.linspace(-40, 40, 8001)
+    for i in range(n):
+        rows = np.stack([np.ones_like(grid), grid, grid**2])
+        best = linprog(odm(nu)(grid), A_eq=rows, b_eq=[1, f[i], z[i]]).fun
+        # the grid ends at 40, where the hull may use atoms at infinity
+        assert 0.95 * best - 2e-3 <= bend.value[i] <= best + 1e-3
+    for df, dz, slope in ((1e-6, 0.0, bend.by_f), (0.0, 1e-6, bend.by_z)):
+        ahead, behind = hull.at(f + df, z + dz), hull.at(f - df, z - dz)
+        assert (ahead.value - behind.value) / 2e-6 == pytest.approx(slope, rel=1e-5, abs=1e-7)
+        second = bend.ff if df else bend.zz
+        change = (ahead.by_f - behind.by_f if df else ahead.by_z - behind.by_z) / 2e-6
+        assert change == pytest.approx(second, rel=1e-5, abs=1e-6)
+
+
+def test_softened_kinks_approach_the_kinks_and_know_their_derivatives():
+    x = np.linspace(-3, 3, 13)
+    kinks = SoftKinks.build(np.ones((13, 1)), np.full((13, 1), 0.3))
+    for tau in (1e-1, 1e-3):
+        value, first, second, exact = kinks.at(x, tau)
+        ahead, behind = kinks.at(x + 1e-6, tau), kinks.at(x - 1e-6, tau)
+        assert (ahead[0] - behind[0]) / 2e-6 == pytest.approx(first, abs=1e-6)
+        assert (ahead[1] - behind[1]) / 2e-6 == pytest.approx(second, rel=1e-4, abs=1e-5)
+        assert exact == pytest.approx(0.3 * np.maximum(x - 1, 0))
+    assert value == pytest.approx(exact, abs=0.05)
+
+
+# -- nodes -------------------------------------------------------------------------------------------
+
+
+def conic_value(X, kind, weight, labels):
+    """Return the node's value by cvxpy: three moment pieces a labelled point, ρ(√z) a free one."""
+    n, r = X.shape
+    Y, c = cp.Variable((r + 1, r + 1), PSD=True), weight / n
+    w, P = Y[0, 1:], Y[1:, 1:]
+    constraints, cost = [Y[0, 0] == 1], 0.5 * cp.trace(P)
+    for x, label in zip(X, labels):
+        f, z = label * (w @ x), cp.sum(cp.multiply(np.outer(x, x), P))
+        if kind == "hinge":
+            cost += c * (cp.pos(1 - f) if label else cp.pos(1 - cp.sqrt(z)))
+        elif label == 0:
+            cost += c / 0.64 * (cp.square(cp.pos(0.8 - cp.sqrt(z))) + 0.5 * above(z, constraints))
+        else:
+            p, g, m = (cp.Variable(3) for _ in range(3))
+            constraints += [cp.sum(p) == 1, cp.sum(g) == f, cp.sum(m) == z, p >= 0]
+            constraints += [cp.quad_over_lin(g[k], p[k]) <= m[k] for k in range(3)]
+            constraints += [g[0] <= 0.8 * p[0], g[1] >= 0.8 * p[1], g[1] <= 1.2 * p[1], g[2] >= 1.2 * p[2],
+                            2.0 * g[1] - 0.96 * p[1] - m[1] >= 0]
+            cost += c / 0.64 * (m[0] - 1.6 * g[0] + 0.64 * p[0] + 0.5 * (m[2] - 2.4 * g[2] + 1.44 * p[2]))
+    problem = cp.Problem(cp.Minimize(cost), constraints)
+    problem.solve(solver=cp.CLARABEL)
+    return float(problem.value)
+
+
+def above(z, constraints):
+    """Return the convex (√z − 1.2)₊² of z: z = a + b, a ≤ 1.44 free of charge, charged (√(1.44 + b) − 1.2)²."""
+    b = cp.Variable(nonneg=True)
+    constraints.append(z <= 1.44 + b)
+    return (1.44 + b) - 2.4 * cp.sqrt(1.44 + b) + 1.44
+
+
+@pytest.mark.parametrize("kind", ["hinge", "odm"])
+@pytest.mark.parametrize("weight", [2.0, 20.0])
+def test_node_values_agree_with_clarabel(kind, weight):
+    rng, solver = np.random.default_rng(3), make_solver("burer-monteiro")
+    X = rng.normal(size=(9, 2)) - 0.2
+    X -= X.mean(axis=0)
+    for count in (0, 1, 4, 8):
+        labels = np.zeros(9, dtype=int)
+        labels[rng.permutation(9)[:count]] = rng.choice([-1, 1], count)
+        form = node(X, HINGE if kind == "hinge" else odm(), weight, labels, accuracy=1e-6)
+        raw = solver.solve(form)
+        expected = conic_value(form.features.toarray(), kind, weight, labels)
+        assert form.dual_value(raw["u"], raw["a"]) == pytest.approx(expected, rel=1e-5, abs=1e-5)
+        assert raw.objective == pytest.approx(expected, rel=1e-5, abs=1e-5)
+
+
+def test_any_dual_point_is_below_every_completion():
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(6, 2))
+    form = node(X, odm(), 8.0, [1, -1, 0, 0, 0, 0])
+    phi, losses = form.features.toarray(), form.losses
+    completions = [np.array((1, -1, *rest)) for rest in product((-1, 1), repeat=4)]
+    program_value = min(make_solver("newton").solve(FixedLabelForm(form.features, losses, y)).objective
+                        for y in completions)
+    tried = [node_dual(form.table, phi, form.labels, rng.normal(size=6), rng.uniform(-0.5, 0.5, 6)) for _ in range(200)]
+    assert max(tried) <= program_value + 1e-9
+    assert np.isfinite(max(tried))
+    assert node_dual(form.table, phi, form.labels, np.zeros(6), np.full(6, 1e3)) == -np.inf
+
+
+def test_warm_starts_change_no_value_and_wrong_ones_are_ignored():
+    X = np.random.default_rng(2).normal(size=(20, 3))
+    session = make_solver("burer-monteiro").open(form := node(X, HINGE, 10.0, np.zeros(20, dtype=int), accuracy=1e-5))
+    cold = session.solve(form, Budget())
+    labels = np.zeros(20, dtype=int)
+    labels[3] = 1
+    child = dataclasses.replace(form, labels=labels)
+    values = [float(session.solve(child, Budget(), start)["bound"])
+              for start in (None, cold, RawSolution(Status.OPTIMAL, {"Y": np.eye(2)}))]
+    assert values == pytest.approx([values[0]] * 3, abs=2e-5)
+    assert values[0] >= float(cold["bound"]) - 2e-5
+
+
+def test_nodes_refuse_what_they_cannot_hold():
+    form = node(np.eye(3), HINGE, 1.0, [0, 0, 0])
+    with pytest.raises(DeclarationError, match=r"labels of a node: given shape \(2,\), expected \(3,\)"):
+        dataclasses.replace(form, labels=np.zeros(2, dtype=int))
+    with pytest.raises(DeclarationError, match="neither a free bias nor decision bounds"):
+        dataclasses.replace(form, free_bias=True)
+    wide = node(np.random.default_rng(0).normal(size=(70, 65)), HINGE, 1.0, np.zeros(70, dtype=int))
+    answer = make_solver("burer-monteiro").accepts(wide)
+    assert isinstance(answer, Refusal) and "too large for Newton's method (at most 60)" in answer.reason
+
+
+# -- the tree ----------------------------------------------------------------------------------------
+
+
+def test_implied_signs_and_dead_ends_are_those_of_enumeration():
+    labels = presolve(7, must=[(0, 1)], cannot=[(2, 3)], bounds=[(None, -1, 1)])
+    members = [labels.contract(y) for y in labels.enumerate()]
+    for component, sign in product(range(labels.count), (-1, 1)):
+        other = (component + 1) % labels.count
+        path = ((component, sign), (other, sign))
+        inside = [z for z in members if z[component] == sign and z[other] == sign]
+        z = complete_signs(labels, path)
+        if z is None:
+            assert not inside
+        else:
+            assert all(np.all((z == 0) | (z == member)) for member in inside)
+    assert complete_signs(labels, ((0, 1), (0, -1))) is None
+    assert np.array_equal(point_labels(labels, np.zeros(labels.count, dtype=int)), np.zeros(7))
+
+
+def test_a_cover_needs_both_signs_unless_one_is_mirrored_or_infeasible():
+    free, balanced = presolve(4), presolve(2, bounds=[(None, 0, 0)])
+    assert covers(free, [()])
+    assert covers(free, [((0, 1),)])  # −y is as good as y
+    assert covers(free, [((0, 1), (1, 1)), ((0, 1), (1, -1))])
+    assert not covers(free, [((0, 1), (1, 1))])
+    assert not covers(free, [((0, 1), (1, 1)), ((0, 1), (2, -1))])
+    assert not covers(free, [])
+    assert covers(balanced, [((0, 1), (1, -1))])
+    assert not covers(presolve(3, known=([0], [1])), [((1, 1),)])
+
+
+def test_the_certificate_is_checked_leaf_by_leaf():
+    solution = problem_of().solve(md.Exact(method="branching", tol=1e-4), random_state=0)
+    proof = solution.certificate
+    assert proof.verify() and len(proof.leaves) > 2
+    assert f"{len(proof.leaves)} leaves" in proof.describe()
+    assert not dataclasses.replace(proof, bound=proof.bound * 1.01).verify()
+    assert not dataclasses.replace(proof, leaves=proof.leaves[1:]).verify()
+    spoilt = Leaf(proof.leaves[0].path, proof.leaves[0].u, proof.leaves[0].a * 1.5 + 1.0)
+    assert not dataclasses.replace(proof, leaves=(spoilt, *proof.leaves[1:])).verify()
+
+
+@pytest.mark.parametrize("kind", ["hinge", "odm"])
+def test_forty_points_are_certified(kind):
+    solution = problem_of(40, kind=kind).solve(md.Exact(tol=1e-3), random_state=0)
+    assert solution.value - solution.bound <= 1e-3 * solution.value
+    assert solution.certificate.verify()
+    alternating = problem_of(40, kind=kind).solve(md.Alternating(), random_state=0)
+    assert solution.value <= alternating.value * (1 + 1e-3)
+
+
+def test_callbacks_and_limits_leave_a_valid_gap():
+    problem = problem_of(30, C=30.0, kind="hinge")
+    best = problem.solve(md.Exact(tol=1e-5), random_state=0).value
+    seen = []
+
+    def stop(progress):
+        seen.append(progress)
+        return progress.stage == "branch and bound"
+
+    method = md.Exact(tol=1e-5, starts=0)
+    stopped = [problem.solve(method, callback=stop, random_state=0),
+               problem.solve(method, time_limit=1e-9, random_state=0),
+               problem.solve(method, max_iter=3, random_state=0)]
+    assert [s.status for s in stopped] == ["interrupted", "time_limit", "iteration_limit"]
+    for solution in stopped:
+        assert np.isfinite(solution.bound) and solution.bound <= best * (1 + 1e-9)
+        assert solution.value >= best * (1 - 1e-5)
+        assert solution.certificate.verify()
+    assert seen[-1].bound <= best * (1 + 1e-9) and seen[-1].value >= best * (1 - 1e-5)
+
+
+def test_a_keyboard_interrupt_keeps_the_bound():
+    problem, count = problem_of(30, C=30.0, kind="hinge"), [0]
+
+    def interrupt(progress):
+        if progress.stage == "branch and bound":
+            count[0] += 1
+            raise KeyboardInterrupt
+
+    solution = problem.solve(md.Exact(tol=1e-5), callback=interrupt, random_state=0)
+    assert count[0] == 1 and solution.status == "interrupted"
+    assert np.isfinite(solution.bound) and solution.certificate.verify()
+
+
+# -- options and refusals ----------------------------------------------------------------------------
+
+
+def test_options_are_checked():
+    with pytest.raises(UnknownNameError, match="method of Exact"):
+        md.Exact(method="branch")
+    with pytest.raises(DeclarationError, match=r"Exact\(tol=2\): expected None or a number between 0 and 1"):
+        md.Exact(tol=2)
+
+
+def declare(loss, n=20, d=2, bias=False, more=lambda f: []):
+    X = np.random.default_rng(0).normal(size=(n, d))
+    y = md.Labels(n)
+    f = md.Hyperplane(X, bias=bias)
+    return md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean(loss(y * f))), [abs(md.sum(y)) <= 4, *more(f)])
+
+
+@pytest.mark.parametrize(("problem", "words"), [
+    (declare(md.hinge, bias=True, more=lambda f: [abs(md.sum(f)) <= 1]), "neither a free bias nor bounds"),
+    (declare(md.hinge, more=lambda f: [abs(md.sum(f)) <= 1]), "neither a free bias nor bounds on decision values"),
+    (declare(md.hinge, n=70, d=65), "rank 65; branch and bound takes at most 60"),
+    (declare(md.logistic), "finite piecewise quadratic losses"),
+    (declare(lambda g: md.pos(1 + g)), "does not allow it"),
+], ids=["bias", "decision", "rank", "logistic", "disagreement"])
+def test_programs_that_cannot_branch_are_refused_with_the_reason(problem, words):
+    with pytest.raises(RefusalError, match=words):
+        problem.solve(md.Exact(method="branching"))
+
+
+def test_automatic_choice_enumerates_small_label_sets_and_branches_above():
+    small, large = problem_of(12, links=False).program(), problem_of(30).program()
+    method = md.Exact()
+    assert "labellings, pruned" in method.accepts(small).note
+    assert "branch and bound over" in method.accepts(large).note
+    assert isinstance(method.lower(large), BranchNodeForm)
+    assert method.default_solver(method.lower(large)) == "burer-monteiro"
+    refusal = md.Exact().accepts(declare(md.logistic, n=30).program())
+    assert isinstance(refusal, Refusal) and "branch and bound does not apply" in refusal.reason
+    refusal = md.Exact(method="enumeration").accepts(large)
+    assert isinstance(refusal, Refusal) and "md.Exact(method='branching')" in refusal.repair

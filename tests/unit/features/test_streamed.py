@@ -1,0 +1,159 @@
+"""Points on disk and in Dask: the same operators, the same answers, no copy of the whole."""
+
+import mmap
+
+import dask.array as da
+import distributed
+import numpy as np
+import pytest
+
+import margindsl as md
+import margindsl.points as points_module
+from margindsl.errors import DeclarationError
+from margindsl.features import BlockFeatures, build
+from margindsl.features import factor as factor_module
+from margindsl.features.blocks import MappedBlockFeatures
+from margindsl.points import check_points, release
+
+RNG = np.random.default_rng(11)
+N, D = 240, 5
+X = RNG.normal(size=(N, D)) + np.where(np.arange(N) < N // 2, 2.0, 0.0)[:, None] * np.eye(D)[0]
+NYSTROM = md.RBF(2.0, method="nystrom", rank=25)
+
+
+def on_disk(folder, dtype=np.float64):
+    disk = np.memmap(folder / "points", dtype=dtype, mode="w+", shape=X.shape)
+    disk[:] = X
+    disk.flush()
+    return np.memmap(folder / "points", dtype=dtype, mode="r", shape=X.shape)
+
+
+def operators(kind, kernel, folder, monkeypatch):
+    monkeypatch.setattr(points_module, "BLOCK_ENTRIES", 300)
+    monkeypatch.setattr(factor_module, "FACTOR_BYTES", 0)
+    return build(on_disk(folder) if kind == "disk" else da.from_array(X, chunks=(70, 3)), kernel)
+
+
+@pytest.mark.parametrize("kernel", ["linear", NYSTROM], ids=["linear", "nystrom"])
+@pytest.mark.parametrize("kind", ["disk", "dask"])
+def test_products_are_those_of_points_in_memory(kind, kernel, tmp_path, monkeypatch):
+    plain, phi = build(X, kernel), operators(kind, kernel, tmp_path, monkeypatch)
+    assert not phi.is_dense and phi.shape == plain.shape
+    W, R, c = RNG.normal(size=(phi.rank, 2)), RNG.normal(size=(N, 3)), RNG.normal(size=N)
+    component, index = RNG.integers(0, 9, N), RNG.permutation(N)[:40]
+    for got, expected in ((phi.apply(W), plain.apply(W)), (phi.apply(W[:, 0]), plain.apply(W[:, 0])),
+                          (phi.adjoint(R), plain.adjoint(R)), (phi.adjoint(c), plain.adjoint(c)),
+                          (phi.gram(), plain.gram()), (phi.gram(c), plain.gram(c)),
+                          (phi.row_norms(), plain.row_norms()), (phi.rows(index), plain.rows(index)),
+                          (phi.rows(c > 0), plain.rows(c > 0)), (phi.rows(slice(3, 50)), plain.rows(slice(3, 50))),
+                          (phi.take(index).apply(W), plain.apply(W)[index]),
+                          (phi.take(c > 0).take(slice(0, 9)).row_norms(), plain.row_norms()[c > 0][:9]),
+                          (phi.transform(X[:7]), plain.rows(slice(0, 7))), (phi.apply_to(X, W), plain.apply(W)),
+                          (phi.component_sums(component, c, 9), plain.component_sums(component, c, 9)),
+                          (phi.trace_error, plain.trace_error)):
+        np.testing.assert_allclose(got, expected, atol=1e-9)
+
+
+def test_component_sums_are_sums_over_components():
+    phi, component, c = build(X), RNG.integers(0, 12, N), RNG.normal(size=N)
+    expected = np.zeros((13, D))
+    for i in range(N):
+        expected[component[i]] += c[i] * phi.rows(i)[0]
+    np.testing.assert_allclose(phi.component_sums(component, c, 13), expected, atol=1e-12)
+    np.testing.assert_allclose(phi.component_sums(np.arange(N), c, N), c[:, None] * phi.matrix, atol=1e-15)
+
+
+def test_one_pass_over_a_map_holds_one_block(tmp_path, monkeypatch):
+    monkeypatch.setattr(points_module, "BLOCK_ENTRIES", 100)
+    phi = build(on_disk(tmp_path))
+    assert isinstance(phi, BlockFeatures)
+    sizes = [part.size for _, part in phi.walk()]
+    assert max(sizes) <= 100 and sum(sizes) == N * D
+
+
+def test_small_nystrom_factors_of_a_map_stay_in_memory(tmp_path):
+    assert build(on_disk(tmp_path), NYSTROM).is_dense
+
+
+def test_streamed_nystrom_says_what_it_is(tmp_path, monkeypatch):
+    phi = operators("disk", NYSTROM, tmp_path, monkeypatch)
+    assert isinstance(phi, MappedBlockFeatures)
+    assert "Nystroem in row blocks, rank 25, trace error" in phi.describe() and phi.describe().endswith("), centred")
+
+
+def test_a_private_map_keeps_its_changes(tmp_path):
+    on_disk(tmp_path)
+    private = np.memmap(tmp_path / "points", dtype=np.float64, mode="c", shape=X.shape)
+    private[0] = 7.0
+    release(private)
+    assert np.all(private[0] == 7.0)
+    shared = np.memmap(tmp_path / "points", dtype=np.float64, mode="r+", shape=X.shape)
+    shared[1] = 8.0
+    release(shared[10:20])
+    assert np.all(shared[1] == 8.0) and isinstance(shared.base, mmap.mmap)
+
+
+def test_dask_points_are_checked():
+    good = da.from_array(X, chunks=(100, 2))
+    assert check_points(good).chunks[1] == (D,)
+    assert check_points(da.ones((4, 2), dtype=int, chunks=2)).dtype == np.float64
+    bad = X.copy()
+    bad[150, 2], bad[201, 0] = np.nan, np.inf
+    with pytest.raises(DeclarationError, match=r"X has 2 NaN or infinite entries, the first in row 150, column 2"):
+        check_points(da.from_array(bad, chunks=(70, 2)))
+    with pytest.raises(DeclarationError, match=r"entries up to 1\.0e\+200, whose squares overflow"):
+        check_points(da.full((4, 2), -1e200, chunks=2))
+    with pytest.raises(DeclarationError, match=r"Dask array of unknown length .* Call X\.compute_chunk_sizes\(\)"):
+        check_points(good[good[:, 0] > 0])
+    with pytest.raises(DeclarationError, match=r"reshape\(-1, 1\) makes one column"):
+        check_points(good[:, 0])
+    with pytest.raises(DeclarationError, match="method='cholesky' needs the points in memory, and X is a Dask array"):
+        build(good, md.RBF(1.0, method="cholesky"))
+
+
+def solve(points, kernel="linear", weight=5.0):
+    y, f = md.Labels(N), md.Hyperplane(points, kernel=kernel)
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + weight * md.mean(md.odm(y * f, 0.4, 0.2))),
+                         [abs(md.sum(y)) <= 0.2 * N, y[0] == y[3]])
+    local = {"restarts": 1, "start": "kmeans"}
+    chosen = (md.Alternating(**local, polish="none"), md.CCCP(**local, polish="none"),
+              md.WeightLifting(rounding=2, polish="alternate"))
+    return [problem.solve(relaxation, random_state=0, tol=1e-4) for relaxation in chosen]
+
+
+def few_steps(points, name):
+    y, f = md.Labels(N), md.Hyperplane(points)
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean(md.squared_hinge(y * f))), [abs(md.sum(y)) <= 0.2 * N])
+    if name == "alternating":
+        return problem.solve(md.Alternating(restarts=1, start="kmeans", polish="none"), random_state=0, tol=1e-4)
+    solver = md.Solver("burer-monteiro", max_iter=20, width=2)
+    return problem.solve(md.WeightLifting(rounding=1, polish="none"), solver, random_state=0, tol=1e-4)
+
+
+def assert_same(got, expected):
+    for a, b in zip(got, expected):
+        assert a.value == pytest.approx(b.value, rel=1e-6)
+        assert a.bound == pytest.approx(b.bound, rel=1e-6)
+        np.testing.assert_array_equal(a.labels, b.labels)
+
+
+@pytest.mark.parametrize("kernel", ["linear", NYSTROM], ids=["linear", "nystrom"])
+def test_solves_on_disk_are_those_in_memory(kernel, tmp_path, monkeypatch):
+    expected = solve(X, kernel)
+    monkeypatch.setattr(points_module, "BLOCK_ENTRIES", 300)
+    monkeypatch.setattr(factor_module, "FACTOR_BYTES", 0)
+    got = solve(on_disk(tmp_path), kernel)
+    assert_same(got, expected)
+    np.testing.assert_array_equal(got[0].predict(X), expected[0].predict(X))
+
+
+@pytest.mark.slow
+def test_solves_in_dask_threads_and_on_two_workers_agree():
+    points = da.from_array(X, chunks=(120, D))
+    assert_same(solve(points, weight=0.3), solve(X, weight=0.3))
+    # A task costs a scheduler tens of milliseconds: a few steps say as much as many.
+    expected = [few_steps(X, name) for name in ("alternating", "weight-lifting")]
+    options = {"n_workers": 2, "threads_per_worker": 1, "processes": False, "dashboard_address": None}
+    with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
+        assert len(client.scheduler_info()["workers"]) == 2
+        assert_same([few_steps(points, name) for name in ("alternating", "weight-lifting")], expected)

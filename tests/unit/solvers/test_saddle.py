@@ -1,0 +1,462 @@
+"""The other saddle engines: sampled gradients, theorem bounds, alternating masses, large systems, coarse starts."""
+
+from __future__ import annotations
+
+import itertools
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+from margindsl.calculus import PLQ, ConvexFunction, Logistic, pos
+from margindsl.contract import Budget, RawSolution, Solver, Status
+from margindsl.errors import DeclarationError
+from margindsl.features import build
+from margindsl.program import FixedLabelForm, Losses, LossTerm, SaddleForm, SharedScalars
+from margindsl.typing import FloatArray
+from margindsl_solvers import _saddle_system
+from margindsl_solvers._alm import Run
+from margindsl_solvers._rows import RowModel
+from margindsl_solvers._saddle import SaddleModel
+from margindsl_solvers._saddle_box import BoxModel, descent_steps, prox_steps
+from margindsl_solvers._saddle_newton import newton_step
+from margindsl_solvers._saddle_system import DenseSystem, Rows, WoodburySystem, heavy
+from margindsl_solvers._sampling import FullGradient, ImportanceGradient, LabelGradient, StochasticRun
+from margindsl_solvers.alternating_mu import AlternatingMu, StackedFeatures
+from margindsl_solvers.clarabel import Clarabel
+from margindsl_solvers.mirror_descent import MirrorDescent
+from margindsl_solvers.mirror_prox import MirrorProx
+from margindsl_solvers.mirror_prox import coarse as coarse_module
+from margindsl_solvers.mirror_prox.variance import AnchoredGradient
+
+
+def odm(theta: float = 0.2, nu: float = 0.4) -> PLQ:
+    lower, upper = pos().precompose(-1, 1 - theta), pos().precompose(1, -1 - theta)
+    return (lower.square() + nu * upper.square()) * (1 / (1 - theta) ** 2)
+
+
+HINGE = pos().precompose(-1, 1)
+LOSSES = {"hinge": HINGE, "odm": odm()}
+
+
+def instance(seed: int, loss: ConvexFunction, n: int = 20, d: int = 3, T: int = 5, total: float = 2.0) -> SaddleForm:
+    rng = np.random.default_rng(seed)
+    term = LossTerm(loss, np.arange(n), rng.uniform(0.5, 1.5, n) * total / n, np.ones(n), np.zeros(n),
+                    np.zeros((n, 0)))
+    return SaddleForm(build(rng.normal(size=(n, d)), "linear"), Losses(n, (term,)),
+                      labellings=np.where(rng.random((T, n)) < 0.5, -1, 1))
+
+
+def rows_everywhere(seed: int, n: int = 15) -> SaddleForm:
+    """Two terms with repeated points, slopes, shifts and rows without weight."""
+    rng = np.random.default_rng(seed)
+    terms = []
+    for loss, m in ((HINGE, 20), (odm(), 12)):
+        weights = rng.uniform(0, 0.5, m) * (rng.random(m) < 0.8)
+        terms.append(LossTerm(loss, rng.integers(n - 2, size=m), weights, rng.uniform(-1, 2, m),
+                              rng.normal(size=m), np.zeros((m, 0))))
+    return SaddleForm(build(rng.normal(size=(n, 4)), "linear"), Losses(n, tuple(terms)),
+                      labellings=np.where(rng.random((5, n)) < 0.5, -1, 1))
+
+
+def values(form: SaddleForm, solution: RawSolution) -> tuple[float, float]:
+    """Return primal and dual recomputed by the form, having checked the masses."""
+    mu = solution["mu"]
+    assert mu.shape == (form.count,) and np.all(mu >= 0) and mu.sum() == pytest.approx(1.0)
+    return form.primal_objective(solution["W"], solution["scalars"]), form.dual_objective(solution["u"])
+
+
+def optimum(form: SaddleForm) -> float:
+    primal, dual = values(form, MirrorProx().solve(form, Budget(tol=1e-8)))
+    assert primal - dual <= 2e-8 * abs(primal)
+    return primal
+
+
+def point_inside(box: BoxModel, seed: int) -> tuple[FloatArray, FloatArray]:
+    rng = np.random.default_rng(seed)
+    mu = rng.dirichlet(np.ones(box.model.count))
+    return mu, box.lower + rng.random(len(box.lower)) * (box.upper - box.lower)
+
+
+FORMS = [instance(1, HINGE), instance(2, odm()), rows_everywhere(3)]
+
+
+# -- sampled gradients --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", FORMS, ids=["hinge", "odm", "rows"])
+def test_full_gradient_is_the_derivative_of_the_saddle_function(form: SaddleForm) -> None:
+    box = BoxModel(SaddleModel(form))
+    mu, u = point_inside(box, 0)
+    labels = form.labellings[box.model.first]
+
+    def phi(mu: FloatArray, u: FloatArray) -> float:
+        squares = np.sum(form.features.adjoint((labels * form.losses.spread(u)).T) ** 2, axis=0)
+        return -form.losses.conjugate_value(u) - 0.5 * float(mu @ squares)
+
+    first, second = FullGradient(box)(mu, u, np.random.default_rng(0))
+    for k in range(len(mu)):
+        assert first[k] == pytest.approx(phi(np.eye(len(mu))[k], u), rel=1e-9, abs=1e-12)
+    for r in np.flatnonzero(form.losses.weights > 0):
+        step = 1e-6 * form.losses.weights[r] * np.eye(len(u))[r]
+        slope = (phi(mu, u + step) - phi(mu, u - step)) / (2 * step[r])
+        assert second[r] == pytest.approx(slope, rel=1e-4, abs=1e-5)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=["hinge", "odm", "rows"])
+def test_published_gradients_are_unbiased(form: SaddleForm) -> None:
+    box = BoxModel(SaddleModel(form))
+    mu, u = point_inside(box, 1)
+    T, sampled = len(mu), LabelGradient(box)
+    first, second = np.zeros(T), np.zeros(len(u))
+    for i, j in itertools.product(range(T), range(T)):
+        estimate = sampled.at(u, i, j)
+        first, second = first + mu[j] / T * estimate[0], second + mu[j] / T * estimate[1]
+    known = FullGradient(box)(mu, u, np.random.default_rng(0))
+    assert first == pytest.approx(known[0]) and second == pytest.approx(known[1])
+
+
+@pytest.mark.parametrize("form", FORMS, ids=["hinge", "odm", "rows"])
+def test_importance_gradients_are_unbiased_up_to_a_constant_in_mu(form: SaddleForm) -> None:
+    box = BoxModel(SaddleModel(form))
+    mu, u = point_inside(box, 2)
+    T, sampled = len(mu), ImportanceGradient(box)
+    sampled.norms = np.linspace(0.1, 3.0, T)
+    p, q = sampled.laws(mu)
+    assert p.sum() == pytest.approx(1) and q.sum() == pytest.approx(1)
+    first, second = np.zeros(T), np.zeros(len(u))
+    for i, j in itertools.product(range(T), range(T)):
+        estimate = sampled.at(mu, u, i, j, p, q)
+        first, second = first + p[i] * q[j] * estimate[0], second + p[i] * q[j] * estimate[1]
+    known = FullGradient(box)(mu, u, np.random.default_rng(0))
+    assert first - first[0] == pytest.approx(known[0] - known[0][0], abs=1e-10)
+    assert second == pytest.approx(known[1])
+
+
+@pytest.mark.parametrize("form", FORMS, ids=["hinge", "odm", "rows"])
+def test_anchored_gradients_are_unbiased_and_exact_at_the_anchor(form: SaddleForm) -> None:
+    model = SaddleModel(form)
+    box = BoxModel(model)
+    anchor, other = (model.evaluate(mu, box.scaled(u)) for mu, u in (point_inside(box, 3), point_inside(box, 4)))
+    gradient = AnchoredGradient(model, anchor)
+    norms = sum(q * gradient(other.mu, other.x, j)[0] for j, q in enumerate(gradient.law))
+    arguments = sum(q * gradient(other.mu, other.x, j)[1] for j, q in enumerate(gradient.law))
+    assert norms == pytest.approx(other.norms) and arguments == pytest.approx(other.arguments)
+    for j in range(model.count):
+        still = gradient(anchor.mu, anchor.x, j)
+        assert still[0] == pytest.approx(anchor.norms) and still[1] == pytest.approx(anchor.arguments)
+
+
+def test_draws_follow_their_law() -> None:
+    rng, law = np.random.default_rng(0), np.array([0.5, 0.0, 2.0, 1.5])
+    from margindsl_solvers._sampling import draw
+
+    counts = np.bincount([draw(law, rng) for _ in range(8000)], minlength=4) / 8000
+    assert counts[1] == 0
+    assert counts == pytest.approx(law / 4, abs=0.03)
+
+
+# -- theorems -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", FORMS, ids=["hinge", "odm", "rows"])
+def test_box_constants_bound_values_and_slopes_and_hold_the_optimum(form: SaddleForm) -> None:
+    box = BoxModel(SaddleModel(form))
+    best = MirrorProx().solve(form, Budget(tol=1e-8))["u"]
+    assert np.all(best >= box.lower - 1e-9) and np.all(best <= box.upper + 1e-9)
+    corners = [(np.full(box.model.count, 1 / box.model.count), end) for end in (box.lower, box.upper)]
+    for mu, u in [point_inside(box, seed) for seed in range(30)] + corners:
+        first, _ = FullGradient(box)(mu, u, np.random.default_rng(0))
+        assert np.max(np.abs(first)) <= box.bound_of_value
+        for k in range(box.model.count):
+            assert np.linalg.norm(LabelGradient(box).at(u, k, k)[1]) <= box.bound_of_slope
+
+
+def exact_gap(form: SaddleForm, mu: FloatArray, u: FloatArray) -> float:
+    """Return max over u of φ(μ, u) less min over μ of φ(μ, u), by solving at fixed masses."""
+    model = SaddleModel(form)
+    stacked = StackedFeatures(model, np.flatnonzero(mu), np.sqrt(mu[mu > 0]))
+    fixed = FixedLabelForm(stacked, form.losses, np.ones(form.n, dtype=int))  # type: ignore[arg-type]
+    row = RowModel(fixed)
+    run = Run(row, Budget(), np.zeros(row.rank), np.zeros(form.n), 1.0, 1e-9, 1000, 10.0, 1e6, 4000)
+    assert run.run() is Status.OPTIMAL and run.best is not None
+    assert np.hstack([r * y[:, None] * form.features.toarray() for r, y in zip(
+        stacked.root, form.labellings[model.first])]) @ run.best.x == pytest.approx(stacked.apply(run.best.x))
+    return run.best.primal - form.dual_objective(u)
+
+
+@pytest.mark.parametrize("extra", [False, True], ids=["ODMC", "ssODM"])
+@pytest.mark.parametrize("name", LOSSES)
+def test_average_meets_the_bound_of_its_theorem(name: str, extra: bool) -> None:
+    form = instance(5, LOSSES[name], n=12, T=4)
+    box, T = BoxModel(SaddleModel(form)), 400
+    for gradient, sampled in ((LabelGradient(box), True), (FullGradient(box), False)):
+        steps = (prox_steps if extra else descent_steps)(box, T, sampled)
+        gaps = []
+        for seed in range(5 if sampled else 1):
+            run = StochasticRun(box, gradient, steps, Budget(tol=0.0), tol=0.0, horizon=T,
+                                rng=np.random.default_rng(seed), extra=extra)
+            assert run.run() is Status.ITERATION_LIMIT
+            gaps.append(exact_gap(form, run.mean_mu, -form.losses.weights * box.scaled(run.mean_u)))
+        assert 0 <= np.mean(gaps) <= steps.bound
+
+
+def test_theorem_steps_are_those_printed() -> None:
+    form = instance(6, odm(), T=7)
+    box = BoxModel(SaddleModel(form), tau=0.3)
+    L1, L2, B, T = box.bound_of_value, box.bound_of_slope, 7, 50
+    root = 0.3 * np.sqrt(form.n)  # τ√m
+    steps = descent_steps(box, T, sampled=True)
+    assert box.radius == pytest.approx(root)
+    assert steps.a == pytest.approx(B * L1 / np.sqrt(np.log(B)))
+    assert steps.b == pytest.approx(np.sqrt(2) * L2 / root)
+    assert steps.eta == pytest.approx(np.sqrt(2 / T))
+    assert steps.bound == pytest.approx((B * L1 * np.sqrt(2 * np.log(B)) + L2 * root) / np.sqrt(T))
+    extra = prox_steps(box, T, sampled=True)
+    assert (extra.a, extra.b) == pytest.approx((1 / np.sqrt(np.log(B)), np.sqrt(2) / root))
+    assert extra.times(2.0).eta == 2 * extra.eta and extra.times(2.0).bound == np.inf
+
+
+def test_full_descent_improves_with_the_horizon() -> None:
+    form = instance(7, HINGE, n=12, T=4)
+    gaps = [np.subtract(*values(form, MirrorDescent(steps="theorem", max_iter=T).solve(form, Budget(tol=1e-9))))
+            for T in (50, 800)]
+    assert gaps[1] < 0.6 * gaps[0]
+
+
+# -- solvers ------------------------------------------------------------------------------------------
+
+ENGINES: dict[str, tuple[Solver, float]] = {
+    "variance-reduced": (MirrorProx(sampling="variance-reduced"), 1e-4),
+    "mirror descent": (MirrorDescent(), 1e-6),
+    "mirror descent alone": (MirrorDescent(newton_limit=0), 1e-4),
+    "alternating": (AlternatingMu(), 1e-3),
+    "alternating, squared": (AlternatingMu(exponent=2.0), 1e-3),
+    "labels": (MirrorProx(sampling="labels", step_factor=300.0, max_iter=4000), 5e-2),
+    "importance": (MirrorProx(sampling="importance", step_factor=300.0, max_iter=4000), 5e-2),
+    "descent, labels": (MirrorDescent(sampling="labels", step_factor=10.0, max_iter=4000), 5e-2),
+}
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_engines_agree_with_the_deterministic_one(engine: str, name: str) -> None:
+    solver, tol = ENGINES[engine]
+    form = instance(11, LOSSES[name], total=1.0)
+    solution = solver.solve(form, Budget.within(20, tol=tol))
+    primal, dual = values(form, solution)
+    assert solution.status is Status.OPTIMAL, solution.message
+    assert 0 <= primal - dual <= 1.01 * tol * primal
+    assert primal == pytest.approx(optimum(form), rel=2 * tol)
+
+
+@pytest.mark.parametrize("solver", [MirrorDescent(), AlternatingMu(),
+                                    MirrorProx(sampling="variance-reduced", max_iter=2000)], ids=lambda s: s.name)
+def test_rows_with_slopes_shifts_and_repetitions(solver: Solver) -> None:
+    form = rows_everywhere(8)
+    solution = solver.solve(form, Budget.within(20, tol=1e-4))
+    primal, dual = values(form, solution)
+    assert dual <= primal <= dual + 1e-2 * abs(primal)
+    assert primal == pytest.approx(optimum(form), rel=1e-2)
+
+
+@pytest.mark.parametrize("build_solver", [
+    lambda seed: MirrorProx(sampling="labels", random_state=seed),
+    lambda seed: MirrorProx(sampling="importance", random_state=seed),
+    lambda seed: MirrorProx(sampling="variance-reduced", random_state=seed),
+    lambda seed: MirrorDescent(sampling="labels", random_state=seed)], ids=["labels", "importance", "vr", "descent"])
+def test_seeds_reproduce_and_differ(build_solver) -> None:  # type: ignore[no-untyped-def]
+    form, budget = instance(13, odm()), Budget(tol=1e-12, max_iter=60)
+    one, two, other = (build_solver(seed).solve(form, budget) for seed in (1, 1, 2))
+    assert np.array_equal(one["u"], two["u"]) and np.array_equal(one["mu"], two["mu"])
+    assert not np.array_equal(one["u"], other["u"])
+
+
+def test_weak_duality_holds_along_every_trace() -> None:
+    form = instance(17, odm(), total=20.0)
+    best = optimum(form)
+    for solver, _ in ENGINES.values():
+        _, primal, dual = np.array(solver.solve(form, Budget(tol=1e-9, max_iter=100)).trace).T
+        assert primal.min() >= best * (1 - 1e-7) and dual.max() <= best * (1 + 1e-7), solver
+
+
+def test_alternating_lowers_the_value_at_every_turn() -> None:
+    form = instance(19, odm(), T=8, total=10.0)
+    solution = AlternatingMu().solve(form, Budget(tol=1e-7, max_iter=60))
+    primal = np.array(solution.trace)[:, 1]
+    assert np.all(np.diff(primal) <= 1e-7 * primal[0])
+
+
+def test_alternating_takes_shared_scalars() -> None:
+    rng = np.random.default_rng(23)
+    n, T = 16, 4
+    term = LossTerm(HINGE, np.arange(n), np.full(n, 2.0 / n), np.ones(n), -np.ones(n), -np.ones((n, 1)))
+    scalars = SharedScalars(np.array([-1.0]), np.array([True]), ("rho",))  # (s − γ)₊ with s ≥ 0, cost −s
+    form = SaddleForm(build(rng.normal(size=(n, 3)), "linear"), Losses(n, (term,), scalars),
+                      labellings=np.where(rng.random((T, n)) < 0.5, -1, 1))
+    solution = AlternatingMu().solve(form, Budget(tol=1e-5))
+    primal, dual = values(form, solution)
+    assert form.losses.scalar_residual(solution["u"]) <= 1e-5
+    assert solution["scalars"][0] >= 0
+    known = Clarabel().solve(form, Budget(tol=1e-8))
+    assert primal == pytest.approx(known.objective, rel=1e-3, abs=1e-5)
+    assert primal - dual <= 1e-3 * abs(primal) + 1e-6
+
+
+def test_stacked_features_are_those_of_the_paper() -> None:
+    form = instance(29, odm())
+    model, rng = SaddleModel(form), np.random.default_rng(0)
+    active, root = np.array([0, 2, 3]), np.array([0.3, 0.9, 0.5])
+    stacked = StackedFeatures(model, active, root)
+    phi = np.hstack([r * form.labellings[model.first[k]][:, None] * form.features.toarray()
+                     for k, r in zip(active, root)])
+    w, R = rng.normal(size=(phi.shape[1], 2)), rng.normal(size=(form.n, 2))
+    weights = rng.random(form.n)
+    assert stacked.apply(w) == pytest.approx(phi @ w) and stacked.adjoint(R) == pytest.approx(phi.T @ R)
+    assert stacked.rows(np.arange(4)) == pytest.approx(phi[:4])
+    assert stacked.gram() == pytest.approx(phi.T @ phi)
+    assert stacked.gram(weights) == pytest.approx(phi.T @ (weights[:, None] * phi))
+
+
+@pytest.mark.parametrize("solver", [MirrorDescent(newton_limit=0), MirrorDescent(sampling="labels"), AlternatingMu(),
+                                    MirrorProx(sampling="variance-reduced"), MirrorProx(sampling="labels")],
+                         ids=lambda s: f"{s.name} {getattr(s, 'sampling', '')}")
+def test_limits_are_said_and_the_answer_still_certified(solver: Solver) -> None:
+    form = instance(31, HINGE, n=60, T=20, total=50.0)
+    capped = solver.solve(form, Budget(tol=1e-12, max_iter=5))
+    late = solver.solve(form, Budget.within(0.0, tol=1e-12))
+    asked = solver.solve(form, Budget(tol=1e-12, callback=lambda progress: True))
+    assert capped.status is Status.ITERATION_LIMIT and "raise max_iter" in capped.message
+    assert late.status is Status.TIME_LIMIT and "time is up" in late.message
+    assert asked.status is Status.INTERRUPTED and "callback" in asked.message
+    for solution in (capped, late, asked):
+        primal, dual = values(form, solution)
+        assert dual <= primal
+
+
+@pytest.mark.parametrize("solver", [MirrorProx(sampling="labels"), MirrorProx(sampling="variance-reduced"),
+                                    MirrorDescent(sampling="importance"), MirrorDescent(), AlternatingMu()],
+                         ids=lambda s: f"{s.name} {getattr(s, 'sampling', '')}")
+def test_warm_starts_are_used_and_hostile_ones_do_no_harm(solver: Solver) -> None:
+    form = instance(37, odm(), total=10.0)
+    good = MirrorProx().solve(form, Budget(tol=1e-8))
+    bad = RawSolution(Status.FAILED, {"mu": np.full(3, np.nan), "u": np.full(form.n, 1e6)})
+    budget = Budget(tol=1e-12, max_iter=10)
+    cold, warm = (np.subtract(*values(form, solver.solve(form, budget, start))) for start in (None, good))
+    assert warm < cold
+    hostile = values(form, solver.solve(form, budget, bad))
+    assert hostile[1] <= hostile[0]
+
+
+def test_wrong_options_are_named() -> None:
+    with pytest.raises(DeclarationError, match="sampling='points'; expected one of 'none', 'labels'"):
+        MirrorProx(sampling="points")
+    with pytest.raises(DeclarationError, match="mirror-prox: tau=-1; expected a positive finite number"):
+        MirrorProx(tau=-1)
+    with pytest.raises(DeclarationError, match="mirror-descent: steps='fast'"):
+        MirrorDescent(steps="fast")
+    with pytest.raises(DeclarationError, match="mirror-descent: step_factor=0; expected a positive"):
+        MirrorDescent(step_factor=0)
+    with pytest.raises(DeclarationError, match="adaptive steps need full gradients"):
+        MirrorDescent(sampling="labels", steps="adaptive")
+    with pytest.raises(DeclarationError, match=r"exponent=3; expected a number in \(0, 2\]"):
+        AlternatingMu(exponent=3)
+
+
+def test_refusals_say_what_to_use() -> None:
+    form = instance(41, Logistic())
+    assert "bounded slopes" in str(MirrorProx(sampling="labels").accepts(form))
+    assert "bounded slopes" in str(MirrorDescent(sampling="labels").accepts(form))
+    assert MirrorProx().accepts(form) and MirrorDescent().accepts(form) and AlternatingMu().accepts(form)
+    fixed = FixedLabelForm(form.features, form.losses, form.labellings[0])
+    for solver in (AlternatingMu(), MirrorDescent()):
+        assert "minimax masters, not a FixedLabelForm" in str(solver.accepts(fixed))
+
+
+# -- large systems ------------------------------------------------------------------------------------
+
+
+def linearised(seed: int, n: int = 80) -> tuple[SaddleModel, object, Rows]:
+    form = instance(seed, odm(), n=n, d=4, T=6, total=20.0)
+    model = SaddleModel(form)
+    box = BoxModel(model)
+    mu, u = point_inside(box, seed)
+    mu[2] = 0.0
+    base, rng = model.evaluate(mu / mu.sum(), box.scaled(u)), np.random.default_rng(seed)
+    points = np.sort(rng.choice(n, n - 7, replace=False))
+    rows = Rows(points, np.sqrt(form.losses.weights[points]), rng.uniform(0.2, 2.0, len(points)),
+                rng.normal(size=len(points)))
+    return model, base, rows
+
+
+def test_woodbury_system_equals_the_dense_one() -> None:
+    model, base, rows = linearised(43)
+    dense, low = DenseSystem(model, base, rows), WoodburySystem(model, base, rows, heavy(base.mu))
+    change = np.random.default_rng(0).normal(size=model.count)
+    assert low.is_exact
+    assert low.curvature == pytest.approx(dense.curvature, rel=1e-5, abs=1e-6)
+    assert low.pull == pytest.approx(dense.pull, rel=1e-5, abs=1e-6)
+    assert low.step(change) == pytest.approx(dense.step(change), rel=1e-5, abs=1e-6)
+
+
+def test_sampled_system_is_corrected_by_conjugate_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_saddle_system, "FLOPS", 1.0)
+    monkeypatch.setattr(_saddle_system, "ACCURACY", 1e-10)
+    model, base, rows = linearised(47, n=200)
+    dense, low = DenseSystem(model, base, rows), WoodburySystem(model, base, rows, heavy(base.mu))
+    change = np.random.default_rng(0).normal(size=model.count)
+    assert not low.is_exact
+    assert low.pull == pytest.approx(dense.pull, rel=1e-4, abs=1e-5)
+    assert low.step(change) == pytest.approx(dense.step(change), rel=1e-4, abs=1e-5)
+
+
+def test_newton_needs_no_system_above_its_limit() -> None:
+    form = instance(53, odm(), n=60)
+    model = SaddleModel(form)
+    point = model.judge(model.evaluate(np.full(5, 0.2), model.first_guess()))
+    assert newton_step(model, point, 1.0, 4) is None
+    ahead = newton_step(model, point, 1.0, 100)
+    assert ahead is not None and ahead.gap < point.gap
+
+
+def test_coarse_start_and_low_order_systems_give_the_same_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coarse_module, "LARGE", 1000)
+    for loss in (odm(), HINGE):
+        form = instance(59, loss, n=4000, d=4, T=5, total=5.0)
+        with_start = MirrorProx().solve(form, Budget(tol=1e-7))
+        monkeypatch.setattr(coarse_module, "LARGE", 10**9)
+        without = MirrorProx().solve(form, Budget(tol=1e-7))
+        monkeypatch.setattr(coarse_module, "LARGE", 1000)
+        assert with_start.status is Status.OPTIMAL, with_start.message
+        assert values(form, with_start)[0] == pytest.approx(values(form, without)[0], rel=2e-7)
+        first = [solution.trace[0][1] - solution.trace[0][2] for solution in (with_start, without)]
+        assert first[0] <= first[1]  # a start that misleads is left aside
+
+
+def test_restricted_forms_keep_rows_of_their_points_and_the_total_weight() -> None:
+    form = rows_everywhere(61)
+    points = np.array([1, 4, 5, 9, 12])
+    small = coarse_module.restrict(form, points)
+    assert small.n == 5 and np.array_equal(small.labellings, form.labellings[:, points])
+    assert small.losses.weights.sum() == pytest.approx(form.losses.weights.sum())
+    kept = np.isin(form.losses.points, points)
+    assert np.array_equal(points[small.losses.points], form.losses.points[kept])
+    assert np.array_equal(small.losses.slopes, form.losses.slopes[kept])
+    margins = np.random.default_rng(0).normal(size=form.n)
+    ratio = small.losses.weights.sum() / form.losses.weights[kept].sum()
+    known = form.losses.row_losses(form.losses.arguments(margins))[kept].sum()
+    assert small.losses.value(margins[points]) == pytest.approx(ratio * known)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_value_of_the_master_matches_the_primal_as_written(name: str) -> None:
+    form = instance(67, LOSSES[name], n=15)
+    W = cp.Variable((form.features.rank, form.count))
+    margins = cp.sum(cp.multiply(form.labellings.T, form.features.toarray() @ W), axis=1)
+    term = form.losses.terms[0]
+    expression, constraints = term.loss.conic(cp, margins)
+    value = 0.5 * cp.square(cp.sum(cp.norm(W, 2, axis=0))) + cp.sum(cp.multiply(term.weights, expression))
+    problem = cp.Problem(cp.Minimize(value), constraints)
+    problem.solve(solver=cp.CLARABEL)
+    for solver in (MirrorDescent(), AlternatingMu()):
+        assert solver.solve(form, Budget(tol=1e-5)).objective == pytest.approx(problem.value, rel=3e-4)
