@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
@@ -93,7 +92,7 @@ class Form:
         A = np.stack([bound.weights for bound in self.decision], axis=1)
         return self.features.adjoint(A).T, A.sum(axis=0)
 
-    def structure(self) -> tuple[Hashable, ...]:
+    def structure(self) -> tuple[Any, ...]:
         """Return a key of what a solver may compile once: all but weights, labels and labellings."""
         bounds = tuple((b.weights.tobytes(), b.lower, b.upper) for b in self.decision)
         features: Any = self.features  # held by the key itself: an identity alone could be given away again
@@ -296,7 +295,7 @@ class LabelLiftForm(Form):
             if not decision.is_symmetric:
                 raise DeclarationError("a label lift takes decision bounds of the form |sum| <= l only")
 
-    def structure(self) -> tuple[Hashable, ...]:
+    def structure(self) -> tuple[Any, ...]:
         """Return the key of a form, components and lifted bounds included."""
         balance = tuple((b.vector.tobytes(), b.radius) for b in self.balance)
         return (*super().structure(), self.component.tobytes(), self.sign.tobytes(), self.count, balance,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -130,7 +129,7 @@ class MomentLiftForm(LabelLiftForm):
             if not isinstance(term.loss, PLQ):
                 raise DeclarationError(f"a moment lift takes piecewise quadratic losses, not {term.loss!r}")
 
-    def structure(self) -> tuple[Hashable, ...]:
+    def structure(self) -> tuple[Any, ...]:
         """Return the key of a form, cuts included."""
         return (*super().structure(), self.moments, self.cuts.triples.tobytes(), self.cuts.signs.tobytes())
 

@@ -66,7 +66,8 @@ class SolveOptions:
         if not (self.random_state is None or isinstance(self.random_state, np.random.Generator)
                 or (isinstance(self.random_state, (int, np.integer)) and self.random_state >= 0)):
             raise DeclarationError(
-                f"solve(random_state={self.random_state!r}): expected None, a non-negative integer or a numpy Generator")
+                f"solve(random_state={self.random_state!r}): expected None, a non-negative integer or a numpy "
+                "Generator")
         if self.warm_start is not None and not isinstance(self.warm_start, Solution):
             raise DeclarationError(
                 f"solve(warm_start=...): given {type(self.warm_start).__name__}, expected an earlier Solution")
@@ -253,7 +254,7 @@ def _solution(compiled: Compiled, run: Run, fit: Fit, outcome: Outcome | None, s
     run.seconds["total"] = time.monotonic() - run.budget.start + sum(compiled.seconds.values())
     return Solution(
         labels=fit.labels, value=value, bound=min(bound, value), estimate=estimate,
-        state=_state(compiled, state, value, bound, run.budget.tol), weights=weights, bias=fit.bias,
+        state=_state(state, value, bound, getattr(compiled.relaxation, "tol", None) or run.budget.tol), weights=weights, bias=fit.bias,
         decision=fit.decision, scalars=dict(zip(program.losses.scalars.names, map(float, fit.scalars))),
         features=features, certificate=certificate,
         label_weights=outcome.label_weights if outcome else None,
@@ -262,9 +263,12 @@ def _solution(compiled: Compiled, run: Run, fit: Fit, outcome: Outcome | None, s
         solver=compiled.solver.name)
 
 
-def _state(compiled: Compiled, state: Status, value: float, bound: float, tol: float) -> Status:
-    """Return OPTIMAL only when the certified gap says so; a relaxation's own optimum is CONVERGED."""
-    if np.isfinite(bound) and value - bound <= 10 * tol * abs(value) + 1e-9:
+def _state(state: Status, value: float, bound: float, tol: float) -> Status:
+    """Return OPTIMAL only when the certified gap is within the tolerance asked of relaxation or solve.
+
+    A relaxation's own optimum is CONVERGED: it says nothing about the labels.
+    """
+    if np.isfinite(bound) and value - bound <= 1.5 * tol * abs(value) + 1e-9:
         return Status.OPTIMAL
     return Status.CONVERGED if state is Status.OPTIMAL else state
 

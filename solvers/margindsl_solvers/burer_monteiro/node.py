@@ -119,7 +119,7 @@ class NodeRun:
             tau = max(SHRINK * tau, final)
 
     def _start_value(self) -> float:
-        place = self._merit(self.Y, 0.0)[1]
+        place = self._merit(self.Y, 1e-12)[1]
         return 1.0 if place is None else place.value
 
     def _stage(self, tau: float, budget: Budget, last: bool) -> Status | None:

@@ -256,7 +256,7 @@ def test_more_than_two_clusters_are_refused_so_far():
 def test_exact_refuses_by_size_and_says_how_to_raise_it():
     points = RNG.normal(size=(30, 2))
     with pytest.raises(RefusalError, match=r"30 label components are free.*md.Exact\(max_components=...\)"):
-        declare(points, lambda y, f: [abs(md.sum(y)) <= 2]).solve("exact")
+        declare(points, lambda y, f: [abs(md.sum(y)) <= 2]).solve(md.Exact(method="enumeration"))
     with pytest.raises((SizeError, RefusalError)):
         declare(points).solve(md.Minimax(oracle="exhaustive"))
 
