@@ -15,6 +15,7 @@ from margindsl.program.forms import SaddleForm
 from margindsl.typing import FloatArray, IntArray
 
 LONG = 150  # labellings in the working set from which dead ones are dropped
+MASTER_TOL = 1e-6  # an exact master needs fewer rounds, and the engines finish fast
 PATIENCE = 20  # rounds without progress of the master's value after which generation stops
 
 
@@ -121,14 +122,15 @@ def generate(run: Run, initial: list[IntArray], *, tol: float, most: int, per_ro
     program = run.program
     working = distinct(initial)
     raw: RawSolution | None = None
+    solved: SaddleForm | None = None
     lower = -np.inf
     course: list[float] = []
     for iteration in range(most):
         form = SaddleForm(program.features, program.losses, np.stack(working))
-        answer = run.solve(form, raw, tol=max(min(tol * 0.2, 1e-4), 1e-9))
-        if not answer.has_answer:
-            return Generated(form, raw or answer, lower, answer.status, answer.message)
-        raw = answer
+        answer = run.solve(form, raw, tol=max(min(tol * 0.2, MASTER_TOL), 1e-9))
+        if not answer.has_answer or (answer.status is Status.TIME_LIMIT and solved is not None):
+            return Generated(solved or form, raw or answer, lower, answer.status, answer.message)
+        raw, solved = answer, form
         master = form.dual_objective(raw["u"])
         violated = _violated(run, form, raw, starts, exhaustive)
         fresh = _fresh(working, violated)

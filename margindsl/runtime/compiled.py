@@ -252,9 +252,10 @@ def _solution(compiled: Compiled, run: Run, fit: Fit, outcome: Outcome | None, s
         state = Status.TIME_LIMIT
     features, weights = base_weights(program.features, fit.w)
     run.seconds["total"] = time.monotonic() - run.budget.start + sum(compiled.seconds.values())
+    asked = getattr(compiled.relaxation, "tol", None) or run.budget.tol
     return Solution(
         labels=fit.labels, value=value, bound=min(bound, value), estimate=estimate,
-        state=_state(state, value, bound, getattr(compiled.relaxation, "tol", None) or run.budget.tol), weights=weights, bias=fit.bias,
+        state=_state(state, value, bound, asked), weights=weights, bias=fit.bias,
         decision=fit.decision, scalars=dict(zip(program.losses.scalars.names, map(float, fit.scalars))),
         features=features, certificate=certificate,
         label_weights=outcome.label_weights if outcome else None,

@@ -97,7 +97,9 @@ def is_feasible(form: FixedLabelForm) -> bool:
     if np.linalg.matrix_rank(N) == len(N):
         return True
     lower, upper = _ends(form)
-    result = linprog(np.zeros(N.shape[1]), A_ub=np.vstack([N, -N]), b_ub=np.concatenate([upper, -lower]),
+    ends = np.concatenate([upper, -lower])
+    finite = np.isfinite(ends)
+    result = linprog(np.zeros(N.shape[1]), A_ub=np.vstack([N, -N])[finite], b_ub=ends[finite],
                      bounds=(None, None), method="highs")
     return bool(result.status != 2)
 

@@ -10,8 +10,8 @@ from margindsl.calculus import PLQ, ConvexFunction, Logistic, absolute, huber, p
 from margindsl.contract import Budget, RawSolution, Status
 from margindsl.features import build
 from margindsl.program import FixedLabelForm, Losses, LossTerm, SaddleForm, SharedScalars
-from margindsl_solvers.mirror_prox import MirrorProx
 from margindsl_solvers._saddle_newton import simplex_quadratic
+from margindsl_solvers.mirror_prox import MirrorProx
 from margindsl_solvers.newton import Newton
 
 
@@ -212,7 +212,8 @@ def test_refusals_say_what_to_use() -> None:
     term = LossTerm(HINGE, np.arange(form.n), np.ones(form.n), np.ones(form.n), np.zeros(form.n), -np.ones((form.n, 1)))
     scalars = SharedScalars(np.array([-1.0]), np.array([False]), ("rho",))
     shared = SaddleForm(form.features, Losses(form.n, (term,), scalars), labellings=form.labellings)
-    assert str(MirrorProx().accepts(shared)) == "mirror-prox has no shared scalars. use solver='alternating-mu' or 'clarabel'"
+    expected = "mirror-prox has no shared scalars. use solver='alternating-mu' or 'clarabel'"
+    assert str(MirrorProx().accepts(shared)) == expected
     assert MirrorProx().accepts(form)
 
 
