@@ -25,7 +25,7 @@ def cases():
             yield pytest.param(name, check, marks=pytest.mark.slow)
 
 
-@pytest.mark.parametrize("name,check", cases())
+@pytest.mark.parametrize("name,check", list(cases()))
 def test_registered_solvers_conform(name, check):
     check_solver(name, only=[check]).require()
 
