@@ -121,7 +121,8 @@ def test_compare_prints_a_table_and_writes_csv(data, tmp_path, capsys):
 
 
 def test_compare_fails_when_everything_is_refused(data, capsys):
-    assert main(["compare", data, "--drop", "kind", "--relaxations", "supervised", "--solvers", "newton,osqp", "--balance", "0.1"]) == 1
+    assert main(["compare", data, "--drop", "kind", "--relaxations", "supervised", "--solvers", "newton,osqp",
+                 "--balance", "0.1"]) == 1
     assert capsys.readouterr().out.count("refused") == 2
 
 
