@@ -56,6 +56,7 @@ def repair_weight_lift(form: WeightLiftForm, W: FloatArray, a: FloatArray | None
     """
     if a is None:
         a = curvatures(form, np.linalg.norm(form.outputs(W), axis=1))
+    a = np.maximum(a, lowest_curvatures(form))
     eta = np.zeros(len(form.decision)) if eta is None else np.maximum(eta, 0.0)
     factor = excess(form, a, eta)
     if not np.isfinite(factor):
@@ -81,6 +82,13 @@ def curvatures(form: WeightLiftForm, norms: FloatArray, losses: Losses | None = 
     s = np.maximum(norms, 1e-9 * max(float(norms.max(initial=0.0)), 1e-300))
     slope = losses.spread(losses.derivative(losses.arguments(s)))
     return -slope / s
+
+
+def lowest_curvatures(form: WeightLiftForm) -> FloatArray:
+    """Return (n,) the least a_i at which min_{s ≥ 0}[Σ cρ(s) + ½ a s²] is finite: minus the curvature far out."""
+    losses = form.losses
+    far = losses.spread(losses.curvature(np.full(losses.rows, 1e12)))
+    return -far * (1.0 - 1e-9)
 
 
 def weighted_gram(form: WeightLiftForm, a: FloatArray) -> FloatArray:

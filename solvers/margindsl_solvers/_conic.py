@@ -12,14 +12,16 @@ from typing import Any, ClassVar
 import cvxpy as cp
 import numpy as np
 
+from margindsl.calculus import PLQ
 from margindsl.contract import Budget, Offer, RawSolution, Refusal, Session, Solver, Status
 from margindsl.errors import CalculusError
-from margindsl.program.forms import FixedLabelForm, Form, LabelLiftForm, SaddleForm
+from margindsl.program.forms import FixedLabelForm, Form, LabelLiftForm, SaddleForm, WeightLiftForm
 from margindsl.program.moment import MomentLiftForm
 from margindsl.typing import FloatArray
 from margindsl_solvers._conic_forms import FixedLabelLowering, Lowering, SaddleLowering, capacity_for, cone_of
 from margindsl_solvers._conic_lift import is_uncoupled, lift_lowering, psd_order
 from margindsl_solvers._conic_moment import MomentDual
+from margindsl_solvers._conic_weight import WeightDual
 
 _STATUS = {
     cp.OPTIMAL: Status.OPTIMAL,
@@ -78,6 +80,8 @@ class ConicSolver(Solver):
             return _first(self._judge_losses(form), self._judge_size(entries), Offer("primal"))
         if isinstance(form, SaddleForm):
             return self._judge_saddle(form)
+        if isinstance(form, WeightLiftForm):
+            return self._judge_weights(form)
         if isinstance(form, MomentLiftForm):
             return self._judge_moments(form)
         if isinstance(form, LabelLiftForm):
@@ -104,6 +108,15 @@ class ConicSolver(Solver):
         return _first(self._judge_cone("psd", "the label-lifted relaxation needs a semidefinite cone"),
                       self._judge_losses(form), self._judge_order(order, what), self._judge_size(entries),
                       Offer(note))
+
+    def _judge_weights(self, form: WeightLiftForm) -> Offer | Refusal:
+        curved = next((t.loss for t in form.losses.terms if not isinstance(t.loss, PLQ)), None)
+        smooth = None if curved is None else Refusal(
+            f"solver {self.name!r} cannot write the lifted loss {curved!r}, which is not piecewise quadratic",
+            "Choose 'burer-monteiro'")
+        return _first(self._judge_cone("psd", "the weight lift needs a semidefinite cone"), smooth,
+                      self._judge_order(form.order, f"rank {form.features.rank}"),
+                      self._judge_size(form.n * form.order**2), Offer(f"dual of the weight lift, order {form.order}"))
 
     def _judge_moments(self, form: MomentLiftForm) -> Offer | Refusal:
         rank = min(form.features.rank, form.n) + int(form.free_bias)
@@ -287,6 +300,8 @@ def is_bounded(form: Form) -> bool:
 
 def lower(form: Form) -> Lowering:
     """Return the lowering of a form that was accepted."""
+    if isinstance(form, WeightLiftForm):
+        return WeightDual(form)
     if isinstance(form, MomentLiftForm):
         return MomentDual(form)
     if isinstance(form, LabelLiftForm):
