@@ -11,6 +11,8 @@ from margindsl.drivers.starts import distinct
 from margindsl.program.losses import Losses
 from margindsl.typing import FloatArray, IntArray
 
+SAMPLED_ENTRIES = 4_000_000  # entries of sampled directions held at once
+POLISHED_POINTS = 2_000_000  # points times polished candidates, at most
 SCREEN_BLOCK = 64
 LENGTHS = (0.6, 1.0, 1.5, 2.5, 4.0)
 
@@ -23,22 +25,22 @@ def sample_directions(factor: FloatArray, count: int, rng: np.random.Generator) 
     factor : (n, p) float array
         Columns span the relaxed solution.
     count : int
-        Number of Gaussian combinations.
+        Number of Gaussian combinations; fewer for millions of points, so that they fit in memory.
     rng : numpy.random.Generator
     """
     p = factor.shape[1]
     if p == 1:
         return factor
+    count = min(count, max(4, SAMPLED_ENTRIES // len(factor)))
     _, values, vectors = np.linalg.svd(factor.T @ factor)
-    leading = factor @ vectors.T[:, : min(p, 4)]
     keep = values > 1e-12 * max(values[0], 1e-300)
     mix = vectors.T[:, keep] @ rng.standard_normal((int(keep.sum()), count))
-    return np.column_stack([leading, factor @ mix])
+    return factor @ np.column_stack([vectors.T[:, : min(p, 4)], mix])
 
 
 def round_directions(run: Run, directions: FloatArray) -> list[IntArray]:
     """Return distinct labellings in B nearest to each column of directions (n, k)."""
-    return distinct([run.program.labels.maximise(column) for column in directions.T])
+    return distinct([run.program.labels.maximise(column).astype(np.int8) for column in directions.T])
 
 
 def screen(run: Run, candidates: list[IntArray], keep: int) -> list[IntArray]:
@@ -61,8 +63,9 @@ def screen(run: Run, candidates: list[IntArray], keep: int) -> list[IntArray]:
     hessian = program.features.gram(secant_curvature(losses, zero)) + np.eye(program.features.rank)
     slope = losses.spread(-losses.derivative(zero))
     values = np.empty(len(candidates))
-    for start in range(0, len(candidates), SCREEN_BLOCK):
-        Y = np.stack(candidates[start:start + SCREEN_BLOCK], axis=1)
+    block = min(SCREEN_BLOCK, max(1, SAMPLED_ENTRIES // program.n))
+    for start in range(0, len(candidates), block):
+        Y = np.stack(candidates[start:start + block], axis=1)
         W = np.linalg.solve(hessian, program.features.adjoint(Y * slope[:, None]))
         margins = Y * program.features.apply(W)
         energy = 0.5 * np.sum(W**2, axis=0)
@@ -102,15 +105,15 @@ def polish(run: Run, candidates: list[IntArray], how: str, keep: int = 6, tol: f
     how : {"none", "alternate", "search"}
         "none" evaluates; "alternate" runs alternation from the best `keep`; "search" adds flips and swaps.
     keep : int
-        Candidates that are polished; twice as many are fitted, chosen by `screen`.
+        Candidates that are polished, fewer for millions of points; twice as many are fitted, chosen by `screen`.
     tol : float
     """
+    keep = max(1, min(keep, POLISHED_POINTS // run.program.n))
     fits: list[Fit] = []
     for labels in screen(run, candidates, 2 * keep):
-        fits.append(run.fit(labels, tol=max(tol, 1e-5)))
+        fits = sorted([*fits, run.fit(labels, tol=max(tol, 1e-5))], key=lambda fit: fit.value)[:keep]
         if run.budget.expired:
             break
-    fits.sort(key=lambda fit: fit.value)
     if how == "none":
         return fits[0]
     improved: list[Fit] = []

@@ -354,6 +354,11 @@ class WeightLiftForm(Form):
             return self.features.apply(W)
         return self.features.apply(W[:-1]) + W[-1]
 
+    def lengths(self, W: FloatArray) -> FloatArray:
+        """Return the (n,) lengths s_i = ‖Wᵀφ_i‖ = √(φ_iᵀPφ_i)."""
+        F = self.outputs(W)
+        return np.sqrt(np.einsum("np,np->n", F, F))
+
     def adjoint(self, R: FloatArray) -> FloatArray:
         """Return the (r [+1], p) adjoint of `outputs`."""
         below = self.features.adjoint(R)
@@ -361,6 +366,6 @@ class WeightLiftForm(Form):
 
     def objective(self, W: FloatArray) -> float:
         """Return the primal objective at P = WWᵀ, decision bounds not included."""
-        norms = np.linalg.norm(self.outputs(W), axis=1)
+        norms = self.lengths(W)
         penalised = W[:-1] if self.free_bias else W
         return 0.5 * float(np.sum(penalised**2)) + self.losses.value(norms)

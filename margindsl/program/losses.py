@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -164,8 +165,7 @@ class Losses:
     def structure(self) -> tuple[Hashable, ...]:
         """Return a key of everything but the weights: losses with equal keys differ in their weights only."""
         terms = tuple(
-            (term.loss, term.points.tobytes(), term.slopes.tobytes(), term.shifts.tobytes(), term.coupling.tobytes(),
-             (term.weights > 0).tobytes())
+            (term.loss, *map(_digest, (term.points, term.slopes, term.shifts, term.coupling, term.weights > 0)))
             for term in self.terms)
         return (self.n, terms, self.scalars.costs.tobytes(), self.scalars.nonneg.tobytes())
 
@@ -276,6 +276,11 @@ class Losses:
         for term, part in self.slices():
             out[part] = function(term, v[part])
         return out
+
+
+def _digest(array: FloatArray) -> bytes:
+    """Return a short key of an array, so that keys of millions of rows stay small."""
+    return hashlib.blake2b(np.ascontiguousarray(array).data, digest_size=16).digest()
 
 
 def _snap(x: FloatArray, domain: tuple[float, float]) -> FloatArray:

@@ -55,7 +55,7 @@ def repair_weight_lift(form: WeightLiftForm, W: FloatArray, a: FloatArray | None
     eta : (L,) float array, optional
     """
     if a is None:
-        a = curvatures(form, np.linalg.norm(form.outputs(W), axis=1))
+        a = curvatures(form, form.lengths(W))
     a = np.maximum(a, lowest_curvatures(form))
     eta = np.zeros(len(form.decision)) if eta is None else np.maximum(eta, 0.0)
     factor = excess(form, a, eta)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -191,7 +191,7 @@ def solve_compiled(compiled: Compiled, options: SolveOptions) -> Solution:
     run = Run(compiled.program, compiled.solver, make_solver(EVALUATION_SOLVER), budget,
               np.random.default_rng(options.random_state), starts, compiled.sessions)
     run.seconds.update(compiled.seconds)
-    outcome, state = _attempt(compiled.relaxation, run)
+    outcome, state = _attempt(compiled, run)
     fit, outcome, state = _finish(compiled, run, outcome, state)
     return _solution(compiled, run, fit, outcome, state)
 
@@ -203,22 +203,26 @@ def _start_labels(compiled: Compiled, solution: Solution) -> np.ndarray:
     return np.asarray(solution.labels)
 
 
-def _attempt(relaxation: Relaxation, run: Run) -> tuple[Outcome | None, Status]:
-    """Run the relaxation; an interrupt keeps the best labelling so far."""
+def _attempt(compiled: Compiled, run: Run) -> tuple[Outcome | None, Status]:
+    """Run the relaxation and round what it found; an interrupt keeps the best labelling so far."""
+    outcome: Outcome | None = None
     try:
-        outcome = relaxation.run(run)
-        return outcome, outcome.status
+        outcome = compiled.relaxation.run(run)
+        if outcome.fit is None:
+            with run.stage("round and polish"):
+                outcome = replace(outcome, candidates=tuple(_candidates(compiled, run, outcome)), factor=None)
     except KeyboardInterrupt:
-        return None, Status.INTERRUPTED
+        return outcome, Status.INTERRUPTED
+    return outcome, outcome.status
 
 
 def _finish(compiled: Compiled, run: Run, outcome: Outcome | None, state: Status) -> tuple[Fit, Outcome | None, Status]:
-    """Round and polish what a convex relaxation found, then fit the labels to high accuracy."""
+    """Polish the rounded labels of a convex relaxation, then fit the best ones to high accuracy."""
     try:
-        if outcome is not None and outcome.fit is None:
-            candidates = _candidates(compiled, run, outcome)
+        if outcome is not None and outcome.fit is None and outcome.candidates:
+            hurried = state is not outcome.status  # Ctrl-C while rounding: evaluate what there is
             with run.stage("round and polish"):
-                polish(run, candidates, str(compiled.relaxation.polish))
+                polish(run, list(outcome.candidates), "none" if hurried else str(compiled.relaxation.polish))
     except KeyboardInterrupt:
         state = Status.INTERRUPTED
     labels = run.best.labels if run.best is not None else run.program.labels.maximise(np.zeros(run.program.n))
@@ -239,7 +243,8 @@ def _candidates(compiled: Compiled, run: Run, outcome: Outcome) -> list[np.ndarr
                 f"solver {compiled.solver.name!r} ended as {outcome.status.word} on relaxation "
                 f"{compiled.relaxation.name!r}: {outcome.message or outcome.status.value}")
         candidates = [run.program.labels.maximise(np.zeros(run.program.n))]
-    return distinct([run.program.labels.maximise(np.asarray(c, dtype=float)) for c in candidates])
+    members = (run.program.labels.maximise(np.asarray(c, dtype=float)) for c in candidates)
+    return distinct([labels.astype(np.int8) for labels in members])
 
 
 def _solution(compiled: Compiled, run: Run, fit: Fit, outcome: Outcome | None, state: Status) -> Solution:
@@ -254,7 +259,7 @@ def _solution(compiled: Compiled, run: Run, fit: Fit, outcome: Outcome | None, s
     run.seconds["total"] = time.monotonic() - run.budget.start + sum(compiled.seconds.values())
     asked = getattr(compiled.relaxation, "tol", None) or run.budget.tol
     return Solution(
-        labels=fit.labels, value=value, bound=min(bound, value), estimate=estimate,
+        labels=fit.labels.astype(int), value=value, bound=min(bound, value), estimate=estimate,
         state=_state(state, value, bound, asked), weights=weights, bias=fit.bias,
         decision=fit.decision, scalars=dict(zip(program.losses.scalars.names, map(float, fit.scalars))),
         features=features, certificate=certificate,

@@ -56,7 +56,7 @@ class WeightLift:
                 form, smooth.losses, W, eta, budget.replace(tol=accuracy * budget.tol),
                 left if form.n <= 2 * SUBSAMPLE else min(ROUND, left))
             evaluations += used
-            norms = np.linalg.norm(form.outputs(W), axis=1)
+            norms = form.lengths(W)
             a = curvatures(form, norms, smooth.losses)
             certificate = repair_weight_lift(form, W, a, eta)
             value = feasible_value(form, W)
@@ -124,7 +124,7 @@ class WeightLift:
                 small, budget.replace(tol=max(0.5 * budget.tol, 1e-3), callback=None), None)
             return np.array(inner["W"]), np.asarray(inner["eta"])
         W = rng.standard_normal((form.order, p))
-        norms = np.linalg.norm(form.outputs(W), axis=1)
+        norms = form.lengths(W)
         return W / max(float(np.median(norms)), 1e-300), eta
 
     def _grow(self, form: WeightLiftForm, W: FloatArray, a: FloatArray, eta: FloatArray) -> FloatArray:
@@ -152,7 +152,8 @@ def value_and_gradient(form: WeightLiftForm, losses: Losses, W: FloatArray, eta:
     v = losses.arguments(norms)
     value = float(np.sum(losses.row_losses(v)))
     slope = losses.spread(losses.derivative(v)) / np.maximum(norms, 1e-12 * max(float(norms.max(initial=0.0)), 1e-300))
-    gradient = form.adjoint(F * slope[:, None])
+    F *= slope[:, None]
+    gradient = form.adjoint(F)
     penalised = W[:-1] if form.free_bias else W
     value += 0.5 * float(np.sum(penalised**2))
     if form.free_bias:
