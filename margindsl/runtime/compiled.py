@@ -22,6 +22,7 @@ from margindsl.program.program import MarginProgram
 from margindsl.relaxations.relaxation import Outcome, Relaxation
 from margindsl.runtime.registry import make_solver
 from margindsl.runtime.solution import Solution
+from margindsl.threads import small_work_threads
 
 EVALUATION_SOLVER = "newton"
 EVALUATION_TOL = 1e-10
@@ -186,6 +187,12 @@ def warn_if_trivial(program: MarginProgram) -> None:
 
 def solve_compiled(compiled: Compiled, options: SolveOptions) -> Solution:
     """Run the passes after compilation: solve, round, polish, evaluate, certify."""
+    program = compiled.program
+    with small_work_threads(program.n * program.features.rank**2):
+        return _run_passes(compiled, options)
+
+
+def _run_passes(compiled: Compiled, options: SolveOptions) -> Solution:
     budget = options.budget()
     starts = () if options.warm_start is None else (_start_labels(compiled, options.warm_start),)
     run = Run(compiled.program, compiled.solver, make_solver(EVALUATION_SOLVER), budget,

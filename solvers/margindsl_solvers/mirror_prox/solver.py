@@ -11,6 +11,7 @@ import numpy as np
 from margindsl.contract import Budget, Offer, RawSolution, Refusal, Session, Solver
 from margindsl.errors import DeclarationError
 from margindsl.program.forms import Form, SaddleForm
+from margindsl.threads import small_work_threads
 from margindsl_solvers._saddle import SaddleModel
 from margindsl_solvers._saddle_box import BoxModel, bounded, prox_steps
 from margindsl_solvers._saddle_run import MESSAGES, Run, refusal, starting_pair
@@ -120,6 +121,10 @@ class MirrorProxSession(Session):
     def solve(self, form: Form, budget: Budget, start: RawSolution | None = None) -> RawSolution:
         """Solve a saddle form; see `margindsl.contract.Session.solve`."""
         assert isinstance(form, SaddleForm)
+        with small_work_threads(form.n * form.features.rank * form.count):
+            return self._solve(form, budget, start)
+
+    def _solve(self, form: SaddleForm, budget: Budget, start: RawSolution | None) -> RawSolution:
         begin = time.monotonic()
         options, model = self.solver, SaddleModel(form)
         run = self._prepare(model, budget, start)
