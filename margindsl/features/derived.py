@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from functools import cached_property
 from typing import Any
 
@@ -29,8 +30,9 @@ class _Derived(FeatureOperator):
         """Return Phi densely, formed at first use; only where the base is dense."""
         return self._dense if self.is_dense else super().matrix
 
+    @abstractmethod
     def _extend(self, rows: FloatArray) -> FloatArray:
-        raise NotImplementedError
+        """Return features of the base as features of this operator."""
 
     def rows(self, index: Index) -> FloatArray:
         return self._extend(self.base.rows(index))

@@ -14,14 +14,13 @@ from margindsl.drivers.run import Fit, Run
 from margindsl.drivers.starts import starting_labels
 from margindsl.program.forms import FixedLabelForm
 from margindsl.program.program import MarginProgram
-from margindsl.relaxations.relaxation import Outcome, Relaxation, check_choice, check_count
+from margindsl.relaxations.local import LocalRelaxation
+from margindsl.relaxations.relaxation import Outcome
 from margindsl.typing import IntArray
-
-STARTS = ("mixed", "kmeans", "spectral", "random")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Alternating(Relaxation):
+class Alternating(LocalRelaxation):
     """Alternate between the best labels in B (exact linear oracle) and the hyperplane; local.
 
     Parameters
@@ -44,17 +43,6 @@ class Alternating(Relaxation):
     summary: ClassVar[str] = "exact linear oracle and fixed-label solves in turn"
     bound: ClassVar[str] = "none"
 
-    restarts: int = 5
-    start: str = "mixed"
-    rounds: int = 100
-    polish: str | bool = "none"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_choice(self, "start", STARTS)
-        check_count(self, "restarts", 1)
-        check_count(self, "rounds", 1)
-
     def accepts(self, program: MarginProgram) -> Offer | Refusal:
         """Accept every program."""
         return Offer("local: no bound")
@@ -62,10 +50,6 @@ class Alternating(Relaxation):
     def lower(self, program: MarginProgram) -> FixedLabelForm:
         """Return the fixed-label form at one member of B."""
         return program.fix_labels(program.labels.maximise(np.zeros(program.n)))
-
-    def default_solver(self, form: object) -> str:
-        """Return "newton"."""
-        return "newton"
 
     def run(self, run: Run) -> Outcome:
         """Alternate from every start with the chosen solver."""

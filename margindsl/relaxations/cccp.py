@@ -18,13 +18,13 @@ from margindsl.program.absorption import normalise_terms
 from margindsl.program.forms import DCStepForm
 from margindsl.program.losses import Losses, LossTerm
 from margindsl.program.program import MarginProgram
-from margindsl.relaxations.alternating import STARTS
-from margindsl.relaxations.relaxation import Outcome, Relaxation, check_choice, check_count
+from margindsl.relaxations.local import LocalRelaxation
+from margindsl.relaxations.relaxation import Outcome
 from margindsl.typing import IntArray
 
 
 @dataclass(frozen=True, kw_only=True)
-class CCCP(Relaxation):
+class CCCP(LocalRelaxation):
     """Linearise the concave part of ρ(|f|) at the current labels and solve the convex rest, again and again.
 
     ρ = ρ↓ + ρ↑; each step minimises ½‖w‖² + Σ c[ρ↓(y f) + ρ↑(|f|)], a majoriser that touches at the current
@@ -50,17 +50,6 @@ class CCCP(Relaxation):
     summary: ClassVar[str] = "labels absorbed, concave part linearised"
     bound: ClassVar[str] = "none"
 
-    restarts: int = 5
-    start: str = "mixed"
-    rounds: int = 100
-    polish: str | bool = "none"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_choice(self, "start", STARTS)
-        check_count(self, "restarts", 1)
-        check_count(self, "rounds", 1)
-
     def accepts(self, program: MarginProgram) -> Offer | Refusal:
         """Refuse losses that cannot be split (not PLQ and rising, or rising with shared scalars)."""
         try:
@@ -76,10 +65,6 @@ class CCCP(Relaxation):
     @staticmethod
     def _step(program: MarginProgram, losses: Losses, labels: IntArray) -> DCStepForm:
         return DCStepForm(program.features, losses, labels, decision=program.decision, free_bias=program.free_bias)
-
-    def default_solver(self, form: object) -> str:
-        """Return "newton"."""
-        return "newton"
 
     def run(self, run: Run) -> Outcome:
         """Descend from every start; the returned labels are those best at the last decision values."""
