@@ -12,6 +12,7 @@ from margindsl.errors import CalculusError, DeclarationError
 from margindsl.program.branching import BranchNodeForm
 from margindsl.program.forms import Form, LabelLiftForm, WeightLiftForm
 from margindsl.program.moment import MomentLiftForm
+from margindsl.threads import small_work_threads
 from margindsl_solvers.burer_monteiro.label import LabelLift
 from margindsl_solvers.burer_monteiro.node import LARGEST_ORDER, NodeSession
 from margindsl_solvers.burer_monteiro.weight import WeightLift
@@ -99,7 +100,9 @@ class BurerMonteiroSession(Session):
         """Solve a lifted form; a start with factors W (and V) of the right orders is used."""
         tol = self.solver.tol or budget.tol
         most = self.solver.max_iter if budget.max_iter is None else min(budget.max_iter, self.solver.max_iter)
-        if isinstance(form, LabelLiftForm):
-            return LabelLift(self.solver.width, most, self.solver.seed).run(form, budget.replace(tol=tol), start)
-        assert isinstance(form, WeightLiftForm)
-        return WeightLift(self.solver.width, most, self.solver.seed).run(form, budget.replace(tol=tol), start)
+        engine = (self.solver.width, most, self.solver.seed)
+        with small_work_threads(form.n * form.features.rank * self.solver.width):
+            if isinstance(form, LabelLiftForm):
+                return LabelLift(*engine).run(form, budget.replace(tol=tol), start)
+            assert isinstance(form, WeightLiftForm)
+            return WeightLift(*engine).run(form, budget.replace(tol=tol), start)
