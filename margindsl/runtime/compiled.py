@@ -14,7 +14,7 @@ from margindsl.contract import Budget, Progress, Refusal, Session, Solver, Statu
 from margindsl.drivers.rounding import polish, round_directions
 from margindsl.drivers.run import Fit, Run
 from margindsl.drivers.starts import distinct
-from margindsl.errors import DeclarationError, RefusalError, SolverError, TrivialityWarning
+from margindsl.errors import AccuracyWarning, DeclarationError, RefusalError, SolverError, TrivialityWarning
 from margindsl.features import MappedFeatures
 from margindsl.program.dump import dump_form
 from margindsl.program.forms import Form
@@ -259,6 +259,7 @@ def _solution(compiled: Compiled, run: Run, fit: Fit, outcome: Outcome | None, s
     certificate = outcome.certificate if outcome is not None else None
     bound = program.to_user(certificate.bound) if certificate is not None else -np.inf
     value = program.objective(fit.labels, fit.w, fit.bias, fit.scalars)
+    bound = sound_bound(bound, value)
     estimate = min(program.to_user(outcome.estimate), value) if outcome is not None else float("nan")
     if run.budget.expired and state in (Status.CONVERGED, Status.OPTIMAL) and compiled.relaxation.bound == "none":
         state = Status.TIME_LIMIT
@@ -266,7 +267,7 @@ def _solution(compiled: Compiled, run: Run, fit: Fit, outcome: Outcome | None, s
     run.seconds["total"] = time.monotonic() - run.budget.start + sum(compiled.seconds.values())
     asked = getattr(compiled.relaxation, "tol", None) or run.budget.tol
     return Solution(
-        labels=fit.labels.astype(int), value=value, bound=min(bound, value), estimate=estimate,
+        labels=fit.labels.astype(int), value=value, bound=bound, estimate=estimate,
         state=_state(state, value, bound, asked), weights=weights, bias=fit.bias,
         decision=fit.decision, scalars=dict(zip(program.losses.scalars.names, map(float, fit.scalars))),
         features=features, certificate=certificate,
@@ -274,6 +275,17 @@ def _solution(compiled: Compiled, run: Run, fit: Fit, outcome: Outcome | None, s
         label_factor=outcome.label_matrix if outcome else None, history=tuple(run.history),
         timings=run.seconds, message=outcome.message if outcome else "", relaxation=compiled.relaxation.name,
         solver=compiled.solver.name)
+
+
+def sound_bound(bound: float, value: float) -> float:
+    """Return a bound that an attained value does not contradict: equal up to rounding, else none, with a warning."""
+    if bound <= value:
+        return bound
+    if bound - value <= 1e-8 * abs(value) + 1e-12:
+        return value
+    warnings.warn(f"the certified bound {bound:.8g} lies above an attained value {value:.8g}; it is withdrawn",
+                  AccuracyWarning, stacklevel=2)
+    return -np.inf
 
 
 def _state(state: Status, value: float, bound: float, tol: float) -> Status:
