@@ -18,10 +18,13 @@ _ROOMS: dict[str, tuple[str, ...]] = {
         "squared_hinge", "sum", "var"),
     "margindsl.features": ("Linear", "Polynomial", "Precomputed", "RBF", "mean_distance", "sqrt_mean_distance"),
     "margindsl.calculus": ("PLQ", "ConvexFunction"),
-    "margindsl.relaxations": ("SDP", "Alternating", "CCCP", "Exact", "Minimax", "Supervised", "WeightLifting"),
+    "margindsl.relaxations": (
+        "CCCP", "GMMC", "SDP", "Alternating", "Exact", "Minimax", "Safe", "Supervised", "Transductive",
+        "WeightLifting"),
     "margindsl.runtime": ("Comparison", "Compiled", "Problem", "Solution", "compare", "solvers"),
 }
 _HOME = {name: room for room, names in _ROOMS.items() for name in names}
+_SUBPACKAGES = ("estimators", "metrics", "recipes")
 _ALIASES = {"Solver": ("margindsl.runtime", "make_solver")}
 
 __all__ = sorted([*_HOME, *_ALIASES])
@@ -58,12 +61,25 @@ if TYPE_CHECKING:
         sum,
         var,
     )
-    from margindsl.relaxations import CCCP, SDP, Alternating, Exact, Minimax, Supervised, WeightLifting
+    from margindsl.relaxations import (
+        CCCP,
+        GMMC,
+        SDP,
+        Alternating,
+        Exact,
+        Minimax,
+        Safe,
+        Supervised,
+        Transductive,
+        WeightLifting,
+    )
     from margindsl.runtime import Comparison, Compiled, Problem, Solution, compare, solvers
     from margindsl.runtime import make_solver as Solver
 
 
 def __getattr__(name: str) -> Any:
+    if name in _SUBPACKAGES:
+        return importlib.import_module(f"margindsl.{name}")
     room, original = _ALIASES.get(name) or (_HOME.get(name), name)
     if room is None:
         raise AttributeError(f"module 'margindsl' has no attribute {name!r}")
@@ -73,4 +89,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "__version__"]
+    return [*__all__, *_SUBPACKAGES, "__version__"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from margindsl.errors import DeclarationError
-from margindsl.typing import ArrayLike
+from margindsl.typing import ArrayLike, FloatArray, IntArray
 
 
 def clustering_accuracy(truth: ArrayLike, labels: ArrayLike) -> float:
@@ -23,21 +23,158 @@ def clustering_accuracy(truth: ArrayLike, labels: ArrayLike) -> float:
     Raises
     ------
     DeclarationError
-        If the lengths differ.
+        If the lengths differ or there are no points.
 
     Examples
     --------
     >>> clustering_accuracy(["a", "a", "b"], [1, 1, -1])
     1.0
     """
-    from scipy.optimize import linear_sum_assignment
-    from scipy.sparse import coo_array
+    table = _contingency(truth, labels)
+    return _best_matching(table) / float(table.sum())
 
+
+def balanced_error(truth: ArrayLike, labels: ArrayLike) -> float:
+    """Return the mean over classes of the share of their points outside the cluster matched with them.
+
+    For two classes it is (Err⁺ + Err⁻)/2 under the better of the two matchings; with k classes the matching
+    minimises the mean of the k error rates. A constant labelling of two classes has the value 1/2.
+
+    Parameters
+    ----------
+    truth : (n,) array of any type
+        Class of each point.
+    labels : (n,) array of any type
+        Cluster of each point.
+
+    Raises
+    ------
+    DeclarationError
+        If the lengths differ or there are no points.
+
+    References
+    ----------
+    The sparse kernel maximum margin clustering (SKMMC) paper, Eq. 31.
+
+    Examples
+    --------
+    >>> balanced_error(["a", "a", "a", "a", "b", "b"], [1, 1, 1, 0, 0, 0])
+    0.125
+    """
+    table = _contingency(truth, labels)
+    return 1.0 - _best_matching(table / table.sum(axis=1, keepdims=True)) / len(table)
+
+
+def rand_index(truth: ArrayLike, labels: ArrayLike) -> float:
+    """Return the share of pairs of points on which clustering and classes agree (same or different group).
+
+    Parameters
+    ----------
+    truth : (n,) array of any type
+        Class of each point.
+    labels : (n,) array of any type
+        Cluster of each point.
+
+    Raises
+    ------
+    DeclarationError
+        If the lengths differ or there are no points.
+
+    References
+    ----------
+    W. M. Rand (1971). Objective criteria for the evaluation of clustering methods. Not adjusted for chance.
+
+    Examples
+    --------
+    >>> round(rand_index([0, 0, 1, 1], [0, 0, 0, 1]), 3)
+    0.5
+    """
+    from sklearn.metrics import rand_score
+
+    return float(rand_score(*_codes(truth, labels)))
+
+
+def fowlkes_mallows(truth: ArrayLike, labels: ArrayLike) -> float:
+    """Return the geometric mean of precision and recall over pairs of points in one cluster.
+
+    TP / sqrt((TP + FP)(TP + FN)) with TP the pairs in one class and one cluster; 0 where TP = 0.
+
+    Parameters
+    ----------
+    truth : (n,) array of any type
+        Class of each point.
+    labels : (n,) array of any type
+        Cluster of each point.
+
+    Raises
+    ------
+    DeclarationError
+        If the lengths differ or there are no points.
+
+    References
+    ----------
+    E. B. Fowlkes, C. L. Mallows (1983). A method for comparing two hierarchical clusterings.
+
+    Examples
+    --------
+    >>> round(fowlkes_mallows([0, 0, 1, 1], [0, 0, 0, 1]), 3)
+    0.408
+    """
+    from sklearn.metrics import fowlkes_mallows_score
+
+    return float(fowlkes_mallows_score(*_codes(truth, labels)))
+
+
+def normalised_mutual_information(truth: ArrayLike, labels: ArrayLike) -> float:
+    """Return I(classes; clusters) divided by the arithmetic mean of the two entropies.
+
+    Parameters
+    ----------
+    truth : (n,) array of any type
+        Class of each point.
+    labels : (n,) array of any type
+        Cluster of each point.
+
+    Returns
+    -------
+    float
+        In [0, 1]; 1 where both are constant.
+
+    Raises
+    ------
+    DeclarationError
+        If the lengths differ or there are no points.
+
+    Examples
+    --------
+    >>> normalised_mutual_information([0, 0, 1, 1], ["b", "b", "a", "a"])
+    1.0
+    """
+    from sklearn.metrics import normalized_mutual_info_score
+
+    return float(normalized_mutual_info_score(*_codes(truth, labels)))
+
+
+def _codes(truth: ArrayLike, labels: ArrayLike) -> tuple[IntArray, IntArray]:
     truth, labels = np.asarray(truth), np.asarray(labels)
     if truth.shape != labels.shape or truth.ndim != 1:
-        raise DeclarationError(f"truth of shape {truth.shape} against labels of shape {labels.shape}")
-    _, classes = np.unique(truth, return_inverse=True)
-    _, clusters = np.unique(labels, return_inverse=True)
-    table = coo_array((np.ones(len(labels)), (classes, clusters))).toarray()
+        raise DeclarationError(f"truth of shape {truth.shape} against labels of shape {labels.shape}; expected one "
+                               "class and one cluster a point")
+    if not len(labels):
+        raise DeclarationError("no points: expected at least one class and one cluster")
+    return np.unique(truth, return_inverse=True)[1], np.unique(labels, return_inverse=True)[1]
+
+
+def _contingency(truth: ArrayLike, labels: ArrayLike) -> FloatArray:
+    """Return the (classes, clusters) table of counts."""
+    classes, clusters = _codes(truth, labels)
+    table = np.zeros((classes.max() + 1, clusters.max() + 1))
+    np.add.at(table, (classes, clusters), 1.0)
+    return table
+
+
+def _best_matching(table: FloatArray) -> float:
+    from scipy.optimize import linear_sum_assignment
+
     rows, columns = linear_sum_assignment(-table)
-    return float(table[rows, columns].sum() / len(labels))
+    return float(table[rows, columns].sum())

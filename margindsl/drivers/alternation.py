@@ -10,8 +10,7 @@ from margindsl.typing import IntArray
 
 def best_labels(run: Run, fit: Fit) -> IntArray:
     """Return the labels in B that minimise the objective at the hyperplane of a fit (exact)."""
-    costs = run.program.losses.label_costs(fit.decision, fit.scalars)
-    return run.program.labels.maximise(-costs)
+    return run.program.labels.maximise(run.program.gains(fit.decision, fit.scalars))
 
 
 def alternate(run: Run, labels: IntArray, rounds: int = 100, tol: float = 1e-7, fit: Fit | None = None) -> Fit:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
 
 from margindsl.contract import RawSolution, Status
+from margindsl.drivers.alternation import alternate
 from margindsl.drivers.run import Run
 from margindsl.drivers.starts import distinct
+from margindsl.errors import SolverError
 from margindsl.features import FeatureOperator
 from margindsl.program.forms import SaddleForm
 from margindsl.typing import FloatArray, IntArray
@@ -113,29 +116,37 @@ def generate(run: Run, initial: list[IntArray], *, tol: float, most: int, per_ro
     most : int
         Most rounds.
     per_round : int
-        Labellings added a round.
+        Labellings added a round, at the master's u and at a point between it and the best u so far each.
     starts : int
         Random starts of the oracle besides the working set's heaviest labellings.
     exhaustive : (M, n) int array, optional
         All of B: the oracle is then exact.
+
+    References
+    ----------
+    W. Ben-Ameur, J. Neto (2007). Acceleration of cutting-plane and column generation algorithms: the in-out method.
     """
     program = run.program
     working = distinct(initial)
     raw: RawSolution | None = None
-    solved: SaddleForm | None = None
-    lower = -np.inf
+    solved: tuple[SaddleForm, RawSolution] | None = None
+    lower, centre = -np.inf, _Centre()
     course: list[float] = []
     for iteration in range(most):
         form = SaddleForm(program.features, program.losses, np.stack(working))
         answer = run.solve(form, raw, tol=max(min(tol * 0.2, MASTER_TOL), 1e-9))
         if not answer.has_answer or (answer.status is Status.TIME_LIMIT and solved is not None):
-            return Generated(solved or form, raw or answer, lower, answer.status, answer.message)
-        raw, solved = answer, form
+            return Generated(*(solved or (form, answer)), lower, answer.status, answer.message)
+        raw, solved = answer, (form, answer)
         master = form.dual_objective(raw["u"])
-        violated = _violated(run, form, raw, starts, exhaustive)
-        fresh = _fresh(working, violated)
+        violated = _violated(run, form, raw, raw["u"], starts, exhaustive)
         linear = -program.losses.conjugate_value(raw["u"])
-        lower = max(lower, linear - 0.5 * violated[0][0])
+        found = violated[:per_round]
+        if exhaustive is None and centre.u is not None:
+            inner, centre = centre.inner(run, form, raw, starts)
+            found = [item for pair in zip(violated, inner[:per_round]) for item in pair] + found
+        centre = centre.moved(raw["u"], linear - 0.5 * violated[0][0])
+        lower, fresh = centre.value, _fresh(working, found) or _fresh(working, violated)[:per_round]
         stop = run.record("label generation", iteration, master, lower)
         closed = violated[0][0] <= 2.0 * (linear - master) + 2.0 * tol * max(abs(master), 1e-12)
         course.append(master)
@@ -145,15 +156,57 @@ def generate(run: Run, initial: list[IntArray], *, tol: float, most: int, per_ro
         if stop or run.budget.expired:
             return Generated(form, raw, lower, Status.INTERRUPTED if stop else Status.TIME_LIMIT)
         kept, start = _drop_dead(working, raw)
-        working = kept + fresh[:per_round]
+        working = kept + fresh
         raw = start
     form = SaddleForm(program.features, program.losses, np.stack(working[: len(raw["mu"])] if raw else working))
     return Generated(form, raw, lower, Status.ITERATION_LIMIT)  # type: ignore[arg-type]
 
 
-def _violated(run: Run, form: SaddleForm, raw: RawSolution, starts: int,
+def improved_starts(run: Run, initial: list[IntArray], rounds: int = 20) -> list[IntArray]:
+    """Return labellings with those that alternation reaches from them in front.
+
+    Where a single labelling closes the relaxation (small weights) it is often among them, and the first master
+    ends the generation.
+
+    Parameters
+    ----------
+    run : Run
+        It remembers the best of their fits.
+    initial : list of (n,) int arrays
+    rounds : int
+        Most rounds of alternation from each.
+    """
+    improved = []
+    for y in initial:
+        # with shared scalars the objective may fall without end at a labelling, and not over the mixtures
+        with suppress(SolverError):
+            improved.append(alternate(run, y, rounds, tol=1e-5).labels)
+    return distinct([*improved, *initial])
+
+
+@dataclass(frozen=True, eq=False)
+class _Centre:
+    """Represent the u of the best lower bound seen: the master's own u swings from round to round (in-out)."""
+
+    u: FloatArray | None = None
+    value: float = -np.inf
+
+    def moved(self, u: FloatArray, value: float) -> _Centre:
+        """Return the better of this centre and another point."""
+        return _Centre(np.asarray(u), value) if value > self.value else self
+
+    def inner(self, run: Run, form: SaddleForm, raw: RawSolution,
+              starts: int) -> tuple[list[tuple[float, IntArray]], _Centre]:
+        """Return labellings violated halfway between the master's u and the centre, and the better centre."""
+        assert self.u is not None
+        u = 0.5 * (np.asarray(raw["u"]) + self.u)
+        violated = _violated(run, form, raw, u, starts, None)
+        return violated, self.moved(u, -form.losses.conjugate_value(u) - 0.5 * violated[0][0])
+
+
+def _violated(run: Run, form: SaddleForm, raw: RawSolution, u: FloatArray, starts: int,
               exhaustive: IntArray | None) -> list[tuple[float, IntArray]]:
-    spread = form.losses.spread(raw["u"])
+    spread = form.losses.spread(u)
     if exhaustive is not None:
         values = np.concatenate([
             np.sum(form.features.adjoint((block * spread).T) ** 2, axis=0)
@@ -173,9 +226,15 @@ def _violated(run: Run, form: SaddleForm, raw: RawSolution, starts: int,
 
 
 def _fresh(working: list[IntArray], violated: list[tuple[float, IntArray]]) -> list[IntArray]:
-    """Return the violated labellings not in the working set, neither themselves nor negated."""
+    """Return the violated labellings not in the working set, neither themselves nor negated, each once."""
     known = {np.asarray(s * y, dtype=np.int8).tobytes() for y in working for s in (1, -1)}
-    return [y for _, y in violated if np.asarray(y, dtype=np.int8).tobytes() not in known]
+    fresh = []
+    for _, y in violated:
+        key = np.asarray(y, dtype=np.int8)
+        if key.tobytes() not in known:
+            fresh.append(y)
+            known |= {key.tobytes(), (-key).tobytes()}
+    return fresh
 
 
 def _drop_dead(working: list[IntArray], raw: RawSolution) -> tuple[list[IntArray], RawSolution]:

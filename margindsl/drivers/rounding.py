@@ -14,6 +14,7 @@ from margindsl.typing import FloatArray, IntArray
 SAMPLED_ENTRIES = 4_000_000  # entries of sampled directions held at once
 POLISHED_POINTS = 2_000_000  # points times polished candidates, at most
 SCREEN_BLOCK = 64
+BLOCKS = 4  # block moves tried from the best labelling
 LENGTHS = (0.6, 1.0, 1.5, 2.5, 4.0)
 
 
@@ -56,7 +57,7 @@ def screen(run: Run, candidates: list[IntArray], keep: int) -> list[IntArray]:
     keep : int
     """
     program = run.program
-    if len(candidates) <= keep or program.features.rank > LARGEST_RANK:
+    if len(candidates) <= keep or not program.is_binary or program.features.rank > LARGEST_RANK:
         return candidates[:keep]
     losses = program.losses
     zero = losses.arguments(np.zeros(program.n))
@@ -103,7 +104,8 @@ def polish(run: Run, candidates: list[IntArray], how: str, keep: int = 6, tol: f
     candidates : list of (n,) int arrays
         Labellings in B, at least one.
     how : {"none", "alternate", "search"}
-        "none" evaluates; "alternate" runs alternation from the best `keep`; "search" adds flips and swaps.
+        "none" evaluates; "alternate" runs alternation from the best `keep`; "search" adds flips, swaps and groups,
+        and from the best of all also escapes by blocks.
     keep : int
         Candidates that are polished, fewer for millions of points; twice as many are fitted, chosen by `screen`.
     tol : float
@@ -126,4 +128,5 @@ def polish(run: Run, candidates: list[IntArray], how: str, keep: int = 6, tol: f
         unique = distinct([fit.labels for fit in improved])
         chosen = [next(f for f in improved if f.labels is labels) for labels in unique[:3]]
         improved = sorted((search(run, fit, tol=tol) for fit in chosen), key=lambda fit: fit.value)
+        improved[0] = search(run, improved[0], tol=tol, blocks=BLOCKS)
     return improved[0]

@@ -12,6 +12,7 @@ import numpy as np
 
 from margindsl.contract import Budget, Progress, RawSolution, Session, Solver, Status
 from margindsl.errors import SolverError
+from margindsl.program.clusters import ClusterForm
 from margindsl.program.forms import FixedLabelForm, Form
 from margindsl.program.program import MarginProgram
 from margindsl.typing import FloatArray, IntArray
@@ -27,7 +28,7 @@ class Fit:
     raw : RawSolution
         What the fixed-label solver returned.
     decision : (n,) float array
-        Decision values f.
+        Decision values f; (n, k) of k clusters.
     value : float
         Objective of the program at (labels, w, b, s), recomputed.
     """
@@ -99,7 +100,10 @@ class Run:
     def session(self, form: Form, solver: Solver | None = None) -> Session:
         """Return the session for forms of one structure, opened once a structure and solver."""
         solver = solver or self.solver
-        key = (solver, form.structure())
+        structure = form.structure()
+        if structure is None:
+            return solver.open(form)
+        key = (solver, structure)
         # A native session may carry state from solve to solve; only compiled problems that recur outlive a run.
         kept = self._own if solver.native or not form.recurs else self._compiled
         if key not in kept:
@@ -129,7 +133,7 @@ class Run:
         self.fits += 1
         return self.adopt(form, raw)
 
-    def adopt(self, form: FixedLabelForm, raw: RawSolution) -> Fit:
+    def adopt(self, form: FixedLabelForm | ClusterForm, raw: RawSolution) -> Fit:
         """Return a fit from a solved fixed-label form, and remember it when it is the best.
 
         Raises
@@ -140,10 +144,10 @@ class Run:
         if not raw.has_answer:
             raise SolverError(f"the fixed-label problem ended as {raw.status.word}: {raw.message or raw.status.value}")
         bias = float(raw.get("bias", 0.0))
-        decision = form.decision_values(raw["w"], bias)
+        decision = form.outputs(raw["w"], bias)
         losses = self.program.losses
-        value = 0.5 * float(raw["w"] @ raw["w"]) + losses.value(form.labels * decision, raw.get("scalars"))
-        fit = Fit(np.asarray(form.labels), raw, decision, value)
+        value = 0.5 * float(raw["w"] @ raw["w"]) + losses.value(form.margins(decision), raw.get("scalars"))
+        fit = Fit(np.asarray(form.labelling), raw, decision, value)
         if self.best is None or value < self.best.value:
             self.best = fit
         return fit

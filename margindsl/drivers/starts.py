@@ -1,10 +1,12 @@
-"""Starting labellings: principal directions, two-means, random members of B."""
+"""Starting labellings: principal directions, two-means (k-means), random members of B."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from margindsl.drivers.means import cluster_start
 from margindsl.drivers.run import Run
+from margindsl.drivers.unlabelled import labels_from_known
 from margindsl.program.program import MarginProgram
 from margindsl.typing import FloatArray, IntArray
 
@@ -66,11 +68,17 @@ def starting_labels(run: Run, count: int, kind: str = "mixed") -> list[IntArray]
     run : Run
     count : int
         Most labellings returned.
-    kind : {"mixed", "kmeans", "spectral", "random"}
-        Two-means runs, principal directions, random members of B, or all three in turn.
+    kind : {"mixed", "kmeans", "spectral", "random", "known"}
+        Two-means runs, principal directions, random members of B, or all three in turn. For k clusters:
+        k-means runs in feature space, in the space of the leading k − 1 principal directions, random members.
+        "known" is one start, from the hyperplane of the known labels alone.
     """
     labels = run.program.labels
-    found = [labels.maximise(np.asarray(start, dtype=float)) for start in run.starts]
+    found = [as_member(run.program, start) for start in run.starts]
+    if kind == "known":
+        return distinct([*found, labels_from_known(run)])
+    if not run.program.is_binary:
+        return _cluster_starts(run, found, count, kind)
     spectral = principal_directions(run.program, max(1, count), run.rng) if kind in ("mixed", "spectral") else None
     for index in range(4 * count):
         if len(found) >= count + len(run.starts):
@@ -84,13 +92,42 @@ def starting_labels(run: Run, count: int, kind: str = "mixed") -> list[IntArray]
         else:
             found.append(labels.sample(run.rng, 1)[0])
             continue
-        found.append(labels.maximise(gain))
+        found.append(labels.maximise(oriented(run.program, gain)))
     return distinct(found)[: max(1, count + len(run.starts))]
+
+
+def oriented(program: MarginProgram, gain: FloatArray) -> FloatArray:
+    """Return a gain or its negative, whichever agrees better with the known labels."""
+    agreement = program.labels.contract_rows(gain) @ np.asarray(program.labels.pinned)
+    return -gain if float(agreement) < 0 else gain
+
+
+def _cluster_starts(run: Run, found: list[IntArray], count: int, kind: str) -> list[IntArray]:
+    wanted = count + len(found)
+    spectral = None
+    if kind in ("mixed", "spectral"):
+        spectral = principal_directions(run.program, run.program.clusters - 1, run.rng)
+    for index in range(4 * count):
+        if len(found) >= wanted:
+            break
+        turn = kind if kind != "mixed" else ("kmeans", "spectral", "random")[index % 3]
+        found = distinct([*found, cluster_start(run, turn, spectral)])
+    return found
+
+
+def as_member(program: MarginProgram, candidate: FloatArray) -> IntArray:
+    """Return the member of B nearest to labels (n,), or the best one for gains (n,) or (n, k)."""
+    values = np.asarray(candidate, dtype=float)
+    if program.is_binary:
+        return program.labels.maximise(values).astype(np.int8)
+    if values.ndim == 1:
+        values = (values[:, None] == np.arange(program.clusters)).astype(float)
+    return np.asarray(program.labels.maximise(values))
 
 
 def distinct(labellings: list[IntArray]) -> list[IntArray]:
     """Return the labellings without repeats, in order."""
     seen: dict[bytes, IntArray] = {}
     for labels in labellings:
-        seen.setdefault(np.asarray(labels, dtype=np.int8).tobytes(), labels)
+        seen.setdefault(np.asarray(labels, dtype=np.int32).tobytes(), labels)
     return list(seen.values())

@@ -181,6 +181,10 @@ def inequality_of_labels(left: Expression, right: Expression) -> Constraint:
         labels, index = chosen
         return Links(labels, _pair(labels, index, other, "!="), "cannot-link", f"{left.text()} != {right.text()}")
     if chosen is not None and right.is_constant:
+        if chosen[0].clusters > 2:
+            raise GrammarError(
+                f"{left.text()} != {right.text()}", "a point cannot be kept out of one of several clusters",
+                f"Write {left.text()} == {right.text()} for a known label, or cannot-links between points.")
         return _known(chosen[0], chosen[1], Constant(-np.asarray(right.numeric())), left)
     _refuse_decision_links(left, right, "!=")
     raise GrammarError(f"{left.text()} != {right.text()}", "only labels are declared different",

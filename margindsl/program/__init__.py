@@ -7,6 +7,7 @@ from margindsl.program.certificates import (
     LabelLiftCertificate,
     repair_label_lift,
 )
+from margindsl.program.cuts import CodeCuts, MatrixCuts, TriangleCuts
 from margindsl.program.dump import dump_form, dump_program
 from margindsl.program.forms import (
     DCStepForm,
@@ -19,14 +20,15 @@ from margindsl.program.forms import (
     WeightLiftForm,
 )
 from margindsl.program.losses import Losses, LossTerm, SharedScalars
-from margindsl.program.moment import MomentLiftForm, TriangleCuts
+from margindsl.program.moment import MomentLiftForm
 from margindsl.program.moment_certificate import MomentLiftCertificate, repair_moment_lift
 from margindsl.program.program import MarginProgram
 from margindsl.program.protocols import Features, LabelSetLike
 
 __all__ = [
-    "Certificate", "CombinedCertificate", "DCStepForm", "DecisionBound", "Features", "FixedLabelCertificate",
-    "FixedLabelForm", "Form", "LabelLiftCertificate", "LabelLiftForm", "LabelSetLike", "LossTerm", "Losses",
-    "MarginProgram", "MomentLiftCertificate", "MomentLiftForm", "QuadraticBound", "SaddleForm", "SharedScalars",
-    "TriangleCuts", "WeightLiftForm", "dump_form", "dump_program", "repair_label_lift", "repair_moment_lift",
+    "Certificate", "CodeCuts", "CombinedCertificate", "DCStepForm", "DecisionBound", "Features",
+    "FixedLabelCertificate", "FixedLabelForm", "Form", "LabelLiftCertificate", "LabelLiftForm", "LabelSetLike",
+    "LossTerm", "Losses", "MarginProgram", "MatrixCuts", "MomentLiftCertificate", "MomentLiftForm",
+    "QuadraticBound", "SaddleForm", "SharedScalars", "TriangleCuts", "WeightLiftForm", "dump_form", "dump_program",
+    "repair_label_lift", "repair_moment_lift",
 ]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.optimize import minimize_scalar
 
 from margindsl.program.forms import FixedLabelForm, LabelLiftForm
 from margindsl.typing import FloatArray
@@ -177,6 +178,42 @@ def repair_dual_point(form: LabelLiftForm, u: FloatArray, d: FloatArray, kappa: 
     if H is None or not np.isfinite(form.losses.conjugate_value(u)):
         return _worthless(form, u, kappa, eta)
     return _best_repair(form, u, eta, H, [(np.asarray(d, dtype=float), kappa)])
+
+
+def scale_dual_point(certificate: LabelLiftCertificate) -> LabelLiftCertificate:
+    """Return the certificate of (tu, t²d, t²κ, η) for the best t > 0: the bound is concave in t.
+
+    The inequality scales with t², and the bound is −Σcρ*(−tu/c) − tuᵀd₀ − ½t²(Σd + Σκβ²) − ½Σηℓ². A dual point
+    of a tighter relaxation, whose u is too large for this one, gains most.
+
+    Parameters
+    ----------
+    certificate : LabelLiftCertificate
+
+    Returns
+    -------
+    LabelLiftCertificate
+        The one given when nothing is gained, or shared scalars fix the scale of u.
+    """
+    form, u = certificate.form, certificate.u
+    if form.losses.scalars.count or not np.isfinite(certificate.bound):
+        return certificate
+    radii = np.array([b.radius**2 for b in form.balance])
+    price = 0.5 * float(certificate.d.sum() + certificate.kappa @ radii)
+
+    wall = 1e3 * (abs(certificate.bound) + price + abs(form.losses.conjugate_value(u)))
+
+    def loss(t: float) -> float:
+        value = form.losses.conjugate_value(t * u)
+        return value + t * t * price if np.isfinite(value) else wall * (1.0 + t)  # a number, for interpolation
+
+    found = minimize_scalar(loss, bounds=(0.0, 2.0), method="bounded", options={"xatol": 1e-6})
+    t = float(found.x)
+    scaled = t * u, t * t * certificate.d, t * t * certificate.kappa, certificate.eta
+    bound = _dual_value(form, *scaled)
+    if not bound > certificate.bound:
+        return certificate
+    return LabelLiftCertificate(bound, form, *scaled)
 
 
 def escape_direction(form: LabelLiftForm, u: FloatArray, d: FloatArray, kappa: FloatArray, eta: FloatArray,
@@ -436,4 +473,5 @@ def ascend_cut(form: LabelLiftForm, H: FloatArray, kappa: FloatArray,
 __all__ = [
     "SAFETY", "Certificate", "CombinedCertificate", "FixedLabelCertificate", "LabelLiftCertificate",
     "ascend_cut", "certify_fixed_labels", "escape_direction", "project_duals", "repair_dual_point", "repair_label_lift",
+    "scale_dual_point",
 ]

@@ -92,8 +92,8 @@ class Form:
         A = np.stack([bound.weights for bound in self.decision], axis=1)
         return self.features.adjoint(A).T, A.sum(axis=0)
 
-    def structure(self) -> tuple[Any, ...]:
-        """Return a key of what a solver may compile once: all but weights, labels and labellings."""
+    def structure(self) -> tuple[Any, ...] | None:
+        """Return a key of what a solver may compile once (all but weights, labels, labellings), None for nothing."""
         bounds = tuple((b.weights.tobytes(), b.lower, b.upper) for b in self.decision)
         features: Any = self.features  # held by the key itself: an identity alone could be given away again
         return (type(self), features, self.losses.structure, bounds, self.free_bias)
@@ -131,6 +131,19 @@ class FixedLabelForm(Form):
     def decision_values(self, w: FloatArray, bias: float = 0.0) -> FloatArray:
         """Return the (n,) decision values f = Φw + b."""
         return self.features.apply(w) + bias
+
+    @property
+    def labelling(self) -> IntArray:
+        """Return the labels as the label set knows them."""
+        return self.labels
+
+    def outputs(self, w: FloatArray, bias: float = 0.0) -> FloatArray:
+        """Return what labels are chosen from: the (n,) decision values, (n, k) of k clusters."""
+        return self.decision_values(w, bias)
+
+    def margins(self, outputs: FloatArray) -> FloatArray:
+        """Return the (n,) margins of the labels at some outputs."""
+        return self.labels * outputs
 
     def objective(self, w: FloatArray, bias: float = 0.0, scalars: FloatArray | None = None) -> float:
         """Return the primal objective at (w, b, s), decision bounds not included."""
@@ -298,7 +311,7 @@ class LabelLiftForm(Form):
     def structure(self) -> tuple[Any, ...]:
         """Return the key of a form, components and lifted bounds included."""
         balance = tuple((b.vector.tobytes(), b.radius) for b in self.balance)
-        return (*super().structure(), self.component.tobytes(), self.sign.tobytes(), self.count, balance,
+        return (*(super().structure() or ()), self.component.tobytes(), self.sign.tobytes(), self.count, balance,
                 self.reference)
 
     def contract(self, values: FloatArray) -> FloatArray:

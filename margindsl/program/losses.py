@@ -218,6 +218,15 @@ class Losses:
         """Return one element of the (m,) subgradients c_r ρ_r'(v_r)."""
         return self._map(v, lambda term, x: term.weights * np.asarray(term.loss.derivative(x)))
 
+    def values_and_derivatives(self, v: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return `row_losses(v)` and `derivative(v)` in one walk over the rows."""
+        if len(self.terms) == 1:
+            return self._both(self.terms[0], v)
+        values, slopes = np.empty(len(v)), np.empty(len(v))
+        for term, part in self.slices():
+            values[part], slopes[part] = self._both(term, v[part])
+        return values, slopes
+
     def curvature(self, v: FloatArray) -> FloatArray:
         """Return the (m,) generalised second derivatives c_r ρ_r''(v_r)."""
         return self._map(v, lambda term, x: term.weights * np.asarray(term.loss.curvature(x)))
@@ -268,6 +277,11 @@ class Losses:
     def _stack(self, name: str, kind: type) -> FloatArray:
         parts: Sequence[FloatArray] = [getattr(term, name) for term in self.terms]
         return np.concatenate(parts) if parts else np.zeros(0, dtype=kind)
+
+    @staticmethod
+    def _both(term: LossTerm, v: FloatArray) -> tuple[FloatArray, FloatArray]:
+        value, slope = term.loss.value_and_derivative(v)
+        return term.weights * np.asarray(value), term.weights * np.asarray(slope)
 
     def _map(self, v: FloatArray, function) -> FloatArray:  # type: ignore[no-untyped-def]
         if len(self.terms) == 1:

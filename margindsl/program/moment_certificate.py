@@ -42,7 +42,9 @@ class MomentLiftCertificate(Certificate):
     def verify(self) -> bool:
         """Recompute P ≻ 0, the matrix inequality and the dual objective."""
         form = self.form
-        if any(np.any(x < 0) for x in (self.kappa, self.eta, self.tau)) or (not form.moments and np.any(self.q != 0)):
+        if any(np.any(x < 0) for x in (self.kappa, self.eta, self.tau[~form.cuts.equal])):
+            return False
+        if not form.moments and np.any(self.q != 0):
             return False
         if form.losses.scalar_residual(self.u) > 1e-9 * max(1.0, float(np.abs(self.u).sum())):
             return False
@@ -58,7 +60,8 @@ class MomentLiftCertificate(Certificate):
 
     def describe(self) -> str:
         """Return one line saying what the proof is."""
-        return f"repaired dual point of the moment-lifted semidefinite relaxation, {self.form.cuts.count} triangle cuts"
+        cuts = f"{self.form.cuts.count} {self.form.cuts.noun} cuts"
+        return f"repaired dual point of the moment-lifted semidefinite relaxation, {cuts}"
 
 
 def repair_moment_lift(form: MomentLiftForm, u: FloatArray, q: FloatArray | None = None, d: FloatArray | None = None,
@@ -83,10 +86,11 @@ def repair_moment_lift(form: MomentLiftForm, u: FloatArray, q: FloatArray | None
         With bound −inf when no repair exists.
     """
     kappa, eta = _nonnegative(kappa, len(form.balance)), _nonnegative(eta, len(form.decision))
-    tau = _nonnegative(tau, form.cuts.count)
+    tau = form.cuts.admissible(tau)
     best: MomentLiftCertificate | None = None
     for start_u, start_q in _domain_points(form, np.asarray(u, dtype=float), q):
-        for shrinkage in SHRINKAGES:
+        # with q = 0 nothing can make P singular but a free bias, which shrinking does not help
+        for shrinkage in SHRINKAGES if np.any(start_q != 0) else SHRINKAGES[:1]:
             keep = 1.0 - shrinkage
             # shared scalars fix sums of u, which must not shrink
             shrunk = start_u if form.losses.scalars.count else keep * start_u
@@ -132,6 +136,26 @@ def _shifted(form: MomentLiftForm, u: FloatArray, q: FloatArray, d: FloatArray |
     d = d + max(0.0, -float(values[0])) + 1e-2 * SAFETY * scale
     bound = dual_value(form, u, q, d, kappa, eta, tau)
     return MomentLiftCertificate(bound, form, u, q, d, kappa, eta, tau) if np.isfinite(bound) else None
+
+
+def escape_moment(form: MomentLiftForm, u: FloatArray, d: FloatArray, kappa: FloatArray, eta: FloatArray,
+                  tau: FloatArray, slack: float = 1e-7) -> FloatArray | None:
+    """Return the eigenvector (N,) of the least eigenvalue of Diag(d) + Σκω̃ω̃ᵀ − ΣτT − HP⁻¹Hᵀ at q = 0.
+
+    Parameters
+    ----------
+    form : MomentLiftForm
+    u : (m,), d : (N,), kappa : (J,), eta : (L,), tau : (K,) float arrays
+        An approximate dual point, not repaired.
+    slack : float
+        Relative violation that is passed over; None is returned below it.
+    """
+    u = project_duals(form.losses, np.asarray(u, dtype=float))
+    G = schur_term(form, u, np.zeros_like(u), eta)
+    if G is None:
+        return None
+    values, vectors = np.linalg.eigh(np.diag(d) + label_part(form, kappa, tau) - G)
+    return vectors[:, 0] if values[0] < -slack * max(float(np.abs(values).max()), 1e-300) else None
 
 
 def weight_part(form: MomentLiftForm, q: FloatArray, eta: FloatArray) -> FloatArray:

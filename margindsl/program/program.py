@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, cast
 
 import numpy as np
 
 from margindsl.errors import DeclarationError
+from margindsl.program.clusters import (
+    CODINGS,
+    ClusterForm,
+    CodedForm,
+    SplitLosses,
+    cluster_costs,
+    codes_of,
+    margin_table,
+)
 from margindsl.program.forms import DecisionBound, FixedLabelForm
 from margindsl.program.losses import Losses
-from margindsl.program.protocols import Features, LabelSetLike
+from margindsl.program.protocols import Features, LabelSetLike, PartitionSetLike
 from margindsl.typing import FloatArray, IntArray
 
 
@@ -26,7 +37,7 @@ class MarginProgram:
     features : Features
         The operator Φ.
     labels : LabelSetLike
-        The presolved label set B.
+        The presolved label set B, of signs or of k clusters.
     losses : Losses
         The separable part, in units of the regulariser.
     decision : tuple of DecisionBound
@@ -37,6 +48,8 @@ class MarginProgram:
         The affine map from the program's value to the user's objective.
     text : str
         The declaration, for messages and `explain`.
+    coding : {"binary", "crammer-singer", "simplex"}
+        What the margins are; the last two go with a label set of k clusters, where f = Φ V codesᵀ (n, k).
     """
 
     features: Features
@@ -47,8 +60,13 @@ class MarginProgram:
     scale: float = 1.0
     constant: float = 0.0
     text: str = ""
+    coding: str = "binary"
 
     def __post_init__(self) -> None:
+        if self.coding not in ("binary", *CODINGS) or (self.coding == "binary") == hasattr(self.labels, "clusters"):
+            raise DeclarationError(
+                f"coding of a margin program is {self.coding!r}; expected 'binary' with a label set of signs, "
+                "'crammer-singer' or 'simplex' with one of clusters")
         sizes = {self.features.n, self.labels.n, self.losses.n}
         if len(sizes) != 1:
             raise DeclarationError(
@@ -70,15 +88,104 @@ class MarginProgram:
         """Return the normalised value for a value of the user's objective."""
         return (value - self.constant) / self.scale
 
-    def fix_labels(self, labels: IntArray) -> FixedLabelForm:
-        """Return the convex form left when the labels are fixed to ±1 values (n,)."""
+    @property
+    def clusters(self) -> int:
+        """Return the number of clusters."""
+        return int(getattr(self.labels, "clusters", 2))
+
+    @property
+    def partition(self) -> PartitionSetLike:
+        """Return the label set of k clusters.
+
+        Raises
+        ------
+        DeclarationError
+            If labels are signs.
+        """
+        if self.is_binary:
+            raise DeclarationError("the labels of this margin program are signs, not clusters; use `labels`")
+        return cast(PartitionSetLike, self.labels)
+
+    @property
+    def is_binary(self) -> bool:
+        """Return whether labels are signs, not names of clusters."""
+        return self.coding == "binary"
+
+    @cached_property
+    def split(self) -> SplitLosses:
+        """Return the losses as falling and rising parts."""
+        return SplitLosses.of(self.losses)
+
+    @cached_property
+    def codes(self) -> FloatArray:
+        """Return the (k, k−1) matrix with f = Φ V codesᵀ."""
+        return codes_of(self.coding, self.clusters)
+
+    def fix_labels(self, labels: IntArray, runner: IntArray | None = None) -> Any:
+        """Return the form left when the labels are fixed.
+
+        Parameters
+        ----------
+        labels : (n,) int array
+            ±1, or clusters 0..k−1.
+        runner : (n,) int array, optional
+            For Crammer-Singer margins the clusters at which a rising loss is majorised.
+
+        Returns
+        -------
+        FixedLabelForm or ClusterForm
+        """
+        if self.coding == "simplex":
+            return CodedForm.at(self.features, self.losses, labels, self.clusters)
+        if self.coding == "crammer-singer":
+            return ClusterForm(self.features, self.losses, np.asarray(labels), self.clusters, self.split,
+                               runner, decision=self.decision)
         return FixedLabelForm(self.features, self.losses, np.asarray(labels),
                               decision=self.decision, free_bias=self.free_bias)
+
+    def rescaled(self, factor: float) -> MarginProgram:
+        """Return the same program with the weight of every loss, and the cost of every scalar, times a factor.
+
+        Parameters
+        ----------
+        factor : float
+            Positive; factors below one favour wide margins, as the first steps of a continuation do.
+
+        Raises
+        ------
+        DeclarationError
+            If the factor is not a positive finite number.
+        """
+        if not (np.isfinite(factor) and factor > 0):
+            raise DeclarationError(f"loss weights cannot be multiplied by {factor}; expected a positive finite number")
+        return replace(self, losses=self.losses.rescaled(factor))
 
     def objective(self, labels: IntArray, w: FloatArray, bias: float = 0.0,
                   scalars: FloatArray | None = None) -> float:
         """Return the user's objective at labels (n,), w (r,), bias and shared scalars (S,)."""
         return self.to_user(self.fix_labels(labels).objective(w, bias, scalars))
+
+    def gains(self, decision: FloatArray, scalars: FloatArray | None = None) -> FloatArray:
+        """Return what the best labels at fixed decision values maximise: gains (n,) of signs, (n, k) of clusters."""
+        if self.is_binary:
+            return -self.losses.label_costs(decision, scalars)
+        return -cluster_costs(self.losses, margin_table(decision, self.coding), scalars)
+
+    def margins(self, labels: IntArray, decision: FloatArray) -> FloatArray:
+        """Return the (n,) margins of labels at decision values (n,) or (n, k)."""
+        if self.is_binary:
+            return labels * decision
+        return np.asarray(margin_table(decision, self.coding)[np.arange(self.n), labels])
+
+    def no_gain(self) -> FloatArray:
+        """Return zero gains, whose maximiser is any member of B."""
+        return np.zeros(self.n) if self.is_binary else np.zeros((self.n, self.clusters))
+
+    def weights(self, w: FloatArray) -> FloatArray:
+        """Return the weights of the decision functions: w (r,), or W (r, k) of k clusters."""
+        if self.is_binary:
+            return w
+        return np.asarray(w.reshape(self.clusters - 1, -1).T @ self.codes.T)
 
     def dump(self) -> str:
         """Return the program as text, one line a part, for golden tests and `explain`."""

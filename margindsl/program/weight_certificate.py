@@ -43,7 +43,7 @@ class WeightLiftCertificate(Certificate):
 
 
 def repair_weight_lift(form: WeightLiftForm, W: FloatArray, a: FloatArray | None = None,
-                       eta: FloatArray | None = None) -> WeightLiftCertificate:
+                       eta: FloatArray | None = None, gram: FloatArray | None = None) -> WeightLiftCertificate:
     """Return a certificate from an approximate solution W: a = −cρ'(s)/s, shrunk until Σ aφφᵀ ⪯ I.
 
     Parameters
@@ -53,12 +53,14 @@ def repair_weight_lift(form: WeightLiftForm, W: FloatArray, a: FloatArray | None
     a : (n,) float array, optional
         Curvatures a solver returned.
     eta : (L,) float array, optional
+    gram : (r [+1], r [+1]) float array, optional
+        Σ aφφᵀ where it is known already, for curvatures no less than the lowest.
     """
     if a is None:
         a = curvatures(form, form.lengths(W))
     a = np.maximum(a, lowest_curvatures(form))
     eta = np.zeros(len(form.decision)) if eta is None else np.maximum(eta, 0.0)
-    factor = excess(form, a, eta)
+    factor = excess(form, a, eta, gram)
     if not np.isfinite(factor):
         return WeightLiftCertificate(-np.inf, form, a, eta)
     shrunk = a / (max(factor, 1e-300) * (1.0 + SAFETY)) if factor > 1.0 - SAFETY else a
@@ -100,9 +102,9 @@ def weighted_gram(form: WeightLiftForm, a: FloatArray) -> FloatArray:
     return np.block([[gram, edge[:, None]], [edge[None, :], np.array([[a.sum()]])]])
 
 
-def excess(form: WeightLiftForm, a: FloatArray, eta: FloatArray) -> float:
+def excess(form: WeightLiftForm, a: FloatArray, eta: FloatArray, gram: FloatArray | None = None) -> float:
     """Return λ with Σ aφφᵀ − Σ ησσᵀ ⪯ λ·(I + …); at most one means feasible, inf that no shrinking helps."""
-    S = weighted_gram(form, a)
+    S = weighted_gram(form, a) if gram is None else gram
     if form.decision:
         G, h = form.decision_rows
         sigma = np.column_stack([G, h]) if form.free_bias else G

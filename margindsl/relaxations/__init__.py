@@ -3,10 +3,15 @@
 from margindsl.relaxations.alternating import Alternating
 from margindsl.relaxations.cccp import CCCP
 from margindsl.relaxations.exact import Exact
+from margindsl.relaxations.gmmc import GMMC
 from margindsl.relaxations.minimax import Minimax
 from margindsl.relaxations.relaxation import Outcome, Relaxation
+from margindsl.relaxations.safe import Safe
 from margindsl.relaxations.sdp import SDP
 from margindsl.relaxations.supervised import Supervised
+from margindsl.relaxations.transductive import Transductive
 from margindsl.relaxations.weight_lifting import WeightLifting
 
-__all__ = ["CCCP", "SDP", "Alternating", "Exact", "Minimax", "Outcome", "Relaxation", "Supervised", "WeightLifting"]
+__all__ = [
+    "CCCP", "GMMC", "SDP", "Alternating", "Exact", "Minimax", "Outcome", "Relaxation", "Safe", "Supervised",
+    "Transductive", "WeightLifting"]

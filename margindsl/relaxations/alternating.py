@@ -11,11 +11,10 @@ from margindsl.contract import Offer, Refusal, Status
 from margindsl.drivers.alternation import best_labels
 from margindsl.drivers.rounding import polish as polish_candidates
 from margindsl.drivers.run import Fit, Run
-from margindsl.drivers.starts import starting_labels
 from margindsl.program.forms import FixedLabelForm
 from margindsl.program.program import MarginProgram
 from margindsl.relaxations.local import LocalRelaxation
-from margindsl.relaxations.relaxation import Outcome
+from margindsl.relaxations.relaxation import Outcome, refuse_split
 from margindsl.typing import IntArray
 
 
@@ -33,6 +32,10 @@ class Alternating(LocalRelaxation):
         Most rounds a start.
     polish : {"none", "alternate", "search"} or bool
         "none" by default: the plain method; "search" adds flips and swaps.
+    continuation : int
+        Steps of continuation in the loss weight before each descent; 0 for none.
+    continuation_start : float
+        Factor of the loss weight in the first step, in (0, 1].
 
     References
     ----------
@@ -42,20 +45,22 @@ class Alternating(LocalRelaxation):
     name: ClassVar[str] = "alternating"
     summary: ClassVar[str] = "exact linear oracle and fixed-label solves in turn"
     bound: ClassVar[str] = "none"
+    two_clusters: ClassVar[str] = ""
 
     def accepts(self, program: MarginProgram) -> Offer | Refusal:
-        """Accept every program."""
-        return Offer("local: no bound")
+        """Accept every program but Crammer-Singer margins whose losses cannot be split."""
+        refusal = refuse_split(program)
+        return Offer("local: no bound") if refusal is None else refusal
 
     def lower(self, program: MarginProgram) -> FixedLabelForm:
         """Return the fixed-label form at one member of B."""
-        return program.fix_labels(program.labels.maximise(np.zeros(program.n)))
+        return program.fix_labels(program.labels.maximise(program.no_gain()))
 
     def run(self, run: Run) -> Outcome:
         """Alternate from every start with the chosen solver."""
         ends: list[IntArray] = []
         status, message = Status.CONVERGED, ""
-        for labels in starting_labels(run, self.restarts, self.start):
+        for labels in self.starts(run):
             end, status, message = self._descend(run, labels)
             if end is not None:
                 ends.append(end.labels)

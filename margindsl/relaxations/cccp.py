@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -12,15 +12,15 @@ from margindsl.contract import Offer, Refusal, Status
 from margindsl.drivers.alternation import best_labels
 from margindsl.drivers.rounding import polish as polish_candidates
 from margindsl.drivers.run import Fit, Run
-from margindsl.drivers.starts import starting_labels
 from margindsl.errors import CalculusError
 from margindsl.program.absorption import normalise_terms
+from margindsl.program.clusters import runner_up
 from margindsl.program.forms import DCStepForm
 from margindsl.program.losses import Losses, LossTerm
 from margindsl.program.program import MarginProgram
 from margindsl.relaxations.local import LocalRelaxation
-from margindsl.relaxations.relaxation import Outcome
-from margindsl.typing import IntArray
+from margindsl.relaxations.relaxation import Outcome, refuse_split
+from margindsl.typing import FloatArray, IntArray
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +29,8 @@ class CCCP(LocalRelaxation):
 
     ρ = ρ↓ + ρ↑; each step minimises ½‖w‖² + Σ c[ρ↓(y f) + ρ↑(|f|)], a majoriser that touches at the current
     point, under bounds on decision values. With links or label balance y is the exact oracle's best
-    labelling in B for the current f.
+    labelling in B for the current f. For k clusters y is the largest decision value or the oracle's best
+    clustering, and a rising part of a Crammer-Singer loss is majorised at the present runner-up.
 
     Parameters
     ----------
@@ -40,6 +41,10 @@ class CCCP(LocalRelaxation):
         Most steps a start.
     polish : {"none", "alternate", "search"} or bool
         "none" by default: the plain method.
+    continuation : int
+        Steps of continuation in the loss weight before each descent; 0 for none.
+    continuation_start : float
+        Factor of the loss weight in the first step, in (0, 1].
 
     References
     ----------
@@ -49,29 +54,36 @@ class CCCP(LocalRelaxation):
     name: ClassVar[str] = "cccp"
     summary: ClassVar[str] = "labels absorbed, concave part linearised"
     bound: ClassVar[str] = "none"
+    two_clusters: ClassVar[str] = ""
 
     def accepts(self, program: MarginProgram) -> Offer | Refusal:
         """Refuse losses that cannot be split (not PLQ and rising, or rising with shared scalars)."""
+        if not program.is_binary:
+            refusal = refuse_split(program)
+            return Offer("local: no bound") if refusal is None else refusal
         try:
             absorb_labels(program.losses)
         except CalculusError as error:
             return Refusal(str(error), "Use relaxation='alternating', which needs no split")
         return Offer("local: no bound")
 
-    def lower(self, program: MarginProgram) -> DCStepForm:
+    def lower(self, program: MarginProgram) -> Any:
         """Return the first step at one member of B."""
-        return self._step(program, absorb_labels(program.losses), program.labels.maximise(np.zeros(program.n)))
+        return self._step(program, _absorbed(program), program.labels.maximise(program.no_gain()))
 
     @staticmethod
-    def _step(program: MarginProgram, losses: Losses, labels: IntArray) -> DCStepForm:
+    def _step(program: MarginProgram, losses: Losses, labels: IntArray, decision: FloatArray | None = None) -> Any:
+        """Return the majoriser at labels and decision values, a `DCStepForm` or a form of fixed clusters."""
+        if not program.is_binary:
+            return program.fix_labels(labels, None if decision is None else runner_up(decision, labels))
         return DCStepForm(program.features, losses, labels, decision=program.decision, free_bias=program.free_bias)
 
     def run(self, run: Run) -> Outcome:
         """Descend from every start; the returned labels are those best at the last decision values."""
-        losses = absorb_labels(run.program.losses)
+        losses = _absorbed(run.program)
         ends: list[IntArray] = []
         status, message = Status.CONVERGED, ""
-        for labels in starting_labels(run, self.restarts, self.start):
+        for labels in self.starts(run):
             end, status, message = self._descend(run, losses, labels)
             if end is not None:
                 ends.append(end)
@@ -84,16 +96,17 @@ class CCCP(LocalRelaxation):
         return Outcome(run.stopped or Status.CONVERGED, fit=fit, message=message)
 
     def _descend(self, run: Run, losses: Losses, labels: IntArray) -> tuple[IntArray | None, Status, str]:
-        raw, value = None, np.inf
+        raw, value, decision = None, np.inf, None
         for iteration in range(self.rounds):
-            form = self._step(run.program, losses, labels)
+            form = self._step(run.program, losses, labels, decision)
             answer = run.solve(form, raw)
             if not answer.has_answer:
                 return (labels if raw is not None else None), answer.status, answer.message
             raw = answer
             bias = float(raw.get("bias", 0.0))
             value_now = form.objective(raw["w"], bias, raw.get("scalars"))
-            fit = Fit(labels, raw, form.decision_values(raw["w"], bias), value_now)
+            decision = form.outputs(raw["w"], bias)
+            fit = Fit(labels, raw, decision, value_now)
             new = best_labels(run, fit)
             stop = run.record("cccp", iteration, fit.value)
             done = np.array_equal(new, labels) or fit.value >= value - 1e-9 * max(1.0, abs(fit.value))
@@ -101,6 +114,11 @@ class CCCP(LocalRelaxation):
             if done or stop or run.budget.expired:
                 break
         return labels, Status.CONVERGED, ""
+
+
+def _absorbed(program: MarginProgram) -> Losses:
+    """Return the losses of a step: those with the labels absorbed, or the program's own for k clusters."""
+    return absorb_labels(program.losses) if program.is_binary else program.losses
 
 
 def absorb_labels(losses: Losses) -> Losses:

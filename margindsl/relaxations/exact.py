@@ -48,6 +48,7 @@ class Exact(Relaxation):
     name: ClassVar[str] = "exact"
     summary: ClassVar[str] = "enumeration, or branch and bound in weight space, with a proof"
     bound: ClassVar[str] = "equals the value at the end"
+    two_clusters: ClassVar[str] = "its bounds and branches fix signs"
 
     max_components: int = 18
     method: str = "auto"

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from margindsl.relaxations.relaxation import Relaxation, check_choice, check_count
+import numpy as np
 
-STARTS = ("mixed", "kmeans", "spectral", "random")
+from margindsl.drivers.continuation import continue_weights, weight_factors
+from margindsl.drivers.run import Run
+from margindsl.drivers.starts import starting_labels
+from margindsl.errors import DeclarationError
+from margindsl.relaxations.relaxation import Relaxation, check_choice, check_count
+from margindsl.typing import IntArray
+
+STARTS = ("mixed", "kmeans", "spectral", "random", "known")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,24 +25,45 @@ class LocalRelaxation(Relaxation):
     ----------
     restarts : int
         Number of starting labellings.
-    start : {"mixed", "kmeans", "spectral", "random"}
-        Where they come from.
+    start : {"mixed", "kmeans", "spectral", "random", "known"}
+        Where they come from; "known" is one start, from the hyperplane of the known labels alone.
     rounds : int
         Most rounds a start.
     polish : {"none", "alternate", "search"} or bool
-        "none" by default: the plain method; "search" adds flips and swaps.
+        "none" by default: the plain method; "search" adds flips, swaps and escapes by blocks.
+    continuation : int
+        Steps of continuation in the loss weight before each descent; 0, the default, for none.
+    continuation_start : float
+        Factor of the loss weight in the first step, in (0, 1]; the steps to the full weight are geometric.
     """
 
     restarts: int = 5
     start: str = "mixed"
     rounds: int = 100
     polish: str | bool = "none"
+    continuation: int = 0
+    continuation_start: float = 0.01
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_choice(self, "start", STARTS)
         check_count(self, "restarts", 1)
         check_count(self, "rounds", 1)
+        check_count(self, "continuation", 0)
+        start = self.continuation_start
+        is_number = isinstance(start, (int, float, np.integer, np.floating)) and not isinstance(start, bool)
+        if not (is_number and 0 < start <= 1):
+            raise DeclarationError(
+                f"{type(self).__name__}(continuation_start={start!r}): expected a number in (0, 1], a factor of the "
+                "loss weight")
+
+    def starts(self, run: Run) -> Iterator[IntArray]:
+        """Yield the labellings to descend from: the starting ones, carried through the continuation."""
+        for labels in starting_labels(run, self.restarts, self.start):
+            if self.continuation:
+                factors = weight_factors(self.continuation, self.continuation_start)
+                labels = continue_weights(run, labels, factors).labels
+            yield labels
 
     def default_solver(self, form: object) -> str:
         """Return "newton"."""

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from margindsl.contract import Offer, Refusal
-from margindsl.drivers.generation import Generated, generate
+from margindsl.drivers.generation import Generated, generate, improved_starts
 from margindsl.drivers.rounding import sample_directions
 from margindsl.drivers.run import Run
-from margindsl.drivers.starts import starting_labels
-from margindsl.errors import DeclarationError
-from margindsl.program.certificates import Certificate, repair_label_lift
+from margindsl.drivers.starts import distinct, starting_labels
+from margindsl.drivers.unlabelled import has_known, labels_from_known
+from margindsl.errors import DeclarationError, SolverError
+from margindsl.program.certificates import Certificate, repair_label_lift, scale_dual_point
 from margindsl.program.exhaustion import PoolCertificate, enumerate_up_to_sign
 from margindsl.program.forms import SaddleForm
 from margindsl.program.program import MarginProgram
 from margindsl.relaxations.relaxation import Outcome, Relaxation, check_choice, check_count
 from margindsl.relaxations.sdp import lift_labels
+from margindsl.typing import IntArray
+
+RULES = "sign", "violated"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,11 +43,13 @@ class Minimax(Relaxation):
     rounds : int
         Most rounds of generation.
     per_round : int
-        Labellings added a round.
+        Labellings added a round, from the dual point of the master and from one between it and the best so far each.
     starts : int
         Random starts of the oracle a round.
-    rounding : int or "sign"
-        Sampled directions; "sign" is the papers' rule sign(Σ μ_k y_k) alone (with polish="none").
+    rounding : int, "sign" or "violated"
+        Sampled directions. "sign" is ODMC's and ssODM's rule sign(Σ μ_k y_k) alone (with polish="none"), where
+        y_k and −y_k are one clustering: each y_k is signed as the heaviest. "violated" is ODMSSC's, sgn(Hȳ) with
+        H = diag(ũ)K diag(ũ) and ȳ the most violated labelling of the working set.
     polish : {"none", "alternate", "search"} or bool
 
     References
@@ -54,6 +61,7 @@ class Minimax(Relaxation):
     name: ClassVar[str] = "minimax"
     summary: ClassVar[str] = "convex hull of labellings, by label generation"
     bound: ClassVar[str] = "certified from the final dual point"
+    two_clusters: ClassVar[str] = "the mixture of labellings it works on is one of signs"
 
     oracle: str = "linearised"
     tol: float | None = None
@@ -68,7 +76,7 @@ class Minimax(Relaxation):
         for name in ("rounds", "per_round"):
             check_count(self, name, 1)
         check_count(self, "starts", 0)
-        if self.rounding != "sign":
+        if self.rounding not in RULES:
             check_count(self, "rounding", 0)
         if self.tol is not None and not self.tol > 0:
             raise DeclarationError(f"Minimax(tol={self.tol!r}): expected a positive number")
@@ -96,7 +104,12 @@ class Minimax(Relaxation):
         exhaustive = enumerate_up_to_sign(run.program.labels) if self.oracle == "exhaustive" else None
         tol = self.tol or max(run.budget.tol, 1e-4 if exhaustive is None else 1e-9)
         initial = starting_labels(run, 3)
+        if has_known(run.program):
+            with suppress(SolverError):  # unbounded over the known labels alone, as shared scalars may be
+                initial = distinct([labels_from_known(run), *initial])
         with run.share(0.8):
+            if self.rounding not in RULES:
+                initial = improved_starts(run, initial)
             done = generate(run, initial, tol=tol, most=self.rounds, per_round=self.per_round, starts=self.starts,
                             exhaustive=exhaustive)
         if "u" not in done.raw.variables:
@@ -112,18 +125,19 @@ class Minimax(Relaxation):
     def _certify(self, run: Run, done: Generated, exhaustive: np.ndarray | None) -> Certificate:
         if exhaustive is not None:
             return PoolCertificate.build(run.program, np.asarray(done.raw["u"])[None, :])
-        return repair_label_lift(lift_labels(run.program), done.raw["u"])
+        return scale_dual_point(repair_label_lift(lift_labels(run.program), done.raw["u"]))
 
     def _candidates(self, run: Run, done: Generated) -> tuple[np.ndarray, ...]:
-        labels = run.program.labels
-        rule = labels.maximise(done.raw["mu"] @ done.form.labellings)
+        if self.rounding == "violated":
+            return (violated_rule(run, done),)
+        rule = sign_rule(run, done)
         if self.rounding == "sign":
             return (rule,)
         heavy = np.argsort(-done.raw["mu"])[:5]
         return (rule, *(done.form.labellings[k] for k in heavy), *run.starts)
 
     def _factor(self, run: Run, done: Generated) -> np.ndarray | None:
-        if self.rounding == "sign":
+        if self.rounding in RULES:
             return None
         mu, Y = np.asarray(done.raw["mu"]), done.form.labellings
         alive = mu > 1e-8
@@ -134,3 +148,19 @@ class Minimax(Relaxation):
         return np.column_stack([
             sample_directions(decision, count, run.rng),
             sample_directions(Y[alive].T * np.sqrt(mu[alive]), count // 2, run.rng)])
+
+
+def sign_rule(run: Run, done: Generated) -> IntArray:
+    """Return the member of B nearest to sign(Σ μ_k y_k), y_k and −y_k taken as one where B holds both."""
+    mu, Y = np.asarray(done.raw["mu"]), done.form.labellings
+    if run.program.labels.is_symmetric:
+        mu = mu * np.where(Y @ Y[int(np.argmax(mu))] < 0, -1.0, 1.0)
+    return run.program.labels.maximise(mu @ Y)
+
+
+def violated_rule(run: Run, done: Generated) -> IntArray:
+    """Return the member of B nearest to sgn(Hȳ), ȳ = argmax_k y_kᵀHy_k (ODMSSC Eq. 12, Algorithm 1)."""
+    spread = done.form.losses.spread(done.raw["u"])
+    V = run.program.features.adjoint((done.form.labellings * spread).T)
+    worst = int(np.argmax(np.einsum("rk,rk->k", V, V)))
+    return run.program.labels.maximise(spread * run.program.features.apply(V[:, worst]))

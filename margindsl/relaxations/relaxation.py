@@ -11,7 +11,7 @@ import numpy as np
 
 from margindsl.contract import Offer, Refusal, Status
 from margindsl.drivers.run import Fit, Run
-from margindsl.errors import DeclarationError, UnknownNameError
+from margindsl.errors import CalculusError, DeclarationError, UnknownNameError
 from margindsl.program.certificates import Certificate
 from margindsl.program.forms import Form
 from margindsl.program.program import MarginProgram
@@ -56,7 +56,8 @@ class Outcome:
 class Relaxation(ABC):
     """Say what happens to the unknown labels. Subclasses are frozen dataclasses of their options.
 
-    Class attributes: `name`, `summary` (one line), `bound` (what kind of bound it certifies).
+    Class attributes: `name`, `summary` (one line), `bound` (what kind of bound it certifies), `two_clusters` (why
+    it takes two clusters only; empty when it takes any number).
 
     Parameters
     ----------
@@ -68,6 +69,7 @@ class Relaxation(ABC):
     name: ClassVar[str]
     summary: ClassVar[str] = ""
     bound: ClassVar[str] = "none"
+    two_clusters: ClassVar[str] = "its labels are signs"
 
     polish: str | bool = "search"
 
@@ -84,6 +86,13 @@ class Relaxation(ABC):
             raise DeclarationError(
                 f"{type(self).__name__}(polish={self.polish!r}): expected 'none', 'alternate' or 'search'")
         object.__setattr__(self, "polish", how)
+
+    def offer(self, program: MarginProgram) -> Offer | Refusal:
+        """Return the answer of `accepts`, or a refusal of more clusters than the relaxation knows."""
+        if not program.is_binary and self.two_clusters:
+            return Refusal(f"{program.clusters} clusters were declared, and {self.name!r} takes two: "
+                           f"{self.two_clusters}", "Use relaxation='alternating' or 'cccp'")
+        return self.accepts(program)
 
     @abstractmethod
     def accepts(self, program: MarginProgram) -> Offer | Refusal:
@@ -105,6 +114,17 @@ class Relaxation(ABC):
     def option_names(cls) -> tuple[str, ...]:
         """Return the names of the options."""
         return tuple(f.name for f in dataclasses.fields(cls) if f.init)
+
+
+def refuse_split(program: MarginProgram) -> Refusal | None:
+    """Return why Crammer-Singer margins of a program cannot be handled, None when they can or there are none."""
+    if program.coding != "crammer-singer":
+        return None
+    try:
+        program.split  # noqa: B018  (computed once and kept)
+    except CalculusError as error:
+        return Refusal(str(error), "Use coding='simplex', whose margins take any loss")
+    return None
 
 
 def check_count(owner: Any, name: str, least: int) -> None:

@@ -11,13 +11,22 @@ from margindsl.calculus import PLQ
 from margindsl.contract import Offer, RawSolution, Refusal
 from margindsl.drivers.rounding import sample_directions
 from margindsl.drivers.run import Run
+from margindsl.drivers.starts import distinct
 from margindsl.errors import CalculusError
 from margindsl.program.absorption import normalise_terms
 from margindsl.program.certificates import Certificate, repair_label_lift
+from margindsl.program.cuts import CodeCuts, MatrixCuts
 from margindsl.program.forms import LabelLiftForm, QuadraticBound
 from margindsl.program.moment import MomentLiftForm
 from margindsl.program.moment_certificate import repair_moment_lift
 from margindsl.program.program import MarginProgram
+from margindsl.relaxations.cluster_lift import (
+    LARGEST_PRODUCTS,
+    lift_clusters,
+    refuse_clusters,
+    round_codes,
+    violated_products,
+)
 from margindsl.relaxations.relaxation import Outcome, Relaxation, check_choice, check_count
 from margindsl.relaxations.triangles import violated_triangles
 from margindsl.typing import FloatArray
@@ -36,12 +45,15 @@ class SDP(Relaxation):
     With `moments` the second moments of the margins are lifted too (far tighter for two-sided losses), and with
     `cuts="triangle"` the triangle inequalities on the label matrix that are violated most are added in rounds.
 
+    More than two clusters are coded by the corners of a simplex, M_ij = ⟨c_{y_i}, c_{y_j}⟩ ∈ {1, −1/(k−1)}; the
+    inequalities M_ij ≥ −1/(k−1) are the cuts then ("products"), cannot-links equalities.
+
     Parameters
     ----------
     moments : bool
         Lift φᵀPφ beside the margins; takes piecewise quadratic losses without shared scalars.
-    cuts : {"none", "triangle"}
-        Inequalities added to the label matrix.
+    cuts : {"auto", "none", "triangle", "products"}
+        Inequalities added to the label matrix; "auto" adds none for two clusters and "products" for more.
     cut_rounds : int
         Most rounds of cuts.
     cuts_per_round : int
@@ -60,9 +72,10 @@ class SDP(Relaxation):
     name: ClassVar[str] = "sdp"
     summary: ClassVar[str] = "label matrix lifted to a semidefinite matrix, links contracted"
     bound: ClassVar[str] = "certified"
+    two_clusters: ClassVar[str] = ""
 
     moments: bool = False
-    cuts: str = "none"
+    cuts: str = "auto"
     cut_rounds: int = 5
     cuts_per_round: int = 150
     tol: float | None = None
@@ -73,12 +86,12 @@ class SDP(Relaxation):
         check_count(self, "rounding", 0)
         check_count(self, "cut_rounds", 0)
         check_count(self, "cuts_per_round", 1)
-        check_choice(self, "cuts", ("none", "triangle"))
+        check_choice(self, "cuts", ("auto", "none", "triangle", "products"))
 
     @property
     def is_tightened(self) -> bool:
-        """Return whether moments or cuts are asked for."""
-        return self.moments or self.cuts != "none"
+        """Return whether moments or cuts are asked for two clusters."""
+        return self.moments or self.cuts == "triangle"
 
     def accepts(self, program: MarginProgram) -> Offer | Refusal:
         """Refuse a free bias without decision balance, and one-sided decision bounds."""
@@ -90,14 +103,31 @@ class SDP(Relaxation):
             if not bound.is_symmetric:
                 return Refusal("decision bounds are lifted only in the form abs(md.sum(f)) <= l",
                                "Write the bound symmetrically, or use relaxation='cccp'")
+        if not program.is_binary:
+            return self._accepts_clusters(program)
+        if self.cuts == "products":
+            return Refusal("the least inner product of two codes is -1, which M >= 0 implies",
+                           "Use cuts='triangle' or 'none' for two clusters")
         if self.moments:
             refusal = _refuse_moments(program)
             if refusal is not None:
                 return refusal
         return Offer(f"M of order {program.labels.merged().count}")
 
+    def _accepts_clusters(self, program: MarginProgram) -> Offer | Refusal:
+        if self.moments or self.cuts == "triangle":
+            return Refusal("moments and triangle cuts hold for the signs of two clusters only",
+                           "Use SDP(moments=False, cuts='auto')")
+        if program.decision or program.free_bias:
+            return Refusal("bounds on decision values and a free bias are not lifted for more than two clusters",
+                           "Use bias='penalised' and md.sizes(y, ...)")
+        refusal = refuse_clusters(program)
+        return refusal if refusal is not None else Offer(f"{program.clusters} clusters by simplex coding")
+
     def lower(self, program: MarginProgram) -> LabelLiftForm:
         """Return the label lift of the merged components, with moments and room for cuts when asked."""
+        if not program.is_binary:
+            return lift_clusters(program)
         form = lift_labels(program)
         if not self.is_tightened:
             return form
@@ -107,31 +137,38 @@ class SDP(Relaxation):
             decision=form.decision, free_bias=form.free_bias, moments=self.moments)
 
     def default_solver(self, form: LabelLiftForm) -> str:  # type: ignore[override]
-        """Return "clarabel" for small semidefinite blocks, "burer-monteiro" above, "scs" above with moments or cuts."""
-        uncoupled = form.count == form.n and not form.balance and not self.is_tightened
+        """Return "clarabel" for small semidefinite blocks, "burer-monteiro" above, "scs" above with moments."""
+        uncoupled = form.count == form.n and not form.balance and not isinstance(form, MomentLiftForm)
         order = form.features.rank if uncoupled else form.count + min(form.features.rank, form.n)
         if order <= CONIC_ORDER:
             return "clarabel"
-        return "scs" if self.is_tightened else "burer-monteiro"
+        return "scs" if isinstance(form, MomentLiftForm) and form.moments else "burer-monteiro"
 
     def run(self, run: Run) -> Outcome:
         """Solve the form, repair the dual point to a certificate, return directions to round."""
         form = self.lower(run.program)
         with run.share(0.8):
             raw, certificate = self._solve(run, form)
-            if isinstance(form, MomentLiftForm) and self.cuts == "triangle" and certificate is not None:
+            if isinstance(form, MomentLiftForm) and certificate is not None and self._takes_cuts(form):
                 raw, certificate = self._cut(run, form, raw, certificate)
         if certificate is None:  # refused, failed, or out of time before the first iterate
             return Outcome(raw.status, message=raw.message)
         V = label_factor(raw)
+        if not run.program.is_binary:
+            points = V[form.component]
+            decision = form.features.apply(form.component_features(raw["u"]).T @ V)
+            candidates = [*round_codes(run, points, self.rounding), *round_codes(run, decision, self.rounding)]
+            return Outcome(raw.status, candidates=tuple(distinct(candidates)), certificate=certificate,
+                           estimate=raw.objective, label_matrix=points, message=raw.message)
         return Outcome(
             raw.status, factor=self._directions(run, form, raw, V), certificate=certificate,
             estimate=raw.objective, label_matrix=V[form.component] * form.sign[:, None], message=raw.message)
 
-    def _solve(self, run: Run, form: LabelLiftForm) -> tuple[RawSolution, Certificate | None]:
+    def _solve(self, run: Run, form: LabelLiftForm, start: RawSolution | None = None
+               ) -> tuple[RawSolution, Certificate | None]:
         """Return the solver's answer and its repaired dual point, None when there is none."""
         tol = self.tol or (max(run.budget.tol, NATIVE_TOL) if run.solver.native else run.budget.tol)
-        raw = run.solve(form, tol=tol)
+        raw = run.solve(form, start, tol=tol)
         if "u" not in raw.variables:
             return raw, None
         with run.stage("certify"):
@@ -142,26 +179,38 @@ class SDP(Relaxation):
 
     def _cut(self, run: Run, form: MomentLiftForm, raw: RawSolution,
              certificate: Certificate) -> tuple[RawSolution, Certificate]:
-        """Add violated triangles in rounds until none is left, the bound stalls, or time is up."""
+        """Add violated inequalities in rounds until none is left, the bound stalls, or time is up."""
         latest, previous = raw, -np.inf
         for round_ in range(self.cut_rounds):
-            found = violated_triangles(np.asarray(latest["M"]), self.cuts_per_round)
+            found = self._violated(form, latest)
             gain = certificate.bound - previous
             stalled = np.isfinite(previous) and gain <= max(10 * run.budget.tol, 1e-5) * abs(certificate.bound)
             if not found.count or stalled or run.stopped:
                 break
             previous = certificate.bound
             tau = np.asarray(latest.get("tau", np.zeros(form.cuts.count)))
-            kept = form.cuts.take(np.flatnonzero(tau > 1e-6 * max(float(tau.max(initial=0.0)), 1e-300)))
+            used = form.cuts.equal | (tau > 1e-6 * max(float(tau.max(initial=0.0)), 1e-300))
+            kept = form.cuts.take(np.flatnonzero(used))
             form = replace(form, cuts=kept.joined(found))
-            latest, tighter = self._solve(run, form)
+            latest, tighter = self._solve(run, form, latest if run.solver.native else None)
             if tighter is None:
                 break
             if tighter.bound > certificate.bound:
                 raw, certificate = latest, tighter
-            if run.record("triangle cuts", round_, np.inf if run.best is None else run.best.value, certificate.bound):
+            if run.record("cuts", round_, np.inf if run.best is None else run.best.value, certificate.bound):
                 break
         return raw, certificate
+
+    def _takes_cuts(self, form: MomentLiftForm) -> bool:
+        if isinstance(form.cuts, CodeCuts):
+            return self.cuts != "none" and form.count <= LARGEST_PRODUCTS
+        return self.cuts == "triangle"
+
+    def _violated(self, form: MomentLiftForm, raw: RawSolution) -> MatrixCuts:
+        V = label_factor(raw)
+        if isinstance(form.cuts, CodeCuts):
+            return violated_products(V, form.cuts.clusters, max(self.cuts_per_round, 4 * form.count))
+        return violated_triangles(np.asarray(raw["M"]) if "M" in raw.variables else V @ V.T, self.cuts_per_round)
 
     def _directions(self, run: Run, form: LabelLiftForm, raw: RawSolution, V: FloatArray) -> FloatArray:
         """Return label directions (rows of V) and decision directions Φ Hᵀ V, sampled (study, section 5)."""

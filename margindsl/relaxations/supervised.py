@@ -1,39 +1,50 @@
-"""Supervised: every label is known, a convex problem is left."""
+"""Supervised: the label of every point with a loss is known, a convex problem is left."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from margindsl.contract import Offer, Refusal
+from margindsl.contract import Offer, RawSolution, Refusal
 from margindsl.drivers.run import Run
-from margindsl.program.certificates import FixedLabelCertificate
+from margindsl.program.certificates import Certificate, FixedLabelCertificate
+from margindsl.program.cluster_certificate import certify_clusters
+from margindsl.program.clusters import ClusterForm
 from margindsl.program.forms import FixedLabelForm
 from margindsl.program.program import MarginProgram
-from margindsl.relaxations.relaxation import Outcome, Relaxation
+from margindsl.relaxations.relaxation import Outcome, Relaxation, refuse_split
 
 
 @dataclass(frozen=True, kw_only=True)
 class Supervised(Relaxation):
-    """Solve the convex problem left when the label constraints leave a single labelling."""
+    """Solve the convex problem left when the label of every point with a loss is known.
+
+    Points without a loss may be unknown: they get the labels in B that agree best with the decision values.
+    """
 
     name: ClassVar[str] = "supervised"
     summary: ClassVar[str] = "all labels are known: one convex problem"
     bound: ClassVar[str] = "its dual"
+    two_clusters: ClassVar[str] = ""
 
     def accepts(self, program: MarginProgram) -> Offer | Refusal:
-        """Accept programs whose label set holds one labelling."""
-        if not program.labels.is_single:
-            free = int(np.count_nonzero(program.labels.pinned == 0))
+        """Accept programs whose losses touch known labels only."""
+        free = unknown_with_loss(program)
+        if free:
             return Refusal(f"{free} label components are unknown, and 'supervised' solves for known labels only",
                            "Give y[index] == values for every point, or choose a relaxation such as 'minimax'")
+        refusal = refuse_split(program)
+        if refusal is not None:
+            return refusal
+        if program.coding == "crammer-singer" and program.split.rising.rows:
+            return Offer("one problem, not convex where the loss rises: a stationary point, no bound")
         return Offer("one convex problem")
 
-    def lower(self, program: MarginProgram) -> FixedLabelForm:
+    def lower(self, program: MarginProgram) -> FixedLabelForm | ClusterForm:
         """Return the fixed-label form at the known labels."""
-        return program.fix_labels(program.labels.maximise(np.zeros(program.n)))
+        return program.fix_labels(program.labels.maximise(program.no_gain()))
 
     def default_solver(self, form: object) -> str:
         """Return "newton"."""
@@ -45,9 +56,28 @@ class Supervised(Relaxation):
         raw = run.solve(form)
         if not raw.has_answer:
             return Outcome(raw.status, message=raw.message)
+        if not run.program.labels.is_single:
+            form = self._labelled(run.program, form, raw)
         fit = run.adopt(form, raw)
-        certificate = certify_fixed(form, raw)
+        certificate: Certificate | None = (
+            certify_clusters(form, raw.get("u"), raw.get("tau")) if isinstance(form, ClusterForm)
+            else certify_fixed(form, raw))
         return Outcome(raw.status, fit=fit, certificate=certificate, estimate=fit.value, message=raw.message)
+
+    @staticmethod
+    def _labelled(program: MarginProgram, form: Any, raw: RawSolution) -> Any:
+        """Return the form at the labels in B that follow the decision values; the loss does not see the change."""
+        decision = form.outputs(raw["w"], float(raw.get("bias", 0.0)))
+        return program.fix_labels(program.labels.maximise(decision))
+
+
+def unknown_with_loss(program: MarginProgram) -> int:
+    """Return how many label components are unknown and carry a loss."""
+    if program.labels.is_single:
+        return 0
+    touched = program.losses.points[program.losses.weights > 0]
+    components = np.unique(np.asarray(program.labels.component)[touched])
+    return int(np.count_nonzero(np.asarray(program.labels.free)[components]))
 
 
 def certify_fixed(form: FixedLabelForm, raw) -> FixedLabelCertificate | None:  # type: ignore[no-untyped-def]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from margindsl.program.moment import TriangleCuts
+from margindsl.program.cuts import TriangleCuts
 from margindsl.typing import FloatArray, IntArray
 
 PATTERNS: IntArray = np.array([[1, 1, 1], [1, 1, -1], [1, -1, 1], [-1, 1, 1]])

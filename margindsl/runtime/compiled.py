@@ -13,7 +13,7 @@ import numpy as np
 from margindsl.contract import Budget, Progress, Refusal, Session, Solver, Status
 from margindsl.drivers.rounding import polish, round_directions
 from margindsl.drivers.run import Fit, Run
-from margindsl.drivers.starts import distinct
+from margindsl.drivers.starts import as_member, distinct
 from margindsl.errors import AccuracyWarning, DeclarationError, RefusalError, SolverError, TrivialityWarning
 from margindsl.features import MappedFeatures
 from margindsl.program.dump import dump_form
@@ -120,7 +120,7 @@ class Compiled:
 
     def explain(self) -> str:
         """Return every stage with its sizes, from the language to the solver."""
-        offer = self.relaxation.accepts(self.program)
+        offer = self.relaxation.offer(self.program)
         note = getattr(offer, "note", "")
         parts = [
             ("language", self.text),
@@ -175,6 +175,9 @@ def check_form(solver: Solver, form: Form, relaxation: Relaxation) -> None:
 def warn_if_trivial(program: MarginProgram) -> None:
     """Warn when neither balance, known labels nor cannot-links stop the all-equal labelling."""
     labels = program.labels
+    if not program.is_binary:
+        _warn_if_one_cluster(program)
+        return
     if labels.bounds or np.any(labels.pinned) or program.decision:
         return
     if labels.has_links and np.any(np.asarray(labels.sign) < 0):
@@ -183,6 +186,18 @@ def warn_if_trivial(program: MarginProgram) -> None:
         "neither a balance constraint, known labels nor cannot-links exclude the all-equal labelling; add "
         "abs(md.sum(y)) <= b unless the features are centred and one cluster is an acceptable answer",
         TrivialityWarning, stacklevel=4)
+
+
+def _warn_if_one_cluster(program: MarginProgram) -> None:
+    """Warn when one cluster could take every point."""
+    labels = program.partition
+    held = len(np.unique(labels.pinned[labels.pinned >= 0])) > 1 or len(labels.cannot) > 0
+    if held or program.decision or np.all(np.asarray(labels.at_most) < program.n):
+        return
+    warnings.warn(
+        "neither cluster sizes, known labels nor cannot-links exclude a single cluster; add md.sizes(y, at_least=m) "
+        "unless the features are centred and fewer clusters are an acceptable answer",
+        TrivialityWarning, stacklevel=5)
 
 
 def solve_compiled(compiled: Compiled, options: SolveOptions) -> Solution:
@@ -232,7 +247,7 @@ def _finish(compiled: Compiled, run: Run, outcome: Outcome | None, state: Status
                 polish(run, list(outcome.candidates), "none" if hurried else str(compiled.relaxation.polish))
     except KeyboardInterrupt:
         state = Status.INTERRUPTED
-    labels = run.best.labels if run.best is not None else run.program.labels.maximise(np.zeros(run.program.n))
+    labels = run.best.labels if run.best is not None else run.program.labels.maximise(run.program.no_gain())
     with run.stage("evaluate"):
         unlimited = Run(run.program, run.solver, run.fixed_solver, Budget(tol=EVALUATION_TOL), run.rng,
                         sessions=compiled.sessions)
@@ -249,9 +264,8 @@ def _candidates(compiled: Compiled, run: Run, outcome: Outcome) -> list[np.ndarr
             raise SolverError(
                 f"solver {compiled.solver.name!r} ended as {outcome.status.word} on relaxation "
                 f"{compiled.relaxation.name!r}: {outcome.message or outcome.status.value}")
-        candidates = [run.program.labels.maximise(np.zeros(run.program.n))]
-    members = (run.program.labels.maximise(np.asarray(c, dtype=float)) for c in candidates)
-    return distinct([labels.astype(np.int8) for labels in members])
+        candidates = [run.program.labels.maximise(run.program.no_gain())]
+    return distinct([as_member(run.program, candidate) for candidate in candidates])
 
 
 def _solution(compiled: Compiled, run: Run, fit: Fit, outcome: Outcome | None, state: Status) -> Solution:
@@ -263,7 +277,7 @@ def _solution(compiled: Compiled, run: Run, fit: Fit, outcome: Outcome | None, s
     estimate = min(program.to_user(outcome.estimate), value) if outcome is not None else float("nan")
     if run.budget.expired and state in (Status.CONVERGED, Status.OPTIMAL) and compiled.relaxation.bound == "none":
         state = Status.TIME_LIMIT
-    features, weights = base_weights(program.features, fit.w)
+    features, weights = base_weights(program.features, program.weights(fit.w))
     run.seconds["total"] = time.monotonic() - run.budget.start + sum(compiled.seconds.values())
     asked = getattr(compiled.relaxation, "tol", None) or run.budget.tol
     return Solution(
@@ -274,7 +288,7 @@ def _solution(compiled: Compiled, run: Run, fit: Fit, outcome: Outcome | None, s
         label_weights=outcome.label_weights if outcome else None,
         label_factor=outcome.label_matrix if outcome else None, history=tuple(run.history),
         timings=run.seconds, message=outcome.message if outcome else "", relaxation=compiled.relaxation.name,
-        solver=compiled.solver.name)
+        solver=compiled.solver.name, coding=program.coding)
 
 
 def sound_bound(bound: float, value: float) -> float:

@@ -24,14 +24,16 @@ def _axes(ax: Any) -> Any:
 
 
 def plot_margins(solution: Solution, ax: Any = None) -> Any:
-    """Draw histograms of the margins of both clusters; return the axes."""
+    """Draw histograms of the margins of every cluster; return the axes."""
     ax = _axes(ax)
     margins = solution.margins
     edges = np.histogram_bin_edges(margins, bins=30)
-    for sign, name in ((1, "cluster +1"), (-1, "cluster -1")):
-        ax.hist(margins[solution.labels == sign], bins=edges, alpha=0.6, label=name)
+    binary = solution.coding == "binary"
+    for label in (1, -1) if binary else range(solution.decision.shape[1]):
+        name = f"cluster {label:+d}" if binary else f"cluster {label}"
+        ax.hist(margins[solution.labels == label], bins=edges, alpha=0.6, label=name)
     ax.axvline(solution.margin_mean, linestyle="--", color="black", label="mean")
-    ax.set_xlabel("margin y f")
+    ax.set_xlabel("margin y f" if binary else f"{solution.coding} margin")
     ax.set_ylabel("points")
     ax.legend()
     return ax

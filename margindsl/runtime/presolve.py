@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from margindsl.errors import DeclarationError, RefusalError
 from margindsl.features import FeatureOperator, MappedFeatures, build
-from margindsl.labelset import LabelSet, presolve
+from margindsl.labelset import LabelSet, PartitionSet, presolve, presolve_partition
 from margindsl.language.lowering import Declaration
 from margindsl.language.margins import Hyperplane
 from margindsl.program.forms import DecisionBound
 from margindsl.program.program import MarginProgram
+from margindsl.program.protocols import LabelSetLike
 from margindsl.typing import FloatArray
 
 
@@ -37,24 +38,33 @@ def prepare_features(hyperplane: Hyperplane, random_state: int | None = None) ->
     return Prepared(base)
 
 
-def prepare_labels(declaration: Declaration) -> LabelSet:
+def prepare_labels(declaration: Declaration) -> LabelSet | PartitionSet:
     """Presolve the label set of a declaration.
 
     Raises
     ------
     RefusalError
-        For more than two clusters, which no relaxation accepts yet.
+        If a bound on Σ a y is declared for more than two clusters, whose labels are names.
     ContradictionError, InfeasibleError
         If the label constraints contradict one another or leave no labelling.
     """
     if declaration.labels.clusters > 2:
-        raise RefusalError(
-            f"{declaration.labels.clusters} clusters were declared; relaxations take two clusters. "
-            "Declare md.Labels(n), or split one cluster at a time.")
+        return _prepare_partition(declaration)
     index, values = declaration.known
     bounds = [*declaration.label_bounds, *_size_bounds(declaration)]
     return presolve(declaration.labels.n, must=declaration.must, cannot=declaration.cannot,
                     known=(index, values), bounds=bounds)
+
+
+def _prepare_partition(declaration: Declaration) -> PartitionSet:
+    name, clusters = declaration.labels.name, declaration.labels.clusters
+    if declaration.label_bounds:
+        raise RefusalError(
+            f"labels of {clusters} clusters are names, not numbers, so that sums of {name} mean nothing; bound the "
+            f"sizes of the clusters with md.sizes({name}, at_least=..., at_most=...)")
+    sizes = [(np.ceil(s.at_least).astype(int), np.floor(s.at_most).astype(int)) for s in declaration.sizes]
+    return presolve_partition(declaration.labels.n, clusters, must=declaration.must, cannot=declaration.cannot,
+                              known=declaration.known, sizes=sizes)
 
 
 def _size_bounds(declaration: Declaration) -> list[tuple[FloatArray, float, float]]:
@@ -68,7 +78,8 @@ def _size_bounds(declaration: Declaration) -> list[tuple[FloatArray, float, floa
     return bounds
 
 
-def assemble(declaration: Declaration, prepared: Prepared, labels: LabelSet, text: str = "") -> MarginProgram:
+def assemble(declaration: Declaration, prepared: Prepared, labels: LabelSet | PartitionSet,
+             text: str = "") -> MarginProgram:
     """Return the margin program: the coefficient of ½‖w‖² divided out, quadratic terms moved into features."""
     ridge = declaration.ridge
     features: FeatureOperator = prepared.base
@@ -76,10 +87,41 @@ def assemble(declaration: Declaration, prepared: Prepared, labels: LabelSet, tex
         features = _project_out(features, declaration.orthogonal)
     if declaration.manifolds:
         features = _manifold_metric(features, declaration.manifolds, ridge)
+    decision = tuple(DecisionBound(b.weights, b.lower, b.upper) for b in declaration.decision)
+    if declaration.coding != "binary":
+        decision = _check_clusters(declaration, features, decision)
     return MarginProgram(
-        features, labels, declaration.losses.rescaled(1.0 / ridge),
-        tuple(DecisionBound(b.weights, b.lower, b.upper) for b in declaration.decision),
-        free_bias=declaration.hyperplane.bias is True, scale=ridge, constant=declaration.constant, text=text)
+        features, cast(LabelSetLike, labels), declaration.losses.rescaled(1.0 / ridge), decision,
+        free_bias=declaration.hyperplane.bias is True, scale=ridge, constant=declaration.constant, text=text,
+        coding=declaration.coding)
+
+
+def _check_clusters(declaration: Declaration, features: FeatureOperator,
+                    decision: tuple[DecisionBound, ...]) -> tuple[DecisionBound, ...]:
+    """Return the decision bounds that bind for k clusters: |Σ a f_p − Σ a f_q| ≤ l over all pairs (slides Eq. 18).
+
+    Raises
+    ------
+    RefusalError
+        For a free bias, a one-sided bound, or a bound that binds with simplex-coded margins.
+    """
+    plane, clusters = declaration.hyperplane, declaration.labels.clusters
+    if plane.bias is True:
+        raise RefusalError(
+            f"{clusters} clusters take no free bias: without a penalty one cluster is made to win everywhere at no "
+            "cost. Declare md.Hyperplane(X, bias='penalised')")
+    if any(not bound.is_symmetric for bound in decision):
+        raise RefusalError(
+            f"a bound on decision values of {clusters} clusters is one on their differences and has no sign; write "
+            f"abs(md.sum({plane.name})) <= l")
+    scale = np.sqrt(max(float(features.trace), 0.0))
+    binding = tuple(b for b in decision if np.linalg.norm(features.adjoint(b.weights))
+                    > 1e-10 * scale * np.linalg.norm(b.weights))
+    if binding and declaration.coding == "simplex":
+        raise RefusalError(
+            "decision bounds do not go with simplex-coded margins unless the features are centred; use "
+            "coding='crammer-singer', centre=True, or md.sizes")
+    return binding
 
 
 def _project_out(features: FeatureOperator, solutions: tuple[Any, ...]) -> FeatureOperator:

@@ -61,6 +61,33 @@ class Problem(Formulation):
         self._prepared: Prepared | None = None
         self._sessions: dict[Hashable, Session] = {}
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the attributes without what solvers compiled, so that problems can be copied and pickled."""
+        return {**self.__dict__, "_sessions": {}}
+
+    def with_constraints(self, *constraints: Constraint) -> Problem:
+        """Return the same problem with further constraints; features that were built are shared.
+
+        Parameters
+        ----------
+        *constraints : Constraint
+            On `problem.labels` and `problem.hyperplane`.
+
+        Examples
+        --------
+        >>> import margindsl as md
+        >>> y, f = md.Labels(3), md.Hyperplane([[0.0], [1.0], [3.0]])
+        >>> problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean(md.hinge(y * f))))
+        >>> linked = problem.with_constraints(problem.labels[0] == problem.labels[1])
+        >>> len(linked.constraints)
+        1
+        """
+        tighter = type(self)(self.objective, (*self.constraints, *constraints), relaxation=self.relaxation,
+                             solver=self.solver)
+        if tighter.hyperplane is self.hyperplane:
+            tighter._prepared = self._prepared
+        return tighter
+
     def prepared(self) -> Prepared:
         """Return the features, built once and kept."""
         if self._prepared is None:
@@ -93,7 +120,8 @@ class Problem(Formulation):
         relaxation : str or Relaxation, optional
             Default: the problem's, else "auto".
         solver : str or Solver, optional
-            Default: the problem's, else the relaxation's choice for the form.
+            Default: the problem's, else the relaxation's choice for the form; also when another relaxation than the
+            problem's is asked for, whose form the problem's solver does not take.
 
         Returns
         -------
@@ -114,14 +142,16 @@ class Problem(Formulation):
         program = self._lower(seconds)
         began = time.perf_counter()
         method = chosen or choose_relaxation(program)
-        answer = method.accepts(program)
+        answer = method.offer(program)
         if isinstance(answer, Refusal):
             raise RefusalError(f"relaxation {method.name!r} does not accept this program: {answer}")
         form = method.lower(program)
-        engine = named or make_solver(method.default_solver(form))
-        check_form(engine, form, method)
+        departs = relaxation is not None and solver is None  # the problem's own solver is its relaxation's
+        if named is None or (departs and isinstance(named.accepts(form), Refusal)):
+            named = make_solver(method.default_solver(form))
+        check_form(named, form, method)
         seconds["lower"] = time.perf_counter() - began
-        return Compiled(program, method, engine, form, self.text(), seconds, self._sessions)
+        return Compiled(program, method, named, form, self.text(), seconds, self._sessions)
 
     def solve(self, relaxation: str | Relaxation | None = None, solver: str | Solver | None = None,
               **options: Any) -> Solution:
@@ -204,22 +234,23 @@ def choose_relaxation(program: MarginProgram) -> Relaxation:
 
     `supervised` (all labels known); `exact` up to 12 free components; `weight-lifting` where the feature rank
     is at most 2,000 (a bound and good labels at the cost of some passes over the data); `minimax` up to 5,000
-    points; `cccp`; `alternating`.
+    points; `cccp`; `alternating`. For k clusters: `supervised`, then `alternating`, whose steps end no higher than
+    those of `cccp`.
 
     Raises
     ------
     RefusalError
         If none accepts the program.
     """
-    free = int(np.count_nonzero(np.asarray(program.labels.pinned) == 0))
+    free = int(np.count_nonzero(program.labels.free))
     order = ["supervised"]
     order += ["exact"] if free <= EXACT_COMPONENTS else []
     order += ["weight-lifting"] if program.features.rank <= LIFTED_RANK else []
     order += ["minimax"] if program.n <= MINIMAX_POINTS else []
-    order += ["cccp", "alternating"]
+    order += ["cccp", "alternating"] if program.is_binary else ["alternating", "cccp"]
     for name in order:
         method = as_relaxation(name)
-        if method.accepts(program):
+        if method.offer(program):
             return method
     raise RefusalError("no relaxation accepts this program")
 

@@ -16,6 +16,7 @@ from margindsl.contract import Status
 from margindsl.drivers.run import Record
 from margindsl.errors import DeclarationError
 from margindsl.program.certificates import Certificate
+from margindsl.program.clusters import margin_table
 from margindsl.typing import FloatArray, IntArray
 
 
@@ -26,7 +27,7 @@ class Solution:
     Parameters
     ----------
     labels : (n,) int array
-        Labels ±1, always a member of the label set B.
+        Labels ±1, or clusters 0..k−1; always a member of the label set B.
     value : float
         Objective of the labels: the hyperplane fitted to them to high accuracy, recomputed from scratch.
     bound : float
@@ -35,10 +36,10 @@ class Solution:
         Uncertified value of the relaxation; NaN when there is none.
     state : Status
     weights : (r,) float array
-        Weight vector in the coordinates of the features (a kernel's factor).
+        Weight vector in the coordinates of the features (a kernel's factor); (r, k) of k clusters.
     bias : float
     decision : (n,) float array
-        Decision values f of the training points.
+        Decision values f of the training points; (n, k) of k clusters.
     scalars : mapping of str to float
         Shared scalars by name.
     certificate : Certificate or None
@@ -53,6 +54,8 @@ class Solution:
     message : str
         A solver's own words, where it did not end well.
     relaxation, solver : str
+    coding : {"binary", "crammer-singer", "simplex"}
+        What the margins are.
     """
 
     labels: IntArray
@@ -73,6 +76,7 @@ class Solution:
     message: str = ""
     relaxation: str = ""
     solver: str = ""
+    coding: str = "binary"
 
     def __post_init__(self) -> None:
         for name in ("labels", "weights", "decision"):
@@ -81,6 +85,14 @@ class Solution:
             object.__setattr__(self, name, array)
         object.__setattr__(self, "scalars", MappingProxyType(dict(self.scalars)))
         object.__setattr__(self, "timings", MappingProxyType(dict(self.timings)))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the fields, read-only mappings as dicts, so that solutions can be pickled."""
+        return {**self.__dict__, "scalars": dict(self.scalars), "timings": dict(self.timings)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, value in state.items():
+            object.__setattr__(self, name, MappingProxyType(value) if name in ("scalars", "timings") else value)
 
     @property
     def status(self) -> str:
@@ -96,8 +108,17 @@ class Solution:
 
     @property
     def margins(self) -> FloatArray:
-        """Return the (n,) margins y∘f."""
-        return self.labels * self.decision
+        """Return the (n,) margins: y∘f of two clusters, Crammer-Singer or simplex-coded margins of more."""
+        if self.coding == "binary":
+            return self.labels * self.decision
+        return np.asarray(margin_table(self.decision, self.coding)[np.arange(len(self.labels)), self.labels])
+
+    @property
+    def cluster_sizes(self) -> tuple[int, ...]:
+        """Return the number of points of every cluster: of +1 and −1, or of 0..k−1."""
+        if self.coding == "binary":
+            return int(np.sum(self.labels > 0)), int(np.sum(self.labels < 0))
+        return tuple(int(size) for size in np.bincount(self.labels, minlength=self.decision.shape[1]))
 
     @property
     def margin_mean(self) -> float:
@@ -115,7 +136,9 @@ class Solution:
         return None if self.label_factor is None else self.label_factor @ self.label_factor.T
 
     def decision_function(self, X: Any) -> FloatArray:
-        """Return the decision values of new points (m, d); constraints of the training set are not applied.
+        """Return the decision values of new points (m, d): (m,), or (m, k) of k clusters.
+
+        Constraints of the training set are not applied.
 
         Raises
         ------
@@ -125,13 +148,14 @@ class Solution:
         return np.asarray(self.features.apply_to(X, np.asarray(self.weights))) + self.bias
 
     def predict(self, X: Any) -> IntArray:
-        """Return labels ±1 of new points, the sign of `decision_function` (+1 at zero)."""
-        return np.where(self.decision_function(X) >= 0, 1, -1)
+        """Return labels of new points: the sign of `decision_function` (+1 at zero), or its largest column."""
+        decision = self.decision_function(X)
+        return np.where(decision >= 0, 1, -1) if self.coding == "binary" else decision.argmax(axis=1)
 
     def summary(self) -> str:
         """Return a few lines a person reads first."""
         bound = f"{self.bound:.6g} (certified, gap {100 * self.gap:.3g} %)" if np.isfinite(self.bound) else "none"
-        counts = f"{int(np.sum(self.labels > 0))} / {int(np.sum(self.labels < 0))}"
+        counts = " / ".join(map(str, self.cluster_sizes))
         lines = [
             f"status    {self.status}: {self.state.value}",
             f"value     {self.value:.8g}",
@@ -165,7 +189,7 @@ class Solution:
         header = {
             "value": self.value, "bound": self.bound, "estimate": self.estimate, "state": self.state.name,
             "bias": self.bias, "scalars": dict(self.scalars), "timings": dict(self.timings),
-            "message": self.message, "relaxation": self.relaxation, "solver": self.solver}
+            "message": self.message, "relaxation": self.relaxation, "solver": self.solver, "coding": self.coding}
         arrays: dict[str, Any] = {"labels": self.labels, "weights": self.weights, "decision": self.decision}
         if self.label_weights is not None:
             arrays |= {"labellings": self.label_weights[0], "mixture": self.label_weights[1]}
@@ -198,4 +222,5 @@ class Solution:
             arrays["labels"], header["value"], header["bound"], header["estimate"], Status[header["state"]],
             arrays["weights"], header["bias"], arrays["decision"], header["scalars"], features,
             label_weights=mixture, label_factor=arrays.get("label_factor"), timings=header["timings"],
-            message=header["message"], relaxation=header["relaxation"], solver=header["solver"])
+            message=header["message"], relaxation=header["relaxation"], solver=header["solver"],
+            coding=header.get("coding", "binary"))

@@ -91,11 +91,24 @@ class Run:
             self.kappa = min(self.kappa * self.growth, self.largest)
 
     def _judge(self, slopes: FloatArray) -> Pair:
-        pair = judge(self.model, self.x, slopes)
+        pair = self._pair(slopes)
         self.trace.append((time.monotonic() - self.budget.start, pair.primal, pair.dual))
         if self.best is None or not self._error(self.best) <= self._error(pair):
             self.best = pair
         return pair
+
+    def _pair(self, slopes: FloatArray) -> Pair:
+        """Return the feasible pair next to the present point."""
+        return judge(self.model, self.x, slopes)
+
+    def _renewed(self, v: FloatArray, slopes: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return arguments and slopes, after whatever of the model depends on the present point has changed."""
+        return v, slopes
+
+    def _direction(self, v: FloatArray, gradient: FloatArray, reach: FloatArray) -> FloatArray:
+        """Return the Newton step."""
+        rows = self.model.curvatures(v, self.centre, self.kappa)
+        return Curvature(self.model, rows, self.dense_limit).step(gradient, reach)
 
     def _open(self, pair: Pair) -> float:
         """Return the gap in absolute terms, one when it is not finite."""
@@ -120,6 +133,7 @@ class Run:
         slopes = model.slopes(v, self.centre, self.kappa)
         least, patience, self.lost = math.inf, 0, False
         while True:
+            v, slopes = self._renewed(v, slopes)
             gradient = model.gradient(self.x, model.weights * slopes)
             reach = np.maximum(1.0, np.abs(self.x[r:]))
             cost = 0.5 * float(gradient[:r] @ gradient[:r]) + float(np.abs(gradient[r:]) @ reach)
@@ -135,8 +149,7 @@ class Run:
             if self.budget.expired:
                 return Status.TIME_LIMIT, slopes
             self.iterations += 1
-            rows = model.curvatures(v, self.centre, self.kappa)
-            step = Curvature(model, rows, self.dense_limit).step(gradient, reach)
+            step = self._direction(v, gradient, reach)
             found = self._move(v, step, gradient)
             if found is None:
                 self.lost = True

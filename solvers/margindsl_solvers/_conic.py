@@ -15,12 +15,17 @@ import numpy as np
 from margindsl.calculus import PLQ
 from margindsl.contract import Budget, Offer, RawSolution, Refusal, Session, Solver, Status
 from margindsl.errors import CalculusError
+from margindsl.program.clusters import ClusterForm
 from margindsl.program.forms import FixedLabelForm, Form, LabelLiftForm, SaddleForm, WeightLiftForm
 from margindsl.program.moment import MomentLiftForm
+from margindsl.program.output_lift import OutputLiftForm
 from margindsl.typing import FloatArray
+from margindsl_solvers._cluster_run import majorise
+from margindsl_solvers._conic_clusters import ClusterLowering, judged_clusters
 from margindsl_solvers._conic_forms import FixedLabelLowering, Lowering, SaddleLowering, capacity_for, cone_of
 from margindsl_solvers._conic_lift import is_uncoupled, lift_lowering, psd_order
 from margindsl_solvers._conic_moment import MomentDual
+from margindsl_solvers._conic_outputs import OutputDual, output_order
 from margindsl_solvers._conic_weight import WeightDual
 
 _STATUS = {
@@ -78,12 +83,17 @@ class ConicSolver(Solver):
         if isinstance(form, FixedLabelForm):
             entries = form.n * min(form.features.rank, form.n)
             return _first(self._judge_losses(form), self._judge_size(entries), Offer("primal"))
+        if isinstance(form, ClusterForm):
+            entries = form.n * min(form.features.rank, form.n) * form.clusters
+            return _first(self._judge_losses(form), self._judge_size(entries), Offer("primal"))
         if isinstance(form, SaddleForm):
             return self._judge_saddle(form)
         if isinstance(form, WeightLiftForm):
             return self._judge_weights(form)
         if isinstance(form, MomentLiftForm):
             return self._judge_moments(form)
+        if isinstance(form, OutputLiftForm):
+            return self._judge_outputs(form)
         if isinstance(form, LabelLiftForm):
             return self._judge_lift(form)
         return Refusal(f"solver {self.name!r} does not know the form {type(form).__name__}",
@@ -109,6 +119,12 @@ class ConicSolver(Solver):
                       self._judge_losses(form), self._judge_order(order, what), self._judge_size(entries),
                       Offer(note))
 
+    def _judge_outputs(self, form: OutputLiftForm) -> Offer | Refusal:
+        order = output_order(form)
+        return _first(self._judge_cone("psd", "the output lift needs a semidefinite cone"),
+                      self._judge_order(order, f"{len(form.kept)} points with a loss"),
+                      Offer(f"dual of the output lift, order {order}"))
+
     def _judge_weights(self, form: WeightLiftForm) -> Offer | Refusal:
         curved = next((t.loss for t in form.losses.terms if not isinstance(t.loss, PLQ)), None)
         smooth = None if curved is None else Refusal(
@@ -125,7 +141,7 @@ class ConicSolver(Solver):
                       None if form.moments else self._judge_losses(form),
                       self._judge_order(order, f"{form.count} components + rank {rank}"),
                       self._judge_size(form.n * rank * rank),
-                      Offer(f"dual of the moment lift, order {order}, {form.cuts.count} triangle cuts"))
+                      Offer(f"dual of the moment lift, order {order}, {form.cuts.count} {form.cuts.noun} cuts"))
 
     def _judge_order(self, order: int, what: str) -> Refusal | None:
         if order <= self.psd_limit:
@@ -143,7 +159,7 @@ class ConicSolver(Solver):
                        f"Choose {_alternatives(cone)}")
 
     def _judge_losses(self, form: Form) -> Refusal | None:
-        conjugate = not isinstance(form, FixedLabelForm) and not (
+        conjugate = not isinstance(form, (FixedLabelForm, ClusterForm)) and not (
             isinstance(form, LabelLiftForm) and is_uncoupled(form))
         for term in form.losses.terms:
             try:
@@ -203,6 +219,9 @@ class ConicSession(Session):
 
     def solve(self, form: Form, budget: Budget, start: RawSolution | None = None) -> RawSolution:
         """Solve a form; every failure of the solver is a status with its own words."""
+        if isinstance(form, ClusterForm) and not form.is_convex:
+            return majorise(form, budget, start, budget.tol, lambda convex, whole, first, tol: self.solve(
+                convex, whole.replace(tol=tol), first))
         begin, words = time.perf_counter(), ""
         if budget.expired:
             return RawSolution(Status.TIME_LIMIT, message="the time was up before the solver began",
@@ -262,6 +281,8 @@ class ConicSession(Session):
         if status is Status.OPTIMAL and isinstance(form, FixedLabelForm):
             status, words = judged(form, variables, tol, words)
             variables = variables if status.has_answer else {}
+        if status is Status.OPTIMAL and isinstance(form, ClusterForm):
+            status, words = _worded(judged_clusters(form, variables), tol, words)
         value = problem.value if variables and problem.value is not None else math.nan
         sign = -1.0 if lowering.is_dual else 1.0
         return RawSolution(status, variables, "" if status is Status.OPTIMAL else words, sign * float(value),
@@ -282,6 +303,11 @@ def judged(form: FixedLabelForm, variables: dict[str, FloatArray], tol: float,
     primal, dual = form.objective(w, bias, s), form.dual_objective(u, tau)
     error = max(abs(primal - dual) / max(1.0, abs(primal)), form.primal_residual(w, bias, s),
                 form.dual_residual(u, tau) / max(1.0, float(np.abs(u).sum())))
+    return _worded(error, tol, words)
+
+
+def _worded(error: float, tol: float, words: str) -> tuple[Status, str]:
+    """Return the status an error deserves, with the solver's words."""
     if error <= max(1e2 * tol, 1e-5):
         return Status.OPTIMAL, words
     said = f"{words}, but primal and dual of its answer disagree by {error:.1e}"
@@ -300,10 +326,14 @@ def is_bounded(form: Form) -> bool:
 
 def lower(form: Form) -> Lowering:
     """Return the lowering of a form that was accepted."""
+    if isinstance(form, ClusterForm):
+        return ClusterLowering(form)
     if isinstance(form, WeightLiftForm):
         return WeightDual(form)
     if isinstance(form, MomentLiftForm):
         return MomentDual(form)
+    if isinstance(form, OutputLiftForm):
+        return OutputDual(form)
     if isinstance(form, LabelLiftForm):
         return lift_lowering(form)
     return SaddleLowering(form) if isinstance(form, SaddleForm) else FixedLabelLowering(form)

@@ -1,4 +1,4 @@
-"""Lower moment lifts with triangle cuts to semidefinite programs through the dual."""
+"""Lower moment lifts with cuts to semidefinite programs through the dual."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from margindsl.calculus import PLQ
+from margindsl.program.cuts import MatrixCuts
 from margindsl.program.forms import Form
 from margindsl.program.losses import LossTerm
-from margindsl.program.moment import MomentLiftForm, TriangleCuts
+from margindsl.program.moment import MomentLiftForm
 from margindsl.typing import FloatArray
 from margindsl_solvers._conic_forms import CouplingRows, into_domain
 from margindsl_solvers._conic_lift import (
@@ -43,10 +44,12 @@ class MomentDual(LiftedDual):
         self.d = cp.Variable(form.count, name="d")
         self.kappa = cp.Variable(len(omega), nonneg=True, name="kappa") if len(omega) else None
         self.eta = cp.Variable(len(sigma), nonneg=True, name="eta") if len(sigma) else None
-        self.tau = cp.Variable(form.cuts.count, nonneg=True, name="tau") if form.cuts.count else None
+        self.tau = cp.Variable(form.cuts.count, name="tau") if form.cuts.count else None
         self.qt = cp.Variable(losses.rows, name="q/c") if form.moments else None
         self.q = cp.Variable(losses.rows, name="q") if form.moments else None
         value, constraints = self._separable(form)
+        free = form.cuts.equal
+        constraints += [self.tau[np.flatnonzero(~free)] >= 0] if self.tau is not None and not free.all() else []
         self.coupling = CouplingRows(losses, self.u, self.parameters.costs)
         order = form.count + factor.shape[1]
         constant, maps = lift_matrix(form, factor, omega, sigma)
@@ -63,8 +66,7 @@ class MomentDual(LiftedDual):
         """Return whether the form differs from the one built in weights, shifts and costs alone."""
         assert isinstance(self.form, MomentLiftForm)
         return (super().fits(form) and isinstance(form, MomentLiftForm) and form.moments == self.form.moments
-                and np.array_equal(form.cuts.triples, self.form.cuts.triples)
-                and np.array_equal(form.cuts.signs, self.form.cuts.signs))
+                and form.cuts.key() == self.form.cuts.key())
 
     def _separable(self, form: MomentLiftForm) -> tuple[Any, list[Any]]:
         """Return −ΣD and its constraints, everything divided by the weights."""
@@ -80,7 +82,7 @@ class MomentDual(LiftedDual):
     def _extra_columns(self, form: MomentLiftForm, factor: FloatArray, order: int) -> list[sp.csr_array]:
         columns = []
         if self.tau is not None:
-            columns.append(triangle_columns(form.cuts, order))
+            columns.append(cut_columns(form.cuts, order))
         if self.q is not None:
             losses = form.losses
             squares = outer_columns(factor, form.count + np.arange(factor.shape[1]), order)
@@ -96,7 +98,8 @@ class MomentDual(LiftedDual):
         return {"u": u if self.q is not None else into_domain(form.losses, u),
                 "q": np.zeros(form.losses.rows) if self.q is None else np.asarray(self.q.value),
                 "d": np.asarray(self.d.value), "kappa": multiplier_values(self.kappa),
-                "eta": multiplier_values(self.eta), "tau": multiplier_values(self.tau), "M": M}
+                "eta": multiplier_values(self.eta), "M": M,
+                "tau": form.cuts.admissible(None if self.tau is None else self.tau.value)}
 
 
 def piece_cones(term: LossTerm, u: Any, q: Any, least: Any) -> list[Any]:
@@ -124,10 +127,10 @@ def piece_cones(term: LossTerm, u: Any, q: Any, least: Any) -> list[Any]:
     return constraints
 
 
-def triangle_columns(cuts: TriangleCuts, order: int) -> sp.csr_array:
+def cut_columns(cuts: MatrixCuts, order: int) -> sp.csr_array:
     """Return the columns −T_k, each flattened."""
     rows, columns = cuts.pairs()
     cells = np.concatenate([(rows + order * columns).ravel(), (columns + order * rows).ravel()])
-    cut = np.tile(np.repeat(np.arange(cuts.count), 3), 2)
+    cut = np.tile(np.repeat(np.arange(cuts.count), rows.shape[1]), 2)
     values = np.tile(-0.5 * cuts.products().ravel(), 2)
     return sp.csr_array((values, (cells, cut)), shape=(order * order, cuts.count))

@@ -11,6 +11,7 @@ from scipy.optimize import linprog
 from margindsl.contract import RawSolution
 from margindsl.program.forms import FixedLabelForm
 from margindsl.typing import FloatArray
+from margindsl_solvers._nearest import nearest
 from margindsl_solvers._rows import RowModel
 
 
@@ -73,15 +74,7 @@ def inside(model: RowModel, x: FloatArray) -> FloatArray:
         return x
     G, h = model.form.decision_rows
     N = np.column_stack([G, h]) if model.bias else G
-    z = x[: N.shape[1]]
-    lower, upper = _ends(model.form)
-    for _ in range(3):
-        values = N @ z
-        missing = np.maximum(lower - values, 0.0) - np.maximum(values - upper, 0.0)
-        rows = np.flatnonzero(missing)
-        if not len(rows):
-            break
-        z += np.linalg.lstsq(N[rows], missing[rows], rcond=None)[0]
+    x[: N.shape[1]] = nearest(x[: N.shape[1]], N, *_ends(model.form))
     return x
 
 

@@ -93,11 +93,11 @@ class Curvature:
         H = np.empty((size, size))
         H[:r, :r] = self._gram(points, active)
         H[:r, r:], H[r:, :r], H[r:, r:] = side, side.T, corner
-        return -_solve_positive(H, gradient)
+        return -solve_positive(H, gradient)
 
     def _gram(self, points: FloatArray, active: IntArray) -> FloatArray:
         features, r = self.model.form.features, self.model.rank
-        if 3 * len(active) > features.n:
+        if 3 * len(active) > features.n or getattr(features, "skips_zeros", False):
             out = np.array(features.gram(points))
         else:
             out, size = np.zeros((r, r)), max(1, _BLOCK // max(r, 1))
@@ -140,17 +140,17 @@ def _bordered(inverse: Callable[[FloatArray], FloatArray], gradient: FloatArray,
     if not len(corner):
         return -solved[:, 0]
     schur = corner - side.T @ solved[:, 1:]
-    border = _solve_positive(0.5 * (schur + schur.T), gradient[r:] - side.T @ solved[:, 0])
+    border = solve_positive(0.5 * (schur + schur.T), gradient[r:] - side.T @ solved[:, 0])
     return -np.concatenate([solved[:, 0] - solved[:, 1:] @ border, border])
 
 
-def _solve_positive(H: FloatArray, right: FloatArray) -> FloatArray:
-    """Solve H x = right, lifting the diagonal until Cholesky succeeds."""
+def solve_positive(H: FloatArray, right: FloatArray, lower: bool = False) -> FloatArray:
+    """Solve H x = right by one triangle of H, lifting the diagonal until Cholesky succeeds."""
     scale = np.maximum(np.abs(np.diag(H)), np.finfo(float).tiny)
     lift = 0.0
     for _ in range(12):
         try:
-            factor = cho_factor(H + np.diag(lift * scale) if lift else H, check_finite=False)
+            factor = cho_factor(H + np.diag(lift * scale) if lift else H, lower=lower, check_finite=False)
             return cho_solve(factor, right, check_finite=False)
         except LinAlgError:
             lift = max(1e-14, 30.0 * lift)

@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from margindsl.contract import Budget, Offer, RawSolution, Refusal, Session, Solver, Status
+from margindsl.program.clusters import ClusterForm, runner_up
 from margindsl.program.forms import FixedLabelForm, Form
 from margindsl_solvers._alm import Run
+from margindsl_solvers._cluster_rows import ClusterModel
+from margindsl_solvers._cluster_run import ClusterRun, cluster_variables, start_clusters, start_slopes
 from margindsl_solvers._judge import is_feasible, start_point, variables
 from margindsl_solvers._rows import RowModel
 
@@ -65,7 +68,7 @@ class Newton(Solver):
 
     def accepts(self, form: Form) -> Offer | Refusal:
         """Return an `Offer` for fixed labels with finite convex losses that know their prox."""
-        if not isinstance(form, FixedLabelForm):
+        if not isinstance(form, (FixedLabelForm, ClusterForm)):
             return Refusal(f"newton solves fixed labels, not a {type(form).__name__}",
                            "use solver='clarabel' or 'mirror-prox'")
         for term in form.losses.terms:
@@ -73,6 +76,9 @@ class Newton(Solver):
                 return Refusal(
                     f"newton needs finite losses, and {term.loss!r} is infinite outside {term.loss.domain}",
                     "use solver='clarabel'")
+        if isinstance(form, ClusterForm):
+            return Offer("semismooth Newton inside an augmented Lagrangian" + (
+                "" if form.is_convex else "; rising losses by majorants, to a stationary point"))
         if all(term.loss.is_smooth for term in form.losses.terms) and not form.decision and not any(
                 form.losses.scalars.nonneg):
             return Offer("semismooth Newton")
@@ -97,11 +103,14 @@ class NewtonSession(Session):
 
     def solve(self, form: Form, budget: Budget, start: RawSolution | None = None) -> RawSolution:
         """Solve a fixed-label form; see `margindsl.contract.Session.solve`."""
+        tol = budget.tol if self.solver.tol is None else self.solver.tol
+        if isinstance(form, ClusterForm):
+            return self._solve_clusters(form, budget, start, tol)
         assert isinstance(form, FixedLabelForm)
         begin = time.monotonic()
         if not is_feasible(form):
             return RawSolution(Status.INFEASIBLE, message="no weights and bias satisfy the decision bounds")
-        run = self._prepare(form, budget, start)
+        run = self._prepare(form, budget, start, tol)
         compiled = time.monotonic()
         status = run.run()
         seconds = {"compile": compiled - begin, "solve": time.monotonic() - compiled}
@@ -113,18 +122,39 @@ class NewtonSession(Session):
         return RawSolution(status, variables(run.model, run.best), message, run.best.primal, run.iterations,
                            seconds, tuple(run.trace))
 
-    def _prepare(self, form: FixedLabelForm, budget: Budget, start: RawSolution | None) -> Run:
+    def _solve_clusters(self, form: ClusterForm, budget: Budget, start: RawSolution | None,
+                        tol: float) -> RawSolution:
+        """Solve a fixed-cluster form."""
+        begin, options = time.monotonic(), self.solver
+        x, given = start_clusters(form, start)
+        if not (form.is_convex or given):  # the falling losses alone are convex: their answer is a fair start
+            start = self._solve_clusters(form.falling_only(), budget, None, max(tol, 1e-2))
+            x, _ = start_clusters(form, start)
+        model = ClusterModel(form, runner_up(form.outputs(x), form.labels) if form.runner is None else form.runner)
+        centre, warm = start_slopes(model, start)
+        unit = options.penalty / _spread(form)
+        kappa = unit * (options.growth if warm else 1.0)
+        cap = options.max_iter if budget.max_iter is None else budget.max_iter
+        run = ClusterRun(model, budget, x, centre, kappa, tol, cap,  # type: ignore[arg-type]
+                         options.growth, 1e6 * unit, options.dense_limit)
+        status = run.run()
+        assert run.best is not None
+        message = _MESSAGES[status].format(error=run.error, count=run.iterations)
+        return RawSolution(status, cluster_variables(model, run.best), message, run.best.primal, run.iterations,
+                           {"compile": 0.0, "solve": time.monotonic() - begin}, tuple(run.trace))
+
+    def _prepare(self, form: FixedLabelForm, budget: Budget, start: RawSolution | None, tol: float) -> Run:
         options, model = self.solver, RowModel(form)
         x, centre, warm = start_point(model, start)
         # A multiplier estimate near the answer deserves a tight envelope at once.
         unit = options.penalty / _spread(form)
         kappa = unit * (options.growth**2 if warm else 1.0)
-        return Run(model, budget, x, centre, kappa, budget.tol if options.tol is None else options.tol,
+        return Run(model, budget, x, centre, kappa, tol,
                    options.max_iter if budget.max_iter is None else budget.max_iter,
                    options.growth, 1e6 * unit, options.dense_limit)
 
 
-def _spread(form: FixedLabelForm) -> float:
+def _spread(form: FixedLabelForm | ClusterForm) -> float:
     """Return an estimate of how far w can move a margin, Σ c a² mean‖φ‖², within [1e-4, 1]."""
     losses = form.losses
     reach = float(losses.weights @ losses.slopes**2) * float(form.features.trace) / max(1, form.n)

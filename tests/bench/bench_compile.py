@@ -1,7 +1,7 @@
 """Compile overhead, from the checked grammar to the standard form, without solving.
 
-Run ``python tests/bench/bench_compile.py [--json FILE]``: digits 3 vs 8 without links, and 100,000 × 64 points with
-10,000 links. Medians of repeats; the first compile also builds the features.
+Run ``python tests/bench/bench_compile.py [--quick] [--json FILE]``: digits 3 vs 8 without links, and 100,000 × 64
+points with 10,000 links. Medians of repeats; the first compile also builds the features.
 """
 
 from __future__ import annotations
@@ -46,24 +46,27 @@ def measure(X: np.ndarray, links: int, relaxation: str, repeats: int = 5) -> dic
     return {"declare": float(np.median(declared)), "first": float(np.median(first)), "again": float(np.median(second))}
 
 
-def main() -> None:
-    """Print the table."""
+def main(arguments: list[str] | None = None) -> dict[str, dict[str, float]]:
+    """Print the table and return its rows."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json")
-    options = parser.parse_args()
+    parser.add_argument("--quick", action="store_true", help="a tenth of the points and links, once")
+    options = parser.parse_args(arguments)
     digits = load_digits()
     small = digits.data[np.isin(digits.target, (3, 8))] / 16
-    large = np.random.default_rng(1).normal(size=(100_000, 64))
+    n, links, repeats = (10_000, 1_000, 1) if options.quick else (100_000, 10_000, 5)
+    large = np.random.default_rng(1).normal(size=(n, 64))
     declare(small, 0).compile("minimax")  # imports
     rows = {}
-    for name, X, links in (("357 x 64, no links", small, 0), ("100,000 x 64, 10,000 links", large, 10_000)):
+    for name, X, count in (("357 x 64, no links", small, 0), (f"{n:,} x 64, {links:,} links", large, links)):
         for relaxation in ("minimax", "cccp", "weight-lifting"):
-            row = measure(X, links, relaxation)
+            row = measure(X, count, relaxation, repeats)
             rows[f"{name}, {relaxation}"] = row
             print(f"{name:28} {relaxation:15} " + "  ".join(f"{k} {1e3 * v:8.1f} ms" for k, v in row.items()))
     if options.json:
         with open(options.json, "w") as file:
             json.dump(rows, file, indent=1)
+    return rows
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """Time the fixed-label solvers against liblinear and Clarabel on the same problems.
 
-Run ``python tests/bench/bench_fixed.py [--sizes N ...] [--repeats R] [--tol TOL] [--json FILE]``. The size 357 is
-digits 3 against 8; larger ones are synthetic with 64 columns and overlapping classes. Seconds are medians; the gap is
-(value - best dual value known) / value, recomputed from w alone, so that liblinear, which states its own tolerance, is
-judged alike. The sweep of `dual-coordinate` is compiled before anything is timed.
+Run ``python tests/bench/bench_fixed.py [--quick] [--sizes N ...] [--repeats R] [--tol TOL] [--json FILE]``. The size
+357 is digits 3 against 8; larger ones are synthetic with 64 columns and overlapping classes. Seconds are medians; the
+gap is (value - best dual value known) / value, recomputed from w alone, so that liblinear, which states its own
+tolerance, is judged alike. The sweep of `dual-coordinate` is compiled before anything is timed.
 """
 
 from __future__ import annotations
@@ -117,15 +117,18 @@ def compare(n: int, name: str, loss: PLQ, weight: float, repeats: int, tol: floa
             for solver, (seconds, value, status) in timed.items()]
 
 
-def main() -> None:
-    """Run all comparisons and print the table."""
+def main(arguments: list[str] | None = None) -> list[dict[str, object]]:
+    """Run all comparisons, print the table and return its rows."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", type=int, nargs="+", default=[357, 10_000, 100_000])
     parser.add_argument("--weights", type=float, nargs="+", default=[1.0, 10.0, 100.0])
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--tol", type=float, default=1e-6)
     parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
+    parser.add_argument("--quick", action="store_true", help="digits only, once")
+    options = parser.parse_args(arguments)
+    if options.quick:
+        options.sizes, options.repeats = [357], 1
     DualCoordinate().solve(form_of(357, HINGE, 1.0))
     rows = []
     print(f"{'n':>7} {'loss':6} {'weight':>6}  {'solver':16} {'seconds':>9} {'x fastest':>9} {'gap':>9}  status")
@@ -138,6 +141,7 @@ def main() -> None:
                           f"{row.ratio:9.1f} {row.gap:9.1e}  {row.status}", flush=True)
     if options.json:
         options.json.write_text(json.dumps([asdict(row) for row in rows], indent=1), encoding="utf-8")
+    return [asdict(row) for row in rows]
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Time the minimax master: `mirror-prox` against cvxpy with Clarabel on the same working sets.
 
-Run ``python tests/bench/bench_master.py [--json FILE] [--repeats R] [--tol TOL]``. Digits 3 against 8, working
-sets of 30 labellings made by label generation. Clarabel gets the primal and the dual written by hand, at the same
-tolerance, in the same process; the ratio is against the faster of the two, compilation by cvxpy included.
+Run ``python tests/bench/bench_master.py [--quick] [--json FILE] [--repeats R] [--tol TOL]``. Digits 3 against 8,
+working sets of 30 labellings made by label generation. Clarabel gets the primal and the dual written by hand, at the
+same tolerance, in the same process; the ratio is against the faster of the two, compilation by cvxpy included.
 """
 
 from __future__ import annotations
@@ -155,15 +155,18 @@ def measure(kernel: str, loss: str, weight: float, size: int, repeats: int, tol:
                float(np.median([s[1][0] for s in slow])), error, "/".join(run[2] for run in slow[-1]), ratio)
 
 
-def main() -> None:
-    """Print the table."""
+def main(arguments: list[str] | None = None) -> list[dict[str, object]]:
+    """Print the table and return its rows."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path, help="also save the rows here")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--tol", type=float, default=1e-4)
     parser.add_argument("--size", type=int, default=30)
     parser.add_argument("--kernels", nargs="+", default=["linear"], choices=["linear", "rbf"])
-    options = parser.parse_args()
+    parser.add_argument("--quick", action="store_true", help="ten labellings, once")
+    options = parser.parse_args(arguments)
+    if options.quick:
+        options.size, options.repeats = 10, 1
     print("kernel loss   lambda rank   T   native s     gap  iter  primal s   dual s  differ    ratio  cvxpy status")
     rows = []
     for kernel in options.kernels:
@@ -177,6 +180,7 @@ def main() -> None:
                       flush=True)
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1))
+    return rows
 
 
 if __name__ == "__main__":

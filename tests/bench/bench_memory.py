@@ -1,7 +1,8 @@
 """Measure the peak memory of solves on a memory map of n x d float32, above the baseline of the imports.
 
-Run ``python tests/bench/bench_memory.py [--points N] [--columns D] [--json FILE] [--runs NAME ...]``. Each run is
-a process of its own; its peak is VmHWM of /proc/self/status (mapped pages of the file included), so Linux only.
+Run ``python tests/bench/bench_memory.py [--quick] [--points N] [--columns D] [--json FILE] [--runs NAME ...]``. Each
+run is a process of its own; its peak is VmHWM of /proc/self/status (mapped pages of the file included), so Linux
+only.
 """
 
 from __future__ import annotations
@@ -64,18 +65,21 @@ def _solve(md, X, run):  # type: ignore[no-untyped-def]
     return problem.solve(chosen, tol=1e-3, random_state=0)
 
 
-def main() -> None:
-    """Measure every run in a process of its own and print the table."""
+def main(arguments: list[str] | None = None) -> list[dict[str, object]]:
+    """Measure every run in a process of its own, print the table and return its rows."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--points", type=int, default=1_000_000)
     parser.add_argument("--columns", type=int, default=64)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--runs", nargs="+", choices=RUNS, default=list(RUNS[:3]))
     parser.add_argument("--measure", nargs=2, metavar=("FILE", "RUN"), help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    parser.add_argument("--quick", action="store_true", help="100,000 points")
+    options = parser.parse_args(arguments)
+    if options.quick:
+        options.points = 100_000
     if options.measure:
         print(json.dumps(measure(options.measure[0], options.points, options.columns, options.measure[1])))
-        return
+        return []
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "points.f32"
@@ -91,6 +95,7 @@ def main() -> None:
                   f"bound {row['bound']:.5f}  {row['status']}", flush=True)
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1), encoding="utf-8")
+    return rows
 
 
 if __name__ == "__main__":

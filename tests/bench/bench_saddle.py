@@ -1,9 +1,9 @@
 """Time to a gap: deterministic against sampled engines of the minimax master, on three sizes.
 
-Run ``python tests/bench/bench_saddle.py [--json FILE] [--seconds S] [--sizes N ...] [--weights L ...]``. ODM loss,
-30 labellings; digits 3 against 8 for n = 357, noisy copies of them for larger n. Every engine runs alone (no Newton
-finish, no coarse start), except the first line, which is `mirror-prox` as shipped. Times are read off the certified
-gaps of the traces: primal and dual values, each the best so far.
+Run ``python tests/bench/bench_saddle.py [--quick] [--json FILE] [--seconds S] [--sizes N ...] [--weights L ...]``.
+ODM loss, 30 labellings; digits 3 against 8 for n = 357, noisy copies of them for larger n. Every engine runs alone
+(no Newton finish, no coarse start), except the first line, which is `mirror-prox` as shipped. Times are read off the
+certified gaps of the traces: primal and dual values, each the best so far.
 """
 
 from __future__ import annotations
@@ -83,14 +83,17 @@ def measure(form: SaddleForm, weight: float, name: str, limit: float) -> Row:
     return Row(form.n, weight, name, met, points[-1][1], solution.iterations, points)
 
 
-def main() -> None:
-    """Print the table."""
+def main(arguments: list[str] | None = None) -> list[dict[str, object]]:
+    """Print the table and return its rows."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path, help="also save the rows here")
     parser.add_argument("--seconds", type=float, default=10.0, help="time limit of an engine on one master")
     parser.add_argument("--sizes", type=int, nargs="+", default=[357, 3570, 50_000])
     parser.add_argument("--weights", type=float, nargs="+", default=[1.0, 100.0])
-    options = parser.parse_args()
+    parser.add_argument("--quick", action="store_true", help="digits at weight 1, two seconds an engine")
+    options = parser.parse_args(arguments)
+    if options.quick:
+        options.sizes, options.weights, options.seconds = [357], [1.0], 2.0
     print(f"{'n':>6} {'lambda':>6}  {'engine':24}" + "".join(f"{f's to {t:.0e}':>12}" for t in TARGETS)
           + f"{'best gap':>10} {'steps':>8}")
     rows = []
@@ -104,6 +107,7 @@ def main() -> None:
                 print(f"{n:6} {weight:6g}  {name:24}{times}{row.best:10.1e} {row.iterations:8}", flush=True)
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1))
+    return rows
 
 
 if __name__ == "__main__":

@@ -10,10 +10,13 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from margindsl.contract import Budget, RawSolution, Status
-from margindsl.program.certificates import escape_direction, repair_dual_point
+from margindsl.program.certificates import LabelLiftCertificate, escape_direction, repair_dual_point
+from margindsl.program.cuts import MatrixCuts, TriangleCuts
 from margindsl.program.forms import LabelLiftForm
 from margindsl.program.losses import Losses
-from margindsl.typing import FloatArray
+from margindsl.program.moment import MomentLiftForm
+from margindsl.program.moment_certificate import MomentLiftCertificate, escape_moment, repair_moment_lift
+from margindsl.typing import BoolArray, FloatArray
 from margindsl_solvers.burer_monteiro.descent import Descent, descend
 from margindsl_solvers.burer_monteiro.smoothing import Smoothed
 
@@ -27,7 +30,7 @@ class VectorLabels:
     """Represent min ½‖W‖² + qᵀs + Σ cρ(a t_i⟨Wᵀφ_i, v_C(i)⟩ + bs + d) over W (R × p), unit rows v_C and s.
 
     One flat vector holds W, rows x_C with v_C = x_C/‖x_C‖, and s. Lifted bounds enter as ‖Vᵀω̂_j‖² ≤ β̂_j²
-    and decision bounds as ‖Wᵀσ̂_l‖² ≤ ℓ̂_l², vectors normed.
+    and decision bounds as ‖Wᵀσ̂_l‖² ≤ ℓ̂_l², vectors normed; cuts on the label matrix as −⟨T_k, VVᵀ⟩ − 1 ≤ 0 (= 0).
 
     Parameters
     ----------
@@ -65,6 +68,37 @@ class VectorLabels:
         sigma = np.column_stack([G, h]) if self.form.free_bias else G
         return _normed(sigma, np.array([b.upper for b in self.form.decision]))
 
+    @cached_property
+    def cuts(self) -> MatrixCuts:
+        """Return the cuts on the label matrix, none for a plain label lift."""
+        return self.form.cuts if isinstance(self.form, MomentLiftForm) else TriangleCuts.none()
+
+    @cached_property
+    def free(self) -> BoolArray:
+        """Return which multipliers may be negative, those of equalities, shape (J + L + K,)."""
+        bounds = np.zeros(len(self.form.balance) + len(self.form.decision), dtype=bool)
+        return np.append(bounds, self.cuts.equal)
+
+    def cut_matrix(self, tau: FloatArray) -> csr_array:
+        """Return Σ τT as a sparse (N, N) matrix."""
+        rows, columns = self.cuts.pairs()
+        values = np.tile((0.5 * tau[:, None] * self.cuts.products()).ravel(), 2)
+        place = (np.append(rows.ravel(), columns.ravel()), np.append(columns.ravel(), rows.ravel()))
+        return csr_array((values, place), shape=(self.form.count, self.form.count))
+
+    def active(self, multipliers: FloatArray, penalty: FloatArray, excess: FloatArray) -> FloatArray:
+        """Return multiplier + penalty · excess, at least zero but for equalities."""
+        moved = multipliers + penalty * excess
+        return np.where(self.free, moved, np.maximum(0.0, moved))
+
+    def violation(self, excess: FloatArray) -> FloatArray:
+        """Return how far each bound is broken."""
+        return np.where(self.free, np.abs(excess), np.maximum(excess, 0.0))
+
+    def shortfall(self, excess: FloatArray, multipliers: FloatArray, penalty: FloatArray) -> FloatArray:
+        """Return the step of each multiplier in units of the bounds; zero at complementary slackness."""
+        return np.where(self.free, excess, np.maximum(excess, -multipliers / penalty))
+
     def split(self, x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return (W (R, p), X (N, p), s (S,)) as views of the flat vector."""
         first, second = self.order * self.width, (self.order + self.form.count) * self.width
@@ -95,9 +129,10 @@ class VectorLabels:
         return np.einsum("np,np->n", self.outputs(W), self.spread(V))
 
     def excess(self, W: FloatArray, V: FloatArray) -> FloatArray:
-        """Return (J + L,) the squared lengths minus their limits, normed."""
+        """Return (J + L + K,) the squared lengths minus their limits, normed, and the cuts' violations."""
         (omega, beta, _), (sigma, ell, _) = self.label_bounds, self.decision_bounds
-        return np.append(np.sum((omega.T @ V) ** 2, axis=1) - beta, np.sum((sigma.T @ W) ** 2, axis=1) - ell)
+        bounds = np.append(np.sum((omega.T @ V) ** 2, axis=1) - beta, np.sum((sigma.T @ W) ** 2, axis=1) - ell)
+        return np.append(bounds, -1.0 - self.cuts.factor_values(V)) if self.cuts.count else bounds
 
     def penalised(self, W: FloatArray) -> FloatArray:
         """Return the rows of W that the regulariser sees."""
@@ -124,11 +159,13 @@ class VectorLabels:
         value += float(losses.scalars.costs @ s)
         if len(multipliers):
             (omega, _, _), (sigma, _, _) = self.label_bounds, self.decision_bounds
-            active = np.maximum(0.0, multipliers + penalty * self.excess(W, V))
+            active = self.active(multipliers, penalty, self.excess(W, V))
             value += 0.25 * float(np.sum((active**2 - multipliers**2) / penalty))
-            J = omega.shape[1]
+            J, L = omega.shape[1], sigma.shape[1]
             to_V = to_V + omega @ (active[:J, None] * (omega.T @ V))
-            to_W += sigma @ (active[J:, None] * (sigma.T @ W))
+            to_W += sigma @ (active[J:J + L, None] * (sigma.T @ W))
+            if self.cuts.count:
+                to_V = to_V - self.cut_matrix(active[J + L:]) @ V
         to_X = (to_V - V * np.einsum("cp,cp->c", V, to_V)[:, None]) / np.maximum(lengths, TINY)
         return value, np.concatenate([to_W.ravel(), to_X.ravel(), to_s])
 
@@ -147,6 +184,22 @@ def _normed(rows: FloatArray, radii: FloatArray) -> tuple[FloatArray, FloatArray
     return (rows / np.sqrt(squares)[:, None]).T, radii**2 / squares, squares
 
 
+def certify(form: LabelLiftForm, u: FloatArray, d: FloatArray, kappa: FloatArray, eta: FloatArray,
+            tau: FloatArray) -> LabelLiftCertificate | MomentLiftCertificate:
+    """Return the certificate of a dual point, repaired by shifting and scaling."""
+    if isinstance(form, MomentLiftForm):
+        return repair_moment_lift(form, u, None, d, kappa, eta, tau)
+    return repair_dual_point(form, u, d, kappa, eta)
+
+
+def escape(form: LabelLiftForm, u: FloatArray, d: FloatArray, kappa: FloatArray, eta: FloatArray,
+           tau: FloatArray) -> FloatArray | None:
+    """Return a direction (N,) of one more column along which the objective falls, or None."""
+    if isinstance(form, MomentLiftForm):
+        return escape_moment(form, u, d, kappa, eta, tau)
+    return escape_direction(form, u, d, kappa, eta)
+
+
 @dataclass(eq=False)
 class _State:
     """Hold one run: the point, the multipliers, the best dual point and the course."""
@@ -159,7 +212,7 @@ class _State:
     ceiling: FloatArray
     violation: float = np.inf
     bound: float = -np.inf
-    dual: tuple[FloatArray, FloatArray, FloatArray, FloatArray] | None = None
+    dual: tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray] | None = None
     answer: dict[str, FloatArray] = field(default_factory=dict)
     trace: list[tuple[float, float, float]] = field(default_factory=list)
     evaluations: int = 0
@@ -215,7 +268,8 @@ class LabelLift:
                       + np.abs(losses.scalars.costs).sum() + 1e-2 * losses.weights.sum()) + TINY
         multipliers = self._first_multipliers(problem, start)
         penalty = np.full(len(multipliers), 2.0 * scale / max(form.count, 1))
-        penalty[len(form.balance):] = scale / np.maximum(problem.decision_bounds[1], 1e-6)
+        J, L = len(form.balance), len(form.decision)
+        penalty[J:J + L] = scale / np.maximum(problem.decision_bounds[1], 1e-6)
         return _State(problem, x, Smoothed.build(losses, FIRST_STEP), multipliers, penalty, 1e4 * penalty)
 
     def _first_point(self, form: LabelLiftForm, start: RawSolution | None
@@ -238,10 +292,12 @@ class LabelLift:
 
     def _first_multipliers(self, problem: VectorLabels, start: RawSolution | None) -> FloatArray:
         squares = np.append(problem.label_bounds[2], problem.decision_bounds[2])
+        tau = np.zeros(problem.cuts.count)
         if start is None or start.get("kappa") is None or start.get("eta") is None:
-            return np.zeros(len(squares))
-        given = np.append(start["kappa"], start["eta"])
-        return given * squares if given.shape == squares.shape else np.zeros(len(squares))
+            return np.append(np.zeros(len(squares)), tau)
+        given, given_tau = np.append(start["kappa"], start["eta"]), start.get("tau")
+        tau = given_tau if given_tau is not None and np.shape(given_tau) == tau.shape else tau
+        return np.append(given * squares if given.shape == squares.shape else np.zeros(len(squares)), tau)
 
     def _descend(self, state: _State, budget: Budget, tol: float) -> Descent:
         problem, losses = state.problem, state.smooth.losses
@@ -260,24 +316,30 @@ class LabelLift:
         W, X, s = problem.split(state.x)
         V = X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), TINY)
         excess = problem.excess(W, V)
-        active = np.maximum(0.0, state.multipliers + state.penalty * excess)
+        active = problem.active(state.multipliers, state.penalty, excess)
         margins = problem.margins(W, V)
         u = -losses.derivative(losses.arguments(margins, s))
-        J = len(form.balance)
-        kappa, eta = active[:J] / problem.label_bounds[2], active[J:] / problem.decision_bounds[2]
+        J, L = len(form.balance), len(form.decision)
+        kappa, eta = active[:J] / problem.label_bounds[2], active[J:J + L] / problem.decision_bounds[2]
+        tau = active[J + L:]
         H = problem.gather(form.losses.spread(u)[:, None] * problem.outputs(W))
         omega = problem.label_bounds[0]
-        d = np.einsum("cp,cp->c", V, H - omega @ (active[:J, None] * (omega.T @ V)))
-        state.dual = (u, d, kappa, eta)
-        certificate = repair_dual_point(form, u, d, kappa, eta)
+        pull = H - omega @ (active[:J, None] * (omega.T @ V))
+        if len(tau):
+            pull = pull + problem.cut_matrix(tau) @ V
+        d = np.einsum("cp,cp->c", V, pull)
+        state.dual = (u, d, kappa, eta, tau)
+        certificate = certify(form, *state.dual)
         # what lies outside a bound is charged at its price
-        value = problem.objective(W, V, s) + 0.5 * float(active @ np.maximum(excess, 0.0))
-        short = np.abs(np.maximum(excess, -state.multipliers / state.penalty))
-        unpaid = float(np.maximum(active, state.multipliers) @ short)
+        value = problem.objective(W, V, s) + 0.5 * float(np.abs(active) @ problem.violation(excess))
+        short = np.abs(problem.shortfall(excess, state.multipliers, state.penalty))
+        unpaid = float(np.maximum(np.abs(active), np.abs(state.multipliers)) @ short)
         if not state.answer or certificate.bound > state.bound:
             state.bound = certificate.bound
             state.answer = {"u": certificate.u, "d": certificate.d, "kappa": certificate.kappa,
                             "eta": certificate.eta, "V": V, "W": W.copy(), "scalars": s.copy()}
+            if isinstance(certificate, MomentLiftCertificate):
+                state.answer["tau"] = certificate.tau
         state.trace.append((time.perf_counter() - began, value, certificate.bound))
         return excess, unpaid
 
@@ -300,8 +362,8 @@ class LabelLift:
         W, X, s = problem.split(state.x)
         V = X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), TINY)
         if len(excess):
-            shortfall = np.maximum(excess, -state.multipliers / state.penalty)
-            state.multipliers = np.maximum(0.0, state.multipliers + state.penalty * excess)
+            shortfall = problem.shortfall(excess, state.multipliers, state.penalty)
+            state.multipliers = problem.active(state.multipliers, state.penalty, excess)
             worst = float(np.abs(shortfall).max())
             if owed and worst > 0.25 * state.violation:
                 state.penalty = np.minimum(state.penalty * 3.0, state.ceiling)
@@ -309,7 +371,7 @@ class LabelLift:
         state.smooth, _ = state.smooth.advance(problem.margins(W, V), s)
         if len(state.trace) % 8 == 0:
             state.smooth = state.smooth.sharpen(0.3)
-        direction = None if state.dual is None else escape_direction(problem.form, *state.dual)
+        direction = None if state.dual is None else escape(problem.form, *state.dual)
         if direction is not None and problem.width < problem.form.count + problem.order:
             state.problem, state.x = problem.widened(state.x, direction)
 

@@ -62,7 +62,10 @@ class BurerMonteiro(Solver):
             return Offer(f"Newton's method on a lifted matrix of order {form.features.rank + 1}")
         if isinstance(form, WeightLiftForm):
             return Offer(f"W of {form.order} x {min(form.order, self.width)}, grown as needed")
-        if isinstance(form, LabelLiftForm) and not isinstance(form, MomentLiftForm):
+        if isinstance(form, MomentLiftForm) and form.moments:
+            return Refusal("second moments of the margins are not factored",
+                           "Use SDP(moments=False), or solver='clarabel' or 'scs'")
+        if isinstance(form, LabelLiftForm):
             refusal = _refuse_losses(form)
             return refusal if refusal is not None else Offer(
                 f"{form.count} vector labels of length {min(form.count, self.width)}, grown as needed")

@@ -7,19 +7,22 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
+from scipy.optimize import minimize_scalar
 
 from margindsl.contract import Budget, RawSolution, Status
 from margindsl.program.forms import WeightLiftForm
 from margindsl.program.losses import Losses, LossTerm
-from margindsl.program.weight_certificate import curvatures, repair_weight_lift, weighted_gram
+from margindsl.program.weight_certificate import curvatures, lowest_curvatures, repair_weight_lift, weighted_gram
 from margindsl.typing import FloatArray
-from margindsl_solvers.burer_monteiro.descent import descend
+from margindsl_solvers.burer_monteiro.quasinewton import QuasiNewton
 from margindsl_solvers.burer_monteiro.smoothing import Smoothed
+from margindsl_solvers.burer_monteiro.sweep import Sum, Sweep, threads
 
 SUBSAMPLE = 10_000  # points from which the first solve starts
 SHRINK = 8  # ratio of the nested subsamples above that
 ROUND = 12  # evaluations before the certificate is tried, on large data
 FIRST_STEP = 0.1  # Moreau step of kinked losses, in units of the margin
+GROWTH = 4  # columns appended at a time
 PATIENCE = 12  # rounds without a better bound after which the descent gives up
 
 
@@ -42,9 +45,14 @@ class WeightLift:
 
     def run(self, form: WeightLiftForm, budget: Budget, start: RawSolution | None) -> RawSolution:
         """Return W, a, η with status and trace of (seconds, primal, certified bound)."""
+        with threads(form.n * form.features.rank * self.width) as gather:
+            return self._run(form, budget, start, gather, QuasiNewton())
+
+    def _run(self, form: WeightLiftForm, budget: Budget, start: RawSolution | None, gather: Sum,
+             newton: QuasiNewton) -> RawSolution:
         began = time.perf_counter()
-        p = min(form.order, self.width)
-        W, eta = self._start(form, p, start, budget)
+        W, eta = self._start(form, min(form.order, self.width), start, budget, gather, newton)
+        sweep = Sweep(form, gather)
         trace: list[tuple[float, float, float]] = []
         best: tuple[float, FloatArray, FloatArray] | None = None
         lowest = W
@@ -53,13 +61,14 @@ class WeightLift:
         while evaluations < self.max_iter:
             left = self.max_iter - evaluations
             W, eta, used, ended = self._solve(
-                form, smooth.losses, W, eta, budget.replace(tol=accuracy * budget.tol),
+                sweep, newton, smooth.losses, W, eta, budget.replace(tol=accuracy * budget.tol),
                 left if form.n <= 2 * SUBSAMPLE else min(ROUND, left))
             evaluations += used
             norms = form.lengths(W)
-            a = curvatures(form, norms, smooth.losses)
-            certificate = repair_weight_lift(form, W, a, eta)
-            value = feasible_value(form, W)
+            a = np.maximum(curvatures(form, norms, smooth.losses), lowest_curvatures(form))
+            gram = weighted_gram(form, a)
+            certificate = repair_weight_lift(form, W, a, eta, gram)
+            value = feasible_value(form, W, norms)
             trace.append((time.perf_counter() - began, value, certificate.bound))
             if value <= min(t[1] for t in trace):
                 lowest = W
@@ -81,7 +90,8 @@ class WeightLift:
             smooth, _ = smooth.advance(norms)
             if len(trace) % 8 == 0:
                 smooth = smooth.sharpen(0.3)
-            W = self._grow(form, W, a, eta)
+            W = self._grow(form, smooth.losses, W, gram, eta, norms)
+            newton.widen(W.shape[1])
         assert best is not None
         return RawSolution(status, {"W": lowest, "a": best[1], "eta": best[2]}, objective=min(t[1] for t in trace),
                            iterations=evaluations, trace=tuple(trace),
@@ -89,14 +99,15 @@ class WeightLift:
 
     # -- one smooth problem -------------------------------------------------------------------------
 
-    def _solve(self, form: WeightLiftForm, losses: Losses, W: FloatArray, eta: FloatArray, budget: Budget,
-               most: int) -> tuple[FloatArray, FloatArray, int, Status]:
+    def _solve(self, sweep: Sweep, newton: QuasiNewton, losses: Losses, W: FloatArray, eta: FloatArray,
+               budget: Budget, most: int) -> tuple[FloatArray, FloatArray, int, Status]:
         """Return the minimiser over W, with multipliers of decision bounds by an augmented Lagrangian."""
+        form = sweep.form
         used, ended = 0, Status.CONVERGED
         penalty = 1.0 / max(1.0, float(form.n)) if form.decision else 0.0
         for _ in range(25 if form.decision else 1):
-            oracle = partial(value_and_gradient, form, losses, eta=eta, penalty=penalty)
-            done = descend(oracle, W, budget, budget.tol, most - used)
+            oracle = partial(value_and_gradient, sweep, losses, eta=eta, penalty=penalty)
+            done = newton.descend(oracle, W, budget, budget.tol, most - used)
             used, W, ended = used + done.evaluations, done.point, done.status
             if not form.decision:
                 break
@@ -109,8 +120,8 @@ class WeightLift:
             penalty *= 3.0
         return W, eta, used, ended
 
-    def _start(self, form: WeightLiftForm, p: int, start: RawSolution | None,
-               budget: Budget) -> tuple[FloatArray, FloatArray]:
+    def _start(self, form: WeightLiftForm, p: int, start: RawSolution | None, budget: Budget, gather: Sum,
+               newton: QuasiNewton) -> tuple[FloatArray, FloatArray]:
         eta = np.zeros(len(form.decision))
         if start is not None and start.get("W") is not None and len(start["W"]) == form.order:
             W = np.array(start["W"])
@@ -120,40 +131,64 @@ class WeightLift:
         if form.n > 2 * SUBSAMPLE:
             size = max(SUBSAMPLE, form.n // SHRINK)
             small = subsample(form, np.sort(rng.choice(form.n, size, replace=False)))
-            inner = replace(self, max_iter=200).run(
-                small, budget.replace(tol=max(0.5 * budget.tol, 1e-3), callback=None), None)
+            inner = replace(self, max_iter=200)._run(
+                small, budget.replace(tol=max(0.5 * budget.tol, 1e-3), callback=None), None, gather, newton)
             return np.array(inner["W"]), np.asarray(inner["eta"])
         W = rng.standard_normal((form.order, p))
         norms = form.lengths(W)
         return W / max(float(np.median(norms)), 1e-300), eta
 
-    def _grow(self, form: WeightLiftForm, W: FloatArray, a: FloatArray, eta: FloatArray) -> FloatArray:
-        """Add the directions in which Σ aφφᵀ exceeds the identity, and a little noise elsewhere."""
+    def _grow(self, form: WeightLiftForm, losses: Losses, W: FloatArray, S: FloatArray, eta: FloatArray,
+              norms: FloatArray) -> FloatArray:
+        """Append the directions in which Σ aφφᵀ exceeds the identity, as long as pays most at the lengths s (n,)."""
         room = form.order - W.shape[1]
         if room <= 0:
             return W
-        S = weighted_gram(form, a)
         if form.decision:
             G, h = form.decision_rows
             sigma = np.column_stack([G, h]) if form.free_bias else G
             S = S - (sigma.T * eta) @ sigma
         values, vectors = np.linalg.eigh((S + S.T) / 2)
-        new = vectors[:, values > 1.0 + 1e-9][:, ::-1][:, : min(room, 4)]
-        if not new.shape[1]:
+        keep = np.flatnonzero(values > 1.0 + 1e-9)[::-1][: min(room, GROWTH)]
+        if not len(keep):
             return W
-        return np.column_stack([W, 1e-2 * np.linalg.norm(W) / np.sqrt(W.shape[1]) * new])
+        new = vectors[:, keep]
+        size = 1e-2 * np.linalg.norm(W) / np.sqrt(W.shape[1])
+        if not form.decision:
+            new = new * np.sqrt(np.maximum(values[keep] - 1.0, 0.0))
+            size = max(best_length(form, losses, new, norms), size / float(np.linalg.norm(new, axis=0).max()))
+        return np.column_stack([W, size * new])
 
 
-def value_and_gradient(form: WeightLiftForm, losses: Losses, W: FloatArray, eta: FloatArray,
+def best_length(form: WeightLiftForm, losses: Losses, new: FloatArray, norms: FloatArray) -> float:
+    """Return √t ≥ 0 minimising ½t‖N‖² + Σ cρ(√(s² + t‖Nᵀφ‖²)), convex in t, with one product for all t.
+
+    Parameters
+    ----------
+    form : WeightLiftForm
+    losses : Losses
+        The form's, or their smooth stand-ins.
+    new : (r [+1], k) float array
+        The columns N.
+    norms : (n,) float array
+        The lengths s without them.
+    """
+    gain, squares = form.lengths(new) ** 2, norms**2
+    half = 0.5 * float(np.sum((new[:-1] if form.free_bias else new) ** 2))
+
+    def value(t: float) -> float:
+        return half * t + float(np.sum(losses.row_losses(losses.arguments(np.sqrt(squares + t * gain)))))
+
+    most = float(squares.sum()) / max(float(gain.sum()), 1e-300)
+    found = minimize_scalar(value, bounds=(0.0, most), method="bounded", options={"xatol": 1e-3 * most, "maxiter": 12})
+    return float(np.sqrt(found.x)) if found.fun < value(0.0) else 0.0
+
+
+def value_and_gradient(sweep: Sweep, losses: Losses, W: FloatArray, eta: FloatArray,
                        penalty: float) -> tuple[float, FloatArray]:
     """Return ½‖W‖² + Σ cρ(‖Wᵀφ‖) + augmented decision terms, and the gradient; one pass over the data."""
-    F = form.outputs(W)
-    norms = np.sqrt(np.einsum("np,np->n", F, F))
-    v = losses.arguments(norms)
-    value = float(np.sum(losses.row_losses(v)))
-    slope = losses.spread(losses.derivative(v)) / np.maximum(norms, 1e-12 * max(float(norms.max(initial=0.0)), 1e-300))
-    F *= slope[:, None]
-    gradient = form.adjoint(F)
+    form = sweep.form
+    value, gradient = sweep.loss(losses, W)
     penalised = W[:-1] if form.free_bias else W
     value += 0.5 * float(np.sum(penalised**2))
     if form.free_bias:
@@ -187,14 +222,16 @@ def _decision_terms(form: WeightLiftForm, W: FloatArray, eta: FloatArray,
     return value, sigma.T @ (active[:, None] * images)
 
 
-def feasible_value(form: WeightLiftForm, W: FloatArray) -> float:
-    """Return the objective at W scaled into the decision bounds."""
+def feasible_value(form: WeightLiftForm, W: FloatArray, norms: FloatArray) -> float:
+    """Return the objective at W, of lengths s (n,), scaled into the decision bounds."""
+    factor = 1.0
     if form.decision:
         limits = np.array([bound.upper**2 for bound in form.decision])
         ratios = np.sqrt(limits / np.maximum(bound_values(form, W), 1e-300))
         if np.any(ratios < 1.0 - 1e-6):
-            return form.objective(W * float(min(1.0, ratios.min())))
-    return form.objective(W)
+            factor = float(min(1.0, ratios.min()))
+    penalised = W[:-1] if form.free_bias else W
+    return 0.5 * factor**2 * float(np.sum(penalised**2)) + form.losses.value(factor * norms)
 
 
 def subsample(form: WeightLiftForm, index: FloatArray) -> WeightLiftForm:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from margindsl.contract import Budget, Status
 from margindsl.typing import FloatArray
 from margindsl_solvers._judge import Pair, inside, judge
+from margindsl_solvers._quadratic import minimise
 from margindsl_solvers._rows import RowModel
 from margindsl_solvers._search import search
 from margindsl_solvers.cutting_plane.cuts import Linearisation, Packed
-from margindsl_solvers.cutting_plane.quadratic import Quadratic
 
 FAR = 1e9  # a bias or scalar driven beyond it means that nothing holds it
 
@@ -83,7 +84,7 @@ class Bundle:
     trace: list[tuple[float, float, float]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.line = Linearisation(self.model)
+        self.line = self._linearisation()
         self._gradients = np.zeros((0, self.model.rank + self.model.border))
         self._offsets = np.zeros(0)
         self._idle = np.zeros(0, dtype=int)
@@ -91,11 +92,20 @@ class Bundle:
         self._leaning = 0
         self._constraints = self._fixed_rows()
 
+    # -- what depends on the kind of rows ------------------------------------------------------------
+
+    def _linearisation(self) -> Any:
+        return Linearisation(self.model)
+
+    def _inside(self, x: FloatArray) -> FloatArray:
+        """Return the point moved into the decision bounds and the signs of scalars."""
+        return inside(self.model, x)
+
     # -- the iteration ------------------------------------------------------------------------------
 
     def run(self, x: FloatArray, points: list[FloatArray]) -> Status:
         """Iterate from x, with cuts at other points too (those of an earlier solve)."""
-        self.best = inside(self.model, x)
+        self.best = self._inside(x)
         self._v = self.line.arguments(self.best)
         self.value = self._objective(self.best, self._v)
         self.box = max(self.box, 4.0 * float(np.max(np.abs(self.best[self.model.rank :]), initial=0.0)))
@@ -180,7 +190,7 @@ class Bundle:
         square = float(step[:r] @ step[:r])
 
         def slope(t: float) -> float:
-            return linear + t * square + float(losses.derivative(self._v + t * change) @ change)
+            return linear + t * square + float(self.line.derivative(self._v + t * change) @ change)
 
         initial = slope(0.0)
         return search(slope, initial, largest=1.0)[0] if initial < 0 else 0.0
@@ -226,6 +236,12 @@ class Bundle:
         up, low = np.flatnonzero(np.isfinite(upper)), np.flatnonzero(np.isfinite(lower))
         return np.vstack([N[up], -N[low]]), np.concatenate([upper[up], -lower[low]]), np.concatenate([up, low])
 
+    def _sides(self) -> tuple[FloatArray, int]:
+        """Return +1 for upper and −1 for lower ends among the fixed rows, and the number of bounds."""
+        bounds, count = self.model.form.decision, len(self._constraints[1])
+        above = np.count_nonzero([np.isfinite(bound.upper) for bound in bounds])
+        return np.where(np.arange(count) < above, 1.0, -1.0), len(bounds)
+
     def _master(self) -> Answer:
         """Minimise ½‖w‖² + qᵀs + max over cuts, inside the bounds, by its dual over cut weights."""
         model, r, k = self.model, self.model.rank, self.model.border
@@ -243,7 +259,7 @@ class Bundle:
         costs = np.concatenate([np.zeros(model.bias), model.form.losses.scalars.costs])
         open_gap = self.value - self.lower if math.isfinite(self.lower) else abs(self.value)
         tol = max(1e-2 * open_gap, 1e-2 * self.tol * max(1.0, abs(self.value)))
-        z, y = Quadratic(B @ B.T, c, E, np.concatenate([[1.0], -costs])).solve(tol)
+        z, y, _ = minimise(B @ B.T, c, E, np.concatenate([[1.0], -costs]), tol)
         return self._unpack(z / z[:count].sum(), y, B, c, base, count)
 
     def _unpack(self, z: FloatArray, y: FloatArray, B: FloatArray, c: FloatArray, base: float,
@@ -256,13 +272,11 @@ class Bundle:
         signed = model.bias + model.signed
         pay = up + down
         pay[signed] = up[signed]
-        direction = np.where(np.arange(len(limits)) < np.count_nonzero(
-            [np.isfinite(b.upper) for b in model.form.decision]), 1.0, -1.0)
-        tau = np.bincount(index.astype(int), weights=direction * z[count : count + len(limits)],
-                          minlength=len(model.form.decision))
+        sides, number = self._sides()
+        tau = np.bincount(index.astype(int), weights=sides * z[count : count + len(limits)], minlength=number)
         border = np.clip(y[1:], -self.box, self.box)
         free = bool(np.all(np.abs(border) < 0.9 * self.box))
-        return Answer(inside(model, np.concatenate([w, border])), value, z[:count], tau, -down[signed],
+        return Answer(self._inside(np.concatenate([w, border])), value, z[:count], tau, -down[signed],
                       float(pay.max(initial=0.0)), free)
 
     def _watch_box(self) -> None:

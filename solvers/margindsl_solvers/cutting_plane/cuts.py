@@ -36,6 +36,10 @@ class Linearisation:
         """Return R at arguments v."""
         return float(np.sum(self.model.form.losses.row_losses(v)))
 
+    def derivative(self, v: FloatArray) -> FloatArray:
+        """Return the (m,) slopes of R in its arguments."""
+        return self.model.form.losses.derivative(v)
+
     def cut(self, v: FloatArray) -> tuple[FloatArray, float, Packed]:
         """Return (g, o, multipliers) with R(x) ≥ ⟨g, x⟩ + o, equal at v.
 

@@ -12,11 +12,15 @@ from scipy.optimize import linprog
 
 from margindsl.contract import Budget, Offer, RawSolution, Refusal, Session, Solver, Status
 from margindsl.errors import DeclarationError
+from margindsl.program.clusters import ClusterForm
 from margindsl.program.forms import FixedLabelForm, Form
 from margindsl.typing import FloatArray
+from margindsl_solvers._cluster_rows import ClusterModel
+from margindsl_solvers._cluster_run import cluster_variables, majorise, start_clusters
 from margindsl_solvers._judge import is_feasible, start_point, variables
 from margindsl_solvers._rows import RowModel
 from margindsl_solvers.cutting_plane.bundle import Bundle
+from margindsl_solvers.cutting_plane.clusters import ClusterBundle
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +77,7 @@ class CuttingPlane(Solver):
 
     def accepts(self, form: Form) -> Offer | Refusal:
         """Return an `Offer` for fixed labels with finite convex losses."""
-        if not isinstance(form, FixedLabelForm):
+        if not isinstance(form, (FixedLabelForm, ClusterForm)):
             return Refusal(f"cutting-plane solves fixed labels, not a {type(form).__name__}",
                            "use solver='clarabel' or 'mirror-prox'")
         for term in form.losses.terms:
@@ -102,14 +106,16 @@ class CuttingPlaneSession(Session):
 
     def solve(self, form: Form, budget: Budget, start: RawSolution | None = None) -> RawSolution:
         """Solve a fixed-label form; see `margindsl.contract.Session.solve`."""
+        if isinstance(form, ClusterForm):
+            tol = budget.tol if self.solver.tol is None else self.solver.tol
+            return majorise(form, budget, start, tol, self._solve_clusters)
         assert isinstance(form, FixedLabelForm)
         options, begin = self.solver, time.monotonic()
         if not _has_point(form):
             return RawSolution(Status.INFEASIBLE, message="no weights and bias satisfy the decision bounds")
         model = RowModel(form)
-        bundle = Bundle(model, budget, budget.tol if options.tol is None else options.tol,
-                        options.max_iter if budget.max_iter is None else budget.max_iter, options.patience,
-                        options.mix)
+        tol = budget.tol if options.tol is None else options.tol
+        bundle = Bundle(model, budget, tol, self._cap(budget), options.patience, options.mix)
         x, _, warm = start_point(model, start)
         # Without a start nothing says that the last labels were near these.
         points = [p for p in self.points if warm and len(p) == len(x)]
@@ -120,9 +126,30 @@ class CuttingPlaneSession(Session):
             return RawSolution(status, iterations=bundle.iterations, seconds=seconds, trace=tuple(bundle.trace),
                                message="the objective falls without end along the bias or a shared scalar")
         pair = bundle.pair()
-        message = f"relative gap {pair.error(abs(pair.primal)):.1e} after {bundle.iterations} cuts"
+        error = pair.error(abs(pair.primal))
+        if status is Status.OPTIMAL and error > 1.001 * tol:
+            status = Status.INACCURATE  # what was found, judged on its own, decides
+        message = f"relative gap {error:.1e} after {bundle.iterations} cuts"
         return RawSolution(status, variables(model, pair), message, pair.primal, bundle.iterations, seconds,
                            tuple(bundle.trace))
+
+    def _cap(self, budget: Budget) -> int:
+        return self.solver.max_iter if budget.max_iter is None else budget.max_iter
+
+    def _solve_clusters(self, form: ClusterForm, budget: Budget, start: RawSolution | None,
+                        tol: float) -> RawSolution:
+        """Solve a convex fixed-cluster form (C. Zhang, B. Zhao 2008, slides Eq. 15-18)."""
+        options, begin = self.solver, time.monotonic()
+        x, warm = start_clusters(form, start)
+        model = ClusterModel(form, np.zeros(form.n, dtype=int) if form.runner is None else form.runner)
+        bundle = ClusterBundle(model, budget, tol, self._cap(budget), options.patience,  # type: ignore[arg-type]
+                               options.mix)
+        status = bundle.run(x, [p for p in self.points if warm and len(p) == len(x)])
+        self.points = bundle.kept(options.keep)
+        pair = bundle.pair()
+        message = f"relative gap {pair.error(abs(pair.primal)):.1e} after {bundle.iterations} cuts"
+        return RawSolution(status, cluster_variables(model, pair), message, pair.primal, bundle.iterations,
+                           {"compile": 0.0, "solve": time.monotonic() - begin}, tuple(bundle.trace))
 
 
 def _has_point(form: FixedLabelForm) -> bool:

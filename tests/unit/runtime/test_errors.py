@@ -246,11 +246,16 @@ def test_a_solver_that_is_not_installed(monkeypatch):
     assert {info.name: info.installed for info in md.solvers()}["clarabel"] is False
 
 
-def test_more_than_two_clusters_are_refused_so_far():
+@pytest.mark.parametrize("relaxation,why", [
+    ("weight-lifting", "the labels are absorbed by |f|"), ("minimax", "mixture of labellings"),
+    ("exact", "its bounds and branches fix signs")])
+def test_relaxations_of_two_clusters_refuse_more_each_with_its_reason(relaxation, why):
     y, f = md.Labels(6, clusters=3), md.Hyperplane(X)
     problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean(md.hinge(md.margin(y, f)))))
-    with pytest.raises(RefusalError, match="3 clusters were declared; relaxations take two clusters"):
-        problem.solve("alternating")
+    with pytest.raises(RefusalError) as error:
+        problem.solve(relaxation)
+    assert f"3 clusters were declared, and {relaxation!r} takes two: " in str(error.value)
+    assert why in str(error.value) and "alternating" in str(error.value)
 
 
 def test_exact_refuses_by_size_and_says_how_to_raise_it():

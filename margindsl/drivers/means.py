@@ -1,0 +1,113 @@
+"""Starting clusterings of k clusters: k-means in feature space, principal directions, random members."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from margindsl.drivers.run import Run
+from margindsl.program.protocols import Features
+from margindsl.typing import FloatArray, IntArray
+
+ROUNDS = 30
+
+
+def k_means(features: Features, clusters: int, rng: np.random.Generator, rounds: int = ROUNDS) -> FloatArray:
+    """Return (n, k) gains of a k-means run: minus the squared distances to the centres it ends at.
+
+    Lloyd's iteration from k-means++ centres; both need products with the features only.
+
+    Parameters
+    ----------
+    features : Features
+    clusters : int
+    rng : numpy.random.Generator
+    rounds : int
+        Most rounds.
+
+    References
+    ----------
+    D. Arthur, S. Vassilvitskii (2007). k-means++: the advantages of careful seeding.
+    """
+    norms = features.row_norms()
+    centres = _seeds(features, norms, clusters, rng)
+    gains = _gains(features, norms, centres)
+    assigned = gains.argmax(axis=1)
+    for _ in range(rounds):
+        inside = (assigned[:, None] == np.arange(clusters)).astype(float)
+        sizes = inside.sum(axis=0)
+        centres = features.adjoint(inside).T / np.maximum(sizes, 1.0)[:, None]
+        empty = np.flatnonzero(sizes == 0)
+        if len(empty):  # the points farthest from their centres start new clusters
+            centres[empty] = features.rows(np.argsort(gains.max(axis=1), kind="stable")[: len(empty)])
+        gains = _gains(features, norms, centres)
+        new = gains.argmax(axis=1)
+        if np.array_equal(new, assigned):
+            break
+        assigned = new
+    return gains
+
+
+def _seeds(features: Features, norms: FloatArray, clusters: int, rng: np.random.Generator) -> FloatArray:
+    """Return (k, r) centres: each a point drawn in proportion to its squared distance to those before."""
+    centres = features.rows(rng.integers(features.n, size=1))
+    while len(centres) < clusters:
+        distance = np.maximum(-_gains(features, norms, centres).max(axis=1), 0.0)
+        total = distance.sum()
+        point = rng.choice(features.n, size=1, p=distance / total if total > 0 else None)
+        centres = np.vstack([centres, features.rows(point)])
+    return centres
+
+
+def _gains(features: Features, norms: FloatArray, centres: FloatArray) -> FloatArray:
+    return np.asarray(2.0 * features.apply(centres.T) - norms[:, None] - np.sum(centres**2, axis=1))
+
+
+class Directions:
+    """Give the Features products k-means needs in the span of a few directions.
+
+    Parameters
+    ----------
+    values : (n, p) float array
+        The coordinates of the points.
+    """
+
+    def __init__(self, values: FloatArray) -> None:
+        self.values = values
+        self.n = len(values)
+
+    def apply(self, W: FloatArray) -> FloatArray:
+        """Return values W."""
+        return np.asarray(self.values @ W)
+
+    def adjoint(self, R: FloatArray) -> FloatArray:
+        """Return valuesᵀ R."""
+        return np.asarray(self.values.T @ R)
+
+    def rows(self, index: IntArray) -> FloatArray:
+        """Return some rows."""
+        return np.asarray(self.values[index])
+
+    def row_norms(self) -> FloatArray:
+        """Return the squared norms of the rows."""
+        return np.einsum("np,np->n", self.values, self.values)
+
+
+def cluster_start(run: Run, turn: str, spectral: FloatArray | None) -> IntArray:
+    """Return one starting clustering in B.
+
+    Parameters
+    ----------
+    run : Run
+    turn : {"kmeans", "spectral", "random"}
+    spectral : (n, p) float array or None
+        Decision values of the leading principal directions, scaled to equal variance for ``"spectral"``.
+    """
+    program = run.program
+    if turn == "random":
+        return np.asarray(program.labels.sample(run.rng, 1)[0])
+    if turn == "spectral" and spectral is not None:
+        spread = np.maximum(np.std(spectral, axis=0), 1e-300)
+        features: Features = Directions(spectral / spread)  # type: ignore[assignment]
+    else:
+        features = program.features
+    return np.asarray(program.labels.maximise(k_means(features, program.clusters, run.rng)))

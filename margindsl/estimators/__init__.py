@@ -1,0 +1,10 @@
+"""scikit-learn estimators: thin, a declaration or a recipe, solved.
+
+Loaded when first used; ``import margindsl`` alone does not import scikit-learn.
+"""
+
+from margindsl.estimators.classifiers import ODMClassifier, SemiSupervisedODM
+from margindsl.estimators.clusterer import MarginClusterer
+from margindsl.estimators.embedding import MaximumMarginEmbedding
+
+__all__ = ["MarginClusterer", "MaximumMarginEmbedding", "ODMClassifier", "SemiSupervisedODM"]

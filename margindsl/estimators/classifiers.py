@@ -1,0 +1,175 @@
+"""Classification by optimal margin distribution: all labels known, or some."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+import margindsl as md
+from margindsl.errors import DeclarationError
+from margindsl.estimators.clusterer import _generator
+from margindsl.estimators.models import cluster_codes, known_labels
+from margindsl.typing import ArrayLike, FloatArray, IntArray
+
+
+class _MarginClassifier(ClassifierMixin, BaseEstimator):
+    """What classifiers share: prediction in the user's classes, tags."""
+
+    solution_: Any
+    classes_: Any
+
+    def predict(self, X: Any) -> Any:
+        """Return the classes of points (m, d)."""
+        X = self._checked(X)
+        return self.classes_[cluster_codes(self.solution_.predict(X), len(self.classes_))]
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Return decision values (m,) for two classes, positive for ``classes_[1]``, or (m, k)."""
+        X = self._checked(X)
+        return self.solution_.decision_function(X)
+
+    def _checked(self, X: Any) -> Any:
+        check_is_fitted(self)
+        return validate_data(self, X, accept_sparse=["csr"], dtype=[np.float64, np.float32], reset=False)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+class ODMClassifier(_MarginClassifier):
+    """Classify by the optimal margin distribution machine.
+
+    minimise ½‖w‖² + λ mean ρ(γ), ρ the loss of `md.odm`; simplex-coded margins for more than two classes.
+
+    Parameters
+    ----------
+    lam : float
+        Weight λ > 0.
+    nu, theta : float
+        Weight ν of margins above the band and its half width θ.
+    kernel : str or kernel
+    solver : str, object or None
+    tol : float
+
+    Attributes
+    ----------
+    classes_ : (k,) array
+    solution_ : Solution
+    margins_ : (n,) float array
+    n_features_in_ : int
+
+    References
+    ----------
+    T. Zhang, Z.-H. Zhou (2016). Optimal margin distribution machine.
+
+    Examples
+    --------
+    >>> model = ODMClassifier().fit([[-2.0], [-1.0], [1.0], [2.0]], ["a", "a", "b", "b"])
+    >>> model.predict([[-3.0], [0.5]]).tolist()
+    ['a', 'b']
+    """
+
+    def __init__(self, *, lam: float = 100.0, nu: float = 0.4, theta: float = 0.2, kernel: Any = "linear",
+                 solver: Any = None, tol: float = 1e-6) -> None:
+        self.lam, self.nu, self.theta, self.kernel, self.solver, self.tol = lam, nu, theta, kernel, solver, tol
+
+    def fit(self, X: Any, y: ArrayLike) -> ODMClassifier:
+        """Fit to points (n, d) and classes (n,).
+
+        Raises
+        ------
+        DeclarationError
+            If there is one class only.
+        """
+        X, y = validate_data(self, X, y, accept_sparse=["csr"], dtype=[np.float64, np.float32])
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise DeclarationError(f"ODMClassifier: the data hold one class only, {self.classes_[0]!r}; give two")
+        labels = md.Labels(X.shape[0], clusters=len(self.classes_))
+        f = md.Hyperplane(X, kernel=self.kernel)
+        margin = labels * f if labels.clusters == 2 else md.margin(labels, f, coding="simplex")
+        objective = md.Minimize(md.sq_norm(f) / 2 + self.lam * md.mean(md.odm(margin, self.nu, self.theta)))
+        problem = md.Problem(objective, known_labels(labels, codes))
+        self.solution_ = problem.solve(relaxation="supervised", solver=self.solver, tol=self.tol)
+        self.margins_ = self.solution_.margins
+        return self
+
+
+class SemiSupervisedODM(_MarginClassifier):
+    """Classify with few labels: ssODM, the optimal margin distribution of labelled and unlabelled points.
+
+    Parameters
+    ----------
+    lam1, lam2 : float
+        Weights of labelled and unlabelled points.
+    kernel : str or kernel
+    parameters : dict or None
+        Further keyword arguments of the recipe `md.recipes.ssodm`.
+    relaxation, solver : str, object or None
+        None takes the recipe's.
+    tol : float
+    time_limit : float or None
+    random_state : int, RandomState or None
+
+    Attributes
+    ----------
+    classes_ : (2,) array
+    labels_ : (n,) array
+        Classes of the training points, known ones kept.
+    bound_, gap_ : float
+    margins_ : (n,) float array
+    solution_ : Solution
+    n_features_in_ : int
+
+    References
+    ----------
+    T. Zhang, Z.-H. Zhou (2018). Semi-supervised optimal margin distribution machines, Algorithm 1.
+    """
+
+    def __init__(self, *, lam1: float = 10.0, lam2: float = 10.0, kernel: Any = "linear",
+                 parameters: dict[str, Any] | None = None, relaxation: Any = None, solver: Any = None,
+                 tol: float = 1e-4, time_limit: float | None = None, random_state: Any = None) -> None:
+        self.lam1, self.lam2, self.kernel, self.parameters = lam1, lam2, kernel, parameters
+        self.relaxation, self.solver, self.tol = relaxation, solver, tol
+        self.time_limit, self.random_state = time_limit, random_state
+
+    def fit(self, X: Any, y: ArrayLike) -> SemiSupervisedODM:
+        """Fit to points (n, d) and classes (n,), −1 where unknown.
+
+        Raises
+        ------
+        DeclarationError
+            If the known points are not of exactly two classes.
+        """
+        X, y = validate_data(self, X, y, accept_sparse=["csr"], dtype=[np.float64, np.float32])
+        check_classification_targets(y)
+        y = np.asarray(y)
+        known = y != -1
+        self.classes_ = np.unique(y[known])
+        if len(self.classes_) != 2:
+            raise DeclarationError(
+                f"SemiSupervisedODM: Only binary classification is supported; the known labels hold "
+                f"{len(self.classes_)} class(es)")
+        signs: IntArray = np.where(known, np.where(y == self.classes_[1], 1, -1), 0)
+        problem = md.recipes.ssodm(X, signs, lam1=self.lam1, lam2=self.lam2, kernel=self.kernel,
+                                   **(self.parameters or {}))
+        self.solution_ = problem.solve(relaxation=self.relaxation, solver=self.solver, tol=self.tol,
+                                       time_limit=self.time_limit, random_state=_generator(self.random_state))
+        self.labels_ = self.classes_[(self.solution_.labels + 1) // 2]
+        self.bound_, self.gap_, self.margins_ = self.solution_.bound, self.solution_.gap, self.solution_.margins
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+
+__all__ = ["ODMClassifier", "SemiSupervisedODM"]

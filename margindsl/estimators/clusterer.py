@@ -1,0 +1,172 @@
+"""Clustering by a declared margin objective, as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+import margindsl as md
+from margindsl.errors import DeclarationError
+from margindsl.estimators.models import cluster_codes, known_labels, make_problem
+from margindsl.typing import ArrayLike, FloatArray, IntArray
+
+
+class MarginClusterer(ClusterMixin, BaseEstimator):
+    """Cluster by a margin objective: a recipe or a declaration, solved.
+
+    Parameters
+    ----------
+    n_clusters : int
+        Number of clusters; with one every point is in cluster 0, and nothing is solved.
+    model : str, callable or None
+        The name of a recipe (``"odmc"``, ``"cpmmc"``, ``"cpm3c"``, …), a function ``model(X, **parameters)`` that
+        returns a `Problem`, or None: optimal margin distribution with `lam` and cluster sizes within
+        (1 ± balance) n/k.
+    lam : float
+        Weight of the losses, passed to models that take ``lam``.
+    balance : float or None
+        Relative deviation of cluster sizes from n/k in [0, 1], passed to ``model=None`` only.
+    kernel : str or kernel
+        Passed to models that take ``kernel``.
+    parameters : dict or None
+        Further keyword arguments of the model.
+    relaxation, solver : str, object or None
+        As for `Problem.solve`; None takes the model's.
+    tol : float
+    time_limit : float or None
+        Seconds; the best labelling so far is returned.
+    random_state : int, RandomState or None
+
+    Attributes
+    ----------
+    labels_ : (n,) int array
+        Clusters 0..k−1.
+    bound_, value_, gap_ : float
+        Certified lower bound (−inf when the relaxation gives none), objective, relative gap.
+    margins_ : (n,) float array
+    solution_ : Solution
+    problem_ : Problem
+    n_iter_ : int
+        Number of entries of the history.
+    n_features_in_ : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.array([[-2.0, 0], [-1.9, 1], [2.0, 0], [2.1, 1]])
+    >>> labels = MarginClusterer(balance=0.0, random_state=0).fit_predict(X)
+    >>> bool(labels[0] == labels[1] != labels[2] == labels[3])
+    True
+    """
+
+    def __init__(self, n_clusters: int = 2, *, model: Any = None, lam: float = 10.0, balance: float | None = 0.5,
+                 kernel: Any = "linear", parameters: dict[str, Any] | None = None, relaxation: Any = None,
+                 solver: Any = None, tol: float = 1e-6, time_limit: float | None = None,
+                 random_state: Any = None) -> None:
+        self.n_clusters, self.model = n_clusters, model
+        self.lam, self.balance, self.kernel, self.parameters = lam, balance, kernel, parameters
+        self.relaxation, self.solver = relaxation, solver
+        self.tol, self.time_limit, self.random_state = tol, time_limit, random_state
+
+    def fit(self, X: Any, y: Any = None, *, must_link: Any = None, cannot_link: Any = None,
+            labels: ArrayLike | None = None) -> MarginClusterer:
+        """Cluster points.
+
+        Parameters
+        ----------
+        X : (n, d) array, sparse matrix or DataFrame
+        y : ignored
+        must_link, cannot_link : (m, 2) array, networkx graph or (n, n) sparse matrix, optional
+            Pairs of points; kept exactly.
+        labels : (n,) int array, optional
+            Known clusters 0..k−1, −1 where unknown; kept exactly.
+
+        Raises
+        ------
+        DeclarationError, ContradictionError, InfeasibleError, RefusalError
+            All are `ValueError`.
+        """
+        X = validate_data(self, X, accept_sparse=["csr"], dtype=[np.float64, np.float32], ensure_min_samples=2)
+        clusters = self._check_clusters(X.shape[0])
+        if clusters == 1:
+            return self._fit_one(X.shape[0])
+        shared = {"lam": self.lam, "balance": self.balance, "kernel": self.kernel}
+        if self.model is not None:
+            del shared["balance"]  # recipes count balance as their papers do
+        problem = make_problem(self.model, X, clusters, self.parameters or {}, shared)
+        problem = problem.with_constraints(*_links(problem.labels, must_link, cannot_link),
+                                           *known_labels(problem.labels, _codes(labels, X.shape[0], clusters)))
+        self.problem_: Any = problem
+        self.solution_: Any = problem.solve(
+            relaxation=self.relaxation, solver=self.solver, tol=self.tol, time_limit=self.time_limit,
+            random_state=_generator(self.random_state))
+        self.labels_ = cluster_codes(self.solution_.labels, problem.labels.clusters)
+        self.value_, self.bound_, self.gap_ = self.solution_.value, self.solution_.bound, self.solution_.gap
+        self.margins_ = self.solution_.margins
+        self.n_iter_ = max(1, len(self.solution_.history))
+        return self
+
+    def _fit_one(self, n: int) -> MarginClusterer:
+        self.problem_ = self.solution_ = None
+        self.labels_, self.margins_ = np.zeros(n, dtype=int), np.zeros(n)
+        self.value_, self.bound_, self.gap_, self.n_iter_ = 0.0, 0.0, 0.0, 1
+        return self
+
+    def predict(self, X: Any) -> IntArray:
+        """Return the clusters 0..k−1 of points (m, d); constraints of the training set are not applied."""
+        X = self._checked(X)
+        if self.solution_ is None:
+            return np.zeros(X.shape[0], dtype=int)
+        return cluster_codes(self.solution_.predict(X), self.problem_.labels.clusters)
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Return decision values (m,) for two clusters, positive for cluster 1, or (m, k)."""
+        X = self._checked(X)
+        return np.zeros(X.shape[0]) if self.solution_ is None else self.solution_.decision_function(X)
+
+    def _checked(self, X: Any) -> Any:
+        check_is_fitted(self)
+        return validate_data(self, X, accept_sparse=["csr"], dtype=[np.float64, np.float32], reset=False)
+
+    def _check_clusters(self, n: int) -> int:
+        k = self.n_clusters
+        if isinstance(k, bool) or not isinstance(k, Integral) or k < 1:
+            raise DeclarationError(f"n_clusters={k!r}: expected a positive integer")
+        if k > n:
+            raise DeclarationError(f"n_samples={n} should be >= n_clusters={k}")
+        return int(k)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _links(labels: Any, must_link: Any, cannot_link: Any) -> list[Any]:
+    pairs = [(md.must_link, must_link), (md.cannot_link, cannot_link)]
+    return [declare(labels, given) for declare, given in pairs if given is not None]
+
+
+def _codes(labels: ArrayLike | None, n: int, clusters: int) -> IntArray:
+    if labels is None:
+        return np.full(n, -1)
+    codes = np.asarray(labels)
+    if codes.shape != (n,) or codes.dtype.kind not in "iu" or codes.min() < -1 or codes.max() >= clusters:
+        raise DeclarationError(
+            f"fit(labels=...): given shape {codes.shape} of {codes.dtype}, expected ({n},) integers from -1 "
+            f"(unknown) to {clusters - 1}")
+    return codes.astype(int)
+
+
+def _generator(random_state: Any) -> np.random.Generator:
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    return np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
+
+
+__all__ = ["MarginClusterer"]

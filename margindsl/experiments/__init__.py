@@ -1,0 +1,1 @@
+"""Published experiments re-run: data sets, protocols, baselines, tables."""

@@ -1,0 +1,245 @@
+"""A run of an experiment: which cells there are, which are finished, and running the rest."""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+import signal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, replace
+from typing import Any
+
+from threadpoolctl import threadpool_limits
+
+from margindsl.errors import DeclarationError, SolverError, UnknownNameError
+from margindsl.experiments.cells import DONE, Cell, Conduct, cell_key, fingerprint_of, load_for, run_cell
+from margindsl.experiments.datasets import MissingDataError, sources
+from margindsl.experiments.journal import Journal
+from margindsl.experiments.protocols import EXTENTS, Condition, Method, Protocol
+
+Report = Callable[[dict[str, Any], int, int], None]
+
+
+@dataclass(frozen=True)
+class Part:
+    """Represent one data set under one condition.
+
+    Parameters
+    ----------
+    condition : Condition
+    dataset : str
+        As printed.
+    n, d : int
+        Its size; 0 when it is skipped.
+    fingerprint : str
+    note : str
+        Why it is skipped, or how it differs from the paper's set.
+    """
+
+    condition: Condition
+    dataset: str
+    n: int = 0
+    d: int = 0
+    fingerprint: str = ""
+    note: str = ""
+
+    @property
+    def skipped(self) -> bool:
+        """Return whether there is no data."""
+        return self.n == 0
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """Represent a run of a protocol.
+
+    Parameters
+    ----------
+    protocol : Protocol
+    parts : tuple of Part
+    conduct : Conduct
+    extent : {"full", "coarse", "quick"}
+        The grid.
+    repeats : int
+    only : tuple of str or None
+        Names of the methods that are run; None runs all.
+    """
+
+    protocol: Protocol
+    parts: tuple[Part, ...]
+    conduct: Conduct
+    extent: str
+    repeats: int
+    only: tuple[str, ...] | None = None
+
+    def methods(self, part: Part) -> Iterator[Method]:
+        """Yield the methods that are run on a set."""
+        return (m for m in part.condition.methods if (m.largest is None or part.n <= m.largest)
+                and (self.only is None or m.name in self.only))
+
+    def cells(self) -> Iterator[tuple[str, Cell]]:
+        """Yield every cell with its key: set by set, repeat by repeat, settings of one kernel together."""
+        for part in self.parts:
+            if part.skipped:
+                continue
+            for repeat in range(self.repeats):
+                for method in self.methods(part):
+                    if repeat >= (method.repeats or self.repeats):
+                        continue
+                    for setting in method.settings(self.extent):
+                        cell = Cell(self.protocol.paper, part.condition.name, part.dataset, method.name, setting,
+                                    repeat)
+                        yield cell_key(cell, self.conduct, part.fingerprint), cell
+
+    def finished(self, records: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+        """Return the records of this run's cells that need not be run again, by key.
+
+        Failures are tried again, and so is what a shorter time limit cut off.
+        """
+        own = {key for key, _ in self.cells()}
+        limit = self.conduct.time_limit
+        return {r["key"]: r for r in records if r["key"] in own and r["status"] == DONE
+                and not (r["state"] == "time_limit" and r["limit"] < limit)}
+
+    def latest(self, records: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return the last record of each of this run's cells, failures included."""
+        own = {key for key, _ in self.cells()}
+        return list({r["key"]: r for r in records if r["key"] in own}.values())
+
+
+def plan(protocol: Protocol, names: Sequence[str] | None = None, conduct: Conduct | None = None, *,
+         extent: str = "full", repeats: int | None = None,
+         methods: Sequence[str] | None = None) -> Campaign:
+    """Return the run of a protocol on some of its sets; what cannot be had is marked as skipped.
+
+    Parameters
+    ----------
+    protocol : Protocol
+    names : sequence of str, optional
+        Sets as printed; default all.
+    conduct : Conduct, optional
+    extent : {"full", "coarse", "quick"}
+        The paper's grid, or a part of it and few repeats.
+    repeats : int, optional
+        Instead of the protocol's.
+    methods : sequence of str, optional
+        Which are run; default all.
+
+    Raises
+    ------
+    UnknownNameError
+        If a set is in no table of the paper, or there is no such grid or method.
+    DeclarationError
+        If a data file is malformed, or repeats are fewer than one.
+    """
+    if extent not in EXTENTS:
+        raise UnknownNameError("grid", extent, EXTENTS)
+    known = {method.name for condition in protocol.conditions for method in condition.methods}
+    for name in methods or ():
+        if name not in known:
+            raise UnknownNameError(f"method of {protocol.paper}", name, known)
+    conduct = conduct or Conduct()
+    asking = conduct
+    count = repeats if repeats is not None else protocol.count(extent)
+    if count < 1:
+        raise DeclarationError(f"repeats: given {count}, expected at least 1")
+    parts: list[Part] = []
+    for condition, name in protocol.resolve(None if names is None else tuple(names)):
+        twin = next((p for p in parts if p.dataset == name), None)
+        part = replace(twin, condition=condition) if twin else None
+        if part is None:
+            part, offline = _inspect(protocol, condition, name, asking)
+            if offline:  # do not wait for an answer once a set
+                asking = replace(asking, network=False)
+        parts.append(part)
+    return Campaign(protocol, tuple(parts), conduct, extent, count,
+                    None if methods is None else tuple(methods))
+
+
+def _inspect(protocol: Protocol, condition: Condition, name: str, conduct: Conduct) -> tuple[Part, bool]:
+    try:
+        data = load_for(protocol.paper, name, conduct)
+    except MissingDataError as error:
+        return Part(condition, name, note=f"skipped: {error}"), error.offline
+    source = sources(protocol.paper).get(name)
+    note = source.note if source is not None else ""
+    n, _ = protocol.printed.sizes.get((condition.name, name), (None, None))
+    if not note and n is not None and n != data.n:
+        note = f"{data.n} points, the paper has {n}"
+    return Part(condition, name, data.n, data.X.shape[1], fingerprint_of(data), note), False
+
+
+def run_campaign(campaign: Campaign, journal: Journal, *, jobs: int = 1, report: Report | None = None) -> None:
+    """Run every cell that is not finished, and append it to the journal.
+
+    Parameters
+    ----------
+    campaign : Campaign
+    journal : Journal
+    jobs : int
+        Processes; BLAS has one thread in each.
+    report : callable, optional
+        Called with each new record, the number of finished cells and the number of all.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        Once the cells under way have been recorded (with several processes).
+    SolverError
+        If a process died.
+    """
+    finished = campaign.finished(journal.records)
+    waiting = [cell for key, cell in campaign.cells() if key not in finished]
+    total = len(finished) + len(waiting)
+    numbers = itertools.count(len(finished) + 1)
+
+    def keep(record: dict[str, Any]) -> None:
+        journal.append(record)
+        number = next(numbers)
+        if report is not None:
+            report(record, number, total)
+
+    if jobs == 1:
+        with threadpool_limits(limits=1):
+            for cell in waiting:
+                keep(run_cell(cell, campaign.conduct))
+    elif waiting:
+        _run_parallel(waiting, campaign.conduct, min(jobs, len(waiting)), keep)
+
+
+def _run_parallel(cells: list[Cell], conduct: Conduct, jobs: int, keep: Callable[[dict[str, Any]], None]) -> None:
+    queue = iter(cells)
+    pending: set[Future[dict[str, Any]]] = set()
+    context = multiprocessing.get_context("spawn")  # a fork of a process with BLAS threads may hang
+    with ProcessPoolExecutor(jobs, mp_context=context, initializer=_quiet_worker) as pool:
+        try:
+            while True:
+                for cell in queue:
+                    pending.add(pool.submit(run_cell, cell, conduct))
+                    if len(pending) >= 2 * jobs:
+                        break
+                if not pending:
+                    return
+                for future in wait(pending, return_when=FIRST_COMPLETED).done:
+                    pending.discard(future)
+                    keep(future.result())
+        except KeyboardInterrupt:
+            for future in pending:
+                future.cancel()
+            for future in wait(pending).done:
+                if not future.cancelled():
+                    keep(future.result())
+            raise
+        except BrokenProcessPool:
+            raise SolverError("a process of the run died, perhaps for want of memory; finished cells are kept: run the "
+                              "same command again, with --jobs 1") from None
+
+
+def _quiet_worker() -> None:
+    """Leave Ctrl-C to the parent, and BLAS with one thread."""
+    import sklearn.cluster  # noqa: F401  (its OpenMP must be loaded to be limited)
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threadpool_limits(limits=1)

@@ -1,0 +1,147 @@
+"""What runs each method of a table: recipes by name, and plain baselines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+import margindsl as md
+from margindsl.errors import UnknownNameError
+from margindsl.experiments import baselines
+from margindsl.typing import FloatArray, IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """Represent what a method is given; never the true classes.
+
+    Parameters
+    ----------
+    X : (n, d) float array
+    kernel : str or kernel
+    setting : mapping of str to value
+        Parameters without the kernel.
+    clusters : int
+    seed : int
+    balance : float
+        Bound on |Σy| as a fraction of n.
+    known : (n,) int array or None
+        ±1, 0 where unknown.
+    must, cannot : (m, 2) int arrays
+    """
+
+    X: FloatArray
+    kernel: Any
+    setting: Mapping[str, Any]
+    clusters: int = 2
+    seed: int = 0
+    balance: float = 1.0
+    known: IntArray | None = None
+    must: IntArray | tuple[()] = ()
+    cannot: IntArray | tuple[()] = ()
+
+    @property
+    def rng(self) -> np.random.Generator:
+        """Return a fresh generator of the task's seed."""
+        return np.random.default_rng(self.seed)
+
+
+@dataclass(frozen=True)
+class Call:
+    """Represent how a method is run.
+
+    Parameters
+    ----------
+    run : callable
+        From a `Task` to a `Problem`, or to labels for a baseline.
+    options : mapping
+        Further options of `Problem.solve`.
+    factored : bool
+        Whether it may be given the rows of a kernel's factor as points with a linear kernel: the same inner
+        products, factored once for all settings of the kernel.
+    """
+
+    run: Callable[[Task], Any]
+    factored: bool = True
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+def _plain(name: str, *, balance: bool = False) -> Call:
+    """Return the call of a clustering recipe whose parameters have the names of the grid."""
+    def run(task: Task) -> md.Problem:
+        bound = {"balance": task.balance} if balance else {}
+        problem: md.Problem = getattr(md.recipes, name)(task.X, kernel=task.kernel, **bound, **task.setting)
+        return problem
+
+    return Call(run)
+
+
+def _known(name: str) -> Call:
+    """Return the call of a recipe that is given labels."""
+    def run(task: Task) -> md.Problem:
+        problem: md.Problem = getattr(md.recipes, name)(task.X, task.known, kernel=task.kernel, **task.setting)
+        return problem
+
+    return Call(run)
+
+
+def _bounded(name: str) -> Call:
+    """Return the call of a recipe that bounds the sum of decision values, by the balance unless the grid says."""
+    def run(task: Task) -> md.Problem:
+        setting = {"l": task.balance * len(task.X), **task.setting}
+        problem: md.Problem = getattr(md.recipes, name)(task.X, kernel=task.kernel, **setting)
+        return problem
+
+    return Call(run)
+
+
+def _cpm3c(task: Task) -> md.Problem:
+    setting = dict(task.setting)
+    bound = setting.pop("l")
+    problem: md.Problem = md.recipes.cpm3c(task.X, task.clusters, balance=bound, kernel=task.kernel, **setting)
+    return problem
+
+
+def _lapsvm(task: Task) -> md.Problem:
+    """Return LapSVM with the weight of the norm that makes it an SVM of parameter C, γ_A = 1/(2 C l)."""
+    assert task.known is not None
+    weight = 1.0 / (2.0 * task.setting["C"] * np.count_nonzero(task.known))
+    problem: md.Problem = md.recipes.lapsvm(task.X, task.known, gamma_A=weight, kernel=task.kernel)
+    return problem
+
+
+def _odmssc(task: Task) -> md.Problem:
+    problem: md.Problem = md.recipes.odmssc(task.X, must_link=task.must, cannot_link=task.cannot, kernel=task.kernel,
+                                            **task.setting)
+    return problem
+
+
+CALLS: dict[str, Call] = {
+    "kmeans": Call(lambda t: baselines.kmeans(t.X, t.clusters, t.rng)),
+    "spectral": Call(lambda t: baselines.spectral(t.X, t.clusters, t.setting["width"], t.rng)),
+    "cop_kmeans": Call(lambda t: baselines.cop_kmeans(t.X, t.clusters, t.must, t.cannot, t.rng)),
+    "pc_kmeans": Call(lambda t: baselines.pc_kmeans(t.X, t.clusters, t.must, t.cannot, t.setting["weight"], t.rng)),
+    "gmmc": _bounded("gmmc"), "mmc": _plain("mmc", balance=True), "itersvr": _plain("itersvr", balance=True),
+    "lgmmc": _plain("lgmmc", balance=True), "odmc": _plain("odmc", balance=True),
+    "odmc_lifted": Call(_plain("odmc", balance=True).run, options={"relaxation": "weight-lifting"}),
+    "cpmmc": _bounded("cpmmc"),
+    "cpm3c": Call(_cpm3c), "skmmc": Call(_plain("skmmc").run, factored=False),
+    "skmmc_v2": Call(_plain("skmmc_v2").run, factored=False), "svm": _known("svm"), "tsvm": _known("tsvm"),
+    "lapsvm": Call(_lapsvm, factored=False), "usvm": _known("usvm"), "s4vm": _known("s4vm"), "ssodm": _known("ssodm"),
+    "odmssc": Call(_odmssc)}
+
+
+def get_call(name: str) -> Call:
+    """Return the call of a name.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is none.
+    """
+    if name not in CALLS:
+        raise UnknownNameError("method", name, CALLS)
+    return CALLS[name]

@@ -1,0 +1,177 @@
+"""Sizes with cannot-links or unequal components: a 0/1 programme over the choices that prices leave open."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from margindsl.errors import SolverError
+from margindsl.labelset.partition_links import assign_linked, best_elsewhere, connected_blocks
+from margindsl.labelset.partition_programme import relax_assignment, solve_assignment
+from margindsl.typing import BoolArray, FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from margindsl.labelset.partition import PartitionSet
+
+_OPEN = 256
+_ROUNDS = 30
+
+
+class _Regrets(NamedTuple):
+    """An upper bound on the maximum, and by how much each choice (C, q) lowers it at least."""
+
+    bound: float
+    cost: FloatArray
+
+    def levels(self) -> FloatArray:
+        return np.sort(self.cost[self.cost < np.inf])
+
+    def first_count(self) -> int:
+        return int((self.cost <= 0).sum()) + _OPEN
+
+
+def solve_priced(labels: PartitionSet, masked: FloatArray, price: FloatArray, imposed: BoolArray) -> IntArray:
+    """Return z (N,) that maximises sum_C masked[C, z_C] over a set of k-cluster labellings.
+
+    A 0/1 programme is solved over choices of small regret and under imposed cannot-links. An answer that
+    breaks others imposes them. Otherwise its value leaves a gap to an upper bound, and choices whose regret
+    exceeds the gap cannot belong to a better answer; if all closed choices are such, the answer is optimal. If
+    not, regrets are sharpened once by the linear relaxation; after that, the choices within the gap are opened.
+
+    Parameters
+    ----------
+    labels : PartitionSet
+    masked : ndarray, shape (N, k)
+        Gains, -inf where not allowed.
+    price : ndarray, shape (k,)
+        Prices of the clusters; good ones make it fast.
+    imposed : ndarray of bool, shape (m,)
+        Which rows of ``labels.apart`` to impose from the start.
+
+    Raises
+    ------
+    SolverError
+        When HiGHS stops without a proof, or there is no member.
+    """
+    i, j = labels.apart.T
+    rows = np.arange(labels.count)
+    noise = 1e-12 * float(np.abs(masked[labels.allowed]).sum())
+    regrets = _price_blocks(labels, masked, price, labels.apart[imposed])
+    count, step, sharpened = regrets.first_count(), _OPEN, not len(i)
+    while True:
+        levels = regrets.levels()
+        count = min(count, len(levels))
+        level = levels[count - 1]
+        z = _solve_open(labels, masked, regrets.cost <= level, labels.apart[imposed])
+        if z is None:
+            if count == len(levels):
+                raise SolverError(
+                    "no labelling satisfies all links and sizes; the label set was not built by presolve_partition."
+                )
+            count, step = count + step, 4 * step
+            continue
+        broken = z[i] == z[j]
+        if broken.any():
+            imposed = imposed | broken
+            if not sharpened:
+                regrets = _price_blocks(labels, masked, price, labels.apart[imposed])
+                count = max(count, regrets.first_count())
+            continue
+        value = float(masked[rows, z].sum()) - noise
+        if count == len(levels) or level >= regrets.bound - value:
+            return z
+        needed = int(np.searchsorted(levels, regrets.bound - value, "right")) + 1
+        if not sharpened and needed > count + _OPEN:
+            open_, gap = regrets.cost <= level, regrets.bound - value
+            regrets = _sharpen(labels, masked, regrets, gap, open_, labels.apart[imposed])
+            needed, sharpened = regrets.first_count(), True
+        count = needed
+
+
+def _price_blocks(labels: PartitionSet, masked: FloatArray, price: FloatArray, edges: IntArray) -> _Regrets:
+    """Return regrets for prices lam of the clusters.
+
+    The maximum of the priced gain gain[C, q] - size_C lam_q without size bounds, plus
+    sum_q max(upper_q lam_q, lower_q lam_q), is an upper bound. Where C is linked, its block of linked components is
+    worth at most the sum of their greatest priced gains, those of neighbours of C without the cluster of C.
+    """
+    priced = masked - labels.size[:, None] * price
+    greatest, base = priced.max(axis=1), np.argmax(priced, axis=1)
+    nodes, flat = np.unique(edges, return_inverse=True)
+    ends = flat.reshape(-1, 2)
+    base[nodes] = assign_linked(priced[nodes], ends)
+    best = priced[np.arange(labels.count), base]
+    cost = greatest[:, None] - priced
+    if len(nodes):
+        loss = greatest[nodes, None] - best_elsewhere(priced[nodes])
+        block = connected_blocks(len(nodes), ends)
+        paid = np.bincount(block, weights=greatest[nodes] - best[nodes])
+        cost[nodes] -= paid[block][:, None]
+        np.add.at(cost, nodes[ends[:, 0]], loss[ends[:, 1]])
+        np.add.at(cost, nodes[ends[:, 1]], loss[ends[:, 0]])
+    cost = np.maximum(cost, 0.0)
+    cost[np.arange(labels.count), base] = 0.0
+    return _Regrets(float(best.sum() + _price_of_sizes(labels, price)), cost)
+
+
+def _sharpen(
+    labels: PartitionSet, masked: FloatArray, regrets: _Regrets, gap: float, open_: BoolArray, edges: IntArray
+) -> _Regrets:
+    """Return regrets from multipliers of the linear relaxation, solved by generation of columns.
+
+    For multipliers lam of sizes and mu >= 0 of cliques, sum_C max_q (gain[C, q] - size_C lam_q - mu of the cliques
+    of C in q) + sum mu + sum_q max(upper_q lam_q, lower_q lam_q) is an upper bound, however inexact they are. The
+    relaxation over open choices gives multipliers; choices that are better than the open ones under these are
+    opened, until there are none. The best bound met is kept. Choices beyond the gap stay closed for good.
+    """
+    within = np.where(regrets.cost <= gap, masked, -np.inf)
+    best = regrets
+    for _ in range(_ROUNDS):
+        problem = _open_problem(labels, masked, open_, edges)
+        price, paid, total = relax_assignment(problem.gain, problem.edges, labels.size[problem.core], problem.limits)
+        priced = within - labels.size[:, None] * price
+        priced[problem.core] -= paid
+        greatest = priced.max(axis=1)
+        bound = float(greatest.sum() + total + _price_of_sizes(labels, price))
+        if bound < best.bound:
+            best = _Regrets(bound, greatest[:, None] - priced)
+        reached = np.where(open_, priced, -np.inf).max(axis=1)
+        better = priced > reached[:, None] + 1e-9 * np.abs(reached[:, None])
+        if not better.any():
+            break
+        open_ = open_ | better
+    return best
+
+
+def _price_of_sizes(labels: PartitionSet, price: FloatArray) -> float:
+    return float(np.where(price > 0, labels.at_most, labels.at_least) @ price)
+
+
+class _Open(NamedTuple):
+    """The programme over components with several open choices or imposed links; the others keep theirs."""
+
+    core: IntArray
+    gain: FloatArray
+    edges: IntArray
+    limits: tuple[IntArray, IntArray]
+    z: IntArray
+
+
+def _open_problem(labels: PartitionSet, masked: FloatArray, open_: BoolArray, edges: IntArray) -> _Open:
+    inside = open_.sum(axis=1) > 1
+    inside[edges] = True
+    core, z = np.flatnonzero(inside), np.argmax(open_, axis=1)
+    fixed = np.bincount(z[~inside], weights=labels.size[~inside], minlength=labels.clusters)
+    limits = labels.at_least - fixed, labels.at_most - fixed
+    return _Open(core, np.where(open_[core], masked[core], -np.inf), (np.cumsum(inside) - 1)[edges], limits, z)
+
+
+def _solve_open(labels: PartitionSet, masked: FloatArray, open_: BoolArray, edges: IntArray) -> IntArray | None:
+    """Maximise over open choices; None when they hold no member."""
+    problem = _open_problem(labels, masked, open_, edges)
+    counts = solve_assignment(problem.gain, problem.edges, labels.size[problem.core], problem.limits)
+    if counts is None:
+        return None
+    problem.z[problem.core] = np.argmax(counts, axis=1)
+    return problem.z

@@ -1,0 +1,296 @@
+"""More than two clusters: margins, costs of labels, and the forms left when the labels are fixed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from margindsl.errors import CalculusError, DeclarationError
+from margindsl.program.absorption import normalise_terms
+from margindsl.program.codes import CodedFeatures, contrasts, simplex_codes
+from margindsl.program.forms import FixedLabelForm, Form
+from margindsl.program.losses import Losses, LossTerm
+from margindsl.program.protocols import Features
+from margindsl.typing import FloatArray, IntArray
+
+CODINGS = ("crammer-singer", "simplex")
+
+
+def codes_of(coding: str, clusters: int) -> FloatArray:
+    """Return the (k, k−1) rows that turn V into decision values, f = Φ V codesᵀ.
+
+    Simplex codes for ``"simplex"``; for ``"crammer-singer"`` an orthonormal basis of the contrasts: at an
+    optimum Σ_p w_p = 0, since the margins see differences only, and then ‖V‖ = ‖W‖.
+    """
+    return simplex_codes(clusters) if coding == "simplex" else contrasts(clusters)
+
+
+def margin_table(decision: FloatArray, coding: str) -> FloatArray:
+    """Return the (n, k) margins every point would have in every cluster.
+
+    Crammer-Singer: f_q − max over p ≠ q of f_p; simplex: f_q itself, ⟨c_q, Vᵀφ⟩.
+
+    Parameters
+    ----------
+    decision : (n, k) float array
+    coding : {"crammer-singer", "simplex"}
+
+    References
+    ----------
+    K. Crammer, Y. Singer (2001). On the algorithmic implementation of multiclass kernel-based vector machines.
+
+    Examples
+    --------
+    >>> margin_table(np.array([[3.0, 1.0, 0.0]]), "crammer-singer").tolist()
+    [[2.0, -2.0, -3.0]]
+    """
+    if coding == "simplex":
+        return decision
+    everyone = np.arange(len(decision))
+    best = decision.argmax(axis=1)
+    rest = np.array(decision)
+    rest[everyone, best] = -np.inf
+    table = decision - decision[everyone, best][:, None]
+    table[everyone, best] = decision[everyone, best] - rest.max(axis=1)
+    return table
+
+
+def runner_up(decision: FloatArray, labels: IntArray) -> IntArray:
+    """Return the (n,) strongest cluster other than a point's own."""
+    rest = np.array(decision)
+    rest[np.arange(len(labels)), labels] = -np.inf
+    return rest.argmax(axis=1)
+
+
+def cluster_costs(losses: Losses, margins: FloatArray, scalars: FloatArray | None = None) -> FloatArray:
+    """Return the (n, k) losses of every point in every cluster, from its margins there (n, k)."""
+    columns = [np.bincount(losses.points, weights=losses.row_losses(losses.arguments(column, scalars)),
+                           minlength=losses.n) for column in margins.T]
+    return np.stack(columns, axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class SplitLosses:
+    """Represent losses as a falling and a rising part, both of the margin itself: ρ = ρ↓ + ρ↑ + constant.
+
+    Parameters
+    ----------
+    falling, rising : Losses
+    constant : float
+    """
+
+    falling: Losses
+    rising: Losses
+    constant: float
+
+    @classmethod
+    def of(cls, losses: Losses) -> SplitLosses:
+        """Split every loss.
+
+        Raises
+        ------
+        CalculusError
+            If a loss rises and is not piecewise quadratic, or depends on shared scalars.
+        """
+        if losses.scalars.count:
+            raise CalculusError("Crammer-Singer margins of more than two clusters do not go with shared scalars; "
+                                "use md.margin(y, f, coding='simplex')")
+        falling: list[LossTerm] = []
+        rising: list[LossTerm] = []
+        constant = 0.0
+        for term in normalise_terms(losses).terms:
+            for part, kept in zip(term.loss.split(), (falling, rising)):
+                if part.is_nonincreasing and part.is_nondecreasing:
+                    constant += float(np.sum(term.weights)) * float(part(0.0))
+                else:
+                    kept.append(LossTerm(part, term.points, term.weights, term.slopes, term.shifts, term.coupling))
+        return cls(Losses(losses.n, tuple(falling)), Losses(losses.n, tuple(rising)), constant)
+
+
+@dataclass(frozen=True, eq=False)
+class CodedForm(FixedLabelForm):
+    """Represent fixed clusters with simplex-coded margins γ_i = ⟨c_{y_i}, Vᵀφ_i⟩.
+
+    Linear in V, so that this is the fixed-label form with features c_{y_i} ⊗ φ_i and all labels +1; every
+    solver of fixed labels accepts it.
+
+    Parameters
+    ----------
+    clustering : (n,) int array
+        The cluster of each point, 0..k−1.
+    """
+
+    clustering: IntArray
+
+    @classmethod
+    def at(cls, features: Features, losses: Losses, clustering: IntArray, clusters: int) -> CodedForm:
+        """Return the form of some clusters on the features of the program."""
+        coded: Any = CodedFeatures(features, clustering, simplex_codes(clusters))
+        return cls(coded, losses, np.ones(losses.n, dtype=int), np.asarray(clustering))
+
+    @property
+    def labelling(self) -> IntArray:
+        """Return the clusters."""
+        return self.clustering
+
+    def outputs(self, w: FloatArray, bias: float = 0.0) -> FloatArray:
+        """Return the (n, k) decision values ⟨c_q, Vᵀφ_i⟩."""
+        coded: Any = self.features
+        return np.asarray(coded.base.apply(coded.unpack(w)) @ coded.codes.T)
+
+    def margins(self, outputs: FloatArray) -> FloatArray:
+        """Return the (n,) decision values of the points' own clusters."""
+        return np.asarray(outputs[np.arange(self.n), self.clustering])
+
+    def structure(self) -> None:
+        """Return None: the features change with the clusters, so nothing is worth keeping."""
+        return None
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterForm(Form):
+    """Represent fixed clusters with Crammer-Singer margins γ_i = f_{i,y_i} − max over q ≠ y_i of f_{i,q}.
+
+    min over V of ½‖V‖² + Σ_r c_r ρ_r(γ_p(r)), f = Φ V Bᵀ with B the contrasts. For the falling part
+    ρ↓(γ_i) = max over q of ρ↓(f_y − f_q) is convex. The rising part is not: ρ↑(γ_i) ≤ ρ↑(f_y − f_q) for
+    every q, with equality at the runner-up. With `runner` given it is replaced by this majorant, and the
+    problem is convex; without, a solver takes majorants until it is stationary.
+    Dual of the convex problem: max −Σ cρ↓*(−Σ_q u_q/c) − Σ cρ↑*(t/c) − ½‖w(u, t, τ)‖² − Σ ℓ|τ| over u ≥ 0, with
+    w = Σ_i Σ_q u_iq (b_y − b_q) ⊗ φ_i − Σ_i t_i (b_y − b_runner) ⊗ φ_i − Gᵀτ.
+
+    A solver returns ``w`` (r(k−1),), the columns of V one after the other, ``u`` (m↓, k) with zeros in the
+    point's own cluster, ``t`` (m↑,), ``tau`` (J,), and the ``runner`` (n,) they belong to.
+
+    Parameters
+    ----------
+    labels : (n,) int array
+        The cluster of each point, 0..k−1.
+    clusters : int
+    parts : SplitLosses
+        The losses split in two.
+    runner : (n,) int array, optional
+        The cluster whose decision value enters the rising part.
+
+    References
+    ----------
+    K. Crammer, Y. Singer (2001); C. Zhang, B. Zhao (2008), slides on maximum margin clustering, Eq. 12.
+    """
+
+    labels: IntArray
+    clusters: int
+    parts: SplitLosses
+    runner: IntArray | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.labels.shape != (self.n,):
+            raise DeclarationError(f"labels: given shape {self.labels.shape}, expected ({self.n},)")
+        if self.free_bias:
+            raise DeclarationError("more than two clusters take no free bias; use bias='penalised'")
+        for bound in self.decision:
+            if not bound.is_symmetric:
+                raise DeclarationError("clusters take decision bounds of the form |sum| <= l only")
+
+    @property
+    def labelling(self) -> IntArray:
+        """Return the clusters."""
+        return self.labels
+
+    @property
+    def is_convex(self) -> bool:
+        """Return whether no loss rises, or the rising part is majorised."""
+        return self.runner is not None or not self.parts.rising.rows
+
+    def falling_only(self) -> ClusterForm:
+        """Return the convex form without the rising parts of the losses."""
+        parts = SplitLosses(self.parts.falling, Losses(self.n, ()), self.parts.constant)
+        return replace(self, losses=parts.falling, parts=parts)
+
+    @cached_property
+    def codes(self) -> FloatArray:
+        """Return the (k, k−1) contrasts B."""
+        return contrasts(self.clusters)
+
+    @cached_property
+    def balance(self) -> tuple[FloatArray, FloatArray]:
+        """Return (G, l): rows (J, r(k−1)) and radii of |Σ a f_p − Σ a f_q| ≤ l over all pairs (slides Eq. 18)."""
+        first, second = np.triu_indices(self.clusters, 1)
+        differences = self.codes[first] - self.codes[second]
+        sums = [self.features.adjoint(bound.weights) for bound in self.decision]
+        rows = [np.kron(difference, total) for total in sums for difference in differences]
+        radii = np.repeat([bound.upper for bound in self.decision], len(first))
+        return np.array(rows).reshape(len(rows), -1) if rows else np.zeros((0, self.size_of_w)), radii
+
+    @property
+    def size_of_w(self) -> int:
+        """Return r(k−1)."""
+        return int(self.features.rank) * (self.clusters - 1)
+
+    def unpack(self, w: FloatArray) -> FloatArray:
+        """Return V (r, k−1) of a vector w."""
+        return w.reshape(self.clusters - 1, self.features.rank).T
+
+    def outputs(self, w: FloatArray, bias: float = 0.0) -> FloatArray:
+        """Return the (n, k) decision values."""
+        return np.asarray(self.features.apply(self.unpack(w)) @ self.codes.T)
+
+    def margins(self, outputs: FloatArray) -> FloatArray:
+        """Return the (n,) Crammer-Singer margins of the points in their clusters."""
+        everyone = np.arange(self.n)
+        return np.asarray(outputs[everyone, self.labels] - outputs[everyone, runner_up(outputs, self.labels)])
+
+    def objective(self, w: FloatArray, bias: float = 0.0, scalars: FloatArray | None = None) -> float:
+        """Return the objective, the rising part at the true runner-up."""
+        return 0.5 * float(w @ w) + self.losses.value(self.margins(self.outputs(w)), scalars)
+
+    def majorant(self, w: FloatArray) -> float:
+        """Return the objective with the rising part at the given runner-ups."""
+        outputs = self.outputs(w)
+        value = 0.5 * float(w @ w) + self.parts.falling.value(self.margins(outputs)) + self.parts.constant
+        if self.parts.rising.rows:
+            assert self.runner is not None
+            everyone = np.arange(self.n)
+            value += self.parts.rising.value(outputs[everyone, self.labels] - outputs[everyone, self.runner])
+        return value
+
+    def dual_direction(self, u: FloatArray, t: FloatArray, tau: FloatArray) -> FloatArray:
+        """Return the (r(k−1),) weights w(u, t, τ)."""
+        table = np.zeros((self.n, self.clusters))
+        everyone = np.arange(self.n)
+        falling, rising = self.parts.falling, self.parts.rising
+        if falling.rows:
+            np.add.at(table, falling.points, -u)
+            table[everyone, self.labels] += np.bincount(falling.points, weights=u.sum(axis=1), minlength=self.n)
+        if rising.rows:
+            assert self.runner is not None
+            spread = rising.spread(t)
+            table[everyone, self.labels] -= spread
+            table[everyone, self.runner] += spread
+        w = self.features.adjoint(table @ self.codes).T.ravel()
+        return w - self.balance[0].T @ tau if len(tau) else w
+
+    def dual_objective(self, u: FloatArray, t: FloatArray, tau: FloatArray) -> float:
+        """Return the dual objective of the convex problem at u ≥ 0, t, τ; −inf outside its domain."""
+        if np.any(u < 0):
+            return -np.inf
+        w = self.dual_direction(u, t, tau)
+        value = self.parts.constant - 0.5 * float(w @ w) - float(np.abs(tau) @ self.balance[1])
+        value -= self.parts.falling.conjugate_value(u.sum(axis=1)) if len(u) else 0.0
+        value -= self.parts.rising.conjugate_value(-t) if len(t) else 0.0
+        return value
+
+    def primal_residual(self, w: FloatArray) -> float:
+        """Return the largest violation of the decision bounds."""
+        G, radii = self.balance
+        return float(np.max(np.abs(G @ w) - radii, initial=0.0))
+
+    def structure(self) -> tuple[Any, ...]:
+        """Return the key of a form: labels and runners may differ."""
+        return (*(super().structure() or ()), self.clusters)
+
+    def size(self) -> dict[str, int]:
+        """Return the sizes `explain` prints."""
+        return super().size() | {"clusters": self.clusters}

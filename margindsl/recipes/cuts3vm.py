@@ -1,0 +1,59 @@
+"""CutS3VM: semi-supervised support vector machines by cutting planes (Zhao et al., KDD 2008)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import margindsl as md
+from margindsl.recipes.known import read_known
+from margindsl.typing import ArrayLike
+
+
+def cuts3vm(X: Any, y: ArrayLike, *, C_l: float = 10.0, C_u: float = 10.0, epsilon: float = 0.01,
+            kernel: Any = "linear") -> md.Problem:
+    """Declare the cutting-plane semi-supervised support vector machine.
+
+    min over w, b of ½‖w‖² + C_l/n Σ_{i∈L} (1 − y_i f_i)₊ + C_u/n Σ_{j∈U} (1 − |f_j|)₊, f_i = ⟨w, φ(x_i)⟩ + b, and
+    y_j = sign f_j at unlabelled points (Eq. 20-22). The concave-convex procedure replaces |f_j| by y_j f_j at the last
+    signs, starting from the hyperplane of the known labels alone; each step is solved by one-slack cutting planes.
+
+    Parameters
+    ----------
+    X : (n, d) array, sparse matrix or anything `md.Hyperplane` takes
+    y : (n,) array of −1, 0, +1
+        Zero is unknown.
+    C_l, C_u : float
+        Weights of labelled and unlabelled points, each divided by the number n of all points.
+    epsilon : float
+        Relative accuracy ε of each step.
+    kernel : str, kernel or callable
+
+    Returns
+    -------
+    Problem
+        Default relaxation "cccp" from the known labels, solver "cutting-plane".
+
+    Raises
+    ------
+    DeclarationError
+        If y has another length or other values, or a class has no labelled point.
+
+    References
+    ----------
+    B. Zhao, F. Wang, C. Zhang (2008). CutS3VM: a fast semi-supervised SVM algorithm. KDD.
+    C. Zhang, B. Zhao (2008). Efficient maximum margin clustering (slides), Eq. 20-22.
+
+    Examples
+    --------
+    >>> X = [[-2.0], [-1.9], [-0.9], [1.0], [1.9], [2.0]]
+    >>> cuts3vm(X, [-1, 0, 0, 0, 0, 1]).solve(random_state=0).labels.tolist()
+    [-1, -1, -1, 1, 1, 1]
+    """
+    f = md.Hyperplane(X, kernel=kernel, bias=True)
+    labels, known = md.Labels(f.n), read_known("cuts3vm", y, f.n)
+    weights = np.where(known.values == 0, C_u, C_l)
+    return md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean(weights * md.hinge(labels * f))),
+                      known.constraints(labels), relaxation=md.CCCP(restarts=1, start="known"),
+                      solver=md.Solver("cutting-plane", tol=epsilon))

@@ -1,0 +1,93 @@
+"""Partly known labels of the semi-supervised recipes: which points are labelled, and the class ratio."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import margindsl as md
+from margindsl.errors import DeclarationError
+from margindsl.typing import ArrayLike, IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class KnownLabels:
+    """Represent labels in {−1, +1}, with 0 where they are unknown.
+
+    Parameters
+    ----------
+    values : (n,) int array
+    labelled, unlabelled : int arrays
+        The points whose label is known, and the others.
+    """
+
+    values: IntArray
+    labelled: IntArray
+    unlabelled: IntArray
+
+    @property
+    def ratio(self) -> float:
+        """Return the mean of the known labels, eᵀy_L / l."""
+        return float(self.values[self.labelled].mean())
+
+    def attainable_sum(self) -> int:
+        """Return the sum of unlabelled signs nearest to (m − l) eᵀy_L / l, of the parity of m − l."""
+        count = len(self.unlabelled)
+        positive = int(np.rint(0.5 * count * (1.0 + self.ratio)))
+        return 2 * min(max(positive, 0), count) - count
+
+    def constraints(self, y: md.Labels, slack: float | None = None) -> list[Any]:
+        """Return y_L = known values and, with a slack, |eᵀy_U − nearest attainable sum| ≤ slack · (m − l)."""
+        found: list[Any] = [y[self.labelled] == self.values[self.labelled]]
+        if slack is None or not len(self.unlabelled):
+            return found
+        total, target = md.sum(y[self.unlabelled]), self.attainable_sum()
+        if slack == 0:
+            return [*found, total == target]
+        return [*found, abs(total - target) <= slack * len(self.unlabelled)]
+
+
+def read_known(name: str, y: ArrayLike, n: int) -> KnownLabels:
+    """Return the known labels a recipe is given.
+
+    Parameters
+    ----------
+    name : str
+        The recipe, for messages.
+    y : (n,) array of −1, 0, +1
+        Zero is unknown.
+    n : int
+        Number of points.
+
+    Raises
+    ------
+    DeclarationError
+        If the length is not n, a value is none of the three, or a class has no labelled point.
+    """
+    values = np.asarray(y)
+    if values.shape != (n,):
+        raise DeclarationError(f"{name}: y of shape {values.shape} for {n} points; expected one label a point, 0 where "
+                               "it is unknown")
+    strange = np.flatnonzero(~np.isin(values, (-1, 0, 1)))
+    if len(strange):
+        raise DeclarationError(f"{name}: y[{strange[0]}] is {values[strange[0]]}; expected -1, +1, or 0 where it is "
+                               "unknown")
+    for sign in (-1, 1):
+        if not np.any(values == sign):
+            raise DeclarationError(f"{name}: no point is labelled {sign:+d}; give at least one of each class")
+    values = values.astype(int)
+    return KnownLabels(values, np.flatnonzero(values), np.flatnonzero(values == 0))
+
+
+def check_fraction(name: str, option: str, value: float | None) -> None:
+    """Raise unless a bound on labels is None or a fraction of at least 0.
+
+    Raises
+    ------
+    DeclarationError
+        Naming recipe, option and value.
+    """
+    if value is not None and not (isinstance(value, (int, float, np.integer, np.floating)) and value >= 0):
+        raise DeclarationError(f"{name}({option}={value!r}): expected None or a non-negative fraction of the points")

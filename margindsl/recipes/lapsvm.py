@@ -1,0 +1,64 @@
+"""LapSVM: Laplacian support vector machine (Belkin, Niyogi and Sindhwani 2006)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import margindsl as md
+from margindsl.recipes.graph import neighbour_graph
+from margindsl.recipes.known import read_known
+from margindsl.typing import ArrayLike
+
+
+def lapsvm(X: Any, y: ArrayLike, *, gamma_A: float | md.Parameter = 0.01, gamma_I: float | md.Parameter = 1.0,
+           neighbours: int = 6, graph: Any = None, kernel: Any = "linear", bias: bool | str = True) -> md.Problem:
+    """Declare the Laplacian support vector machine.
+
+    min over w, b of 1/l Σ_{i∈L} (1−y_i f_i)₊ + γ_A ‖w‖² + γ_I/m² fᵀLf, L the Laplacian of a graph of nearest
+    neighbours over all m points. Convex: unlabelled points act through the graph alone, and
+    `solution.labels` gives them the sign of f.
+
+    Parameters
+    ----------
+    X : (n, d) array or sparse matrix
+    y : (n,) array of −1, 0, +1
+        Zero is unknown.
+    gamma_A : float or Parameter
+        Weight γ_A > 0 of the norm.
+    gamma_I : float or Parameter
+        Weight γ_I ≥ 0 of the manifold term.
+    neighbours : int
+        Neighbours of a point in the graph: i ~ j when either is among the nearest of the other, weight one.
+    graph : (n, n) sparse matrix, array, networkx graph or None
+        Symmetric non-negative weights to take instead.
+    kernel : str, kernel or callable
+    bias : bool or "penalised"
+
+    Returns
+    -------
+    Problem
+        Default relaxation "supervised", solver "newton".
+
+    Raises
+    ------
+    DeclarationError
+        If y has another length or other values, a class has no labelled point, neighbours is not between 1 and
+        n − 1, or the graph is malformed.
+
+    References
+    ----------
+    M. Belkin, P. Niyogi, V. Sindhwani (2006). Manifold regularization, Journal of Machine Learning Research 7,
+    Section 4.
+
+    Examples
+    --------
+    >>> X = [[-2.0, 0.0], [-1.9, 0.2], [1.9, 0.1], [2.0, -0.1]]
+    >>> lapsvm(X, [-1, 0, 0, 1], neighbours=1).solve().labels.tolist()
+    [-1, -1, 1, 1]
+    """
+    f = md.Hyperplane(X, kernel=kernel, bias=bias)
+    signs, known = md.Labels(f.n), read_known("lapsvm", y, f.n)
+    weights = neighbour_graph(X, neighbours) if graph is None else graph
+    total = (md.mean(md.hinge(signs * f)[known.labelled]) + gamma_A * md.sq_norm(f)
+             + gamma_I / f.n**2 * md.manifold(f, weights))
+    return md.Problem(md.Minimize(total), known.constraints(signs), relaxation="supervised", solver="newton")

@@ -1,0 +1,53 @@
+"""MMC: maximum margin clustering by a semidefinite relaxation (Xu et al., NIPS 2004)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import margindsl as md
+from margindsl.recipes.known import check_fraction
+
+
+def mmc(X: Any, *, C: float | md.Parameter = 10.0, balance: float = 0.03, kernel: Any = "linear") -> md.Problem:
+    """Declare maximum margin clustering over the label matrix.
+
+    min over y ∈ {−1, +1}^n, w of ½‖w‖² + C/n Σ_i (1 − y_i f_i)₊, |eᵀy| ≤ β, f_i = ⟨w, φ(x_i)⟩ (Eq. 2 of the slides
+    without a bias), with yyᵀ relaxed to M ⪰ 0, diag M = e, and eᵀMe ≤ β², which implies the paper's |Me| ≤ βe.
+    A free bias would make the relaxation trivial, so that features are centred, as in the paper.
+
+    Parameters
+    ----------
+    X : (n, d) array, sparse matrix or anything `md.Hyperplane` takes
+    C : float or Parameter
+        Weight C > 0 of the mean loss.
+    balance : float
+        β = balance · n, but never below what parity allows.
+    kernel : str, kernel or callable
+
+    Returns
+    -------
+    Problem
+        Default relaxation "sdp", with the solver of its choice for the size.
+
+    Raises
+    ------
+    DeclarationError
+        If balance is negative.
+
+    References
+    ----------
+    L. Xu, J. Neufeld, B. Larson, D. Schuurmans (2005). Maximum margin clustering. NIPS 17.
+    C. Zhang, B. Zhao (2008). Efficient maximum margin clustering (slides), Eq. 2.
+
+    Examples
+    --------
+    >>> X = [[-2.0, 0.0], [-1.9, 0.2], [1.9, 0.1], [2.0, -0.1]]
+    >>> solution = mmc(X).solve(random_state=0)
+    >>> (solution.labels * solution.labels[0]).tolist(), bool(solution.bound <= solution.value)
+    ([1, 1, -1, -1], True)
+    """
+    check_fraction("mmc", "balance", balance)
+    f = md.Hyperplane(X, kernel=kernel)
+    y = md.Labels(f.n)
+    return md.Problem(md.Minimize(md.sq_norm(f) / 2 + C * md.mean(md.hinge(y * f))),
+                      [abs(md.sum(y)) <= max(balance * f.n, f.n % 2)], relaxation="sdp")

@@ -1,0 +1,58 @@
+"""What the minimax recipes share: the rule from a mixture of labellings to labels, the box of the duals."""
+
+from __future__ import annotations
+
+import margindsl as md
+from margindsl.errors import UnknownNameError
+
+STOCHASTIC_TOL = 1e-2  # sampled gradients leave a gap of more than this, and no round of labels mends it
+
+
+def minimax(name: str, labels: str, published: str = "sign", tol: float | None = None) -> md.Minimax:
+    """Return the minimax relaxation with a recipe's rule for labels.
+
+    Parameters
+    ----------
+    name : str
+        The recipe, for messages.
+    labels : str
+        The published rule by its name, or "rounded": sampled directions, then search by the objective.
+    published : {"sign", "violated"}
+        The rule of the paper.
+    tol : float or None
+        Relative gap at which label generation stops.
+
+    Raises
+    ------
+    UnknownNameError
+        If the rule is neither.
+    """
+    if labels == "rounded":
+        return md.Minimax(tol=tol)
+    if labels != published:
+        raise UnknownNameError(f"rule for labels in {name}", labels, (published, "rounded"))
+    return md.Minimax(rounding=published, polish="none", tol=tol)
+
+
+def dual_box(weight: float | md.Parameter, points: int, theta: float | md.Parameter) -> float | None:
+    """Return τ = 2c (2−θ)/(1−θ)², c = weight/points: c|ρ'(−1)|, the dual of a point whose margin is −1.
+
+    It holds every saddle point without a margin below −1, and is far smaller than what can be proved before the
+    solve; the steps of the stochastic methods grow as τ falls.
+
+    Parameters
+    ----------
+    weight : float or Parameter
+        Weight of the mean loss. For a parameter, whose value may change, there is no box.
+    points : int
+        How many points share it.
+    theta : float or Parameter
+
+    Returns
+    -------
+    float or None
+        None leaves τ to the solver.
+    """
+    if isinstance(weight, md.Parameter) or isinstance(theta, md.Parameter):
+        return None
+    return 2.0 * weight / points * (2.0 - theta) / (1.0 - theta) ** 2

@@ -1,0 +1,89 @@
+"""ssODM: semi-supervised optimal margin distribution machine (Zhang and Zhou, IJCAI 2018)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import margindsl as md
+from margindsl.recipes.known import KnownLabels, check_fraction, read_known
+from margindsl.recipes.rules import STOCHASTIC_TOL, dual_box, minimax
+from margindsl.typing import ArrayLike
+
+
+def ssodm(X: Any, y: ArrayLike, *, lam1: float | md.Parameter = 10.0, lam2: float | md.Parameter = 10.0,
+          nu: float = 0.4, theta: float = 0.2, balance: float | None = 0.0, kernel: Any = "linear",
+          bias: bool | str = False, labels: str = "sign", max_iter: int = 2000, tau: float | None = None,
+          step_factor: float = 1000.0) -> md.Problem:
+    """Declare the semi-supervised optimal margin distribution machine.
+
+    min over ŷ ∈ B, w of ½‖w‖² + λ₁/l Σ_{i∈L} ρ(ŷ_i f_i) + λ₂/(m−l) Σ_{i∈U} ρ(ŷ_i f_i), ρ the ODM loss (Eq. 2), with
+    ŷ_L = y_L and the class ratio of the labelled points, eᵀŷ_U/(m−l) = eᵀy_L/l. That sum is attained only when
+    parity allows; the nearest attainable one is meant. (The paper prints ŷ_U ∈ {0, 1}; signs are meant.)
+    Relaxed to min over μ of max over α (Eq. 7), solved by stochastic mirror prox (Algorithm 1). Sampling leaves a
+    gap: ``.solve(solver="mirror-prox")`` closes it.
+
+    Parameters
+    ----------
+    X : (n, d) array, sparse matrix or anything `md.Hyperplane` takes
+    y : (n,) array of −1, 0, +1
+        Zero is unknown.
+    lam1, lam2 : float or Parameter
+        Weights λ₁, λ₂ > 0 of the mean loss of labelled and of unlabelled points; the paper tries 1, 10, 100, 1000.
+    nu : float
+        Weight ν ≥ 0 of margins above the band; the paper tries 0.2, 0.4, 0.6, 0.8.
+    theta : float
+        Half width θ ∈ [0, 1) of the band without loss; tried as ν.
+    balance : float or None
+        How far the sum of the unlabelled may lie from the ratio's, as a fraction of m − l; the paper has 0.
+        None: no ratio is asked for.
+    kernel : str, kernel or callable
+        The paper tries "linear" and ``md.RBF(k * md.sqrt_mean_distance)``, k = 0.25, 0.5, 1, 2, 4.
+    bias : bool or "penalised"
+        The paper has none; features are centred. A free bias makes the relaxation trivial.
+    labels : {"sign", "rounded"}
+        "sign" is the published rule sign Σ_k μ_k y_k; "rounded" samples directions and searches by the objective.
+    max_iter : int
+        The number T of iterations of Algorithm 1 on each set of labellings.
+    tau : float or None
+        The bound τ on the duals; None takes the dual of a margin of −1, or what can be proved for a `Parameter`.
+    step_factor : float
+        Factor on a step η that is proved to converge; the paper states none.
+
+    Returns
+    -------
+    Problem
+        Default relaxation "minimax", solver "mirror-prox" with sampled labellings.
+
+    Raises
+    ------
+    DeclarationError
+        If y has another length or other values, a class has no labelled point, or balance is negative.
+
+    References
+    ----------
+    T. Zhang, Z.-H. Zhou (2018). Semi-supervised optimal margin distribution machines, Eq. 2-7, Algorithm 1.
+
+    Examples
+    --------
+    >>> X = [[-2.0, 0.0], [-1.9, 0.2], [1.9, 0.1], [2.0, -0.1]]
+    >>> solution = ssodm(X, [-1, 0, 0, 1]).solve(random_state=0)
+    >>> solution.labels.tolist(), solution.predict([[3.0, 0.0]]).tolist()
+    ([-1, -1, 1, 1], [1])
+    """
+    check_fraction("ssodm", "balance", balance)
+    f = md.Hyperplane(X, kernel=kernel, bias=bias)
+    signs, known = md.Labels(f.n), read_known("ssodm", y, f.n)
+    loss = md.odm(signs * f, nu, theta)
+    total = md.sq_norm(f) / 2 + lam1 * md.mean(loss[known.labelled])
+    if len(known.unlabelled):
+        total = total + lam2 * md.mean(loss[known.unlabelled])
+    engine = md.Solver("mirror-prox", sampling="labels", max_iter=max_iter, step_factor=step_factor,
+                       tau=box(known, lam1, lam2, theta) if tau is None else tau)
+    return md.Problem(md.Minimize(total), known.constraints(signs, balance), solver=engine,
+                      relaxation=minimax("ssodm", labels, tol=STOCHASTIC_TOL))
+
+
+def box(known: KnownLabels, lam1: float | md.Parameter, lam2: float | md.Parameter, theta: float) -> float | None:
+    """Return the larger box of the labelled and of the unlabelled points, None if one has none."""
+    sizes = [dual_box(lam1, len(known.labelled), theta), dual_box(lam2, max(len(known.unlabelled), 1), theta)]
+    return None if None in sizes else max(size for size in sizes if size is not None)

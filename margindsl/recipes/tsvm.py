@@ -1,0 +1,65 @@
+"""TSVM: transductive support vector machine (Joachims 1999)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import margindsl as md
+from margindsl.recipes.known import check_fraction, read_known
+from margindsl.relaxations.transductive import Transductive
+from margindsl.typing import ArrayLike
+
+
+def tsvm(X: Any, y: ArrayLike, *, C: float | md.Parameter = 1.0, C_u: float | md.Parameter = 1.0,
+         balance: float | None = 0.0, kernel: Any = "linear", bias: bool | str = True) -> md.Problem:
+    """Declare the transductive support vector machine.
+
+    min over ŷ_U, w, b of ½‖w‖² + C Σ_{i∈L} (1−y_i f_i)₊ + C* Σ_{i∈U} (1−ŷ_i f_i)₊, with the share of positives among
+    the unlabelled points that the labelled ones have (OP 2). Solved by the local search of the paper: labels from
+    the SVM of the labelled points, then switches while C* doubles from a small value (Figure 3), all that pay at
+    once instead of pair by pair.
+
+    Parameters
+    ----------
+    X : (n, d) array, sparse matrix or anything `md.Hyperplane` takes
+    y : (n,) array of −1, 0, +1
+        Zero is unknown.
+    C : float or Parameter
+        Weight C > 0 of the loss of a labelled point.
+    C_u : float or Parameter
+        Weight C* > 0 of the loss of an unlabelled point.
+    balance : float or None
+        How far the sum of the unlabelled labels may lie from the ratio's, as a fraction of their number; the
+        paper has 0. None: no ratio is asked for.
+    kernel : str, kernel or callable
+    bias : bool or "penalised"
+
+    Returns
+    -------
+    Problem
+        Default relaxation "transductive", solver "newton".
+
+    Raises
+    ------
+    DeclarationError
+        If y has another length or other values, a class has no labelled point, or balance is negative.
+
+    References
+    ----------
+    T. Joachims (1999). Transductive inference for text classification using support vector machines, OP 2, Figure 3.
+
+    Examples
+    --------
+    >>> X = [[-2.0, 0.0], [-1.9, 0.2], [1.9, 0.1], [2.0, -0.1]]
+    >>> tsvm(X, [-1, 0, 0, 1]).solve().labels.tolist()
+    [-1, -1, 1, 1]
+    """
+    check_fraction("tsvm", "balance", balance)
+    f = md.Hyperplane(X, kernel=kernel, bias=bias)
+    signs, known = md.Labels(f.n), read_known("tsvm", y, f.n)
+    loss = md.hinge(signs * f)
+    total = md.sq_norm(f) / 2 + C * md.sum(loss[known.labelled])
+    if len(known.unlabelled):
+        total = total + C_u * md.sum(loss[known.unlabelled])
+    return md.Problem(md.Minimize(total), known.constraints(signs, balance), relaxation=Transductive(),
+                      solver="newton")

@@ -1,0 +1,165 @@
+"""The label lift of k clusters: simplex codes, their least inner products, and rounding."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from margindsl.calculus import PLQ
+from margindsl.contract import Refusal
+from margindsl.drivers.run import Run
+from margindsl.drivers.starts import distinct
+from margindsl.errors import RefusalError
+from margindsl.program.cuts import CodeCuts
+from margindsl.program.forms import QuadraticBound
+from margindsl.program.losses import Losses, LossTerm
+from margindsl.program.moment import MomentLiftForm
+from margindsl.program.program import MarginProgram
+from margindsl.typing import FloatArray, IntArray
+
+LARGEST_PRODUCTS = 3000  # components up to which all inner products are looked at
+
+
+def refuse_clusters(program: MarginProgram) -> Refusal | None:
+    """Return why k clusters cannot be lifted, or None."""
+    try:
+        simplex_losses(program)
+    except RefusalError as error:
+        return Refusal(str(error), "Use relaxation='alternating', or a loss such as md.hinge or md.odm")
+    return None
+
+
+def simplex_losses(program: MarginProgram) -> Losses:
+    """Return losses of the simplex-coded margin that bound those of the program from below.
+
+    For simplex-coded margins they are the program's. A Crammer-Singer margin f_y − max_{q≠y} f_q is at most
+    f_y − mean_{q≠y} f_q = √(k/(k−1)) ⟨c_y, V'φ⟩, V the weights in the coordinates of the codes (their mean over
+    clusters only costs ‖W‖); falling losses are taken there, others by their falling part, the rest being
+    non-negative.
+
+    Raises
+    ------
+    RefusalError
+        If a loss of a Crammer-Singer margin rises and is not piecewise quadratic, or has negative slopes.
+    """
+    if program.coding != "crammer-singer":
+        return program.losses
+    k = program.clusters
+    factor = float(np.sqrt(k / (k - 1.0)))
+    terms = tuple(_falling(term, factor) for term in program.losses.terms)
+    return Losses(program.n, terms, program.losses.scalars)
+
+
+def _falling(term: LossTerm, factor: float) -> LossTerm:
+    if np.any(term.slopes < 0):
+        raise RefusalError("a loss of the Crammer-Singer margin has a negative slope")
+    loss = term.loss
+    if not loss.is_nonincreasing:
+        if not isinstance(loss, PLQ):
+            raise RefusalError(f"the falling part of {loss!r} is needed, and it is not piecewise quadratic")
+        loss = loss.split()[0]
+    return LossTerm(loss, term.points, term.weights, factor * term.slopes, term.shifts, term.coupling)
+
+
+def lift_clusters(program: MarginProgram) -> MomentLiftForm:
+    """Return the label lift of k clusters: M_CD ≥ −1/(k−1) in rounds of cuts, equal where clusters must differ.
+
+    Components known to lie in one cluster are merged. Sizes enter through the largest ‖Σ_i c_{y_i}‖² they admit.
+    """
+    labels = program.partition
+    component, pinned = _merged(np.asarray(labels.component), np.asarray(labels.pinned))
+    count = int(component.max()) + 1
+    sizes = np.bincount(component, minlength=count).astype(float)
+    to_merged = np.zeros(labels.count, dtype=int)
+    to_merged[labels.component] = component
+    apart = _pairs_apart(to_merged[np.asarray(labels.cannot)], pinned)
+    squared = float(labels.size_radius_squared())
+    balance = (QuadraticBound(sizes, float(np.sqrt(squared))),) if squared < program.n**2 * (1 - 1e-12) else ()
+    cuts = CodeCuts(labels.clusters, apart[:, 0], apart[:, 1], np.ones(len(apart), dtype=bool))
+    return MomentLiftForm(
+        program.features, simplex_losses(program), component, np.ones(program.n, dtype=int), count, balance,
+        None, cuts=cuts, moments=False)
+
+
+def _merged(component: IntArray, pinned: IntArray) -> tuple[IntArray, IntArray]:
+    """Return components with those of one known cluster joined, numbered anew, and the clusters of the pinned ones."""
+    names = np.where(pinned >= 0, -1 - pinned, np.arange(len(pinned)))
+    kept, number = np.unique(names, return_inverse=True)
+    clusters = np.where(kept < 0, -1 - kept, -1)
+    return number[component], clusters
+
+
+def _pairs_apart(cannot: IntArray, pinned: IntArray) -> IntArray:
+    """Return the (m, 2) pairs i < j of components in different clusters: linked so, or known."""
+    known = np.flatnonzero(pinned >= 0)
+    rows, columns = np.triu_indices(len(known), 1)
+    pairs = np.vstack([np.sort(cannot.reshape(-1, 2), axis=1), np.column_stack([known[rows], known[columns]])])
+    return np.unique(pairs, axis=0).reshape(-1, 2)
+
+
+def violated_products(V: FloatArray, clusters: int, most: int, tol: float = 1e-4) -> CodeCuts:
+    """Return the entries of VVᵀ furthest below −1/(k−1).
+
+    Parameters
+    ----------
+    V : (N, p) float array
+        Unit rows.
+    clusters : int
+        The number k of clusters.
+    most : int
+        Most cuts returned.
+    tol : float
+        Violation of (k−1) M_ij ≥ −1 that is passed over.
+    """
+    rows_, columns_, depth_ = [], [], []
+    for start in range(0, len(V), 512):
+        products = (clusters - 1.0) * (V[start:start + 512] @ V.T)
+        rows, columns = np.nonzero(products < -1.0 - tol)
+        keep = rows + start < columns
+        rows, columns = rows[keep], columns[keep]
+        depth = products[rows, columns]
+        if len(depth) > most:
+            chosen = np.argpartition(depth, most)[:most]
+            rows, columns, depth = rows[chosen], columns[chosen], depth[chosen]
+        rows_.append(rows + start)
+        columns_.append(columns)
+        depth_.append(depth)
+    order = np.argsort(np.concatenate(depth_), kind="stable")[:most]
+    return CodeCuts(clusters, np.concatenate(rows_)[order], np.concatenate(columns_)[order],
+                    np.zeros(len(order), dtype=bool))
+
+
+def round_codes(run: Run, directions: FloatArray, count: int) -> list[IntArray]:
+    """Return labellings in B from vector labels: the nearest of k random directions, and k of the points themselves.
+
+    Parameters
+    ----------
+    run : Run
+    directions : (n, p) float array
+        One vector a point.
+    count : int
+        Number of draws of each kind.
+
+    References
+    ----------
+    A. Frieze, M. Jerrum (1997). Improved approximation algorithms for MAX k-CUT and MAX BISECTION.
+    """
+    labels, k = run.program.labels, run.program.clusters
+    found = []
+    for draw in range(2 * max(count, 1)):
+        if draw % 2:
+            targets = run.rng.standard_normal((directions.shape[1], k))
+        else:
+            targets = _spread_points(directions, k, run.rng).T
+        found.append(labels.maximise(directions @ targets))
+    return distinct(found)
+
+
+def _spread_points(directions: FloatArray, k: int, rng: np.random.Generator) -> FloatArray:
+    """Return k rows, each drawn with probability growing with its distance from those before."""
+    chosen = [int(rng.integers(len(directions)))]
+    distance = np.full(len(directions), np.inf)
+    for _ in range(k - 1):
+        distance = np.minimum(distance, np.sum((directions - directions[chosen[-1]]) ** 2, axis=1))
+        total = float(distance.sum())
+        chosen.append(int(rng.choice(len(directions), p=distance / total)) if total > 0 else chosen[-1])
+    return directions[chosen]

@@ -1,0 +1,151 @@
+"""Safe: many low-density separators, and the labels that gain most on the known labels' in the worst case."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from scipy.optimize import linprog
+
+from margindsl.contract import Offer, Refusal, Status
+from margindsl.drivers.alternation import alternate
+from margindsl.drivers.run import Fit, Run
+from margindsl.drivers.starts import distinct
+from margindsl.drivers.unlabelled import has_known, labels_from_known, unknown_points
+from margindsl.errors import DeclarationError, SolverError
+from margindsl.program.forms import FixedLabelForm
+from margindsl.program.program import MarginProgram
+from margindsl.relaxations.relaxation import Outcome, Relaxation, check_count
+from margindsl.typing import FloatArray, IntArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class Safe(Relaxation):
+    """Label the unknown points so that no diverse low-density separator, were it the truth, makes it a loss; local.
+
+    Alternation from random members of B gives many separators; they are grouped, and the best of each group is
+    kept. With y⁰ the labels that follow the known ones alone, the answer is
+    argmax_y min_t earn(y, ŷ_t, y⁰) − c · lose(y, ŷ_t, y⁰), a linear programme over y ∈ [−1, 1]; its solution is
+    brought to B, and y⁰ is kept where its worst case is negative. The labels are not those of lowest objective.
+
+    Parameters
+    ----------
+    samples : int
+        Random labellings N to alternate from.
+    separators : int
+        Groups T of separators.
+    caution : float
+        Cost c > 0 of a label lost against one earned.
+    polish : {"none"} or False
+        Labels chosen for their worst case are not polished.
+
+    References
+    ----------
+    Y.-F. Li, Z.-H. Zhou (2011). Towards making unlabeled data never hurt, Section 4 (S4VM by sampling).
+    """
+
+    name: ClassVar[str] = "safe"
+    summary: ClassVar[str] = "diverse low-density separators, labels by their worst case"
+    bound: ClassVar[str] = "none"
+
+    samples: int = 100
+    separators: int = 10
+    caution: float = 3.0
+    polish: str | bool = "none"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_count(self, "samples", 1)
+        check_count(self, "separators", 1)
+        if not (np.isfinite(self.caution) and self.caution > 0):
+            raise DeclarationError(f"Safe(caution={self.caution!r}): expected a positive finite number")
+        if self.polish != "none":
+            raise DeclarationError(f"Safe(polish={self.polish!r}): labels chosen for their worst case are not "
+                                   "polished; leave polish='none'")
+
+    def accepts(self, program: MarginProgram) -> Offer | Refusal:
+        """Refuse programs without known labels on points that have a loss."""
+        if not has_known(program):
+            return Refusal("the method improves on the labels that follow the known ones, and none is known",
+                           "Give y[index] == values, or use relaxation='alternating'")
+        return Offer("local: no bound")
+
+    def lower(self, program: MarginProgram) -> FixedLabelForm:
+        """Return the fixed-label form at one member of B."""
+        return program.fix_labels(program.labels.maximise(np.zeros(program.n)))
+
+    def default_solver(self, form: object) -> str:
+        """Return "newton"."""
+        return "newton"
+
+    def run(self, run: Run) -> Outcome:
+        """Find separators, choose labels, fit them."""
+        known = labels_from_known(run)
+        separators = self._representatives(self._separators(run, known), run.rng)
+        unknown = unknown_points(run.program)
+        with run.stage("worst case"):
+            labels = self._safest(run, np.stack([fit.labels for fit in separators]), known, unknown)
+        return Outcome(run.stopped or Status.CONVERGED, fit=run.fit(labels))
+
+    def _separators(self, run: Run, known: IntArray) -> list[Fit]:
+        """Alternate from random members of B, in a run of their own so that none becomes the answer."""
+        apart = Run(run.program, run.solver, run.solver, run.budget.replace(callback=None), run.rng)
+        found = []
+        for index, labels in enumerate(distinct([known, *run.program.labels.sample(run.rng, self.samples)])):
+            found.append(alternate(apart, labels, tol=1e-4))
+            if run.record("separators", index, found[-1].value) or run.budget.expired:
+                break
+        return found
+
+    def _representatives(self, found: list[Fit], rng: np.random.Generator) -> list[Fit]:
+        """Return the separator of lowest objective in each of T groups of labellings."""
+        from sklearn.cluster import KMeans
+
+        table = np.stack([fit.labels for fit in found]).astype(float)
+        count = min(self.separators, len(np.unique(table, axis=0)))
+        group = KMeans(count, n_init=1, random_state=int(rng.integers(2**31))).fit_predict(table)
+        return [min((found[i] for i in np.flatnonzero(group == g)), key=lambda fit: fit.value)
+                for g in np.unique(group)]
+
+    def _safest(self, run: Run, separators: IntArray, known: IntArray, unknown: np.ndarray) -> IntArray:
+        slopes, shifts = gains(separators[:, unknown], known[unknown], self.caution)
+        gain = known.astype(float)
+        gain[unknown] = worst_case(slopes, shifts)
+        labels = run.program.labels.maximise(gain)
+        worst = float(np.min(slopes @ labels[unknown] + shifts))
+        return labels if worst >= 0 else known
+
+
+def gains(separators: IntArray, known: IntArray, caution: float) -> tuple[FloatArray, FloatArray]:
+    """Return (C, d) with earn(y, ŷ_t, y⁰) − c · lose(y, ŷ_t, y⁰) = (Cy + d)_t, counts of points.
+
+    earn counts y = ŷ_t ≠ y⁰, lose counts y ≠ ŷ_t = y⁰; both are linear in y for signs ŷ_t, y⁰.
+
+    Parameters
+    ----------
+    separators : (T, u) int array
+    known : (u,) int array
+        y⁰.
+    caution : float
+    """
+    slopes = 0.25 * ((1 + caution) * separators - (1 - caution) * known)
+    shifts = 0.25 * ((1 - caution) * len(known) - (1 + caution) * (separators @ known))
+    return slopes, shifts
+
+
+def worst_case(slopes: FloatArray, shifts: FloatArray) -> FloatArray:
+    """Return y ∈ [−1, 1]^u that maximises min_t (Cy + d)_t.
+
+    Raises
+    ------
+    SolverError
+        If the linear programme has no answer.
+    """
+    count, points = slopes.shape
+    rows = np.column_stack([-slopes, np.ones(count)])
+    answer = linprog(np.append(np.zeros(points), -1.0), A_ub=rows, b_ub=shifts,
+                     bounds=[(-1.0, 1.0)] * points + [(None, None)], method="highs")
+    if answer.x is None:
+        raise SolverError(f"the linear programme of the worst case ended as: {answer.message}")
+    return np.asarray(answer.x[:-1])

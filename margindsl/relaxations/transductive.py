@@ -1,0 +1,97 @@
+"""Transductive: begin with the known labels, let the weight of the unknown ones grow (Joachims 1999)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from margindsl.contract import Offer, Refusal, Status
+from margindsl.drivers.alternation import alternate
+from margindsl.drivers.rounding import polish as polish_candidates
+from margindsl.drivers.run import Fit, Run
+from margindsl.drivers.unlabelled import has_known, labels_from_known, weigh_unknown
+from margindsl.errors import DeclarationError
+from margindsl.program.forms import FixedLabelForm
+from margindsl.program.program import MarginProgram
+from margindsl.relaxations.relaxation import Outcome, Relaxation, check_count
+from margindsl.typing import IntArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transductive(Relaxation):
+    """Label the unknown points by the known ones, then switch labels while their weight grows; local.
+
+    The first labels are the best in B for the hyperplane of the known labels alone. The loss of unknown points
+    then weighs `first`, and twice as much at every level until its full weight; at each level labels and
+    hyperplane alternate until no switch pays. Where the algorithm of the paper switches one pair at a time, the
+    exact oracle makes all switches that pay at once.
+
+    Parameters
+    ----------
+    first : float
+        First weight of the unknown points relative to the full one, in (0, 1].
+    growth : float
+        Factor from level to level, above 1.
+    rounds : int
+        Most alternations a level.
+    polish : {"none", "alternate", "search"} or bool
+        "none" by default: the plain method; "search" adds flips and swaps at the end.
+
+    References
+    ----------
+    T. Joachims (1999). Transductive inference for text classification using support vector machines, Figure 3.
+    """
+
+    name: ClassVar[str] = "transductive"
+    summary: ClassVar[str] = "known labels first, the weight of the unknown points grows"
+    bound: ClassVar[str] = "none"
+
+    first: float = 1e-5
+    growth: float = 2.0
+    rounds: int = 100
+    polish: str | bool = "none"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_count(self, "rounds", 1)
+        if not 0 < self.first <= 1:
+            raise DeclarationError(f"Transductive(first={self.first!r}): expected a number in (0, 1]")
+        if not (np.isfinite(self.growth) and self.growth > 1):
+            raise DeclarationError(f"Transductive(growth={self.growth!r}): expected a finite number above 1")
+
+    def accepts(self, program: MarginProgram) -> Offer | Refusal:
+        """Refuse programs without known labels on points that have a loss."""
+        if not has_known(program):
+            return Refusal("the method begins with the hyperplane of the known labels, and none is known",
+                           "Give y[index] == values, or use relaxation='alternating'")
+        return Offer("local: no bound")
+
+    def lower(self, program: MarginProgram) -> FixedLabelForm:
+        """Return the fixed-label form at one member of B."""
+        return program.fix_labels(program.labels.maximise(np.zeros(program.n)))
+
+    def default_solver(self, form: object) -> str:
+        """Return "newton"."""
+        return "newton"
+
+    def run(self, run: Run) -> Outcome:
+        """Grow the weight of the unknown points, labels and hyperplane carried over."""
+        labels, factor, level = labels_from_known(run), self.first, 0
+        while factor < 1 and not run.budget.expired:
+            fit = self._settle(run, weigh_unknown(run.program, factor), labels)
+            labels, level = fit.labels, level + 1
+            if run.record("unlabelled weight", level, fit.value):
+                return Outcome(Status.INTERRUPTED, fit=run.fit(labels))
+            factor *= self.growth
+        fit = self._settle(run, run.program, labels)
+        best = run.fit(fit.labels, fit)
+        if self.polish != "none":
+            best = polish_candidates(run, [fit.labels], str(self.polish))
+        return Outcome(run.stopped or Status.CONVERGED, fit=best)
+
+    def _settle(self, run: Run, program: MarginProgram, labels: IntArray) -> Fit:
+        """Alternate at one weight with the solver of the solve."""
+        stage = Run(program, run.solver, run.solver, run.budget.replace(callback=None), run.rng)
+        return alternate(stage, labels, rounds=self.rounds)

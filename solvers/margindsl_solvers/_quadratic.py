@@ -1,0 +1,113 @@
+"""The dense quadratic programme of a cutting-plane dual, by a primal-dual interior point."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+from margindsl.typing import FloatArray
+
+STEPS = 80
+SHORT = 0.1  # share of a step below which it is replaced by a centring one
+BACK = 0.995  # share of the way to the boundary a step may go
+
+
+def minimise(Q: FloatArray, c: FloatArray, E: FloatArray, e: FloatArray,
+             accuracy: float = 1e-12) -> tuple[FloatArray, FloatArray, float]:
+    """Minimise ½ zᵀQz + cᵀz subject to Ez = e and z ≥ 0.
+
+    Parameters
+    ----------
+    Q : (N, N) float array, positive semidefinite
+    c : (N,) float array
+    E : (k, N) float array
+    e : (k,) float array
+    accuracy : float
+        Complementarity zᵀs to reach, in units of the objective.
+
+    Returns
+    -------
+    (z, y, error)
+        The point, multipliers with Qz + c − Eᵀy ≥ 0, and the violation of the constraints relative to the data;
+        a large one says that there is no feasible point.
+
+    Examples
+    --------
+    >>> z, y, error = minimise(np.eye(2), np.array([0.0, 1.0]), np.ones((1, 2)), np.ones(1))
+    >>> z.round(6).tolist(), y.round(6).tolist(), error < 1e-8
+    ([1.0, 0.0], [1.0], True)
+    """
+    # Variables of the first equality, the simplex of cut weights, keep their units.
+    size = np.sqrt(np.maximum(np.diag(Q), 0.0) + np.sum(E**2, axis=0))
+    width = np.where((E[0] != 0) | (size == 0), 1.0, 1.0 / np.where(size > 0, size, 1.0))
+    Q, c, E = Q * np.outer(width, width), c * width, E * width
+    unit = max(1e-300, float(np.abs(c).max()), float(np.diag(Q).max()))
+    height = np.maximum(np.abs(E).max(axis=1), 1e-300)
+    Q, c, E, e = Q / unit, c / unit, E / height[:, None], e / height
+    goal = min(accuracy / unit, 1e-7)
+    z, s, y = np.full(len(c), 1.0 / len(c)), np.ones(len(c)), np.zeros(len(e))
+    best, least, error = (z, y), np.inf, np.inf
+    for _ in range(STEPS):
+        dual, primal, complement = Q @ z + c - E.T @ y - s, E @ z - e, float(z @ s)
+        outside, slack = float(np.abs(primal).max()), float(np.abs(dual).max())
+        if complement + outside + slack < least:
+            best, least, error = (z, y), complement + outside + slack, outside + slack
+        if complement <= goal and outside <= 1e-12 and slack <= max(goal, 1e-12):
+            break
+        try:
+            newton = _factor(Q, E, z, s, dual, primal)
+        except LinAlgError:
+            break
+        dz, ds, dy, reach = _corrected(newton, z, s)
+        if reach < SHORT:
+            # Off the central path a corrected step jams at the boundary: go back to the path first.
+            dz, ds, dy = newton(0.5 * complement / len(z) - z * s)
+            reach = _length(z, s, dz, ds)
+        if not (reach > 1e-10 and np.all(np.isfinite(dz)) and np.all(np.isfinite(ds))):
+            break
+        z, s, y = z + reach * dz, s + reach * ds, y + reach * dy
+    z, y = best
+    return z * width, y * unit / height, error
+
+
+def _factor(Q: FloatArray, E: FloatArray, z: FloatArray, s: FloatArray, dual: FloatArray,
+            primal: FloatArray) -> Callable[[FloatArray], tuple[FloatArray, FloatArray, FloatArray]]:
+    """Return the map from a target of z∘s to the Newton direction (dz, ds, dy)."""
+    H = Q.copy()
+    H.flat[:: len(H) + 1] += s / z + 1e-15
+    factor = cho_factor(H, overwrite_a=True, check_finite=False)
+    across = cho_solve(factor, E.T, check_finite=False)
+    small = E @ across
+    small.flat[:: len(small) + 1] *= 1.0 + 1e-14
+    border = cho_factor(small, check_finite=False)
+
+    def newton(target: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        free = cho_solve(factor, target / z - dual, check_finite=False)
+        dy = cho_solve(border, -primal - E @ free, check_finite=False)
+        dz = free + across @ dy
+        return dz, (target - s * dz) / z, dy
+
+    return newton
+
+
+def _corrected(newton: Callable[[FloatArray], tuple[FloatArray, FloatArray, FloatArray]], z: FloatArray,
+               s: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, float]:
+    """Return Mehrotra's direction with its length."""
+    dz, ds, _ = newton(-z * s)
+    reach, mu = min(1.0, _reach(z, dz), _reach(s, ds)), float(z @ s) / len(z)
+    ahead = max(0.0, float((z + reach * dz) @ (s + reach * ds)) / len(z))
+    # The second-order term holds for a whole step; weighted by the length it cannot make the iteration cycle.
+    dz, ds, dy = newton((ahead / mu) ** 3 * mu - z * s - reach**2 * dz * ds)
+    return dz, ds, dy, _length(z, s, dz, ds)
+
+
+def _length(z: FloatArray, s: FloatArray, dz: FloatArray, ds: FloatArray) -> float:
+    return min(1.0, BACK * _reach(z, dz), BACK * _reach(s, ds))
+
+
+def _reach(z: FloatArray, dz: FloatArray) -> float:
+    """Return the largest t with z + t dz ≥ 0."""
+    falling = dz < 0
+    return float(np.min(-z[falling] / dz[falling], initial=1e10))

@@ -1,0 +1,125 @@
+"""One pass over the data a gradient: blocks of rows that fit the cache, shared among threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from margindsl.points import row_blocks
+from margindsl.program.forms import WeightLiftForm
+from margindsl.program.losses import Losses
+from margindsl.threads import SMALL_WORK
+from margindsl.typing import FloatArray
+
+CACHED = 2**17  # numbers of a block of features that stays in a core's cache between its two products
+GROUP = 4  # such blocks to one task of a thread; fixed, so that sums do not depend on the number of threads
+TINY = 1e-150  # lengths below it have no direction
+
+Part = tuple[float, FloatArray]
+Sum = Callable[[Callable[[slice], Part], list[slice]], Iterator[Part]]
+
+
+@dataclass(frozen=True, eq=False)
+class Sweep:
+    """Evaluate Σ cρ(‖Wᵀφ‖) and its gradient Φᵀ Diag(cρ'(s)/s) ΦW block by block, never holding n × p numbers.
+
+    Features that are neither in memory nor readable in row blocks, and rows in another order than the points,
+    are taken by whole products instead.
+
+    Parameters
+    ----------
+    form : WeightLiftForm
+    gather : callable
+        Maps a function over slices; see `threads`.
+    """
+
+    form: WeightLiftForm
+    gather: Sum
+
+    def loss(self, losses: Losses, W: FloatArray) -> tuple[float, FloatArray]:
+        """Return Σ cρ(‖Wᵀφ‖) and its gradient (r [+1], p), at smooth stand-ins of the form's losses.
+
+        Parameters
+        ----------
+        losses : Losses
+            In the rows of the form's losses.
+        W : (r [+1], p) float array
+        """
+        features: Any = self.form.features
+        dense = getattr(features, "is_dense", False)
+        if not losses.is_identity or not (dense or hasattr(features, "walk")):
+            return self._whole(losses, W)
+        W = np.ascontiguousarray(W)
+
+        def part(block: slice) -> Part:
+            return self._block(losses, W, features.rows(block), block)
+
+        if not dense:  # one block in memory at a time
+            return _total(map(part, row_blocks(self.form.n, features.rank)))
+        size = max(64, CACHED // max(1, features.rank))
+
+        def task(rows: slice) -> Part:
+            return _total(self._block(losses, W, features.matrix[start:start + size],
+                                      slice(start, min(start + size, rows.stop)))
+                          for start in range(rows.start, rows.stop, size))
+
+        starts = range(0, self.form.n, GROUP * size)
+        return _total(self.gather(task, [slice(start, min(start + GROUP * size, self.form.n)) for start in starts]))
+
+    def _block(self, losses: Losses, W: FloatArray, rows: FloatArray, block: slice) -> Part:
+        term, r = losses.terms[0], rows.shape[1]
+        F = rows @ W[:r]
+        if self.form.free_bias:
+            F += W[-1]
+        lengths = np.sqrt(np.einsum("np,np->n", F, F))
+        values, slopes = term.loss.value_and_derivative(lengths + term.shifts[block])
+        slopes *= term.weights[block]
+        slopes /= np.maximum(lengths, TINY)
+        F *= slopes[:, None]
+        below = rows.T @ F
+        gradient = np.vstack([below, F.sum(axis=0)]) if self.form.free_bias else below
+        return float(term.weights[block] @ values), gradient
+
+    def _whole(self, losses: Losses, W: FloatArray) -> Part:
+        F = self.form.outputs(W)
+        lengths = np.sqrt(np.einsum("np,np->n", F, F))
+        values, slopes = losses.values_and_derivatives(losses.arguments(lengths))
+        F *= (losses.spread(slopes) / np.maximum(lengths, TINY))[:, None]
+        return float(np.sum(values)), self.form.adjoint(F)
+
+
+def _total(parts: Iterator[Part]) -> Part:
+    value, gradient = next(parts)
+    for more, direction in parts:
+        value, gradient = value + more, gradient + direction
+    return value, gradient
+
+
+@contextmanager
+def threads(work: int) -> Iterator[Sum]:
+    """Give a map over blocks that uses as many threads as BLAS may, BLAS itself confined to one.
+
+    BLAS splits every thin product and waits for the slower half; whole blocks need no waiting, and the losses
+    are evaluated in parallel too.
+
+    Parameters
+    ----------
+    work : int
+        Multiply-adds of a matrix product inside; small ones stay on one thread.
+    """
+    if work <= SMALL_WORK:  # the session has confined BLAS already
+        yield map
+        return
+    count = max([pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"], default=1)
+    with threadpool_limits(limits=1, user_api="blas"):
+        if count == 1:
+            yield map
+            return
+        with ThreadPoolExecutor(count) as pool:
+            yield pool.map

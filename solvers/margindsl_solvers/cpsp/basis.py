@@ -1,0 +1,167 @@
+"""Few points whose features span the subspace in which the hyperplane is sought."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from margindsl.program.protocols import Features
+from margindsl.typing import FloatArray, IntArray
+
+WIDE = 10  # candidates examined for one point chosen
+DEPENDENT = 1e-10  # squared share of a feature outside the span below which it adds nothing
+
+
+@dataclass(frozen=True, eq=False)
+class Basis:
+    """Hold the span of the features of chosen points: φ(b_1), …, φ(b_p), orthonormalised.
+
+    Parameters
+    ----------
+    features : Features
+        The operator Φ (n × r).
+    chosen : (p,) int array
+        The points b.
+    directions : (r, p) float array
+        An orthonormal basis Q of their span.
+    columns : (n, p) float array
+        G = ΦQ; all margins of a hyperplane w = Qω are y∘Gω.
+    left : (n,) float array
+        Squared norms of what the span misses of each point's feature.
+    """
+
+    features: Features
+    chosen: IntArray
+    directions: FloatArray
+    columns: FloatArray
+    left: FloatArray
+
+    @classmethod
+    def empty(cls, features: Features) -> Basis:
+        """Return the basis of no points."""
+        return cls(features, np.zeros(0, dtype=int), np.zeros((features.rank, 0)), np.zeros((features.n, 0)),
+                   np.asarray(features.row_norms(), dtype=float))
+
+    @property
+    def size(self) -> int:
+        """Return the number p of basis vectors."""
+        return len(self.chosen)
+
+    def lift(self, coordinates: FloatArray) -> FloatArray:
+        """Return w = Qω."""
+        return self.directions @ coordinates
+
+    def residual(self, target: FloatArray) -> FloatArray:
+        """Return the part of an (r,) vector outside the span."""
+        for _ in range(2):  # once more for what rounding leaves
+            target = target - self.directions @ (self.directions.T @ target)
+        return target
+
+    def grown(self, target: FloatArray, count: int) -> Basis:
+        """Return a basis with up to `count` further points, chosen greedily to approximate a target.
+
+        The point chosen next minimises min_β ‖(Ψ − Ψ̂) − β φ(b)‖ (SKMMC Eq. 44) over the points of the data,
+        after the features have been freed of the span, so that all coefficients are re-optimised (Eq. 48).
+        All points are scored once, and the best ones at every choice.
+
+        Parameters
+        ----------
+        target : (r,) float array
+            The vector Ψ.
+        count : int
+        """
+        return self._extended(target, count, self._promising(self.residual(target), WIDE * count))
+
+    def shrunk(self, target: FloatArray, count: int) -> Basis:
+        """Return the basis of the `count` points among the chosen that approximate a target best."""
+        return Basis.empty(self.features)._extended(target, count, self.chosen)
+
+    def coefficients(self, w: FloatArray) -> FloatArray:
+        """Return (p,) β with w = Σ_j β_j φ(b_j), for w in the span (Eq. 27)."""
+        rows = np.asarray(self.features.rows(self.chosen)).reshape(self.size, len(w))
+        return np.asarray(np.linalg.lstsq(rows.T, w, rcond=None)[0])
+
+    # -- inside -------------------------------------------------------------------------------------
+
+    def _promising(self, residual: FloatArray, count: int) -> IntArray:
+        gain = np.asarray(self.features.apply(residual)) ** 2
+        open_ = self.left > DEPENDENT * max(float(self.left.max()), np.finfo(float).tiny)
+        open_[self.chosen] = False
+        score = np.where(open_, gain / np.where(open_, self.left, 1.0), 0.0)
+        best = np.argpartition(-score, min(count, len(score)) - 1)[:count]
+        return best[score[best] > 0]
+
+    def _extended(self, target: FloatArray, count: int, candidates: IntArray) -> Basis:
+        picked, new = self._pursue(self.residual(target), count, candidates)
+        if not len(picked):
+            return self
+        columns = np.asarray(self.features.apply(new))
+        left = np.maximum(self.left - np.einsum("np,np->n", columns, columns), 0.0)
+        return Basis(self.features, np.concatenate([self.chosen, candidates[picked]]),
+                     np.hstack([self.directions, new]), np.hstack([self.columns, columns]), left)
+
+    def _pursue(self, residual: FloatArray, count: int, candidates: IntArray) -> tuple[IntArray, FloatArray]:
+        """Return (positions in candidates, (r, m) orthonormal directions) of an orthogonal matching pursuit."""
+        rows = np.array(self.features.rows(candidates), dtype=float).reshape(len(candidates), len(residual))
+        whole = np.einsum("ir,ir->i", rows, rows)
+        rows -= (rows @ self.directions) @ self.directions.T
+        picked: list[int] = []
+        found: list[FloatArray] = []
+        while len(picked) < min(count, len(candidates)):
+            norms = np.einsum("ir,ir->i", rows, rows)
+            usable = norms > DEPENDENT * whole
+            usable[picked] = False
+            score = np.where(usable, (rows @ residual) ** 2 / np.where(usable, norms, 1.0), 0.0)
+            best = int(np.argmax(score))
+            if not score[best] > 0:
+                break
+            q = self._orthonormal(rows[best], found)
+            picked.append(best)
+            found.append(q)
+            residual = residual - (q @ residual) * q
+            rows -= np.outer(rows @ q, q)
+        return np.array(picked, dtype=int), np.array(found).reshape(len(found), len(residual)).T
+
+    def _orthonormal(self, vector: FloatArray, found: list[FloatArray]) -> FloatArray:
+        vector = self.residual(vector / np.linalg.norm(vector))
+        if found:
+            others = np.array(found)
+            for _ in range(2):
+                vector = vector - others.T @ (others @ vector)
+        return vector / np.linalg.norm(vector)
+
+
+@dataclass(frozen=True, eq=False)
+class SpanFeatures:
+    """Present the coordinates in a basis as features: φ ↦ Qᵀφ, n × p.
+
+    Parameters
+    ----------
+    basis : Basis
+    """
+
+    basis: Basis
+
+    @property
+    def n(self) -> int:
+        """Return the number of points."""
+        return int(self.basis.features.n)
+
+    @property
+    def rank(self) -> int:
+        """Return the number of basis vectors."""
+        return self.basis.size
+
+    @property
+    def trace(self) -> float:
+        """Return the sum of squared norms."""
+        return float(np.sum(self.basis.columns**2))
+
+    def apply(self, W: FloatArray) -> FloatArray:
+        """Return G W."""
+        return np.asarray(self.basis.columns @ W)
+
+    def adjoint(self, R: FloatArray) -> FloatArray:
+        """Return Gᵀ R."""
+        return np.asarray(self.basis.columns.T @ R)

@@ -1,0 +1,138 @@
+"""The label lift of k clusters: below the enumerated optimum, the same through every solver, labels in B."""
+
+import itertools
+from dataclasses import replace
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+import margindsl as md
+from margindsl.contract import Budget
+from margindsl.errors import DeclarationError, RefusalError
+from margindsl.program.cuts import CodeCuts
+from margindsl.program.moment_certificate import repair_moment_lift
+from margindsl.relaxations.cluster_lift import lift_clusters, violated_products
+
+CLUSTERS = 3
+
+
+def declare(seed, loss="odm", coding="simplex", lam=20.0, n=6, constrained=True):
+    X = np.random.default_rng(seed).standard_normal((n, 2))
+    y, f = md.Labels(n, clusters=CLUSTERS), md.Hyperplane(X)
+    g = md.margin(y, f, coding=coding)
+    losses = md.odm(g, 0.4, 0.2) if loss == "odm" else md.hinge(g)
+    constraints = [y[0] == y[1], y[2] != y[3], md.sizes(y, at_least=1, at_most=3)] if constrained else []
+    return md.Problem(md.Minimize(md.sq_norm(f) / 2 + lam * md.mean(losses)), constraints)
+
+
+def codes():
+    corners = np.eye(CLUSTERS) - 1.0 / CLUSTERS
+    return np.linalg.svd(corners)[0][:, :CLUSTERS - 1] * np.sqrt(CLUSTERS / (CLUSTERS - 1.0))
+
+
+def members(n, constrained):
+    for labels in itertools.product(range(CLUSTERS), repeat=n):
+        sizes = np.bincount(labels, minlength=CLUSTERS)
+        if not constrained or (labels[0] == labels[1] and labels[2] != labels[3] and sizes.min() >= 1
+                               and sizes.max() <= 3):
+            yield np.array(labels)
+
+
+def fixed_value(problem, labels, coding, loss, lam):
+    """Return the value at fixed labels by a conic solver, written from the definition of the margins."""
+    X = problem.hyperplane.X - problem.hyperplane.X.mean(axis=0)
+    n = len(X)
+    if coding == "simplex":
+        W = cp.Variable((2, CLUSTERS - 1))
+        gamma = cp.sum(cp.multiply(codes()[labels], X @ W), axis=1)
+    else:
+        W = cp.Variable((2, CLUSTERS))
+        F = X @ W
+        own = cp.hstack([F[i, labels[i]] for i in range(n)])
+        rival = cp.hstack([cp.max(cp.hstack([F[i, q] for q in range(CLUSTERS) if q != labels[i]])) for i in range(n)])
+        gamma = own - rival
+    if loss == "hinge":
+        total = cp.sum(cp.pos(1 - gamma))
+    else:
+        total = cp.sum(cp.square(cp.pos(0.8 - gamma)) + 0.4 * cp.square(cp.pos(gamma - 1.2))) / 0.8**2
+    return cp.Problem(cp.Minimize(cp.sum_squares(W) / 2 + lam / n * total)).solve(solver=cp.CLARABEL)
+
+
+@pytest.mark.parametrize("coding,loss", [("simplex", "odm"), ("simplex", "hinge"), ("crammer-singer", "hinge")])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_bound_is_below_the_enumerated_optimum(seed, coding, loss):
+    problem = declare(seed, loss, coding)
+    best = min(fixed_value(problem, labels, coding, loss, 20.0) for labels in members(6, True))
+    solution = problem.solve(relaxation="sdp", solver="clarabel", random_state=0)
+    assert solution.bound <= best * (1 + 1e-6)
+    assert solution.value >= best * (1 - 1e-6)
+    assert solution.value <= best * (1 + 1e-5)  # so small an instance is searched through
+    assert solution.certificate.verify()
+    assert problem.program().labels.contains(solution.labels)
+    assert solution.bound > 0.3 * best
+
+
+@pytest.mark.filterwarnings("ignore::margindsl.errors.TrivialityWarning")
+def test_cuts_tighten_and_never_cross_the_optimum():
+    problem = declare(3, "hinge", constrained=False)
+    best = min(fixed_value(problem, labels, "simplex", "hinge", 20.0) for labels in members(6, False))
+    plain = problem.solve(relaxation=md.SDP(cuts="none"), solver="clarabel", random_state=0)
+    cut = problem.solve(relaxation=md.SDP(cuts="products"), solver="clarabel", random_state=0)
+    assert plain.bound <= cut.bound + 1e-6 <= best * (1 + 1e-6) + 1e-6
+    assert cut.bound > plain.bound * 1.01
+
+
+def test_the_native_engine_and_conic_solvers_agree_with_cuts():
+    form = lift_clusters(declare(4, "odm").program())
+    rows, columns = np.triu_indices(form.count, 1)
+    every = CodeCuts(CLUSTERS, rows, columns, np.zeros(len(rows), dtype=bool))
+    form = replace(form, cuts=form.cuts.joined(every))
+    assert form.cuts.count == len(rows) and form.cuts.equal.sum() == 1
+    bounds = []
+    for name in ("clarabel", "burer-monteiro", "scs"):
+        raw = md.Solver(name).solve(form, Budget(tol=1e-6))
+        certificate = repair_moment_lift(form, raw["u"], None, raw.get("d"), raw.get("kappa"), raw.get("eta"),
+                                         raw.get("tau"))
+        assert certificate.verify()
+        bounds.append(certificate.bound)
+    assert np.allclose(bounds, bounds[0], rtol=5e-3)
+
+
+def test_known_clusters_are_merged_and_kept_apart():
+    X = np.random.default_rng(0).standard_normal((8, 2))
+    y, f = md.Labels(8, clusters=CLUSTERS), md.Hyperplane(X)
+    objective = md.Minimize(md.sq_norm(f) / 2 + 5 * md.mean(md.hinge(md.margin(y, f, coding="simplex"))))
+    known = np.array([0, 0, 1, 2])
+    problem = md.Problem(objective, [y[[0, 1, 2, 3]] == known])
+    form = lift_clusters(problem.program())
+    assert form.count == 7 and form.cuts.count == 3 and form.cuts.equal.all()
+    solution = problem.solve(relaxation="sdp", random_state=0)
+    assert np.array_equal(solution.labels[:4], known) and solution.bound <= solution.value
+
+
+def test_what_is_violated_is_found():
+    V = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0]])
+    cuts = violated_products(V, CLUSTERS, 10)
+    assert cuts.rows.tolist() == [0] and cuts.columns.tolist() == [1]
+    assert violated_products(codes(), CLUSTERS, 10).count == 0
+    assert np.allclose(cuts.values(V @ V.T), cuts.factor_values(V))
+    tau = np.array([0.7])
+    assert np.isclose(np.sum(cuts.adjoint(tau, 3) * (V @ V.T)), float(tau @ cuts.values(V @ V.T)))
+
+
+def test_what_cannot_be_lifted_is_refused():
+    problem = declare(0)
+    for relaxation, words in ((md.SDP(moments=True), "signs of two clusters"),
+                              (md.SDP(cuts="triangle"), "signs of two clusters")):
+        with pytest.raises(RefusalError, match=words):
+            problem.solve(relaxation=relaxation)
+    X = np.random.default_rng(0).standard_normal((4, 2))
+    y, f = md.Labels(4), md.Hyperplane(X)
+    binary = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean(md.hinge(y * f))), [abs(md.sum(y)) <= 2])
+    with pytest.raises(RefusalError, match="least inner product of two codes is -1"):
+        binary.solve(relaxation=md.SDP(cuts="products"))
+    with pytest.raises(DeclarationError, match="a pair of components i < j"):
+        CodeCuts(3, np.array([1]), np.array([1]), np.array([False]))
+    with pytest.raises(DeclarationError, match="one entry a cut"):
+        CodeCuts(3, np.array([1]), np.array([2]), np.array([False, True]))

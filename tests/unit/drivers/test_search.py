@@ -1,0 +1,184 @@
+"""Local search: estimates against fits, groups, block moves in B, never worse, better where flips stick."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+import margindsl as md
+from margindsl.contract import Budget
+from margindsl.drivers import search as searching
+from margindsl.drivers.alternation import alternate
+from margindsl.drivers.run import Run
+from margindsl.drivers.search import block_moves, candidate_moves, estimate_moves, newton_values, search, sub_clusters
+from margindsl.metrics import clustering_accuracy
+from margindsl.runtime.registry import make_solver
+
+
+def blobs(seed, groups=6, each=12, d=5, spread=0.5):
+    rng = np.random.default_rng(seed)
+    centres = rng.normal(size=(groups, d))
+    return np.repeat(centres, each, axis=0) + spread * rng.normal(size=(groups * each, d)) / np.sqrt(d)
+
+
+def digits(first, second):
+    points, target = load_digits(return_X_y=True)
+    chosen = np.isin(target, (first, second))
+    return points[chosen] / 16, np.where(target[chosen] == first, 1, -1)
+
+
+def declare(X, weight, constraints=(), loss=None, kernel="linear"):
+    y, f = md.Labels(len(X)), md.Hyperplane(X, kernel=kernel)
+    loss = md.odm(y * f, nu=0.4, theta=0.2) if loss is None else loss(y * f)
+    rules = [abs(md.sum(y)) <= 0.2 * len(X), *(make(y) for make in constraints)]
+    return md.Problem(md.Minimize(md.sq_norm(f) / 2 + weight * md.mean(loss)), rules)
+
+
+def start(problem, seed=0, **budget):
+    newton = make_solver("newton")
+    return Run(problem.program(), newton, newton, Budget(**budget), np.random.default_rng(seed))
+
+
+LINKED = (lambda y: md.must_link(y, [(0, 1), (1, 2), (20, 21)]), lambda y: md.cannot_link(y, [(3, 30), (30, 40)]),
+          lambda y: y[np.array([5, 60])] == np.array([1, -1]))
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("rules", [(), LINKED], ids=["free", "linked"])
+def test_never_worse_and_in_b(seed, rules):
+    run = start(declare(blobs(seed), 30.0, rules), seed)
+    fit = alternate(run, run.program.labels.sample(np.random.default_rng(seed), 1)[0])
+    small = search(run, fit, tries=3)
+    large = search(run, small, tries=3, blocks=2)
+    assert small.value <= fit.value and large.value <= small.value
+    assert run.program.labels.contains(small.labels) and run.program.labels.contains(large.labels)
+    form = run.program.fix_labels(large.labels)
+    assert large.value == pytest.approx(form.objective(large.w, large.bias, large.scalars), rel=1e-12)
+
+
+def test_escapes_where_small_moves_stick():
+    """Digits 2 against 7 at weight 100, from random labels: only escapes reach the truth's own value."""
+    X, truth = digits(2, 7)
+    run = start(declare(X, 100.0))
+    labels = run.program.labels.sample(np.random.default_rng(5), 1)[0]
+    small = search(run, alternate(run, labels), tries=3)
+    large = search(run, small, tries=3, blocks=2)
+    from_truth = alternate(run, run.program.labels.maximise(truth.astype(float)))
+    assert small.value > 1.05 * from_truth.value >= 1.05 * large.value * (1 - 1e-7)
+    assert clustering_accuracy(truth, large.labels) > 0.99
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_small_problems_end_at_the_enumerated_optimum(seed):
+    rng = np.random.default_rng(seed)
+    problem = declare(rng.normal(size=(9, 3)), 8.0)
+    best = problem.solve("exact").value
+    run = start(problem)
+    values = [search(run, alternate(run, labels), blocks=4).value for labels in run.program.labels.sample(rng, 2)]
+    assert min(values) == pytest.approx(best, rel=1e-5)
+    assert all(value >= best * (1 - 1e-6) for value in values)
+
+
+def test_groups_are_members_of_b_with_the_second_order_estimate():
+    run = start(declare(blobs(3), 30.0, LINKED))
+    fit = alternate(run, run.program.labels.sample(np.random.default_rng(0), 1)[0])
+    moves = estimate_moves(run, fit)
+    groups = searching._groups(run, fit, moves, 5)
+    assert groups
+    for total, group in groups:
+        assert 3 <= len(group) == len(set(group.tolist())) and total < 0
+        assert run.program.labels.contains(searching._flipped(run, fit, group))
+        cross = moves.gradient[group] @ moves.gradient[group].T
+        expected = moves.estimate[group].sum() - (cross.sum() - np.trace(cross)) / 2
+        assert total == pytest.approx(expected, rel=1e-9)
+
+
+def test_candidates_are_members_of_b():
+    run = start(declare(blobs(2), 30.0, LINKED))
+    fit = alternate(run, run.program.labels.sample(np.random.default_rng(0), 1)[0])
+    moves = candidate_moves(run, fit, 6)
+    assert moves
+    for components in moves:
+        assert run.program.labels.contains(searching._flipped(run, fit, components))
+
+
+def test_block_moves_are_other_members_of_b_of_several_sizes():
+    run = start(declare(blobs(1), 30.0, LINKED))
+    fit = alternate(run, run.program.labels.sample(np.random.default_rng(0), 1)[0])
+    found = block_moves(run, fit, 8)
+    assert 3 <= len(found) <= 8
+    assert all(run.program.labels.contains(labels) for labels in found)
+    moved = [int(np.sum(labels != fit.labels)) for labels in found]
+    assert min(moved) > 0 and len({labels.tobytes() for labels in found}) == len(found)
+    assert max(moved) >= 4 * min(moved)
+
+
+def test_a_symmetric_b_never_proposes_the_same_clusters_renamed():
+    run = start(declare(blobs(1), 30.0))
+    fit = alternate(run, run.program.labels.sample(np.random.default_rng(0), 1)[0])
+    assert run.program.labels.is_symmetric
+    assert not any(np.array_equal(labels, -fit.labels) for labels in block_moves(run, fit, 50))
+
+
+@pytest.mark.parametrize("loss", [None, md.hinge], ids=["odm", "hinge"])
+def test_newton_values_lie_between_the_optimum_and_the_value_at_the_old_hyperplane(loss):
+    run = start(declare(blobs(4), 20.0, loss=loss))
+    fit = alternate(run, run.program.labels.sample(np.random.default_rng(0), 1)[0])
+    Y = np.stack([fit.labels, *block_moves(run, fit, 12)], axis=1)
+    arguments = run.program.losses.arguments(fit.labels * fit.decision)
+    hessian = run.program.features.gram(searching.smoothed_curvature(run.program.losses, arguments)) + np.eye(5)
+    values = newton_values(run, fit, Y, hessian)
+    for value, labels in zip(values, Y.T):
+        still = run.program.fix_labels(labels).objective(fit.w)
+        assert run.fit(labels).value * (1 - 1e-6) <= value <= still * (1 + 1e-12)
+    assert values[0] <= fit.value * (1 + 1e-9)
+
+
+def test_newton_values_beat_the_old_hyperplane_by_much():
+    """Most of the gain of a refit is seen by the shared step, so that ranking by it means something."""
+    run = start(declare(blobs(4), 20.0))
+    fit = alternate(run, run.program.labels.sample(np.random.default_rng(0), 1)[0])
+    Y = np.stack(block_moves(run, fit, 12), axis=1)
+    arguments = run.program.losses.arguments(fit.labels * fit.decision)
+    hessian = run.program.features.gram(searching.smoothed_curvature(run.program.losses, arguments)) + np.eye(5)
+    still = np.array([run.program.fix_labels(labels).objective(fit.w) for labels in Y.T])
+    optimum = np.array([run.fit(labels).value for labels in Y.T])
+    share = (still - newton_values(run, fit, Y, hessian)) / (still - optimum)
+    assert np.median(share) > 0.6
+
+
+def test_sub_clusters_recover_separated_groups():
+    X = blobs(0, groups=4, each=15, d=6, spread=0.05)
+    run = start(declare(X, 10.0))
+    groups = sub_clusters(run, 4)
+    assert len(groups) == 60 and clustering_accuracy(np.repeat(np.arange(4), 15), groups) == 1.0
+
+
+def test_sub_clusters_of_coinciding_points():
+    X = np.repeat(np.array([[0.0, 1.0], [1.0, 0.0]]), 6, axis=0)
+    run = start(declare(X, 10.0))
+    assert clustering_accuracy(np.repeat([0, 1], 6), sub_clusters(run, 6)) == 1.0
+
+
+@pytest.mark.parametrize("kernel", ["linear", md.RBF("median")], ids=["linear", "rbf"])
+def test_single_labelling_and_tiny_sets(kernel):
+    X = np.array([[0.0, 0.1], [0.2, 0.0], [1.0, 1.1], [1.2, 1.0]])
+    known = (lambda y: y[np.arange(4)] == np.array([1, 1, -1, -1]),)
+    for rules in ((), known):
+        run = start(declare(X, 5.0, rules, kernel=kernel))
+        fit = alternate(run, run.program.labels.maximise(np.array([1.0, -1.0, 1.0, -1.0])))
+        assert search(run, fit, blocks=3).value <= fit.value
+
+
+def test_an_expired_budget_returns_the_fit_itself():
+    run = start(declare(blobs(0), 30.0))
+    fit = alternate(run, run.program.labels.sample(np.random.default_rng(0), 1)[0])
+    late = start(declare(blobs(0), 30.0), deadline=0.0)
+    assert search(late, fit, blocks=4) is fit
+
+
+def test_the_callback_stops_it():
+    X, _ = digits(2, 7)
+    run = start(declare(X, 100.0), callback=lambda progress: progress.stage == "escape")
+    fit = alternate(run, run.program.labels.sample(np.random.default_rng(5), 1)[0])
+    assert search(run, fit, rounds=3, tries=2, blocks=2).value < fit.value
+    assert sum(record.stage == "escape" for record in run.history) == 1

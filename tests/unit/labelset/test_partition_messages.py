@@ -1,0 +1,212 @@
+"""Every refusal of presolve_partition and of its label set says what was given and what to do."""
+
+import numpy as np
+import pytest
+
+from margindsl.errors import ContradictionError, DeclarationError, InfeasibleError, SizeError, SolverError
+from margindsl.labelset import presolve_partition
+from margindsl.labelset.partition_links import assign_linked
+from margindsl.labelset.partition_programme import relax_assignment, solve_assignment
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"n": 1}, "n = 1 was given"),
+        ({"clusters": 1}, "the number of clusters = 1 was given"),
+        ({"clusters": 2.5}, "the number of clusters = 2.5 was given"),
+        ({"must": [(0, 9)]}, r"must-link pair \(0, 9\) at position 0 is out of range"),
+        ({"cannot": [(2, 2)]}, r"cannot-link pair \(2, 2\) at position 0 links a point with itself"),
+        ({"known": 4}, "not given as a pair"),
+        ({"known": ([0], ["a"])}, "known-label values have type"),
+        ({"known": ([0, 1], [1])}, "expected two arrays of one length"),
+        ({"known": ([0], [3])}, "known label of point 0 at position 0 is 3; expected a whole number from 0 to 2"),
+        ({"known": ([0], [0.5])}, "known label of point 0 at position 0 is 0.5"),
+        ({"known": ([9], [1])}, "known-label index 9 at position 0 is out of range"),
+        ({"sizes": [3]}, r"sizes 0 were not given as \(at_least, at_most\)"),
+        ({"sizes": [([1, 1], [2, 2])]}, r"at_least of sizes 0 has shape \(2,\); expected \(3,\)"),
+        ({"sizes": [([1, 1, 1], [2, np.nan, 2])]}, "at_most of sizes 0 is nan for cluster 1"),
+    ],
+)
+def test_malformed_declarations_are_named(arguments, words):
+    with pytest.raises(DeclarationError, match=words):
+        presolve_partition(**{"n": 5, "clusters": 3, **arguments})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"sizes": [([2, 0, 0], [1, 5, 5])]}, "at least 2 and at most 1 points in cluster 0"),
+        ({"sizes": [([2, 2, 2], [9, 9, 9])]}, "ask at least 6 points in all 3 clusters together, but there are 5"),
+        ({"sizes": [([0, 0, 0], [1, 1, 1])]}, "ask at most 3 points"),
+        ({"known": ([0, 1], [0, 0]), "sizes": [([0, 0, 0], [1, 5, 5])]}, "put 2 points into cluster 0"),
+        (
+            {"must": [(0, 1), (1, 2)], "sizes": [([0, 0, 0], [2, 2, 2])]},
+            "the 3 must-linked points with point 0 fit into no cluster: none may hold more than 2",
+        ),
+        (
+            {"cannot": [(0, 1), (0, 2), (0, 3)], "known": ([1, 2, 3], [0, 1, 2])},
+            "no cluster is left for point 0: cluster 0 holds the cannot-linked point 1, cluster 1 holds",
+        ),
+        (
+            {"cannot": [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3)], "known": ([2, 3], [0, 1])},
+            "points . and . are parted by cannot-links, but known labels, links and sizes force both into cluster 2",
+        ),
+        (
+            {"cannot": [(0, i) for i in range(1, 5)], "known": ([0], [0]), "sizes": [([2, 0, 0], [5, 5, 5])]},
+            "cluster 0 must hold at least 2 points, but known labels and links let only 1 join",
+        ),
+        (
+            {"n": 4, "must": [(0, 1), (2, 3)], "sizes": [([1, 1, 1], [4, 4, 4])]},
+            r"no assignment of the 2 free components, of up to 2 points each, meets the sizes \(1 to 2, 1 to 2",
+        ),
+        (
+            {
+                "clusters": 4,
+                "cannot": [(3, 0), (3, 1), (4, 0), (4, 1)],
+                "known": ([0, 1], [0, 1]),
+                "sizes": [([2, 2, 0, 0], [5, 5, 5, 5])],
+            },
+            "clusters 0 and 1 both need the points linked with point 2 to reach their lower limits",
+        ),
+        (
+            {
+                "n": 6,
+                "cannot": [(0, 1), (0, 2), (0, 3), (0, 4), (1, 2), (2, 3), (3, 4), (4, 5), (5, 1), (5, 0)],
+            },
+            r"cannot-links admit no labelling: the points 0, 1, 2, 3, 4, 5 .* among 3 clusters",
+        ),
+        (
+            # A complete tripartite graph on pairs: clusters are the pairs.
+            {
+                "n": 6,
+                "cannot": [(i, j) for i in range(6) for j in range(i) if i // 2 != j // 2],
+                "sizes": [([1, 1, 3], [5, 5, 5])],
+            },
+            "cannot-links and sizes .* exclude one another: each can be met alone",
+        ),
+    ],
+)
+def test_infeasible_declarations_are_explained(arguments, words):
+    with pytest.raises(InfeasibleError, match=words):
+        presolve_partition(**{"n": 5, "clusters": 3, **arguments})
+
+
+def test_pairs_too_large_for_what_is_left_have_no_cluster():
+    with pytest.raises(InfeasibleError, match="no cluster is left for the 2 must-linked points with point 0"):
+        presolve_partition(4, 3, must=[(0, 1)], known=([2, 3], [2, 2]), sizes=[([1, 1, 0], [4, 4, 4])])
+
+
+def test_forced_points_exceed_a_limit():
+    # Points 2 and 3 must join cluster 2, which holds one point.
+    cannot = [(0, 2), (1, 2), (0, 3), (1, 3)]
+    with pytest.raises(InfeasibleError, match="force 2 points into cluster 2, which may hold at most 1"):
+        presolve_partition(5, 3, cannot=cannot, known=([0, 1], [0, 1]), sizes=[([0, 0, 0], [5, 5, 1])])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words", "cycle"),
+    [
+        (
+            {"must": [(0, 1), (1, 2), (3, 2)], "cannot": [(0, 3)]},
+            "0, must-link 1, must-link 2, must-link 3 puts points 0 and 3 into one cluster",
+            [(0, 1, "must-link"), (1, 2, "must-link"), (2, 3, "must-link"), (3, 0, "cannot-link")],
+        ),
+        (
+            {"must": [(0, 1)], "known": ([0, 1], [2, 1])},
+            "point 0 is labelled 2 and point 1 is labelled 1, but 0, must-link 1 says otherwise",
+            [(0, 1, "must-link"), (1, 0, "known label")],
+        ),
+        ({"known": ([1, 1], [0, 2])}, "point 1 has two known labels, 0 and 2", [(1, 1, "known label")]),
+        (
+            {"must": [(0, 1)], "cannot": [(1, 2)], "known": ([0, 2], [2, 2])},
+            "points 0 and 2 are both labelled 2, but 0, must-link 1, cannot-link 2 says otherwise",
+            [(0, 1, "must-link"), (1, 2, "cannot-link"), (2, 0, "known label")],
+        ),
+        (
+            {"n": 6, "cannot": [(i, j) for i in range(4) for j in range(i)]},
+            "cannot-links part every two of 4 points .*, and there are only 3 clusters",
+            [(i, j, "cannot-link") for j in range(4) for i in range(j + 1, 4)],
+        ),
+        (
+            {"n": 6, "must": [(3, 5)], "cannot": [(0, 1), (0, 2), (1, 2), (0, 3), (1, 5), (2, 5)]},
+            "part every two of 4 points or groups of must-linked points",
+            None,
+        ),
+    ],
+)
+def test_contradictions_show_their_links(arguments, words, cycle):
+    with pytest.raises(ContradictionError, match=words) as caught:
+        presolve_partition(**{"n": 5, "clusters": 3, **arguments})
+    if cycle is not None:
+        assert list(caught.value.cycle) == cycle
+
+
+def test_a_long_path_is_shortened():
+    must = [(i, i + 1) for i in range(30)]
+    with pytest.raises(ContradictionError, match=r"must-link 12, \.\.\. \(18 more\) \.\.\. 30 puts"):
+        presolve_partition(40, 3, must=must, cannot=[(0, 30)])
+
+
+def test_odd_cycle_of_two_clusters():
+    with pytest.raises(ContradictionError, match="an odd number"):
+        presolve_partition(5, 2, cannot=[(i, (i + 1) % 5) for i in range(5)])
+
+
+def test_label_set_refuses_malformed_arguments():
+    labels = presolve_partition(30, 3, must=[(0, 1)])
+    with pytest.raises(SizeError, match=r"29 free components may join 3 clusters in about 10\^14 ways"):
+        labels.enumerate()
+    with pytest.raises(DeclarationError, match=r"gain has shape \(30,\); expected \(30, 3\)"):
+        labels.maximise(np.zeros(30))
+    with pytest.raises(DeclarationError, match="gain has type"):
+        labels.maximise(np.full((30, 3), "a"))
+    gain = np.zeros((30, 3))
+    gain[4, 2] = np.nan
+    with pytest.raises(DeclarationError, match="gain is nan at point 4 in cluster 2"):
+        labels.maximise(gain)
+    with pytest.raises(DeclarationError, match=r"labels y have shape \(2,\)"):
+        labels.contract([0, 1])
+    with pytest.raises(DeclarationError, match="labels y hold 3 at point 29; expected whole numbers from 0 to 2"):
+        labels.contract([0] * 29 + [3])
+    with pytest.raises(DeclarationError, match="points 0 and 1 are in clusters 0 and 2 but must-links join them"):
+        labels.contract([0, 2] + [0] * 28)
+    with pytest.raises(DeclarationError, match="component clusters z have type"):
+        labels.expand(["a"] * 29)
+    with pytest.raises(DeclarationError, match=r"rows have shape \(3, 3\)"):
+        labels.contract_rows(np.zeros((3, 3)))
+
+
+def test_violations_name_what_is_broken():
+    labels = presolve_partition(
+        6, 3, must=[(0, 1)], cannot=[(1, 2)], known=([5], [2]), sizes=[([1, 1, 1], [3, 3, 3])]
+    )
+    told = labels.violations([0, 1, 0, 0, 0, 0])
+    assert told == [
+        "points 0 and 1 are in clusters 0 and 1 but must-links join them",
+        "points 0 and 2 are both in cluster 0 but cannot-links part them",
+        "point 5 is in cluster 0 but known labels, links or sizes force cluster 2",
+        "cluster 0 holds 5 points, outside [1, 3]",
+        "cluster 2 holds 0 points, outside [1, 3]",
+    ]
+    assert labels.violations([0]) == ["labels have shape (1,), expected (6,)"]
+    assert labels.violations(np.zeros(6, dtype=bool)) == ["labels have type bool, expected whole numbers"]
+    assert labels.violations([0, 0, 1, 2, 0, 7]) == ["point 5 has label 7, expected a whole number from 0 to 2"]
+    many = presolve_partition(40, 3, must=[(0, i) for i in range(1, 40)]).violations(np.arange(40) % 2)
+    assert many[-1] == "and 10 more of this kind"
+
+
+def test_programmes_stop_at_their_time_limit():
+    rng = np.random.default_rng(0)
+    pairs = np.argwhere(np.triu(rng.random((60, 60)) < 0.3, 1))
+    limits = np.zeros(4, dtype=int), np.full(4, 20)
+    with pytest.raises(SolverError, match="60 linked or sized components and 4 clusters stopped after at most 0"):
+        solve_assignment(rng.normal(size=(60, 4)), pairs, np.ones(60, dtype=int), limits, seconds=0.0)
+    with pytest.raises(SolverError, match="without a proof"):
+        relax_assignment(rng.normal(size=(60, 4)), pairs, np.ones(60, dtype=int), limits, seconds=0.0)
+
+
+def test_sets_that_presolve_did_not_make_are_refused():
+    triangle = np.array([[0, 1], [0, 2], [1, 2], [2, 3], [3, 0]])
+    with pytest.raises(SolverError, match="not built by presolve_partition"):
+        assign_linked(np.zeros((4, 2)), triangle)

@@ -1,0 +1,74 @@
+"""S4VM: the linear programme of the worst case against enumeration, and labels that stay safe."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import margindsl as md
+from margindsl.errors import DeclarationError, RefusalError
+from margindsl.relaxations.safe import Safe, gains, worst_case
+
+
+def points(n=40, labelled=3, seed=0):
+    rng = np.random.default_rng(seed)
+    truth = np.where(np.arange(n) < n // 2, -1, 1)
+    X = rng.standard_normal((n, 2)) * [0.6, 1.5] + truth[:, None] * [1.5, 0.0]
+    y = np.zeros(n, dtype=int)
+    for sign in (-1, 1):
+        y[rng.permutation(np.flatnonzero(truth == sign))[:labelled]] = sign
+    return X, truth, y
+
+
+def counted(y, separator, known, caution):
+    """Return earn − c · lose by counting, as the paper defines them."""
+    earn = np.sum((y == separator) & (separator != known))
+    lose = np.sum((y != separator) & (separator == known))
+    return earn - caution * lose
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_linear_form_counts_what_is_earned_and_lost(seed):
+    rng = np.random.default_rng(seed)
+    separators, known = rng.choice([-1, 1], (5, 8)), rng.choice([-1, 1], 8)
+    slopes, shifts = gains(separators, known, 3.0)
+    best = -np.inf
+    for signs in itertools.product((-1, 1), repeat=8):
+        y = np.array(signs)
+        direct = [counted(y, s, known, 3.0) for s in separators]
+        assert slopes @ y + shifts == pytest.approx(direct)
+        best = max(best, min(direct))
+    relaxed = worst_case(slopes, shifts)
+    assert np.all(np.abs(relaxed) <= 1 + 1e-9) and np.min(slopes @ relaxed + shifts) >= best - 1e-9
+    assert best >= 0  # y = y⁰ earns and loses nothing
+
+
+def test_known_labels_and_the_ratio_are_kept_and_labels_are_good():
+    X, truth, y = points()
+    solution = md.recipes.s4vm(X, y, samples=20, balance=0.1).solve(random_state=0)
+    free = y == 0
+    assert np.array_equal(solution.labels[~free], y[~free])
+    assert abs(solution.labels[free].sum()) <= 0.1 * free.sum() + 1
+    assert np.mean(solution.labels == truth) >= 0.9
+    assert (solution.relaxation, solution.predict(X[:3] + 0.01).shape) == ("safe", (3,))
+    again = md.recipes.s4vm(X, y, samples=20, balance=0.1).solve(random_state=0)
+    assert np.array_equal(again.labels, solution.labels)
+
+
+def test_the_answer_is_chosen_by_worst_case_and_its_value_is_its_own():
+    X, _, y = points(30, 2, seed=4)
+    problem = md.recipes.s4vm(X, y, samples=15)
+    safe = problem.solve(random_state=0)
+    assert safe.value == pytest.approx(problem.program().objective(safe.labels, safe.weights, safe.bias))
+    lowest = problem.solve(md.Alternating(restarts=10, start="random"), random_state=0)
+    assert lowest.value <= safe.value + 1e-6
+
+
+def test_refusals():
+    X, _, _ = points()
+    with pytest.raises(RefusalError, match="improves on the labels that follow the known ones, and none is known"):
+        md.recipes.odmc(X).solve(relaxation=Safe(), solver="newton")
+    with pytest.raises(DeclarationError, match=r"Safe\(caution=0\): expected a positive finite number"):
+        Safe(caution=0)
+    with pytest.raises(DeclarationError, match=r"Safe\(polish='search'\): labels chosen for their worst case"):
+        Safe(polish="search")

@@ -1,0 +1,129 @@
+"""The SKMMC family: declarations by hand, the threshold, Algorithms 1 to 3."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import margindsl as md
+from margindsl.errors import DeclarationError
+from margindsl.metrics import clustering_accuracy
+from margindsl.recipes import adaptive_cpmmc, kernel_cpmmc, skmmc, skmmc_v2
+
+RECIPES = {"skmmc": skmmc, "skmmc_v2": skmmc_v2, "kernel_cpmmc": kernel_cpmmc, "adaptive_cpmmc": adaptive_cpmmc}
+THRESHOLD = ("skmmc", "kernel_cpmmc", "adaptive_cpmmc")
+
+
+def blobs(seed=0, n=60, shift=2.0):
+    rng = np.random.default_rng(seed)
+    truth = np.where(np.arange(n) < n // 2, 1, -1)
+    return rng.normal(size=(n, 2)) + shift * truth[:, None] * np.array([1.0, 0.3]), truth
+
+
+def by_hand(name, X, C, l, kernel):
+    y, f = md.Labels(len(X)), md.Hyperplane(X, kernel=kernel, bias=True)
+    if name == "skmmc_v2":
+        return md.Problem(md.Minimize(md.sq_norm(f) / 2 + C * md.mean(md.hinge(y * f))), [abs(md.sum(f)) <= l])
+    rho = md.Scalar(nonneg=True, name="rho")
+    loss = md.mean(md.maximum(0, rho - y * f))
+    return md.Problem(md.Minimize(md.sq_norm(f) / 2 + C * loss - rho), [abs(md.sum(f)) <= l])
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_the_recipe_is_the_formulation_written_by_hand(name):
+    X, _ = blobs()
+    kernel = "linear" if name == "adaptive_cpmmc" else md.RBF(md.sqrt_mean_distance)
+    recipe, own = RECIPES[name](X, C=7.0, l=3.0), by_hand(name, X, 7.0, 3.0, kernel)
+    program, other = recipe.program(), own.program()
+    rng = np.random.default_rng(1)
+    for _ in range(5):
+        labels, w = np.where(rng.random(len(X)) < 0.5, 1, -1), rng.normal(size=program.features.rank)
+        bias, scalars = rng.normal(), np.abs(rng.normal(size=program.losses.scalars.count))
+        assert program.objective(labels, w, bias, scalars) == pytest.approx(other.objective(labels, w, bias, scalars))
+    for mine, theirs in zip(program.decision, other.decision, strict=True):
+        np.testing.assert_allclose(mine.weights * 3.0 / mine.upper, theirs.weights * 3.0 / theirs.upper)
+    assert program.free_bias and other.free_bias
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_separated_clusters_are_found(name):
+    X, truth = blobs(shift=3.0)
+    solution = RECIPES[name](X).solve(random_state=0)
+    assert clustering_accuracy(truth, solution.labels) == 1.0
+    assert abs(solution.decision.sum()) <= 1e-6 * len(X)
+
+
+@settings(deadline=None, max_examples=10)
+@given(seed=st.integers(0, 10**4), C=st.sampled_from([2.0, 5.0, 10.0]), name=st.sampled_from(THRESHOLD))
+def test_a_share_of_one_over_c_lies_below_the_threshold(seed, C, name):
+    # At fixed labels Eq. 10 is the ν-SVM with ν = 1/C. Multipliers are at most C/n and sum to one.
+    X, _ = blobs(seed, n=40, shift=2.5)
+    solution = RECIPES[name](X, C=C, restarts=2).solve(random_state=0)
+    rho, slack = solution.scalars["rho"], 1e-4
+    assert rho >= 0
+    if rho > 1e-3:
+        assert np.mean(solution.margins < rho - slack) <= 1 / C + 1e-9
+        assert np.mean(solution.margins <= rho + slack) >= 1 / C - 1e-9
+
+
+@pytest.mark.parametrize("name", THRESHOLD)
+def test_normalising_by_the_threshold_gives_a_unit_margin_problem(name):
+    # Eq. 14: (w, b, ξ)/ρ is optimal for the threshold one with C/ρ in place of C.
+    X, _ = blobs()
+    solution = RECIPES[name](X).solve(random_state=0)
+    kernel = "linear" if name == "adaptive_cpmmc" else md.RBF(md.sqrt_mean_distance)
+    rho = solution.scalars["rho"]
+    plain = by_hand("skmmc_v2", X, 10.0 / rho, 0.0, kernel)
+    form = plain.program().fix_labels(solution.labels)
+    fixed = md.Solver("newton").solve(form)
+    decision = form.decision_values(fixed["w"], float(fixed["bias"]))
+    np.testing.assert_allclose(decision, solution.decision / rho, atol=2e-3)
+
+
+def test_the_value_at_the_optimum_is_minus_half_the_squared_norm():
+    # Eq. 36 with l = 0: ½‖w‖² − ρ + Cξ = −½‖w‖².
+    X, _ = blobs()
+    solution = skmmc(X).solve(random_state=0)
+    program = skmmc(X).program()
+    raw = md.Solver("newton").solve(program.fix_labels(solution.labels))
+    assert solution.value == pytest.approx(-0.5 * float(raw["w"] @ raw["w"]), rel=1e-3)
+
+
+def test_cccp_ends_where_labels_are_the_signs_and_never_goes_up():
+    X, _ = blobs(shift=1.0)
+    solution = kernel_cpmmc(X, restarts=1).solve(random_state=0)
+    assert np.all(solution.labels * solution.decision >= -1e-9)  # Eq. 6
+    path = [record.value for record in solution.history if record.stage == "cccp"]
+    assert all(later <= earlier + 1e-6 for earlier, later in pairwise(path))
+
+
+def test_few_basis_vectors_lose_little():
+    X, _ = blobs(1, n=150, shift=1.5)
+    sparse, full = skmmc(X, max_basis=40).solve(random_state=0), kernel_cpmmc(X).solve(random_state=0)
+    assert np.mean(sparse.labels == full.labels) in (pytest.approx(0.0, abs=0.05), pytest.approx(1.0, abs=0.05))
+    assert sparse.value == pytest.approx(full.value, rel=0.05)
+
+
+def test_defaults_are_those_of_the_paper():
+    X, _ = blobs()
+    problem = skmmc(X)
+    assert (problem.relaxation.name, problem.solver.name, problem.solver.eta) == ("cccp", "cpsp", 0.01)
+    assert "- rho + 10 * md.mean" in str(problem.objective)
+    assert problem.hyperplane.kernel == md.RBF(md.sqrt_mean_distance)
+    assert kernel_cpmmc(X).solver.name == adaptive_cpmmc(X).solver.name == "cutting-plane"
+
+
+@pytest.mark.parametrize("name", THRESHOLD)
+@pytest.mark.parametrize("C", [1.0, 0.5, -1.0, float("nan")])
+def test_a_threshold_needs_c_above_one(name, C):
+    with pytest.raises(DeclarationError, match="an adaptive threshold needs C above 1; at C <= 1 it grows without end"):
+        RECIPES[name](blobs()[0], C=C)
+
+
+def test_other_relaxations_and_solvers_take_the_declaration():
+    X, truth = blobs(shift=3.0)
+    for solution in (skmmc(X).solve("alternating", "newton", random_state=0),
+                     skmmc_v2(X).solve("cccp", "newton", random_state=0)):
+        assert clustering_accuracy(truth, solution.labels) == 1.0

@@ -1,0 +1,244 @@
+"""More than two clusters from the declaration to the solution."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import margindsl as md
+from margindsl.contract import Budget
+from margindsl.drivers.cluster_search import estimate_moves, promising_changes, search_clusters
+from margindsl.drivers.run import Run
+from margindsl.drivers.starts import as_member, starting_labels
+from margindsl.errors import GrammarError, RefusalError, TrivialityWarning
+from margindsl.metrics import clustering_accuracy
+
+N, K = 45, 3
+RNG = np.random.default_rng(3)
+TRUTH = np.arange(N) % K
+X = RNG.normal(scale=0.4, size=(N, 4)) + 1.6 * np.eye(K, 4)[TRUTH]
+
+
+def sized(y, f):
+    return [md.sizes(y, at_least=12, at_most=18)]
+
+
+def declare(loss=lambda g: md.odm(g, 0.4, 0.2), constraints=sized, coding="crammer-singer", weight=10.0, points=X,
+            **options):
+    y, f = md.Labels(len(points), clusters=K), md.Hyperplane(points, **options)
+    return md.Problem(md.Minimize(md.sq_norm(f) / 2 + weight * md.mean(loss(md.margin(y, f, coding)))),
+                      constraints(y, f))
+
+
+def run_of(problem, seed=0):
+    return Run(problem.program(), md.Solver("newton"), md.Solver("newton"), Budget(), np.random.default_rng(seed))
+
+
+@pytest.mark.parametrize("coding", ["crammer-singer", "simplex"])
+@pytest.mark.parametrize("relaxation", ["alternating", "cccp", "auto"])
+def test_separated_clusters_are_found_and_the_solution_is_whole(coding, relaxation):
+    problem = declare(coding=coding)
+    solution = problem.solve(relaxation, random_state=0)
+    program = problem.program()
+    assert clustering_accuracy(TRUTH, solution.labels) >= 0.95
+    assert program.labels.contains(solution.labels) and set(np.unique(solution.labels)) == {0, 1, 2}
+    assert solution.weights.shape == (4, K) and solution.decision.shape == (N, K)
+    assert np.allclose(solution.decision_function(X), solution.decision)
+    assert np.array_equal(solution.predict(X), solution.decision.argmax(axis=1))
+    own = solution.decision[np.arange(N), solution.labels]
+    rest = np.where(np.eye(K, dtype=bool)[solution.labels], -np.inf, solution.decision).max(axis=1)
+    assert np.allclose(solution.margins, own - rest if coding == "crammer-singer" else own)
+    norm = np.sum(solution.weights**2) * (1.0 if coding == "crammer-singer" else (K - 1) / K)
+    assert np.isclose(solution.value, norm / 2 + program.scale * program.losses.value(solution.margins))
+    assert solution.cluster_sizes == tuple(np.bincount(solution.labels, minlength=K))
+    assert " / ".join(map(str, solution.cluster_sizes)) + f" of {N} points" in solution.summary()
+    assert solution.bound == -np.inf and solution.history and solution.coding == coding
+
+
+@pytest.mark.parametrize("relaxation", ["alternating", "cccp"])
+def test_links_sizes_and_known_labels_hold(relaxation):
+    known = np.array([0, 1, 2])
+    problem = declare(constraints=lambda y, f: [
+        *sized(y, f), y[known] == [2, 0, 1], y[3] == y[7], md.must_link(y, [(8, 9)]), y[10] != y[13],
+        md.cannot_link(y, [(20, 23), (23, 26), (20, 26)])])
+    labels = problem.solve(relaxation, random_state=1).labels
+    assert labels[known].tolist() == [2, 0, 1]
+    assert labels[3] == labels[7] and labels[8] == labels[9] and labels[10] != labels[13]
+    assert len({labels[20], labels[23], labels[26]}) == 3
+    assert np.all((np.bincount(labels, minlength=K) >= 12) & (np.bincount(labels, minlength=K) <= 18))
+
+
+def test_local_methods_end_no_higher_than_where_they_start():
+    problem = declare(md.hinge)
+    for relaxation in (md.Alternating(restarts=2), md.CCCP(restarts=2)):
+        solution = problem.solve(relaxation, random_state=0)
+        values = [record.value for record in solution.history]
+        assert min(values) >= solution.value - 1e-6 and len(values) >= 2
+
+
+def test_all_labels_known_is_one_certified_convex_problem():
+    for coding in ("crammer-singer", "simplex"):
+        problem = declare(md.hinge, lambda y, f: [y[np.arange(N)] == TRUTH], coding)
+        solution = problem.solve()
+        assert solution.relaxation == "supervised" and solution.status == "optimal"
+        assert solution.gap <= 1e-5 and solution.certificate.verify()
+        assert np.array_equal(solution.labels, TRUTH) and np.mean(solution.predict(X) == TRUTH) >= 0.95
+    odm = declare(constraints=lambda y, f: [y[np.arange(N)] == TRUTH]).solve()
+    assert odm.bound == -np.inf and np.array_equal(odm.labels, TRUTH)  # not convex: rising loss
+
+
+def test_a_saved_solution_predicts_again(tmp_path):
+    problem = declare()
+    solution = problem.solve("alternating", random_state=0)
+    solution.save(tmp_path / "answer.npz")
+    loaded = md.Solution.load(tmp_path / "answer.npz", problem)
+    assert np.array_equal(loaded.predict(X), solution.predict(X)) and loaded.coding == "crammer-singer"
+    assert np.allclose(loaded.margins, solution.margins) and loaded.cluster_sizes == solution.cluster_sizes
+
+
+def test_a_figure_of_every_cluster():
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    axes = declare().solve("alternating", random_state=0).plot()
+    names = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert names == ["cluster 0", "cluster 1", "cluster 2", "mean"]
+
+
+def test_a_warm_start_is_not_left_for_worse():
+    problem = declare(md.hinge)
+    first = problem.solve(md.Alternating(restarts=3), random_state=0)
+    again = problem.solve(md.Alternating(restarts=1), warm_start=first, random_state=5)
+    assert again.value <= first.value + 1e-6
+
+
+def test_search_and_continuation_never_worsen_and_stay_inside():
+    noisy = X + RNG.normal(scale=1.2, size=X.shape)
+    problem = declare(points=noisy, constraints=lambda y, f: [*sized(y, f), y[0] == y[4]])
+    plain = problem.solve(md.Alternating(restarts=2), random_state=0)
+    searched = problem.solve(md.Alternating(restarts=2, polish="search"), random_state=0)
+    assert searched.value <= plain.value + 1e-8 and problem.program().labels.contains(searched.labels)
+    continued = problem.solve(md.Alternating(restarts=2, continuation=3), random_state=0)
+    assert problem.program().labels.contains(continued.labels)
+
+
+@pytest.mark.parametrize("coding", ["crammer-singer", "simplex"])
+def test_search_finds_the_exchange_that_was_spoilt(coding):
+    problem = declare(md.hinge, lambda y, f: [md.sizes(y, at_least=15, at_most=15)], coding)
+    run = run_of(problem)
+    good = run.fit(TRUTH)
+    spoilt = TRUTH.copy()
+    spoilt[[0, 1]] = spoilt[[1, 0]]
+    fit = run.fit(spoilt)
+    assert fit.value > good.value
+    moves = estimate_moves(run, fit)
+    assert np.all(moves.estimate <= moves.fixed + 1e-12)  # a Newton step only lowers
+    assert promising_changes(run, fit, 4)
+    assert search_clusters(run, fit).value <= good.value + 1e-6
+
+
+def test_starts_are_distinct_members():
+    problem = declare()
+    for kind in ("mixed", "kmeans", "spectral", "random"):
+        run = run_of(problem)
+        found = starting_labels(run, 6, kind)
+        assert all(run.program.labels.contains(labels) for labels in found)
+        assert len({labels.tobytes() for labels in found}) == len(found) >= 1
+    run = run_of(problem)
+    assert np.array_equal(as_member(run.program, TRUTH), TRUTH)
+
+
+def test_kernels_and_a_penalised_bias():
+    for options in ({"kernel": md.RBF("median")}, {"bias": "penalised"}, {"bias": "penalised", "centre": False}):
+        solution = declare(md.squared_hinge, **options).solve("alternating", random_state=0)
+        assert clustering_accuracy(TRUTH, solution.labels) >= 0.9
+        assert np.allclose(solution.decision_function(X), solution.decision)
+
+
+def test_balance_of_decision_values():
+    """|Σ f_p − Σ f_q| ≤ l for all pairs (slides Eq. 18); nothing is left of it for centred features."""
+    problem = declare(md.hinge, lambda y, f: [abs(md.sum(f)) <= 1.0], centre=False)
+    for solver in ("newton", "cutting-plane"):
+        sums = problem.solve("cccp", solver, random_state=0).decision.sum(axis=0)
+        assert sums.max() - sums.min() <= 1.0 + 1e-6
+    centred = declare(md.hinge, lambda y, f: [*sized(y, f), abs(md.sum(f)) <= 0.0])
+    assert not centred.program().decision
+
+
+def test_manifold_terms_and_orthogonality_go_through():
+    graph = np.zeros((N, N))
+    graph[np.arange(N - 3), np.arange(3, N)] = graph[np.arange(3, N), np.arange(N - 3)] = 1.0
+    y, f = md.Labels(N, clusters=K), md.Hyperplane(X)
+    loss = 5 * md.mean(md.hinge(md.margin(y, f)))
+    smooth = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 0.1 * md.manifold(f, graph) + loss), sized(y, f))
+    solution = smooth.solve("alternating", random_state=0)
+    laplacian = np.diag(graph.sum(axis=1)) - graph
+    energy = sum(column @ laplacian @ column for column in solution.decision.T)
+    value = np.sum(solution.weights**2) / 2 + 0.1 * energy + 5 * np.mean(np.maximum(0, 1 - solution.margins))
+    assert np.isclose(solution.value, value, rtol=1e-6)
+    first = declare(md.hinge).solve("alternating", random_state=0)
+    y2, f2 = md.Labels(N, clusters=K), md.Hyperplane(X)
+    second = md.Problem(md.Minimize(md.sq_norm(f2) / 2 + md.mean(md.hinge(md.margin(y2, f2)))),
+                        [*sized(y2, f2), md.orthogonal(f2, first)]).solve("alternating", random_state=0)
+    assert np.allclose(first.weights.T @ second.weights, 0, atol=1e-8)
+
+
+def test_a_parameter_path_and_a_comparison():
+    lam = md.Parameter(1.0, name="lam")
+    y, f = md.Labels(N, clusters=K), md.Hyperplane(X)
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + lam * md.mean(md.hinge(md.margin(y, f)))), sized(y, f))
+    path = problem.path(lam, [1.0, 5.0], relaxation="alternating", random_state=0)
+    assert path[0].value < path[1].value
+    table = md.compare(problem, ["alternating", "cccp"], ["newton", "cutting-plane"], truth=TRUTH, random_state=0)
+    assert len(table.rows) == 4 and all(row.solution is not None for row in table.rows)
+
+
+def test_explain_names_clusters_sizes_and_form():
+    text = declare().compile("alternating").explain()
+    for words in ("3 clusters, crammer-singer margins, 45 components", "cluster sizes: 12..18, 12..18, 12..18",
+                  "ClusterForm: 45 points", "3 clusters"):
+        assert words in text
+
+
+def test_what_has_no_meaning_for_clusters_is_refused():
+    cases = [
+        (lambda y, f: [abs(md.sum(y)) <= 3], {}, RefusalError, "labels of 3 clusters are names.*md.sizes"),
+        (sized, {"bias": True}, RefusalError, "3 clusters take no free bias.*bias='penalised'"),
+        (lambda y, f: [md.sum(f) <= 1], {"centre": False}, RefusalError, r"has no sign; write abs\(md.sum\(f\)\) <= l"),
+        (lambda y, f: [abs(md.sum(f)) <= 1], {"centre": False, "coding": "simplex"}, RefusalError,
+         "do not go with simplex-coded margins"),
+    ]
+    for constraints, options, kind, words in cases:
+        with pytest.raises(kind, match=words):
+            declare(constraints=constraints, **options).solve("alternating")
+    with pytest.raises(GrammarError, match="a point cannot be kept out of one of several clusters"):
+        declare(constraints=lambda y, f: [y[0] != 1])
+
+
+def test_shared_scalars_go_with_simplex_codes_only():
+    y, f = md.Labels(N, clusters=K), md.Hyperplane(X)
+    m = md.Scalar()
+    for coding in ("crammer-singer", "simplex"):
+        loss = md.mean(md.square(md.margin(y, f, coding) - m)) - m
+        problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + loss), sized(y, f))
+        if coding == "simplex":
+            assert np.isfinite(problem.solve("alternating", random_state=0).value)
+            continue
+        for relaxation in ("alternating", "cccp", "supervised"):
+            with pytest.raises(RefusalError, match="shared scalars.*coding='simplex'|label components are unknown"):
+                problem.solve(relaxation)
+        with pytest.raises(RefusalError, match="no relaxation accepts"):
+            problem.solve()
+
+
+def test_a_single_cluster_is_warned_about():
+    with pytest.warns(TrivialityWarning, match=r"add md.sizes\(y, at_least=m\)"):
+        declare(constraints=lambda y, f: []).solve("alternating", random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        declare().solve("alternating", random_state=0)
+
+
+def test_a_time_limit_returns_a_member():
+    problem = declare()
+    solution = problem.solve(md.Alternating(restarts=50), time_limit=0.05, random_state=0)
+    assert problem.program().labels.contains(solution.labels)
