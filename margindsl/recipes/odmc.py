@@ -10,8 +10,8 @@ from margindsl.recipes.rules import STOCHASTIC_TOL, dual_box, minimax
 
 
 def odmc(X: Any, *, lam: float | md.Parameter = 10.0, nu: float = 0.4, theta: float = 0.2,
-         balance: float | None = 0.03, kernel: Any = "linear", labels: str = "sign", max_iter: int = 2000,
-         tau: float | None = None, step_factor: float = 10.0) -> md.Problem:
+         balance: float | None = 0.03, kernel: Any = "linear", centre: bool = True, labels: str = "sign",
+         max_iter: int = 2000, tau: float | None = None, step_factor: float = 10.0) -> md.Problem:
     """Declare optimal margin distribution clustering.
 
     min over y ∈ B, w of ½‖w‖² + λ/m Σ_i [(1−θ−y_i f_i)₊² + ν (y_i f_i−1−θ)₊²]/(1−θ)² (Eq. 2), relaxed to
@@ -33,6 +33,9 @@ def odmc(X: Any, *, lam: float | md.Parameter = 10.0, nu: float = 0.4, theta: fl
         imbalanced data. None: no bound.
     kernel : str, kernel or callable
         The paper tries "linear" and ``md.RBF(k * md.sqrt_mean_distance)``, k = 0.25, 0.5, 1, 2, 4.
+    centre : bool
+        Whether features are centred. The paper has neither centring nor a bias; without both, the balance of labels
+        and a linear objective fight, and with a wide Gaussian kernel the constant direction acts as a bias.
     labels : {"sign", "rounded"}
         "sign" is the published rule; "rounded" samples directions and searches by the objective.
     max_iter : int
@@ -65,7 +68,7 @@ def odmc(X: Any, *, lam: float | md.Parameter = 10.0, nu: float = 0.4, theta: fl
     [1, 1, -1, -1]
     """
     check_fraction("odmc", "balance", balance)
-    f = md.Hyperplane(X, kernel=kernel)
+    f = md.Hyperplane(X, kernel=kernel, centre=centre)
     y = md.Labels(f.n)
     loss = md.odm(y * f, nu, theta)
     bound = [] if balance is None else [abs(md.sum(y)) <= max(balance * f.n, f.n % 2)]

@@ -11,7 +11,7 @@ from margindsl.recipes.rules import minimax
 
 def odmssc(X: Any, *, must_link: Any = (), cannot_link: Any = (), lam: float | md.Parameter = 30.0, nu: float = 0.4,
            theta: float = 0.2, balance: float | None = None, kernel: Any = "linear",
-           labels: str = "violated") -> md.Problem:
+           centre: bool = True, labels: str = "violated") -> md.Problem:
     """Declare optimal margin distribution clustering with must-links and cannot-links.
 
     min over y ∈ B, w of ½‖w‖² + λ/(2m) Σ_i [(1−θ−y_i f_i)₊² + ν (y_i f_i−1−θ)₊²], B = {y_i = y_j for must-links,
@@ -33,6 +33,8 @@ def odmssc(X: Any, *, must_link: Any = (), cannot_link: Any = (), lam: float | m
     balance : float or None
         |eᵀy| ≤ balance · m, but never below what parity of single points allows; the paper has none.
     kernel : str, kernel or callable
+    centre : bool
+        Whether features are centred; the paper has neither centring nor a bias.
     labels : {"violated", "rounded"}
         "violated" is the output of Algorithm 1, sgn(Hȳ) at the most violated labelling ȳ; "rounded" samples
         directions and searches by the objective.
@@ -60,7 +62,7 @@ def odmssc(X: Any, *, must_link: Any = (), cannot_link: Any = (), lam: float | m
     [1, 1, -1, -1]
     """
     check_fraction("odmssc", "balance", balance)
-    f = md.Hyperplane(X, kernel=kernel)
+    f = md.Hyperplane(X, kernel=kernel, centre=centre)
     y = md.Labels(f.n)
     g = y * f
     loss = md.pos(1 - theta - g) ** 2 + nu * md.pos(g - 1 - theta) ** 2

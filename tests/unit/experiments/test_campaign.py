@@ -52,10 +52,10 @@ def test_the_full_grid_is_that_of_the_paper(conduct):
     counts = {}
     for _, cell in found.cells():
         counts[cell.method] = counts.get(cell.method, 0) + 1
-    # Ten repeats; 4 weights × 6 kernels, and for ODMC × 4 ν × 4 θ.
-    assert counts == {"KM": 10, "NC": 50, "GMMC": 240, "IterSVR": 240, "CPMMC": 240, "LG-MMC": 240, "ODMC": 3840,
-                      "ODMC lifted": 3840}
-    assert len({key for key, _ in found.cells()}) == 10 + 50 + 4 * 240 + 2 * 3840
+    # Ten repeats; 4 weights × 6 kernels, and for ODMC × 4 ν × 4 θ × centred or not.
+    assert counts == {"KM": 10, "NC": 50, "GMMC": 240, "IterSVR": 240, "CPMMC": 240, "LG-MMC": 240, "ODMC": 7680,
+                      "ODMC lifted": 7680}
+    assert len({key for key, _ in found.cells()}) == 10 + 50 + 4 * 240 + 2 * 7680
 
 
 def test_methods_can_be_chosen(conduct):

@@ -67,7 +67,7 @@ def test_best_setting_mean_deviation_and_difference():
     table = tabulate(found, records_of(found, odmc_scores))
     best = entry(table, "ODMC")
     assert best.oracle.mean == pytest.approx(0.865) and best.oracle.std == pytest.approx(0.01 / np.sqrt(2))
-    assert best.oracle.setting == "kernel=linear lam=100 nu=0.4 theta=0.2"
+    assert best.oracle.setting == "kernel=linear lam=100 nu=0.4 theta=0.2 centre=True"
     assert best.printed.mean == 0.862 and best.difference == pytest.approx(0.003)
     assert entry(table, "KM").oracle.mean == pytest.approx(0.71)
     assert (best.cells, best.failures, best.limited, best.seconds) == (8, 0, 0, 2.0)
@@ -129,7 +129,7 @@ def test_ties_go_to_the_first_setting_of_the_grid_whatever_the_order_of_records(
     rows = records_of(found, lambda cell: 0.5)
     tables = [tabulate(found, order) for order in (rows, rows[::-1])]
     assert [e.oracle for e in tables[0].entries] == [e.oracle for e in tables[1].entries]
-    assert entry(tables[0], "ODMC").oracle.setting == "kernel=linear lam=10 nu=0.4 theta=0.2"
+    assert entry(tables[0], "ODMC").oracle.setting == "kernel=linear lam=10 nu=0.4 theta=0.2 centre=True"
 
 
 def test_failures_are_counted_and_shown():
