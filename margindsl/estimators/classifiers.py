@@ -45,7 +45,8 @@ class _MarginClassifier(ClassifierMixin, BaseEstimator):
 class ODMClassifier(_MarginClassifier):
     """Classify by the optimal margin distribution machine.
 
-    minimise ½‖w‖² + λ mean ρ(γ), ρ the loss of `md.odm`; simplex-coded margins for more than two classes.
+    minimise ½‖w‖² + λ mean ρ(γ), ρ the loss of `md.odm`, with a penalised bias; Crammer-Singer margins for more than
+    two classes.
 
     Parameters
     ----------
@@ -93,8 +94,8 @@ class ODMClassifier(_MarginClassifier):
         if len(self.classes_) < 2:
             raise DeclarationError(f"ODMClassifier: the data hold one class only, {self.classes_[0]!r}; give two")
         labels = md.Labels(X.shape[0], clusters=len(self.classes_))
-        f = md.Hyperplane(X, kernel=self.kernel)
-        margin = labels * f if labels.clusters == 2 else md.margin(labels, f, coding="simplex")
+        f = md.Hyperplane(X, kernel=self.kernel, bias="penalised")
+        margin = md.margin(labels, f)
         objective = md.Minimize(md.sq_norm(f) / 2 + self.lam * md.mean(md.odm(margin, self.nu, self.theta)))
         problem = md.Problem(objective, known_labels(labels, codes))
         self.solution_ = problem.solve(relaxation="supervised", solver=self.solver, tol=self.tol)

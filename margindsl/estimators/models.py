@@ -41,7 +41,7 @@ def optimal_margin(X: Any, clusters: int = 2, *, lam: float = 10.0, nu: float = 
     f = md.Hyperplane(X, kernel=kernel)
     objective = md.Minimize(md.sq_norm(f) / 2 + lam * md.mean(md.odm(md.margin(y, f, coding="simplex"), nu, theta)))
     # many clusters have many poor local minima; growing the loss weight avoids most of them
-    relaxation = md.Alternating(restarts=8, continuation=6, continuation_start=0.003) if clusters > 2 else None
+    relaxation = md.Alternating(restarts=6, continuation=3, continuation_start=0.03) if clusters > 2 else None
     return md.Problem(objective, size_bounds(y, balance), relaxation=relaxation)
 
 

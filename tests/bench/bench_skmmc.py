@@ -1,6 +1,7 @@
 """Time and memory of SKMMC against the number of points.
 
-Run ``python tests/bench/bench_skmmc.py POINTS.csv[.gz] [--sizes N ...] [--json FILE]``. The file has a header and the
+Run ``python tests/bench/bench_skmmc.py [POINTS.csv[.gz]] [--sizes N ...] [--quick] [--json FILE]``. The file has a
+header and the
 class in its last column. Every size runs in a process of its own, on one thread: seconds are CPU seconds of
 declaration, features and solve; memory is the peak of what a second, traced run allocates beyond the points. The
 kernel factor has the same rank at all sizes. Slopes are those of log-log least squares.
@@ -42,9 +43,17 @@ class Row:
     balanced_error: float
 
 
-def write_samples(path: str, sizes: list[int], folder: Path, seed: int = 0) -> dict[int, Path]:
+def generate(n: int, seed: int = 0) -> FloatArray:
+    """Return n rows of 123 zeros and ones and their class, the second class a quarter of the points."""
+    rng = np.random.default_rng(seed)
+    share = rng.uniform(0.02, 0.3, size=(2, 123))
+    truth = (rng.random(n) < 0.25).astype(int)
+    return np.column_stack([rng.random((n, 123)) < share[truth], truth]).astype(float)
+
+
+def write_samples(path: str | None, sizes: list[int], folder: Path, seed: int = 0) -> dict[int, Path]:
     """Write nested random samples of a file's rows, so that a measured process reads no more than its own."""
-    table = np.loadtxt(path, delimiter=",", skiprows=1, dtype=np.float64)
+    table = generate(max(sizes)) if path is None else np.loadtxt(path, delimiter=",", skiprows=1, dtype=np.float64)
     order = np.random.default_rng(seed).permutation(len(table))
     found = {}
     for n in sizes:
@@ -89,7 +98,8 @@ def slope(rows: list[Row], name: str) -> float:
 def main() -> None:
     """Run every size and print the table with its slopes."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("path")
+    parser.add_argument("path", nargs="?", help="points; generated when none are given")
+    parser.add_argument("--quick", action="store_true", help="sizes 500 and 2000")
     parser.add_argument("--sizes", type=int, nargs="+", default=[1000, 3000, 10_000, 30_000])
     parser.add_argument("--rank", type=int, default=300)
     parser.add_argument("--method", choices=["nystrom", "cholesky", "auto"], default="nystrom")
@@ -101,6 +111,8 @@ def main() -> None:
         row = measure(options.path, options.rank, options.method, options.restarts)
         print(json.dumps(asdict(row)))
         return
+    if options.quick:
+        options.sizes = [500, 2000]
     rows = []
     print(f"{'n':>7} {'seconds':>9} {'features':>9} {'solve':>9} {'MB':>8} {'basis':>6} {'value':>12} {'rho':>9} "
           f"{'B_Err':>6}")

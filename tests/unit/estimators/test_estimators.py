@@ -1,0 +1,165 @@
+"""What the estimators solve, and that they fit into scikit-learn."""
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+from sklearn.base import clone
+from sklearn.datasets import load_digits, load_iris, make_blobs
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import margindsl as md
+from margindsl.errors import ContradictionError, DeclarationError, UnknownNameError
+from margindsl.estimators import MarginClusterer, MaximumMarginEmbedding, ODMClassifier, SemiSupervisedODM
+from margindsl.metrics import clustering_accuracy
+
+
+@pytest.fixture(scope="module")
+def blobs():
+    return make_blobs(60, centers=[[-4, 0], [4, 0], [0, 6]], random_state=0)
+
+
+@pytest.fixture(scope="module")
+def pair():
+    digits = load_digits(n_class=2)
+    return digits.data[:120] / 16, digits.target[:120]
+
+
+def test_the_clusterer_is_the_declaration_solved(pair):
+    X, _ = pair
+    model = MarginClusterer(lam=10.0, balance=0.2, random_state=0).fit(X)
+    y, f = md.Labels(len(X)), md.Hyperplane(X)
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 10 * md.mean(md.odm(y * f, 0.4, 0.2))),
+                         [md.sizes(y, at_least=48, at_most=72)])
+    assert model.value_ == pytest.approx(problem.solve(random_state=0).value, rel=1e-6)
+    assert model.bound_ <= model.value_ and model.gap_ == model.solution_.gap
+    assert np.array_equal(model.predict(X), model.labels_)
+    assert 48 <= model.labels_.sum() <= 72
+    assert np.allclose(model.margins_, (2 * model.labels_ - 1) * model.decision_function(X))
+
+
+def test_three_clusters_links_and_known_labels_are_kept(blobs):
+    X, truth = blobs
+    must, cannot = [(0, 1), (2, 3)], [(0, 2)]
+    known = np.full(60, -1)
+    known[:6] = truth[:6]
+    free = MarginClusterer(3, random_state=0).fit(X)
+    assert clustering_accuracy(truth, free.labels_) == 1.0
+    assert free.decision_function(X).shape == (60, 3)
+    held = MarginClusterer(3, random_state=0).fit(X, must_link=must, cannot_link=cannot)
+    assert held.labels_[0] == held.labels_[1] and held.labels_[2] == held.labels_[3]
+    assert held.labels_[0] != held.labels_[2]
+    told = MarginClusterer(3, random_state=0).fit(X, labels=known)
+    assert np.array_equal(told.labels_, truth)
+
+
+def test_recipes_by_name_and_own_declarations(pair):
+    X, truth = pair
+    by_name = MarginClusterer(model="cpmmc", parameters={"C": 10.0, "l": 5.0}, random_state=0).fit(X)
+    recipe = md.recipes.cpmmc(X, C=10.0, l=5.0).solve(random_state=0)
+    assert by_name.value_ == pytest.approx(recipe.value, rel=1e-6)
+
+    def own(X, lam):
+        y, f = md.Labels(len(X)), md.Hyperplane(X)
+        return md.Problem(md.Minimize(md.sq_norm(f) / 2 + lam * md.mean(md.hinge(y * f))), [abs(md.sum(y)) <= 20])
+
+    model = MarginClusterer(model=own, lam=7.0, relaxation="alternating", random_state=0).fit(X)
+    assert model.problem_.constraints and clustering_accuracy(truth, model.labels_) > 0.9
+    clusters = MarginClusterer(3, model="cpm3c", random_state=0).fit(make_blobs(45, random_state=1)[0])
+    assert set(clusters.labels_) <= {0, 1, 2}
+
+
+@pytest.mark.parametrize("arguments, error, message", [
+    ({"model": "odmcc"}, UnknownNameError, "unknown recipe 'odmcc'. Did you mean 'odmc'"),
+    ({"model": 3}, DeclarationError, "expected the name of a recipe, a function of X, or None"),
+    ({"model": lambda X: None}, DeclarationError, "returned NoneType, expected md.Problem"),
+    ({"model": "odmc", "n_clusters": 3}, DeclarationError, "recipe 'odmc' makes two clusters"),
+    ({"parameters": {"lambda_": 1}}, UnknownNameError, "unknown parameter of model 'optimal_margin' 'lambda_'"),
+    ({"balance": 2}, DeclarationError, "expected None or a number between 0 and 1"),
+    ({"n_clusters": 0}, DeclarationError, "n_clusters=0: expected a positive integer"),
+    ({"n_clusters": 200}, DeclarationError, "n_samples=120 should be >= n_clusters=200")])
+def test_wrong_parameters(pair, arguments, error, message):
+    with pytest.raises(error, match=message):
+        MarginClusterer(**arguments).fit(pair[0])
+
+
+def test_wrong_side_information(pair):
+    X, _ = pair
+    with pytest.raises(ContradictionError):
+        MarginClusterer().fit(X, must_link=[(0, 1)], cannot_link=[(0, 1)])
+    with pytest.raises(DeclarationError, match=r"expected \(120,\) integers from -1"):
+        MarginClusterer().fit(X, labels=[0, 1])
+    with pytest.raises(DeclarationError, match=r"expected \(120,\) integers from -1"):
+        MarginClusterer().fit(X, labels=np.full(120, 2))
+
+
+def test_pipelines_searches_clones_and_pickles(pair):
+    X, truth = pair
+    model = make_pipeline(StandardScaler(), MarginClusterer(lam=1.0, random_state=0))
+    search = GridSearchCV(model, {"marginclusterer__lam": [1.0, 10.0]}, cv=2,
+                          scoring=lambda fitted, X, y: clustering_accuracy(y, fitted.predict(X)))
+    assert search.fit(X, truth).best_score_ > 0.9
+    fitted = search.best_estimator_[-1]
+    assert clone(fitted).get_params() == fitted.get_params()
+    again = pickle.loads(pickle.dumps(fitted))
+    assert np.array_equal(again.predict(X), fitted.predict(X)) and again.value_ == fitted.value_
+
+
+def test_sparse_points_and_data_frames(pair):
+    pandas = pytest.importorskip("pandas")
+    X, _ = pair
+    dense = MarginClusterer(random_state=0).fit(X)
+    sparse = MarginClusterer(random_state=0).fit(csr_array(X))
+    assert sparse.value_ == pytest.approx(dense.value_, rel=1e-6)
+    frame = pandas.DataFrame(X, columns=[f"pixel {k}" for k in range(X.shape[1])])
+    named = MarginClusterer(random_state=0).fit(frame)
+    assert named.feature_names_in_[3] == "pixel 3" and clustering_accuracy(named.labels_, dense.labels_) == 1
+
+
+def test_one_cluster_is_everything(pair):
+    model = MarginClusterer(1).fit(pair[0])
+    assert not model.labels_.any() and not model.predict(pair[0][:5]).any()
+    assert model.decision_function(pair[0][:5]).shape == (5,)
+
+
+def test_the_classifier_of_several_classes():
+    X, species = load_iris(return_X_y=True)
+    names = np.array(["setosa", "versicolor", "virginica"])[species]
+    X = StandardScaler().fit_transform(X)
+    model = ODMClassifier().fit(X, names)
+    assert model.score(X, names) > 0.96 and model.decision_function(X).shape == (150, 3)
+    two = ODMClassifier().fit(X[:100], names[:100])
+    assert two.score(X[:100], names[:100]) == 1.0 and two.decision_function(X).shape == (150,)
+    assert np.array_equal(two.predict(X[:100]) == "versicolor", two.decision_function(X[:100]) >= 0)
+    with pytest.raises(DeclarationError, match="one class only, 'setosa'"):
+        ODMClassifier().fit(X[:50], names[:50])
+
+
+def test_few_labels(pair):
+    X, truth = pair
+    y = np.full(120, -1)
+    index = [np.flatnonzero(truth == c)[:3] for c in (0, 1)]
+    y[np.concatenate(index)] = truth[np.concatenate(index)]
+    model = SemiSupervisedODM(parameters={"max_iter": 300}, random_state=0).fit(X, y)
+    assert np.array_equal(model.labels_[y >= 0], y[y >= 0])
+    assert model.score(X, truth) > 0.95 and model.bound_ <= model.solution_.value
+    recipe = md.recipes.ssodm(X, np.where(y < 0, 0, 2 * y - 1), max_iter=300)
+    assert model.solution_.solver == recipe.solver.name
+    with pytest.raises(DeclarationError, match="Only binary classification is supported; the known labels hold 1"):
+        SemiSupervisedODM().fit(X, np.where(y == 0, 0, -1))
+
+
+def test_the_embedding_is_orthogonal(pair):
+    X, truth = pair
+    model = MaximumMarginEmbedding(2, random_state=0)
+    Z = model.fit_transform(X)
+    assert Z.shape == (120, 2) and np.allclose(Z, model.embedding_) and np.allclose(Z, model.transform(X))
+    first, second = (s.weights for s in model.solutions_)
+    assert abs(first @ second) <= 1e-8 * np.linalg.norm(first) * np.linalg.norm(second)
+    assert clustering_accuracy(truth, Z[:, 0] > 0) > 0.9
+    assert model.get_feature_names_out().tolist() == ["maximummarginembedding0", "maximummarginembedding1"]
+    with pytest.raises(DeclarationError, match="expected a positive integer"):
+        MaximumMarginEmbedding(0).fit(X)
