@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 SMALL_WORK = 20_000_000  # multiply-adds of one matrix product
+
+
+@lru_cache(maxsize=1)
+def _controller(modules: int) -> ThreadpoolController:
+    """Return a controller of the libraries loaded so far; looking for them costs as much as a small solve."""
+    return ThreadpoolController()
 
 
 @contextmanager
@@ -26,5 +34,5 @@ def small_work_threads(work: int) -> Iterator[None]:
     if work > SMALL_WORK:
         yield
         return
-    with threadpool_limits(limits=1, user_api="blas"):
+    with _controller(len(sys.modules)).limit(limits=1, user_api="blas"):
         yield

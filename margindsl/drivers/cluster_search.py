@@ -67,7 +67,7 @@ def search_clusters(run: Run, fit: Fit, rounds: int = 60, tries: int = 6, tol: f
     if program.features.rank * (program.clusters - 1) > LARGEST_RANK:
         return fit
     for iteration in range(rounds):
-        if run.budget.expired:
+        if run.stopped:
             break
         better = _improve(run, fit, tries, tol)
         if better is None:
@@ -88,7 +88,7 @@ def _improve(run: Run, fit: Fit, tries: int, tol: float) -> Fit | None:
         candidate = run.fit(labels, fit, tol)
         if candidate.value < fit.value - 1e-9 * max(1.0, abs(fit.value)):
             return candidate
-        if run.budget.expired:
+        if run.stopped:
             return None
     return None
 

@@ -77,7 +77,7 @@ def continue_weights(run: Run, labels: IntArray, factors: Iterable[float], tol: 
         first = None if fit is None else stage.fit(fit.labels, fit, tol=max(tol, 1e-4))
         fit = alternate(stage, labels if fit is None else fit.labels, tol=max(tol, 1e-4), fit=first)
         stop = run.record("continuation", step, _value_here(run, fit))
-        if stop or run.budget.expired:
+        if stop or run.stopped:
             return run.fit(fit.labels, fit, tol)
     first = None if fit is None else run.fit(fit.labels, fit, tol)
     return alternate(run, labels if fit is None else fit.labels, tol=tol, fit=first)

@@ -106,8 +106,9 @@ def cluster_start(run: Run, turn: str, spectral: FloatArray | None) -> IntArray:
     if turn == "random":
         return np.asarray(program.labels.sample(run.rng, 1)[0])
     if turn == "spectral" and spectral is not None:
-        spread = np.maximum(np.std(spectral, axis=0), 1e-300)
-        features: Features = Directions(spectral / spread)  # type: ignore[assignment]
+        spread = np.std(spectral, axis=0)
+        varies = spread > 1e-10 * np.abs(spectral).max(axis=0)  # a constant direction, of a bias, tells nothing apart
+        features: Features = Directions(spectral[:, varies] / spread[varies])  # type: ignore[assignment]
     else:
         features = program.features
     return np.asarray(program.labels.maximise(k_means(features, program.clusters, run.rng)))

@@ -114,14 +114,14 @@ def polish(run: Run, candidates: list[IntArray], how: str, keep: int = 6, tol: f
     fits: list[Fit] = []
     for labels in screen(run, candidates, 2 * keep):
         fits = sorted([*fits, run.fit(labels, tol=max(tol, 1e-5))], key=lambda fit: fit.value)[:keep]
-        if run.budget.expired:
+        if run.stopped:
             break
     if how == "none":
         return fits[0]
     improved: list[Fit] = []
     for fit in fits[:keep]:
         improved.append(alternate(run, fit.labels, tol=tol))
-        if run.budget.expired:
+        if run.stopped:
             break
     improved.sort(key=lambda fit: fit.value)
     if how == "search":

@@ -81,17 +81,20 @@ class Run:
         Labellings to start from (a warm start).
     sessions : dict, optional
         Sessions of earlier solves of the same problem, added to; what is compiled there is compiled once.
+    lift_solver : Solver, optional
+        Solves label lifts for a relaxation whose bound they tighten.
     """
 
     def __init__(self, program: MarginProgram, solver: Solver, fixed_solver: Solver, budget: Budget,
                  rng: np.random.Generator, starts: tuple[IntArray, ...] = (),
-                 sessions: dict[Hashable, Session] | None = None) -> None:
-        self.program, self.solver, self.fixed_solver = program, solver, fixed_solver
+                 sessions: dict[Hashable, Session] | None = None, lift_solver: Solver | None = None) -> None:
+        self.program, self.solver, self.fixed_solver, self.lift_solver = program, solver, fixed_solver, lift_solver
         self.budget, self.rng, self.starts = budget, rng, starts
         self.best: Fit | None = None
         self.history: list[Record] = []
         self.seconds: dict[str, float] = {}
         self.fits = 0
+        self._asked = False
         self._compiled = {} if sessions is None else sessions
         self._own: dict[Hashable, Session] = {}
 
@@ -157,7 +160,14 @@ class Run:
         own, to_user = self.budget.callback, self.program.to_user
         if own is None:
             return None
-        return lambda p: own(dataclasses.replace(p, value=to_user(p.value), bound=to_user(p.bound)))
+
+        def report(progress: Progress) -> bool:
+            translated = dataclasses.replace(progress, value=to_user(progress.value), bound=to_user(progress.bound))
+            asked = bool(own(translated))
+            self._asked = self._asked or asked
+            return asked
+
+        return report
 
     @contextmanager
     def share(self, fraction: float) -> Iterator[None]:
@@ -173,7 +183,9 @@ class Run:
 
     @property
     def stopped(self) -> Status | None:
-        """Return TIME_LIMIT once the time is up, else None."""
+        """Return INTERRUPTED once a callback has asked to stop, TIME_LIMIT once the time is up, else None."""
+        if self._asked:
+            return Status.INTERRUPTED
         return Status.TIME_LIMIT if self.budget.expired else None
 
     def record(self, stage: str, iteration: int, value: float, bound: float = -np.inf) -> bool:
@@ -181,7 +193,9 @@ class Run:
         seconds = time.monotonic() - self.budget.start
         self.history.append(Record(seconds, stage, iteration, value, bound))
         to_user = self.program.to_user
-        return self.budget.report(stage, iteration, to_user(value), to_user(bound))
+        asked = self.budget.report(stage, iteration, to_user(value), to_user(bound))
+        self._asked = self._asked or asked
+        return asked
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:

@@ -12,6 +12,7 @@ from scipy.linalg import eigh
 from margindsl.drivers.alternation import alternate, best_labels
 from margindsl.drivers.cluster_search import search_clusters
 from margindsl.drivers.continuation import continue_weights, weight_factors
+from margindsl.drivers.means import k_means
 from margindsl.drivers.run import Fit, Run
 from margindsl.drivers.starts import distinct
 from margindsl.features import FeatureOperator
@@ -145,7 +146,7 @@ def search(run: Run, fit: Fit, rounds: int = 60, tries: int = 6, tol: float = 1e
 def _descend(run: Run, fit: Fit, rounds: int, tries: int, tol: float) -> Fit:
     """Accept small moves until none of the most promising helps."""
     for iteration in range(rounds):
-        if run.budget.expired:
+        if run.stopped:
             break
         better = _improve(run, fit, tries, tol)
         if better is None:
@@ -160,7 +161,7 @@ def _escape(run: Run, fit: Fit, rounds: int, tries: int, tol: float, blocks: int
     """Return the first lower labelling that an escape and small moves after it reach, or None."""
     seen = {_key(run, fit.labels)}
     for labels in _escapes(run, fit, blocks, tol):
-        if run.budget.expired:
+        if run.stopped:
             return None
         if _key(run, labels) in seen:
             continue
@@ -292,25 +293,8 @@ def _turned_groups(run: Run, fit: Fit) -> list[FloatArray]:
 
 def sub_clusters(run: Run, count: int, rounds: int = 10) -> IntArray:
     """Return (n,) sub-clusters of the points by some rounds of k-means in feature space, k-means++ starts."""
-    features, rng = _features(run), run.rng
-    norms = features.row_norms()
-    centres = features.rows(rng.integers(features.n, size=1))
-    while len(centres) < min(count, features.n):
-        nearest = np.maximum(_squared_distances(features, norms, centres).min(axis=1), 0.0)
-        if not nearest.sum() > 0:
-            break
-        centres = np.vstack([centres, features.rows(rng.choice(features.n, size=1, p=nearest / nearest.sum()))])
-    groups = np.zeros(features.n, dtype=int)
-    for _ in range(rounds):
-        groups = np.argmin(_squared_distances(features, norms, centres), axis=1)
-        member = (groups[:, None] == np.arange(len(centres))).astype(float)
-        sizes = np.maximum(member.sum(axis=0), 1.0)
-        centres = features.adjoint(member).T / sizes[:, None]
-    return groups
-
-
-def _squared_distances(features: FeatureOperator, norms: FloatArray, centres: FloatArray) -> FloatArray:
-    return norms[:, None] - 2.0 * features.apply(centres.T) + np.sum(centres**2, axis=1)
+    features = _features(run)
+    return np.asarray(k_means(features, min(count, features.n), run.rng, rounds - 1).argmax(axis=1))
 
 
 def _improve(run: Run, fit: Fit, tries: int, tol: float) -> Fit | None:
@@ -319,7 +303,7 @@ def _improve(run: Run, fit: Fit, tries: int, tol: float) -> Fit | None:
         candidate = run.fit(_flipped(run, fit, components), fit, tol)
         if candidate.value < fit.value - 1e-9 * max(1.0, abs(fit.value)):
             return candidate
-        if run.budget.expired:
+        if run.stopped:
             return None
     return None
 

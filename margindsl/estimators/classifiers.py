@@ -92,7 +92,7 @@ class ODMClassifier(_MarginClassifier):
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
-            raise DeclarationError(f"ODMClassifier: the data hold one class only, {self.classes_[0]!r}; give two")
+            raise DeclarationError(f"ODMClassifier: the data hold one class only, {str(self.classes_[0])!r}; give two")
         labels = md.Labels(X.shape[0], clusters=len(self.classes_))
         f = md.Hyperplane(X, kernel=self.kernel, bias="penalised")
         margin = md.margin(labels, f)

@@ -94,6 +94,7 @@ class MarginClusterer(ClusterMixin, BaseEstimator):
         X = validate_data(self, X, accept_sparse=["csr"], dtype=[np.float64, np.float32], ensure_min_samples=2)
         clusters = self._check_clusters(X.shape[0])
         if clusters == 1:
+            _check_one(X.shape[0], must_link, cannot_link, labels)
             return self._fit_one(X.shape[0])
         shared = {"lam": self.lam, "balance": self.balance, "kernel": self.kernel}
         if self.model is not None:
@@ -150,6 +151,16 @@ class MarginClusterer(ClusterMixin, BaseEstimator):
 def _links(labels: Any, must_link: Any, cannot_link: Any) -> list[Any]:
     pairs = [(md.must_link, must_link), (md.cannot_link, cannot_link)]
     return [declare(labels, given) for declare, given in pairs if given is not None]
+
+
+def _check_one(n: int, must_link: Any, cannot_link: Any, labels: ArrayLike | None) -> None:
+    """Raise unless a single cluster satisfies the constraints."""
+    _codes(labels, n, 1)
+    links = _links(md.Labels(n), must_link, cannot_link)
+    if cannot_link is not None and len(links[-1].pairs):
+        raise DeclarationError(
+            f"n_clusters=1: given {len(links[-1].pairs)} cannot-links, which need two clusters; drop them, or ask for "
+            "more clusters")
 
 
 def _codes(labels: ArrayLike | None, n: int, clusters: int) -> IntArray:

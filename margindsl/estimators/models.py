@@ -83,7 +83,8 @@ def make_problem(model: str | Callable[..., md.Problem] | None, X: Any, clusters
     UnknownNameError
         If there is no such recipe, or the model has no such parameter.
     DeclarationError
-        If the model is for two clusters and more are asked for, or returns something else than a problem.
+        If the model is for two clusters and more are asked for, needs labels that are not given, or returns something
+        else than a problem.
     """
     function = _function(model)
     known = inspect.signature(function).parameters
@@ -97,6 +98,10 @@ def make_problem(model: str | Callable[..., md.Problem] | None, X: Any, clusters
     elif clusters != 2 and isinstance(model, str):
         raise DeclarationError(
             f"n_clusters={clusters}: recipe {model!r} makes two clusters; use model=None or model='cpm3c'")
+    if known.get("y") is not None and known["y"].default is inspect.Parameter.empty and "y" not in arguments:
+        raise DeclarationError(
+            f"model {_name(function)!r} needs labels y: give parameters={{'y': ...}}, +1, -1 and 0 where unknown, or "
+            "use ODMClassifier or SemiSupervisedODM")
     problem = function(X, **arguments)
     if not isinstance(problem, md.Problem):
         raise DeclarationError(f"model {_name(function)!r} returned {type(problem).__name__}, expected md.Problem")

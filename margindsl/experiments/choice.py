@@ -115,8 +115,8 @@ class Rule:
     across_repeats : bool
         Whether it is given the candidates of all repeats of each setting, and chooses one setting for all of them.
     for_points : callable or None
-        From the points of a set to the function that selects, for rules that look at the points. It needs two clusters
-        of all points; elsewhere `select` stands in.
+        From the points of a set to the function that selects, for rules that look at the points. It needs labels
+        chosen for all points; elsewhere `select` stands in.
     """
 
     name: str

@@ -17,12 +17,14 @@ RANK = 80
 WEIGHT = 100.0
 
 
-def judges_of(X: FloatArray) -> list[md.Problem]:
+def judges_of(X: FloatArray, clusters: int = 2) -> list[md.Problem]:
     """Return ODM problems on the points: linear and Gaussian kernels, all scaled to trace n, one loss weight.
 
     Parameters
     ----------
     X : (n, d) float array
+    clusters : int
+        With more than two the margins are those of simplex codes.
 
     Examples
     --------
@@ -31,21 +33,32 @@ def judges_of(X: FloatArray) -> list[md.Problem]:
     (5, 30.0)
     """
     kernels = ["linear", *(md.RBF(width * mean_distance, rank=min(RANK, len(X))) for width in WIDTHS)]
-    return [_judge(build(X, kernel).toarray()) for kernel in kernels]
+    return [_judge(build(X, kernel).toarray(), clusters) for kernel in kernels]
 
 
 def held_out(X: FloatArray) -> Callable[[Sequence[Any]], int]:
-    """Return the rule that picks the labelling of two clusters whose held-out margins the judges predict best."""
-    problems = judges_of(X)
+    """Return the rule that picks the labelling whose held-out margins the judges predict best.
+
+    The judges have as many clusters as the candidate that uses most.
+
+    Parameters
+    ----------
+    X : (n, d) float array
+    """
+    judges: dict[int, list[md.Problem]] = {}
 
     def rule(candidates: Sequence[Any]) -> int:
-        return select(problems, [np.where(np.asarray(c.labels) > 0, 1, -1) for c in candidates])
+        found = [np.unique(candidate.labels, return_inverse=True)[1] for candidate in candidates]
+        clusters = max([2, *(int(labels.max(initial=0)) + 1 for labels in found)])
+        if clusters not in judges:
+            judges[clusters] = judges_of(X, clusters)
+        return select(judges[clusters], [2 * labels - 1 if clusters == 2 else labels for labels in found])
 
     return rule
 
 
-def _judge(features: FloatArray) -> md.Problem:
+def _judge(features: FloatArray, clusters: int) -> md.Problem:
     features = features * np.sqrt(len(features) / np.sum(features**2))
-    y, f = md.Labels(len(features)), md.Hyperplane(features, centre=False)
-    loss = md.mean(md.odm(y * f, nu=0.4, theta=0.2))
+    y, f = md.Labels(len(features), clusters=clusters), md.Hyperplane(features, centre=False)
+    loss = md.mean(md.odm(md.margin(y, f, coding="simplex"), nu=0.4, theta=0.2))
     return md.Problem(md.Minimize(md.sq_norm(f) / 2 + WEIGHT * loss))

@@ -3,7 +3,8 @@
 Objectives of two kernels or two loss weights are not comparable, since each measures margins in its own feature space.
 What is comparable is prediction: a clustering that follows the structure of the data is one that a classifier
 trained on some of its points extends to the others, whichever kernel the classifier uses. So every labelling is
-judged by every problem, by the loss of held-out points, and judgements are averaged over the problems.
+judged by every problem, by the loss of held-out points, and judgements are averaged over the problems. Simplex margins
+of k clusters are those of one hyperplane over the rows c_{y_i} ⊗ φ_i with all labels +1, so they are judged likewise.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ from margindsl.contract import Budget, RawSolution
 from margindsl.drivers.search import smoothed_curvature
 from margindsl.errors import DeclarationError, RefusalError, SolverError
 from margindsl.points import row_blocks
+from margindsl.program.clusters import CodedForm
 from margindsl.program.forms import FixedLabelForm
 from margindsl.program.losses import Losses, LossTerm
 from margindsl.program.program import MarginProgram
+from margindsl.program.protocols import Features
 from margindsl.runtime.registry import make_solver
 from margindsl.typing import ArrayLike, FloatArray, IntArray, RandomState
 
@@ -30,16 +33,17 @@ def select(problems: Sequence[Any], solutions: Sequence[Any], folds: int | None 
            random_state: RandomState = 0) -> int:
     """Return the index of the solution whose labels the problems predict best on held-out points.
 
-    The score of a labelling is the geometric mean over the problems of its held-out loss (`held_out_losses`). The
-    geometric mean is free of the problems' units: multiplying the loss of one problem by a number changes no choice.
-    No class labels are used.
+    The score of a labelling is the mean over the problems of its held-out loss (`held_out_losses`), each in units of
+    the problem's loss at the zero hyperplane: multiplying the loss of one problem by a number changes no choice. No
+    class labels are used.
 
     Parameters
     ----------
     problems : sequence of Problem
-        The judges, all over the same points and with two clusters: usually one a kernel, at one common loss weight
-        and with features scaled to the same trace. They need not be those the solutions come from.
-    solutions : sequence of Solution or of (n,) arrays ±1
+        The judges, all over the same points: usually one a kernel, at one common loss weight and with features scaled
+        to the same trace. More than two clusters are judged by simplex margins,
+        ``md.margin(y, f, coding="simplex")``. Judges need not be those the solutions come from.
+    solutions : sequence of Solution or of (n,) arrays, ±1 or clusters 0..k−1
         The labellings to choose from.
     folds : int or None
         None leaves out one component of the label set at a time, by one Newton step: no randomness and one fit a
@@ -55,19 +59,20 @@ def select(problems: Sequence[Any], solutions: Sequence[Any], folds: int | None 
     Raises
     ------
     DeclarationError
-        If there is nothing to choose from, no judge, the sizes differ, or a loss is negative.
+        If there is nothing to choose from, no judge, the sizes differ, or the loss of margins zero is not positive.
     RefusalError
-        For problems of more than two clusters, or with shared scalars.
+        For problems with Crammer-Singer margins, or with shared scalars.
 
     References
     ----------
     R. Tibshirani, G. Walther (2005). Cluster validation by prediction strength.
+    Y. Mroueh, T. Poggio, L. Rosasco, J.-J. Slotine (2012). Multiclass learning with simplex coding, Definition 1.
 
     Notes
     -----
-    Flipping all labels leaves every margin y_i f_i, and so the score, as it is: labellings that name
-    the same clusters the other way round are judged once. A rule of the form ``rule(solutions) -> index`` is
-    ``functools.partial(select, problems)``.
+    Renaming the clusters leaves every margin, and so the score, as it is (a permutation of the codes is a rotation):
+    labellings that name the same clusters in another way are judged once. A rule of the form
+    ``rule(solutions) -> index`` is ``functools.partial(select, problems)``.
 
     Examples
     --------
@@ -84,13 +89,10 @@ def select(problems: Sequence[Any], solutions: Sequence[Any], folds: int | None 
     if not labellings or not len(problems):
         raise DeclarationError(
             f"select: given {len(problems)} problems and {len(labellings)} solutions; at least one of each is needed")
-    scores = held_out_losses(problems, labellings, folds, random_state)
-    if scores.min() < 0:
-        raise DeclarationError(
-            f"select: a held-out loss is {scores.min():.3g}; judge with losses that are never negative, for their "
-            "geometric mean is taken")
-    # A loss of exactly zero is perfect in the eyes of one judge; it must not silence the others.
-    return int(np.argmin(np.mean(np.log(np.maximum(scores, 1e-12)), axis=1)))
+    programs = [problem.program() for problem in problems]
+    scores = _judge(programs, labellings, folds, random_state)
+    # Not the geometric mean, in which a judge who finds several labellings almost perfect outvotes all others.
+    return int(np.argmin(np.mean(scores / [_loss_at_zero(program) for program in programs], axis=1)))
 
 
 def held_out_losses(problems: Sequence[Any], labellings: Sequence[ArrayLike], folds: int | None = None,
@@ -102,12 +104,13 @@ def held_out_losses(problems: Sequence[Any], labellings: Sequence[ArrayLike], fo
     whole, so that a must-link never gives a held-out label away. Without folds the fit without component C is
     approximated by one Newton step from the fit to all, w + (H − Σ_{i∈C} h_i φ_i φ_iᵀ)⁻¹ Σ_{i∈C} ∇ℓ_i, with H the
     Hessian and h_i the curvatures of the losses: for a single point f_i − y_i u_i a_i / (1 − h_i a_i),
-    a_i = φ_iᵀ H⁻¹ φ_i.
+    a_i = φ_iᵀ H⁻¹ φ_i. With k clusters the margin is that of simplex codes, γ_i = ⟨c_{y_i}, Vᵀφ_i⟩, and φ_i above
+    stands for c_{y_i} ⊗ φ_i, y_i for +1.
 
     Parameters
     ----------
     problems : sequence of Problem
-    labellings : sequence of (n,) arrays ±1
+    labellings : sequence of (n,) arrays, ±1 or clusters 0..k−1
     folds : int or None
     random_state : int, numpy Generator or None
 
@@ -118,12 +121,18 @@ def held_out_losses(problems: Sequence[Any], labellings: Sequence[ArrayLike], fo
     Raises
     ------
     DeclarationError
-        If `folds` is not an integer from 2 to the number of components, or a labelling is not n signs.
+        If `folds` is not an integer from 2 to the number of components, or a labelling is not n signs or
+        clusters.
     RefusalError
-        For problems of more than two clusters, or with shared scalars.
+        For problems with Crammer-Singer margins, or with shared scalars.
     """
+    return _judge([problem.program() for problem in problems], labellings, folds, random_state)
+
+
+def _judge(programs: Sequence[MarginProgram], labellings: Sequence[ArrayLike], folds: int | None,
+           random_state: RandomState) -> FloatArray:
+    """Return the (labellings, programs) held-out losses, those of equal clusterings computed once."""
     seed = int(np.random.default_rng(random_state).integers(2**32))
-    programs = [problem.program() for problem in problems]
     for program in programs:
         _check(program, labellings, folds)
     distinct, place = _without_repeats(labellings)
@@ -136,11 +145,23 @@ def held_out_losses(problems: Sequence[Any], labellings: Sequence[ArrayLike], fo
     return scores[place]
 
 
+def _loss_at_zero(program: MarginProgram) -> float:
+    """Return the mean loss of margins zero, which every labelling has at the zero hyperplane."""
+    losses = program.losses
+    loss = losses.value(np.zeros(program.n)) / max(float(losses.weights.sum()), 1e-300)
+    if not loss > 0:
+        raise DeclarationError(
+            f"select: the loss of margins zero is {loss:.3g} in a problem, so its zero hyperplane predicts every "
+            "labelling well; judge with a loss that asks for a margin, such as md.odm or md.hinge")
+    return loss
+
+
 def _check(program: MarginProgram, labellings: Sequence[ArrayLike], folds: int | None) -> None:
-    if program.clusters > 2:
+    if program.coding == "crammer-singer":
         raise RefusalError(
-            f"select judges labellings ±1 of two clusters; this problem has {program.clusters}. Choose among more "
-            "clusters by the stability of their labels instead")
+            f"select judges {program.clusters} clusters by simplex margins, which are linear in the hyperplane; this "
+            "problem has Crammer-Singer margins. Judge with md.margin(y, f, coding='simplex'); the labellings may come "
+            "from any problem")
     if program.losses.scalars.count:
         raise RefusalError(
             "select compares held-out losses, and a loss with a shared scalar is none by itself. Judge with a problem "
@@ -150,8 +171,11 @@ def _check(program: MarginProgram, labellings: Sequence[ArrayLike], folds: int |
             raise DeclarationError(
                 f"select: a labelling has shape {np.shape(labels)}, a problem {program.n} points; give labellings and "
                 "problems of the same points")
-        if not np.isin(labels, (-1, 1)).all():
+        if program.is_binary and not np.isin(labels, (-1, 1)).all():
             raise DeclarationError("select: a labelling holds something else than +1 and -1")
+        if not program.is_binary and not np.isin(labels, np.arange(program.clusters)).all():
+            raise DeclarationError(
+                f"select: a labelling holds something else than the clusters 0 to {program.clusters - 1} of a problem")
     if folds is None:
         return
     if isinstance(folds, bool) or not isinstance(folds, (int, np.integer)) or not 2 <= folds <= program.labels.count:
@@ -166,13 +190,19 @@ def _without_repeats(labellings: Sequence[ArrayLike]) -> tuple[list[IntArray], I
     distinct: list[IntArray] = []
     place = []
     for given in labellings:
-        labels = np.asarray(given).astype(np.int8)
-        key = (labels * labels[0]).tobytes()
+        labels = np.asarray(given).astype(int)
+        key = _renamed(labels).tobytes()
         if key not in found:
             found[key] = len(distinct)
             distinct.append(labels)
         place.append(found[key])
     return distinct, np.array(place, dtype=int)
+
+
+def _renamed(labels: IntArray) -> IntArray:
+    """Return the clusters numbered in the order of their first points."""
+    _, first, cluster = np.unique(labels, return_index=True, return_inverse=True)
+    return np.asarray(np.argsort(np.argsort(first))[cluster])
 
 
 def _draw_folds(program: MarginProgram, folds: int, rng: np.random.Generator) -> IntArray:
@@ -185,15 +215,27 @@ def _refit(program: MarginProgram, labellings: Sequence[IntArray], fold: IntArra
     """Return the (m,) held-out losses of labellings under one program, refitted without every fold."""
     total = np.zeros(len(labellings))
     losses = program.losses
+    whole = [_form(program, program.features, losses, labels) for labels in labellings]
     for held in range(int(fold.max()) + 1):
         train = np.flatnonzero(fold != held)
         tested = fold[losses.points] == held
         features, kept = program.features.take(train), restrict(losses, train)
-        for index, labels in enumerate(labellings):
-            raw = _fit(FixedLabelForm(features, kept, labels[train], free_bias=program.free_bias))
-            decision = program.features.apply(raw["w"]) + float(raw.get("bias", 0.0))
-            total[index] += float(np.sum(losses.row_losses(losses.arguments(labels * decision))[tested]))
+        for index, (form, labels) in enumerate(zip(whole, labellings)):
+            margins = _margins(form, _fit(_form(program, features, kept, labels[train])))
+            total[index] += float(np.sum(losses.row_losses(losses.arguments(margins))[tested]))
     return total / max(float(losses.weights.sum()), 1e-300)
+
+
+def _form(program: MarginProgram, features: Features, losses: Losses, labels: IntArray) -> FixedLabelForm:
+    """Return the problem of fixed labels on all points or some, without bounds on decision values."""
+    if program.is_binary:
+        return FixedLabelForm(features, losses, labels, free_bias=program.free_bias)
+    return CodedForm.at(features, losses, labels, program.clusters)
+
+
+def _margins(form: FixedLabelForm, raw: RawSolution) -> FloatArray:
+    """Return the (n,) margins of a fit on the points of a form."""
+    return np.asarray(form.labels * (form.features.apply(raw["w"]) + float(raw.get("bias", 0.0))))
 
 
 def _fit(form: FixedLabelForm) -> RawSolution:
@@ -206,24 +248,28 @@ def _fit(form: FixedLabelForm) -> RawSolution:
 
 def _leave_one_out(program: MarginProgram, labels: IntArray) -> float:
     """Return the held-out loss of one labelling, each component left out in turn by one Newton step."""
-    losses, features = program.losses, program.features
-    raw = _fit(FixedLabelForm(features, losses, labels, free_bias=program.free_bias))
-    decision = features.apply(raw["w"]) + float(raw.get("bias", 0.0))
-    arguments = losses.arguments(labels * decision)
-    curvature = _curvature(losses, arguments)
-    slope = labels * losses.spread(np.asarray(raw["u"]))
-    hessian = _hessian(program, curvature)
+    losses = program.losses
+    form = _form(program, program.features, losses, labels)
+    raw = _fit(form)
+    margins = _margins(form, raw)
+    curvature = _curvature(losses, losses.arguments(margins))
+    slope = losses.spread(np.asarray(raw["u"]))
+    hessian = _hessian(form, curvature)
     inverse = np.linalg.inv(hessian)
-    held_out = decision - slope * _single_steps(program, inverse, curvature)
-    size = np.bincount(program.labels.component, minlength=program.labels.count)
-    order = np.argsort(program.labels.component, kind="stable")
-    ends = np.cumsum(size)
-    for c in np.flatnonzero(size > 1):
-        inside = order[ends[c] - size[c]:ends[c]]
-        held_out[inside] = decision[inside] - _step_without(_rows(program, inside), hessian, inverse, curvature[inside],
-                                                            slope[inside])
-    held = losses.row_losses(losses.arguments(labels * held_out))
+    held_out = margins - slope * _single_steps(form, inverse, curvature)
+    for inside in _linked(program):
+        rows = form.labels[inside, None] * _rows(form, inside)
+        held_out[inside] = margins[inside] - _step_without(rows, hessian, inverse, curvature[inside], slope[inside])
+    held = losses.row_losses(losses.arguments(held_out))
     return float(np.sum(held)) / max(float(losses.weights.sum()), 1e-300)
+
+
+def _linked(program: MarginProgram) -> list[IntArray]:
+    """Return the points of every component of two points or more."""
+    component = program.labels.component
+    size = np.bincount(component, minlength=program.labels.count)
+    groups = np.split(np.argsort(component, kind="stable"), np.cumsum(size)[:-1])
+    return [inside for inside in groups if len(inside) > 1]
 
 
 def _step_without(rows: FloatArray, hessian: FloatArray, inverse: FloatArray, curvature: FloatArray,
@@ -243,11 +289,11 @@ def _curvature(losses: Losses, arguments: FloatArray) -> FloatArray:
     return np.bincount(losses.points, weights=losses.curvature(arguments) * losses.slopes**2, minlength=losses.n)
 
 
-def _hessian(program: MarginProgram, curvature: FloatArray) -> FloatArray:
+def _hessian(form: FixedLabelForm, curvature: FloatArray) -> FloatArray:
     """Return the Hessian in w, and in the bias where it is free."""
-    features = program.features
+    features = form.features
     ridge = features.gram(curvature) + np.eye(features.rank)
-    if not program.free_bias:
+    if not form.free_bias:
         return ridge
     cross = features.adjoint(curvature)
     # The bias has no regulariser; where no point curves, it is held by this alone.
@@ -255,17 +301,17 @@ def _hessian(program: MarginProgram, curvature: FloatArray) -> FloatArray:
     return np.block([[ridge, cross[:, None]], [cross[None, :], np.array([[corner]])]])
 
 
-def _rows(program: MarginProgram, index: Any) -> FloatArray:
+def _rows(form: FixedLabelForm, index: Any) -> FloatArray:
     """Return the features of some points, with a constant column where the bias is free."""
-    rows = program.features.rows(index)
-    return np.column_stack([rows, np.ones(len(rows))]) if program.free_bias else rows
+    rows = form.features.rows(index)
+    return np.column_stack([rows, np.ones(len(rows))]) if form.free_bias else rows
 
 
-def _single_steps(program: MarginProgram, inverse: FloatArray, curvature: FloatArray) -> FloatArray:
+def _single_steps(form: FixedLabelForm, inverse: FloatArray, curvature: FloatArray) -> FloatArray:
     """Return the (n,) factors a_i / (1 − h_i a_i) of points that are left out alone, block by block."""
-    steps = np.empty(program.n)
-    for block in row_blocks(program.n, program.features.rank):
-        rows = _rows(program, block)
+    steps = np.empty(form.n)
+    for block in row_blocks(form.n, form.features.rank):
+        rows = _rows(form, block)
         leverage = np.einsum("ij,ij->i", rows @ inverse, rows)
         steps[block] = leverage / np.maximum(1.0 - curvature[block] * leverage, 1e-9)
     return steps

@@ -156,7 +156,7 @@ def _rule_for(campaign: Campaign, part: Part, rule: Rule) -> Rule:
     if rule.for_points is None or part.condition.labelled:
         return rule
     data = load_for(campaign.protocol.paper, part.dataset, campaign.conduct)
-    return rule if data.clusters > 2 else replace(rule, select=rule.for_points(data.X))
+    return replace(rule, select=rule.for_points(data.X))
 
 
 def _part_entries(campaign: Campaign, part: Part, grouped: dict[tuple[str, str, str], list[Record]],

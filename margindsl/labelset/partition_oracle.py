@@ -23,7 +23,15 @@ def maximise_clusters(labels: PartitionSet, gain: FloatArray) -> IntArray:
     size make a transportation problem (`assign_priced`). Otherwise, and if that answer breaks cannot-links, a
     0/1 programme is solved over the choices that prices leave open. As in `assign_linked`, only cannot-links that
     an answer broke are imposed.
+
+    Raises
+    ------
+    SolverError
+        If no labelling satisfies all bounds, which a presolved set never meets, or an integer programme exceeds its
+        time limit.
     """
+    if not labels.allowed.any(axis=1).all():
+        raise _unpresolved()
     masked = np.where(labels.allowed, gain, -np.inf)
     z = np.argmax(masked, axis=1)
     if len(labels.apart):
@@ -62,4 +70,5 @@ def _transport(labels: PartitionSet, masked: FloatArray) -> tuple[IntArray, Floa
 
 
 def _unpresolved() -> SolverError:
-    return SolverError("no labelling satisfies all size bounds; the label set was not built by presolve_partition.")
+    return SolverError("no labelling satisfies all links and size bounds; the label set was not built by "
+                       "presolve_partition.")

@@ -221,23 +221,33 @@ def sizes(labels: Labels, at_least: Any = None, at_most: Any = None) -> Sizes:
     ----------
     labels : Labels
     at_least, at_most : int, sequence of k ints, or None
+        At most n where more is given.
 
     Raises
     ------
     DeclarationError
-        If neither bound is given, a bound is negative, or at_least exceeds at_most.
+        If neither bound is given, a bound is not one number or k numbers, is negative or NaN, at_least exceeds
+        at_most, or clusters of such sizes cannot hold n points.
     """
     _require_labels(labels, "md.sizes")
     if at_least is None and at_most is None:
         raise DeclarationError("md.sizes: give at_least=, at_most= or both")
-    low = np.broadcast_to(0 if at_least is None else at_least, (labels.clusters,)).astype(float)
-    high = np.broadcast_to(labels.n if at_most is None else at_most, (labels.clusters,)).astype(float)
-    if np.any(low < 0) or np.any(low > high):
+    low = _size_bound(labels, "at_least", 0 if at_least is None else at_least)
+    high = _size_bound(labels, "at_most", labels.n if at_most is None else at_most)
+    if not np.all((low >= 0) & (low <= high)):
         raise DeclarationError(f"md.sizes(at_least={at_least}, at_most={at_most}): expected 0 <= at_least <= at_most")
     if low.sum() > labels.n or high.sum() < labels.n:
         raise DeclarationError(
             f"md.sizes: {labels.n} points cannot fill clusters of {low.sum():g} to {high.sum():g} points in all")
-    return Sizes(labels, low, high)
+    return Sizes(labels, low, np.minimum(high, labels.n))
+
+
+def _size_bound(labels: Labels, name: str, given: Any) -> FloatArray:
+    bound = np.asarray(given)
+    if bound.dtype.kind not in "iuf" or bound.shape not in ((), (labels.clusters,)):
+        raise DeclarationError(
+            f"md.sizes({name}={given!r}): expected one number, or one a cluster, {labels.clusters} in all")
+    return np.broadcast_to(bound, (labels.clusters,)).astype(float)
 
 
 def orthogonal(hyperplane: Hyperplane, solutions: Any) -> Orthogonal:

@@ -54,6 +54,9 @@ BARE_DECISION = Rule(
 TWO_PROBLEMS = Rule(
     "mixes two {what} in one problem",
     "Declare one md.Labels and one md.Hyperplane a problem.")
+TWO_CODINGS = Rule(
+    "mixes two codings of the margins of several clusters",
+    "Give every md.margin(y, f, coding=...) the same coding.")
 NO_REGULARISER = Rule(
     "has no regulariser: the hyperplane would not be determined",
     "Add md.sq_norm(f) / 2.")

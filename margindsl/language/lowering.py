@@ -273,6 +273,8 @@ def _leaves(objective: Expression) -> tuple[Labels, Hyperplane, str]:
         raise grammar.NO_MARGIN.broken_by(objective)
     if len({id(m.labels) for m in margins}) > 1:
         raise grammar.TWO_PROBLEMS.broken_by(objective, what="labellings")
+    if len({m.coding for m in margins}) > 1:
+        raise grammar.TWO_CODINGS.broken_by(objective)
     planes = {id(node) for node in objective.walk() if isinstance(node, Hyperplane)}
     if len(planes) > 1:
         raise grammar.TWO_PROBLEMS.broken_by(objective, what="hyperplanes")

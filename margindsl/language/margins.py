@@ -112,8 +112,11 @@ class Margin(Expression):
 
     def __init__(self, labels: Labels, hyperplane: Hyperplane, coding: str = "binary") -> None:
         if labels.n != hyperplane.n:
+            written = f"{labels.text()} * {hyperplane.text()}"
+            if labels.clusters > 2:
+                written = f"md.margin({labels.text()}, {hyperplane.text()})"
             raise DeclarationError(
-                f"`{labels.text()} * {hyperplane.text()}`: {labels.n} labels against {hyperplane.n} points; "
+                f"`{written}`: {labels.n} labels against {hyperplane.n} points; "
                 "declare both over the same points")
         self.labels, self.hyperplane, self.coding = labels, hyperplane, coding
         self.shape = labels.shape

@@ -157,7 +157,7 @@ class Losses:
 
     @cached_property
     def is_identity(self) -> bool:
-        """Return whether row r is point r with slope one (one term over all points, in order)."""
+        """Return whether row r is point r with slope one, whatever the number of terms."""
         return bool(self.rows == self.n and np.array_equal(self.points, np.arange(self.n))
                     and np.all(self.slopes == 1.0))
 

@@ -64,7 +64,7 @@ class Alternating(LocalRelaxation):
             end, status, message = self._descend(run, labels)
             if end is not None:
                 ends.append(end.labels)
-            if run.budget.expired or not status.has_answer:
+            if run.stopped or not status.has_answer:
                 break
         if not ends:
             return Outcome(status, message=message)
@@ -84,6 +84,6 @@ class Alternating(LocalRelaxation):
                 break
             fit = new
             labels = best_labels(run, fit)
-            if stop or run.budget.expired or np.array_equal(labels, fit.labels):
+            if stop or run.stopped or np.array_equal(labels, fit.labels):
                 break
         return fit, Status.CONVERGED, ""

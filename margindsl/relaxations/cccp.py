@@ -88,7 +88,7 @@ class CCCP(LocalRelaxation):
             if end is not None:
                 ends.append(end)
                 run.fit(end)
-            if run.budget.expired or not status.has_answer:
+            if run.stopped or not status.has_answer:
                 break
         if not ends:
             return Outcome(status, message=message)
@@ -111,7 +111,7 @@ class CCCP(LocalRelaxation):
             stop = run.record("cccp", iteration, fit.value)
             done = np.array_equal(new, labels) or fit.value >= value - 1e-9 * max(1.0, abs(fit.value))
             labels, value = new, fit.value
-            if done or stop or run.budget.expired:
+            if done or stop or run.stopped:
                 break
         return labels, Status.CONVERGED, ""
 

@@ -8,22 +8,23 @@ from typing import ClassVar
 
 import numpy as np
 
-from margindsl.contract import Offer, Refusal
+from margindsl.contract import Offer, RawSolution, Refusal, Status
 from margindsl.drivers.generation import Generated, generate, improved_starts
 from margindsl.drivers.rounding import sample_directions
 from margindsl.drivers.run import Run
 from margindsl.drivers.starts import distinct, starting_labels
 from margindsl.drivers.unlabelled import has_known, labels_from_known
 from margindsl.errors import DeclarationError, SolverError
-from margindsl.program.certificates import Certificate, repair_label_lift, scale_dual_point
+from margindsl.program.certificates import Certificate, LabelLiftCertificate, repair_label_lift, scale_dual_point
 from margindsl.program.exhaustion import PoolCertificate, enumerate_up_to_sign
-from margindsl.program.forms import SaddleForm
+from margindsl.program.forms import LabelLiftForm, SaddleForm
 from margindsl.program.program import MarginProgram
 from margindsl.relaxations.relaxation import Outcome, Relaxation, check_choice, check_count
 from margindsl.relaxations.sdp import lift_labels
 from margindsl.typing import IntArray
 
 RULES = "sign", "violated"
+LIFT_TOL, LIFT_SHARE, LIFT_WIDTH = 2e-3, 0.2, 8  # accuracy, share of the time left, columns of the first factor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +51,9 @@ class Minimax(Relaxation):
         Sampled directions. "sign" is ODMC's and ssODM's rule sign(Σ μ_k y_k) alone (with polish="none"), where
         y_k and −y_k are one clustering: each y_k is signed as the heaviest. "violated" is ODMSSC's, sgn(Hȳ) with
         H = diag(ũ)K diag(ũ) and ȳ the most violated labelling of the working set.
+    tighten : bool
+        Whether the label lift (Xu et al. 2005), solved roughly from the mixture found, may raise `bound`: its own
+        dual point is worth more to the lift's certificate than the master's.
     polish : {"none", "alternate", "search"} or bool
 
     References
@@ -69,6 +73,7 @@ class Minimax(Relaxation):
     per_round: int = 3
     starts: int = 4
     rounding: int | str = 20
+    tighten: bool = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -78,6 +83,8 @@ class Minimax(Relaxation):
         check_count(self, "starts", 0)
         if self.rounding not in RULES:
             check_count(self, "rounding", 0)
+        if not isinstance(self.tighten, bool):
+            raise DeclarationError(f"Minimax(tighten={self.tighten!r}): expected True or False")
         if self.tol is not None and not self.tol > 0:
             raise DeclarationError(f"Minimax(tol={self.tol!r}): expected a positive number")
 
@@ -114,8 +121,7 @@ class Minimax(Relaxation):
                             exhaustive=exhaustive)
         if "u" not in done.raw.variables:
             return Outcome(done.status, candidates=tuple(initial), message=done.message)
-        with run.stage("certify"):
-            certificate = self._certify(run, done, exhaustive)
+        certificate = self._certify(run, done, exhaustive)
         status = done.status
         return Outcome(
             status, candidates=self._candidates(run, done), factor=self._factor(run, done), certificate=certificate,
@@ -124,8 +130,14 @@ class Minimax(Relaxation):
 
     def _certify(self, run: Run, done: Generated, exhaustive: np.ndarray | None) -> Certificate:
         if exhaustive is not None:
-            return PoolCertificate.build(run.program, np.asarray(done.raw["u"])[None, :])
-        return scale_dual_point(repair_label_lift(lift_labels(run.program), done.raw["u"]))
+            with run.stage("certify"):
+                return PoolCertificate.build(run.program, np.asarray(done.raw["u"])[None, :])
+        form = lift_labels(run.program)
+        with run.stage("certify"):
+            certificate = scale_dual_point(repair_label_lift(form, done.raw["u"]))
+        if not self.tighten or done.status is Status.INTERRUPTED:
+            return certificate
+        return tightened(run, form, done, certificate)
 
     def _candidates(self, run: Run, done: Generated) -> tuple[np.ndarray, ...]:
         if self.rounding == "violated":
@@ -148,6 +160,53 @@ class Minimax(Relaxation):
         return np.column_stack([
             sample_directions(decision, count, run.rng),
             sample_directions(Y[alive].T * np.sqrt(mu[alive]), count // 2, run.rng)])
+
+
+def tightened(run: Run, form: LabelLiftForm, done: Generated, certificate: LabelLiftCertificate
+              ) -> LabelLiftCertificate:
+    """Return the better of a certificate and that of the label lift, solved from the mixture of labellings.
+
+    Parameters
+    ----------
+    run : Run
+        Without a `lift_solver` that takes the form the certificate stays.
+    form : LabelLiftForm
+    done : Generated
+    certificate : LabelLiftCertificate
+    """
+    solver = run.lift_solver
+    if solver is None or run.stopped or isinstance(solver.accepts(form), Refusal):
+        return certificate
+    highest = done.form.dual_objective(done.raw["u"])  # fewer labellings than all: above the lift's value
+    if highest - certificate.bound <= LIFT_TOL * abs(highest):
+        return certificate
+    with run.share(LIFT_SHARE):
+        raw = run.solve(form, lifted_start(run, form, done), tol=LIFT_TOL, solver=solver)
+    if "u" not in raw.variables:
+        return certificate
+    with run.stage("certify"):
+        found = scale_dual_point(repair_label_lift(form, *(raw.get(name) for name in ("u", "d", "kappa", "eta"))))
+    return found if found.bound > certificate.bound else certificate
+
+
+def lifted_start(run: Run, form: LabelLiftForm, done: Generated) -> RawSolution:
+    """Return the lift's point of a mixture: V = [√μ_k z_k], W = [w_k/√μ_k], of as few columns as the lift begins with.
+
+    Margins Σ_k y_k∘Φw_k and M = Σ_k μ_k z_k z_kᵀ are those of the mixture, and ½‖W‖² = ½Σ‖w_k‖²/μ_k. An orthogonal
+    turn of the columns changes nothing; of the turned ones the heaviest are kept.
+    """
+    mu = np.asarray(done.raw["mu"])
+    alive = np.flatnonzero(mu > 1e-8)
+    root, merged = np.sqrt(mu[alive] / mu[alive].sum()), run.program.labels.merged()
+    V = root * np.column_stack([merged.contract(y) for y in done.form.labellings[alive]])
+    if form.count > merged.count:  # the reference of asymmetric bounds, +1 in every labelling
+        V = np.vstack([V, root])
+    W = np.asarray(done.raw["W"])[:, alive] / root
+    gram = V.T @ V / len(V) + W.T @ W / max(float(np.sum(W**2)), np.finfo(float).tiny)
+    turn = np.linalg.eigh(gram)[1][:, -LIFT_WIDTH:]
+    V, W = V @ turn, W @ turn
+    V /= np.maximum(np.linalg.norm(V, axis=1, keepdims=True), np.finfo(float).tiny)
+    return RawSolution(Status.CONVERGED, {"V": V, "W": W, "scalars": np.asarray(done.raw.get("scalars", ()))})
 
 
 def sign_rule(run: Run, done: Generated) -> IntArray:

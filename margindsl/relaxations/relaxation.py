@@ -57,7 +57,8 @@ class Relaxation(ABC):
     """Say what happens to the unknown labels. Subclasses are frozen dataclasses of their options.
 
     Class attributes: `name`, `summary` (one line), `bound` (what kind of bound it certifies), `two_clusters` (why
-    it takes two clusters only; empty when it takes any number).
+    it takes two clusters only; empty when it takes any number), `minimises` (whether the labels are those of the
+    lowest objective it found).
 
     Parameters
     ----------
@@ -70,6 +71,7 @@ class Relaxation(ABC):
     summary: ClassVar[str] = ""
     bound: ClassVar[str] = "none"
     two_clusters: ClassVar[str] = "its labels are signs"
+    minimises: ClassVar[bool] = True
 
     polish: str | bool = "search"
 

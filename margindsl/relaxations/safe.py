@@ -24,8 +24,8 @@ from margindsl.typing import FloatArray, IntArray
 class Safe(Relaxation):
     """Label the unknown points so that no diverse low-density separator, were it the truth, makes it a loss; local.
 
-    Alternation from random members of B gives many separators; they are grouped, and the best of each group is
-    kept. With y⁰ the labels that follow the known ones alone, the answer is
+    Alternation from random members of B (and from a warm start) gives many separators; they are grouped, and the
+    best of each group is kept. With y⁰ the labels that follow the known ones alone, the answer is
     argmax_y min_t earn(y, ŷ_t, y⁰) − c · lose(y, ŷ_t, y⁰), a linear programme over y ∈ [−1, 1]; its solution is
     brought to B, and y⁰ is kept where its worst case is negative. The labels are not those of lowest objective.
 
@@ -48,6 +48,7 @@ class Safe(Relaxation):
     name: ClassVar[str] = "safe"
     summary: ClassVar[str] = "diverse low-density separators, labels by their worst case"
     bound: ClassVar[str] = "none"
+    minimises: ClassVar[bool] = False
 
     samples: int = 100
     separators: int = 10
@@ -91,10 +92,11 @@ class Safe(Relaxation):
     def _separators(self, run: Run, known: IntArray) -> list[Fit]:
         """Alternate from random members of B, in a run of their own so that none becomes the answer."""
         apart = Run(run.program, run.solver, run.solver, run.budget.replace(callback=None), run.rng)
+        starts = distinct([known, *run.starts, *run.program.labels.sample(run.rng, self.samples)])
         found = []
-        for index, labels in enumerate(distinct([known, *run.program.labels.sample(run.rng, self.samples)])):
+        for index, labels in enumerate(starts):
             found.append(alternate(apart, labels, tol=1e-4))
-            if run.record("separators", index, found[-1].value) or run.budget.expired:
+            if run.record("separators", index, found[-1].value) or run.stopped:
                 break
         return found
 

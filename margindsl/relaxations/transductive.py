@@ -26,7 +26,7 @@ class Transductive(Relaxation):
     The first labels are the best in B for the hyperplane of the known labels alone. The loss of unknown points
     then weighs `first`, and twice as much at every level until its full weight; at each level labels and
     hyperplane alternate until no switch pays. Where the algorithm of the paper switches one pair at a time, the
-    exact oracle makes all switches that pay at once.
+    exact oracle makes all switches that pay at once. A warm start is a second beginning, at full weight.
 
     Parameters
     ----------
@@ -79,16 +79,17 @@ class Transductive(Relaxation):
     def run(self, run: Run) -> Outcome:
         """Grow the weight of the unknown points, labels and hyperplane carried over."""
         labels, factor, level = labels_from_known(run), self.first, 0
-        while factor < 1 and not run.budget.expired:
+        while factor < 1 and not run.stopped:
             fit = self._settle(run, weigh_unknown(run.program, factor), labels)
             labels, level = fit.labels, level + 1
             if run.record("unlabelled weight", level, fit.value):
                 return Outcome(Status.INTERRUPTED, fit=run.fit(labels))
             factor *= self.growth
         fit = self._settle(run, run.program, labels)
-        best = run.fit(fit.labels, fit)
+        ends = [fit.labels, *(self._settle(run, run.program, start).labels for start in run.starts)]
+        best = min((run.fit(end) for end in ends), key=lambda end: end.value)
         if self.polish != "none":
-            best = polish_candidates(run, [fit.labels], str(self.polish))
+            best = polish_candidates(run, ends, str(self.polish))
         return Outcome(run.stopped or Status.CONVERGED, fit=best)
 
     def _settle(self, run: Run, program: MarginProgram, labels: IntArray) -> Fit:

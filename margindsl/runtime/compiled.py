@@ -26,6 +26,7 @@ from margindsl.threads import small_work_threads
 
 EVALUATION_SOLVER = "newton"
 EVALUATION_TOL = 1e-10
+LIFT_SOLVER, LIFT_EVALUATIONS = "burer-monteiro", 500  # a bound is tightened cheaply, or not at all
 
 
 @dataclass(frozen=True)
@@ -211,7 +212,8 @@ def _run_passes(compiled: Compiled, options: SolveOptions) -> Solution:
     budget = options.budget()
     starts = () if options.warm_start is None else (_start_labels(compiled, options.warm_start),)
     run = Run(compiled.program, compiled.solver, make_solver(EVALUATION_SOLVER), budget,
-              np.random.default_rng(options.random_state), starts, compiled.sessions)
+              np.random.default_rng(options.random_state), starts, compiled.sessions,
+              make_solver(LIFT_SOLVER, max_iter=LIFT_EVALUATIONS))
     run.seconds.update(compiled.seconds)
     outcome, state = _attempt(compiled, run)
     fit, outcome, state = _finish(compiled, run, outcome, state)
@@ -222,7 +224,16 @@ def _start_labels(compiled: Compiled, solution: Solution) -> np.ndarray:
     if len(solution.labels) != compiled.program.n:
         raise DeclarationError(
             f"solve(warm_start=...): the solution has {len(solution.labels)} labels, the problem {compiled.program.n}")
+    given, expected = _clusters(solution), compiled.program.clusters
+    if given != expected:
+        raise DeclarationError(
+            f"solve(warm_start=...): the solution has {given} clusters, the problem {expected}; solve without it, or "
+            "give a solution of the same number of clusters")
     return np.asarray(solution.labels)
+
+
+def _clusters(solution: Solution) -> int:
+    return 2 if solution.coding == "binary" else int(solution.decision.shape[1])
 
 
 def _attempt(compiled: Compiled, run: Run) -> tuple[Outcome | None, Status]:
@@ -247,12 +258,17 @@ def _finish(compiled: Compiled, run: Run, outcome: Outcome | None, state: Status
                 polish(run, list(outcome.candidates), "none" if hurried else str(compiled.relaxation.polish))
     except KeyboardInterrupt:
         state = Status.INTERRUPTED
-    labels = run.best.labels if run.best is not None else run.program.labels.maximise(run.program.no_gain())
+    labels = run.best.labels if run.best is not None else _given_labels(run)
     with run.stage("evaluate"):
         unlimited = Run(run.program, run.solver, run.fixed_solver, Budget(tol=EVALUATION_TOL), run.rng,
                         sessions=compiled.sessions)
         fit = unlimited.fit(labels, run.best, tol=EVALUATION_TOL)
     return fit, outcome, state
+
+
+def _given_labels(run: Run) -> np.ndarray:
+    """Return the labels of the warm start, any of B without one."""
+    return as_member(run.program, run.starts[0] if run.starts else run.program.no_gain())
 
 
 def _candidates(compiled: Compiled, run: Run, outcome: Outcome) -> list[np.ndarray]:
@@ -277,6 +293,8 @@ def _solution(compiled: Compiled, run: Run, fit: Fit, outcome: Outcome | None, s
     estimate = min(program.to_user(outcome.estimate), value) if outcome is not None else float("nan")
     if run.budget.expired and state in (Status.CONVERGED, Status.OPTIMAL) and compiled.relaxation.bound == "none":
         state = Status.TIME_LIMIT
+    if run.stopped is Status.INTERRUPTED and state in (Status.CONVERGED, Status.OPTIMAL):
+        state = Status.INTERRUPTED  # asked to stop while the labels were rounded or polished
     features, weights = base_weights(program.features, program.weights(fit.w))
     run.seconds["total"] = time.monotonic() - run.budget.start + sum(compiled.seconds.values())
     asked = getattr(compiled.relaxation, "tol", None) or run.budget.tol

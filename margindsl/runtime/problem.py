@@ -250,9 +250,10 @@ def choose_relaxation(program: MarginProgram) -> Relaxation:
     order += ["cccp", "alternating"] if program.is_binary else ["alternating", "cccp"]
     for name in order:
         method = as_relaxation(name)
-        if method.offer(program):
+        answer = method.offer(program)
+        if answer:
             return method
-    raise RefusalError("no relaxation accepts this program")
+    raise RefusalError(f"no relaxation accepts this program; {name!r}, the last one asked: {answer}")
 
 
 __all__ = ["Problem", "check_options", "choose_relaxation"]

@@ -166,8 +166,8 @@ def _limits_keep_labels(relaxation: Relaxation) -> None:
 
 
 def _warm_starts_are_used(relaxation: Relaxation) -> None:
-    """A warm start from the optimum is not made worse by a local method."""
-    if relaxation.bound != "none":
+    """A warm start from the optimum is not made worse by a local method that looks for low objectives."""
+    if relaxation.bound != "none" or not relaxation.minimises:
         return
     for known in accepted(relaxation):
         best = solve_quietly(known, as_relaxation("exact"))

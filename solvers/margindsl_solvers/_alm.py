@@ -192,9 +192,6 @@ class Run:
         if size == 0.0:
             return False
         far *= 1.0 / size
-        rows = self.model.apply(far)
-        v = self._arguments() + 1e10 * rows
-        slopes = self.model.slopes(v, self.centre, self.kappa)
-        terms = self.model.weights * slopes * rows
+        terms = self.model.recession(self.model.apply(far))
         cost = float(self.model.form.losses.scalars.costs @ far[r + self.model.bias :])
         return float(np.sum(terms)) + cost < -1e-9 * (float(np.sum(np.abs(terms))) + abs(cost))

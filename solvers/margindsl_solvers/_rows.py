@@ -9,8 +9,12 @@ from functools import cached_property
 import numpy as np
 
 from margindsl.calculus import PLQ, ConvexFunction
-from margindsl.program.forms import FixedLabelForm
+from margindsl.contract import Refusal
+from margindsl.program.clusters import ClusterForm
+from margindsl.program.forms import FixedLabelForm, Form
 from margindsl.typing import FloatArray, IntArray
+
+FLAT = 1e-9  # entries of a direction below it are rounding
 
 
 @dataclass(frozen=True)
@@ -208,7 +212,40 @@ class RowModel:
             total += float(np.sum(np.where(weights > 0, weights * values, 0.0)))
         return total
 
+    def recession(self, rows: FloatArray) -> FloatArray:
+        """Return the weighted limits c ρ(v + t d)/t for growing t, by the ends of the conjugates' domains."""
+        out = np.zeros(len(rows))
+        for group in self.groups:
+            low, high = group.conjugate.domain
+            d, weights = rows[group.part], self.weights[group.part]
+            moving = (np.abs(d) > FLAT) & (weights > 0)
+            out[group.part][moving] = weights[moving] * np.where(d > 0, high, low)[moving] * d[moving]
+        return out
+
     def _shifted(self, v: FloatArray, centre: FloatArray, kappa: float) -> Iterator[tuple[Group, FloatArray]]:
         for group in self.groups:
             x = v[group.part]
             yield group, x if group.smooth else x + centre[group.part] / kappa
+
+
+def reach(form: FixedLabelForm | ClusterForm) -> float:
+    """Return an estimate of how far the losses can move a decision value, Σ c a² mean ‖φ‖²."""
+    losses = form.losses
+    return float(losses.weights @ losses.slopes**2) * float(form.features.trace) / max(1, form.n)
+
+
+def refuse_form(name: str, form: Form) -> Refusal:
+    """Return why a solver of one hyperplane does not take a form that is not one of fixed labels.
+
+    Parameters
+    ----------
+    name : str
+        The solver.
+    form : Form
+    """
+    if isinstance(form, ClusterForm):
+        return Refusal(
+            f"{name} solves fixed labels of one hyperplane, not the Crammer-Singer margins of {form.clusters} clusters",
+            "Use solver='newton', 'cutting-plane' or 'clarabel', or md.margin(y, f, coding='simplex')")
+    return Refusal(f"{name} solves fixed labels, not a {type(form).__name__}",
+                   "use solver='clarabel' or 'mirror-prox'")

@@ -10,12 +10,13 @@ from margindsl_solvers._saddle import Point, SaddleModel
 from margindsl_solvers._saddle_system import DAMPING, Rows, linear_system
 
 
-def newton_step(model: SaddleModel, point: Point, width: float, limit: int) -> Point | None:
-    """Return the point one semismooth Newton step ahead, or None if there is no such step.
+def newton_step(model: SaddleModel, point: Point, width: float, limit: int, damping: float = 0.0) -> Point | None:
+    """Return the point one damped semismooth Newton step ahead, or None if there is no such step.
 
     Rows at a kink of ρ* (prox derivative zero) are put there. On the other rows, with e = √c Δx, the
     linearised optimality system is H e − QΔμ = √c R, H = diag κ + √c a ((YᵀDiag(μ)Y)∘K) a √c; what is
     left is the convex quadratic min over μ ∈ Δ of ½ΔμᵀSΔμ + gᵀΔμ, S = QᵀH⁻¹Q, g = −½‖v_k‖² + QᵀH⁻¹√c R.
+    With damping δ it linearises a proximal-point step: δ is added to κ and δ max‖v_k‖² to the diagonal of S.
 
     Parameters
     ----------
@@ -25,6 +26,8 @@ def newton_step(model: SaddleModel, point: Point, width: float, limit: int) -> P
         The step of the prox that tells free rows from fixed ones.
     limit : int
         Largest order of a linear system; above it there is no step.
+    damping : float
+        The inverse length δ ≥ 0 of the proximal step; x and the margins are of order one.
 
     Returns
     -------
@@ -41,11 +44,12 @@ def newton_step(model: SaddleModel, point: Point, width: float, limit: int) -> P
     kappa = np.maximum(1.0 / slope[free] - 1.0, 0.0) / width
     residual = base.arguments[free] - (z - target)[free] / width - kappa * (base.x - target)[free]
     root = np.sqrt(model.weights[free])
-    rows = Rows(model.losses.points[free], root * model.losses.slopes[free], kappa, root * residual)
+    rows = Rows(model.losses.points[free], root * model.losses.slopes[free], kappa + damping, root * residual)
     system = linear_system(model, base, rows, limit)
     if system is None:
         return None
-    mu = simplex_quadratic(system.curvature, system.pull - 0.5 * base.norms, base.mu)
+    curvature = system.curvature + damping * float(base.norms.max()) * np.eye(model.count)
+    mu = simplex_quadratic(curvature, system.pull - 0.5 * base.norms, base.mu)
     x = base.x.copy()
     x[free] += system.step(mu - base.mu) / root
     return model.judge(model.evaluate(mu, model.clip(x)))

@@ -18,7 +18,9 @@ from margindsl_solvers._saddle_newton import newton_step
 CHECK = 8  # mirror-prox iterations between two checks of the gap
 SUFFICIENT, NECESSARY, ARTIFICIAL = 0.2, 0.8, 0.36  # restart rules of PDLP (Applegate et al. 2021, Sec. 3.2)
 RANGE = 0.3, 1e3  # of the primal weight, relative to the first guess
-NEWTON_FIRST, NEWTON_AGAIN = 0.1, 0.5  # relative gap of the first attempt, and its fall before the next
+NEWTON_FIRST, NEWTON_AGAIN = 0.5, 0.5  # relative gap of the first attempt, and its fall before the next
+FAILURES = 4  # Newton steps in a row that do not halve the gap, after which first-order steps go on
+RAISE, LOWER, DAMPING = 4.0, 0.2, (1e-6, 10.0)  # of the damping after such a step and after another, and its range
 LATER = 1.3, 32  # or this multiple of the iterations at the last attempt, and as many more
 RESERVE, NEWCOMERS = 1e-4, 0.1  # mass spread over all labellings at a warm start
 BLEND = 1e-2  # mass taken from the last mirror-prox iterate after Newton steps
@@ -89,14 +91,18 @@ class Run:
     # -- stages -------------------------------------------------------------------------------------
 
     def _newton(self) -> None:
-        """Take Newton steps while they close the gap; go on from their best point if it is far better."""
+        """Take damped Newton steps while they close the gap; go on from their best point if it is far better."""
         before, current, failures = self.best.gap, self.best, 0
-        while failures < 2 and self._stop() is None:
-            trial = newton_step(self.model, current, WIDTH, self.newton_limit)
+        damping = min(self.best.error, 1.0)  # as the step is shorter far from the solution (Levenberg, Marquardt)
+        while failures < FAILURES and self._stop() is None:
+            trial = newton_step(self.model, current, WIDTH, self.newton_limit, damping)
             if trial is None or not np.isfinite(trial.gap):
                 break
             self.iterations += 1
-            failures = 0 if trial.gap < 0.5 * self.best.gap else failures + 1
+            halved = trial.gap < 0.5 * self.best.gap
+            failures = 0 if halved else failures + 1
+            damping = float(np.clip(damping * (LOWER if halved else RAISE), *DAMPING))
+            # The gap of a proximal step may rise for a while: the next one starts there all the same.
             current = trial
             self._record(trial)
         if self.best.gap < 0.5 * before and self._stop() is None:
@@ -157,17 +163,34 @@ class Run:
         self.trace.append((time.monotonic() - self.begin, point.primal, point.dual))
 
     def _stop(self) -> Status | None:
-        if self.best.error <= self.tol:
-            return Status.OPTIMAL
-        if self.best.error <= ROUNDING and self.iterations - self.improved > PATIENCE:
+        if self.tol < self.best.error <= ROUNDING and self.iterations - self.improved > PATIENCE:
             return Status.INACCURATE
-        if self.budget.expired:
-            return Status.TIME_LIMIT
-        if self.iterations >= self.max_iter:
-            return Status.ITERATION_LIMIT
-        if self.budget.report("saddle point", self.iterations, self.best.primal, self.best.dual):
-            return Status.INTERRUPTED
-        return None
+        return limit_met("saddle point", self.best, self.tol, self.budget, self.iterations, self.max_iter)
+
+
+def limit_met(stage: str, best: Point, tol: float, budget: Budget, iterations: int, most: int) -> Status | None:
+    """Return the status with which a saddle engine ends: its gap is closed, a limit is met, or it is stopped.
+
+    Parameters
+    ----------
+    stage : str
+        What the engine is called in progress reports.
+    best : Point
+        The point of least gap.
+    tol : float
+        Relative gap to reach.
+    budget : Budget
+    iterations, most : int
+    """
+    if best.error <= tol:
+        return Status.OPTIMAL
+    if budget.expired:
+        return Status.TIME_LIMIT
+    if iterations >= most:
+        return Status.ITERATION_LIMIT
+    if budget.report(stage, iterations, best.primal, best.dual):
+        return Status.INTERRUPTED
+    return None
 
 
 def starting_pair(model: SaddleModel, start: RawSolution | None) -> tuple[FloatArray, FloatArray]:

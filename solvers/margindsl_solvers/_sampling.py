@@ -12,6 +12,7 @@ from margindsl.contract import Budget, Status
 from margindsl.typing import FloatArray
 from margindsl_solvers._saddle import Point
 from margindsl_solvers._saddle_box import BoxModel, TheoremSteps
+from margindsl_solvers._saddle_run import limit_met
 
 MIX = 0.2  # share of the uniform law in an adaptive one
 
@@ -192,12 +193,4 @@ class StochasticRun:
         return point
 
     def _stop(self) -> Status | None:
-        if self.best.error <= self.tol:
-            return Status.OPTIMAL
-        if self.budget.expired:
-            return Status.TIME_LIMIT
-        if self.iterations >= self.horizon:
-            return Status.ITERATION_LIMIT
-        if self.budget.report("stochastic", self.iterations, self.best.primal, self.best.dual):
-            return Status.INTERRUPTED
-        return None
+        return limit_met("stochastic", self.best, self.tol, self.budget, self.iterations, self.horizon)

@@ -13,7 +13,7 @@ from margindsl.contract import Budget, Offer, RawSolution, Refusal, Session, Sol
 from margindsl.program.forms import FixedLabelForm, Form
 from margindsl.typing import FloatArray
 from margindsl_solvers._judge import Pair, judge, start_point, variables
-from margindsl_solvers._rows import RowModel
+from margindsl_solvers._rows import RowModel, refuse_form
 
 _REPAIR = "use solver='newton' or 'clarabel'"
 _FAR = 1e12
@@ -54,8 +54,7 @@ class LBFGS(Solver):
     def accepts(self, form: Form) -> Offer | Refusal:
         """Return an `Offer` for smooth unconstrained forms, else a `Refusal` naming what is missing."""
         if not isinstance(form, FixedLabelForm):
-            return Refusal(f"lbfgs solves fixed labels, not a {type(form).__name__}",
-                           "use solver='clarabel' or 'mirror-prox'")
+            return refuse_form(self.name, form)
         for term in form.losses.terms:
             if not term.loss.is_smooth:
                 return Refusal(

@@ -14,7 +14,7 @@ from margindsl_solvers._alm import Run
 from margindsl_solvers._cluster_rows import ClusterModel
 from margindsl_solvers._cluster_run import ClusterRun, cluster_variables, start_clusters, start_slopes
 from margindsl_solvers._judge import is_feasible, start_point, variables
-from margindsl_solvers._rows import RowModel
+from margindsl_solvers._rows import RowModel, reach
 
 _MESSAGES = {
     Status.OPTIMAL: "relative gap {error:.1e} after {count} Newton steps",
@@ -155,7 +155,6 @@ class NewtonSession(Session):
 
 
 def _spread(form: FixedLabelForm | ClusterForm) -> float:
-    """Return an estimate of how far w can move a margin, Σ c a² mean‖φ‖², within [1e-4, 1]."""
-    losses = form.losses
-    reach = float(losses.weights @ losses.slopes**2) * float(form.features.trace) / max(1, form.n)
-    return min(1.0, max(1e-4, reach)) if reach > 0 else 1.0
+    """Return an estimate of how far w can move a margin, within [1e-4, 1]."""
+    far = reach(form)
+    return min(1.0, max(1e-4, far)) if far > 0 else 1.0

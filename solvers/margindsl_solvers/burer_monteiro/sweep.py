@@ -29,8 +29,8 @@ Sum = Callable[[Callable[[slice], Part], list[slice]], Iterator[Part]]
 class Sweep:
     """Evaluate Σ cρ(‖Wᵀφ‖) and its gradient Φᵀ Diag(cρ'(s)/s) ΦW block by block, never holding n × p numbers.
 
-    Features that are neither in memory nor readable in row blocks, and rows in another order than the points,
-    are taken by whole products instead.
+    Features that are neither in memory nor readable in row blocks, rows in another order than the points, and
+    losses of several kinds are taken by whole products instead.
 
     Parameters
     ----------
@@ -53,7 +53,8 @@ class Sweep:
         """
         features: Any = self.form.features
         dense = getattr(features, "is_dense", False)
-        if not losses.is_identity or not (dense or hasattr(features, "walk")):
+        simple = len(losses.terms) == 1 and losses.is_identity
+        if not simple or not (dense or hasattr(features, "walk")):
             return self._whole(losses, W)
         W = np.ascontiguousarray(W)
 

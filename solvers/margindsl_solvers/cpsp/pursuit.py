@@ -13,13 +13,13 @@ from margindsl.contract import Budget, Status
 from margindsl.program.protocols import Features
 from margindsl.typing import FloatArray
 from margindsl_solvers._judge import Pair, inside, judge
-from margindsl_solvers._rows import RowModel
+from margindsl_solvers._rows import RowModel, reach
 from margindsl_solvers._search import search
 from margindsl_solvers.cpsp.basis import Basis, SpanFeatures
 from margindsl_solvers.cpsp.master import Answer, solve_master
 
 STALLED = 60  # cuts that close less than a hundredth of the gap
-FAR = 1e9  # a bias or scalar driven beyond it means that nothing holds it
+FAR = 1e9  # a bias or scalar driven beyond it, in units of decision values, means that nothing holds it
 
 
 @dataclass(frozen=True)
@@ -226,7 +226,7 @@ class Pursuit:
         return Status.INACCURATE
 
     def _ended(self) -> Status | None:
-        if self.box > FAR:
+        if self.box > FAR * max(1.0, reach(self.model.form)):
             return Status.UNBOUNDED
         if self.iterations >= self.limits.max_iter:
             return Status.ITERATION_LIMIT

@@ -14,7 +14,7 @@ from margindsl.errors import DeclarationError
 from margindsl.program.forms import FixedLabelForm, Form
 from margindsl.typing import FloatArray
 from margindsl_solvers._judge import is_feasible, start_point, variables
-from margindsl_solvers._rows import RowModel
+from margindsl_solvers._rows import RowModel, refuse_form
 from margindsl_solvers.cpsp.basis import Basis
 from margindsl_solvers.cpsp.pursuit import Limits, Pursuit
 
@@ -89,8 +89,7 @@ class CPSP(Solver):
     def accepts(self, form: Form) -> Offer | Refusal:
         """Return an `Offer` for fixed labels with finite convex losses."""
         if not isinstance(form, FixedLabelForm):
-            return Refusal(f"cpsp solves fixed labels, not a {type(form).__name__}",
-                           "use solver='clarabel' or 'mirror-prox'")
+            return refuse_form(self.name, form)
         for term in form.losses.terms:
             if term.loss.domain != (-math.inf, math.inf):
                 return Refusal(f"cpsp needs finite losses, and {term.loss!r} is infinite outside "

@@ -13,11 +13,11 @@ from margindsl.contract import Budget, Status
 from margindsl.typing import FloatArray
 from margindsl_solvers._judge import Pair, inside, judge
 from margindsl_solvers._quadratic import minimise
-from margindsl_solvers._rows import RowModel
+from margindsl_solvers._rows import RowModel, reach
 from margindsl_solvers._search import search
 from margindsl_solvers.cutting_plane.cuts import Linearisation, Packed
 
-FAR = 1e9  # a bias or scalar driven beyond it means that nothing holds it
+FAR = 1e9  # a bias or scalar driven beyond it, in units of decision values, means that nothing holds it
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,7 +154,7 @@ class Bundle:
         assert self.answer is not None
         if self.gap <= self.tol and self.answer.slack <= 0.5 * self.tol * max(1.0, abs(self.value)):
             return Status.OPTIMAL
-        if self.box > FAR:
+        if self.box > FAR * max(1.0, reach(self.model.form)):
             return Status.UNBOUNDED
         if self.iterations >= self.max_iter:
             return Status.ITERATION_LIMIT

@@ -14,7 +14,7 @@ from margindsl.contract import Budget, Offer, RawSolution, Refusal, Session, Sol
 from margindsl.errors import DeclarationError
 from margindsl.program.forms import FixedLabelForm, Form
 from margindsl_solvers._judge import dual_of, start_point, variables
-from margindsl_solvers._rows import RowModel
+from margindsl_solvers._rows import RowModel, refuse_form
 from margindsl_solvers.dual_coordinate.descent import Descent
 
 _REPAIR = "use solver='newton' or 'cutting-plane'"
@@ -71,8 +71,7 @@ class DualCoordinate(Solver):
     def accepts(self, form: Form) -> Offer | Refusal:
         """Return an `Offer` for piecewise quadratic losses without bias, scalars or decision bounds."""
         if not isinstance(form, FixedLabelForm):
-            return Refusal(f"dual-coordinate solves fixed labels, not a {type(form).__name__}",
-                           "use solver='clarabel' or 'mirror-prox'")
+            return refuse_form(self.name, form)
         for present, what in ((form.free_bias, "a free bias"), (form.decision, "decision bounds"),
                               (form.losses.scalars.count, "shared scalars")):
             if present:

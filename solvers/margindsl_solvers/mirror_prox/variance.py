@@ -11,7 +11,7 @@ from margindsl.contract import Budget, Status
 from margindsl.typing import FloatArray
 from margindsl_solvers._saddle import Point, SaddleModel
 from margindsl_solvers._saddle_iteration import FLOOR, Average, Steps
-from margindsl_solvers._saddle_run import RANGE, first_steps
+from margindsl_solvers._saddle_run import RANGE, first_steps, limit_met
 from margindsl_solvers._sampling import draw, mixed
 
 WORSE, SHRINK, GROW = 1.5, 0.5, 1.2  # of the anchor's gap over one epoch, and what it does to the step
@@ -135,12 +135,5 @@ class AnchoredRun:
         return point
 
     def _stop(self) -> Status | None:
-        if self.best.error <= self.tol:
-            return Status.OPTIMAL
-        if self.budget.expired:
-            return Status.TIME_LIMIT
-        if self.iterations >= self.max_iter:
-            return Status.ITERATION_LIMIT
-        if self.budget.report("mirror prox, variance reduced", self.iterations, self.best.primal, self.best.dual):
-            return Status.INTERRUPTED
-        return None
+        return limit_met("mirror prox, variance reduced", self.best, self.tol, self.budget, self.iterations,
+                         self.max_iter)

@@ -163,3 +163,18 @@ def test_the_embedding_is_orthogonal(pair):
     assert model.get_feature_names_out().tolist() == ["maximummarginembedding0", "maximummarginembedding1"]
     with pytest.raises(DeclarationError, match="expected a positive integer"):
         MaximumMarginEmbedding(0).fit(X)
+
+
+def test_what_a_model_or_a_single_cluster_cannot_take(pair):
+    X, truth = pair
+    for model in ("svm", "ssodm", "tsvm", "lapsvm"):
+        with pytest.raises(DeclarationError, match=f"model '{model}' needs labels y: give parameters"):
+            MarginClusterer(model=model).fit(X)
+    known = np.where(np.arange(len(X)) < 20, 2 * truth - 1, 0)
+    given = MarginClusterer(model="lapsvm", parameters={"y": known}).fit(X)
+    assert np.array_equal(given.labels_[:20], truth[:20])
+    with pytest.raises(DeclarationError, match="n_clusters=1: given 1 cannot-links, which need two clusters"):
+        MarginClusterer(1).fit(X, cannot_link=[(0, 1)])
+    with pytest.raises(DeclarationError, match=r"expected \(120,\) integers from -1 \(unknown\) to 0"):
+        MarginClusterer(1).fit(X, labels=truth + 1)
+    assert not MarginClusterer(1).fit(X, must_link=[(0, 1)], labels=np.zeros(120, dtype=int)).labels_.any()

@@ -1,10 +1,13 @@
 """The k-cluster label set at sizes beyond enumeration: optimality by duality, agreement of its ways to solve."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from scipy.optimize import linprog
 from scipy.sparse import eye_array, kron, vstack
 
+from margindsl.errors import SolverError
 from margindsl.labelset import presolve_partition
 from margindsl.labelset.partition_programme import solve_assignment
 from margindsl.labelset.partition_transport import assign_priced
@@ -146,3 +149,15 @@ def test_size_radius_without_bounds_is_n(n, k):
     sizes = np.bincount(y, minlength=k)
     exact = presolve_partition(n, k, sizes=[(sizes, sizes)]).size_radius_squared()
     assert exact == pytest.approx((codes[y].sum(axis=0) ** 2).sum())
+
+
+def test_a_draw_that_leaves_a_point_no_cluster_is_drawn_again():
+    """Clusters drawn for 1 and 3 may leave none to 0, which may not join 4 in cluster 0."""
+    labels = presolve_partition(5, 3, cannot=[(2, 1), (1, 3), (0, 4)], known=([4, 2], [0, 2]),
+                                sizes=[([2, 1, 2], [2, 1, 2])])
+    members = {tuple(y) for y in labels.enumerate()}
+    drawn = {tuple(y) for y in labels.sample(np.random.default_rng(0), 60)}
+    assert drawn == members
+    stuck = dataclasses.replace(labels, pinned=np.array([-1, 1, 2, 2, 0]))
+    with pytest.raises(SolverError, match="no labelling satisfies all links and size bounds"):
+        stuck.maximise(np.zeros((5, 3)))

@@ -9,7 +9,7 @@ from margindsl.language.grammar import RULES
 
 N = 6
 X = np.random.default_rng(0).normal(size=(N, 2))
-y, z = md.Labels(N), md.Labels(N, name="z")
+y, z, y3 = md.Labels(N), md.Labels(N, name="z"), md.Labels(N, clusters=3)
 f, h = md.Hyperplane(X), md.Hyperplane(X, name="h")
 g = y * f
 s = md.Scalar(name="s")
@@ -50,6 +50,8 @@ CASES = {
                       objective(lambda: md.mean(md.hinge(y * f)))),
     "TWO_PROBLEMS": (objective(lambda: md.mean(md.hinge(g)) + md.mean(md.hinge(z * f))), "mixes two labellings",
                      objective(lambda: md.mean(md.hinge(g)))),
+    "TWO_CODINGS": (objective(lambda: md.mean(md.hinge(md.margin(y3, f)) + md.hinge(md.margin(y3, f, "simplex")))),
+                    "coding='simplex'", objective(lambda: md.mean(md.hinge(md.margin(y3, f))))),
     "NO_REGULARISER": (lambda: md.Problem(md.Minimize(md.mean(md.hinge(g)))), "md.mean(md.pos(1 - y * f))",
                        lambda: md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean(md.hinge(g))))),
     "REGULARISER_SIGN": (lambda: md.Problem(md.Minimize(md.mean(md.hinge(g)) - 0.5 * md.sq_norm(f))),

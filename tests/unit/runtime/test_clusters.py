@@ -10,7 +10,7 @@ from margindsl.contract import Budget
 from margindsl.drivers.cluster_search import estimate_moves, promising_changes, search_clusters
 from margindsl.drivers.run import Run
 from margindsl.drivers.starts import as_member, starting_labels
-from margindsl.errors import GrammarError, RefusalError, TrivialityWarning
+from margindsl.errors import DeclarationError, GrammarError, RefusalError, TrivialityWarning
 from margindsl.metrics import clustering_accuracy
 
 N, K = 45, 3
@@ -242,3 +242,44 @@ def test_a_time_limit_returns_a_member():
     problem = declare()
     solution = problem.solve(md.Alternating(restarts=50), time_limit=0.05, random_state=0)
     assert problem.program().labels.contains(solution.labels)
+
+
+def test_a_constant_direction_does_not_disturb_the_starts():
+    """A penalised bias is a constant feature, and with small features it is a principal direction."""
+    for points, options in ((0.01 * X, {"bias": "penalised"}), (np.ones((N, 2)), {"centre": False})):
+        problem = declare(md.squared_hinge, points=points, **options)
+        for start in ("mixed", "spectral"):
+            solution = problem.solve(md.Alternating(start=start), random_state=0)
+            assert problem.program().labels.contains(solution.labels) and np.isfinite(solution.value)
+
+
+def test_a_warm_start_of_another_number_of_clusters_is_refused():
+    three = declare().solve("alternating", random_state=0)
+    for clusters in (2, 4):
+        y, f = md.Labels(N, clusters=clusters), md.Hyperplane(X)
+        other = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean(md.hinge(md.margin(y, f)))),
+                           [md.sizes(y, at_least=3)])
+        with pytest.raises(DeclarationError, match=f"has 3 clusters, the problem {clusters}; solve without it"):
+            other.solve("alternating", warm_start=three)
+
+
+def test_auto_and_solvers_of_one_hyperplane_say_why_they_refuse():
+    y, f = md.Labels(N, clusters=K), md.Hyperplane(X)
+    spread = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean_variance(md.margin(y, f), 1.0, 5.0)))
+    with pytest.raises(RefusalError, match="no relaxation accepts.*shared scalars.*coding='simplex'"):
+        spread.solve()
+    for solver in ("lbfgs", "dual-coordinate", "cpsp"):
+        with pytest.raises(RefusalError, match="Crammer-Singer margins of 3 clusters.*'newton'.*coding='simplex'"):
+            declare().solve("alternating", solver)
+
+
+def test_size_bounds_are_checked_where_they_are_declared():
+    y = md.Labels(12, clusters=3)
+    for given, words in (([1, 2], "expected one number, or one a cluster, 3 in all"), ("3", "at_least='3'"),
+                         (np.nan, "0 <= at_least <= at_most"), (-1, "0 <= at_least <= at_most"),
+                         (5, "12 points cannot fill clusters of 15 to 36")):
+        with pytest.raises(DeclarationError, match=words):
+            md.sizes(y, at_least=given)
+    assert md.sizes(y, at_most=np.inf).at_most.tolist() == [12, 12, 12]  # no bound
+    with pytest.raises(DeclarationError, match=r"`md.margin\(y, f\)`: 12 labels against 45 points"):
+        md.margin(y, md.Hyperplane(X))

@@ -52,8 +52,42 @@ def test_a_callback_that_asks_to_stop(relaxation):
     assert_usable(problem, solution)
     for progress in seen:
         assert progress.stage and progress.iteration >= 0 and progress.seconds >= 0
-    if relaxation in ("exact", "minimax"):
-        assert solution.status == "interrupted"
+    if seen:
+        assert solution.status in ("interrupted", "optimal")  # optimal: proved by what was found until then
+
+
+@pytest.mark.parametrize("relaxation", [md.Alternating(restarts=9), md.CCCP(restarts=9),
+                                        md.Alternating(polish="search"), md.Alternating(continuation=4)])
+def test_a_callback_stops_all_restarts(relaxation):
+    def stages(answer):
+        seen = []
+        solution = problem_of("cccp").solve(relaxation, random_state=0,
+                                            callback=lambda progress: seen.append(progress.stage) or answer)
+        return seen, solution
+
+    stopped, solution = stages(True)
+    whole, _ = stages(False)
+    assert solution.status == "interrupted" and len(stopped) <= 3 < len(whole)
+    assert_usable(problem_of("cccp"), solution)
+
+
+@pytest.mark.parametrize("relaxation", ["cccp", "sdp", "minimax"])
+def test_ctrl_c_at_once_keeps_the_warm_start(relaxation):
+    problem = problem_of(relaxation)
+    first = problem.solve("alternating", random_state=0)
+
+    def interrupt(progress):
+        raise KeyboardInterrupt
+
+    solution = problem.solve(relaxation, SOLVERS[relaxation], callback=interrupt, warm_start=first, random_state=0)
+    assert solution.value <= first.value * (1 + 1e-6)
+
+
+def test_a_minimax_cut_short_by_time_has_not_converged():
+    for recipe in (md.recipes.odmc, md.recipes.lgmmc):
+        solution = recipe(X).solve(time_limit=1e-6, random_state=0)
+        assert solution.status == "time_limit"
+        assert np.isfinite(solution.value) and solution.bound <= solution.value
 
 
 @pytest.mark.parametrize("relaxation", SOLVERS)

@@ -419,6 +419,42 @@ def test_newton_needs_no_system_above_its_limit() -> None:
     assert ahead is not None and ahead.gap < point.gap
 
 
+@pytest.mark.parametrize("name", LOSSES)
+def test_damping_shortens_newton_steps_and_moves_no_solution(name: str) -> None:
+    form = instance(3, LOSSES[name], n=60, total=20.0)
+    model = SaddleModel(form)
+    start = model.judge(model.evaluate(np.full(model.count, 1 / model.count), model.first_guess()))
+    # Rows at a kink are put there first, damped or not; the moves that are left shrink.
+    still = newton_step(model, start, 1.0, 100, 1e12)
+    assert still is not None
+    np.testing.assert_allclose(still.mu, start.mu, atol=1e-6)
+    steps = [newton_step(model, start, 1.0, 100, damping) for damping in (1e2, 1e4, 1e6)]
+    moves = [float(np.linalg.norm(step.mu - still.mu) + np.linalg.norm(step.x - still.x)) for step in steps if step]
+    assert len(moves) == 3 and moves[0] > moves[1] > moves[2]
+    best = MirrorProx(tol=1e-12).solve(form)
+    x = model.clip(np.divide(-best["u"], model.weights))
+    solved = model.judge(model.evaluate(best["mu"][model.first], x))
+    for damping in (0.0, 1e-3, 1.0):
+        again = newton_step(model, solved, 1.0, 100, damping)
+        assert again is not None and again.error <= 1e-7
+
+
+def test_damped_newton_steps_finish_the_hinge_early() -> None:
+    rng = np.random.default_rng(0)
+    y = np.where(rng.random(200) < 0.5, 1, -1)
+    X = rng.normal(size=(200, 8)) + 0.4 * y[:, None]
+    labellings = np.array([np.where(X @ rng.normal(size=8) > 0, 1, -1) for _ in range(12)])
+    for total in (3.0, 30.0, 300.0):
+        term = LossTerm(HINGE, np.arange(200), np.full(200, total / 200), np.ones(200), np.zeros(200),
+                        np.zeros((200, 0)))
+        form = SaddleForm(build(X, "linear"), Losses(200, (term,)), labellings=labellings)
+        quick, alone = MirrorProx(tol=1e-8).solve(form), MirrorProx(tol=1e-3, newton_limit=0).solve(form)
+        assert quick.status is Status.OPTIMAL
+        assert quick.iterations <= 0.6 * alone.iterations  # though the goal is a hundred thousand times nearer
+        assert form.primal_objective(quick["W"]) <= form.primal_objective(alone["W"]) + 1e-9
+        assert form.primal_objective(quick["W"]) >= form.dual_objective(alone["u"]) - 1e-9
+
+
 def test_coarse_start_and_low_order_systems_give_the_same_value(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(coarse_module, "LARGE", 1000)
     for loss in (odm(), HINGE):

@@ -76,6 +76,24 @@ def test_every_storage_gives_the_same_sum():
         np.testing.assert_allclose(gradient, expected[1], rtol=1e-9, atol=1e-12)
 
 
+def test_losses_of_several_kinds_in_the_order_of_the_points():
+    X = np.random.default_rng(0).normal(size=(90, 4))
+    y, f = md.Labels(90), md.Hyperplane(X)
+    loss = 30 * md.mean(md.odm(y[:20] * f[:20])) + md.mean(md.squared_hinge(y[20:] * f[20:]))
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + loss), [abs(md.sum(y)) <= 4])
+    form = md.WeightLifting().lower(problem.program())
+    assert form.losses.is_identity and len(form.losses.terms) == 2
+    W = np.random.default_rng(1).normal(size=(4, 3))
+    value, gradient = Sweep(form, map).loss(form.losses, W)
+    step = 1e-6 * np.random.default_rng(2).normal(size=W.shape)
+    lengths = np.linalg.norm(form.features.toarray() @ W, axis=1)
+    np.testing.assert_allclose(value, form.losses.value(lengths), rtol=1e-12)
+    ahead, behind = (Sweep(form, map).loss(form.losses, W + s * step)[0] for s in (1, -1))
+    np.testing.assert_allclose(ahead - behind, 2 * np.sum(gradient * step), rtol=1e-5)
+    solution = problem.solve("weight-lifting", random_state=0)
+    assert solution.bound <= solution.value and abs(solution.labels.sum()) <= 4
+
+
 def test_a_point_at_the_origin_has_no_direction():
     X = np.random.default_rng(0).normal(size=(50, 3))
     X = np.vstack([X, -X, np.zeros((1, 3))])

@@ -1,0 +1,148 @@
+"""The bound of the minimax relaxation, tightened by the label lift solved from the mixture of labellings."""
+
+import dataclasses
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+import margindsl as md
+from margindsl.contract import Budget, Progress, RawSolution, Status
+from margindsl.drivers.generation import generate
+from margindsl.drivers.run import Run
+from margindsl.drivers.starts import starting_labels
+from margindsl.errors import DeclarationError, TrivialityWarning
+from margindsl.program.certificates import repair_label_lift
+from margindsl.relaxations.minimax import LIFT_WIDTH, lifted_start, tightened
+from margindsl.relaxations.sdp import lift_labels
+from margindsl.testing import random_instance
+
+
+def clouds(seed, n=30, d=3):
+    rng = np.random.default_rng(seed)
+    side = np.where(rng.random(n) < 0.5, 1, -1)
+    return rng.normal(size=(n, d)) + side[:, None], side
+
+
+def declare(X, lam=10.0, constraints=None):
+    y, f = md.Labels(len(X)), md.Hyperplane(X - X.mean(axis=0))
+    extra = [abs(md.sum(y)) <= 0.2 * len(X)] if constraints is None else constraints(y)
+    return md.Problem(md.Minimize(md.sq_norm(f) / 2 + lam * md.mean(md.odm(y * f, theta=0.2, nu=0.4))), extra)
+
+
+CONSTRAINTS = {
+    "balance": None,
+    "lopsided": lambda y: [md.sum(y) <= 10, md.sum(y) >= -2],
+    "known": lambda y: [y[0] == 1, y[1] == -1, y[2] == -1, md.sum(y) <= 10, md.sum(y) >= -2],
+    "links": lambda y: [y[0] == y[1], y[2] == -y[3], abs(md.sum(y)) <= 8],
+}
+
+
+def generated(problem, rounds=12, lift=None):
+    program = problem.program()
+    run = Run(program, md.Solver("mirror-prox"), md.Solver("newton"), Budget(tol=1e-4), np.random.default_rng(0),
+              lift_solver=lift)
+    return run, generate(run, starting_labels(run, 3), tol=1e-4, most=rounds, per_round=3, starts=4)
+
+
+@pytest.mark.parametrize("k", range(12))
+def test_the_bound_is_never_lower_and_never_above_the_value_nor_the_lift(k):
+    instance = random_instance(np.random.default_rng([7, k]))
+    program = instance.problem.program()
+    assert program.is_binary
+    plain, tight = (md.Minimax(tighten=choice, rounding=4, polish="none", tol=1e-3) for choice in (False, True))
+    if not plain.accepts(program):
+        assert "minimax" in str(plain.accepts(program))
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TrivialityWarning)
+        before, after = (instance.problem.solve(r, random_state=0) for r in (plain, tight))
+        lift = instance.problem.solve(md.SDP(polish="none", rounding=2), "clarabel", tol=1e-8)
+    scale = max(1.0, abs(after.value))
+    assert after.bound >= before.bound - 1e-7 * scale  # two solves of the masters agree no better
+    assert after.bound <= after.value + 1e-9 * scale
+    assert after.bound <= lift.estimate + 1e-6 * scale
+    assert after.value == pytest.approx(before.value, rel=1e-9, abs=1e-9)  # the labels are not touched
+
+
+def test_on_digits_it_is_the_bound_of_the_label_lift():
+    digits = load_digits()
+    problem = declare(digits.data[np.isin(digits.target, (3, 8))] / 16)
+    options = {"rounding": 2, "polish": "none", "rounds": 8}
+    tight = problem.solve(md.Minimax(**options), random_state=0)
+    plain = problem.solve(md.Minimax(tighten=False, **options), random_state=0)
+    lift = problem.solve(md.SDP(rounding=2, polish="none"), random_state=0)
+    assert plain.bound < 0.99 * lift.bound
+    assert tight.bound == pytest.approx(lift.bound, rel=0.01)
+    assert tight.bound <= tight.value
+
+
+@pytest.mark.parametrize("name", CONSTRAINTS)
+def test_the_start_is_the_mixture(name):
+    X, _ = clouds(1)
+    run, done = generated(declare(X, constraints=CONSTRAINTS[name]))
+    form, mu, Y = lift_labels(run.program), np.asarray(done.raw["mu"]), done.form.labellings
+    # few enough labellings: nothing is cut off
+    heavy = np.argsort(-mu)[:LIFT_WIDTH]
+    few = dataclasses.replace(done, form=dataclasses.replace(done.form, labellings=Y[heavy]), raw=RawSolution(
+        Status.CONVERGED, {"mu": mu[heavy] / mu[heavy].sum(), "W": np.asarray(done.raw["W"])[:, heavy]}))
+    start = lifted_start(run, form, few)
+    V, W = start["V"], start["W"]
+    np.testing.assert_allclose(np.linalg.norm(V, axis=1), 1.0, atol=1e-10)
+    labels = form.sign[:, None] * V[form.component]
+    np.testing.assert_allclose(labels @ labels.T, (Y[heavy].T * few.raw["mu"]) @ Y[heavy], atol=1e-9)
+    margins = np.einsum("np,np->n", form.features.apply(W), labels)
+    mixture = np.einsum("kn,nk->n", Y[heavy], form.features.apply(few.raw["W"]))
+    np.testing.assert_allclose(margins, mixture, atol=1e-9)
+    alive = few.raw["mu"] > 1e-8
+    assert np.sum(W**2) == pytest.approx(np.sum(np.sum(few.raw["W"][:, alive] ** 2, axis=0) / few.raw["mu"][alive]))
+    # every lifted label bound holds for the mixture, as for each labelling of it
+    for bound in form.balance:
+        assert np.linalg.norm(bound.vector @ V) <= bound.radius + 1e-9
+
+
+@pytest.mark.parametrize("name", CONSTRAINTS)
+def test_the_lift_raises_the_certificate(name):
+    X, _ = clouds(2, n=20)
+    run, done = generated(declare(X, constraints=CONSTRAINTS[name]), lift=md.Solver("burer-monteiro"))
+    form = lift_labels(run.program)
+    first = repair_label_lift(form, done.raw["u"])
+    best = tightened(run, form, done, first)
+    assert best.bound >= first.bound
+    assert best.bound <= done.form.dual_objective(done.raw["u"]) + 1e-9  # the master bounds the lift from above
+    assert best.verify()
+    reference = md.Solver("clarabel").open(form).solve(form, Budget(tol=1e-8))
+    assert best.bound == pytest.approx(reference.objective, rel=5e-3)
+
+
+def test_the_certificate_stays_without_a_solver_without_time_and_after_a_stop():
+    X, _ = clouds(3)
+    problem = declare(X)
+    run, done = generated(problem)
+    form = lift_labels(run.program)
+    first = repair_label_lift(form, done.raw["u"])
+    assert tightened(run, form, done, first) is first
+    run.lift_solver = md.Solver("newton")  # takes no label lift
+    assert tightened(run, form, done, first) is first
+    run.lift_solver, run.budget = md.Solver("burer-monteiro"), Budget.within(0.0)
+    assert tightened(run, form, done, first) is first
+
+    run.budget = Budget()
+    closed = dataclasses.replace(first, bound=done.form.dual_objective(done.raw["u"]))
+    assert tightened(run, form, done, closed) is closed  # nothing left to gain
+
+    stages = []
+
+    def stop(progress: Progress) -> bool:
+        stages.append(progress.stage)
+        return progress.stage == "label generation"
+
+    solution = problem.solve(md.Minimax(polish="none"), random_state=0, callback=stop)
+    assert solution.bound <= solution.value
+    assert "burer-monteiro" not in stages
+
+
+def test_the_option_is_checked():
+    with pytest.raises(DeclarationError, match=r"Minimax\(tighten=1\): expected True or False"):
+        md.Minimax(tighten=1)
