@@ -166,12 +166,18 @@ def _part_entries(campaign: Campaign, part: Part, grouped: dict[tuple[str, str, 
     printed_only = _printed_methods(campaign, part)
     for method in part.condition.methods:
         records = grouped.get((part.condition.name, part.dataset, method.name), [])
-        note = part.note if method.name in run else f"not run above {method.largest} points"
+        note = part.note if method.name in run else _left_out(campaign, method)
         found += _method_entries(campaign, part, method, records, rule, note)
     for name in printed_only:
         found += _method_entries(campaign, part, Method(name, ""), [], rule, "not run: the paper's figure alone")
     own = {e.measure: e for e in found if e.method in campaign.protocol.own}
     return [_compared(entry, own.get(entry.measure)) for entry in found]
+
+
+def _left_out(campaign: Campaign, method: Method) -> str:
+    if campaign.only is not None and method.name not in campaign.only:
+        return "not asked for"
+    return f"not run above {method.largest} points"
 
 
 def _printed_methods(campaign: Campaign, part: Part) -> list[str]:

@@ -246,3 +246,9 @@ def test_pages_say_what_an_oracle_chose_and_escape(tmp_path):
     for write in (write_csv, write_html):
         with pytest.raises(DeclarationError, match="cannot write .*: No such file"):
             write(table, tmp_path / "nowhere" / "table")
+
+
+def test_what_was_not_asked_for_says_so():
+    found = replace(campaign(), only=("KM", "ODMC"))
+    table = tabulate(found, records_of(found, odmc_scores))
+    assert entry(table, "CPMMC").note == "not asked for" and entry(table, "ODMC").note == ""
