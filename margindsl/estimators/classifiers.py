@@ -157,7 +157,7 @@ class SemiSupervisedODM(_MarginClassifier):
         if len(self.classes_) != 2:
             raise DeclarationError(
                 f"SemiSupervisedODM: Only binary classification is supported; the known labels hold "
-                f"{len(self.classes_)} class(es)")
+                f"{len(self.classes_)} class(es); -1 says that a label is unknown, so give the classes other names")
         signs: IntArray = np.where(known, np.where(y == self.classes_[1], 1, -1), 0)
         problem = md.recipes.ssodm(X, signs, lam1=self.lam1, lam2=self.lam2, kernel=self.kernel,
                                    **(self.parameters or {}))
