@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import json
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -137,7 +138,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pairs", type=int, default=45)
     parser.add_argument("--cache", type=Path)
+    parser.add_argument("--quick", action="store_true", help="two pairs")
+    parser.add_argument("--json", type=Path)
     options = parser.parse_args()
+    if options.quick:
+        options.pairs = 2
     warnings.simplefilter("ignore")
     digits, rows = load_digits(), {}
     for pair, X, truth in pairs(digits.data / 16, digits.target, options.pairs):
@@ -146,6 +151,10 @@ def main() -> None:
         own = 100 * row["errors"][row["rules"]["held-out loss (own rule)"]]
         print(f"{pair}: own rule {own:.2f} %, by true labels {100 * row['errors'].min():.2f} %", flush=True)
     report(rows)
+    if options.json:
+        found = {pair: {rule: float(row["errors"][index]) for rule, index in row["rules"].items()}
+                 | {"picked by true labels": float(row["errors"].min())} for pair, row in rows.items()}
+        options.json.write_text(json.dumps(found, indent=1), encoding="utf-8")
 
 
 if __name__ == "__main__":
