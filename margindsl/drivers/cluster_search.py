@@ -11,7 +11,6 @@ from margindsl.drivers.alternation import alternate
 from margindsl.drivers.run import Fit, Run
 from margindsl.program.clusters import cluster_costs, margin_table, runner_up
 from margindsl.program.codes import weighted_gram
-from margindsl.program.losses import Losses
 from margindsl.program.program import MarginProgram
 from margindsl.typing import FloatArray, IntArray
 
@@ -169,20 +168,14 @@ def _slopes(program: MarginProgram, fit: Fit, table: FloatArray, points: IntArra
     margins[points] = table[points, labels]
     losses = program.losses
     arguments = losses.arguments(margins, fit.scalars)
-    return losses.spread(losses.derivative(arguments))[points], _curvature(losses, arguments)[points]
-
-
-def _curvature(losses: Losses, arguments: FloatArray) -> FloatArray:
-    out = np.empty(len(arguments))
-    for term, part in losses.slices():
-        out[part] = term.weights * (1.0 - np.asarray(term.loss.prox_derivative(arguments[part], SMOOTHING))) / SMOOTHING
-    return np.bincount(losses.points, weights=out * losses.slopes**2, minlength=losses.n)
+    return losses.spread(losses.derivative(arguments))[points], losses.smoothed_curvature(arguments, SMOOTHING)[points]
 
 
 def _hessian(program: MarginProgram, fit: Fit, table: FloatArray) -> FloatArray:
     """Return I + Σ h_i (d_i d_iᵀ) ⊗ φ_iφ_iᵀ with d_i the gradient of the margin of point i."""
     everyone = np.arange(program.n)
-    bend = _curvature(program.losses, program.losses.arguments(table[everyone, fit.labels], fit.scalars))
+    bend = program.losses.smoothed_curvature(
+        program.losses.arguments(table[everyone, fit.labels], fit.scalars), SMOOTHING)
     other = fit.labels if program.coding == "simplex" else runner_up(fit.decision, fit.labels)
     pair = fit.labels * program.clusters + other
     width, r = program.clusters - 1, program.features.rank

@@ -17,7 +17,6 @@ from margindsl.drivers.run import Fit, Run
 from margindsl.drivers.starts import distinct
 from margindsl.features import FeatureOperator
 from margindsl.points import row_blocks
-from margindsl.program.losses import Losses
 from margindsl.typing import FloatArray, IntArray
 
 LARGEST_RANK = 3000
@@ -58,7 +57,7 @@ def estimate_moves(run: Run, fit: Fit) -> Moves:
     at_points = np.bincount(losses.points, weights=change, minlength=program.n)
     fixed = np.bincount(labels.component, weights=at_points, minlength=labels.count)
     slope = -fit.labels * losses.spread(losses.derivative(plus) + losses.derivative(minus))
-    now, flipped = smoothed_curvature(losses, plus), smoothed_curvature(losses, minus)
+    now, flipped = (losses.smoothed_curvature(v, SMOOTHING) for v in (plus, minus))
     gradient = _component_rows(run, slope)
     hessian = program.features.gram(now) + np.eye(program.features.rank)
     root = _inverse_root(hessian)
@@ -69,15 +68,6 @@ def estimate_moves(run: Run, fit: Fit) -> Moves:
     estimate = fixed - 0.5 * power / damping
     estimate[labels.pinned != 0] = np.inf
     return Moves(fixed, gradient, estimate)
-
-
-def smoothed_curvature(losses: Losses, arguments: FloatArray) -> FloatArray:
-    """Return (n,) curvatures of the losses in the margins, kinks smoothed by a Moreau envelope."""
-    out = np.empty(len(arguments))
-    for term, part in losses.slices():
-        slope = np.asarray(term.loss.prox_derivative(arguments[part], SMOOTHING))
-        out[part] = term.weights * (1.0 - slope) / SMOOTHING
-    return np.bincount(losses.points, weights=out * losses.slopes**2, minlength=losses.n)
 
 
 def _component_rows(run: Run, slope: FloatArray) -> FloatArray:
@@ -208,7 +198,7 @@ def block_moves(run: Run, fit: Fit, keep: int) -> list[IntArray]:
     program, features = run.program, _features(run)
     losses = program.losses
     arguments = losses.arguments(fit.labels * fit.decision, fit.scalars)
-    hessian = features.gram(smoothed_curvature(losses, arguments)) + np.eye(features.rank)
+    hessian = features.gram(losses.smoothed_curvature(arguments, SMOOTHING)) + np.eye(features.rank)
     decisions = [*_shifts(fit), *_tilts(run, fit, hessian)]
     found = [best_labels(run, replace(fit, decision=decision)) for decision in decisions]
     found += [program.labels.maximise(gain) for gain in _turned_groups(run, fit)]

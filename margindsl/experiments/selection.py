@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from margindsl.contract import Budget, RawSolution
-from margindsl.drivers.search import smoothed_curvature
+from margindsl.drivers.search import SMOOTHING
 from margindsl.errors import DeclarationError, RefusalError, SolverError
 from margindsl.points import row_blocks
 from margindsl.program.clusters import CodedForm
@@ -285,7 +285,7 @@ def _step_without(rows: FloatArray, hessian: FloatArray, inverse: FloatArray, cu
 def _curvature(losses: Losses, arguments: FloatArray) -> FloatArray:
     """Return (n,) curvatures of the losses in the margins; kinks are smoothed."""
     if not losses.is_smooth:
-        return smoothed_curvature(losses, arguments)
+        return losses.smoothed_curvature(arguments, SMOOTHING)
     return np.bincount(losses.points, weights=losses.curvature(arguments) * losses.slopes**2, minlength=losses.n)
 
 

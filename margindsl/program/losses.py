@@ -231,6 +231,12 @@ class Losses:
         """Return the (m,) generalised second derivatives c_r ρ_r''(v_r)."""
         return self._map(v, lambda term, x: term.weights * np.asarray(term.loss.curvature(x)))
 
+    def smoothed_curvature(self, v: FloatArray, step: float) -> FloatArray:
+        """Return (n,) second derivatives in the margins, kinks smoothed by a Moreau envelope of some step."""
+        smooth = self._map(
+            v, lambda term, x: term.weights * (1.0 - np.asarray(term.loss.prox_derivative(x, step))) / step)
+        return np.bincount(self.points, weights=smooth * self.slopes**2, minlength=self.n)
+
     def conjugate_value(self, u: FloatArray) -> float:
         """Return Σ c ρ*(−u/c) + uᵀd, the negative of the linear part of the dual (may be inf)."""
         total = float(u @ self.shifts)

@@ -7,10 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from margindsl.contract import Offer, Refusal
 from margindsl.drivers.continuation import continue_weights, weight_factors
 from margindsl.drivers.run import Run
 from margindsl.drivers.starts import starting_labels
+from margindsl.drivers.unlabelled import has_known
 from margindsl.errors import DeclarationError
+from margindsl.program.forms import FixedLabelForm
+from margindsl.program.program import MarginProgram
 from margindsl.relaxations.relaxation import Relaxation, check_choice, check_count
 from margindsl.typing import IntArray
 
@@ -64,6 +68,27 @@ class LocalRelaxation(Relaxation):
                 factors = weight_factors(self.continuation, self.continuation_start)
                 labels = continue_weights(run, labels, factors).labels
             yield labels
+
+    def default_solver(self, form: object) -> str:
+        """Return "newton"."""
+        return "newton"
+
+
+@dataclass(frozen=True, kw_only=True)
+class InductiveRelaxation(Relaxation):
+    """Begin with the hyperplane of the known labels alone; no bound is certified."""
+
+    def accepts(self, program: MarginProgram) -> Offer | Refusal:
+        """Refuse programs without known labels on points that have a loss."""
+        if not has_known(program):
+            return Refusal("the method begins with the hyperplane of the known labels, and none is known",
+                           "Give y[index] == values, or use relaxation='alternating'")
+        return Offer("local: no bound")
+
+    def lower(self, program: MarginProgram) -> FixedLabelForm:
+        """Return the fixed-label form at one member of B."""
+        form: FixedLabelForm = program.fix_labels(program.labels.maximise(np.zeros(program.n)))
+        return form
 
     def default_solver(self, form: object) -> str:
         """Return "newton"."""

@@ -8,20 +8,19 @@ from typing import ClassVar
 import numpy as np
 from scipy.optimize import linprog
 
-from margindsl.contract import Offer, Refusal, Status
+from margindsl.contract import Status
 from margindsl.drivers.alternation import alternate
 from margindsl.drivers.run import Fit, Run
 from margindsl.drivers.starts import distinct
-from margindsl.drivers.unlabelled import has_known, labels_from_known, unknown_points
+from margindsl.drivers.unlabelled import labels_from_known, unknown_points
 from margindsl.errors import DeclarationError, SolverError
-from margindsl.program.forms import FixedLabelForm
-from margindsl.program.program import MarginProgram
-from margindsl.relaxations.relaxation import Outcome, Relaxation, check_count
+from margindsl.relaxations.local import InductiveRelaxation
+from margindsl.relaxations.relaxation import Outcome, check_count
 from margindsl.typing import FloatArray, IntArray
 
 
 @dataclass(frozen=True, kw_only=True)
-class Safe(Relaxation):
+class Safe(InductiveRelaxation):
     """Label the unknown points so that no diverse low-density separator, were it the truth, makes it a loss; local.
 
     Alternation from random members of B (and from a warm start) gives many separators; they are grouped, and the
@@ -64,21 +63,6 @@ class Safe(Relaxation):
         if self.polish != "none":
             raise DeclarationError(f"Safe(polish={self.polish!r}): labels chosen for their worst case are not "
                                    "polished; leave polish='none'")
-
-    def accepts(self, program: MarginProgram) -> Offer | Refusal:
-        """Refuse programs without known labels on points that have a loss."""
-        if not has_known(program):
-            return Refusal("the method improves on the labels that follow the known ones, and none is known",
-                           "Give y[index] == values, or use relaxation='alternating'")
-        return Offer("local: no bound")
-
-    def lower(self, program: MarginProgram) -> FixedLabelForm:
-        """Return the fixed-label form at one member of B."""
-        return program.fix_labels(program.labels.maximise(np.zeros(program.n)))
-
-    def default_solver(self, form: object) -> str:
-        """Return "newton"."""
-        return "newton"
 
     def run(self, run: Run) -> Outcome:
         """Find separators, choose labels, fit them."""

@@ -7,20 +7,20 @@ from typing import ClassVar
 
 import numpy as np
 
-from margindsl.contract import Offer, Refusal, Status
+from margindsl.contract import Status
 from margindsl.drivers.alternation import alternate
 from margindsl.drivers.rounding import polish as polish_candidates
 from margindsl.drivers.run import Fit, Run
-from margindsl.drivers.unlabelled import has_known, labels_from_known, weigh_unknown
+from margindsl.drivers.unlabelled import labels_from_known, weigh_unknown
 from margindsl.errors import DeclarationError
-from margindsl.program.forms import FixedLabelForm
 from margindsl.program.program import MarginProgram
-from margindsl.relaxations.relaxation import Outcome, Relaxation, check_count
+from margindsl.relaxations.local import InductiveRelaxation
+from margindsl.relaxations.relaxation import Outcome, check_count
 from margindsl.typing import IntArray
 
 
 @dataclass(frozen=True, kw_only=True)
-class Transductive(Relaxation):
+class Transductive(InductiveRelaxation):
     """Label the unknown points by the known ones, then switch labels while their weight grows; local.
 
     The first labels are the best in B for the hyperplane of the known labels alone. The loss of unknown points
@@ -60,21 +60,6 @@ class Transductive(Relaxation):
             raise DeclarationError(f"Transductive(first={self.first!r}): expected a number in (0, 1]")
         if not (np.isfinite(self.growth) and self.growth > 1):
             raise DeclarationError(f"Transductive(growth={self.growth!r}): expected a finite number above 1")
-
-    def accepts(self, program: MarginProgram) -> Offer | Refusal:
-        """Refuse programs without known labels on points that have a loss."""
-        if not has_known(program):
-            return Refusal("the method begins with the hyperplane of the known labels, and none is known",
-                           "Give y[index] == values, or use relaxation='alternating'")
-        return Offer("local: no bound")
-
-    def lower(self, program: MarginProgram) -> FixedLabelForm:
-        """Return the fixed-label form at one member of B."""
-        return program.fix_labels(program.labels.maximise(np.zeros(program.n)))
-
-    def default_solver(self, form: object) -> str:
-        """Return "newton"."""
-        return "newton"
 
     def run(self, run: Run) -> Outcome:
         """Grow the weight of the unknown points, labels and hyperplane carried over."""

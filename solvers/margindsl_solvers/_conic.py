@@ -26,6 +26,7 @@ from margindsl_solvers._conic_forms import FixedLabelLowering, Lowering, SaddleL
 from margindsl_solvers._conic_lift import is_uncoupled, lift_lowering, psd_order
 from margindsl_solvers._conic_moment import MomentDual
 from margindsl_solvers._conic_outputs import OutputDual, output_order
+from margindsl_solvers._conic_star import LiftedStar, is_star, star_order
 from margindsl_solvers._conic_weight import WeightDual
 
 _STATUS = {
@@ -110,6 +111,10 @@ class ConicSolver(Solver):
                       Offer("dual of the master, one second-order cone a labelling"))
 
     def _judge_lift(self, form: LabelLiftForm) -> Offer | Refusal:
+        if is_star(form):
+            return _first(self._judge_cone("psd", "the label-lifted relaxation needs a semidefinite cone"),
+                          self._judge_losses(form), self._judge_order(star_order(form), "the star"),
+                          Offer(f"star of {form.count} cones of order {star_order(form)}"))
         uncoupled, order = is_uncoupled(form), psd_order(form)
         rank = min(form.features.rank, form.n)
         entries = form.n * (order * (order + 1) // 2 if uncoupled else rank)
@@ -160,7 +165,8 @@ class ConicSolver(Solver):
 
     def _judge_losses(self, form: Form) -> Refusal | None:
         conjugate = not isinstance(form, (FixedLabelForm, ClusterForm)) and not (
-            isinstance(form, LabelLiftForm) and is_uncoupled(form))
+            isinstance(form, LabelLiftForm) and not isinstance(form, MomentLiftForm)
+            and (is_uncoupled(form) or is_star(form)))
         for term in form.losses.terms:
             try:
                 term.loss.conjugate()
@@ -335,7 +341,7 @@ def lower(form: Form) -> Lowering:
     if isinstance(form, OutputLiftForm):
         return OutputDual(form)
     if isinstance(form, LabelLiftForm):
-        return lift_lowering(form)
+        return LiftedStar(form) if is_star(form) else lift_lowering(form)
     return SaddleLowering(form) if isinstance(form, SaddleForm) else FixedLabelLowering(form)
 
 

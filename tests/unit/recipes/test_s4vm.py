@@ -66,7 +66,7 @@ def test_the_answer_is_chosen_by_worst_case_and_its_value_is_its_own():
 
 def test_refusals():
     X, _, _ = points()
-    with pytest.raises(RefusalError, match="improves on the labels that follow the known ones, and none is known"):
+    with pytest.raises(RefusalError, match="begins with the hyperplane of the known labels, and none is known"):
         md.recipes.odmc(X).solve(relaxation=Safe(), solver="newton")
     with pytest.raises(DeclarationError, match=r"Safe\(caution=0\): expected a positive finite number"):
         Safe(caution=0)

@@ -15,6 +15,7 @@ import margindsl as md
 from margindsl.calculus import PLQ, Logistic
 from margindsl.contract import Budget, Status
 from margindsl.errors import UnknownNameError
+from margindsl.program.certificates import repair_label_lift
 from margindsl.program.forms import (
     DCStepForm,
     DecisionBound,
@@ -24,7 +25,9 @@ from margindsl.program.forms import (
     SaddleForm,
 )
 from margindsl.program.losses import Losses, LossTerm, SharedScalars
+from margindsl_solvers import _conic_star
 from margindsl_solvers._conic import judged
+from margindsl_solvers.burer_monteiro import BurerMonteiro
 from margindsl_solvers.clarabel import Clarabel
 from margindsl_solvers.ecos import ECOS
 from margindsl_solvers.highs import HiGHS
@@ -331,6 +334,53 @@ def test_label_lift_is_the_program_written_by_hand(name, kind, separable):
         assert bound.vector @ M @ bound.vector <= bound.radius ** 2 + 1e-3
 
 
+@pytest.mark.parametrize("kind", LIFTS)
+@pytest.mark.parametrize("separable", [losses(10), losses(10, ODM), losses_with_everything(10)],
+                         ids=["hinge", "odm", "scalars"])
+def test_the_star_of_small_cones_is_at_most_the_program_written_by_hand(kind, separable, monkeypatch):
+    monkeypatch.setattr(_conic_star, "DUAL_ORDER", 0)  # small enough to be written by hand
+    form = lifted(kind, separable)
+    if _conic_star.is_uncoupled(form):
+        assert "star" not in Clarabel().accepts(form).note
+        return
+    assert "star" in Clarabel().accepts(form).note
+    solution = Clarabel().solve(form, Budget(tol=1e-7))
+    expected = shor_value(form)
+    tolerance = 2e-5 * max(1.0, abs(expected))
+    # what the star drops binds under a balance of half a point among ten, and there alone
+    slack = 100 * tolerance if kind == "balance" else 0.0
+    assert expected - tolerance - slack <= solution.objective <= expected + tolerance
+    assert expected - 5 * tolerance - slack <= safe_bound(form, solution) <= expected + tolerance
+    np.testing.assert_allclose(np.linalg.norm(solution["V"], axis=1), 1.0, atol=1e-9)
+
+
+def test_the_star_takes_hundreds_of_components_and_is_recompiled_for_no_weights():
+    features, _ = instance(200, 4, seed=11)
+    form = lift(features, losses(200, ODM), balance=(QuadraticBound(np.ones(200), 10.0),))
+    session = Clarabel().open(form)
+    first = session.solve(form, Budget(tol=1e-6))
+    heavier = replace(form, losses=losses(200, ODM, weight=12.0))
+    problem, second = session.problem, session.solve(heavier, Budget(tol=1e-6))
+    assert session.problem is problem and second.objective > first.objective
+    native = BurerMonteiro().solve(heavier, Budget(tol=1e-6))
+    assert safe_bound(heavier, second) == pytest.approx(safe_bound(heavier, native), rel=1e-5)
+
+
+def test_the_star_with_a_free_bias():
+    features, _ = instance(44, 3, seed=9)
+    form = lift(features, losses(44, ODM), decision=(DecisionBound(np.ones(44), -0.5, 0.5),), free_bias=True)
+    loose = replace(form, balance=(QuadraticBound(np.ones(44), 44.0),))
+    tight = replace(form, balance=(QuadraticBound(np.ones(44), 2.0),))
+    plain, same, more = (Clarabel().solve(f) for f in (form, loose, tight))
+    wide = replace(loose, balance=(*loose.balance, *[QuadraticBound(np.ones(44), 50.0)] * 12))  # too wide for a star
+    assert "star" in Clarabel().accepts(loose).note and "star" not in Clarabel().accepts(wide).note
+    assert plain.objective == pytest.approx(same.objective, rel=1e-5)
+    assert more.objective >= same.objective * (1 - 1e-6)
+    assert Clarabel().solve(wide).objective == pytest.approx(same.objective, rel=1e-4)
+    proof = repair_label_lift(tight, more["u"], more["d"], more["kappa"], more["eta"])
+    assert proof.verify() and proof.bound == pytest.approx(more.objective, rel=1e-4)
+
+
 def test_both_lowerings_agree_without_coupling():
     features, _ = instance(12, 3, seed=8)
     weights = lift(features, losses(12, ODM))
@@ -389,14 +439,14 @@ def test_ecos_refuses_the_semidefinite_cone():
 
 @pytest.mark.parametrize("name", SEMIDEFINITE)
 def test_size_refusal_names_estimate_limit_override_and_alternative(name):
-    features, _ = instance(400, 3)
+    features, _ = instance(400, 20)
     form = lift(features, losses(400), balance=(QuadraticBound(np.ones(400), 40.0),))
     refusal = SOLVERS[name].accepts(form)
     assert not refusal
-    for part in ("order 403 (400 components + rank 3)", f"limit {SOLVERS[name].max_psd_order}",
-                 f"Solver('{name}', max_psd_order=403)", "subsample"):
+    for part in ("order 420 (400 components + rank 20)", f"limit {SOLVERS[name].max_psd_order}",
+                 f"Solver('{name}', max_psd_order=420)", "subsample"):
         assert part in str(refusal)
-    assert type(SOLVERS[name])(max_psd_order=403).accepts(form)
+    assert type(SOLVERS[name])(max_psd_order=420).accepts(form)
     assert SOLVERS[name].accepts(replace(form, balance=()))
 
 
