@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from margindsl.contract import Budget, RawSolution
-from margindsl.drivers.search import SMOOTHING
+from margindsl.drivers.moves import SMOOTHING
 from margindsl.errors import DeclarationError, RefusalError, SolverError
 from margindsl.points import row_blocks
 from margindsl.program.clusters import CodedForm

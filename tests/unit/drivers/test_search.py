@@ -6,10 +6,13 @@ from sklearn.datasets import load_digits
 
 import margindsl as md
 from margindsl.contract import Budget
+from margindsl.drivers import moves as moving
 from margindsl.drivers import search as searching
 from margindsl.drivers.alternation import alternate
+from margindsl.drivers.blocks import block_moves, newton_values, sub_clusters
+from margindsl.drivers.moves import candidate_moves, estimate_moves
 from margindsl.drivers.run import Run
-from margindsl.drivers.search import block_moves, candidate_moves, estimate_moves, newton_values, search, sub_clusters
+from margindsl.drivers.search import search
 from margindsl.metrics import clustering_accuracy
 from margindsl.runtime.registry import make_solver
 
@@ -82,7 +85,7 @@ def test_groups_are_members_of_b_with_the_second_order_estimate():
     run = start(declare(blobs(3), 30.0, LINKED))
     fit = alternate(run, run.program.labels.sample(np.random.default_rng(0), 1)[0])
     moves = estimate_moves(run, fit)
-    groups = searching._groups(run, fit, moves, 5)
+    groups = moving._groups(run, fit, moves, 5)
     assert groups
     for total, group in groups:
         assert 3 <= len(group) == len(set(group.tolist())) and total < 0
@@ -125,7 +128,7 @@ def test_newton_values_lie_between_the_optimum_and_the_value_at_the_old_hyperpla
     fit = alternate(run, run.program.labels.sample(np.random.default_rng(0), 1)[0])
     Y = np.stack([fit.labels, *block_moves(run, fit, 12)], axis=1)
     arguments = run.program.losses.arguments(fit.labels * fit.decision)
-    curvature = run.program.losses.smoothed_curvature(arguments, searching.SMOOTHING)
+    curvature = run.program.losses.smoothed_curvature(arguments, moving.SMOOTHING)
     hessian = run.program.features.gram(curvature) + np.eye(5)
     values = newton_values(run, fit, Y, hessian)
     for value, labels in zip(values, Y.T):
@@ -140,7 +143,7 @@ def test_newton_values_beat_the_old_hyperplane_by_much():
     fit = alternate(run, run.program.labels.sample(np.random.default_rng(0), 1)[0])
     Y = np.stack(block_moves(run, fit, 12), axis=1)
     arguments = run.program.losses.arguments(fit.labels * fit.decision)
-    curvature = run.program.losses.smoothed_curvature(arguments, searching.SMOOTHING)
+    curvature = run.program.losses.smoothed_curvature(arguments, moving.SMOOTHING)
     hessian = run.program.features.gram(curvature) + np.eye(5)
     still = np.array([run.program.fix_labels(labels).objective(fit.w) for labels in Y.T])
     optimum = np.array([run.fit(labels).value for labels in Y.T])
