@@ -19,7 +19,6 @@ from margindsl.language.constraints import (
     Links,
     Orthogonal,
     Sizes,
-    split_bound,
 )
 from margindsl.language.curves import (
     Affine,
@@ -40,6 +39,7 @@ from margindsl.language.expressions import (
     Scalar,
     Sum,
 )
+from margindsl.language.linear import split_bound
 from margindsl.language.margins import Hyperplane, Labels, Margin
 from margindsl.program.forms import DecisionBound
 from margindsl.program.losses import Losses, LossTerm, SharedScalars
