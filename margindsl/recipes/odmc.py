@@ -10,14 +10,15 @@ from margindsl.recipes.rules import STOCHASTIC_TOL, dual_box, minimax
 
 
 def odmc(X: Any, *, lam: float | md.Parameter = 10.0, nu: float = 0.4, theta: float = 0.2,
-         balance: float | None = 0.03, kernel: Any = "linear", centre: bool = True, labels: str = "sign",
+         balance: float | None = 0.03, kernel: Any = "linear", centre: bool = True, labels: str = "rounded",
          max_iter: int = 2000, tau: float | None = None, step_factor: float = 10.0) -> md.Problem:
     """Declare optimal margin distribution clustering.
 
     min over y ∈ B, w of ½‖w‖² + λ/m Σ_i [(1−θ−y_i f_i)₊² + ν (y_i f_i−1−θ)₊²]/(1−θ)² (Eq. 2), relaxed to
     min over μ ∈ Δ of max over α of Σ_k μ_k G(α, y_k) (Eq. 7) over a growing set of labellings y_k ∈ B =
-    {|eᵀy| ≤ βm}. Algorithm 1, stochastic mirror descent, solves it, and the labels are those of B nearest to
-    sign Σ_k μ_k y_k. Sampling leaves a gap: ``.solve(solver="mirror-prox")`` closes it.
+    {|eᵀy| ≤ βm}. Algorithm 1, stochastic mirror descent, solves it; its mixture of labellings is rounded to
+    labels in B, which a local search by the objective improves. Sampling leaves a gap:
+    ``.solve(solver="mirror-prox")`` closes it.
 
     Parameters
     ----------
@@ -36,8 +37,9 @@ def odmc(X: Any, *, lam: float | md.Parameter = 10.0, nu: float = 0.4, theta: fl
     centre : bool
         Whether features are centred. The paper has neither centring nor a bias; without both, the balance of labels
         and a linear objective fight, and with a wide Gaussian kernel the constant direction acts as a bias.
-    labels : {"sign", "rounded"}
-        "sign" is the published rule; "rounded" samples directions and searches by the objective.
+    labels : {"rounded", "sign"}
+        "rounded" samples directions and searches by the objective; "sign" is the published rule alone, the member of
+        B nearest to sign Σ_k μ_k y_k, whose objective is higher on all but easy data.
     max_iter : int
         The number T of iterations of Algorithm 1 on each set of labellings.
     tau : float or None
@@ -54,7 +56,7 @@ def odmc(X: Any, *, lam: float | md.Parameter = 10.0, nu: float = 0.4, theta: fl
     Raises
     ------
     DeclarationError
-        If balance is negative, or labels neither "sign" nor "rounded".
+        If balance is negative, or labels neither "rounded" nor "sign".
 
     References
     ----------

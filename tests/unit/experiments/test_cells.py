@@ -59,7 +59,7 @@ def dataset(n=200, positive=0.5, seed=0):
 def test_a_cell_is_scored_and_recorded(conduct):
     cell = Cell("odmc", "unsupervised", "hepatitis", "ODMC", (("kernel", "linear"), ("lam", 10.0)), 0)
     record = json.loads(json.dumps(run_cell(cell, conduct)))
-    assert record["status"] == "done" and record["state"] == "converged"
+    assert record["status"] == "done" and record["state"] in ("optimal", "converged")
     assert record["scores"] == {"Acc": 1.0, "RI": 1.0}  # the clusters are four deviations apart
     seen = as_candidate(record)
     assert seen.labels.sum() == 12 and 0 < seen.value < seen.null
