@@ -2,6 +2,7 @@
 
 from margindsl.relaxations.alternating import Alternating
 from margindsl.relaxations.cccp import CCCP
+from margindsl.relaxations.cuts_outside import CutsOutside
 from margindsl.relaxations.exact import Exact
 from margindsl.relaxations.gmmc import GMMC
 from margindsl.relaxations.minimax import Minimax
@@ -13,5 +14,5 @@ from margindsl.relaxations.transductive import Transductive
 from margindsl.relaxations.weight_lifting import WeightLifting
 
 __all__ = [
-    "CCCP", "GMMC", "SDP", "Alternating", "Exact", "Minimax", "Outcome", "Relaxation", "Safe", "Supervised",
-    "Transductive", "WeightLifting"]
+    "CCCP", "GMMC", "SDP", "Alternating", "CutsOutside", "Exact", "Minimax", "Outcome", "Relaxation", "Safe",
+    "Supervised", "Transductive", "WeightLifting"]

@@ -8,7 +8,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 import margindsl as md
-from margindsl.errors import DeclarationError, GrammarError
+from margindsl.errors import DeclarationError, GrammarError, UnknownNameError
 from margindsl.metrics import clustering_accuracy
 
 
@@ -31,16 +31,17 @@ def by_hand(X, y, weights, l=None, normal=()):
     return cp.Problem(cp.Minimize(0.5 * cp.sum_squares(w) + loss), rows).solve("CLARABEL")
 
 
+@pytest.mark.parametrize("outer", ["labels", "cuts"])
 @pytest.mark.parametrize("C, l", [(1.0, 5.0), (20.0, None)])
-def test_cpmmc_is_equation_8_at_a_fixed_point_of_equation_11(C, l):
+def test_cpmmc_is_equation_8_at_a_fixed_point_of_equation_11(C, l, outer):
     X, _ = points()
-    solution = md.recipes.cpmmc(X, C=C, l=l, epsilon=1e-7).solve(random_state=0)
+    solution = md.recipes.cpmmc(X, C=C, l=l, epsilon=1e-7, outer=outer).solve(random_state=0)
     l = 0.03 * 40 if l is None else l
     assert solution.value == pytest.approx(by_hand(X, solution.labels, C, l), rel=1e-5)
     assert abs(solution.decision.sum()) <= l * (1 + 1e-5)
     absorbed = 0.5 * solution.weights @ solution.weights + C * np.maximum(1 - abs(solution.decision), 0).mean()
     assert absorbed == pytest.approx(solution.value, rel=1e-6)  # labels are the signs of f
-    values = np.array([record.value for record in solution.history])
+    values = np.array([record.value for record in solution.history if record.stage == "cccp"])
     assert np.all(np.diff(values) <= 1e-5 * values[:-1])
 
 
@@ -52,12 +53,17 @@ def test_cpmmc_never_beats_the_optimum_and_the_tolerance_is_kept():
     assert exact.value == pytest.approx(by_hand(X, exact.labels, 5.0, 0.24), rel=1e-5)
 
 
-def test_cpmmc_on_digits_is_near_the_printed_error():
+@pytest.mark.parametrize("pair, printed", [((2, 7), 0.0), ((1, 7), 0.0), ((3, 8), 3.08), ((8, 9), 2.26)])
+def test_cpmmc_on_digits_is_near_the_printed_error(pair, printed):
     images, digits = load_digits(return_X_y=True)
-    for pair, printed in (((2, 7), 0.0), ((1, 7), 0.0), ((3, 8), 3.08)):
-        chosen = np.isin(digits, pair)
-        labels = md.recipes.cpmmc(images[chosen] / 16).solve(random_state=0).labels
-        assert 100 * (1 - clustering_accuracy(digits[chosen], labels)) <= printed + 1.5
+    chosen = np.isin(digits, pair)
+    labels = md.recipes.cpmmc(images[chosen] / 16).solve(random_state=0).labels
+    assert 100 * (1 - clustering_accuracy(digits[chosen], labels)) <= printed + 2.0
+
+
+def test_an_unknown_outer_loop_is_named():
+    with pytest.raises(UnknownNameError, match="outer loop of cpmmc 'cut'"):
+        md.recipes.cpmmc(points()[0], outer="cut")
 
 
 def test_a_negative_bound_is_refused():

@@ -1,0 +1,95 @@
+"""Cutting planes outside, labels inside: the order of CPMMC's slides (Zhao et al., SDM 2008)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from margindsl.contract import Offer, Refusal
+from margindsl.drivers.run import Run
+from margindsl.drivers.working_set import WorkingSet
+from margindsl.errors import DeclarationError
+from margindsl.program.program import MarginProgram
+from margindsl.relaxations.cccp import CCCP
+from margindsl.typing import FloatArray, IntArray
+
+MOST_CUTS = 400  # a working set of a start; the dual has one variable a cut
+
+
+@dataclass(frozen=True, kw_only=True)
+class CutsOutside(CCCP):
+    """Start the concave-convex procedure at the end of a sequence of tighter and tighter relaxations (Eq. 5-8).
+
+    A set Ω of cuts c ∈ {0, 1}^n begins with the cut of w = 0, all ones. Problem 8 over Ω is solved by the
+    concave-convex procedure; then the most violated cut, c_i = 1 where |f_i| < 1 (Eq. 6), joins Ω, until none is
+    violated by more than ε (Eq. 5). Labels thus move while the problem is coarse, as in a continuation; only the last
+    labels are kept.
+
+    Parameters
+    ----------
+    epsilon : float
+        Violation ε of the mean loss at which no cut is added, and relative decrease at which a step is the last.
+    restarts, start, rounds, polish, continuation, continuation_start
+        As for `margindsl.CCCP`, one k-means start by default.
+    """
+
+    name: ClassVar[str] = "cuts-outside"
+    summary: ClassVar[str] = "cutting planes outside, labels absorbed and linearised inside"
+
+    restarts: int = 1
+    start: str = "kmeans"
+    epsilon: float = 0.01
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.epsilon > 0:
+            raise DeclarationError(f"CutsOutside(epsilon={self.epsilon!r}): expected a positive number")
+
+    def accepts(self, program: MarginProgram) -> Offer | Refusal:
+        """Refuse more than two clusters, rising losses, and bounds other than one |Σf| ≤ l with a free bias."""
+        offer = super().accepts(program)
+        if isinstance(offer, Refusal):
+            return offer
+        losses = program.losses
+        if not program.is_binary or losses.scalars.count or not all(
+                term.loss.is_nonincreasing and np.all(term.slopes >= 0) for term in losses.terms):
+            return Refusal("cuts outside take two clusters and losses that never rise with the margin",
+                           "Use relaxation='cccp'")
+        if not (program.free_bias and len(program.decision) == 1 and program.decision[0].is_symmetric
+                and np.all(program.decision[0].weights == 1.0)):
+            return Refusal("cuts outside take a free bias and the one bound abs(md.sum(f)) <= l",
+                           "Use relaxation='cccp', which takes any bounds")
+        return offer
+
+    def starts(self, run: Run) -> Iterator[IntArray]:
+        """Yield the last labels of the sequence of every start."""
+        for labels in super().starts(run):
+            with run.share(0.8):
+                found = self._tighten(run, labels)
+            yield found
+
+    def _tighten(self, run: Run, labels: IntArray) -> IntArray:
+        """Return the labels at which no cut is violated by more than ε."""
+        program = run.program
+        cuts = WorkingSet(program, labels)
+        loss = program.losses.value(np.zeros(program.n))
+        while True:
+            f, value = self._settle(run, cuts)
+            violation = program.losses.value(cuts.labels * f) - cuts.slack
+            stop = run.record("cuts", cuts.count, value + violation)
+            if violation <= self.epsilon * loss or cuts.count >= MOST_CUTS or stop or run.stopped:
+                return cuts.labels
+            cuts.add(f)
+
+    def _settle(self, run: Run, cuts: WorkingSet) -> tuple[FloatArray, float]:
+        """Return decision values and value of Problem 8 over the cuts, labels moved by the concave-convex procedure."""
+        before = np.inf
+        while True:
+            f, value = cuts.solve()
+            same = not cuts.relabel(run.program.labels.maximise(f))
+            if same or before - value <= self.epsilon * abs(value) or run.stopped:
+                return f, value
+            before = value

@@ -1,0 +1,99 @@
+"""Cuts outside, labels inside: the working set against a conic solver, the end of the sequence, refusals."""
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+import margindsl as md
+from margindsl.drivers.working_set import WorkingSet, weigh_cuts
+from margindsl.errors import DeclarationError, RefusalError
+from margindsl.relaxations import cuts_outside
+
+
+def points(n=40, seed=0):
+    rng = np.random.default_rng(seed)
+    truth = np.where(np.arange(n) < n // 2, -1, 1)
+    return rng.standard_normal((n, 3)) + truth[:, None] * [1.4, 0.5, 0.0] + 2.0, truth
+
+
+def working_set(l, seed=0, count=6):
+    """Return points, C and a working set whose cuts were added at random hyperplanes and labels."""
+    X, _ = points(seed=seed)
+    rng, C = np.random.default_rng(seed), 7.0
+    program = md.recipes.cpmmc(X, C=C, l=l).compile().program
+    cuts = WorkingSet(program, rng.choice([-1, 1], len(X)))
+    for _ in range(count):
+        cuts.relabel(rng.choice([-1, 1], len(X)))
+        f = X @ rng.standard_normal(3) + rng.standard_normal()
+        cuts.relabel(np.where(f >= 0, 1, -1))
+        cuts.add(f)
+    return X, C, cuts
+
+
+@pytest.mark.parametrize("l", [0.0, 0.3, 20.0])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_working_set_is_equation_11(l, seed):
+    X, C, cuts = working_set(l, seed)
+    chosen = (cuts.slopes < 0).astype(float)
+    assert cuts.slopes == pytest.approx(-C / len(X) * chosen)
+    assert np.all(chosen[0] == 1)  # the cut of w = 0
+    w, b, xi = cp.Variable(3), cp.Variable(), cp.Variable()
+    f = X @ w + b
+    rows = [cp.sum(c) / len(X) - xi <= c @ cp.multiply(cuts.labels, f) / len(X) for c in chosen]
+    value = cp.Problem(cp.Minimize(0.5 * cp.sum_squares(w) + C * xi), [*rows, xi >= 0, cp.abs(cp.sum(f)) <= l]).solve(
+        "CLARABEL")
+    decision, found = cuts.solve()
+    assert found == pytest.approx(value, rel=1e-6)
+    assert decision == pytest.approx(f.value, abs=1e-4)
+    assert abs(decision.sum()) <= l + 1e-8
+
+
+def test_the_weights_of_cuts_have_no_duality_gap():
+    rng = np.random.default_rng(0)
+    for trial in range(60):
+        count = int(rng.integers(1, 30))
+        G = np.vstack([rng.standard_normal((count, 4)) * 10 ** rng.uniform(-1, 1), np.zeros(4)])
+        offsets, tilts = np.append(rng.uniform(0, 3, count), 0.0), np.append(rng.standard_normal(count), 0.0)
+        reach = [0.0, 0.01, 1.0][trial % 3]
+        weights, t = weigh_cuts(G @ G.T, offsets, tilts, reach)
+        w = -weights @ G
+        primal = 0.5 * w @ w + np.max(offsets + G @ w + tilts * t)
+        dual = offsets @ weights - 0.5 * w @ w - reach * abs(tilts @ weights)
+        assert np.all(weights >= 0) and weights.sum() == pytest.approx(1.0) and abs(t) <= reach
+        assert 0 <= primal - dual + 1e-12 <= 1e-6 * (1 + np.diag(G @ G.T).max())
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1e-3])
+def test_the_sequence_ends_when_no_cut_is_violated(monkeypatch, epsilon):
+    ends = []
+
+    class Watched(WorkingSet):
+        def solve(self):
+            f, value = super().solve()
+            ends.append((f, self.slack))
+            return f, value
+
+    monkeypatch.setattr(cuts_outside, "WorkingSet", Watched)
+    X, _ = points(n=80)
+    md.recipes.cpmmc(X, C=50.0, epsilon=epsilon, outer="cuts").solve(random_state=0)
+    losses = [50.0 * np.maximum(1 - abs(f), 0).mean() - slack for f, slack in ends]
+    assert losses[-1] <= epsilon * 50.0 < losses[0]
+
+
+def test_cuts_outside_stop_at_the_time_limit():
+    X, _ = points(n=60)
+    assert len(md.recipes.cpmmc(X, outer="cuts").solve(random_state=0, time_limit=1e-3).labels) == 60
+
+
+def test_cuts_outside_refuse_what_they_cannot_bound():
+    X, _ = points()
+    f, y = md.Hyperplane(X, bias=True), md.Labels(40)
+    size = md.sq_norm(f) / 2
+    rising = md.Problem(md.Minimize(size + md.mean(md.odm(y * f, nu=0.4, theta=0.2))), [abs(md.sum(f)) <= 1])
+    with pytest.raises(RefusalError, match="losses that never rise"):
+        rising.solve(md.CutsOutside())
+    one_sided = md.Problem(md.Minimize(size + md.mean(md.hinge(y * f))), [abs(md.sum(f)) <= 1, md.sum(f) <= 0.5])
+    with pytest.raises(RefusalError, match="one bound"):
+        one_sided.solve(md.CutsOutside())
+    with pytest.raises(DeclarationError, match="expected a positive number"):
+        md.CutsOutside(epsilon=0)
