@@ -97,7 +97,8 @@ def _add_demo(commands: Any) -> None:
     demo = commands.add_parser("demo", help=what, description=what)
     demo.add_argument("--time-limit", type=float, default=15.0, metavar="SECONDS",
                       help="limit of each solve (default 15)")
-    demo.add_argument("--seed", type=seed, default=0, help="choice of links and subsample (default 0)")
+    demo.add_argument("--seed", "--random-state", type=seed, default=0, dest="seed", metavar="S",
+                      help="choice of links and subsample (default 0)")
 
 
 def _add_data_commands(commands: Any) -> None:
@@ -124,11 +125,13 @@ def _add_reproduce(commands: Any) -> None:
     command.add_argument("--grid", choices=("full", "coarse", "quick"), default="full",
                          help="the paper's grid, a coarser one with three repeats, or a small one with two")
     command.add_argument("--quick", action="store_true", help="the same as --grid quick")
+    command.add_argument("--sample", type=_count, metavar="K",
+                         help="at most K settings of each method, drawn from its grid")
     command.add_argument("--output", metavar="DIR",
                          help="where cells.jsonl, table.csv and table.html go (default reproduce-PAPER); a run that "
                               "was stopped goes on from there")
     command.add_argument("--repeats", type=_count, metavar="N", help="instead of the paper's number")
-    command.add_argument("--random-state", type=seed, default=0, metavar="S",
+    command.add_argument("--random-state", "--seed", type=seed, default=0, dest="random_state", metavar="S",
                          help="of splits, links and solves (default 0)")
     command.add_argument("--time-limit", type=float, default=60.0, metavar="SECONDS",
                          help="limit of each solve (default 60)")

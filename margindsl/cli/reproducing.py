@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
     conduct = Conduct(arguments.data, arguments.random_state, arguments.time_limit)
     extent = "quick" if arguments.quick else arguments.grid
     campaign = plan(get_protocol(arguments.paper), names, conduct, extent=extent, repeats=arguments.repeats,
-                    methods=methods)
+                    methods=methods, sample=arguments.sample)
     folder = make_folder(arguments.output or f"reproduce-{arguments.paper}")
     journal = Journal(folder / "cells.jsonl")
     progress = CellProgress(campaign, quiet=arguments.quiet)

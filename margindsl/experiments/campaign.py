@@ -11,13 +11,14 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 from threadpoolctl import threadpool_limits
 
 from margindsl.errors import DeclarationError, SolverError, UnknownNameError
 from margindsl.experiments.cells import DONE, Cell, Conduct, cell_key, fingerprint_of, load_for, run_cell
 from margindsl.experiments.datasets import MissingDataError, sources
 from margindsl.experiments.journal import Journal
-from margindsl.experiments.protocols import EXTENTS, Condition, Method, Protocol
+from margindsl.experiments.protocols import EXTENTS, Condition, Method, Protocol, Setting
 
 Report = Callable[[dict[str, Any], int, int], None]
 
@@ -65,6 +66,8 @@ class Campaign:
     repeats : int
     only : tuple of str or None
         Names of the methods that are run; None runs all.
+    sample : int or None
+        Most settings of a method, see `sampled`; None runs the whole grid.
     """
 
     protocol: Protocol
@@ -73,11 +76,16 @@ class Campaign:
     extent: str
     repeats: int
     only: tuple[str, ...] | None = None
+    sample: int | None = None
 
     def methods(self, part: Part) -> Iterator[Method]:
         """Yield the methods that are run on a set."""
         return (m for m in part.condition.methods if (m.largest is None or part.n <= m.largest)
                 and (self.only is None or m.name in self.only))
+
+    def settings(self, method: Method) -> list[Setting]:
+        """Return the settings of a method that are run, those of one kernel together."""
+        return sampled(list(method.settings(self.extent)), self.sample, self.conduct.random_state)
 
     def cells(self) -> Iterator[tuple[str, Cell]]:
         """Yield every cell with its key: set by set, repeat by repeat, settings of one kernel together."""
@@ -88,7 +96,7 @@ class Campaign:
                 for method in self.methods(part):
                     if repeat >= (method.repeats or self.repeats):
                         continue
-                    for setting in method.settings(self.extent):
+                    for setting in self.settings(method):
                         cell = Cell(self.protocol.paper, part.condition.name, part.dataset, method.name, setting,
                                     repeat)
                         yield cell_key(cell, self.conduct, part.fingerprint), cell
@@ -111,7 +119,7 @@ class Campaign:
 
 def plan(protocol: Protocol, names: Sequence[str] | None = None, conduct: Conduct | None = None, *,
          extent: str = "full", repeats: int | None = None,
-         methods: Sequence[str] | None = None) -> Campaign:
+         methods: Sequence[str] | None = None, sample: int | None = None) -> Campaign:
     """Return the run of a protocol on some of its sets; what cannot be had is marked as skipped.
 
     Parameters
@@ -126,13 +134,15 @@ def plan(protocol: Protocol, names: Sequence[str] | None = None, conduct: Conduc
         Instead of the protocol's.
     methods : sequence of str, optional
         Which are run; default all.
+    sample : int, optional
+        Most settings of each method, drawn from its grid.
 
     Raises
     ------
     UnknownNameError
         If a set is in no table of the paper, or there is no such grid or method.
     DeclarationError
-        If a data file is malformed, or repeats are fewer than one.
+        If a data file is malformed, or repeats or sample are fewer than one.
     """
     if extent not in EXTENTS:
         raise UnknownNameError("grid", extent, EXTENTS)
@@ -145,6 +155,8 @@ def plan(protocol: Protocol, names: Sequence[str] | None = None, conduct: Conduc
     count = repeats if repeats is not None else protocol.count(extent)
     if count < 1:
         raise DeclarationError(f"repeats: given {count}, expected at least 1")
+    if sample is not None and sample < 1:
+        raise DeclarationError(f"sample: given {sample}, expected at least 1 setting")
     parts: list[Part] = []
     for condition, name in protocol.resolve(None if names is None else tuple(names)):
         twin = next((p for p in parts if p.dataset == name), None)
@@ -155,7 +167,24 @@ def plan(protocol: Protocol, names: Sequence[str] | None = None, conduct: Conduc
                 asking = replace(asking, network=False)
         parts.append(part)
     return Campaign(protocol, tuple(parts), conduct, extent, count,
-                    None if methods is None else tuple(methods))
+                    None if methods is None else tuple(methods), sample)
+
+
+def sampled(settings: Sequence[Setting], most: int | None, random_state: int) -> list[Setting]:
+    """Return at most so many settings of a grid, in its order, drawn without replacement.
+
+    A larger sample holds the smaller ones of the same state, so that what was run stays of use.
+
+    Examples
+    --------
+    >>> grid = [(("C", value),) for value in (1, 10, 100)]
+    >>> set(sampled(grid, 1, 0)) < set(sampled(grid, 2, 0)) < set(sampled(grid, None, 0))
+    True
+    """
+    if most is None or most >= len(settings):
+        return list(settings)
+    drawn = np.random.default_rng(random_state).permutation(len(settings))[:most]
+    return [settings[k] for k in sorted(drawn)]
 
 
 def _inspect(protocol: Protocol, condition: Condition, name: str, conduct: Conduct) -> tuple[Part, bool]:

@@ -14,6 +14,8 @@ from margindsl.experiments import baselines
 from margindsl.recipes.rules import STOCHASTIC_TOL
 from margindsl.typing import FloatArray, IntArray
 
+ITERATIONS = 100  # of Algorithm 1 on each set of labellings; after alternation no worse than 2000 within five seconds
+
 
 @dataclass(frozen=True, eq=False)
 class Task:
@@ -89,6 +91,22 @@ def _known(name: str) -> Call:
     return Call(run)
 
 
+def _odmc(task: Task) -> md.Problem:
+    problem: md.Problem = md.recipes.odmc(task.X, kernel=task.kernel, balance=task.balance, max_iter=ITERATIONS,
+                                          **task.setting)
+    return problem
+
+
+def _ssodm(relaxation: Any) -> Call:
+    """Return the call of ssODM under a relaxation."""
+    def run(task: Task) -> md.Problem:
+        problem: md.Problem = md.recipes.ssodm(task.X, task.known, kernel=task.kernel, max_iter=ITERATIONS,
+                                               **task.setting)
+        return problem
+
+    return Call(run, options={"relaxation": relaxation})
+
+
 def _bounded(name: str) -> Call:
     """Return the call of a recipe that bounds the sum of decision values, by the balance unless the grid says."""
     def run(task: Task) -> md.Problem:
@@ -130,14 +148,16 @@ CALLS: dict[str, Call] = {
     "pc_kmeans": Call(lambda t: baselines.pc_kmeans(t.X, t.clusters, t.must, t.cannot, t.setting["weight"], t.rng)),
     "gmmc": _bounded("gmmc"), "mmc": _plain("mmc", balance=True), "itersvr": _plain("itersvr", balance=True),
     "lgmmc": _plain("lgmmc", balance=True),
-    "odmc": Call(_plain("odmc", balance=True).run, options={"relaxation": ROUNDED}),
+    "odmc": Call(_odmc, options={"relaxation": ROUNDED}),
     "odmc_lifted": Call(_plain("odmc", balance=True).run,
                         options={"relaxation": md.WeightLifting(rounding=10, polish="alternate")}),
     "cpmmc": _bounded("cpmmc"),
     "cpm3c": Call(_cpm3c), "skmmc": Call(_plain("skmmc").run, factored=False),
     "skmmc_v2": Call(_plain("skmmc_v2").run, factored=False), "svm": _known("svm"), "tsvm": _known("tsvm"),
-    "lapsvm": Call(_lapsvm, factored=False), "usvm": _known("usvm"), "s4vm": _known("s4vm"), "ssodm": _known("ssodm"),
-    "odmssc": Call(_odmssc)}
+    "lapsvm": Call(_lapsvm, factored=False), "usvm": _known("usvm"), "s4vm": _known("s4vm"),
+    "ssodm": _ssodm(md.Minimax(rounding="sign", polish="alternate", tol=STOCHASTIC_TOL, tighten=False)),
+    "ssodm_lifted": _ssodm(md.WeightLifting(rounding=10, polish="alternate")),
+    "odmssc": Call(_odmssc, options={"relaxation": ROUNDED})}
 
 
 def get_call(name: str) -> Call:

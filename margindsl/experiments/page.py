@@ -76,6 +76,8 @@ def as_html(table: Table) -> str:
     protocol, campaign = table.campaign.protocol, table.campaign
     title = html.escape(protocol.title)
     grid = f"the {campaign.extent} grid"
+    if campaign.sample is not None:
+        grid = f"at most {campaign.sample} settings drawn from {grid}"
     parts = [
         f"<!doctype html><html lang='en'><meta charset='utf-8'><title>{title}</title><style>{_STYLE}</style>",
         f"<h1>{title}</h1><p>{html.escape(LEGEND)} Beside the paper's figure, the difference of ours at the best "

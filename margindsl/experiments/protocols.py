@@ -12,7 +12,6 @@ from margindsl.experiments.figures import PAPERS, PrintedTable, printed_table
 
 WIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0)  # multiples of √γ, γ the average distance between points
 KERNELS = ("linear", *(f"rbf {width:g}" for width in WIDTHS))
-GAUSSIANS = KERNELS[1:]
 WEIGHTS = (1.0, 10.0, 100.0, 1000.0)
 SHAPES = (0.2, 0.4, 0.6, 0.8)
 SDP_POINTS, GMMC_POINTS = 400, 250  # above them the semidefinite methods are left out: a solve takes minutes
@@ -202,24 +201,29 @@ _CPMMC = Protocol(
         _KM, _NC, _method("MMC", "mmc", {"C": WEIGHTS}, largest=SDP_POINTS, repeats=1),
         _method("GMMC", "gmmc", {"C": WEIGHTS}, largest=GMMC_POINTS, repeats=1),
         _method("IterSVR", "itersvr", {"C": WEIGHTS}),
-        _method("CPMMC", "cpmmc", {"C": WEIGHTS, "l": (0, 5, 10, 20)})), ("clustering error",)),
+        _method("CPMMC", "cpmmc", {"C": WEIGHTS, "l": (0, 5, 10, 20), "outer": ("cuts",)},
+                quick={"C": (10.0, 100.0)})), ("clustering error",)),
      Condition("multi-class", (
          _KM, _NC, _method("CPM3C", "cpm3c", {"beta": (0.001, 0.01, 0.1, 1.0), "l": (0, 5, 10, 20)})),
                ("accuracy", "Rand index"))),
     repeats=10, quick_repeats=2, scale="max",
     readings=(
         "The slides print no parameters, kernels or repeats: the grids are ours, kernels linear.",
+        "CPMMC is run with the cuts outside, as in the slides; the later journal paper has the labels outside.",
         "All features are divided by the largest absolute value of the set.",
         "The slides copy NC, MMC, GMMC and IterSVR on digits and ionosphere from an earlier paper.",
         _IMBALANCE))
 
 
 def _skmmc(name: str, large: bool) -> Condition:
-    bounds = (0,) if large else tuple(range(21))
-    quick: Grid = {"l": (0,) if large else (0, 10, 20), "kernel": ("rbf 0.5", "rbf 1")}
-    coarse: Grid = {"l": (0,) if large else (0, 5, 10, 20), "eta": (1.0 if large else 0.01,)}
-    gaussian: Grid = {"C": WEIGHTS, "kernel": GAUSSIANS}
-    sparse: Grid = {"C": (10.0,), "eta": (1.0 if large else 0.01,), "l": bounds, "kernel": GAUSSIANS}
+    bounds, unit = ((0,), 16) if large else (tuple(range(21)), 1)  # 16 ≈ √255: see the readings
+    kernels = tuple(f"rbf {unit * width:g}" for width in WIDTHS)
+    quick: Grid = {"l": (0,) if large else (0, 10, 20), "kernel": kernels[1:3], "skip": (0,)}
+    coarse: Grid = {"l": (0,) if large else (0, 5, 10, 20), "eta": (1.0 if large else 0.01,),
+                    "skip": (0,) if large else (0, 1, 2)}
+    gaussian: Grid = {"C": WEIGHTS, "kernel": kernels}
+    sparse: Grid = {"C": (10.0,), "eta": (1.0 if large else 0.01,), "kernel": kernels, "restarts": (3 if large else 1,),
+                    "start": ("random",) if large else ("basis", "random"), "skip": (0,) if large else tuple(range(10))}
     lgmmc = _method("LG-MMC", "lgmmc", gaussian, repeats=1, largest=10000, quick=quick, coarse=coarse)
     skmmc = _method("SKMMC", "skmmc", sparse, repeats=1, quick=quick, coarse=coarse)
     cpmmc = _method("CPMMC", "cpmmc", {"C": (10.0,), "l": bounds}, repeats=1, quick=quick, coarse=coarse)
@@ -238,15 +242,28 @@ _SKMMC = Protocol(
         "k-means and IterSVR are means of 20 runs, everything else of one, as in the paper.",
         "IterSVR and LG-MMC take 'the parameters of their papers', which are not repeated: C is searched over 1, 10, "
         "100, 1000.",
+        "SKMMC and SKMMCV2 have l = 0: Eq. 23 sets the bias to minus the mean decision value whatever l is. The 21 "
+        "values of l of the paper are 21 runs that differ by random starts, cuts and basis vectors, and its figure is "
+        "the best of 105 runs by the true classes; here there are 20 starts a width, ten of each kind.",
+        "MNIST has three random starts a setting, of which the lowest objective counts.",
+        "Widths for MNIST are those of pixels in [0, 1]: with pixels from 0 to 255, √255 ≈ 16 times as many √γ.",
         "The CCCP stops by its own rule; its precision (0.1, or 0.3 for large sets) is not set.", _IMBALANCE))
 
 
 def _ssodm(share: int) -> Condition:
-    own: Grid = {"lam1": WEIGHTS, "lam2": WEIGHTS, "nu": SHAPES, "theta": SHAPES, "kernel": KERNELS}
-    others = [(name, name.lower()) for name in ("SVM", "TSVM", "LapSVM", "USVM", "S4VM")]
+    own: Grid = {"lam1": WEIGHTS, "lam2": WEIGHTS, "nu": SHAPES, "theta": SHAPES, "centre": (True, False),
+                 "kernel": KERNELS}
+    sparse = ("linear", "rbf 1", "rbf 4")
+    both: Grid = {"centre": (True, False)}
+    others = [(name, name.lower()) for name in ("TSVM", "LapSVM", "USVM", "S4VM")]
+    ours = [("ssODM", "ssodm"), ("ssODM lifted", "ssodm_lifted")]
     return Condition(
         f"{share}% labels",
-        (*(_method(name, call, _WEIGHT_AND_KERNEL) for name, call in others), _method("ssODM", "ssodm", own)),
+        (_method("SVM", "svm", _WEIGHT_AND_KERNEL),
+         *(_method(name, call, _WEIGHT_AND_KERNEL, coarse={"kernel": sparse, "C": (10.0, 1000.0)})
+           for name, call in others),
+         *(_method(name, call, own, quick=both, coarse={"kernel": sparse, "lam1": (1.0, 1000.0), "lam2": (1.0,)})
+           for name, call in ours)),
         ("Acc",), labelled=share / 100)
 
 
@@ -257,6 +274,10 @@ _SSODM = Protocol(
         "75 % of the points, drawn at random, are training points; 5 % or 10 % of these are labelled, at least one of "
         "each class; accuracy is that of the predicted labels of the other 25 %.",
         "Features are scaled to [0, 1] over the whole set: the paper does not say.",
+        "ssODM has neither a bias nor centred features in the paper; features are centred or not, as part of the grid.",
+        "The labels of ssODM are those of Algorithm 1 (100 iterations on each set of labellings) and of the published "
+        "rule, then alternated with the hyperplane until no change lowers the objective.",
+        "ssODM lifted is the declaration of ssODM solved by weight lifting, rounding and alternation instead.",
         "TSVM and USVM keep the recipes' weight of unlabelled points; LapSVM takes the weight of the norm that stands "
         "for C, and the recipe's weight of the manifold term."))
 

@@ -11,7 +11,7 @@ from margindsl.recipes.rules import minimax
 
 def odmssc(X: Any, *, must_link: Any = (), cannot_link: Any = (), lam: float | md.Parameter = 30.0, nu: float = 0.4,
            theta: float = 0.2, balance: float | None = None, kernel: Any = "linear",
-           centre: bool = True, labels: str = "violated") -> md.Problem:
+           centre: bool = True, labels: str = "rounded") -> md.Problem:
     """Declare optimal margin distribution clustering with must-links and cannot-links.
 
     min over y ∈ B, w of ½‖w‖² + λ/(2m) Σ_i [(1−θ−y_i f_i)₊² + ν (y_i f_i−1−θ)₊²], B = {y_i = y_j for must-links,
@@ -35,9 +35,9 @@ def odmssc(X: Any, *, must_link: Any = (), cannot_link: Any = (), lam: float | m
     kernel : str, kernel or callable
     centre : bool
         Whether features are centred; the paper has neither centring nor a bias.
-    labels : {"violated", "rounded"}
-        "violated" is the output of Algorithm 1, sgn(Hȳ) at the most violated labelling ȳ; "rounded" samples
-        directions and searches by the objective.
+    labels : {"rounded", "violated"}
+        "rounded" samples directions and searches by the objective; "violated" is the output of Algorithm 1, sgn(Hȳ) at
+        the most violated labelling ȳ, often far from any minimum of the objective.
 
     Returns
     -------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import margindsl as md
+from margindsl.errors import UnknownNameError
 from margindsl.recipes.known import KnownLabels, check_fraction, read_known
 from margindsl.recipes.rules import STOCHASTIC_TOL, dual_box, minimax
 from margindsl.typing import ArrayLike
@@ -12,15 +13,16 @@ from margindsl.typing import ArrayLike
 
 def ssodm(X: Any, y: ArrayLike, *, lam1: float | md.Parameter = 10.0, lam2: float | md.Parameter = 10.0,
           nu: float = 0.4, theta: float = 0.2, balance: float | None = 0.0, kernel: Any = "linear",
-          bias: bool | str = False, labels: str = "sign", max_iter: int = 2000, tau: float | None = None,
-          step_factor: float = 1000.0) -> md.Problem:
+          bias: bool | str = False, centre: bool = True, labels: str = "polished", max_iter: int = 2000,
+          tau: float | None = None, step_factor: float = 1000.0) -> md.Problem:
     """Declare the semi-supervised optimal margin distribution machine.
 
     min over ŷ ∈ B, w of ½‖w‖² + λ₁/l Σ_{i∈L} ρ(ŷ_i f_i) + λ₂/(m−l) Σ_{i∈U} ρ(ŷ_i f_i), ρ the ODM loss (Eq. 2), with
     ŷ_L = y_L and the class ratio of the labelled points, eᵀŷ_U/(m−l) = eᵀy_L/l. That sum is attained only when
     parity allows; the nearest attainable one is meant. (The paper prints ŷ_U ∈ {0, 1}; signs are meant.)
     Relaxed to min over μ of max over α (Eq. 7), solved by stochastic mirror prox (Algorithm 1). Sampling leaves a
-    gap: ``.solve(solver="mirror-prox")`` closes it.
+    gap: ``.solve(solver="mirror-prox")`` closes it. Labels that follow the published rule are often no minimum of
+    the objective, not even over labels at their own hyperplane; alternation from there makes them one.
 
     Parameters
     ----------
@@ -39,9 +41,13 @@ def ssodm(X: Any, y: ArrayLike, *, lam1: float | md.Parameter = 10.0, lam2: floa
     kernel : str, kernel or callable
         The paper tries "linear" and ``md.RBF(k * md.sqrt_mean_distance)``, k = 0.25, 0.5, 1, 2, 4.
     bias : bool or "penalised"
-        The paper has none; features are centred. A free bias makes the relaxation trivial.
-    labels : {"sign", "rounded"}
-        "sign" is the published rule sign Σ_k μ_k y_k; "rounded" samples directions and searches by the objective.
+        The paper has none. A free bias makes the relaxation trivial.
+    centre : bool
+        Whether features are centred. The paper centres nothing: in classes of unequal size a constant direction, which
+        a wide Gaussian kernel or positive features hold, then acts as a bias.
+    labels : {"polished", "sign", "rounded"}
+        "sign" is the published rule sign Σ_k μ_k y_k; "polished" alternates from there between hyperplane and labels;
+        "rounded" samples directions and searches by the objective.
     max_iter : int
         The number T of iterations of Algorithm 1 on each set of labellings.
     tau : float or None
@@ -58,6 +64,8 @@ def ssodm(X: Any, y: ArrayLike, *, lam1: float | md.Parameter = 10.0, lam2: floa
     ------
     DeclarationError
         If y has another length or other values, a class has no labelled point, or balance is negative.
+    UnknownNameError
+        If labels is none of the three.
 
     References
     ----------
@@ -71,7 +79,7 @@ def ssodm(X: Any, y: ArrayLike, *, lam1: float | md.Parameter = 10.0, lam2: floa
     ([-1, -1, 1, 1], [1])
     """
     check_fraction("ssodm", "balance", balance)
-    f = md.Hyperplane(X, kernel=kernel, bias=bias)
+    f = md.Hyperplane(X, kernel=kernel, bias=bias, centre=centre)
     signs, known = md.Labels(f.n), read_known("ssodm", y, f.n)
     loss = md.odm(signs * f, nu, theta)
     total = md.sq_norm(f) / 2 + lam1 * md.mean(loss[known.labelled])
@@ -80,7 +88,16 @@ def ssodm(X: Any, y: ArrayLike, *, lam1: float | md.Parameter = 10.0, lam2: floa
     engine = md.Solver("mirror-prox", sampling="labels", max_iter=max_iter, step_factor=step_factor,
                        tau=box(known, lam1, lam2, theta) if tau is None else tau)
     return md.Problem(md.Minimize(total), known.constraints(signs, balance), solver=engine,
-                      relaxation=minimax("ssodm", labels, tol=STOCHASTIC_TOL))
+                      relaxation=rule(labels))
+
+
+def rule(labels: str) -> md.Minimax:
+    """Return the minimax relaxation with the rule for labels "polished", "sign" or "rounded"."""
+    if labels == "polished":
+        return md.Minimax(rounding="sign", polish="alternate", tol=STOCHASTIC_TOL)
+    if labels not in ("sign", "rounded"):
+        raise UnknownNameError("rule for labels in ssodm", labels, ("polished", "sign", "rounded"))
+    return minimax("ssodm", labels, tol=STOCHASTIC_TOL)
 
 
 def box(known: KnownLabels, lam1: float | md.Parameter, lam2: float | md.Parameter, theta: float) -> float | None:

@@ -6,19 +6,21 @@ import time
 import warnings
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
-from margindsl.contract import Budget, Progress, Refusal, Session, Solver, Status
+from margindsl.contract import Budget, Progress, RawSolution, Refusal, Session, Solver, Status
 from margindsl.drivers.rounding import polish, round_directions
-from margindsl.drivers.run import Fit, Run
+from margindsl.drivers.run import Fit, Record, Run
 from margindsl.drivers.starts import as_member, distinct
 from margindsl.errors import AccuracyWarning, DeclarationError, RefusalError, SolverError, TrivialityWarning
 from margindsl.features import MappedFeatures
-from margindsl.program.dump import dump_form
+from margindsl.program.dump import dump_form, dump_losses
 from margindsl.program.forms import Form
 from margindsl.program.program import MarginProgram
+from margindsl.program.scaling import Scaling
 from margindsl.relaxations.relaxation import Outcome, Relaxation
 from margindsl.runtime.registry import make_solver
 from margindsl.runtime.solution import Solution
@@ -26,6 +28,7 @@ from margindsl.threads import small_work_threads
 
 EVALUATION_SOLVER = "newton"
 EVALUATION_TOL = 1e-10
+TROUBLED = (Status.INACCURATE, Status.ITERATION_LIMIT, Status.FAILED)
 LIFT_SOLVER, LIFT_EVALUATIONS = "burer-monteiro", 500  # a bound is tightened cheaply, or not at all
 
 
@@ -119,6 +122,20 @@ class Compiled:
         self.form, self.text, self.seconds = form, text, seconds
         self.sessions = {} if sessions is None else sessions
 
+    @cached_property
+    def scaling(self) -> Scaling:
+        """Return the units in which the program is solved; losses are changed only where the relaxation allows."""
+        for tilt in (True, False):
+            scaling = Scaling.of(self.program, tilt)
+            if scaling.is_identity or self.relaxation.offer(scaling.apply(self.program)):
+                return scaling
+        return Scaling()
+
+    @cached_property
+    def scaled(self) -> MarginProgram:
+        """Return the program as it is solved: features, losses and values of usual size."""
+        return self.scaling.apply(self.program)
+
     def explain(self) -> str:
         """Return every stage with its sizes, from the language to the solver."""
         offer = self.relaxation.offer(self.program)
@@ -129,12 +146,18 @@ class Compiled:
             ("relaxation", f"{self.relaxation.name}: {type(self.relaxation).summary}\n{self.relaxation!r}\n{note}\n"
                            f"bound: {type(self.relaxation).bound}"),
             ("standard form", dump_form(self.form)),
+            *([] if self.scaling.is_identity else [("presolve", self._explain_scaling())]),
             ("solver", f"{self.solver.name}: {type(self.solver).summary}\n{self.solver!r}"),
             ("after the solver", f"round, polish ({self.relaxation.polish}), evaluate the labels with "
                                  f"{EVALUATION_SOLVER!r} to {EVALUATION_TOL:g}, certify"),
             ("passes", " -> ".join(self.PASSES)),
         ]
         return "\n\n".join(f"[{title}]\n{body}" for title, body in parts)
+
+    def _explain_scaling(self) -> str:
+        text = f"{self.scaling.describe()}; solved with"
+        value = f"value = {self.scaled.scale:.6g} * program + {self.scaled.constant:.6g}"
+        return "\n".join([text, *dump_losses(self.scaled.losses), value])
 
     @property
     def cvxpy(self) -> Any:
@@ -209,15 +232,60 @@ def solve_compiled(compiled: Compiled, options: SolveOptions) -> Solution:
 
 
 def _run_passes(compiled: Compiled, options: SolveOptions) -> Solution:
+    """Solve in the units of the presolve and, where that ends in trouble, in the user's own; keep the better."""
     budget = options.budget()
+    try:
+        solution = _solve_in(compiled, compiled.scaling, options, budget)
+    except SolverError:
+        if compiled.scaling.is_identity or budget.expired:
+            raise
+        return _solve_in(compiled, Scaling(), options, budget)
+    if compiled.scaling.is_identity or solution.state not in TROUBLED or budget.expired:
+        return solution
+    try:
+        other = _solve_in(compiled, Scaling(), options, budget)
+    except SolverError:
+        return solution
+    return _better(solution, other)
+
+
+def _solve_in(compiled: Compiled, units: Scaling, options: SolveOptions, budget: Budget) -> Solution:
     starts = () if options.warm_start is None else (_start_labels(compiled, options.warm_start),)
-    run = Run(compiled.program, compiled.solver, make_solver(EVALUATION_SOLVER), budget,
+    program = compiled.scaled if units == compiled.scaling else units.apply(compiled.program)
+    run = Run(program, compiled.solver, make_solver(EVALUATION_SOLVER), budget,
               np.random.default_rng(options.random_state), starts, compiled.sessions,
               make_solver(LIFT_SOLVER, max_iter=LIFT_EVALUATIONS))
     run.seconds.update(compiled.seconds)
     outcome, state = _attempt(compiled, run)
     fit, outcome, state = _finish(compiled, run, outcome, state)
-    return _solution(compiled, run, fit, outcome, state)
+    if units != compiled.scaling:  # a second attempt: nothing but a closed gap makes it more than inaccurate
+        fit = _evaluate_scaled(compiled, run, fit)
+        state = Status.INACCURATE if state in (Status.CONVERGED, Status.OPTIMAL) else state
+    return _solution(compiled, units, run, fit, outcome, state)
+
+
+def _evaluate_scaled(compiled: Compiled, run: Run, fit: Fit) -> Fit:
+    """Return the better of a fit in the user's units and one made in those of the presolve."""
+    scaling = compiled.scaling
+    scaled = Run(compiled.scaled, run.solver, run.fixed_solver, Budget(tol=EVALUATION_TOL), run.rng)
+    with run.stage("evaluate"):
+        try:
+            other = scaled.fit(fit.labels, tol=EVALUATION_TOL)
+        except SolverError:
+            return fit
+    raw = RawSolution(other.raw.status, {
+        "w": scaling.weight * other.w, "bias": np.asarray(scaling.decision * other.bias),
+        "scalars": scaling.decision * other.scalars})
+    found = run.adopt(run.program.fix_labels(fit.labels), raw)
+    return found if found.value < fit.value else fit
+
+
+def _better(first: Solution, second: Solution) -> Solution:
+    """Return the solution of lower value, or of higher bound at equal labels up to rounding."""
+    slack = 1e-9 * abs(first.value)
+    if second.value < first.value - slack:
+        return second
+    return second if second.value <= first.value + slack and second.bound > first.bound else first
 
 
 def _start_labels(compiled: Compiled, solution: Solution) -> np.ndarray:
@@ -284,29 +352,43 @@ def _candidates(compiled: Compiled, run: Run, outcome: Outcome) -> list[np.ndarr
     return distinct([as_member(run.program, candidate) for candidate in candidates])
 
 
-def _solution(compiled: Compiled, run: Run, fit: Fit, outcome: Outcome | None, state: Status) -> Solution:
+def _solution(compiled: Compiled, units: Scaling, run: Run, fit: Fit, outcome: Outcome | None,
+              state: Status) -> Solution:
     program = compiled.program
     certificate = outcome.certificate if outcome is not None else None
-    bound = program.to_user(certificate.bound) if certificate is not None else -np.inf
-    value = program.objective(fit.labels, fit.w, fit.bias, fit.scalars)
-    bound = sound_bound(bound, value)
-    estimate = min(program.to_user(outcome.estimate), value) if outcome is not None else float("nan")
+    w, bias, scalars = units.weight * fit.w, units.decision * fit.bias, units.decision * fit.scalars
+    value = program.objective(fit.labels, w, bias, scalars)
+    # Judged in the units of the presolve, where one is the usual size of a value.
+    reached = run.program.fix_labels(fit.labels).objective(fit.w, fit.bias, fit.scalars)
+    ratio = run.program.scale / compiled.scaled.scale
+    proved = sound_bound(ratio * certificate.bound if certificate is not None else -np.inf, ratio * reached)
+    bound = min(run.program.to_user(proved / ratio), value)
+    estimate = min(run.program.to_user(outcome.estimate), value) if outcome is not None else float("nan")
     if run.budget.expired and state in (Status.CONVERGED, Status.OPTIMAL) and compiled.relaxation.bound == "none":
         state = Status.TIME_LIMIT
     if run.stopped is Status.INTERRUPTED and state in (Status.CONVERGED, Status.OPTIMAL):
         state = Status.INTERRUPTED  # asked to stop while the labels were rounded or polished
-    features, weights = base_weights(program.features, program.weights(fit.w))
+    features, weights = base_weights(program.features, program.weights(w))
     run.seconds["total"] = time.monotonic() - run.budget.start + sum(compiled.seconds.values())
     asked = getattr(compiled.relaxation, "tol", None) or run.budget.tol
+    closed = is_closed(ratio * reached, proved, asked) or value - bound <= 1.5 * asked * abs(value)
     return Solution(
         labels=fit.labels.astype(int), value=value, bound=bound, estimate=estimate,
-        state=_state(state, value, bound, asked), weights=weights, bias=fit.bias,
-        decision=fit.decision, scalars=dict(zip(program.losses.scalars.names, map(float, fit.scalars))),
-        features=features, certificate=certificate,
+        state=_state(state, closed), weights=weights, bias=bias,
+        decision=units.decision * fit.decision, scalars=dict(zip(program.losses.scalars.names, map(float, scalars))),
+        features=features, certificate=units.certify(program, certificate),
         label_weights=outcome.label_weights if outcome else None,
-        label_factor=outcome.label_matrix if outcome else None, history=tuple(run.history),
+        label_factor=outcome.label_matrix if outcome else None, history=_history(compiled, run),
         timings=run.seconds, message=outcome.message if outcome else "", relaxation=compiled.relaxation.name,
         solver=compiled.solver.name, coding=program.coding)
+
+
+def _history(compiled: Compiled, run: Run) -> tuple[Record, ...]:
+    """Return the history in units of the program."""
+    if run.program is compiled.program:
+        return tuple(run.history)
+    own, there = compiled.program.from_user, run.program.to_user
+    return tuple(replace(r, value=own(there(r.value)), bound=own(there(r.bound))) for r in run.history)
 
 
 def sound_bound(bound: float, value: float) -> float:
@@ -320,12 +402,17 @@ def sound_bound(bound: float, value: float) -> float:
     return -np.inf
 
 
-def _state(state: Status, value: float, bound: float, tol: float) -> Status:
+def is_closed(value: float, bound: float, tol: float) -> bool:
+    """Return whether a certified gap is within a relative tolerance, values being of usual size."""
+    return bool(np.isfinite(bound) and value - bound <= 1.5 * tol * abs(value) + 1e-9)
+
+
+def _state(state: Status, closed: bool) -> Status:
     """Return OPTIMAL only when the certified gap is within the tolerance asked of relaxation or solve.
 
     A relaxation's own optimum is CONVERGED: it says nothing about the labels.
     """
-    if np.isfinite(bound) and value - bound <= 1.5 * tol * abs(value) + 1e-9:
+    if closed:
         return Status.OPTIMAL
     return Status.CONVERGED if state is Status.OPTIMAL else state
 

@@ -67,10 +67,32 @@ def test_methods_can_be_chosen(conduct):
         plan(ODMC, ("hepatitis",), conduct, extent="small")
 
 
+def test_a_sample_is_a_part_of_the_grid_and_of_larger_samples(conduct):
+    whole, small, large = ({cell.setting for _, cell in plan(
+        ODMC, ("hepatitis",), conduct, methods=("ODMC",), repeats=2, sample=sample).cells()}
+        for sample in (None, 20, 100))
+    assert small < large < whole and (len(small), len(large)) == (20, 100)
+    assert {cell.setting for _, cell in plan(ODMC, ("hepatitis",), conduct, methods=("KM",), sample=5).cells()} == {()}
+    with pytest.raises(DeclarationError, match="sample: given 0, expected at least 1 setting"):
+        plan(ODMC, ("hepatitis",), conduct, sample=0)
+
+
 def test_the_quick_grid_is_a_part_of_the_full_one(conduct):
     full = {key for key, _ in plan(ODMC, ("hepatitis",), conduct).cells()}
     small = {key for key, _ in quick(conduct).cells()}
     assert small < full and len(small) == 2 * (1 + 2 + 4 * 2 + 2 * 4)
+
+
+def test_grids_of_ssodm():
+    for condition in get_protocol("ssodm").conditions:
+        counts = {m.name: [len(list(m.settings(extent))) for extent in ("full", "coarse", "quick")]
+                  for m in condition.methods}
+        # 4 weights × 6 kernels; for ssODM 4² weights × 4 ν × 4 θ × 6 kernels × centred or not.
+        assert counts == {"SVM": [24, 24, 2], "TSVM": [24, 6, 2], "LapSVM": [24, 6, 2], "USVM": [24, 6, 2],
+                          "S4VM": [24, 6, 2], "ssODM": [3072, 12, 4], "ssODM lifted": [3072, 12, 4]}
+        for method in condition.methods:
+            full = set(method.settings())
+            assert set(method.settings("coarse")) <= full and set(method.settings("quick")) < full
 
 
 def test_methods_of_few_repeats_and_few_points(conduct, tmp_path):
@@ -79,7 +101,7 @@ def test_methods_of_few_repeats_and_few_points(conduct, tmp_path):
     counts = {}
     for _, cell in found.cells():
         counts[cell.method] = counts.get(cell.method, 0) + 1
-    assert counts == {"KM": 20, "NC": 5, "IterSVR": 400, "CPMMC": 21, "LG-MMC": 20, "SKMMC": 105, "SKMMCV2": 105}
+    assert counts == {"KM": 20, "NC": 5, "IterSVR": 400, "CPMMC": 21, "LG-MMC": 20, "SKMMC": 100, "SKMMCV2": 100}
     standins.write_set(tmp_path / "data", "house", n=500)
     large = plan(ODMC, ("house",), conduct)
     assert "GMMC" not in {cell.method for _, cell in large.cells()}

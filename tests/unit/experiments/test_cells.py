@@ -30,7 +30,7 @@ from margindsl.experiments.cells import (
     unpack,
 )
 from margindsl.experiments.datasets import Dataset
-from margindsl.experiments.methods import CALLS, Call, get_call
+from margindsl.experiments.methods import CALLS, Call, Task, get_call
 from margindsl.experiments.protocols import PROTOCOLS, get_protocol
 
 standins = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("standins.py"))))
@@ -204,3 +204,18 @@ def test_every_method_of_every_protocol_can_be_called():
             assert set(condition.measures) <= set(cells.MEASURES)
     with pytest.raises(UnknownNameError, match="unknown method 'kmean'. Did you mean 'kmeans'"):
         get_call("kmean")
+
+
+def test_both_columns_of_ssodm_find_the_classes_of_two_blobs():
+    rng = np.random.default_rng(0)
+    truth = np.repeat([-1, 1], 20)
+    known = np.where(np.arange(40) % 10 == 0, truth, 0)
+    X = rng.normal(size=(40, 3)) + 3.0 * truth[:, None]
+    found = {}
+    for name in ("ssodm", "ssodm_lifted"):
+        call = get_call(name)
+        problem = call.run(Task(X, "linear", {"lam1": 10.0, "lam2": 10.0, "centre": False}, known=known))
+        solution = problem.solve(**call.options, random_state=0)
+        assert np.array_equal(solution.labels, truth)
+        found[solution.relaxation] = solution.value
+    assert found["minimax"] == pytest.approx(found["weight-lifting"], rel=1e-6)

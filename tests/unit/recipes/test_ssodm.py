@@ -6,7 +6,7 @@ from scipy.optimize import minimize
 from sklearn.datasets import load_digits
 
 import margindsl as md
-from margindsl.errors import DeclarationError
+from margindsl.errors import DeclarationError, UnknownNameError
 
 
 def digits(first, second, count, known, seed=0):
@@ -20,15 +20,16 @@ def digits(first, second, count, known, seed=0):
     return X, truth, y
 
 
-def test_the_value_is_that_of_equation_2_at_the_labels_returned():
+@pytest.mark.parametrize("centre", [True, False])
+def test_the_value_is_that_of_equation_2_at_the_labels_returned(centre):
     X, _, y = digits(3, 8, 50, 3)
     lam1, lam2, nu, theta = 20.0, 4.0, 0.6, 0.3
-    solution = md.recipes.ssodm(X, y, lam1=lam1, lam2=lam2, nu=nu, theta=theta, max_iter=300).solve(
-        random_state=0)
+    solution = md.recipes.ssodm(X, y, lam1=lam1, lam2=lam2, nu=nu, theta=theta, max_iter=300,
+                                centre=centre).solve(random_state=0)
     known, m, l = y != 0, len(y), int((y != 0).sum())
     # λ_i as printed below Eq. 2
     weights = np.where(known, (lam1 * (m - l) - lam2 * l) / (l * (m - l)), 0.0) + lam2 / (m - l)
-    Z = X - X.mean(axis=0)
+    Z = X - X.mean(axis=0) if centre else X
 
     def objective(w):
         g = solution.labels * (Z @ w)
@@ -80,3 +81,29 @@ def test_without_a_ratio_and_with_links():
 def test_bad_balance():
     with pytest.raises(DeclarationError, match=r"ssodm\(balance='ratio'\): expected None or a non-negative fraction"):
         md.recipes.ssodm(np.eye(3), [1, -1, 0], balance="ratio")
+
+
+def test_polished_labels_are_the_best_for_their_own_hyperplane_and_published_ones_need_not_be():
+    X = np.random.default_rng(0).standard_normal((60, 8))
+    y = np.r_[-np.ones(3, dtype=int), np.ones(3, dtype=int), np.zeros(54, dtype=int)]
+    free, excess = y == 0, {}
+
+    def loss(g):
+        return (np.maximum(0.8 - g, 0) ** 2 + 0.4 * np.maximum(g - 1.2, 0) ** 2) / 0.64
+
+    for rule in ("sign", "polished"):
+        solution = md.recipes.ssodm(X, y, lam1=100.0, labels=rule, max_iter=100).solve(random_state=0)
+        decision = solution.decision_function(X)[free]
+        price = loss(decision) - loss(-decision)
+        chosen = solution.labels[free] > 0
+        # With the number of +1 prescribed, the best labels take the least prices.
+        excess[rule] = price[chosen].sum() - np.sort(price)[:chosen.sum()].sum()
+        excess[rule, "value"] = solution.value
+    assert excess["polished"] == pytest.approx(0.0, abs=1e-6)
+    assert excess["sign"] > 1e-3
+    assert excess["polished", "value"] < excess["sign", "value"]
+
+
+def test_unknown_rule_for_labels():
+    with pytest.raises(UnknownNameError, match="unknown rule for labels in ssodm 'polish'. Did you mean 'polished'"):
+        md.recipes.ssodm(np.eye(3), [1, -1, 0], labels="polish")

@@ -1,0 +1,387 @@
+"""Presolve of magnitudes: the program in units in which features, values and duals are near one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, cast
+
+import numpy as np
+
+from margindsl.calculus import PLQ
+from margindsl.errors import CalculusError
+from margindsl.program.absorption import MOST_SETTINGS, normalise_terms
+from margindsl.program.certificates import Certificate, CombinedCertificate
+from margindsl.program.forms import DecisionBound
+from margindsl.program.losses import Losses
+from margindsl.program.program import MarginProgram
+from margindsl.program.protocols import Features
+from margindsl.typing import FloatArray
+
+USUAL = 16.0  # lengths of features within this factor of one are left alone
+WEAK = 2.0**-10  # total slopes of the losses below this are scaled up
+FLAT = 1e-9  # relative change of a slope within reach that is left out of a loss, which only lowers it
+
+
+class ScaledFeatures:
+    """Give products with Φ/s for a power of two s, so that no digit is lost.
+
+    Parameters
+    ----------
+    base : Features
+        The features Φ.
+    divisor : float
+        The positive number s.
+    """
+
+    def __init__(self, base: Features, divisor: float) -> None:
+        self.base: Any = base
+        self.divisor, self.factor = divisor, 1.0 / divisor
+        self.n, self.rank = base.n, base.rank
+        self.is_dense = bool(getattr(base, "is_dense", False))
+        self.skips_zeros = bool(getattr(base, "skips_zeros", False))
+        self.label = getattr(base, "label", "features")
+        self.trace_error = base.trace_error * self.factor**2
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ScaledFeatures) and self.base is other.base and self.divisor == other.divisor
+
+    def __hash__(self) -> int:
+        return hash((id(self.base), self.divisor))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Return (n, rank)."""
+        return self.n, self.rank
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Return the storage type of the base."""
+        return np.dtype(getattr(self.base, "dtype", np.float64))
+
+    @cached_property
+    def matrix(self) -> FloatArray:
+        """Return Φ/s densely, formed at first use; only where the base is dense."""
+        scaled = np.asarray(self.base.matrix * self.dtype.type(self.factor))
+        scaled.flags.writeable = False
+        return scaled
+
+    @property
+    def trace(self) -> float:
+        """Return the sum of the squared norms of the rows."""
+        return float(self.base.trace) * self.factor**2
+
+    def apply(self, W: FloatArray) -> FloatArray:
+        """Return ΦW/s."""
+        return np.asarray(self.base.apply(W) * self.factor)
+
+    def apply_to(self, X: Any, W: FloatArray) -> FloatArray:
+        """Return the products of new points with W."""
+        return np.asarray(self.base.apply_to(X, W) * self.factor)
+
+    def adjoint(self, R: FloatArray) -> FloatArray:
+        """Return ΦᵀR/s."""
+        return np.asarray(self.base.adjoint(R) * self.factor)
+
+    def gram(self, weights: FloatArray | None = None, **options: Any) -> FloatArray:
+        """Return Φᵀ diag(weights) Φ/s²."""
+        return np.asarray(self.base.gram(weights, **options) * self.factor**2)
+
+    def rows(self, index: Any) -> FloatArray:
+        """Return the rows of some points, dense."""
+        return np.asarray(self.base.rows(index) * self.factor)
+
+    def row_norms(self) -> FloatArray:
+        """Return the squared norms of the rows."""
+        return np.asarray(self.base.row_norms() * self.factor**2)
+
+    def component_sums(self, component: Any, weights: FloatArray, count: int) -> FloatArray:
+        """Return the sums over components of weighted rows."""
+        return np.asarray(self.base.component_sums(component, weights, count) * self.factor)
+
+    def toarray(self) -> FloatArray:
+        """Return Φ/s as a new dense array."""
+        return np.asarray(self.base.toarray() * self.factor)
+
+    def materialise(self) -> FloatArray:
+        """Return Φ/s densely: `matrix` where `is_dense`, else a new array."""
+        return self.matrix if self.is_dense else self.toarray()
+
+    def take(self, index: Any) -> ScaledFeatures:
+        """Restrict to some points."""
+        return ScaledFeatures(self.base.take(index), self.divisor)
+
+    def transform(self, X: Any) -> FloatArray:
+        """Return the features of new points."""
+        return np.asarray(self.base.transform(X) * self.factor)
+
+    def describe(self) -> str:
+        """Return one line saying what the features are."""
+        return f"{self.base.describe()}, divided by {self.divisor:g}"
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """Represent a change of units, Φ = sΦ', w = (t/s)w', b = tb', scalars σ = tσ', f = tf'.
+
+    With L the losses of the program, ½‖w‖² + qᵀσ + L(f) = L(0) + (t/s)²[½‖w'‖² + (s²/t)(qᵀσ' + L_t(f'))], where
+    every ρ of L_t is ρ_t(v) = (ρ(tv) − ρ(0))/t. At t = 1 the losses stay as they are and L(0) is not taken out.
+    Else decision values stay short of `reach`, and beyond it a ρ_t with kinks there goes on as its tangent, which
+    is no higher: bounds hold for the program as it was.
+    Both numbers are powers of two, so that features, weights and labels keep every digit.
+
+    Parameters
+    ----------
+    features : float
+        s, near the length of the features.
+    decision : float
+        t, the size decision values can reach, where losses are too weak to bring them to their kinks.
+    """
+
+    features: float = 1.0
+    decision: float = 1.0
+
+    @classmethod
+    def of(cls, program: MarginProgram, tilt: bool = True) -> Scaling:
+        """Return the units of a program, both one where its magnitudes are usual.
+
+        s is the median length of the rows that are not zero, where it is not within a factor 16 of one. t is the
+        total slope g of the losses at margin zero, above which ‖w'‖ cannot lie, where losses have no unit of their
+        own (ρ(tv) = tρ(v)), or where g is below 2⁻¹⁰; that needs piecewise quadratic losses and no free bias. Losses
+        too weak, for which neither can be said, keep small features small instead, so that values do not vanish.
+
+        Parameters
+        ----------
+        program : MarginProgram
+        tilt : bool
+            Whether losses may be changed, t ≠ 1.
+        """
+        s = feature_scale(program.features)
+        slope = slope_at_zero(program.losses) * s * s
+        if not (np.isfinite(slope) and slope > 0):
+            return cls(s)
+        if tilt and has_no_unit(program.losses):
+            return cls(s, power_of_two(slope)) if not WEAK <= slope <= 1.0 / WEAK else cls(s)
+        if slope >= WEAK:
+            return cls(s)
+        if tilt and can_be_tilted(program):
+            return cls(s, power_of_two(slope))
+        return cls(min(1.0, s / power_of_two(np.sqrt(slope)))) if s < 1.0 else cls(s)
+
+    @property
+    def is_identity(self) -> bool:
+        """Return whether nothing changes."""
+        return self.features == 1.0 and self.decision == 1.0
+
+    @property
+    def weight(self) -> float:
+        """Return t/s, which turns w' into w."""
+        return self.decision / self.features
+
+    def apply(self, program: MarginProgram) -> MarginProgram:
+        """Return the program in the new units; `to_user` still gives the user's objective.
+
+        Parameters
+        ----------
+        program : MarginProgram
+        """
+        if self.is_identity:
+            return program
+        s, t = self.features, self.decision
+        features = program.features if s == 1.0 else cast(Features, ScaledFeatures(program.features, s))
+        losses = program.losses
+        if t != 1.0 and not has_no_unit(losses):
+            losses = tilted(losses, t, reach(features, slope_at_zero(losses) * s * s / t))
+        decision = tuple(DecisionBound(b.weights, b.lower / t, b.upper / t) for b in program.decision)
+        return replace(
+            program, features=features, losses=losses.rescaled(s * s / t), decision=decision,
+            scale=program.scale * self.weight**2, constant=program.constant + program.scale * self.offset(program))
+
+    def offset(self, program: MarginProgram) -> float:
+        """Return what is taken out of the losses: L(0), or nothing at t = 1."""
+        return 0.0 if self.decision == 1.0 else program.losses.value(np.zeros(program.n))
+
+    def certify(self, program: MarginProgram, certificate: Certificate | None) -> Certificate | None:
+        """Return the proof for a program of a certificate that is in the new units."""
+        if certificate is None or self.is_identity:
+            return certificate
+        bound = self.offset(program) + self.weight**2 * certificate.bound
+        return ScaledCertificate(bound, program, self, certificate)
+
+    def describe(self) -> str:
+        """Return one line saying what is changed."""
+        if self.is_identity:
+            return "none: features and losses are of usual size"
+        return f"features divided by {self.features:g}, decision values by {self.decision:g}"
+
+
+@dataclass(frozen=True, eq=False)
+class ScaledCertificate(Certificate):
+    """Prove a bound of a program by the proof of the same program in other units.
+
+    Parameters
+    ----------
+    program : MarginProgram
+        The program the bound is of.
+    scaling : Scaling
+    inner : Certificate
+        The proof in the units of the scaling.
+    """
+
+    program: MarginProgram
+    scaling: Scaling
+    inner: Certificate
+
+    def verify(self) -> bool:
+        """Verify the inner proof, that it is about this program, and the conversion of its bound."""
+        offset, value = self.scaling.offset(self.program), self.scaling.weight**2 * self.inner.bound
+        slack = 1e-12 * (abs(offset) + abs(value))
+        return bool(self.bound <= offset + value + slack and self._is_about(self.inner) and self.inner.verify())
+
+    def _is_about(self, proof: Certificate) -> bool:
+        if isinstance(proof, CombinedCertificate):
+            return all(self._is_about(part) for part in proof.parts)
+        subject = getattr(proof, "form", None) or getattr(proof, "program", None)
+        if subject is None:
+            return False
+        expected = self.scaling.apply(self.program).features
+        features: Any = subject.features
+        while features is not None and features is not expected and features != expected:
+            features = getattr(features, "base", None)
+        return features is not None
+
+    def describe(self) -> str:
+        """Return one line saying what the proof is."""
+        return f"{self.inner.describe()}, {self.scaling.describe()}"
+
+
+def power_of_two(x: float) -> float:
+    """Return the power of two nearest to a positive number on a logarithmic scale.
+
+    Examples
+    --------
+    >>> power_of_two(1000.0), power_of_two(0.3)
+    (1024.0, 0.25)
+    """
+    return float(2.0 ** np.round(np.log2(x)))
+
+
+def feature_scale(features: Features) -> float:
+    """Return a power of two near the median length of the rows that are not zero, one if it is usual already."""
+    norms = np.asarray(features.row_norms())
+    norms = norms[norms > 0]
+    length = float(np.sqrt(np.median(norms))) if len(norms) else 1.0
+    if not np.isfinite(length) or 1.0 / USUAL <= length <= USUAL:
+        return 1.0
+    return power_of_two(length)
+
+
+def slope_at_zero(losses: Losses) -> float:
+    """Return Σ_r c_r |a_r| max|∂ρ_r(d_r)|, the slope of the losses at margins and scalars zero."""
+    total = 0.0
+    for term in losses.terms:
+        ends = np.abs(np.stack(np.broadcast_arrays(*term.loss.subdifferential(term.shifts))))
+        total += float(np.sum(term.weights * np.abs(term.slopes) * ends.max(axis=0, initial=0.0)))
+    return total
+
+
+def has_no_unit(losses: Losses) -> bool:
+    """Return whether every loss satisfies ρ(tv) = tρ(v) for t > 0, at no shift: only slopes that change at zero."""
+    return all(
+        isinstance(term.loss, PLQ) and np.all(term.shifts == 0.0) and np.all(term.loss.breakpoints == 0.0)
+        and np.all(term.loss.coefficients[:, [0, 2]] == 0.0)
+        and all(end == 0.0 or np.isinf(end) for end in term.loss.domain)
+        for term in losses.terms)
+
+
+def can_be_tilted(program: MarginProgram) -> bool:
+    """Return whether L(0) can be taken out exactly and decision values are small when losses are weak."""
+    losses = program.losses
+    settings = sum(len(np.unique(np.column_stack([t.slopes, t.shifts]), axis=0)) for t in losses.terms)
+    return (not program.free_bias and not losses.scalars.count and settings <= MOST_SETTINGS
+            and all(bound.lower <= 0.0 <= bound.upper for bound in program.decision)
+            and all(isinstance(term.loss, PLQ) for term in losses.terms)
+            and bool(np.isfinite(losses.value(np.zeros(losses.n)))))
+
+
+def reach(features: Features, slope: float) -> float:
+    """Return twice the largest |f_i| of hyperplanes no worse than w = 0: ½‖w‖² ≤ g‖w‖ max‖φ‖, so |f| ≤ 2g max‖φ‖².
+
+    Parameters
+    ----------
+    features : Features
+    slope : float
+        The slope g of the losses at zero.
+    """
+    return 4.0 * slope * float(np.max(features.row_norms(), initial=0.0))
+
+
+def tilted(losses: Losses, t: float, within: float = np.inf) -> Losses:
+    """Return the losses with every ρ replaced by ρ_t(v) = (ρ(tv) − ρ(0))/t of the margin, and by less far out.
+
+    Parameters
+    ----------
+    losses : Losses
+        Piecewise quadratic and without shared scalars.
+    t : float
+    within : float
+        |v| up to which ρ_t is kept.
+
+    Raises
+    ------
+    CalculusError
+        If a loss is not piecewise quadratic, or depends on shared scalars.
+    """
+    if any(not isinstance(term.loss, PLQ) for term in losses.terms):
+        raise CalculusError("units of decision values are changed for piecewise quadratic losses only")
+    return Losses(losses.n, tuple(
+        replace(term, loss=flattened(_tilt(cast(PLQ, term.loss), t), within))
+        for term in normalise_terms(losses).terms))
+
+
+def _tilt(loss: PLQ, t: float) -> PLQ:
+    """Return v ↦ (ρ(tv) − ρ(0))/t; the piece at zero has constant zero exactly, so that nothing cancels."""
+    q, s, c = loss.coefficients.T
+    table = np.column_stack([q * t, s, (c - float(loss(0.0))) / t])
+    return PLQ(loss.breakpoints / t, table, loss.lower / t, loss.upper / t)
+
+
+def flattened(loss: PLQ, within: float) -> PLQ:
+    """Return a function no higher than a loss and equal to it for |v| ≤ R: tangents where it has kinks farther out.
+
+    A single piece that is left and bends by less than 1e-9 of its slope over [−R, R] becomes its tangent at zero.
+
+    Parameters
+    ----------
+    loss : PLQ
+        Finite on [−R, R].
+    within : float
+        R > 0.
+
+    Examples
+    --------
+    >>> flattened(PLQ([1e6], [[0.0, -1.0, 0.0], [0.0, 0.0, -1e6]]), 10.0)
+    PLQ(-x)
+    """
+    ends = np.concatenate([[loss.lower], loss.breakpoints, [loss.upper]])
+    if not (np.isfinite(within) and within > 0) or np.any(np.abs(np.clip(ends[[0, -1]], -within, within)) < within):
+        return loss
+    inner = loss.breakpoints[np.abs(loss.breakpoints) < within]
+    first = int(np.searchsorted(loss.breakpoints, -within, side="right"))
+    table = loss.coefficients[first: first + len(inner) + 1]
+    if not len(inner) and abs(table[0, 0]) * within <= FLAT * abs(table[0, 1]):
+        return PLQ.affine(float(table[0, 1]), float(table[0, 2]))
+    knots = inner
+    for at, far, row in ((-within, ends[ends < -within], table[0]), (within, ends[ends > within], table[-1])):
+        if not np.any(np.isfinite(far)) or row[0] == 0.0:
+            continue
+        tangent = [0.0, 2.0 * row[0] * at + row[1], row[2] - row[0] * at * at]
+        table = np.vstack([[tangent], table]) if at < 0 else np.vstack([table, [tangent]])
+        knots = np.concatenate([[at], knots]) if at < 0 else np.concatenate([knots, [at]])
+    return PLQ(knots, table)
+
+
+__all__ = [
+    "ScaledCertificate", "ScaledFeatures", "Scaling", "can_be_tilted", "feature_scale", "flattened", "has_no_unit",
+    "power_of_two", "reach", "slope_at_zero", "tilted",
+]

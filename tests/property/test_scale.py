@@ -1,0 +1,336 @@
+"""The answer does not depend on the units of the points: labels, values, bounds and gaps follow the scale."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import margindsl as md
+from margindsl.calculus import PLQ
+from margindsl.program.scaling import ScaledCertificate, ScaledFeatures, Scaling, flattened, tilted
+
+pytestmark = pytest.mark.filterwarnings("ignore::margindsl.errors.TrivialityWarning")
+RNG = np.random.default_rng(3)
+TRUTH = np.repeat([-1, 1], 4)
+X = 0.3 * RNG.normal(size=(8, 3)) + TRUTH[:, None] * np.array([1.5, 0.0, 0.0])
+X -= X.mean(axis=0)
+CORNERS = np.array([[2.0, 0.0], [-1.0, 1.7], [-1.0, -1.7]])
+THREE = np.repeat(np.arange(3), 3)
+X3 = CORNERS[THREE] + 0.3 * RNG.normal(size=(9, 2))
+SCALES = [1e-6, 1e-3, 1e3, 1e6]
+LOSSES = {"hinge": md.hinge, "odm": lambda g: md.odm(g, theta=0.2, nu=0.5), "logistic": md.logistic,
+          "squared hinge": md.squared_hinge}
+WAYS = {
+    "supervised": [(md.Supervised(), name) for name in ("newton", "dual-coordinate", "cutting-plane", "clarabel")],
+    "local": [("alternating", None), ("cccp", None)],
+    "bounds": [("exact", None), ("sdp", "burer-monteiro"), ("sdp", "clarabel"), ("minimax", None),
+               ("weight-lifting", None), ("weight-lifting", "clarabel")],
+}
+ALL = [pytest.param(*way, id=f"{kind}-{way[1] or way[0]}" if kind == "supervised" else "-".join(filter(None, way)))
+       for kind, ways in WAYS.items() for way in ways]
+
+
+def declare(points, loss, ridge=1.0, known=False, weight=6.0, kernel="linear"):
+    n = len(points)
+    y, f = md.Labels(n), md.Hyperplane(points, kernel=kernel)
+    objective = ridge * md.sq_norm(f) / 2 + weight * md.mean(loss(y * f))
+    return md.Problem(md.Minimize(objective), [y == TRUTH[:n]] if known else [abs(md.sum(y)) <= 0])
+
+
+def declare_clusters(points, loss, ridge=1.0, coding="crammer-singer"):
+    y, f = md.Labels(len(points), clusters=3), md.Hyperplane(points)
+    margins = md.margin(y, f, coding=coding)
+    return md.Problem(md.Minimize(ridge * md.sq_norm(f) / 2 + 6 * md.mean(loss(margins))),
+                      [md.sizes(y, at_least=2, at_most=4)])
+
+
+def solve(problem, relaxation, solver, **options):
+    return problem.solve(relaxation, solver, random_state=0, **options)
+
+
+def same_partition(a, b):
+    return np.array_equal(a[:, None] == a[None, :], b[:, None] == b[None, :])
+
+
+def assert_sound(problem, solution):
+    assert solution.bound <= solution.value
+    if solution.certificate is not None:
+        program = problem.program()
+        assert solution.certificate.verify()
+        proved = program.to_user(solution.certificate.bound)
+        assert solution.bound <= proved + 1e-9 * (abs(proved) + abs(solution.value))
+
+
+def best_value(points, loss, ridge=1.0, weight=6.0):
+    """Return the lowest value over B at the unit scale, every member fitted by Newton's method."""
+    values = []
+    for signs in itertools.product((-1, 1), repeat=len(points) - 1):
+        labels = np.array((1, *signs))
+        if labels.sum() == 0:
+            y, f = md.Labels(len(points)), md.Hyperplane(points)
+            objective = ridge * md.sq_norm(f) / 2 + weight * md.mean(loss(y * f))
+            values.append(md.Problem(md.Minimize(objective), [y == labels]).solve("supervised").value)
+    return min(values)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("relaxation,solver", ALL)
+def test_points_and_regulariser_in_other_units(relaxation, solver, scale):
+    known, loss = isinstance(relaxation, md.Supervised), LOSSES["hinge"]
+    unit = solve(declare(X, loss, known=known), relaxation, solver)
+    problem = declare(scale * X, loss, ridge=scale**2, known=known)
+    solution = solve(problem, relaxation, solver)
+    assert_sound(problem, solution)
+    assert same_partition(solution.labels, unit.labels)
+    assert solution.value == pytest.approx(unit.value, rel=1e-6)
+    assert np.allclose(solution.weights * scale, unit.weights, atol=1e-3) or np.allclose(
+        -solution.weights * scale, unit.weights, atol=1e-3)
+    if np.isfinite(unit.bound):
+        assert solution.gap <= 10 * unit.gap + 2e-6
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e6])
+@pytest.mark.parametrize("loss", ["odm", "logistic", "squared hinge"])
+@pytest.mark.parametrize("relaxation,solver", [("exact", None), ("alternating", None), ("sdp", "clarabel")])
+def test_other_losses(relaxation, solver, loss, scale):
+    unit = solve(declare(X, LOSSES[loss]), relaxation, solver)
+    problem = declare(scale * X, LOSSES[loss], ridge=scale**2)
+    solution = solve(problem, relaxation, solver)
+    assert_sound(problem, solution)
+    assert same_partition(solution.labels, unit.labels)
+    assert solution.value == pytest.approx(unit.value, rel=1e-6)
+    assert solution.gap == unit.gap or solution.gap <= 2 * unit.gap + 1e-5
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e-3])
+@pytest.mark.parametrize("loss", ["hinge", "odm"])
+@pytest.mark.parametrize("relaxation,solver", ALL)
+def test_small_points_under_a_plain_regulariser(relaxation, solver, loss, scale):
+    """All losses are linear there, L(0) − Σ u_i y_i f_i: the best labels are those of a linear loss at any scale."""
+    if loss == "odm" and relaxation == "weight-lifting":
+        loss = "squared hinge"
+    known = isinstance(relaxation, md.Supervised)
+    problem = declare(scale * X, LOSSES[loss], known=known)
+    solution = solve(problem, relaxation, solver)
+    assert_sound(problem, solution)
+    linear = declare(X, lambda g: md.plq([(float("inf"), (0.0, -1.0, 0.0))], g), known=known)
+    assert same_partition(solution.labels, solve(linear, "exact", None).labels)
+    slope = 6 * abs({"hinge": 1.0, "odm": 2 * 0.8 / 0.64, "squared hinge": 2.0}[loss])
+    direction = scale * slope * X.T @ solution.labels / len(X)
+    assert np.allclose(solution.weights, direction, rtol=50 * scale)
+    if np.isfinite(solution.bound):
+        assert solution.gap <= 100 * scale**2
+
+
+@pytest.mark.parametrize("relaxation,solver,scale", [
+    (md.Supervised(), "newton", 1e6), (md.Supervised(), "dual-coordinate", 1e6), ("alternating", None, 1e6),
+    ("cccp", None, 1e3), ("exact", None, 1e3)])
+def test_large_points_under_a_plain_regulariser(relaxation, solver, scale):
+    """Every labelling that can be separated is: the widest margin wins, and value · scale² is ½‖w‖² at unit scale."""
+    known = isinstance(relaxation, md.Supervised)
+    problem = declare(scale * X, md.hinge, known=known)
+    hard = solve(declare(X, md.hinge, weight=1e5, known=True), md.Supervised(), "newton")
+    solution = solve(problem, relaxation, solver)
+    assert_sound(problem, solution)
+    assert same_partition(solution.labels, TRUTH)
+    assert solution.value * scale**2 == pytest.approx(hard.value, rel=1e-5)
+    if np.isfinite(solution.bound):
+        assert (solution.status == "optimal") == (solution.gap <= 2e-6)
+
+
+@pytest.mark.parametrize("scale", [1e4])
+@pytest.mark.parametrize("relaxation,solver", [("sdp", "clarabel"), ("minimax", None), ("weight-lifting", None)])
+def test_bounds_of_large_points_hold_and_are_not_called_optimal_in_vain(relaxation, solver, scale):
+    problem = declare(scale * X, md.hinge)
+    least = solve(declare(scale * X, md.hinge, known=True), md.Supervised(), "newton")
+    solution = solve(problem, relaxation, solver, time_limit=1)
+    assert_sound(problem, solution)
+    assert solution.bound <= least.value * (1 + 1e-6)
+    assert solution.status != "optimal" or solution.gap <= 1e-5
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e3])
+@pytest.mark.parametrize("coding", ["crammer-singer", "simplex"])
+@pytest.mark.parametrize("relaxation", ["alternating", "cccp"])
+def test_three_clusters(relaxation, coding, scale):
+    unit = solve(declare_clusters(X3, md.hinge, coding=coding), relaxation, None)
+    problem = declare_clusters(scale * X3, md.hinge, ridge=scale**2, coding=coding)
+    solution = solve(problem, relaxation, None)
+    assert same_partition(solution.labels, unit.labels)
+    assert solution.value == pytest.approx(unit.value, rel=1e-6)
+    plain = solve(declare_clusters(scale * X3, md.hinge, coding=coding), relaxation, None)
+    assert same_partition(plain.labels, THREE)
+
+
+@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.integers(0, 10_000), st.integers(-20, 20), st.sampled_from(["hinge", "odm"]))
+def test_any_scale_of_random_points(seed, power, loss):
+    points = np.random.default_rng(seed).normal(size=(4, 2))
+    unit = best_value(points, LOSSES[loss])
+    scale = 2.0**power
+    problem = declare(scale * points, LOSSES[loss], ridge=scale**2)
+    for relaxation in ("exact", "sdp"):
+        solution = solve(problem, relaxation, None)
+        assert_sound(problem, solution)
+        assert solution.bound <= unit * (1 + 1e-7)
+        assert solution.value >= unit * (1 - 1e-7)
+    assert solve(problem, "exact", None).value == pytest.approx(unit, rel=1e-6)
+
+
+# -- hostile magnitudes ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name,points", {
+    "a column a million times the others": X * np.array([1.0, 1e6, 1.0]),
+    "a column a millionth of the others": X * np.array([1.0, 1.0, 1e-6]),
+    "a constant column": np.column_stack([X, np.full(8, 1e7)]),
+    "one outlier": np.vstack([X[:7], [1e8, -1e8, 1e8]]),
+    "single precision": (1e3 * X).astype(np.float32),
+    "integers": np.round(1e3 * X).astype(int),
+    "all but two zero": np.vstack([np.zeros((6, 3)), [[1e7, 0, 0], [-1e7, 0, 0]]]),
+}.items())
+def test_hostile_points(name, points):
+    problem = declare(points, md.hinge)
+    exact = solve(problem, "exact", None)
+    assert_sound(problem, exact)
+    for relaxation, solver in (("alternating", None), ("sdp", "burer-monteiro"), ("minimax", None)):
+        solution = solve(problem, relaxation, solver, time_limit=0.5)
+        assert_sound(problem, solution)
+        assert solution.value >= exact.bound - 1e-7 * abs(exact.value)
+        assert solution.bound <= exact.value * (1 + 1e-7)
+
+
+@pytest.mark.parametrize("weight", [6e-8, 6e-4])
+def test_weights_of_points_that_are_tiny(weight):
+    for relaxation, solver in (("exact", None), ("cccp", None), ("sdp", "burer-monteiro"), ("minimax", "clarabel")):
+        problem = declare(X, md.hinge, weight=weight)
+        solution = solve(problem, relaxation, solver)
+        assert_sound(problem, solution)
+        assert same_partition(solution.labels, TRUTH)
+        assert np.allclose(solution.weights, weight * X.T @ solution.labels / len(X), rtol=1e-6)
+
+
+def test_a_polynomial_kernel_of_huge_values():
+    unit = solve(declare(X, md.odm, kernel=md.Polynomial(3, 1.0)), "exact", None)
+    problem = declare(1e3 * X, md.odm, kernel=md.Polynomial(3, 1e6), ridge=1e18)
+    solution = solve(problem, "exact", None)
+    assert_sound(problem, solution)
+    assert same_partition(solution.labels, unit.labels)
+    assert solution.value == pytest.approx(unit.value, rel=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e6])
+def test_thresholds_without_a_unit_grow_with_the_square(scale):
+    def value(c):
+        y, f, rho = md.Labels(8), md.Hyperplane(c * X), md.Scalar(nonneg=True, name="rho")
+        objective = md.sq_norm(f) / 2 + 3 * md.mean(md.pos(rho - y * f)) - rho
+        problem = md.Problem(md.Minimize(objective), [abs(md.sum(y)) <= 0])
+        solution = solve(problem, "alternating", None)
+        assert same_partition(solution.labels, TRUTH)
+        return solution.value, solution.scalars["rho"]
+
+    (unit, threshold), (there, far) = value(1.0), value(scale)
+    assert there == pytest.approx(scale**2 * unit, rel=1e-5)
+    assert far == pytest.approx(scale**2 * threshold, rel=1e-3)
+
+
+# -- the change of units itself --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scaling", [Scaling(1024.0, 1.0), Scaling(2.0**-20, 2.0**-30), Scaling(8.0, 0.5)])
+@pytest.mark.parametrize("loss", ["hinge", "odm"])
+def test_the_objective_is_the_same_in_every_unit(loss, scaling):
+    program = declare(X, LOSSES[loss]).program()
+    scaled = scaling.apply(program)
+    for w in 1e-3 * RNG.normal(size=(5, 3)):
+        there = scaled.objective(TRUTH, w / scaling.weight)
+        if scaling.decision == 1.0 or np.abs(X @ w).max() < scaling.decision:
+            assert there == pytest.approx(program.objective(TRUTH, w), rel=1e-12)
+        assert there <= program.objective(TRUTH, w) * (1 + 1e-12)
+
+
+def test_scaled_features_are_the_features_divided():
+    base = declare(X, md.hinge).program().features
+    scaled, expected = ScaledFeatures(base, 4.0), base.toarray() / 4
+    W, R, c = RNG.normal(size=(3, 2)), RNG.normal(size=(8, 2)), RNG.normal(size=8)
+    for given_values, values in (
+            (scaled.apply(W), expected @ W), (scaled.adjoint(R), expected.T @ R), (scaled.toarray(), expected),
+            (scaled.gram(c), (expected.T * c) @ expected), (scaled.row_norms(), np.sum(expected**2, axis=1)),
+            (scaled.rows(np.array([2, 5])), expected[[2, 5]]), (scaled.matrix, expected),
+            (scaled.take(np.arange(3)).toarray(), expected[:3]), (scaled.trace, np.sum(expected**2)),
+            (scaled.component_sums(np.arange(8) % 3, c, 3),
+             np.stack([(c[k::3, None] * expected[k::3]).sum(axis=0) for k in range(3)])),
+            (scaled.transform(X), base.transform(X) / 4), (scaled.apply_to(X, W), base.transform(X) @ W / 4)):
+        assert np.allclose(given_values, values, rtol=1e-13, atol=1e-13)
+    assert scaled == ScaledFeatures(base, 4.0) and scaled != ScaledFeatures(base, 2.0)
+    assert hash(scaled) == hash(ScaledFeatures(base, 4.0)) and "divided by 4" in scaled.describe()
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.floats(0.05, 50.0), st.sampled_from([2.0**-k for k in (1, 4, 10, 30)]), st.sampled_from(list(LOSSES)))
+def test_flattened_losses_agree_within_reach_and_are_no_higher_beyond(within, t, loss):
+    if loss == "logistic":
+        loss = "hinge"
+    losses = declare(X, LOSSES[loss]).program().losses
+    full, flat = tilted(losses, t), tilted(losses, t, within)
+    near = np.linspace(-within, within, 41)
+    far = np.concatenate([np.linspace(1, 1e4, 50), np.geomspace(1e4, 1e10, 20)]) * within
+    for a, b, own in zip(full.terms, flat.terms, losses.terms):
+        assert a.loss(0.0) == b.loss(0.0) == 0.0
+        assert np.allclose(a.loss(near), (own.loss(t * near) - own.loss(0.0)) / t, rtol=1e-6, atol=1e-12 / t)
+        assert np.allclose(a.loss(near), b.loss(near), rtol=1e-7, atol=1e-8 * within)
+        for x in (far, -far):
+            assert np.all(np.asarray(b.loss(x)) <= np.asarray(a.loss(x)) + 1e-9 * np.abs(a.loss(x)))
+
+
+def test_flattened_ends():
+    bowl = PLQ([-3.0, 3.0], [[0.0, -6.0, -9.0], [1.0, 0.0, 0.0], [0.0, 6.0, -9.0]])
+    assert flattened(bowl, 5.0) == bowl and flattened(bowl, np.inf) == bowl
+    tangent = flattened(bowl, 1.0)
+    assert tangent(0.5) == 0.25 and tangent(2.0) == 3.0 and tangent(-2.0) == 3.0
+    walled = PLQ([], [[0.0, 1.0, 0.0]], -2.0, np.inf)
+    assert flattened(walled, 3.0) == walled
+
+
+def test_usual_programs_are_left_alone():
+    problem = declare(X, md.hinge)
+    compiled = problem.compile("sdp", "clarabel")
+    assert compiled.scaled is compiled.program and "presolve]" not in compiled.explain()
+    assert not isinstance(solve(problem, "sdp", "clarabel").certificate, ScaledCertificate)
+
+
+def test_explain_shows_the_units_of_the_user_and_of_the_solve():
+    compiled = declare(1e6 * X, md.hinge).compile("sdp", "clarabel")
+    text = compiled.explain()
+    assert "[presolve]\nfeatures divided by" in text and "value = 1 * program + 0" in text
+    assert compiled.program.dump() in text and "6.4e+11" not in compiled.program.dump()
+
+
+def test_a_scaled_certificate_proves_its_own_program_only():
+    import dataclasses
+
+    problem, other = (declare(c * X, md.hinge, ridge=c**2) for c in (1e6, 1e-6))
+    proof = solve(problem, "sdp", "clarabel").certificate
+    assert isinstance(proof, ScaledCertificate) and proof.verify() and "divided by" in proof.describe()
+    assert not dataclasses.replace(proof, bound=1.01 * proof.bound).verify()
+    assert not dataclasses.replace(proof, program=other.program()).verify()
+
+
+def test_histories_are_in_units_of_the_program():
+    solutions = [solve(declare(c * X, md.hinge, ridge=c**2), "sdp", "burer-monteiro") for c in (1.0, 1024.0)]
+    ends = [s.history[-1].value if s.history else np.nan for s in solutions]
+    assert np.isnan(ends[0]) == np.isnan(ends[1])
+    if not np.isnan(ends[0]):
+        assert ends[1] * 1024.0**2 == pytest.approx(ends[0], rel=1e-3)
+
+
+@pytest.mark.parametrize("solver", ["clarabel", "scs"])
+def test_a_second_attempt_is_judged_and_never_called_converged_in_vain(solver):
+    problem = declare(1e6 * X, md.hinge, known=True)
+    least = solve(problem, md.Supervised(), "newton")
+    solution = solve(problem, md.Supervised(), solver, time_limit=2)
+    assert_sound(problem, solution)
+    assert solution.value == pytest.approx(least.value, rel=1e-5)
+    assert solution.status == ("optimal" if solution.gap <= 1.5e-6 else "inaccurate")
