@@ -19,8 +19,8 @@ _ROOMS: dict[str, tuple[str, ...]] = {
     "margindsl.features": ("Linear", "Polynomial", "Precomputed", "RBF", "mean_distance", "sqrt_mean_distance"),
     "margindsl.calculus": ("PLQ", "ConvexFunction"),
     "margindsl.relaxations": (
-        "CCCP", "GMMC", "SDP", "Alternating", "CutsOutside", "Exact", "Minimax", "Safe", "Supervised",
-        "Transductive", "WeightLifting"),
+        "CCCP", "GMMC", "SDP", "Alternating", "CutsOutside", "Exact", "FirstCut", "Minimax", "Safe",
+        "Supervised", "Transductive", "WeightLifting"),
     "margindsl.runtime": ("Comparison", "Compiled", "Problem", "Solution", "compare", "solvers"),
 }
 _HOME = {name: room for room, names in _ROOMS.items() for name in names}
@@ -68,6 +68,7 @@ if TYPE_CHECKING:
         Alternating,
         CutsOutside,
         Exact,
+        FirstCut,
         Minimax,
         Safe,
         Supervised,

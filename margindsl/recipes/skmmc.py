@@ -12,9 +12,12 @@ from typing import Any
 import margindsl as md
 from margindsl.errors import DeclarationError
 
+SEARCHED = 10  # random points tried for a basis vector
+
 
 def skmmc(X: Any, *, C: float = 10.0, l: float = 0.0, kernel: Any = None, eta: float | None = 0.01,
-          max_basis: int | None = 200, restarts: int = 5) -> md.Problem:
+          max_basis: int | None = 200, restarts: int = 5, start: str = "mixed", first_cut: bool = True,
+          skip: int = 0) -> md.Problem:
     """Declare sparse kernel maximum margin clustering.
 
     min over y, w, b, ρ ≥ 0 of ½‖w‖² − ρ + C mean (ρ − y f)₊ subject to |Σ f| ≤ l, f = ⟨w, φ(x)⟩ + b (Eq. 3, 10),
@@ -27,7 +30,9 @@ def skmmc(X: Any, *, C: float = 10.0, l: float = 0.0, kernel: Any = None, eta: f
     C : float, above 1
         Weight of the losses.
     l : float, at least 0
-        Bound on |Σ f|, in units of decision values (Eq. 3); the paper searches 0 to 20, and takes 0 for large sets.
+        Bound on |Σ f|, in units of decision values (Eq. 3); the paper searches 0 to 20, and takes 0 for large sets,
+        but sets b = −mean ⟨w, φ⟩ whatever l is (Eq. 23). With a narrow kernel Σ |f| is near 1, and l ≥ 1 excludes
+        no labels, not even a single cluster.
     kernel : kernel, optional
         Default: the Gaussian of width √γ, γ the mean distance; the paper searches {1/4, 1/2, 1, 2, 4} √γ.
     eta : float or None
@@ -36,6 +41,14 @@ def skmmc(X: Any, *, C: float = 10.0, l: float = 0.0, kernel: Any = None, eta: f
         Cap on basis vectors, which the paper takes one a cut.
     restarts : int
         Starting labellings of the CCCP.
+    start : {"mixed", "kmeans", "spectral", "random", "basis"}
+        Where they come from, which the paper does not say. "basis" is the first cut of Algorithm 3 at random labels,
+        with one basis vector a mean: nearness to a random point, see `margindsl.relaxations.first_cut.sparse_cut`.
+    first_cut : bool
+        Whether starts first come to rest under the first cut of Algorithm 2, which makes the result depend less on
+        them: see `md.FirstCut`. Not for "basis".
+    skip : int
+        Starts passed over first: with `restarts=1`, calls that differ in it alone differ in their start.
 
     Returns
     -------
@@ -60,19 +73,20 @@ def skmmc(X: Any, *, C: float = 10.0, l: float = 0.0, kernel: Any = None, eta: f
     (40, True)
     """
     y, f = _hyperplane(X, _gaussian(kernel))
-    return md.Problem(_threshold(y, f, C), [abs(md.sum(f)) <= l], relaxation=md.CCCP(restarts=restarts),
+    return md.Problem(_threshold(y, f, C), [abs(md.sum(f)) <= l], relaxation=_descent(restarts, start, first_cut, skip),
                       solver=md.Solver("cpsp", eta=eta, max_basis=max_basis))
 
 
 def skmmc_v2(X: Any, *, C: float = 10.0, l: float = 0.0, kernel: Any = None, eta: float | None = 0.01,
-             max_basis: int | None = 200, restarts: int = 5) -> md.Problem:
+             max_basis: int | None = 200, restarts: int = 5, start: str = "mixed",
+             first_cut: bool = True, skip: int = 0) -> md.Problem:
     """Declare SKMMC with the threshold fixed to one (appendix B).
 
     min over y, w, b of ½‖w‖² + C mean (1 − y f)₊ subject to |Σ f| ≤ l (Eq. 3, 7, 37).
 
     Parameters
     ----------
-    X, C, l, kernel, eta, max_basis, restarts
+    X, C, l, kernel, eta, max_basis, restarts, start, first_cut, skip
         As for `skmmc`; C is any positive number, eta that of Eq. 41.
 
     Returns
@@ -95,15 +109,17 @@ def skmmc_v2(X: Any, *, C: float = 10.0, l: float = 0.0, kernel: Any = None, eta
     """
     y, f = _hyperplane(X, _gaussian(kernel))
     return md.Problem(md.Minimize(md.sq_norm(f) / 2 + C * md.mean(md.pos(1 - y * f))), [abs(md.sum(f)) <= l],
-                      relaxation=md.CCCP(restarts=restarts), solver=md.Solver("cpsp", eta=eta, max_basis=max_basis))
+                      relaxation=_descent(restarts, start, first_cut, skip),
+                      solver=md.Solver("cpsp", eta=eta, max_basis=max_basis))
 
 
-def kernel_cpmmc(X: Any, *, C: float = 10.0, l: float = 0.0, kernel: Any = None, restarts: int = 5) -> md.Problem:
+def kernel_cpmmc(X: Any, *, C: float = 10.0, l: float = 0.0, kernel: Any = None, restarts: int = 5,
+                 start: str = "mixed", first_cut: bool = True, skip: int = 0) -> md.Problem:
     """Declare kernel CPMMC: SKMMC without basis vectors (Eq. 22, Algorithm 2).
 
     Parameters
     ----------
-    X, C, l, kernel, restarts
+    X, C, l, kernel, restarts, start, first_cut, skip
         As for `skmmc`. A kernel's own rank decides how exact its factor is: the default is exact up to
         2,000 points.
 
@@ -127,17 +143,17 @@ def kernel_cpmmc(X: Any, *, C: float = 10.0, l: float = 0.0, kernel: Any = None,
     'cutting-plane'
     """
     y, f = _hyperplane(X, _gaussian(kernel))
-    return md.Problem(_threshold(y, f, C), [abs(md.sum(f)) <= l], relaxation=md.CCCP(restarts=restarts),
+    return md.Problem(_threshold(y, f, C), [abs(md.sum(f)) <= l], relaxation=_descent(restarts, start, first_cut, skip),
                       solver=md.Solver("cutting-plane"))
 
 
-def adaptive_cpmmc(X: Any, *, C: float = 10.0, l: float = 0.0, kernel: Any = "linear",
-                   restarts: int = 5) -> md.Problem:
+def adaptive_cpmmc(X: Any, *, C: float = 10.0, l: float = 0.0, kernel: Any = "linear", restarts: int = 5,
+                   start: str = "mixed", first_cut: bool = True, skip: int = 0) -> md.Problem:
     """Declare CPMMC with an adaptive threshold: linear, solved in the primal (Eq. 11, Algorithm 1).
 
     Parameters
     ----------
-    X, C, l, restarts
+    X, C, l, restarts, start, first_cut, skip
         As for `skmmc`.
     kernel : kernel
         Linear, as in the paper.
@@ -162,7 +178,7 @@ def adaptive_cpmmc(X: Any, *, C: float = 10.0, l: float = 0.0, kernel: Any = "li
     minimise md.sq_norm(f) / 2 - rho + 10 * md.mean(md.pos(rho - y * f))
     """
     y, f = _hyperplane(X, kernel)
-    return md.Problem(_threshold(y, f, C), [abs(md.sum(f)) <= l], relaxation=md.CCCP(restarts=restarts),
+    return md.Problem(_threshold(y, f, C), [abs(md.sum(f)) <= l], relaxation=_descent(restarts, start, first_cut, skip),
                       solver=md.Solver("cutting-plane"))
 
 
@@ -173,6 +189,12 @@ def _hyperplane(X: Any, kernel: Any) -> tuple[md.Labels, md.Hyperplane]:
 
 def _gaussian(kernel: Any) -> Any:
     return md.RBF(md.sqrt_mean_distance) if kernel is None else kernel
+
+
+def _descent(restarts: int, start: str, first_cut: bool, skip: int) -> md.FirstCut:
+    sparse = start == "basis"
+    return md.FirstCut(restarts=restarts, start="random" if sparse else start, moves=100 if first_cut else 0, skip=skip,
+                    basis=SEARCHED if sparse else 0)
 
 
 def _threshold(y: md.Labels, f: md.Hyperplane, C: float) -> md.Minimize:

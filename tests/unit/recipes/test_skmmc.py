@@ -8,9 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import margindsl as md
+from margindsl.contract import Budget
+from margindsl.drivers.run import Run
 from margindsl.errors import DeclarationError
 from margindsl.metrics import clustering_accuracy
 from margindsl.recipes import adaptive_cpmmc, kernel_cpmmc, skmmc, skmmc_v2
+from margindsl.relaxations.first_cut import FirstCut, settled, sparse_cut
 
 RECIPES = {"skmmc": skmmc, "skmmc_v2": skmmc_v2, "kernel_cpmmc": kernel_cpmmc, "adaptive_cpmmc": adaptive_cpmmc}
 THRESHOLD = ("skmmc", "kernel_cpmmc", "adaptive_cpmmc")
@@ -109,7 +112,7 @@ def test_few_basis_vectors_lose_little():
 def test_defaults_are_those_of_the_paper():
     X, _ = blobs()
     problem = skmmc(X)
-    assert (problem.relaxation.name, problem.solver.name, problem.solver.eta) == ("cccp", "cpsp", 0.01)
+    assert (problem.relaxation.name, problem.solver.name, problem.solver.eta) == ("first-cut", "cpsp", 0.01)
     assert "- rho + 10 * md.mean" in str(problem.objective)
     assert problem.hyperplane.kernel == md.RBF(md.sqrt_mean_distance)
     assert kernel_cpmmc(X).solver.name == adaptive_cpmmc(X).solver.name == "cutting-plane"
@@ -127,3 +130,77 @@ def test_other_relaxations_and_solvers_take_the_declaration():
     for solution in (skmmc(X).solve("alternating", "newton", random_state=0),
                      skmmc_v2(X).solve("cccp", "newton", random_state=0)):
         assert clustering_accuracy(truth, solution.labels) == 1.0
+
+
+@settings(deadline=None, max_examples=15)
+@given(seed=st.integers(0, 10**4), shift=st.sampled_from([0.0, 1.0]), width=st.sampled_from([0.1, 1.0, 10.0]))
+def test_moves_under_the_first_cut_never_shorten_the_difference_of_means(seed, shift, width):
+    # Eq. 18 with one cut c = 1 and b from Eq. 23: ‖w‖² = ‖Σ (y_i − ȳ) φ_i‖² / n².
+    X, _ = blobs(seed, n=30, shift=shift)
+    program = skmmc(X, kernel=md.RBF(width)).program()
+    labels = np.where(np.random.default_rng(seed).random(len(X)) < 0.5, 1, -1)
+    H = np.eye(len(X)) - 1 / len(X)
+    K = H @ md.RBF(width).matrix(X, X) @ H
+    lengths = [float(path @ K @ path) for path in (settled(program, labels, moves) for moves in range(12))]
+    assert all(later >= earlier - 1e-9 * lengths[-1] for earlier, later in pairwise(lengths))
+    rest = settled(program, labels)
+    np.testing.assert_array_equal(settled(program, rest, 1), rest)
+    assert np.all(rest * (K @ rest) >= -1e-9 * lengths[-1])
+
+
+def test_random_starts_that_overlap_end_at_zero_unless_the_first_cut_moves_them():
+    # Reduced convex hulls that meet leave w = 0: every such labelling has the value 0 and stays.
+    X, truth = blobs(4, n=200, shift=3.0)
+    options = {"restarts": 1, "start": "random", "kernel": md.RBF(20.0)}
+    plain, moved = (skmmc(X, first_cut=cut, **options).solve(random_state=2) for cut in (False, True))
+    assert moved.value < plain.value
+    assert clustering_accuracy(truth, moved.labels) == 1.0 > clustering_accuracy(truth, plain.labels)
+
+
+def test_starts_passed_over_are_the_first_ones():
+    X, _ = blobs(5, shift=0.0)
+    program = skmmc(X).program()
+
+    def starts(**options):
+        run = Run(program, md.Solver("newton"), md.Solver("newton"), Budget(), np.random.default_rng(3))
+        return list(FirstCut(start="random", moves=0, **options).starts(run))
+
+    every = starts(restarts=5)
+    for skip in range(5):
+        np.testing.assert_array_equal(starts(restarts=1, skip=skip), [every[skip]])
+
+
+def test_labels_moved_by_the_first_cut_keep_the_constraints():
+    X, _ = blobs(6, n=20, shift=1.0)
+    y, f = md.Labels(20), md.Hyperplane(X)
+    objective = md.Minimize(md.sq_norm(f) / 2 + md.mean(md.hinge(y * f)))
+    program = md.Problem(objective, [y[0] != y[1], md.sum(y) == 0]).program()
+    labels = program.labels.sample(np.random.default_rng(0), 1)[0]
+    moved = settled(program, labels)
+    assert moved[0] != moved[1] and moved.sum() == 0
+
+
+@pytest.mark.parametrize("name", ["moves", "skip", "basis"])
+def test_counts_of_the_first_cut_are_checked(name):
+    with pytest.raises(DeclarationError, match=f"{name}=-1.*at least 0"):
+        FirstCut(**{name: -1})
+
+
+@settings(deadline=None, max_examples=15)
+@given(seed=st.integers(0, 10**4), width=st.sampled_from([0.3, 1.0, 3.0]))
+def test_a_sparse_cut_over_all_points_is_the_one_of_equation_44(seed, width):
+    X, _ = blobs(seed, n=25, shift=0.5)
+    program, labels = skmmc(X, kernel=md.RBF(width)).program(), np.where(np.arange(25) % 3 == 0, -1, 1)
+    H = np.eye(25) - 1 / 25
+    K = H @ md.RBF(width).matrix(X, X) @ H
+    residuals = [labels - (K[b] @ labels) / K[b, b] * e for b, e in enumerate(np.eye(25))]
+    best = int(np.argmin([z @ K @ z for z in residuals]))
+    f = (K @ labels)[best] * K[best]
+    found = sparse_cut(program, labels, 25, np.random.default_rng(seed))
+    assert np.all(found * f >= -1e-8 * np.abs(f).max())
+
+
+def test_the_basis_start_is_taken_by_the_recipe():
+    X, truth = blobs(7, shift=3.0)
+    solution = skmmc(X, start="basis", restarts=3).solve(random_state=0)
+    assert clustering_accuracy(truth, solution.labels) == 1.0

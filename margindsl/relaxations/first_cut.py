@@ -1,0 +1,131 @@
+"""Concave-convex procedure from starts at rest under the first cut of SKMMC's threshold (Wu and Zhang 2012)."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from margindsl.drivers.run import Run
+from margindsl.program.program import MarginProgram
+from margindsl.relaxations.cccp import CCCP
+from margindsl.relaxations.relaxation import check_count
+from margindsl.typing import IntArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class FirstCut(CCCP):
+    """Run the CCCP from starts at rest under the first cut of Algorithm 2.
+
+    With all points in the one cut, c = 1, and b from Eq. 23, Eq. 18 is w = (1/n) Σ (y_i − ȳ) φ_i and
+    f_i = ⟨w, φ_i − φ̄⟩; labels are made the signs of f until they stay. ‖w‖² never falls: its half is minus the value
+    of Eq. 10 at C → 1, where w vanishes only with the centred kernel. No problem is solved.
+
+    Parameters
+    ----------
+    moves : int
+        Most moves of the labels; 0 for the plain CCCP.
+    skip : int
+        Starts passed over first: runs that differ in it alone differ in their starts.
+    basis : int
+        Points among which `sparse_cut` looks for its basis vectors: its labels take the place of the starting ones,
+        and do not move. 0 for none.
+
+    References
+    ----------
+    J. Wu, X.-L. Zhang (2012). Sparse kernel maximum margin clustering, Eq. 18, 23 and Algorithm 2.
+    """
+
+    name: ClassVar[str] = "first-cut"
+    summary: ClassVar[str] = "cccp from starts at rest under the first cut of an adaptive threshold"
+
+    moves: int = 100
+    skip: int = 0
+    basis: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_count(self, "moves", 0)
+        check_count(self, "skip", 0)
+        check_count(self, "basis", 0)
+
+    def starts(self, run: Run) -> Iterator[IntArray]:
+        """Yield the starting labellings, at rest under the first cut."""
+        every = CCCP(restarts=self.restarts + self.skip, start=self.start).starts(run)
+        for labels in itertools.islice(every, self.skip, None):
+            yield (sparse_cut(run.program, labels, self.basis, run.rng) if self.basis
+                   else settled(run.program, labels, self.moves))
+
+
+def settled(program: MarginProgram, labels: IntArray, moves: int = 100) -> IntArray:
+    """Return labels moved to the best ones for f = H K H y / n again and again, H the centring matrix.
+
+    Without constraints on labels the best ones are the signs of f.
+
+    Parameters
+    ----------
+    program : MarginProgram
+    labels : (n,) int array
+        A member of B.
+    moves : int
+        Most moves.
+
+    Returns
+    -------
+    (n,) int array
+        A member of B, unchanged by a further move unless stopped by `moves`.
+
+    Examples
+    --------
+    >>> import margindsl as md
+    >>> program = md.recipes.skmmc([[-3.0], [-2.0], [-1.0], [1.0], [2.0], [3.0]], kernel="linear").program()
+    >>> settled(program, np.array([-1, 1, -1, -1, 1, 1])).tolist()
+    [-1, -1, -1, 1, 1, 1]
+    """
+    for _ in range(moves):
+        f = program.features.apply(program.features.adjoint(labels - labels.mean()))
+        new = program.labels.maximise(f - f.mean())
+        if np.array_equal(new, labels):
+            break
+        labels = new
+    return labels
+
+
+def sparse_cut(program: MarginProgram, labels: IntArray, count: int, rng: np.random.Generator) -> IntArray:
+    """Return the best labels for the first cut with a single basis vector.
+
+    Ψ = (1/n) Σ (y_i − ȳ) φ_i becomes β (φ(b) − φ̄) (Eq. 27, 49), b the best of some random points (Eq. 44), and
+    f_i = β ⟨φ(b) − φ̄, φ_i − φ̄⟩: labels say which points are near b.
+
+    Parameters
+    ----------
+    program : MarginProgram
+    labels : (n,) int array
+        Labels y of the cut.
+    count : int
+        Points drawn.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    (n,) int array
+        A member of B.
+
+    Examples
+    --------
+    >>> import margindsl as md
+    >>> program = md.recipes.skmmc([[-3.0], [-2.0], [2.0], [3.0]], kernel=md.RBF(1.0)).program()
+    >>> labels = sparse_cut(program, np.array([1, 1, 1, -1]), 4, np.random.default_rng(0))
+    >>> int(labels[0] - labels[1]), int(labels[2] - labels[3]), int(labels[0] + labels[3])
+    (0, 0, 0)
+    """
+    features = program.features
+    points = rng.choice(program.n, min(count, program.n), replace=False)
+    rows = np.asarray(features.rows(points), dtype=float) - features.adjoint(np.full(program.n, 1.0 / program.n))
+    products, norms = rows @ features.adjoint(labels - labels.mean()), np.einsum("ir,ir->i", rows, rows)
+    found = int(np.argmax(np.divide(products**2, norms, out=np.zeros_like(norms), where=norms > 0)))
+    f = products[found] * features.apply(rows[found])
+    return program.labels.maximise(f - f.mean())
