@@ -68,7 +68,8 @@ def add_solve_options(parser: argparse.ArgumentParser, command: str) -> None:
     group.add_argument("--tol", type=float, default=1e-6, help="relative accuracy (default 1e-6)")
     group.add_argument("--max-iter", type=int, help="cap on the solver's iterations")
     group.add_argument("--time-limit", type=float, metavar="SECONDS", help="limit of each solve")
-    group.add_argument("--seed", type=seed, default=0, help="random state (default 0)")
+    group.add_argument("--seed", "--random-state", type=seed, default=0, dest="seed", metavar="S",
+                       help="random state (default 0)")
     group.add_argument("--output", metavar="FILE.CSV",
                        help="where the " + ("table" if command == "compare" else "labels")
                        + " go; default stdout")

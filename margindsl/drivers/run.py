@@ -91,6 +91,7 @@ class Run:
         self.program, self.solver, self.fixed_solver, self.lift_solver = program, solver, fixed_solver, lift_solver
         self.budget, self.rng, self.starts = budget, rng, starts
         self.best: Fit | None = None
+        self.standing: IntArray | None = None  # where a descent stands, not fitted yet
         self.history: list[Record] = []
         self.seconds: dict[str, float] = {}
         self.fits = 0

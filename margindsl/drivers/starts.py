@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
 import numpy as np
 
 from margindsl.drivers.means import cluster_start
 from margindsl.drivers.run import Run
 from margindsl.drivers.unlabelled import labels_from_known
+from margindsl.errors import SolverError
 from margindsl.program.program import MarginProgram
 from margindsl.typing import FloatArray, IntArray
 
@@ -94,6 +98,38 @@ def starting_labels(run: Run, count: int, kind: str = "mixed") -> list[IntArray]
             continue
         found.append(labels.maximise(oriented(run.program, gain)))
     return distinct(found)[: max(1, count + len(run.starts))]
+
+
+@contextmanager
+def in_hand(run: Run) -> Iterator[None]:
+    """Fit labels when Ctrl-C comes inside, then pass it on, so that the best labels so far can be returned.
+
+    These are the labels where a descent stands (`Run.standing`); without any, and nothing fitted yet, the warm start
+    or one k-means start.
+
+    Parameters
+    ----------
+    run : Run
+
+    Raises
+    ------
+    KeyboardInterrupt
+        The one that came.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        with suppress(SolverError):
+            if run.standing is not None:
+                run.fit(run.standing)
+            elif run.best is None:
+                run.fit(first_start(run))
+        raise
+
+
+def first_start(run: Run) -> IntArray:
+    """Return the warm start, without one a k-means labelling in B."""
+    return starting_labels(run, 1, "kmeans")[0]
 
 
 def oriented(program: MarginProgram, gain: FloatArray) -> FloatArray:

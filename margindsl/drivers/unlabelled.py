@@ -48,7 +48,7 @@ def labels_from_known(run: Run) -> IntArray:
     """Return the member of B that agrees best with the hyperplane fitted to the known labels alone.
 
     Under a bound on the sum of the unlabelled points these are the points of largest decision values
-    (Joachims 1999, step 1).
+    (Joachims 1999, step 1). As other starts it takes the time it needs: cut short, it would be no start.
 
     Raises
     ------
@@ -59,6 +59,7 @@ def labels_from_known(run: Run) -> IntArray:
     if not program.losses.terms:
         raise RefusalError("start='known' begins at the hyperplane of the known labels, and none is known; give "
                            "y[index] == values, or choose start='kmeans'")
-    alone = Run(program, run.fixed_solver, run.fixed_solver, run.budget.replace(callback=None), run.rng)
+    alone = Run(program, run.fixed_solver, run.fixed_solver, run.budget.replace(callback=None, deadline=np.inf),
+                run.rng)
     fit = alone.fit(program.labels.maximise(np.zeros(program.n)))
     return run.program.labels.maximise(fit.decision)

@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 import margindsl as md
 from margindsl.errors import DeclarationError
 from margindsl.estimators.clusterer import _generator
-from margindsl.estimators.models import cluster_codes, known_labels
-from margindsl.typing import ArrayLike, FloatArray, IntArray
+from margindsl.estimators.models import check_parameters, cluster_codes, known_labels
+from margindsl.typing import ArrayLike, BoolArray, FloatArray, IntArray
 
 
 class _MarginClassifier(ClassifierMixin, BaseEstimator):
@@ -144,23 +144,29 @@ class SemiSupervisedODM(_MarginClassifier):
     def fit(self, X: Any, y: ArrayLike) -> SemiSupervisedODM:
         """Fit to points (n, d) and classes (n,), −1 where unknown.
 
+        Classes that are strings come in an array of objects, so that the number −1 stays one.
+
         Raises
         ------
         DeclarationError
-            If the known points are not of exactly two classes.
+            If the known points are not of exactly two classes, classes are strings and numbers, −1 has become a string,
+            or parameters are no dict.
+        UnknownNameError
+            If the recipe has no such parameter.
         """
         X, y = validate_data(self, X, y, accept_sparse=["csr"], dtype=[np.float64, np.float32])
-        check_classification_targets(y)
+        further = check_parameters(md.recipes.ssodm, self.parameters, ("y", "lam1", "lam2", "kernel"))
         y = np.asarray(y)
-        known = y != -1
+        known = _known(y)
+        if np.any(known):
+            _check_classes(y[known])
         self.classes_ = np.unique(y[known])
         if len(self.classes_) != 2:
             raise DeclarationError(
                 f"SemiSupervisedODM: Only binary classification is supported; the known labels hold "
                 f"{len(self.classes_)} class(es); -1 says that a label is unknown, so give the classes other names")
         signs: IntArray = np.where(known, np.where(y == self.classes_[1], 1, -1), 0)
-        problem = md.recipes.ssodm(X, signs, lam1=self.lam1, lam2=self.lam2, kernel=self.kernel,
-                                   **(self.parameters or {}))
+        problem = md.recipes.ssodm(X, signs, lam1=self.lam1, lam2=self.lam2, kernel=self.kernel, **further)
         self.solution_ = problem.solve(relaxation=self.relaxation, solver=self.solver, tol=self.tol,
                                        time_limit=self.time_limit, random_state=_generator(self.random_state))
         self.labels_ = self.classes_[(self.solution_.labels + 1) // 2]
@@ -171,6 +177,23 @@ class SemiSupervisedODM(_MarginClassifier):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         return tags
+
+
+def _known(y: Any) -> BoolArray:
+    """Return which classes are known, those that are not the number −1."""
+    if y.dtype.kind in "US":
+        if np.any(y.astype(str) == "-1"):
+            raise DeclarationError("SemiSupervisedODM: y is an array of strings, in which '-1' is a class like any "
+                                   "other; give np.array(..., dtype=object), with the number -1 where a class is "
+                                   "unknown")
+        return np.ones(len(y), dtype=bool)
+    return np.array([isinstance(value, str) or value != -1 for value in y], dtype=bool)
+
+
+def _check_classes(known: Any) -> None:
+    if known.dtype == object and len({isinstance(value, str) for value in known}) > 1:
+        raise DeclarationError("SemiSupervisedODM: the known classes are strings and numbers; give them one type")
+    check_classification_targets(known)
 
 
 __all__ = ["ODMClassifier", "SemiSupervisedODM"]

@@ -27,14 +27,18 @@ class MarginClusterer(ClusterMixin, BaseEstimator):
         The name of a recipe (``"odmc"``, ``"cpmmc"``, ``"cpm3c"``, …), a function ``model(X, **parameters)`` that
         returns a `Problem`, or None: optimal margin distribution with `lam` and cluster sizes within
         (1 ± balance) n/k.
-    lam : float
-        Weight of the losses, passed to models that take ``lam``.
-    balance : float or None
-        Relative deviation of cluster sizes from n/k in [0, 1], passed to ``model=None`` only.
+    lam : float or "auto"
+        Weight λ > 0 of the mean loss: ``lam`` or ``C`` of a recipe that has such a weight, ``lam`` of a function.
+        "auto" is the model's own, 10 for ``model=None``.
+    balance : float, None or "auto"
+        Relative deviation of cluster sizes from n/k in [0, 1]: ``balance`` of the recipes that bound the labels, |Σy| ≤
+        balance · n, and of a function. Recipes that bound the decision values (``"cpmmc"``, ``"cpm3c"``, …) get
+        |Σf| ≤ balance · n. "auto" is the model's own, 0.5 for ``model=None``; None leaves sizes free.
     kernel : str or kernel
         Passed to models that take ``kernel``.
     parameters : dict or None
-        Further keyword arguments of the model.
+        Further keyword arguments of the model. What `lam`, `balance` and `kernel` say is never dropped: a model without
+        a place for it, or `parameters` that give it too, are an error.
     relaxation, solver : str, object or None
         As for `Problem.solve`; None takes the model's.
     tol : float
@@ -64,7 +68,7 @@ class MarginClusterer(ClusterMixin, BaseEstimator):
     True
     """
 
-    def __init__(self, n_clusters: int = 2, *, model: Any = None, lam: float = 10.0, balance: float | None = 0.5,
+    def __init__(self, n_clusters: int = 2, *, model: Any = None, lam: Any = "auto", balance: Any = "auto",
                  kernel: Any = "linear", parameters: dict[str, Any] | None = None, relaxation: Any = None,
                  solver: Any = None, tol: float = 1e-6, time_limit: float | None = None,
                  random_state: Any = None) -> None:
@@ -97,9 +101,7 @@ class MarginClusterer(ClusterMixin, BaseEstimator):
             _check_one(X.shape[0], must_link, cannot_link, labels)
             return self._fit_one(X.shape[0])
         shared = {"lam": self.lam, "balance": self.balance, "kernel": self.kernel}
-        if self.model is not None:
-            del shared["balance"]  # recipes count balance as their papers do
-        problem = make_problem(self.model, X, clusters, self.parameters or {}, shared)
+        problem = make_problem(self.model, X, clusters, self.parameters, shared)
         problem = problem.with_constraints(*_links(problem.labels, must_link, cannot_link),
                                            *known_labels(problem.labels, _codes(labels, X.shape[0], clusters)))
         self.problem_: Any = problem

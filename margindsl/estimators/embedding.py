@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 import margindsl as md
 from margindsl.errors import DeclarationError
 from margindsl.estimators.clusterer import _generator
+from margindsl.estimators.models import check_parameters
 from margindsl.typing import FloatArray
 
 
@@ -61,17 +62,19 @@ class MaximumMarginEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         Raises
         ------
         DeclarationError
-            If n_components is not a positive integer, or exceeds what the features span.
+            If n_components is not a positive integer, or exceeds what the features span, or parameters are no dict.
+        UnknownNameError
+            If the recipe has no such parameter.
         """
         count = self.n_components
         if isinstance(count, bool) or not isinstance(count, Integral) or count < 1:
             raise DeclarationError(f"n_components={count!r}: expected a positive integer")
         X = validate_data(self, X, accept_sparse=["csr"], dtype=[np.float64, np.float32], ensure_min_samples=2)
+        further = check_parameters(md.recipes.mme, self.parameters, ("earlier", "C", "kernel"))
         rng = _generator(self.random_state)
         solutions: list[Any] = []
         for _ in range(int(count)):
-            problem = md.recipes.mme(X, earlier=tuple(solutions), C=self.C, kernel=self.kernel,
-                                     **(self.parameters or {}))
+            problem = md.recipes.mme(X, earlier=tuple(solutions), C=self.C, kernel=self.kernel, **further)
             solutions.append(problem.solve(relaxation=self.relaxation, solver=self.solver, tol=self.tol,
                                            time_limit=self.time_limit, random_state=rng))
         self.solutions_ = solutions

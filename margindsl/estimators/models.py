@@ -12,6 +12,18 @@ import margindsl as md
 from margindsl.errors import DeclarationError, UnknownNameError
 from margindsl.typing import IntArray
 
+AUTO = "auto"
+
+# Recipes for two clusters or more whose C weighs the mean loss, as `lam` does.
+WEIGHTS = dict.fromkeys(("adaptive_cpmmc", "cpmmc", "gmmc", "itersvr", "kernel_cpmmc", "lgmmc", "mmc", "mme", "skmmc",
+                         "skmmc_v2"), "C") | dict.fromkeys(("odm", "odmc", "odmssc"), "lam")
+# |Σy| at most this share of the points, which for two clusters says that sizes lie within (1 ± balance) n/2.
+LABEL_BALANCE = ("itersvr", "lgmmc", "mmc", "odmc", "odmssc")
+FREE_BALANCE = ("odmc", "odmssc")  # those of LABEL_BALANCE that can do without
+# |Σf| at most so many units.
+DECISION_BALANCE = dict.fromkeys(("adaptive_cpmmc", "cpmmc", "gmmc", "kernel_cpmmc", "mme", "skmmc", "skmmc_v2"),
+                                 "l") | {"cpm3c": "balance"}
+
 
 def optimal_margin(X: Any, clusters: int = 2, *, lam: float = 10.0, nu: float = 0.4, theta: float = 0.2,
                    balance: float | None = 0.5, kernel: Any = "linear") -> md.Problem:
@@ -53,17 +65,29 @@ def size_bounds(labels: Any, balance: float | None) -> list[Any]:
     DeclarationError
         If balance is neither None nor a number in [0, 1].
     """
+    check_balance(balance)
     if balance is None:
         return []
-    if isinstance(balance, bool) or not isinstance(balance, (int, float, np.number)) or not 0 <= balance <= 1:
-        raise DeclarationError(f"balance={balance!r}: expected None or a number between 0 and 1")
     share = labels.n / labels.clusters
     least, most = int(np.floor((1 - balance) * share)), int(np.ceil((1 + balance) * share))
     return [md.sizes(labels, at_least=max(1, least), at_most=min(labels.n, most))]
 
 
-def make_problem(model: str | Callable[..., md.Problem] | None, X: Any, clusters: int, parameters: Mapping[str, Any],
-                 shared: Mapping[str, Any]) -> md.Problem:
+def check_balance(balance: Any) -> None:
+    """Raise unless a balance is None or a number in [0, 1].
+
+    Raises
+    ------
+    DeclarationError
+        Naming the value.
+    """
+    is_number = isinstance(balance, (int, float, np.number)) and not isinstance(balance, bool)
+    if balance is not None and not (is_number and 0 <= balance <= 1):
+        raise DeclarationError(f"balance={balance!r}: expected None or a number between 0 and 1")
+
+
+def make_problem(model: str | Callable[..., md.Problem] | None, X: Any, clusters: int,
+                 parameters: Mapping[str, Any] | None, shared: Mapping[str, Any]) -> md.Problem:
     """Return the problem of a model over points X.
 
     Parameters
@@ -73,26 +97,23 @@ def make_problem(model: str | Callable[..., md.Problem] | None, X: Any, clusters
     X : (n, d) array or sparse matrix
     clusters : int
         Passed on as ``clusters`` where the model takes it.
-    parameters : mapping
+    parameters : mapping or None
         Keyword arguments of the model.
     shared : mapping
-        Further keyword arguments, passed on where the model takes them.
+        The estimator's own `lam`, `balance` and `kernel`, passed on under the model's names (`shared_arguments`).
 
     Raises
     ------
     UnknownNameError
         If there is no such recipe, or the model has no such parameter.
     DeclarationError
-        If the model is for two clusters and more are asked for, needs labels that are not given, or returns something
-        else than a problem.
+        If the model makes another number of clusters than asked for, needs labels that are not given, returns something
+        else than a problem, or has no place for a shared argument.
     """
     function = _function(model)
     known = inspect.signature(function).parameters
-    takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in known.values())
-    for key in parameters:
-        if key not in known and not takes_any:
-            raise UnknownNameError(f"parameter of model {_name(function)!r}", key, [k for k in known if k != "X"])
-    arguments = {k: v for k, v in shared.items() if k in known} | dict(parameters)
+    own = check_parameters(function, parameters)
+    arguments = shared_arguments(model, function, X.shape[0], own, shared) | own
     if "clusters" in known:
         arguments.setdefault("clusters", clusters)
     elif clusters != 2 and isinstance(model, str):
@@ -105,7 +126,106 @@ def make_problem(model: str | Callable[..., md.Problem] | None, X: Any, clusters
     problem = function(X, **arguments)
     if not isinstance(problem, md.Problem):
         raise DeclarationError(f"model {_name(function)!r} returned {type(problem).__name__}, expected md.Problem")
+    if problem.labels.clusters != clusters:
+        raise DeclarationError(f"model {_name(function)!r} returned a problem of {problem.labels.clusters} clusters, "
+                               f"n_clusters={clusters} asks for another number; give both the same")
     return problem
+
+
+def check_parameters(function: Callable[..., Any], parameters: Any, own: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Return the further keyword arguments of a model, None being none.
+
+    Parameters
+    ----------
+    function : callable
+        The model.
+    parameters : mapping or None
+    own : tuple of str
+        Arguments the estimator gives itself.
+
+    Raises
+    ------
+    DeclarationError
+        If they are no mapping, or one of them is an argument of the estimator.
+    UnknownNameError
+        If the model has no such argument.
+    """
+    if parameters is None:
+        return {}
+    if not isinstance(parameters, Mapping):
+        raise DeclarationError(f"parameters={parameters!r}: expected None or a dict of keyword arguments of the model")
+    for key in parameters:
+        if key in own:
+            raise DeclarationError(f"parameters={{{key!r}: ...}}: {key} is an argument of the estimator; give it there")
+        if not _takes(function, key):
+            raise UnknownNameError(f"parameter of model {_name(function)!r}", key,
+                                   [k for k in inspect.signature(function).parameters if k not in ("X", *own)])
+    return dict(parameters)
+
+
+def _takes(function: Callable[..., Any], name: str) -> bool:
+    known = inspect.signature(function).parameters
+    return name in known or any(p.kind is inspect.Parameter.VAR_KEYWORD for p in known.values())
+
+
+def shared_arguments(model: Any, function: Callable[..., Any], n: int, parameters: Mapping[str, Any],
+                     shared: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the estimator's `lam`, `balance` and `kernel` as keyword arguments of a model; "auto" leaves one out.
+
+    Parameters
+    ----------
+    model : str, callable or None
+    function : callable
+        The model itself.
+    n : int
+        Number of points.
+    parameters : mapping
+        What is given to the model directly.
+    shared : mapping
+
+    Raises
+    ------
+    DeclarationError
+        If one is of the wrong kind, the model has no place for it, or `parameters` give it too.
+    """
+    _check_weight(shared.get("lam", AUTO))
+    arguments = {}
+    for name, value in shared.items():
+        is_default = isinstance(value, str) and value == ("linear" if name == "kernel" else AUTO)
+        if is_default and (name != "kernel" or name not in inspect.signature(function).parameters):
+            continue
+        place, value = _place(model, function, name, value, n)
+        if place is not None and place not in parameters:
+            arguments[place] = value
+        elif not is_default:
+            default = "kernel='linear'" if name == "kernel" else f"{name}='auto'"
+            reason = (f"model {_name(function)!r} has no such argument; its own go through parameters"
+                      if place is None else f"parameters give {place!r} too")
+            raise DeclarationError(f"{name}={value!r}: {reason}; leave {default}")
+    return arguments
+
+
+def _check_weight(lam: Any) -> None:
+    if isinstance(lam, md.Parameter) or (isinstance(lam, str) and lam == AUTO):
+        return
+    is_number = isinstance(lam, (int, float, np.number)) and not isinstance(lam, bool)
+    if not (is_number and 0 < lam < float("inf")):
+        raise DeclarationError(f"lam={lam!r}: expected 'auto' or a positive number")
+
+
+def _place(model: Any, function: Callable[..., Any], name: str, value: Any, n: int) -> tuple[str | None, Any]:
+    """Return the name and value under which a model takes an argument of the estimator; no name when it does not."""
+    if name == "kernel" or not isinstance(model, str):
+        return (name if _takes(function, name) else None), value
+    if name == "lam":
+        return WEIGHTS.get(model), value
+    if model not in LABEL_BALANCE and model not in DECISION_BALANCE:
+        return None, value
+    if value is None and model not in FREE_BALANCE:
+        raise DeclarationError(f"balance=None: model {model!r} does not go without; leave balance='auto', or give a "
+                               "number between 0 and 1")
+    check_balance(value)
+    return ("balance", value) if model in LABEL_BALANCE else (DECISION_BALANCE[model], value * n)
 
 
 def _function(model: Any) -> Callable[..., md.Problem]:

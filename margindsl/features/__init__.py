@@ -6,6 +6,7 @@ from margindsl.features.dense import DenseFeatures, FactorFeatures
 from margindsl.features.derived import AugmentedFeatures, MappedFeatures
 from margindsl.features.kernels import RBF, Callable, Kernel, Linear, Polynomial, Precomputed, as_kernel
 from margindsl.features.operator import FeatureOperator
+from margindsl.features.span import SpanFeatures, in_span
 from margindsl.features.sparse import SparseFeatures
 from margindsl.features.width import MeanDistance, mean_distance, sqrt_mean_distance
 from margindsl.points import check_points
@@ -24,10 +25,12 @@ __all__ = [
     "MeanDistance",
     "Polynomial",
     "Precomputed",
+    "SpanFeatures",
     "SparseFeatures",
     "as_kernel",
     "build",
     "check_points",
+    "in_span",
     "mean_distance",
     "sqrt_mean_distance",
 ]

@@ -23,7 +23,10 @@ class Rule:
 
 CONVEX_LOSS = Rule(
     "is concave: margin losses must be convex",
-    "Drop the minus sign, or replace the loss by a convex one such as md.hinge or md.odm.")
+    "Give it a weight of at least 0 (recipes call it lam or C), or take a convex loss such as md.hinge or md.odm.")
+NEGATIVE_PARAMETER = Rule(
+    "is {value} and turns a loss concave: margin losses must be convex",
+    "Give it a value of at least 0.")
 MIXED_SUM = Rule(
     "is the difference of two convex functions: margin losses must be convex",
     "Keep non-negative sums of convex losses; relaxation='cccp' linearises the label part by itself.")

@@ -34,6 +34,7 @@ from margindsl.language.expressions import (
     Expression,
     Index,
     Negation,
+    Parameter,
     Product,
     Quotient,
     Scalar,
@@ -98,6 +99,7 @@ class ObjectiveParts:
         self.constant = 0.0
         self.scalar_costs: dict[Scalar, float] = {}
         self.rows: list[tuple[Any, Affine, FloatArray, IntArray]] = []  # function, argument, weights, points
+        self.factors: list[Expression] = []  # constants above the present node
 
     def add_scalar(self, scalar: Scalar, cost: float) -> None:
         """Add to the linear cost of a shared scalar."""
@@ -170,9 +172,9 @@ def _walk(e: Expression, coefficient: float, parts: ObjectiveParts) -> None:
     elif isinstance(e, Negation):
         _walk(e.inner, -coefficient, parts)
     elif isinstance(e, Product):
-        _walk(e.inner, coefficient * float(e.constant.numeric()), parts)
+        _walk_below(e, coefficient * float(e.constant.numeric()), parts)
     elif isinstance(e, Quotient):
-        _walk(e.inner, coefficient / float(e.constant.numeric()), parts)
+        _walk_below(e, coefficient / float(e.constant.numeric()), parts)
     elif isinstance(e, Scalar):
         parts.add_scalar(e, coefficient)
     elif isinstance(e, SquaredNorm):
@@ -187,8 +189,15 @@ def _walk(e: Expression, coefficient: float, parts: ObjectiveParts) -> None:
         raise grammar.UNKNOWN_OBJECTIVE.broken_by(e)
 
 
+def _walk_below(e: Product | Quotient, coefficient: float, parts: ObjectiveParts) -> None:
+    parts.factors.append(e.constant)
+    _walk(e.inner, coefficient, parts)
+    parts.factors.pop()
+
+
 def _walk_entries(e: Expression, coefficient: float, parts: ObjectiveParts) -> None:
     if isinstance(e, Variance):
+        _check_parameters(e, coefficient, parts)
         inner, count, weight = _variance_entries(e, coefficient), len(e.inner), coefficient / len(e.inner)
     elif isinstance(e, (Total, Mean)):
         inner, count = e.inner, len(e.inner)
@@ -201,8 +210,18 @@ def _walk_entries(e: Expression, coefficient: float, parts: ObjectiveParts) -> N
     for rows in _groups(inner, count):
         lowered = lower_entries(inner, rows)
         if lowered.sign * weight < 0:
+            _check_parameters(e, -1.0, parts)
             raise grammar.CONVEX_LOSS.broken_by(inner if coefficient > 0 else _negated(e, coefficient))
         parts.add_entries(lowered, weight, len(rows))
+
+
+def _check_parameters(e: Expression, sign: float, parts: ObjectiveParts) -> None:
+    """Raise when the sign of a term is negative and so is a parameter in it or before it."""
+    if sign >= 0:
+        return
+    for node in (node for factor in (*parts.factors, e) for node in factor.walk()):
+        if isinstance(node, Parameter) and np.any(np.asarray(node.value) < 0):
+            raise grammar.NEGATIVE_PARAMETER.broken_by(node, value=f"{np.min(node.value):.6g}")
 
 
 def _negated(e: Expression, coefficient: float) -> str:

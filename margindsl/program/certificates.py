@@ -5,15 +5,20 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 
+from margindsl.program.component_rows import ComponentRows, greatest_eigenvalue
 from margindsl.program.forms import FixedLabelForm, LabelLiftForm
 from margindsl.typing import FloatArray
 
+Rows: TypeAlias = FloatArray | ComponentRows
+
 DENSE_ORDER = 500  # components up to which an N x N eigenvalue solve is affordable
 SHIFTS = (0.0, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)  # of the diagonal before scaling, relative to its mean
+WIDE_SHIFTS, WIDE_SAFETY, WIDE_TOL = (0.0, 1e-3), 1e-6, 1e-5  # where H is never formed and eigenvalues are bounds
 SAFETY = 1e-10  # relative inflation of a repaired dual point, above the rounding of an eigenvalue solve
 
 
@@ -237,10 +242,13 @@ def escape_direction(form: LabelLiftForm, u: FloatArray, d: FloatArray, kappa: F
     if H is None:
         return None
     base = np.maximum(d, _floor(H, kappa))
-    inner, solve = _reduced(form, H, base, kappa)
-    if inner is None:
+    solve, possible = _inverse(form, H, base, kappa)
+    if not possible:
         return None
-    values, vectors = np.linalg.eigh(inner)
+    if isinstance(H, ComponentRows):
+        highest, _, vector = greatest_eigenvalue(lambda v: H.T @ solve(H @ v), H.shape[1])
+        return solve(H @ vector()) if highest > 1.0 + slack else None
+    values, vectors = np.linalg.eigh(_reduced(H, solve))
     return solve(H @ vectors[:, -1]) if values[-1] > 1.0 + slack else None
 
 
@@ -255,7 +263,7 @@ def _worthless(form: LabelLiftForm, u: FloatArray, kappa: FloatArray, eta: Float
     return LabelLiftCertificate(-np.inf, form, u, np.zeros(form.count), kappa, eta)
 
 
-def _best_repair(form: LabelLiftForm, u: FloatArray, eta: FloatArray, H: FloatArray,
+def _best_repair(form: LabelLiftForm, u: FloatArray, eta: FloatArray, H: Rows,
                  starts: list[tuple[FloatArray, FloatArray]]) -> LabelLiftCertificate:
     repaired = (
         LabelLiftCertificate(_dual_value(form, u, fixed_d, fixed_kappa, eta), form, u, fixed_d, fixed_kappa, eta)
@@ -332,12 +340,14 @@ def _dual_value(form: LabelLiftForm, u: FloatArray, d: FloatArray, kappa: FloatA
     return -form.losses.conjugate_value(u) - 0.5 * float(d.sum() + kappa @ radii + eta @ limits)
 
 
-def _whitened(form: LabelLiftForm, u: FloatArray, eta: FloatArray) -> FloatArray | None:
+def _whitened(form: LabelLiftForm, u: FloatArray, eta: FloatArray) -> Rows | None:
     """Return H P^{-1/2} (N, r[+1]), or None when P is singular on the range of H."""
-    H = form.component_features(u)
+    H = form.component_rows(u)
     active = np.flatnonzero(eta > 0)
     if not form.free_bias and not len(active):
-        return H
+        return _shortened(H)
+    if isinstance(H, ComponentRows):  # P would be as wide as the features
+        return None
     r = form.features.rank
     P = np.eye(H.shape[1])
     if form.free_bias:
@@ -355,15 +365,24 @@ def _whitened(form: LabelLiftForm, u: FloatArray, eta: FloatArray) -> FloatArray
     return np.linalg.solve(L, H.T).T
 
 
+def _shortened(H: Rows) -> Rows:
+    """Return rows with the same inner products, no longer than there are few of them: only HHᵀ counts."""
+    count, width = H.shape
+    if width <= count or count > DENSE_ORDER:
+        return H
+    columns = H.T @ np.eye(count) if isinstance(H, ComponentRows) else H.T
+    return np.asarray(np.linalg.qr(columns, mode="r")).T
+
+
 def _omegas(form: LabelLiftForm) -> FloatArray:
     if not form.balance:
         return np.zeros((form.count, 0))
     return np.stack([bound.vector for bound in form.balance], axis=1)
 
 
-def _is_feasible(form: LabelLiftForm, H: FloatArray, d: FloatArray, kappa: FloatArray) -> bool:
+def _is_feasible(form: LabelLiftForm, H: Rows, d: FloatArray, kappa: FloatArray) -> bool:
     """Return whether Diag(d) + Σκω̃ω̃ᵀ − HHᵀ ⪰ 0 up to the rounding of the eigenvalue solve."""
-    if form.count <= DENSE_ORDER:
+    if form.count <= DENSE_ORDER and isinstance(H, np.ndarray):
         lowest, scale = _lowest_eigenvalue(form, H, d, kappa)
         return lowest >= -1e-11 * scale
     return _excess(form, H, d, kappa) <= 1.0 + 1e-9
@@ -378,15 +397,20 @@ def _lowest_eigenvalue(form: LabelLiftForm, H: FloatArray, d: FloatArray, kappa:
     return float(values[0]), scale
 
 
-def _excess(form: LabelLiftForm, H: FloatArray, d: FloatArray, kappa: FloatArray) -> float:
+def _excess(form: LabelLiftForm, H: Rows, d: FloatArray, kappa: FloatArray) -> float:
     """Return λ_max of Hᵀ(Diag d + Σκω̃ω̃ᵀ)⁻¹H for d ≥ 0, an r × r problem; feasible means ≤ 1."""
-    inner, _ = _reduced(form, H, d, kappa)
-    return float("inf") if inner is None else float(np.linalg.eigvalsh(inner)[-1]) if len(inner) else 0.0
+    solve, possible = _inverse(form, H, d, kappa)
+    if not possible:
+        return float("inf")
+    if isinstance(H, ComponentRows):
+        return greatest_eigenvalue(lambda v: H.T @ solve(H @ v), H.shape[1])[1]
+    inner = _reduced(H, solve)
+    return float(np.linalg.eigvalsh(inner)[-1]) if len(inner) else 0.0
 
 
-def _reduced(form: LabelLiftForm, H: FloatArray, d: FloatArray, kappa: FloatArray
-             ) -> tuple[FloatArray | None, Callable[[FloatArray], FloatArray]]:
-    """Return Hᵀ(Diag d + Σκω̃ω̃ᵀ)⁻¹H, None where d vanishes and H does not, and the map z ↦ (…)⁻¹z.
+def _inverse(form: LabelLiftForm, H: Rows, d: FloatArray, kappa: FloatArray
+             ) -> tuple[Callable[[FloatArray], FloatArray], bool]:
+    """Return the map Z ↦ (Diag d + Σκω̃ω̃ᵀ)⁻¹Z, and False where d vanishes and H does not.
 
     Where d vanishes together with the features of a component, its rows drop out, and so may κ only
     when ω̃ vanishes there too.
@@ -400,41 +424,50 @@ def _reduced(form: LabelLiftForm, H: FloatArray, d: FloatArray, kappa: FloatArra
     tilted = omegas * inverse[:, None]
     middle = np.diag(1.0 / kappa[used]) + omegas.T @ tilted
 
-    def solve(z: FloatArray) -> FloatArray:
-        return inverse * z - tilted @ np.linalg.solve(middle, tilted.T @ z)
+    def solve(Z: FloatArray) -> FloatArray:
+        scaled = inverse * Z if Z.ndim == 1 else inverse[:, None] * Z
+        return np.asarray(scaled - tilted @ np.linalg.solve(middle, tilted.T @ Z))
 
-    if np.any(H[~positive]):
-        return None, solve
-    cross = tilted.T @ H
-    inner = H.T @ (H * inverse[:, None]) - cross.T @ np.linalg.solve(middle, cross)
-    return (inner + inner.T) / 2, solve
+    outside = H.norms[~positive] if isinstance(H, ComponentRows) else H[~positive]
+    return solve, not np.any(outside)
 
 
-def _floor(H: FloatArray, kappa: FloatArray) -> FloatArray:
+def _reduced(H: FloatArray, solve: Callable[[FloatArray], FloatArray]) -> FloatArray:
+    """Return Hᵀ(Diag d + Σκω̃ω̃ᵀ)⁻¹H, symmetric to the last digit."""
+    inner = H.T @ solve(H)
+    return np.asarray((inner + inner.T) / 2)
+
+
+def _squares(H: Rows) -> FloatArray:
+    """Return the (N,) squared lengths of the rows."""
+    return H.norms if isinstance(H, ComponentRows) else np.einsum("cr,cr->c", H, H)
+
+
+def _floor(H: Rows, kappa: FloatArray) -> FloatArray:
     """Return least admissible multipliers d: positive where a component has features."""
-    norms = np.einsum("cr,cr->c", H, H)
+    norms = _squares(H)
     mean_norm = float(norms.sum()) / max(1, len(norms))
     return np.where(norms > 0, 1e-9 * mean_norm, 1e-14 * mean_norm if kappa.any() else 0.0)
 
 
-def _repairs(form: LabelLiftForm, H: FloatArray, d: FloatArray,
+def _repairs(form: LabelLiftForm, H: Rows, d: FloatArray,
              kappa: FloatArray) -> Iterator[tuple[FloatArray, FloatArray]]:
     """Yield feasible (d, κ): shifted by an eigenvalue where that is affordable, and shifted a little and scaled."""
-    if form.count <= DENSE_ORDER:
+    if form.count <= DENSE_ORDER and isinstance(H, np.ndarray):
         lowest, scale = _lowest_eigenvalue(form, H, d, kappa)
         yield d + max(0.0, -lowest) + SAFETY * 1e-2 * scale, kappa
     floor = _floor(H, kappa)
     mean = float(np.abs(d).mean()) if len(d) else 0.0
     for chosen in [kappa] if not kappa.any() else [kappa, np.zeros_like(kappa)]:
-        for shift in SHIFTS:
+        for shift in SHIFTS if isinstance(H, np.ndarray) else WIDE_SHIFTS:
             base = np.maximum(d + shift * mean, floor)
             factor = _excess(form, H, base, chosen)
             if np.isfinite(factor):
-                factor *= 1.0 + SAFETY
+                factor *= 1.0 + (SAFETY if isinstance(H, np.ndarray) else WIDE_SAFETY)
                 yield base * factor, chosen * factor
 
 
-def ascend_cut(form: LabelLiftForm, H: FloatArray, kappa: FloatArray,
+def ascend_cut(form: LabelLiftForm, H: Rows, kappa: FloatArray,
                iterations: int = 300) -> tuple[FloatArray, FloatArray]:
     """Return multipliers (d, κ) of max ⟨HHᵀ, M⟩ over M ⪰ 0, diag M = 1 and the lifted label bounds.
 
@@ -448,7 +481,7 @@ def ascend_cut(form: LabelLiftForm, H: FloatArray, kappa: FloatArray,
     omegas = _omegas(form)
     radii = np.array([b.radius for b in form.balance])
     kappa = kappa.copy()
-    scale = float(np.einsum("cr,cr->", H, H))
+    scale, tol = float(_squares(H).sum()), 1e-9 if isinstance(H, np.ndarray) else WIDE_TOL
     if scale == 0:
         return np.zeros(N), kappa * 0
     power = np.einsum("cj,cj->j", omegas, omegas)
@@ -463,7 +496,7 @@ def ascend_cut(form: LabelLiftForm, H: FloatArray, kappa: FloatArray,
             excess = np.sum((omegas.T @ V) ** 2, axis=1) - radii**2
             kappa = np.maximum(0.0, kappa + step * excess / np.maximum(power, 1.0) * 4.0)
         value = float(norms.sum())
-        if abs(value - previous) <= 1e-9 * abs(value) and iteration > 20 and not len(radii):
+        if abs(value - previous) <= tol * abs(value) and iteration > 20 and not len(radii):
             break
         previous = value
     product = H @ (H.T @ V) - omegas @ (kappa[:, None] * (omegas.T @ V))

@@ -129,7 +129,7 @@ class CodedFeatures:
     def rows(self, index: Any) -> FloatArray:
         """Return the rows of some points, dense."""
         base, own = self.base.rows(index), np.atleast_2d(self._own[index])
-        return np.asarray((own[:, :, None] * base[:, None, :]).reshape(len(base), -1))
+        return np.asarray((own[:, :, None] * base[:, None, :]).reshape(len(base), own.shape[1] * base.shape[1]))
 
     def row_norms(self) -> FloatArray:
         """Return the squared norms of the rows."""

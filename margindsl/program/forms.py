@@ -10,9 +10,12 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from margindsl.errors import DeclarationError
+from margindsl.program.component_rows import ComponentRows
 from margindsl.program.losses import Losses
 from margindsl.program.protocols import Features
 from margindsl.typing import FloatArray, IntArray
+
+WIDE = 1000  # columns above which sums of rows over components are not formed, unless the features are dense
 
 
 @dataclass(frozen=True, eq=False)
@@ -330,6 +333,18 @@ class LabelLiftForm(Form):
         if self.free_bias:
             H = np.column_stack([H, np.asarray(A.sum(axis=1)).ravel()])
         return H
+
+    def component_rows(self, u: FloatArray) -> FloatArray | ComponentRows:
+        """Return the rows h_C dense, or as products alone where features that are not dense are wide."""
+        wide = self.features.rank > WIDE and not getattr(self.features, "is_dense", False)
+        if self.free_bias or not wide:
+            return self.component_features(u)
+        return ComponentRows(self.features, self.component, self.sign * self.losses.spread(u), self.count)
+
+    def directions(self, u: FloatArray, V: FloatArray) -> FloatArray:
+        """Return the (r, p) sums Σ_C h_C v_C of rows v_C of V (N, p), without the bias."""
+        weights = self.sign * self.losses.spread(u)
+        return np.asarray(self.features.adjoint(weights[:, None] * V[self.component]))
 
     def size(self) -> dict[str, int]:
         """Return the sizes `explain` prints."""

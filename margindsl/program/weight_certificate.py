@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from margindsl.program.certificates import SAFETY, Certificate
-from margindsl.program.forms import WeightLiftForm
+from margindsl.program.certificates import SAFETY, WIDE_SAFETY, Certificate
+from margindsl.program.component_rows import greatest_eigenvalue
+from margindsl.program.forms import WIDE, WeightLiftForm
 from margindsl.program.losses import Losses
 from margindsl.typing import FloatArray
 
@@ -59,11 +60,13 @@ def repair_weight_lift(form: WeightLiftForm, W: FloatArray, a: FloatArray | None
     if a is None:
         a = curvatures(form, form.lengths(W))
     a = np.maximum(a, lowest_curvatures(form))
-    eta = np.zeros(len(form.decision)) if eta is None else np.maximum(eta, 0.0)
+    wide = gram is None and is_wide(form)  # η is of no use there, see `excess`
+    eta = np.zeros(len(form.decision)) if eta is None or wide else np.maximum(eta, 0.0)
     factor = excess(form, a, eta, gram)
     if not np.isfinite(factor):
         return WeightLiftCertificate(-np.inf, form, a, eta)
-    shrunk = a / (max(factor, 1e-300) * (1.0 + SAFETY)) if factor > 1.0 - SAFETY else a
+    safety = WIDE_SAFETY if wide else SAFETY
+    shrunk = a / (max(factor, 1e-300) * (1.0 + safety)) if factor > 1.0 - safety else a
     if form.free_bias or len(form.decision):
         eta = eta / (max(factor, 1.0) * (1.0 + SAFETY))
     return WeightLiftCertificate(dual_value(form, shrunk, eta), form, shrunk, eta)
@@ -102,8 +105,20 @@ def weighted_gram(form: WeightLiftForm, a: FloatArray) -> FloatArray:
     return np.block([[gram, edge[:, None]], [edge[None, :], np.array([[a.sum()]])]])
 
 
+def is_wide(form: WeightLiftForm) -> bool:
+    """Return whether Σ aφφᵀ is not to be formed: many columns, more than points, of features that are not dense."""
+    features = form.features
+    return not form.free_bias and features.rank > max(WIDE, form.n) and not getattr(features, "is_dense", False)
+
+
 def excess(form: WeightLiftForm, a: FloatArray, eta: FloatArray, gram: FloatArray | None = None) -> float:
-    """Return λ with Σ aφφᵀ − Σ ησσᵀ ⪯ λ·(I + …); at most one means feasible, inf that no shrinking helps."""
+    """Return λ with Σ aφφᵀ − Σ ησσᵀ ⪯ λ·(I + …); at most one means feasible, inf that no shrinking helps.
+
+    Of features too wide for that matrix, λ bounds Σ a₊φφᵀ, which is no less.
+    """
+    if gram is None and is_wide(form):
+        positive = np.maximum(a, 0.0)
+        return greatest_eigenvalue(lambda v: form.features.adjoint(positive * form.features.apply(v)), form.order)[1]
     S = weighted_gram(form, a) if gram is None else gram
     if form.decision:
         G, h = form.decision_rows

@@ -43,7 +43,8 @@ def dual_box(weight: float | md.Parameter, points: int, theta: float | md.Parame
     Parameters
     ----------
     weight : float or Parameter
-        Weight of the mean loss. For a parameter, whose value may change, there is no box.
+        Weight of the mean loss. For a parameter, whose value may change, there is no box, nor for a
+        weight that is not positive, which the language refuses.
     points : int
         How many points share it.
     theta : float or Parameter
@@ -53,6 +54,6 @@ def dual_box(weight: float | md.Parameter, points: int, theta: float | md.Parame
     float or None
         None leaves τ to the solver.
     """
-    if isinstance(weight, md.Parameter) or isinstance(theta, md.Parameter):
+    if isinstance(weight, md.Parameter) or isinstance(theta, md.Parameter) or not weight > 0:
         return None
     return 2.0 * weight / points * (2.0 - theta) / (1.0 - theta) ** 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import margindsl as md
-from margindsl.recipes.tsvm import tsvm
+from margindsl.recipes.tsvm import transductive
 from margindsl.relaxations.safe import Safe
 from margindsl.typing import ArrayLike
 
@@ -57,6 +57,6 @@ def s4vm(X: Any, y: ArrayLike, *, C: float | md.Parameter = 1.0, C_u: float | md
     >>> s4vm(X, [-1, 0, 0, 1]).solve(random_state=0).labels.tolist()
     [-1, -1, 1, 1]
     """
-    problem = tsvm(X, y, C=C, C_u=C_u, balance=balance, kernel=kernel, bias=bias)
+    problem = transductive("s4vm", X, y, C, C_u, balance, kernel, bias)
     return md.Problem(problem.objective, problem.constraints, solver="newton",
                       relaxation=Safe(samples=samples, separators=separators, caution=caution))

@@ -54,9 +54,28 @@ def tsvm(X: Any, y: ArrayLike, *, C: float | md.Parameter = 1.0, C_u: float | md
     >>> tsvm(X, [-1, 0, 0, 1]).solve().labels.tolist()
     [-1, -1, 1, 1]
     """
-    check_fraction("tsvm", "balance", balance)
+    return transductive("tsvm", X, y, C, C_u, balance, kernel, bias)
+
+
+def transductive(name: str, X: Any, y: ArrayLike, C: float | md.Parameter, C_u: float | md.Parameter,
+                 balance: float | None, kernel: Any, bias: bool | str) -> md.Problem:
+    """Return the problem of `tsvm`, with errors that begin with the name of another recipe.
+
+    Parameters
+    ----------
+    name : str
+        The recipe, for messages.
+    X, y, C, C_u, balance, kernel, bias
+        As for `tsvm`.
+
+    Raises
+    ------
+    DeclarationError
+        As `tsvm`.
+    """
+    check_fraction(name, "balance", balance)
     f = md.Hyperplane(X, kernel=kernel, bias=bias)
-    signs, known = md.Labels(f.n), read_known("tsvm", y, f.n)
+    signs, known = md.Labels(f.n), read_known(name, y, f.n)
     loss = md.hinge(signs * f)
     total = md.sq_norm(f) / 2 + C * md.sum(loss[known.labelled])
     if len(known.unlabelled):

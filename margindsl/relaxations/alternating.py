@@ -62,6 +62,8 @@ class Alternating(LocalRelaxation):
         status, message = Status.CONVERGED, ""
         for labels in self.starts(run):
             end, status, message = self._descend(run, labels)
+            if end is None and status in (Status.TIME_LIMIT, Status.INTERRUPTED):
+                end = run.fit(labels)
             if end is not None:
                 ends.append(end.labels)
             if run.stopped or not status.has_answer:
@@ -74,11 +76,13 @@ class Alternating(LocalRelaxation):
     def _descend(self, run: Run, labels: IntArray) -> tuple[Fit | None, Status, str]:
         fit: Fit | None = None
         for iteration in range(self.rounds):
+            run.standing = labels
             form = run.program.fix_labels(labels)
             raw = run.solve(form, fit.raw if fit else None)
             if not raw.has_answer:
                 return fit, raw.status, raw.message
             new = run.adopt(form, raw)
+            run.standing = None
             stop = run.record("alternating", iteration, new.value)
             if fit is not None and new.value >= fit.value - 1e-10 * max(1.0, abs(fit.value)):
                 break

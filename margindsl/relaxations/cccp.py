@@ -79,7 +79,10 @@ class CCCP(LocalRelaxation):
         return DCStepForm(program.features, losses, labels, decision=program.decision, free_bias=program.free_bias)
 
     def run(self, run: Run) -> Outcome:
-        """Descend from every start; the returned labels are those best at the last decision values."""
+        """Descend from every start; the returned labels are those best at the last decision values.
+
+        A step that the time limit or a callback cut short moves no label.
+        """
         losses = _absorbed(run.program)
         ends: list[IntArray] = []
         status, message = Status.CONVERGED, ""
@@ -88,6 +91,7 @@ class CCCP(LocalRelaxation):
             if end is not None:
                 ends.append(end)
                 run.fit(end)
+                run.standing = None
             if run.stopped or not status.has_answer:
                 break
         if not ends:
@@ -98,8 +102,11 @@ class CCCP(LocalRelaxation):
     def _descend(self, run: Run, losses: Losses, labels: IntArray) -> tuple[IntArray | None, Status, str]:
         raw, value, decision = None, np.inf, None
         for iteration in range(self.rounds):
+            run.standing = labels
             form = self._step(run.program, losses, labels, decision)
             answer = run.solve(form, raw)
+            if answer.status in (Status.TIME_LIMIT, Status.INTERRUPTED):
+                break
             if not answer.has_answer:
                 return (labels if raw is not None else None), answer.status, answer.message
             raw = answer

@@ -77,6 +77,7 @@ class CutsOutside(CCCP):
         cuts = WorkingSet(program, labels)
         loss = program.losses.value(np.zeros(program.n))
         while True:
+            run.standing = cuts.labels
             f, value = self._settle(run, cuts)
             violation = program.losses.value(cuts.labels * f) - cuts.slack
             stop = run.record("cuts", cuts.count, value + violation)

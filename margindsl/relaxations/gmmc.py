@@ -10,6 +10,7 @@ import numpy as np
 from margindsl.contract import Offer, RawSolution, Refusal
 from margindsl.drivers.rounding import sample_directions
 from margindsl.drivers.run import Run
+from margindsl.drivers.starts import first_start
 from margindsl.errors import DeclarationError
 from margindsl.program.certificates import LabelLiftCertificate, repair_label_lift
 from margindsl.program.output_lift import OutputLiftForm, hinge_weights, merge_rows
@@ -97,7 +98,8 @@ class GMMC(Relaxation):
         with run.share(0.8):
             raw = run.solve(form, tol=self.tol)
         if "u" not in raw.variables:
-            return Outcome(raw.status, message=raw.message)
+            return Outcome(raw.status, candidates=(first_start(run),) if raw.status.has_answer else (),
+                           message=raw.message)
         with run.stage("certify"):
             certificate = certify_outputs(run.program, raw)
         V = label_factor(raw)
@@ -109,10 +111,9 @@ class GMMC(Relaxation):
         outputs = np.asarray(raw.get("v", V[:, 0]))[:, None]
         if self.rounding == "sign":
             return outputs
-        H = form.component_features(raw["u"])[:, :form.features.rank]
         count = int(self.rounding)
         return np.column_stack([outputs, sample_directions(V, count, run.rng),
-                                sample_directions(form.features.apply(H.T @ V), count, run.rng)])
+                                sample_directions(form.features.apply(form.directions(raw["u"], V)), count, run.rng)])
 
 
 def certify_outputs(program: MarginProgram, raw: RawSolution) -> LabelLiftCertificate:

@@ -65,8 +65,8 @@ class Safe(InductiveRelaxation):
                                    "polished; leave polish='none'")
 
     def run(self, run: Run) -> Outcome:
-        """Find separators, choose labels, fit them."""
-        known = labels_from_known(run)
+        """Find separators, choose labels, fit them; on Ctrl-C the labels that follow the known ones are kept."""
+        run.standing = known = labels_from_known(run)
         separators = self._representatives(self._separators(run, known), run.rng)
         unknown = unknown_points(run.program)
         with run.stage("worst case"):

@@ -11,7 +11,7 @@ from margindsl.calculus import PLQ
 from margindsl.contract import Offer, RawSolution, Refusal
 from margindsl.drivers.rounding import sample_directions
 from margindsl.drivers.run import Run
-from margindsl.drivers.starts import distinct
+from margindsl.drivers.starts import distinct, first_start
 from margindsl.errors import CalculusError
 from margindsl.program.absorption import normalise_terms
 from margindsl.program.certificates import Certificate, repair_label_lift
@@ -152,11 +152,12 @@ class SDP(Relaxation):
             if isinstance(form, MomentLiftForm) and certificate is not None and self._takes_cuts(form):
                 raw, certificate = self._cut(run, form, raw, certificate)
         if certificate is None:  # refused, failed, or out of time before the first iterate
-            return Outcome(raw.status, message=raw.message)
+            return Outcome(raw.status, candidates=(first_start(run),) if raw.status.has_answer else (),
+                           message=raw.message)
         V = label_factor(raw)
         if not run.program.is_binary:
             points = V[form.component]
-            decision = form.features.apply(form.component_features(raw["u"]).T @ V)
+            decision = form.features.apply(form.directions(raw["u"], V))
             candidates = [*round_codes(run, points, self.rounding), *round_codes(run, decision, self.rounding)]
             return Outcome(raw.status, candidates=tuple(distinct(candidates)), certificate=certificate,
                            estimate=raw.objective, label_matrix=points, message=raw.message)
@@ -215,8 +216,7 @@ class SDP(Relaxation):
     def _directions(self, run: Run, form: LabelLiftForm, raw: RawSolution, V: FloatArray) -> FloatArray:
         """Return label directions (rows of V) and decision directions Φ Hᵀ V, sampled (study, section 5)."""
         labels = sample_directions(V[form.component] * form.sign[:, None], self.rounding, run.rng)
-        H = form.component_features(raw["u"])[:, : form.features.rank]
-        decision = sample_directions(form.features.apply(H.T @ V), self.rounding, run.rng)
+        decision = sample_directions(form.features.apply(form.directions(raw["u"], V)), self.rounding, run.rng)
         return np.column_stack([labels, decision])
 
 

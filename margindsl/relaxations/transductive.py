@@ -64,9 +64,11 @@ class Transductive(InductiveRelaxation):
     def run(self, run: Run) -> Outcome:
         """Grow the weight of the unknown points, labels and hyperplane carried over."""
         labels, factor, level = labels_from_known(run), self.first, 0
+        run.standing = labels
         while factor < 1 and not run.stopped:
             fit = self._settle(run, weigh_unknown(run.program, factor), labels)
-            labels, level = fit.labels, level + 1
+            run.standing = labels = fit.labels
+            level += 1
             if run.record("unlabelled weight", level, fit.value):
                 return Outcome(Status.INTERRUPTED, fit=run.fit(labels))
             factor *= self.growth

@@ -10,6 +10,7 @@ import numpy as np
 from margindsl.contract import Offer, Refusal
 from margindsl.drivers.rounding import sample_directions
 from margindsl.drivers.run import Run
+from margindsl.drivers.starts import first_start
 from margindsl.errors import CalculusError
 from margindsl.program.absorption import normalise_terms, prefers_agreement
 from margindsl.program.forms import WeightLiftForm
@@ -84,7 +85,8 @@ class WeightLifting(Relaxation):
         with run.share(0.7):
             raw = run.solve(form, tol=self.tol or max(run.budget.tol, 1e-4))
         if not raw.has_answer:
-            return Outcome(raw.status, message=raw.message)
+            return Outcome(raw.status, candidates=(first_start(run),) if raw.status.has_answer else (),
+                           message=raw.message)
         W = np.asarray(raw["W"])
         with run.stage("certify"):
             certificate = repair_weight_lift(form, W, raw.get("a"), raw.get("eta"))

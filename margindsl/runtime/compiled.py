@@ -14,7 +14,7 @@ import numpy as np
 from margindsl.contract import Budget, Progress, RawSolution, Refusal, Session, Solver, Status
 from margindsl.drivers.rounding import polish, round_directions
 from margindsl.drivers.run import Fit, Record, Run
-from margindsl.drivers.starts import as_member, distinct
+from margindsl.drivers.starts import as_member, distinct, in_hand
 from margindsl.errors import AccuracyWarning, DeclarationError, RefusalError, SolverError, TrivialityWarning
 from margindsl.features import MappedFeatures
 from margindsl.program.dump import dump_form, dump_losses
@@ -308,7 +308,8 @@ def _attempt(compiled: Compiled, run: Run) -> tuple[Outcome | None, Status]:
     """Run the relaxation and round what it found; an interrupt keeps the best labelling so far."""
     outcome: Outcome | None = None
     try:
-        outcome = compiled.relaxation.run(run)
+        with in_hand(run):
+            outcome = compiled.relaxation.run(run)
         if outcome.fit is None:
             with run.stage("round and polish"):
                 outcome = replace(outcome, candidates=tuple(_candidates(compiled, run, outcome)), factor=None)
@@ -330,7 +331,12 @@ def _finish(compiled: Compiled, run: Run, outcome: Outcome | None, state: Status
     with run.stage("evaluate"):
         unlimited = Run(run.program, run.solver, run.fixed_solver, Budget(tol=EVALUATION_TOL), run.rng,
                         sessions=compiled.sessions)
-        fit = unlimited.fit(labels, run.best, tol=EVALUATION_TOL)
+        try:
+            fit = unlimited.fit(labels, run.best, tol=EVALUATION_TOL)
+        except KeyboardInterrupt:
+            if run.best is None:
+                raise
+            fit, state = run.best, Status.INTERRUPTED  # accurate to 1e-7 rather than to EVALUATION_TOL
     return fit, outcome, state
 
 

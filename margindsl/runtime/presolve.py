@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
 
 from margindsl.errors import DeclarationError, RefusalError
-from margindsl.features import FeatureOperator, MappedFeatures, build
+from margindsl.features import FeatureOperator, MappedFeatures, build, in_span
 from margindsl.labelset import LabelSet, PartitionSet, presolve, presolve_partition
 from margindsl.language.lowering import Declaration
 from margindsl.language.margins import Hyperplane
@@ -29,6 +30,11 @@ class Prepared:
     """
 
     base: FeatureOperator
+
+    @cached_property
+    def rotated(self) -> FeatureOperator:
+        """Return the features, wide sparse ones of few points rotated onto the span of the points."""
+        return in_span(self.base)
 
 
 def prepare_features(hyperplane: Hyperplane, random_state: int | None = None) -> Prepared:
@@ -82,7 +88,8 @@ def assemble(declaration: Declaration, prepared: Prepared, labels: LabelSet | Pa
              text: str = "") -> MarginProgram:
     """Return the margin program: the coefficient of ½‖w‖² divided out, quadratic terms moved into features."""
     ridge = declaration.ridge
-    features: FeatureOperator = prepared.base
+    maps = declaration.orthogonal or declaration.manifolds
+    features: FeatureOperator = prepared.base if maps else prepared.rotated
     if declaration.orthogonal:
         features = _project_out(features, declaration.orthogonal)
     if declaration.manifolds:

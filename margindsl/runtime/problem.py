@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Hashable, Iterable
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -171,11 +172,16 @@ class Problem(Formulation):
         Returns
         -------
         Solution
-            Labels in B with their recomputed value and, where the relaxation gives one, a certified bound.
+            Labels in B with their recomputed value and, where the relaxation gives one, a certified bound. After
+            Ctrl-C, a time limit or a callback's request, those of the best labels so far, or of a start.
 
         Raises
         ------
         RefusalError, UnknownNameError, NotInstalledError, ContradictionError, InfeasibleError, SolverError
+        DeclarationError
+            If an option has no such value.
+        KeyboardInterrupt
+            If Ctrl-C comes while the problem is compiled.
         """
         check_options(options)
         SolveOptions(**options)
@@ -215,18 +221,25 @@ class Problem(Formulation):
 
 
 def check_options(options: dict[str, Any]) -> None:
-    """Raise for an option `solve` does not know.
+    """Raise for an option `solve` does not know, and for a limit or callback of the wrong kind.
 
     Raises
     ------
     UnknownNameError
         Listing the nearest, and where solver and relaxation options belong.
+    DeclarationError
+        If the time limit is no number or the callback no function.
     """
     for key in options:
         if key not in SOLVE_OPTIONS:
             raise UnknownNameError(
                 "option of solve (options of a solver go to md.Solver(name, ...), those of a relaxation to its "
                 "object)", key, SOLVE_OPTIONS)
+    limit, callback = options.get("time_limit"), options.get("callback")
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, Real)):
+        raise DeclarationError(f"solve(time_limit={limit!r}): expected a positive number of seconds")
+    if callback is not None and not callable(callback):
+        raise DeclarationError(f"solve(callback={callback!r}): expected a function of one `Progress`")
 
 
 def choose_relaxation(program: MarginProgram) -> Relaxation:

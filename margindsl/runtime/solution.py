@@ -207,6 +207,8 @@ class Solution:
         ------
         DeclarationError
             If the problem has another number of points than the solution.
+        OSError
+            If the file cannot be read; FileNotFoundError if it is not there.
         """
         with np.load(Path(path), allow_pickle=False) as stored:
             header = json.loads(str(stored["header"]))

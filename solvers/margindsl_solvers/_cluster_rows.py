@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.sparse import csr_array
 
-from margindsl.calculus import PLQ, ConvexFunction
+from margindsl.calculus import ConvexFunction
 from margindsl.program.clusters import ClusterForm
 from margindsl.program.losses import LossTerm
 from margindsl.typing import FloatArray, IntArray
@@ -141,15 +141,17 @@ class ClusterModel:
 
     @cached_property
     def singles(self) -> tuple[tuple[ConvexFunction, ConvexFunction, slice], ...]:
-        """Return (ρ, ρ*, rows) of rising losses and balance."""
+        """Return (ρ, ρ*, rows) of the rising losses."""
         start, out = self.rising_rows.start, []
         for term, part in self.form.parts.rising.slices():
             if term.rows:
                 out.append((term.loss, term.loss.conjugate(), slice(start + part.start, start + part.stop)))
-        for j, radius in enumerate(self.form.balance[1], start=self.balance_rows.start):
-            bound = PLQ.indicator(-float(radius), float(radius))
-            out.append((bound, bound.conjugate(), slice(j, j + 1)))
         return tuple(out)
+
+    @cached_property
+    def radii(self) -> FloatArray:
+        """Return the (J,) radii l of the balance rows, whose function is the indicator of [−l, l]."""
+        return np.asarray(self.form.balance[1], dtype=float)
 
     @cached_property
     def weights(self) -> FloatArray:
@@ -213,6 +215,8 @@ class ClusterModel:
             out[block.part] = block.slopes(x[block.part].reshape(-1, self.width), kappa).ravel()
         for rho, _, part in self.singles:
             out[part] = rho.derivative(v[part]) if rho.is_smooth else kappa * (x[part] - rho.prox(x[part], 1.0 / kappa))
+        outside = x[self.balance_rows]
+        out[self.balance_rows] = kappa * (outside - np.clip(outside, -self.radii, self.radii))
         return out
 
     def clip(self, slopes: FloatArray) -> FloatArray:
@@ -243,7 +247,8 @@ class ClusterModel:
         for _, conjugate, part in self.singles:
             weights, values = self.weights[part], np.asarray(conjugate(slopes[part]))
             total += float(np.sum(np.where(weights > 0, weights * values, 0.0)))
-        return total
+        # The support function of [−l, l] is l|p|.
+        return total + float(np.sum(self.weights[self.balance_rows] * self.radii * np.abs(slopes[self.balance_rows])))
 
     def sums(self, slopes: FloatArray, block: Block) -> FloatArray:
         """Return Σ_q p_q of the points of a block, rounding kept inside the domain of ρ*."""
@@ -294,17 +299,16 @@ class ClusterModel:
         start = self.rising_rows.start
         out = np.zeros(self.form.parts.rising.rows)
         for rho, _, part in self.singles:
-            if part.start < self.rising_rows.stop:
-                rows = slice(part.start - start, part.stop - start)
-                out[rows] = (rho.curvature(v[part]) if rho.is_smooth
-                             else kappa * (1.0 - rho.prox_derivative(x[part], 1.0 / kappa)))
+            rows = slice(part.start - start, part.stop - start)
+            out[rows] = (rho.curvature(v[part]) if rho.is_smooth
+                         else kappa * (1.0 - rho.prox_derivative(x[part], 1.0 / kappa)))
         return self.form.parts.rising.spread(self.form.parts.rising.weights * np.maximum(out, 0.0))
 
     def balance_curvature(self, v: FloatArray, centre: FloatArray, kappa: float) -> FloatArray:
         """Return the (J,) weighted curvatures of the balance rows."""
         part = self.balance_rows
         x = v[part] + centre[part] / kappa
-        return self.weights[part] * np.where(np.abs(x) > self.form.balance[1], kappa, 0.0)
+        return self.weights[part] * np.where(np.abs(x) > self.radii, kappa, 0.0)
 
 
 def _gathered(points: IntArray, values: FloatArray) -> FloatArray:

@@ -18,7 +18,7 @@ from margindsl.typing import FloatArray
 from margindsl_solvers._alm import Run
 from margindsl_solvers._cluster_rows import ClusterModel
 from margindsl_solvers._judge import Pair
-from margindsl_solvers._nearest import nearest
+from margindsl_solvers._nearest import ROUNDING, ROUNDS, nearest
 from margindsl_solvers._system import solve_positive
 
 MAJORANTS = 60
@@ -115,8 +115,43 @@ def judge_clusters(model: ClusterModel, x: FloatArray, slopes: FloatArray) -> Pa
 
 def inside_balance(form: ClusterForm, w: FloatArray) -> FloatArray:
     """Return weights moved into the pairwise balance by the shortest way."""
-    G, radii = form.balance
-    return nearest(w, G, -radii, radii) if len(G) else np.array(w, dtype=float)
+    if not form.decision:
+        return np.array(w, dtype=float)
+    if len(form.decision) > 1:
+        G, radii = form.balance
+        return nearest(w, G, -radii, radii)
+    # The sums Σ a f_p = ⟨b_p ⊗ σ, w⟩ add up to zero and BᵀB = I: ‖Δw‖ = ‖Δ sums‖/‖σ‖, and only their range counts.
+    total = form.features.adjoint(form.decision[0].weights)
+    square = float(total @ total)
+    W = np.array(w, dtype=float).reshape(form.clusters - 1, -1)
+    for _ in range(ROUNDS if square > 0 else 0):
+        sums = form.codes @ (W @ total)
+        change = clip_range(sums, float(form.decision[0].upper)) - sums
+        if not np.any(change):
+            break
+        W += np.outer(form.codes.T @ change, total / square)
+    return W.ravel()
+
+
+def clip_range(values: FloatArray, width: float) -> FloatArray:
+    """Return the nearest values with max − min ≤ width: clipped to [t, t + width] for the t that keeps their sum.
+
+    Parameters
+    ----------
+    values : (k,) float array
+    width : float, not negative
+
+    Examples
+    --------
+    >>> clip_range(np.array([-3.0, 0.0, 2.0, 3.0]), 2.0).round(1).tolist()
+    [-0.7, 0.0, 1.3, 1.3]
+    """
+    if float(np.ptp(values)) <= width * (1.0 + ROUNDING):
+        return values
+    ends = np.sort(np.concatenate([values, values - width]))
+    missing = np.sum(np.clip(values[:, None], ends, ends + width) - values[:, None], axis=0)  # rises with t
+    t = float(np.interp(0.0, missing, ends))
+    return np.clip(values, t, t + width)
 
 
 # -- starts and answers ---------------------------------------------------------------------------------

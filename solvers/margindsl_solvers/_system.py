@@ -13,6 +13,7 @@ from margindsl.typing import FloatArray, IntArray
 from margindsl_solvers._rows import RowModel
 
 _BLOCK = 4_000_000
+_PRODUCTS = 2e8  # of a dense Woodbury system of features that are not dense; above, products with them are cheaper
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,8 +85,7 @@ class Curvature:
         small = len(active) + len(self.tau)
         if r <= min(small, self.limit) or r <= 64:
             return self._direct(gradient, side, corner, points, active)
-        inverse = self._woodbury(points, active) if small <= self.limit else self._iterative(points)
-        return _bordered(inverse, gradient, side, corner, r)
+        return _bordered(self._inverse(points, active), gradient, side, corner, r)
 
     def _direct(self, gradient: FloatArray, side: FloatArray, corner: FloatArray, points: FloatArray,
                 active: IntArray) -> FloatArray:
@@ -111,6 +111,15 @@ class Curvature:
         out.flat[:: r + 1] += 1.0
         return out
 
+    def _inverse(self, points: FloatArray, active: IntArray) -> Callable[[FloatArray], FloatArray]:
+        """Return X ↦ (I + ΦᵀDΦ + GᵀτG)⁻¹X of more features than rows or than the limit."""
+        small = len(active) + len(self.tau)
+        dense = bool(getattr(self.model.form.features, "is_dense", False))
+        if small > self.limit or (not dense and small**2 * self.model.rank > _PRODUCTS):
+            direct = small <= self.limit
+            return self._iterative(points, (lambda: self._woodbury(points, active)) if direct else None)
+        return self._woodbury(points, active)
+
     def _woodbury(self, points: FloatArray, active: IntArray) -> Callable[[FloatArray], FloatArray]:
         R = self.model.form.features.rows(active) * np.sqrt(points[active])[:, None]
         if len(self.tau):
@@ -120,7 +129,9 @@ class Curvature:
         factor = cho_factor(inner, check_finite=False)
         return lambda X: X - R.T @ cho_solve(factor, R @ X, check_finite=False)
 
-    def _iterative(self, points: FloatArray) -> Callable[[FloatArray], FloatArray]:
+    def _iterative(self, points: FloatArray, otherwise: Callable[[], Callable[[FloatArray], FloatArray]] | None = None
+                   ) -> Callable[[FloatArray], FloatArray]:
+        """Return the inverse by conjugate gradients, or the other one where they do not converge."""
         features, r = self.model.form.features, self.model.rank
         G = self.model.form.decision_rows[0]
 
@@ -129,8 +140,14 @@ class Curvature:
             return x + features.adjoint(points * features.apply(x)) + G.T @ (self.tau * (G @ x))
 
         operator = LinearOperator((r, r), matvec=product, dtype=float)
-        return lambda X: np.stack(
-            [cg(operator, column, rtol=1e-10, maxiter=1000)[0] for column in X.T], axis=1)
+
+        def inverse(X: FloatArray) -> FloatArray:
+            solved = [cg(operator, column, rtol=1e-10, maxiter=1000) for column in X.T]
+            if otherwise is not None and any(unfinished for _, unfinished in solved):
+                return otherwise()(X)
+            return np.stack([column for column, _ in solved], axis=1)
+
+        return inverse
 
 
 def _bordered(inverse: Callable[[FloatArray], FloatArray], gradient: FloatArray, side: FloatArray,

@@ -8,11 +8,18 @@ from functools import partial
 
 import numpy as np
 from scipy.optimize import minimize_scalar
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from margindsl.contract import Budget, RawSolution, Status
 from margindsl.program.forms import WeightLiftForm
 from margindsl.program.losses import Losses, LossTerm
-from margindsl.program.weight_certificate import curvatures, lowest_curvatures, repair_weight_lift, weighted_gram
+from margindsl.program.weight_certificate import (
+    curvatures,
+    is_wide,
+    lowest_curvatures,
+    repair_weight_lift,
+    weighted_gram,
+)
 from margindsl.typing import FloatArray
 from margindsl_solvers.burer_monteiro.quasinewton import QuasiNewton
 from margindsl_solvers.burer_monteiro.smoothing import Smoothed
@@ -66,7 +73,7 @@ class WeightLift:
             evaluations += used
             norms = form.lengths(W)
             a = np.maximum(curvatures(form, norms, smooth.losses), lowest_curvatures(form))
-            gram = weighted_gram(form, a)
+            gram = None if is_wide(form) else weighted_gram(form, a)
             certificate = repair_weight_lift(form, W, a, eta, gram)
             value = feasible_value(form, W, norms)
             trace.append((time.perf_counter() - began, value, certificate.bound))
@@ -90,7 +97,7 @@ class WeightLift:
             smooth, _ = smooth.advance(norms)
             if len(trace) % 8 == 0:
                 smooth = smooth.sharpen(0.3)
-            W = self._grow(form, smooth.losses, W, gram, eta, norms)
+            W = self._grow(form, smooth.losses, W, leading(form, a, eta, gram), norms)
             newton.widen(W.shape[1])
         assert best is not None
         return RawSolution(status, {"W": lowest, "a": best[1], "eta": best[2]}, objective=min(t[1] for t in trace),
@@ -138,17 +145,13 @@ class WeightLift:
         norms = form.lengths(W)
         return W / max(float(np.median(norms)), 1e-300), eta
 
-    def _grow(self, form: WeightLiftForm, losses: Losses, W: FloatArray, S: FloatArray, eta: FloatArray,
+    def _grow(self, form: WeightLiftForm, losses: Losses, W: FloatArray, found: tuple[FloatArray, FloatArray],
               norms: FloatArray) -> FloatArray:
         """Append the directions in which Σ aφφᵀ exceeds the identity, as long as pays most at the lengths s (n,)."""
         room = form.order - W.shape[1]
         if room <= 0:
             return W
-        if form.decision:
-            G, h = form.decision_rows
-            sigma = np.column_stack([G, h]) if form.free_bias else G
-            S = S - (sigma.T * eta) @ sigma
-        values, vectors = np.linalg.eigh((S + S.T) / 2)
+        values, vectors = found
         keep = np.flatnonzero(values > 1.0 + 1e-9)[::-1][: min(room, GROWTH)]
         if not len(keep):
             return W
@@ -158,6 +161,37 @@ class WeightLift:
             new = new * np.sqrt(np.maximum(values[keep] - 1.0, 0.0))
             size = max(best_length(form, losses, new, norms), size / float(np.linalg.norm(new, axis=0).max()))
         return np.column_stack([W, size * new])
+
+
+def leading(form: WeightLiftForm, a: FloatArray, eta: FloatArray,
+            gram: FloatArray | None) -> tuple[FloatArray, FloatArray]:
+    """Return eigenvalues and vectors of Σ aφφᵀ − Σ ησσᵀ, ascending; without the matrix the greatest `GROWTH`.
+
+    Parameters
+    ----------
+    form : WeightLiftForm
+    a : (n,), eta : (L,) float arrays
+    gram : (r [+1], r [+1]) float array or None
+        Σ aφφᵀ.
+    """
+    sigma = _decision_rows(form) if form.decision else np.zeros((0, form.order))
+    if gram is not None:
+        S = gram - (sigma.T * eta) @ sigma if form.decision else gram
+        values, vectors = np.linalg.eigh((S + S.T) / 2)
+        return np.asarray(values), np.asarray(vectors)
+
+    def product(x: FloatArray) -> FloatArray:
+        x = x.ravel()
+        return form.features.adjoint(a * form.features.apply(x)) - sigma.T @ (eta * (sigma @ x))
+
+    operator = LinearOperator((form.order, form.order), matvec=product, dtype=float)
+    begin = np.random.default_rng(0).standard_normal(form.order)
+    try:
+        values, vectors = eigsh(operator, GROWTH, which="LA", tol=1e-3, v0=begin, maxiter=20)
+    except ArpackNoConvergence as partial_answer:
+        values, vectors = partial_answer.eigenvalues, partial_answer.eigenvectors
+    order = np.argsort(values)
+    return np.asarray(values[order]), np.asarray(vectors[:, order])
 
 
 def best_length(form: WeightLiftForm, losses: Losses, new: FloatArray, norms: FloatArray) -> float:

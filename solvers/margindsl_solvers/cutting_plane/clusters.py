@@ -10,9 +10,10 @@ from margindsl.typing import FloatArray
 from margindsl_solvers._cluster_rows import ClusterModel
 from margindsl_solvers._cluster_run import inside_balance, judge_clusters
 from margindsl_solvers._judge import Pair
-from margindsl_solvers.cutting_plane.bundle import Bundle
+from margindsl_solvers.cutting_plane.bundle import Answer, Bundle
 
 Packed = tuple[FloatArray, ...]
+VIOLATED = 1e-9  # relative excess beyond which a balance row enters the master
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,13 +84,46 @@ class ClusterBundle(Bundle):
         return inside_balance(self._clusters.form, x)
 
     def _fixed_rows(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        G, radii = self._clusters.form.balance
-        index = np.arange(len(radii))
-        return np.vstack([G, -G]), np.concatenate([radii, radii]), np.concatenate([index, index])
+        """Return no balance row: of the k(k−1) only those that a master violates enter, see `_master`."""
+        G, _ = self._clusters.form.balance
+        self._signs = np.zeros(0)
+        self._excess = np.zeros((2, len(G)))
+        return G[:0], np.zeros(0), np.zeros(0, dtype=int)
 
     def _sides(self) -> tuple[FloatArray, int]:
-        count = len(self._clusters.form.balance[1])
-        return np.repeat([1.0, -1.0], count), count
+        return self._signs, len(self._clusters.form.balance[1])
+
+    def _master(self) -> Answer:
+        """Solve masters over more and more balance rows, until none is violated; each value is a lower bound."""
+        answer = super()._master()
+        while not self.budget.expired and self._let_in():
+            answer = super()._master()
+        return answer
+
+    def _unpack(self, z: FloatArray, y: FloatArray, B: FloatArray, c: FloatArray, base: float,
+                count: int) -> Answer:
+        G, radii = self._clusters.form.balance
+        sums = G @ -(B.T @ z)
+        self._excess = np.stack([sums - radii, -sums - radii])
+        return super()._unpack(z, y, B, c, base, count)
+
+    def _let_in(self) -> bool:
+        """Add the balance rows that the last master violates most; return whether there are any."""
+        G, radii = self._clusters.form.balance
+        rows, limits, index = self._constraints
+        slack = np.maximum(radii, np.max(np.abs(self._excess), initial=0.0))
+        new = self._excess > VIOLATED * slack
+        new[(self._signs < 0).astype(int), index.astype(int)] = False
+        most = min(2 * self._clusters.form.clusters, int(new.sum()))  # far fewer hold with equality than are violated
+        worst = np.argsort(-np.where(new, self._excess, -np.inf), axis=None)[:most]
+        if not len(worst):
+            return False
+        side, row = np.divmod(worst, len(radii))
+        signs = 1.0 - 2.0 * side
+        self._constraints = (np.vstack([rows, signs[:, None] * G[row]]), np.append(limits, radii[row]),
+                             np.append(index, row))
+        self._signs = np.append(self._signs, signs)
+        return True
 
     def pair(self) -> Pair:
         """Return the best point with the dual point of the last master, judged."""

@@ -153,7 +153,8 @@ def test_lists(capsys):
     (["--must-link", "missing.csv"], r"cannot read missing.csv"),
     (["--time-limit", "0"], r"time_limit=0.0): expected a positive number of seconds"),
     (["--theta", "1.5"], r"md.odm(theta=1.5): expected 0 <= theta < 1"),
-    (["--lam", "-1"], r"margin losses must be convex"),
+    (["--lam", "-1"], r"`lam`: is -1 and turns a loss concave"),
+    (["--lam", "-1", "--loss", "mean-variance"], r"`lam`: is -1 and turns a loss concave"),
     (["--kernel", "rbf", "--width", "wide"], r"wide"),
     (["--output", "no/such/folder.csv"], r"cannot write no/such/folder.csv: its folder does not exist"),
     (["--drop", "height", "--drop", "width"], r"no column is left as a feature"),
@@ -186,6 +187,12 @@ def test_trivial_problem_warns_in_one_line(data, capsys):
     assert main(["solve", data, "--drop", "kind", "--relaxation", "alternating"]) == 0
     warnings = [line for line in capsys.readouterr().err.splitlines() if "warning" in line]
     assert len(warnings) == 1 and "all-equal labelling" in warnings[0]
+
+
+@pytest.mark.parametrize("command", [["solve", "x.csv"], ["compare", "x.csv"], ["reproduce", "odmc"], ["demo"]])
+def test_the_random_state_has_two_names(command):
+    given = [vars(build_parser().parse_args([*command, option, "7"])) for option in ("--seed", "--random-state")]
+    assert given[0] == given[1] and 7 in given[0].values()
 
 
 @pytest.mark.parametrize("arguments", [[], ["sove"], ["solve"], ["solve", "x.csv", "--lam", "much"],

@@ -15,6 +15,7 @@ from margindsl.features import (
     Precomputed,
     SparseFeatures,
     build,
+    in_span,
 )
 
 RNG = np.random.default_rng(5)
@@ -33,9 +34,13 @@ def distance_kernel(A, B):
     return np.exp(-np.abs(A[:, None] - B[None]).sum(axis=2))
 
 
+def wide_array():
+    return X[:, :, None].repeat(9, axis=2).reshape(N, -1)
+
+
 WAYS = {
     "dense": lambda c, t: build(X, centre=c),
-    "wide": lambda c, t: build(X[:, :, None].repeat(9, axis=2).reshape(N, -1), centre=c),
+    "wide": lambda c, t: build(wide_array(), centre=c),
     "sparse": lambda c, t: build(sp.csr_matrix(X), centre=c),
     "disk": lambda c, t: build(memory_map(t), centre=c),
     "rbf": lambda c, t: build(X, RBF(1.3), centre=c),
@@ -46,6 +51,7 @@ WAYS = {
     "precomputed": lambda c, t: build(None, Precomputed(distance_kernel(X, X)), centre=c),
     "augmented": lambda c, t: build(X, centre=c, penalised_bias=True),
     "augmented-sparse": lambda c, t: AugmentedFeatures(build(sp.csr_array(X), centre=c), 2.0),
+    "span": lambda c, t: in_span(build(sp.csr_array(wide_array()), centre=c)),
     "mapped": lambda c, t: MappedFeatures(build(X, centre=c), np.arange(2.0 * D).reshape(D, 2)),
     "mapped-sparse": lambda c, t: MappedFeatures(build(sp.csr_array(X), centre=c), np.eye(D)[:, 1:]),
     "mapped-augmented-rbf": lambda c, t: MappedFeatures(
@@ -55,8 +61,8 @@ WAYS = {
 
 
 def training_input(name):
-    if name == "wide":
-        return X[:, :, None].repeat(9, axis=2).reshape(N, -1)
+    if name in ("wide", "span"):
+        return wide_array()
     return distance_kernel(X, X) if name == "precomputed" else X
 
 

@@ -30,6 +30,8 @@ def constraint(make, loss=lambda: md.mean(FLAT)):
 CASES = {
     "CONVEX_LOSS": (objective(lambda: md.mean(-md.pos(1 - g))), "-md.pos(1 - y * f)",
                     objective(lambda: md.mean(md.hinge(g)))),
+    "NEGATIVE_PARAMETER": (objective(lambda: md.Parameter(-2.0, name="mu") * md.mean(md.hinge(g))), "`mu`: is -2",
+                           objective(lambda: md.Parameter(2.0, name="mu") * md.mean(md.hinge(g)))),
     "MIXED_SUM": (objective(lambda: md.mean(md.hinge(g) - 0.5 * abs(g))), "md.pos(1 - y * f) - 0.5 * abs(y * f)",
                   objective(lambda: md.mean(md.hinge(g) + 0.5 * abs(g)))),
     "SIGNED_WEIGHT": (objective(lambda: md.mean(SIGNED * md.hinge(g))), "array(6) * md.pos(1 - y * f)",

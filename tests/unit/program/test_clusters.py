@@ -65,6 +65,21 @@ def test_coded_features_are_the_kronecker_products():
     assert coded.describe().endswith("coded for 3 clusters")
 
 
+def test_no_row_is_an_empty_array_of_the_same_width():
+    coded = CodedFeatures(build(np.eye(4)), np.array([0, 1, 2, 1]), simplex_codes(3))
+    assert coded.rows(np.zeros(0, dtype=int)).shape == (0, coded.rank) == (0, 8)
+
+
+def test_simplex_coded_hinge_of_more_columns_than_points_is_solved():
+    X = np.random.default_rng(0).normal(size=(60, 80))
+    K, F = md.Labels(60, clusters=3), md.Hyperplane(X)
+    loss = md.mean(md.hinge(md.margin(K, F, coding="simplex")))
+    found = md.Problem(md.Minimize(md.sq_norm(F) / 2 + 10 * loss), [md.sizes(K, at_least=10, at_most=30)]).solve(
+        random_state=0, time_limit=5)
+    sizes = np.bincount(found.labels, minlength=3)
+    assert np.isfinite(found.value) and sizes.min() >= 10 and sizes.max() <= 30
+
+
 def test_a_weighted_gram_of_an_index_is_the_sum_over_it():
     base, index = build(X), np.array([4, 9, 2])
     rows, weights = base.rows(index), np.array([1.0, -0.5, 2.0])

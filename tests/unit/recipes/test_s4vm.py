@@ -68,6 +68,10 @@ def test_refusals():
     X, _, _ = points()
     with pytest.raises(RefusalError, match="begins with the hyperplane of the known labels, and none is known"):
         md.recipes.odmc(X).solve(relaxation=Safe(), solver="newton")
+    with pytest.raises(DeclarationError, match="^s4vm: no point is labelled"):
+        md.recipes.s4vm(X, np.ones(len(X)))
+    with pytest.raises(DeclarationError, match=r"^s4vm\(balance=-1\)"):
+        md.recipes.s4vm(X, np.ones(len(X)), balance=-1)
     with pytest.raises(DeclarationError, match=r"Safe\(caution=0\): expected a positive finite number"):
         Safe(caution=0)
     with pytest.raises(DeclarationError, match=r"Safe\(polish='search'\): labels chosen for their worst case"):

@@ -7,6 +7,7 @@ import itertools
 import cvxpy as cp
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from margindsl.calculus import PLQ, ConvexFunction, Logistic, pos
 from margindsl.contract import Budget, RawSolution, Solver, Status
@@ -14,11 +15,11 @@ from margindsl.errors import DeclarationError
 from margindsl.features import build
 from margindsl.program import FixedLabelForm, Losses, LossTerm, SaddleForm, SharedScalars
 from margindsl.typing import FloatArray
-from margindsl_solvers import _saddle_system
+from margindsl_solvers import _saddle_system, _system
 from margindsl_solvers._alm import Run
 from margindsl_solvers._rows import RowModel
 from margindsl_solvers._saddle import SaddleModel
-from margindsl_solvers._saddle_box import BoxModel, descent_steps, prox_steps
+from margindsl_solvers._saddle_box import BoxModel, descent_steps, greatest_eigenvalue, prox_steps
 from margindsl_solvers._saddle_newton import newton_step
 from margindsl_solvers._saddle_system import DenseSystem, Rows, WoodburySystem, heavy
 from margindsl_solvers._sampling import FullGradient, ImportanceGradient, LabelGradient, StochasticRun
@@ -28,6 +29,7 @@ from margindsl_solvers.mirror_descent import MirrorDescent
 from margindsl_solvers.mirror_prox import MirrorProx
 from margindsl_solvers.mirror_prox import coarse as coarse_module
 from margindsl_solvers.mirror_prox.variance import AnchoredGradient
+from margindsl_solvers.newton import Newton
 
 
 def odm(theta: float = 0.2, nu: float = 0.4) -> PLQ:
@@ -496,3 +498,27 @@ def test_value_of_the_master_matches_the_primal_as_written(name: str) -> None:
     problem.solve(solver=cp.CLARABEL)
     for solver in (MirrorDescent(), AlternatingMu()):
         assert solver.solve(form, Budget(tol=1e-5)).objective == pytest.approx(problem.value, rel=3e-4)
+
+
+def test_the_bound_of_the_greatest_eigenvalue_needs_no_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    for n, d in ((40, 700), (700, 40), (60, 60)):
+        features = build(sp.csr_array(rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.1)))
+        true = np.linalg.norm(features.toarray(), 2) ** 2
+        assert greatest_eigenvalue(features, dense_order=10**6) == pytest.approx(true)
+        monkeypatch.setattr(features, "gram", None)
+        assert true <= greatest_eigenvalue(features, dense_order=1) <= 1.5 * true
+    assert greatest_eigenvalue(build(sp.csr_array((4, 9))), dense_order=1) == 0.0
+
+
+def test_products_replace_the_dense_system_of_wide_sparse_features(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(1)
+    features = build(sp.random(80, 300, density=0.1, format="csr", random_state=0))
+    term = LossTerm(HINGE, np.arange(80), np.full(80, 0.1), np.ones(80), np.zeros(80), np.zeros((80, 0)))
+    form = FixedLabelForm(features, Losses(80, (term,)), labels=np.where(rng.random(80) < 0.5, 1, -1), free_bias=True)
+    run = Newton(tol=1e-9).open(form)
+    direct = run.solve(form, Budget(tol=1e-9))
+    monkeypatch.setattr(_system, "_PRODUCTS", 0.0)
+    products = run.solve(form, Budget(tol=1e-9))
+    assert products.objective == pytest.approx(direct.objective, rel=1e-8)
+    assert np.allclose(products["w"], direct["w"], atol=1e-6)

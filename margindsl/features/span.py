@@ -1,0 +1,119 @@
+"""Wide features in coordinates of the space that the points span."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.linalg import eigh
+
+from margindsl.features.derived import MappedFeatures
+from margindsl.features.operator import FeatureOperator, Index, as_index, freeze, row_blocks
+from margindsl.typing import FloatArray
+
+SPAN_POINTS = 1000  # points up to which an eigenvalue problem of their order is small work
+ZERO, CLEAR = 1e-13, 1e-8  # eigenvalues relative to the largest: those below are rounding, those above are accurate
+
+
+class SpanMap:
+    """Give products with M = ΦᵀC, orthonormal columns in the span of the points, without forming M.
+
+    Parameters
+    ----------
+    features : FeatureOperator
+        Φ.
+    coefficients : ndarray (n, r')
+        C.
+    """
+
+    def __init__(self, features: FeatureOperator, coefficients: FloatArray) -> None:
+        self.features, self.coefficients = features, coefficients
+
+    def __matmul__(self, W: FloatArray) -> FloatArray:
+        """Return MW for W (r',) or (r', p)."""
+        return self.features.adjoint(self.coefficients @ W)
+
+
+class SpanFeatures(MappedFeatures):
+    """Hold Φ' = ΦM densely, n × r' with r' ≤ n: the r columns rotated onto the span of the points.
+
+    Inner products are unchanged, and so are the values and weights Mw' of every problem over the points.
+
+    Parameters
+    ----------
+    base : FeatureOperator
+        Φ.
+    span : SpanMap
+        M.
+    matrix : ndarray (n, r')
+        Φ'.
+    """
+
+    map_matrix: Any
+
+    def __init__(self, base: FeatureOperator, span: SpanMap, matrix: FloatArray) -> None:
+        self.base, self.map_matrix = base, span
+        self.n, self.rank = matrix.shape
+        self.label, self.is_dense, self.trace_error = base.label, True, base.trace_error
+        self._matrix = freeze(matrix)
+
+    @property
+    def matrix(self) -> FloatArray:
+        """Return Φ' as stored in memory, read-only."""
+        return self._matrix
+
+    def apply(self, W: FloatArray) -> FloatArray:
+        return self._matrix @ W
+
+    def adjoint(self, R: FloatArray) -> FloatArray:
+        return self._matrix.T @ R
+
+    def rows(self, index: Index) -> FloatArray:
+        return self._matrix[as_index(index)]
+
+    def take(self, index: Index) -> FeatureOperator:
+        return SpanFeatures(self.base.take(index), self.map_matrix, self.rows(index))
+
+    def transform(self, X_new: Any) -> FloatArray:
+        return self.base.apply_to(X_new, self.map_matrix @ np.eye(self.rank))
+
+    def describe(self) -> str:
+        """Return the base's line with the rank named."""
+        return f"{self.base.describe()}, rotated to rank {self.rank}"
+
+
+def in_span(features: FeatureOperator, most: int = SPAN_POINTS) -> FeatureOperator:
+    """Return features with more columns than points in coordinates of the space that the points span.
+
+    With ΦΦᵀ = UΛUᵀ, M = ΦᵀUΛ^{-1/2} and ΦM = UΛ^{1/2}. Features in memory as a dense matrix, of more than `most`
+    points, or with eigenvalues between rounding and the accurate ones are returned as they are.
+
+    Parameters
+    ----------
+    features : FeatureOperator
+    most : int
+        Most points.
+
+    Examples
+    --------
+    >>> import scipy.sparse as sp
+    >>> from margindsl.features import SparseFeatures
+    >>> wide = SparseFeatures(sp.csr_array(([3.0, 4.0], ([0, 1], [5, 70])), shape=(2, 100)))
+    >>> phi = in_span(wide)
+    >>> phi.shape, (phi.matrix @ phi.matrix.T).round(9).tolist()
+    ((2, 2), [[9.0, 0.0], [0.0, 16.0]])
+    """
+    n = features.n
+    if features.is_dense or features.rank <= n or n > most:
+        return features
+    gram = np.empty((n, n))
+    for block in row_blocks(n, features.rank):
+        unit = np.zeros((n, len(range(*block.indices(n)))))
+        unit[block] = np.eye(unit.shape[1])
+        gram[:, block] = features.apply(features.adjoint(unit))
+    values, vectors = eigh((gram + gram.T) / 2)
+    kept = values > ZERO * n * values[-1]
+    if not np.any(kept) or values[-1] <= 0 or np.any(values[kept] < CLEAR * values[-1]):
+        return features
+    root = np.sqrt(values[kept])
+    return SpanFeatures(features, SpanMap(features, vectors[:, kept] / root), vectors[:, kept] * root)

@@ -1,0 +1,122 @@
+"""No argument of an estimator is dropped: it reaches the model, or is an error."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_blobs
+
+import margindsl as md
+from margindsl.errors import DeclarationError, UnknownNameError
+from margindsl.estimators import MarginClusterer, MaximumMarginEmbedding, SemiSupervisedODM
+
+X, TRUTH = make_blobs(24, centers=[[-2, 0], [2, 0]], random_state=0)
+C_RECIPES = ["adaptive_cpmmc", "cpmmc", "gmmc", "itersvr", "kernel_cpmmc", "lgmmc", "mmc", "mme", "skmmc", "skmmc_v2"]
+FRACTIONS = ["itersvr", "lgmmc", "mmc", "odmc", "odmssc"]
+DECISIONS = ["adaptive_cpmmc", "cpmmc", "gmmc", "kernel_cpmmc", "mme", "skmmc", "skmmc_v2"]
+NO_PLACE = ["cuts3vm", "lapsvm", "s4vm", "ssodm", "svm", "tsvm", "usvm"]
+SMALL = {"relaxation": "alternating", "random_state": 0, "time_limit": 5.0}
+
+
+def declared(model, **arguments):
+    """Return the problem an estimator declares, as text."""
+    return MarginClusterer(model=model, **SMALL, **arguments).fit(X).problem_.text()
+
+
+def recipe(model, **arguments):
+    return getattr(md.recipes, model)(X, kernel="linear", **arguments).text()
+
+
+@pytest.mark.filterwarnings("ignore::margindsl.errors.TrivialityWarning")
+@pytest.mark.parametrize("model", [*C_RECIPES, "odmc", "odmssc"])
+def test_lam_is_the_weight_of_a_recipe(model):
+    name = "C" if model in C_RECIPES else "lam"
+    assert declared(model, lam=3.0) == recipe(model, **{name: 3.0}) != recipe(model)
+    assert declared(model) == recipe(model)
+
+
+@pytest.mark.filterwarnings("ignore::margindsl.errors.TrivialityWarning")
+@pytest.mark.parametrize("model", [*FRACTIONS, *DECISIONS])
+def test_balance_bounds_labels_or_decision_values(model):
+    own = {"balance": 0.25} if model in FRACTIONS else {"l": 0.25 * len(X)}
+    assert declared(model, balance=0.25) == recipe(model, **own) != recipe(model)
+
+
+def test_balance_of_several_clusters():
+    problem = MarginClusterer(3, model="cpm3c", balance=0.5, random_state=0).fit(X).problem_
+    assert problem.text() == md.recipes.cpm3c(X, 3, balance=12.0, kernel="linear").text()
+
+
+@pytest.mark.parametrize("model", ["cpmmc", "itersvr", "mmc"])
+def test_lam_changes_the_value(model):
+    values = [MarginClusterer(model=model, lam=lam, **SMALL).fit(X).value_ for lam in (0.1, 1000.0)]
+    assert values[0] < values[1]
+
+
+def test_every_recipe_says_what_it_takes():
+    covered = {*C_RECIPES, *FRACTIONS, *DECISIONS, *NO_PLACE, "odm", "cpm3c", "maximum_margin_embedding"}
+    assert covered == set(md.recipes.__all__)
+
+
+@pytest.mark.parametrize("model", [*NO_PLACE, "cpm3c", "maximum_margin_embedding"])
+def test_a_weight_without_a_place_is_an_error(model):
+    with pytest.raises(DeclarationError, match=f"lam=3.0: model '{model}' has no such argument"):
+        MarginClusterer(model=model, lam=3.0).fit(X)
+
+
+@pytest.mark.parametrize("arguments, message", [
+    ({"model": "tsvm", "balance": 0.2}, "balance=0.2: model 'tsvm' has no such argument"),
+    ({"model": "cpmmc", "balance": None}, "balance=None: model 'cpmmc' does not go without"),
+    ({"model": "itersvr", "balance": 7}, "balance=7: expected None or a number between 0 and 1"),
+    ({"model": "cpmmc", "lam": 1.0, "parameters": {"C": 2.0}}, "lam=1.0: parameters give 'C' too"),
+    ({"lam": 1.0, "parameters": {"lam": 2.0}}, "lam=1.0: parameters give 'lam' too; leave lam='auto'"),
+    ({"lam": "a"}, "lam='a': expected 'auto' or a positive number"),
+    ({"lam": -1.0}, "lam=-1.0: expected 'auto' or a positive number"),
+    ({"lam": float("nan"), "model": "cpmmc"}, "lam=nan: expected 'auto' or a positive number"),
+    ({"parameters": 3}, "parameters=3: expected None or a dict"),
+    ({"model": lambda X: md.recipes.cpmmc(X), "lam": 2.0}, "lam=2.0: model '<lambda>' has no such argument"),
+    ({"model": lambda X: md.recipes.cpmmc(X), "kernel": md.RBF()}, "has no such argument; .* leave kernel='linear'"),
+    ({"model": lambda X: md.recipes.cpmmc(X), "n_clusters": 3}, "returned a problem of 2 clusters, n_clusters=3")])
+def test_what_would_be_dropped_is_an_error(arguments, message):
+    with pytest.raises(DeclarationError, match=message):
+        MarginClusterer(**arguments).fit(X)
+
+
+def test_a_function_of_any_keywords_gets_what_is_given():
+    given = []
+
+    def model(X, **parameters):
+        given.append(parameters)
+        return md.recipes.cpmmc(X)
+
+    MarginClusterer(model=model, lam=2.0, balance=None, parameters={"depth": 1}, random_state=0).fit(X)
+    MarginClusterer(model=model, random_state=0).fit(X)
+    assert given == [{"lam": 2.0, "balance": None, "depth": 1}, {}]
+
+
+@pytest.mark.parametrize("make, name, error, message", [
+    (SemiSupervisedODM, "lam1", DeclarationError, "lam1 is an argument of the estimator; give it there"),
+    (SemiSupervisedODM, "nue", UnknownNameError, "unknown parameter of model 'ssodm' 'nue'"),
+    (MaximumMarginEmbedding, "C", DeclarationError, "C is an argument of the estimator; give it there"),
+    (MaximumMarginEmbedding, "epsilom", UnknownNameError, "Did you mean 'epsilon'")])
+def test_parameters_of_the_other_estimators(make, name, error, message):
+    y = np.where(np.arange(24) < 12, TRUTH, -1)
+    with pytest.raises(error, match=message):
+        make(parameters={name: 1.0}).fit(X, y)
+    with pytest.raises(DeclarationError, match="parameters=3: expected None or a dict"):
+        make(parameters=3).fit(X, y)
+
+
+def test_classes_that_are_strings():
+    names = np.array(["left", "right"], dtype=object)[TRUTH]
+    y = names.copy()
+    y[12:] = -1
+    model = SemiSupervisedODM(parameters={"max_iter": 100}, random_state=0).fit(X, y)
+    numbers = SemiSupervisedODM(parameters={"max_iter": 100}, random_state=0).fit(
+        X, np.where(np.arange(24) < 12, TRUTH, -1))
+    assert model.classes_.tolist() == ["left", "right"]
+    assert np.array_equal(model.labels_ == "right", numbers.labels_ == 1)
+    assert model.score(X, names) == numbers.score(X, TRUTH)
+    with pytest.raises(DeclarationError, match="'-1' is a class like any other; give np.array"):
+        SemiSupervisedODM().fit(X, y.astype(str))
+    y[0] = 5
+    with pytest.raises(DeclarationError, match="known classes are strings and numbers"):
+        SemiSupervisedODM().fit(X, y)

@@ -1,0 +1,63 @@
+"""The pairwise balance of many clusters: nearest points in closed form, masters over the rows that matter."""
+
+import time
+
+import numpy as np
+import pytest
+
+import margindsl as md
+from margindsl.contract import Budget
+from margindsl.program.clusters import ClusterForm
+from margindsl_solvers._cluster_run import clip_range, inside_balance
+from margindsl_solvers._nearest import nearest
+from margindsl_solvers.cutting_plane import CuttingPlane
+from margindsl_solvers.newton import Newton
+
+
+def balanced_form(clusters: int, limit: float) -> ClusterForm:
+    X = np.random.default_rng(clusters).normal(size=(4 * clusters, 3)) + 1.0
+    f = md.Hyperplane(X, centre=False)
+    y = md.Labels(f.n, clusters=clusters)
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 10 * md.mean(md.hinge(md.margin(y, f)))),
+                         [abs(md.sum(f)) <= limit])
+    program = problem.program()
+    return program.fix_labels(np.random.default_rng(1).integers(0, clusters, f.n))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_values_are_clipped_to_the_nearest_of_a_range(seed):
+    rng = np.random.default_rng(seed)
+    values, width = np.round(3 * rng.normal(size=rng.integers(2, 8)), rng.integers(0, 4)), rng.integers(0, 3) * 0.7
+    first, second = np.triu_indices(len(values), 1)
+    N, ends = np.eye(len(values))[first] - np.eye(len(values))[second], np.full(len(first), width)
+    expected, found = nearest(values, N, -ends, ends), clip_range(values, width)
+    assert np.ptp(found) <= width + 1e-9 and found.sum() == pytest.approx(values.sum(), abs=1e-9)
+    assert np.allclose(found, expected, atol=1e-7)
+
+
+@pytest.mark.parametrize("limit", [0.0, 0.5, 1e3])
+def test_weights_move_into_the_balance_by_the_shortest_way(limit):
+    form = balanced_form(4, limit)
+    G, radii = form.balance
+    w = np.random.default_rng(2).normal(size=form.size_of_w)
+    found = inside_balance(form, w)
+    assert np.all(np.abs(G @ found) <= radii + 1e-10)
+    assert np.linalg.norm(found - w) == pytest.approx(np.linalg.norm(nearest(w, G, -radii, radii) - w), abs=1e-8)
+
+
+@pytest.mark.parametrize("limit", [0.0, 0.3])
+def test_cutting_planes_over_many_clusters_agree_with_newton(limit):
+    form = balanced_form(9, limit)
+    exact = Newton(tol=1e-9).open(form).solve(form, Budget(tol=1e-9))
+    cuts = CuttingPlane(tol=1e-6).open(form).solve(form, Budget(tol=1e-6))
+    assert form.objective(cuts["w"]) == pytest.approx(form.objective(exact["w"]), rel=1e-5)
+    G, radii = form.balance
+    assert np.all(np.abs(G @ cuts["w"]) <= radii + 1e-9) and len(cuts["tau"]) == len(radii)
+    assert form.dual_objective(cuts["u"], cuts["t"], cuts["tau"]) <= form.objective(exact["w"]) * (1 + 1e-6)
+
+
+def test_many_clusters_return_near_their_time_limit():
+    X = np.random.default_rng(0).normal(size=(50, 4))
+    begin = time.process_time()
+    found = md.recipes.cpm3c(X, 40).solve(time_limit=1, random_state=0)
+    assert time.process_time() - begin < 15 and np.isfinite(found.value)
