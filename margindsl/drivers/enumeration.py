@@ -8,12 +8,7 @@ import numpy as np
 
 from margindsl.contract import Status
 from margindsl.drivers.run import Fit, Run
-from margindsl.program.certificates import (
-    Certificate,
-    CombinedCertificate,
-    certify_fixed_labels,
-    project_duals,
-)
+from margindsl.program.certificates import Certificate, CombinedCertificate, certify_fixed_labels, project_duals
 from margindsl.program.exhaustion import PoolCertificate, enumerate_up_to_sign, pool_bounds
 from margindsl.typing import FloatArray
 

@@ -1,12 +1,6 @@
 """The middle language: the margin program, the standard forms, their residuals, bounds and certificates."""
 
-from margindsl.program.certificates import (
-    Certificate,
-    CombinedCertificate,
-    FixedLabelCertificate,
-    LabelLiftCertificate,
-    repair_label_lift,
-)
+from margindsl.program.certificates import Certificate, CombinedCertificate, FixedLabelCertificate
 from margindsl.program.cuts import CodeCuts, MatrixCuts, TriangleCuts
 from margindsl.program.dump import dump_form, dump_program
 from margindsl.program.forms import (
@@ -19,6 +13,7 @@ from margindsl.program.forms import (
     SaddleForm,
     WeightLiftForm,
 )
+from margindsl.program.label_certificate import LabelLiftCertificate, repair_label_lift
 from margindsl.program.losses import Losses, LossTerm, SharedScalars
 from margindsl.program.moment import MomentLiftForm
 from margindsl.program.moment_certificate import MomentLiftCertificate, repair_moment_lift

@@ -12,7 +12,7 @@ from margindsl.drivers.rounding import sample_directions
 from margindsl.drivers.run import Run
 from margindsl.drivers.starts import first_start
 from margindsl.errors import DeclarationError
-from margindsl.program.certificates import LabelLiftCertificate, repair_label_lift
+from margindsl.program.label_certificate import LabelLiftCertificate, repair_label_lift
 from margindsl.program.output_lift import OutputLiftForm, hinge_weights, merge_rows
 from margindsl.program.program import MarginProgram
 from margindsl.relaxations.relaxation import Outcome, Relaxation, check_count

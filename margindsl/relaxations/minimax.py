@@ -15,9 +15,10 @@ from margindsl.drivers.run import Run
 from margindsl.drivers.starts import distinct, starting_labels
 from margindsl.drivers.unlabelled import has_known, labels_from_known
 from margindsl.errors import DeclarationError, SolverError
-from margindsl.program.certificates import Certificate, LabelLiftCertificate, repair_label_lift, scale_dual_point
+from margindsl.program.certificates import Certificate
 from margindsl.program.exhaustion import PoolCertificate, enumerate_up_to_sign
 from margindsl.program.forms import LabelLiftForm, SaddleForm
+from margindsl.program.label_certificate import LabelLiftCertificate, repair_label_lift, scale_dual_point
 from margindsl.program.program import MarginProgram
 from margindsl.relaxations.relaxation import Outcome, Relaxation, check_choice, check_count
 from margindsl.relaxations.sdp import lift_labels

@@ -14,9 +14,10 @@ from margindsl.drivers.run import Run
 from margindsl.drivers.starts import distinct, first_start
 from margindsl.errors import CalculusError
 from margindsl.program.absorption import normalise_terms
-from margindsl.program.certificates import Certificate, repair_label_lift
+from margindsl.program.certificates import Certificate
 from margindsl.program.cuts import CodeCuts, MatrixCuts
 from margindsl.program.forms import LabelLiftForm, QuadraticBound
+from margindsl.program.label_certificate import repair_label_lift
 from margindsl.program.moment import MomentLiftForm
 from margindsl.program.moment_certificate import repair_moment_lift
 from margindsl.program.program import MarginProgram

@@ -11,8 +11,8 @@ import numpy as np
 
 from margindsl.contract import Budget, RawSolution, Refusal, Solver, Status
 from margindsl.errors import UnknownNameError
-from margindsl.program.certificates import repair_label_lift
 from margindsl.program.forms import FixedLabelForm, Form, LabelLiftForm, SaddleForm, WeightLiftForm
+from margindsl.program.label_certificate import repair_label_lift
 from margindsl.program.weight_certificate import repair_weight_lift
 from margindsl.runtime.registry import as_relaxation, make_solver
 from margindsl.testing.report import Report, require, run_checks

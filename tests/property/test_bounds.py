@@ -10,8 +10,9 @@ import pytest
 import margindsl as md
 from margindsl.contract import Budget
 from margindsl.errors import RefusalError, TrivialityWarning
-from margindsl.program.certificates import CombinedCertificate, FixedLabelCertificate, LabelLiftCertificate
+from margindsl.program.certificates import CombinedCertificate, FixedLabelCertificate
 from margindsl.program.exhaustion import PoolCertificate
+from margindsl.program.label_certificate import LabelLiftCertificate
 from margindsl.testing import random_instance
 from margindsl.testing.losses import LOSS_FAMILIES
 

@@ -10,9 +10,9 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from margindsl.contract import Budget, RawSolution, Status
-from margindsl.program.certificates import LabelLiftCertificate, escape_direction, repair_dual_point
 from margindsl.program.cuts import MatrixCuts, TriangleCuts
 from margindsl.program.forms import LabelLiftForm
+from margindsl.program.label_certificate import LabelLiftCertificate, escape_direction, repair_dual_point
 from margindsl.program.losses import Losses
 from margindsl.program.moment import MomentLiftForm
 from margindsl.program.moment_certificate import MomentLiftCertificate, escape_moment, repair_moment_lift

@@ -7,8 +7,8 @@ import scipy.sparse as sp
 import margindsl as md
 from margindsl.features import SparseFeatures, build
 from margindsl.program import component_rows, forms
-from margindsl.program.certificates import escape_direction, repair_label_lift
 from margindsl.program.component_rows import ComponentRows, greatest_eigenvalue
+from margindsl.program.label_certificate import escape_direction, repair_label_lift
 from margindsl.program.weight_certificate import excess, is_wide, repair_weight_lift
 from margindsl.relaxations.sdp import lift_labels
 from margindsl.relaxations.weight_lifting import WeightLifting

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import margindsl as md
-from margindsl.program.certificates import repair_label_lift, scale_dual_point
+from margindsl.program.label_certificate import repair_label_lift, scale_dual_point
 from margindsl.relaxations.sdp import lift_labels
 
 

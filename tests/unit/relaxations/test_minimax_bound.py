@@ -13,7 +13,7 @@ from margindsl.drivers.generation import generate
 from margindsl.drivers.run import Run
 from margindsl.drivers.starts import starting_labels
 from margindsl.errors import DeclarationError, TrivialityWarning
-from margindsl.program.certificates import repair_label_lift
+from margindsl.program.label_certificate import repair_label_lift
 from margindsl.relaxations.minimax import LIFT_WIDTH, lifted_start, tightened
 from margindsl.relaxations.sdp import lift_labels
 from margindsl.testing import random_instance

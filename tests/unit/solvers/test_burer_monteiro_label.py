@@ -12,8 +12,8 @@ from scipy.optimize import check_grad
 from margindsl.calculus import PLQ, Logistic
 from margindsl.contract import Budget, Status
 from margindsl.errors import CalculusError
-from margindsl.program.certificates import escape_direction, repair_dual_point, repair_label_lift
 from margindsl.program.forms import DecisionBound, LabelLiftForm, QuadraticBound
+from margindsl.program.label_certificate import escape_direction, repair_dual_point, repair_label_lift
 from margindsl.program.losses import Losses, LossTerm, SharedScalars
 from margindsl.program.moment import MomentLiftForm
 from margindsl_solvers.burer_monteiro import BurerMonteiro
@@ -151,7 +151,7 @@ def test_repair_by_scaling_is_valid_beyond_the_dense_order(monkeypatch):
     form = lifted(n=60, r=4, links=10, share=0.7, beta=3.0)
     raw = BurerMonteiro().solve(form, Budget(tol=1e-4))
     dense = repair_dual_point(form, raw["u"], raw["d"], raw["kappa"], raw["eta"])
-    monkeypatch.setattr("margindsl.program.certificates.DENSE_ORDER", 10)
+    monkeypatch.setattr("margindsl.program.label_certificate.DENSE_ORDER", 10)
     rng = np.random.default_rng(0)
     for noise in (0.0, 1e-3, 0.3):
         d = raw["d"] * (1 + noise * rng.normal(size=form.count))

@@ -15,7 +15,6 @@ import margindsl as md
 from margindsl.calculus import PLQ, Logistic
 from margindsl.contract import Budget, Status
 from margindsl.errors import UnknownNameError
-from margindsl.program.certificates import repair_label_lift
 from margindsl.program.forms import (
     DCStepForm,
     DecisionBound,
@@ -24,6 +23,7 @@ from margindsl.program.forms import (
     QuadraticBound,
     SaddleForm,
 )
+from margindsl.program.label_certificate import repair_label_lift
 from margindsl.program.losses import Losses, LossTerm, SharedScalars
 from margindsl_solvers import _conic_star
 from margindsl_solvers._conic import judged

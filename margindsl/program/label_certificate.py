@@ -1,0 +1,373 @@
+"""Certificate of the label lift: dual points repaired until a matrix inequality holds (mathematics, 3.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from margindsl.program.certificates import SAFETY, WIDE_SAFETY, Certificate, project_duals
+from margindsl.program.component_rows import ComponentRows, greatest_eigenvalue
+from margindsl.program.forms import LabelLiftForm
+from margindsl.typing import FloatArray
+
+Rows: TypeAlias = FloatArray | ComponentRows
+
+DENSE_ORDER = 500  # components up to which an N x N eigenvalue solve is affordable
+SHIFTS = (0.0, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)  # of the diagonal before scaling, relative to its mean
+WIDE_SHIFTS, WIDE_TOL = (0.0, 1e-3), 1e-5  # where H is never formed and eigenvalues are bounds
+
+
+@dataclass(frozen=True, eq=False)
+class LabelLiftCertificate(Certificate):
+    """Prove a bound by a repaired dual point (u, d, κ, η) of the label-lifted relaxation.
+
+    For every y = Az in B and every feasible w, s,
+    ½‖w‖² + qᵀs + Σ cρ(v) ≥ −Σcρ*(−u/c) − uᵀd₀ − ½(Σ_C d_C + Σ_j κ_jβ_j² + Σ_l η_lℓ_l²), because
+    Diag(d) + Σ κ_jω̃_jω̃_jᵀ − HP⁻¹Hᵀ ⪰ 0 (d₀ the shifts).
+
+    Parameters
+    ----------
+    form : LabelLiftForm
+    u : (m,), d : (N,), kappa : (J,), eta : (L,) float arrays
+    """
+
+    form: LabelLiftForm
+    u: FloatArray
+    d: FloatArray
+    kappa: FloatArray
+    eta: FloatArray
+
+    def verify(self) -> bool:
+        """Recompute the matrix inequality and the dual objective."""
+        form = self.form
+        if np.any(self.kappa < 0) or np.any(self.eta < 0):
+            return False
+        if form.losses.scalar_residual(self.u) > 1e-9 * max(1.0, float(np.abs(self.u).sum())):
+            return False
+        H = _whitened(form, self.u, self.eta)
+        if H is None or not _is_feasible(form, H, self.d, self.kappa):
+            return False
+        value = _dual_value(form, self.u, self.d, self.kappa, self.eta)
+        return bool(self.bound <= value + 1e-12 * max(1.0, abs(value)))
+
+    def describe(self) -> str:
+        """Return one line saying what the proof is."""
+        return "repaired dual point of the label-lifted semidefinite relaxation"
+
+
+def repair_label_lift(form: LabelLiftForm, u: FloatArray, d: FloatArray | None = None,
+                      kappa: FloatArray | None = None, eta: FloatArray | None = None) -> LabelLiftCertificate:
+    """Return a certificate from any approximate dual point, shifted or scaled until it is feasible.
+
+    Parameters
+    ----------
+    form : LabelLiftForm
+    u : (m,) float array
+        Row duals; moved into the domain of the conjugates and onto the scalar equalities.
+    d : (N,) float array, optional
+        Diagonal multipliers; found by a max-cut ascent when absent.
+    kappa : (J,) float array, optional
+        Multipliers of the lifted label bounds.
+    eta : (L,) float array, optional
+        Multipliers of the decision bounds.
+
+    Returns
+    -------
+    LabelLiftCertificate
+        With bound −inf when no repair exists (for instance a free bias without a decision bound).
+    """
+    u, kappa, eta = _admissible(form, u, kappa, eta)
+    H = _whitened(form, u, eta)
+    if H is None or not np.isfinite(form.losses.conjugate_value(u)):
+        return _worthless(form, u, kappa, eta)
+    starts = [ascend_cut(form, H, kappa)]
+    if d is not None:
+        starts.append((np.asarray(d, dtype=float), kappa))
+    return _best_repair(form, u, eta, H, starts)
+
+
+def repair_dual_point(form: LabelLiftForm, u: FloatArray, d: FloatArray, kappa: FloatArray,
+                      eta: FloatArray) -> LabelLiftCertificate:
+    """Return the certificate of a dual point by shifting and scaling alone, without a search for a better d.
+
+    Parameters
+    ----------
+    form : LabelLiftForm
+    u : (m,), d : (N,), kappa : (J,), eta : (L,) float arrays
+        As for `repair_label_lift`, which costs more and may do better.
+
+    Returns
+    -------
+    LabelLiftCertificate
+        With bound −inf when no repair exists.
+    """
+    u, kappa, eta = _admissible(form, u, kappa, eta)
+    H = _whitened(form, u, eta)
+    if H is None or not np.isfinite(form.losses.conjugate_value(u)):
+        return _worthless(form, u, kappa, eta)
+    return _best_repair(form, u, eta, H, [(np.asarray(d, dtype=float), kappa)])
+
+
+def scale_dual_point(certificate: LabelLiftCertificate) -> LabelLiftCertificate:
+    """Return the certificate of (tu, t²d, t²κ, η) for the best t > 0: the bound is concave in t.
+
+    The inequality scales with t², and the bound is −Σcρ*(−tu/c) − tuᵀd₀ − ½t²(Σd + Σκβ²) − ½Σηℓ². A dual point
+    of a tighter relaxation, whose u is too large for this one, gains most.
+
+    Parameters
+    ----------
+    certificate : LabelLiftCertificate
+
+    Returns
+    -------
+    LabelLiftCertificate
+        The one given when nothing is gained, or shared scalars fix the scale of u.
+    """
+    form, u = certificate.form, certificate.u
+    if form.losses.scalars.count or not np.isfinite(certificate.bound):
+        return certificate
+    radii = np.array([b.radius**2 for b in form.balance])
+    price = 0.5 * float(certificate.d.sum() + certificate.kappa @ radii)
+
+    wall = 1e3 * (abs(certificate.bound) + price + abs(form.losses.conjugate_value(u)))
+
+    def loss(t: float) -> float:
+        value = form.losses.conjugate_value(t * u)
+        return value + t * t * price if np.isfinite(value) else wall * (1.0 + t)  # a number, for interpolation
+
+    found = minimize_scalar(loss, bounds=(0.0, 2.0), method="bounded", options={"xatol": 1e-6})
+    t = float(found.x)
+    scaled = t * u, t * t * certificate.d, t * t * certificate.kappa, certificate.eta
+    bound = _dual_value(form, *scaled)
+    if not bound > certificate.bound:
+        return certificate
+    return LabelLiftCertificate(bound, form, *scaled)
+
+
+def escape_direction(form: LabelLiftForm, u: FloatArray, d: FloatArray, kappa: FloatArray, eta: FloatArray,
+                     slack: float = 1e-7) -> FloatArray | None:
+    """Return z with zᵀ(Diag(d) + Σκω̃ω̃ᵀ − HP⁻¹Hᵀ)z < 0, along which one more column lowers the objective.
+
+    Parameters
+    ----------
+    form : LabelLiftForm
+    u : (m,), d : (N,), kappa : (J,), eta : (L,) float arrays
+        An approximate dual point, not repaired.
+    slack : float
+        Relative violation that is passed over.
+
+    Returns
+    -------
+    (N,) float array, or None where the inequality holds up to the slack
+    """
+    u, kappa, eta = _admissible(form, u, kappa, eta)
+    H = _whitened(form, u, eta)
+    if H is None:
+        return None
+    base = np.maximum(d, _floor(H, kappa))
+    solve, possible = _inverse(form, H, base, kappa)
+    if not possible:
+        return None
+    if isinstance(H, ComponentRows):
+        highest, _, vector = greatest_eigenvalue(lambda v: H.T @ solve(H @ v), H.shape[1])
+        return solve(H @ vector()) if highest > 1.0 + slack else None
+    values, vectors = np.linalg.eigh(_reduced(H, solve))
+    return solve(H @ vectors[:, -1]) if values[-1] > 1.0 + slack else None
+
+
+def _admissible(form: LabelLiftForm, u: FloatArray, kappa: FloatArray | None,
+                eta: FloatArray | None) -> tuple[FloatArray, FloatArray, FloatArray]:
+    kappa = np.zeros(len(form.balance)) if kappa is None else np.maximum(np.asarray(kappa, float), 0.0)
+    eta = np.zeros(len(form.decision)) if eta is None else np.maximum(np.asarray(eta, float), 0.0)
+    return project_duals(form.losses, np.asarray(u, dtype=float)), kappa, eta
+
+
+def _worthless(form: LabelLiftForm, u: FloatArray, kappa: FloatArray, eta: FloatArray) -> LabelLiftCertificate:
+    return LabelLiftCertificate(-np.inf, form, u, np.zeros(form.count), kappa, eta)
+
+
+def _best_repair(form: LabelLiftForm, u: FloatArray, eta: FloatArray, H: Rows,
+                 starts: list[tuple[FloatArray, FloatArray]]) -> LabelLiftCertificate:
+    repaired = (
+        LabelLiftCertificate(_dual_value(form, u, fixed_d, fixed_kappa, eta), form, u, fixed_d, fixed_kappa, eta)
+        for start_d, start_kappa in starts
+        for fixed_d, fixed_kappa in _repairs(form, H, start_d, start_kappa))
+    return max(repaired, key=lambda certificate: certificate.bound)
+
+
+def _dual_value(form: LabelLiftForm, u: FloatArray, d: FloatArray, kappa: FloatArray, eta: FloatArray) -> float:
+    radii = np.array([b.radius**2 for b in form.balance])
+    limits = np.array([b.upper**2 for b in form.decision])
+    return -form.losses.conjugate_value(u) - 0.5 * float(d.sum() + kappa @ radii + eta @ limits)
+
+
+def _whitened(form: LabelLiftForm, u: FloatArray, eta: FloatArray) -> Rows | None:
+    """Return H P^{-1/2} (N, r[+1]), or None when P is singular on the range of H."""
+    H = form.component_rows(u)
+    active = np.flatnonzero(eta > 0)
+    if not form.free_bias and not len(active):
+        return _shortened(H)
+    if isinstance(H, ComponentRows):  # P would be as wide as the features
+        return None
+    r = form.features.rank
+    P = np.eye(H.shape[1])
+    if form.free_bias:
+        P[r, r] = 0.0
+    G, h = form.decision_rows
+    for l in active:
+        sigma = np.append(G[l], h[l]) if form.free_bias else G[l]
+        P += eta[l] * np.outer(sigma, sigma)
+    try:
+        L = np.linalg.cholesky(P)
+    except np.linalg.LinAlgError:
+        return None
+    if np.min(np.diag(L)) < 1e-9 * np.max(np.diag(L)):
+        return None
+    return np.linalg.solve(L, H.T).T
+
+
+def _shortened(H: Rows) -> Rows:
+    """Return rows with the same inner products, no longer than there are few of them: only HHᵀ counts."""
+    count, width = H.shape
+    if width <= count or count > DENSE_ORDER:
+        return H
+    columns = H.T @ np.eye(count) if isinstance(H, ComponentRows) else H.T
+    return np.asarray(np.linalg.qr(columns, mode="r")).T
+
+
+def _omegas(form: LabelLiftForm) -> FloatArray:
+    if not form.balance:
+        return np.zeros((form.count, 0))
+    return np.stack([bound.vector for bound in form.balance], axis=1)
+
+
+def _is_feasible(form: LabelLiftForm, H: Rows, d: FloatArray, kappa: FloatArray) -> bool:
+    """Return whether Diag(d) + Σκω̃ω̃ᵀ − HHᵀ ⪰ 0 up to the rounding of the eigenvalue solve."""
+    if form.count <= DENSE_ORDER and isinstance(H, np.ndarray):
+        lowest, scale = _lowest_eigenvalue(form, H, d, kappa)
+        return lowest >= -1e-11 * scale
+    return _excess(form, H, d, kappa) <= 1.0 + 1e-9
+
+
+def _lowest_eigenvalue(form: LabelLiftForm, H: FloatArray, d: FloatArray, kappa: FloatArray) -> tuple[float, float]:
+    """Return λ_min of the dual slack matrix and a scale for its rounding error."""
+    omegas = _omegas(form)
+    slack = np.diag(d) + (omegas * kappa) @ omegas.T - H @ H.T
+    values = np.linalg.eigvalsh(slack)
+    scale = max(float(np.abs(values).max()), float(np.abs(d).max(initial=0.0)), 1e-300)
+    return float(values[0]), scale
+
+
+def _excess(form: LabelLiftForm, H: Rows, d: FloatArray, kappa: FloatArray) -> float:
+    """Return λ_max of Hᵀ(Diag d + Σκω̃ω̃ᵀ)⁻¹H for d ≥ 0, an r × r problem; feasible means ≤ 1."""
+    solve, possible = _inverse(form, H, d, kappa)
+    if not possible:
+        return float("inf")
+    if isinstance(H, ComponentRows):
+        return greatest_eigenvalue(lambda v: H.T @ solve(H @ v), H.shape[1])[1]
+    inner = _reduced(H, solve)
+    return float(np.linalg.eigvalsh(inner)[-1]) if len(inner) else 0.0
+
+
+def _inverse(form: LabelLiftForm, H: Rows, d: FloatArray, kappa: FloatArray
+             ) -> tuple[Callable[[FloatArray], FloatArray], bool]:
+    """Return the map Z ↦ (Diag d + Σκω̃ω̃ᵀ)⁻¹Z, and False where d vanishes and H does not.
+
+    Where d vanishes together with the features of a component, its rows drop out, and so may κ only
+    when ω̃ vanishes there too.
+    """
+    positive = d > 0
+    inverse = np.divide(1.0, d, out=np.zeros_like(d), where=positive)
+    used = kappa > 0
+    omegas = _omegas(form)[:, used]
+    if np.any(omegas[~positive]):
+        omegas, used = omegas[:, :0], np.zeros_like(used)
+    tilted = omegas * inverse[:, None]
+    middle = np.diag(1.0 / kappa[used]) + omegas.T @ tilted
+
+    def solve(Z: FloatArray) -> FloatArray:
+        scaled = inverse * Z if Z.ndim == 1 else inverse[:, None] * Z
+        return np.asarray(scaled - tilted @ np.linalg.solve(middle, tilted.T @ Z))
+
+    outside = H.norms[~positive] if isinstance(H, ComponentRows) else H[~positive]
+    return solve, not np.any(outside)
+
+
+def _reduced(H: FloatArray, solve: Callable[[FloatArray], FloatArray]) -> FloatArray:
+    """Return Hᵀ(Diag d + Σκω̃ω̃ᵀ)⁻¹H, symmetric to the last digit."""
+    inner = H.T @ solve(H)
+    return np.asarray((inner + inner.T) / 2)
+
+
+def _squares(H: Rows) -> FloatArray:
+    """Return the (N,) squared lengths of the rows."""
+    return H.norms if isinstance(H, ComponentRows) else np.einsum("cr,cr->c", H, H)
+
+
+def _floor(H: Rows, kappa: FloatArray) -> FloatArray:
+    """Return least admissible multipliers d: positive where a component has features."""
+    norms = _squares(H)
+    mean_norm = float(norms.sum()) / max(1, len(norms))
+    return np.where(norms > 0, 1e-9 * mean_norm, 1e-14 * mean_norm if kappa.any() else 0.0)
+
+
+def _repairs(form: LabelLiftForm, H: Rows, d: FloatArray,
+             kappa: FloatArray) -> Iterator[tuple[FloatArray, FloatArray]]:
+    """Yield feasible (d, κ): shifted by an eigenvalue where that is affordable, and shifted a little and scaled."""
+    if form.count <= DENSE_ORDER and isinstance(H, np.ndarray):
+        lowest, scale = _lowest_eigenvalue(form, H, d, kappa)
+        yield d + max(0.0, -lowest) + SAFETY * 1e-2 * scale, kappa
+    floor = _floor(H, kappa)
+    mean = float(np.abs(d).mean()) if len(d) else 0.0
+    for chosen in [kappa] if not kappa.any() else [kappa, np.zeros_like(kappa)]:
+        for shift in SHIFTS if isinstance(H, np.ndarray) else WIDE_SHIFTS:
+            base = np.maximum(d + shift * mean, floor)
+            factor = _excess(form, H, base, chosen)
+            if np.isfinite(factor):
+                factor *= 1.0 + (SAFETY if isinstance(H, np.ndarray) else WIDE_SAFETY)
+                yield base * factor, chosen * factor
+
+
+def ascend_cut(form: LabelLiftForm, H: Rows, kappa: FloatArray,
+               iterations: int = 300) -> tuple[FloatArray, FloatArray]:
+    """Return multipliers (d, κ) of max ⟨HHᵀ, M⟩ over M ⪰ 0, diag M = 1 and the lifted label bounds.
+
+    M = VVᵀ with unit rows is improved by the generalised power step V ← rows of (HHᵀ − Σκω̃ω̃ᵀ + shift)V,
+    while κ follows the violated bounds; d_C = v_C·((HHᵀ − Σκω̃ω̃ᵀ)V)_C at the end.
+    """
+    N = form.count
+    p = int(min(N, max(2, np.ceil(np.sqrt(2 * N)) + 1, 3), 24))
+    V = np.random.default_rng(0).standard_normal((N, p))
+    V /= np.linalg.norm(V, axis=1, keepdims=True)
+    omegas = _omegas(form)
+    radii = np.array([b.radius for b in form.balance])
+    kappa = kappa.copy()
+    scale, tol = float(_squares(H).sum()), 1e-9 if isinstance(H, np.ndarray) else WIDE_TOL
+    if scale == 0:
+        return np.zeros(N), kappa * 0
+    power = np.einsum("cj,cj->j", omegas, omegas)
+    step = 0.3 * scale / max(1, N) / np.maximum(power, 1e-300)
+    previous = -np.inf
+    for iteration in range(iterations):
+        shift = float(kappa @ power)
+        product = H @ (H.T @ V) - omegas @ (kappa[:, None] * (omegas.T @ V)) + shift * V
+        norms = np.linalg.norm(product, axis=1, keepdims=True)
+        V = np.where(norms > 0, product / np.maximum(norms, 1e-300), V)
+        if len(radii):
+            excess = np.sum((omegas.T @ V) ** 2, axis=1) - radii**2
+            kappa = np.maximum(0.0, kappa + step * excess / np.maximum(power, 1.0) * 4.0)
+        value = float(norms.sum())
+        if abs(value - previous) <= tol * abs(value) and iteration > 20 and not len(radii):
+            break
+        previous = value
+    product = H @ (H.T @ V) - omegas @ (kappa[:, None] * (omegas.T @ V))
+    return np.einsum("cp,cp->c", V, product), kappa
+
+
+__all__ = [
+    "LabelLiftCertificate", "ascend_cut", "escape_direction", "repair_dual_point", "repair_label_lift",
+    "scale_dual_point"]
