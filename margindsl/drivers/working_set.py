@@ -35,6 +35,10 @@ class WorkingSet:
         """Return the number of cuts."""
         return len(self.offsets)
 
+    def loss(self, f: FloatArray) -> float:
+        """Return the loss at decision values and the present labels."""
+        return self.program.losses.value(self.labels * f)
+
     def add(self, f: FloatArray) -> None:
         """Add the cut that is most violated at decision values f: the loss linearised at their margins (Eq. 6)."""
         losses, margins = self.program.losses, self.labels * f

@@ -12,7 +12,8 @@ from margindsl.features.operator import FeatureOperator, Index, as_index, freeze
 from margindsl.typing import FloatArray
 
 SPAN_POINTS = 1000  # points up to which an eigenvalue problem of their order is small work
-ZERO, CLEAR = 1e-13, 1e-8  # eigenvalues relative to the largest: those below are rounding, those above are accurate
+ZERO, CLEAR = 1e-13, 1e-8  # eigenvalues relative to the largest: those below may be rounding, those above are accurate
+OUTSIDE = 1e-10  # part of the longest row outside the span, above the rounding of M
 
 
 class SpanMap:
@@ -86,7 +87,8 @@ def in_span(features: FeatureOperator, most: int = SPAN_POINTS) -> FeatureOperat
     """Return features with more columns than points in coordinates of the space that the points span.
 
     With ΦΦᵀ = UΛUᵀ, M = ΦᵀUΛ^{-1/2} and ΦM = UΛ^{1/2}. Features in memory as a dense matrix, of more than `most`
-    points, or with eigenvalues between rounding and the accurate ones are returned as they are.
+    points, or with eigenvalues between rounding and the accurate ones are returned as they are, and so are those with
+    a direction so short beside the longest one that its eigenvalue is rounding, though losses may depend on it.
 
     Parameters
     ----------
@@ -116,4 +118,13 @@ def in_span(features: FeatureOperator, most: int = SPAN_POINTS) -> FeatureOperat
     if not np.any(kept) or values[-1] <= 0 or np.any(values[kept] < CLEAR * values[-1]):
         return features
     root = np.sqrt(values[kept])
-    return SpanFeatures(features, SpanMap(features, vectors[:, kept] / root), vectors[:, kept] * root)
+    span = SpanMap(features, vectors[:, kept] / root)
+    if not np.all(kept) and _outside(features, vectors[:, ~kept]) > OUTSIDE * float(np.sqrt(values[-1])):
+        return features
+    return SpanFeatures(features, span, vectors[:, kept] * root)
+
+
+def _outside(features: FeatureOperator, left_out: FloatArray) -> float:
+    """Return the longest ‖Φᵀu‖ of eigenvectors that are left out, each exact to the rounding of its own entries."""
+    return max(float(np.linalg.norm(features.adjoint(left_out[:, block]), axis=0).max())
+               for block in row_blocks(left_out.shape[1], features.rank))

@@ -258,8 +258,8 @@ def _lowest_eigenvalue(form: LabelLiftForm, H: FloatArray, d: FloatArray, kappa:
     omegas = _omegas(form)
     slack = np.diag(d) + (omegas * kappa) @ omegas.T - H @ H.T
     values = np.linalg.eigvalsh(slack)
-    scale = max(float(np.abs(values).max()), float(np.abs(d).max(initial=0.0)), 1e-300)
-    return float(values[0]), scale
+    parts = np.abs(d).max(initial=0.0), (kappa @ omegas.T**2).max(initial=0.0), np.abs(values).max()
+    return float(values[0]), max(float(max(parts)), 1e-300)  # HHᵀ is no larger than their sum
 
 
 def _excess(form: LabelLiftForm, H: Rows, d: FloatArray, kappa: FloatArray) -> float:
@@ -329,7 +329,15 @@ def _repairs(form: LabelLiftForm, H: Rows, d: FloatArray,
             factor = _excess(form, H, base, chosen)
             if np.isfinite(factor):
                 factor *= 1.0 + (SAFETY if isinstance(H, np.ndarray) else WIDE_SAFETY)
-                yield base * factor, chosen * factor
+                yield _lifted(form, H, base * factor, chosen * factor)
+
+
+def _lifted(form: LabelLiftForm, H: Rows, d: FloatArray, kappa: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return (d, κ) shifted once more where κ is so much larger than d that `_excess` loses its digits."""
+    if form.count > DENSE_ORDER or not isinstance(H, np.ndarray):
+        return d, kappa
+    lowest, scale = _lowest_eigenvalue(form, H, d, kappa)
+    return (d if lowest >= 0.0 else d - lowest + SAFETY * 1e-2 * scale), kappa
 
 
 def ascend_cut(form: LabelLiftForm, H: Rows, kappa: FloatArray,

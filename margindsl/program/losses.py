@@ -240,9 +240,8 @@ class Losses:
     def conjugate_value(self, u: FloatArray) -> float:
         """Return Σ c ρ*(−u/c) + uᵀd, the negative of the linear part of the dual (may be inf)."""
         total = float(u @ self.shifts)
-        for term, part in self.slices():
+        for (term, part), conjugate in zip(self.slices(), self._conjugates):
             active = term.weights > 0
-            conjugate = self._conjugates[id(term.loss)]
             if not np.all(active) and np.any(np.abs(u[part][~active]) > 0):
                 return float("inf")
             c = term.weights[active]
@@ -277,8 +276,8 @@ class Losses:
     # -- inside -------------------------------------------------------------------------------------
 
     @cached_property
-    def _conjugates(self) -> dict[int, ConvexFunction]:
-        return {id(term.loss): term.loss.conjugate() for term in self.terms}
+    def _conjugates(self) -> tuple[ConvexFunction, ...]:
+        return tuple(term.loss.conjugate() for term in self.terms)
 
     def _stack(self, name: str, kind: type) -> FloatArray:
         parts: Sequence[FloatArray] = [getattr(term, name) for term in self.terms]

@@ -131,8 +131,9 @@ def _shifted(form: MomentLiftForm, u: FloatArray, q: FloatArray, d: FloatArray |
     if G is None:
         return None
     d = np.diag(G).copy() if d is None else d
-    values = np.linalg.eigvalsh(np.diag(d) + label_part(form, kappa, tau) - G)
-    scale = max(float(np.abs(values).max()), float(np.abs(d).max(initial=0.0)), 1e-300)
+    part = label_part(form, kappa, tau)
+    values = np.linalg.eigvalsh(np.diag(d) + part - G)
+    scale = max(float(np.abs(values).max()), *(float(np.abs(x).max(initial=0.0)) for x in (d, part, G)), 1e-300)
     d = d + max(0.0, -float(values[0])) + 1e-2 * SAFETY * scale
     bound = dual_value(form, u, q, d, kappa, eta, tau)
     return MomentLiftCertificate(bound, form, u, q, d, kappa, eta, tau) if np.isfinite(bound) else None

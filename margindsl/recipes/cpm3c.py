@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import margindsl as md
+from margindsl.recipes.cpmmc import outer_loop
 
 
 def cpm3c(X: Any, clusters: int, *, beta: float | md.Parameter = 0.01, balance: float | None = None,
-          epsilon: float = 0.01, kernel: Any = "linear") -> md.Problem:
+          epsilon: float = 0.01, outer: str = "labels", kernel: Any = "linear") -> md.Problem:
     """Declare cutting-plane multi-class maximum margin clustering.
 
     min over y, w_1, …, w_k of ½β Σ_p ‖w_p‖² + 1/n Σ_i ξ_i with w_{y_i}ᵀx_i + δ_{y_i,r} − w_rᵀx_i ≥ 1 − ξ_i for
@@ -28,13 +29,15 @@ def cpm3c(X: Any, clusters: int, *, beta: float | md.Parameter = 0.01, balance: 
     balance : float or None
         Bound l on the differences of the summed decision values; None takes 0.03 n.
     epsilon : float
-        Relative accuracy ε of each step.
+        Relative accuracy ε of each step; with the cuts outside also that of the last cut.
+    outer : {"labels", "cuts"}
+        The outer loop, as for `cpmmc`: "cuts" is the order of the slides, for at most 20 clusters.
     kernel : str, kernel or callable
 
     Returns
     -------
     Problem
-        Default relaxation "cccp" from one k-means start, solver "cutting-plane".
+        Default relaxation "cccp" (or "cuts-outside") from one k-means start, solver "cutting-plane".
 
     Raises
     ------
@@ -42,6 +45,8 @@ def cpm3c(X: Any, clusters: int, *, beta: float | md.Parameter = 0.01, balance: 
         If the balance is negative.
     DeclarationError
         If there are more clusters than points.
+    UnknownNameError
+        If there is no such outer loop.
 
     References
     ----------
@@ -55,9 +60,10 @@ def cpm3c(X: Any, clusters: int, *, beta: float | md.Parameter = 0.01, balance: 
     >>> bool(y[0] == y[1] != y[2] == y[3] != y[4] == y[5] != y[0])
     True
     """
+    method = outer_loop("cpm3c", outer, epsilon)
     f = md.Hyperplane(X, kernel=kernel, centre=False)
     y = md.Labels(f.n, clusters=clusters)
     loss = md.mean(md.hinge(md.margin(y, f)))
     return md.Problem(md.Minimize(beta * md.sq_norm(f) / 2 + loss),
                       [abs(md.sum(f)) <= (0.03 * f.n if balance is None else balance)],
-                      relaxation=md.CCCP(restarts=1, start="kmeans"), solver=md.Solver("cutting-plane", tol=epsilon))
+                      relaxation=method, solver=md.Solver("cutting-plane", tol=epsilon))

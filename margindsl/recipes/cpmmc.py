@@ -64,11 +64,22 @@ def cpmmc(X: Any, *, C: float | md.Parameter = 100.0, l: float | None = None, ep
     >>> (y * y[0]).tolist()
     [1, 1, -1, -1]
     """
-    if outer not in ORDERS:
-        raise UnknownNameError("outer loop of cpmmc", outer, ORDERS)
+    method = outer_loop("cpmmc", outer, epsilon)
     f = md.Hyperplane(X, kernel=kernel, bias=True)
     y = md.Labels(f.n)
-    method = md.CutsOutside(epsilon=epsilon) if outer == "cuts" else md.CCCP(restarts=1, start="kmeans")
     return md.Problem(md.Minimize(md.sq_norm(f) / 2 + C * md.mean(md.hinge(y * f))),
                       [abs(md.sum(f)) <= (0.03 * f.n if l is None else l)],
                       relaxation=method, solver=md.Solver("cutting-plane", tol=epsilon))
+
+
+def outer_loop(name: str, outer: str, epsilon: float) -> md.CCCP:
+    """Return the relaxation whose outer loop is over cuts or over labels, from one k-means start.
+
+    Raises
+    ------
+    UnknownNameError
+        If it is neither.
+    """
+    if outer not in ORDERS:
+        raise UnknownNameError(f"outer loop of {name}", outer, ORDERS)
+    return md.CutsOutside(epsilon=epsilon) if outer == "cuts" else md.CCCP(restarts=1, start="kmeans")

@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from margindsl.contract import Offer, Refusal
+from margindsl.drivers.cluster_working_set import ClusterWorkingSet
 from margindsl.drivers.run import Run
 from margindsl.drivers.working_set import WorkingSet
 from margindsl.errors import DeclarationError
@@ -17,6 +18,7 @@ from margindsl.relaxations.cccp import CCCP
 from margindsl.typing import FloatArray, IntArray
 
 MOST_CUTS = 400  # a working set of a start; the dual has one variable a cut
+MOST_CLUSTERS = 20  # of whose pairs each has two variables in the dual
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,20 +51,30 @@ class CutsOutside(CCCP):
             raise DeclarationError(f"CutsOutside(epsilon={self.epsilon!r}): expected a positive number")
 
     def accepts(self, program: MarginProgram) -> Offer | Refusal:
-        """Refuse more than two clusters, rising losses, and bounds other than one |Σf| ≤ l with a free bias."""
+        """Refuse rising losses; two clusters: bounds other than one |Σf| ≤ l, with a free bias; more: simplex codes."""
         offer = super().accepts(program)
         if isinstance(offer, Refusal):
             return offer
         losses = program.losses
-        if not program.is_binary or losses.scalars.count or not all(
+        if losses.scalars.count or not all(
                 term.loss.is_nonincreasing and np.all(term.slopes >= 0) for term in losses.terms):
-            return Refusal("cuts outside take two clusters and losses that never rise with the margin",
-                           "Use relaxation='cccp'")
+            return Refusal("cuts outside take losses that never rise with the margin", "Use relaxation='cccp'")
+        if not program.is_binary:
+            return self._accepts_clusters(program)
         if not (program.free_bias and len(program.decision) == 1 and program.decision[0].is_symmetric
                 and np.all(program.decision[0].weights == 1.0)):
             return Refusal("cuts outside take a free bias and the one bound abs(md.sum(f)) <= l",
                            "Use relaxation='cccp', which takes any bounds")
         return offer
+
+    @staticmethod
+    def _accepts_clusters(program: MarginProgram) -> Offer | Refusal:
+        if program.coding != "crammer-singer" or program.clusters > MOST_CLUSTERS:
+            return Refusal(f"cuts outside take Crammer-Singer margins of at most {MOST_CLUSTERS} clusters",
+                           "Use relaxation='cccp'")
+        if any(term.loss(1e12) < 0 for term in program.losses.terms):
+            return Refusal("cuts outside of several clusters take losses of at least 0", "Use relaxation='cccp'")
+        return Offer("local: no bound")
 
     def starts(self, run: Run) -> Iterator[IntArray]:
         """Yield the last labels of the sequence of every start."""
@@ -74,23 +86,24 @@ class CutsOutside(CCCP):
     def _tighten(self, run: Run, labels: IntArray) -> IntArray:
         """Return the labels at which no cut is violated by more than ε."""
         program = run.program
-        cuts = WorkingSet(program, labels)
+        cuts = WorkingSet(program, labels) if program.is_binary else ClusterWorkingSet(program, labels)
         loss = program.losses.value(np.zeros(program.n))
         while True:
             run.standing = cuts.labels
             f, value = self._settle(run, cuts)
-            violation = program.losses.value(cuts.labels * f) - cuts.slack
+            violation = cuts.loss(f) - cuts.slack
             stop = run.record("cuts", cuts.count, value + violation)
             if violation <= self.epsilon * loss or cuts.count >= MOST_CUTS or stop or run.stopped:
                 return cuts.labels
             cuts.add(f)
 
-    def _settle(self, run: Run, cuts: WorkingSet) -> tuple[FloatArray, float]:
+    def _settle(self, run: Run, cuts: WorkingSet | ClusterWorkingSet) -> tuple[FloatArray, float]:
         """Return decision values and value of Problem 8 over the cuts, labels moved by the concave-convex procedure."""
         before = np.inf
         while True:
             f, value = cuts.solve()
-            same = not cuts.relabel(run.program.labels.maximise(f))
+            gains = f if run.program.is_binary else run.program.gains(f)
+            same = not cuts.relabel(run.program.labels.maximise(gains))
             if same or before - value <= self.epsilon * abs(value) or run.stopped:
                 return f, value
             before = value

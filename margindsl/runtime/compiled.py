@@ -28,7 +28,7 @@ from margindsl.threads import small_work_threads
 
 EVALUATION_SOLVER = "newton"
 EVALUATION_TOL = 1e-10
-TROUBLED = (Status.INACCURATE, Status.ITERATION_LIMIT, Status.FAILED)
+FAR = 1024.0  # units so far from one that an inaccurate answer may be their fault
 LIFT_SOLVER, LIFT_EVALUATIONS = "burer-monteiro", 500  # a bound is tightened cheaply, or not at all
 
 
@@ -240,7 +240,10 @@ def _run_passes(compiled: Compiled, options: SolveOptions) -> Solution:
         if compiled.scaling.is_identity or budget.expired:
             raise
         return _solve_in(compiled, Scaling(), options, budget)
-    if compiled.scaling.is_identity or solution.state not in TROUBLED or budget.expired:
+    far = not 1.0 / FAR <= compiled.scaling.features <= FAR or compiled.scaling.decision != 1.0
+    short = solution.state in (Status.INACCURATE, Status.ITERATION_LIMIT)
+    troubled = solution.state is Status.FAILED or (far and short)
+    if compiled.scaling.is_identity or not troubled or budget.expired:
         return solution
     try:
         other = _solve_in(compiled, Scaling(), options, budget)

@@ -126,8 +126,7 @@ class Curvature:
             R = np.vstack([R, self.model.form.decision_rows[0] * np.sqrt(self.tau)[:, None]])
         inner = R @ R.T
         inner.flat[:: len(inner) + 1] += 1.0
-        factor = cho_factor(inner, check_finite=False)
-        return lambda X: X - R.T @ cho_solve(factor, R @ X, check_finite=False)
+        return lambda X: X - R.T @ solve_positive(inner, R @ X)  # once a step
 
     def _iterative(self, points: FloatArray, otherwise: Callable[[], Callable[[FloatArray], FloatArray]] | None = None
                    ) -> Callable[[FloatArray], FloatArray]:

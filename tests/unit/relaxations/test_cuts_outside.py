@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import margindsl as md
+from margindsl.drivers.cluster_working_set import ClusterWorkingSet
 from margindsl.drivers.working_set import WorkingSet, weigh_cuts
 from margindsl.errors import DeclarationError, RefusalError
 from margindsl.relaxations import cuts_outside
@@ -97,3 +98,50 @@ def test_cuts_outside_refuse_what_they_cannot_bound():
         one_sided.solve(md.CutsOutside())
     with pytest.raises(DeclarationError, match="expected a positive number"):
         md.CutsOutside(epsilon=0)
+
+
+def several(n=30, k=3, seed=0):
+    rng = np.random.default_rng(seed)
+    centres = 2.0 * rng.standard_normal((k, 4))
+    return centres[np.arange(n) % k] + rng.standard_normal((n, 4))
+
+
+@pytest.mark.parametrize("balance", [0.0, 1.0, 50.0])
+@pytest.mark.parametrize("seed", range(2))
+def test_a_working_set_of_clusters_is_equation_13_over_its_cuts(balance, seed):
+    X, k, beta = several(seed=seed), 3, 0.3
+    n, rng = len(X), np.random.default_rng(seed)
+    program = md.recipes.cpm3c(X, k, beta=beta, balance=balance).program()
+    cuts = ClusterWorkingSet(program, rng.integers(0, k, n))
+    for _ in range(4):
+        cuts.relabel(rng.integers(0, k, n))
+        cuts.add(X @ rng.standard_normal((4, k)))
+    cuts.relabel(rng.integers(0, k, n))
+    W, xi = cp.Variable((4, k)), cp.Variable()
+    f, rows = X @ W, []
+    for slopes, rivals in zip(cuts.slopes, cuts.rivals):
+        chosen = np.flatnonzero((slopes < 0) & (rivals != cuts.labels))
+        own = cp.sum([f[i, cuts.labels[i]] - f[i, rivals[i]] for i in chosen]) if len(chosen) else 0.0
+        rows.append((len(chosen) - own) / n <= xi)
+    sums = cp.sum(f, axis=0)
+    rows += [cp.abs(sums[p] - sums[q]) <= balance for p in range(k) for q in range(p)]
+    value = cp.Problem(cp.Minimize(beta / 2 * cp.sum_squares(W) + xi), [*rows, xi >= 0]).solve("CLARABEL")
+    decision, found = cuts.solve()
+    assert program.to_user(found) == pytest.approx(value, rel=1e-5, abs=1e-7)
+    assert np.abs(np.subtract.outer(decision.sum(axis=0), decision.sum(axis=0))).max() <= balance + 1e-4
+
+
+def test_cuts_outside_take_several_clusters_and_keep_their_constraints():
+    X = several(60)
+    problem = md.recipes.cpm3c(X, 3, beta=0.1, outer="cuts")
+    assert problem.relaxation.name == "cuts-outside"
+    solution = problem.solve(random_state=0)
+    assert len(np.unique(solution.labels)) == 3
+    linked = problem.with_constraints(md.cannot_link(problem.labels, [(0, 3)]), md.sizes(problem.labels, at_least=15))
+    labels = linked.solve(random_state=0).labels
+    assert labels[0] != labels[3] and np.bincount(labels).min() >= 15
+    y, f = md.Labels(60, clusters=3), md.Hyperplane(X)
+    coded = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean(md.hinge(md.margin(y, f, coding="simplex")))),
+                       [md.sizes(y, at_least=5)])
+    with pytest.raises(RefusalError, match="Crammer-Singer margins of at most 20 clusters"):
+        coded.solve(md.CutsOutside())

@@ -1,5 +1,7 @@
 """What must not change an optimum: order of points, sign, rotation, scale."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -89,3 +91,12 @@ def test_links_by_graph_matrix_and_pairs_are_one_thing():
     matrix = sp.coo_matrix((np.ones(1), ([0], [1])), shape=(N, N))
     values = {values_of(X, "exact", None, md.hinge, must=links).value for links in (MUST, graph, matrix, set(MUST))}
     assert len(values) == 1
+
+
+@pytest.mark.parametrize("c", [1.0, 1e4])
+@pytest.mark.parametrize("relaxation,solver", RELAXATIONS, ids=names)
+def test_a_pickled_solution_still_proves_its_bound(relaxation, solver, c):
+    solution = values_of(c * X, relaxation, solver, md.hinge, ridge=c**2)
+    again = pickle.loads(pickle.dumps(solution))
+    assert again.bound == solution.bound and again.certificate.verify()
+    assert np.array_equal(again.decision_function(c * X), solution.decision_function(c * X))
