@@ -134,7 +134,7 @@ def _lapsvm(task: Task) -> md.Problem:
 
 def _odmssc(task: Task) -> md.Problem:
     problem: md.Problem = md.recipes.odmssc(task.X, must_link=task.must, cannot_link=task.cannot, kernel=task.kernel,
-                                            **task.setting)
+                                            labels="violated", **task.setting)
     return problem
 
 
@@ -157,7 +157,7 @@ CALLS: dict[str, Call] = {
     "lapsvm": Call(_lapsvm, factored=False), "usvm": _known("usvm"), "s4vm": _known("s4vm"),
     "ssodm": _ssodm(md.Minimax(rounding="sign", polish="alternate", tol=STOCHASTIC_TOL, tighten=False)),
     "ssodm_lifted": _ssodm(md.WeightLifting(rounding=10, polish="alternate")),
-    "odmssc": Call(_odmssc, options={"relaxation": ROUNDED})}
+    "odmssc": Call(_odmssc)}
 
 
 def get_call(name: str) -> Call:
