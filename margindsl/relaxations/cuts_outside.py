@@ -51,7 +51,7 @@ class CutsOutside(CCCP):
             raise DeclarationError(f"CutsOutside(epsilon={self.epsilon!r}): expected a positive number")
 
     def accepts(self, program: MarginProgram) -> Offer | Refusal:
-        """Refuse rising losses; two clusters: bounds other than one |Σf| ≤ l, with a free bias; more: simplex codes."""
+        """Refuse losses that rise; for two clusters anything but a free bias and one |Σf| ≤ l; simplex codes."""
         offer = super().accepts(program)
         if isinstance(offer, Refusal):
             return offer
