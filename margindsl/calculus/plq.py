@@ -258,10 +258,13 @@ class PLQ(ConvexFunction):
             return (self, PLQ.constant(0.0)) if lo > 0 else (PLQ.constant(constant), self - constant)
         point, least = finite[0], self.minimum()
         before, after = self._knots[self._knots < point], self._knots[self._knots > point]
-        falling = self._restricted(np.append(before, point))
-        rising = self._restricted(np.append(point, after)) - np.array([0.0, 0.0, least])
-        return (PLQ._on([*before, point, np.inf], [*falling, [0.0, 0.0, least]]),
-                PLQ._on([-np.inf, point, *after], [[0.0, 0.0, 0.0], *rising]))
+        falling, rising = self._restricted(np.append(before, point)), self._restricted(np.append(point, after))
+        # each side ends at the value of its own piece: the two may differ by rounding, which a flat piece at
+        # zero would not forgive
+        left = rows.values_at(falling[-1:], np.array([point])) if len(falling) else np.array([least])
+        right = rows.values_at(rising[:1], np.array([point])) if len(rising) else np.array([least])
+        return (PLQ._on([*before, point, np.inf], [*falling, [0.0, 0.0, left[0]]]),
+                PLQ._on([-np.inf, point, *after], [[0.0, 0.0, 0.0], *(rising - [0.0, 0.0, right[0]])]))
 
     def __add__(self, other: ConvexFunction | float) -> ConvexFunction:
         if isinstance(other, PLQ):
