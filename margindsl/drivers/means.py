@@ -9,6 +9,7 @@ from margindsl.program.protocols import Features
 from margindsl.typing import FloatArray, IntArray
 
 ROUNDS = 30
+RUNS = 10  # ten seeds then end within half a point of accuracy of each other on four digits
 
 
 def k_means(features: Features, clusters: int, rng: np.random.Generator, rounds: int = ROUNDS) -> FloatArray:
@@ -45,6 +46,19 @@ def k_means(features: Features, clusters: int, rng: np.random.Generator, rounds:
             break
         assigned = new
     return gains
+
+
+def best_k_means(features: Features, clusters: int, rng: np.random.Generator) -> FloatArray:
+    """Return the gains of that of several k-means runs whose points lie nearest to their centres.
+
+    Parameters
+    ----------
+    features : Features
+    clusters : int
+    rng : numpy.random.Generator
+    """
+    runs = (k_means(features, clusters, rng) for _ in range(RUNS))
+    return max(runs, key=lambda gains: float(gains.max(axis=1).sum()))
 
 
 def _seeds(features: Features, norms: FloatArray, clusters: int, rng: np.random.Generator) -> FloatArray:
@@ -98,7 +112,8 @@ def cluster_start(run: Run, turn: str, spectral: FloatArray | None) -> IntArray:
     Parameters
     ----------
     run : Run
-    turn : {"kmeans", "spectral", "random"}
+    turn : {"best kmeans", "kmeans", "spectral", "random"}
+        "best kmeans" is the best of several k-means runs.
     spectral : (n, p) float array or None
         Decision values of the leading principal directions, scaled to equal variance for ``"spectral"``.
     """
@@ -111,4 +126,5 @@ def cluster_start(run: Run, turn: str, spectral: FloatArray | None) -> IntArray:
         features: Features = Directions(spectral[:, varies] / spread[varies])  # type: ignore[assignment]
     else:
         features = program.features
-    return np.asarray(program.labels.maximise(k_means(features, program.clusters, run.rng)))
+    means = best_k_means if turn == "best kmeans" else k_means
+    return np.asarray(program.labels.maximise(means(features, program.clusters, run.rng)))

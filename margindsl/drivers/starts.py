@@ -74,7 +74,8 @@ def starting_labels(run: Run, count: int, kind: str = "mixed") -> list[IntArray]
         Most labellings returned.
     kind : {"mixed", "kmeans", "spectral", "random", "known"}
         Two-means runs, principal directions, random members of B, or all three in turn. For k clusters:
-        k-means runs in feature space, in the space of the leading k − 1 principal directions, random members.
+        k-means runs in feature space (with "kmeans" the first start is the best of ten), in the space of the leading
+        k − 1 principal directions, random members.
         "known" is one start, from the hyperplane of the known labels alone.
     """
     labels = run.program.labels
@@ -147,6 +148,8 @@ def _cluster_starts(run: Run, found: list[IntArray], count: int, kind: str) -> l
         if len(found) >= wanted:
             break
         turn = kind if kind != "mixed" else ("kmeans", "spectral", "random")[index % 3]
+        if kind == "kmeans" and index == 0:
+            turn = "best kmeans"
         found = distinct([*found, cluster_start(run, turn, spectral)])
     return found
 

@@ -8,7 +8,7 @@ import margindsl as md
 from margindsl.recipes.cpmmc import outer_loop
 
 
-def cpm3c(X: Any, clusters: int, *, beta: float | md.Parameter = 0.01, balance: float | None = None,
+def cpm3c(X: Any, clusters: int, *, beta: float | md.Parameter = 0.1, balance: float | None = None,
           epsilon: float = 0.01, outer: str = "labels", kernel: Any = "linear") -> md.Problem:
     """Declare cutting-plane multi-class maximum margin clustering.
 
@@ -16,7 +16,7 @@ def cpm3c(X: Any, clusters: int, *, beta: float | md.Parameter = 0.01, balance: 
     every r (Eq. 13): r = y_i reads ξ_i ≥ 0, the others that ξ_i is the hinge of the Crammer-Singer margin
     w_{y_i}ᵀx_i − max_{r≠y_i} w_rᵀx_i. Clusters are kept from vanishing by |Σ_i w_pᵀx_i − Σ_i w_qᵀx_i| ≤ l (Eq. 18). The
     concave-convex procedure fixes y_i = argmax_p w_pᵀx_i at the last weights (z_ip in Eq. 14 and 19), starting
-    from k-means; each step is solved by one-slack cutting planes with the most violated constraints of Eq. 17.
+    from k-means (the best of ten runs); each step is solved by one-slack cutting planes with the most violated constraints of Eq. 17.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ def cpm3c(X: Any, clusters: int, *, beta: float | md.Parameter = 0.01, balance: 
     clusters : int
         The number k of clusters; two give CPMMC without a bias, in w = w_1 − w_2 with its own norm.
     beta : float or Parameter
-        Weight β > 0 of the regulariser.
+        Weight β > 0 of the regulariser; the slides print none.
     balance : float or None
         Bound l on the differences of the summed decision values; None takes 0.03 n.
     epsilon : float
