@@ -16,7 +16,8 @@ def cpm3c(X: Any, clusters: int, *, beta: float | md.Parameter = 0.1, balance: f
     every r (Eq. 13): r = y_i reads ξ_i ≥ 0, the others that ξ_i is the hinge of the Crammer-Singer margin
     w_{y_i}ᵀx_i − max_{r≠y_i} w_rᵀx_i. Clusters are kept from vanishing by |Σ_i w_pᵀx_i − Σ_i w_qᵀx_i| ≤ l (Eq. 18). The
     concave-convex procedure fixes y_i = argmax_p w_pᵀx_i at the last weights (z_ip in Eq. 14 and 19), starting
-    from k-means (the best of ten runs); each step is solved by one-slack cutting planes with the most violated constraints of Eq. 17.
+    from the best of ten k-means runs; each step is solved by one-slack cutting planes with the most violated
+    constraints of Eq. 17.
 
     Parameters
     ----------
