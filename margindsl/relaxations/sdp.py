@@ -34,6 +34,7 @@ from margindsl.typing import FloatArray
 
 CONIC_ORDER = 40  # order of a semidefinite cone up to which an interior-point method takes under a second
 NATIVE_TOL = 1e-4
+LOOSEST = 1e-3  # relative accuracy of a round of cuts that others will follow
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,10 +167,10 @@ class SDP(Relaxation):
             raw.status, factor=self._directions(run, form, raw, V), certificate=certificate,
             estimate=raw.objective, label_matrix=V[form.component] * form.sign[:, None], message=raw.message)
 
-    def _solve(self, run: Run, form: LabelLiftForm, start: RawSolution | None = None
+    def _solve(self, run: Run, form: LabelLiftForm, start: RawSolution | None = None, loose: float = 0.0
                ) -> tuple[RawSolution, Certificate | None]:
         """Return the solver's answer and its repaired dual point, None when there is none."""
-        tol = self.tol or (max(run.budget.tol, NATIVE_TOL) if run.solver.native else run.budget.tol)
+        tol = self.tol or (max(run.budget.tol, NATIVE_TOL, loose) if run.solver.native else run.budget.tol)
         raw = run.solve(form, start, tol=tol)
         if "u" not in raw.variables:
             return raw, None
@@ -185,7 +186,7 @@ class SDP(Relaxation):
         latest, previous = raw, -np.inf
         for round_ in range(self.cut_rounds):
             found = self._violated(form, latest)
-            gain = certificate.bound - previous
+            gain = certificate.bound - previous  # infinite at first
             stalled = np.isfinite(previous) and gain <= max(10 * run.budget.tol, 1e-5) * abs(certificate.bound)
             if not found.count or stalled or run.stopped:
                 break
@@ -193,8 +194,11 @@ class SDP(Relaxation):
             tau = np.asarray(latest.get("tau", np.zeros(form.cuts.count)))
             used = form.cuts.equal | (tau > 1e-6 * max(float(tau.max(initial=0.0)), 1e-300))
             kept = form.cuts.take(np.flatnonzero(used))
-            form = replace(form, cuts=kept.joined(found))
-            latest, tighter = self._solve(run, form, latest if run.solver.native else None)
+            form = replace(form, cuts=kept.joined(found))  # the kept ones stay first
+            start = _with_multipliers(latest, np.append(tau[used], np.zeros(form.cuts.count - kept.count)))
+            # more digits than a small part of what the last round won would be lost to the next cuts
+            loose = min(LOOSEST, 0.03 * gain / abs(certificate.bound)) if np.isfinite(gain) else LOOSEST
+            latest, tighter = self._solve(run, form, start if run.solver.native else None, loose)
             if tighter is None:
                 break
             if tighter.bound > certificate.bound:
@@ -219,6 +223,11 @@ class SDP(Relaxation):
         labels = sample_directions(V[form.component] * form.sign[:, None], self.rounding, run.rng)
         decision = sample_directions(form.features.apply(form.directions(raw["u"], V)), self.rounding, run.rng)
         return np.column_stack([labels, decision])
+
+
+def _with_multipliers(raw: RawSolution, tau: FloatArray) -> RawSolution:
+    """Return a solver's answer with multipliers for other cuts."""
+    return replace(raw, variables={**raw.variables, "tau": tau})
 
 
 def _refuse_moments(program: MarginProgram) -> Refusal | None:

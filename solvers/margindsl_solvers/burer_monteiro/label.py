@@ -16,7 +16,7 @@ from margindsl.program.label_certificate import LabelLiftCertificate, escape_dir
 from margindsl.program.losses import Losses
 from margindsl.program.moment import MomentLiftForm
 from margindsl.program.moment_certificate import MomentLiftCertificate, escape_moment, repair_moment_lift
-from margindsl.typing import BoolArray, FloatArray
+from margindsl.typing import BoolArray, FloatArray, IntArray
 from margindsl_solvers.burer_monteiro.descent import Descent, descend
 from margindsl_solvers.burer_monteiro.smoothing import Smoothed
 
@@ -79,12 +79,21 @@ class VectorLabels:
         bounds = np.zeros(len(self.form.balance) + len(self.form.decision), dtype=bool)
         return np.append(bounds, self.cuts.equal)
 
-    def cut_matrix(self, tau: FloatArray) -> csr_array:
-        """Return Σ τT as a sparse (N, N) matrix."""
+    @cached_property
+    def _cut_entries(self) -> tuple[csr_array, IntArray]:
+        """Return the pattern of Σ τT and, for every entry of every cut, its place in the pattern's data."""
         rows, columns = self.cuts.pairs()
+        i, j = np.append(rows.ravel(), columns.ravel()), np.append(columns.ravel(), rows.ravel())
+        entries, place = np.unique(i.astype(np.int64) * self.form.count + j, return_inverse=True)
+        where = np.divmod(entries, self.form.count)
+        return csr_array((np.ones(len(entries)), where), shape=(self.form.count, self.form.count)), place
+
+    def cut_matrix(self, tau: FloatArray) -> csr_array:
+        """Return Σ τT as a sparse (N, N) matrix; the next call overwrites it."""
+        pattern, place = self._cut_entries
         values = np.tile((0.5 * tau[:, None] * self.cuts.products()).ravel(), 2)
-        place = (np.append(rows.ravel(), columns.ravel()), np.append(columns.ravel(), rows.ravel()))
-        return csr_array((values, place), shape=(self.form.count, self.form.count))
+        pattern.data[:] = np.bincount(place, values, minlength=pattern.nnz)
+        return pattern
 
     def active(self, multipliers: FloatArray, penalty: FloatArray, excess: FloatArray) -> FloatArray:
         """Return multiplier + penalty · excess, at least zero but for equalities."""
