@@ -25,15 +25,16 @@ class QuasiNewton:
 
     pairs: deque[tuple[FloatArray, FloatArray]] = field(default_factory=lambda: deque(maxlen=MEMORY))
 
-    def widen(self, columns: int) -> None:
-        """Append zero columns to every pair, for a factor that has grown.
+    def fit(self, columns: int) -> None:
+        """Give every pair so many columns: zero ones are appended, or the last ones and what they curved dropped.
 
         Parameters
         ----------
         columns : int
             Columns of the factor now.
         """
-        self.pairs = deque(((_padded(s, columns), _padded(y, columns)) for s, y in self.pairs), MEMORY)
+        fitted = ((_fitted(s, columns), _fitted(y, columns)) for s, y in self.pairs)
+        self.pairs = deque((pair for pair in fitted if _curves(*pair)), MEMORY)
 
     def descend(self, oracle: Oracle, start: FloatArray, budget: Budget, tol: float, most: int) -> Descent:
         """Minimise a smooth function of an array.
@@ -75,7 +76,7 @@ class QuasiNewton:
                 return Descent(x, value, used, Status.CONVERGED)
 
     def _learn(self, step: FloatArray, change: FloatArray) -> None:
-        if float(np.vdot(step, change)) > 1e-12 * float(np.linalg.norm(step) * np.linalg.norm(change)):
+        if _curves(step, change):
             self.pairs.append((step, change))
 
     def _direction(self, gradient: FloatArray) -> FloatArray:
@@ -145,5 +146,10 @@ def _cubic(a: float, fa: float, da: float, b: float, fb: float, db: float) -> fl
     return a + 0.5 * width
 
 
-def _padded(array: FloatArray, columns: int) -> FloatArray:
-    return np.pad(array, ((0, 0), (0, columns - array.shape[1])))
+def _curves(step: FloatArray, change: FloatArray) -> bool:
+    """Return whether the gradient grows along a step."""
+    return float(np.vdot(step, change)) > 1e-12 * float(np.linalg.norm(step) * np.linalg.norm(change))
+
+
+def _fitted(array: FloatArray, columns: int) -> FloatArray:
+    return np.pad(array[:, :columns], ((0, 0), (0, max(columns - array.shape[1], 0))))

@@ -98,7 +98,7 @@ class WeightLift:
             if len(trace) % 8 == 0:
                 smooth = smooth.sharpen(0.3)
             W = self._grow(form, smooth.losses, W, leading(form, a, eta, gram), norms)
-            newton.widen(W.shape[1])
+            newton.fit(W.shape[1])
         assert best is not None
         return RawSolution(status, {"W": lowest, "a": best[1], "eta": best[2]}, objective=min(t[1] for t in trace),
                            iterations=evaluations, trace=tuple(trace),
@@ -140,7 +140,9 @@ class WeightLift:
             small = subsample(form, np.sort(rng.choice(form.n, size, replace=False)))
             inner = replace(self, max_iter=200)._run(
                 small, budget.replace(tol=max(0.5 * budget.tol, 1e-3), callback=None), None, gather, newton)
-            return np.array(inner["W"]), np.asarray(inner["eta"])
+            W = np.array(inner["W"])
+            newton.fit(W.shape[1])  # the lowest point may be narrower than the last one
+            return W, np.asarray(inner["eta"])
         W = rng.standard_normal((form.order, p))
         norms = form.lengths(W)
         return W / max(float(np.median(norms)), 1e-300), eta

@@ -12,6 +12,7 @@ from margindsl.contract import Budget, Status
 from margindsl.features.blocks import BlockFeatures
 from margindsl.program import Losses, LossTerm, WeightLiftForm
 from margindsl_solvers.burer_monteiro import sweep as sweeps
+from margindsl_solvers.burer_monteiro import weight
 from margindsl_solvers.burer_monteiro.quasinewton import QuasiNewton
 from margindsl_solvers.burer_monteiro.sweep import Sweep, threads
 from margindsl_solvers.burer_monteiro.weight import SUBSAMPLE, WeightLift
@@ -160,10 +161,34 @@ def test_descent_keeps_to_its_evaluations_and_to_the_deadline():
 def test_pairs_grow_with_the_factor():
     newton = QuasiNewton()
     newton.pairs.append((np.ones((4, 2)), np.full((4, 2), 2.0)))
-    newton.widen(5)
+    newton.fit(5)
     s, y = newton.pairs[0]
     assert s.shape == y.shape == (4, 5)
     assert float(np.vdot(s, y)) == 16.0
+
+
+def test_pairs_of_a_wider_factor_are_cut_where_they_still_curve():
+    newton = QuasiNewton()
+    newton.pairs.append((np.array([[1.0, 3.0]]), np.array([[2.0, 1.0]])))
+    newton.pairs.append((np.array([[1.0, 3.0]]), np.array([[-1.0, 1.0]])))  # curves in its second column only
+    newton.fit(1)
+    assert [(s.tolist(), y.tolist()) for s, y in newton.pairs] == [([[1.0]], [[2.0]])]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_subsample_whose_lowest_point_is_not_its_last(seed, monkeypatch):
+    """Heavy weights over isotropic noise: the nested solve ends in a point narrower than its pairs."""
+    monkeypatch.setattr(weight, "SUBSAMPLE", 250)
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(2_000, 64))
+    X[:, :8] += 0.7 * np.where(rng.random(2_000) < 0.5, 1, -1)[:, None]
+    y, f = md.Labels(2_000), md.Hyperplane(X)
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 100 * md.mean(md.odm(y * f, 0.4, 0.2))),
+                         [abs(md.sum(y)) <= 60])
+    nested = problem.solve(md.WeightLifting(rounding=1, polish="none"), random_state=0)
+    monkeypatch.setattr(weight, "SUBSAMPLE", 10_000)
+    whole = problem.solve(md.WeightLifting(rounding=1, polish="none"), random_state=0)
+    assert np.isclose(nested.bound, whole.bound, rtol=1e-3)
 
 
 def test_a_large_problem_is_certified_in_few_evaluations():
