@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 from scipy.optimize import minimize_scalar
-from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+from scipy.sparse.linalg import ArpackError, ArpackNoConvergence, LinearOperator, eigsh
 
 from margindsl.contract import Budget, RawSolution, Status
 from margindsl.program.forms import WeightLiftForm
@@ -192,6 +192,8 @@ def leading(form: WeightLiftForm, a: FloatArray, eta: FloatArray,
         values, vectors = eigsh(operator, GROWTH, which="LA", tol=1e-3, v0=begin, maxiter=20)
     except ArpackNoConvergence as partial_answer:
         values, vectors = partial_answer.eigenvalues, partial_answer.eigenvectors
+    except ArpackError:  # it takes a matrix that is nearly zero for a fault of its own; nothing grows there
+        return np.zeros(0), np.zeros((form.order, 0))
     order = np.argsort(values)
     return np.asarray(values[order]), np.asarray(vectors[:, order])
 

@@ -203,3 +203,12 @@ def test_a_large_problem_is_certified_in_few_evaluations():
     value, bound = form.objective(raw["W"]), max(t[2] for t in raw.trace)
     np.testing.assert_allclose(value, raw.objective, rtol=1e-9)
     assert bound <= value <= bound + 1e-2 * value
+
+
+def test_nothing_grows_where_the_curvature_is_zero():
+    """Without the matrix, ARPACK refuses a product that is zero."""
+    form = form_of(np.random.default_rng(0).normal(size=(40, 12)))
+    values, vectors = weight.leading(form, np.zeros(40), np.zeros(0), None)
+    assert vectors.shape == (12, len(values)) and np.all(values <= 1.0)
+    usual, _ = weight.leading(form, np.ones(40), np.zeros(0), None)
+    assert np.isclose(usual[-1], np.linalg.norm(form.features.toarray(), 2) ** 2, rtol=1e-2)
