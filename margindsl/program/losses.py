@@ -65,6 +65,28 @@ class LossTerm:
         """Return the number m of rows."""
         return len(self.points)
 
+    @property
+    def falls(self) -> bool:
+        """Return whether no row rises with its margin."""
+        return all(term.loss.is_nonincreasing for term in self.oriented())
+
+    def oriented(self) -> tuple[LossTerm, ...]:
+        """Return terms of the same sum with slopes a_r ≥ 0: rows of negative slope have ρ(−x) of minus the argument."""
+        negative = self.slopes < 0
+        if not negative.any():
+            return (self,)
+        parts = []
+        if not negative.all():
+            parts.append(self._taken(np.flatnonzero(~negative)))
+        rest = self._taken(np.flatnonzero(negative))
+        parts.append(LossTerm(rest.loss.precompose(-1.0), rest.points, rest.weights, -rest.slopes, -rest.shifts,
+                              -rest.coupling))
+        return tuple(parts)
+
+    def _taken(self, rows: IntArray) -> LossTerm:
+        return LossTerm(self.loss, self.points[rows], self.weights[rows], self.slopes[rows], self.shifts[rows],
+                        self.coupling[rows])
+
 
 @dataclass(frozen=True, eq=False)
 class SharedScalars:

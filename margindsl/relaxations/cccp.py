@@ -142,10 +142,7 @@ def absorb_labels(losses: Losses) -> Losses:
 
 def _absorb_term(term: LossTerm) -> list[LossTerm]:
     """Return the terms that replace one: unchanged when it only falls in the margin."""
-    positive = term.slopes >= 0
-    falls = term.loss.is_nonincreasing if np.all(positive) else term.loss.is_nondecreasing and not np.any(
-        term.slopes > 0)
-    if falls or (term.loss.is_affine and np.all(term.slopes <= 0)):
+    if term.falls or (term.loss.is_affine and np.all(term.slopes <= 0)):
         return [term]
     if not isinstance(term.loss, PLQ):
         raise CalculusError(

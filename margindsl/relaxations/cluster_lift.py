@@ -39,19 +39,17 @@ def simplex_losses(program: MarginProgram) -> Losses:
     Raises
     ------
     RefusalError
-        If a loss of a Crammer-Singer margin rises and is not piecewise quadratic, or has negative slopes.
+        If a loss of a Crammer-Singer margin rises and is not piecewise quadratic.
     """
     if program.coding != "crammer-singer":
         return program.losses
     k = program.clusters
     factor = float(np.sqrt(k / (k - 1.0)))
-    terms = tuple(_falling(term, factor) for term in program.losses.terms)
+    terms = tuple(_falling(part, factor) for term in program.losses.terms for part in term.oriented())
     return Losses(program.n, terms, program.losses.scalars)
 
 
 def _falling(term: LossTerm, factor: float) -> LossTerm:
-    if np.any(term.slopes < 0):
-        raise RefusalError("a loss of the Crammer-Singer margin has a negative slope")
     loss = term.loss
     if not loss.is_nonincreasing:
         if not isinstance(loss, PLQ):

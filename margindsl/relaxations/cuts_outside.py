@@ -56,8 +56,7 @@ class CutsOutside(CCCP):
         if isinstance(offer, Refusal):
             return offer
         losses = program.losses
-        if losses.scalars.count or not all(
-                term.loss.is_nonincreasing and np.all(term.slopes >= 0) for term in losses.terms):
+        if losses.scalars.count or not all(term.falls for term in losses.terms):
             return Refusal("cuts outside take losses that never rise with the margin", "Use relaxation='cccp'")
         if not program.is_binary:
             return self._accepts_clusters(program)

@@ -15,13 +15,15 @@ from margindsl.program.moment_certificate import repair_moment_lift
 from margindsl.relaxations.cluster_lift import lift_clusters, violated_products
 
 CLUSTERS = 3
+WEIGHTS = np.array([2.0, 1.0, 0.5, 1.5, 1.0, 3.0])
 
 
 def declare(seed, loss="odm", coding="simplex", lam=20.0, n=6, constrained=True):
     X = np.random.default_rng(seed).standard_normal((n, 2))
     y, f = md.Labels(n, clusters=CLUSTERS), md.Hyperplane(X)
     g = md.margin(y, f, coding=coding)
-    losses = md.odm(g, 0.4, 0.2) if loss == "odm" else md.hinge(g)
+    losses = {"odm": lambda: md.odm(g, 0.4, 0.2), "hinge": lambda: md.hinge(g),
+              "weighted hinge": lambda: WEIGHTS * md.hinge(g), "own widths": lambda: md.pos(WEIGHTS - g)}[loss]()
     constraints = [y[0] == y[1], y[2] != y[3], md.sizes(y, at_least=1, at_most=3)] if constrained else []
     return md.Problem(md.Minimize(md.sq_norm(f) / 2 + lam * md.mean(losses)), constraints)
 
@@ -54,12 +56,18 @@ def fixed_value(problem, labels, coding, loss, lam):
         gamma = own - rival
     if loss == "hinge":
         total = cp.sum(cp.pos(1 - gamma))
+    elif loss == "weighted hinge":
+        total = WEIGHTS @ cp.pos(1 - gamma)
+    elif loss == "own widths":
+        total = cp.sum(cp.pos(WEIGHTS - gamma))
     else:
         total = cp.sum(cp.square(cp.pos(0.8 - gamma)) + 0.4 * cp.square(cp.pos(gamma - 1.2))) / 0.8**2
     return cp.Problem(cp.Minimize(cp.sum_squares(W) / 2 + lam / n * total)).solve(solver=cp.CLARABEL)
 
 
-@pytest.mark.parametrize("coding,loss", [("simplex", "odm"), ("simplex", "hinge"), ("crammer-singer", "hinge")])
+@pytest.mark.parametrize("coding,loss", [
+    ("simplex", "odm"), ("simplex", "hinge"), ("crammer-singer", "hinge"), ("crammer-singer", "weighted hinge"),
+    ("crammer-singer", "own widths")])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_the_bound_is_below_the_enumerated_optimum(seed, coding, loss):
     problem = declare(seed, loss, coding)

@@ -145,3 +145,21 @@ def test_cuts_outside_take_several_clusters_and_keep_their_constraints():
                        [md.sizes(y, at_least=5)])
     with pytest.raises(RefusalError, match="Crammer-Singer margins of at most 20 clusters"):
         coded.solve(md.CutsOutside())
+
+
+def test_weighted_losses_fall_too():
+    """Weights lower to rising functions of minus the margin; one point twice is one point of twice the weight."""
+    rng = np.random.default_rng(4)
+    points = np.vstack([rng.normal(-1.0, 0.5, (8, 2)), rng.normal(1.0, 0.5, (8, 2))])
+    twice = np.append(np.arange(16), [3, 12])
+    weights = np.bincount(twice).astype(float)
+
+    def solve(X, loss):
+        y, f = md.Labels(len(X)), md.Hyperplane(X, bias=True, centre=False)
+        declared = md.Minimize(md.sq_norm(f) / 2 + loss(y * f))
+        return md.Problem(declared, [abs(md.sum(f)) <= 1e3]).solve("cuts-outside", random_state=0)
+
+    weighted = solve(points, lambda m: md.sum(weights * md.hinge(m)))
+    repeated = solve(points[twice], lambda m: md.sum(md.hinge(m)))
+    assert np.isclose(weighted.value, repeated.value, rtol=1e-6)
+    assert abs(int(weighted.labels @ repeated.labels[:16])) == 16
