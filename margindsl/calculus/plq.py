@@ -12,12 +12,11 @@ import numpy as np
 
 from margindsl.calculus import pieces as rows
 from margindsl.calculus.conic import conic_form
+from margindsl.calculus.evaluation import Evaluation
 from margindsl.calculus.polyline import Polyline
 from margindsl.calculus.protocol import ConvexFunction, checked_step, number, refuse_negative_weights, shaped
 from margindsl.errors import CalculusError
 from margindsl.typing import ArrayLike, FloatArray
-
-CACHED = 4096  # numbers evaluated together: their temporaries stay in a core's cache
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
@@ -168,28 +167,21 @@ class PLQ(ConvexFunction):
         return tuple((a, b, *row) for a, b, row in zip(knots, knots[1:], self.coefficients.tolist()))
 
     def __call__(self, x: ArrayLike) -> Any:
-        return shaped(self._both(np.asarray(x, dtype=float), slope=False)[0])
+        return shaped(self._evaluation.both(np.asarray(x, dtype=float), slope=False)[0])
 
     def derivative(self, x: ArrayLike) -> Any:
-        return shaped(self._both(np.asarray(x, dtype=float), value=False)[1])
+        return shaped(self._evaluation.both(np.asarray(x, dtype=float), value=False)[1])
 
     def value_and_derivative(self, x: ArrayLike) -> tuple[Any, Any]:
-        value, slope = self._both(np.asarray(x, dtype=float))
+        value, slope = self._evaluation.both(np.asarray(x, dtype=float))
         return shaped(value), shaped(slope)
 
     def subdifferential(self, x: ArrayLike) -> tuple[Any, Any]:
-        x = np.asarray(x, dtype=float)
-        left = np.take(self.coefficients, np.searchsorted(self.breakpoints, x, side="left"), axis=0)
-        lo, hi = 2 * left[..., 0] * x + left[..., 1], np.asarray(self.derivative(x))
-        # rounding must not make the interval of a smooth breakpoint look empty
-        lo = np.where(x == self.lower, -np.inf, np.minimum(lo, hi))
-        hi = np.where(x == self.upper, np.inf, hi)
-        empty = (x < self.lower) | (x > self.upper)
-        return shaped(np.where(empty, np.inf, lo)), shaped(np.where(empty, -np.inf, hi))
+        lo, hi = self._evaluation.slopes(np.asarray(x, dtype=float))
+        return shaped(lo), shaped(hi)
 
     def curvature(self, x: ArrayLike) -> Any:
-        x = np.asarray(x, dtype=float)
-        return shaped(2 * self._columns[0][self._locate(x)])
+        return shaped(self._evaluation.curvature(np.asarray(x, dtype=float)))
 
     # -- duality ------------------------------------------------------------------------------------
 
@@ -378,7 +370,7 @@ class PLQ(ConvexFunction):
         knots = np.concatenate([[lower], inner, [upper]])
         # two quadratics that agree at three points are equal
         x = np.concatenate([rows.three_points(a, b) for a, b in pairwise(knots)])
-        size = np.maximum(self._size(x), other._size(x))
+        size = np.maximum(self._evaluation.size(x), other._evaluation.size(x))
         return bool(np.all(np.abs(self(x) - other(x)) <= rtol * np.max(size)))
 
     def __eq__(self, other: object) -> bool:
@@ -415,82 +407,16 @@ class PLQ(ConvexFunction):
         return np.concatenate([[self.lower], self.breakpoints, [self.upper]])
 
     @cached_property
-    def _columns(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        q, s, c = (np.ascontiguousarray(column) for column in self.coefficients.T)
-        return q, s, c
-
-    @cached_property
     def _key(self) -> tuple[float, float, bytes, bytes]:
         return self.lower, self.upper, (self.breakpoints + 0.0).tobytes(), self.coefficients.tobytes()
 
     @cached_property
+    def _evaluation(self) -> Evaluation:
+        return Evaluation(self.breakpoints, self.coefficients, self.lower, self.upper)
+
+    @cached_property
     def _polyline(self) -> Polyline:
         return Polyline(self._knots, self.coefficients)
-
-    def _locate(self, x: FloatArray) -> Any:
-        if x.size < 64 or len(self.breakpoints) > 8:
-            return np.searchsorted(self.breakpoints, x, side="right")
-        # few comparisons, which no processor mispredicts; NaN goes last, as in the search
-        index = np.full(x.shape, len(self.breakpoints), dtype=np.intp)
-        for knot in self.breakpoints:
-            index -= x < knot
-        return index
-
-    def _at(self, x: FloatArray) -> tuple[Any, Any, Any]:
-        if len(self.coefficients) == 1:
-            q, s, c = self.coefficients[0]
-            return q, s, c
-        index = self._locate(x)
-        q, s, c = self._columns
-        return q[index], s[index], c[index]
-
-    def _both(self, x: FloatArray, value: bool = True, slope: bool = True) -> tuple[FloatArray, FloatArray]:
-        """Return what is asked for of value and derivative, in blocks that fit the cache."""
-        if x.size <= 2 * CACHED:
-            q, s, c = self._at(x)
-            return self._value(x, q, s, c) if value else x, self._slope(x, q, s) if slope else x
-        flat = np.ascontiguousarray(x).ravel()
-        values, slopes = np.empty_like(flat) if value else flat, np.empty_like(flat) if slope else flat
-        for start in range(0, len(flat), CACHED):
-            part = flat[start:start + CACHED]
-            q, s, c = self._at(part)
-            if value:
-                values[start:start + CACHED] = self._value(part, q, s, c)
-            if slope:
-                slopes[start:start + CACHED] = self._slope(part, q, s)
-        return values.reshape(x.shape), slopes.reshape(x.shape)
-
-    def _value(self, x: FloatArray, q: Any, s: Any, c: Any) -> FloatArray:
-        with np.errstate(invalid="ignore"):
-            value = (q * x + s) * x + c
-        if np.isnan(value).any():
-            value = np.where(np.isinf(x), self._limits(x), value)
-        return self._outside(x, value, np.inf, np.inf)
-
-    def _slope(self, x: FloatArray, q: Any, s: Any) -> FloatArray:
-        with np.errstate(invalid="ignore"):
-            slope = 2 * q * x + s
-        if np.isnan(slope).any():
-            slope = np.where(np.isinf(x) & (q == 0), s, slope)
-        return self._outside(x, slope, -np.inf, np.inf)
-
-    def _outside(self, x: FloatArray, inner: FloatArray, below: float, above: float) -> FloatArray:
-        if np.isfinite(self.lower):
-            inner = np.where(x < self.lower, below, inner)
-        if np.isfinite(self.upper):
-            inner = np.where(x > self.upper, above, inner)
-        return inner
-
-    def _limits(self, x: FloatArray) -> FloatArray:
-        left = rows.values_at(self.coefficients[:1], np.array([-np.inf]))[0]
-        right = rows.values_at(self.coefficients[-1:], np.array([np.inf]))[0]
-        first, last = self.coefficients[0], self.coefficients[-1]
-        left, right = (np.inf if first[0] else left), (np.inf if last[0] else right)
-        return np.where(x > 0, right, left)
-
-    def _size(self, x: FloatArray) -> FloatArray:
-        q, s, c = np.abs(self.coefficients[self._locate(x)]).T
-        return q * x * x + s * np.abs(x) + c
 
     def _is_linear(self) -> bool:
         return len(self.coefficients) == 1 and bool(self.coefficients[0, 0] == 0)
@@ -498,7 +424,7 @@ class PLQ(ConvexFunction):
     def _is_nonnegative(self) -> bool:
         lowest = self.minimum()
         finite = self._knots[np.isfinite(self._knots)]
-        return lowest >= -rows.MERGE * float(np.max(self._size(finite), initial=0.0))
+        return lowest >= -rows.MERGE * float(np.max(self._evaluation.size(finite), initial=0.0))
 
     def _restricted(self, knots: FloatArray) -> FloatArray:
         """Return the rows of the pieces between consecutive knots of a refinement."""
