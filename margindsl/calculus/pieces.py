@@ -121,6 +121,21 @@ def crossings(difference: FloatArray, lower: float, upper: float) -> list[float]
     return [r for r in roots if np.isfinite(r) and r - lower > 1e-11 * abs(r) and upper - r > 1e-11 * abs(r)]
 
 
+def minimum_on(q: FloatArray, s: FloatArray, c: FloatArray, a: FloatArray, b: float) -> FloatArray:
+    """Return min of q x² + s x + c over [a, b] elementwise, +∞ where it is empty, −∞ where unbounded."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        inner = np.where(q > 0, np.clip(-s / (2 * q), a, b), a)
+
+        def value(x: FloatArray) -> FloatArray:
+            curved = np.where(q == 0, 0.0, q * x * x)
+            # at infinity the square outweighs the slope
+            linear = np.where((s == 0) | (np.isinf(x) & (q != 0)), 0.0, s * x)
+            return curved + linear + c
+
+        best = np.minimum(np.minimum(value(a), value(np.full_like(a, b))), value(inner))
+    return np.where((a > b) | np.isposinf(a), np.inf, best)
+
+
 def inner_point(lower: float, upper: float) -> float:
     """Return a point strictly inside an interval with possibly infinite ends."""
     if np.isfinite(lower) and np.isfinite(upper):

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from margindsl.calculus import algebra
 from margindsl.calculus import pieces as rows
 from margindsl.calculus.conic import conic_form
 from margindsl.calculus.evaluation import Evaluation
@@ -249,14 +250,8 @@ class PLQ(ConvexFunction):
             constant = float(self.coefficients[0 if lo < 0 else -1, 2])
             return (self, PLQ.constant(0.0)) if lo > 0 else (PLQ.constant(constant), self - constant)
         point, least = finite[0], self.minimum()
-        before, after = self._knots[self._knots < point], self._knots[self._knots > point]
-        falling, rising = self._restricted(np.append(before, point)), self._restricted(np.append(point, after))
-        # each side ends at the value of its own piece: the two may differ by rounding, which a flat piece at
-        # zero would not forgive
-        left = rows.values_at(falling[-1:], np.array([point])) if len(falling) else np.array([least])
-        right = rows.values_at(rising[:1], np.array([point])) if len(rising) else np.array([least])
-        return (PLQ._on([*before, point, np.inf], [*falling, [0.0, 0.0, left[0]]]),
-                PLQ._on([-np.inf, point, *after], [[0.0, 0.0, 0.0], *(rising - [0.0, 0.0, right[0]])]))
+        falling, rising = algebra.parted(self._table, point, least)
+        return PLQ._on(*falling), PLQ._on(*rising)
 
     def __add__(self, other: ConvexFunction | float) -> ConvexFunction:
         if isinstance(other, PLQ):
@@ -285,11 +280,7 @@ class PLQ(ConvexFunction):
                 raise CalculusError(f"{self!r} is infinite at {b:g}, so composing it with that constant "
                                     "gives +inf everywhere; give a constant inside its domain")
             return PLQ.constant(value)
-        q, s, c = self.coefficients.T
-        slope = rows.snapped(2 * q * b + s, 2 * np.abs(q * b) + np.abs(s))
-        table = np.column_stack([q * a * a, slope * a, rows.values_at(self.coefficients, np.full_like(c, b))])
-        knots = (self._knots - b) / a
-        return PLQ._on(knots, table) if a > 0 else PLQ._on(knots[::-1], table[::-1])
+        return PLQ._on(*algebra.precomposed(self._table, a, b))
 
     def positive_part(self) -> PLQ:
         """Return max(ρ, 0).
@@ -347,8 +338,7 @@ class PLQ(ConvexFunction):
         if not (self._is_linear() or self._is_nonnegative()):
             raise CalculusError(f"the square of {self!r} is not convex: it is not affine and falls to "
                                 f"{self.minimum():g} < 0; take its positive part first")
-        _, s, c = self.coefficients.T
-        return PLQ._on(self._knots, np.column_stack([s * s, 2 * s * c, c * c]))
+        return PLQ._on(*algebra.squared(self._table))
 
     def isclose(self, other: PLQ, rtol: float = 1e-9) -> bool:
         """Return whether two functions agree, in domain and values, to a relative tolerance.
@@ -364,10 +354,7 @@ class PLQ(ConvexFunction):
         """
         if not np.allclose(self.domain, other.domain, rtol=rtol, atol=rtol):
             return False
-        lower, upper = max(self.lower, other.lower), min(self.upper, other.upper)
-        inner = np.union1d(self.breakpoints, other.breakpoints)
-        inner = inner[(inner > lower) & (inner < upper)]
-        knots = np.concatenate([[lower], inner, [upper]])
+        knots = algebra.refinement(self._table, other._table)
         # two quadratics that agree at three points are equal
         x = np.concatenate([rows.three_points(a, b) for a, b in pairwise(knots)])
         size = np.maximum(self._evaluation.size(x), other._evaluation.size(x))
@@ -391,7 +378,7 @@ class PLQ(ConvexFunction):
         refuse_negative_weights(w)
         best = np.full(w.shape, np.inf)
         for a, b, q, s, c in self.pieces:
-            best = np.minimum(best, _piece_minimum(w * q + k / 2, w * s, w * c, np.maximum(least, a), b))
+            best = np.minimum(best, rows.minimum_on(w * q + k / 2, w * s, w * c, np.maximum(least, a), b))
         return shaped(best)
 
     def conic(self, cp: Any, x: Any) -> tuple[Any, list[Any]]:
@@ -405,6 +392,10 @@ class PLQ(ConvexFunction):
     @cached_property
     def _knots(self) -> FloatArray:
         return np.concatenate([[self.lower], self.breakpoints, [self.upper]])
+
+    @property
+    def _table(self) -> algebra.Table:
+        return self._knots, self.coefficients
 
     @cached_property
     def _key(self) -> tuple[float, float, bytes, bytes]:
@@ -426,38 +417,14 @@ class PLQ(ConvexFunction):
         finite = self._knots[np.isfinite(self._knots)]
         return lowest >= -rows.MERGE * float(np.max(self._evaluation.size(finite), initial=0.0))
 
-    def _restricted(self, knots: FloatArray) -> FloatArray:
-        """Return the rows of the pieces between consecutive knots of a refinement."""
-        index = np.searchsorted(self.breakpoints, knots[:-1], side="right")
-        return self.coefficients[index]
-
     def _refinement(self, other: PLQ) -> FloatArray:
-        lower, upper = max(self.lower, other.lower), min(self.upper, other.upper)
-        if lower > upper:
+        if max(self.lower, other.lower) > min(self.upper, other.upper):
             raise CalculusError(f"{self!r} and {other!r} are nowhere finite together: the domains "
                                 f"{self.domain} and {other.domain} do not meet")
-        inner = np.union1d(self.breakpoints, other.breakpoints)
-        return np.concatenate([[lower], inner[(inner > lower) & (inner < upper)], [upper]])
+        return algebra.refinement(self._table, other._table)
 
     def _plus(self, other: PLQ) -> PLQ:
-        knots = self._refinement(other)
-        left, right = self._restricted(knots), other._restricted(knots)
-        return PLQ._on(knots, rows.snapped(left + right, np.abs(left) + np.abs(right)))
-
-
-def _piece_minimum(q: FloatArray, s: FloatArray, c: FloatArray, a: FloatArray, b: float) -> FloatArray:
-    """Return min of q x² + s x + c over [a, b] elementwise, +∞ where it is empty, −∞ where unbounded."""
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        inner = np.where(q > 0, np.clip(-s / (2 * q), a, b), a)
-
-        def value(x: FloatArray) -> FloatArray:
-            curved = np.where(q == 0, 0.0, q * x * x)
-            # at infinity the square outweighs the slope
-            linear = np.where((s == 0) | (np.isinf(x) & (q != 0)), 0.0, s * x)
-            return curved + linear + c
-
-        best = np.minimum(np.minimum(value(a), value(np.full_like(a, b))), value(inner))
-    return np.where((a > b) | np.isposinf(a), np.inf, best)
+        return PLQ._on(*algebra.sum_on(self._refinement(other), self._table, other._table))
 
 
 def maximum(f: ConvexFunction, g: ConvexFunction) -> PLQ:
@@ -490,13 +457,4 @@ def maximum(f: ConvexFunction, g: ConvexFunction) -> PLQ:
     knots = f._refinement(g)
     if knots[0] == knots[-1]:
         return PLQ._on(knots, [[0.0, 0.0, max(f(knots[0]), g(knots[0]))]])
-    ends, table = [knots[0]], []
-    for row, other, a, b in zip(f._restricted(knots), g._restricted(knots), knots, knots[1:]):
-        difference = rows.snapped(row - other, np.abs(row) + np.abs(other))
-        cuts = [a, *rows.crossings(difference, a, b), b]
-        for left, right in pairwise(cuts):
-            # the point of largest difference: elsewhere the two may touch
-            ahead = rows.values_at(difference[None], rows.three_points(left, right))
-            table.append(row if ahead[np.argmax(np.abs(ahead))] >= 0 else other)
-            ends.append(right)
-    return PLQ._on(ends, table)
+    return PLQ._on(*algebra.maximum_on(knots, f._table, g._table))
