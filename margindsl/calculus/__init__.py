@@ -1,7 +1,7 @@
 """One-dimensional convex functions: piecewise linear-quadratic algebra and smooth losses."""
 
-from margindsl.calculus.atoms import absolute, huber, pos, square
-from margindsl.calculus.plq import PLQ, maximum
+from margindsl.calculus.atoms import absolute, huber, maximum, pos, square
+from margindsl.calculus.plq import PLQ
 from margindsl.calculus.protocol import ConvexFunction
 from margindsl.calculus.smooth import Logistic
 

@@ -25,11 +25,7 @@ def scale(base: ConvexFunction, factor: float) -> ConvexFunction:
 def precompose(base: ConvexFunction, a: float, b: float) -> ConvexFunction:
     """Return x ↦ base(a x + b)."""
     if a == 0:
-        value = float(base(b))
-        if not np.isfinite(value):
-            raise CalculusError(f"{base!r} is infinite at {b:g}, so composing it with that constant "
-                                "gives +inf everywhere; give a constant inside its domain")
-        return PLQ.constant(value)
+        return PLQ.constant(base._finite_at(b))
     if isinstance(base, Precomposed):
         return precompose(base.base, base.a * a, base.a * b + base.b)
     return base if (a, b) == (1, 0) else Precomposed(base, a, b)

@@ -33,6 +33,15 @@ def snapped(total: FloatArray, magnitude: FloatArray) -> FloatArray:
     return np.where((np.abs(total) <= ROUND * magnitude) & np.isfinite(magnitude), 0.0, total)
 
 
+def canonical(knots: FloatArray, coefficients: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return checked pieces in least number; on a domain of one point, a constant."""
+    check_shape(knots, coefficients)
+    if knots[0] == knots[-1]:
+        coefficients = np.array([[0.0, 0.0, values_at(coefficients, knots[:1])[0]]])
+    check_convex(knots, coefficients)
+    return merged(*without_slivers(knots, coefficients))
+
+
 def check_shape(knots: FloatArray, coefficients: FloatArray) -> None:
     """Refuse knots and coefficients that do not describe a function at all."""
     if coefficients.ndim != 2 or coefficients.shape[1:] != (3,) or len(coefficients) != len(knots) - 1:

@@ -15,7 +15,14 @@ from margindsl.calculus import pieces as rows
 from margindsl.calculus.conic import conic_form
 from margindsl.calculus.evaluation import Evaluation
 from margindsl.calculus.polyline import Polyline
-from margindsl.calculus.protocol import ConvexFunction, checked_step, number, refuse_negative_weights, shaped
+from margindsl.calculus.protocol import (
+    ConvexFunction,
+    checked_step,
+    finite_member,
+    number,
+    refuse_negative_weights,
+    shaped,
+)
 from margindsl.errors import CalculusError
 from margindsl.typing import ArrayLike, FloatArray
 
@@ -64,11 +71,7 @@ class PLQ(ConvexFunction):
         if inner.ndim != 1:
             raise CalculusError(f"breakpoints of shape {inner.shape}; expected a one-dimensional list")
         knots: FloatArray = np.concatenate([[float(lower)], inner, [float(upper)]]) + 0.0
-        rows.check_shape(knots, table)
-        if knots[0] == knots[-1]:
-            table = np.array([[0.0, 0.0, rows.values_at(table, knots[:1])[0]]])
-        rows.check_convex(knots, table)
-        knots, table = rows.merged(*rows.without_slivers(knots, table))
+        knots, table = rows.canonical(knots, table)
         inner, table = knots[1:-1].copy(), table + 0.0
         inner.setflags(write=False)
         table.setflags(write=False)
@@ -208,10 +211,7 @@ class PLQ(ConvexFunction):
     def smoothness(self) -> float:
         if np.isfinite(self.lower) or np.isfinite(self.upper):
             return float("inf")
-        before, after = self._polyline.slopes[:-1, 1], self._polyline.slopes[1:, 0]
-        height = np.abs(self.coefficients[:-1]) + np.abs(self.coefficients[1:])
-        jumps = after - before > rows.CHECK * rows.slopes_at(height, np.abs(self.breakpoints))
-        return float("inf") if np.any(jumps) else float(2 * self.coefficients[:, 0].max())
+        return self._polyline.lipschitz()
 
     @property
     def is_affine(self) -> bool:
@@ -237,20 +237,18 @@ class PLQ(ConvexFunction):
         return self._polyline.zeros()
 
     def minimum(self) -> float:
-        lo, hi = self.argmin()
-        finite = [x for x in (lo, hi, 0.0) if np.isfinite(x) and lo <= x <= hi]
-        return float(self(finite[0])) if finite else -np.inf
+        point = finite_member(*self.argmin())
+        return -np.inf if point is None else float(self(point))
 
     # -- algebra ------------------------------------------------------------------------------------
 
     def split(self) -> tuple[PLQ, PLQ]:
         lo, hi = self.argmin()
-        finite = [x for x in (lo, hi, 0.0) if np.isfinite(x) and lo <= x <= hi]
-        if not finite:
+        point = finite_member(lo, hi)
+        if point is None:
             constant = float(self.coefficients[0 if lo < 0 else -1, 2])
             return (self, PLQ.constant(0.0)) if lo > 0 else (PLQ.constant(constant), self - constant)
-        point, least = finite[0], self.minimum()
-        falling, rising = algebra.parted(self._table, point, least)
+        falling, rising = algebra.parted(self._table, point, float(self(point)))
         return PLQ._on(*falling), PLQ._on(*rising)
 
     def __add__(self, other: ConvexFunction | float) -> ConvexFunction:
@@ -275,11 +273,7 @@ class PLQ(ConvexFunction):
     def precompose(self, a: float, b: float = 0.0) -> PLQ:
         a, b = number(a, "slope"), number(b, "shift")
         if a == 0:
-            value = self(b)
-            if not np.isfinite(value):
-                raise CalculusError(f"{self!r} is infinite at {b:g}, so composing it with that constant "
-                                    "gives +inf everywhere; give a constant inside its domain")
-            return PLQ.constant(value)
+            return PLQ.constant(self._finite_at(b))
         return PLQ._on(*algebra.precomposed(self._table, a, b))
 
     def positive_part(self) -> PLQ:
@@ -294,7 +288,7 @@ class PLQ(ConvexFunction):
         >>> PLQ.affine(-1, 1).positive_part()
         PLQ(-x + 1 if x <= 1; 0 if x >= 1)
         """
-        return maximum(self, PLQ.constant(0.0))
+        return self._maximum(PLQ.constant(0.0))
 
     def absolute(self) -> PLQ:
         """Return |ρ|, for ρ linear on its domain or non-negative.
@@ -311,7 +305,7 @@ class PLQ(ConvexFunction):
         if self._is_nonnegative():
             return self
         if self._is_linear():
-            return maximum(self, PLQ._on(self._knots, -self.coefficients))
+            return self._maximum(PLQ._on(self._knots, -self.coefficients))
         raise CalculusError(f"the absolute value of {self!r} is not convex: it is not affine and falls to "
                             f"{self.minimum():g} < 0; take it of an affine or a non-negative function")
 
@@ -426,35 +420,8 @@ class PLQ(ConvexFunction):
     def _plus(self, other: PLQ) -> PLQ:
         return PLQ._on(*algebra.sum_on(self._refinement(other), self._table, other._table))
 
-
-def maximum(f: ConvexFunction, g: ConvexFunction) -> PLQ:
-    """Return the pointwise maximum of two piecewise linear-quadratic functions.
-
-    Parameters
-    ----------
-    f, g : PLQ
-
-    Returns
-    -------
-    PLQ
-        With at most two more breakpoints in each common interval.
-
-    Raises
-    ------
-    CalculusError
-        If one is not piecewise linear-quadratic, or they are nowhere finite together.
-
-    Examples
-    --------
-    >>> maximum(PLQ.affine(1), PLQ.affine(-1))
-    PLQ(-x if x <= 0; x if x >= 0)
-    """
-    for h in (f, g):
-        if not isinstance(h, PLQ):
-            raise CalculusError(f"the maximum with {h!r} has no closed form here: it is not piecewise "
-                                "linear-quadratic; use PLQ functions")
-    assert isinstance(f, PLQ) and isinstance(g, PLQ)
-    knots = f._refinement(g)
-    if knots[0] == knots[-1]:
-        return PLQ._on(knots, [[0.0, 0.0, max(f(knots[0]), g(knots[0]))]])
-    return PLQ._on(*algebra.maximum_on(knots, f._table, g._table))
+    def _maximum(self, other: PLQ) -> PLQ:
+        knots = self._refinement(other)
+        if knots[0] == knots[-1]:
+            return PLQ._on(knots, [[0.0, 0.0, max(self(knots[0]), other(knots[0]))]])
+        return PLQ._on(*algebra.maximum_on(knots, self._table, other._table))

@@ -93,6 +93,15 @@ class Polyline:
             hi = t[k + 1] if slope[k, 1] <= 0 else self._vertex(k)
         return float(lo), float(hi)
 
+    def lipschitz(self) -> float:
+        """Return the Lipschitz constant of ρ' on R, ∞ where the polyline jumps or ends."""
+        if np.isfinite(self.knots[0]) or np.isfinite(self.knots[-1]):
+            return float("inf")
+        before, after = self.slopes[:-1, 1], self.slopes[1:, 0]
+        height = np.abs(self.coefficients[:-1]) + np.abs(self.coefficients[1:])
+        jumps = after - before > rows.CHECK * rows.slopes_at(height, np.abs(self.knots[1:-1]))
+        return float("inf") if np.any(jumps) else float(2 * self.coefficients[:, 0].max())
+
     def conjugate(self) -> tuple[FloatArray, FloatArray]:
         """Return knots and coefficients of ρ*, whose polyline has the axes swapped.
 

@@ -370,11 +370,18 @@ class ConvexFunction(ABC):
 
     def _minimum_above(self, lower: FloatArray) -> FloatArray:
         lo, hi = self.argmin()
-        finite = [x for x in (lo, hi, 0.0) if np.isfinite(x) and lo <= x <= hi]
-        point = np.maximum(lower, finite[0] if finite else lo)
+        finite = finite_member(lo, hi)
+        point = np.maximum(lower, lo if finite is None else finite)
         attained = np.isfinite(point)
-        least = np.nan if finite else self.minimum()
+        least = self.minimum() if finite is None else np.nan
         return np.where(attained, self(np.where(attained, point, 0.0)), least)
+
+    def _finite_at(self, b: float) -> float:
+        value = float(self(b))
+        if not np.isfinite(value):
+            raise CalculusError(f"{self!r} is infinite at {b:g}, so composing it with that constant "
+                                "gives +inf everywhere; give a constant inside its domain")
+        return value
 
     def _factor(self, factor: float) -> float:
         value = number(factor, "factor")
@@ -397,6 +404,11 @@ def number(value: object, name: str) -> float:
     if not np.isfinite(result):
         raise CalculusError(f"{name} {value!r} is not a finite number; give a real number")
     return result
+
+
+def finite_member(lower: float, upper: float) -> float | None:
+    """Return a finite point of an interval: an end, else zero; None for an interval at infinity."""
+    return next((x for x in (lower, upper, 0.0) if np.isfinite(x) and lower <= x <= upper), None)
 
 
 def checked_step(step: ArrayLike) -> FloatArray:
