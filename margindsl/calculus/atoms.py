@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from margindsl.calculus.arguments import number
 from margindsl.calculus.plq import PLQ
-from margindsl.calculus.protocol import ConvexFunction, number
+from margindsl.calculus.protocol import ConvexFunction
 from margindsl.errors import CalculusError
 
 

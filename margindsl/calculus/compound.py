@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from margindsl.calculus.arguments import checked_step, shaped
 from margindsl.calculus.plq import PLQ
-from margindsl.calculus.protocol import ConvexFunction, checked_step, shaped
+from margindsl.calculus.protocol import ConvexFunction
 from margindsl.errors import CalculusError
 from margindsl.typing import ArrayLike
 

@@ -12,17 +12,11 @@ import numpy as np
 
 from margindsl.calculus import algebra
 from margindsl.calculus import pieces as rows
+from margindsl.calculus.arguments import checked_step, finite_member, number, refuse_negative_weights, shaped
 from margindsl.calculus.conic import conic_form
 from margindsl.calculus.evaluation import Evaluation
 from margindsl.calculus.polyline import Polyline
-from margindsl.calculus.protocol import (
-    ConvexFunction,
-    checked_step,
-    finite_member,
-    number,
-    refuse_negative_weights,
-    shaped,
-)
+from margindsl.calculus.protocol import ConvexFunction
 from margindsl.errors import CalculusError
 from margindsl.typing import ArrayLike, FloatArray
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from margindsl.calculus.protocol import ConvexFunction, checked_step, refuse_negative_weights, shaped
+from margindsl.calculus.arguments import checked_step, refuse_negative_weights, shaped
+from margindsl.calculus.protocol import ConvexFunction
 from margindsl.typing import ArrayLike, FloatArray
 
 
