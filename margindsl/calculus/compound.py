@@ -50,10 +50,27 @@ def add(f: ConvexFunction, g: ConvexFunction | float) -> ConvexFunction:
 
 
 @dataclass(frozen=True)
-class Scaled(ConvexFunction):
-    """Represent factor·ρ with factor > 0."""
+class Following(ConvexFunction):
+    """Represent a function that falls, rises and is least where its base does."""
 
     base: ConvexFunction
+
+    @property
+    def is_nonincreasing(self) -> bool:
+        return self.base.is_nonincreasing
+
+    @property
+    def is_nondecreasing(self) -> bool:
+        return self.base.is_nondecreasing
+
+    def argmin(self) -> tuple[float, float]:
+        return self.base.argmin()
+
+
+@dataclass(frozen=True)
+class Scaled(Following):
+    """Represent factor·ρ with factor > 0."""
+
     factor: float
 
     @property
@@ -88,19 +105,8 @@ class Scaled(ConvexFunction):
         return self.base.is_affine
 
     @property
-    def is_nonincreasing(self) -> bool:
-        return self.base.is_nonincreasing
-
-    @property
-    def is_nondecreasing(self) -> bool:
-        return self.base.is_nondecreasing
-
-    @property
     def is_root_convex(self) -> bool:
         return self.base.is_root_convex
-
-    def argmin(self) -> tuple[float, float]:
-        return self.base.argmin()
 
     def minimum(self) -> float:
         return self.factor * self.base.minimum()
@@ -294,10 +300,9 @@ class Summed(ConvexFunction):
 
 
 @dataclass(frozen=True)
-class Envelope(ConvexFunction):
+class Envelope(Following):
     """Represent the Moreau envelope x ↦ min_v ρ(v) + (v − x)²/(2 step)."""
 
-    base: ConvexFunction
     step: float
 
     @property
@@ -328,17 +333,6 @@ class Envelope(ConvexFunction):
     @property
     def smoothness(self) -> float:
         return 1 / self.step
-
-    @property
-    def is_nonincreasing(self) -> bool:
-        return self.base.is_nonincreasing
-
-    @property
-    def is_nondecreasing(self) -> bool:
-        return self.base.is_nondecreasing
-
-    def argmin(self) -> tuple[float, float]:
-        return self.base.argmin()
 
     def minimum(self) -> float:
         return self.base.minimum()
