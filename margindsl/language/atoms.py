@@ -10,8 +10,10 @@ import numpy as np
 
 from margindsl.calculus import PLQ, ConvexFunction
 from margindsl.errors import DeclarationError, GrammarError
-from margindsl.language.expressions import Expression, Scalar, Sum, as_expression
+from margindsl.language.expressions import Expression, Sum, as_expression
 from margindsl.language.margins import Hyperplane
+from margindsl.language.printing import bracket
+from margindsl.language.symbols import Scalar
 
 
 class Atom(Expression):
@@ -81,8 +83,6 @@ class Square(Atom):
 
     def text(self) -> str:
         """Return ``x**2``."""
-        from margindsl.language.expressions import bracket
-
         return f"{bracket(self.arguments[0], 95)}**2"
 
     def latex(self) -> str:

@@ -8,11 +8,7 @@ import numpy as np
 
 from margindsl.errors import DeclarationError, GrammarError
 from margindsl.language import grammar
-from margindsl.language.expressions import (
-    Constant,
-    Expression,
-    Index,
-)
+from margindsl.language.expressions import Constant, Expression, Index
 from margindsl.language.graphs import as_pairs
 from margindsl.language.margins import Hyperplane, Labels, Margin
 from margindsl.typing import FloatArray, IntArray

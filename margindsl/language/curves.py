@@ -16,8 +16,9 @@ from margindsl.calculus import square as square_function
 from margindsl.errors import CalculusError
 from margindsl.language import grammar
 from margindsl.language.atoms import Absolute, Curve, Maximum, PositivePart, Square
-from margindsl.language.expressions import Expression, Index, Negation, Product, Quotient, Scalar, Sum
+from margindsl.language.expressions import Expression, Index, Negation, Product, Quotient, Sum
 from margindsl.language.margins import Hyperplane, Labels, Margin
+from margindsl.language.symbols import Scalar
 from margindsl.typing import FloatArray, IntArray
 
 Coefficient = float | FloatArray

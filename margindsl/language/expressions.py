@@ -1,4 +1,4 @@
-"""The expression tree a user's formulas build: nodes, operators, constants and parameters."""
+"""The expression tree a user's formulas build: nodes, operators and constants."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from margindsl.errors import DeclarationError, GrammarError
-
-Shape = tuple[int, ...]
+from margindsl.language.entries import Shape, as_index, as_values, broadcast
+from margindsl.language.printing import bracket, bracket_latex
 
 
 class Expression:
@@ -158,21 +158,8 @@ class Constant(Expression):
     """Represent a number or an array of one number a point."""
 
     def __init__(self, value: Any) -> None:
-        array = np.asarray(value)
-        if array.dtype == object or (not np.issubdtype(array.dtype, np.number) and array.dtype != bool):
-            raise DeclarationError(
-                f"{value!r} cannot enter a formula: expected a number, a 1-D array of numbers or an expression")
-        if array.ndim > 1:
-            raise DeclarationError(
-                f"an array of shape {array.shape} entered a formula; expected a number or a 1-D array, "
-                "one number a point")
-        if np.iscomplexobj(array):
-            raise DeclarationError("a complex number entered a formula; expected real numbers")
-        if not np.all(np.isfinite(array)):
-            raise DeclarationError("NaN or infinity entered a formula; expected finite numbers")
-        self.value = array.astype(float)
-        self.value.flags.writeable = False
-        self.shape = array.shape
+        self.value = as_values(value)
+        self.shape = self.value.shape
 
     @property
     def is_constant(self) -> bool:
@@ -190,86 +177,6 @@ class Constant(Expression):
     def latex(self) -> str:
         """Return the number, or a bold c for an array."""
         return f"{float(self.value):.6g}" if not self.shape else r"\mathbf{c}"
-
-
-class Parameter(Expression):
-    """Represent a constant that may change between solves without compiling again.
-
-    Parameters
-    ----------
-    value : float
-        The present value, finite.
-    name : str, optional
-        How it is printed.
-
-    Raises
-    ------
-    DeclarationError
-        If the value is not a finite real number.
-
-    Examples
-    --------
-    >>> lam = Parameter(10.0, name="lam")
-    >>> (2 * lam).numeric()
-    20.0
-    """
-
-    def __init__(self, value: float, name: str | None = None) -> None:
-        self._value: float
-        self.name = name
-        self.value = value
-
-    @property
-    def value(self) -> float:
-        """Return or set the present value."""
-        return self._value
-
-    @value.setter
-    def value(self, value: float) -> None:
-        if isinstance(value, bool) or not isinstance(value, numbers.Real) or not np.isfinite(value):
-            raise DeclarationError(f"Parameter: given {value!r}, expected a finite real number")
-        self._value = float(value)
-
-    @property
-    def is_constant(self) -> bool:
-        """Return True."""
-        return True
-
-    def numeric(self) -> float:
-        """Return the present value."""
-        return self._value
-
-    def text(self) -> str:
-        """Return the name, or the value when there is none."""
-        return self.name or f"{self._value:.6g}"
-
-    def latex(self) -> str:
-        """Return the name as LaTeX."""
-        return _latex_name(self.name) if self.name else f"{self._value:.6g}"
-
-
-class Scalar(Expression):
-    """Represent a shared scalar variable, such as an adaptive threshold or the free margin mean.
-
-    Parameters
-    ----------
-    nonneg : bool
-        Whether it is constrained to be non-negative.
-    name : str
-        How it is printed.
-    """
-
-    def __init__(self, nonneg: bool = False, name: str = "s") -> None:
-        self.nonneg = bool(nonneg)
-        self.name = name
-
-    def text(self) -> str:
-        """Return the name."""
-        return self.name
-
-    def latex(self) -> str:
-        """Return the name as LaTeX."""
-        return _latex_name(self.name)
 
 
 class Sum(Expression):
@@ -471,66 +378,3 @@ def divide(inner: Expression, constant: Expression) -> Expression:
         raise GrammarError(f"{bracket(inner, 30)} / {bracket(constant, 31)}", "division by zero",
                            "Give a non-zero divisor.")
     return Quotient(inner, constant)
-
-
-def broadcast(left: Expression, right: Expression, sign: str) -> Shape:
-    """Return the common shape of two operands.
-
-    Raises
-    ------
-    DeclarationError
-        If both have entries and their numbers differ.
-    """
-    if not left.shape or not right.shape or left.shape == right.shape:
-        return left.shape or right.shape
-    raise DeclarationError(
-        f"`{left.text()} {sign} {right.text()}`: {left.shape[0]} entries against {right.shape[0]}; "
-        "index both to the same points")
-
-
-def as_index(index: Any, n: int, name: str) -> tuple[np.ndarray, bool]:
-    """Return a non-negative integer index array and whether a single item was meant.
-
-    Raises
-    ------
-    DeclarationError
-        If the index is fractional, out of range, of the wrong shape or a mask of the wrong length.
-    """
-    if isinstance(index, slice):
-        return np.arange(n)[index], False
-    array = np.asarray(index)
-    if array.dtype == bool:
-        if array.shape != (n,):
-            raise DeclarationError(f"{name}[mask]: mask of shape {array.shape}, expected ({n},)")
-        return np.flatnonzero(array), False
-    if array.size == 0:
-        return np.zeros(0, dtype=int), False
-    if not np.issubdtype(array.dtype, np.integer):
-        raise DeclarationError(f"{name}[{index!r}]: expected integers, a slice or a boolean mask")
-    if array.ndim > 1:
-        raise DeclarationError(f"{name}[index]: index of shape {array.shape}, expected one dimension")
-    flat = np.atleast_1d(array).astype(int)
-    bad = (flat < -n) | (flat >= n)
-    if np.any(bad):
-        raise DeclarationError(f"{name}[{int(flat[bad][0])}]: out of range for {n} points (0..{n - 1})")
-    return np.where(flat < 0, flat + n, flat), array.ndim == 0
-
-
-def bracket(expression: Expression, precedence: int) -> str:
-    """Return the text, in brackets when the expression binds less tightly."""
-    text = expression.text()
-    return f"({text})" if expression.precedence < precedence else text
-
-
-def bracket_latex(expression: Expression, precedence: int) -> str:
-    """Return the LaTeX, in brackets when the expression binds less tightly."""
-    text = expression.latex()
-    return rf"\left({text}\right)" if expression.precedence < precedence else text
-
-
-_GREEK = {"lam": r"\lambda", "lambda": r"\lambda", "nu": r"\nu", "theta": r"\theta", "eta": r"\eta",
-          "rho": r"\rho", "beta": r"\beta", "gamma": r"\gamma", "mu": r"\mu", "eps": r"\varepsilon"}
-
-
-def _latex_name(name: str) -> str:
-    return _GREEK.get(name, name if len(name) == 1 else rf"\mathrm{{{name}}}")

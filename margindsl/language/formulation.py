@@ -8,9 +8,10 @@ from typing import Any
 from margindsl.errors import DeclarationError
 from margindsl.language import grammar
 from margindsl.language.constraints import Constraint
-from margindsl.language.expressions import Parameter, as_expression
+from margindsl.language.expressions import as_expression
 from margindsl.language.lowering import Declaration, declare
 from margindsl.language.margins import Hyperplane, Labels, Margin
+from margindsl.language.symbols import Parameter
 
 
 class Minimize:

@@ -29,19 +29,10 @@ from margindsl.language.curves import (
     merge,
     scale,
 )
-from margindsl.language.expressions import (
-    Constant,
-    Expression,
-    Index,
-    Negation,
-    Parameter,
-    Product,
-    Quotient,
-    Scalar,
-    Sum,
-)
+from margindsl.language.expressions import Constant, Expression, Index, Negation, Product, Quotient, Sum
 from margindsl.language.linear import split_bound
 from margindsl.language.margins import Hyperplane, Labels, Margin
+from margindsl.language.symbols import Parameter, Scalar
 from margindsl.program.forms import DecisionBound
 from margindsl.program.losses import Losses, LossTerm, SharedScalars
 from margindsl.typing import FloatArray, IntArray

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from margindsl.errors import DeclarationError, GrammarError
-from margindsl.language.expressions import Expression, Index, as_index
+from margindsl.language.expressions import Expression, Index
 
 
 class Labels(Expression):
@@ -203,4 +203,4 @@ def _check_points(X: Any, kernel: Any) -> tuple[Any, int]:
     return X, int(X.shape[0])
 
 
-__all__ = ["Hyperplane", "Labels", "Margin", "as_index", "margin", "margin_product"]
+__all__ = ["Hyperplane", "Labels", "Margin", "margin", "margin_product"]

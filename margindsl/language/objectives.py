@@ -6,7 +6,8 @@ from typing import Any
 
 from margindsl.errors import DeclarationError
 from margindsl.language.atoms import absolute, mean, pos
-from margindsl.language.expressions import Expression, Parameter, Scalar, as_expression
+from margindsl.language.expressions import Expression, as_expression
+from margindsl.language.symbols import Parameter, Scalar
 
 
 def hinge(g: Any) -> Expression:

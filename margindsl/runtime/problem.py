@@ -12,8 +12,8 @@ import numpy as np
 from margindsl.contract import Refusal, Session, Solver
 from margindsl.errors import DeclarationError, RefusalError, UnknownNameError
 from margindsl.language.constraints import Constraint
-from margindsl.language.expressions import Parameter
 from margindsl.language.formulation import Formulation, Minimize
+from margindsl.language.symbols import Parameter
 from margindsl.program.program import MarginProgram
 from margindsl.relaxations.relaxation import Relaxation
 from margindsl.runtime.compiled import Compiled, SolveOptions, check_form, warn_if_trivial
