@@ -9,9 +9,10 @@ import numpy as np
 
 from margindsl.errors import DeclarationError, GrammarError
 from margindsl.language.expressions import Expression, Index
+from margindsl.language.symbols import Named
 
 
-class Labels(Expression):
+class Labels(Named):
     """Declare the unknown labelling: y ∈ {−1, +1}^n, or one of k clusters a point.
 
     Parameters
@@ -43,16 +44,8 @@ class Labels(Expression):
         self.name = name
         self.shape = (self.n,)
 
-    def text(self) -> str:
-        """Return the name."""
-        return self.name
 
-    def latex(self) -> str:
-        """Return the name."""
-        return self.name
-
-
-class Hyperplane(Expression):
+class Hyperplane(Named):
     """Declare the decision values f_i = ⟨w, φ(x_i)⟩ (+ b) at n points.
 
     Parameters
@@ -87,14 +80,6 @@ class Hyperplane(Expression):
         self.centre = bool(centre)
         self.name = name
         self.shape = (self.n,)
-
-    def text(self) -> str:
-        """Return the name."""
-        return self.name
-
-    def latex(self) -> str:
-        """Return the name."""
-        return self.name
 
 
 class Margin(Expression):

@@ -1,4 +1,4 @@
-"""Named single numbers of formulas: parameters and shared scalars."""
+"""Named parts of formulas: parameters and shared scalars."""
 
 from __future__ import annotations
 
@@ -9,6 +9,20 @@ import numpy as np
 from margindsl.errors import DeclarationError
 from margindsl.language.expressions import Expression
 from margindsl.language.printing import latex_name
+
+
+class Named(Expression):
+    """Represent an expression that is printed by its name."""
+
+    name: str
+
+    def text(self) -> str:
+        """Return the name."""
+        return self.name
+
+    def latex(self) -> str:
+        """Return the name."""
+        return self.name
 
 
 class Parameter(Expression):
@@ -67,7 +81,7 @@ class Parameter(Expression):
         return latex_name(self.name) if self.name else f"{self._value:.6g}"
 
 
-class Scalar(Expression):
+class Scalar(Named):
     """Represent a shared scalar variable, such as an adaptive threshold or the free margin mean.
 
     Parameters
@@ -81,10 +95,6 @@ class Scalar(Expression):
     def __init__(self, nonneg: bool = False, name: str = "s") -> None:
         self.nonneg = bool(nonneg)
         self.name = name
-
-    def text(self) -> str:
-        """Return the name."""
-        return self.name
 
     def latex(self) -> str:
         """Return the name as LaTeX."""
