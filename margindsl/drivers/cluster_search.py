@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import cho_factor, solve_triangular
 
-from margindsl.drivers.alternation import alternate
+from margindsl.drivers.descent import descend
 from margindsl.drivers.run import Fit, Run
 from margindsl.program.clusters import cluster_costs, margin_table, runner_up
 from margindsl.program.codes import weighted_gram
@@ -65,31 +66,17 @@ def search_clusters(run: Run, fit: Fit, rounds: int = 60, tries: int = 6, tol: f
     program = run.program
     if program.features.rank * (program.clusters - 1) > LARGEST_RANK:
         return fit
-    for iteration in range(rounds):
-        if run.stopped:
-            break
-        better = _improve(run, fit, tries, tol)
-        if better is None:
-            break
-        fit = alternate(run, better.labels, tol=tol, fit=better)
-        if run.record("local search", iteration, fit.value):
-            break
-    return fit
+    return descend(run, fit, lambda at: _neighbours(run, at, tries), rounds, tol)
 
 
-def _improve(run: Run, fit: Fit, tries: int, tol: float) -> Fit | None:
-    """Return the first evaluated change that lowers the objective, or None."""
+def _neighbours(run: Run, fit: Fit, tries: int) -> Iterator[IntArray]:
+    """Yield the labellings that the most promising changes lead to."""
     component = run.program.labels.component
     for change in promising_changes(run, fit, tries):
         labels = np.array(fit.labels)
         for moved, target in change:
             labels[component == moved] = target
-        candidate = run.fit(labels, fit, tol)
-        if candidate.value < fit.value - 1e-9 * max(1.0, abs(fit.value)):
-            return candidate
-        if run.stopped:
-            return None
-    return None
+        yield labels
 
 
 def promising_changes(run: Run, fit: Fit, tries: int) -> list[Change]:

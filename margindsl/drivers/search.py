@@ -10,6 +10,7 @@ from margindsl.drivers.alternation import alternate
 from margindsl.drivers.blocks import block_moves, labelling_key
 from margindsl.drivers.cluster_search import search_clusters
 from margindsl.drivers.continuation import continue_weights, weight_factors
+from margindsl.drivers.descent import descend
 from margindsl.drivers.moves import candidate_moves, features_of
 from margindsl.drivers.run import Fit, Run
 from margindsl.typing import IntArray
@@ -61,17 +62,8 @@ def search(run: Run, fit: Fit, rounds: int = 60, tries: int = 6, tol: float = 1e
 
 
 def _descend(run: Run, fit: Fit, rounds: int, tries: int, tol: float) -> Fit:
-    """Accept small moves until none of the most promising helps."""
-    for iteration in range(rounds):
-        if run.stopped:
-            break
-        better = _improve(run, fit, tries, tol)
-        if better is None:
-            break
-        fit = alternate(run, better.labels, tol=tol, fit=better)
-        if run.record("local search", iteration, fit.value):
-            break
-    return fit
+    """Descend by flips, swaps and small groups."""
+    return descend(run, fit, lambda at: _neighbours(run, at, tries), rounds, tol)
 
 
 def _escape(run: Run, fit: Fit, rounds: int, tries: int, tol: float, blocks: int) -> Fit | None:
@@ -101,15 +93,10 @@ def _escapes(run: Run, fit: Fit, blocks: int, tol: float) -> Iterator[IntArray]:
     yield from block_moves(run, fit, blocks)
 
 
-def _improve(run: Run, fit: Fit, tries: int, tol: float) -> Fit | None:
-    """Return the first evaluated move that lowers the objective, or None."""
+def _neighbours(run: Run, fit: Fit, tries: int) -> Iterator[IntArray]:
+    """Yield the labellings that the most promising moves lead to."""
     for components in candidate_moves(run, fit, tries):
-        candidate = run.fit(_flipped(run, fit, components), fit, tol)
-        if candidate.value < fit.value - 1e-9 * max(1.0, abs(fit.value)):
-            return candidate
-        if run.stopped:
-            return None
-    return None
+        yield _flipped(run, fit, components)
 
 
 def _flipped(run: Run, fit: Fit, components: IntArray) -> IntArray:

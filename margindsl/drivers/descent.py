@@ -1,0 +1,53 @@
+"""Descent over labellings: the first proposal that is lower, alternation from it, until none is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from margindsl.drivers.alternation import alternate
+from margindsl.drivers.run import Fit, Run
+from margindsl.typing import IntArray
+
+Proposals = Callable[[Fit], Iterable[IntArray]]
+
+
+def descend(run: Run, fit: Fit, proposals: Proposals, rounds: int, tol: float) -> Fit:
+    """Accept small moves until none of the most promising helps.
+
+    Parameters
+    ----------
+    run : Run
+    fit : Fit
+    proposals : callable
+        Takes a fit; gives members of B to evaluate exactly, the most promising first.
+    rounds : int
+        Most accepted moves.
+    tol : float
+        Relative accuracy of the fixed-label solves.
+
+    Returns
+    -------
+    Fit
+        Never worse than the one given.
+    """
+    for iteration in range(rounds):
+        if run.stopped:
+            break
+        better = first_lower(run, fit, proposals(fit), tol)
+        if better is None:
+            break
+        fit = alternate(run, better.labels, tol=tol, fit=better)
+        if run.record("local search", iteration, fit.value):
+            break
+    return fit
+
+
+def first_lower(run: Run, fit: Fit, labellings: Iterable[IntArray], tol: float) -> Fit | None:
+    """Return the first labelling, evaluated, that lowers the objective, or None."""
+    for labels in labellings:
+        candidate = run.fit(labels, fit, tol)
+        if candidate.value < fit.value - 1e-9 * max(1.0, abs(fit.value)):
+            return candidate
+        if run.stopped:
+            return None
+    return None
