@@ -144,6 +144,35 @@ class LossParameters:
         return value, constraints
 
 
+class LossRows:
+    """Hold the losses in the primal, Σcρ(v) + qᵀs with v = a∘g + Bs + d, s ≥ 0 where they must be.
+
+    v is a variable of its own, so that the multiplier of its definition is u = −cρ'(v).
+    """
+
+    def __init__(self, losses: Losses, parameters: LossParameters, slopes: Any, g: Any) -> None:
+        v = cp.Variable(losses.rows, name="v")
+        self.s = cp.Variable(losses.scalars.count, name="s") if losses.scalars.count else None
+        self.cost, self.constraints = parameters.total(losses, v)
+        pick = selection(losses)
+        argument = cp.multiply(slopes, g if pick is None else pick @ g) + parameters.shifts
+        if self.s is not None:
+            self.cost = self.cost + parameters.costs @ self.s
+            argument = argument + sp.csr_array(losses.coupling) @ self.s
+            nonneg = np.flatnonzero(losses.scalars.nonneg)
+            self.constraints += [self.s[nonneg] >= 0] if len(nonneg) else []
+        self.definition = v == argument
+        self.constraints.append(self.definition)
+
+    def scalars(self) -> FloatArray:
+        """Return the (S,) scalars s."""
+        return np.zeros(0) if self.s is None else np.asarray(self.s.value)
+
+    def multipliers(self, losses: Losses) -> FloatArray:
+        """Return the (m,) multipliers u, in the domain of every ρ*."""
+        return into_domain(losses, np.ravel(self.definition.dual_value))
+
+
 class CouplingRows:
     """Hold Bᵀu = q for free scalars and Bᵀu ≤ q for non-negative ones; its multipliers are the scalars."""
 
@@ -192,8 +221,7 @@ def into_domain(losses: Losses, u: FloatArray) -> FloatArray:
 class FixedLabelLowering(Lowering):
     """Write the primal min ½‖w‖² + qᵀs + Σcρ(v), f = Φw + b, v = (a y)∘f + Bs + d, in w, b, s, f, v.
 
-    v is a variable of its own, so that the multiplier of its definition is u = −cρ'(v), and f is one, so that
-    labels multiply a sparse identity and not Φ.
+    f is a variable of its own, so that labels multiply a sparse identity and not Φ.
     """
 
     def build(self, form: Form) -> cp.Problem:
@@ -203,26 +231,12 @@ class FixedLabelLowering(Lowering):
         self.signed = cp.Parameter(losses.rows, name="signed slopes")
         phi, self.basis = reduced(form.features)
         self.w, self.f = cp.Variable(phi.shape[1], name="w"), cp.Variable(form.n, name="f")
-        v = cp.Variable(losses.rows, name="v")
         self.bias = cp.Variable(name="bias") if form.free_bias else None
-        self.s = cp.Variable(losses.scalars.count, name="s") if losses.scalars.count else None
-        value, constraints = self.parameters.total(losses, v)
-        objective = 0.5 * cp.sum_squares(self.w) + value
-        if self.s is not None:
-            objective = objective + self.parameters.costs @ self.s
-            nonneg = np.flatnonzero(losses.scalars.nonneg)
-            constraints += [self.s[nonneg] >= 0] if len(nonneg) else []
-        self.definition = v == self._argument(losses)
+        self.loss_rows = LossRows(losses, self.parameters, self.signed, self.f)
         plane = phi @ self.w if self.bias is None else phi @ self.w + self.bias
         self.bounds = decision_constraints(form.decision, self.f)
-        constraints += [self.definition, self.f == plane, *(c for _, _, c in self.bounds)]
-        return cp.Problem(cp.Minimize(objective), constraints)
-
-    def _argument(self, losses: Losses) -> Any:
-        pick = selection(losses)
-        rows = self.f if pick is None else pick @ self.f
-        argument = cp.multiply(self.signed, rows) + self.parameters.shifts
-        return argument if self.s is None else argument + sp.csr_array(losses.coupling) @ self.s
+        constraints = [*self.loss_rows.constraints, self.f == plane, *(c for _, _, c in self.bounds)]
+        return cp.Problem(cp.Minimize(0.5 * cp.sum_squares(self.w) + self.loss_rows.cost), constraints)
 
     def load(self, form: Form) -> None:
         """Set labels, weights, shifts and costs."""
@@ -238,8 +252,7 @@ class FixedLabelLowering(Lowering):
             tau[chosen] += sign * np.ravel(constraint.dual_value)
         return {"w": w if self.basis is None else self.basis @ w,
                 "bias": np.asarray(0.0 if self.bias is None else self.bias.value, dtype=float),
-                "scalars": np.zeros(0) if self.s is None else np.asarray(self.s.value),
-                "u": into_domain(form.losses, np.ravel(self.definition.dual_value)), "tau": tau}
+                "scalars": self.loss_rows.scalars(), "u": self.loss_rows.multipliers(form.losses), "tau": tau}
 
 
 def decision_constraints(bounds: Sequence[DecisionBound], f: Any) -> list[tuple[IntArray, float, Any]]:

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from margindsl.program.forms import Form, LabelLiftForm
 from margindsl.program.protocols import Features
 from margindsl.typing import FloatArray, IntArray
-from margindsl_solvers._conic_forms import CouplingRows, LossParameters, Lowering, into_domain, selection
+from margindsl_solvers._conic_forms import CouplingRows, LossParameters, LossRows, Lowering, into_domain
 
 _FLOORS = (0.0, 1e-9, 1e-7, 1e-6, 1e-5, 1e-4)
 
@@ -50,7 +50,9 @@ def same_lift(a: LabelLiftForm, b: LabelLiftForm) -> bool:
                     for s, t in zip(a.balance, b.balance)))
 
 
-class _Lift(Lowering):
+class LabelLowering(Lowering):
+    """Hold a program of a label lift: its slopes are constants, weights, shifts and costs parameters."""
+
     constant_slopes = True
 
     def fits(self, form: Form) -> bool:
@@ -75,7 +77,12 @@ def decision_directions(form: Form, factor: FloatArray) -> FloatArray:
     return np.stack(weights) @ factor if weights else np.zeros((0, factor.shape[1]))
 
 
-class LiftedWeights(_Lift):
+def label_directions(form: LabelLiftForm) -> FloatArray:
+    """Return the (J, N) rows ω_j of the lifted label bounds."""
+    return np.array([bound.vector for bound in form.balance]).reshape(len(form.balance), form.count)
+
+
+class LiftedWeights(LabelLowering):
     """Write min ½ tr(PW) + qᵀs + Σcρ(ag + Bs + d), W ⪰ 0, g_i² ≤ φ_iᵀWφ_i, σ_lᵀWσ_l ≤ ℓ_l².
 
     Without coupling the label block of the lift has only its diagonal constrained, and chordal completion
@@ -90,47 +97,26 @@ class LiftedWeights(_Lift):
         rank = self.factor.shape[1]
         rows, columns = np.triu_indices(rank)
         self.entries = cp.Variable(len(rows), name="W")
-        self.g, v = cp.Variable(form.n, name="g"), cp.Variable(losses.rows, name="v")
-        value, constraints = self.parameters.total(losses, v)
+        self.g = cp.Variable(form.n, name="g")
+        self.loss_rows = LossRows(losses, self.parameters, losses.slopes, self.g)
         trace = ((rows == columns) & (rows < rank - int(form.free_bias))).astype(float)
-        objective = 0.5 * (trace @ self.entries) + value
-        argument = self._argument(losses)
-        if losses.scalars.count:
-            s = cp.Variable(losses.scalars.count, name="s")
-            objective = objective + self.parameters.costs @ s
-            argument = argument + sp.csr_array(losses.coupling) @ s
-            nonneg = np.flatnonzero(losses.scalars.nonneg)
-            constraints += [s[nonneg] >= 0] if len(nonneg) else []
-        self.definition = v == argument
         used = np.unique(losses.points)
         self.used = used
         forms = quadratic_rows(self.factor[used], rows, columns) @ self.entries
         self.squares = cp.square(self.g[used]) <= forms
-        constraints += [self.definition, self._matrix(rank, rows, columns) >> 0, self.squares]
+        matrix = cp.reshape(symmetric_places(rows, columns, rank) @ self.entries, (rank, rank), order="F")
+        constraints = [*self.loss_rows.constraints, matrix >> 0, self.squares]
         sigma = decision_directions(form, self.factor)
         limits = np.array([bound.upper ** 2 for bound in form.decision])
         self.outputs = quadratic_rows(sigma, rows, columns) @ self.entries <= limits if len(sigma) else None
         constraints += [] if self.outputs is None else [self.outputs]
-        return cp.Problem(cp.Minimize(objective), constraints)
-
-    def _argument(self, losses: Any) -> Any:
-        pick = selection(losses)
-        rows = self.g if pick is None else pick @ self.g
-        return cp.multiply(losses.slopes, rows) + self.parameters.shifts
-
-    def _matrix(self, rank: int, rows: IntArray, columns: IntArray) -> Any:
-        index = np.arange(len(rows))
-        off = rows != columns
-        cells = np.concatenate([rows + rank * columns, (columns + rank * rows)[off]])
-        entries = np.concatenate([index, index[off]])
-        spread = sp.csr_array((np.ones(len(cells)), (cells, entries)), shape=(rank * rank, len(rows)))
-        return cp.reshape(spread @ self.entries, (rank, rank), order="F")
+        return cp.Problem(cp.Minimize(0.5 * (trace @ self.entries) + self.loss_rows.cost), constraints)
 
     def read(self, form: Form) -> dict[str, FloatArray]:
         """Return u, d, kappa, eta, V."""
         assert isinstance(form, LabelLiftForm)
-        u = into_domain(form.losses, np.ravel(self.definition.dual_value))
-        eta = np.zeros(0) if self.outputs is None else 2 * np.maximum(np.ravel(self.outputs.dual_value), 0.0)
+        u = self.loss_rows.multipliers(form.losses)
+        eta = 2 * constraint_multipliers(self.outputs)
         d = np.zeros(form.count)
         np.add.at(d, form.component, self._diagonal(form, u, eta))
         return {"u": u, "d": d, "kappa": np.zeros(0), "eta": eta, "V": self._unit_vectors(form)}
@@ -169,10 +155,24 @@ class LiftedWeights(_Lift):
         values, vectors = np.linalg.eigh(W + np.triu(W, 1).T)
         V = np.zeros((form.count, rank))
         V[form.component] = form.sign[:, None] * (self.factor @ (vectors * np.sqrt(np.maximum(values, 0.0))))
-        norms = np.linalg.norm(V, axis=1)
-        empty = norms <= 1e-12 * max(float(norms.max(initial=0.0)), np.finfo(float).tiny)
-        V[empty] = np.eye(1, rank, rank - 1)
-        return V / np.where(empty, 1.0, norms)[:, None]
+        return unit_rows(V)
+
+
+def symmetric_places(rows: IntArray, columns: IntArray, order: int) -> sp.csr_array:
+    """Return the matrix that puts numbers into cells of a symmetric matrix of some order, flattened."""
+    index = np.arange(len(rows))
+    off = rows != columns
+    cells = np.concatenate([rows + order * columns, (columns + order * rows)[off]])
+    entries = np.concatenate([index, index[off]])
+    return sp.csr_array((np.ones(len(cells)), (cells, entries)), shape=(order * order, len(rows)))
+
+
+def unit_rows(V: FloatArray) -> FloatArray:
+    """Return the rows scaled to length one, the last axis in place of empty ones."""
+    norms = np.linalg.norm(V, axis=1)
+    empty = norms <= 1e-12 * max(float(norms.max(initial=0.0)), np.finfo(float).tiny)
+    last = np.eye(1, V.shape[1], V.shape[1] - 1)
+    return np.where(empty[:, None], last, V) / np.where(empty, 1.0, norms)[:, None]
 
 
 def quadratic_rows(vectors: FloatArray, rows: IntArray, columns: IntArray) -> FloatArray:
@@ -180,7 +180,7 @@ def quadratic_rows(vectors: FloatArray, rows: IntArray, columns: IntArray) -> Fl
     return vectors[:, rows] * vectors[:, columns] * np.where(rows == columns, 1.0, 2.0)
 
 
-class LiftedDual(_Lift):
+class LiftedDual(LabelLowering):
     """Write the dual of the label lift, O(n) variables and one linear matrix inequality of order N + r.
 
     min Σcρ*(−ũ) + uᵀd_shift + ½(Σd + Σκβ² + Σηℓ²) with
@@ -194,12 +194,7 @@ class LiftedDual(_Lift):
         assert isinstance(form, LabelLiftForm)
         losses = form.losses
         factor = self.prepare(form)
-        sigma = decision_directions(form, factor)
-        omega = np.array([b.vector for b in form.balance]).reshape(len(form.balance), form.count)
-        self.ut = cp.Variable(losses.rows, name="u/c")
-        self.u, self.d = cp.Variable(losses.rows, name="u"), cp.Variable(form.count, name="d")
-        self.kappa = cp.Variable(len(omega), nonneg=True, name="kappa") if len(omega) else None
-        self.eta = cp.Variable(len(sigma), nonneg=True, name="eta") if len(sigma) else None
+        omega, sigma = self.declare(form, factor)
         value, constraints = self.parameters.total(losses, -self.ut, conjugate=True)
         self.coupling = CouplingRows(losses, self.u, self.parameters.costs)
         order = form.count + factor.shape[1]
@@ -210,6 +205,15 @@ class LiftedDual(_Lift):
                         *self.coupling.constraints]
         objective = value + self.parameters.shifts @ self.u + 0.5 * self._radii(form)
         return cp.Problem(cp.Minimize(objective), constraints)
+
+    def declare(self, form: LabelLiftForm, factor: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Set up the variables u/c, u, d, κ, η; return the rows ω of the label bounds and σ of the decision bounds."""
+        omega, sigma = label_directions(form), decision_directions(form, factor)
+        self.ut = cp.Variable(form.losses.rows, name="u/c")
+        self.u, self.d = cp.Variable(form.losses.rows, name="u"), cp.Variable(form.count, name="d")
+        self.kappa = cp.Variable(len(omega), nonneg=True, name="kappa") if len(omega) else None
+        self.eta = cp.Variable(len(sigma), nonneg=True, name="eta") if len(sigma) else None
+        return omega, sigma
 
     def _radii(self, form: LabelLiftForm) -> Any:
         total = cp.sum(self.d)
@@ -230,6 +234,11 @@ class LiftedDual(_Lift):
 def multiplier_values(variable: Any) -> FloatArray:
     """Return the values of non-negative multipliers, none for no variable."""
     return np.zeros(0) if variable is None else np.maximum(np.asarray(variable.value), 0.0)
+
+
+def constraint_multipliers(constraint: Any) -> FloatArray:
+    """Return the multipliers of an inequality, none for no constraint."""
+    return np.zeros(0) if constraint is None else np.maximum(np.ravel(constraint.dual_value), 0.0)
 
 
 def unit_diagonal(block: FloatArray) -> FloatArray:

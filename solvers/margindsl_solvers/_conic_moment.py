@@ -17,7 +17,6 @@ from margindsl.typing import FloatArray
 from margindsl_solvers._conic_forms import CouplingRows, into_domain
 from margindsl_solvers._conic_lift import (
     LiftedDual,
-    decision_directions,
     lift_matrix,
     multiplier_values,
     outer_columns,
@@ -38,12 +37,7 @@ class MomentDual(LiftedDual):
         assert isinstance(form, MomentLiftForm)
         losses = form.losses
         factor = self.prepare(form)
-        sigma = decision_directions(form, factor)
-        omega = np.array([b.vector for b in form.balance]).reshape(len(form.balance), form.count)
-        self.ut, self.u = cp.Variable(losses.rows, name="u/c"), cp.Variable(losses.rows, name="u")
-        self.d = cp.Variable(form.count, name="d")
-        self.kappa = cp.Variable(len(omega), nonneg=True, name="kappa") if len(omega) else None
-        self.eta = cp.Variable(len(sigma), nonneg=True, name="eta") if len(sigma) else None
+        omega, sigma = self.declare(form, factor)
         self.tau = cp.Variable(form.cuts.count, name="tau") if form.cuts.count else None
         self.qt = cp.Variable(losses.rows, name="q/c") if form.moments else None
         self.q = cp.Variable(losses.rows, name="q") if form.moments else None

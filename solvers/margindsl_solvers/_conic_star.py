@@ -10,8 +10,17 @@ import scipy.sparse as sp
 
 from margindsl.program.forms import Form, LabelLiftForm
 from margindsl.typing import FloatArray
-from margindsl_solvers._conic_forms import into_domain, selection
-from margindsl_solvers._conic_lift import _Lift, decision_directions, is_uncoupled, quadratic_rows
+from margindsl_solvers._conic_forms import LossRows
+from margindsl_solvers._conic_lift import (
+    LabelLowering,
+    constraint_multipliers,
+    decision_directions,
+    is_uncoupled,
+    label_directions,
+    quadratic_rows,
+    symmetric_places,
+    unit_rows,
+)
 
 STAR_ORDER = 14  # order of a cone up to which many small cones beat one large
 STAR_COMPONENTS = 600  # cones, each an object of cvxpy
@@ -31,7 +40,7 @@ def is_star(form: LabelLiftForm) -> bool:
     return single > DUAL_ORDER and star_order(form) <= STAR_ORDER and form.count <= STAR_COMPONENTS
 
 
-class LiftedStar(_Lift):
+class LiftedStar(LabelLowering):
     """Write min ½ tr(PW) + qᵀs + Σcρ(ag + Bs + d) over Q = [[S, R], [Rᵀ, W]] and rows v_C = (p_C, N_C).
 
     Q lifts the sums σ_j = ω_jᵀz of the label bounds together with w, and [[1, v_Cᵀ], [v_C, Q]] ⪰ 0 for every
@@ -46,7 +55,7 @@ class LiftedStar(_Lift):
         assert isinstance(form, LabelLiftForm)
         losses = form.losses
         self.factor = self.prepare(form)
-        omega = np.array([b.vector for b in form.balance]).reshape(len(form.balance), form.count)
+        omega = label_directions(form)
         self.bounds, self.rank = len(omega), self.factor.shape[1]
         order = self.bounds + self.rank
         self.rows, self.columns = np.triu_indices(order)
@@ -54,21 +63,11 @@ class LiftedStar(_Lift):
         sizes = np.bincount(form.component, minlength=form.count)
         self.members = np.arange(form.count) if self.bounds else np.flatnonzero(sizes > 1)
         self.V = cp.Variable((len(self.members), order), name="V")
-        self.g, v = cp.Variable(form.n, name="g"), cp.Variable(losses.rows, name="v")
-        value, constraints = self.parameters.total(losses, v)
-        penalised = self._weights_diagonal(form)
-        objective = 0.5 * (penalised @ self.entries) + value
-        pick = selection(losses)
-        argument = cp.multiply(losses.slopes, self.g if pick is None else pick @ self.g) + self.parameters.shifts
-        if losses.scalars.count:
-            s = cp.Variable(losses.scalars.count, name="s")
-            objective = objective + self.parameters.costs @ s
-            argument = argument + sp.csr_array(losses.coupling) @ s
-            nonneg = np.flatnonzero(losses.scalars.nonneg)
-            constraints += [s[nonneg] >= 0] if len(nonneg) else []
-        self.definition = v == argument
+        self.g = cp.Variable(form.n, name="g")
+        self.loss_rows = LossRows(losses, self.parameters, losses.slopes, self.g)
+        objective = 0.5 * (self._weights_diagonal(form) @ self.entries) + self.loss_rows.cost
         self.cones = [self._cone(k, order) >> 0 for k in range(len(self.members))]
-        constraints += [self.definition, *self.cones, *self._margins(form), *self._sums(omega)]
+        constraints = [*self.loss_rows.constraints, *self.cones, *self._margins(form), *self._sums(omega)]
         self.limits = [self.entries[self._place(j, j)] <= b.radius**2 for j, b in enumerate(form.balance)]
         sigma = decision_directions(form, self.factor)
         decision = np.array([bound.upper ** 2 for bound in form.decision])
@@ -101,12 +100,7 @@ class LiftedStar(_Lift):
 
     def _block(self, size: int) -> sp.csr_array:
         """Return the map from the entries of Q to its place in a cone."""
-        off = self.rows != self.columns
-        rows, columns = self.rows + 1, self.columns + 1
-        cells = np.concatenate([rows + size * columns, (columns + size * rows)[off]])
-        index = np.arange(len(rows))
-        return sp.csr_array((np.ones(len(cells)), (cells, np.concatenate([index, index[off]]))),
-                            shape=(size * size, len(rows)))
+        return symmetric_places(self.rows + 1, self.columns + 1, size)
 
     def _margins(self, form: LabelLiftForm) -> list[Any]:
         """Return g_i = t_i F_iᵀN_C(i) in the star, g_i² ≤ F_iᵀWF_i outside."""
@@ -134,8 +128,8 @@ class LiftedStar(_Lift):
     def read(self, form: Form) -> dict[str, FloatArray]:
         """Return u, d, kappa, eta, V."""
         assert isinstance(form, LabelLiftForm)
-        u = into_domain(form.losses, np.ravel(self.definition.dual_value))
-        eta = 2 * multiplier_values_of(self.outputs)
+        u = self.loss_rows.multipliers(form.losses)
+        eta = 2 * constraint_multipliers(self.outputs)
         kappa = 2 * np.array([float(np.maximum(limit.dual_value, 0.0)) for limit in self.limits])
         d = np.zeros(form.count)
         d[self.members] = [2 * float(np.asarray(cone.dual_value)[0, 0]) for cone in self.cones]
@@ -156,12 +150,4 @@ class LiftedStar(_Lift):
         V[form.component] = form.sign[:, None] * lifted
         if len(self.members):
             V[self.members] = np.asarray(self.V.value) @ (vectors / root)
-        norms = np.linalg.norm(V, axis=1)
-        empty = norms <= 1e-12 * max(float(norms.max(initial=0.0)), np.finfo(float).tiny)
-        V[empty] = np.eye(1, order, order - 1)
-        return V / np.where(empty, 1.0, norms)[:, None]
-
-
-def multiplier_values_of(constraint: Any) -> FloatArray:
-    """Return the multipliers of an inequality, none for no constraint."""
-    return np.zeros(0) if constraint is None else np.maximum(np.ravel(constraint.dual_value), 0.0)
+        return unit_rows(V)
