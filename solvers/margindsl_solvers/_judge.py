@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from scipy.optimize import linprog
 
-from margindsl.contract import RawSolution
+from margindsl.contract import RawSolution, Status
 from margindsl.program.forms import FixedLabelForm
 from margindsl.typing import FloatArray
 from margindsl_solvers._nearest import nearest
@@ -113,6 +114,19 @@ def start_point(model: RowModel, start: RawSolution | None) -> tuple[FloatArray,
             centre[part] = sign * np.divide(value, weights, out=np.zeros_like(value), where=weights > 0)
             used = True
     return x, model.clip(centre), used
+
+
+class Endless(Protocol):
+    """Describe a solve that found no end."""
+
+    iterations: int
+    trace: list[tuple[float, float, float]]
+
+
+def unbounded(run: Endless, seconds: dict[str, float]) -> RawSolution:
+    """Return the answer for a problem without a minimum."""
+    return RawSolution(Status.UNBOUNDED, iterations=run.iterations, seconds=seconds, trace=tuple(run.trace),
+                       message="the objective falls without end along the bias or a shared scalar")
 
 
 def dual_of(model: RowModel, slopes: FloatArray) -> FloatArray:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -232,6 +233,15 @@ def reach(form: FixedLabelForm | ClusterForm) -> float:
     """Return an estimate of how far the losses can move a decision value, Σ c a² mean ‖φ‖²."""
     losses = form.losses
     return float(losses.weights @ losses.slopes**2) * float(form.features.trace) / max(1, form.n)
+
+
+def refuse_infinite(name: str, losses: Iterable[ConvexFunction]) -> Refusal | None:
+    """Return why a solver of finite losses does not take the first that is not, or None."""
+    for loss in losses:
+        if loss.domain != (-math.inf, math.inf):
+            return Refusal(f"{name} needs finite losses, and {loss!r} is infinite outside {loss.domain}",
+                           "use solver='clarabel'")
+    return None
 
 
 def refuse_form(name: str, form: Form) -> Refusal:

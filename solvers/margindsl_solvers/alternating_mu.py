@@ -13,6 +13,7 @@ from margindsl.errors import CalculusError, DeclarationError
 from margindsl.program.forms import FixedLabelForm, Form, SaddleForm
 from margindsl.typing import FloatArray, IntArray
 from margindsl_solvers._alm import Run
+from margindsl_solvers._limits import cap, tolerance
 from margindsl_solvers._rows import RowModel
 from margindsl_solvers._saddle import SaddleModel
 
@@ -251,7 +252,7 @@ class Alternation:
 
     def run(self) -> Status:
         """Alternate until the gap is closed, the value stands still or a limit is met."""
-        tol = self.budget.tol if self.options.tol is None else self.options.tol
+        tol = tolerance(self.options, self.budget)
         last, still = np.inf, 0
         while True:
             turn = self._turn(max(STILL * tol, 1e-12))
@@ -270,12 +271,11 @@ class Alternation:
 
     def _stop(self, tol: float, still: int) -> Status | None:
         assert self.best is not None
-        most = self.options.max_iter if self.budget.max_iter is None else self.budget.max_iter
         if self.best.error <= tol:
             return Status.OPTIMAL
         if self.budget.expired:
             return Status.TIME_LIMIT
-        if self.iterations >= most:
+        if self.iterations >= cap(self.options, self.budget):
             return Status.ITERATION_LIMIT
         if still >= PATIENCE:
             return Status.INACCURATE

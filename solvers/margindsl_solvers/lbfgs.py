@@ -12,7 +12,8 @@ from scipy.optimize import minimize
 from margindsl.contract import Budget, Offer, RawSolution, Refusal, Session, Solver, Status
 from margindsl.program.forms import FixedLabelForm, Form
 from margindsl.typing import FloatArray
-from margindsl_solvers._judge import Pair, judge, start_point, variables
+from margindsl_solvers._judge import Pair, judge, start_point, unbounded, variables
+from margindsl_solvers._limits import cap, tolerance
 from margindsl_solvers._rows import RowModel, refuse_form
 
 _REPAIR = "use solver='newton' or 'clarabel'"
@@ -93,15 +94,12 @@ class LBFGSSession(Session):
         begin = time.monotonic()
         model = RowModel(form)
         x, _, _ = start_point(model, start)
-        descent = Descent(model, budget, budget.tol if self.solver.tol is None else self.solver.tol)
+        descent = Descent(model, budget, tolerance(self.solver, budget))
         compiled = time.monotonic()
-        cap = self.solver.max_iter if budget.max_iter is None else budget.max_iter
-        status = descent.run(x, cap, self.solver.memory)
+        status = descent.run(x, cap(self.solver, budget), self.solver.memory)
         seconds = {"compile": compiled - begin, "solve": time.monotonic() - compiled}
         if status is Status.UNBOUNDED:
-            return RawSolution(status, iterations=descent.iterations, seconds=seconds,
-                               trace=tuple(descent.trace),
-                               message="the objective falls without end along the bias or a shared scalar")
+            return unbounded(descent, seconds)
         pair = descent.pair()
         message = f"relative gap {pair.error(abs(pair.primal)):.1e} after {descent.iterations} iterations"
         return RawSolution(status, variables(model, pair), message, pair.primal, descent.iterations, seconds,

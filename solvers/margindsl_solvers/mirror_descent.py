@@ -11,6 +11,7 @@ import numpy as np
 from margindsl.contract import Budget, Offer, RawSolution, Refusal, Session, Solver
 from margindsl.errors import DeclarationError
 from margindsl.program.forms import Form, SaddleForm
+from margindsl_solvers._limits import cap, tolerance
 from margindsl_solvers._saddle import SaddleModel
 from margindsl_solvers._saddle_box import BoxModel, bounded, descent_steps
 from margindsl_solvers._saddle_iteration import descend
@@ -130,8 +131,7 @@ class MirrorDescentSession(Session):
 
     def _prepare(self, model: SaddleModel, budget: Budget, start: RawSolution | None) -> Run | StochasticRun:
         options = self.solver
-        tol = budget.tol if options.tol is None else options.tol
-        max_iter = options.max_iter if budget.max_iter is None else budget.max_iter
+        tol, max_iter = tolerance(options, budget), cap(options, budget)
         if options.schedule == "adaptive":
             return Run(model, budget, start, tol=tol, max_iter=max_iter, weight=None, restarts=True,
                        newton_limit=options.newton_limit, advance=descend)

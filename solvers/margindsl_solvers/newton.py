@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from dataclasses import dataclass
 from typing import ClassVar
@@ -13,8 +12,9 @@ from margindsl.program.forms import FixedLabelForm, Form
 from margindsl_solvers._alm import Run
 from margindsl_solvers._cluster_rows import ClusterModel
 from margindsl_solvers._cluster_run import ClusterRun, cluster_variables, start_clusters, start_slopes
-from margindsl_solvers._judge import is_feasible, start_point, variables
-from margindsl_solvers._rows import RowModel, reach
+from margindsl_solvers._judge import is_feasible, start_point, unbounded, variables
+from margindsl_solvers._limits import cap, tolerance
+from margindsl_solvers._rows import RowModel, reach, refuse_infinite
 
 _MESSAGES = {
     Status.OPTIMAL: "relative gap {error:.1e} after {count} Newton steps",
@@ -71,11 +71,9 @@ class Newton(Solver):
         if not isinstance(form, (FixedLabelForm, ClusterForm)):
             return Refusal(f"newton solves fixed labels, not a {type(form).__name__}",
                            "use solver='clarabel' or 'mirror-prox'")
-        for term in form.losses.terms:
-            if term.loss.domain != (-math.inf, math.inf):
-                return Refusal(
-                    f"newton needs finite losses, and {term.loss!r} is infinite outside {term.loss.domain}",
-                    "use solver='clarabel'")
+        refusal = refuse_infinite(self.name, (term.loss for term in form.losses.terms))
+        if refusal is not None:
+            return refusal
         if isinstance(form, ClusterForm):
             return Offer("semismooth Newton inside an augmented Lagrangian" + (
                 "" if form.is_convex else "; rising losses by majorants, to a stationary point"))
@@ -103,7 +101,7 @@ class NewtonSession(Session):
 
     def solve(self, form: Form, budget: Budget, start: RawSolution | None = None) -> RawSolution:
         """Solve a fixed-label form; see `margindsl.contract.Session.solve`."""
-        tol = budget.tol if self.solver.tol is None else self.solver.tol
+        tol = tolerance(self.solver, budget)
         if isinstance(form, ClusterForm):
             return self._solve_clusters(form, budget, start, tol)
         assert isinstance(form, FixedLabelForm)
@@ -115,8 +113,7 @@ class NewtonSession(Session):
         status = run.run()
         seconds = {"compile": compiled - begin, "solve": time.monotonic() - compiled}
         if status is Status.UNBOUNDED:
-            return RawSolution(status, iterations=run.iterations, seconds=seconds, trace=tuple(run.trace),
-                               message="the objective falls without end along the bias or a shared scalar")
+            return unbounded(run, seconds)
         assert run.best is not None
         message = _MESSAGES[status].format(error=run.error, count=run.iterations)
         return RawSolution(status, variables(run.model, run.best), message, run.best.primal, run.iterations,
@@ -134,8 +131,7 @@ class NewtonSession(Session):
         centre, warm = start_slopes(model, start)
         unit = options.penalty / _spread(form)
         kappa = unit * (options.growth if warm else 1.0)
-        cap = options.max_iter if budget.max_iter is None else budget.max_iter
-        run = ClusterRun(model, budget, x, centre, kappa, tol, cap,  # type: ignore[arg-type]
+        run = ClusterRun(model, budget, x, centre, kappa, tol, cap(options, budget),  # type: ignore[arg-type]
                          options.growth, 1e6 * unit, options.dense_limit)
         status = run.run()
         assert run.best is not None
@@ -150,7 +146,7 @@ class NewtonSession(Session):
         unit = options.penalty / _spread(form)
         kappa = unit * (options.growth**2 if warm else 1.0)
         return Run(model, budget, x, centre, kappa, tol,
-                   options.max_iter if budget.max_iter is None else budget.max_iter,
+                   cap(options, budget),
                    options.growth, 1e6 * unit, options.dense_limit)
 
 

@@ -13,8 +13,9 @@ from margindsl.contract import Budget, Offer, RawSolution, Refusal, Session, Sol
 from margindsl.errors import DeclarationError
 from margindsl.program.forms import FixedLabelForm, Form
 from margindsl.typing import FloatArray
-from margindsl_solvers._judge import is_feasible, start_point, variables
-from margindsl_solvers._rows import RowModel, refuse_form
+from margindsl_solvers._judge import is_feasible, start_point, unbounded, variables
+from margindsl_solvers._limits import cap, tolerance
+from margindsl_solvers._rows import RowModel, refuse_form, refuse_infinite
 from margindsl_solvers.cpsp.basis import Basis
 from margindsl_solvers.cpsp.pursuit import Limits, Pursuit
 
@@ -90,11 +91,8 @@ class CPSP(Solver):
         """Return an `Offer` for fixed labels with finite convex losses."""
         if not isinstance(form, FixedLabelForm):
             return refuse_form(self.name, form)
-        for term in form.losses.terms:
-            if term.loss.domain != (-math.inf, math.inf):
-                return Refusal(f"cpsp needs finite losses, and {term.loss!r} is infinite outside "
-                               f"{term.loss.domain}", "use solver='clarabel'")
-        return Offer("hyperplanes spanned by few points; no n x n matrix")
+        refusal = refuse_infinite(self.name, (term.loss for term in form.losses.terms))
+        return Offer("hyperplanes spanned by few points; no n x n matrix") if refusal is None else refusal
 
     def open(self, form: Form) -> Session:
         """Return a session, which keeps the basis and the points of the last cuts."""
@@ -124,8 +122,7 @@ class CPSPSession(Session):
             return RawSolution(Status.INFEASIBLE, message="no weights and bias satisfy the decision bounds")
         model = RowModel(form)
         x, _, warm = start_point(model, start)
-        limits = Limits(budget.tol if options.tol is None else options.tol, options.eta,
-                        options.max_iter if budget.max_iter is None else budget.max_iter,
+        limits = Limits(tolerance(options, budget), options.eta, cap(options, budget),
                         options.max_basis or model.rank, options.per_round, options.patience)
         basis = self._kept_basis(form, limits.max_basis)
         # Without a start nothing says that the last labels were near these.
@@ -150,8 +147,7 @@ class CPSPSession(Session):
     def _answer(self, pursuit: Pursuit, status: Status, seconds: float) -> RawSolution:
         spent = {"compile": 0.0, "solve": seconds}
         if status is Status.UNBOUNDED:
-            return RawSolution(status, iterations=pursuit.iterations, seconds=spent, trace=tuple(pursuit.trace),
-                               message="the objective falls without end along the bias or a shared scalar")
+            return unbounded(pursuit, spent)
         pair, basis = pursuit.pair(), pursuit.basis
         self.w = pair.x[: pursuit.model.rank]
         message = (f"relative gap {pair.error(abs(pair.primal)):.1e} with {basis.size} basis vectors after "

@@ -17,8 +17,9 @@ from margindsl.program.forms import FixedLabelForm, Form
 from margindsl.typing import FloatArray
 from margindsl_solvers._cluster_rows import ClusterModel
 from margindsl_solvers._cluster_run import cluster_variables, majorise, start_clusters
-from margindsl_solvers._judge import is_feasible, start_point, variables
-from margindsl_solvers._rows import RowModel
+from margindsl_solvers._judge import is_feasible, start_point, unbounded, variables
+from margindsl_solvers._limits import cap, check_integers, tolerance
+from margindsl_solvers._rows import RowModel, refuse_infinite
 from margindsl_solvers.cutting_plane.bundle import Bundle
 from margindsl_solvers.cutting_plane.clusters import ClusterBundle
 
@@ -68,10 +69,7 @@ class CuttingPlane(Solver):
     keep: int = 10
 
     def __post_init__(self) -> None:
-        for name, least in (("max_iter", 1), ("patience", 1), ("keep", 0)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise DeclarationError(f"cutting-plane({name}={value!r}): expected an integer of at least {least}")
+        check_integers(self, max_iter=1, patience=1, keep=0)
         if not 0 < self.mix <= 1:
             raise DeclarationError(f"cutting-plane(mix={self.mix!r}): expected a number in (0, 1]")
 
@@ -80,11 +78,8 @@ class CuttingPlane(Solver):
         if not isinstance(form, (FixedLabelForm, ClusterForm)):
             return Refusal(f"cutting-plane solves fixed labels, not a {type(form).__name__}",
                            "use solver='clarabel' or 'mirror-prox'")
-        for term in form.losses.terms:
-            if term.loss.domain != (-math.inf, math.inf):
-                return Refusal(f"cutting-plane needs finite losses, and {term.loss!r} is infinite outside "
-                               f"{term.loss.domain}", "use solver='clarabel'")
-        return Offer("one linearisation of the whole loss a round")
+        refusal = refuse_infinite(self.name, (term.loss for term in form.losses.terms))
+        return Offer("one linearisation of the whole loss a round") if refusal is None else refusal
 
     def open(self, form: Form) -> Session:
         """Return a session, which keeps the points of the last cuts."""
@@ -107,15 +102,15 @@ class CuttingPlaneSession(Session):
     def solve(self, form: Form, budget: Budget, start: RawSolution | None = None) -> RawSolution:
         """Solve a fixed-label form; see `margindsl.contract.Session.solve`."""
         if isinstance(form, ClusterForm):
-            tol = budget.tol if self.solver.tol is None else self.solver.tol
+            tol = tolerance(self.solver, budget)
             return majorise(form, budget, start, tol, self._solve_clusters)
         assert isinstance(form, FixedLabelForm)
         options, begin = self.solver, time.monotonic()
         if not _has_point(form):
             return RawSolution(Status.INFEASIBLE, message="no weights and bias satisfy the decision bounds")
         model = RowModel(form)
-        tol = budget.tol if options.tol is None else options.tol
-        bundle = Bundle(model, budget, tol, self._cap(budget), options.patience, options.mix)
+        tol = tolerance(options, budget)
+        bundle = Bundle(model, budget, tol, cap(options, budget), options.patience, options.mix)
         x, _, warm = start_point(model, start)
         # Without a start nothing says that the last labels were near these.
         points = [p for p in self.points if warm and len(p) == len(x)]
@@ -123,8 +118,7 @@ class CuttingPlaneSession(Session):
         self.points = bundle.kept(options.keep)
         seconds = {"compile": 0.0, "solve": time.monotonic() - begin}
         if status is Status.UNBOUNDED:
-            return RawSolution(status, iterations=bundle.iterations, seconds=seconds, trace=tuple(bundle.trace),
-                               message="the objective falls without end along the bias or a shared scalar")
+            return unbounded(bundle, seconds)
         pair = bundle.pair()
         error = pair.error(abs(pair.primal))
         if status is Status.OPTIMAL and error > 1.001 * tol:
@@ -133,16 +127,13 @@ class CuttingPlaneSession(Session):
         return RawSolution(status, variables(model, pair), message, pair.primal, bundle.iterations, seconds,
                            tuple(bundle.trace))
 
-    def _cap(self, budget: Budget) -> int:
-        return self.solver.max_iter if budget.max_iter is None else budget.max_iter
-
     def _solve_clusters(self, form: ClusterForm, budget: Budget, start: RawSolution | None,
                         tol: float) -> RawSolution:
         """Solve a convex fixed-cluster form (C. Zhang, B. Zhao 2008, slides Eq. 15-18)."""
         options, begin = self.solver, time.monotonic()
         x, warm = start_clusters(form, start)
         model = ClusterModel(form, np.zeros(form.n, dtype=int) if form.runner is None else form.runner)
-        bundle = ClusterBundle(model, budget, tol, self._cap(budget), options.patience,  # type: ignore[arg-type]
+        bundle = ClusterBundle(model, budget, tol, cap(options, budget), options.patience,  # type: ignore[arg-type]
                                options.mix)
         status = bundle.run(x, [p for p in self.points if warm and len(p) == len(x)])
         self.points = bundle.kept(options.keep)

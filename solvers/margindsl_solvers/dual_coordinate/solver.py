@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from dataclasses import dataclass
 from typing import ClassVar
@@ -11,10 +10,10 @@ import numpy as np
 
 from margindsl.calculus import PLQ
 from margindsl.contract import Budget, Offer, RawSolution, Refusal, Session, Solver, Status
-from margindsl.errors import DeclarationError
 from margindsl.program.forms import FixedLabelForm, Form
 from margindsl_solvers._judge import dual_of, start_point, variables
-from margindsl_solvers._rows import RowModel, refuse_form
+from margindsl_solvers._limits import cap, check_integers, tolerance
+from margindsl_solvers._rows import RowModel, refuse_form, refuse_infinite
 from margindsl_solvers.dual_coordinate.descent import Descent
 
 _REPAIR = "use solver='newton' or 'cutting-plane'"
@@ -63,10 +62,7 @@ class DualCoordinate(Solver):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, least in (("max_iter", 1), ("seed", 0)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise DeclarationError(f"dual-coordinate({name}={value!r}): expected an integer of at least {least}")
+        check_integers(self, max_iter=1, seed=0)
 
     def accepts(self, form: Form) -> Offer | Refusal:
         """Return an `Offer` for piecewise quadratic losses without bias, scalars or decision bounds."""
@@ -80,9 +76,9 @@ class DualCoordinate(Solver):
         for term in form.losses.terms:
             if not isinstance(term.loss, PLQ):
                 return Refusal(f"dual-coordinate needs piecewise quadratic losses, and {term.loss!r} is not", _REPAIR)
-            if term.loss.domain != (-math.inf, math.inf):
-                return Refusal(f"dual-coordinate needs finite losses, and {term.loss!r} is infinite outside "
-                               f"{term.loss.domain}", "use solver='clarabel'")
+            refusal = refuse_infinite(self.name, [term.loss])
+            if refusal is not None:
+                return refusal
         return Offer("exact steps in random order, with shrinking" if self.shrinking else "exact steps in random order")
 
     def open(self, form: Form) -> Session:
@@ -112,8 +108,7 @@ class DualCoordinateSession(Session):
         options, begin = self.solver, time.monotonic()
         model = RowModel(form)
         _, slopes, _ = start_point(model, start)
-        descent = Descent(model, budget, budget.tol if options.tol is None else options.tol,
-                          options.max_iter if budget.max_iter is None else budget.max_iter, options.shrinking,
+        descent = Descent(model, budget, tolerance(options, budget), cap(options, budget), options.shrinking,
                           np.random.default_rng(options.seed))
         compiled = time.monotonic()
         status = descent.run(dual_of(model, slopes))

@@ -12,6 +12,7 @@ from margindsl.contract import Budget, Offer, RawSolution, Refusal, Session, Sol
 from margindsl.errors import DeclarationError
 from margindsl.program.forms import Form, SaddleForm
 from margindsl.threads import small_work_threads
+from margindsl_solvers._limits import cap, tolerance
 from margindsl_solvers._saddle import SaddleModel
 from margindsl_solvers._saddle_box import BoxModel, bounded, prox_steps
 from margindsl_solvers._saddle_run import MESSAGES, Run, refusal, starting_pair
@@ -141,8 +142,7 @@ class MirrorProxSession(Session):
                  start: RawSolution | None) -> Run | AnchoredRun | StochasticRun:
         begin = time.monotonic()
         options, rng = self.solver, np.random.default_rng(self.solver.random_state)
-        tol = budget.tol if options.tol is None else options.tol
-        max_iter = options.max_iter if budget.max_iter is None else budget.max_iter
+        tol, max_iter = tolerance(options, budget), cap(options, budget)
         if options.sampling == "none":
             if start is None:
                 start = coarse_start(model, budget, rng, self.solve)
