@@ -9,7 +9,27 @@ from margindsl.features.operator import FeatureOperator, Index, as_index, freeze
 from margindsl.typing import FloatArray
 
 
-class DenseFeatures(FeatureOperator):
+class HeldMatrix:
+    """Read Phi off a dense matrix in memory."""
+
+    _matrix: FloatArray
+
+    @property
+    def matrix(self) -> FloatArray:
+        """Return Phi as stored in memory, shape (n, r), read-only."""
+        return self._matrix
+
+    def apply(self, W: FloatArray) -> FloatArray:
+        return self._matrix @ W
+
+    def adjoint(self, R: FloatArray) -> FloatArray:
+        return self._matrix.T @ R
+
+    def rows(self, index: Index) -> FloatArray:
+        return self._matrix[as_index(index)]
+
+
+class DenseFeatures(HeldMatrix, FeatureOperator):
     """Hold Phi as a dense matrix, already centred if asked.
 
     Parameters
@@ -36,20 +56,6 @@ class DenseFeatures(FeatureOperator):
         self._matrix = freeze(matrix.view())
         self.point_map, self.label = point_map, label
         self.n, self.rank = matrix.shape
-
-    @property
-    def matrix(self) -> FloatArray:
-        """Return Phi as stored in memory, shape (n, r), read-only."""
-        return self._matrix
-
-    def apply(self, W: FloatArray) -> FloatArray:
-        return self._matrix @ W
-
-    def adjoint(self, R: FloatArray) -> FloatArray:
-        return self._matrix.T @ R
-
-    def rows(self, index: Index) -> FloatArray:
-        return self._matrix[as_index(index)]
 
     def take(self, index: Index) -> FeatureOperator:
         return DenseFeatures(self.rows(index), self.point_map, self.label)

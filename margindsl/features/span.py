@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from scipy.linalg import eigh
 
+from margindsl.features.dense import HeldMatrix
 from margindsl.features.derived import MappedFeatures
-from margindsl.features.operator import FeatureOperator, Index, as_index, freeze, row_blocks
+from margindsl.features.operator import FeatureOperator, Index, freeze, row_blocks
 from margindsl.typing import FloatArray
 
 SPAN_POINTS = 1000  # points up to which an eigenvalue problem of their order is small work
@@ -35,7 +36,7 @@ class SpanMap:
         return self.features.adjoint(self.coefficients @ W)
 
 
-class SpanFeatures(MappedFeatures):
+class SpanFeatures(HeldMatrix, MappedFeatures):
     """Hold Φ' = ΦM densely, n × r' with r' ≤ n: the r columns rotated onto the span of the points.
 
     Inner products are unchanged, and so are the values and weights Mw' of every problem over the points.
@@ -57,20 +58,6 @@ class SpanFeatures(MappedFeatures):
         self.n, self.rank = matrix.shape
         self.label, self.is_dense, self.trace_error = base.label, True, base.trace_error
         self._matrix = freeze(matrix)
-
-    @property
-    def matrix(self) -> FloatArray:
-        """Return Φ' as stored in memory, read-only."""
-        return self._matrix
-
-    def apply(self, W: FloatArray) -> FloatArray:
-        return self._matrix @ W
-
-    def adjoint(self, R: FloatArray) -> FloatArray:
-        return self._matrix.T @ R
-
-    def rows(self, index: Index) -> FloatArray:
-        return self._matrix[as_index(index)]
 
     def take(self, index: Index) -> FeatureOperator:
         return SpanFeatures(self.base.take(index), self.map_matrix, self.rows(index))

@@ -189,6 +189,26 @@ class ConicSolver(Solver):
             "solver (md.solvers() lists them)")
 
 
+@dataclass(frozen=True, kw_only=True)
+class SemidefiniteSolver(ConicSolver):
+    """Solve forms with a solver behind cvxpy that takes every cone.
+
+    Parameters
+    ----------
+    max_psd_order : int
+        Largest order of a semidefinite cone accepted.
+    """
+
+    cones: ClassVar[frozenset[str]] = frozenset({"soc", "exp", "psd"})
+
+    max_psd_order: int
+
+    @property
+    def psd_limit(self) -> int:
+        """Return the largest order of a semidefinite cone accepted."""
+        return self.max_psd_order
+
+
 def _first(*answers: Offer | Refusal | None) -> Offer | Refusal:
     # a refusal is falsy, so that `or` cannot choose it
     return next(answer for answer in answers if answer is not None)

@@ -6,11 +6,11 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from margindsl_solvers._conic import ConicSolver
+from margindsl_solvers._conic import SemidefiniteSolver
 
 
 @dataclass(frozen=True, kw_only=True)
-class Clarabel(ConicSolver):
+class Clarabel(SemidefiniteSolver):
     """Solve with Clarabel: accurate, for semidefinite cones of order up to about a hundred.
 
     Parameters
@@ -23,14 +23,8 @@ class Clarabel(ConicSolver):
     summary: ClassVar[str] = "interior point, all cones, accurate; semidefinite forms of small order"
     requires: ClassVar[tuple[str, ...]] = ("clarabel", "cvxpy")
     engine: ClassVar[str] = "CLARABEL"
-    cones: ClassVar[frozenset[str]] = frozenset({"soc", "exp", "psd"})
 
     max_psd_order: int = 100
-
-    @property
-    def psd_limit(self) -> int:
-        """Return the largest order of a semidefinite cone accepted."""
-        return self.max_psd_order
 
     def settings(self, tol: float, max_iter: int | None, seconds: float) -> dict[str, Any]:
         """Return Clarabel's options; it is cheap to ask a hundredth of the tolerance."""

@@ -6,11 +6,11 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from margindsl_solvers._conic import ConicSolver
+from margindsl_solvers._conic import SemidefiniteSolver
 
 
 @dataclass(frozen=True, kw_only=True)
-class SCS(ConicSolver):
+class SCS(SemidefiniteSolver):
     """Solve with SCS: moderate accuracy, for semidefinite cones of order up to a few hundred.
 
     Parameters
@@ -23,14 +23,8 @@ class SCS(ConicSolver):
     summary: ClassVar[str] = "operator splitting, all cones, moderate accuracy; larger semidefinite forms"
     requires: ClassVar[tuple[str, ...]] = ("scs", "cvxpy")
     engine: ClassVar[str] = "SCS"
-    cones: ClassVar[frozenset[str]] = frozenset({"soc", "exp", "psd"})
 
     max_psd_order: int = 260
-
-    @property
-    def psd_limit(self) -> int:
-        """Return the largest order of a semidefinite cone accepted."""
-        return self.max_psd_order
 
     def settings(self, tol: float, max_iter: int | None, seconds: float) -> dict[str, Any]:
         """Return SCS's options."""
