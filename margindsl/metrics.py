@@ -42,15 +42,13 @@ def balanced_error(truth: ArrayLike, labels: ArrayLike) -> float:
 
     Parameters
     ----------
-    truth : (n,) array of any type
-        Class of each point.
-    labels : (n,) array of any type
-        Cluster of each point.
+    truth, labels
+        As for `clustering_accuracy`.
 
     Raises
     ------
     DeclarationError
-        If the lengths differ or there are no points.
+        As for `clustering_accuracy`.
 
     References
     ----------
@@ -70,15 +68,13 @@ def rand_index(truth: ArrayLike, labels: ArrayLike) -> float:
 
     Parameters
     ----------
-    truth : (n,) array of any type
-        Class of each point.
-    labels : (n,) array of any type
-        Cluster of each point.
+    truth, labels
+        As for `clustering_accuracy`.
 
     Raises
     ------
     DeclarationError
-        If the lengths differ or there are no points.
+        As for `clustering_accuracy`.
 
     References
     ----------
@@ -101,15 +97,13 @@ def fowlkes_mallows(truth: ArrayLike, labels: ArrayLike) -> float:
 
     Parameters
     ----------
-    truth : (n,) array of any type
-        Class of each point.
-    labels : (n,) array of any type
-        Cluster of each point.
+    truth, labels
+        As for `clustering_accuracy`.
 
     Raises
     ------
     DeclarationError
-        If the lengths differ or there are no points.
+        As for `clustering_accuracy`.
 
     References
     ----------
@@ -130,10 +124,8 @@ def normalised_mutual_information(truth: ArrayLike, labels: ArrayLike) -> float:
 
     Parameters
     ----------
-    truth : (n,) array of any type
-        Class of each point.
-    labels : (n,) array of any type
-        Cluster of each point.
+    truth, labels
+        As for `clustering_accuracy`.
 
     Returns
     -------
@@ -143,7 +135,7 @@ def normalised_mutual_information(truth: ArrayLike, labels: ArrayLike) -> float:
     Raises
     ------
     DeclarationError
-        If the lengths differ or there are no points.
+        As for `clustering_accuracy`.
 
     Examples
     --------
