@@ -9,7 +9,6 @@ import numpy as np
 
 from margindsl.contract import Offer, Refusal, Status
 from margindsl.drivers.alternation import best_labels
-from margindsl.drivers.rounding import polish as polish_candidates
 from margindsl.drivers.run import Fit, Run
 from margindsl.program.forms import FixedLabelForm
 from margindsl.program.program import MarginProgram
@@ -68,10 +67,7 @@ class Alternating(LocalRelaxation):
                 ends.append(end.labels)
             if run.stopped or not status.has_answer:
                 break
-        if not ends:
-            return Outcome(status, message=message)
-        fit = polish_candidates(run, ends, str(self.polish)) if self.polish != "none" else run.best
-        return Outcome(run.stopped or Status.CONVERGED, fit=fit, message=message)
+        return self.finish(run, ends, status, message)
 
     def _descend(self, run: Run, labels: IntArray) -> tuple[Fit | None, Status, str]:
         fit: Fit | None = None

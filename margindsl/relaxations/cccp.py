@@ -10,7 +10,6 @@ import numpy as np
 from margindsl.calculus import PLQ, ConvexFunction
 from margindsl.contract import Offer, Refusal, Status
 from margindsl.drivers.alternation import best_labels
-from margindsl.drivers.rounding import polish as polish_candidates
 from margindsl.drivers.run import Fit, Run
 from margindsl.errors import CalculusError
 from margindsl.program.absorption import normalise_terms
@@ -94,10 +93,7 @@ class CCCP(LocalRelaxation):
                 run.standing = None
             if run.stopped or not status.has_answer:
                 break
-        if not ends:
-            return Outcome(status, message=message)
-        fit = polish_candidates(run, ends, str(self.polish)) if self.polish != "none" else run.best
-        return Outcome(run.stopped or Status.CONVERGED, fit=fit, message=message)
+        return self.finish(run, ends, status, message)
 
     def _descend(self, run: Run, losses: Losses, labels: IntArray) -> tuple[IntArray | None, Status, str]:
         raw, value, decision = None, np.inf, None

@@ -7,15 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from margindsl.contract import Offer, Refusal
+from margindsl.contract import Offer, Refusal, Status
 from margindsl.drivers.continuation import continue_weights, weight_factors
+from margindsl.drivers.rounding import polish as polish_candidates
 from margindsl.drivers.run import Run
 from margindsl.drivers.starts import starting_labels
 from margindsl.drivers.unlabelled import has_known
 from margindsl.errors import DeclarationError
 from margindsl.program.forms import FixedLabelForm
 from margindsl.program.program import MarginProgram
-from margindsl.relaxations.relaxation import Relaxation, check_choice, check_count
+from margindsl.relaxations.relaxation import Outcome, Relaxation, check_choice, check_count
 from margindsl.typing import IntArray
 
 STARTS = ("mixed", "kmeans", "spectral", "random", "known")
@@ -68,6 +69,13 @@ class LocalRelaxation(Relaxation):
                 factors = weight_factors(self.continuation, self.continuation_start)
                 labels = continue_weights(run, labels, factors).labels
             yield labels
+
+    def finish(self, run: Run, ends: list[IntArray], status: Status, message: str) -> Outcome:
+        """Return the best of the labellings reached, polished if asked; the last status where there is none."""
+        if not ends:
+            return Outcome(status, message=message)
+        fit = polish_candidates(run, ends, str(self.polish)) if self.polish != "none" else run.best
+        return Outcome(run.stopped or Status.CONVERGED, fit=fit, message=message)
 
     def default_solver(self, form: object) -> str:
         """Return "newton"."""

@@ -8,11 +8,11 @@ from typing import Protocol
 
 import numpy as np
 
-from margindsl.contract import Budget, Status
+from margindsl.contract import Budget, RawSolution, Status
 from margindsl.typing import FloatArray
 from margindsl_solvers._saddle import Point
 from margindsl_solvers._saddle_box import BoxModel, TheoremSteps
-from margindsl_solvers._saddle_run import limit_met
+from margindsl_solvers._saddle_run import limit_met, starting_pair
 
 MIX = 0.2  # share of the uniform law in an adaptive one
 
@@ -125,6 +125,14 @@ def descent(box: BoxModel, steps: TheoremSteps, mu: FloatArray, u: FloatArray,
     logits = np.log(np.maximum(mu, 1e-300)) - steps.eta / steps.a * gradient[0]
     new = np.exp(logits - logits.max())
     return new / new.sum(), box.project(u + steps.eta / steps.b * gradient[1])
+
+
+def start_in(box: BoxModel, start: RawSolution | None) -> tuple[FloatArray, FloatArray] | None:
+    """Return the (μ, u) of a warm start moved into the box, None without one."""
+    if start is None:
+        return None
+    mu, x = starting_pair(box.model, start)
+    return mu, box.project(-box.model.weights * x)
 
 
 class StochasticRun:

@@ -15,8 +15,15 @@ from margindsl_solvers._limits import cap, tolerance
 from margindsl_solvers._saddle import SaddleModel
 from margindsl_solvers._saddle_box import BoxModel, bounded, descent_steps
 from margindsl_solvers._saddle_iteration import descend
-from margindsl_solvers._saddle_run import MESSAGES, Run, refusal, starting_pair
-from margindsl_solvers._sampling import FullGradient, Gradient, ImportanceGradient, LabelGradient, StochasticRun
+from margindsl_solvers._saddle_run import MESSAGES, Run, refusal
+from margindsl_solvers._sampling import (
+    FullGradient,
+    Gradient,
+    ImportanceGradient,
+    LabelGradient,
+    StochasticRun,
+    start_in,
+)
 
 SAMPLINGS, STEPS = ("none", "labels", "importance"), ("adaptive", "theorem")
 
@@ -138,12 +145,8 @@ class MirrorDescentSession(Session):
         box = BoxModel(model, options.tau)
         sampled = options.sampling != "none"
         steps = descent_steps(box, max_iter, sampled).times(options.step_factor)
-        pair = None
-        if start is not None:
-            mu, x = starting_pair(model, start)
-            pair = mu, box.project(-model.weights * x)
         return StochasticRun(box, gradient(box, options.sampling), steps, budget, tol=tol, horizon=max_iter,
-                             rng=np.random.default_rng(options.random_state), extra=False, start=pair)
+                             rng=np.random.default_rng(options.random_state), extra=False, start=start_in(box, start))
 
 
 def gradient(box: BoxModel, sampling: str) -> Gradient:

@@ -16,7 +16,7 @@ from margindsl_solvers._limits import cap, tolerance
 from margindsl_solvers._saddle import SaddleModel
 from margindsl_solvers._saddle_box import BoxModel, bounded, prox_steps
 from margindsl_solvers._saddle_run import MESSAGES, Run, refusal, starting_pair
-from margindsl_solvers._sampling import ImportanceGradient, LabelGradient, StochasticRun
+from margindsl_solvers._sampling import ImportanceGradient, LabelGradient, StochasticRun, start_in
 from margindsl_solvers.mirror_prox.coarse import coarse_start
 from margindsl_solvers.mirror_prox.variance import AnchoredRun
 
@@ -153,8 +153,5 @@ class MirrorProxSession(Session):
         box = BoxModel(model, options.tau)
         gradient = LabelGradient(box) if options.sampling == "labels" else ImportanceGradient(box)
         steps = prox_steps(box, max_iter, sampled=True).times(options.step_factor)
-        pair = None
-        if start is not None:
-            mu, x = starting_pair(model, start)
-            pair = mu, box.project(-model.weights * x)
-        return StochasticRun(box, gradient, steps, budget, tol=tol, horizon=max_iter, rng=rng, extra=True, start=pair)
+        return StochasticRun(box, gradient, steps, budget, tol=tol, horizon=max_iter, rng=rng, extra=True,
+                             start=start_in(box, start))
