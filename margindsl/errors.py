@@ -94,6 +94,22 @@ class SolverError(MarginError, RuntimeError):
     """A solver returned nothing usable; the message carries its own words."""
 
 
+class UnansweredError(SolverError):
+    """The solver of a relaxation ended without an answer; another solver may have one.
+
+    Parameters
+    ----------
+    words : str
+        Which solver, how it ended, and its own words.
+    advice : str
+        What else to try.
+    """
+
+    def __init__(self, words: str, advice: str = "") -> None:
+        self.words, self.advice = words.rstrip("."), advice
+        super().__init__(f"{self.words}. {advice}" if advice else words)
+
+
 class TrivialityWarning(UserWarning):
     """Nothing in the declaration prevents a trivial answer such as the all-equal labelling."""
 

@@ -9,7 +9,7 @@ from scipy.linalg import eigh
 
 from margindsl.drivers.alternation import best_labels
 from margindsl.drivers.means import k_means
-from margindsl.drivers.moves import SMOOTHING, features_of
+from margindsl.drivers.moves import SMOOTHING, features_of, regular_hessian
 from margindsl.drivers.run import Fit, Run
 from margindsl.drivers.starts import distinct
 from margindsl.typing import FloatArray, IntArray
@@ -38,7 +38,7 @@ def block_moves(run: Run, fit: Fit, keep: int) -> list[IntArray]:
     program, features = run.program, features_of(run)
     losses = program.losses
     arguments = losses.arguments(fit.labels * fit.decision, fit.scalars)
-    hessian = features.gram(losses.smoothed_curvature(arguments, SMOOTHING)) + np.eye(features.rank)
+    hessian = regular_hessian(features, losses.smoothed_curvature(arguments, SMOOTHING))
     decisions = [*_shifts(fit), *_tilts(run, fit, hessian)]
     found = [best_labels(run, replace(fit, decision=decision)) for decision in decisions]
     found += [program.labels.maximise(gain) for gain in _turned_groups(run, fit)]

@@ -10,11 +10,13 @@ import numpy as np
 from margindsl.drivers.run import Fit, Run
 from margindsl.features import FeatureOperator
 from margindsl.points import row_blocks
+from margindsl.program.protocols import Features
 from margindsl.typing import FloatArray, IntArray
 
 SMOOTHING = 0.2  # Moreau step that gives kinks a curvature in the estimate
 POOL = 150  # components considered for groups
 GROUP = 6  # most components of a group
+ROUNDING = 1e-12  # relative to the trace of a Hessian
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +59,17 @@ def _component_rows(run: Run, slope: FloatArray) -> FloatArray:
     """Return (N, r) sums Σ_{i∈C} slope_i φ_i."""
     labels = run.program.labels
     return features_of(run).component_sums(labels.component, slope, labels.count)
+
+
+def regular_hessian(features: Features, curvature: FloatArray) -> FloatArray:
+    """Return I + Φᵀ Diag(h) Φ (r, r) for a Newton step, above the rounding of its largest entries.
+
+    At a large weight times a large point the ones are lost in that rounding, and repeated or collinear points leave a
+    singular matrix.
+    """
+    hessian = np.array(features.gram(curvature))
+    hessian.flat[:: features.rank + 1] += max(1.0, ROUNDING * float(np.trace(hessian)))
+    return hessian
 
 
 def _inverse_root(hessian: FloatArray) -> FloatArray:

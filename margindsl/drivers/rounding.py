@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from margindsl.drivers.alternation import alternate
+from margindsl.drivers.moves import regular_hessian
 from margindsl.drivers.run import Fit, Run
 from margindsl.drivers.search import LARGEST_RANK, search
 from margindsl.drivers.starts import distinct
@@ -61,7 +62,7 @@ def screen(run: Run, candidates: list[IntArray], keep: int) -> list[IntArray]:
         return candidates[:keep]
     losses = program.losses
     zero = losses.arguments(np.zeros(program.n))
-    hessian = program.features.gram(secant_curvature(losses, zero)) + np.eye(program.features.rank)
+    hessian = regular_hessian(program.features, secant_curvature(losses, zero))
     slope = losses.spread(-losses.derivative(zero))
     values = np.empty(len(candidates))
     block = min(SCREEN_BLOCK, max(1, SAMPLED_ENTRIES // program.n))

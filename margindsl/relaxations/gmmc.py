@@ -57,6 +57,7 @@ class GMMC(Relaxation):
     name: ClassVar[str] = "gmmc"
     summary: ClassVar[str] = "signed outputs lifted, one dual variable a point; squared hinge"
     bound: ClassVar[str] = "certified"
+    alternatives: ClassVar[tuple[str, ...]] = ("clarabel", "scs")
 
     rounding: int | str = 30
     tol: float | None = None

@@ -66,6 +66,7 @@ class Minimax(Relaxation):
     name: ClassVar[str] = "minimax"
     summary: ClassVar[str] = "convex hull of labellings, by label generation"
     bound: ClassVar[str] = "certified from the final dual point"
+    alternatives: ClassVar[tuple[str, ...]] = ("mirror-prox", "clarabel", "alternating-mu")
     two_clusters: ClassVar[str] = "the mixture of labellings it works on is one of signs"
 
     oracle: str = "linearised"

@@ -58,7 +58,7 @@ class Relaxation(ABC):
 
     Class attributes: `name`, `summary` (one line), `bound` (what kind of bound it certifies), `two_clusters` (why
     it takes two clusters only; empty when it takes any number), `minimises` (whether the labels are those of the
-    lowest objective it found).
+    lowest objective it found), `alternatives` (solvers that take over, in turn, where the default one fails).
 
     Parameters
     ----------
@@ -72,6 +72,7 @@ class Relaxation(ABC):
     bound: ClassVar[str] = "none"
     two_clusters: ClassVar[str] = "its labels are signs"
     minimises: ClassVar[bool] = True
+    alternatives: ClassVar[tuple[str, ...]] = ()
 
     polish: str | bool = "search"
 
@@ -107,6 +108,11 @@ class Relaxation(ABC):
     @abstractmethod
     def default_solver(self, form: Form) -> str:
         """Return the name of the solver used when none is given."""
+
+    def solver_order(self, form: Form) -> tuple[str, ...]:
+        """Return the names of the solvers tried when none is given: the default one, then the alternatives."""
+        first = self.default_solver(form)
+        return (first, *(name for name in self.alternatives if name != first))
 
     @abstractmethod
     def run(self, run: Run) -> Outcome:

@@ -75,6 +75,7 @@ class SDP(Relaxation):
     summary: ClassVar[str] = "label matrix lifted to a semidefinite matrix, links contracted"
     bound: ClassVar[str] = "certified"
     two_clusters: ClassVar[str] = ""
+    alternatives: ClassVar[tuple[str, ...]] = ("clarabel", "burer-monteiro", "scs")
 
     moments: bool = False
     cuts: str = "auto"
@@ -200,6 +201,9 @@ class SDP(Relaxation):
             loose = min(LOOSEST, 0.03 * gain / abs(certificate.bound)) if np.isfinite(gain) else LOOSEST
             latest, tighter = self._solve(run, form, start if run.solver.native else None, loose)
             if tighter is None:
+                words = latest.message or latest.status.value
+                raw = replace(raw, message=f"cuts were not all added, round {round_ + 1} ended as "
+                                           f"{latest.status.word}: {words}")
                 break
             if tighter.bound > certificate.bound:
                 raw, certificate = latest, tighter

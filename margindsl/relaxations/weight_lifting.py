@@ -38,6 +38,7 @@ class WeightLifting(Relaxation):
     name: ClassVar[str] = "weight-lifting"
     summary: ClassVar[str] = "labels absorbed, weight matrix lifted; r x r"
     bound: ClassVar[str] = "certified"
+    alternatives: ClassVar[tuple[str, ...]] = ("burer-monteiro", "clarabel", "scs")
     two_clusters: ClassVar[str] = "the labels are absorbed by |f|, which knows two sides of one hyperplane"
 
     rounding: int = 60

@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
+import copy
 import time
 import warnings
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Iterator
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
-from margindsl.contract import Budget, Progress, RawSolution, Refusal, Session, Solver, Status
+from margindsl.contract import Budget, RawSolution, Refusal, Session, Solver, Status
 from margindsl.drivers.rounding import polish, round_directions
 from margindsl.drivers.run import Fit, Record, Run
 from margindsl.drivers.starts import as_member, distinct, in_hand
-from margindsl.errors import AccuracyWarning, DeclarationError, RefusalError, SolverError, TrivialityWarning
+from margindsl.errors import (
+    AccuracyWarning,
+    DeclarationError,
+    RefusalError,
+    SolverError,
+    TrivialityWarning,
+    UnansweredError,
+)
 from margindsl.features import MappedFeatures
 from margindsl.program.dump import dump_form, dump_losses
 from margindsl.program.forms import Form
 from margindsl.program.program import MarginProgram
 from margindsl.program.scaling import Scaling
 from margindsl.relaxations.relaxation import Outcome, Relaxation
-from margindsl.runtime.registry import make_solver
+from margindsl.runtime.handover import better, hand_over, is_over, least_value, watched
+from margindsl.runtime.options import SolveOptions
+from margindsl.runtime.registry import make_solver, solvers_for
 from margindsl.runtime.solution import Solution
 from margindsl.threads import small_work_threads
 
@@ -30,70 +40,6 @@ EVALUATION_SOLVER = "newton"
 EVALUATION_TOL = 1e-10
 FAR = 1024.0  # units so far from one that an inaccurate answer may be their fault
 LIFT_SOLVER, LIFT_EVALUATIONS = "burer-monteiro", 500  # a bound is tightened cheaply, or not at all
-
-
-@dataclass(frozen=True)
-class SolveOptions:
-    """Represent what `solve` itself takes; everything else belongs to the relaxation or the solver.
-
-    Parameters
-    ----------
-    tol : float
-        Relative accuracy.
-    time_limit : float or None
-        Seconds.
-    max_iter : int or None
-        Cap on the solver's iterations.
-    warm_start : Solution or None
-    random_state : int, numpy Generator or None
-    verbose : bool
-        Log progress (logger ``margindsl``) at level INFO.
-    callback : callable or None
-        Called with a `Progress`; a true answer stops the solve.
-    """
-
-    tol: float = 1e-6
-    time_limit: float | None = None
-    max_iter: int | None = None
-    warm_start: Solution | None = None
-    random_state: Any = None
-    verbose: bool = False
-    callback: Callable[[Progress], bool | None] | None = None
-
-    def __post_init__(self) -> None:
-        if not (isinstance(self.tol, (int, float)) and 0 < self.tol < 1):
-            raise DeclarationError(f"solve(tol={self.tol!r}): expected a number between 0 and 1")
-        if self.time_limit is not None and not self.time_limit > 0:
-            raise DeclarationError(f"solve(time_limit={self.time_limit!r}): expected a positive number of seconds")
-        if self.max_iter is not None and (isinstance(self.max_iter, bool) or not isinstance(self.max_iter, int)
-                                          or self.max_iter < 1):
-            raise DeclarationError(f"solve(max_iter={self.max_iter!r}): expected a positive integer")
-        if not (self.random_state is None or isinstance(self.random_state, np.random.Generator)
-                or (isinstance(self.random_state, (int, np.integer)) and self.random_state >= 0)):
-            raise DeclarationError(
-                f"solve(random_state={self.random_state!r}): expected None, a non-negative integer or a numpy "
-                "Generator")
-        if self.warm_start is not None and not isinstance(self.warm_start, Solution):
-            raise DeclarationError(
-                f"solve(warm_start=...): given {type(self.warm_start).__name__}, expected an earlier Solution")
-
-    def budget(self) -> Budget:
-        """Return the budget, its clock started."""
-        return Budget.within(self.time_limit, tol=self.tol, max_iter=self.max_iter, callback=self._callback())
-
-    def _callback(self) -> Callable[[Progress], bool | None] | None:
-        if not self.verbose:
-            return self.callback
-        import logging
-
-        log, own = logging.getLogger("margindsl"), self.callback
-
-        def report(progress: Progress) -> bool | None:
-            log.info("%s %d: value %.8g, bound %.8g, %.2f s", progress.stage, progress.iteration,
-                     progress.value, progress.bound, progress.seconds)
-            return own(progress) if own else None
-
-        return report
 
 
 class Compiled:
@@ -110,6 +56,8 @@ class Compiled:
         Seconds of the passes so far.
     sessions : dict, optional
         What solvers compiled for earlier solves of the same problem.
+    hands_over : bool
+        Whether the relaxation's next solvers are tried where this one fails; not when the user named it.
     """
 
     PASSES: ClassVar[tuple[str, ...]] = (
@@ -117,10 +65,25 @@ class Compiled:
         "undo", "round", "polish", "evaluate", "certify")
 
     def __init__(self, program: MarginProgram, relaxation: Relaxation, solver: Solver, form: Form, text: str,
-                 seconds: dict[str, float], sessions: dict[Hashable, Session] | None = None) -> None:
+                 seconds: dict[str, float], sessions: dict[Hashable, Session] | None = None, *,
+                 hands_over: bool = False) -> None:
         self.program, self.relaxation, self.solver = program, relaxation, solver
         self.form, self.text, self.seconds = form, text, seconds
         self.sessions = {} if sessions is None else sessions
+        self.hands_over = hands_over
+
+    def order(self) -> Iterator[Solver]:
+        """Yield the solvers that are tried in turn: the chosen one, then those that take over where it fails."""
+        yield self.solver
+        if self.hands_over:
+            names = self.relaxation.solver_order(self.form)
+            yield from solvers_for(self.form, [name for name in names if name != self.solver.name])
+
+    def using(self, solver: Solver) -> Compiled:
+        """Return the same for another solver that accepts the form, and no other after it."""
+        other = copy.copy(self)
+        other.solver, other.hands_over = solver, False
+        return other
 
     @cached_property
     def scaling(self) -> Scaling:
@@ -147,12 +110,16 @@ class Compiled:
                            f"bound: {type(self.relaxation).bound}"),
             ("standard form", dump_form(self.form)),
             *([] if self.scaling.is_identity else [("presolve", self._explain_scaling())]),
-            ("solver", f"{self.solver.name}: {type(self.solver).summary}\n{self.solver!r}"),
+            ("solver", f"{self.solver.name}: {type(self.solver).summary}\n{self.solver!r}{self._explain_order()}"),
             ("after the solver", f"round, polish ({self.relaxation.polish}), evaluate the labels with "
                                  f"{EVALUATION_SOLVER!r} to {EVALUATION_TOL:g}, certify"),
             ("passes", " -> ".join(self.PASSES)),
         ]
         return "\n\n".join(f"[{title}]\n{body}" for title, body in parts)
+
+    def _explain_order(self) -> str:
+        others = ", then ".join(repr(solver.name) for solver in self.order() if solver is not self.solver)
+        return f"\nwhere it fails: {others}" if others else ""
 
     def _explain_scaling(self) -> str:
         text = f"{self.scaling.describe()}; solved with"
@@ -232,24 +199,45 @@ def solve_compiled(compiled: Compiled, options: SolveOptions) -> Solution:
 
 
 def _run_passes(compiled: Compiled, options: SolveOptions) -> Solution:
+    """Solve with the chosen solver and, where it fails and the user named none, with the next ones of the order."""
+    budget = watched(options.budget())
+
+    def attempt(solver: Solver, earlier: Solution | None) -> Solution:
+        chosen = compiled if solver is compiled.solver else compiled.using(solver)
+        if earlier is None:
+            return _solve_in_turn(chosen, options, budget)
+        return _solve_in(chosen, compiled.scaling, replace(options, warm_start=earlier), budget)
+
+    floor = least_value(compiled.program) if compiled.relaxation.bound != "none" else None
+    try:
+        return hand_over(compiled.order(), attempt, floor, budget)
+    except UnansweredError as error:
+        if compiled.hands_over:
+            raise
+        others = [solver.name for solver in solvers_for(compiled.form) if solver.name != compiled.solver.name]
+        if not others:
+            raise
+        raise UnansweredError(error.words, f"Other solvers that take this form: {', '.join(others)}") from error
+
+
+def _solve_in_turn(compiled: Compiled, options: SolveOptions, budget: Budget) -> Solution:
     """Solve in the units of the presolve and, where that ends in trouble, in the user's own; keep the better."""
-    budget = options.budget()
     try:
         solution = _solve_in(compiled, compiled.scaling, options, budget)
     except SolverError:
-        if compiled.scaling.is_identity or budget.expired:
+        if compiled.scaling.is_identity or is_over(budget):
             raise
         return _solve_in(compiled, Scaling(), options, budget)
     far = not 1.0 / FAR <= compiled.scaling.features <= FAR or compiled.scaling.decision != 1.0
     short = solution.state in (Status.INACCURATE, Status.ITERATION_LIMIT)
     troubled = solution.state is Status.FAILED or (far and short)
-    if compiled.scaling.is_identity or not troubled or budget.expired:
+    if compiled.scaling.is_identity or not troubled or is_over(budget):
         return solution
     try:
         other = _solve_in(compiled, Scaling(), options, budget)
     except SolverError:
         return solution
-    return _better(solution, other)
+    return better(solution, other)
 
 
 def _solve_in(compiled: Compiled, units: Scaling, options: SolveOptions, budget: Budget) -> Solution:
@@ -281,14 +269,6 @@ def _evaluate_scaled(compiled: Compiled, run: Run, fit: Fit) -> Fit:
         "scalars": scaling.decision * other.scalars})
     found = run.adopt(run.program.fix_labels(fit.labels), raw)
     return found if found.value < fit.value else fit
-
-
-def _better(first: Solution, second: Solution) -> Solution:
-    """Return the solution of lower value, or of higher bound at equal labels up to rounding."""
-    slack = 1e-9 * abs(first.value)
-    if second.value < first.value - slack:
-        return second
-    return second if second.value <= first.value + slack and second.bound > first.bound else first
 
 
 def _start_labels(compiled: Compiled, solution: Solution) -> np.ndarray:
@@ -354,7 +334,7 @@ def _candidates(compiled: Compiled, run: Run, outcome: Outcome) -> list[np.ndarr
         candidates += round_directions(run, outcome.factor)
     if not candidates:
         if not outcome.status.has_answer:
-            raise SolverError(
+            raise UnansweredError(
                 f"solver {compiled.solver.name!r} ended as {outcome.status.word} on relaxation "
                 f"{compiled.relaxation.name!r}: {outcome.message or outcome.status.value}")
         candidates = [run.program.labels.maximise(run.program.no_gain())]

@@ -14,11 +14,13 @@ from margindsl.errors import DeclarationError, RefusalError, UnknownNameError
 from margindsl.language.constraints import Constraint
 from margindsl.language.formulation import Formulation, Minimize
 from margindsl.language.symbols import Parameter
+from margindsl.program.forms import Form
 from margindsl.program.program import MarginProgram
 from margindsl.relaxations.relaxation import Relaxation
-from margindsl.runtime.compiled import Compiled, SolveOptions, check_form, warn_if_trivial
+from margindsl.runtime.compiled import Compiled, check_form, warn_if_trivial
+from margindsl.runtime.options import SolveOptions
 from margindsl.runtime.presolve import Prepared, assemble, prepare_features, prepare_labels
-from margindsl.runtime.registry import as_relaxation, as_solver, make_solver
+from margindsl.runtime.registry import as_relaxation, as_solver, make_solver, solvers_for
 from margindsl.runtime.solution import Solution
 
 EXACT_COMPONENTS, LIFTED_RANK, MINIMAX_POINTS = 12, 2000, 5000  # the sizes of relaxation="auto"
@@ -122,7 +124,8 @@ class Problem(Formulation):
             Default: the problem's, else "auto".
         solver : str or Solver, optional
             Default: the problem's, else the relaxation's choice for the form; also when another relaxation than the
-            problem's is asked for, whose form the problem's solver does not take.
+            problem's is asked for, whose form the problem's solver does not take. A solver that was chosen, not
+            given, hands over to the relaxation's next one where it fails.
 
         Returns
         -------
@@ -148,11 +151,12 @@ class Problem(Formulation):
             raise RefusalError(f"relaxation {method.name!r} does not accept this program: {answer}")
         form = method.lower(program)
         departs = relaxation is not None and solver is None  # the problem's own solver is its relaxation's
-        if named is None or (departs and isinstance(named.accepts(form), Refusal)):
-            named = make_solver(method.default_solver(form))
-        check_form(named, form, method)
+        if departs and named is not None and isinstance(named.accepts(form), Refusal):
+            named = None
+        used = choose_solver(method, form) if named is None else named
+        check_form(used, form, method)
         seconds["lower"] = time.perf_counter() - began
-        return Compiled(program, method, named, form, self.text(), seconds, self._sessions)
+        return Compiled(program, method, used, form, self.text(), seconds, self._sessions, hands_over=named is None)
 
     def solve(self, relaxation: str | Relaxation | None = None, solver: str | Solver | None = None,
               **options: Any) -> Solution:
@@ -164,10 +168,11 @@ class Problem(Formulation):
             By name ("sdp", "minimax", "cccp", "alternating", "exact", "supervised", "auto") or as an object
             with options, such as ``md.SDP(rounding=50)``.
         solver : str or Solver, optional
-            By name or as ``md.Solver(name, option=...)``.
+            By name or as ``md.Solver(name, option=...)``. Where none is given, the relaxation chooses one, and the
+            next one of its order takes over where that fails; `Solution.message` says so.
         **options
             `tol`, `time_limit`, `max_iter`, `warm_start`, `random_state`, `verbose`, `callback`: see
-            `margindsl.runtime.compiled.SolveOptions`.
+            `margindsl.runtime.options.SolveOptions`.
 
         Returns
         -------
@@ -242,6 +247,12 @@ def check_options(options: dict[str, Any]) -> None:
         raise DeclarationError(f"solve(callback={callback!r}): expected a function of one `Progress`")
 
 
+def choose_solver(relaxation: Relaxation, form: Form) -> Solver:
+    """Return the first solver of a relaxation's order that accepts a form, its default when none does."""
+    default = make_solver(relaxation.default_solver(form))
+    return next(solvers_for(form, relaxation.solver_order(form)), default)
+
+
 def choose_relaxation(program: MarginProgram) -> Relaxation:
     """Return the relaxation of "auto", the first of a list that accepts the program.
 
@@ -269,4 +280,4 @@ def choose_relaxation(program: MarginProgram) -> Relaxation:
     raise RefusalError(f"no relaxation accepts this program; {name!r}, the last one asked: {answer}")
 
 
-__all__ = ["Problem", "check_options", "choose_relaxation"]
+__all__ = ["Problem", "check_options", "choose_relaxation", "choose_solver"]

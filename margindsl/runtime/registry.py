@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import importlib.metadata
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from margindsl.contract import Solver
+from margindsl.contract import Refusal, Solver
 from margindsl.errors import DeclarationError, NotInstalledError, UnknownNameError
+from margindsl.program.forms import Form
 from margindsl.relaxations.relaxation import Relaxation
 
 SOLVERS = "margindsl.solvers"
@@ -70,6 +71,24 @@ def make_solver(name: str, **options: Any) -> Solver:
     cls.require_installed()
     built: Solver = cls(**options)
     return built
+
+
+def solvers_for(form: Form, preferred: Iterable[str] | None = None) -> Iterator[Solver]:
+    """Yield the installed solvers that accept a form; none is imported before it is asked for.
+
+    Parameters
+    ----------
+    form : Form
+    preferred : iterable of str, optional
+        Names in the order to ask them; default: all that are registered, by name.
+    """
+    for name in sorted(entry_points(SOLVERS)) if preferred is None else preferred:
+        try:
+            solver = make_solver(name)
+        except ImportError:
+            continue
+        if not isinstance(solver.accepts(form), Refusal):
+            yield solver
 
 
 def as_solver(solver: Any) -> Solver:

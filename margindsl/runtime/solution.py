@@ -52,8 +52,9 @@ class Solution:
     timings : mapping of str to float
         Seconds by stage.
     message : str
-        A solver's own words, where it did not end well.
+        A solver's own words, where it did not end well; those of solvers that handed over to another one come first.
     relaxation, solver : str
+        The solver is the one that gave the answer.
     coding : {"binary", "crammer-singer", "simplex"}
         What the margins are.
     """

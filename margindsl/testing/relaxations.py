@@ -12,7 +12,7 @@ import numpy as np
 from margindsl.contract import Refusal, Solver, Status
 from margindsl.errors import RefusalError, TrivialityWarning, UnknownNameError
 from margindsl.relaxations.relaxation import Relaxation
-from margindsl.runtime.registry import as_relaxation, make_solver
+from margindsl.runtime.registry import SOLVERS, as_relaxation, entry_points, make_solver
 from margindsl.runtime.solution import Solution
 from margindsl.testing.report import Report, require, run_checks
 from margindsl.testing.zoo import KnownProblem, zoo
@@ -77,7 +77,9 @@ def _accepts_something(relaxation: Relaxation) -> None:
 
 
 def _default_solvers_fit(relaxation: Relaxation) -> None:
-    """The solver a relaxation chooses by itself accepts its form."""
+    """The solver a relaxation chooses by itself accepts its form, and those that take over from it exist."""
+    unknown = [name for name in relaxation.alternatives if name not in entry_points(SOLVERS)]
+    require(not unknown, f"alternatives {unknown} are no solvers; known: {', '.join(entry_points(SOLVERS))}")
     for known in accepted(relaxation):
         form = relaxation.lower(known.problem.program())
         name = relaxation.default_solver(form)

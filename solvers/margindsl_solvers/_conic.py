@@ -269,8 +269,9 @@ class ConicSession(Session):
             except cp.SolverError as error:
                 if words == "interrupted":
                     raise KeyboardInterrupt from None  # the engine caught Ctrl-C itself
-                return RawSolution(Status.FAILED, message=f"{words}: {error}" if words else str(error),
-                                   seconds=seconds)
+                # other solvers are named by whoever knows the form
+                said = str(error).partition(" Try another solver")[0].rstrip(".")
+                return RawSolution(Status.FAILED, message=f"{words}: {said}" if words else said, seconds=seconds)
         return self._collect(lowering, form, words, seconds, budget.tol)
 
     def _prepared(self, form: Form | None) -> Lowering:

@@ -84,6 +84,14 @@ class Mute(Exact):
         return Refusal("")
 
 
+@dataclass(frozen=True, kw_only=True)
+class Misnamed(Alternating):
+    """A relaxation that hands over to a solver that does not exist."""
+
+    name: ClassVar[str] = "misnamed"
+    alternatives: ClassVar[tuple[str, ...]] = ("newtn",)
+
+
 def failures(report):
     return {check.name for check in report.checks if not check.passed}
 
@@ -92,6 +100,8 @@ def test_the_suite_finds_broken_relaxations():
     some = ["bounds_hold", "certificates_prove"]
     assert failures(check_relaxation(Careless, only=some)) == set(some)
     assert failures(check_relaxation(Boastful, only=["optimal_means_optimal"])) == {"optimal_means_optimal"}
+    misnamed = check_relaxation(Misnamed, only=["default_solvers_fit"])
+    assert failures(misnamed) == {"default_solvers_fit"} and "['newtn'] are no solvers" in str(misnamed)
     broken = check_relaxation(Mute, only=["accepts_something", "refusals_give_a_reason"])
     assert failures(broken) == {"accepts_something", "refusals_give_a_reason"}
     with pytest.raises(ConformanceError, match="refused without reason or repair"):

@@ -1,0 +1,149 @@
+"""Attempts of one solve: from a solver that fails to the next one, when the user named none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from margindsl.contract import Budget, Progress, Solver, Status
+from margindsl.errors import CalculusError, SolverError, UnansweredError
+from margindsl.program.program import MarginProgram
+from margindsl.runtime.solution import Solution
+
+VOID = 1e-6  # how far below the least value, relative to the value reached, a bound proves nothing
+LOWEST = -np.finfo(float).max
+
+
+class Attempt(Protocol):
+    """Solve with one solver, beginning with what earlier attempts found; `UnansweredError` where it fails."""
+
+    def __call__(self, solver: Solver, earlier: Solution | None) -> Solution: ...
+
+
+@dataclass
+class Watch:
+    """Pass reports on to a callback and remember whether it asked to stop."""
+
+    callback: Callable[[Progress], bool | None]
+    asked: bool = False
+
+    def __call__(self, progress: Progress) -> bool:
+        """Return whether the callback asks to stop."""
+        asked = bool(self.callback(progress))
+        self.asked = self.asked or asked
+        return asked
+
+
+def watched(budget: Budget) -> Budget:
+    """Return the budget with a callback that remembers whether it asked to stop."""
+    return budget if budget.callback is None else budget.replace(callback=Watch(budget.callback))
+
+
+def is_over(budget: Budget) -> bool:
+    """Return whether the time is up or the callback of a `watched` budget has asked to stop."""
+    return budget.expired or (isinstance(budget.callback, Watch) and budget.callback.asked)
+
+
+def hand_over(solvers: Iterable[Solver], attempt: Attempt, floor: float | None, budget: Budget) -> Solution:
+    """Return the answer of the first solver that has one, or the best of those that ended short of it.
+
+    Parameters
+    ----------
+    solvers : iterable of Solver
+        In order of preference; the next one is tried where one fails, while the budget lasts.
+    attempt : callable
+    floor : float or None
+        A value no objective goes under; a bound below it proves nothing. None where no bound is expected.
+    budget : Budget
+        One for all attempts, `watched`.
+
+    Returns
+    -------
+    Solution
+        Its message names the solvers that failed, with their words.
+
+    Raises
+    ------
+    UnansweredError
+        If none answers.
+    SolverError
+        If an attempt ends in another one, as of the label set, and no labels were found before.
+    """
+    best: Solution | None = None
+    failed: dict[str, str] = {}  # how solvers failed, by name
+    for solver in solvers:
+        if failed and is_over(budget):
+            failed[solver.name] = f"{solver.name!r} was not begun: the time was up"
+            break
+        try:
+            found = attempt(solver, best)
+        except UnansweredError as error:
+            failed[solver.name] = error.words
+            continue
+        except SolverError as error:
+            if best is None:
+                raise
+            failed[solver.name] = f"{solver.name!r} ended in an error: {error}"
+            continue
+        best = found if best is None else better(best, found)
+        trouble = trouble_of(found, floor) or ("" if best is found else f"{solver.name!r} found nothing better")
+        if not trouble:
+            break
+        failed[solver.name] = trouble
+    if best is None:
+        raise UnansweredError("; ".join(failed.values()))
+    alone = not failed or list(failed) == [best.solver]
+    return best if alone else replace(best, message=_told(best, failed))
+
+
+def _told(best: Solution, failed: dict[str, str]) -> str:
+    """Return what to say of solvers that failed, then of the one that answered, in its own words."""
+    if best.solver in failed:
+        return "; ".join(failed.values())
+    own = f": {best.message}" if best.message else ""
+    return "; ".join([*failed.values(), f"{best.solver!r} answered{own}"])
+
+
+def trouble_of(solution: Solution, floor: float | None) -> str:
+    """Return how a solver ended without a usable answer, empty when it did not.
+
+    Parameters
+    ----------
+    solution : Solution
+    floor : float or None
+        A value no objective goes under, None where no bound is expected. After a limit or an interrupt none is missed.
+    """
+    said = f": {solution.message}" if solution.message else ""
+    if not solution.state.has_answer:
+        return f"{solution.solver!r} ended as {solution.status}{said}"
+    ended = solution.state in (Status.CONVERGED, Status.INACCURATE)
+    if ended and floor is not None and not solution.bound >= max(floor - VOID * abs(solution.value), LOWEST):
+        return f"{solution.solver!r} ended as {solution.status}, without a bound{said}"
+    return ""
+
+
+def least_value(program: MarginProgram) -> float:
+    """Return Σ c min ρ in the user's units, which no objective goes under; −inf with shared scalars or no minimum."""
+    losses = program.losses
+    if losses.scalars.count:
+        return -np.inf
+    try:
+        lowest = [float(term.loss.minimum()) for term in losses.terms]
+    except CalculusError:
+        return -np.inf
+    total = sum(low * float(np.sum(term.weights)) for low, term in zip(lowest, losses.terms))
+    return program.to_user(total) if np.isfinite(total) else -np.inf
+
+
+def better(first: Solution, second: Solution) -> Solution:
+    """Return the solution of lower value, or of higher bound at equal labels up to rounding."""
+    slack = 1e-9 * abs(first.value)
+    if second.value < first.value - slack:
+        return second
+    return second if second.value <= first.value + slack and second.bound > first.bound else first
+
+
+__all__ = ["Attempt", "Watch", "better", "hand_over", "is_over", "least_value", "trouble_of", "watched"]

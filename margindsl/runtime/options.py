@@ -1,0 +1,80 @@
+"""The options of a solve that belong to neither relaxation nor solver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from margindsl.contract import Budget, Progress
+from margindsl.errors import DeclarationError
+from margindsl.runtime.solution import Solution
+
+
+@dataclass(frozen=True)
+class SolveOptions:
+    """Represent what `solve` itself takes; everything else belongs to the relaxation or the solver.
+
+    Parameters
+    ----------
+    tol : float
+        Relative accuracy.
+    time_limit : float or None
+        Seconds.
+    max_iter : int or None
+        Cap on the solver's iterations.
+    warm_start : Solution or None
+    random_state : int, numpy Generator or None
+    verbose : bool
+        Log progress (logger ``margindsl``) at level INFO.
+    callback : callable or None
+        Called with a `Progress`; a true answer stops the solve.
+    """
+
+    tol: float = 1e-6
+    time_limit: float | None = None
+    max_iter: int | None = None
+    warm_start: Solution | None = None
+    random_state: Any = None
+    verbose: bool = False
+    callback: Callable[[Progress], bool | None] | None = None
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.tol, (int, float)) and 0 < self.tol < 1):
+            raise DeclarationError(f"solve(tol={self.tol!r}): expected a number between 0 and 1")
+        if self.time_limit is not None and not self.time_limit > 0:
+            raise DeclarationError(f"solve(time_limit={self.time_limit!r}): expected a positive number of seconds")
+        if self.max_iter is not None and (isinstance(self.max_iter, bool) or not isinstance(self.max_iter, int)
+                                          or self.max_iter < 1):
+            raise DeclarationError(f"solve(max_iter={self.max_iter!r}): expected a positive integer")
+        if not (self.random_state is None or isinstance(self.random_state, np.random.Generator)
+                or (isinstance(self.random_state, (int, np.integer)) and self.random_state >= 0)):
+            raise DeclarationError(
+                f"solve(random_state={self.random_state!r}): expected None, a non-negative integer or a numpy "
+                "Generator")
+        if self.warm_start is not None and not isinstance(self.warm_start, Solution):
+            raise DeclarationError(
+                f"solve(warm_start=...): given {type(self.warm_start).__name__}, expected an earlier Solution")
+
+    def budget(self) -> Budget:
+        """Return the budget, its clock started."""
+        return Budget.within(self.time_limit, tol=self.tol, max_iter=self.max_iter, callback=self._callback())
+
+    def _callback(self) -> Callable[[Progress], bool | None] | None:
+        if not self.verbose:
+            return self.callback
+        import logging
+
+        log, own = logging.getLogger("margindsl"), self.callback
+
+        def report(progress: Progress) -> bool | None:
+            log.info("%s %d: value %.8g, bound %.8g, %.2f s", progress.stage, progress.iteration,
+                     progress.value, progress.bound, progress.seconds)
+            return own(progress) if own else None
+
+        return report
+
+
+__all__ = ["SolveOptions"]
