@@ -27,7 +27,7 @@ from margindsl_solvers.burer_monteiro.sweep import Sum, Sweep, threads
 
 SUBSAMPLE = 10_000  # points from which the first solve starts
 SHRINK = 8  # ratio of the nested subsamples above that
-ROUND = 12  # evaluations before the certificate is tried, on large data
+ROUND, LARGE_ROUND = 40, 12  # evaluations before the certificate is tried and the factor may grow; on large data
 FIRST_STEP = 0.1  # Moreau step of kinked losses, in units of the margin
 GROWTH = 4  # columns appended at a time
 PATIENCE = 12  # rounds without a better bound after which the descent gives up
@@ -69,7 +69,7 @@ class WeightLift:
             left = self.max_iter - evaluations
             W, eta, used, ended = self._solve(
                 sweep, newton, smooth.losses, W, eta, budget.replace(tol=accuracy * budget.tol),
-                left if form.n <= 2 * SUBSAMPLE else min(ROUND, left))
+                min(ROUND if form.n <= 2 * SUBSAMPLE else LARGE_ROUND, left))
             evaluations += used
             norms = form.lengths(W)
             a = np.maximum(curvatures(form, norms, smooth.losses), lowest_curvatures(form))
