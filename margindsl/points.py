@@ -15,6 +15,7 @@ from margindsl.typing import FloatArray
 Points: TypeAlias = Any  # FloatArray (possibly a memory map), scipy.sparse.csr_array or a Dask array
 
 BLOCK_ENTRIES = 2**20
+NEW_POINTS = "the new points"
 LARGEST_ENTRY = 1e140  # squared norms must not overflow
 
 
@@ -75,10 +76,10 @@ def check_points(X: Any, n_min: int = 2, name: str = "X") -> Points:
     n, d = points.shape
     if d == 0:
         raise DeclarationError(
-            f"{name} has shape {points.shape}: no column. Give at least one feature per point."
+            f"{_has(name)} shape {points.shape}: no column. Give at least one feature per point."
         )
     if n < n_min:
-        raise DeclarationError(f"{name} has {n} row(s); at least {n_min} points are needed. Rows are points.")
+        raise DeclarationError(f"{_has(name)} {n} row(s); at least {n_min} points are needed. Rows are points.")
     _check_finite(points, name)
     return points
 
@@ -133,7 +134,7 @@ def check_new_points(X: Any, d: int) -> Points:
     DeclarationError
         As `check_points`, or if the number of columns differs from `d`.
     """
-    points = check_points(X, n_min=0, name="the new points")
+    points = check_points(X, n_min=0, name=NEW_POINTS)
     if points.shape[1] != d:
         raise DeclarationError(
             f"the new points have {points.shape[1]} columns, but the features were built on {d}. "
@@ -142,21 +143,29 @@ def check_new_points(X: Any, d: int) -> Points:
     return points
 
 
+def _has(name: str) -> str:
+    return f"{name} {'have' if name == NEW_POINTS else 'has'}"
+
+
+def _is(name: str) -> str:
+    return f"{name} {'are' if name == NEW_POINTS else 'is'}"
+
+
 def _check_numeric(kind: str, dtype: Any, name: str) -> None:
     if kind == "c":
         raise DeclarationError(
-            f"{name} is complex ({dtype}); real numbers are expected. Stack X.real and X.imag as columns."
+            f"{_is(name)} complex ({dtype}); real numbers are expected. Stack X.real and X.imag as columns."
         )
     if kind not in "biufO":
         raise DeclarationError(
-            f"{name} has dtype {dtype}; numbers are expected. Encode text, dates or categories as numeric "
+            f"{_has(name)} dtype {dtype}; numbers are expected. Encode text, dates or categories as numeric "
             "columns."
         )
 
 
 def _as_sparse(X: Any, name: str) -> Points:
     if X.ndim != 2:
-        raise DeclarationError(f"{name} is sparse with {X.ndim} dimension(s); a matrix (n, d) is expected.")
+        raise DeclarationError(f"{_is(name)} sparse with {X.ndim} dimension(s); a matrix (n, d) is expected.")
     _check_numeric(X.dtype.kind, X.dtype, name)
     points = sp.csr_array(X, dtype=np.float64, copy=True)
     points.sum_duplicates()
@@ -166,14 +175,14 @@ def _as_sparse(X: Any, name: str) -> Points:
 def _as_dense(X: Any, name: str) -> FloatArray:
     if np.ma.isMaskedArray(X) and np.ma.is_masked(X):
         raise DeclarationError(
-            f"{name} is a masked array with masked entries. Fill them or drop those points."
+            f"{_is(name)} a masked array with masked entries. Fill them or drop those points."
         )
     memory_map = isinstance(X, np.memmap)
     try:
         array = X if memory_map else np.asarray(X)
     except ValueError:
         raise DeclarationError(
-            f"{name} is ragged: its rows have different lengths. Give a rectangular (n, d) table."
+            f"{_is(name)} ragged: its rows have different lengths. Give a rectangular (n, d) table."
         ) from None
     _check_table(array, name)
     if array.dtype == np.float32 and (memory_map or array.nbytes > 2**29):
@@ -189,7 +198,7 @@ def _as_lazy(X: Any, name: str) -> Points:
     _check_table(X, name)
     if any(np.isnan(size) for size in X.shape):
         raise DeclarationError(
-            f"{name} is a Dask array of unknown length {X.shape}. Call X.compute_chunk_sizes() first."
+            f"{_is(name)} a Dask array of unknown length {X.shape}. Call X.compute_chunk_sizes() first."
         )
     points = X.rechunk({1: -1}) if X.shape[1] else X
     return points if points.dtype in (np.float32, np.float64) else points.astype(np.float64)
@@ -198,12 +207,12 @@ def _as_lazy(X: Any, name: str) -> Points:
 def _check_table(array: Any, name: str) -> None:
     _check_numeric(array.dtype.kind, array.dtype, name)
     if array.ndim != 2:
-        repair = (
-            "X.reshape(-1, 1) makes one column of it"
-            if array.ndim == 1
-            else "reshape it to one row per point"
-        )
-        raise DeclarationError(f"{name} has shape {array.shape}; a matrix (n, d) is expected: {repair}.")
+        repair = "reshape it to one row per point"
+        if array.ndim == 1 and name == NEW_POINTS:
+            repair = "X.reshape(1, -1) makes one point of it, X.reshape(-1, 1) points of one column"
+        elif array.ndim == 1:
+            repair = "X.reshape(-1, 1) makes one column of it"
+        raise DeclarationError(f"{_has(name)} shape {array.shape}; a matrix (n, d) is expected: {repair}.")
 
 
 def _to_float(array: Any, name: str) -> FloatArray:
@@ -232,12 +241,12 @@ def _check_finite(points: Points, name: str) -> None:
             count += int(bad)
     if count:
         raise DeclarationError(
-            f"{name} has {count} NaN or infinite entries, the first in row {first[0]}, column {first[1]}. "
+            f"{_has(name)} {count} NaN or infinite entries, the first in row {first[0]}, column {first[1]}. "
             "Fill them or drop those points."
         )
     if largest > LARGEST_ENTRY:
         raise DeclarationError(
-            f"{name} has entries up to {largest:.1e}, whose squares overflow. "
+            f"{_has(name)} entries up to {largest:.1e}, whose squares overflow. "
             "Rescale the columns, for instance to unit variance."
         )
 

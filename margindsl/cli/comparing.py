@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from margindsl.cli.declaration import declare, read_points, solve_options
+from margindsl.cli.output import check_writable, write_rows
 from margindsl.cli.progress import ProgressLine
 from margindsl.cli.solving import is_stopped
-from margindsl.cli.table import check_writable, write_rows
 from margindsl.contract import Status
 from margindsl.errors import DeclarationError
 from margindsl.runtime.compare import Comparison, Row, compare
@@ -29,7 +29,7 @@ def run(arguments: argparse.Namespace) -> int:
     """
     check_writable(arguments.output)
     relaxations = _names(arguments.relaxations, "--relaxations")
-    solvers: list[Any] = _names(arguments.solvers, "--solvers") if arguments.solvers else [None]
+    solvers: list[Any] = [None] if arguments.solvers is None else _names(arguments.solvers, "--solvers")
     for name in relaxations:
         as_relaxation(name)
     for name in filter(None, solvers):

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 import margindsl as md
-from margindsl.cli.table import NotNumericError, read_pairs, read_table
+from margindsl.cli.options import settle
+from margindsl.cli.pairs import read_known, read_links
+from margindsl.cli.table import NotNumericError, read_table
 from margindsl.errors import DeclarationError
 from margindsl.typing import FloatArray
 
@@ -19,7 +21,7 @@ def read_points(arguments: argparse.Namespace) -> tuple[FloatArray, list[str] | 
     Raises
     ------
     DeclarationError
-        If a column is unknown or not numeric, or none is left.
+        If a column is unknown or not numeric, none is left, or there is one point only.
     """
     table = read_table(arguments.data)
     truth = None if arguments.truth is None else table.column(arguments.truth)
@@ -27,11 +29,14 @@ def read_points(arguments: argparse.Namespace) -> tuple[FloatArray, list[str] | 
     columns = [k for k in range(len(table.names)) if k not in out]
     if not columns:
         raise DeclarationError(f"{table.source}: no column is left as a feature")
+    if len(table.rows) < 2:
+        raise DeclarationError(f"{table.source} has one point; at least two are needed")
     try:
         X = scale_columns(table.numbers(columns), arguments.scale)
     except NotNumericError as error:
-        raise DeclarationError(f"{error}; leave it out with --drop {error.column}, or name it with --truth if it "
-                               "holds the classes") from None
+        repair = (f"leave it out with --drop {error.column}, or name it with --truth if it holds the classes"
+                  if len(columns) > 1 else "no other column is left as a feature")
+        raise DeclarationError(f"{error}; {repair}") from None
     return X, None if truth is None else table.text(truth)
 
 
@@ -61,52 +66,44 @@ def declare(arguments: argparse.Namespace, X: FloatArray) -> md.Problem:
     MarginError
         As the language raises it.
     """
+    options = settle(arguments)
     bias: Any = {"none": False, "free": True, "penalised": "penalised"}[arguments.bias]
     labels = md.Labels(len(X))
-    plane = md.Hyperplane(X, kernel=_kernel(arguments), bias=bias)
-    objective = md.sq_norm(plane) / 2 + _loss(arguments, labels * plane)
+    plane = md.Hyperplane(X, kernel=_kernel(arguments.kernel, options), bias=bias)
+    objective = md.sq_norm(plane) / 2 + _loss(arguments.loss, arguments.lam, options, labels * plane)
     return md.Problem(md.Minimize(objective), _constraints(arguments, labels))
 
 
-def _kernel(arguments: argparse.Namespace) -> Any:
-    if arguments.kernel == "polynomial":
-        return md.Polynomial(degree=arguments.degree)
-    return md.RBF(_width(arguments.width)) if arguments.kernel == "rbf" else "linear"
+def _kernel(name: str, options: dict[str, Any]) -> Any:
+    if name == "polynomial":
+        return md.Polynomial(degree=options["degree"])
+    return md.RBF(options["width"]) if name == "rbf" else "linear"
 
 
-def _width(text: str) -> Any:
-    try:
-        return float(text)
-    except ValueError:
-        return text
-
-
-def _loss(arguments: argparse.Namespace, margins: Any) -> Any:
-    lam = md.Parameter(arguments.lam, name="lam")
-    if arguments.loss == "mean-variance":
-        return md.mean_variance(margins, arguments.eta, lam)
+def _loss(name: str, weight: float, options: dict[str, Any], margins: Any) -> Any:
+    lam = md.Parameter(weight, name="lam")
+    if name == "mean-variance":
+        return md.mean_variance(margins, options["eta"], lam)
     losses = {
-        "odm": lambda: md.odm(margins, arguments.nu, arguments.theta),
+        "odm": lambda: md.odm(margins, options["nu"], options["theta"]),
         "hinge": lambda: md.hinge(margins),
         "squared-hinge": lambda: md.squared_hinge(margins),
-        "epsilon-insensitive": lambda: md.epsilon_insensitive(margins, arguments.eps),
+        "epsilon-insensitive": lambda: md.epsilon_insensitive(margins, options["eps"]),
         "logistic": lambda: md.logistic(-margins)}
-    return lam * md.mean(losses[arguments.loss]())
+    return lam * md.mean(losses[name]())
 
 
 def _constraints(arguments: argparse.Namespace, labels: md.Labels) -> list[Any]:
     constraints: list[Any] = []
     if arguments.balance is not None:
-        if not 0 <= arguments.balance <= 1:
-            raise DeclarationError(f"--balance {arguments.balance:g}: expected a fraction between 0 and 1")
         constraints.append(abs(md.sum(labels)) <= arguments.balance * labels.n)
-    if arguments.must_link:
-        constraints.append(md.must_link(labels, read_pairs(arguments.must_link)))
-    if arguments.cannot_link:
-        constraints.append(md.cannot_link(labels, read_pairs(arguments.cannot_link)))
-    if arguments.known:
-        known = read_pairs(arguments.known)
-        constraints.append(labels[known[:, 0]] == known[:, 1])
+    if arguments.must_link is not None:
+        constraints.append(md.must_link(labels, read_links(arguments.must_link, labels.n)))
+    if arguments.cannot_link is not None:
+        constraints.append(md.cannot_link(labels, read_links(arguments.cannot_link, labels.n)))
+    if arguments.known is not None:
+        index, values = read_known(arguments.known, labels.n)
+        constraints.append(labels[index] == values)
     return constraints
 
 

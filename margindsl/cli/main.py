@@ -13,7 +13,7 @@ from typing import Any
 
 from margindsl import __version__
 from margindsl.cli.arguments import add_data, add_declaration, add_solve_options, seed
-from margindsl.errors import MarginError
+from margindsl.errors import MarginError, TrivialityWarning
 from margindsl.experiments.figures import PAPERS
 
 OK, FAILED, USAGE, STOPPED, INTERRUPTED = 0, 1, 2, 3, 130
@@ -24,6 +24,9 @@ _EPILOG = """exit codes:
   2    wrong usage
   3    stopped early by the time limit, an iteration cap or Ctrl-C; the best labels so far are written
   130  interrupted before there were labels"""
+
+_TRIVIAL = ("neither --balance, --known nor --cannot-link excludes the all-equal labelling; add --balance FRACTION "
+            "unless one cluster is an acceptable answer")
 
 _COMMANDS = {
     "demo": "margindsl.cli.demo", "solvers": "margindsl.cli.names", "relaxations": "margindsl.cli.names",
@@ -70,6 +73,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             # The reader of the pipe has gone; the flush at exit must not complain about it.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return OK
+        except OSError as error:
+            if error.filename is not None:
+                raise
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            print(f"margindsl: cannot write to standard output: {error.strerror}", file=sys.stderr)
+            return FAILED
         except KeyboardInterrupt:
             print("margindsl: interrupted before there were labels", file=sys.stderr)
             return INTERRUPTED
@@ -155,7 +164,8 @@ def _command(name: str) -> Callable[[argparse.Namespace], int]:
 def _one_line_warnings() -> Iterator[None]:
     def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
         if category.__module__.startswith("margindsl"):
-            print(f"margindsl: warning: {message}", file=sys.stderr)
+            text = _TRIVIAL if issubclass(category, TrivialityWarning) else message
+            print(f"margindsl: warning: {text}", file=sys.stderr)
 
     with warnings.catch_warnings():
         warnings.showwarning = show

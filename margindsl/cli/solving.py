@@ -6,8 +6,8 @@ import argparse
 import sys
 
 from margindsl.cli.declaration import declare, read_points, solve_options
+from margindsl.cli.output import check_writable, write_rows
 from margindsl.cli.progress import ProgressLine
-from margindsl.cli.table import check_writable, write_rows
 from margindsl.contract import Status
 from margindsl.metrics import clustering_accuracy
 from margindsl.runtime.solution import Solution
@@ -26,12 +26,18 @@ def run(arguments: argparse.Namespace) -> int:
     problem = declare(arguments, X)
     with ProgressLine(arguments.relaxation, quiet=arguments.quiet) as line:
         solution = problem.solve(arguments.relaxation, arguments.solver, callback=line, **solve_options(arguments))
-    write_labels(arguments.output, solution)
-    if not arguments.quiet:
-        print(f"method    {solution.relaxation} with {solution.solver}\n{solution.summary()}", file=sys.stderr)
-        if truth is not None:
-            print(f"accuracy  {100 * clustering_accuracy(truth, solution.labels):.2f} %", file=sys.stderr)
+    try:
+        write_labels(arguments.output, solution)
+    finally:  # the summary is worth having where the file could not be written, too
+        if not arguments.quiet:
+            _summarise(solution, truth)
     return 3 if is_stopped(solution, arguments.max_iter) else 0
+
+
+def _summarise(solution: Solution, truth: list[str] | None) -> None:
+    print(f"method    {solution.relaxation} with {solution.solver}\n{solution.summary()}", file=sys.stderr)
+    if truth is not None:
+        print(f"accuracy  {100 * clustering_accuracy(truth, solution.labels):.2f} %", file=sys.stderr)
 
 
 def write_labels(target: str | None, solution: Solution) -> None:

@@ -1,18 +1,18 @@
-"""CSV in and out: points with optional header, pairs, known labels, labels."""
+"""CSV in: cells of points, links and known labels, with an optional header."""
 
 from __future__ import annotations
 
 import csv
+import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from margindsl.errors import DeclarationError
-from margindsl.typing import FloatArray, IntArray
+from margindsl.typing import FloatArray
 
 _DELIMITERS = (",", ";", "\t")
 
@@ -92,25 +92,26 @@ class Table:
 
     def _not_numeric(self, column: int) -> NotNumericError:
         line, cell = next((k, c) for k, c in zip(self.lines, self.text(column)) if not _is_finite(c))
-        found = f"{cell!r}" if cell.strip() else "an empty cell"
         name = self.names[column]
         return NotNumericError(
-            f"{self.source}: column {name!r} holds {found} (line {line}), expected finite "
-            "numbers", name)
+            f"{self.source}: column {name!r} holds {_shown(cell)} (line {line}), expected finite numbers", name)
 
 
-def read_table(source: str) -> Table:
+def read_table(source: str, row: str = "one point a row") -> Table:
     """Read a CSV file; the delimiter (comma, semicolon, tab) and the header are found out.
 
     Parameters
     ----------
     source : str
         A path, or ``-`` for standard input.
+    row : str
+        What is expected, for messages.
 
     Raises
     ------
     DeclarationError
-        If the file cannot be read, is empty, or has rows of different lengths.
+        If the file cannot be read, is empty, has rows of different lengths, other separators, or a first row that is
+        neither a header nor like the others.
     """
     lines = _read_text(source).splitlines()
     shown = "standard input" if source == "-" else source
@@ -122,13 +123,12 @@ def read_table(source: str) -> Table:
     except csv.Error as error:
         raise DeclarationError(f"{shown}: not a CSV file ({error})") from None
     if not numbered:
-        raise DeclarationError(f"{shown} is empty; expected one point a row")
-    for line, row in numbered:
-        if len(row) != len(numbered[0][1]):
-            raise DeclarationError(
-                f"{shown}: line {line} has {len(row)} cells, the first has {len(numbered[0][1])}")
+        raise DeclarationError(f"{shown} is empty; expected {row}")
+    _check_shape(shown, numbered)
     rows = [row for _, row in numbered]
     header = has_header(rows)
+    if not header:
+        _check_first(shown, numbered[0][0], rows)
     names = [cell.strip() for cell in rows[0]] if header else [str(k) for k in range(len(rows[0]))]
     if header and len(rows) == 1:
         raise DeclarationError(f"{shown} has a header but no rows")
@@ -136,76 +136,43 @@ def read_table(source: str) -> Table:
 
 
 def has_header(rows: Sequence[Sequence[str]]) -> bool:
-    """Return whether the first row names columns: all text, or text above a number.
+    """Return whether the first row names columns: no cell of it is a number.
 
     Examples
     --------
-    >>> has_header([["a", "1"], ["2", "3"]]), has_header([["a", "1"], ["b", "3"]])
+    >>> has_header([["a", "kind"], ["2", "oak"]]), has_header([["1", "oak"], ["2", "elm"]])
     (True, False)
     """
-    text = [not _is_number(cell) for cell in rows[0]]
-    if all(text) or len(rows) == 1:
-        return all(text)
-    return any(above and _is_number(below) for above, below in zip(text, rows[1]))
+    return not any(_is_number(cell) for cell in rows[0])
 
 
-def read_pairs(source: str) -> IntArray:
-    """Read rows i,j of whole numbers; returns an array of shape (rows, 2).
-
-    Raises
-    ------
-    DeclarationError
-        If there are not two columns of whole numbers.
-    """
-    table = read_table(source)
-    if len(table.names) != 2:
-        raise DeclarationError(f"{table.source} has {len(table.names)} columns, expected two")
-    values = table.numbers([0, 1])
-    whole = np.where(np.abs(values) < 2.0**53, values, 0.0).astype(np.int64)
-    if np.any(whole != values):
-        bad = int(np.flatnonzero(np.any(whole != values, axis=1))[0])
-        raise DeclarationError(
-            f"{table.source}: line {table.lines[bad]} holds {','.join(table.rows[bad])}, expected whole numbers")
-    return whole
+def _check_shape(shown: str, numbered: Sequence[tuple[int, list[str]]]) -> None:
+    """Raise unless all rows have as many cells, and a single one is not several in disguise."""
+    width = len(numbered[0][1])
+    for line, row in numbered:
+        if len(row) != width:
+            raise DeclarationError(f"{shown}: line {line} has {_counted(len(row), 'cell')}, the first has {width}")
+    for line, row in numbered[:2] if width == 1 else ():
+        parts = re.split(r"[|\s]+", row[0].strip().strip("|"))
+        if len(parts) > 1 and any(map(_is_number, parts)):
+            raise DeclarationError(f"{shown}: line {line} is one cell, {row[0]!r}; cells are separated by commas, "
+                                   "semicolons or tabs, so write one of these instead")
 
 
-def write_rows(target: str | None, head: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Write CSV to a file, or to standard output where the target is None.
-
-    Raises
-    ------
-    DeclarationError
-        If the file cannot be written.
-    """
-    if target is None:
-        _write(sys.stdout, head, rows)
-        return
-    try:
-        with open(target, "w", newline="", encoding="utf-8") as stream:
-            _write(stream, head, rows)
-    except OSError as error:
-        raise DeclarationError(f"cannot write {target}: {error.strerror}") from None
-
-
-def check_writable(target: str | None) -> None:
-    """Raise before a long solve when the output's folder does not exist.
-
-    Raises
-    ------
-    DeclarationError
-        Naming the folder.
-    """
-    if target is not None and not Path(target).resolve().parent.is_dir():
-        raise DeclarationError(f"cannot write {target}: its folder does not exist")
-
-
-def _write(stream: Any, head: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(head)
-    writer.writerows(rows)
+def _check_first(shown: str, line: int, rows: Sequence[Sequence[str]]) -> None:
+    """Raise when the first row has text above numbers and numbers too: neither a header nor like the others."""
+    beside = next(cell for cell in rows[0] if _is_number(cell))
+    for column, cell in enumerate(rows[0]):
+        if not _is_number(cell) and any(_is_number(row[column]) for row in rows[1:]):
+            raise DeclarationError(
+                f"{shown}: line {line} holds {_shown(cell)} above numbers (column {column}) and {beside.strip()!r} "
+                "beside it, so that it is neither a header, which has no numbers, nor a row like the others; mend the "
+                "cell, or name every column")
 
 
 def _read_text(source: str) -> str:
+    if not source:
+        raise DeclarationError("cannot read '': expected the name of a file")
     try:
         return sys.stdin.read() if source == "-" else Path(source).read_text(encoding="utf-8-sig")
     except OSError as error:
@@ -224,6 +191,14 @@ def _is_number(cell: str) -> bool:
 
 def _is_finite(cell: str) -> bool:
     return _is_number(cell) and bool(np.isfinite(float(cell)))
+
+
+def _shown(cell: str) -> str:
+    return repr(cell) if cell.strip() else "an empty cell"
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}" + ("" if count == 1 else "s")
 
 
 def _listed(names: Sequence[str], most: int = 12) -> str:

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
 import margindsl as md
 from margindsl.errors import DeclarationError
@@ -106,6 +107,8 @@ class ODMClassifier(_MarginClassifier):
 class SemiSupervisedODM(_MarginClassifier):
     """Classify with few labels: ssODM, the optimal margin distribution of labelled and unlabelled points.
 
+    The class −1 says that a class is unknown; `score` leaves such points out.
+
     Parameters
     ----------
     lam1, lam2 : float
@@ -156,16 +159,16 @@ class SemiSupervisedODM(_MarginClassifier):
         """
         X, y = validate_data(self, X, y, accept_sparse=["csr"], dtype=[np.float64, np.float32])
         further = check_parameters(md.recipes.ssodm, self.parameters, ("y", "lam1", "lam2", "kernel"))
-        y = np.asarray(y)
-        known = _known(y)
+        classes: Any = _plain(np.asarray(y))
+        known = _known(classes)
         if np.any(known):
-            _check_classes(y[known])
-        self.classes_ = np.unique(y[known])
+            _check_classes(classes[known])
+        self.classes_ = np.unique(classes[known])
         if len(self.classes_) != 2:
             raise DeclarationError(
                 f"SemiSupervisedODM: Only binary classification is supported; the known labels hold "
                 f"{len(self.classes_)} class(es); -1 says that a label is unknown, so give the classes other names")
-        signs: IntArray = np.where(known, np.where(y == self.classes_[1], 1, -1), 0)
+        signs: IntArray = np.where(known, np.where(classes == self.classes_[1], 1, -1), 0)
         problem = md.recipes.ssodm(X, signs, lam1=self.lam1, lam2=self.lam2, kernel=self.kernel, **further)
         self.solution_ = problem.solve(relaxation=self.relaxation, solver=self.solver, tol=self.tol,
                                        time_limit=self.time_limit, random_state=_generator(self.random_state))
@@ -173,10 +176,49 @@ class SemiSupervisedODM(_MarginClassifier):
         self.bound_, self.gap_, self.margins_ = self.solution_.bound, self.solution_.gap, self.solution_.margins
         return self
 
+    def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Return the share of points of known class that are predicted right; points of class −1 do not count.
+
+        Parameters
+        ----------
+        X : (m, d) array, sparse matrix or DataFrame
+        y : (m,) array
+            Classes, −1 where unknown, strings in an array of objects as for `fit`.
+        sample_weight : (m,) array, optional
+
+        Raises
+        ------
+        DeclarationError
+            If no class is known, or the weights of those that are known sum to zero.
+        ValueError
+            If y holds NaN, or lengths differ.
+        """
+        predicted = self.predict(X)
+        classes = _plain(column_or_1d(y))
+        check_consistent_length(predicted, classes, sample_weight)
+        assert_all_finite(classes, input_name="y")
+        known = _known(classes)
+        weights = np.ones(len(known)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
+        if not np.any(known):
+            raise DeclarationError("SemiSupervisedODM.score: no class is known, all are -1; give points of known "
+                                   "class, or more of them where a cross-validation makes folds without any")
+        if not weights[known].sum() > 0:
+            raise DeclarationError("SemiSupervisedODM.score: the sample weights of the points of known class sum to "
+                                   f"{weights[known].sum():g}; expected a positive number")
+        right = predicted[known].astype(object) == classes[known].astype(object)
+        return float(np.average(right.astype(float), weights=weights[known]))
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         return tags
+
+
+def _plain(y: Any) -> Any:
+    """Return classes that are numbers in an array of objects as an array of numbers."""
+    if y.dtype != object or any(isinstance(value, str) for value in y):
+        return y
+    return np.array(y.tolist())
 
 
 def _known(y: Any) -> BoolArray:

@@ -87,7 +87,7 @@ class MarginClusterer(ClusterMixin, BaseEstimator):
         y : ignored
         must_link, cannot_link : (m, 2) array, networkx graph or (n, n) sparse matrix, optional
             Pairs of points; kept exactly.
-        labels : (n,) int array, optional
+        labels : (n,) array of whole numbers, optional
             Known clusters 0..k−1, −1 where unknown; kept exactly.
 
         Raises
@@ -168,12 +168,28 @@ def _check_one(n: int, must_link: Any, cannot_link: Any, labels: ArrayLike | Non
 def _codes(labels: ArrayLike | None, n: int, clusters: int) -> IntArray:
     if labels is None:
         return np.full(n, -1)
+    expected = f"expected ({n},) integers from -1 (unknown) to {clusters - 1}"
     codes = np.asarray(labels)
-    if codes.shape != (n,) or codes.dtype.kind not in "iu" or codes.min() < -1 or codes.max() >= clusters:
-        raise DeclarationError(
-            f"fit(labels=...): given shape {codes.shape} of {codes.dtype}, expected ({n},) integers from -1 "
-            f"(unknown) to {clusters - 1}")
+    if codes.shape != (n,):
+        raise DeclarationError(f"fit(labels=...): given shape {codes.shape}, {expected}")
+    if codes.dtype.kind in "iuf":
+        wrong = ~((codes >= -1) & (codes < clusters) & (codes == np.round(codes)))
+    else:
+        wrong = np.array([not _is_code(value, clusters) for value in codes])
+    if np.any(wrong):
+        place = int(np.flatnonzero(wrong)[0])
+        raise DeclarationError(f"fit(labels=...): labels[{place}] is {_shown(codes[place])}, {expected}")
     return codes.astype(int)
+
+
+def _is_code(value: Any, clusters: int) -> bool:
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        return False
+    return bool(-1 <= value < clusters and value == int(value))
+
+
+def _shown(value: Any) -> str:
+    return repr(value.item() if isinstance(value, np.generic) else value)
 
 
 def _generator(random_state: Any) -> np.random.Generator:

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from margindsl.errors import DeclarationError, SizeError
-from margindsl.points import check_points, is_lazy, row_blocks
+from margindsl.points import NEW_POINTS, check_points, is_lazy, row_blocks
 from margindsl.typing import FloatArray, IntArray
 
 Index: TypeAlias = Any  # slice, integer array or boolean mask over points
@@ -150,7 +150,7 @@ class FeatureOperator(ABC):
         -------
         ndarray (m,) or (m, p)
         """
-        points = check_points(X_new, n_min=0, name="the new points")
+        points = check_points(X_new, n_min=0, name=NEW_POINTS)
         blocks = row_blocks(points.shape[0], max(self.rank, points.shape[1])) or [slice(0, 0)]
         out = np.empty((points.shape[0], *np.shape(W)[1:]))
         for block in blocks:

@@ -17,6 +17,7 @@ from margindsl.drivers.run import Record
 from margindsl.errors import DeclarationError
 from margindsl.program.certificates import Certificate
 from margindsl.program.clusters import margin_table
+from margindsl.runtime.stored import features_of, read_stored
 from margindsl.typing import FloatArray, IntArray
 
 
@@ -144,8 +145,13 @@ class Solution:
         Raises
         ------
         DeclarationError
-            If X has another number of columns than the training points.
+            If X has another number of columns than the training points, or the solution was loaded without its
+            problem.
         """
+        if self.features is None:
+            raise DeclarationError(
+                "this solution was loaded without its problem and cannot map new points; load it with "
+                "Solution.load(path, problem)")
         return np.asarray(self.features.apply_to(X, np.asarray(self.weights))) + self.bias
 
     def predict(self, X: Any) -> IntArray:
@@ -202,24 +208,26 @@ class Solution:
 
     @classmethod
     def load(cls, path: str | Path, problem: Any = None) -> Solution:
-        """Read a saved solution; with the problem given it predicts again.
+        """Read a saved solution; with the problem it was solved from it predicts again.
+
+        Parameters
+        ----------
+        path : str or Path
+        problem : Problem, optional
+            The same points, kernel and bias: its features must give the decision values of the solution.
 
         Raises
         ------
         DeclarationError
-            If the problem has another number of points than the solution.
+            If the file is no saved solution, or the problem has another number of points, features of another rank,
+            or features that give other decision values.
         OSError
             If the file cannot be read; FileNotFoundError if it is not there.
         """
-        with np.load(Path(path), allow_pickle=False) as stored:
-            header = json.loads(str(stored["header"]))
-            arrays = {name: stored[name] for name in stored.files if name != "header"}
+        header, arrays = read_stored(path)
         features = None
         if problem is not None:
-            features = problem.prepared().base
-            if features.n != len(arrays["labels"]):
-                raise DeclarationError(
-                    f"the solution has {len(arrays['labels'])} labels, the problem {features.n} points")
+            features = features_of(problem, arrays["weights"], header["bias"], arrays["decision"])
         mixture = (arrays["labellings"], arrays["mixture"]) if "mixture" in arrays else None
         return cls(
             arrays["labels"], header["value"], header["bound"], header["estimate"], Status[header["state"]],

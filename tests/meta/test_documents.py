@@ -1,12 +1,17 @@
 """Documents say what is true: their Python blocks run, and their tables match the code."""
 
+import argparse
 import configparser
+import inspect
 import re
 import tomllib
 from pathlib import Path
 
 import pytest
 
+import margindsl as md
+from margindsl import estimators
+from margindsl.cli.main import build_parser
 from margindsl.language.grammar import RULES
 from margindsl.runtime import relaxation_names, solvers
 
@@ -53,6 +58,55 @@ def test_every_relaxation_is_listed(page):
 def test_every_solver_is_listed(page):
     text = (ROOT / page).read_text(encoding="utf-8")
     assert [solver.name for solver in solvers() if f"`{solver.name}`" not in text] == []
+
+
+def names(page, word):
+    """Return whether a page has a word in code."""
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    fences = re.findall(r"^```\w*\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+    prose = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    code = "\n".join([*fences, *re.findall(r"`([^`]+)`", prose)])
+    return re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", code) is not None
+
+
+def options_of(command):
+    commands = next(action for action in build_parser()._actions if isinstance(action, argparse._SubParsersAction))
+    return {option for action in commands.choices[command]._actions for option in action.option_strings}
+
+
+def test_every_option_of_the_command_line_is_documented():
+    options = set().union(*map(options_of, ("demo", "solve", "compare", "explain")))
+    assert sorted(option for option in options - {"-h", "--help"} if not names("cli.md", option)) == []
+    page = (ROOT / "docs" / "reproduce.md").read_text(encoding="utf-8")
+    assert sorted(o for o in options_of("reproduce") - {"-h", "--help", "--seed", "--quiet"} if o not in page) == []
+
+
+def test_the_page_says_which_commands_are_quiet():
+    page = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    said = re.search(r"`--quiet`, of (.*?), leaves", page, flags=re.DOTALL)
+    commands = ("demo", "solvers", "relaxations", "solve", "compare", "explain", "reproduce")
+    assert set(re.findall(r"`(\w+)`", said[1])) == {c for c in commands if "--quiet" in options_of(c)}
+
+
+@pytest.mark.parametrize("recipe", md.recipes.__all__)
+def test_every_argument_of_a_recipe_is_documented(recipe):
+    arguments = inspect.signature(getattr(md.recipes, recipe)).parameters
+    assert [argument for argument in arguments if not names("recipes.md", argument)] == []
+
+
+@pytest.mark.parametrize("estimator", estimators.__all__)
+def test_every_argument_of_an_estimator_is_documented(estimator):
+    arguments = inspect.signature(getattr(estimators, estimator)).parameters
+    assert [argument for argument in arguments if not names("estimators.md", argument)] == []
+
+
+def test_solutions_and_metrics_are_documented():
+    said = {*vars(md.Solution), *md.Solution.__dataclass_fields__}
+    inner = {"state", "weights", "bias", "decision", "features", "label_factor", "relaxation", "solver", "coding"}
+    assert sorted(w for w in said - inner if not w.startswith("_") and not names("language.md", w)) == []
+    measures = [name for name, value in vars(md.metrics).items()
+                if inspect.isfunction(value) and value.__module__ == "margindsl.metrics" and not name.startswith("_")]
+    assert len(measures) >= 5 and [name for name in measures if not names("language.md", name)] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -151,10 +151,29 @@ def test_lists(capsys):
     (["--truth", "sort"], r"has no column 'sort'; its columns are height, width, kind"),
     (["--balance", "7"], r"--balance 7: expected a fraction between 0 and 1"),
     (["--must-link", "missing.csv"], r"cannot read missing.csv"),
-    (["--time-limit", "0"], r"time_limit=0.0): expected a positive number of seconds"),
-    (["--theta", "1.5"], r"md.odm(theta=1.5): expected 0 <= theta < 1"),
-    (["--lam", "-1"], r"`lam`: is -1 and turns a loss concave"),
-    (["--lam", "-1", "--loss", "mean-variance"], r"`lam`: is -1 and turns a loss concave"),
+    (["--time-limit", "0"], r"--time-limit 0: expected a positive number of seconds"),
+    (["--time-limit", "nan"], r"--time-limit nan: expected a positive number of seconds"),
+    (["--tol", "5"], r"--tol 5: expected a number between 0 and 1"),
+    (["--max-iter", "0"], r"--max-iter 0: expected a whole number of at least 1"),
+    (["--theta", "1.5"], r"--theta 1.5: expected 0 <= theta < 1"),
+    (["--nu", "nan"], r"--nu nan: expected a number of at least 0"),
+    (["--lam", "nan"], r"--lam nan: expected a number of at least 0"),
+    (["--lam", "inf"], r"--lam inf: expected a number of at least 0"),
+    (["--lam", "-1"], r"--lam -1: expected a number of at least 0"),
+    (["--lam", "-1", "--loss", "mean-variance"], r"--lam -1: expected a number of at least 0"),
+    (["--eps", "-1", "--loss", "epsilon-insensitive"], r"--eps -1: expected a number of at least 0"),
+    (["--eta", "nan", "--loss", "mean-variance"], r"--eta nan: expected a finite number"),
+    (["--kernel", "polynomial", "--degree", "0"], r"--degree 0: expected a whole number of at least 1"),
+    (["--kernel", "rbf", "--width", "-2"], r"--width -2: expected a positive number, or 'median'"),
+    (["--width", "3"], r"--width belongs to --kernel rbf, and --kernel is linear: drop it, or add --kernel rbf"),
+    (["--kernel", "rbf", "--degree", "4"], r"--degree belongs to --kernel polynomial, and --kernel is rbf"),
+    (["--eps", "2"], r"--eps belongs to --loss epsilon-insensitive, and --loss is odm"),
+    (["--loss", "hinge", "--nu", "3"], r"--nu belongs to --loss odm, and --loss is hinge"),
+    (["--loss", "logistic", "--theta", "0.2"], r"--theta belongs to --loss odm, and --loss is logistic"),
+    (["--eta", "1"], r"--eta belongs to --loss mean-variance, and --loss is odm"),
+    (["--known", ""], r"cannot read '': expected the name of a file"),
+    (["--output", ""], r"--output '': expected the name of a file"),
+    (["--output", "/"], r"cannot write /: it is a directory"),
     (["--kernel", "rbf", "--width", "wide"], r"wide"),
     (["--output", "no/such/folder.csv"], r"cannot write no/such/folder.csv: its folder does not exist"),
     (["--drop", "height", "--drop", "width"], r"no column is left as a feature"),
@@ -187,6 +206,64 @@ def test_trivial_problem_warns_in_one_line(data, capsys):
     assert main(["solve", data, "--drop", "kind", "--relaxation", "alternating"]) == 0
     warnings = [line for line in capsys.readouterr().err.splitlines() if "warning" in line]
     assert len(warnings) == 1 and "all-equal labelling" in warnings[0]
+    assert "add --balance FRACTION" in warnings[0] and "md." not in warnings[0]
+
+
+@pytest.mark.parametrize("option, row, message", [
+    ("--must-link", "0,400", "pairs.csv: line 3 holds 0,400, expected points from 0 to 23"),
+    ("--cannot-link", "3,3", "pairs.csv: line 3 holds 3,3, expected two different points"),
+    ("--known", "5,2", "pairs.csv: line 3 holds 5,2, expected a label -1 or 1 second"),
+    ("--known", "0,x1", "pairs.csv: column 'j' holds 'x1' (line 3)")])
+def test_side_information_names_file_and_line(data, tmp_path, capsys, option, row, message):
+    path = tmp_path / "pairs.csv"
+    path.write_text(f"i,j\n0,1\n{row}\n", encoding="utf-8")
+    assert main(["solve", data, "--drop", "kind", option, str(path)]) == 1
+    out, err = capsys.readouterr()
+    assert out == "" and message in err and "md." not in err
+
+
+@pytest.mark.parametrize("text, message", [
+    ("?,1\n0,0\n1,1\n5,5\n6,6\n", "line 1 holds '?' above numbers"),
+    ("1,2\n", "has one point; at least two are needed"),
+    ("x,y\n1,2\n", "has one point; at least two are needed"),
+    ("1|2\n3|4\n5|6\n", "line 1 is one cell, '1|2'; cells are separated by commas, semicolons or tabs"),
+    ("1\nb\n3\n", "column '0' holds 'b' (line 2), expected finite numbers; no other column is left as a feature")])
+def test_files_that_are_no_points(tmp_path, capsys, text, message):
+    path = tmp_path / "points.csv"
+    path.write_text(text, encoding="utf-8")
+    for command in ("solve", "compare", "explain"):
+        assert main([command, str(path)]) == 1
+        out, err = capsys.readouterr()
+        assert out == "" and err.count("\n") == 1 and f"{path}" in err and message in err and "--drop" not in err
+
+
+@pytest.mark.parametrize("command, first", [
+    (["solve", "--relaxation", "alternating"], "index,label,decision,margin"),
+    (["compare", "--relaxations", "alternating"], "relaxation,solver,")])
+def test_a_result_that_cannot_be_written_goes_to_stdout(data, capsys, command, first):
+    name, *options = command
+    arguments = [name, data, "--drop", "kind", "--balance", "0.1", *options]
+    assert main([*arguments, "--output", "/dev/full"]) == 1
+    out, err = capsys.readouterr()
+    assert out.startswith(first) and len(rows_of(out)) == (N if name == "solve" else 1)
+    last = err.splitlines()[-1]
+    assert last.startswith("margindsl: cannot write /dev/full: No space left on device")
+    assert "went to standard output" in last
+    assert name == "compare" or "status    converged" in err
+
+
+def test_a_full_standard_output_is_one_line_and_code_1(data):
+    code = [sys.executable, "-m", "margindsl.cli.main", "solve", data, "--drop", "kind", "--balance", "0.1",
+            "--relaxation", "alternating", "--quiet"]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(code, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1
+    assert done.stderr == "margindsl: cannot write to standard output: No space left on device\n"
+
+
+def test_no_solver_at_all_is_an_error(data, capsys):
+    assert main(["compare", data, "--drop", "kind", "--solvers", ""]) == 1
+    assert "--solvers '': expected names, comma separated" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", [["solve", "x.csv"], ["compare", "x.csv"], ["reproduce", "odmc"], ["demo"]])

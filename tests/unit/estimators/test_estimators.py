@@ -7,7 +7,7 @@ import pytest
 from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris, make_blobs
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -150,6 +150,75 @@ def test_few_labels(pair):
     assert model.solution_.solver == recipe.solver.name
     with pytest.raises(DeclarationError, match="Only binary classification is supported; the known labels hold 1"):
         SemiSupervisedODM().fit(X, np.where(y == 0, 0, -1))
+
+
+def few_known(truth, count=40):
+    """Return classes as numbers and as strings, the last ones unknown, and the strings of all."""
+    names = np.array(["zero", "one"], dtype=object)[truth]
+    strings = names.copy()
+    strings[count:] = -1
+    return np.where(np.arange(len(truth)) < count, truth, -1), strings, names
+
+
+def test_unknown_classes_do_not_count_in_the_score(pair):
+    X, truth = pair
+    numbers, strings, names = few_known(truth)
+    weights = np.random.default_rng(0).uniform(size=120)
+    for y, full in ((numbers, truth), (strings, names), (numbers.astype(object), truth),
+                    (numbers.astype(float), truth)):
+        model = SemiSupervisedODM(parameters={"max_iter": 50}, random_state=0).fit(X, y)
+        right = model.predict(X) == full
+        swapped = np.where(np.arange(120) % 3 == 0, full[::-1], full)  # some known classes wrong
+        partial = np.where(np.arange(120) < 40, swapped, y)
+        share = np.mean(model.predict(X)[:40] == swapped[:40])
+        assert model.score(X, y) == np.mean(right[:40]) and model.score(X, full) == np.mean(right)
+        assert 0 < share < 1 and model.score(X, partial) == pytest.approx(share)
+        assert model.score(X, partial, weights) == pytest.approx(
+            np.average(model.predict(X)[:40] == swapped[:40], weights=weights[:40]))
+        with pytest.raises(DeclarationError, match="no class is known, all are -1"):
+            model.score(X[40:], y[40:])
+        with pytest.raises(DeclarationError, match="weights of the points of known class sum to 0"):
+            model.score(X, y, np.arange(120) >= 40)
+    with pytest.raises(DeclarationError, match="'-1' is a class like any other; give np.array"):
+        model.score(X, strings.astype(str))
+    with pytest.raises(ValueError, match="y contains NaN"):
+        model.score(X, np.where(np.arange(120) < 5, np.nan, truth))
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        model.score(X, truth[:50])
+
+
+def test_a_search_over_few_labels_has_finite_scores(pair):
+    X, truth = pair
+    numbers, strings, _ = few_known(truth)
+    best = []
+    for y, cv in ((numbers, 3), (numbers, KFold(3, shuffle=True, random_state=0)),
+                  (strings, KFold(3, shuffle=True, random_state=0))):
+        search = GridSearchCV(SemiSupervisedODM(parameters={"max_iter": 50}, random_state=0), {"lam1": [1.0, 10.0]},
+                              cv=cv).fit(X, y)
+        assert np.all(np.isfinite(search.cv_results_["mean_test_score"]))
+        best.append(search.best_score_)
+    assert min(best) > 0.9 and best[1] == best[2]
+
+
+@pytest.mark.parametrize("make", [
+    lambda y: y.astype(float), lambda y: y.astype(object), lambda y: y.astype(float).astype(object),
+    lambda y: y.tolist(), lambda y: y.astype(np.int8)])
+def test_known_clusters_are_whole_numbers_of_any_type(blobs, make):
+    X, truth = blobs
+    known = np.where(np.arange(60) < 6, truth, -1)
+    assert np.array_equal(MarginClusterer(3, random_state=0).fit(X, labels=make(known)).labels_, truth)
+
+
+@pytest.mark.parametrize("value, shown", [
+    (3, "3"), (-2, "-2"), (0.5, "0.5"), (np.nan, "nan"), (np.inf, "inf"), ("a", "'a'"), (None, "None"), (True, "True"),
+    (10**30, "1000000000000000000000000000000")])
+def test_a_wrong_cluster_is_named_with_its_place(blobs, value, shown):
+    labels = np.full(60, -1, dtype=object)
+    labels[7] = value
+    kinds = [labels, labels.tolist()] if not isinstance(value, float) else [labels, labels.astype(float)]
+    for given in kinds if not isinstance(value, (str, bool)) else [labels]:
+        with pytest.raises(DeclarationError, match=rf"labels\[7\] is {shown}, expected \(60,\) integers from -1 "):
+            MarginClusterer(3).fit(blobs[0], labels=given)
 
 
 def test_the_embedding_is_orthogonal(pair):

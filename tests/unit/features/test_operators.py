@@ -292,5 +292,10 @@ def test_new_points_with_other_columns_are_refused():
             DeclarationError, match=r"new points have 5 columns, but the features were built on 6"
         ):
             phi.transform(X_NEW[:, :5])
-        with pytest.raises(DeclarationError, match=r"the new points has|the new points have"):
+        with pytest.raises(DeclarationError, match=r"the new points have \d+ NaN"):
             phi.transform(X_NEW * np.nan)
+        with pytest.raises(DeclarationError, match=r"the new points are complex"):
+            phi.transform(X_NEW * 1j)
+        for ask in (phi.transform, lambda X, phi=phi: phi.apply_to(X, np.ones(phi.rank))):
+            with pytest.raises(DeclarationError, match=r"the new points have shape \(6,\); .* X\.reshape\(1, -1\) "):
+                ask(X_NEW[0])

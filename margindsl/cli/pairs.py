@@ -1,0 +1,105 @@
+"""Rows of two whole numbers: links between points, known labels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from margindsl.cli.table import read_table
+from margindsl.errors import DeclarationError
+from margindsl.typing import BoolArray, IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Represent rows of two whole numbers, with the lines they stand on.
+
+    Parameters
+    ----------
+    source : str
+    values : (m, 2) int array
+    lines : list of int
+    """
+
+    source: str
+    values: IntArray
+    lines: list[int]
+
+    def require(self, right: BoolArray, expected: str) -> None:
+        """Raise unless every row is right.
+
+        Parameters
+        ----------
+        right : (m,) bool array
+        expected : str
+            What the message says of them.
+
+        Raises
+        ------
+        DeclarationError
+            Naming the first line that is not.
+        """
+        wrong = np.flatnonzero(~right)
+        if len(wrong):
+            first, second = self.values[wrong[0]]
+            raise DeclarationError(
+                f"{self.source}: line {self.lines[wrong[0]]} holds {first},{second}, expected {expected}")
+
+
+def read_pairs(source: str) -> Pairs:
+    """Read rows i,j of whole numbers.
+
+    Raises
+    ------
+    DeclarationError
+        If there are not two columns of whole numbers.
+    """
+    table = read_table(source, "two whole numbers a row")
+    if len(table.names) != 2:
+        raise DeclarationError(
+            f"{table.source} has {len(table.names)} column{'s' * (len(table.names) > 1)}, expected two")
+    values = table.numbers([0, 1])
+    whole = np.where(np.abs(values) < 2.0**53, values, 0.0).astype(np.int64)
+    if np.any(whole != values):
+        bad = int(np.flatnonzero(np.any(whole != values, axis=1))[0])
+        raise DeclarationError(
+            f"{table.source}: line {table.lines[bad]} holds {','.join(table.rows[bad])}, expected whole numbers")
+    return Pairs(table.source, whole, table.lines)
+
+
+def read_links(source: str, n: int) -> IntArray:
+    """Read rows i,j of different points 0..n−1.
+
+    Raises
+    ------
+    DeclarationError
+        As `read_pairs`, or if a row names a point that is not there, or one point twice.
+    """
+    pairs = read_pairs(source)
+    pairs.require(np.asarray(_within(pairs.values, n).all(axis=1)), _points(n))
+    pairs.require(np.diff(pairs.values)[:, 0] != 0, "two different points; leave the row out")
+    return pairs.values
+
+
+def read_known(source: str, n: int) -> tuple[IntArray, IntArray]:
+    """Read rows index,label with points 0..n−1 and labels −1 and 1.
+
+    Raises
+    ------
+    DeclarationError
+        As `read_pairs`, or if a row names a point that is not there, or another label.
+    """
+    pairs = read_pairs(source)
+    index, label = pairs.values.T
+    pairs.require(_within(index, n), f"a point number first, {_points(n)}")
+    pairs.require(np.isin(label, (-1, 1)), "a label -1 or 1 second")
+    return index, label
+
+
+def _within(index: IntArray, n: int) -> BoolArray:
+    return np.asarray((index >= 0) & (index < n))
+
+
+def _points(n: int) -> str:
+    return f"points from 0 to {n - 1}"
