@@ -11,16 +11,22 @@ import dataclasses
 import enum
 import importlib.metadata
 import importlib.util
+import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from numbers import Integral, Real
 from types import MappingProxyType
 from typing import Any, ClassVar
 
-from margindsl.errors import NotInstalledError, UnknownNameError
+import numpy as np
+
+from margindsl.errors import DeclarationError, NotInstalledError, UnknownNameError
 from margindsl.program.forms import Form
 from margindsl.typing import FloatArray
+
+OF_SOLVE = ("tol", "time_limit", "max_iter", "warm_start", "random_state", "verbose", "callback")
 
 
 class Status(enum.Enum):
@@ -221,12 +227,87 @@ class Session(ABC):
         """
 
 
+@dataclass(frozen=True)
+class Domain:
+    """Represent the values an option takes.
+
+    Parameters
+    ----------
+    words : str
+        What is expected, for instance ``"an integer of at least 1"``.
+    read : callable
+        Returns the value as the solver uses it, and raises `ValueError`, `TypeError` or `OverflowError` outside the
+        domain.
+    """
+
+    words: str
+    read: Callable[[Any], Any]
+
+    def option(self, default: Any) -> Any:
+        """Return the dataclass field of an option with these values and a default."""
+        return field(default=default, metadata={"domain": self})
+
+    def or_none(self) -> Domain:
+        """Return the same values and None."""
+        return Domain(f"{self.words} or None", lambda value: None if value is None else self.read(value))
+
+
+def integers(least: int, most: int | None = None) -> Domain:
+    """Return the integers of at least so much, and at most so much where that is given."""
+    def read(value: Any) -> int:
+        if isinstance(value, bool) or not isinstance(value, Integral):
+            raise TypeError
+        number = int(value)
+        if number < least or (most is not None and number > most):
+            raise ValueError
+        return number
+
+    return Domain(f"an integer of at least {least}" if most is None else f"an integer from {least} to {most}", read)
+
+
+def numbers(above: float = 0.0, most: float = math.inf) -> Domain:
+    """Return the finite numbers in (above, most]."""
+    def read(value: Any) -> float:
+        if isinstance(value, bool) or not isinstance(value, Real):
+            raise TypeError
+        number = float(value)
+        if not above < number <= most or not math.isfinite(number):
+            raise ValueError
+        return number
+
+    if math.isfinite(most):
+        return Domain(f"a number in ({above:g}, {most:g}]", read)
+    return Domain("a positive finite number" if above == 0 else f"a finite number above {above:g}", read)
+
+
+def flags() -> Domain:
+    """Return True and False, numpy's included."""
+    def read(value: Any) -> bool:
+        if not isinstance(value, (bool, np.bool_)):
+            raise TypeError
+        return bool(value)
+
+    return Domain("True or False", read)
+
+
+def choices(*names: str) -> Domain:
+    """Return a few names."""
+    def read(value: Any) -> str:
+        if not isinstance(value, str) or value not in names:
+            raise ValueError
+        return value
+
+    return Domain(f"one of {', '.join(map(repr, names))}", read)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Solver(ABC):
     """Solve standard forms. Subclasses are frozen dataclasses whose fields are their options.
 
     Class attributes: `name` (kebab-case), `summary` (one line), `requires` (import names of packages needed),
-    `warm_starts` (whether `start` is used), `native` (not through cvxpy).
+    `warm_starts` (whether `start` is used), `native` (not through cvxpy), `elsewhere` (names of the package behind it,
+    with the option of solve or of the solver that sets them). An option declared as ``integers(1).option(5)`` is
+    checked when the solver is made.
     """
 
     name: ClassVar[str]
@@ -234,6 +315,7 @@ class Solver(ABC):
     requires: ClassVar[tuple[str, ...]] = ()
     warm_starts: ClassVar[bool] = False
     native: ClassVar[bool] = True
+    elsewhere: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
     def __new__(cls, **options: Any) -> Solver:
         """Refuse unknown options with the nearest known ones, before the fields are set.
@@ -245,8 +327,32 @@ class Solver(ABC):
         """
         for key in options:
             if key not in cls.option_names():
-                raise UnknownNameError(f"option of solver {cls.name!r}", key, cls.option_names())
+                raise UnknownNameError(f"option of solver {cls.name!r}{cls._place(key)}", key, cls.option_names())
         return super().__new__(cls)
+
+    def __post_init__(self) -> None:
+        """Refuse values outside the domain of their option.
+
+        Raises
+        ------
+        DeclarationError
+            Naming the solver, the option, what was given and what is expected.
+        """
+        for name, domain in self.domains().items():
+            given = getattr(self, name)
+            try:
+                value = domain.read(given)
+            except (ValueError, TypeError, OverflowError):
+                raise DeclarationError(f"{self.name}({name}={given!r}): expected {domain.words}") from None
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def _place(cls, key: str) -> str:
+        """Return where else an option belongs, in parentheses, or nothing."""
+        name = cls.elsewhere.get(key, key)
+        if name in OF_SOLVE and name not in cls.option_names():
+            return f" (give problem.solve({name}=...))"
+        return f" (give {name}=...)" if name != key else ""
 
     @abstractmethod
     def accepts(self, form: Form) -> Offer | Refusal:
@@ -264,6 +370,11 @@ class Solver(ABC):
     def option_names(cls) -> tuple[str, ...]:
         """Return the names of the options."""
         return tuple(f.name for f in dataclasses.fields(cls) if f.init)
+
+    @classmethod
+    def domains(cls) -> dict[str, Domain]:
+        """Return the values each option takes, for those that declare them."""
+        return {f.name: f.metadata["domain"] for f in dataclasses.fields(cls) if "domain" in f.metadata}
 
     @classmethod
     def is_installed(cls) -> bool:

@@ -13,7 +13,7 @@ import cvxpy as cp
 import numpy as np
 
 from margindsl.calculus import PLQ
-from margindsl.contract import Budget, Offer, RawSolution, Refusal, Session, Solver, Status
+from margindsl.contract import Budget, Offer, RawSolution, Refusal, Session, Solver, Status, flags, integers
 from margindsl.errors import CalculusError
 from margindsl.program.clusters import ClusterForm
 from margindsl.program.forms import FixedLabelForm, Form, LabelLiftForm, SaddleForm, WeightLiftForm
@@ -62,9 +62,9 @@ class ConicSolver(Solver):
     # above so many parameter values, compiling with their values each time is faster than compiling once
     parameter_limit: ClassVar[int] = 3000
 
-    max_iter: int | None = None
-    verbose: bool = False
-    max_entries: int = 50_000_000
+    max_iter: int | None = integers(1, 2**31 - 1).or_none().option(None)  # C integers
+    verbose: bool = flags().option(False)
+    max_entries: int = integers(1).option(50_000_000)
 
     @abstractmethod
     def settings(self, tol: float, max_iter: int | None, seconds: float) -> dict[str, Any]:
@@ -201,7 +201,7 @@ class SemidefiniteSolver(ConicSolver):
 
     cones: ClassVar[frozenset[str]] = frozenset({"soc", "exp", "psd"})
 
-    max_psd_order: int
+    max_psd_order: int = integers(0).option(100)
 
     @property
     def psd_limit(self) -> int:

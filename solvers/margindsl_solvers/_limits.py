@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from margindsl.contract import Budget, Solver
-from margindsl.errors import DeclarationError
+from margindsl.contract import Budget, numbers
+
+TOLERANCE = numbers(most=1.0).or_none()
 
 
 class Limited(Protocol):
@@ -28,17 +29,3 @@ def tolerance(solver: Limited, budget: Budget) -> float:
 def cap(solver: Limited, budget: Budget) -> int:
     """Return the most iterations."""
     return solver.max_iter if budget.max_iter is None else budget.max_iter
-
-
-def check_integers(solver: Solver, **least: int) -> None:
-    """Refuse options that are not integers of at least so much.
-
-    Raises
-    ------
-    DeclarationError
-        If one is not.
-    """
-    for name, low in least.items():
-        value = getattr(solver, name)
-        if isinstance(value, bool) or not isinstance(value, int) or value < low:
-            raise DeclarationError(f"{solver.name}({name}={value!r}): expected an integer of at least {low}")

@@ -8,12 +8,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from margindsl.contract import Budget, Offer, RawSolution, Refusal, Session, Solver, Status
-from margindsl.errors import CalculusError, DeclarationError
+from margindsl.contract import Budget, Offer, RawSolution, Refusal, Session, Solver, Status, integers, numbers
+from margindsl.errors import CalculusError
 from margindsl.program.forms import FixedLabelForm, Form, SaddleForm
 from margindsl.typing import FloatArray, IntArray
 from margindsl_solvers._alm import Run
-from margindsl_solvers._limits import cap, tolerance
+from margindsl_solvers._limits import TOLERANCE, cap, tolerance
 from margindsl_solvers._rows import RowModel
 from margindsl_solvers._saddle import SaddleModel
 
@@ -64,14 +64,10 @@ class AlternatingMu(Solver):
     requires: ClassVar[tuple[str, ...]] = ("scipy",)
     warm_starts: ClassVar[bool] = True
 
-    tol: float | None = None
-    max_iter: int = 2000
-    exponent: float = 1.0
-    dense_limit: int = 4000
-
-    def __post_init__(self) -> None:
-        if not 0 < self.exponent <= 2:
-            raise DeclarationError(f"alternating-mu: exponent={self.exponent!r}; expected a number in (0, 2]")
+    tol: float | None = TOLERANCE.option(None)
+    max_iter: int = integers(1).option(2000)
+    exponent: float = numbers(most=2.0).option(1.0)
+    dense_limit: int = integers(0).option(4000)
 
     def accepts(self, form: Form) -> Offer | Refusal:
         """Return an `Offer` for saddle forms with finite losses that know their conjugate."""

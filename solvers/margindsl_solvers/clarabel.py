@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from margindsl.contract import integers
 from margindsl_solvers._conic import SemidefiniteSolver
 
 
@@ -23,8 +25,9 @@ class Clarabel(SemidefiniteSolver):
     summary: ClassVar[str] = "interior point, all cones, accurate; semidefinite forms of small order"
     requires: ClassVar[tuple[str, ...]] = ("clarabel", "cvxpy")
     engine: ClassVar[str] = "CLARABEL"
+    elsewhere: ClassVar[Mapping[str, str]] = {"tol_gap_abs": "tol", "tol_gap_rel": "tol", "tol_feas": "tol"}
 
-    max_psd_order: int = 100
+    max_psd_order: int = integers(0).option(100)
 
     def settings(self, tol: float, max_iter: int | None, seconds: float) -> dict[str, Any]:
         """Return Clarabel's options; it is cheap to ask a hundredth of the tolerance."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -16,6 +17,8 @@ class ECOS(ConicSolver):
     summary: ClassVar[str] = "interior point, second-order and exponential cones; no time limit of its own"
     requires: ClassVar[tuple[str, ...]] = ("ecos", "cvxpy")
     engine: ClassVar[str] = "ECOS"
+    elsewhere: ClassVar[Mapping[str, str]] = {
+        "abstol": "tol", "reltol": "tol", "feastol": "tol", "max_iters": "max_iter"}
     parameter_limit: ClassVar[int] = 600
     cones: ClassVar[frozenset[str]] = frozenset({"soc", "exp"})
 

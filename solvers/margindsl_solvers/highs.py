@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -17,6 +18,10 @@ class HiGHS(ConicSolver):
     summary: ClassVar[str] = "active set for quadratic programs; fixed labels only"
     requires: ClassVar[tuple[str, ...]] = ("highspy", "cvxpy")
     engine: ClassVar[str] = "HIGHS"
+    elsewhere: ClassVar[Mapping[str, str]] = {
+        "primal_feasibility_tolerance": "tol", "dual_feasibility_tolerance": "tol",
+        "simplex_iteration_limit": "max_iter", "qp_iteration_limit": "max_iter", "ipm_iteration_limit": "max_iter",
+        "output_flag": "verbose", "log_to_console": "verbose"}
 
     def settings(self, tol: float, max_iter: int | None, seconds: float) -> dict[str, Any]:
         """Return HiGHS's options; an active-set method ends exactly, and only its feasibility is asked."""

@@ -9,11 +9,11 @@ from typing import ClassVar
 import numpy as np
 from scipy.optimize import minimize
 
-from margindsl.contract import Budget, Offer, RawSolution, Refusal, Session, Solver, Status
+from margindsl.contract import Budget, Offer, RawSolution, Refusal, Session, Solver, Status, integers
 from margindsl.program.forms import FixedLabelForm, Form
 from margindsl.typing import FloatArray
 from margindsl_solvers._judge import Pair, judge, start_point, unbounded, variables
-from margindsl_solvers._limits import cap, tolerance
+from margindsl_solvers._limits import TOLERANCE, cap, tolerance
 from margindsl_solvers._rows import RowModel, refuse_form
 
 _REPAIR = "use solver='newton' or 'clarabel'"
@@ -48,9 +48,9 @@ class LBFGS(Solver):
     requires: ClassVar[tuple[str, ...]] = ("scipy",)
     warm_starts: ClassVar[bool] = True
 
-    tol: float | None = None
-    max_iter: int = 2000
-    memory: int = 20
+    tol: float | None = TOLERANCE.option(None)
+    max_iter: int = integers(1).option(2000)
+    memory: int = integers(1, 1000).option(20)
 
     def accepts(self, form: Form) -> Offer | Refusal:
         """Return an `Offer` for smooth unconstrained forms, else a `Refusal` naming what is missing."""

@@ -8,10 +8,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from margindsl.contract import Budget, Offer, RawSolution, Refusal, Session, Solver
+from margindsl.contract import Budget, Offer, RawSolution, Refusal, Session, Solver, choices, integers, numbers
 from margindsl.errors import DeclarationError
 from margindsl.program.forms import Form, SaddleForm
-from margindsl_solvers._limits import cap, tolerance
+from margindsl_solvers._limits import TOLERANCE, cap, tolerance
 from margindsl_solvers._saddle import SaddleModel
 from margindsl_solvers._saddle_box import BoxModel, bounded, descent_steps
 from margindsl_solvers._saddle_iteration import descend
@@ -24,8 +24,6 @@ from margindsl_solvers._sampling import (
     StochasticRun,
     start_in,
 )
-
-SAMPLINGS, STEPS = ("none", "labels", "importance"), ("adaptive", "theorem")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,24 +68,17 @@ class MirrorDescent(Solver):
     requires: ClassVar[tuple[str, ...]] = ("scipy",)
     warm_starts: ClassVar[bool] = True
 
-    tol: float | None = None
-    max_iter: int = 20_000
-    sampling: str = "none"
-    steps: str | None = None
-    tau: float | None = None
-    step_factor: float = 1.0
-    newton_limit: int = 2000
-    random_state: int | None = 0
+    tol: float | None = TOLERANCE.option(None)
+    max_iter: int = integers(1).option(20_000)
+    sampling: str = choices("none", "labels", "importance").option("none")
+    steps: str | None = choices("adaptive", "theorem").or_none().option(None)
+    tau: float | None = numbers().or_none().option(None)
+    step_factor: float = numbers().option(1.0)
+    newton_limit: int = integers(0).option(2000)
+    random_state: int | None = integers(0).or_none().option(0)
 
     def __post_init__(self) -> None:
-        for name, known in (("sampling", SAMPLINGS), ("steps", (*STEPS, None))):
-            if getattr(self, name) not in known:
-                raise DeclarationError(f"mirror-descent: {name}={getattr(self, name)!r}; expected one of "
-                                       f"{', '.join(map(repr, known))}")
-        for name in ("tau", "step_factor"):
-            value = getattr(self, name)
-            if value is not None and not (np.isfinite(value) and value > 0):
-                raise DeclarationError(f"mirror-descent: {name}={value!r}; expected a positive finite number")
+        super().__post_init__()
         if self.sampling != "none" and self.steps == "adaptive":
             raise DeclarationError("mirror-descent: adaptive steps need full gradients; give sampling='none' or "
                                    "steps='theorem'")
@@ -150,7 +141,7 @@ class MirrorDescentSession(Session):
 
 
 def gradient(box: BoxModel, sampling: str) -> Gradient:
-    """Return the gradient of a name in `SAMPLINGS`."""
+    """Return the gradient of a sampling."""
     kinds: dict[str, type] = {"none": FullGradient, "labels": LabelGradient, "importance": ImportanceGradient}
     made: Gradient = kinds[sampling](box)
     return made

@@ -6,14 +6,14 @@ import time
 from dataclasses import dataclass
 from typing import ClassVar
 
-from margindsl.contract import Budget, Offer, RawSolution, Refusal, Session, Solver, Status
+from margindsl.contract import Budget, Offer, RawSolution, Refusal, Session, Solver, Status, integers, numbers
 from margindsl.program.clusters import ClusterForm, runner_up
 from margindsl.program.forms import FixedLabelForm, Form
 from margindsl_solvers._alm import Run
 from margindsl_solvers._cluster_rows import ClusterModel
 from margindsl_solvers._cluster_run import ClusterRun, cluster_variables, start_clusters, start_slopes
 from margindsl_solvers._judge import is_feasible, start_point, unbounded, variables
-from margindsl_solvers._limits import cap, tolerance
+from margindsl_solvers._limits import TOLERANCE, cap, tolerance
 from margindsl_solvers._rows import RowModel, reach, refuse_infinite
 
 _MESSAGES = {
@@ -60,11 +60,11 @@ class Newton(Solver):
     requires: ClassVar[tuple[str, ...]] = ("scipy",)
     warm_starts: ClassVar[bool] = True
 
-    tol: float | None = None
-    max_iter: int = 1000
-    penalty: float = 1.0
-    growth: float = 10.0
-    dense_limit: int = 4000
+    tol: float | None = TOLERANCE.option(None)
+    max_iter: int = integers(1).option(1000)
+    penalty: float = numbers().option(1.0)
+    growth: float = numbers(above=1.0).option(10.0)
+    dense_limit: int = integers(0).option(4000)
 
     def accepts(self, form: Form) -> Offer | Refusal:
         """Return an `Offer` for fixed labels with finite convex losses that know their prox."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -17,6 +18,7 @@ class OSQP(ConicSolver):
     summary: ClassVar[str] = "operator splitting for quadratic programs; fixed labels only"
     requires: ClassVar[tuple[str, ...]] = ("osqp", "cvxpy")
     engine: ClassVar[str] = "OSQP"
+    elsewhere: ClassVar[Mapping[str, str]] = {"eps_abs": "tol", "eps_rel": "tol"}
 
     def settings(self, tol: float, max_iter: int | None, seconds: float) -> dict[str, Any]:
         """Return OSQP's options; its residuals are asked a tenth of the tolerance, as it checks no gap."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from margindsl.contract import integers
 from margindsl_solvers._conic import SemidefiniteSolver
 
 
@@ -23,8 +25,10 @@ class SCS(SemidefiniteSolver):
     summary: ClassVar[str] = "operator splitting, all cones, moderate accuracy; larger semidefinite forms"
     requires: ClassVar[tuple[str, ...]] = ("scs", "cvxpy")
     engine: ClassVar[str] = "SCS"
+    elsewhere: ClassVar[Mapping[str, str]] = {
+        "eps": "tol", "eps_abs": "tol", "eps_rel": "tol", "max_iters": "max_iter", "time_limit_secs": "time_limit"}
 
-    max_psd_order: int = 260
+    max_psd_order: int = integers(0).option(260)
 
     def settings(self, tol: float, max_iter: int | None, seconds: float) -> dict[str, Any]:
         """Return SCS's options."""

@@ -7,12 +7,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from margindsl.contract import Budget, Offer, RawSolution, Refusal, Session, Solver
-from margindsl.errors import CalculusError, DeclarationError
+from margindsl.contract import Budget, Offer, RawSolution, Refusal, Session, Solver, integers
+from margindsl.errors import CalculusError
 from margindsl.program.branching import BranchNodeForm
 from margindsl.program.forms import Form, LabelLiftForm, WeightLiftForm
 from margindsl.program.moment import MomentLiftForm
 from margindsl.threads import small_work_threads
+from margindsl_solvers._limits import TOLERANCE, tolerance
 from margindsl_solvers.burer_monteiro.label import LabelLift
 from margindsl_solvers.burer_monteiro.node import LARGEST_ORDER, NodeSession
 from margindsl_solvers.burer_monteiro.weight import WeightLift
@@ -43,15 +44,10 @@ class BurerMonteiro(Solver):
     summary: ClassVar[str] = "weight and label lifts by low-rank factors"
     warm_starts: ClassVar[bool] = True
 
-    width: int = 8
-    max_iter: int = 5000
-    tol: float | None = None
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        for name in ("width", "max_iter"):
-            if not isinstance(getattr(self, name), int) or getattr(self, name) < 1:
-                raise DeclarationError(f"burer-monteiro({name}={getattr(self, name)!r}): expected a positive integer")
+    width: int = integers(1).option(8)
+    max_iter: int = integers(1).option(5000)
+    tol: float | None = TOLERANCE.option(None)
+    seed: int = integers(0).option(0)
 
     def accepts(self, form: Form) -> Offer | Refusal:
         """Accept weight lifts, label lifts, and nodes of branch and bound with few features."""
@@ -101,7 +97,7 @@ class BurerMonteiroSession(Session):
 
     def solve(self, form: Form, budget: Budget, start: RawSolution | None = None) -> RawSolution:
         """Solve a lifted form; a start with factors W (and V) of the right orders is used."""
-        tol = self.solver.tol or budget.tol
+        tol = tolerance(self.solver, budget)
         most = self.solver.max_iter if budget.max_iter is None else min(budget.max_iter, self.solver.max_iter)
         engine = (self.solver.width, most, self.solver.seed)
         with small_work_threads(form.n * form.features.rank * self.solver.width):

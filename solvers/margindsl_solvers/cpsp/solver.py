@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import math
 import time
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
 
-from margindsl.contract import Budget, Offer, RawSolution, Refusal, Session, Solver, Status
-from margindsl.errors import DeclarationError
+from margindsl.contract import Budget, Offer, RawSolution, Refusal, Session, Solver, Status, integers, numbers
 from margindsl.program.forms import FixedLabelForm, Form
 from margindsl.typing import FloatArray
 from margindsl_solvers._judge import is_feasible, start_point, unbounded, variables
-from margindsl_solvers._limits import cap, tolerance
+from margindsl_solvers._limits import TOLERANCE, cap, tolerance
 from margindsl_solvers._rows import RowModel, refuse_form, refuse_infinite
 from margindsl_solvers.cpsp.basis import Basis
 from margindsl_solvers.cpsp.pursuit import Limits, Pursuit
@@ -67,25 +65,13 @@ class CPSP(Solver):
     requires: ClassVar[tuple[str, ...]] = ("scipy",)
     warm_starts: ClassVar[bool] = True
 
-    tol: float | None = None
-    eta: float | None = None
-    max_basis: int | None = None
-    per_round: int = 8
-    max_iter: int = 5000
-    patience: int = 30
-    keep: int = 20
-
-    def __post_init__(self) -> None:
-        least = {"per_round": 1, "max_iter": 1, "patience": 1, "keep": 0} | (
-            {} if self.max_basis is None else {"max_basis": 1})
-        for name, low in least.items():
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < low:
-                raise DeclarationError(f"cpsp({name}={value!r}): expected an integer of at least {low}")
-        for name in ("tol", "eta"):
-            value = getattr(self, name)
-            if value is not None and not (isinstance(value, (int, float)) and 0 < value < math.inf):
-                raise DeclarationError(f"cpsp({name}={value!r}): expected a positive number or None")
+    tol: float | None = TOLERANCE.option(None)
+    eta: float | None = numbers().or_none().option(None)
+    max_basis: int | None = integers(1).or_none().option(None)
+    per_round: int = integers(1).option(8)
+    max_iter: int = integers(1).option(5000)
+    patience: int = integers(1).option(30)
+    keep: int = integers(0).option(20)
 
     def accepts(self, form: Form) -> Offer | Refusal:
         """Return an `Offer` for fixed labels with finite convex losses."""

@@ -10,15 +10,14 @@ from typing import ClassVar
 import numpy as np
 from scipy.optimize import linprog
 
-from margindsl.contract import Budget, Offer, RawSolution, Refusal, Session, Solver, Status
-from margindsl.errors import DeclarationError
+from margindsl.contract import Budget, Offer, RawSolution, Refusal, Session, Solver, Status, integers, numbers
 from margindsl.program.clusters import ClusterForm
 from margindsl.program.forms import FixedLabelForm, Form
 from margindsl.typing import FloatArray
 from margindsl_solvers._cluster_rows import ClusterModel
 from margindsl_solvers._cluster_run import cluster_variables, majorise, start_clusters
 from margindsl_solvers._judge import is_feasible, start_point, unbounded, variables
-from margindsl_solvers._limits import cap, check_integers, tolerance
+from margindsl_solvers._limits import TOLERANCE, cap, tolerance
 from margindsl_solvers._rows import RowModel, refuse_infinite
 from margindsl_solvers.cutting_plane.bundle import Bundle
 from margindsl_solvers.cutting_plane.clusters import ClusterBundle
@@ -62,16 +61,11 @@ class CuttingPlane(Solver):
     requires: ClassVar[tuple[str, ...]] = ("scipy",)
     warm_starts: ClassVar[bool] = True
 
-    tol: float | None = None
-    max_iter: int = 2000
-    patience: int = 30
-    mix: float = 0.1
-    keep: int = 10
-
-    def __post_init__(self) -> None:
-        check_integers(self, max_iter=1, patience=1, keep=0)
-        if not 0 < self.mix <= 1:
-            raise DeclarationError(f"cutting-plane(mix={self.mix!r}): expected a number in (0, 1]")
+    tol: float | None = TOLERANCE.option(None)
+    max_iter: int = integers(1).option(2000)
+    patience: int = integers(1).option(30)
+    mix: float = numbers(most=1.0).option(0.1)
+    keep: int = integers(0).option(10)
 
     def accepts(self, form: Form) -> Offer | Refusal:
         """Return an `Offer` for fixed labels with finite convex losses."""

@@ -9,10 +9,10 @@ from typing import ClassVar
 import numpy as np
 
 from margindsl.calculus import PLQ
-from margindsl.contract import Budget, Offer, RawSolution, Refusal, Session, Solver, Status
+from margindsl.contract import Budget, Offer, RawSolution, Refusal, Session, Solver, Status, flags, integers
 from margindsl.program.forms import FixedLabelForm, Form
 from margindsl_solvers._judge import dual_of, start_point, variables
-from margindsl_solvers._limits import cap, check_integers, tolerance
+from margindsl_solvers._limits import TOLERANCE, cap, tolerance
 from margindsl_solvers._rows import RowModel, refuse_form, refuse_infinite
 from margindsl_solvers.dual_coordinate.descent import Descent
 
@@ -56,13 +56,10 @@ class DualCoordinate(Solver):
     requires: ClassVar[tuple[str, ...]] = ("numba",)
     warm_starts: ClassVar[bool] = True
 
-    tol: float | None = None
-    max_iter: int = 20_000
-    shrinking: bool = True
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        check_integers(self, max_iter=1, seed=0)
+    tol: float | None = TOLERANCE.option(None)
+    max_iter: int = integers(1).option(20_000)
+    shrinking: bool = flags().option(True)
+    seed: int = integers(0).option(0)
 
     def accepts(self, form: Form) -> Offer | Refusal:
         """Return an `Offer` for piecewise quadratic losses without bias, scalars or decision bounds."""

@@ -8,11 +8,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from margindsl.contract import Budget, Offer, RawSolution, Refusal, Session, Solver
-from margindsl.errors import DeclarationError
+from margindsl.contract import Budget, Offer, RawSolution, Refusal, Session, Solver, choices, flags, integers, numbers
 from margindsl.program.forms import Form, SaddleForm
 from margindsl.threads import small_work_threads
-from margindsl_solvers._limits import cap, tolerance
+from margindsl_solvers._limits import TOLERANCE, cap, tolerance
 from margindsl_solvers._saddle import SaddleModel
 from margindsl_solvers._saddle_box import BoxModel, bounded, prox_steps
 from margindsl_solvers._saddle_run import MESSAGES, Run, refusal, starting_pair
@@ -20,7 +19,6 @@ from margindsl_solvers._sampling import ImportanceGradient, LabelGradient, Stoch
 from margindsl_solvers.mirror_prox.coarse import coarse_start
 from margindsl_solvers.mirror_prox.variance import AnchoredRun
 
-SAMPLINGS = "none", "labels", "importance", "variance-reduced"
 
 @dataclass(frozen=True, kw_only=True)
 class MirrorProx(Solver):
@@ -73,24 +71,15 @@ class MirrorProx(Solver):
     requires: ClassVar[tuple[str, ...]] = ("scipy",)
     warm_starts: ClassVar[bool] = True
 
-    tol: float | None = None
-    max_iter: int = 20_000
-    primal_weight: float | None = None
-    restarts: bool = True
-    newton_limit: int = 2000
-    random_state: int | None = 0
-    sampling: str = "none"
-    tau: float | None = None
-    step_factor: float = 1.0
-
-    def __post_init__(self) -> None:
-        if self.sampling not in SAMPLINGS:
-            raise DeclarationError(
-                f"mirror-prox: sampling={self.sampling!r}; expected one of {', '.join(map(repr, SAMPLINGS))}")
-        for name in ("tau", "step_factor"):
-            value = getattr(self, name)
-            if value is not None and not (np.isfinite(value) and value > 0):
-                raise DeclarationError(f"mirror-prox: {name}={value!r}; expected a positive finite number")
+    tol: float | None = TOLERANCE.option(None)
+    max_iter: int = integers(1).option(20_000)
+    primal_weight: float | None = numbers().or_none().option(None)
+    restarts: bool = flags().option(True)
+    newton_limit: int = integers(0).option(2000)
+    random_state: int | None = integers(0).or_none().option(0)
+    sampling: str = choices("none", "labels", "importance", "variance-reduced").option("none")
+    tau: float | None = numbers().or_none().option(None)
+    step_factor: float = numbers().option(1.0)
 
     def accepts(self, form: Form) -> Offer | Refusal:
         """Return an `Offer` for saddle forms without shared scalars whose losses know their conjugate."""

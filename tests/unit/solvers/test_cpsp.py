@@ -263,7 +263,7 @@ def test_refusals_and_options():
     assert CPSP().accepts(form) and CPSP().accepts(threshold_form(*gaussian()))
     with pytest.raises(DeclarationError, match=r"cpsp\(max_basis=0\): expected an integer of at least 1"):
         CPSP(max_basis=0)
-    with pytest.raises(DeclarationError, match=r"cpsp\(eta=-0.1\): expected a positive number or None"):
+    with pytest.raises(DeclarationError, match=r"cpsp\(eta=-0.1\): expected a positive finite number or None"):
         CPSP(eta=-0.1)
     with pytest.raises(UnknownNameError, match="basis_size"):
         CPSP(basis_size=3)

@@ -351,17 +351,17 @@ def test_warm_starts_are_used_and_hostile_ones_do_no_harm(solver: Solver) -> Non
 
 
 def test_wrong_options_are_named() -> None:
-    with pytest.raises(DeclarationError, match="sampling='points'; expected one of 'none', 'labels'"):
+    with pytest.raises(DeclarationError, match=r"sampling='points'\): expected one of 'none', 'labels'"):
         MirrorProx(sampling="points")
-    with pytest.raises(DeclarationError, match="mirror-prox: tau=-1; expected a positive finite number"):
+    with pytest.raises(DeclarationError, match=r"mirror-prox\(tau=-1\): expected a positive finite number"):
         MirrorProx(tau=-1)
-    with pytest.raises(DeclarationError, match="mirror-descent: steps='fast'"):
+    with pytest.raises(DeclarationError, match=r"mirror-descent\(steps='fast'\)"):
         MirrorDescent(steps="fast")
-    with pytest.raises(DeclarationError, match="mirror-descent: step_factor=0; expected a positive"):
+    with pytest.raises(DeclarationError, match=r"mirror-descent\(step_factor=0\): expected a positive"):
         MirrorDescent(step_factor=0)
     with pytest.raises(DeclarationError, match="adaptive steps need full gradients"):
         MirrorDescent(sampling="labels", steps="adaptive")
-    with pytest.raises(DeclarationError, match=r"exponent=3; expected a number in \(0, 2\]"):
+    with pytest.raises(DeclarationError, match=r"exponent=3\): expected a number in \(0, 2\]"):
         AlternatingMu(exponent=3)
 
 
