@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from itertools import groupby
 from typing import NoReturn, TypeAlias
 
 from margindsl.errors import ContradictionError
@@ -38,11 +39,22 @@ def odd_cycle(links: IntArray, flips: IntArray) -> list[Edge]:
 
 def raise_links(cycle: list[Edge]) -> NoReturn:
     """Raise the error for an odd cycle of links."""
-    odd = sum(kind == "cannot-link" for *_, kind in cycle)
+    cannot = [k for k, (*_, kind) in enumerate(cycle) if kind == "cannot-link"]
+    if len(cannot) == 1:
+        raise_torn([*cycle[cannot[0] + 1:], *cycle[: cannot[0]]], cycle)
+    odd = len(cannot)
     raise ContradictionError(
-        f"links contradict one another: the cycle {_sentence(cycle)} holds {odd} cannot-link"
-        f"{'s' if odd > 1 else ''}, an odd number, and two clusters allow only even ones. "
+        f"links contradict one another: the cycle of {sentence(cycle)} holds {odd} cannot-links, an odd number, "
+        "and two clusters allow only even ones. "
         "Remove or change one of these links.",
+        cycle,
+    )
+
+
+def raise_torn(path: list[Edge], cycle: list[Edge]) -> NoReturn:
+    """Raise the error for a cannot-link between the ends of a path of must-links."""
+    raise ContradictionError(
+        f"links contradict one another: {joined(path)}, a cannot-link parts them. Remove or change one of these links.",
         cycle,
     )
 
@@ -71,7 +83,7 @@ def raise_labels(
     start, end = path[0][0], path[-1][1]
     raise ContradictionError(
         f"known labels contradict the links: point {start} is labelled {plus[start]:+d} and point {end} is "
-        f"labelled {minus[end]:+d}, but {_sentence(path)} says otherwise. "
+        f"labelled {minus[end]:+d}, against {sentence(path)}. "
         "Change one of the two labels or one of these links.",
         [*path, (end, start, "known label")],
     )
@@ -165,10 +177,31 @@ def _label_path(graph: Graph, plus: dict[int, int], minus: dict[int, int]) -> li
     raise AssertionError("clashing labels of one component are joined by links")
 
 
-def _sentence(edges: list[Edge]) -> str:
-    words = [str(edges[0][0])]
-    for _, j, kind in edges[:_SHOWN]:
-        words.append(f"{kind} {j}")
+def sentence(edges: list[Edge]) -> str:
+    """Return a path in words: its links in order, those of one kind that follow one another together.
+
+    Examples
+    --------
+    >>> sentence([(0, 1, "must-link"), (1, 2, "must-link"), (2, 5, "cannot-link")])
+    'must-links 0-1, 1-2, then cannot-link 2-5'
+    """
+    words = []
+    for kind, run in groupby(edges[:_SHOWN], key=lambda edge: edge[2]):
+        pairs = [f"{i}-{j}" for i, j, _ in run]
+        words.append(f"{kind}{'s' if len(pairs) > 1 else ''} {', '.join(pairs)}")
     if len(edges) > _SHOWN:
-        words.append(f"... ({len(edges) - _SHOWN} more) ... {edges[-1][1]}")
-    return ", ".join(words)
+        words.append(f"{len(edges) - _SHOWN} more to {edges[-1][1]}")
+    return ", then ".join(words)
+
+
+def joined(path: list[Edge]) -> str:
+    """Return in words that a path of must-links joins its ends.
+
+    Examples
+    --------
+    >>> joined([(0, 1, "must-link"), (1, 2, "must-link")])
+    'must-links 0-1, 1-2 join points 0 and 2'
+    """
+    start, end = path[0][0], path[-1][1]
+    words = "a must-link joins" if len(path) == 1 else f"{sentence(path)} join"
+    return f"{words} points {start} and {end}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import combinations, islice, pairwise
 
 from margindsl.errors import ContradictionError
-from margindsl.labelset.contradiction import Edge
+from margindsl.labelset.contradiction import Edge, raise_torn, sentence
 from margindsl.typing import IntArray
 
 _CLIQUES = 20_000
@@ -18,11 +18,7 @@ def refuse_torn(must: IntArray, cannot: IntArray, component: IntArray) -> None:
     if len(torn):
         start, end = torn[0].tolist()
         path = must_path(must, start, end)
-        raise ContradictionError(
-            f"links contradict one another: {sentence(path)} puts points {start} and {end} into one cluster, but "
-            "a cannot-link parts them. Remove or change one of these links.",
-            [*path, (end, start, "cannot-link")],
-        )
+        raise_torn(path, [*path, (end, start, "cannot-link")])
 
 
 def refuse_labels(index: IntArray, value: IntArray, must: IntArray, component: IntArray) -> None:
@@ -40,8 +36,7 @@ def refuse_labels(index: IntArray, value: IntArray, must: IntArray, component: I
         path = must_path(must, before, point)
         raise ContradictionError(
             f"known labels contradict the links: point {before} is labelled {other} and point {point} is "
-            f"labelled {label}, but {sentence(path)} says otherwise. Change one of the two labels or one of these "
-            "links.",
+            f"labelled {label}, against {sentence(path)}. Change one of the two labels or one of these links.",
             [*path, (point, before, "known label")],
         )
 
@@ -57,8 +52,8 @@ def refuse_equal(
             continue
         path = [*must_path(must, here[0], i), (i, j, "cannot-link"), *must_path(must, j, there[0])]
         raise ContradictionError(
-            f"known labels contradict the links: points {here[0]} and {there[0]} are both labelled {here[1]}, but "
-            f"{sentence(path)} says otherwise. Change one of the two labels or one of these links.",
+            f"known labels contradict the links: points {here[0]} and {there[0]} are both labelled {here[1]}, "
+            f"against {sentence(path)}. Change one of the two labels or one of these links.",
             [*path, (there[0], here[0], "known label")],
         )
 
@@ -104,11 +99,3 @@ def must_path(must: IntArray, start: int, end: int) -> list[Edge]:
         return []
     path = nx.shortest_path(nx.Graph(must.tolist()), start, end)
     return [(i, j, "must-link") for i, j in pairwise(path)]
-
-
-def sentence(edges: list[Edge]) -> str:
-    """Return a path in words: its points joined by the kinds of links."""
-    words = [str(edges[0][0]), *(f"{kind} {j}" for _, j, kind in edges[:_SHOWN])]
-    if len(edges) > _SHOWN:
-        words.append(f"... ({len(edges) - _SHOWN} more) ... {edges[-1][1]}")
-    return ", ".join(words)

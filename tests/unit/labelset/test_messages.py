@@ -62,9 +62,20 @@ def test_infeasible_bounds_are_explained(arguments, words):
 
 def test_contradictions_show_a_shortest_cycle():
     must = [(i, i + 1) for i in range(20)] + [(30, 20)]
-    with pytest.raises(ContradictionError, match="an odd number") as caught:
+    with pytest.raises(ContradictionError, match="a must-link joins points .*, a cannot-link parts them") as caught:
         presolve(40, must, [(0, 20), (20, 30)])
     assert sorted(kind for *_, kind in caught.value.cycle) == ["cannot-link", "must-link"]
+
+
+@pytest.mark.parametrize(("must", "cannot", "words"), [
+    ([(0, 1)], [(0, 1)], "links contradict one another: a must-link joins points 0 and 1, a cannot-link parts them."),
+    ([(0, 1), (1, 2)], [(0, 2)], "links contradict one another: must-links 2-1, 1-0 join points 2 and 0, a cannot"),
+    ([(0, 1)], [(1, 2), (2, 3), (3, 0)], "holds 3 cannot-links, an odd number, and two clusters allow only even ones"),
+])
+def test_contradictory_links_are_told_in_words(must, cannot, words):
+    with pytest.raises(ContradictionError) as caught:
+        presolve(4, must, cannot)
+    assert words in str(caught.value)
 
 
 def test_clashing_labels_are_joined_by_their_path():
