@@ -96,7 +96,7 @@ class ClusterWorkingSet:
         cuts = np.vstack([self.rows, np.zeros(self.form.size_of_w)])
         offsets = np.append(np.sum(np.where(self.rivals == self.labels, 0.0, self.offsets), axis=1), 0.0)
         G, radii = self.form.balance
-        length = max(float(np.sqrt(np.max(np.einsum("kr,kr->k", cuts, cuts)))), 1e-300)
+        length = float(np.sqrt(np.max(np.einsum("kr,kr->k", cuts, cuts)))) or 1.0  # cuts without weight vanish
         size = np.maximum(np.sqrt(np.einsum("kr,kr->k", G, G)), 1e-300) / length
         G, radii = G / size[:, None], radii / size
         A = np.vstack([cuts, G, -G])

@@ -24,6 +24,15 @@ def has_known(program: MarginProgram) -> bool:
     return bool(points.size) and not bool(np.all(unknown_points(program)[points]))
 
 
+def lacks_known(program: MarginProgram) -> tuple[str, str] | None:
+    """Return why the known labels give no hyperplane and what to do, or None where they give one."""
+    if has_known(program):
+        return None
+    if np.all(unknown_points(program)):
+        return "none is known", "Give y[index] == values"
+    return "the loss of every labelled point has weight 0", "Make its weight positive, such as C of a recipe"
+
+
 def weigh_unknown(program: MarginProgram, factor: float) -> MarginProgram:
     """Return the program with the loss weights of points of unknown label times a factor; zero drops them.
 
@@ -53,12 +62,14 @@ def labels_from_known(run: Run) -> IntArray:
     Raises
     ------
     RefusalError
-        If no label is known.
+        If no label is known, or no known one has a loss.
     """
+    lacking = lacks_known(run.program)
+    if lacking is not None:
+        why, repair = lacking
+        raise RefusalError(f"start='known' begins at the hyperplane of the known labels, and {why}. {repair}, or "
+                           "choose start='kmeans'")
     program = weigh_unknown(run.program, 0.0)
-    if not program.losses.terms:
-        raise RefusalError("start='known' begins at the hyperplane of the known labels, and none is known; give "
-                           "y[index] == values, or choose start='kmeans'")
     alone = Run(program, run.fixed_solver, run.fixed_solver, run.budget.replace(callback=None, deadline=np.inf),
                 run.rng)
     fit = alone.fit(program.labels.maximise(np.zeros(program.n)))

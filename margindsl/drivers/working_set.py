@@ -93,7 +93,9 @@ def weigh_cuts(gram: FloatArray, offsets: FloatArray, tilts: FloatArray, reach: 
     >>> weights.round(6).tolist(), round(t, 6)
     ([0.125, 0.875], 0.5)
     """
-    K, unit, tilt = len(offsets), max(float(np.diag(gram).max()), float(np.abs(offsets).max())), np.abs(tilts).max()
+    K, tilt = len(offsets), np.abs(tilts).max()
+    # cuts of a loss without weight vanish; any unit serves them
+    unit = max(float(np.diag(gram).max()), float(np.abs(offsets).max())) or reach * tilt or 1.0
     sides = 2 if reach * tilt > 0 else 0
     Q = np.zeros((K + sides, K + sides))
     Q[:K, :K] = gram / unit

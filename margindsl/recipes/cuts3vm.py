@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 import margindsl as md
 from margindsl.recipes.known import read_known
 from margindsl.typing import ArrayLike
 
 
-def cuts3vm(X: Any, y: ArrayLike, *, C_l: float = 10.0, C_u: float = 10.0, epsilon: float = 0.01,
+def cuts3vm(X: Any, y: ArrayLike, *, C_l: float | md.Parameter = 10.0,
+            C_u: float | md.Parameter = 10.0, epsilon: float = 0.01,
             kernel: Any = "linear") -> md.Problem:
     """Declare the cutting-plane semi-supervised support vector machine.
 
@@ -24,7 +23,7 @@ def cuts3vm(X: Any, y: ArrayLike, *, C_l: float = 10.0, C_u: float = 10.0, epsil
     X : (n, d) array, sparse matrix or anything `md.Hyperplane` takes
     y : (n,) array of −1, 0, +1
         Zero is unknown.
-    C_l, C_u : float
+    C_l, C_u : float or Parameter
         Weights of labelled and unlabelled points, each divided by the number n of all points.
     epsilon : float
         Relative accuracy ε of each step.
@@ -53,7 +52,9 @@ def cuts3vm(X: Any, y: ArrayLike, *, C_l: float = 10.0, C_u: float = 10.0, epsil
     """
     f = md.Hyperplane(X, kernel=kernel, bias=True)
     labels, known = md.Labels(f.n), read_known("cuts3vm", y, f.n)
-    weights = np.where(known.values == 0, C_u, C_l)
-    return md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean(weights * md.hinge(labels * f))),
-                      known.constraints(labels), relaxation=md.CCCP(restarts=1, start="known"),
+    loss = md.hinge(labels * f)
+    total = md.sq_norm(f) / 2 + C_l / f.n * md.sum(loss[known.labelled])
+    if len(known.unlabelled):
+        total = total + C_u / f.n * md.sum(loss[known.unlabelled])
+    return md.Problem(md.Minimize(total), known.constraints(labels), relaxation=md.CCCP(restarts=1, start="known"),
                       solver=md.Solver("cutting-plane", tol=epsilon))

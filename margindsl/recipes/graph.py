@@ -21,10 +21,13 @@ def neighbour_graph(X: Any, neighbours: int) -> Any:
     Raises
     ------
     DeclarationError
-        If neighbours is outside that range or not an integer.
+        If there are no points, or neighbours is outside that range or not an integer.
     """
     from sklearn.neighbors import kneighbors_graph
 
+    if X is None:
+        raise DeclarationError("X=None: neighbours are found among points; without them give graph=, an (n, n) matrix "
+                               "of weights or a networkx graph")
     X = X if hasattr(X, "tocsr") else np.asarray(X, dtype=float)
     n = X.shape[0]
     if isinstance(neighbours, bool) or not isinstance(neighbours, (int, np.integer)) or not 1 <= neighbours < n:

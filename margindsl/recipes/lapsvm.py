@@ -20,7 +20,8 @@ def lapsvm(X: Any, y: ArrayLike, *, gamma_A: float | md.Parameter = 0.01, gamma_
 
     Parameters
     ----------
-    X : (n, d) array or sparse matrix
+    X : (n, d) array, sparse matrix or None
+        None with a precomputed kernel and a graph.
     y : (n,) array of −1, 0, +1
         Zero is unknown.
     gamma_A : float or Parameter
@@ -43,7 +44,7 @@ def lapsvm(X: Any, y: ArrayLike, *, gamma_A: float | md.Parameter = 0.01, gamma_
     ------
     DeclarationError
         If y has another length or other values, a class has no labelled point, neighbours is not between 1 and
-        n − 1, or the graph is malformed.
+        n − 1, the graph is malformed, or neither a graph nor points are given.
 
     References
     ----------

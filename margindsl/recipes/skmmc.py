@@ -7,6 +7,7 @@ most a share 1/C of the points lies below the threshold, which is why little dep
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import margindsl as md
@@ -15,7 +16,7 @@ from margindsl.errors import DeclarationError
 SEARCHED = 10  # random points tried for a basis vector
 
 
-def skmmc(X: Any, *, C: float = 10.0, l: float = 0.0, kernel: Any = None, eta: float | None = 0.01,
+def skmmc(X: Any, *, C: float | md.Parameter = 10.0, l: float = 0.0, kernel: Any = None, eta: float | None = 0.01,
           max_basis: int | None = 200, restarts: int = 5, start: str = "mixed", first_cut: bool = True,
           skip: int = 0) -> md.Problem:
     """Declare sparse kernel maximum margin clustering.
@@ -27,7 +28,7 @@ def skmmc(X: Any, *, C: float = 10.0, l: float = 0.0, kernel: Any = None, eta: f
     ----------
     X : array-like (n, d)
         The points.
-    C : float, above 1
+    C : float or Parameter, above 1
         Weight of the losses.
     l : float, at least 0
         Bound on |Σ f|, in units of decision values (Eq. 3); the paper searches 0 to 20, and takes 0 for large sets,
@@ -77,7 +78,7 @@ def skmmc(X: Any, *, C: float = 10.0, l: float = 0.0, kernel: Any = None, eta: f
                       solver=md.Solver("cpsp", eta=eta, max_basis=max_basis))
 
 
-def skmmc_v2(X: Any, *, C: float = 10.0, l: float = 0.0, kernel: Any = None, eta: float | None = 0.01,
+def skmmc_v2(X: Any, *, C: float | md.Parameter = 10.0, l: float = 0.0, kernel: Any = None, eta: float | None = 0.01,
              max_basis: int | None = 200, restarts: int = 5, start: str = "mixed",
              first_cut: bool = True, skip: int = 0) -> md.Problem:
     """Declare SKMMC with the threshold fixed to one (appendix B).
@@ -113,7 +114,7 @@ def skmmc_v2(X: Any, *, C: float = 10.0, l: float = 0.0, kernel: Any = None, eta
                       solver=md.Solver("cpsp", eta=eta, max_basis=max_basis))
 
 
-def kernel_cpmmc(X: Any, *, C: float = 10.0, l: float = 0.0, kernel: Any = None, restarts: int = 5,
+def kernel_cpmmc(X: Any, *, C: float | md.Parameter = 10.0, l: float = 0.0, kernel: Any = None, restarts: int = 5,
                  start: str = "mixed", first_cut: bool = True, skip: int = 0) -> md.Problem:
     """Declare kernel CPMMC: SKMMC without basis vectors (Eq. 22, Algorithm 2).
 
@@ -147,7 +148,7 @@ def kernel_cpmmc(X: Any, *, C: float = 10.0, l: float = 0.0, kernel: Any = None,
                       solver=md.Solver("cutting-plane"))
 
 
-def adaptive_cpmmc(X: Any, *, C: float = 10.0, l: float = 0.0, kernel: Any = "linear", restarts: int = 5,
+def adaptive_cpmmc(X: Any, *, C: float | md.Parameter = 10.0, l: float = 0.0, kernel: Any = "linear", restarts: int = 5,
                    start: str = "mixed", first_cut: bool = True, skip: int = 0) -> md.Problem:
     """Declare CPMMC with an adaptive threshold: linear, solved in the primal (Eq. 11, Algorithm 1).
 
@@ -197,10 +198,11 @@ def _descent(restarts: int, start: str, first_cut: bool, skip: int) -> md.FirstC
                     basis=SEARCHED if sparse else 0)
 
 
-def _threshold(y: md.Labels, f: md.Hyperplane, C: float) -> md.Minimize:
+def _threshold(y: md.Labels, f: md.Hyperplane, C: float | md.Parameter) -> md.Minimize:
     """Return the objective of Eq. 10."""
-    if not C > 1:
+    value = C.value if isinstance(C, md.Parameter) else C
+    if not isinstance(value, Real) or not value > 1:
         raise DeclarationError(
-            f"C={C!r}: an adaptive threshold needs C above 1; at C <= 1 it grows without end. The paper takes 10")
+            f"C={value!r}: an adaptive threshold needs C above 1; at C <= 1 it grows without end. The paper takes 10")
     rho = md.Scalar(nonneg=True, name="rho")
     return md.Minimize(md.sq_norm(f) / 2 - rho + C * md.mean(md.pos(rho - y * f)))

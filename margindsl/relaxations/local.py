@@ -12,7 +12,7 @@ from margindsl.drivers.continuation import continue_weights, weight_factors
 from margindsl.drivers.rounding import polish as polish_candidates
 from margindsl.drivers.run import Run
 from margindsl.drivers.starts import starting_labels
-from margindsl.drivers.unlabelled import has_known
+from margindsl.drivers.unlabelled import lacks_known
 from margindsl.errors import DeclarationError
 from margindsl.program.forms import FixedLabelForm
 from margindsl.program.program import MarginProgram
@@ -88,9 +88,10 @@ class InductiveRelaxation(Relaxation):
 
     def accepts(self, program: MarginProgram) -> Offer | Refusal:
         """Refuse programs without known labels on points that have a loss."""
-        if not has_known(program):
-            return Refusal("the method begins with the hyperplane of the known labels, and none is known",
-                           "Give y[index] == values, or use relaxation='alternating'")
+        lacking = lacks_known(program)
+        if lacking is not None:
+            return Refusal(f"the method begins with the hyperplane of the known labels, and {lacking[0]}",
+                           f"{lacking[1]}, or use relaxation='alternating'")
         return Offer("local: no bound")
 
     def lower(self, program: MarginProgram) -> FixedLabelForm:

@@ -6,6 +6,7 @@ import scipy.sparse as sp
 
 import margindsl as md
 from margindsl.errors import DeclarationError
+from margindsl.recipes.graph import neighbour_graph
 
 
 def moons(n=80, seed=0):
@@ -60,3 +61,13 @@ def test_sparse_points_make_the_same_graph():
 def test_bad_neighbours(neighbours):
     with pytest.raises(DeclarationError, match="for 10 points; expected an integer from 1 to 9"):
         md.recipes.lapsvm(np.arange(20.0).reshape(10, 2), [1, -1] + [0] * 8, neighbours=neighbours)
+
+
+def test_without_points_a_graph_is_needed():
+    X, _, y = moons(40)
+    kernel = md.Precomputed(X @ X.T)
+    with pytest.raises(DeclarationError, match="X=None: neighbours are found among points; without them give graph="):
+        md.recipes.lapsvm(None, y, kernel=kernel, neighbours=2)
+    graph = neighbour_graph(X, 2)
+    assert md.recipes.lapsvm(None, y, kernel=kernel, graph=graph).solve().value == pytest.approx(
+        md.recipes.lapsvm(X, y, graph=graph).solve().value, rel=1e-6)

@@ -204,3 +204,17 @@ def test_the_basis_start_is_taken_by_the_recipe():
     X, truth = blobs(7, shift=3.0)
     solution = skmmc(X, start="basis", restarts=3).solve(random_state=0)
     assert clustering_accuracy(truth, solution.labels) == 1.0
+
+
+@pytest.mark.parametrize("name", THRESHOLD)
+def test_the_weight_may_be_a_parameter(name):
+    X, _ = blobs()
+    C = md.Parameter(2.0)
+    problem = RECIPES[name](X, C=C, kernel="linear")
+    for value in (2.0, 5.0):
+        C.value = value
+        fixed = RECIPES[name](X, C=value, kernel="linear").solve(random_state=0)
+        assert problem.solve(random_state=0).value == pytest.approx(fixed.value, rel=1e-6)
+    for bad in (md.Parameter(1.0), "2", None):
+        with pytest.raises(DeclarationError, match="an adaptive threshold needs C above 1"):
+            RECIPES[name](X, C=bad)

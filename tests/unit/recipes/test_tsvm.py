@@ -98,3 +98,10 @@ def test_a_time_limit_returns_labels_of_the_set():
     X, _, y = points()
     solution = md.recipes.tsvm(X, y).solve(time_limit=1e-6)
     assert solution.status == "time_limit" and np.array_equal(solution.labels[y != 0], y[y != 0])
+
+
+@pytest.mark.parametrize("recipe", ["tsvm", "s4vm", "usvm"])
+def test_labelled_points_without_weight_are_told_from_missing_labels(recipe):
+    X, _, y = points()
+    with pytest.raises(RefusalError, match="the loss of every labelled point has weight 0. Make its weight positive"):
+        getattr(md.recipes, recipe)(X, y, C=0).solve(random_state=0)
