@@ -248,6 +248,12 @@ def orthogonal(hyperplane: Hyperplane, solutions: Any) -> Orthogonal:
     hyperplane : Hyperplane
     solutions : Solution or sequence of Solution
         Solutions of problems over the same points and kernel.
+
+    Raises
+    ------
+    DeclarationError
+        If one is no solution, or has another number of points; when the problem is compiled, if its weights do not
+        give the points of the hyperplane its decision values.
     """
     if not isinstance(hyperplane, Hyperplane):
         raise GrammarError("md.orthogonal(...)", "orthogonality is of hyperplanes",
@@ -256,6 +262,9 @@ def orthogonal(hyperplane: Hyperplane, solutions: Any) -> Orthogonal:
     for solution in many:
         if not hasattr(solution, "weights"):
             raise DeclarationError(f"md.orthogonal: given {type(solution).__name__}, expected earlier solutions")
+        if len(solution.labels) != hyperplane.n:
+            raise DeclarationError(f"md.orthogonal: an earlier solution has {len(solution.labels)} points, these are "
+                                   f"{hyperplane.n}; solve both over the same points")
     return Orthogonal(hyperplane, many)
 
 

@@ -40,7 +40,7 @@ def mme(X: Any, earlier: Sequence[md.Solution] = (), *, C: float | md.Parameter 
     GrammarError
         If l is negative.
     DeclarationError
-        If earlier holds anything but solutions.
+        If earlier holds anything but solutions, or one over other points or with another kernel.
 
     References
     ----------

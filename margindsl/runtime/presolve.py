@@ -18,6 +18,8 @@ from margindsl.program.program import MarginProgram
 from margindsl.program.protocols import LabelSetLike
 from margindsl.typing import FloatArray
 
+SAME = 1e-6  # relative difference of decision values of one hyperplane, computed twice
+
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
@@ -138,11 +140,30 @@ def _project_out(features: FeatureOperator, solutions: tuple[Any, ...]) -> Featu
         raise DeclarationError(
             f"md.orthogonal: an earlier solution has {W.shape[0]} weights, these features {features.rank}; "
             "solve both over the same points and kernel")
+    for number, solution in enumerate(solutions):
+        _check_points(features, solution, number)
     values, vectors = np.linalg.eigh(W @ W.T)
     complement = vectors[:, values <= 1e-12 * max(float(values[-1]), 1e-300)]
     if not complement.shape[1]:
         raise DeclarationError(f"md.orthogonal: {W.shape[1]} earlier solutions span all {W.shape[0]} features")
     return MappedFeatures(features, complement @ complement.T, label="orthogonal")
+
+
+def _check_points(features: FeatureOperator, solution: Any, number: int) -> None:
+    """Raise unless these features give an earlier solution its own decision values.
+
+    Raises
+    ------
+    DeclarationError
+        If they do not: it was found over other points, or with another kernel.
+    """
+    own = np.asarray(solution.decision, dtype=float)
+    again = np.asarray(features.apply(np.asarray(solution.weights, dtype=float))) + solution.bias
+    size = max(float(np.abs(own).max(initial=0.0)), float(np.abs(again - solution.bias).max(initial=0.0)))
+    if own.shape != again.shape or float(np.abs(own - again).max(initial=0.0)) > SAME * size:
+        raise DeclarationError(
+            f"md.orthogonal: the weights of earlier solution {number} give these points other decision values than it "
+            "has; it was found over other points or with another kernel. Solve both over the same")
 
 
 def _manifold_metric(features: FeatureOperator, manifolds: tuple[tuple[float, Any], ...],

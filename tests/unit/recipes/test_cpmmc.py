@@ -8,7 +8,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 import margindsl as md
-from margindsl.errors import DeclarationError, GrammarError, UnknownNameError
+from margindsl.errors import DeclarationError, GrammarError, RefusalError, UnknownNameError
 from margindsl.metrics import clustering_accuracy
 
 
@@ -117,3 +117,51 @@ def test_wrong_embeddings_are_refused():
         embedding(np.eye(4), 0)
     with pytest.raises(DeclarationError, match="expected earlier solutions"):
         md.recipes.mme(np.eye(4), [np.ones(4)])
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("outer", ["cuts", "labels"])
+def test_a_loss_without_weight_has_the_zero_hyperplane(outer):
+    X, _ = points()
+    C = md.Parameter(1.0)
+    changing = md.recipes.cpmmc(X, C=C, outer=outer)
+    C.value = 0.0
+    for problem in (md.recipes.cpmmc(X, C=0, outer=outer), changing):
+        solution = problem.solve(random_state=0)
+        assert solution.value == pytest.approx(0.0, abs=1e-12) and np.allclose(solution.weights, 0.0)
+        assert set(np.unique(solution.labels)) <= {-1, 1}
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning", "ignore::margindsl.errors.TrivialityWarning")
+def test_a_loss_without_weight_of_three_clusters_has_the_zero_hyperplane():
+    X, _ = points()
+    y, f = md.Labels(len(X), clusters=3), md.Hyperplane(X, centre=False)
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 0 * md.mean(md.hinge(md.margin(y, f)))),
+                         [abs(md.sum(f)) <= 1])
+    solution = problem.solve("cuts-outside", md.Solver("cutting-plane", tol=0.01), random_state=0)
+    assert solution.value == pytest.approx(0.0, abs=1e-12) and np.allclose(solution.weights, 0.0)
+
+
+def test_cuts3vm_takes_parameters():
+    X, truth = points()
+    y = np.where(np.arange(len(X)) % 10 == 0, truth, 0)
+    C = md.Parameter(3.0, name="C")
+    problem = md.recipes.cuts3vm(X, y, C_l=C, C_u=C)
+    assert "C / 40 * md.sum" in str(problem.objective)
+    for value in (3.0, 10.0):
+        C.value = value
+        fixed = md.recipes.cuts3vm(X, y, C_l=value, C_u=value)
+        assert problem.solve(random_state=0).value == pytest.approx(fixed.solve(random_state=0).value, rel=1e-9)
+    with pytest.raises(RefusalError, match="the loss of every labelled point has weight 0. Make its weight positive"):
+        md.recipes.cuts3vm(X, y, C_l=0).solve(random_state=0)
+
+
+def test_mme_refuses_solutions_over_other_points():
+    X, _ = points()
+    first = md.recipes.mme(X).solve(random_state=0)
+    assert md.recipes.mme(X, [first]).solve(random_state=0).weights @ first.weights == pytest.approx(0.0, abs=1e-9)
+    with pytest.raises(DeclarationError, match="an earlier solution has 40 points, these are 30"):
+        md.recipes.mme(X[:30], [first])
+    for other in (X[::-1], 2 * X):
+        with pytest.raises(DeclarationError, match="earlier solution 0 give these points other decision values"):
+            md.recipes.mme(other, [first]).solve(random_state=0)
