@@ -327,7 +327,7 @@ class Solver(ABC):
         """
         for key in options:
             if key not in cls.option_names():
-                raise UnknownNameError(f"option of solver {cls.name!r}{cls._place(key)}", key, cls.option_names())
+                raise UnknownNameError(f"option of solver {cls.name!r}", key, cls.option_names(), cls._place(key))
         return super().__new__(cls)
 
     def __post_init__(self) -> None:
@@ -348,11 +348,11 @@ class Solver(ABC):
 
     @classmethod
     def _place(cls, key: str) -> str:
-        """Return where else an option belongs, in parentheses, or nothing."""
+        """Return a sentence that says where else an option belongs, or nothing."""
         name = cls.elsewhere.get(key, key)
         if name in OF_SOLVE and name not in cls.option_names():
-            return f" (give problem.solve({name}=...))"
-        return f" (give {name}=...)" if name != key else ""
+            return f"Give problem.solve({name}=...)."
+        return f"Give {name}=...." if name != key else ""
 
     @abstractmethod
     def accepts(self, form: Form) -> Offer | Refusal:

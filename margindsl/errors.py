@@ -76,12 +76,15 @@ class UnknownNameError(MarginError, ValueError):
         The name given.
     known : iterable of str
         The names that exist.
+    advice : str
+        A sentence said in the place of the nearest names, where it is known what was meant.
     """
 
-    def __init__(self, kind: str, name: object, known: Iterable[str]) -> None:
+    def __init__(self, kind: str, name: object, known: Iterable[str], advice: str = "") -> None:
         names = sorted(known)
         near = difflib.get_close_matches(str(name).lower(), [k.lower() for k in names], n=3, cutoff=0.5)
         hint = f" Did you mean {' or '.join(repr(k) for k in near)}?" if near else ""
+        hint = f" {advice}" if advice else hint
         super().__init__(f"unknown {kind} {name!r}.{hint} Known: {', '.join(names)}.")
         self.kind, self.name, self.known, self.nearest = kind, name, tuple(names), tuple(near)
 

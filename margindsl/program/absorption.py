@@ -22,7 +22,8 @@ def normalise_terms(losses: Losses) -> Losses:
         If a term has more than 512 different arguments, or depends on shared scalars.
     """
     if losses.scalars.count:
-        raise CalculusError("the labels cannot be absorbed where losses depend on shared scalars")
+        raise CalculusError("the labels cannot be absorbed where losses depend on shared scalars (md.Scalar, or the "
+                            "free mean in md.var and md.mean_variance)")
     terms = [new for term in losses.terms for new in _normalise(term)]
     return Losses(losses.n, tuple(terms), losses.scalars)
 

@@ -96,8 +96,8 @@ class SplitLosses:
             If a loss rises and is not piecewise quadratic, or depends on shared scalars.
         """
         if losses.scalars.count:
-            raise CalculusError("Crammer-Singer margins of more than two clusters do not go with shared scalars; "
-                                "use md.margin(y, f, coding='simplex')")
+            raise CalculusError("Crammer-Singer margins of more than two clusters do not go with shared scalars "
+                                "(md.Scalar, or the free mean in md.var and md.mean_variance)")
         falling: list[LossTerm] = []
         rising: list[LossTerm] = []
         constant = 0.0

@@ -41,6 +41,7 @@ class FirstCut(CCCP):
 
     name: ClassVar[str] = "first-cut"
     summary: ClassVar[str] = "cccp from starts at rest under the first cut of an adaptive threshold"
+    two_clusters: ClassVar[str] = "the first cut moves labels that are signs"
 
     moves: int = 100
     skip: int = 0

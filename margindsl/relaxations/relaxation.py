@@ -131,7 +131,7 @@ def refuse_split(program: MarginProgram) -> Refusal | None:
     try:
         program.split  # noqa: B018  (computed once and kept)
     except CalculusError as error:
-        return Refusal(str(error), "Use coding='simplex', whose margins take any loss")
+        return Refusal(str(error), "Use md.margin(y, f, coding='simplex'), whose margins take any loss")
     return None
 
 

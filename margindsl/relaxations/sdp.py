@@ -28,7 +28,7 @@ from margindsl.relaxations.cluster_lift import (
     round_codes,
     violated_products,
 )
-from margindsl.relaxations.relaxation import Outcome, Relaxation, check_choice, check_count
+from margindsl.relaxations.relaxation import Outcome, Relaxation, check_choice, check_count, refuse_split
 from margindsl.relaxations.triangles import violated_triangles
 from margindsl.typing import FloatArray
 
@@ -124,8 +124,10 @@ class SDP(Relaxation):
         if program.decision or program.free_bias:
             return Refusal("bounds on decision values and a free bias are not lifted for more than two clusters",
                            "Use bias='penalised' and md.sizes(y, ...)")
-        refusal = refuse_clusters(program)
-        return refusal if refusal is not None else Offer(f"{program.clusters} clusters by simplex coding")
+        for refusal in (refuse_clusters(program), refuse_split(program)):  # rounded labels are judged by the split
+            if refusal is not None:
+                return refusal
+        return Offer(f"{program.clusters} clusters by simplex coding")
 
     def lower(self, program: MarginProgram) -> LabelLiftForm:
         """Return the label lift of the merged components, with moments and room for cuts when asked."""

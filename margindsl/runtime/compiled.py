@@ -154,13 +154,22 @@ def check_form(solver: Solver, form: Form, relaxation: Relaxation) -> None:
     Raises
     ------
     RefusalError
-        With the solver's reason and repair.
+        With the solver's reason and repair, and the solvers that do accept it where the repair names none of them.
     """
     answer = solver.accepts(form)
     if isinstance(answer, Refusal):
         raise RefusalError(
             f"solver {solver.name!r} does not accept the {type(form).__name__} of relaxation "
-            f"{relaxation.name!r}: {answer}")
+            f"{relaxation.name!r}: {answer}{_takers(form, answer.repair)}")
+
+
+def _takers(form: Form, repair: str) -> str:
+    """Return a sentence with the solvers that take a form, or none where the repair names one of them."""
+    names = [repr(solver.name) for solver in solvers_for(form)]
+    if any(name in repair for name in names):
+        return ""
+    end = "" if repair.endswith(".") or not repair else "."
+    return f"{end} Solvers that take it: {', '.join(names) or 'none that is installed'}"
 
 
 def warn_if_trivial(program: MarginProgram) -> None:

@@ -53,8 +53,16 @@ def load_class(group: str, kind: str, name: Any) -> Any:
     """
     points = entry_points(group)
     if not isinstance(name, str) or name.lower() not in points:
-        raise UnknownNameError(kind, name, points)
+        raise UnknownNameError(kind, name, points, _advice(group, name))
     return points[name.lower()].load()
+
+
+def _advice(group: str, name: Any) -> str:
+    """Return a sentence about a name that is one of the other group, or nothing."""
+    other, what = (SOLVERS, "solver") if group == RELAXATIONS else (RELAXATIONS, "relaxation")
+    if isinstance(name, str) and name.lower() in entry_points(other):
+        return f"{name!r} is a {what}: give {what}={name!r}."
+    return ""
 
 
 def make_solver(name: str, **options: Any) -> Solver:

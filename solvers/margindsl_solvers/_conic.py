@@ -97,8 +97,7 @@ class ConicSolver(Solver):
             return self._judge_outputs(form)
         if isinstance(form, LabelLiftForm):
             return self._judge_lift(form)
-        return Refusal(f"solver {self.name!r} does not know the form {type(form).__name__}",
-                       "choose a solver that accepts it (md.solvers() lists them)")
+        return Refusal(f"it does not know the form {type(form).__name__}")
 
     def open(self, form: Form) -> ConicSession:
         """Return a session that compiles once and solves forms of one structure."""

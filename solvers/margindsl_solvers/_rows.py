@@ -257,5 +257,4 @@ def refuse_form(name: str, form: Form) -> Refusal:
         return Refusal(
             f"{name} solves fixed labels of one hyperplane, not the Crammer-Singer margins of {form.clusters} clusters",
             "Use solver='newton', 'cutting-plane' or 'clarabel', or md.margin(y, f, coding='simplex')")
-    return Refusal(f"{name} solves fixed labels, not a {type(form).__name__}",
-                   "use solver='clarabel' or 'mirror-prox'")
+    return Refusal(f"{name} solves fixed labels, not a {type(form).__name__}")

@@ -224,8 +224,7 @@ def first_steps(model: SaddleModel, point: Point, weight: float | None) -> Steps
 def refusal(name: str, form: Form) -> Refusal | None:
     """Return why a saddle engine of that name does not take a form, None if it does."""
     if not isinstance(form, SaddleForm):
-        return Refusal(f"{name} solves minimax masters, not a {type(form).__name__}",
-                       "use solver='newton' for fixed labels or 'clarabel'")
+        return Refusal(f"{name} solves minimax masters, not a {type(form).__name__}")
     if form.losses.scalars.count:
         return Refusal(f"{name} has no shared scalars", "use solver='alternating-mu' or 'clarabel'")
     try:

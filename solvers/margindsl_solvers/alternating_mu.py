@@ -72,8 +72,7 @@ class AlternatingMu(Solver):
     def accepts(self, form: Form) -> Offer | Refusal:
         """Return an `Offer` for saddle forms with finite losses that know their conjugate."""
         if not isinstance(form, SaddleForm):
-            return Refusal(f"alternating-mu solves minimax masters, not a {type(form).__name__}",
-                           "use solver='newton' for fixed labels or 'clarabel'")
+            return Refusal(f"alternating-mu solves minimax masters, not a {type(form).__name__}")
         for term in form.losses.terms:
             if term.loss.domain != (-np.inf, np.inf):
                 return Refusal("alternating-mu needs finite losses", "use solver='clarabel'")

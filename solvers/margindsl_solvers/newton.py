@@ -14,7 +14,7 @@ from margindsl_solvers._cluster_rows import ClusterModel
 from margindsl_solvers._cluster_run import ClusterRun, cluster_variables, start_clusters, start_slopes
 from margindsl_solvers._judge import is_feasible, start_point, unbounded, variables
 from margindsl_solvers._limits import TOLERANCE, cap, tolerance
-from margindsl_solvers._rows import RowModel, reach, refuse_infinite
+from margindsl_solvers._rows import RowModel, reach, refuse_form, refuse_infinite
 
 _MESSAGES = {
     Status.OPTIMAL: "relative gap {error:.1e} after {count} Newton steps",
@@ -69,8 +69,7 @@ class Newton(Solver):
     def accepts(self, form: Form) -> Offer | Refusal:
         """Return an `Offer` for fixed labels with finite convex losses that know their prox."""
         if not isinstance(form, (FixedLabelForm, ClusterForm)):
-            return Refusal(f"newton solves fixed labels, not a {type(form).__name__}",
-                           "use solver='clarabel' or 'mirror-prox'")
+            return refuse_form(self.name, form)
         refusal = refuse_infinite(self.name, (term.loss for term in form.losses.terms))
         if refusal is not None:
             return refusal

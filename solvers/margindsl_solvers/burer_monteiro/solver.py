@@ -65,8 +65,7 @@ class BurerMonteiro(Solver):
             refusal = _refuse_losses(form)
             return refusal if refusal is not None else Offer(
                 f"{form.count} vector labels of length {min(form.count, self.width)}, grown as needed")
-        return Refusal(f"a {type(form).__name__} has no factor to lift",
-                       "Use relaxation='weight-lifting', or a solver such as 'newton' or 'clarabel'")
+        return Refusal(f"a {type(form).__name__} has no factor to lift")
 
     def open(self, form: Form) -> Session:
         """Return a session."""

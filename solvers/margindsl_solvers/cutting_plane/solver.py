@@ -18,7 +18,7 @@ from margindsl_solvers._cluster_rows import ClusterModel
 from margindsl_solvers._cluster_run import cluster_variables, majorise, start_clusters
 from margindsl_solvers._judge import is_feasible, start_point, unbounded, variables
 from margindsl_solvers._limits import TOLERANCE, cap, tolerance
-from margindsl_solvers._rows import RowModel, refuse_infinite
+from margindsl_solvers._rows import RowModel, refuse_form, refuse_infinite
 from margindsl_solvers.cutting_plane.bundle import Bundle
 from margindsl_solvers.cutting_plane.clusters import ClusterBundle
 
@@ -70,8 +70,7 @@ class CuttingPlane(Solver):
     def accepts(self, form: Form) -> Offer | Refusal:
         """Return an `Offer` for fixed labels with finite convex losses."""
         if not isinstance(form, (FixedLabelForm, ClusterForm)):
-            return Refusal(f"cutting-plane solves fixed labels, not a {type(form).__name__}",
-                           "use solver='clarabel' or 'mirror-prox'")
+            return refuse_form(self.name, form)
         refusal = refuse_infinite(self.name, (term.loss for term in form.losses.terms))
         return Offer("one linearisation of the whole loss a round") if refusal is None else refusal
 

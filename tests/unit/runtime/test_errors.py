@@ -1,5 +1,6 @@
 """Bad input ends in an error that names the thing, what was expected and what to do."""
 
+import re
 import warnings
 
 import networkx as nx
@@ -222,6 +223,48 @@ def test_values_of_options(make, words):
     assert words in str(caught.value)
 
 
+@pytest.mark.parametrize("solve,words", [
+    (lambda p: p.solve("newton"), "unknown relaxation 'newton'. 'newton' is a solver: give solver='newton'."),
+    (lambda p: p.solve("cccp", "sdp"), "unknown solver 'sdp'. 'sdp' is a relaxation: give relaxation='sdp'."),
+    (lambda p: md.Solver("CCCP"), "unknown solver 'CCCP'. 'CCCP' is a relaxation"),
+    (lambda p: p.solve("cccp", "nwton"), "unknown solver 'nwton'. Did you mean 'newton'?"),
+])
+def test_names_of_the_other_kind(solve, words):
+    with pytest.raises(UnknownNameError) as caught:
+        solve(declare(constraints=lambda y, f: [abs(md.sum(y)) <= 2]))
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("relaxation", ["sdp", "weight-lifting", "gmmc", "minimax", "cccp"])
+def test_refusals_of_solvers_name_solvers_that_accept(relaxation):
+    points = np.random.default_rng(1).normal(size=(14, 2))
+    problem = declare(points, lambda y, f: [abs(md.sum(y)) <= 2])
+    if relaxation == "gmmc":
+        problem = md.recipes.gmmc(points)
+    refused = 0
+    for info in md.solvers():
+        try:
+            form = problem.compile(relaxation, info.name).form
+        except RefusalError as error:
+            refused += 1
+            named = set(re.findall(r"'([a-z-]+)'", str(error).split(": ", 1)[1])) & {one.name for one in md.solvers()}
+            assert named - {info.name}, str(error)
+            for name in named - {info.name}:
+                problem.compile(relaxation, name)
+        else:
+            assert md.Solver(info.name).accepts(form)
+    assert refused
+
+
+def test_variances_of_crammer_singer_margins_are_refused_in_the_users_words():
+    for spread in (md.var, md.mean_variance):
+        y, f = md.Labels(6, clusters=3), md.Hyperplane(X)
+        problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + spread(md.margin(y, f))), [md.sizes(y, at_least=1)])
+        for relaxation in ("sdp", "cccp", "alternating"):
+            with pytest.raises(RefusalError, match=r"md.var and md.mean_variance\). Use md.margin\(y, f, coding='"):
+                problem.solve(relaxation)
+
+
 def test_a_warm_start_of_another_problem():
     other = declare(X[:4]).solve("exact", random_state=0)
     with pytest.raises(DeclarationError, match="the solution has 4 labels, the problem 6"):
@@ -248,7 +291,7 @@ def test_a_solver_that_is_not_installed(monkeypatch):
 
 @pytest.mark.parametrize("relaxation,why", [
     ("weight-lifting", "the labels are absorbed by |f|"), ("minimax", "mixture of labellings"),
-    ("exact", "its bounds and branches fix signs")])
+    ("exact", "its bounds and branches fix signs"), ("first-cut", "the first cut moves labels that are signs")])
 def test_relaxations_of_two_clusters_refuse_more_each_with_its_reason(relaxation, why):
     y, f = md.Labels(6, clusters=3), md.Hyperplane(X)
     problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean(md.hinge(md.margin(y, f)))))

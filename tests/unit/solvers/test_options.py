@@ -76,16 +76,16 @@ def test_numbers_of_numpy_are_taken_as_python_numbers():
 
 
 @pytest.mark.parametrize(("name", "option", "words"), [
-    ("newton", "time_limit", "give problem.solve(time_limit=...)"),
-    ("clarabel", "tol", "give problem.solve(tol=...)"),
-    ("newton", "verbose", "give problem.solve(verbose=...)"),
-    ("clarabel", "tol_gap_rel", "give problem.solve(tol=...)"),
-    ("scs", "eps_abs", "give problem.solve(tol=...)"),
-    ("scs", "max_iters", "give max_iter=..."),
-    ("scs", "time_limit_secs", "give problem.solve(time_limit=...)"),
-    ("ecos", "abstol", "give problem.solve(tol=...)"),
-    ("osqp", "eps_rel", "give problem.solve(tol=...)"),
-    ("highs", "output_flag", "give verbose=..."),
+    ("newton", "time_limit", "Give problem.solve(time_limit=...)"),
+    ("clarabel", "tol", "Give problem.solve(tol=...)"),
+    ("newton", "verbose", "Give problem.solve(verbose=...)"),
+    ("clarabel", "tol_gap_rel", "Give problem.solve(tol=...)"),
+    ("scs", "eps_abs", "Give problem.solve(tol=...)"),
+    ("scs", "max_iters", "Give max_iter=..."),
+    ("scs", "time_limit_secs", "Give problem.solve(time_limit=...)"),
+    ("ecos", "abstol", "Give problem.solve(tol=...)"),
+    ("osqp", "eps_rel", "Give problem.solve(tol=...)"),
+    ("highs", "output_flag", "Give verbose=..."),
 ])
 def test_names_of_solve_and_of_packages_are_led_to_their_option(name, option, words):
     with pytest.raises(UnknownNameError) as caught:
