@@ -2,6 +2,7 @@
 
 import argparse
 import configparser
+import dataclasses
 import inspect
 import re
 import tomllib
@@ -14,6 +15,7 @@ from margindsl import estimators
 from margindsl.cli.main import build_parser
 from margindsl.language.grammar import RULES
 from margindsl.runtime import relaxation_names, solvers
+from margindsl.runtime.registry import make_solver
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -107,6 +109,19 @@ def test_solutions_and_metrics_are_documented():
     measures = [name for name, value in vars(md.metrics).items()
                 if inspect.isfunction(value) and value.__module__ == "margindsl.metrics" and not name.startswith("_")]
     assert len(measures) >= 5 and [name for name in measures if not names("language.md", name)] == []
+
+
+def test_every_option_of_every_solver_is_listed_with_its_values():
+    page = (ROOT / "docs" / "solvers.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| (`[^|]*`) \| ([^|]+) \| ([^|]+) \| [^|]+ \|$", page, flags=re.MULTILINE)
+    listed = {(name, option, words, default) for option, names, words, default in rows
+              for name in re.findall(r"`([a-z-]+)`", names)}
+    declared = set()
+    for info in solvers():
+        kind = type(make_solver(info.name))
+        declared |= {(info.name, field.name, kind.domains()[field.name].words, repr(field.default))
+                     for field in dataclasses.fields(kind)}
+    assert listed == declared
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
