@@ -300,6 +300,28 @@ def choices(*names: str) -> Domain:
     return Domain(f"one of {', '.join(map(repr, names))}", read)
 
 
+def domains_of(options: Any) -> dict[str, Domain]:
+    """Return the domains declared by the fields of a dataclass or an object of it."""
+    return {f.name: f.metadata["domain"] for f in dataclasses.fields(options) if "domain" in f.metadata}
+
+
+def read_options(options: Any, title: str) -> None:
+    """Read the options of a frozen dataclass that declare a domain.
+
+    Raises
+    ------
+    DeclarationError
+        Where a value is outside its domain, naming the title, the option, what was given and what is expected.
+    """
+    for name, domain in domains_of(options).items():
+        given = getattr(options, name)
+        try:
+            value = domain.read(given)
+        except (ValueError, TypeError, OverflowError):
+            raise DeclarationError(f"{title}({name}={given!r}): expected {domain.words}") from None
+        object.__setattr__(options, name, value)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Solver(ABC):
     """Solve standard forms. Subclasses are frozen dataclasses whose fields are their options.
@@ -338,13 +360,7 @@ class Solver(ABC):
         DeclarationError
             Naming the solver, the option, what was given and what is expected.
         """
-        for name, domain in self.domains().items():
-            given = getattr(self, name)
-            try:
-                value = domain.read(given)
-            except (ValueError, TypeError, OverflowError):
-                raise DeclarationError(f"{self.name}({name}={given!r}): expected {domain.words}") from None
-            object.__setattr__(self, name, value)
+        read_options(self, self.name)
 
     @classmethod
     def _place(cls, key: str) -> str:
@@ -374,7 +390,7 @@ class Solver(ABC):
     @classmethod
     def domains(cls) -> dict[str, Domain]:
         """Return the values each option takes, for those that declare them."""
-        return {f.name: f.metadata["domain"] for f in dataclasses.fields(cls) if "domain" in f.metadata}
+        return domains_of(cls)
 
     @classmethod
     def is_installed(cls) -> bool:

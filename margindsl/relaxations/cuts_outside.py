@@ -8,11 +8,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from margindsl.contract import Offer, Refusal
+from margindsl.contract import Offer, Refusal, numbers
 from margindsl.drivers.cluster_working_set import ClusterWorkingSet
 from margindsl.drivers.run import Run
 from margindsl.drivers.working_set import WorkingSet
-from margindsl.errors import DeclarationError
 from margindsl.program.program import MarginProgram
 from margindsl.relaxations.cccp import CCCP
 from margindsl.typing import FloatArray, IntArray
@@ -43,12 +42,7 @@ class CutsOutside(CCCP):
 
     restarts: int = 1
     start: str = "kmeans"
-    epsilon: float = 0.01
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.epsilon > 0:
-            raise DeclarationError(f"CutsOutside(epsilon={self.epsilon!r}): expected a positive number")
+    epsilon: float = numbers().option(0.01)
 
     def accepts(self, program: MarginProgram) -> Offer | Refusal:
         """Refuse losses that rise; for two clusters anything but a free bias and one |Σf| ≤ l; simplex codes."""

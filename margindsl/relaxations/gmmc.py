@@ -7,11 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from margindsl.contract import Offer, RawSolution, Refusal
+from margindsl.contract import Offer, RawSolution, Refusal, numbers
 from margindsl.drivers.rounding import sample_directions
 from margindsl.drivers.run import Run
 from margindsl.drivers.starts import first_start
-from margindsl.errors import DeclarationError
 from margindsl.program.label_certificate import LabelLiftCertificate, repair_label_lift
 from margindsl.program.output_lift import OutputLiftForm, hinge_weights, merge_rows
 from margindsl.program.program import MarginProgram
@@ -60,14 +59,12 @@ class GMMC(Relaxation):
     alternatives: ClassVar[tuple[str, ...]] = ("clarabel", "scs")
 
     rounding: int | str = 30
-    tol: float | None = None
+    tol: float | None = numbers().or_none().option(None)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.rounding != "sign":
             check_count(self, "rounding", 0)
-        if self.tol is not None and not self.tol > 0:
-            raise DeclarationError(f"GMMC(tol={self.tol!r}): expected a positive number")
 
     def accepts(self, program: MarginProgram) -> Offer | Refusal:
         """Refuse other losses, a free bias without decision balance, and one-sided decision bounds."""

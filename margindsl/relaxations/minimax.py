@@ -8,13 +8,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from margindsl.contract import Offer, RawSolution, Refusal, Status
+from margindsl.contract import Offer, RawSolution, Refusal, Status, flags, numbers
 from margindsl.drivers.generation import Generated, generate, improved_starts
 from margindsl.drivers.rounding import sample_directions
 from margindsl.drivers.run import Run
 from margindsl.drivers.starts import distinct, starting_labels
 from margindsl.drivers.unlabelled import has_known, labels_from_known
-from margindsl.errors import DeclarationError, SolverError
+from margindsl.errors import SolverError
 from margindsl.program.certificates import Certificate
 from margindsl.program.exhaustion import PoolCertificate, enumerate_up_to_sign
 from margindsl.program.forms import LabelLiftForm, SaddleForm
@@ -70,12 +70,12 @@ class Minimax(Relaxation):
     two_clusters: ClassVar[str] = "the mixture of labellings it works on is one of signs"
 
     oracle: str = "linearised"
-    tol: float | None = None
+    tol: float | None = numbers().or_none().option(None)
     rounds: int = 200
     per_round: int = 3
     starts: int = 4
     rounding: int | str = 20
-    tighten: bool = True
+    tighten: bool = flags().option(True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -85,10 +85,6 @@ class Minimax(Relaxation):
         check_count(self, "starts", 0)
         if self.rounding not in RULES:
             check_count(self, "rounding", 0)
-        if not isinstance(self.tighten, bool):
-            raise DeclarationError(f"Minimax(tighten={self.tighten!r}): expected True or False")
-        if self.tol is not None and not self.tol > 0:
-            raise DeclarationError(f"Minimax(tol={self.tol!r}): expected a positive number")
 
     def accepts(self, program: MarginProgram) -> Offer | Refusal:
         """Refuse a free bias and decision bounds."""

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from margindsl.contract import Offer, Refusal, Status
+from margindsl.contract import Offer, Refusal, Status, read_options
 from margindsl.drivers.run import Fit, Run
 from margindsl.errors import CalculusError, DeclarationError, UnknownNameError
 from margindsl.program.certificates import Certificate
@@ -89,6 +89,7 @@ class Relaxation(ABC):
             raise DeclarationError(
                 f"{type(self).__name__}(polish={self.polish!r}): expected 'none', 'alternate' or 'search'")
         object.__setattr__(self, "polish", how)
+        read_options(self, type(self).__name__)
 
     def offer(self, program: MarginProgram) -> Offer | Refusal:
         """Return the answer of `accepts`, or a refusal of more clusters than the relaxation knows."""

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.optimize import linprog
 
-from margindsl.contract import Status
+from margindsl.contract import Status, numbers
 from margindsl.drivers.alternation import alternate
 from margindsl.drivers.run import Fit, Run
 from margindsl.drivers.starts import distinct
@@ -51,15 +51,13 @@ class Safe(InductiveRelaxation):
 
     samples: int = 100
     separators: int = 10
-    caution: float = 3.0
+    caution: float = numbers().option(3.0)
     polish: str | bool = "none"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_count(self, "samples", 1)
         check_count(self, "separators", 1)
-        if not (np.isfinite(self.caution) and self.caution > 0):
-            raise DeclarationError(f"Safe(caution={self.caution!r}): expected a positive finite number")
         if self.polish != "none":
             raise DeclarationError(f"Safe(polish={self.polish!r}): labels chosen for their worst case are not "
                                    "polished; leave polish='none'")

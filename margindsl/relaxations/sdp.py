@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from margindsl.calculus import PLQ
-from margindsl.contract import Offer, RawSolution, Refusal
+from margindsl.contract import Offer, RawSolution, Refusal, flags, numbers
 from margindsl.drivers.rounding import sample_directions
 from margindsl.drivers.run import Run
 from margindsl.drivers.starts import distinct, first_start
@@ -77,11 +77,11 @@ class SDP(Relaxation):
     two_clusters: ClassVar[str] = ""
     alternatives: ClassVar[tuple[str, ...]] = ("clarabel", "burer-monteiro", "scs")
 
-    moments: bool = False
+    moments: bool = flags().option(False)
     cuts: str = "auto"
     cut_rounds: int = 5
     cuts_per_round: int = 150
-    tol: float | None = None
+    tol: float | None = numbers().or_none().option(None)
     rounding: int = 30
 
     def __post_init__(self) -> None:

@@ -5,14 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
-from margindsl.contract import Status
+from margindsl.contract import Status, numbers
 from margindsl.drivers.alternation import alternate
 from margindsl.drivers.rounding import polish as polish_candidates
 from margindsl.drivers.run import Fit, Run
 from margindsl.drivers.unlabelled import labels_from_known, weigh_unknown
-from margindsl.errors import DeclarationError
 from margindsl.program.program import MarginProgram
 from margindsl.relaxations.local import InductiveRelaxation
 from margindsl.relaxations.relaxation import Outcome, check_count
@@ -48,18 +45,14 @@ class Transductive(InductiveRelaxation):
     summary: ClassVar[str] = "known labels first, the weight of the unknown points grows"
     bound: ClassVar[str] = "none"
 
-    first: float = 1e-5
-    growth: float = 2.0
+    first: float = numbers(0.0, 1.0).option(1e-5)
+    growth: float = numbers(1.0).option(2.0)
     rounds: int = 100
     polish: str | bool = "none"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_count(self, "rounds", 1)
-        if not 0 < self.first <= 1:
-            raise DeclarationError(f"Transductive(first={self.first!r}): expected a number in (0, 1]")
-        if not (np.isfinite(self.growth) and self.growth > 1):
-            raise DeclarationError(f"Transductive(growth={self.growth!r}): expected a finite number above 1")
 
     def run(self, run: Run) -> Outcome:
         """Grow the weight of the unknown points, labels and hyperplane carried over."""

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from margindsl.contract import Offer, Refusal
+from margindsl.contract import Offer, Refusal, numbers
 from margindsl.drivers.rounding import sample_directions
 from margindsl.drivers.run import Run
 from margindsl.drivers.starts import first_start
@@ -42,7 +42,7 @@ class WeightLifting(Relaxation):
     two_clusters: ClassVar[str] = "the labels are absorbed by |f|, which knows two sides of one hyperplane"
 
     rounding: int = 60
-    tol: float | None = None
+    tol: float | None = numbers().or_none().option(None)
 
     def __post_init__(self) -> None:
         super().__post_init__()

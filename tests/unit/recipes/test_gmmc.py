@@ -130,7 +130,7 @@ def test_what_it_refuses():
         declare(X, bounds=lambda y, f: [md.sum(f) <= 1]).solve(GMMC())
     with pytest.raises(RefusalError, match="order 110"):
         declare(points(n=110)).solve(OUTPUTS, "clarabel")
-    with pytest.raises(DeclarationError, match="expected a positive number"):
+    with pytest.raises(DeclarationError, match="expected a positive finite number or None"):
         GMMC(tol=-1.0)
     program = declare(X, bounds=lambda y, f: [abs(md.sum(y)) <= 2]).program()
     with pytest.raises(DeclarationError, match="squared hinge losses of the margin only"):

@@ -96,7 +96,7 @@ def test_cuts_outside_refuse_what_they_cannot_bound():
     one_sided = md.Problem(md.Minimize(size + md.mean(md.hinge(y * f))), [abs(md.sum(f)) <= 1, md.sum(f) <= 0.5])
     with pytest.raises(RefusalError, match="one bound"):
         one_sided.solve(md.CutsOutside())
-    with pytest.raises(DeclarationError, match="expected a positive number"):
+    with pytest.raises(DeclarationError, match="expected a positive finite number"):
         md.CutsOutside(epsilon=0)
 
 
