@@ -65,7 +65,7 @@ class CutsOutside(CCCP):
         if program.coding != "crammer-singer" or program.clusters > MOST_CLUSTERS:
             return Refusal(f"cuts outside take Crammer-Singer margins of at most {MOST_CLUSTERS} clusters",
                            "Use relaxation='cccp'")
-        if any(term.loss(1e12) < 0 for term in program.losses.terms):
+        if any(part.loss(1e12) < 0 for term in program.losses.terms for part in term.oriented()):
             return Refusal("cuts outside of several clusters take losses of at least 0", "Use relaxation='cccp'")
         return Offer("local: no bound")
 

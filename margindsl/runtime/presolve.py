@@ -16,9 +16,8 @@ from margindsl.language.margins import Hyperplane
 from margindsl.program.forms import DecisionBound
 from margindsl.program.program import MarginProgram
 from margindsl.program.protocols import LabelSetLike
+from margindsl.runtime.decision import first_other
 from margindsl.typing import FloatArray
-
-SAME = 1e-6  # relative difference of decision values of one hyperplane, computed twice
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,10 +156,7 @@ def _check_points(features: FeatureOperator, solution: Any, number: int) -> None
     DeclarationError
         If they do not: it was found over other points, or with another kernel.
     """
-    own = np.asarray(solution.decision, dtype=float)
-    again = np.asarray(features.apply(np.asarray(solution.weights, dtype=float))) + solution.bias
-    size = max(float(np.abs(own).max(initial=0.0)), float(np.abs(again - solution.bias).max(initial=0.0)))
-    if own.shape != again.shape or float(np.abs(own - again).max(initial=0.0)) > SAME * size:
+    if first_other(features, solution.weights, solution.bias, solution.decision) is not None:
         raise DeclarationError(
             f"md.orthogonal: the weights of earlier solution {number} give these points other decision values than it "
             "has; it was found over other points or with another kernel. Solve both over the same")

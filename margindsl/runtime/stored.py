@@ -13,14 +13,13 @@ import numpy as np
 
 from margindsl.contract import Status
 from margindsl.errors import DeclarationError
+from margindsl.runtime.decision import first_other
 from margindsl.typing import FloatArray
 
 HEADER = ("value", "bound", "estimate", "state", "bias", "scalars", "timings", "message", "relaxation", "solver")
 ARRAYS = ("labels", "weights", "decision")
 _FOREIGN = (ValueError, KeyError, TypeError, AttributeError, EOFError, IndexError, RuntimeError, struct.error,
             zlib.error, zipfile.BadZipFile)
-# Features built again agree to rounding on one machine; another one may sum in another order.
-_ACCURACY, _ROUNDING = 1e-6, 1e-13
 
 
 def read_stored(path: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -80,21 +79,9 @@ def features_of(problem: Any, weights: FloatArray, bias: float, decision: FloatA
         raise DeclarationError(
             f"the solution has weights of {len(weights)} features, the problem {features.rank} features "
             f"({features.describe()}); give the problem it was solved from, with the same points, kernel and bias")
-    point = _first_other(np.asarray(features.apply(weights)) + bias, decision, bias)
+    point = first_other(features, weights, bias, decision)
     if point is not None:
         raise DeclarationError(
             f"the features of the problem do not give the decision values of the solution, at point {point} for one; "
             "give the problem it was solved from, with the same points in the same order, kernel and bias")
     return features
-
-
-def _first_other(found: FloatArray, decision: FloatArray, bias: float) -> int | None:
-    """Return the first point whose decision value is another beyond rounding, None when there is none."""
-    finite = np.isfinite(decision)
-    if not np.any(finite):
-        return None
-    values = decision[finite]
-    # Values that hardly differ from one another, beside a large bias, must not hide other features.
-    allowed = _ACCURACY * float(np.ptp(values)) + _ROUNDING * (float(np.abs(values).max()) + abs(bias))
-    other = finite & ~(np.abs(found - decision) <= allowed)
-    return int(np.argwhere(other)[0][0]) if np.any(other) else None

@@ -98,6 +98,12 @@ def test_cuts_outside_refuse_what_they_cannot_bound():
         one_sided.solve(md.CutsOutside())
     with pytest.raises(DeclarationError, match="expected a positive finite number"):
         md.CutsOutside(epsilon=0)
+    weights = np.linspace(0.5, 2.0, 40)
+    plane = md.Hyperplane(X)
+    margin = md.margin(md.Labels(40, clusters=3), plane)
+    for loss in (-margin, weights * -margin):
+        with pytest.raises(RefusalError, match="losses of at least 0"):
+            md.Problem(md.Minimize(md.sq_norm(plane) / 2 + md.mean(loss))).solve(md.CutsOutside())
 
 
 def several(n=30, k=3, seed=0):

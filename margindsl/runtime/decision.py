@@ -1,0 +1,38 @@
+"""Decision values computed again: whether features are those a solution was found over."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from margindsl.program.protocols import Features
+from margindsl.typing import FloatArray
+
+# Features built again agree to rounding on one machine; another one may sum in another order.
+ACCURACY, ROUNDING = 1e-6, 1e-13
+
+
+def first_other(features: Features, weights: FloatArray, bias: float, decision: FloatArray) -> int | None:
+    """Return the first point to which features and weights give another decision value, None when there is none.
+
+    Parameters
+    ----------
+    features : Features
+        As many points as decision values, of the rank of the weights.
+    weights : (r,) or (r, k) float array
+    bias : float
+    decision : (n,) or (n, k) float array
+        The values features · weights + bias once had.
+    """
+    decision = np.asarray(decision, dtype=float)
+    finite = np.isfinite(decision)
+    if not np.any(finite):
+        return None
+    values = decision[finite]
+    # Values that hardly differ from one another, beside a large bias, must not hide other features.
+    allowed = ACCURACY * float(np.ptp(values)) + ROUNDING * (float(np.abs(values).max()) + abs(bias))
+    found = np.asarray(features.apply(np.asarray(weights, dtype=float))) + bias
+    other = finite & ~(np.abs(found - decision) <= allowed)
+    return int(np.argwhere(other)[0][0]) if np.any(other) else None
+
+
+__all__ = ["first_other"]
