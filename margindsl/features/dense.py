@@ -93,4 +93,4 @@ class FactorFeatures(DenseFeatures):
     def describe(self) -> str:
         """Return one line with the kernel, the method, the rank and the trace error."""
         end = ", centred" if self.centred else ""
-        return f"{self.label} rank {self.rank}, trace error {self.trace_error:.1e}){end}"
+        return f"{self.label} rank {self.rank}, trace error {self.trace_error:.1e}{end}"

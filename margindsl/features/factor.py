@@ -14,7 +14,7 @@ from margindsl.features.kernels import Kernel, Precomputed
 from margindsl.features.maps import ColumnMap, LandmarkMap, PointMap, Whitening
 from margindsl.features.nystrom import nystrom
 from margindsl.features.operator import FeatureOperator
-from margindsl.features.streamed import stream_kernel
+from margindsl.features.streamed import kernel_column, kernel_diagonal, load, stream_kernel
 from margindsl.points import Points, check_points, is_lazy
 from margindsl.typing import FloatArray
 
@@ -31,7 +31,7 @@ def factor_kernel(X: Points, kernel: Kernel, centre: bool, rng: np.random.Genera
     ----------
     X : ndarray or csr_array (n, d)
     kernel : Kernel
-        Its method "auto" is pivoted Cholesky up to 20,000 points, Nystroem above.
+        Its method "auto" is pivoted Cholesky up to 20,000 points, Nystroem above, whatever holds the points.
     centre : bool
         Subtract the mean feature.
     rng : numpy Generator
@@ -40,7 +40,7 @@ def factor_kernel(X: Points, kernel: Kernel, centre: bool, rng: np.random.Genera
     Returns
     -------
     FeatureOperator
-        The factor in memory; or, for Dask arrays and where a Nystroem factor of a memory map would exceed
+        The factor in memory; or, for a Nystroem factor of a Dask array, and of a memory map where it would exceed
         256 MB, an operator that maps the points anew at each pass.
 
     Raises
@@ -51,13 +51,11 @@ def factor_kernel(X: Points, kernel: Kernel, centre: bool, rng: np.random.Genera
     n = X.shape[0]
     kernel = kernel.fit(X, rng)
     rank = kernel.rank or (n if n <= FULL_RANK_POINTS else DEFAULT_RANK)
-    if is_lazy(X) and kernel.method == "cholesky":
-        raise DeclarationError(
-            "method='cholesky' needs the points in memory, and X is a Dask array. Use method='nystrom', or X.compute()."
-        )
     sketched = kernel.method == "nystrom" or (kernel.method == "auto" and n > CHOLESKY_POINTS)
-    if is_lazy(X) or (sketched and isinstance(X, np.memmap) and 8 * n * rank > FACTOR_BYTES):
+    if sketched and (is_lazy(X) or (isinstance(X, np.memmap) and 8 * n * rank > FACTOR_BYTES)):
         return stream_kernel(X, kernel, rank, centre, rng)
+    if is_lazy(X) and 8 * n * X.shape[1] <= FACTOR_BYTES:
+        X = load(X)
     if sketched:
         sketch = nystrom(kernel, X, rank, rng)
         whitening = Whitening(sketch.projection, triangular=False)
@@ -67,14 +65,14 @@ def factor_kernel(X: Points, kernel: Kernel, centre: bool, rng: np.random.Genera
 
     found = _pivot(X, kernel, rank)
     whitening = Whitening(found.factor[found.pivots], triangular=True)
-    point_map = LandmarkMap(
-        kernel, np.array(X[found.pivots]) if isinstance(X, np.ndarray) else X[found.pivots], whitening
-    )
+    point_map = LandmarkMap(kernel, load(X[found.pivots]), whitening)
     return _finish(found.factor, point_map, f"{kernel.describe()}, pivoted Cholesky", found.residual, centre)
 
 
 def _pivot(X: Points, kernel: Kernel, rank: int) -> CholeskyFactor:
     n = X.shape[0]
+    if is_lazy(X):
+        return pivoted_cholesky(lambda j: kernel_column(X, kernel, j), kernel_diagonal(X, kernel), rank, kernel.tol)
     if n <= FULL_RANK_POINTS and rank == n:
         # The factor itself may be n x n, so the whole matrix costs no more; blocks bound a callable's memory.
         return pivoted_cholesky_dense(
@@ -112,7 +110,7 @@ def factor_precomputed(kernel: Precomputed, centre: bool) -> FactorFeatures:
             "A positive semidefinite matrix is expected: repair='shift' adds it to the diagonal, "
             "repair='clip' sets negative eigenvalues to zero."
         )
-    label = f"{kernel.describe()}pivoted Cholesky"
+    label = f"{kernel.describe()}, pivoted Cholesky"
     if lowest < 0 and kernel.repair == "clip":
         values, vectors = eigh(K)
         kept = values > 1e-12 * values[-1]
@@ -120,7 +118,7 @@ def factor_precomputed(kernel: Precomputed, centre: bool) -> FactorFeatures:
         point_map = ColumnMap(
             n, slice(None), Whitening(vectors[:, kept] / np.sqrt(values[kept]), triangular=False)
         )
-        return _finish(root, point_map, f"{kernel.describe()}eigenvectors", np.zeros(n), centre)
+        return _finish(root, point_map, f"{kernel.describe()}, eigenvectors", np.zeros(n), centre)
     if lowest < 0:
         K = K - lowest * np.eye(n)
     found = pivoted_cholesky_dense(K, kernel.rank or n, kernel.tol)

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from margindsl.errors import DeclarationError, UnknownNameError
 from margindsl.features.distances import inner_products, squared_distances, squared_norms
-from margindsl.features.width import Width, check_width, find_width
+from margindsl.features.width import Width, check_width, find_width, given
 from margindsl.points import Points
 from margindsl.typing import FloatArray
 
@@ -66,10 +66,10 @@ class Kernel(ABC):
         if self.method not in METHODS:
             raise UnknownNameError("kernel method", self.method, METHODS)
         if self.rank is not None and (isinstance(self.rank, bool) or not _is_count(self.rank)):
-            raise DeclarationError(f"rank={self.rank!r}; a positive integer or None is expected.")
+            raise DeclarationError(f"rank={given(self.rank)}; a positive integer or None is expected.")
         if not (_is_number(self.tol) and 0 <= self.tol < 1):
             raise DeclarationError(
-                f"tol={self.tol!r}; a number in [0, 1) is expected, the relative trace error."
+                f"tol={given(self.tol)}; a number in [0, 1) is expected, the relative trace error."
             )
 
 
@@ -148,7 +148,7 @@ class RBF(Kernel):
 
     def describe(self) -> str:
         """Return the name with the width."""
-        return f"RBF(width {self.width:.4g}" if _is_number(self.width) else f"RBF(width {self.width}"
+        return f"RBF(width {self.width:.4g})" if _is_number(self.width) else f"RBF(width {self.width})"
 
 
 @dataclass(frozen=True)
@@ -184,13 +184,13 @@ class Polynomial(Kernel):
 
     def __post_init__(self) -> None:
         if not _is_count(self.degree):
-            raise DeclarationError(f"degree={self.degree!r}; an integer of at least 1 is expected.")
+            raise DeclarationError(f"degree={given(self.degree)}; an integer of at least 1 is expected.")
         if not (_is_number(self.offset) and self.offset >= 0):
             raise DeclarationError(
-                f"offset={self.offset!r}; a number of at least 0 keeps the kernel positive semidefinite."
+                f"offset={given(self.offset)}; a number of at least 0 keeps the kernel positive semidefinite."
             )
         if not (_is_number(self.scale) and self.scale > 0):
-            raise DeclarationError(f"scale={self.scale!r}; a positive number is expected.")
+            raise DeclarationError(f"scale={given(self.scale)}; a positive number is expected.")
         self._check_factor()
 
     def matrix(self, X: Points, Z: Points) -> FloatArray:
@@ -205,7 +205,7 @@ class Polynomial(Kernel):
 
     def describe(self) -> str:
         """Return the name with the parameters."""
-        return f"polynomial(degree {self.degree}, offset {self.offset:g}, scale {self.scale:g}"
+        return f"polynomial(degree {self.degree}, offset {self.offset:g}, scale {self.scale:g})"
 
 
 @dataclass(frozen=True)
@@ -281,7 +281,7 @@ class Callable(Kernel):
 
     def describe(self) -> str:
         """Return the function's name."""
-        return f"kernel({self.name}"
+        return f"kernel({self.name})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -308,7 +308,7 @@ class Precomputed(Kernel):
     Examples
     --------
     >>> Precomputed([[2.0, 1.0], [1.0, 2.0]]).describe()
-    'precomputed('
+    'precomputed'
     """
 
     K: Any
@@ -336,8 +336,8 @@ class Precomputed(Kernel):
 
     def describe(self) -> str:
         """Return the name."""
-        repaired = {"clip": "clipped to semidefinite, ", "shift": "shifted to semidefinite, "}
-        return f"precomputed({repaired.get(self.repair or '', '')}"
+        repaired = {"clip": "(clipped to semidefinite)", "shift": "(shifted to semidefinite)"}
+        return f"precomputed{repaired.get(self.repair or '', '')}"
 
 
 def as_kernel(spec: Any) -> Kernel:

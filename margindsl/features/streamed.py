@@ -46,14 +46,14 @@ def stream_kernel(X: Points, kernel: Kernel, rank: int, centre: bool, rng: np.ra
     """
     n = X.shape[0]
     chosen = rng.permutation(n)[: min(rank, n)]
-    landmarks = np.asarray(X[chosen].compute() if is_lazy(X) else X[chosen], dtype=np.float64)
+    landmarks = load(X[chosen])
     whitening = Whitening(inverse_root(kernel.matrix(landmarks, landmarks)), triangular=False)
     plain = _operator(X, LandmarkMap(kernel, landmarks, whitening), kernel, np.zeros(n), "")
-    diagonal = _diagonal(X, kernel)
+    diagonal = kernel_diagonal(X, kernel)
     residual = np.maximum(diagonal - plain.row_norms(), 0.0)
     mean = plain.adjoint(np.ones(n)) / n if centre else None
     point_map = LandmarkMap(kernel, landmarks, whitening if mean is None else whitening.centred(mean))
-    label = (f"{kernel.describe()}, Nystroem in row blocks, rank {plain.rank}, trace error {residual.sum():.1e})"
+    label = (f"{kernel.describe()}, Nystroem in row blocks, rank {plain.rank}, trace error {residual.sum():.1e}"
              f"{', centred' if centre else ''}")
     return _operator(X, point_map, kernel, residual, label)
 
@@ -71,10 +71,23 @@ def _mapped(X: Points, point_map: PointMap, rank: int, width: int, residual: Flo
     return operator
 
 
-def _diagonal(X: Points, kernel: Kernel) -> FloatArray:
-    """Return k(x_i, x_i) of all points."""
+def load(points: Points) -> Points:
+    """Return points in memory: float64 of arrays, memory maps and Dask arrays, sparse ones as they are."""
+    if is_lazy(points):
+        points = points.compute()
+    return np.array(points, dtype=np.float64) if isinstance(points, np.ndarray) else points
+
+
+def kernel_diagonal(X: Points, kernel: Kernel) -> FloatArray:
+    """Return k(x_i, x_i) of all points, in one pass over them."""
     n, d = X.shape
     return _mapped(X, _Diagonal(kernel), 1, d, np.zeros(n), "").apply(np.ones(1))
+
+
+def kernel_column(X: Points, kernel: Kernel, j: int) -> FloatArray:
+    """Return k(x_i, x_j) of all points, in one pass over them."""
+    n, d = X.shape
+    return _mapped(X, _Column(kernel, load(X[j : j + 1])), 1, d, np.zeros(n), "").apply(np.ones(1))
 
 
 @dataclass(frozen=True)
@@ -85,3 +98,14 @@ class _Diagonal(PointMap):
 
     def __call__(self, X: Any) -> FloatArray:
         return np.asarray(self.kernel.diagonal(np.asarray(X, dtype=np.float64)))[:, None]
+
+
+@dataclass(frozen=True)
+class _Column(PointMap):
+    """Map points to the single column k(x, z) of one point z."""
+
+    kernel: Kernel
+    point: FloatArray
+
+    def __call__(self, X: Any) -> FloatArray:
+        return self.kernel.matrix(np.asarray(X, dtype=np.float64), self.point)

@@ -63,6 +63,14 @@ sqrt_mean_distance = MeanDistance(power=0.5)
 Width: TypeAlias = float | str | MeanDistance
 
 
+def given(value: Any) -> str:
+    """Return what was given for a parameter of a kernel, as messages show it."""
+    if hasattr(value, "numeric"):
+        return (f"{value!r}, a {type(value).__name__}: kernels are built once, so that their parameters are plain "
+                "numbers; declare one problem a value")
+    return repr(value) if isinstance(value, (str, int, float)) else f"{value!r} ({type(value).__name__})"
+
+
 def check_width(width: Any) -> None:
     """Check a declared width before any data is seen.
 
@@ -84,7 +92,7 @@ def check_width(width: Any) -> None:
     number = width.multiple if isinstance(width, MeanDistance) else width
     if isinstance(number, bool) or not isinstance(number, (int, float, np.integer, np.floating)):
         raise DeclarationError(
-            f"width={width!r}; a positive number, 'median', or a multiple such as 0.5 * mean_distance is "
+            f"width={given(width)}; a positive number, 'median', or a multiple such as 0.5 * mean_distance is "
             "expected."
         )
     if not (np.isfinite(number) and number > 0):

@@ -54,7 +54,7 @@ def skmmc(X: Any, *, C: float | md.Parameter = 10.0, l: float = 0.0, kernel: Any
     Returns
     -------
     Problem
-        Solved by ``"cccp"`` and ``"cpsp"`` unless told otherwise.
+        Solved by ``"first-cut"`` and ``"cpsp"`` unless told otherwise.
 
     Raises
     ------
@@ -127,7 +127,7 @@ def kernel_cpmmc(X: Any, *, C: float | md.Parameter = 10.0, l: float = 0.0, kern
     Returns
     -------
     Problem
-        Solved by ``"cccp"`` and ``"cutting-plane"`` unless told otherwise.
+        Solved by ``"first-cut"`` and ``"cutting-plane"`` unless told otherwise.
 
     Raises
     ------
@@ -162,7 +162,7 @@ def adaptive_cpmmc(X: Any, *, C: float | md.Parameter = 10.0, l: float = 0.0, ke
     Returns
     -------
     Problem
-        Solved by ``"cccp"`` and ``"cutting-plane"`` unless told otherwise.
+        Solved by ``"first-cut"`` and ``"cutting-plane"`` unless told otherwise.
 
     Raises
     ------

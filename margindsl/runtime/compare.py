@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,9 @@ import numpy as np
 
 from margindsl.errors import MarginError, NotInstalledError
 from margindsl.metrics import clustering_accuracy
+from margindsl.runtime.options import SolveOptions
 from margindsl.runtime.problem import Problem
+from margindsl.runtime.registry import as_relaxation, as_solver
 from margindsl.runtime.solution import Solution
 
 NOTE_WIDTH = 72
@@ -148,8 +151,8 @@ def compare(problem: Problem, relaxations: Iterable[Any], solvers: Iterable[Any]
     Parameters
     ----------
     problem : Problem
-    relaxations : iterable of str or Relaxation
-    solvers : iterable of str, Solver or None, optional
+    relaxations : str or Relaxation, or iterable of them
+    solvers : str or Solver, or iterable of them and None, optional
         None (default) lets each relaxation choose.
     truth : (n,) array, optional
         Class of each point; the accuracy under the best matching of clusters is added.
@@ -163,6 +166,11 @@ def compare(problem: Problem, relaxations: Iterable[Any], solvers: Iterable[Any]
     Comparison
         Combinations that are refused keep their row, with the reason.
 
+    Raises
+    ------
+    UnknownNameError, DeclarationError
+        If a relaxation, a solver or an option does not exist or has no such value; before anything is solved.
+
     Examples
     --------
     >>> import numpy as np, margindsl as md
@@ -174,22 +182,33 @@ def compare(problem: Problem, relaxations: Iterable[Any], solvers: Iterable[Any]
     >>> [row.accuracy for row in table.rows]
     [1.0, 1.0]
     """
+    SolveOptions.of(options)
+    relaxations, solvers = _several(relaxations, as_relaxation), _several(solvers, as_solver)
     rows: list[Row] = []
     for relaxation in relaxations:
-        for solver in solvers if solvers is not None else (None,):
+        for solver in solvers:
             rows.append(_run(problem, relaxation, solver, truth, options))
             if progress is not None:
                 progress(rows[-1])
     return Comparison(tuple(rows), truth is not None)
 
 
+def _several(given: Any, read: Callable[[Any], Any]) -> list[Any]:
+    """Return one name or object, or several, as a list in which every one exists."""
+    many = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
+    for one in many:
+        if one is not None and one != "auto":
+            with suppress(NotInstalledError):  # its row says so
+                read(one)
+    return many
+
+
 def _run(problem: Problem, relaxation: Any, solver: Any, truth: Any, options: dict[str, Any]) -> Row:
     began = time.perf_counter()
-    name = relaxation if isinstance(relaxation, str) else relaxation.name
-    shown = "" if solver is None else solver if isinstance(solver, str) else solver.name
+    name, shown = ("" if one is None else getattr(one, "name", one) for one in (relaxation, solver))
     try:
         solution = problem.solve(relaxation, solver, **options)
     except MarginError as error:
-        return Row(name, shown or "default", None, float("nan"), time.perf_counter() - began, str(error))
+        return Row(name or "default", shown or "default", None, float("nan"), time.perf_counter() - began, str(error))
     accuracy = clustering_accuracy(truth, solution.labels) if truth is not None else float("nan")
-    return Row(name, solution.solver, solution, accuracy, time.perf_counter() - began)
+    return Row(solution.relaxation, solution.solver, solution, accuracy, time.perf_counter() - began)

@@ -145,7 +145,7 @@ class Compiled:
 
     def solve(self, **options: Any) -> Solution:
         """Solve and return a `Solution`; the options are those of `SolveOptions`."""
-        return solve_compiled(self, SolveOptions(**options))
+        return solve_compiled(self, SolveOptions.of(options))
 
 
 def check_form(solver: Solver, form: Form, relaxation: Relaxation) -> None:

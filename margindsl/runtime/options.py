@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
 from margindsl.contract import Budget, Progress
-from margindsl.errors import DeclarationError
+from margindsl.errors import DeclarationError, UnknownNameError
 from margindsl.runtime.solution import Solution
 
 
@@ -42,25 +43,48 @@ class SolveOptions:
     callback: Callable[[Progress], bool | None] | None = None
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.tol, (int, float)) and 0 < self.tol < 1):
+        if isinstance(self.tol, bool) or not (isinstance(self.tol, Real) and 0 < self.tol < 1):
             raise DeclarationError(f"solve(tol={self.tol!r}): expected a number between 0 and 1")
-        if self.time_limit is not None and not self.time_limit > 0:
+        if self.time_limit is not None and (isinstance(self.time_limit, bool) or not isinstance(self.time_limit, Real)
+                                            or not self.time_limit > 0):
             raise DeclarationError(f"solve(time_limit={self.time_limit!r}): expected a positive number of seconds")
-        if self.max_iter is not None and (isinstance(self.max_iter, bool) or not isinstance(self.max_iter, int)
-                                          or self.max_iter < 1):
+        if self.max_iter is not None and (isinstance(self.max_iter, bool)
+                                          or not isinstance(self.max_iter, Integral) or self.max_iter < 1):
             raise DeclarationError(f"solve(max_iter={self.max_iter!r}): expected a positive integer")
         if not (self.random_state is None or isinstance(self.random_state, np.random.Generator)
-                or (isinstance(self.random_state, (int, np.integer)) and self.random_state >= 0)):
+                or (isinstance(self.random_state, Integral) and self.random_state >= 0)):
             raise DeclarationError(
                 f"solve(random_state={self.random_state!r}): expected None, a non-negative integer or a numpy "
                 "Generator")
         if self.warm_start is not None and not isinstance(self.warm_start, Solution):
             raise DeclarationError(
                 f"solve(warm_start=...): given {type(self.warm_start).__name__}, expected an earlier Solution")
+        if self.callback is not None and not callable(self.callback):
+            raise DeclarationError(f"solve(callback={self.callback!r}): expected a function of one `Progress`")
+
+    @classmethod
+    def of(cls, options: dict[str, Any]) -> SolveOptions:
+        """Return the options of a call, checked before anything is solved.
+
+        Raises
+        ------
+        UnknownNameError
+            For an option `solve` does not know: lists the nearest, and where solver and relaxation options belong.
+        DeclarationError
+            If an option has no such value.
+        """
+        for key in options:
+            if key not in cls.__dataclass_fields__:
+                raise UnknownNameError(
+                    "option of solve (options of a solver go to md.Solver(name, ...), those of a relaxation to its "
+                    "object)", key, cls.__dataclass_fields__)
+        return cls(**options)
 
     def budget(self) -> Budget:
         """Return the budget, its clock started."""
-        return Budget.within(self.time_limit, tol=self.tol, max_iter=self.max_iter, callback=self._callback())
+        seconds = None if self.time_limit is None else float(self.time_limit)
+        steps = None if self.max_iter is None else int(self.max_iter)
+        return Budget.within(seconds, tol=float(self.tol), max_iter=steps, callback=self._callback())
 
     def _callback(self) -> Callable[[Progress], bool | None] | None:
         if not self.verbose:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Hashable, Iterable
-from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from margindsl.contract import Refusal, Session, Solver
-from margindsl.errors import DeclarationError, RefusalError, UnknownNameError
+from margindsl.errors import DeclarationError, RefusalError
 from margindsl.language.constraints import Constraint
 from margindsl.language.formulation import Formulation, Minimize
 from margindsl.language.symbols import Parameter
@@ -24,7 +23,6 @@ from margindsl.runtime.registry import as_relaxation, as_solver, make_solver, so
 from margindsl.runtime.solution import Solution
 
 EXACT_COMPONENTS, LIFTED_RANK, MINIMAX_POINTS = 12, 2000, 5000  # the sizes of relaxation="auto"
-SOLVE_OPTIONS = tuple(SolveOptions.__dataclass_fields__)
 
 
 class Problem(Formulation):
@@ -188,8 +186,7 @@ class Problem(Formulation):
         KeyboardInterrupt
             If Ctrl-C comes while the problem is compiled.
         """
-        check_options(options)
-        SolveOptions(**options)
+        SolveOptions.of(options)
         compiled = self.compile(relaxation, solver)
         warn_if_trivial(compiled.program)
         return compiled.solve(**options)
@@ -208,14 +205,17 @@ class Problem(Formulation):
         Raises
         ------
         DeclarationError
-            If the parameter does not occur in the objective.
+            If the parameter does not occur in the objective, or a value is outside its domain; before any solve.
         """
         if all(parameter is not own for own in self.parameters):
             raise DeclarationError("problem.path: the parameter does not occur in the objective")
-        before = parameter.value
+        before, values = parameter.value, list(values)
         solutions: list[Solution] = []
         previous = arguments.pop("warm_start", None)
         try:
+            for value in values:  # a value outside its domain is named before hours of solves, not after
+                parameter.value = value
+                self.lower()
             for value in values:
                 parameter.value = value
                 solutions.append(self.solve(warm_start=previous, **arguments))
@@ -223,28 +223,6 @@ class Problem(Formulation):
         finally:
             parameter.value = before
         return solutions
-
-
-def check_options(options: dict[str, Any]) -> None:
-    """Raise for an option `solve` does not know, and for a limit or callback of the wrong kind.
-
-    Raises
-    ------
-    UnknownNameError
-        Listing the nearest, and where solver and relaxation options belong.
-    DeclarationError
-        If the time limit is no number or the callback no function.
-    """
-    for key in options:
-        if key not in SOLVE_OPTIONS:
-            raise UnknownNameError(
-                "option of solve (options of a solver go to md.Solver(name, ...), those of a relaxation to its "
-                "object)", key, SOLVE_OPTIONS)
-    limit, callback = options.get("time_limit"), options.get("callback")
-    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, Real)):
-        raise DeclarationError(f"solve(time_limit={limit!r}): expected a positive number of seconds")
-    if callback is not None and not callable(callback):
-        raise DeclarationError(f"solve(callback={callback!r}): expected a function of one `Progress`")
 
 
 def choose_solver(relaxation: Relaxation, form: Form) -> Solver:
@@ -280,4 +258,4 @@ def choose_relaxation(program: MarginProgram) -> Relaxation:
     raise RefusalError(f"no relaxation accepts this program; {name!r}, the last one asked: {answer}")
 
 
-__all__ = ["Problem", "check_options", "choose_relaxation", "choose_solver"]
+__all__ = ["Problem", "choose_relaxation", "choose_solver"]

@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 from scipy.spatial.distance import pdist, squareform
 
+import margindsl as md
 from margindsl.errors import DeclarationError, UnknownNameError
 from margindsl.features import (
     RBF,
@@ -352,3 +353,22 @@ def test_one_far_outlier_costs_the_others_no_digits():
     np.testing.assert_allclose(squared_distances(paired, paired), exact, rtol=1e-9)
     phi = build(both, RBF(1e-3), centre=False)
     np.testing.assert_allclose(phi.transform(both), phi.matrix, atol=1e-9)
+
+
+@pytest.mark.parametrize("make", [
+    lambda p: RBF(p), lambda p: RBF(1.0, rank=p), lambda p: RBF(1.0, tol=p), lambda p: Polynomial(degree=p),
+    lambda p: Polynomial(offset=p), lambda p: Polynomial(scale=p)])
+def test_parameters_of_kernels_are_numbers(make):
+    with pytest.raises(DeclarationError, match="2, a Parameter: kernels are built once.*declare one problem a value"):
+        make(md.Parameter(2.0))
+    with pytest.raises(DeclarationError, match=r"array\(2.0?\) \(ndarray\)"):
+        make(np.array(2.0))
+
+
+@pytest.mark.parametrize("kernel,text", [
+    (RBF(0.5), "RBF(width 0.5)"), (RBF(), "RBF(width median)"),
+    (Polynomial(2), "polynomial(degree 2, offset 1, scale 1)"), (Callable(np.inner), "kernel(inner)"),
+    (Precomputed(np.eye(2)), "precomputed"), (Precomputed(np.eye(2), repair="clip"),
+                                              "precomputed(clipped to semidefinite)")])
+def test_descriptions_close_their_brackets(kernel, text):
+    assert kernel.describe() == text

@@ -279,7 +279,7 @@ def test_descriptions_name_each_step():
         MappedFeatures(build(X), np.eye(6)[:, :2], "projected").describe().endswith("projected to 2 columns")
     )
     assert (
-        build(X, RBF(2.0, rank=3)).describe().startswith("RBF(width 2, pivoted Cholesky rank 3, trace error ")
+        build(X, RBF(2.0, rank=3)).describe().startswith("RBF(width 2), pivoted Cholesky rank 3, trace error ")
     )
     assert "Nystroem rank 4" in build(X, RBF(2.0, rank=4, method="nystrom")).describe()
     assert "row blocks" in BlockFeatures.from_points(X).describe()

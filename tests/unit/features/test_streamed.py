@@ -6,6 +6,7 @@ import dask.array as da
 import distributed
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import margindsl as md
 import margindsl.points as points_module
@@ -78,7 +79,7 @@ def test_small_nystrom_factors_of_a_map_stay_in_memory(tmp_path):
 def test_streamed_nystrom_says_what_it_is(tmp_path, monkeypatch):
     phi = operators("disk", NYSTROM, tmp_path, monkeypatch)
     assert isinstance(phi, MappedBlockFeatures)
-    assert "Nystroem in row blocks, rank 25, trace error" in phi.describe() and phi.describe().endswith("), centred")
+    assert "Nystroem in row blocks, rank 25, trace error" in phi.describe() and phi.describe().endswith(", centred")
 
 
 def test_a_private_map_keeps_its_changes(tmp_path):
@@ -107,8 +108,23 @@ def test_dask_points_are_checked():
         check_points(good[good[:, 0] > 0])
     with pytest.raises(DeclarationError, match=r"reshape\(-1, 1\) makes one column"):
         check_points(good[:, 0])
-    with pytest.raises(DeclarationError, match="method='cholesky' needs the points in memory, and X is a Dask array"):
-        build(good, md.RBF(1.0, method="cholesky"))
+
+
+@pytest.mark.parametrize("in_memory", [2**28, 0], ids=["loaded", "by columns"])
+@pytest.mark.parametrize("kernel", [
+    md.RBF(3.0), md.RBF(3.0, rank=20), md.RBF("median", rank=20), md.RBF(3.0, rank=20, method="nystrom"),
+    md.RBF(3.0, rank=20, method="cholesky"), md.Polynomial(2)], ids=str)
+def test_a_kernel_is_approximated_alike_in_every_container(kernel, in_memory, tmp_path, monkeypatch):
+    """One declaration is one objective, whatever holds the points."""
+    monkeypatch.setattr("margindsl.features.factor.FACTOR_BYTES", in_memory)
+    K, new = [], np.random.default_rng(1).normal(size=(7, D))
+    for points in (X, on_disk(tmp_path), da.from_array(X, chunks=(70, 2)), sp.csr_array(X), X.tolist()):
+        phi = build(points, kernel)
+        F = phi.apply(np.eye(phi.rank))
+        K.append((F @ F.T, phi.transform(new) @ F.T))
+    for gram, mixed in K[1:]:
+        np.testing.assert_allclose(gram, K[0][0], atol=1e-8 * np.abs(K[0][0]).max())
+        np.testing.assert_allclose(mixed, K[0][1], atol=1e-8 * np.abs(K[0][1]).max())
 
 
 def solve(points, kernel="linear", weight=5.0):

@@ -9,7 +9,7 @@ import pytest
 import margindsl as md
 from margindsl.contract import OF_SOLVE, Budget, Solver, integers
 from margindsl.errors import DeclarationError, UnknownNameError
-from margindsl.runtime.problem import SOLVE_OPTIONS
+from margindsl.runtime.options import SolveOptions
 from margindsl.testing.solvers import standard_forms
 
 NAMES = [info.name for info in md.solvers()]
@@ -94,7 +94,7 @@ def test_names_of_solve_and_of_packages_are_led_to_their_option(name, option, wo
 
 
 def test_names_of_solve_are_known_to_solvers():
-    assert set(OF_SOLVE) == set(SOLVE_OPTIONS)
+    assert set(OF_SOLVE) == set(SolveOptions.__dataclass_fields__)
 
 
 def test_a_solver_without_declared_options_is_checked_for_names_alone():

@@ -1,0 +1,87 @@
+"""Options of solve, path and compare: read at the door, before anything is solved."""
+
+import numpy as np
+import pytest
+
+import margindsl as md
+from margindsl.errors import DeclarationError, UnknownNameError
+
+X = np.array([[-2.0], [-1.5], [-1.0], [1.0], [1.6], [2.0]])
+
+
+def problem(weight=4.0):
+    y, f = md.Labels(len(X)), md.Hyperplane(X)
+    return md.Problem(md.Minimize(md.sq_norm(f) / 2 + weight * md.mean(md.hinge(y * f))), [abs(md.sum(y)) <= 0])
+
+
+@pytest.mark.parametrize("options", [
+    {"max_iter": np.int64(50)}, {"max_iter": np.uint8(50)}, {"tol": np.float32(1e-5)}, {"time_limit": np.float64(30)},
+    {"time_limit": np.int32(30)}, {"random_state": np.uint16(3)}], ids=str)
+def test_numbers_of_numpy_are_numbers(options):
+    plain = {name: value.item() for name, value in options.items()}
+    assert problem().solve("cccp", **options).value == problem().solve("cccp", **plain).value
+
+
+@pytest.mark.parametrize("options,words", [
+    ({"max_iter": 0}, "max_iter=0.: expected a positive integer"),
+    ({"max_iter": True}, "max_iter=True"), ({"max_iter": 2.0}, "max_iter=2.0"), ({"max_iter": np.nan}, "max_iter=nan"),
+    ({"tol": 0.0}, "tol=0.0.: expected a number between"), ({"tol": True}, "tol=True"), ({"tol": "1"}, "tol='1'"),
+    ({"tol": np.nan}, "tol=nan"), ({"tol": np.array([1e-3])}, "tol=array"), ({"tol": 1e-3j}, "tol=0.001j"),
+    ({"time_limit": 0}, "time_limit=0.: expected a positive number"), ({"time_limit": "1"}, "time_limit='1'"),
+    ({"time_limit": True}, "time_limit=True"), ({"time_limit": np.nan}, "time_limit=nan"),
+    ({"random_state": -1}, "random_state=-1"), ({"random_state": 1.5}, "random_state=1.5"),
+    ({"random_state": "0"}, "random_state='0'"), ({"callback": 3}, "callback=3"),
+    ({"warm_start": [1, -1]}, "given list, expected an earlier Solution")], ids=str)
+def test_other_values_are_refused_at_every_door(options, words):
+    lam = md.Parameter(4.0)
+    doors = (lambda: problem().solve("cccp", **options), lambda: md.compare(problem(), "cccp", **options),
+             lambda: problem().compile("cccp").solve(**options),
+             lambda: problem(lam).path(lam, [1.0], relaxation="cccp", **options))
+    for door in doors:
+        with pytest.raises(DeclarationError, match=words):
+            door()
+
+
+def test_unknown_options_are_refused_at_every_door():
+    lam = md.Parameter(4.0)
+    for door in (lambda: problem().solve("cccp", tolerance=1), lambda: md.compare(problem(), "cccp", tolerance=1),
+                 lambda: problem().compile("cccp").solve(tolerance=1),
+                 lambda: problem(lam).path(lam, [1.0], tolerance=1)):
+        with pytest.raises(UnknownNameError, match="unknown option of solve .* 'tolerance'. Did you mean 'tol'"):
+            door()
+
+
+def test_compare_takes_one_name_as_well_as_several():
+    expected = problem().solve("cccp", "newton", random_state=0).value
+    for relaxations, solvers in (("cccp", "newton"), (md.CCCP(), md.Solver("newton")), (("cccp",), ["newton"]),
+                                 ({"cccp": 1}, iter(["newton"]))):
+        (row,) = md.compare(problem(), relaxations, solvers, random_state=0).rows
+        assert (row.relaxation, row.solver, row.solution.value) == ("cccp", "newton", expected)
+
+
+@pytest.mark.parametrize("relaxations,solvers,words", [
+    (["cccp", "ccp"], None, "unknown relaxation 'ccp'. Did you mean 'cccp'"),
+    (["cccp"], ["newtn"], "unknown solver 'newtn'. Did you mean 'newton'"),
+    (["cccp", 3], None, "relaxation=3: expected a name"), ("cccp", [3.5], "solver=3.5: expected a name"),
+    (7, None, "relaxation=7: expected a name"), ("newton", None, "'newton' is a solver")])
+def test_compare_refuses_what_does_not_exist_before_it_solves(relaxations, solvers, words):
+    seen = []
+    with pytest.raises((UnknownNameError, DeclarationError), match=words):
+        md.compare(problem(), relaxations, solvers, progress=seen.append)
+    assert not seen
+
+
+def test_what_a_relaxation_refuses_keeps_its_row():
+    table = md.compare(problem(), ["supervised", "cccp"], random_state=0)
+    assert [row.solution is None for row in table.rows] == [True, False]
+    assert "label components are unknown" in table.rows[0].refusal
+
+
+def test_path_names_a_value_before_it_solves_any():
+    lam, seen = md.Parameter(4.0, name="lam"), []
+    with pytest.raises(DeclarationError, match="given 'x', expected a finite real number"):
+        problem(lam).path(lam, [1.0, "x"], callback=lambda progress: seen.append(progress))
+    assert lam.value == 4.0 and not seen
+    with pytest.raises(DeclarationError, match="`lam`: is -1 and turns a loss concave"):
+        problem(lam).path(lam, iter([1.0, -1.0]), callback=lambda progress: seen.append(progress))
+    assert lam.value == 4.0 and not seen
