@@ -12,7 +12,6 @@ import enum
 import importlib.metadata
 import importlib.util
 import math
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -22,6 +21,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from margindsl.clock import Budget as Budget
+from margindsl.clock import Progress as Progress
 from margindsl.errors import DeclarationError, NotInstalledError, UnknownNameError
 from margindsl.program.forms import Form
 from margindsl.typing import FloatArray
@@ -75,84 +76,6 @@ class Refusal:
 
     def __str__(self) -> str:
         return f"{self.reason}. {self.repair}" if self.repair else f"{self.reason}."
-
-
-@dataclass(frozen=True)
-class Progress:
-    """Represent one report to a callback.
-
-    Parameters
-    ----------
-    stage : str
-        The loop that reports, for instance ``"label generation"``.
-    iteration : int
-        Its iteration.
-    value : float
-        The best value so far, in the user's units where known.
-    bound : float
-        The best lower bound or estimate so far.
-    seconds : float
-        Seconds since the solve began.
-    """
-
-    stage: str
-    iteration: int
-    value: float
-    bound: float
-    seconds: float
-
-
-@dataclass(frozen=True)
-class Budget:
-    """Represent how much a solve may spend.
-
-    Parameters
-    ----------
-    tol : float
-        Relative accuracy (gap between primal and dual value).
-    max_iter : int or None
-        Iteration cap; None leaves the solver's own.
-    deadline : float
-        `time.monotonic` at which to stop.
-    callback : callable or None
-        Called with a `Progress`; a true answer stops the solve.
-    start : float
-        `time.monotonic` when the solve began.
-    """
-
-    tol: float = 1e-6
-    max_iter: int | None = None
-    deadline: float = float("inf")
-    callback: Callable[[Progress], bool | None] | None = None
-    start: float = field(default_factory=time.monotonic)
-
-    @classmethod
-    def within(cls, seconds: float | None = None, **options: Any) -> Budget:
-        """Return a budget that ends after the given number of seconds."""
-        now = time.monotonic()
-        deadline = float("inf") if seconds is None else now + seconds
-        return cls(deadline=deadline, start=now, **options)
-
-    @property
-    def remaining(self) -> float:
-        """Return the seconds left (inf without a limit)."""
-        return self.deadline - time.monotonic()
-
-    @property
-    def expired(self) -> bool:
-        """Return whether the time is up."""
-        return time.monotonic() >= self.deadline
-
-    def report(self, stage: str, iteration: int, value: float, bound: float) -> bool:
-        """Call the callback and return whether it asks to stop."""
-        if self.callback is None:
-            return False
-        seconds = time.monotonic() - self.start
-        return bool(self.callback(Progress(stage, iteration, value, bound, seconds)))
-
-    def replace(self, **changes: Any) -> Budget:
-        """Return a copy with some fields changed."""
-        return dataclasses.replace(self, **changes)
 
 
 def _freeze(mapping: Mapping[str, Any]) -> Mapping[str, Any]:

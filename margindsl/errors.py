@@ -97,6 +97,10 @@ class SolverError(MarginError, RuntimeError):
     """A solver returned nothing usable; the message carries its own words."""
 
 
+class TimeLimitError(SolverError, TimeoutError):
+    """The time limit was up before any labelling in B was known."""
+
+
 class UnansweredError(SolverError):
     """The solver of a relaxation ended without an answer; another solver may have one.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from margindsl.clock import timely
 from margindsl.drivers.run import Run
 from margindsl.program.protocols import Features
 from margindsl.typing import FloatArray, IntArray
@@ -33,7 +34,7 @@ def k_means(features: Features, clusters: int, rng: np.random.Generator, rounds:
     centres = _seeds(features, norms, clusters, rng)
     gains = _gains(features, norms, centres)
     assigned = gains.argmax(axis=1)
-    for _ in range(rounds):
+    for _ in timely(range(rounds)):
         inside = (assigned[:, None] == np.arange(clusters)).astype(float)
         sizes = inside.sum(axis=0)
         centres = features.adjoint(inside).T / np.maximum(sizes, 1.0)[:, None]
@@ -58,7 +59,7 @@ def best_k_means(features: Features, clusters: int, rng: np.random.Generator) ->
     rng : numpy.random.Generator
     """
     runs = (k_means(features, clusters, rng) for _ in range(RUNS))
-    return max(runs, key=lambda gains: float(gains.max(axis=1).sum()))
+    return max(timely(runs), key=lambda gains: float(gains.max(axis=1).sum()))
 
 
 def _seeds(features: Features, norms: FloatArray, clusters: int, rng: np.random.Generator) -> FloatArray:

@@ -7,6 +7,7 @@ from typing import cast
 
 import numpy as np
 
+from margindsl.clock import EIGEN_WORK, check
 from margindsl.drivers.run import Fit, Run
 from margindsl.features import FeatureOperator
 from margindsl.points import row_blocks
@@ -74,6 +75,7 @@ def regular_hessian(features: Features, curvature: FloatArray) -> FloatArray:
 
 def _inverse_root(hessian: FloatArray) -> FloatArray:
     """Return R (r, r) with RRᵀ = H⁻¹ for H ⪰ I; eigenvalues below one are rounding (outliers, large weights)."""
+    check(EIGEN_WORK * len(hessian) ** 3)
     values, vectors = np.linalg.eigh(hessian)
     return vectors / np.sqrt(np.maximum(values, 1.0))
 

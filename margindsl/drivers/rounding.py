@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from margindsl.clock import timely
 from margindsl.drivers.alternation import alternate
 from margindsl.drivers.moves import regular_hessian
 from margindsl.drivers.run import Fit, Run
@@ -42,7 +43,8 @@ def sample_directions(factor: FloatArray, count: int, rng: np.random.Generator) 
 
 def round_directions(run: Run, directions: FloatArray) -> list[IntArray]:
     """Return distinct labellings in B nearest to each column of directions (n, k)."""
-    return distinct([run.program.labels.maximise(column).astype(np.int8) for column in directions.T])
+    labels = run.program.labels
+    return distinct([labels.maximise(column).astype(np.int8) for column in timely(directions.T, run.budget)])
 
 
 def screen(run: Run, candidates: list[IntArray], keep: int) -> list[IntArray]:
@@ -113,21 +115,17 @@ def polish(run: Run, candidates: list[IntArray], how: str, keep: int = 6, tol: f
     """
     keep = max(1, min(keep, POLISHED_POINTS // run.program.n))
     fits: list[Fit] = []
-    for labels in screen(run, candidates, 2 * keep):
+    for labels in timely(screen(run, candidates, 2 * keep), run.budget):
         fits = sorted([*fits, run.fit(labels, tol=max(tol, 1e-5))], key=lambda fit: fit.value)[:keep]
-        if run.stopped:
-            break
     if how == "none":
         return fits[0]
     improved: list[Fit] = []
-    for fit in fits[:keep]:
+    for fit in timely(fits[:keep], run.budget):
         improved.append(alternate(run, fit.labels, tol=tol))
-        if run.stopped:
-            break
     improved.sort(key=lambda fit: fit.value)
     if how == "search":
         unique = distinct([fit.labels for fit in improved])
         chosen = [next(f for f in improved if f.labels is labels) for labels in unique[:3]]
-        improved = sorted((search(run, fit, tol=tol) for fit in chosen), key=lambda fit: fit.value)
+        improved = sorted((search(run, fit, tol=tol) for fit in timely(chosen, run.budget)), key=lambda fit: fit.value)
         improved[0] = search(run, improved[0], tol=tol, blocks=BLOCKS)
     return improved[0]

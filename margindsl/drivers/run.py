@@ -17,6 +17,8 @@ from margindsl.program.forms import FixedLabelForm, Form
 from margindsl.program.program import MarginProgram
 from margindsl.typing import FloatArray, IntArray
 
+FINISHED = 0.8  # of the time in which a fit must end, where its solver is asked to
+
 
 @dataclass(frozen=True, eq=False)
 class Fit:
@@ -95,7 +97,6 @@ class Run:
         self.history: list[Record] = []
         self.seconds: dict[str, float] = {}
         self.fits = 0
-        self._asked = False
         self._compiled = {} if sessions is None else sessions
         self._own: dict[Hashable, Session] = {}
 
@@ -137,6 +138,13 @@ class Run:
         self.fits += 1
         return self.adopt(form, raw)
 
+    def plain_fit(self, labels: IntArray) -> Fit:
+        """Return the labelling with the hyperplane w = 0, for which there is always time."""
+        size = (self.program.clusters - 1) * self.program.features.rank
+        raw = RawSolution(Status.TIME_LIMIT, {
+            "w": np.zeros(size), "bias": np.zeros(()), "scalars": np.zeros(self.program.losses.scalars.count)})
+        return self.adopt(self.program.fix_labels(labels), raw)
+
     def adopt(self, form: FixedLabelForm | ClusterForm, raw: RawSolution) -> Fit:
         """Return a fit from a solved fixed-label form, and remember it when it is the best.
 
@@ -163,10 +171,8 @@ class Run:
             return None
 
         def report(progress: Progress) -> bool:
-            translated = dataclasses.replace(progress, value=to_user(progress.value), bound=to_user(progress.bound))
-            asked = bool(own(translated))
-            self._asked = self._asked or asked
-            return asked
+            return bool(own(dataclasses.replace(
+                progress, value=to_user(progress.value), bound=to_user(progress.bound))))
 
         return report
 
@@ -174,9 +180,20 @@ class Run:
     def share(self, fraction: float) -> Iterator[None]:
         """Limit what runs inside to a fraction of the time left, so that rounding gets the rest."""
         whole = self.budget
-        self.budget = whole.replace(deadline=time.monotonic() + fraction * whole.remaining)
+        self.budget = whole.share(fraction)
         try:
             yield
+        finally:
+            self.budget = whole
+
+    @contextmanager
+    def finishing(self, part: float) -> Iterator[None]:
+        """Give what runs inside a part of the allowance after the stop, and end it there."""
+        whole = self.budget
+        self.budget = whole.finishing(FINISHED * part)
+        try:
+            with whole.limit(part):
+                yield
         finally:
             self.budget = whole
 
@@ -184,19 +201,17 @@ class Run:
 
     @property
     def stopped(self) -> Status | None:
-        """Return INTERRUPTED once a callback has asked to stop, TIME_LIMIT once the time is up, else None."""
-        if self._asked:
-            return Status.INTERRUPTED
-        return Status.TIME_LIMIT if self.budget.expired else None
+        """Return INTERRUPTED once a callback or Ctrl-C has asked to stop, TIME_LIMIT once the time is up, else None."""
+        if not self.budget.expired:
+            return None
+        return Status.INTERRUPTED if self.budget.interrupted else Status.TIME_LIMIT
 
     def record(self, stage: str, iteration: int, value: float, bound: float = -np.inf) -> bool:
         """Add a line to the history, report it, and return whether the callback asks to stop."""
         seconds = time.monotonic() - self.budget.start
         self.history.append(Record(seconds, stage, iteration, value, bound))
         to_user = self.program.to_user
-        asked = self.budget.report(stage, iteration, to_user(value), to_user(bound))
-        self._asked = self._asked or asked
-        return asked
+        return self.budget.report(stage, iteration, to_user(value), to_user(bound))
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:

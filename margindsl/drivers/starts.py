@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 
 import numpy as np
 
+from margindsl.clock import EIGEN_WORK, Cancelled, check, timely
 from margindsl.drivers.means import cluster_start
 from margindsl.drivers.run import Run
 from margindsl.drivers.unlabelled import labels_from_known
@@ -15,6 +16,7 @@ from margindsl.program.program import MarginProgram
 from margindsl.typing import FloatArray, IntArray
 
 LARGEST_GRAM = 3000
+IN_HAND = 0.6  # of the allowance after a stop, in which the labels in hand are fitted
 
 
 def principal_directions(program: MarginProgram, count: int, rng: np.random.Generator) -> FloatArray:
@@ -30,6 +32,7 @@ def principal_directions(program: MarginProgram, count: int, rng: np.random.Gene
     features = program.features
     count = min(count, features.rank)
     if features.rank <= LARGEST_GRAM:
+        check(EIGEN_WORK * features.rank**3)
         _, vectors = np.linalg.eigh(features.gram())
         return features.apply(vectors[:, ::-1][:, :count])
     basis = rng.standard_normal((features.rank, count + 4))
@@ -51,7 +54,7 @@ def two_means(program: MarginProgram, rng: np.random.Generator, rounds: int = 30
     second = int(rng.choice(features.n, p=np.maximum(distance, 0) / total)) if total > 0 else 0
     centres = features.rows(np.array([first, second]))
     decision = np.zeros(features.n)
-    for _ in range(rounds):
+    for _ in timely(range(rounds)):
         w = centres[0] - centres[1]
         new = features.apply(w) - 0.5 * float(centres[0] @ centres[0] - centres[1] @ centres[1])
         same = np.array_equal(new > 0, decision > 0)
@@ -85,7 +88,7 @@ def starting_labels(run: Run, count: int, kind: str = "mixed") -> list[IntArray]
     if not run.program.is_binary:
         return _cluster_starts(run, found, count, kind)
     spectral = principal_directions(run.program, max(1, count), run.rng) if kind in ("mixed", "spectral") else None
-    for index in range(4 * count):
+    for index in timely(range(4 * count), run.budget):
         if len(found) >= count + len(run.starts):
             break
         turn = kind if kind != "mixed" else ("kmeans", "spectral", "random")[index % 3]
@@ -103,7 +106,7 @@ def starting_labels(run: Run, count: int, kind: str = "mixed") -> list[IntArray]
 
 @contextmanager
 def in_hand(run: Run) -> Iterator[None]:
-    """Fit labels when Ctrl-C comes inside, then pass it on, so that the best labels so far can be returned.
+    """Fit labels when Ctrl-C or the end of the time comes inside, then pass it on, so that there is an answer.
 
     These are the labels where a descent stands (`Run.standing`); without any, and nothing fitted yet, the warm start
     or one k-means start.
@@ -119,8 +122,10 @@ def in_hand(run: Run) -> Iterator[None]:
     """
     try:
         yield
-    except KeyboardInterrupt:
-        with suppress(SolverError):
+    except KeyboardInterrupt as end:
+        if not isinstance(end, Cancelled):
+            run.budget.request.make()
+        with suppress(SolverError, Cancelled), run.finishing(IN_HAND):
             if run.standing is not None:
                 run.fit(run.standing)
             elif run.best is None:
@@ -144,7 +149,7 @@ def _cluster_starts(run: Run, found: list[IntArray], count: int, kind: str) -> l
     spectral = None
     if kind in ("mixed", "spectral"):
         spectral = principal_directions(run.program, run.program.clusters - 1, run.rng)
-    for index in range(4 * count):
+    for index in timely(range(4 * count), run.budget):
         if len(found) >= wanted:
             break
         turn = kind if kind != "mixed" else ("kmeans", "spectral", "random")[index % 3]

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from margindsl.clock import check
 from margindsl.features.maps import LinearMap, PointMap
 from margindsl.features.operator import FeatureOperator, Index, as_index
 from margindsl.points import check_points, release, row_blocks
@@ -59,6 +60,7 @@ class BlockFeatures(FeatureOperator):
         if centre:
             mean = np.zeros(d)
             for block in row_blocks(n, d):
+                check()
                 mean += points[block].sum(axis=0, dtype=np.float64)
                 release(points)
             mean /= n
@@ -90,6 +92,7 @@ class BlockFeatures(FeatureOperator):
         slice, ndarray (m, r)
         """
         for block in row_blocks(self.n, self.width):
+            check()
             yield block, self.rows(block)
 
     def rows(self, index: Index) -> FloatArray:

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import qr, svd
 
+from margindsl.clock import EIGEN_WORK, check
 from margindsl.errors import DeclarationError
 from margindsl.features.blocks import BlockFeatures
 from margindsl.features.dense import DenseFeatures
@@ -101,6 +102,7 @@ def _linear(points: Points, centre: bool) -> FeatureOperator:
 
 def _compress(matrix: Any, point_map: LinearMap, end: str) -> DenseFeatures:
     """Rotate the r <= n dimensions the points span onto the axes; inner products are unchanged."""
+    check(8 * matrix.shape[1] * matrix.shape[0] ** 2 + EIGEN_WORK * matrix.shape[0] ** 3)
     basis, triangle = qr(matrix.T, mode="economic")
     left, values, right = svd(triangle.T)
     kept = max(1, int((values > max(matrix.shape) * np.finfo(float).eps * values[0]).sum()))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg.lapack import dpstrf
 
+from margindsl.clock import check
 from margindsl.errors import DeclarationError
 from margindsl.typing import FloatArray, IntArray
 
@@ -77,6 +78,7 @@ def pivoted_cholesky(
     store, pivots = np.empty((min(rank, 64), n)), np.empty(rank, dtype=np.intp)
     found = 0
     while found < rank:
+        check()
         pivot = int(np.argmax(left))
         if left.sum() <= tol * trace or left[pivot] <= floor:
             break
@@ -124,6 +126,7 @@ def pivoted_cholesky_dense(K: FloatArray, rank: int, tol: float) -> CholeskyFact
     diagonal = np.diag(K)
     n, largest = len(K), float(diagonal.max())
     _check_start(diagonal, largest)
+    check(n**3)
     packed, order, found, _ = dpstrf(K, lower=1, tol=n * np.finfo(float).eps * largest)
     order = order - 1  # LAPACK counts from one
     lower = np.tril(packed)[:, :found]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from margindsl.clock import check
 from margindsl.features.maps import PointMap
 from margindsl.features.operator import FeatureOperator, Index, as_index, freeze
 from margindsl.typing import FloatArray
@@ -20,9 +21,11 @@ class HeldMatrix:
         return self._matrix
 
     def apply(self, W: FloatArray) -> FloatArray:
+        check()
         return self._matrix @ W
 
     def adjoint(self, R: FloatArray) -> FloatArray:
+        check()
         return self._matrix.T @ R
 
     def rows(self, index: Index) -> FloatArray:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, eigh, eigvalsh
 
+from margindsl.clock import EIGEN_WORK, check
 from margindsl.errors import DeclarationError
 from margindsl.features.cholesky import CholeskyFactor, pivoted_cholesky, pivoted_cholesky_dense
 from margindsl.features.dense import FactorFeatures
@@ -76,11 +78,18 @@ def _pivot(X: Points, kernel: Kernel, rank: int) -> CholeskyFactor:
     if n <= FULL_RANK_POINTS and rank == n:
         # The factor itself may be n x n, so the whole matrix costs no more; blocks bound a callable's memory.
         return pivoted_cholesky_dense(
-            np.concatenate([kernel.matrix(X[s : s + 256], X) for s in range(0, n, 256)]), rank, kernel.tol
+            np.concatenate(list(_blocks(X, kernel))), rank, kernel.tol
         )
     return pivoted_cholesky(
         lambda j: kernel.matrix(X, X[j : j + 1])[:, 0], kernel.diagonal(X), rank, kernel.tol
     )
+
+
+def _blocks(X: Points, kernel: Kernel) -> Iterator[FloatArray]:
+    """Yield the kernel matrix in blocks of rows."""
+    for start in range(0, X.shape[0], 256):
+        check()
+        yield kernel.matrix(X[start : start + 256], X)
 
 
 def factor_precomputed(kernel: Precomputed, centre: bool) -> FactorFeatures:
@@ -102,6 +111,7 @@ def factor_precomputed(kernel: Precomputed, centre: bool) -> FactorFeatures:
         If the matrix is not square, not symmetric, not finite, or indefinite without a repair.
     """
     K = check_kernel_matrix(kernel.K)
+    check(len(K) ** 3)
     n, lowest = len(K), lowest_eigenvalue(K)
     if lowest < 0 and kernel.repair is None:
         raise DeclarationError(
@@ -112,6 +122,7 @@ def factor_precomputed(kernel: Precomputed, centre: bool) -> FactorFeatures:
         )
     label = f"{kernel.describe()}, pivoted Cholesky"
     if lowest < 0 and kernel.repair == "clip":
+        check(EIGEN_WORK * n**3)
         values, vectors = eigh(K)
         kept = values > 1e-12 * values[-1]
         root = vectors[:, kept] * np.sqrt(values[kept])

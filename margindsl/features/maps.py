@@ -23,6 +23,13 @@ class PointMap(ABC):
         """Return the (m, r) features of the points `X` (m, d)."""
 
 
+class NoMap(PointMap):
+    """Map points to no features, where the time was up before there were any."""
+
+    def __call__(self, X: Any) -> FloatArray:
+        return np.zeros((np.shape(X)[0], 0))
+
+
 @dataclass(frozen=True, eq=False)
 class LinearMap(PointMap):
     """Map x to (x - mean) basis.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import eigh
 
+from margindsl.clock import EIGEN_WORK, check
 from margindsl.errors import DeclarationError
 from margindsl.features.kernels import Kernel
 from margindsl.points import Points, row_blocks
@@ -65,6 +66,7 @@ def nystrom(kernel: Kernel, X: Points, rank: int, rng: np.random.Generator) -> N
     projection = inverse_root(kernel.matrix(X[landmarks], X[landmarks]))
     factor = np.empty((n, projection.shape[1]))
     for block in row_blocks(n, max(len(landmarks), X.shape[1])):
+        check()
         factor[block] = kernel.matrix(X[block], X[landmarks]) @ projection
     residual = kernel.diagonal(X) - np.einsum("ij,ij->i", factor, factor)
     return NystromFactor(factor, landmarks, projection, np.maximum(residual, 0.0))
@@ -86,6 +88,7 @@ def inverse_root(W: FloatArray) -> FloatArray:
     DeclarationError
         If the matrix is zero or indefinite.
     """
+    check(EIGEN_WORK * len(W) ** 3)
     values, vectors = eigh((W + W.T) / 2)
     if values[-1] <= 0 or values[0] < -1e-8 * values[-1]:
         raise DeclarationError(

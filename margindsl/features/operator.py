@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
+from margindsl.clock import check
 from margindsl.errors import DeclarationError, SizeError
 from margindsl.points import NEW_POINTS, check_points, is_lazy, row_blocks
 from margindsl.typing import FloatArray, IntArray
@@ -177,8 +178,10 @@ class FeatureOperator(ABC):
             If r exceeds `limit`.
         """
         self._check_gram(limit)
+        check(self.n * self.rank**2)
         total = np.zeros((self.rank, self.rank))
         for block in row_blocks(self.n, self.rank):
+            check()
             part = self.rows(block)
             total += part.T @ (part if weights is None else np.asarray(weights)[block, None] * part)
         return (total + total.T) / 2
@@ -192,6 +195,7 @@ class FeatureOperator(ABC):
         """
         norms = np.empty(self.n)
         for block in row_blocks(self.n, self.rank):
+            check()
             part = self.rows(block)
             norms[block] = np.einsum("ij,ij->i", part, part)
         return norms
@@ -215,6 +219,7 @@ class FeatureOperator(ABC):
             return self.matrix * np.asarray(weights)[:, None]
         total = np.zeros((count, self.rank))
         for block in row_blocks(self.n, self.rank):
+            check()
             inside = component[block]
             # Only the components a block meets: many blocks of singletons must not cost count rows each.
             met, local = np.unique(inside, return_inverse=True)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import eigh
 
+from margindsl.clock import EIGEN_WORK, check
 from margindsl.features.dense import HeldMatrix
 from margindsl.features.derived import MappedFeatures
 from margindsl.features.operator import FeatureOperator, Index, freeze, row_blocks
@@ -100,6 +101,7 @@ def in_span(features: FeatureOperator, most: int = SPAN_POINTS) -> FeatureOperat
         unit = np.zeros((n, len(range(*block.indices(n)))))
         unit[block] = np.eye(unit.shape[1])
         gram[:, block] = features.apply(features.adjoint(unit))
+    check(EIGEN_WORK * n**3)
     values, vectors = eigh((gram + gram.T) / 2)
     kept = values > ZERO * n * values[-1]
     if not np.any(kept) or values[-1] <= 0 or np.any(values[kept] < CLEAR * values[-1]):

@@ -7,9 +7,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from margindsl.clock import check
 from margindsl.features.operator import GRAM_LIMIT, FeatureOperator, Index, as_index
 from margindsl.points import Points, check_new_points, check_points
 from margindsl.typing import FloatArray
+
+SPARSE_COST = 30  # of one multiply-add of a sparse product beside a dense one
 
 
 class SparseFeatures(FeatureOperator):
@@ -57,9 +60,11 @@ class SparseFeatures(FeatureOperator):
         return cls(points, mean, label + (", centred" if centre else ""))
 
     def apply(self, W: FloatArray) -> FloatArray:
+        check()
         return self._times(self.points, W)
 
     def adjoint(self, R: FloatArray) -> FloatArray:
+        check()
         product = np.asarray(self.points.T @ R)
         if self.mean is None:
             return product
@@ -79,6 +84,7 @@ class SparseFeatures(FeatureOperator):
 
     def gram(self, weights: FloatArray | None = None, *, limit: int = GRAM_LIMIT) -> FloatArray:
         self._check_gram(limit)
+        check(self.points.nnz * self.points.nnz / max(self.n, 1) * SPARSE_COST)
         c = np.ones(self.n) if weights is None else np.asarray(weights, dtype=np.float64)
         total = (self.points.T @ self.points.multiply(c[:, None]).tocsr()).toarray()
         if self.mean is not None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from margindsl.clock import check
 from margindsl.errors import SolverError
 from margindsl.labelset.programme import solve_signs
 from margindsl.typing import BoolArray, FloatArray, IntArray
@@ -149,6 +150,7 @@ def _table(value: FloatArray, weight: IntArray, price: float, first: int, last: 
     best[0], reached = 0.0, 0
     takes: list[BoolArray] = []
     for gain, w in zip(value.tolist(), weight.tolist()):
+        check()
         reached = min(reached + w, last)
         if w > last:
             takes.append(np.zeros(0, dtype=np.uint8))

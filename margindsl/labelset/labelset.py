@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
+from margindsl.clock import check
 from margindsl.errors import DeclarationError, SizeError
 from margindsl.labelset import lifting, violation
 from margindsl.labelset.bound import LiftedBound, LinearBound
@@ -154,6 +155,7 @@ class LabelSet:
 
     def maximise_components(self, gain: ArrayLike) -> IntArray:
         """Return an exact maximiser z of gain.z over the component signs of B, gain of shape (N,)."""
+        check()
         return maximise_signs(self, self._gain(gain, self.count, "component"))
 
     def contains(self, y: ArrayLike) -> bool:

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
+from margindsl.clock import check
 from margindsl.errors import DeclarationError, SizeError, SolverError
 from margindsl.labelset import partition_violation
 from margindsl.labelset.partition_domain import allowed_clusters, greatest_squares, pinned_sizes
-from margindsl.labelset.partition_existence import draw_linked
+from margindsl.labelset.partition_existence import draw_linked, greedy_member
 from margindsl.labelset.partition_oracle import maximise_clusters
 from margindsl.typing import ArrayLike, BoolArray, FloatArray, IntArray
 
@@ -76,6 +77,11 @@ class PartitionSet:
     def has_links(self) -> bool:
         """Return whether some component holds several points or there are cannot-links."""
         return self.count < self.n or len(self.cannot) > 0
+
+    @cached_property
+    def member(self) -> IntArray | None:
+        """Return clusters (N,) of a member that is found without search, None where none is."""
+        return greedy_member(self)
 
     @cached_property
     def has_sizes(self) -> bool:
@@ -210,6 +216,7 @@ class PartitionSet:
 
     def maximise_components(self, gain: ArrayLike) -> IntArray:
         """Return an exact maximiser z of sum_C gain[C, z_C] over component clusters, gain of shape (N, k)."""
+        check()
         return maximise_clusters(self, self._gain(gain, self.count, "component"))
 
     def contains(self, y: ArrayLike) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from margindsl.clock import check
 from margindsl.errors import InfeasibleError
 from margindsl.labelset.partition_domain import pinned_sizes
 from margindsl.labelset.partition_links import connected_blocks
@@ -39,9 +40,9 @@ def refuse_empty(labels: PartitionSet) -> None:
     bounded, linked = labels.has_sizes, len(labels.apart) > 0
     if not (bounded or linked) or (not linked and _is_plain(labels)):
         return
-    if any(_fill(labels, _place_linked(labels, choose)) for choose in (_roomiest, _lowest)[not bounded :]):
+    if greedy_member(labels) is not None:
         return
-    if linked and _fill(labels, _colour(labels)):
+    if linked and _fill(labels, _colour(labels)) is not None:
         return
     if bounded and not _is_attained(labels, False):
         raise InfeasibleError(
@@ -56,6 +57,13 @@ def refuse_empty(labels: PartitionSet) -> None:
             f"the {int(labels.free.sum())} free components meets both (proved by an integer programme); relax the "
             "size bounds or remove cannot-links."
         )
+
+
+def greedy_member(labels: PartitionSet) -> IntArray | None:
+    """Return clusters (N,) of a member that greedy placement finds, None where it finds none."""
+    choices = (_roomiest, _lowest) if labels.has_sizes else (_lowest,)
+    found = (_fill(labels, _place_linked(labels, choose)) for choose in choices)
+    return next((z for z in found if z is not None), None)
 
 
 def draw_linked(labels: PartitionSet, rng: np.random.Generator) -> IntArray | None:
@@ -95,6 +103,7 @@ def _place_linked(labels: PartitionSet, choose: Choice) -> IntArray | None:
     heapify(heap)
     placed = np.full(len(nodes), -1)
     while heap:
+        check()
         ways, _, c = heappop(heap)
         if placed[c] >= 0 or ways != len(left[c]):
             continue
@@ -111,27 +120,29 @@ def _place_linked(labels: PartitionSet, choose: Choice) -> IntArray | None:
     return placed
 
 
-def _fill(labels: PartitionSet, placed: IntArray | None) -> bool:
-    """Return whether the unlinked components, largest first, complete an assignment of the linked ones."""
+def _fill(labels: PartitionSet, placed: IntArray | None) -> IntArray | None:
+    """Return clusters of all components, the unlinked ones placed after the linked, largest first; None if that fails.
+    """
     if placed is None:
-        return False
+        return None
+    nodes, z = labels.apart_blocks[0], np.argmax(labels.allowed, axis=1)
+    z[nodes] = placed
     if not labels.has_sizes:
-        return True
-    nodes = labels.apart_blocks[0]
+        return z
     held = pinned_sizes(placed, labels.size[nodes], labels.clusters)
     need, room = (labels.needed_sizes - held).tolist(), (labels.room - held).tolist()
     rest = labels.free.copy()
     rest[nodes] = False
     order = np.flatnonzero(rest)
     order = order[np.argsort(-labels.size[order], kind="stable")]
-    for allowed, many in zip(labels.allowed[order].tolist(), labels.size[order].tolist()):
+    for c, allowed, many in zip(order, labels.allowed[order].tolist(), labels.size[order].tolist()):
         options = [q for q, open_ in enumerate(allowed) if open_ and room[q] >= many]
         if not options:
-            return False
-        q = _roomiest(options, need, room)
+            return None
+        q = z[c] = _roomiest(options, need, room)
         need[q] -= many
         room[q] -= many
-    return max(need) <= 0 <= min(room)
+    return z if max(need) <= 0 <= min(room) else None
 
 
 def _colour(labels: PartitionSet) -> IntArray:
@@ -172,6 +183,7 @@ def _set_aside(ways: IntArray, edges: IntArray) -> tuple[list[IntArray], IntArra
     alive = np.ones(len(ways), dtype=bool)
     rounds: list[IntArray] = []
     while True:
+        check()
         degree = np.bincount(edges.ravel(), minlength=len(ways))
         easy = np.flatnonzero(alive & (degree < ways))
         if not easy.size:

@@ -7,6 +7,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from margindsl.clock import check
 from margindsl.errors import SolverError
 from margindsl.labelset.partition_programme import solve_assignment
 from margindsl.typing import FloatArray, IntArray
@@ -40,6 +41,7 @@ def assign_linked(gain: FloatArray, edges: IntArray) -> IntArray:
     z = np.argmax(gain, axis=1)
     imposed = np.zeros(len(edges), dtype=bool)
     while True:
+        check()
         broken = z[edges[:, 0]] == z[edges[:, 1]]
         if not broken.any():
             return z

@@ -32,6 +32,8 @@ def maximise_clusters(labels: PartitionSet, gain: FloatArray) -> IntArray:
     """
     if not labels.allowed.any(axis=1).all():
         raise _unpresolved()
+    if not gain.any() and labels.member is not None:
+        return labels.member.copy()
     masked = np.where(labels.allowed, gain, -np.inf)
     z = np.argmax(masked, axis=1)
     if len(labels.apart):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import coo_array, csr_array
 
+from margindsl.clock import check
 from margindsl.errors import DeclarationError, InfeasibleError
 from margindsl.labelset.declaration import read_count, read_known, read_pairs
 from margindsl.labelset.links import sign_components
@@ -179,6 +180,7 @@ def _settle(labels: PartitionSet) -> PartitionSet:
     at_least, at_most = _tighten_sizes(labels)
     pinned, linked = labels.pinned.copy(), _adjacency(labels)
     while True:
+        check()
         allowed = allowed_clusters(pinned, labels.cannot, labels.size, at_most)
         _refuse_homeless(labels, pinned, allowed, at_most)
         before = pinned.copy()
@@ -229,6 +231,7 @@ def _spread(labels: PartitionSet, allowed: BoolArray, pinned: IntArray, linked: 
     """Forbid the neighbours of pinned components their cluster and pin those with one cluster left, in place."""
     queue = np.flatnonzero((pinned >= 0) & (np.diff(linked.indptr) > 0)).tolist()
     while queue:
+        check()
         here = queue.pop()
         q = pinned[here]
         for there in linked.indices[linked.indptr[here] : linked.indptr[here + 1]].tolist():

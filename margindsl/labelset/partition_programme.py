@@ -9,9 +9,9 @@ from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 from scipy.sparse import coo_array, csr_array, vstack
 
 from margindsl.errors import SolverError
+from margindsl.labelset.highs import solve_within
 from margindsl.typing import FloatArray, IntArray
 
-_SECONDS = 60.0
 _Rows: TypeAlias = tuple[IntArray, IntArray, FloatArray, FloatArray, FloatArray]
 # HiGHS stops at an absolute gap of 1e-6; gains are scaled so that this means 1e-10 of the greatest.
 _SCALE = 1e4
@@ -23,7 +23,6 @@ def solve_assignment(
     size: IntArray,
     limits: tuple[IntArray, IntArray] | None = None,
     many: IntArray | None = None,
-    seconds: float = _SECONDS,
 ) -> IntArray | None:
     """Return counts x (m, k) that maximise sum gain x, or None when there are none.
 
@@ -42,8 +41,6 @@ def solve_assignment(
         lower and upper.
     many : ndarray of int, shape (m,), optional
         Number of equal components that a row stands for, by default 1.
-    seconds : float
-        Time limit.
 
     Raises
     ------
@@ -60,17 +57,17 @@ def solve_assignment(
     rows = [_once(row, many), *_clique_rows((row, column), cover_cliques(edges), m, k)]
     if limits is not None:
         rows.append(_size_row(row, column, size, limits))
-    answer = milp(
+    answer = solve_within(lambda seconds: milp(
         -_scaled(gain, row, column)[0],
         integrality=np.ones(len(row)),
         bounds=Bounds(np.zeros(len(row)), many[row]),
         constraints=LinearConstraint(*_stack(rows, len(row))),
         options={"mip_rel_gap": 0.0, "time_limit": seconds},
-    )
+    ))
     if answer.status == 2:
         return None
     if answer.status != 0 or answer.x is None:
-        raise _stopped(m, k, seconds, answer.message)
+        raise _stopped(m, k, answer.message)
     counts = np.zeros((m, k), dtype=np.intp)
     counts[row, column] = np.rint(answer.x).astype(np.intp)
     return counts
@@ -81,7 +78,6 @@ def relax_assignment(
     edges: IntArray,
     size: IntArray,
     limits: tuple[IntArray, IntArray],
-    seconds: float = _SECONDS,
 ) -> tuple[FloatArray, FloatArray, float]:
     """Return multipliers of the linear relaxation of `solve_assignment`.
 
@@ -105,7 +101,7 @@ def relax_assignment(
     size_table = _stack([_size_row(row, column, size, limits)], len(row))[0]
     blocks = [_stack(cliques, len(row))[0]] if cliques else []
     many, scaled = len(cliques[0][4]) if cliques else 0, _scaled(gain, row, column)
-    answer = linprog(
+    answer = solve_within(lambda seconds: linprog(
         -scaled[0],
         A_ub=vstack([*blocks, size_table, -size_table]),
         b_ub=np.concatenate([np.ones(many), limits[1], -limits[0]]),
@@ -113,9 +109,9 @@ def relax_assignment(
         b_eq=np.ones(m),
         method="highs",
         options={"time_limit": seconds},
-    )
+    ))
     if answer.status != 0:
-        raise _stopped(m, k, seconds, answer.message)
+        raise _stopped(m, k, answer.message)
     marginals = np.maximum(-np.asarray(answer.ineqlin.marginals), 0.0) / scaled[1]
     mu, high, low = np.split(marginals, [many, many + k])
     paid = np.zeros((m, k))
@@ -131,10 +127,10 @@ def _scaled(gain: FloatArray, row: IntArray, column: IntArray) -> tuple[FloatArr
     return picked * scale, scale
 
 
-def _stopped(m: int, k: int, seconds: float, words: str) -> SolverError:
+def _stopped(m: int, k: int, words: str) -> SolverError:
     return SolverError(
-        f"the exact oracle over {m} linked or sized components and {k} clusters stopped after at most "
-        f"{seconds:g} seconds without a proof (HiGHS: {words}); widen the size bounds, or declare fewer cannot-links."
+        f"the exact oracle over {m} linked or sized components and {k} clusters stopped "
+        f"without a proof (HiGHS: {words}); widen the size bounds, or declare fewer cannot-links."
     )
 
 

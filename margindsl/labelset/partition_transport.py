@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from margindsl.clock import check
 from margindsl.typing import BoolArray, FloatArray, IntArray
 
 _SWEEPS = 30
@@ -74,6 +75,7 @@ def assign_priced(gain: FloatArray, lower: IntArray, upper: IntArray) -> tuple[I
     moves, potential = _Moves(gain, y), np.append(-price, 0.0)
     sink = _sink_costs(flow, lower, upper)
     while surplus.any():
+        check()
         reduced = np.minimum(moves.cost, sink) + potential[:, None] - potential
         path, distance = _shortest_path(np.maximum(reduced, 0.0), surplus > 0, surplus < 0)
         if not path:

@@ -7,9 +7,9 @@ from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 from scipy.sparse import csr_array, vstack
 
 from margindsl.errors import SolverError
+from margindsl.labelset.highs import solve_within
 from margindsl.typing import FloatArray, IntArray
 
-_SECONDS = 60.0
 _CUTS = 200
 _CORE = 64
 # HiGHS works to absolute tolerances of 1e-6; rows and objective are scaled so that these mean 1e-10.
@@ -66,10 +66,10 @@ def solve_signs(
 def _multipliers(
     gain: FloatArray, rows: FloatArray, lower: FloatArray, upper: FloatArray
 ) -> FloatArray | None:
-    answer = linprog(
+    answer = solve_within(lambda seconds: linprog(
         -gain, np.vstack([rows, -rows]), np.concatenate([upper, -lower]), bounds=(-1, 1), method="highs",
-        options={"time_limit": _SECONDS},
-    )
+        options={"time_limit": seconds},
+    ))
     if answer.status == 2:
         return None
     if answer.status != 0:
@@ -138,13 +138,13 @@ def solve_counts(rows: FloatArray, many: IntArray, lower: FloatArray, upper: Flo
 def _solve(
     cost: FloatArray, table: csr_array, low: FloatArray, high: FloatArray, most: IntArray | int = 1
 ) -> FloatArray | None:
-    answer = milp(
+    answer = solve_within(lambda seconds: milp(
         cost,
         integrality=np.ones(len(cost)),
         bounds=Bounds(np.zeros(len(cost)), np.broadcast_to(most, len(cost))),
         constraints=LinearConstraint(table, low, high),
-        options={"mip_rel_gap": 0.0, "time_limit": _SECONDS},
-    )
+        options={"mip_rel_gap": 0.0, "time_limit": seconds},
+    ))
     if answer.status == 2:
         return None
     if answer.status != 0 or answer.x is None:

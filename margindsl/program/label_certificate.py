@@ -9,6 +9,7 @@ from typing import TypeAlias
 import numpy as np
 from scipy.optimize import minimize_scalar
 
+from margindsl.clock import EIGEN_WORK, check, timely
 from margindsl.program.certificates import SAFETY, WIDE_SAFETY, Certificate, project_duals
 from margindsl.program.component_rows import ComponentRows, greatest_eigenvalue
 from margindsl.program.forms import LabelLiftForm
@@ -175,6 +176,7 @@ def escape_direction(form: LabelLiftForm, u: FloatArray, d: FloatArray, kappa: F
     if isinstance(H, ComponentRows):
         highest, _, vector = greatest_eigenvalue(lambda v: H.T @ solve(H @ v), H.shape[1])
         return solve(H @ vector()) if highest > 1.0 + slack else None
+    check(EIGEN_WORK * H.shape[1] ** 3 / 2)
     values, vectors = np.linalg.eigh(_reduced(H, solve))
     return solve(H @ vectors[:, -1]) if values[-1] > 1.0 + slack else None
 
@@ -196,7 +198,7 @@ def _best_repair(form: LabelLiftForm, u: FloatArray, eta: FloatArray, H: Rows,
         LabelLiftCertificate(_dual_value(form, u, fixed_d, fixed_kappa, eta), form, u, fixed_d, fixed_kappa, eta)
         for start_d, start_kappa in starts
         for fixed_d, fixed_kappa in _repairs(form, H, start_d, start_kappa))
-    return max(repaired, key=lambda certificate: certificate.bound)
+    return max(timely(repaired), key=lambda certificate: certificate.bound)
 
 
 def _dual_value(form: LabelLiftForm, u: FloatArray, d: FloatArray, kappa: FloatArray, eta: FloatArray) -> float:
@@ -256,6 +258,7 @@ def _is_feasible(form: LabelLiftForm, H: Rows, d: FloatArray, kappa: FloatArray)
 def _lowest_eigenvalue(form: LabelLiftForm, H: FloatArray, d: FloatArray, kappa: FloatArray) -> tuple[float, float]:
     """Return λ_min of the dual slack matrix and a scale for its rounding error."""
     omegas = _omegas(form)
+    check(EIGEN_WORK * len(d) ** 3 / 2)
     slack = np.diag(d) + (omegas * kappa) @ omegas.T - H @ H.T
     values = np.linalg.eigvalsh(slack)
     parts = np.abs(d).max(initial=0.0), (kappa @ omegas.T**2).max(initial=0.0), np.abs(values).max()
@@ -299,6 +302,7 @@ def _inverse(form: LabelLiftForm, H: Rows, d: FloatArray, kappa: FloatArray
 
 def _reduced(H: FloatArray, solve: Callable[[FloatArray], FloatArray]) -> FloatArray:
     """Return Hᵀ(Diag d + Σκω̃ω̃ᵀ)⁻¹H, symmetric to the last digit."""
+    check(H.shape[0] * H.shape[1] ** 2 + EIGEN_WORK * H.shape[1] ** 3 / 2)
     inner = H.T @ solve(H)
     return np.asarray((inner + inner.T) / 2)
 
@@ -360,8 +364,9 @@ def ascend_cut(form: LabelLiftForm, H: Rows, kappa: FloatArray,
     power = np.einsum("cj,cj->j", omegas, omegas)
     step = 0.3 * scale / max(1, N) / np.maximum(power, 1e-300)
     previous = -np.inf
-    for iteration in range(iterations):
+    for iteration in timely(range(iterations)):
         shift = float(kappa @ power)
+        check()
         product = H @ (H.T @ V) - omegas @ (kappa[:, None] * (omegas.T @ V)) + shift * V
         norms = np.linalg.norm(product, axis=1, keepdims=True)
         V = np.where(norms > 0, product / np.maximum(norms, 1e-300), V)

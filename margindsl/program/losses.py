@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from margindsl.calculus import ConvexFunction
+from margindsl.clock import check
 from margindsl.errors import DeclarationError
 from margindsl.typing import FloatArray, IntArray
 
@@ -231,6 +232,7 @@ class Losses:
 
     def value(self, margins: FloatArray, scalars: FloatArray | None = None) -> float:
         """Return Σ c ρ(v) + qᵀs at margins (n,) and scalars (S,)."""
+        check()
         total = float(np.sum(self.row_losses(self.arguments(margins, scalars))))
         if self.scalars.count and scalars is not None:
             total += float(self.scalars.costs @ scalars)
@@ -238,10 +240,12 @@ class Losses:
 
     def derivative(self, v: FloatArray) -> FloatArray:
         """Return one element of the (m,) subgradients c_r ρ_r'(v_r)."""
+        check()
         return self._map(v, lambda term, x: term.weights * np.asarray(term.loss.derivative(x)))
 
     def values_and_derivatives(self, v: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return `row_losses(v)` and `derivative(v)` in one walk over the rows."""
+        check()
         if len(self.terms) == 1:
             return self._both(self.terms[0], v)
         values, slopes = np.empty(len(v)), np.empty(len(v))

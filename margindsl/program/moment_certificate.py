@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from margindsl.calculus import PLQ
+from margindsl.clock import EIGEN_WORK, check
 from margindsl.program.certificates import SAFETY, Certificate, project_duals
 from margindsl.program.losses import Losses
 from margindsl.program.moment import MomentLiftForm
@@ -51,6 +52,7 @@ class MomentLiftCertificate(Certificate):
         G = schur_term(form, self.u, self.q, self.eta)
         if G is None:
             return False
+        check(EIGEN_WORK * len(self.d) ** 3 / 2)
         values = np.linalg.eigvalsh(np.diag(self.d) + label_part(form, self.kappa, self.tau) - G)
         scale = max(float(np.abs(values).max()), float(np.abs(self.d).max(initial=0.0)), 1e-300)
         if values[0] < -1e-11 * scale:
@@ -132,6 +134,7 @@ def _shifted(form: MomentLiftForm, u: FloatArray, q: FloatArray, d: FloatArray |
         return None
     d = np.diag(G).copy() if d is None else d
     part = label_part(form, kappa, tau)
+    check(EIGEN_WORK * len(d) ** 3 / 2)
     values = np.linalg.eigvalsh(np.diag(d) + part - G)
     scale = max(float(np.abs(values).max()), *(float(np.abs(x).max(initial=0.0)) for x in (d, part, G)), 1e-300)
     d = d + max(0.0, -float(values[0])) + 1e-2 * SAFETY * scale
@@ -155,6 +158,7 @@ def escape_moment(form: MomentLiftForm, u: FloatArray, d: FloatArray, kappa: Flo
     G = schur_term(form, u, np.zeros_like(u), eta)
     if G is None:
         return None
+    check(EIGEN_WORK * len(d) ** 3)
     values, vectors = np.linalg.eigh(np.diag(d) + label_part(form, kappa, tau) - G)
     return vectors[:, 0] if values[0] < -slack * max(float(np.abs(values).max()), 1e-300) else None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from margindsl.calculus import PLQ
+from margindsl.clock import timely
 from margindsl.contract import Refusal
 from margindsl.drivers.run import Run
 from margindsl.drivers.starts import distinct
@@ -143,7 +144,7 @@ def round_codes(run: Run, directions: FloatArray, count: int) -> list[IntArray]:
     """
     labels, k = run.program.labels, run.program.clusters
     found = []
-    for draw in range(2 * max(count, 1)):
+    for draw in timely(range(2 * max(count, 1)), run.budget):
         if draw % 2:
             targets = run.rng.standard_normal((directions.shape[1], k))
         else:

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from margindsl.clock import Cancelled
 from margindsl.contract import Budget, RawSolution, Refusal, Session, Solver, Status
 from margindsl.drivers.rounding import polish, round_directions
 from margindsl.drivers.run import Fit, Record, Run
@@ -21,6 +22,7 @@ from margindsl.errors import (
     DeclarationError,
     RefusalError,
     SolverError,
+    TimeLimitError,
     TrivialityWarning,
     UnansweredError,
 )
@@ -30,7 +32,7 @@ from margindsl.program.forms import Form
 from margindsl.program.program import MarginProgram
 from margindsl.program.scaling import Scaling
 from margindsl.relaxations.relaxation import Outcome, Relaxation
-from margindsl.runtime.handover import better, hand_over, is_over, least_value, watched
+from margindsl.runtime.handover import better, hand_over, least_value
 from margindsl.runtime.options import SolveOptions
 from margindsl.runtime.registry import make_solver, solvers_for
 from margindsl.runtime.solution import Solution
@@ -38,6 +40,8 @@ from margindsl.threads import small_work_threads
 
 EVALUATION_SOLVER = "newton"
 EVALUATION_TOL = 1e-10
+# Parts of the allowance after a stop in which stages end that a loop of theirs did not end before.
+COMPILED, RELAXED, ROUNDED, EVALUATED, FITTED = 0.3, 0.4, 0.6, 0.75, 0.8
 FAR = 1024.0  # units so far from one that an inaccurate answer may be their fault
 LIFT_SOLVER, LIFT_EVALUATIONS = "burer-monteiro", 500  # a bound is tightened cheaply, or not at all
 
@@ -200,16 +204,46 @@ def _warn_if_one_cluster(program: MarginProgram) -> None:
         TrivialityWarning, stacklevel=5)
 
 
-def solve_compiled(compiled: Compiled, options: SolveOptions) -> Solution:
+def solve_compiled(compiled: Compiled, options: SolveOptions, budget: Budget | None = None) -> Solution:
     """Run the passes after compilation: solve, round, polish, evaluate, certify."""
-    program = compiled.program
+    program, budget = compiled.program, options.budget() if budget is None else budget
     with small_work_threads(program.n * program.features.rank**2):
-        return _run_passes(compiled, options)
+        try:
+            with budget.limit(FITTED):
+                return _run_passes(compiled, options, budget)
+        except Cancelled:
+            return unfitted(program, options, budget, compiled.relaxation.name, compiled.solver.name)
 
 
-def _run_passes(compiled: Compiled, options: SolveOptions) -> Solution:
+def unfitted(program: MarginProgram, options: SolveOptions, budget: Budget, relaxation: str, solver: str) -> Solution:
+    """Return labels in B with the hyperplane w = 0, for there was time for no other.
+
+    Raises
+    ------
+    TimeLimitError
+        If there was not even time for labels in B.
+    """
+    try:
+        with Budget.within(0.0).limit(1.0 - FITTED):
+            start = options.warm_start
+            labels = as_member(program, program.no_gain() if start is None else start.labels)
+    except Cancelled:
+        raise TimeLimitError(f"the time limit of {options.time_limit:g} seconds was up before labels in B were found; "
+                             "raise it") from None
+    w, scalars = np.zeros((program.clusters - 1) * program.features.rank), np.zeros(program.losses.scalars.count)
+    allowed = all(bound.lower <= 0.0 <= bound.upper for bound in program.decision)
+    return Solution(
+        labels=labels.astype(int), value=program.objective(labels, w, 0.0, scalars) if allowed else np.inf,
+        bound=-np.inf, estimate=np.nan, state=Status.INTERRUPTED if budget.interrupted else Status.TIME_LIMIT,
+        weights=program.weights(w), bias=0.0,
+        decision=np.zeros(program.n) if program.is_binary else np.zeros((program.n, program.clusters)),
+        scalars=dict.fromkeys(program.losses.scalars.names, 0.0), features=program.features,
+        timings={"total": time.monotonic() - budget.start}, relaxation=relaxation, solver=solver, coding=program.coding,
+        message="there was no time to fit a hyperplane: w = 0 and any labels that the constraints allow")
+
+
+def _run_passes(compiled: Compiled, options: SolveOptions, budget: Budget) -> Solution:
     """Solve with the chosen solver and, where it fails and the user named none, with the next ones of the order."""
-    budget = watched(options.budget())
 
     def attempt(solver: Solver, earlier: Solution | None) -> Solution:
         chosen = compiled if solver is compiled.solver else compiled.using(solver)
@@ -234,13 +268,13 @@ def _solve_in_turn(compiled: Compiled, options: SolveOptions, budget: Budget) ->
     try:
         solution = _solve_in(compiled, compiled.scaling, options, budget)
     except SolverError:
-        if compiled.scaling.is_identity or is_over(budget):
+        if compiled.scaling.is_identity or budget.expired:
             raise
         return _solve_in(compiled, Scaling(), options, budget)
     far = not 1.0 / FAR <= compiled.scaling.features <= FAR or compiled.scaling.decision != 1.0
     short = solution.state in (Status.INACCURATE, Status.ITERATION_LIMIT)
     troubled = solution.state is Status.FAILED or (far and short)
-    if compiled.scaling.is_identity or not troubled or is_over(budget):
+    if compiled.scaling.is_identity or not troubled or budget.expired:
         return solution
     try:
         other = _solve_in(compiled, Scaling(), options, budget)
@@ -267,11 +301,11 @@ def _solve_in(compiled: Compiled, units: Scaling, options: SolveOptions, budget:
 def _evaluate_scaled(compiled: Compiled, run: Run, fit: Fit) -> Fit:
     """Return the better of a fit in the user's units and one made in those of the presolve."""
     scaling = compiled.scaling
-    scaled = Run(compiled.scaled, run.solver, run.fixed_solver, Budget(tol=EVALUATION_TOL), run.rng)
-    with run.stage("evaluate"):
+    with run.stage("evaluate"), run.finishing(EVALUATED):
+        scaled = Run(compiled.scaled, run.solver, run.fixed_solver, run.budget, run.rng)
         try:
             other = scaled.fit(fit.labels, tol=EVALUATION_TOL)
-        except SolverError:
+        except (SolverError, Cancelled):
             return fit
     raw = RawSolution(other.raw.status, {
         "w": scaling.weight * other.w, "bias": np.asarray(scaling.decision * other.bias),
@@ -300,14 +334,21 @@ def _attempt(compiled: Compiled, run: Run) -> tuple[Outcome | None, Status]:
     """Run the relaxation and round what it found; an interrupt keeps the best labelling so far."""
     outcome: Outcome | None = None
     try:
-        with in_hand(run):
+        with run.budget.limit(RELAXED), in_hand(run):
             outcome = compiled.relaxation.run(run)
         if outcome.fit is None:
-            with run.stage("round and polish"):
+            with run.budget.limit(ROUNDED), run.stage("round and polish"):
                 outcome = replace(outcome, candidates=tuple(_candidates(compiled, run, outcome)), factor=None)
-    except KeyboardInterrupt:
-        return outcome, Status.INTERRUPTED
+    except KeyboardInterrupt as end:
+        return outcome, _ended_by(end, run.budget)
     return outcome, outcome.status
+
+
+def _ended_by(end: KeyboardInterrupt, budget: Budget) -> Status:
+    """Return the status of a solve that Ctrl-C, a callback or the time has ended; Ctrl-C asks all that follows too."""
+    if not isinstance(end, Cancelled):
+        budget.request.make()
+    return Status.INTERRUPTED if budget.interrupted else Status.TIME_LIMIT
 
 
 def _finish(compiled: Compiled, run: Run, outcome: Outcome | None, state: Status) -> tuple[Fit, Outcome | None, Status]:
@@ -315,26 +356,38 @@ def _finish(compiled: Compiled, run: Run, outcome: Outcome | None, state: Status
     try:
         if outcome is not None and outcome.fit is None and outcome.candidates:
             hurried = state is not outcome.status  # Ctrl-C while rounding: evaluate what there is
-            with run.stage("round and polish"):
+            with run.stage("round and polish"), run.budget.limit(ROUNDED):
                 polish(run, list(outcome.candidates), "none" if hurried else str(compiled.relaxation.polish))
-    except KeyboardInterrupt:
-        state = Status.INTERRUPTED
-    labels = run.best.labels if run.best is not None else _given_labels(run)
+    except KeyboardInterrupt as end:
+        state = _ended_by(end, run.budget)
     with run.stage("evaluate"):
-        unlimited = Run(run.program, run.solver, run.fixed_solver, Budget(tol=EVALUATION_TOL), run.rng,
-                        sessions=compiled.sessions)
-        try:
-            fit = unlimited.fit(labels, run.best, tol=EVALUATION_TOL)
-        except KeyboardInterrupt:
-            if run.best is None:
-                raise
-            fit, state = run.best, Status.INTERRUPTED  # accurate to 1e-7 rather than to EVALUATION_TOL
-    return fit, outcome, state
+        fit, cut = _evaluate(compiled, run, _labels_in_hand(run, outcome))
+    return fit, outcome, state if cut is None else cut
 
 
-def _given_labels(run: Run) -> np.ndarray:
-    """Return the labels of the warm start, any of B without one."""
+def _labels_in_hand(run: Run, outcome: Outcome | None) -> np.ndarray:
+    """Return the best labels, without any those to be fitted, those of the warm start, or any of B."""
+    if run.best is not None:
+        return run.best.labels
+    if outcome is not None and outcome.candidates:
+        return outcome.candidates[0]
     return as_member(run.program, run.starts[0] if run.starts else run.program.no_gain())
+
+
+def _evaluate(compiled: Compiled, run: Run, labels: np.ndarray) -> tuple[Fit, Status | None]:
+    """Return labels with the hyperplane fitted to them to high accuracy, and how that was ended if it was."""
+    known = run.best
+    try:
+        with run.finishing(EVALUATED):
+            apart = Run(run.program, run.solver, run.fixed_solver, run.budget, run.rng, sessions=compiled.sessions)
+            fit = apart.fit(labels, known, tol=EVALUATION_TOL)
+        return (fit if known is None or not run.budget.expired or fit.value <= known.value else known), None
+    except Cancelled as end:
+        return (run.plain_fit(labels) if known is None else known), _ended_by(end, run.budget)
+    except KeyboardInterrupt:
+        if known is None:
+            raise
+        return known, Status.INTERRUPTED  # accurate to 1e-7 rather than to EVALUATION_TOL
 
 
 def _candidates(compiled: Compiled, run: Run, outcome: Outcome) -> list[np.ndarray]:
@@ -364,8 +417,8 @@ def _solution(compiled: Compiled, units: Scaling, run: Run, fit: Fit, outcome: O
     estimate = min(run.program.to_user(outcome.estimate), value) if outcome is not None else float("nan")
     if run.budget.expired and state in (Status.CONVERGED, Status.OPTIMAL) and compiled.relaxation.bound == "none":
         state = Status.TIME_LIMIT
-    if run.stopped is Status.INTERRUPTED and state in (Status.CONVERGED, Status.OPTIMAL):
-        state = Status.INTERRUPTED  # asked to stop while the labels were rounded or polished
+    if run.budget.interrupted and state in (Status.CONVERGED, Status.OPTIMAL, Status.TIME_LIMIT):
+        state = Status.INTERRUPTED  # also when asked to stop while the labels were rounded or polished
     features, weights = base_weights(program.features, program.weights(w))
     run.seconds["total"] = time.monotonic() - run.budget.start + sum(compiled.seconds.values())
     asked = getattr(compiled.relaxation, "tol", None) or run.budget.tol

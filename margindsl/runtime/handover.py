@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
 
-from margindsl.contract import Budget, Progress, Solver, Status
+from margindsl.contract import Budget, Solver, Status
 from margindsl.errors import CalculusError, SolverError, UnansweredError
 from margindsl.program.program import MarginProgram
 from margindsl.runtime.solution import Solution
@@ -23,30 +23,6 @@ class Attempt(Protocol):
     def __call__(self, solver: Solver, earlier: Solution | None) -> Solution: ...
 
 
-@dataclass
-class Watch:
-    """Pass reports on to a callback and remember whether it asked to stop."""
-
-    callback: Callable[[Progress], bool | None]
-    asked: bool = False
-
-    def __call__(self, progress: Progress) -> bool:
-        """Return whether the callback asks to stop."""
-        asked = bool(self.callback(progress))
-        self.asked = self.asked or asked
-        return asked
-
-
-def watched(budget: Budget) -> Budget:
-    """Return the budget with a callback that remembers whether it asked to stop."""
-    return budget if budget.callback is None else budget.replace(callback=Watch(budget.callback))
-
-
-def is_over(budget: Budget) -> bool:
-    """Return whether the time is up or the callback of a `watched` budget has asked to stop."""
-    return budget.expired or (isinstance(budget.callback, Watch) and budget.callback.asked)
-
-
 def hand_over(solvers: Iterable[Solver], attempt: Attempt, floor: float | None, budget: Budget) -> Solution:
     """Return the answer of the first solver that has one, or the best of those that ended short of it.
 
@@ -58,7 +34,7 @@ def hand_over(solvers: Iterable[Solver], attempt: Attempt, floor: float | None, 
     floor : float or None
         A value no objective goes under; a bound below it proves nothing. None where no bound is expected.
     budget : Budget
-        One for all attempts, `watched`.
+        One for all attempts.
 
     Returns
     -------
@@ -75,7 +51,7 @@ def hand_over(solvers: Iterable[Solver], attempt: Attempt, floor: float | None, 
     best: Solution | None = None
     failed: dict[str, str] = {}  # how solvers failed, by name
     for solver in solvers:
-        if failed and is_over(budget):
+        if failed and budget.expired:
             failed[solver.name] = f"{solver.name!r} was not begun: the time was up"
             break
         try:
@@ -146,4 +122,4 @@ def better(first: Solution, second: Solution) -> Solution:
     return second if second.value <= first.value + slack and second.bound > first.bound else first
 
 
-__all__ = ["Attempt", "Watch", "better", "hand_over", "is_over", "least_value", "trouble_of", "watched"]
+__all__ = ["Attempt", "better", "hand_over", "least_value", "trouble_of"]

@@ -9,7 +9,8 @@ from typing import Any, cast
 import numpy as np
 
 from margindsl.errors import DeclarationError, RefusalError
-from margindsl.features import FeatureOperator, MappedFeatures, build, in_span
+from margindsl.features import DenseFeatures, FeatureOperator, MappedFeatures, build, in_span
+from margindsl.features.maps import NoMap
 from margindsl.labelset import LabelSet, PartitionSet, presolve, presolve_partition
 from margindsl.language.lowering import Declaration
 from margindsl.language.margins import Hyperplane
@@ -104,6 +105,15 @@ def assemble(declaration: Declaration, prepared: Prepared, labels: LabelSet | Pa
         coding=declaration.coding)
 
 
+def outline(declaration: Declaration, labels: LabelSet | PartitionSet, text: str = "") -> MarginProgram:
+    """Return the margin program without features, so that only w = 0 is left."""
+    features = DenseFeatures(np.zeros((declaration.labels.n, 0)), NoMap(), "not built, for the time was up")
+    decision = tuple(DecisionBound(b.weights, b.lower, b.upper) for b in declaration.decision)
+    return MarginProgram(
+        features, cast(LabelSetLike, labels), declaration.losses.rescaled(1.0 / declaration.ridge), decision,
+        scale=declaration.ridge, constant=declaration.constant, text=text, coding=declaration.coding)
+
+
 def _check_clusters(declaration: Declaration, features: FeatureOperator,
                     decision: tuple[DecisionBound, ...]) -> tuple[DecisionBound, ...]:
     """Return the decision bounds that bind for k clusters: |Σ a f_p − Σ a f_q| ≤ l over all pairs (slides Eq. 18).
@@ -173,4 +183,4 @@ def _manifold_metric(features: FeatureOperator, manifolds: tuple[tuple[float, An
     return MappedFeatures(features, np.linalg.inv(factor).T, label="manifold metric")
 
 
-__all__ = ["Prepared", "assemble", "prepare_features", "prepare_labels"]
+__all__ = ["Prepared", "assemble", "outline", "prepare_features", "prepare_labels"]

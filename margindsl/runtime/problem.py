@@ -8,17 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from margindsl.contract import Refusal, Session, Solver
-from margindsl.errors import DeclarationError, RefusalError
+from margindsl.clock import Cancelled
+from margindsl.contract import Budget, Refusal, Session, Solver
+from margindsl.errors import DeclarationError, RefusalError, TimeLimitError
+from margindsl.labelset import LabelSet, PartitionSet
 from margindsl.language.constraints import Constraint
 from margindsl.language.formulation import Formulation, Minimize
+from margindsl.language.lowering import Declaration
 from margindsl.language.symbols import Parameter
 from margindsl.program.forms import Form
 from margindsl.program.program import MarginProgram
 from margindsl.relaxations.relaxation import Relaxation
-from margindsl.runtime.compiled import Compiled, check_form, warn_if_trivial
+from margindsl.runtime.compiled import COMPILED, Compiled, check_form, solve_compiled, unfitted, warn_if_trivial
 from margindsl.runtime.options import SolveOptions
-from margindsl.runtime.presolve import Prepared, assemble, prepare_features, prepare_labels
+from margindsl.runtime.presolve import Prepared, assemble, outline, prepare_features, prepare_labels
 from margindsl.runtime.registry import as_relaxation, as_solver, make_solver, solvers_for
 from margindsl.runtime.solution import Solution
 
@@ -97,15 +100,18 @@ class Problem(Formulation):
 
     def program(self) -> MarginProgram:
         """Return the margin program at the present parameter values."""
-        return self._lower({})
+        return self._lower({}, [])
 
-    def _lower(self, seconds: dict[str, float]) -> MarginProgram:
+    def _lower(self, seconds: dict[str, float],
+               declared: list[tuple[Declaration, LabelSet | PartitionSet]]) -> MarginProgram:
+        """Return the margin program, noting the declaration and its label set as soon as they are known."""
         began = time.perf_counter()
         declaration = self.lower()
         seconds["grammar"] = time.perf_counter() - began
         began = time.perf_counter()
         labels = prepare_labels(declaration)
         seconds["presolve"] = time.perf_counter() - began
+        declared.append((declaration, labels))
         began = time.perf_counter()
         prepared = self.prepared()
         program = assemble(declaration, prepared, labels, self.text())
@@ -136,12 +142,16 @@ class Problem(Formulation):
             If the relaxation refuses the program or the solver the form; the reason and repair are given.
         UnknownNameError, NotInstalledError, ContradictionError, InfeasibleError
         """
+        return self._compile(relaxation, solver, [])
+
+    def _compile(self, relaxation: str | Relaxation | None, solver: str | Solver | None,
+                 declared: list[tuple[Declaration, LabelSet | PartitionSet]]) -> Compiled:
         given_relaxation = relaxation if relaxation is not None else self.relaxation
         given_solver = solver if solver is not None else self.solver
         chosen = None if given_relaxation in (None, "auto") else as_relaxation(given_relaxation)
         named = None if given_solver in (None, "auto") else as_solver(given_solver)
         seconds: dict[str, float] = {}
-        program = self._lower(seconds)
+        program = self._lower(seconds, declared)
         began = time.perf_counter()
         method = chosen or choose_relaxation(program)
         answer = method.offer(program)
@@ -181,15 +191,33 @@ class Problem(Formulation):
         Raises
         ------
         RefusalError, UnknownNameError, NotInstalledError, ContradictionError, InfeasibleError, SolverError
+        TimeLimitError
+            If the time limit is up before any labelling in B is known.
         DeclarationError
             If an option has no such value.
         KeyboardInterrupt
             If Ctrl-C comes while the problem is compiled.
         """
-        SolveOptions.of(options)
-        compiled = self.compile(relaxation, solver)
+        chosen = SolveOptions.of(options)
+        budget = chosen.budget()
+        declared: list[tuple[Declaration, LabelSet | PartitionSet]] = []
+        try:
+            with budget.limit(COMPILED):
+                compiled = self._compile(relaxation, solver, declared)
+        except Cancelled:
+            return self._uncompiled(declared, chosen, budget, relaxation, solver)
         warn_if_trivial(compiled.program)
-        return compiled.solve(**options)
+        return solve_compiled(compiled, chosen, budget)
+
+    def _uncompiled(self, declared: list[tuple[Declaration, LabelSet | PartitionSet]], options: SolveOptions,
+                    budget: Budget, relaxation: str | Relaxation | None, solver: str | Solver | None) -> Solution:
+        """Return an answer where the time was up before the program was compiled."""
+        if not declared:
+            raise TimeLimitError(f"the time limit of {options.time_limit:g} seconds was up before the label set was "
+                                 "known to have members; raise it")
+        method, engine = (str(getattr(given, "name", given) or "auto") for given in (
+            relaxation or self.relaxation, solver or self.solver))
+        return unfitted(outline(*declared[0], self.text()), options, budget, method, engine)
 
     def path(self, parameter: Parameter, values: Iterable[float], **arguments: Any) -> list[Solution]:
         """Solve along values of a parameter, each solve warm-started with the one before.

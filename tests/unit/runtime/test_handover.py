@@ -9,7 +9,7 @@ import pytest
 import margindsl as md
 from margindsl.contract import Budget, RawSolution, Session, Status
 from margindsl.errors import SolverError, UnansweredError
-from margindsl.runtime.handover import better, hand_over, least_value, trouble_of, watched
+from margindsl.runtime.handover import better, hand_over, least_value, trouble_of
 from margindsl.runtime.problem import choose_solver
 from margindsl.runtime.registry import load_class, make_solver
 
@@ -251,7 +251,7 @@ def test_an_unanswered_solve_is_a_solver_error_that_can_be_sent_between_processe
 
 
 def test_no_time_is_left_for_the_next(solved):
-    late = watched(Budget.within(1e-9))
+    late = Budget.within(1e-9)
     with pytest.raises(UnansweredError, match=r"'clarabel' failed; 'burer-monteiro' was not begun: the time was up"):
         hand_over(SOLVERS, Plan("failed"), 0.0, late)
     short = dataclasses.replace(solved, state=Status.FAILED, bound=-np.inf)

@@ -1,0 +1,255 @@
+"""One clock and one cancellation of a solve: how long it may take, who asked it to stop, where it must have ended.
+
+Loops ask `Budget.expired` and end with what they have. What cannot end early (a product, a factorisation, an oracle)
+asks `check`, which raises `Cancelled` once the time after the stop is used up too. `Cancelled` is a Ctrl-C that a solve
+gives itself, so that whatever survives the one survives the other. The limit that `check` asks is that of the innermost
+`Budget.limit` of the present thread: nothing is set outside a solve, and solves in other threads have their own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, TypeVar
+
+import numpy as np
+
+T = TypeVar("T")
+LEAST_ALLOWANCE, PART_OF_LIMIT = 0.5, 0.1  # seconds after a stop: at least, and as a part of the limit
+SMALL_WORK = 1e8  # multiply-adds that take no time worth asking for
+EIGEN_WORK = 40  # of an eigenvalue problem of order n, times n**3, with its vectors
+PROBE = 256  # order of the matrix product that tells the speed of the machine
+
+
+class Cancelled(KeyboardInterrupt):
+    """The time after the stop of a solve is used up; caught by the solve, never seen by the user."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Represent one report to a callback.
+
+    Parameters
+    ----------
+    stage : str
+        The loop that reports, for instance ``"label generation"``.
+    iteration : int
+        Its iteration.
+    value : float
+        The best value so far, in the user's units where known.
+    bound : float
+        The best lower bound or estimate so far.
+    seconds : float
+        Seconds since the solve began.
+    """
+
+    stage: str
+    iteration: int
+    value: float
+    bound: float
+    seconds: float
+
+
+@dataclass
+class Request:
+    """Hold when a callback or Ctrl-C asked a solve to stop; shared by all budgets made from one."""
+
+    at: float = math.inf
+
+    def make(self) -> None:
+        """Ask to stop now, unless that was asked before."""
+        self.at = min(self.at, time.monotonic())
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Represent how much a solve may spend.
+
+    Parameters
+    ----------
+    tol : float
+        Relative accuracy (gap between primal and dual value).
+    max_iter : int or None
+        Iteration cap; None leaves the solver's own.
+    deadline : float
+        `time.monotonic` at which to stop.
+    callback : callable or None
+        Called with a `Progress`; a true answer stops the solve.
+    start : float
+        `time.monotonic` when the solve began.
+    request : Request
+        When the callback or Ctrl-C asked to stop; copies share it.
+    """
+
+    tol: float = 1e-6
+    max_iter: int | None = None
+    deadline: float = math.inf
+    callback: Callable[[Progress], bool | None] | None = None
+    start: float = field(default_factory=time.monotonic)
+    request: Request = field(default_factory=Request, compare=False)
+
+    @classmethod
+    def within(cls, seconds: float | None = None, **options: Any) -> Budget:
+        """Return a budget that ends after the given number of seconds."""
+        now = time.monotonic()
+        deadline = math.inf if seconds is None else now + seconds
+        return cls(deadline=deadline, start=now, **options)
+
+    @property
+    def stop(self) -> float:
+        """Return `time.monotonic` of the deadline, or of a request to stop where that was earlier."""
+        return min(self.deadline, self.request.at)
+
+    @property
+    def remaining(self) -> float:
+        """Return the seconds left (inf without a limit)."""
+        return self.stop - time.monotonic()
+
+    @property
+    def expired(self) -> bool:
+        """Return whether to stop: the time is up, or the callback or Ctrl-C asked for it."""
+        return time.monotonic() >= self.stop
+
+    @property
+    def interrupted(self) -> bool:
+        """Return whether the callback or Ctrl-C asked to stop before the time was up."""
+        return self.request.at < self.deadline
+
+    @property
+    def allowance(self) -> float:
+        """Return the seconds after the stop in which a solve ends."""
+        limit = self.deadline - self.start
+        return max(LEAST_ALLOWANCE, PART_OF_LIMIT * limit) if math.isfinite(limit) else LEAST_ALLOWANCE
+
+    def report(self, stage: str, iteration: int, value: float, bound: float) -> bool:
+        """Call the callback and return whether it asks to stop."""
+        if self.callback is None:
+            return False
+        seconds = time.monotonic() - self.start
+        asked = bool(self.callback(Progress(stage, iteration, value, bound, seconds)))
+        if asked:
+            self.request.make()
+        return asked
+
+    def replace(self, **changes: Any) -> Budget:
+        """Return a copy with some fields changed."""
+        return dataclasses.replace(self, **changes)
+
+    def share(self, fraction: float) -> Budget:
+        """Return a copy that ends after a fraction of the time left."""
+        now = time.monotonic()
+        return self.replace(deadline=min(self.deadline, now + fraction * (self.deadline - now)))
+
+    def finishing(self, part: float) -> Budget:
+        """Return a budget without callback for what is done after the stop, up to a part of the allowance."""
+        return self.replace(deadline=self.stop + part * self.allowance, callback=None, request=Request())
+
+    @contextmanager
+    def limit(self, part: float) -> Iterator[None]:
+        """Let `check` raise inside once a part of the allowance after the stop is used up."""
+        token = _limit.set((self, part))
+        try:
+            yield
+        finally:
+            _limit.reset(token)
+
+
+_limit: ContextVar[tuple[Budget, float] | None] = ContextVar("limit", default=None)
+
+
+def remaining() -> float:
+    """Return the seconds after which `check` raises (inf outside a solve with a limit)."""
+    scope = _limit.get()
+    if scope is None:
+        return math.inf
+    budget, part = scope
+    return budget.stop + part * budget.allowance - time.monotonic()
+
+
+def expired() -> bool:
+    """Return whether the solve that this is part of should stop: improvements end here with what they have."""
+    scope = _limit.get()
+    return scope is not None and scope[0].expired
+
+
+def check(work: float = 0.0) -> None:
+    """Raise when the time is used up, or would be by a call that cannot be stopped.
+
+    Parameters
+    ----------
+    work : float
+        Multiply-adds of the call, counted as those of a matrix product of the same duration.
+
+    Raises
+    ------
+    Cancelled
+    """
+    left = remaining()
+    if left <= 0 or (work > SMALL_WORK and math.isfinite(left) and work > left * speed()):
+        raise Cancelled
+
+
+def timely(items: Iterable[T], budget: Budget | None = None) -> Iterator[T]:
+    """Yield items while there is time, the first one always: rounds, restarts and candidates that only improve.
+
+    Parameters
+    ----------
+    items : iterable
+    budget : Budget, optional
+        Where there is one at hand; else that of the solve this is part of.
+
+    Yields
+    ------
+    object
+    """
+    for item in items:
+        yield item
+        if (expired() if budget is None else budget.expired):
+            return
+
+
+def turns(first: float = 1.0) -> Iterator[float]:
+    """Yield time limits for a call that cannot be stopped, each twice the one before, while there is time.
+
+    A call that is repeated with these wastes no more than it takes, and Ctrl-C is heard between two of them.
+
+    Parameters
+    ----------
+    first : float
+        Seconds.
+
+    Yields
+    ------
+    float
+
+    Raises
+    ------
+    Cancelled
+        When the time is used up.
+    """
+    while True:
+        check()
+        yield min(first, remaining())
+        first *= 2.0
+
+
+@lru_cache(maxsize=1)
+def speed() -> float:
+    """Return multiply-adds a second of a matrix product on one thread, measured once."""
+    matrix = np.ones((PROBE, PROBE))
+    seconds = []
+    for _ in range(3):
+        began = time.perf_counter()
+        matrix @ matrix
+        seconds.append(time.perf_counter() - began)
+    return PROBE**3 / max(min(seconds), 1e-9)
+
+
+__all__ = [
+    "EIGEN_WORK", "Budget", "Cancelled", "Progress", "Request", "check", "expired", "remaining", "timely", "turns"]
