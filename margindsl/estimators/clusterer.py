@@ -49,7 +49,8 @@ class MarginClusterer(ClusterMixin, BaseEstimator):
     Attributes
     ----------
     labels_ : (n,) int array
-        Clusters 0..k−1.
+        Clusters 0..k−1, of two 0 for y = −1 and 1 for +1. Without known labels the first point is in cluster 1 of two,
+        and more clusters are numbered by first appearance.
     bound_, value_, gap_ : float
         Certified lower bound (−inf when the relaxation gives none), objective, relative gap.
     margins_ : (n,) float array

@@ -2,8 +2,11 @@
 
 from margindsl.labelset.bound import LiftedBound, LinearBound
 from margindsl.labelset.labelset import LabelSet
+from margindsl.labelset.orientation import ClusterNames, GlobalSign
 from margindsl.labelset.partition import PartitionSet
 from margindsl.labelset.partition_presolve import presolve_partition
 from margindsl.labelset.presolve import presolve
 
-__all__ = ["LabelSet", "LiftedBound", "LinearBound", "PartitionSet", "presolve", "presolve_partition"]
+__all__ = [
+    "ClusterNames", "GlobalSign", "LabelSet", "LiftedBound", "LinearBound", "PartitionSet", "presolve",
+    "presolve_partition"]

@@ -15,6 +15,7 @@ from margindsl.errors import DeclarationError, SizeError
 from margindsl.labelset import lifting, violation
 from margindsl.labelset.bound import LiftedBound, LinearBound
 from margindsl.labelset.oracle import maximise_signs
+from margindsl.labelset.orientation import GlobalSign
 from margindsl.typing import ArrayLike, BoolArray, FloatArray, IntArray
 
 _ENUMERABLE = 22
@@ -65,6 +66,10 @@ class LabelSet:
     def is_symmetric(self) -> bool:
         """Return whether B = -B by construction: nothing pinned and every bound symmetric."""
         return not self.pinned.any() and all(bound.is_symmetric for bound in self.bounds)
+
+    def orientation(self, y: IntArray) -> GlobalSign:
+        """Return the sign under which the first point of y has label +1; none where B tells signs apart."""
+        return GlobalSign(int(y[0])) if self.is_symmetric else GlobalSign()
 
     @property
     def has_links(self) -> bool:

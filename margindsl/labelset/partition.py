@@ -14,6 +14,7 @@ from scipy.sparse import csr_array
 from margindsl.clock import check
 from margindsl.errors import DeclarationError, SizeError, SolverError
 from margindsl.labelset import partition_violation
+from margindsl.labelset.orientation import ClusterNames, by_first_point
 from margindsl.labelset.partition_domain import allowed_clusters, greatest_squares, pinned_sizes
 from margindsl.labelset.partition_existence import draw_linked, greedy_member
 from margindsl.labelset.partition_oracle import maximise_clusters
@@ -99,6 +100,20 @@ class PartitionSet:
         """Return whether clusters may be renamed: nothing pinned and all clusters have the same size bounds."""
         same = (self.at_least == self.at_least[0]).all() and (self.at_most == self.at_most[0]).all()
         return bool(self.free.all() and same)
+
+    @cached_property
+    def groups(self) -> IntArray:
+        """Return a number a cluster, equal where the clusters may exchange names without leaving the set, shape (k,).
+
+        A cluster something is pinned to is alone; others go by their size bounds.
+        """
+        own = np.where(np.isin(np.arange(self.clusters), self.pinned), np.arange(self.clusters), -1)
+        rows = np.column_stack([own, self.at_least, self.at_most])
+        return np.asarray(np.unique(rows, axis=0, return_inverse=True)[1]).ravel()
+
+    def orientation(self, y: IntArray) -> ClusterNames:
+        """Return the names under which clusters that may exchange theirs are numbered by first appearance in y."""
+        return by_first_point(np.asarray(y), self.groups)
 
     @cached_property
     def first(self) -> IntArray:

@@ -33,6 +33,7 @@ from margindsl.program.program import MarginProgram
 from margindsl.program.scaling import Scaling
 from margindsl.relaxations.relaxation import Outcome, Relaxation
 from margindsl.runtime.handover import better, hand_over, least_value
+from margindsl.runtime.naming import orientation, oriented_mixture
 from margindsl.runtime.options import SolveOptions
 from margindsl.runtime.registry import make_solver, solvers_for
 from margindsl.runtime.solution import Solution
@@ -420,15 +421,17 @@ def _solution(compiled: Compiled, units: Scaling, run: Run, fit: Fit, outcome: O
     if run.budget.interrupted and state in (Status.CONVERGED, Status.OPTIMAL, Status.TIME_LIMIT):
         state = Status.INTERRUPTED  # also when asked to stop while the labels were rounded or polished
     features, weights = base_weights(program.features, program.weights(w))
+    named = orientation(program, fit.labels)
     run.seconds["total"] = time.monotonic() - run.budget.start + sum(compiled.seconds.values())
     asked = getattr(compiled.relaxation, "tol", None) or run.budget.tol
     closed = is_closed(ratio * reached, proved, asked) or value - bound <= 1.5 * asked * abs(value)
     return Solution(
-        labels=fit.labels.astype(int), value=value, bound=bound, estimate=estimate,
-        state=_state(state, closed), weights=weights, bias=bias,
-        decision=units.decision * fit.decision, scalars=dict(zip(program.losses.scalars.names, map(float, scalars))),
+        labels=named.rename(fit.labels).astype(int), value=value, bound=bound, estimate=estimate,
+        state=_state(state, closed), weights=named.reorder(weights), bias=float(named.reorder(bias)),
+        decision=named.reorder(units.decision * fit.decision),
+        scalars=dict(zip(program.losses.scalars.names, map(float, scalars))),
         features=features, certificate=units.certify(program, certificate),
-        label_weights=outcome.label_weights if outcome else None,
+        label_weights=oriented_mixture(program, outcome.label_weights) if outcome else None,
         label_factor=outcome.label_matrix if outcome else None, history=_history(compiled, run),
         timings=run.seconds, message=outcome.message if outcome else "", relaxation=compiled.relaxation.name,
         solver=compiled.solver.name, coding=program.coding)
