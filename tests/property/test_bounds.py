@@ -9,7 +9,7 @@ import pytest
 
 import margindsl as md
 from margindsl.contract import Budget
-from margindsl.errors import RefusalError, TrivialityWarning
+from margindsl.errors import RefusalError, TrivialityWarning, UnansweredError
 from margindsl.program.certificates import CombinedCertificate, FixedLabelCertificate
 from margindsl.program.exhaustion import PoolCertificate
 from margindsl.program.label_certificate import LabelLiftCertificate
@@ -99,17 +99,43 @@ def assert_weight_lifting(instance, exact):
     assert lifted.bound <= lifted.value and lifted.bound <= exact.value + 1e-7 * scale_of(exact.value)
 
 
+def assert_sound(instance, solution, exact):
+    """What holds of every answer, however its solver ended."""
+    assert_recomputed(instance, solution)
+    assert solution.bound <= solution.value
+    assert solution.bound <= exact.value + 1e-7 * scale_of(exact.value)
+    assert exact.value <= solution.value + 2e-5 * scale_of(exact.value)
+    if solution.certificate is not None:
+        assert_certificate(solution.certificate)
+
+
+def accurate(instance, exact, relaxation, solver, other, **options):
+    """Return the answer of an interior-point method, or of another solver where it stalls, which it says, and whether.
+
+    Where rounding stops it depends on the processor.
+    """
+    try:
+        solution = solve(instance, relaxation, solver)
+    except UnansweredError as error:
+        assert repr(solver) in str(error)
+    else:
+        assert_sound(instance, solution, exact)
+        if solution.status in ("optimal", "converged"):
+            return solution, False
+        assert solution.status in ("inaccurate", "failed")
+        assert solution.certificate is not None or solution.message
+    return solve(instance, relaxation, other, **options), True
+
+
 def assert_chain(instance, lift=False):
+    """Return how often an interior-point method stalled."""
     exact = solve(instance, EXACT)
-    sdp = solve(instance, SDP, "clarabel")
-    other = solve(instance, SDP, "scs", tol=1e-7)
+    sdp, stalled = accurate(instance, exact, SDP, "clarabel", "scs", tol=1e-7)
+    other = sdp if stalled else solve(instance, SDP, "scs", tol=1e-7)
     tol = 2e-5 * scale_of(exact.value, sdp.estimate)
     for solution in (exact, sdp, other):
-        assert_recomputed(instance, solution)
-        assert_certificate(solution.certificate)
-        assert solution.bound <= solution.value
-        assert solution.bound <= exact.value + 1e-7 * scale_of(exact.value)
-        assert exact.value <= solution.value + tol
+        assert_sound(instance, solution, exact)
+        assert solution.certificate is not None
     assert exact.status == "optimal" or exact.value - exact.bound <= 1e-8  # a relative gap means nothing at 0
     assert sdp.bound <= sdp.estimate + tol
     assert sdp.bound >= sdp.estimate - 50 * tol  # the repair costs little
@@ -122,29 +148,28 @@ def assert_chain(instance, lift=False):
     if instance.bias is True:
         with pytest.raises(RefusalError, match="trivial with a free bias"):
             solve(instance, MINIMAX)
-        return
-    minimax = solve(instance, MINIMAX, "clarabel")
-    if minimax.status == "failed":  # an interior-point method may stall; it says so, and another one does it
-        assert minimax.message and minimax.bound == -np.inf and instance.admits(minimax.labels)
-        minimax = solve(instance, MINIMAX, "ecos")
-    assert_recomputed(instance, minimax)
-    assert_certificate(minimax.certificate)
-    assert minimax.bound <= minimax.value
+        return stalled
+    minimax, again = accurate(instance, exact, MINIMAX, "clarabel", "ecos")
+    assert_sound(instance, minimax, exact)
+    assert minimax.certificate is not None
     assert exact.value >= minimax.estimate - tol
     assert minimax.estimate >= sdp.estimate - tol
     assert minimax.bound == pytest.approx(minimax.estimate, abs=50 * tol)
+    return stalled + again
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_the_order_of_values(chunk):
-    for k in range(chunk, INSTANCES, CHUNKS):
+    stalls, numbers = 0, range(chunk, INSTANCES, CHUNKS)
+    for k in numbers:
         instance = instance_number(k)
         try:
-            assert_chain(instance, lift=k % 10 == 0)
+            stalls += assert_chain(instance, lift=k % 10 == 0)
         except Exception as error:
             error.add_note(f"instance {k}: {instance!r}, parameters {instance.parameters}")
             raise
+    assert stalls <= len(numbers) / 2  # the interior-point method is what is tried here
 
 
 # -- by hand, in cvxpy -----------------------------------------------------------------------------------

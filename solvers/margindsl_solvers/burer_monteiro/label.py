@@ -343,10 +343,11 @@ class LabelLift:
         value = problem.objective(W, V, s) + 0.5 * float(np.abs(active) @ problem.violation(excess))
         short = np.abs(problem.shortfall(excess, state.multipliers, state.penalty))
         unpaid = float(np.maximum(np.abs(active), np.abs(state.multipliers)) @ short)
-        if not state.answer or certificate.bound > state.bound:
+        begun = bool(state.answer)
+        state.answer |= {"V": V, "W": W.copy(), "scalars": s.copy()}  # the point that value and violation are judged at
+        if not begun or certificate.bound > state.bound:
             state.bound = certificate.bound
-            state.answer = {"u": certificate.u, "d": certificate.d, "kappa": certificate.kappa,
-                            "eta": certificate.eta, "V": V, "W": W.copy(), "scalars": s.copy()}
+            state.answer |= {"u": certificate.u, "d": certificate.d, "kappa": certificate.kappa, "eta": certificate.eta}
             if isinstance(certificate, MomentLiftCertificate):
                 state.answer["tau"] = certificate.tau
         state.trace.append((time.perf_counter() - began, value, certificate.bound))
