@@ -124,8 +124,8 @@ class Budget:
     @property
     def allowance(self) -> float:
         """Return the seconds after the stop in which a solve ends."""
-        limit = self.deadline - self.start
-        return max(LEAST_ALLOWANCE, PART_OF_LIMIT * limit) if math.isfinite(limit) else LEAST_ALLOWANCE
+        spent = self.stop - self.start
+        return max(LEAST_ALLOWANCE, PART_OF_LIMIT * spent) if math.isfinite(spent) else LEAST_ALLOWANCE
 
     def report(self, stage: str, iteration: int, value: float, bound: float) -> bool:
         """Call the callback and return whether it asks to stop."""

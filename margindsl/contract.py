@@ -27,7 +27,7 @@ from margindsl.errors import DeclarationError, NotInstalledError, UnknownNameErr
 from margindsl.program.forms import Form
 from margindsl.typing import FloatArray
 
-OF_SOLVE = ("tol", "time_limit", "max_iter", "warm_start", "random_state", "verbose", "callback")
+OF_SOLVE = ("tol", "time_limit", "max_iter", "warm_start", "random_state", "verbose", "callback", "checkpoint")
 
 
 class Status(enum.Enum):

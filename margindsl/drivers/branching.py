@@ -9,13 +9,16 @@ import numpy as np
 
 from margindsl.contract import RawSolution, Status
 from margindsl.drivers.alternation import alternate, best_labels
+from margindsl.drivers.checkpoint import State
 from margindsl.drivers.run import Fit, Run
 from margindsl.drivers.search import search
+from margindsl.errors import DeclarationError
 from margindsl.program.branch_certificate import (
     BranchCertificate,
     Leaf,
     Path,
     complete_signs,
+    covers,
     point_labels,
 )
 from margindsl.program.branching import BranchNodeForm, PointLosses, node_dual
@@ -24,6 +27,7 @@ from margindsl.typing import FloatArray, IntArray
 
 NODE_SHARE = 0.1  # accuracy of a node, as a share of the gap asked for
 HOPEFUL = 0.2  # a rounded labelling is fitted when its value is within this share of the incumbent's
+STAGE = "branch and bound"
 EVERY = 10  # nodes between two lines of the history
 
 
@@ -80,19 +84,25 @@ class Branching:
         self.solved = 0
         self.age = 0
         self.lowest = np.inf  # smallest bound of closed nodes
+        self.taken: Node | None = None  # while its children take its place, so that Ctrl-C tears no hole into the tree
 
     # -- loop ---------------------------------------------------------------------------------------
 
     def go(self) -> Branched:
         """Branch until the gap is certified, the time is up or the callback stops it."""
         n = len(self.phi)
+        state = self.run.resume(STAGE)
         if self.run.best is None:
             self.run.fit(self.labels.maximise(np.zeros(n)))
-        self._push(-np.inf, Leaf((), np.zeros(n), np.zeros(n)), None)
-        self.open[0].bound = self._value_of(self.open[0].leaf)
+        if state is None:
+            self._push(-np.inf, Leaf((), np.zeros(n), np.zeros(n)), None)
+            self.open[0].bound = self._value_of(self.open[0].leaf)
+        else:
+            self.restore(state)
         status = Status.OPTIMAL
         try:
             while self.open and self.open[0].bound < self.target:
+                self.run.keep(STAGE, self.state)
                 if self.run.budget.expired:
                     status = Status.TIME_LIMIT
                     break
@@ -104,9 +114,41 @@ class Branching:
                 if self._report():
                     status = Status.INTERRUPTED
                     break
-        except KeyboardInterrupt:
-            status = Status.INTERRUPTED
+        except KeyboardInterrupt as end:
+            status = self.run.ended_by(end)
         return self._finish(status)
+
+    def state(self) -> State:
+        """Return the tree as arrays: decisions of its nodes one after another, dual points, bounds."""
+        nodes = [*self.closed, *self._unsettled()]
+        decisions = [step for node in nodes for step in node.leaf.path]
+        return {
+            "lengths": np.array([len(node.leaf.path) for node in nodes]),
+            "decisions": np.array(decisions, dtype=np.int64).reshape(-1, 2),
+            "u": np.stack([node.leaf.u for node in nodes]), "a": np.stack([node.leaf.a for node in nodes]),
+            "bounds": np.array([node.bound for node in nodes]), "ages": np.array([node.age for node in nodes]),
+            "closed": np.array(len(self.closed)), "solved": np.array(self.solved), "age": np.array(self.age)}
+
+    def restore(self, state: State) -> None:
+        """Go on from a tree, its bounds computed anew.
+
+        Raises
+        ------
+        DeclarationError
+            If its nodes leave out a part of B.
+        """
+        ends = np.cumsum(state["lengths"])
+        paths = [tuple((int(c), int(s)) for c, s in part) for part in np.split(state["decisions"], ends[:-1])]
+        if not covers(self.labels, paths):
+            raise DeclarationError("solve(checkpoint=...): the tree in the file leaves out labellings; remove the file")
+        leaves = [Leaf(*parts) for parts in zip(paths, state["u"], state["a"])]
+        nodes = [Node(min(float(bound), self._value_of(leaf)), int(age), leaf)
+                 for bound, age, leaf in zip(state["bounds"], state["ages"], leaves)]
+        closed = int(state["closed"])
+        self.closed, self.open = nodes[:closed], nodes[closed:]
+        heapq.heapify(self.open)
+        self.lowest = min((node.bound for node in self.closed), default=np.inf)
+        self.solved, self.age = int(state["solved"]), int(state["age"])
 
     @property
     def target(self) -> float:
@@ -117,20 +159,26 @@ class Branching:
     @property
     def bound(self) -> float:
         """Return the certified bound of the whole tree."""
-        return min(self.lowest, self.open[0].bound if self.open else np.inf)
+        return min([self.lowest, *(node.bound for node in self._unsettled()[:1])])
+
+    def _unsettled(self) -> list[Node]:
+        """Return the open nodes, lowest bound first, and before them the one that was being replaced."""
+        return self.open if self.taken is None else [self.taken, *self.open]
 
     def _expand(self, node: Node) -> None:
         """Solve the first open node, then close it or put its children in its place."""
         z = complete_signs(self.labels, node.leaf.path)
-        if z is None:
-            heapq.heappop(self.open)
-            self._close(Node(np.inf, node.age, node.leaf))
-            return
-        solved, raw, component = self._solve(node, z)
+        solved, raw, component = (Node(np.inf, node.age, node.leaf), None, None) if z is None else self._solve(node, z)
+        self.taken = node
         heapq.heappop(self.open)
         if solved.bound >= self.target or component is None:
             self._close(solved)
-            return
+        else:
+            self._branch(solved, raw, component)
+        self.taken = None
+
+    def _branch(self, solved: Node, raw: RawSolution | None, component: int) -> None:
+        """Put the children of a node among the open ones."""
         mirrored = not solved.leaf.path and self.labels.is_symmetric
         for sign in (1,) if mirrored else (1, -1):
             path = (*solved.leaf.path, (component, sign))
@@ -228,11 +276,11 @@ class Branching:
         if self.solved % EVERY and self.open:
             return False
         assert self.run.best is not None
-        return self.run.record("branch and bound", self.solved, self.run.best.value, self.bound)
+        return self.run.record(STAGE, self.solved, self.run.best.value, self.bound)
 
     def _finish(self, status: Status) -> Branched:
         assert self.run.best is not None
-        leaves = tuple(node.leaf for node in (*self.closed, *self.open))
+        leaves = tuple(node.leaf for node in (*self.closed, *self._unsettled()))
         bound = min(self.bound, self.run.best.value)
         if status is Status.OPTIMAL and bound < self.target - 1e-12 * abs(self.target):
             status = Status.INACCURATE

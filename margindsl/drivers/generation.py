@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import cast
 
 import numpy as np
 
 from margindsl.contract import RawSolution, Status
 from margindsl.drivers.alternation import alternate
+from margindsl.drivers.checkpoint import State, pack, raw_of, raw_state
 from margindsl.drivers.run import Run
 from margindsl.drivers.starts import distinct
 from margindsl.errors import SolverError
@@ -17,6 +18,7 @@ from margindsl.features import FeatureOperator
 from margindsl.program.forms import SaddleForm
 from margindsl.typing import FloatArray, IntArray
 
+STAGE = "label generation"
 LONG = 150  # labellings in the working set from which dead ones are dropped
 MASTER_TOL = 1e-6  # an exact master needs fewer rounds, and the engines finish fast
 PATIENCE = 20  # rounds without progress of the master's value after which generation stops
@@ -126,13 +128,15 @@ def generate(run: Run, initial: list[IntArray], *, tol: float, most: int, per_ro
     ----------
     W. Ben-Ameur, J. Neto (2007). Acceleration of cutting-plane and column generation algorithms: the in-out method.
     """
-    program = run.program
-    working = distinct(initial)
-    raw: RawSolution | None = None
+    program, at = run.program, _Place(distinct(initial))
+    state = run.resume(STAGE)
+    if state is not None:
+        at = _Place.restored(state)
+    working, raw, centre, course = at.working, at.raw, at.centre, at.course
     solved: tuple[SaddleForm, RawSolution] | None = None
-    lower, centre = -np.inf, _Centre()
-    course: list[float] = []
-    for iteration in range(most):
+    lower = centre.value
+    for iteration in range(at.iteration, most):
+        run.keep(STAGE, _Place(working, raw, centre, list(course), iteration).state)
         form = SaddleForm(program.features, program.losses, np.stack(working))
         answer = run.solve(form, raw, tol=max(min(tol * 0.2, MASTER_TOL), 1e-9))
         if not answer.has_answer or (answer.status is Status.TIME_LIMIT and solved is not None):
@@ -147,7 +151,7 @@ def generate(run: Run, initial: list[IntArray], *, tol: float, most: int, per_ro
             found = [item for pair in zip(violated, inner[:per_round]) for item in pair] + found
         centre = centre.moved(raw["u"], linear - 0.5 * violated[0][0])
         lower, fresh = centre.value, _fresh(working, found) or _fresh(working, violated)[:per_round]
-        stop = run.record("label generation", iteration, master, lower)
+        stop = run.record(STAGE, iteration, master, lower)
         closed = violated[0][0] <= 2.0 * (linear - master) + 2.0 * tol * max(abs(master), 1e-12)
         course.append(master)
         stalled = len(course) > PATIENCE and course[-PATIENCE - 1] - master <= 0.2 * tol * max(abs(master), 1e-12)
@@ -183,6 +187,31 @@ def improved_starts(run: Run, initial: list[IntArray], rounds: int = 20) -> list
         with suppress(SolverError):
             improved.append(alternate(run, y, rounds, tol=1e-5).labels)
     return distinct([*improved, *initial])
+
+
+@dataclass(frozen=True, eq=False)
+class _Place:
+    """Represent where a generation stands before a master: working set, start, best u so far, course."""
+
+    working: list[IntArray]
+    raw: RawSolution | None = None
+    centre: _Centre = field(default_factory=lambda: _Centre())
+    course: list[float] = field(default_factory=list)
+    iteration: int = 0
+
+    def state(self) -> State:
+        """Return it as arrays."""
+        found = {"labellings": pack(self.working), "course": np.array(self.course),
+                 "value": np.array(self.centre.value), "iteration": np.array(self.iteration)}
+        if self.centre.u is not None:
+            found["u"] = self.centre.u
+        return found | raw_state(self.raw)
+
+    @classmethod
+    def restored(cls, state: State) -> _Place:
+        """Return it from arrays."""
+        return cls(list(state["labellings"]), raw_of(state), _Centre(state.get("u"), float(state["value"])),
+                   state["course"].tolist(), int(state["iteration"]))
 
 
 @dataclass(frozen=True, eq=False)

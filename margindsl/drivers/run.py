@@ -10,7 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from margindsl.clock import Cancelled
 from margindsl.contract import Budget, Progress, RawSolution, Session, Solver, Status
+from margindsl.drivers.checkpoint import Checkpoint, State
 from margindsl.errors import SolverError
 from margindsl.program.clusters import ClusterForm
 from margindsl.program.forms import FixedLabelForm, Form
@@ -85,13 +87,16 @@ class Run:
         Sessions of earlier solves of the same problem, added to; what is compiled there is compiled once.
     lift_solver : Solver, optional
         Solves label lifts for a relaxation whose bound they tighten.
+    checkpoint : Checkpoint, optional
+        Where the loops of the relaxation keep their state.
     """
 
     def __init__(self, program: MarginProgram, solver: Solver, fixed_solver: Solver, budget: Budget,
                  rng: np.random.Generator, starts: tuple[IntArray, ...] = (),
-                 sessions: dict[Hashable, Session] | None = None, lift_solver: Solver | None = None) -> None:
+                 sessions: dict[Hashable, Session] | None = None, lift_solver: Solver | None = None,
+                 checkpoint: Checkpoint | None = None) -> None:
         self.program, self.solver, self.fixed_solver, self.lift_solver = program, solver, fixed_solver, lift_solver
-        self.budget, self.rng, self.starts = budget, rng, starts
+        self.budget, self.rng, self.starts, self.checkpoint = budget, rng, starts, checkpoint
         self.best: Fit | None = None
         self.standing: IntArray | None = None  # where a descent stands, not fitted yet
         self.history: list[Record] = []
@@ -197,6 +202,26 @@ class Run:
         finally:
             self.budget = whole
 
+    # -- going on from a file -----------------------------------------------------------------------
+
+    def resume(self, stage: str) -> State | None:
+        """Return the state a stage kept, its best labels fitted and its random numbers restored; None without one."""
+        found = None if self.checkpoint is None else self.checkpoint.resume(stage)
+        if found is None:
+            return None
+        state, random = found
+        if "best" in state:
+            self.fit(state["best"])
+        if random["bit_generator"] == self.rng.bit_generator.state["bit_generator"]:
+            self.rng.bit_generator.state = random
+        return state
+
+    def keep(self, stage: str, state: Callable[[], State]) -> None:
+        """Note where a stage stands, and the best labels; written every so often and when the solve ends."""
+        if self.checkpoint is not None:
+            best = {} if self.best is None else {"best": self.best.labels}
+            self.checkpoint.keep(stage, lambda: {**state(), **best}, self.rng)
+
     # -- bookkeeping --------------------------------------------------------------------------------
 
     @property
@@ -204,6 +229,12 @@ class Run:
         """Return INTERRUPTED once a callback or Ctrl-C has asked to stop, TIME_LIMIT once the time is up, else None."""
         if not self.budget.expired:
             return None
+        return Status.INTERRUPTED if self.budget.interrupted else Status.TIME_LIMIT
+
+    def ended_by(self, end: KeyboardInterrupt) -> Status:
+        """Return how Ctrl-C, a callback or the time has ended a loop; Ctrl-C asks all that follows to stop too."""
+        if not isinstance(end, Cancelled):
+            self.budget.request.make()
         return Status.INTERRUPTED if self.budget.interrupted else Status.TIME_LIMIT
 
     def record(self, stage: str, iteration: int, value: float, bound: float = -np.inf) -> bool:

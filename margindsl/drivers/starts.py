@@ -123,8 +123,7 @@ def in_hand(run: Run) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as end:
-        if not isinstance(end, Cancelled):
-            run.budget.request.make()
+        run.ended_by(end)
         with suppress(SolverError, Cancelled), run.finishing(IN_HAND):
             if run.standing is not None:
                 run.fit(run.standing)

@@ -9,7 +9,7 @@ import numpy as np
 
 from margindsl.contract import Offer, Refusal
 from margindsl.drivers.alternation import alternate
-from margindsl.drivers.branching import Branching
+from margindsl.drivers.branching import STAGE, Branching
 from margindsl.drivers.enumeration import enumerate_labels
 from margindsl.drivers.run import Run
 from margindsl.drivers.search import search
@@ -107,8 +107,9 @@ class Exact(Relaxation):
         return _free(program) > self.max_components
 
     def _branch(self, run: Run) -> Outcome:
-        with run.stage("incumbent"), run.share(0.3):
-            self._prepare(run)
+        if run.resume(STAGE) is None:
+            with run.stage("incumbent"), run.share(0.3):
+                self._prepare(run)
         tree = Branching(run, max(run.budget.tol, FINEST) if self.tol is None else self.tol)
         done = tree.go()
         return Outcome(done.status, fit=done.fit, certificate=done.certificate, estimate=done.certificate.bound,

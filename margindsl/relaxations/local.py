@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from margindsl.contract import Offer, Refusal, Status
+from margindsl.drivers.checkpoint import pack
 from margindsl.drivers.continuation import continue_weights, weight_factors
 from margindsl.drivers.rounding import polish as polish_candidates
 from margindsl.drivers.run import Run
@@ -19,6 +20,7 @@ from margindsl.program.program import MarginProgram
 from margindsl.relaxations.relaxation import Outcome, Relaxation, check_choice, check_count
 from margindsl.typing import IntArray
 
+STAGE = "starts"
 STARTS = ("mixed", "kmeans", "spectral", "random", "known")
 
 
@@ -64,7 +66,11 @@ class LocalRelaxation(Relaxation):
 
     def starts(self, run: Run) -> Iterator[IntArray]:
         """Yield the labellings to descend from: the starting ones, carried through the continuation."""
-        for labels in starting_labels(run, self.restarts, self.start):
+        state = run.resume(STAGE)
+        waiting = starting_labels(run, self.restarts, self.start) if state is None else list(state["waiting"])
+        for index, labels in enumerate(waiting):
+            left = waiting[index:]
+            run.keep(STAGE, lambda left=left: {"waiting": pack(left)})  # type: ignore[misc]
             if self.continuation:
                 factors = weight_factors(self.continuation, self.continuation_start)
                 labels = continue_weights(run, labels, factors).labels

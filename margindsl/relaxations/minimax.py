@@ -9,10 +9,10 @@ from typing import ClassVar
 import numpy as np
 
 from margindsl.contract import Offer, RawSolution, Refusal, Status, flags, numbers
-from margindsl.drivers.generation import Generated, generate, improved_starts
+from margindsl.drivers.generation import STAGE, Generated, generate, improved_starts
 from margindsl.drivers.rounding import sample_directions
 from margindsl.drivers.run import Run
-from margindsl.drivers.starts import distinct, starting_labels
+from margindsl.drivers.starts import distinct, first_start, starting_labels
 from margindsl.drivers.unlabelled import has_known, labels_from_known
 from margindsl.errors import SolverError
 from margindsl.program.certificates import Certificate
@@ -108,12 +108,13 @@ class Minimax(Relaxation):
         """Generate labellings, certify the final dual point, return directions to round."""
         exhaustive = enumerate_up_to_sign(run.program.labels) if self.oracle == "exhaustive" else None
         tol = self.tol or max(run.budget.tol, 1e-4 if exhaustive is None else 1e-9)
-        initial = starting_labels(run, 3)
+        going_on = run.resume(STAGE) is not None
+        initial = [first_start(run)] if going_on else starting_labels(run, 3)
         if has_known(run.program):
             with suppress(SolverError):  # unbounded over the known labels alone, as shared scalars may be
                 initial = distinct([labels_from_known(run), *initial])
         with run.share(0.8):
-            if self.rounding not in RULES:
+            if self.rounding not in RULES and not going_on:
                 initial = improved_starts(run, initial)
             done = generate(run, initial, tol=tol, most=self.rounds, per_round=self.per_round, starts=self.starts,
                             exhaustive=exhaustive)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
 from margindsl.calculus import PLQ
 from margindsl.contract import Offer, RawSolution, Refusal, flags, numbers
+from margindsl.drivers.checkpoint import State, raw_of, raw_state
 from margindsl.drivers.rounding import sample_directions
 from margindsl.drivers.run import Run
 from margindsl.drivers.starts import distinct, first_start
@@ -151,9 +152,11 @@ class SDP(Relaxation):
 
     def run(self, run: Run) -> Outcome:
         """Solve the form, repair the dual point to a certificate, return directions to round."""
-        form = self.lower(run.program)
+        form, state = self.lower(run.program), run.resume(self.name)
+        if state is not None and isinstance(form, MomentLiftForm):
+            form = replace(form, cuts=_restored(form.cuts, state))
         with run.share(0.8):
-            raw, certificate = self._solve(run, form)
+            raw, certificate = self._solve(run, form, None if state is None or not run.solver.native else raw_of(state))
             if isinstance(form, MomentLiftForm) and certificate is not None and self._takes_cuts(form):
                 raw, certificate = self._cut(run, form, raw, certificate)
         if certificate is None:  # refused, failed, or out of time before the first iterate
@@ -177,6 +180,7 @@ class SDP(Relaxation):
         raw = run.solve(form, start, tol=tol)
         if "u" not in raw.variables:
             return raw, None
+        run.keep(self.name, lambda: raw_state(raw) | _cut_state(form))
         with run.stage("certify"):
             if isinstance(form, MomentLiftForm):
                 return raw, repair_moment_lift(form, raw["u"], raw.get("q"), raw.get("d"), raw.get("kappa"),
@@ -229,6 +233,19 @@ class SDP(Relaxation):
         labels = sample_directions(V[form.component] * form.sign[:, None], self.rounding, run.rng)
         decision = sample_directions(form.features.apply(form.directions(raw["u"], V)), self.rounding, run.rng)
         return np.column_stack([labels, decision])
+
+
+def _cut_state(form: LabelLiftForm) -> dict[str, Any]:
+    """Return the cuts of a form as a part of a state."""
+    if not isinstance(form, MomentLiftForm):
+        return {}
+    return {f"cuts {f.name}": np.asarray(getattr(form.cuts, f.name)) for f in fields(form.cuts)}
+
+
+def _restored(cuts: MatrixCuts, state: State) -> MatrixCuts:
+    """Return the cuts that are part of a state, of the kind of those given."""
+    kept = {f.name: state[f"cuts {f.name}"] for f in fields(cuts) if f"cuts {f.name}" in state}
+    return replace(cuts, **{name: value if value.ndim else value.item() for name, value in kept.items()})
 
 
 def _with_multipliers(raw: RawSolution, tau: FloatArray) -> RawSolution:

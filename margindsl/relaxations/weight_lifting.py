@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from margindsl.contract import Offer, Refusal, numbers
+from margindsl.drivers.checkpoint import raw_of, raw_state
 from margindsl.drivers.rounding import sample_directions
 from margindsl.drivers.run import Run
 from margindsl.drivers.starts import first_start
@@ -84,7 +85,9 @@ class WeightLifting(Relaxation):
         """Solve, repair the dual point to a certificate, return decision directions to round."""
         form = self.lower(run.program)
         with run.share(0.7):
-            raw = run.solve(form, tol=self.tol or max(run.budget.tol, 1e-4))
+            state = run.resume(self.name)
+            raw = run.solve(form, None if state is None else raw_of(state), tol=self.tol or max(run.budget.tol, 1e-4))
+        run.keep(self.name, lambda: raw_state(raw))
         if not raw.has_answer:
             return Outcome(raw.status, candidates=(first_start(run),) if raw.status.has_answer else (),
                            message=raw.message)

@@ -14,6 +14,7 @@ import numpy as np
 
 from margindsl.clock import Cancelled
 from margindsl.contract import Budget, RawSolution, Refusal, Session, Solver, Status
+from margindsl.drivers.checkpoint import Checkpoint
 from margindsl.drivers.rounding import polish, round_directions
 from margindsl.drivers.run import Fit, Record, Run
 from margindsl.drivers.starts import as_member, distinct, in_hand
@@ -267,7 +268,7 @@ def _run_passes(compiled: Compiled, options: SolveOptions, budget: Budget) -> So
 def _solve_in_turn(compiled: Compiled, options: SolveOptions, budget: Budget) -> Solution:
     """Solve in the units of the presolve and, where that ends in trouble, in the user's own; keep the better."""
     try:
-        solution = _solve_in(compiled, compiled.scaling, options, budget)
+        solution = _solve_in(compiled, compiled.scaling, options, budget, keeps=True)
     except SolverError:
         if compiled.scaling.is_identity or budget.expired:
             raise
@@ -284,12 +285,15 @@ def _solve_in_turn(compiled: Compiled, options: SolveOptions, budget: Budget) ->
     return better(solution, other)
 
 
-def _solve_in(compiled: Compiled, units: Scaling, options: SolveOptions, budget: Budget) -> Solution:
+def _solve_in(compiled: Compiled, units: Scaling, options: SolveOptions, budget: Budget, *,
+              keeps: bool = False) -> Solution:
     starts = () if options.warm_start is None else (_start_labels(compiled, options.warm_start),)
     program = compiled.scaled if units == compiled.scaling else units.apply(compiled.program)
+    kept = keeps and options.checkpoint is not None
     run = Run(program, compiled.solver, make_solver(EVALUATION_SOLVER), budget,
               np.random.default_rng(options.random_state), starts, compiled.sessions,
-              make_solver(LIFT_SOLVER, max_iter=LIFT_EVALUATIONS))
+              make_solver(LIFT_SOLVER, max_iter=LIFT_EVALUATIONS),
+              Checkpoint(str(options.checkpoint), program, repr(compiled.relaxation)) if kept else None)
     run.seconds.update(compiled.seconds)
     outcome, state = _attempt(compiled, run)
     fit, outcome, state = _finish(compiled, run, outcome, state)
@@ -341,15 +345,11 @@ def _attempt(compiled: Compiled, run: Run) -> tuple[Outcome | None, Status]:
             with run.budget.limit(ROUNDED), run.stage("round and polish"):
                 outcome = replace(outcome, candidates=tuple(_candidates(compiled, run, outcome)), factor=None)
     except KeyboardInterrupt as end:
-        return outcome, _ended_by(end, run.budget)
+        return outcome, run.ended_by(end)
+    finally:
+        if run.checkpoint is not None:
+            run.checkpoint.write()
     return outcome, outcome.status
-
-
-def _ended_by(end: KeyboardInterrupt, budget: Budget) -> Status:
-    """Return the status of a solve that Ctrl-C, a callback or the time has ended; Ctrl-C asks all that follows too."""
-    if not isinstance(end, Cancelled):
-        budget.request.make()
-    return Status.INTERRUPTED if budget.interrupted else Status.TIME_LIMIT
 
 
 def _finish(compiled: Compiled, run: Run, outcome: Outcome | None, state: Status) -> tuple[Fit, Outcome | None, Status]:
@@ -360,7 +360,7 @@ def _finish(compiled: Compiled, run: Run, outcome: Outcome | None, state: Status
             with run.stage("round and polish"), run.budget.limit(ROUNDED):
                 polish(run, list(outcome.candidates), "none" if hurried else str(compiled.relaxation.polish))
     except KeyboardInterrupt as end:
-        state = _ended_by(end, run.budget)
+        state = run.ended_by(end)
     with run.stage("evaluate"):
         fit, cut = _evaluate(compiled, run, _labels_in_hand(run, outcome))
     return fit, outcome, state if cut is None else cut
@@ -384,7 +384,7 @@ def _evaluate(compiled: Compiled, run: Run, labels: np.ndarray) -> tuple[Fit, St
             fit = apart.fit(labels, known, tol=EVALUATION_TOL)
         return (fit if known is None or not run.budget.expired or fit.value <= known.value else known), None
     except Cancelled as end:
-        return (run.plain_fit(labels) if known is None else known), _ended_by(end, run.budget)
+        return (run.plain_fit(labels) if known is None else known), run.ended_by(end)
     except KeyboardInterrupt:
         if known is None:
             raise

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,9 @@ class SolveOptions:
         Log progress (logger ``margindsl``) at level INFO.
     callback : callable or None
         Called with a `Progress`; a true answer stops the solve.
+    checkpoint : str, Path or None
+        A file in which a long solve keeps its state every so often. Where it exists, and is of the same problem and
+        relaxation, the solve goes on from it.
     """
 
     tol: float = 1e-6
@@ -41,6 +45,7 @@ class SolveOptions:
     random_state: Any = None
     verbose: bool = False
     callback: Callable[[Progress], bool | None] | None = None
+    checkpoint: str | Path | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.tol, bool) or not (isinstance(self.tol, Real) and 0 < self.tol < 1):
@@ -61,6 +66,8 @@ class SolveOptions:
                 f"solve(warm_start=...): given {type(self.warm_start).__name__}, expected an earlier Solution")
         if self.callback is not None and not callable(self.callback):
             raise DeclarationError(f"solve(callback={self.callback!r}): expected a function of one `Progress`")
+        if self.checkpoint is not None and not isinstance(self.checkpoint, (str, Path)):
+            raise DeclarationError(f"solve(checkpoint={self.checkpoint!r}): expected the path of a file")
 
     @classmethod
     def of(cls, options: dict[str, Any]) -> SolveOptions:

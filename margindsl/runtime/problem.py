@@ -179,7 +179,7 @@ class Problem(Formulation):
             By name or as ``md.Solver(name, option=...)``. Where none is given, the relaxation chooses one, and the
             next one of its order takes over where that fails; `Solution.message` says so.
         **options
-            `tol`, `time_limit`, `max_iter`, `warm_start`, `random_state`, `verbose`, `callback`: see
+            `tol`, `time_limit`, `max_iter`, `warm_start`, `random_state`, `verbose`, `callback`, `checkpoint`: see
             `margindsl.runtime.options.SolveOptions`.
 
         Returns

@@ -1,0 +1,123 @@
+"""Files of arrays with a header: written at once or not at all, read only when whole."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import math
+import os
+import struct
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+_HEADER = "header.json"
+_FOREIGN = (ValueError, KeyError, TypeError, EOFError, RuntimeError, struct.error, zipfile.BadZipFile)
+
+
+class BrokenArchiveError(ValueError):
+    """A file is no archive, of another kind, or damaged."""
+
+
+def write_archive(path: str | Path, kind: str, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
+    """Write a header and arrays, in the place of what was there, atomically.
+
+    Parameters
+    ----------
+    path : str or Path
+    kind : str
+        What the file is; `read_archive` asks for it.
+    header : mapping
+        What JSON can hold.
+    arrays : mapping of str to array
+        Of numbers, truth values or text.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written; what was there before is as it was.
+    """
+    target = Path(path)
+    held = {name: np.asarray(value, order="C") for name, value in arrays.items()}
+    text = json.dumps({"kind": kind, "digest": _digest(header, held), "header": dict(header)}).encode()
+    handle, temporary = tempfile.mkstemp(dir=target.parent or Path(), prefix=f".{target.name}.")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            _fill(stream, text, held)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(temporary, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def read_archive(path: str | Path, kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the header and the arrays of a file that `write_archive` wrote.
+
+    Nothing larger than the file itself is allocated, and nothing in it is run.
+
+    Parameters
+    ----------
+    path : str or Path
+    kind : str
+
+    Raises
+    ------
+    BrokenArchiveError
+        If it is no such file, of another kind, or damaged.
+    OSError
+        If it cannot be read.
+    """
+    with open(path, "rb") as stream:
+        try:
+            with zipfile.ZipFile(stream) as parts:
+                held = {info.filename: info for info in parts.infolist()}
+                if any(info.compress_type != zipfile.ZIP_STORED for info in held.values()):
+                    raise ValueError("compressed")
+                whole = json.loads(parts.read(held.pop(_HEADER)))
+                arrays = {name.removesuffix(".npy"): _read(parts, info) for name, info in held.items()}
+            found, header = whole["kind"], whole["header"]
+            intact = whole["digest"] == _digest(header, arrays)
+        except _FOREIGN as error:
+            raise BrokenArchiveError(f"{path} is damaged, or was not written here ({error})") from None
+    if not intact or found != kind:
+        raise BrokenArchiveError(f"{path} is damaged" if found == kind else f"{path} holds a {found}, not a {kind}")
+    return header, arrays
+
+
+def _fill(stream: BinaryIO, text: bytes, arrays: Mapping[str, Any]) -> None:
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED, allowZip64=True) as parts:
+        parts.writestr(_HEADER, text)
+        for name, value in arrays.items():
+            with parts.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, value, allow_pickle=False)
+
+
+def _read(parts: zipfile.ZipFile, info: zipfile.ZipInfo) -> Any:
+    with parts.open(info) as member:
+        version = np.lib.format.read_magic(member)
+        read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
+        shape, _, kind = read(member)
+        if kind.hasobject or math.prod(shape) * kind.itemsize > info.file_size:
+            raise ValueError(f"{info.filename} claims more than it holds")
+    with parts.open(info) as member:
+        return np.lib.format.read_array(member, allow_pickle=False)
+
+
+def _digest(header: Mapping[str, Any], arrays: Mapping[str, Any]) -> str:
+    total = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
+    for name in sorted(arrays):
+        value = np.asarray(arrays[name])
+        total.update(f"{name} {value.dtype.str} {value.shape}".encode())
+        total.update(value.tobytes())
+    return total.hexdigest()
+
+
+__all__ = ["BrokenArchiveError", "read_archive", "write_archive"]
