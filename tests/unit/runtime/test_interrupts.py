@@ -1,5 +1,7 @@
 """Time limits, callbacks and Ctrl-C give labels in B, a finite value, a valid bound and the right status."""
 
+import signal
+
 import numpy as np
 import pytest
 
@@ -142,3 +144,19 @@ def test_verbose_logs_progress(caplog):
     with caplog.at_level("INFO", logger="margindsl"):
         problem_of("exact").solve("exact", verbose=True, random_state=0)
     assert any("enumeration" in message for message in caplog.messages)
+
+
+@pytest.mark.parametrize("relaxation", SOLVERS)
+def test_a_process_that_ignores_ctrl_c_is_stopped_by_limits_and_callbacks(relaxation):
+    """As background jobs of a shell do; whether Ctrl-C is ignored stays the process's own affair."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        problem, solver = problem_of(relaxation), SOLVERS[relaxation]
+        late = problem.solve(relaxation, solver, time_limit=1e-9, random_state=0)
+        asked = problem.solve(relaxation, solver, callback=lambda progress: True, random_state=0)
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert late.status == "time_limit" and asked.status in ("interrupted", "optimal", "converged")
+    assert_usable(problem, late)
+    assert_usable(problem, asked)
