@@ -39,7 +39,7 @@ def test_features_that_would_lose_digits_or_time_are_left_alone():
     assert in_span(dense) is dense
     zero = build(sp.csr_array((3, 9)))
     assert in_span(zero) is zero
-    uneven = SparseFeatures(sp.csr_array(sp.diags_array([1.0, 1e-5, 1.0], shape=(3, 9))))  # λ = 1e-10 among ones
+    uneven = SparseFeatures(sp.csr_array(sp.diags([1.0, 1e-5, 1.0], shape=(3, 9))))  # λ = 1e-10 among ones
     assert in_span(uneven) is uneven
 
 

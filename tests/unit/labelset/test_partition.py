@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 from scipy.optimize import linprog
-from scipy.sparse import eye_array, kron, vstack
+from scipy.sparse import csr_array, eye, kron, vstack
 
 from margindsl.errors import SolverError
 from margindsl.labelset import presolve_partition
@@ -46,12 +46,12 @@ def test_bounded_assignment_agrees_with_the_transportation_programme():
     rng = np.random.default_rng(0)
     gain, lower, upper = rng.normal(size=(n, k)) + np.arange(k), np.array([20, 100, 0, 0]), np.array([90, 300, 50, 150])
     labels = presolve_partition(n, k, sizes=[(lower, upper)])
-    columns = kron(np.ones((1, n)), eye_array(k))
+    columns = kron(np.ones((1, n)), csr_array(eye(k)))
     answer = linprog(
         -gain.ravel(),
         A_ub=vstack([columns, -columns]),
         b_ub=np.concatenate([upper, -lower]),
-        A_eq=kron(eye_array(n), np.ones((1, k))),
+        A_eq=kron(csr_array(eye(n)), np.ones((1, k))),
         b_eq=np.ones(n),
     )
     assert picked(gain, labels.maximise(gain)) == pytest.approx(-answer.fun)

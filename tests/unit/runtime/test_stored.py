@@ -10,7 +10,7 @@ from margindsl.errors import DeclarationError
 rng = np.random.default_rng(3)
 X = np.repeat([[2.0, 0.0, 0.0], [-2.0, 0.0, 0.0], [0.0, 3.0, 0.0]], 8, axis=0) + 0.5 * rng.normal(size=(24, 3))
 N = len(X)
-WIDE = sp.random_array((N, 90), density=0.1, rng=rng, format="csr")
+WIDE = sp.csr_array(sp.random(N, 90, density=0.1, random_state=rng))
 KERNELS = {"linear": "linear", "rbf": md.RBF(1.5), "polynomial": md.Polynomial(2)}
 
 

@@ -1,0 +1,213 @@
+"""Mutation testing: change one operator, constant or condition at a time, and see whether the module's tests notice.
+
+    python tests/mutation.py                                  # a sample of every group
+    python tests/mutation.py labelset --sample 0 --jobs 4     # every mutant of one group
+    python tests/mutation.py statuses --lines compiled.py:390-430
+
+Each mutant lives in a copy of the project. It is killed when a test fails or hangs; survivors are printed with their
+line. A survivor is a missing test, or a change that means the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+GROUPS = {  # what is mutated, and the tests that are to notice
+    "certificates": (["margindsl/program/*certificate*.py"], [
+        "tests/unit/program", "tests/property/test_cluster_lift.py", "tests/property/test_lifting_family.py",
+        "tests/unit/solvers/test_burer_monteiro_label.py", "tests/property/test_exact.py"]),
+    "labelset": (["margindsl/labelset/*.py"], [
+        "tests/property/test_labelset.py", "tests/unit/labelset", "tests/property/test_partition.py",
+        "tests/unit/runtime/test_naming.py"]),
+    "presolve": (["margindsl/runtime/presolve.py", "margindsl/program/scaling.py"], [
+        "tests/unit/program/test_scaling.py", "tests/unit/program/test_scaled_certificate.py",
+        "tests/unit/runtime/test_invariances.py", "tests/unit/runtime/test_errors.py",
+        "tests/property/test_scale.py"]),
+    "statuses": (["margindsl/runtime/compiled.py", "margindsl/runtime/handover.py", "margindsl/runtime/naming.py"], [
+        "tests/unit/runtime/test_sound_bound.py", "tests/unit/runtime/test_handover.py",
+        "tests/unit/runtime/test_naming.py", "tests/unit/runtime/test_interrupts.py",
+        "tests/unit/runtime/test_errors.py"]),
+}
+
+COMPARISONS = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
+               ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is}
+OPERATIONS = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.BitAnd: ast.BitOr,
+              ast.BitOr: ast.BitAnd, ast.FloorDiv: ast.Mult, ast.Pow: ast.Mult, ast.MatMult: ast.MatMult}
+FUNCTIONS = {"min": "max", "max": "min", "minimum": "maximum", "maximum": "minimum", "any": "all", "all": "any",
+             "floor": "ceil", "ceil": "floor", "argmin": "argmax", "argmax": "argmin", "abs": "float"}
+
+Edit = Callable[[ast.AST], None]
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where a module can be changed: a node, counted as `ast.walk` does, and one of its changes."""
+
+    path: Path
+    line: int
+    place: int
+    number: int
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One change of one module."""
+
+    path: Path
+    line: int
+    before: str
+    after: str
+    source: str
+
+
+def setter(name: str, value: object) -> Edit:
+    return lambda node: setattr(node, name, value)
+
+
+def edits(node: ast.AST) -> Iterator[Edit]:
+    """Yield the changes of one node, each made in place."""
+    match node:
+        case ast.Compare(ops=ops):
+            for place, op in enumerate(ops):
+                yield lambda n, p=place, o=op: n.ops.__setitem__(p, COMPARISONS[type(o)]())
+        case ast.BinOp(op=op) | ast.AugAssign(op=op) if OPERATIONS.get(type(op), type(op)) is not type(op):
+            yield setter("op", OPERATIONS[type(op)]())
+        case ast.BoolOp(op=op):
+            yield setter("op", ast.Or() if isinstance(op, ast.And) else ast.And())
+        case ast.UnaryOp(op=ast.USub()):
+            yield setter("op", ast.UAdd())
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            yield setter("operand", ast.UnaryOp(ast.Not(), operand))
+        case ast.If(test=test) | ast.While(test=test) | ast.IfExp(test=test):
+            yield setter("test", ast.UnaryOp(ast.Not(), test))
+        case ast.Constant(value=bool() as value):
+            yield setter("value", not value)
+        case ast.Constant(value=int() | float() as value):
+            yield setter("value", value + 1 if abs(value) >= 1e-3 or value == 0 else value * 1e6)
+        case ast.Call(func=ast.Name(id=name)) if name in FUNCTIONS:
+            yield lambda n: setattr(n.func, "id", FUNCTIONS[n.func.id])
+        case ast.Call(func=ast.Attribute(attr=name)) if name in FUNCTIONS:
+            yield lambda n: setattr(n.func, "attr", FUNCTIONS[n.func.attr])
+        case ast.Expr(value=ast.Call()):
+            yield setter("value", ast.Constant(None))
+
+
+def untouched(tree: ast.AST) -> set[int]:
+    """Return nodes that no test is to notice: annotations, decorators and messages of errors."""
+    roots: list[ast.AST | None] = []
+    for node in ast.walk(tree):
+        match node:
+            case ast.arg() | ast.AnnAssign():
+                roots.append(node.annotation)
+            case ast.FunctionDef():
+                roots += [node.returns, *node.decorator_list]
+            case ast.ClassDef():
+                roots += node.decorator_list
+            case ast.Raise() | ast.JoinedStr():
+                roots.append(node)
+    return {id(inner) for root in roots if root is not None for inner in ast.walk(root)}
+
+
+def sites(path: Path) -> Iterator[Site]:
+    """Yield every place of a module where something can be changed, and the number of the change there."""
+    tree = ast.parse(path.read_text())
+    kept = untouched(tree)
+    for place, node in enumerate(ast.walk(tree)):
+        if id(node) not in kept and hasattr(node, "lineno"):
+            for number, _ in enumerate(edits(node)):
+                yield Site(path, node.lineno, place, number)
+
+
+def mutant_at(site: Site) -> Mutant:
+    """Return a module with one change."""
+    tree = ast.parse(site.path.read_text())
+    node = next(islice(ast.walk(tree), site.place, None))
+    before = ast.unparse(node).splitlines()[0]
+    next(islice(edits(node), site.number, None))(node)
+    ast.fix_missing_locations(tree)
+    return Mutant(site.path.relative_to(ROOT), site.line, before, ast.unparse(node).splitlines()[0], ast.unparse(tree))
+
+
+def run_tests(place: Path, tests: list[str], limit: float) -> bool | None:
+    """Return whether the tests pass in a copy of the project; None when they hang."""
+    paths = os.pathsep.join([str(place), str(place / "solvers")])
+    environment = {**os.environ, "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1",
+                   "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
+    try:
+        done = subprocess.run(command, cwd=place, env=environment, capture_output=True, timeout=limit, check=False)
+    except subprocess.TimeoutExpired:
+        return None
+    return done.returncode == 0
+
+
+def copied(place: Path) -> Path:
+    """Copy what tests need into a folder."""
+    for name in ("margindsl", "solvers", "tests"):
+        shutil.copytree(ROOT / name, place / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", place)
+    return place
+
+
+def survives(mutant: Mutant, tests: list[str], limit: float) -> bool:
+    with tempfile.TemporaryDirectory() as folder:
+        place = copied(Path(folder))
+        (place / mutant.path).write_text(mutant.source)
+        return run_tests(place, tests, limit) is True
+
+
+def chosen(group: str, sample: int, seed: int, lines: str | None) -> list[Site]:
+    """Return a sample of the places of a group, all of them for 0, those of some lines where asked."""
+    found = [m for pattern in GROUPS[group][0] for path in sorted(ROOT.glob(pattern)) for m in sites(path)]
+    if lines:
+        name, _, span = lines.partition(":")
+        first, last = map(int, span.split("-")) if span else (0, sys.maxsize)
+        found = [m for m in found if m.path.name == name and first <= m.line <= last]
+    return random.Random(seed).sample(found, sample) if 0 < sample < len(found) else found
+
+
+def try_group(group: str, options: argparse.Namespace) -> int:
+    """Print the survivors of a group and return how many there are."""
+    tests = GROUPS[group][1]
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        if not run_tests(copied(Path(folder)), tests, 3600):
+            raise SystemExit(f"{group}: the tests fail without any change; mend them first")
+    limit = 4 * (time.monotonic() - began) + 30
+    tried = [mutant_at(site) for site in chosen(group, options.sample, options.seed, options.lines)]
+    with ThreadPoolExecutor(options.jobs) as pool:
+        alive = [m for m, lives in zip(tried, pool.map(lambda m: survives(m, tests, limit), tried)) if lives]
+    for mutant in alive:
+        print(f"survived {mutant.path}:{mutant.line}: {mutant.before}  ->  {mutant.after}")
+    print(f"{group}: {len(tried) - len(alive)} of {len(tried)} killed in {time.monotonic() - began:.0f} s", flush=True)
+    return len(alive)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("groups", nargs="*", choices=[[], *GROUPS], help=", ".join(GROUPS))
+    parser.add_argument("--sample", type=int, default=40, help="mutants a group; 0 for all")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--lines", help="module.py or module.py:first-last")
+    options = parser.parse_args()
+    print(f"{sum(try_group(group, options) for group in options.groups or GROUPS)} survived")
+
+
+if __name__ == "__main__":
+    main()
