@@ -95,6 +95,10 @@ class BlockFeatures(FeatureOperator):
             check()
             yield block, self.rows(block)
 
+    @property
+    def offset(self) -> FloatArray | None:
+        return self.mean
+
     def rows(self, index: Index) -> FloatArray:
         index = as_index(index)
         part = self._features(self.source[index if self.selection is None else self.selection[index]])
@@ -146,6 +150,10 @@ class MappedBlockFeatures(BlockFeatures):
     def take(self, index: Index) -> FeatureOperator:
         return MappedBlockFeatures(self.source, self.point_map, self.rank, self.width, self.label, self.residual,
                                    self._chosen(index))
+
+    @property
+    def offset(self) -> FloatArray | None:
+        return self.point_map.offset
 
     def transform(self, X_new: Any) -> FloatArray:
         return self.point_map(X_new)

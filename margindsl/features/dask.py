@@ -69,6 +69,10 @@ class DaskFeatures(FeatureOperator):
         """Return the storage type of the source."""
         return np.dtype(self.source.dtype)
 
+    @property
+    def offset(self) -> FloatArray | None:
+        return self.point_map.offset
+
     def apply(self, W: FloatArray) -> FloatArray:
         parts = self._each(_apply, lambda block: W)
         return np.concatenate(parts) if parts else np.zeros((0, *W.shape[1:]))

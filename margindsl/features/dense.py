@@ -60,6 +60,10 @@ class DenseFeatures(HeldMatrix, FeatureOperator):
         self.point_map, self.label = point_map, label
         self.n, self.rank = matrix.shape
 
+    @property
+    def offset(self) -> FloatArray | None:
+        return self.point_map.offset
+
     def take(self, index: Index) -> FeatureOperator:
         return DenseFeatures(self.rows(index), self.point_map, self.label)
 

@@ -72,6 +72,9 @@ class AugmentedFeatures(_Derived):
     def adjoint(self, R: FloatArray) -> FloatArray:
         return np.concatenate([self.base.adjoint(R), self.value * np.sum(R, axis=0, keepdims=True)])
 
+    def magnitudes(self, weights: FloatArray) -> FloatArray:
+        return np.append(self.base.magnitudes(weights), abs(self.value) * np.abs(weights).sum())
+
     def take(self, index: Index) -> FeatureOperator:
         return AugmentedFeatures(self.base.take(index), self.value)
 
@@ -135,6 +138,9 @@ class MappedFeatures(_Derived):
 
     def adjoint(self, R: FloatArray) -> FloatArray:
         return self._dense.T @ R if self.is_dense else self.map_matrix.T @ self.base.adjoint(R)
+
+    def magnitudes(self, weights: FloatArray) -> FloatArray:
+        return np.asarray(np.abs(self.map_matrix).T @ self.base.magnitudes(weights))
 
     def rows(self, index: Index) -> FloatArray:
         return self._extend(self.base.rows(index))

@@ -18,6 +18,11 @@ from margindsl.typing import FloatArray, IntArray
 class PointMap(ABC):
     """Map points to feature rows."""
 
+    @property
+    def offset(self) -> FloatArray | None:
+        """Return the mean (r,) that is subtracted, None where none is."""
+        return None
+
     @abstractmethod
     def __call__(self, X: Any) -> FloatArray:
         """Return the (m, r) features of the points `X` (m, d)."""
@@ -47,6 +52,13 @@ class LinearMap(PointMap):
     columns: int
     mean: FloatArray | None = None
     basis: FloatArray | None = None
+
+    @property
+    def offset(self) -> FloatArray | None:
+        """Return the mean in coordinates of the features; of a basis its length in each."""
+        if self.mean is None or self.basis is None:
+            return self.mean
+        return np.full(self.basis.shape[1], float(np.linalg.norm(self.mean)))
 
     def __call__(self, X: Any) -> FloatArray:
         points = check_new_points(X, self.columns)
@@ -93,6 +105,11 @@ class LandmarkMap(PointMap):
     landmarks: Points
     whitening: Whitening
 
+    @property
+    def offset(self) -> FloatArray | None:
+        """Return the mean feature."""
+        return self.whitening.mean
+
     def __call__(self, X: Any) -> FloatArray:
         points = check_new_points(X, self.landmarks.shape[1])
         return self.whitening(self.kernel.matrix(points, self.landmarks))
@@ -105,6 +122,11 @@ class ColumnMap(PointMap):
     columns: int
     pivots: IntArray | slice
     whitening: Whitening
+
+    @property
+    def offset(self) -> FloatArray | None:
+        """Return the mean feature."""
+        return self.whitening.mean
 
     def __call__(self, X: Any) -> FloatArray:
         values = check_new_points(X, self.columns)

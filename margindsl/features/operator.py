@@ -229,6 +229,27 @@ class FeatureOperator(ABC):
         return total
 
     @property
+    def offset(self) -> FloatArray | None:
+        """Return the mean (r,) that was subtracted from the rows, None where none was."""
+        return None
+
+    def magnitudes(self, weights: FloatArray) -> FloatArray:
+        """Return what the rounding of Phi^T w is relative to: sum_i |w_i| (|phi_ij| + |offset_j|).
+
+        Parameters
+        ----------
+        weights : ndarray (n,)
+
+        Returns
+        -------
+        ndarray (r,)
+        """
+        sizes, total = np.abs(weights), np.zeros(self.rank)
+        for block in row_blocks(self.n, self.rank):
+            total += sizes[block] @ np.abs(self.rows(block))
+        return total if self.offset is None else total + sizes.sum() * np.abs(self.offset)
+
+    @property
     def trace(self) -> float:
         """Return tr(Phi Phi^T), the sum of squared norms."""
         return float(self.row_norms().sum())

@@ -60,6 +60,9 @@ class SpanFeatures(HeldMatrix, MappedFeatures):
         self.label, self.is_dense, self.trace_error = base.label, True, base.trace_error
         self._matrix = freeze(matrix)
 
+    def magnitudes(self, weights: FloatArray) -> FloatArray:
+        return np.full(self.rank, float(np.linalg.norm(self.base.magnitudes(weights))))
+
     def take(self, index: Index) -> FeatureOperator:
         return SpanFeatures(self.base.take(index), self.map_matrix, self.rows(index))
 

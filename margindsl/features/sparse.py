@@ -70,6 +70,15 @@ class SparseFeatures(FeatureOperator):
             return product
         return product - np.multiply.outer(self.mean, np.sum(R, axis=0))
 
+    @property
+    def offset(self) -> FloatArray | None:
+        return self.mean
+
+    def magnitudes(self, weights: FloatArray) -> FloatArray:
+        sizes = np.abs(weights)
+        total = np.asarray(abs(self.points).T @ sizes)
+        return total if self.mean is None else total + sizes.sum() * np.abs(self.mean)
+
     def rows(self, index: Index) -> FloatArray:
         return self._dense(self.points[as_index(index)])
 

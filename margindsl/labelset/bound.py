@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from margindsl.errors import InfeasibleError
+from margindsl.program.accuracy import rounding
 from margindsl.typing import BoolArray, FloatArray, IntArray
 
 _RATIO = 1e6
@@ -28,17 +29,31 @@ class LinearBound:
         Limits, tightened to attainable sums where that was possible; both finite.
     name : str
         What the user declared, for messages: ``"bound 0"``.
+    noise : float
+        What rounding can add to a sum of the declared weights, which may cancel in omega.
     """
 
     omega: FloatArray
     lower: float
     upper: float
     name: str = "bound 0"
+    noise: float = 0.0
 
-    @property
+    @classmethod
+    def contracted(cls, weights: FloatArray, lower: float, upper: float, component: IntArray, sign: IntArray,
+                   name: str) -> LinearBound:
+        """Return a bound on sum_i w_i y_i as one on component signs; weights that cancel but for rounding vanish."""
+        omega = np.bincount(component, weights=sign * weights)
+        parts = np.bincount(component, weights=np.abs(weights))
+        omega = np.where(np.abs(omega) <= rounding(parts, np.bincount(component)), 0.0, omega)
+        return cls(omega, lower, upper, name, float(rounding(parts.sum(), len(weights))))
+
+    @cached_property
     def tolerance(self) -> float:
-        """Return the slack within which a sum counts as inside: 1e-9 max(1, max |omega|)."""
-        return 1e-9 * max(1.0, float(np.abs(self.omega).max(initial=0.0)))
+        """Return the slack within which a sum counts as inside: what rounding can do to it and to the limits."""
+        limits = max(abs(end) if math.isfinite(end) else 0.0 for end in (self.lower, self.upper))
+        parts = float(np.abs(self.omega).sum()) + limits
+        return max(self.noise, float(rounding(parts, len(self.omega))))
 
     @cached_property
     def unit(self) -> float | None:
@@ -76,7 +91,10 @@ class LiftedBound(NamedTuple):
 
 
 def common_unit(omega: FloatArray) -> float | None:
-    """Return the greatest common divisor of real weights, or None when they have none of useful size."""
+    """Return the greatest common divisor of real weights, or None when they have none of useful size.
+
+    Weights are multiples of it up to rounding: differences that are more than that are differences.
+    """
     values = np.unique(np.abs(omega[omega != 0]))
     if not values.size:
         return None
@@ -90,7 +108,7 @@ def common_unit(omega: FloatArray) -> float | None:
     counts = np.rint(omega / unit)
     unit = float(np.abs(omega).sum() / np.abs(counts).sum())
     error = float(np.abs(omega - unit * counts).sum())
-    return unit if error <= 1e-10 * max(1.0, float(values[-1])) else None
+    return unit if error <= rounding(float(np.abs(omega).sum()), len(omega)) else None
 
 
 def tighten(bound: LinearBound, pinned: IntArray, size: IntArray) -> LinearBound:
@@ -113,7 +131,7 @@ def tighten(bound: LinearBound, pinned: IntArray, size: IntArray) -> LinearBound
     weights = _whole_weights(free, bound.unit)
     if weights is not None and bound.unit is not None:
         lower, upper = _attained(bound, weights, bound.unit, fixed, (lower, upper), pinned, size)
-    return LinearBound(bound.omega, lower, upper, bound.name)
+    return replace(bound, lower=lower, upper=upper)
 
 
 def force_components(bound: LinearBound, pinned: IntArray) -> IntArray:

@@ -37,7 +37,7 @@ def _most_violated(bounds: tuple[LinearBound, ...], z: IntArray) -> LinearBound 
     worst, excess = None, 0.0
     for bound in bounds:
         total = float(bound.omega @ z)
-        beyond = max(total - bound.upper, bound.lower - total) / (bound.tolerance * 1e9)
+        beyond = max(total - bound.upper, bound.lower - total) / float(np.abs(bound.omega).max(initial=1e-300))
         if not bound.holds(np.asarray(total)) and beyond > excess:
             worst, excess = bound, beyond
     return worst
@@ -50,8 +50,8 @@ def _maximise_under(labels: LabelSet, bound: LinearBound, gain: FloatArray, z: I
     weight, limits, slack = np.abs(omega), np.array([bound.lower, bound.upper]) - fixed, bound.tolerance
     unit = bound.unit
     if unit is not None:
-        weight, slack = np.rint(weight / unit), 0.5
-        limits = np.array([np.ceil(limits[0] / unit - 1e-3), np.floor(limits[1] / unit + 1e-3)])
+        weight, limits = np.rint(weight / unit), limits / unit
+        limits, slack = np.array([np.ceil(limits[0] - slack / unit), np.floor(limits[1] + slack / unit)]), 0.5
     problem = SignKnapsack(
         toward * gain[moving], weight, float(limits[0]), float(limits[1]), slack, unit is not None
     )

@@ -18,9 +18,8 @@ from margindsl.labelset.partition_contradiction import refuse_clique, refuse_equ
 from margindsl.labelset.partition_domain import allowed_clusters, pinned_sizes
 from margindsl.labelset.partition_existence import refuse_empty
 from margindsl.labelset.partition_links import connected_blocks
-from margindsl.typing import BoolArray, IntArray
-
-_EXACT = 1e-9
+from margindsl.program.accuracy import rounding
+from margindsl.typing import BoolArray, FloatArray, IntArray
 
 
 def presolve_partition(
@@ -143,9 +142,14 @@ def read_sizes(sizes: Iterable[Any] | None, n: int, clusters: int) -> tuple[IntA
     for position, entry in enumerate(() if sizes is None else sizes):
         low, high = _read_size(entry, clusters, position)
         # Whole numbers within the limits, which may be fractions of n off by rounding.
-        at_least = np.maximum(at_least, np.ceil(np.clip(low, 0, n + 1) - _EXACT).astype(np.intp))
-        at_most = np.minimum(at_most, np.floor(np.clip(high, -1, n) + _EXACT).astype(np.intp))
+        at_least = np.maximum(at_least, np.ceil(_lowered(np.clip(low, 0, n + 1))).astype(np.intp))
+        at_most = np.minimum(at_most, np.floor(-_lowered(-np.clip(high, -1, n))).astype(np.intp))
     return at_least, at_most
+
+
+def _lowered(limits: FloatArray) -> FloatArray:
+    """Return limits less what rounding may have added to them, so that 0.1 * 30 asks for three points."""
+    return np.asarray(limits - rounding(np.abs(limits), 1))
 
 
 def _read_size(entry: Any, clusters: int, position: int) -> tuple[Any, Any]:

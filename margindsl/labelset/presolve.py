@@ -14,6 +14,7 @@ from margindsl.labelset.declaration import read_bounds, read_count, read_known, 
 from margindsl.labelset.labelset import LabelSet
 from margindsl.labelset.links import pin_components, sign_components
 from margindsl.labelset.programme import solve_counts, solve_signs
+from margindsl.program.accuracy import rounding
 from margindsl.typing import FloatArray, IntArray
 
 
@@ -66,7 +67,7 @@ def presolve(
     pinned = pin_components(component, sign, labels, *pairs)
     size = np.bincount(component)
     contracted = [
-        LinearBound(np.bincount(component, weights=sign * w), lower, upper, f"bound {position}")
+        LinearBound.contracted(w, lower, upper, component, sign, f"bound {position}")
         for position, (w, lower, upper) in enumerate(declared)
     ]
     kept, pinned = _settle(_intersect(contracted), pinned, size)
@@ -74,15 +75,16 @@ def presolve(
 
 
 def _intersect(bounds: list[LinearBound]) -> list[LinearBound]:
-    """Join bounds whose weights are multiples of one another."""
-    joined: dict[bytes, LinearBound] = {}
+    """Join bounds whose weights are multiples of one another, but for rounding."""
+    joined: dict[tuple[bytes, int], LinearBound] = {}
     for bound in bounds:
-        key, factor = _direction(bound.omega)
-        same = joined.get(key)
-        if same is None:
-            joined[key] = bound
+        key, factor = _direction(bound.omega), _leading(bound.omega)
+        alike = [place for place in joined if place[0] == key and _is_multiple(joined[place].omega, bound.omega)]
+        if not alike:
+            joined[key, len(joined)] = bound
             continue
-        ratio = _direction(same.omega)[1] / factor
+        same = joined[alike[0]]
+        ratio = _leading(same.omega) / factor
         limits = sorted((bound.lower * ratio, bound.upper * ratio))
         name = f"{same.name.replace('bound ', 'bounds ')} and {bound.name.removeprefix('bound ')}"
         name = name.replace("boundss", "bounds")
@@ -93,17 +95,25 @@ def _intersect(bounds: list[LinearBound]) -> list[LinearBound]:
                 "the second "
                 f"{limits[0]:g} <= sum <= {limits[1]:g} on the same weights; relax one of them."
             )
-        joined[key] = LinearBound(same.omega, lower, max(lower, upper), name)
+        joined[alike[0]] = replace(same, lower=lower, upper=max(lower, upper), name=name,
+                                   noise=max(same.noise, bound.noise * abs(ratio)))
     return list(joined.values())
 
 
-def _direction(omega: FloatArray) -> tuple[bytes, float]:
+def _leading(omega: FloatArray) -> float:
+    """Return the size of the greatest weight with the sign of the first one, one where there is none."""
     nonzero = omega[omega != 0]
-    if not nonzero.size:
-        return b"", 1.0
-    factor = float(np.copysign(np.abs(nonzero).max(), nonzero[0]))
-    # Rounding to 12 digits makes 1/n and 1 the same direction; adding 0.0 turns -0.0 into 0.0.
-    return (np.round(omega / factor, 12) + 0.0).tobytes(), factor
+    return float(np.copysign(np.abs(nonzero).max(), nonzero[0])) if nonzero.size else 1.0
+
+
+def _direction(omega: FloatArray) -> bytes:
+    """Return a key that multiples share; 12 digits, and 0.0 added to turn -0.0 into 0.0."""
+    return (np.round(omega / _leading(omega), 12) + 0.0).tobytes()
+
+
+def _is_multiple(first: FloatArray, second: FloatArray) -> bool:
+    other = second * (_leading(first) / _leading(second))
+    return bool(np.all(np.abs(first - other) <= rounding(np.abs(first), 1)))
 
 
 def _settle(

@@ -58,6 +58,7 @@ def dump_program(program: MarginProgram) -> str:
         "regulariser: 1/2 |w|^2",
         *dump_losses(program.losses),
         *[dump_decision(bound) for bound in program.decision],
+        *[f"decision bound {text}" for text in program.identities],
         f"value = {program.scale:.6g} * program + {program.constant:.6g}",
     ]
     return "\n".join(lines)

@@ -15,6 +15,7 @@ from margindsl.program.losses import Losses
 from margindsl.program.protocols import Features
 from margindsl.typing import FloatArray, IntArray
 
+USUAL = 16.0  # sizes within this factor of one are left alone
 WIDE = 1000  # columns above which sums of rows over components are not formed, unless the features are dense
 
 
@@ -43,6 +44,12 @@ class DecisionBound:
     def is_symmetric(self) -> bool:
         """Return whether the bound reads |Σ a f| ≤ ℓ."""
         return self.lower == -self.upper
+
+    def in_units(self, unit: float) -> DecisionBound:
+        """Return the same bound, both sides divided by a positive number; by one where that is usual."""
+        if 1.0 / USUAL <= unit <= USUAL:
+            return self
+        return DecisionBound(self.weights / unit, self.lower / unit, self.upper / unit)
 
     def support(self, multiplier: float) -> float:
         """Return sup {τ z : lower ≤ z ≤ upper}, its term in the dual."""

@@ -50,6 +50,8 @@ class MarginProgram:
         The declaration, for messages and `explain`.
     coding : {"binary", "crammer-singer", "simplex"}
         What the margins are; the last two go with a label set of k clusters, where f = Φ V codesᵀ (n, k).
+    identities : tuple of str
+        Declared bounds on decision values that hold for every hyperplane and were dropped, for `explain`.
     """
 
     features: Features
@@ -61,6 +63,7 @@ class MarginProgram:
     constant: float = 0.0
     text: str = ""
     coding: str = "binary"
+    identities: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.coding not in ("binary", *CODINGS) or (self.coding == "binary") == hasattr(self.labels, "clusters"):

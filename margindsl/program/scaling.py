@@ -12,13 +12,12 @@ from margindsl.calculus import PLQ
 from margindsl.errors import CalculusError
 from margindsl.program.absorption import MOST_SETTINGS, normalise_terms
 from margindsl.program.certificates import Certificate, CombinedCertificate
-from margindsl.program.forms import DecisionBound
+from margindsl.program.forms import USUAL, DecisionBound
 from margindsl.program.losses import Losses
 from margindsl.program.program import MarginProgram
 from margindsl.program.protocols import Features
 from margindsl.typing import FloatArray
 
-USUAL = 16.0  # lengths of features within this factor of one are left alone
 WEAK = 2.0**-10  # total slopes of the losses below this are scaled up
 FLAT = 1e-9  # relative change of a slope within reach that is left out of a loss, which only lowers it
 

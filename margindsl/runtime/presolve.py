@@ -8,15 +8,17 @@ from typing import Any, cast
 
 import numpy as np
 
-from margindsl.errors import DeclarationError, RefusalError
+from margindsl.errors import DeclarationError, InfeasibleError, RefusalError
 from margindsl.features import DenseFeatures, FeatureOperator, MappedFeatures, build, in_span
 from margindsl.features.maps import NoMap
 from margindsl.labelset import LabelSet, PartitionSet, presolve, presolve_partition
 from margindsl.language.lowering import Declaration
 from margindsl.language.margins import Hyperplane
+from margindsl.program.accuracy import rounding
 from margindsl.program.forms import DecisionBound
 from margindsl.program.program import MarginProgram
 from margindsl.program.protocols import LabelSetLike
+from margindsl.program.scaling import power_of_two
 from margindsl.runtime.decision import first_other
 from margindsl.typing import FloatArray
 
@@ -70,7 +72,7 @@ def _prepare_partition(declaration: Declaration) -> PartitionSet:
         raise RefusalError(
             f"labels of {clusters} clusters are names, not numbers, so that sums of {name} mean nothing; bound the "
             f"sizes of the clusters with md.sizes({name}, at_least=..., at_most=...)")
-    sizes = [(np.ceil(s.at_least).astype(int), np.floor(s.at_most).astype(int)) for s in declaration.sizes]
+    sizes = [(s.at_least, s.at_most) for s in declaration.sizes]
     return presolve_partition(declaration.labels.n, clusters, must=declaration.must, cannot=declaration.cannot,
                               known=declaration.known, sizes=sizes)
 
@@ -96,13 +98,14 @@ def assemble(declaration: Declaration, prepared: Prepared, labels: LabelSet | Pa
         features = _project_out(features, declaration.orthogonal)
     if declaration.manifolds:
         features = _manifold_metric(features, declaration.manifolds, ridge)
-    decision = tuple(DecisionBound(b.weights, b.lower, b.upper) for b in declaration.decision)
+    free_bias = declaration.hyperplane.bias is True
+    decision, identities = _settle_decision(declaration.decision, features, free_bias)
     if declaration.coding != "binary":
-        decision = _check_clusters(declaration, features, decision)
+        _check_clusters(declaration, decision)
     return MarginProgram(
         features, cast(LabelSetLike, labels), declaration.losses.rescaled(1.0 / ridge), decision,
-        free_bias=declaration.hyperplane.bias is True, scale=ridge, constant=declaration.constant, text=text,
-        coding=declaration.coding)
+        free_bias=free_bias, scale=ridge, constant=declaration.constant, text=text, coding=declaration.coding,
+        identities=identities)
 
 
 def outline(declaration: Declaration, labels: LabelSet | PartitionSet, text: str = "") -> MarginProgram:
@@ -114,9 +117,38 @@ def outline(declaration: Declaration, labels: LabelSet | PartitionSet, text: str
         scale=declaration.ridge, constant=declaration.constant, text=text, coding=declaration.coding)
 
 
-def _check_clusters(declaration: Declaration, features: FeatureOperator,
-                    decision: tuple[DecisionBound, ...]) -> tuple[DecisionBound, ...]:
-    """Return the decision bounds that bind for k clusters: |Σ a f_p − Σ a f_q| ≤ l over all pairs (slides Eq. 18).
+def _settle_decision(bounds: tuple[DecisionBound, ...], features: FeatureOperator,
+                     free_bias: bool) -> tuple[tuple[DecisionBound, ...], tuple[str, ...]]:
+    """Return the decision bounds in units of their own, and sentences on those that hold for every hyperplane.
+
+    Σ a f = wᵀΦᵀa + b Σ a. Where Φᵀa (and Σ a, for a free bias) is what rounding leaves of sums that vanish, as those
+    over centred features do, the bound says 0 ≤ or ≥ its limits: an identity, or never true.
+
+    Raises
+    ------
+    InfeasibleError
+        Where a sum that is always zero is bounded away from it.
+    """
+    kept, identities = [], []
+    for bound in bounds:
+        row, sizes = features.adjoint(bound.weights), features.magnitudes(bound.weights)
+        sums, parts = float(np.sum(bound.weights)), float(np.abs(bound.weights).sum())
+        vanishes = np.all(np.abs(row) <= rounding(sizes, features.n))
+        if not vanishes or (free_bias and abs(sums) > rounding(parts, features.n)):
+            kept.append(bound.in_units(power_of_two(float(np.abs(bound.weights).max()))))
+            continue
+        said = (f"the weighted sum of decision values is zero for every hyperplane over these features "
+                f"({features.describe()})")
+        if not bound.lower <= 0.0 <= bound.upper:
+            raise InfeasibleError(
+                f"{said}, so that {bound.lower:.6g} <= sum <= {bound.upper:.6g} never holds; remove the bound, or "
+                "declare the hyperplane with centre=False or a bias")
+        identities.append(f"{bound.lower:.6g} <= sum a f <= {bound.upper:.6g} is dropped: {said}")
+    return tuple(kept), tuple(identities)
+
+
+def _check_clusters(declaration: Declaration, decision: tuple[DecisionBound, ...]) -> None:
+    """Check decision bounds of k clusters: |Σ a f_p − Σ a f_q| ≤ l over all pairs (slides Eq. 18).
 
     Raises
     ------
@@ -132,14 +164,10 @@ def _check_clusters(declaration: Declaration, features: FeatureOperator,
         raise RefusalError(
             f"a bound on decision values of {clusters} clusters is one on their differences and has no sign; write "
             f"abs(md.sum({plane.name})) <= l")
-    scale = np.sqrt(max(float(features.trace), 0.0))
-    binding = tuple(b for b in decision if np.linalg.norm(features.adjoint(b.weights))
-                    > 1e-10 * scale * np.linalg.norm(b.weights))
-    if binding and declaration.coding == "simplex":
+    if decision and declaration.coding == "simplex":
         raise RefusalError(
             "decision bounds do not go with simplex-coded margins unless the features are centred; use "
             "coding='crammer-singer', centre=True, or md.sizes")
-    return binding
 
 
 def _project_out(features: FeatureOperator, solutions: tuple[Any, ...]) -> FeatureOperator:
