@@ -36,7 +36,7 @@ def alternate(run: Run, labels: IntArray, rounds: int = 100, tol: float = 1e-7, 
         if np.array_equal(new, fit.labels):
             break
         candidate = run.fit(new, fit, tol)
-        if candidate.value >= fit.value - 1e-12 * max(1.0, abs(fit.value)):
+        if candidate.value >= fit.value - 1e-12 * abs(fit.value):
             break
         fit = candidate
         if run.record("alternation", iteration, fit.value):

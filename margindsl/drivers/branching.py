@@ -154,7 +154,7 @@ class Branching:
     def target(self) -> float:
         """Return the bound at which a node is closed."""
         assert self.run.best is not None
-        return self.run.best.value - self.tol * max(abs(self.run.best.value), 1e-12)
+        return self.run.best.value - self.tol * abs(self.run.best.value)
 
     @property
     def bound(self) -> float:
@@ -192,7 +192,7 @@ class Branching:
         if np.all(z != 0):
             return self._settle(node, y), None, None
         assert self.run.best is not None
-        accuracy = NODE_SHARE * self.tol * max(abs(self.run.best.value), 1e-12)
+        accuracy = NODE_SHARE * self.tol * abs(self.run.best.value)
         form = BranchNodeForm(self.run.program.features, self.run.program.losses, y, table=self.table,
                               target=self.target, accuracy=accuracy)
         raw = self.run.solve(form, node.start)

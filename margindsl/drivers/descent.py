@@ -46,7 +46,7 @@ def first_lower(run: Run, fit: Fit, labellings: Iterable[IntArray], tol: float) 
     """Return the first labelling, evaluated, that lowers the objective, or None."""
     for labels in labellings:
         candidate = run.fit(labels, fit, tol)
-        if candidate.value < fit.value - 1e-9 * max(1.0, abs(fit.value)):
+        if candidate.value < fit.value - 1e-9 * abs(fit.value):
             return candidate
         if run.stopped:
             return None

@@ -43,7 +43,7 @@ def enumerate_labels(run: Run, tol: float = 1e-9, most: int = 200_000) -> Enumer
     pool: list[FloatArray] = []
     status = Status.OPTIMAL
     for _ in range(most):
-        target = np.inf if run.best is None else run.best.value - tol * max(1.0, abs(run.best.value))
+        target = np.inf if run.best is None else run.best.value - tol * abs(run.best.value)
         index = int(np.argmin(bounds))
         if bounds[index] >= target:
             break
@@ -52,7 +52,7 @@ def enumerate_labels(run: Run, tol: float = 1e-9, most: int = 200_000) -> Enumer
         before = bounds[index]
         bounds = np.maximum(bounds, pool_bounds(run.program, u[None, :], labellings))
         pool.append(u)
-        if not bounds[index] > before or bounds[index] < fit.value - 10 * tol * max(1.0, abs(fit.value)):
+        if not bounds[index] > before or bounds[index] < fit.value - 10 * tol * abs(fit.value):
             bounds[index] = max(bounds[index], before)
             status = Status.INACCURATE
             if bounds[index] == before:

@@ -152,9 +152,9 @@ def generate(run: Run, initial: list[IntArray], *, tol: float, most: int, per_ro
         centre = centre.moved(raw["u"], linear - 0.5 * violated[0][0])
         lower, fresh = centre.value, _fresh(working, found) or _fresh(working, violated)[:per_round]
         stop = run.record(STAGE, iteration, master, lower)
-        closed = violated[0][0] <= 2.0 * (linear - master) + 2.0 * tol * max(abs(master), 1e-12)
+        closed = violated[0][0] <= 2.0 * (linear - master) + 2.0 * tol * abs(master)
         course.append(master)
-        stalled = len(course) > PATIENCE and course[-PATIENCE - 1] - master <= 0.2 * tol * max(abs(master), 1e-12)
+        stalled = len(course) > PATIENCE and course[-PATIENCE - 1] - master <= 0.2 * tol * abs(master)
         if closed or stalled or not fresh:
             cut = answer.status in (Status.TIME_LIMIT, Status.INTERRUPTED)  # a master cut short closes nothing
             return Generated(form, raw, lower, answer.status if cut else Status.CONVERGED)

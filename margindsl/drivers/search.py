@@ -81,7 +81,7 @@ def _escape(run: Run, fit: Fit, rounds: int, tries: int, tol: float, blocks: int
         if fresh and trial.value < ESCAPE_CEILING * abs(fit.value):
             trial = _descend(run, trial, rounds, tries, tol)
             seen.add(labelling_key(run, trial.labels))
-        if trial.value < fit.value - 1e-6 * max(1.0, abs(fit.value)):
+        if trial.value < fit.value - 1e-6 * abs(fit.value):
             return trial
     return None
 

@@ -221,7 +221,7 @@ def _along(argument: Affine, direction: dict[Scalar | None, float], pivot: Scala
     factor = own.get(pivot, 0.0)
     expected = {key: value * factor for key, value in direction.items() if factor}
     if set(own) != set(expected) or any(
-            abs(own[key] - expected[key]) > 1e-12 * max(1.0, abs(own[key])) for key in own):
+            abs(own[key] - expected[key]) > 1e-12 * abs(own[key]) for key in own):
         raise LookupError
     return factor, float(argument.shift)
 

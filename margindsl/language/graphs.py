@@ -82,7 +82,7 @@ def as_laplacian(graph: Any, n: int) -> Any:
         raise DeclarationError(f"md.manifold: graph of shape {weights.shape}, expected ({n}, {n})")
     if weights.nnz and (weights.data.min() < 0 or not np.all(np.isfinite(weights.data))):
         raise DeclarationError("md.manifold: weights must be finite and non-negative")
-    if abs(weights - weights.T).max() > 1e-12 * max(1.0, abs(weights).max()):
+    if abs(weights - weights.T).max() > 1e-12 * abs(weights).max():
         raise DeclarationError("md.manifold: the graph is not symmetric; give (W + W.T) / 2")
     weights.setdiag(0)
     return sp.diags(np.asarray(weights.sum(axis=1)).ravel()) - weights

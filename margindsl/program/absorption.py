@@ -6,6 +6,7 @@ import numpy as np
 
 from margindsl.calculus import PLQ, ConvexFunction
 from margindsl.errors import CalculusError
+from margindsl.program.accuracy import rounding
 from margindsl.program.losses import Losses, LossTerm
 
 MOST_SETTINGS = 512
@@ -56,12 +57,12 @@ def prefers_agreement(loss: ConvexFunction) -> bool:
         return False
     ends = np.abs(np.array([end for piece in loss.pieces for end in piece[:2]]))
     knots = np.unique(np.concatenate([[0.0], ends[np.isfinite(ends)]]))
-    spans = np.concatenate([knots, [knots[-1] + 1.0, 2.0 * knots[-1] + 2.0, 1e6 * (knots[-1] + 1.0)]])
+    spans = np.concatenate([knots, (knots[-1] or 1.0) * np.array([2.0, 4.0, 1e6])])
     points = np.concatenate([spans, _vertices(loss, np.unique(spans))])
     with np.errstate(invalid="ignore"):
-        difference = np.asarray(loss(points)) - np.asarray(loss(-points))
-    scale = 1e-12 * (1.0 + np.abs(np.nan_to_num(np.asarray(loss(-points)), posinf=0.0)))
-    return bool(np.all(np.isnan(difference) | (difference <= scale)))
+        agreed, opposed = np.asarray(loss(points)), np.asarray(loss(-points))
+        difference, parts = agreed - opposed, np.abs(agreed) + np.abs(np.nan_to_num(opposed, posinf=0.0))
+    return bool(np.all(np.isnan(difference) | (difference <= rounding(parts))))
 
 
 def _vertices(loss: PLQ, knots: np.ndarray) -> np.ndarray:

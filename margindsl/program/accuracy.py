@@ -23,8 +23,8 @@ def rounding(parts: Any, count: Any = 1) -> Any:
     return EPS * (8.0 + np.log2(np.maximum(count, 1))) * parts
 
 
-def relative_gap(value: float, bound: float, noise: float = 0.0) -> float:
-    """Return (|value − bound| − noise)₊ / |value|: 0 where the two agree but for rounding, inf where none is finite.
+def relative_gap(value: float, bound: float, noise: float = 0.0, floor: float = 0.0) -> float:
+    """Return (|value − bound| − noise)₊ / |value|: 0 where the two agree but for rounding, inf where one is infinite.
 
     The one measure of accuracy: it has no unit, so that objectives times c are solved alike for every c > 0.
 
@@ -33,6 +33,8 @@ def relative_gap(value: float, bound: float, noise: float = 0.0) -> float:
     value, bound : float
     noise : float
         What rounding may have done to the difference, `rounding` of the sizes of all that was summed.
+    floor : float
+        Least size the difference is compared with, of a problem whose value may be zero exactly.
 
     Examples
     --------
@@ -42,7 +44,21 @@ def relative_gap(value: float, bound: float, noise: float = 0.0) -> float:
     difference = abs(value - bound) - noise
     if not difference > 0:
         return 0.0 if math.isfinite(difference) else math.inf
-    return difference / abs(value) if value else math.inf
+    size = max(abs(value), floor)
+    return difference / size if size > 0 else math.inf
 
 
-__all__ = ["EPS", "relative_gap", "rounding"]
+def greatest_ratio(numbers: Any, sizes: Any) -> float:
+    """Return max |number| / size, 0 where a number is zero whatever its size.
+
+    Examples
+    --------
+    >>> greatest_ratio([0.0, -1.0], [0.0, 4.0])
+    0.25
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios = np.abs(numbers) / np.asarray(sizes)
+    return float(np.max(np.where(np.asarray(numbers) == 0, 0.0, ratios), initial=0.0))
+
+
+__all__ = ["EPS", "greatest_ratio", "relative_gap", "rounding"]

@@ -51,7 +51,7 @@ def complete_signs(labels: Any, path: Path) -> IntArray | None:
         before = z
         for bound in labels.bounds:
             size = np.abs(bound.omega)
-            slack = 1e-9 * max(1.0, float(size.max(initial=0.0)))
+            slack = bound.tolerance
             free = z == 0
             fixed, reach = float(bound.omega @ z), float(size[free].sum())
             if fixed + reach < bound.lower - slack or fixed - reach > bound.upper + slack:
@@ -125,7 +125,7 @@ class BranchCertificate(Certificate):
             if z is None:
                 continue
             value = node_dual(table, phi, point_labels(labels, z), leaf.u, leaf.a)
-            if not self.bound <= value + 1e-11 * max(1.0, abs(value)):
+            if not self.bound <= value + 1e-11 * abs(value):
                 return False
         return True
 

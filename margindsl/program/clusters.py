@@ -10,6 +10,7 @@ import numpy as np
 
 from margindsl.errors import CalculusError, DeclarationError
 from margindsl.program.absorption import normalise_terms
+from margindsl.program.accuracy import greatest_ratio
 from margindsl.program.codes import CodedFeatures, contrasts, simplex_codes
 from margindsl.program.forms import FixedLabelForm, Form
 from margindsl.program.losses import Losses, LossTerm
@@ -283,9 +284,10 @@ class ClusterForm(Form):
         return value
 
     def primal_residual(self, w: FloatArray) -> float:
-        """Return the largest violation of the decision bounds."""
+        """Return the largest violation of the decision bounds, relative to the size of their rows."""
         G, radii = self.balance
-        return float(np.max(np.abs(G @ w) - radii, initial=0.0))
+        return greatest_ratio(np.maximum(np.abs(G @ w) - radii, 0.0),
+                              np.linalg.norm(G, axis=1) * np.linalg.norm(w) + radii)
 
     def structure(self) -> tuple[Any, ...]:
         """Return the key of a form: labels and runners may differ."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from margindsl.program.certificates import Certificate, project_duals
+from margindsl.program.certificates import FEASIBLE, Certificate, project_duals
 from margindsl.program.program import MarginProgram
 from margindsl.program.protocols import LabelSetLike
 from margindsl.typing import FloatArray, IntArray
@@ -78,10 +78,10 @@ class PoolCertificate(Certificate):
     def verify(self) -> bool:
         """Enumerate B again and recompute the bound."""
         residual = max(self.program.losses.scalar_residual(u) for u in self.pool)
-        if residual > 1e-9 * max(1.0, float(np.abs(self.pool).sum(axis=1).max())):
+        if residual > FEASIBLE:
             return False
         lowest = float(pool_bounds(self.program, self.pool, enumerate_up_to_sign(self.program.labels)).min())
-        return bool(self.bound <= lowest + 1e-12 * max(1.0, abs(lowest)))
+        return bool(self.bound <= lowest + 1e-12 * abs(lowest))
 
     def describe(self) -> str:
         """Return one line saying what the proof is."""

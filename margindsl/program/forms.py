@@ -10,6 +10,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from margindsl.errors import DeclarationError
+from margindsl.program.accuracy import greatest_ratio
 from margindsl.program.component_rows import ComponentRows
 from margindsl.program.losses import Losses
 from margindsl.program.protocols import Features
@@ -50,6 +51,11 @@ class DecisionBound:
         if 1.0 / USUAL <= unit <= USUAL:
             return self
         return DecisionBound(self.weights / unit, self.lower / unit, self.upper / unit)
+
+    def violation(self, value: float, size: float) -> float:
+        """Return how far a value of Σ a f lies outside, relative to the size of its terms and the limit it breaks."""
+        over, limit = max((self.lower - value, self.lower), (value - self.upper, self.upper))
+        return greatest_ratio(max(over, 0.0), size + abs(limit)) if over > 0 else 0.0
 
     def support(self, multiplier: float) -> float:
         """Return sup {τ z : lower ≤ z ≤ upper}, its term in the dual."""
@@ -101,6 +107,30 @@ class Form:
             return np.zeros((0, self.features.rank)), np.zeros(0)
         A = np.stack([bound.weights for bound in self.decision], axis=1)
         return self.features.adjoint(A).T, A.sum(axis=0)
+
+    @cached_property
+    def units(self) -> tuple[float, float]:
+        """Return the sizes of a value and of a decision value, which scale as the problem does.
+
+        With L the loss at zero, g its slope there and ℓ² the mean of ‖φ‖², decision values between L/g and 2L/g make a
+        loss vanish that is linear or quadratic; they cost ½(L/gℓ)², or L is paid. A loss that is zero at zero (as with
+        an adaptive threshold) has weights of length gℓ at most, g being the costs of the scalars.
+        """
+        losses, square = self.losses, float(self.features.trace) / self.n
+        level, slope = losses.size(np.zeros(self.n)), losses.slope_at_zero()
+        if level == 0.0:
+            slope = float(np.abs(losses.scalars.costs).sum()) or slope  # Σ b u = q
+            return 0.5 * slope**2 * square, slope * square
+        distance = level / slope if slope > 0 else 0.0
+        return (min(level, 0.5 * distance**2 / square) if distance * square > 0 else level), 2.0 * distance
+
+    @property
+    def floor(self) -> float:
+        """Return a size of values that need not be told from zero, a thousandth of the usual size.
+
+        A bias or scalars can make the least value zero exactly, which no gap relative to it ever certifies.
+        """
+        return 1e-3 * self.units[0]
 
     def structure(self) -> tuple[Any, ...] | None:
         """Return a key of what a solver may compile once (all but weights, labels, labellings), None for nothing."""
@@ -177,24 +207,28 @@ class FixedLabelForm(Form):
 
     def dual_residual(self, u: FloatArray, tau: FloatArray | None = None) -> float:
         """Return the largest violation of the dual's equalities (shared scalars, free bias)."""
-        residual = self.losses.scalar_residual(u)
-        if self.free_bias:
-            tilt = float(self.labels @ self.losses.spread(u))
-            if tau is not None and len(tau):
-                tilt -= float(self.decision_rows[1] @ tau)
-            residual = max(residual, abs(tilt))
-        return residual
+        residual = float(np.max(np.abs(self.losses.scalar_slack(u)), initial=0.0))
+        return max(residual, abs(float(np.sum(self.bias_terms(u, tau)))))
+
+    def bias_terms(self, u: FloatArray, tau: FloatArray | None = None) -> FloatArray:
+        """Return the terms of Σ y ũ − hᵀτ, which a free bias makes zero; none without one."""
+        if not self.free_bias:
+            return np.zeros(0)
+        terms = self.labels * self.losses.spread(u)
+        return terms if tau is None else np.concatenate([terms, -self.decision_rows[1] * tau])
 
     def primal_residual(self, w: FloatArray, bias: float = 0.0, scalars: FloatArray | None = None) -> float:
-        """Return the largest violation of decision bounds and scalar signs."""
+        """Return the largest violation of decision bounds and scalar signs, relative to the size of their rows."""
         worst = 0.0
         if self.decision:
             G, h = self.decision_rows
-            values = G @ w + h * bias
-            for bound, value in zip(self.decision, values):
-                worst = max(worst, bound.lower - value, value - bound.upper)
+            reach = max(abs(bias), self.units[1]) if self.free_bias else 0.0
+            values, sizes = G @ w + h * bias, np.linalg.norm(G, axis=1) * np.linalg.norm(w) + np.abs(h) * reach
+            for bound, value, size in zip(self.decision, values, sizes):
+                worst = max(worst, bound.violation(float(value), float(size)))
         if scalars is not None and self.losses.scalars.count:
-            worst = max(worst, float(np.max(np.where(self.losses.scalars.nonneg, -scalars, 0.0))))
+            below = np.where(self.losses.scalars.nonneg, np.minimum(scalars, 0.0), 0.0)
+            worst = max(worst, greatest_ratio(below, np.max(np.abs(scalars))))
         return worst
 
 

@@ -9,8 +9,12 @@ from typing import TypeAlias
 import numpy as np
 from scipy.optimize import minimize_scalar
 
+<<<<<<< HEAD
 from margindsl.clock import EIGEN_WORK, check, timely
 from margindsl.program.certificates import SAFETY, WIDE_SAFETY, Certificate, project_duals
+=======
+from margindsl.program.certificates import FEASIBLE, SAFETY, WIDE_SAFETY, Certificate, project_duals
+>>>>>>> c546f30 (Engines measure gaps relative to the value, residuals by what they cost; forms know the sizes of their values)
 from margindsl.program.component_rows import ComponentRows, greatest_eigenvalue
 from margindsl.program.forms import LabelLiftForm
 from margindsl.typing import FloatArray
@@ -47,13 +51,13 @@ class LabelLiftCertificate(Certificate):
         form = self.form
         if np.any(self.kappa < 0) or np.any(self.eta < 0):
             return False
-        if form.losses.scalar_residual(self.u) > 1e-9 * max(1.0, float(np.abs(self.u).sum())):
+        if form.losses.scalar_residual(self.u) > FEASIBLE:
             return False
         H = _whitened(form, self.u, self.eta)
         if H is None or not _is_feasible(form, H, self.d, self.kappa):
             return False
         value = _dual_value(form, self.u, self.d, self.kappa, self.eta)
-        return bool(self.bound <= value + 1e-12 * max(1.0, abs(value)))
+        return bool(self.bound <= value + 1e-12 * abs(value))
 
     def describe(self) -> str:
         """Return one line saying what the proof is."""

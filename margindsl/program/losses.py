@@ -12,6 +12,7 @@ import numpy as np
 from margindsl.calculus import ConvexFunction
 from margindsl.clock import check
 from margindsl.errors import DeclarationError
+from margindsl.program.accuracy import greatest_ratio, rounding
 from margindsl.typing import FloatArray, IntArray
 
 
@@ -263,6 +264,14 @@ class Losses:
             v, lambda term, x: term.weights * (1.0 - np.asarray(term.loss.prox_derivative(x, step))) / step)
         return np.bincount(self.points, weights=smooth * self.slopes**2, minlength=self.n)
 
+    def slope_at_zero(self) -> float:
+        """Return Σ_r c_r |a_r| max|∂ρ_r(d_r)|, the slope at margins and scalars zero."""
+        total = 0.0
+        for term in self.terms:
+            ends = np.abs(np.stack(np.broadcast_arrays(*term.loss.subdifferential(term.shifts))))
+            total += float(np.sum(term.weights * np.abs(term.slopes) * ends.max(axis=0, initial=0.0)))
+        return total
+
     def conjugate_value(self, u: FloatArray) -> float:
         """Return Σ c ρ*(−u/c) + uᵀd, the negative of the linear part of the dual (may be inf)."""
         total = float(u @ self.shifts)
@@ -275,12 +284,20 @@ class Losses:
         return total
 
     def scalar_residual(self, u: FloatArray) -> float:
-        """Return how far u is from Σ b u = q (or ≤ q for non-negative scalars)."""
-        if not self.scalars.count:
-            return 0.0
+        """Return how far u is from Σ b u = q (or ≤ q for non-negative scalars), relative to |q| + Σ |b u|."""
+        return greatest_ratio(self.scalar_slack(u), np.abs(self.scalars.costs) + np.abs(self.coupling).T @ np.abs(u))
+
+    def scalar_slack(self, u: FloatArray) -> FloatArray:
+        """Return (S,) q − Σ b u, for non-negative scalars its negative part."""
         slack = self.scalars.costs - self.coupling.T @ u
-        slack = np.where(self.scalars.nonneg, np.minimum(slack, 0.0), slack)
-        return float(np.max(np.abs(slack)))
+        return np.where(self.scalars.nonneg, np.minimum(slack, 0.0), slack)
+
+    def size(self, margins: FloatArray, scalars: FloatArray | None = None) -> float:
+        """Return Σ |c ρ(v)| + |q|ᵀ|s|, what the rounding of `value` is relative to."""
+        total = float(np.sum(np.abs(self.row_losses(self.arguments(margins, scalars)))))
+        if self.scalars.count and scalars is not None:
+            total += float(np.abs(self.scalars.costs) @ np.abs(scalars))
+        return total
 
     def label_costs(self, decision: FloatArray, scalars: FloatArray | None = None) -> FloatArray:
         """Return (n,) the cost of label +1 minus the cost of label −1 at fixed decision values.
@@ -331,6 +348,7 @@ def _digest(array: FloatArray) -> bytes:
 def _snap(x: FloatArray, domain: tuple[float, float]) -> FloatArray:
     """Return x with entries outside a domain by rounding alone moved onto its ends."""
     lower, upper = domain
-    near_lower = (x < lower) & (x >= lower - 4e-15 * max(1.0, abs(lower))) if np.isfinite(lower) else False
-    near_upper = (x > upper) & (x <= upper + 4e-15 * max(1.0, abs(upper))) if np.isfinite(upper) else False
+    slack = rounding(max(abs(end) for end in domain if np.isfinite(end))) if np.any(np.isfinite(domain)) else 0.0
+    near_lower = (x < lower) & (x >= lower - slack)
+    near_upper = (x > upper) & (x <= upper + slack)
     return np.where(near_lower, lower, np.where(near_upper, upper, x))

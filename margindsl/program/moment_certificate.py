@@ -8,8 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from margindsl.calculus import PLQ
+<<<<<<< HEAD
 from margindsl.clock import EIGEN_WORK, check
 from margindsl.program.certificates import SAFETY, Certificate, project_duals
+=======
+from margindsl.program.certificates import FEASIBLE, SAFETY, Certificate, project_duals
+>>>>>>> c546f30 (Engines measure gaps relative to the value, residuals by what they cost; forms know the sizes of their values)
 from margindsl.program.losses import Losses
 from margindsl.program.moment import MomentLiftForm
 from margindsl.typing import FloatArray
@@ -47,7 +51,7 @@ class MomentLiftCertificate(Certificate):
             return False
         if not form.moments and np.any(self.q != 0):
             return False
-        if form.losses.scalar_residual(self.u) > 1e-9 * max(1.0, float(np.abs(self.u).sum())):
+        if form.losses.scalar_residual(self.u) > FEASIBLE:
             return False
         G = schur_term(form, self.u, self.q, self.eta)
         if G is None:
@@ -58,7 +62,7 @@ class MomentLiftCertificate(Certificate):
         if values[0] < -1e-11 * scale:
             return False
         value = dual_value(form, self.u, self.q, self.d, self.kappa, self.eta, self.tau)
-        return bool(self.bound <= value + 1e-12 * max(1.0, abs(value)))
+        return bool(self.bound <= value + 1e-12 * abs(value))
 
     def describe(self) -> str:
         """Return one line saying what the proof is."""

@@ -156,7 +156,7 @@ class Scaling:
             Whether losses may be changed, t ≠ 1.
         """
         s = feature_scale(program.features)
-        slope = slope_at_zero(program.losses) * s * s
+        slope = program.losses.slope_at_zero() * s * s
         if not (np.isfinite(slope) and slope > 0):
             return cls(s)
         if tilt and has_no_unit(program.losses):
@@ -190,7 +190,7 @@ class Scaling:
         features = program.features if s == 1.0 else cast(Features, ScaledFeatures(program.features, s))
         losses = program.losses
         if t != 1.0 and not has_no_unit(losses):
-            losses = tilted(losses, t, reach(features, slope_at_zero(losses) * s * s / t))
+            losses = tilted(losses, t, reach(features, losses.slope_at_zero() * s * s / t))
         decision = tuple(DecisionBound(b.weights, b.lower / t, b.upper / t) for b in program.decision)
         return replace(
             program, features=features, losses=losses.rescaled(s * s / t), decision=decision,
@@ -282,15 +282,6 @@ def feature_scale(features: Features) -> float:
     if not np.isfinite(length) or 1.0 / USUAL <= length <= USUAL:
         return 1.0
     return power_of_two(length)
-
-
-def slope_at_zero(losses: Losses) -> float:
-    """Return Σ_r c_r |a_r| max|∂ρ_r(d_r)|, the slope of the losses at margins and scalars zero."""
-    total = 0.0
-    for term in losses.terms:
-        ends = np.abs(np.stack(np.broadcast_arrays(*term.loss.subdifferential(term.shifts))))
-        total += float(np.sum(term.weights * np.abs(term.slopes) * ends.max(axis=0, initial=0.0)))
-    return total
 
 
 def has_no_unit(losses: Losses) -> bool:
@@ -391,5 +382,5 @@ def flattened(loss: PLQ, within: float) -> PLQ:
 
 __all__ = [
     "ScaledCertificate", "ScaledFeatures", "Scaling", "can_be_tilted", "feature_scale", "flattened", "has_no_unit",
-    "power_of_two", "reach", "slope_at_zero", "tilted",
+    "power_of_two", "reach", "tilted",
 ]

@@ -36,7 +36,7 @@ class WeightLiftCertificate(Certificate):
         if np.any(self.eta < 0) or excess(self.form, self.a, self.eta) > 1.0 + 1e-9:
             return False
         value = dual_value(self.form, self.a, self.eta)
-        return bool(self.bound <= value + 1e-12 * max(1.0, abs(value)))
+        return bool(self.bound <= value + 1e-12 * abs(value))
 
     def describe(self) -> str:
         """Return one line saying what the proof is."""

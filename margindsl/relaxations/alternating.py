@@ -80,7 +80,7 @@ class Alternating(LocalRelaxation):
             new = run.adopt(form, raw)
             run.standing = None
             stop = run.record("alternating", iteration, new.value)
-            if fit is not None and new.value >= fit.value - 1e-10 * max(1.0, abs(fit.value)):
+            if fit is not None and new.value >= fit.value - 1e-10 * abs(fit.value):
                 break
             fit = new
             labels = best_labels(run, fit)

@@ -112,7 +112,7 @@ class CCCP(LocalRelaxation):
             fit = Fit(labels, raw, decision, value_now)
             new = best_labels(run, fit)
             stop = run.record("cccp", iteration, fit.value)
-            done = np.array_equal(new, labels) or fit.value >= value - 1e-9 * max(1.0, abs(fit.value))
+            done = np.array_equal(new, labels) or fit.value >= value - 1e-9 * abs(fit.value)
             labels, value = new, fit.value
             if done or stop or run.stopped:
                 break

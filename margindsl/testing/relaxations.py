@@ -100,7 +100,7 @@ def _value_is_recomputed(relaxation: Relaxation) -> None:
     for known in accepted(relaxation):
         solution = solve_quietly(known, relaxation)
         expected = known.value_of(solution.labels)
-        require(abs(solution.value - expected) <= TOL * max(1.0, abs(expected)),
+        require(abs(solution.value - expected) <= TOL * abs(expected),
                 f"{known.name}: value {solution.value:.9g}, but the labels have {expected:.9g}")
 
 
@@ -108,7 +108,7 @@ def _value_is_no_less_than_the_optimum(relaxation: Relaxation) -> None:
     """No value lies below the optimum found by enumeration."""
     for known in accepted(relaxation):
         solution = solve_quietly(known, relaxation)
-        require(solution.value >= known.value - TOL * max(1.0, abs(known.value)),
+        require(solution.value >= known.value - TOL * abs(known.value),
                 f"{known.name}: value {solution.value:.9g} below the optimum {known.value:.9g}")
 
 
@@ -116,7 +116,7 @@ def _bounds_hold(relaxation: Relaxation) -> None:
     """Bounds lie below the optimum and below the value; estimates are finite where bounds are promised."""
     for known in accepted(relaxation):
         solution = solve_quietly(known, relaxation)
-        slack = 1e-7 * max(1.0, abs(known.value))
+        slack = 1e-7 * abs(known.value)
         require(solution.bound <= known.value + slack,
                 f"{known.name}: bound {solution.bound:.9g} above the optimum {known.value:.9g}")
         require(solution.bound <= solution.value, f"{known.name}: bound above the value")
@@ -143,7 +143,7 @@ def _optimal_means_optimal(relaxation: Relaxation) -> None:
     for known in accepted(relaxation):
         solution = solve_quietly(known, relaxation)
         if solution.state is Status.OPTIMAL:
-            require(solution.value <= known.value + TOL * max(1.0, abs(known.value)),
+            require(solution.value <= known.value + TOL * abs(known.value),
                     f"{known.name}: 'optimal' at {solution.value:.9g}, the optimum is {known.value:.9g}")
 
 
@@ -163,7 +163,7 @@ def _limits_keep_labels(relaxation: Relaxation) -> None:
             solution = solve_quietly(known, relaxation, **options)
             require(bool(known.admits(solution.labels)), f"{known.name}, {options}: labels break a constraint")
             require(bool(np.isfinite(solution.value)), f"{known.name}, {options}: value {solution.value}")
-            require(solution.bound <= min(solution.value, known.value + 1e-7 * max(1.0, abs(known.value))),
+            require(solution.bound <= min(solution.value, known.value + 1e-7 * abs(known.value)),
                     f"{known.name}, {options}: bound {solution.bound:.9g} is not valid")
 
 
@@ -174,7 +174,7 @@ def _warm_starts_are_used(relaxation: Relaxation) -> None:
     for known in accepted(relaxation):
         best = solve_quietly(known, as_relaxation("exact"))
         warm = solve_quietly(known, relaxation, warm_start=best)
-        require(warm.value <= best.value + TOL * max(1.0, abs(best.value)),
+        require(warm.value <= best.value + TOL * abs(best.value),
                 f"{known.name}: warm-started at {best.value:.9g}, returned {warm.value:.9g}")
 
 

@@ -69,8 +69,8 @@ class Run:
         while True:
             if self._error(pair) <= self.tol:
                 return Status.OPTIMAL
-            floor = 1e-3 * self.tol * max(1.0, abs(pair.primal))
-            status, slopes = self._newton(max(floor, 1e-2 * self._open(pair)))
+            size = max(abs(pair.primal), pair.floor)
+            status, slopes = self._newton(max(1e-3 * self.tol * size, 1e-2 * self._open(pair)))
             before, pair = self._error(pair), self._judge(slopes)
             if status is not None:
                 return Status.OPTIMAL if self._error(pair) <= self.tol else status
@@ -111,11 +111,12 @@ class Run:
         return Curvature(self.model, rows, self.dense_limit).step(gradient, reach)
 
     def _open(self, pair: Pair) -> float:
-        """Return the gap in absolute terms, one when it is not finite."""
-        return pair.gap * max(1.0, abs(pair.primal)) if math.isfinite(pair.gap) else 1.0
+        """Return the gap in absolute terms; the primal value where there is no dual one."""
+        gap = abs(pair.primal - pair.dual)
+        return gap if math.isfinite(gap) else abs(pair.primal)
 
     def _error(self, pair: Pair) -> float:
-        error = pair.error(abs(pair.primal))
+        error = pair.error
         return error if math.isfinite(error) else math.inf
 
     # -- inner loop ---------------------------------------------------------------------------------
@@ -135,13 +136,13 @@ class Run:
         while True:
             v, slopes = self._renewed(v, slopes)
             gradient = model.gradient(self.x, model.weights * slopes)
-            reach = np.maximum(1.0, np.abs(self.x[r:]))
+            reach = np.maximum(model.form.units[1], np.abs(self.x[r:]))
             cost = 0.5 * float(gradient[:r] @ gradient[:r]) + float(np.abs(gradient[r:]) @ reach)
             patience = 0 if cost < 0.5 * least else patience + 1
             least = min(cost, least)
             if cost <= target:
                 return None, slopes
-            if patience > (5 if cost < 1e-8 * max(1.0, self._value()) else 60):
+            if patience > (5 if cost < 1e-8 * self._value() else 60):
                 self.lost = True
                 return None, slopes
             if self.iterations >= self.max_iter:
@@ -155,12 +156,13 @@ class Run:
                 self.lost = True
                 return None, slopes
             v, slopes, turned = found
-            far = not turned or float(np.max(np.abs(self.x[r:]), initial=0.0)) > 1e6
+            far = not turned or float(np.max(np.abs(self.x[r:]), initial=0.0)) > 1e6 * model.form.units[1]
             if far and self._falls_forever(step):
                 return Status.UNBOUNDED, slopes
 
     def _value(self) -> float:
-        return abs(self.best.primal) if self.best and math.isfinite(self.best.primal) else 1.0
+        known = self.best and math.isfinite(self.best.primal)
+        return max(abs(self.best.primal) if self.best and known else 0.0, self.model.form.floor)
 
     def _move(self, v: FloatArray, step: FloatArray,
               gradient: FloatArray) -> tuple[FloatArray, FloatArray, bool] | None:

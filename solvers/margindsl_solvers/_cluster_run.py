@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.linalg import LinearOperator, cg
 
 from margindsl.contract import Budget, RawSolution, Status
+from margindsl.program.accuracy import rounding
 from margindsl.program.clusters import ClusterForm, runner_up
 from margindsl.program.codes import simplex_codes, weighted_gram
 from margindsl.typing import FloatArray
@@ -109,8 +110,9 @@ def judge_clusters(model: ClusterModel, x: FloatArray, slopes: FloatArray) -> Pa
     x, p = inside_balance(form, x), model.clip(slopes)
     direction = x - model.gradient(x, model.weights * p)
     primal = 0.5 * float(x @ x) + model.values(model.apply(x))
-    dual = -model.conjugate_value(p) - 0.5 * float(direction @ direction)
-    return Pair(x, p, primal, dual, 0.0, form.primal_residual(x))
+    conjugate, spent = model.conjugate_value(p), 0.5 * float(direction @ direction)
+    noise = float(rounding(abs(primal) + abs(conjugate) + spent, form.n))
+    return Pair(x, p, primal, -conjugate - spent, 0.0, form.primal_residual(x), noise)
 
 
 def inside_balance(form: ClusterForm, w: FloatArray) -> FloatArray:
@@ -236,7 +238,7 @@ def majorise(form: ClusterForm, budget: Budget, start: RawSolution | None, tol: 
             return new if best is None else best
         answer, now = new, form.objective(new["w"])
         changed = runner_up(form.outputs(new["w"]), form.labels)
-        settled = accuracy == tol and value - now <= tol * max(1.0, abs(now))
+        settled = accuracy == tol and value - now <= tol * abs(now)
         if now < value:
             best, value = new, now
         if (np.array_equal(changed, runner) and accuracy == tol) or settled or new.status in (

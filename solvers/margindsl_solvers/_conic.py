@@ -15,6 +15,7 @@ import numpy as np
 from margindsl.calculus import PLQ
 from margindsl.contract import Budget, Offer, RawSolution, Refusal, Session, Solver, Status, flags, integers
 from margindsl.errors import CalculusError
+from margindsl.program.accuracy import greatest_ratio, relative_gap, rounding
 from margindsl.program.clusters import ClusterForm
 from margindsl.program.forms import FixedLabelForm, Form, LabelLiftForm, SaddleForm, WeightLiftForm
 from margindsl.program.moment import MomentLiftForm
@@ -327,8 +328,10 @@ def judged(form: FixedLabelForm, variables: dict[str, FloatArray], tol: float,
     w, bias, s = variables["w"], float(variables["bias"]), variables["scalars"]
     u, tau = variables["u"], variables["tau"]
     primal, dual = form.objective(w, bias, s), form.dual_objective(u, tau)
-    error = max(abs(primal - dual) / max(1.0, abs(primal)), form.primal_residual(w, bias, s),
-                form.dual_residual(u, tau) / max(1.0, float(np.abs(u).sum())))
+    noise = float(rounding(form.losses.size(form.margins(form.decision_values(w, bias)), s), form.n))
+    owed = form.dual_residual(u, tau) * max(form.units[1], abs(bias), float(np.abs(s).max(initial=0.0)))
+    error = max(relative_gap(primal, dual, noise, form.units[0]), form.primal_residual(w, bias, s),
+                greatest_ratio(owed, max(abs(primal), form.units[0])))
     return _worded(error, tol, words)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
+from margindsl.program.accuracy import relative_gap
 from margindsl.program.clusters import ClusterForm
 from margindsl.program.forms import Form
 from margindsl.typing import FloatArray
@@ -109,4 +110,4 @@ def judged_clusters(form: ClusterForm, variables: dict[str, FloatArray]) -> floa
     """Return the error of an answer: its gap and the violation of the balance, computed anew."""
     primal = form.majorant(variables["w"])
     dual = form.dual_objective(variables["u"], variables["t"], variables["tau"])
-    return max(abs(primal - dual) / max(1.0, abs(primal)), form.primal_residual(variables["w"]))
+    return max(relative_gap(primal, dual), form.primal_residual(variables["w"]))

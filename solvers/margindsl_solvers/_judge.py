@@ -10,6 +10,7 @@ import numpy as np
 from scipy.optimize import linprog
 
 from margindsl.contract import RawSolution, Status
+from margindsl.program.accuracy import greatest_ratio, relative_gap, rounding
 from margindsl.program.forms import FixedLabelForm
 from margindsl.typing import FloatArray
 from margindsl_solvers._nearest import nearest
@@ -29,9 +30,13 @@ class Pair:
     primal, dual : float
         The two values.
     residual : float
-        The largest violation of the dual equalities.
+        What the violation of the dual equalities costs, relative to the primal value.
     violation : float
-        The largest violation of the decision bounds.
+        The largest violation of the decision bounds, relative to their rows.
+    noise : float
+        What rounding may have done to the difference of the values.
+    floor : float
+        The form's size of values as good as zero.
     """
 
     x: FloatArray
@@ -40,16 +45,18 @@ class Pair:
     dual: float
     residual: float
     violation: float
+    noise: float = 0.0
+    floor: float = 0.0
 
     @property
     def gap(self) -> float:
-        """Return the gap relative to max(1, |primal|)."""
-        gap = abs(self.primal - self.dual) / max(1.0, abs(self.primal))
-        return gap if math.isfinite(gap) else math.inf
+        """Return the gap relative to |primal|, rounding apart."""
+        return relative_gap(self.primal, self.dual, self.noise, self.floor)
 
-    def error(self, scale: float) -> float:
-        """Return the larger of gap and relative residuals."""
-        return max(self.gap, self.residual / max(1.0, scale), self.violation)
+    @property
+    def error(self) -> float:
+        """Return the larger of gap and residuals."""
+        return max(self.gap, self.residual, self.violation)
 
 
 def judge(model: RowModel, x: FloatArray, slopes: FloatArray) -> Pair:
@@ -58,12 +65,16 @@ def judge(model: RowModel, x: FloatArray, slopes: FloatArray) -> Pair:
     gradient = model.gradient(x, model.weights * p)
     w, b, s = model.split(x)
     v = (model.apply(x) + model.shifts)[model.loss_rows]
-    losses = model.form.losses
-    primal = 0.5 * float(w @ w) + float(np.sum(losses.row_losses(v))) + float(losses.scalars.costs @ s)
+    rows, costs = model.form.losses.row_losses(v), model.form.losses.scalars.costs * s
+    half = 0.5 * float(w @ w)
     direction = w - gradient[: model.rank]
-    dual = -model.conjugate_value(p) - 0.5 * float(direction @ direction)
-    residual = float(np.max(np.abs(gradient[model.rank :]), initial=0.0))
-    return Pair(x, p, primal, dual, residual, model.form.primal_residual(w, b, s))
+    spent, conjugate = 0.5 * float(direction @ direction), model.conjugate_value(p)
+    parts = half + float(np.abs(rows).sum() + np.abs(costs).sum()) + spent + abs(conjugate)
+    primal, form = half + float(np.sum(rows)) + float(np.sum(costs)), model.form
+    owed = np.abs(gradient[model.rank :]) * np.maximum(np.abs(x[model.rank :]), form.units[1])
+    residual = greatest_ratio(owed, max(abs(primal), form.floor))
+    return Pair(x, p, primal, -conjugate - spent, residual, form.primal_residual(w, b, s),
+                float(rounding(parts, form.n)), form.floor)
 
 
 def inside(model: RowModel, x: FloatArray) -> FloatArray:
@@ -87,7 +98,7 @@ def is_feasible(form: FixedLabelForm) -> bool:
     N = np.column_stack([G, h]) if form.free_bias else G
     norms = np.linalg.norm(N, axis=1)
     sizes = np.array([np.linalg.norm(bound.weights) for bound in form.decision])
-    N = np.where((norms > 1e-13 * sizes * max(1.0, math.sqrt(form.features.trace)))[:, None], N, 0.0)
+    N = np.where((norms > 1e-13 * sizes * math.sqrt(form.features.trace + form.n * form.free_bias))[:, None], N, 0.0)
     if np.linalg.matrix_rank(N) == len(N):
         return True
     lower, upper = _ends(form)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from margindsl.calculus import ConvexFunction
+from margindsl.program.accuracy import relative_gap
 from margindsl.program.forms import SaddleForm
 from margindsl.typing import FloatArray, IntArray
 
@@ -55,8 +56,7 @@ class Point:
     @property
     def error(self) -> float:
         """Return the gap relative to the primal value."""
-        # A zero primal with a zero dual is exact, whatever the unit of the objective.
-        return self.gap / max(abs(self.primal), np.finfo(float).tiny) if self.gap > 0 else 0.0
+        return relative_gap(self.primal, self.primal - self.gap)
 
 
 class SaddleModel:

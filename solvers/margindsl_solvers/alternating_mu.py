@@ -10,6 +10,7 @@ import numpy as np
 
 from margindsl.contract import Budget, Offer, RawSolution, Refusal, Session, Solver, Status, integers, numbers
 from margindsl.errors import CalculusError
+from margindsl.program.accuracy import relative_gap
 from margindsl.program.forms import FixedLabelForm, Form, SaddleForm
 from margindsl.typing import FloatArray, IntArray
 from margindsl_solvers._alm import Run
@@ -215,12 +216,13 @@ class Turn:
     primal: float
     dual: float
     residual: float
+    floor: float = 0.0
 
     @property
     def error(self) -> float:
         """Return the relative gap, or the relative residual if it is larger."""
         gap = max(self.primal - self.dual, 0.0)
-        return max(gap / max(abs(self.primal), 1e-300) if gap > 0 else 0.0, self.residual)
+        return max(relative_gap(self.primal, self.primal - gap, 0.0, self.floor), self.residual)
 
 
 @dataclass(eq=False)
@@ -307,7 +309,7 @@ class Alternation:
         V = model.directions(x)
         norms = np.einsum("kr,kr->k", V, V)
         dual = -losses.conjugate_value(u) - 0.5 * float(norms.max())
-        return Turn(mu, W, scalars, x, norms, primal, dual, residual / max(1.0, float(np.abs(u).sum())))
+        return Turn(mu, W, scalars, x, norms, primal, dual, residual, model.form.floor)
 
     def _masses(self, turn: Turn) -> FloatArray:
         """Return μ_k ∝ μ_k‖v_k‖^exponent, ‖w_k‖ for exponent one (ODMSSC Eq. 10)."""

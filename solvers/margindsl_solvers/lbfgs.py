@@ -101,7 +101,7 @@ class LBFGSSession(Session):
         if status is Status.UNBOUNDED:
             return unbounded(descent, seconds)
         pair = descent.pair()
-        message = f"relative gap {pair.error(abs(pair.primal)):.1e} after {descent.iterations} iterations"
+        message = f"relative gap {pair.error:.1e} after {descent.iterations} iterations"
         return RawSolution(status, variables(model, pair), message, pair.primal, descent.iterations, seconds,
                            tuple(descent.trace))
 
@@ -145,7 +145,7 @@ class Descent:
             result = minimize(self._value, self.x * scale, args=(scale,), jac=True, method="L-BFGS-B",
                               callback=self._watch,
                               options={"maxiter": max_iter - self.iterations, "maxcor": memory, "ftol": 0.0,
-                                       "gtol": 1e-14, "maxls": 50, "maxfun": 20 * max_iter})
+                                       "gtol": 0.0, "maxls": 50, "maxfun": 20 * max_iter})
             self.x = result.x / scale
             if float(np.max(np.abs(self.x), initial=0.0)) > _FAR:
                 return Status.UNBOUNDED
@@ -180,4 +180,4 @@ class Descent:
         self.trace.append((time.monotonic() - self.budget.start, pair.primal, pair.dual))
         if self.budget.report("lbfgs", self.iterations, pair.primal, pair.dual) and self.stopped is None:
             self.stopped = Status.INTERRUPTED
-        return pair.error(abs(pair.primal))
+        return pair.error

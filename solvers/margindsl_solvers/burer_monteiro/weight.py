@@ -82,7 +82,7 @@ class WeightLift:
             if best is None or certificate.bound > best[0]:
                 best = (certificate.bound, a, eta)
             stop = budget.report("burer-monteiro", evaluations, value, best[0])
-            if min(t[1] for t in trace) - best[0] <= budget.tol * max(abs(value), 1e-12):
+            if min(t[1] for t in trace) - best[0] <= budget.tol * abs(value):
                 status = Status.OPTIMAL
                 break
             if stop or ended is Status.TIME_LIMIT or budget.expired:
@@ -111,7 +111,7 @@ class WeightLift:
         """Return the minimiser over W, with multipliers of decision bounds by an augmented Lagrangian."""
         form = sweep.form
         used, ended = 0, Status.CONVERGED
-        penalty = 1.0 / max(1.0, float(form.n)) if form.decision else 0.0
+        penalty = 1.0 / form.n if form.decision else 0.0
         for _ in range(25 if form.decision else 1):
             oracle = partial(value_and_gradient, sweep, losses, eta=eta, penalty=penalty)
             done = newton.descend(oracle, W, budget, budget.tol, most - used)

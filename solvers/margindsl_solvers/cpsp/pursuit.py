@@ -68,7 +68,7 @@ class Pursuit:
     budget: Budget
     limits: Limits
     iterations: int = 0
-    box: float = 10.0
+    box: float = 0.0
     best: FloatArray = field(default_factory=lambda: np.zeros(0))
     value: float = math.inf
     lower: float = -math.inf
@@ -117,7 +117,7 @@ class Pursuit:
         """Return the gap to reach, absolute (tolerance, or SKMMC Eq. 13)."""
         if not math.isfinite(self.value):
             return self.limits.tol
-        goal = self.limits.tol * max(1.0, abs(self.value))
+        goal = self.limits.tol * max(abs(self.value), self.model.form.floor)
         if self.limits.eta is None:
             return goal
         losses, (_, _, s) = self.model.form.losses, self.model.split(self._whole(self.best))
@@ -137,7 +137,7 @@ class Pursuit:
 
     def _closed(self) -> bool:
         pair = self.pair()
-        return pair.error(abs(pair.primal)) <= 1.0000001 * self.goal / max(1.0, abs(self.value))
+        return pair.error * max(abs(pair.primal), pair.floor) <= 1.0000001 * self.goal
 
     def _whole(self, x: FloatArray) -> FloatArray:
         return np.concatenate([self.basis.lift(x[: self.inner.rank]), x[self.inner.rank :]])
@@ -182,7 +182,7 @@ class Pursuit:
         self._offsets, self._idle = np.zeros(0), np.zeros(0, dtype=int)
         self.points, self._leaning, self.lower = [], 0, -math.inf
         self.best = inside(self.inner, x)
-        self.box = max(self.box, 4.0 * float(np.max(np.abs(self.best[self.inner.rank :]), initial=0.0)))
+        self.box = max(self.box, 10.0 * self.model.form.units[1], 4.0 * float(np.max(np.abs(self.best[self.inner.rank :]), initial=0.0)))
         self._v = self._arguments(self.best)
         self.value = self._value(self.best, self._v)
         self._add(self.best, self._v)
@@ -226,7 +226,7 @@ class Pursuit:
         return Status.INACCURATE
 
     def _ended(self) -> Status | None:
-        if self.box > FAR * max(1.0, reach(self.model.form)):
+        if self.box > FAR * max(self.model.form.units[1], reach(self.model.form)):
             return Status.UNBOUNDED
         if self.iterations >= self.limits.max_iter:
             return Status.ITERATION_LIMIT
@@ -282,9 +282,7 @@ class Pursuit:
     def _value(self, x: FloatArray, v: FloatArray) -> float:
         """Return the objective, infinite outside the decision bounds."""
         outside = self.inner.form.primal_residual(*self.inner.split(x))
-        scale = max((abs(end) for bound in self.model.form.decision for end in (bound.lower, bound.upper)
-                     if math.isfinite(end)), default=0.0)
-        return self._objective(x, v) if outside <= 1e-9 * max(1.0, scale) else math.inf
+        return self._objective(x, v) if outside <= 1e-9 else math.inf
 
     def _objective(self, x: FloatArray, v: FloatArray) -> float:
         w, _, s = self.inner.split(x)

@@ -136,7 +136,7 @@ class CPSPSession(Session):
             return unbounded(pursuit, spent)
         pair, basis = pursuit.pair(), pursuit.basis
         self.w = pair.x[: pursuit.model.rank]
-        message = (f"relative gap {pair.error(abs(pair.primal)):.1e} with {basis.size} basis vectors after "
+        message = (f"relative gap {pair.error:.1e} with {basis.size} basis vectors after "
                    f"{pursuit.iterations} cuts")
         if status is Status.INACCURATE and basis.size == pursuit.cap < pursuit.model.rank:
             message += "; a larger max_basis closes it further"

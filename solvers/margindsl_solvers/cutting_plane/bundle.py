@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from margindsl.contract import Budget, Status
+from margindsl.program.accuracy import relative_gap, rounding
 from margindsl.typing import FloatArray
 from margindsl_solvers._judge import Pair, inside, judge
 from margindsl_solvers._quadratic import minimise
@@ -75,7 +76,7 @@ class Bundle:
     patience: int
     mix: float
     iterations: int = 0
-    box: float = 10.0
+    box: float = 0.0
     best: FloatArray = field(default_factory=lambda: np.zeros(0))
     value: float = math.inf
     lower: float = -math.inf
@@ -108,7 +109,7 @@ class Bundle:
         self.best = self._inside(x)
         self._v = self.line.arguments(self.best)
         self.value = self._objective(self.best, self._v)
-        self.box = max(self.box, 4.0 * float(np.max(np.abs(self.best[self.model.rank :]), initial=0.0)))
+        self.box = max(self.box, 10.0 * self.model.form.units[1], 4.0 * float(np.max(np.abs(self.best[self.model.rank :]), initial=0.0)))
         self._add(self.best, self._v)
         for point in points:
             self._add(point, self.line.arguments(point))
@@ -130,8 +131,13 @@ class Bundle:
 
     @property
     def gap(self) -> float:
-        """Return the gap relative to max(1, |value|)."""
-        return (self.value - self.lower) / max(1.0, abs(self.value))
+        """Return the gap relative to |value|, rounding apart."""
+        noise = rounding(abs(self.value) + abs(self.lower), self.model.form.n)
+        return relative_gap(self.value, self.lower, float(noise), self.model.form.floor)
+
+    @property
+    def _size(self) -> float:
+        return max(abs(self.value), self.model.form.floor)
 
     def pair(self) -> Pair:
         """Return the best point with the dual point of the last master, judged."""
@@ -152,9 +158,9 @@ class Bundle:
     def _ended(self) -> Status | None:
         self.trace.append((time.monotonic() - self.budget.start, self.value, self.lower))
         assert self.answer is not None
-        if self.gap <= self.tol and self.answer.slack <= 0.5 * self.tol * max(1.0, abs(self.value)):
+        if self.gap <= self.tol and self.answer.slack <= 0.5 * self.tol * self._size:
             return Status.OPTIMAL
-        if self.box > FAR * max(1.0, reach(self.model.form)):
+        if self.box > FAR * max(self.model.form.units[1], reach(self.model.form)):
             return Status.UNBOUNDED
         if self.iterations >= self.max_iter:
             return Status.ITERATION_LIMIT
@@ -258,7 +264,7 @@ class Bundle:
         E[1:, count + fixed :] = np.hstack([np.eye(k), -np.eye(k)])
         costs = np.concatenate([np.zeros(model.bias), model.form.losses.scalars.costs])
         open_gap = self.value - self.lower if math.isfinite(self.lower) else abs(self.value)
-        tol = max(1e-2 * open_gap, 1e-2 * self.tol * max(1.0, abs(self.value)))
+        tol = 1e-2 * max(open_gap, self.tol * self._size)
         z, y, _ = minimise(B @ B.T, c, E, np.concatenate([[1.0], -costs]), tol)
         return self._unpack(z / z[:count].sum(), y, B, c, base, count)
 

@@ -113,7 +113,7 @@ class CuttingPlaneSession(Session):
         if status is Status.UNBOUNDED:
             return unbounded(bundle, seconds)
         pair = bundle.pair()
-        error = pair.error(abs(pair.primal))
+        error = pair.error
         if status is Status.OPTIMAL and error > 1.001 * tol:
             status = Status.INACCURATE  # what was found, judged on its own, decides
         message = f"relative gap {error:.1e} after {bundle.iterations} cuts"
@@ -131,7 +131,7 @@ class CuttingPlaneSession(Session):
         status = bundle.run(x, [p for p in self.points if warm and len(p) == len(x)])
         self.points = bundle.kept(options.keep)
         pair = bundle.pair()
-        message = f"relative gap {pair.error(abs(pair.primal)):.1e} after {bundle.iterations} cuts"
+        message = f"relative gap {pair.error:.1e} after {bundle.iterations} cuts"
         return RawSolution(status, cluster_variables(model, pair), message, pair.primal, bundle.iterations,
                            {"compile": 0.0, "solve": time.monotonic() - begin}, tuple(bundle.trace))
 
@@ -145,7 +145,7 @@ def _has_point(form: FixedLabelForm) -> bool:
     N = np.column_stack([G, h]) if form.free_bias else G
     sizes = np.array([np.linalg.norm(bound.weights) for bound in form.decision])
     # Rows that are rounding alone, such as sums of centred features, are zero.
-    small = np.linalg.norm(N, axis=1) <= 1e-13 * sizes * max(1.0, math.sqrt(form.features.trace))
+    small = np.linalg.norm(N, axis=1) <= 1e-13 * sizes * math.sqrt(form.features.trace + form.n * form.free_bias)
     N = np.where(small[:, None], 0.0, N)
     limits = np.array([high for _, _, high in sides] + [-low for _, low, _ in sides])
     kept = np.isfinite(limits)

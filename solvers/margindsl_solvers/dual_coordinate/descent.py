@@ -128,7 +128,7 @@ class Descent:
 
     @staticmethod
     def _error(pair: Pair) -> float:
-        return pair.error(abs(pair.primal))
+        return pair.error
 
     # -- sweeps -------------------------------------------------------------------------------------
 
