@@ -9,12 +9,8 @@ from typing import TypeAlias
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-<<<<<<< HEAD
 from margindsl.clock import EIGEN_WORK, check, timely
-from margindsl.program.certificates import SAFETY, WIDE_SAFETY, Certificate, project_duals
-=======
 from margindsl.program.certificates import FEASIBLE, SAFETY, WIDE_SAFETY, Certificate, project_duals
->>>>>>> c546f30 (Engines measure gaps relative to the value, residuals by what they cost; forms know the sizes of their values)
 from margindsl.program.component_rows import ComponentRows, greatest_eigenvalue
 from margindsl.program.forms import LabelLiftForm
 from margindsl.typing import FloatArray

@@ -8,12 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from margindsl.calculus import PLQ
-<<<<<<< HEAD
 from margindsl.clock import EIGEN_WORK, check
-from margindsl.program.certificates import SAFETY, Certificate, project_duals
-=======
 from margindsl.program.certificates import FEASIBLE, SAFETY, Certificate, project_duals
->>>>>>> c546f30 (Engines measure gaps relative to the value, residuals by what they cost; forms know the sizes of their values)
 from margindsl.program.losses import Losses
 from margindsl.program.moment import MomentLiftForm
 from margindsl.typing import FloatArray

@@ -182,7 +182,8 @@ class Pursuit:
         self._offsets, self._idle = np.zeros(0), np.zeros(0, dtype=int)
         self.points, self._leaning, self.lower = [], 0, -math.inf
         self.best = inside(self.inner, x)
-        self.box = max(self.box, 10.0 * self.model.form.units[1], 4.0 * float(np.max(np.abs(self.best[self.inner.rank :]), initial=0.0)))
+        far = float(np.max(np.abs(self.best[self.inner.rank :]), initial=0.0))
+        self.box = max(self.box, 10.0 * self.model.form.units[1], 4.0 * far)
         self._v = self._arguments(self.best)
         self.value = self._value(self.best, self._v)
         self._add(self.best, self._v)

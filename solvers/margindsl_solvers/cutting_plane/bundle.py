@@ -109,7 +109,8 @@ class Bundle:
         self.best = self._inside(x)
         self._v = self.line.arguments(self.best)
         self.value = self._objective(self.best, self._v)
-        self.box = max(self.box, 10.0 * self.model.form.units[1], 4.0 * float(np.max(np.abs(self.best[self.model.rank :]), initial=0.0)))
+        far = float(np.max(np.abs(self.best[self.model.rank :]), initial=0.0))
+        self.box = max(self.box, 10.0 * self.model.form.units[1], 4.0 * far)
         self._add(self.best, self._v)
         for point in points:
             self._add(point, self.line.arguments(point))
