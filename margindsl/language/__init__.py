@@ -14,12 +14,12 @@ from margindsl.language.atoms import (
     sum,
     var,
 )
-from margindsl.language.constraints import cannot_link, must_link, orthogonal, sizes
 from margindsl.language.expressions import Expression
 from margindsl.language.formulation import Formulation, Minimize
 from margindsl.language.lowering import Declaration
 from margindsl.language.margins import Hyperplane, Labels, margin
 from margindsl.language.objectives import epsilon_insensitive, hinge, mean_variance, odm, squared_hinge
+from margindsl.language.relations import cannot_link, must_link, orthogonal, sizes
 from margindsl.language.symbols import Parameter, Scalar
 
 __all__ = [

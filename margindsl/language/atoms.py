@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import itertools
-import numbers
 from typing import Any, ClassVar
 
 import numpy as np
 
 from margindsl.calculus import PLQ, ConvexFunction
 from margindsl.errors import DeclarationError, GrammarError
+from margindsl.language.entries import is_number
 from margindsl.language.expressions import Expression, Sum, as_expression
 from margindsl.language.margins import Hyperplane
-from margindsl.language.printing import bracket
+from margindsl.language.printing import bracket, number_text
 from margindsl.language.symbols import Scalar
 
 
@@ -79,7 +79,7 @@ class Square(Atom):
 
     def numeric(self) -> Any:
         """Return the value of a constant."""
-        return self.arguments[0].numeric() ** 2
+        return np.square(self.arguments[0].numeric())
 
     def text(self) -> str:
         """Return ``x**2``."""
@@ -111,12 +111,27 @@ class Maximum(Atom):
 
 
 class Curve(Atom):
-    """Represent ρ(x) for a given one-dimensional convex function ρ."""
+    """Represent ρ(x) for a given one-dimensional convex function ρ.
 
-    def __init__(self, function: ConvexFunction, argument: Expression, word: str) -> None:
-        self.function = function
+    Parameters
+    ----------
+    function : ConvexFunction
+    argument : Expression
+    word : str
+        Its name.
+    before, after : str
+        What is printed within the brackets before and after the argument.
+    """
+
+    def __init__(self, function: ConvexFunction, argument: Expression, word: str, before: str = "",
+                 after: str = "") -> None:
+        self.function, self.before, self.after = function, before, after
         self.word = word  # type: ignore[misc]
         super().__init__(argument)
+
+    def text(self) -> str:
+        """Return ``md.word(argument)``, with the settings of the function."""
+        return f"md.{self.word}({self.before}{self.arguments[0].text()}{self.after})"
 
     @property
     def is_constant(self) -> bool:
@@ -172,9 +187,10 @@ def huber(x: Any, threshold: float = 1.0) -> Expression:
     """
     from margindsl.calculus import huber as huber_function
 
-    if not isinstance(threshold, numbers.Real) or not threshold > 0:
+    if not is_number(threshold) or not 0 < threshold < np.inf:
         raise DeclarationError(f"md.huber(threshold={threshold!r}): expected a positive number")
-    return Curve(huber_function(float(threshold)), as_expression(x), "huber")
+    after = "" if threshold == 1 else f", {number_text(threshold)}"
+    return Curve(huber_function(float(threshold)), as_expression(x), "huber", after=after)
 
 
 def logistic(x: Any) -> Expression:
@@ -206,18 +222,25 @@ def plq(pieces: Any, x: Any = None) -> Any:
     >>> hinge = plq([(1.0, (0.0, -1.0, 1.0)), (float("inf"), (0.0, 0.0, 0.0))])
     """
     function = pieces if isinstance(pieces, ConvexFunction) else _plq_from_pieces(pieces)
+    shown = _pieces_text(function) if isinstance(function, PLQ) else repr(function)
 
     def loss(argument: Any) -> Expression:
-        return Curve(function, as_expression(argument), "plq")
+        return Curve(function, as_expression(argument), "plq", before=f"{shown}, ")
 
     return loss if x is None else loss(x)
 
 
+def _pieces_text(function: PLQ) -> str:
+    return "[" + ", ".join(f"({number_text(end)}, ({number_text(q)}, {number_text(s)}, {number_text(c)}))"
+                           for _, end, q, s, c in function.pieces) + "]"
+
+
 def _plq_from_pieces(pieces: Any) -> PLQ:
     try:
+        pieces = list(pieces)
         ends = [float(end) for end, _ in pieces]
         rows = [tuple(float(v) for v in row) for _, row in pieces]
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise DeclarationError(
             f"md.plq: expected pairs (upper end, (q, s, c)), in order; could not read them ({error})") from None
     if not rows or any(len(row) != 3 for row in rows) or ends[-1] != float("inf"):

@@ -1,25 +1,50 @@
-"""Constraints on labels and on decision values, as users write them."""
+"""Constraints on labels and on decision values: each prints and lowers itself."""
 
 from __future__ import annotations
 
-from typing import Any
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
 from margindsl.errors import DeclarationError, GrammarError
-from margindsl.language import grammar
-from margindsl.language.expressions import Constant, Expression, Index
-from margindsl.language.graphs import as_pairs
-from margindsl.language.margins import Hyperplane, Labels, Margin
+from margindsl.language.conditions import Conditions
+from margindsl.language.entries import constant_value, fix_once, frozen
+from margindsl.language.expressions import Expression
+from margindsl.language.linear import split_equality, split_inequality
+from margindsl.language.margins import Hyperplane, Labels
+from margindsl.language.printing import SHOWN_ENTRIES
 from margindsl.typing import FloatArray, IntArray
 
 
-class Constraint:
+class Constraint(ABC):
     """Represent one constraint of a problem; combine several by listing them, not with ``and``."""
 
+    @abstractmethod
     def text(self) -> str:
         """Return the constraint as the user would write it."""
-        raise TypeError(f"{type(self).__name__} has no text")
+
+    @abstractmethod
+    def lower(self, into: Conditions) -> None:
+        """Add the constraint to the conditions of a problem, as arrays.
+
+        Parameters
+        ----------
+        into : Conditions
+            Check with `Conditions.check_own` that labels and hyperplane are those of the problem, then add to its
+            lists.
+
+        Raises
+        ------
+        GrammarError
+            If the constraint breaks a rule.
+        """
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        """Return the expressions that occur; their parameters are those of the problem."""
+        return ()
 
     def latex(self) -> str:
         """Return the constraint as LaTeX mathematics."""
@@ -28,40 +53,58 @@ class Constraint:
     def __repr__(self) -> str:
         return self.text()
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        fix_once(self, name, value)
+
     def __bool__(self) -> bool:
         raise GrammarError(
             self.text(), "a constraint has no truth value (chained comparisons and `and` ask for one)",
             "Write two constraints, a <= md.sum(y) and md.sum(y) <= b, as separate entries of the list.")
 
 
-class Inequality(Constraint):
+class Comparison(Constraint):
+    """Represent a relation of two expressions."""
+
+    sign: ClassVar[str] = ""
+    sign_latex: ClassVar[str] = ""
+
+    def __init__(self, left: Expression, right: Expression) -> None:
+        self.left, self.right = left, right
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        """Return both sides."""
+        return (self.left, self.right)
+
+    def text(self) -> str:
+        """Return the relation as written."""
+        return f"{self.left.text()} {self.sign} {self.right.text()}"
+
+    def latex(self) -> str:
+        """Return the relation."""
+        return rf"{self.left.latex()} {self.sign_latex} {self.right.latex()}"
+
+
+class Inequality(Comparison):
     """Represent ``left <= right``."""
 
-    def __init__(self, left: Expression, right: Expression) -> None:
-        self.left, self.right = left, right
+    sign = "<="
+    sign_latex = r"\le"
 
-    def text(self) -> str:
-        """Return ``left <= right``."""
-        return f"{self.left.text()} <= {self.right.text()}"
-
-    def latex(self) -> str:
-        """Return the inequality."""
-        return rf"{self.left.latex()} \le {self.right.latex()}"
+    def lower(self, into: Conditions) -> None:
+        """Add the bound on a linear function of labels or of decision values."""
+        into.add_bound(self, *split_inequality(self.left, self.right, into.labels.n, self.text()))
 
 
-class Equality(Constraint):
+class Equality(Comparison):
     """Represent ``left == right`` between single numbers."""
 
-    def __init__(self, left: Expression, right: Expression) -> None:
-        self.left, self.right = left, right
+    sign = "=="
+    sign_latex = "="
 
-    def text(self) -> str:
-        """Return ``left == right``."""
-        return f"{self.left.text()} == {self.right.text()}"
-
-    def latex(self) -> str:
-        """Return the equality."""
-        return rf"{self.left.latex()} = {self.right.latex()}"
+    def lower(self, into: Conditions) -> None:
+        """Add the equality of a linear function of labels or of decision values."""
+        into.add_bound(self, *split_equality(self.left, self.right, into.labels.n, self.text()))
 
 
 class Links(Constraint):
@@ -73,16 +116,32 @@ class Links(Constraint):
     pairs : (m, 2) int array
     kind : str
         ``"must-link"`` or ``"cannot-link"``.
-    shown : str
-        How it is printed.
+    sides : (Expression, Expression), optional
+        Both sides where it was written as a comparison of labels.
     """
 
-    def __init__(self, labels: Labels, pairs: IntArray, kind: str, shown: str) -> None:
-        self.labels, self.pairs, self.kind, self.shown = labels, pairs, kind, shown
+    def __init__(self, labels: Labels, pairs: IntArray, kind: str,
+                 sides: tuple[Expression, Expression] | None = None) -> None:
+        self.labels, self.pairs, self.kind, self.sides = labels, frozen(pairs), kind, sides
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        """Return the labels."""
+        return (self.labels,)
+
+    def lower(self, into: Conditions) -> None:
+        """Add the pairs."""
+        into.check_own(self, labels=self.labels)
+        (into.must if self.kind == "must-link" else into.cannot).append(self.pairs)
 
     def text(self) -> str:
-        """Return the links as written."""
-        return self.shown
+        """Return the links as written, few pairs in full."""
+        if self.sides is not None:
+            return f"{self.sides[0].text()} {'==' if self.kind == 'must-link' else '!='} {self.sides[1].text()}"
+        pairs = f"{len(self.pairs)} pairs"
+        if 2 * len(self.pairs) <= SHOWN_ENTRIES:
+            pairs = f"[{', '.join(f'({i}, {j})' for i, j in self.pairs.tolist())}]"
+        return f"md.{self.kind.replace('-', '_')}({self.labels.text()}, {pairs})"
 
     def latex(self) -> str:
         """Return the links over their set of pairs."""
@@ -96,14 +155,59 @@ class Links(Constraint):
 
 
 class Known(Constraint):
-    """Represent known labels of some points."""
+    """Represent known labels of some points.
 
-    def __init__(self, labels: Labels, index: IntArray, values: IntArray, shown: str) -> None:
-        self.labels, self.index, self.values, self.shown = labels, index, values, shown
+    Parameters
+    ----------
+    labels : Labels
+    index : (m,) int array
+    left, values : Expression
+        The labels as written, and a constant: the label of each point.
+    sign : {"==", "!="}
+        Whether the values are the labels or, of two clusters, the other ones.
+    """
+
+    def __init__(self, labels: Labels, index: IntArray, left: Expression, values: Expression,
+                 sign: str = "==") -> None:
+        self.labels, self.index, self.sign = labels, frozen(index), sign
+        self.left, self.right = left, values
+        self.values()
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        """Return the labels and their values."""
+        return (self.labels, self.right)
+
+    def lower(self, into: Conditions) -> None:
+        """Add the labels at the present values of parameters."""
+        into.check_own(self, labels=self.labels)
+        into.known.append((self.index, self.values()))
+
+    def values(self) -> IntArray:
+        """Return the label of each point.
+
+        Raises
+        ------
+        DeclarationError
+            If one is no label, or their number is not that of the points.
+        """
+        numbers = np.asarray(constant_value(self.right))
+        if numbers.ndim and numbers.shape != self.index.shape:
+            raise DeclarationError(f"`{self.left.text()} {self.sign} values`: {len(self.index)} points against "
+                                   f"{len(numbers)} values")
+        numbers = np.broadcast_to(numbers, self.index.shape)
+        clusters = self.labels.clusters
+        bad = ~np.isin(numbers, (-1.0, 1.0) if clusters == 2 else range(clusters))
+        if np.any(bad):
+            expected = "-1 or +1" if clusters == 2 else f"0..{clusters - 1}"
+            raise DeclarationError(
+                f"`{self.left.text()} {self.sign} values`: point {int(self.index[bad][0])} is given "
+                f"{numbers[bad][0]:g}, expected {expected}")
+        return (numbers if self.sign == "==" else -numbers).astype(int)
 
     def text(self) -> str:
         """Return the known labels as written."""
-        return self.shown
+        return f"{self.left.text()} {self.sign} {self.right.text()}"
 
     def latex(self) -> str:
         """Return the known labels."""
@@ -116,7 +220,17 @@ class Sizes(Constraint):
 
     def __init__(self, labels: Labels, at_least: Any, at_most: Any) -> None:
         self.labels = labels
-        self.at_least, self.at_most = at_least, at_most
+        self.at_least, self.at_most = frozen(at_least), frozen(at_most)
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        """Return the labels."""
+        return (self.labels,)
+
+    def lower(self, into: Conditions) -> None:
+        """Add the bounds."""
+        into.check_own(self, labels=self.labels)
+        into.sizes.append(self)
 
     def text(self) -> str:
         """Return ``md.sizes(y, ...)``."""
@@ -130,206 +244,32 @@ class Sizes(Constraint):
         return rf"({low}) \le |\{{i : {name}_i = c\}}|_c \le ({high})"
 
 
+@dataclass(frozen=True, eq=False)
+class Earlier:
+    """Represent what an earlier solution was when it was declared: its hyperplane and where it lay."""
+
+    weights: FloatArray
+    bias: float
+    decision: FloatArray
+
+
 class Orthogonal(Constraint):
     """Represent wᵀv = 0 against earlier solutions."""
 
     def __init__(self, hyperplane: Hyperplane, solutions: tuple[Any, ...]) -> None:
-        self.hyperplane, self.solutions = hyperplane, solutions
+        self.hyperplane = hyperplane
+        self.solutions = tuple(Earlier(frozen(s.weights), float(s.bias), frozen(s.decision)) for s in solutions)
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        """Return the hyperplane."""
+        return (self.hyperplane,)
+
+    def lower(self, into: Conditions) -> None:
+        """Add the earlier hyperplanes."""
+        into.check_own(self, hyperplane=self.hyperplane)
+        into.orthogonal.extend(self.solutions)
 
     def text(self) -> str:
         """Return ``md.orthogonal(f, ...)``."""
         return f"md.orthogonal({self.hyperplane.text()}, {len(self.solutions)} earlier solutions)"
-
-
-# -- comparison operators -------------------------------------------------------------------------------
-
-
-def equality(left: Expression, right: Expression) -> Constraint:
-    """Return what ``left == right`` declares: a must-link, known labels, or a linear equality."""
-    if _selection(right) is not None and _selection(left) is None:
-        left, right = right, left
-    chosen = _selection(left)
-    if chosen is not None:
-        labels, index = chosen
-        other = _selection(right)
-        if other is not None:
-            return Links(labels, _pair(labels, index, other, "=="), "must-link", f"{left.text()} == {right.text()}")
-        if right.is_constant:
-            return _known(labels, index, right, left)
-    _refuse_decision_links(left, right, "==")
-    if left.shape or right.shape:
-        raise grammar.ENTRYWISE_CONSTRAINT.broken_by(f"{left.text()} == {right.text()}")
-    return Equality(left, right)
-
-
-def inequality_of_labels(left: Expression, right: Expression) -> Constraint:
-    """Return what ``left != right`` declares: a cannot-link, or the opposite known label."""
-    if _selection(right) is not None and _selection(left) is None:
-        left, right = right, left
-    chosen, other = _selection(left), _selection(right)
-    if chosen is not None and other is not None:
-        labels, index = chosen
-        return Links(labels, _pair(labels, index, other, "!="), "cannot-link", f"{left.text()} != {right.text()}")
-    if chosen is not None and right.is_constant:
-        if chosen[0].clusters > 2:
-            raise GrammarError(
-                f"{left.text()} != {right.text()}", "a point cannot be kept out of one of several clusters",
-                f"Write {left.text()} == {right.text()} for a known label, or cannot-links between points.")
-        return _known(chosen[0], chosen[1], Constant(-np.asarray(right.numeric())), left)
-    _refuse_decision_links(left, right, "!=")
-    raise GrammarError(f"{left.text()} != {right.text()}", "only labels are declared different",
-                       "Write y[i] != y[j] for a cannot-link.")
-
-
-def must_link(labels: Labels, pairs: Any) -> Links:
-    """Declare that the points of each pair share a cluster.
-
-    Parameters
-    ----------
-    labels : Labels
-    pairs : (m, 2) array, list of pairs, networkx graph or (n, n) sparse matrix
-
-    Raises
-    ------
-    DeclarationError
-        If a pair is out of range, links a point with itself, or the shape is wrong.
-    GrammarError
-        If the first argument is not `Labels`.
-    """
-    return _links(labels, pairs, "must_link")
-
-
-def cannot_link(labels: Labels, pairs: Any) -> Links:
-    """Declare that the points of each pair lie in different clusters; see `must_link`."""
-    return _links(labels, pairs, "cannot_link")
-
-
-def sizes(labels: Labels, at_least: Any = None, at_most: Any = None) -> Sizes:
-    """Declare bounds on the cluster sizes.
-
-    Parameters
-    ----------
-    labels : Labels
-    at_least, at_most : int, sequence of k ints, or None
-        At most n where more is given.
-
-    Raises
-    ------
-    DeclarationError
-        If neither bound is given, a bound is not one number or k numbers, is negative or NaN, at_least exceeds
-        at_most, or clusters of such sizes cannot hold n points.
-    """
-    _require_labels(labels, "md.sizes")
-    if at_least is None and at_most is None:
-        raise DeclarationError("md.sizes: give at_least=, at_most= or both")
-    low = _size_bound(labels, "at_least", 0 if at_least is None else at_least)
-    high = _size_bound(labels, "at_most", labels.n if at_most is None else at_most)
-    if not np.all((low >= 0) & (low <= high)):
-        raise DeclarationError(f"md.sizes(at_least={at_least}, at_most={at_most}): expected 0 <= at_least <= at_most")
-    if low.sum() > labels.n or high.sum() < labels.n:
-        raise DeclarationError(
-            f"md.sizes: {labels.n} points cannot fill clusters of {low.sum():g} to {high.sum():g} points in all")
-    return Sizes(labels, low, np.minimum(high, labels.n))
-
-
-def _size_bound(labels: Labels, name: str, given: Any) -> FloatArray:
-    bound = np.asarray(given)
-    if bound.dtype.kind not in "iuf" or bound.shape not in ((), (labels.clusters,)):
-        raise DeclarationError(
-            f"md.sizes({name}={given!r}): expected one number, or one a cluster, {labels.clusters} in all")
-    return np.broadcast_to(bound, (labels.clusters,)).astype(float)
-
-
-def orthogonal(hyperplane: Hyperplane, solutions: Any) -> Orthogonal:
-    """Declare that the weight vector is orthogonal to those of earlier solutions (MME, slides Eq. 23).
-
-    Parameters
-    ----------
-    hyperplane : Hyperplane
-    solutions : Solution or sequence of Solution
-        Solutions of problems over the same points and kernel.
-
-    Raises
-    ------
-    DeclarationError
-        If one is no solution, or has another number of points; when the problem is compiled, if its weights do not
-        give the points of the hyperplane its decision values.
-    """
-    if not isinstance(hyperplane, Hyperplane):
-        raise GrammarError("md.orthogonal(...)", "orthogonality is of hyperplanes",
-                           "Write md.orthogonal(f, earlier) with f = md.Hyperplane(X).")
-    many = tuple(solutions) if isinstance(solutions, (list, tuple)) else (solutions,)
-    for solution in many:
-        if not hasattr(solution, "weights"):
-            raise DeclarationError(f"md.orthogonal: given {type(solution).__name__}, expected earlier solutions")
-        if len(solution.labels) != hyperplane.n:
-            raise DeclarationError(f"md.orthogonal: an earlier solution has {len(solution.labels)} points, these are "
-                                   f"{hyperplane.n}; solve both over the same points")
-    return Orthogonal(hyperplane, many)
-
-
-# -- inside ---------------------------------------------------------------------------------------------
-
-
-def _selection(expression: Expression) -> tuple[Labels, IntArray] | None:
-    """Return (labels, index) when the expression is y or y[index]."""
-    if isinstance(expression, Labels):
-        return expression, np.arange(expression.n)
-    if isinstance(expression, Index):
-        inner = _selection(expression.inner)
-        if inner is not None:
-            return inner[0], inner[1][expression.index]
-    return None
-
-
-def _pair(labels: Labels, index: IntArray, other: tuple[Labels, IntArray], sign: str) -> IntArray:
-    if other[0] is not labels:
-        raise grammar.TWO_PROBLEMS.broken_by(f"{labels.text()}[...] {sign} {other[0].text()}[...]", what="labellings")
-    if len(index) != len(other[1]):
-        raise DeclarationError(
-            f"{labels.text()}[index] {sign} {labels.text()}[index]: {len(index)} points against {len(other[1])}")
-    word = "must_link" if sign == "==" else "cannot_link"
-    return as_pairs(np.column_stack([index, other[1]]), labels.n, word)
-
-
-def _known(labels: Labels, index: IntArray, values: Expression, left: Expression) -> Known:
-    numbers = np.asarray(values.numeric(), dtype=float)
-    if numbers.ndim and numbers.shape != index.shape:
-        raise DeclarationError(f"`{left.text()} == values`: {len(index)} points against {len(numbers)} values")
-    numbers = np.broadcast_to(numbers, index.shape)
-    allowed = (-1.0, 1.0) if labels.clusters == 2 else tuple(map(float, range(labels.clusters)))
-    bad = ~np.isin(numbers, allowed)
-    if np.any(bad):
-        expected = "-1 or +1" if labels.clusters == 2 else f"0..{labels.clusters - 1}"
-        raise DeclarationError(
-            f"`{left.text()} == values`: point {int(index[bad][0])} is given {numbers[bad][0]:g}, expected {expected}")
-    shown = f"{left.text()} == {values.text()}"
-    return Known(labels, index, numbers.astype(int), shown)
-
-
-def _links(labels: Any, pairs: Any, word: str) -> Links:
-    _require_labels(labels, f"md.{word}")
-    array = as_pairs(pairs, labels.n, word)
-    return Links(labels, array, word.replace("_", "-"), f"md.{word}({labels.text()}, {len(array)} pairs)")
-
-
-def _require_labels(labels: Any, word: str) -> None:
-    if isinstance(labels, Hyperplane):
-        raise grammar.LINK_ON_DECISION.broken_by(f"{word}({labels.text()}, ...)")
-    if not isinstance(labels, Labels):
-        raise DeclarationError(f"{word}: first argument is {type(labels).__name__}, expected md.Labels")
-
-
-def _refuse_decision_links(left: Expression, right: Expression, sign: str) -> None:
-    def is_decision(e: Expression) -> bool:
-        return isinstance(e, Hyperplane) or (isinstance(e, Index) and isinstance(e.inner, Hyperplane))
-
-    def is_margin(e: Expression) -> bool:
-        return isinstance(e, Margin) or (isinstance(e, Index) and isinstance(e.inner, Margin))
-
-    shown = f"{left.text()} {sign} {right.text()}"
-    if is_margin(left) or is_margin(right):
-        raise grammar.MARGIN_CONSTRAINT.broken_by(shown)
-    if is_decision(left) or is_decision(right):
-        known = (left if is_decision(right) else right).is_constant
-        raise (grammar.KNOWN_ON_DECISION if known else grammar.LINK_ON_DECISION).broken_by(shown)

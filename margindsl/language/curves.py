@@ -10,12 +10,13 @@ import numpy as np
 
 from margindsl.calculus import PLQ, ConvexFunction
 from margindsl.calculus import absolute as absolute_function
-from margindsl.calculus import maximum as maximum_function
 from margindsl.calculus import pos as pos_function
 from margindsl.calculus import square as square_function
+from margindsl.calculus.composed import compose, largest
 from margindsl.errors import CalculusError
 from margindsl.language import grammar
-from margindsl.language.atoms import Absolute, Curve, Maximum, PositivePart, Square
+from margindsl.language.atoms import Absolute, Curve, Maximum, Mean, PositivePart, Square, Total, Variance
+from margindsl.language.entries import constant_value
 from margindsl.language.expressions import Expression, Index, Negation, Product, Quotient, Sum
 from margindsl.language.margins import Hyperplane, Labels, Margin
 from margindsl.language.symbols import Scalar
@@ -114,7 +115,7 @@ def common_points(left: IntArray | None, right: IntArray | None, at: Expression)
 
 def coefficient(expression: Expression, rows: IntArray) -> Coefficient:
     """Return a constant at the given rows: a number when all entries agree, else an array."""
-    value = expression.numeric()
+    value = constant_value(expression)
     if not expression.shape:
         return float(value)
     entries = np.broadcast_to(value, expression.shape)[rows]
@@ -133,10 +134,12 @@ def lower_entries(expression: Expression, rows: IntArray) -> Lowered:
     """
     if expression.is_constant:
         return Lowered(Affine(shift=coefficient(expression, rows)))
-    for kind, rule in _RULES.items():
-        if isinstance(expression, kind):
-            return rule(expression, rows)
-    raise grammar.UNKNOWN_OBJECTIVE.broken_by(expression)
+    if not expression.shape:
+        rows = np.zeros(len(rows), dtype=int)  # a single number is the same at every row
+    rule = _RULES.get(type(expression))
+    if rule is None:
+        raise grammar.UNKNOWN_OBJECTIVE.broken_by(expression)
+    return rule(expression, rows)
 
 
 def _lower_margin(expression: Margin, rows: IntArray) -> Lowered:
@@ -167,6 +170,7 @@ def _lower_negation(expression: Negation, rows: IntArray) -> Lowered:
 def _lower_product(expression: Product | Quotient, rows: IntArray) -> Lowered:
     factor = coefficient(expression.constant, rows)
     if isinstance(expression, Quotient):
+        expression.divisor()
         factor = 1.0 / factor
     return scale(lower_entries(expression.inner, rows), factor, expression)
 
@@ -239,46 +243,35 @@ def _single(inner: Lowered, at: Expression) -> tuple[ConvexFunction, Affine]:
         raise grammar.ONE_MARGIN.broken_by(at) from None
 
 
-def _compose(expression: Expression, inner: Lowered, atom: ConvexFunction,
-             operate: Callable[[Any], ConvexFunction], rule: grammar.Rule) -> Lowered:
-    """Return atom(inner): the atom itself on affine arguments, else the operation on the merged loss."""
+def _compose(expression: Expression, argument: Expression, atom: ConvexFunction, rows: IntArray) -> Lowered:
+    """Return atom(argument): the atom itself on affine arguments, else composed with the merged function."""
+    inner = lower_entries(argument, rows)
+    if inner.sign < 0:  # atom(-v) of the convex v
+        inner, atom = Lowered(inner.affine.times(-1.0), inner.pieces, 1), atom.precompose(-1.0)
     if not inner.pieces:
         return Lowered(Affine(points=inner.points), (Piece(1.0, atom, inner.affine),), 1)
-    function, argument = _single(inner, expression)
+    function, affine = _single(inner, expression)
     try:
-        result = operate(function)
-    except (CalculusError, AttributeError) as error:
-        raise rule.broken_by(expression, reason=str(error)) from None
-    return Lowered(Affine(points=inner.points), (Piece(1.0, result, argument),), 1)
-
-
-def _flipped(inner: Lowered) -> Lowered:
-    """Return the negative of a concave function, for atoms that are even."""
-    return Lowered(inner.affine.times(-1.0), inner.pieces, 1) if inner.sign < 0 else inner
+        result = compose(atom, function)
+    except CalculusError:
+        raise grammar.COMPOSITION.broken_by(expression) from None
+    return Lowered(Affine(points=inner.points), (Piece(1.0, result, affine),), 1)
 
 
 def _lower_positive_part(expression: PositivePart, rows: IntArray) -> Lowered:
-    inner = lower_entries(expression.arguments[0], rows)
-    if inner.sign < 0:
-        raise grammar.POSITIVE_PART.broken_by(expression)
-    return _compose(expression, inner, pos_function(), lambda rho: rho.positive_part(), grammar.POSITIVE_PART)
+    return _compose(expression, expression.arguments[0], pos_function(), rows)
 
 
 def _lower_absolute(expression: Absolute, rows: IntArray) -> Lowered:
-    inner = _flipped(lower_entries(expression.arguments[0], rows))
-    return _compose(expression, inner, absolute_function(), lambda rho: rho.absolute(), grammar.ABSOLUTE)
+    return _compose(expression, expression.arguments[0], absolute_function(), rows)
 
 
 def _lower_square(expression: Square, rows: IntArray) -> Lowered:
-    inner = _flipped(lower_entries(expression.arguments[0], rows))
-    return _compose(expression, inner, square_function(), lambda rho: rho.square(), grammar.SQUARED)
+    return _compose(expression, expression.arguments[0], square_function(), rows)
 
 
 def _lower_curve(expression: Curve, rows: IntArray) -> Lowered:
-    inner = lower_entries(expression.arguments[0], rows)
-    if inner.pieces:
-        raise grammar.CURVE_ARGUMENT.broken_by(expression)
-    return Lowered(Affine(points=inner.points), (Piece(1.0, expression.function, inner.affine),), 1)
+    return _compose(expression, expression.arguments[0], expression.function, rows)
 
 
 def _lower_maximum(expression: Maximum, rows: IntArray) -> Lowered:
@@ -307,10 +300,7 @@ def _maximum_of_two(expression: Maximum, left: Lowered, right: Lowered) -> Lower
             function.precompose(*_along(own, direction, pivot)) for function, own in ((rho, t), (sigma, v)))
     except LookupError:
         raise grammar.ONE_MARGIN.broken_by(expression) from None
-    try:
-        result = maximum_function(left_side, right_side)
-    except (CalculusError, AttributeError, TypeError):
-        raise grammar.MAXIMUM.broken_by(expression) from None
+    result = largest(left_side, right_side)
     return Lowered(Affine(points=points), (Piece(1.0, result, replace(argument, points=points)),), 1)
 
 
@@ -319,9 +309,14 @@ def _refuse_bare(expression: Expression, rows: IntArray) -> Lowered:
     raise grammar.BARE_DECISION.broken_by(expression, what=what)
 
 
+def _refuse_aggregate(expression: Total | Mean | Variance, rows: IntArray) -> Lowered:
+    raise grammar.ONE_MARGIN.broken_by(expression)
+
+
 _RULES: dict[type[Expression], Callable[[Any, IntArray], Lowered]] = {
     Margin: _lower_margin, Scalar: _lower_scalar, Index: _lower_index, Sum: _lower_sum,
     Negation: _lower_negation, Product: _lower_product, Quotient: _lower_product,
     PositivePart: _lower_positive_part, Absolute: _lower_absolute, Square: _lower_square,
     Maximum: _lower_maximum, Curve: _lower_curve, Labels: _refuse_bare, Hyperplane: _refuse_bare,
+    Total: _refuse_aggregate, Mean: _refuse_aggregate, Variance: _refuse_aggregate,
 }

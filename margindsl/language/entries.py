@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from margindsl.errors import DeclarationError
+from margindsl.errors import DeclarationError, GrammarError
 from margindsl.typing import FloatArray
 
 if TYPE_CHECKING:
@@ -23,8 +24,10 @@ def as_values(value: Any) -> FloatArray:
     DeclarationError
         If it is not numeric, not finite, complex, or has more than one dimension.
     """
-    array = np.asarray(value)
-    if array.dtype == object or (not np.issubdtype(array.dtype, np.number) and array.dtype != bool):
+    array = read_array(value, "a formula")
+    if array.dtype == object and all(map(is_number, array.flat)):
+        array = _as_floats(array)  # fractions, nullable columns of pandas
+    if array.dtype.kind not in "biufc":
         raise DeclarationError(
             f"{value!r} cannot enter a formula: expected a number, a 1-D array of numbers or an expression")
     if array.ndim > 1:
@@ -33,11 +36,40 @@ def as_values(value: Any) -> FloatArray:
             "one number a point")
     if np.iscomplexobj(array):
         raise DeclarationError("a complex number entered a formula; expected real numbers")
-    if not np.all(np.isfinite(array)):
+    with np.errstate(over="ignore"):  # numbers of more than 64 bits
+        values = array.astype(float)
+    if not np.all(np.isfinite(values)):
         raise DeclarationError("NaN or infinity entered a formula; expected finite numbers")
-    values = array.astype(float)
     values.flags.writeable = False
     return values
+
+
+def is_number(value: Any) -> bool:
+    """Return whether a value is a real number, which truth values and durations are not."""
+    return isinstance(value, Real) and not isinstance(value, (bool, np.timedelta64))
+
+
+def _as_floats(array: np.ndarray) -> FloatArray:
+    try:
+        return array.astype(float)
+    except OverflowError:
+        raise DeclarationError("a number beyond the largest float entered a formula; expected finite numbers") from None
+
+
+def read_array(value: Any, what: str) -> np.ndarray:
+    """Return what a user gave as an array.
+
+    Raises
+    ------
+    DeclarationError
+        If it is ragged, or a masked array with masked entries.
+    """
+    if np.ma.isMaskedArray(value) and np.ma.is_masked(value):
+        raise DeclarationError(f"a masked array with masked entries entered {what}; fill them or drop those points")
+    try:
+        return np.asarray(value)
+    except ValueError:
+        raise DeclarationError(f"a ragged list entered {what}; expected numbers, one a point") from None
 
 
 def broadcast(left: Expression, right: Expression, sign: str) -> Shape:
@@ -64,20 +96,63 @@ def as_index(index: Any, n: int, name: str) -> tuple[np.ndarray, bool]:
         If the index is fractional, out of range, of the wrong shape or a mask of the wrong length.
     """
     if isinstance(index, slice):
-        return np.arange(n)[index], False
-    array = np.asarray(index)
+        try:
+            return np.arange(n)[index], False
+        except (TypeError, ValueError) as error:
+            raise DeclarationError(f"{name}[{index}]: {error}") from None
+    array = read_array(index, f"the index of {name}")
     if array.dtype == bool:
         if array.shape != (n,):
             raise DeclarationError(f"{name}[mask]: mask of shape {array.shape}, expected ({n},)")
         return np.flatnonzero(array), False
     if array.size == 0:
         return np.zeros(0, dtype=int), False
-    if not np.issubdtype(array.dtype, np.integer):
+    if array.dtype.kind not in "iu":
         raise DeclarationError(f"{name}[{index!r}]: expected integers, a slice or a boolean mask")
     if array.ndim > 1:
         raise DeclarationError(f"{name}[index]: index of shape {array.shape}, expected one dimension")
-    flat = np.atleast_1d(array).astype(int)
-    bad = (flat < -n) | (flat >= n)
+    flat = np.atleast_1d(array)
+    bad = (flat < -n) | (flat >= n) if array.dtype.kind == "i" else flat >= n
     if np.any(bad):
         raise DeclarationError(f"{name}[{int(flat[bad][0])}]: out of range for {n} points (0..{n - 1})")
+    flat = flat.astype(int)
     return np.where(flat < 0, flat + n, flat), array.ndim == 0
+
+
+def frozen(values: Any) -> np.ndarray:
+    """Return a read-only copy."""
+    array = np.array(values)
+    array.flags.writeable = False
+    return array
+
+
+def constant_value(expression: Expression) -> Any:
+    """Return the present value of a constant formula, a float or an (m,) array.
+
+    Raises
+    ------
+    DeclarationError
+        If the formula is no constant, a parameter is outside the domain of a formula it enters, a divisor is zero,
+        or the value is not finite.
+    """
+    with np.errstate(all="ignore"):
+        value = np.asarray(expression.numeric(), dtype=float)
+    if not np.all(np.isfinite(value)):
+        raise GrammarError(expression.text(), "has no finite value at the present values of its parameters",
+                           "Change them, or rescale the formula.")
+    return value if value.ndim else float(value)
+
+
+def fix_once(owner: Any, name: str, value: Any) -> None:
+    """Set an attribute of a part of a declaration, public ones once: what was declared does not change.
+
+    Raises
+    ------
+    DeclarationError
+        If a public attribute is set again.
+    """
+    if name in owner.__dict__ and not name.startswith("_"):
+        raise DeclarationError(
+            f"{name} of this {type(owner).__name__} was declared and does not change; declare another one, or let an "
+            "md.Parameter change its value")
+    object.__setattr__(owner, name, value)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
 
 from margindsl.errors import DeclarationError, GrammarError
-from margindsl.language.entries import Shape, as_index, as_values, broadcast
-from margindsl.language.printing import bracket, bracket_latex
+from margindsl.language.entries import Shape, as_index, as_values, broadcast, constant_value, fix_once, is_number
+from margindsl.language.printing import array_text, bracket, bracket_latex, index_text, number_text
 
 
 class Expression:
@@ -20,7 +19,8 @@ class Expression:
     ``<= >= == !=`` to constraints. `shape` is ``()`` for numbers and ``(m,)`` for one value a point.
     """
 
-    __array_ufunc__: ClassVar[None] = None  # numpy arrays leave arithmetic to us
+    __array_ufunc__: ClassVar[None] = None  # numpy arrays leave arithmetic to us,
+    __pandas_priority__: ClassVar[int] = 10_000  # and so do columns of pandas
     __hash__ = object.__hash__
 
     shape: Shape = ()
@@ -51,8 +51,11 @@ class Expression:
         return bool(self.children) and all(child.is_constant for child in self.children)
 
     def numeric(self) -> Any:
-        """Return the present value of a constant expression (float or (m,) array)."""
+        """Return the present value of a constant expression (float or (m,) array); ask `constant_value` for it."""
         raise GrammarError(self.text(), "this is not a constant", "Use numbers, arrays and md.Parameter only.")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        fix_once(self, name, value)
 
     def __repr__(self) -> str:
         return self.text()
@@ -73,6 +76,16 @@ class Expression:
     def __iter__(self) -> Iterator[Expression]:
         raise GrammarError(self.text(), "expressions are not looped over",
                            "Write the formula for all points at once, or index it: expr[index].")
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise GrammarError(self.text(), "expressions hold no numbers for numpy",
+                           "Use the functions of margindsl: md.sum, md.mean, md.maximum, abs.")
+
+    def __array_function__(self, function: Any, *_: Any) -> Any:
+        if function is np.shape:
+            return self.shape
+        raise GrammarError(f"np.{function.__name__}({self.text()})", "functions of numpy do not take expressions",
+                           "Use those of margindsl: md.sum, md.mean, md.maximum, abs.")
 
     # -- arithmetic -----------------------------------------------------------------------------------
 
@@ -109,9 +122,10 @@ class Expression:
     def __pow__(self, exponent: Any) -> Expression:
         from margindsl.language.atoms import square
 
-        if isinstance(exponent, numbers.Real) and exponent == 1:
+        power = exponent if is_number(exponent) else None
+        if power == 1:
             return self
-        if not (isinstance(exponent, numbers.Real) and exponent == 2):
+        if power != 2:
             raise GrammarError(
                 f"{bracket(self, 90)}**{exponent}", "only squares are piecewise quadratic",
                 "Write **2, or give your own loss with md.plq or a subclass of md.ConvexFunction.")
@@ -144,12 +158,12 @@ class Expression:
         raise GrammarError(f"{self.text()} > {other}", "strict inequalities do not close a set", "Write >=.")
 
     def __eq__(self, other: Any) -> Any:
-        from margindsl.language.constraints import equality
+        from margindsl.language.relations import equality
 
         return equality(self, as_expression(other))
 
     def __ne__(self, other: Any) -> Any:
-        from margindsl.language.constraints import inequality_of_labels
+        from margindsl.language.relations import inequality_of_labels
 
         return inequality_of_labels(self, as_expression(other))
 
@@ -162,17 +176,22 @@ class Constant(Expression):
         self.shape = self.value.shape
 
     @property
+    def precedence(self) -> int:  # type: ignore[override]
+        """Return that of a negation below zero."""
+        return 100 if self.shape or self.value >= 0 else 20
+
+    @property
     def is_constant(self) -> bool:
         """Return True."""
         return True
 
     def numeric(self) -> Any:
         """Return the value."""
-        return float(self.value) if not self.shape else self.value
+        return self.value[()]
 
     def text(self) -> str:
-        """Return the number, or ``array(m)``."""
-        return f"{float(self.value):.6g}" if not self.shape else f"array({self.shape[0]})"
+        """Return the number or the array, a long one as ``array(m)``."""
+        return array_text(self.value) if self.shape else number_text(self.value)
 
     def latex(self) -> str:
         """Return the number, or a bold c for an array."""
@@ -278,9 +297,22 @@ class Quotient(Expression):
         """Return the expression and the constant."""
         return (self.inner, self.constant)
 
+    def divisor(self) -> Any:
+        """Return the present value of the divisor.
+
+        Raises
+        ------
+        GrammarError
+            If it is zero.
+        """
+        value = constant_value(self.constant)
+        if np.any(np.asarray(value) == 0):
+            raise GrammarError(self.text(), "division by zero", "Give a non-zero divisor.")
+        return value
+
     def numeric(self) -> Any:
         """Return the quotient of constants."""
-        return self.inner.numeric() / self.constant.numeric()
+        return self.inner.numeric() / self.divisor()
 
     def text(self) -> str:
         """Return ``inner / constant``."""
@@ -305,6 +337,7 @@ class Index(Expression):
             raise DeclarationError(f"`{inner.text()}` is a single number and cannot be indexed")
         self.inner = inner
         self.index, self.is_item = as_index(index, inner.shape[0], inner.text())
+        self.index.flags.writeable = False
         self.shape = () if self.is_item else (len(self.index),)
 
     @property
@@ -315,11 +348,11 @@ class Index(Expression):
     def numeric(self) -> Any:
         """Return entries of a constant array."""
         values = np.broadcast_to(self.inner.numeric(), self.inner.shape)[self.index]
-        return float(values[0]) if self.is_item else values
+        return values[0] if self.is_item else values
 
     def text(self) -> str:
         """Return ``inner[index]``."""
-        shown = str(int(self.index[0])) if self.is_item else f"index({len(self.index)})"
+        shown = str(int(self.index[0])) if self.is_item else index_text(self.index)
         return f"{bracket(self.inner, 95)}[{shown}]"
 
     def latex(self) -> str:
@@ -374,7 +407,6 @@ def divide(inner: Expression, constant: Expression) -> Expression:
     if not constant.is_constant:
         raise GrammarError(f"{bracket(inner, 30)} / {bracket(constant, 31)}",
                            "only constants divide", "Multiply out, or fix the divisor as md.Parameter.")
-    if np.any(np.asarray(constant.numeric()) == 0):
-        raise GrammarError(f"{bracket(inner, 30)} / {bracket(constant, 31)}", "division by zero",
-                           "Give a non-zero divisor.")
-    return Quotient(inner, constant)
+    quotient = Quotient(inner, constant)
+    quotient.divisor()
+    return quotient

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from margindsl.errors import DeclarationError
 from margindsl.language import grammar
 from margindsl.language.constraints import Constraint
-from margindsl.language.expressions import as_expression
+from margindsl.language.entries import fix_once
+from margindsl.language.expressions import Expression, as_expression
 from margindsl.language.lowering import Declaration, declare
-from margindsl.language.margins import Hyperplane, Labels, Margin
-from margindsl.language.symbols import Parameter
+from margindsl.language.margins import Hyperplane, Labels
+from margindsl.language.printing import distinct_names
+from margindsl.language.symbols import Parameter, Scalar
 
 
 class Minimize:
@@ -59,37 +61,46 @@ class Formulation:
                 f"md.Problem: given {type(objective).__name__} as objective, expected md.Minimize(expression)")
         if isinstance(constraints, Constraint):
             constraints = [constraints]
+        if constraints is not None and not isinstance(constraints, Iterable):
+            raise DeclarationError(
+                f"md.Problem: given {type(constraints).__name__} as constraints, expected a list of constraints")
         self.objective = objective
-        self.constraints: tuple[Constraint, ...] = tuple(constraints or ())
+        self.constraints: tuple[Constraint, ...] = () if constraints is None else tuple(constraints)
         first = self.lower()
         self.labels: Labels = first.labels
         self.hyperplane: Hyperplane = first.hyperplane
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        fix_once(self, name, value)
+
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """Return the parameters that occur in the objective."""
-        found = {id(n): n for n in self.objective.expression.walk() if isinstance(n, Parameter)}
+        """Return the parameters that occur in the objective and in the constraints."""
+        found = {id(n): n for n in self._nodes() if isinstance(n, Parameter)}
         return tuple(found.values())
 
     def lower(self) -> Declaration:
         """Check every rule at the present parameter values and return plain arrays."""
-        return declare(self.objective.expression, self.constraints)
+        with distinct_names(self._nodes()):
+            return declare(self.objective.expression, self.constraints)
 
     def text(self) -> str:
-        """Return the formulation as text."""
-        lines = [f"minimise    {self.objective.expression.text()}"]
-        rows = [c.text() for c in self.constraints] + [self._domain_text()]
-        for index, row in enumerate(rows):
-            lines.append(f"{'subject to' if index == 0 else '':<12}{row}")
-        return "\n".join(lines)
+        """Return the formulation as text: what is minimised, the constraints, and what f is."""
+        with distinct_names(self._nodes()):
+            rows = [*(c.text() for c in self.constraints), *self._domains()]
+            groups = {"minimise": [self.objective.expression.text()], "subject to": rows,
+                      "where": self.hyperplane.definition(self.labels.clusters)}
+        return "\n".join(f"{head if index == 0 else '':<12}{row}" for head, lines in groups.items()
+                         for index, row in enumerate(lines))
 
     def latex(self) -> str:
         """Return the formulation as a LaTeX ``aligned`` environment."""
-        labels = self.labels.latex()
-        plane = self.hyperplane.latex()
-        variables = f"{labels},\\, {plane}"
-        rows = [c.latex() for c in self.constraints] + [self._domain_latex()]
-        body = [rf"\min_{{{variables}}} \quad & {self.objective.expression.latex()} \\"]
+        with distinct_names(self._nodes()):
+            labels, plane = self.labels.latex(), self.hyperplane.latex()
+            objective = self.objective.expression.latex()
+            rows = [*(c.latex() for c in self.constraints), self._domain_latex(), self.hyperplane.definition_latex()]
+            rows += [rf"{s.latex()} \ge 0" for s in self._scalars() if s.nonneg]
+        body = [rf"\min_{{{labels},\, {plane}}} \quad & {objective} \\"]
         heads = [r"\text{s.t.}", *[""] * (len(rows) - 1)]
         body += [rf"{head} \quad & {row} \\" for head, row in zip(heads, rows)]
         return "\\begin{aligned}\n" + "\n".join(body) + "\n\\end{aligned}"
@@ -100,10 +111,20 @@ class Formulation:
     def _repr_latex_(self) -> str:
         return f"$${self.latex()}$$"
 
-    def _domain_text(self) -> str:
-        margin = next(n for n in self.objective.expression.walk() if isinstance(n, Margin))
-        y, n, k = margin.labels.name, margin.labels.n, margin.labels.clusters
-        return f"{y} in {{-1, +1}}^{n}" if k == 2 else f"{y} in {{0, ..., {k - 1}}}^{n}"
+    def _nodes(self) -> Iterator[Expression]:
+        """Yield the expressions of objective and constraints, and all below them."""
+        yield from self.objective.expression.walk()
+        for constraint in self.constraints:
+            for expression in getattr(constraint, "expressions", ()):  # what is no constraint is refused by `lower`
+                yield from expression.walk()
+
+    def _scalars(self) -> list[Scalar]:
+        return list({id(n): n for n in self._nodes() if isinstance(n, Scalar)}.values())
+
+    def _domains(self) -> list[str]:
+        y, n, k = self.labels.text(), self.labels.n, self.labels.clusters
+        labels = f"{y} in {{-1, +1}}^{n}" if k == 2 else f"{y} in {{0, ..., {k - 1}}}^{n}"
+        return [labels, *(f"{s.text()} >= 0" for s in self._scalars() if s.nonneg)]
 
     def _domain_latex(self) -> str:
         n, k = self.labels.n, self.labels.clusters

@@ -33,21 +33,12 @@ MIXED_SUM = Rule(
 SIGNED_WEIGHT = Rule(
     "multiplies a loss by weights of both signs: margin losses must be convex",
     "Give non-negative weights.")
-POSITIVE_PART = Rule(
-    "takes the positive part of a concave function, which is not convex",
-    "Take md.pos of a convex function, or write the loss with md.plq.")
-ABSOLUTE = Rule(
-    "takes the modulus of a function that is neither affine nor of one sign",
-    "Take abs of an affine function of the margin, or write the loss with md.plq.")
-SQUARED = Rule(
-    "squares a function whose square is not convex and piecewise quadratic ({reason})",
-    "Square an affine function or a non-negative piecewise-linear one, for instance md.pos(1 - g)**2.")
+COMPOSITION = Rule(
+    "is not convex: a function of a convex one must rise over its values, a function of a concave one must fall",
+    "Take an affine argument, or a convex one where the function rises, for instance md.pos(1 - g)**2.")
 MAXIMUM = Rule(
     "takes the maximum of a concave function, which is not convex",
     "Take md.maximum of convex functions of the margin.")
-CURVE_ARGUMENT = Rule(
-    "needs an affine function of the margin as its argument",
-    "Apply it to a*g + b, or write the composed loss with md.plq.")
 ONE_MARGIN = Rule(
     "mixes several margins, or a margin and a scalar, in one non-linear function",
     "A loss is a function of one affine combination, such as md.pos(s - g).")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from margindsl.errors import DeclarationError
+from margindsl.language.entries import read_array
 from margindsl.typing import IntArray
 
 
@@ -28,10 +30,6 @@ def as_pairs(pairs: Any, n: int, word: str) -> IntArray:
         If the pairs are malformed, out of range, or link a point with itself.
     """
     array = _read_pairs(pairs, n, word)
-    bad = np.flatnonzero(np.any((array < 0) | (array >= n), axis=1))
-    if len(bad):
-        i, j = array[bad[0]]
-        raise DeclarationError(f"md.{word}: pair {bad[0]} is ({i}, {j}), outside the {n} points 0..{n - 1}")
     loops = np.flatnonzero(array[:, 0] == array[:, 1])
     if len(loops):
         i = array[loops[0], 0]
@@ -48,16 +46,20 @@ def _read_pairs(pairs: Any, n: int, word: str) -> IntArray:
             raise DeclarationError(f"md.{word}: sparse matrix of shape {matrix.shape}, expected ({n}, {n})")
         keep = matrix.data != 0
         pairs = np.unique(np.sort(np.column_stack([matrix.row[keep], matrix.col[keep]]), axis=1), axis=0)
-    array = np.asarray(pairs if not isinstance(pairs, (set, frozenset)) else sorted(pairs))
+    if isinstance(pairs, (set, frozenset)):
+        pairs = sorted(map(tuple, pairs))
+    array = read_array(list(pairs) if isinstance(pairs, Iterator) else pairs, f"md.{word}")
     if array.size == 0:
         return np.zeros((0, 2), dtype=int)
     if array.ndim != 2 or array.shape[1] != 2:
         raise DeclarationError(
             f"md.{word}: given shape {array.shape}, expected pairs of shape (m, 2), a graph or a sparse matrix")
-    if not np.issubdtype(array.dtype, np.integer):
-        if not (np.issubdtype(array.dtype, np.floating) and np.all(array == np.round(array))):
-            raise DeclarationError(f"md.{word}: pairs of type {array.dtype}, expected integer point numbers")
-        array = array.astype(int)
+    if array.dtype.kind not in "iu" and not (array.dtype.kind == "f" and np.all(array == np.round(array))):
+        raise DeclarationError(f"md.{word}: pairs of type {array.dtype}, expected integer point numbers")
+    beyond = np.flatnonzero(np.any((array < 0) | (array >= n), axis=1))
+    if len(beyond):
+        i, j = array[beyond[0]].tolist()
+        raise DeclarationError(f"md.{word}: pair {beyond[0]} is ({i:g}, {j:g}), outside the {n} points 0..{n - 1}")
     return array.astype(int)
 
 
@@ -77,7 +79,7 @@ def as_laplacian(graph: Any, n: int) -> Any:
         graph = nx.to_scipy_sparse_array(graph, nodelist=range(n)) if set(graph.nodes) == set(range(n)) else None
         if graph is None:
             raise DeclarationError(f"md.manifold: the graph's nodes must be 0..{n - 1}")
-    weights = sp.csr_matrix(graph, dtype=float)
+    weights = sp.csr_matrix(graph, dtype=float, copy=True)
     if weights.shape != (n, n):
         raise DeclarationError(f"md.manifold: graph of shape {weights.shape}, expected ({n}, {n})")
     if weights.nnz and (weights.data.min() < 0 or not np.all(np.isfinite(weights.data))):

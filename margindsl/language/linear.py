@@ -9,7 +9,7 @@ import numpy as np
 
 from margindsl.language import grammar
 from margindsl.language.atoms import Absolute, Aggregate, Mean, Total, Variance
-from margindsl.language.constraints import Constraint, Equality, Inequality
+from margindsl.language.entries import constant_value
 from margindsl.language.expressions import Expression, Index, Negation, Product, Quotient, Sum
 from margindsl.language.margins import Hyperplane, Labels, Margin
 from margindsl.typing import FloatArray, IntArray
@@ -27,7 +27,7 @@ class LinearPart:
     decision_node: Hyperplane | None = None
 
 
-def linear_part(expression: Expression, n: int, at: Constraint) -> LinearPart:
+def linear_part(expression: Expression, n: int, at: str) -> LinearPart:
     """Return the linear part of a single number built from labels or decision values.
 
     Raises
@@ -43,29 +43,31 @@ def linear_part(expression: Expression, n: int, at: Constraint) -> LinearPart:
 
 
 def _collect(expression: Expression, factor: FloatArray, rows: IntArray | None, n: int,
-             totals: dict[str, FloatArray], nodes: dict[str, Any], at: Constraint) -> float:
+             totals: dict[str, FloatArray], nodes: dict[str, Any], at: str) -> float:
     """Add factor · expression at the rows to the totals; return its constant part."""
     if expression.is_constant:
-        value = np.asarray(expression.numeric(), dtype=float)
+        value = np.asarray(constant_value(expression))
         if value.ndim and rows is not None:
             value = value[rows]
         return float(np.sum(factor * value))
     if isinstance(expression, Margin):
-        raise grammar.MARGIN_CONSTRAINT.broken_by(at.text())
+        raise grammar.MARGIN_CONSTRAINT.broken_by(at)
     if isinstance(expression, (Labels, Hyperplane)):
         key = "labels" if isinstance(expression, Labels) else "decision"
         if nodes.setdefault(key, expression) is not expression:
             raise grammar.TWO_PROBLEMS.broken_by(
-                at.text(), what="labellings" if key == "labels" else "hyperplanes")
+                at, what="labellings" if key == "labels" else "hyperplanes")
         if rows is None:
-            raise grammar.ENTRYWISE_CONSTRAINT.broken_by(at.text())
+            raise grammar.ENTRYWISE_CONSTRAINT.broken_by(at)
         weights = np.broadcast_to(factor, rows.shape)
         totals[key] = totals.get(key, np.zeros(n)) + np.bincount(rows, weights=weights, minlength=n)
         return 0.0
-    for kind, rule in _LINEAR_RULES.items():
-        if isinstance(expression, kind):
-            return rule(expression, factor, rows, n, totals, nodes, at)
-    raise grammar.NONLINEAR_CONSTRAINT.broken_by(at.text())
+    if not expression.shape and rows is not None:
+        rows = np.zeros(len(rows), dtype=int)  # a single number is the same at every row
+    rule = _LINEAR_RULES.get(type(expression))
+    if rule is not None:
+        return float(rule(expression, factor, rows, n, totals, nodes, at))
+    raise grammar.NONLINEAR_CONSTRAINT.broken_by(at)
 
 
 def _collect_sum(e: Sum, factor: Any, rows: Any, *rest: Any) -> float:
@@ -77,7 +79,7 @@ def _collect_negation(e: Negation, factor: Any, rows: Any, *rest: Any) -> float:
 
 
 def _collect_product(e: Product | Quotient, factor: Any, rows: Any, *rest: Any) -> float:
-    value = np.asarray(e.constant.numeric(), dtype=float)
+    value = np.asarray(e.divisor() if isinstance(e, Quotient) else constant_value(e.constant))
     if value.ndim and rows is not None:
         value = value[rows]
     return _collect(e.inner, factor * value if isinstance(e, Product) else factor / value, rows, *rest)
@@ -89,7 +91,7 @@ def _collect_index(e: Index, factor: Any, rows: Any, *rest: Any) -> float:
 
 def _collect_aggregate(e: Aggregate, factor: Any, rows: Any, *rest: Any) -> float:
     if isinstance(e, Variance):
-        raise grammar.NONLINEAR_CONSTRAINT.broken_by(rest[-1].text())
+        raise grammar.NONLINEAR_CONSTRAINT.broken_by(rest[-1])
     count = e.inner.shape[0]
     scale = 1.0 / count if isinstance(e, Mean) else 1.0
     return _collect(e.inner, np.full(count, float(np.sum(factor)) * scale), np.arange(count), *rest)
@@ -101,39 +103,54 @@ _LINEAR_RULES: dict[type, Any] = {
 }
 
 
-def split_bound(constraint: Inequality | Equality, n: int) -> tuple[LinearPart, float, float]:
-    """Return (linear part without constant, lower, upper) of an inequality or equality of numbers.
+def split_inequality(left: Expression, right: Expression, n: int, at: str) -> tuple[LinearPart, float, float]:
+    """Return (linear part without constant, lower, upper) of ``left <= right``.
 
     Raises
     ------
     GrammarError
         If it bounds a modulus from below, is not linear, or has one value a point.
     """
-    if constraint.left.shape or constraint.right.shape:
-        raise grammar.ENTRYWISE_CONSTRAINT.broken_by(constraint.text())
-    left, right = constraint.left, constraint.right
-    if isinstance(constraint, Inequality):
-        modulus, factor = _modulus(left)
-        if modulus is not None:
-            if not right.is_constant or factor < 0:
-                raise grammar.NONLINEAR_CONSTRAINT.broken_by(constraint.text())
-            radius = float(right.numeric()) / factor
-            part = linear_part(modulus, n, constraint)
-            return part, -radius - part.constant, radius - part.constant
-        if _modulus(right)[0] is not None:
-            raise grammar.NONCONVEX_BOUND.broken_by(constraint.text())
-    part = linear_part(left - right, n, constraint)
-    if isinstance(constraint, Equality):
-        return part, -part.constant, -part.constant
+    _refuse_entries(left, right, at)
+    modulus, factor = _modulus(left)
+    if modulus is not None:
+        if not right.is_constant or factor < 0:
+            raise grammar.NONLINEAR_CONSTRAINT.broken_by(at)
+        radius = constant_value(right) / factor
+        part = linear_part(modulus, n, at)
+        return part, -radius - part.constant, radius - part.constant
+    if _modulus(right)[0] is not None:
+        raise grammar.NONCONVEX_BOUND.broken_by(at)
+    part = linear_part(left - right, n, at)
     return part, -np.inf, -part.constant
+
+
+def split_equality(left: Expression, right: Expression, n: int, at: str) -> tuple[LinearPart, float, float]:
+    """Return (linear part without constant, lower, upper) of ``left == right``.
+
+    Raises
+    ------
+    GrammarError
+        If it is not linear, or has one value a point.
+    """
+    _refuse_entries(left, right, at)
+    part = linear_part(left - right, n, at)
+    return part, -part.constant, -part.constant
+
+
+def _refuse_entries(left: Expression, right: Expression, at: str) -> None:
+    if left.shape or right.shape:
+        raise grammar.ENTRYWISE_CONSTRAINT.broken_by(at)
 
 
 def _modulus(expression: Expression) -> tuple[Expression | None, float]:
     """Return (x, k) of k |x|, or (None, 1)."""
     factor = 1.0
     while isinstance(expression, (Product, Quotient)) and not expression.constant.shape:
-        number = float(expression.constant.numeric())
-        factor = factor * number if isinstance(expression, Product) else factor / number
+        if isinstance(expression, Product):
+            factor = factor * constant_value(expression.constant)
+        else:
+            factor = factor / expression.divisor()
         expression = expression.inner
     if isinstance(expression, Absolute) and factor != 0:
         return expression.arguments[0], factor

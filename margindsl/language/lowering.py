@@ -2,35 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from margindsl.calculus import PLQ
+from margindsl.errors import CalculusError
 from margindsl.language import grammar
-from margindsl.language.atoms import Aggregate, Manifold, Mean, SquaredNorm, Total, Variance
-from margindsl.language.constraints import (
-    Constraint,
-    Equality,
-    Inequality,
-    Known,
-    Links,
-    Orthogonal,
-    Sizes,
+from margindsl.language.atoms import (
+    Absolute,
+    Curve,
+    Manifold,
+    Maximum,
+    Mean,
+    PositivePart,
+    Square,
+    SquaredNorm,
+    Total,
+    Variance,
 )
+from margindsl.language.conditions import Conditions
+from margindsl.language.constraints import Constraint, Sizes
 from margindsl.language.curves import (
     Affine,
     Lowered,
+    Piece,
     PointwiseParameters,
     is_zero,
     lower_entries,
     merge,
     scale,
 )
+from margindsl.language.entries import constant_value
 from margindsl.language.expressions import Constant, Expression, Index, Negation, Product, Quotient, Sum
-from margindsl.language.linear import split_bound
 from margindsl.language.margins import Hyperplane, Labels, Margin
 from margindsl.language.symbols import Parameter, Scalar
 from margindsl.program.forms import DecisionBound
@@ -110,20 +116,18 @@ class ObjectiveParts:
 
     @staticmethod
     def _merged(lowered: Lowered) -> Lowered:
-        """Merge pieces that share one argument into one function, where only numbers occur."""
-        from margindsl.language.curves import Piece
-
-        weights = [piece.weight for piece in lowered.pieces]
-        if not weights or any(isinstance(w, np.ndarray) for w in weights) or min(weights) == max(weights) == 0:
+        """Merge pieces that share one argument where the sum has a conjugate; else the piecewise quadratic ones."""
+        pieces = lowered.pieces
+        if not pieces or any(isinstance(p.weight, np.ndarray) for p in pieces):
             return lowered
-        common = float(max(weights))
-        inner = Lowered(lowered.affine.times(1.0 / common),
-                        tuple(Piece(p.weight / common, p.function, p.argument) for p in lowered.pieces), 1)
-        try:
-            function, argument = merge(inner)
-        except (PointwiseParameters, LookupError):
-            return lowered
-        return Lowered(Affine(points=lowered.points), (Piece(common, function, argument),), 1)
+        regular = tuple(p for p in pieces if isinstance(p.function, PLQ))
+        rest = tuple(p for p in pieces if p not in regular)
+        for together, apart in ((pieces, ()), (regular, rest)):
+            try:
+                return Lowered(Affine(points=lowered.points), (*_joint(lowered.affine, together), *apart), 1)
+            except (PointwiseParameters, LookupError, CalculusError):
+                continue
+        return lowered
 
     def _add_affine(self, affine: Affine, rows: int, points: IntArray) -> None:
         self.constant += float(np.sum(np.broadcast_to(affine.shift, (rows,))))
@@ -132,6 +136,26 @@ class ObjectiveParts:
         if not is_zero(affine.slope):
             linear = Affine(slope=affine.slope, points=affine.points)
             self.rows.append((PLQ.affine(1.0, 0.0), linear, np.ones(rows), points))
+
+
+def _joint(affine: Affine, pieces: tuple[Piece, ...]) -> tuple[Piece, ...]:
+    """Return affine + Σ pieces as one piece.
+
+    Raises
+    ------
+    PointwiseParameters, LookupError
+        If the arguments differ, or are the points' own.
+    CalculusError
+        If the sum has no conjugate in closed form: duals and bounds need one.
+    """
+    common = max((float(piece.weight) for piece in pieces), default=0.0)
+    if common == 0.0:
+        raise LookupError
+    scaled = tuple(Piece(piece.weight / common, piece.function, piece.argument) for piece in pieces)
+    function, argument = merge(Lowered(affine.times(1.0 / common), scaled, 1))
+    if len(pieces) > 1:
+        function.conjugate()
+    return (Piece(common, function, argument),)
 
 
 def scale_weight(lowered: Lowered, weight: float) -> Lowered:
@@ -156,34 +180,44 @@ def lower_objective(expression: Expression) -> ObjectiveParts:
 
 def _walk(e: Expression, coefficient: float, parts: ObjectiveParts) -> None:
     if e.is_constant:
-        parts.constant += coefficient * float(e.numeric())
-    elif isinstance(e, Sum):
-        _walk(e.left, coefficient, parts)
-        _walk(e.right, coefficient, parts)
-    elif isinstance(e, Negation):
-        _walk(e.inner, -coefficient, parts)
-    elif isinstance(e, Product):
-        _walk_below(e, coefficient * float(e.constant.numeric()), parts)
-    elif isinstance(e, Quotient):
-        _walk_below(e, coefficient / float(e.constant.numeric()), parts)
-    elif isinstance(e, Scalar):
-        parts.add_scalar(e, coefficient)
-    elif isinstance(e, SquaredNorm):
-        parts.ridge += 2.0 * coefficient
-    elif isinstance(e, Manifold):
-        if coefficient < 0:
-            raise grammar.REGULARISER_SIGN.broken_by(e, coefficient=f"{coefficient:.6g}")
-        parts.manifolds.append((coefficient, e.laplacian))
-    elif isinstance(e, (Aggregate, Index)) or not e.shape:
-        _walk_entries(e, coefficient, parts)
-    else:
+        parts.constant += coefficient * constant_value(e)
+        return
+    rule = _TERMS.get(type(e))
+    if rule is None:
         raise grammar.UNKNOWN_OBJECTIVE.broken_by(e)
+    rule(e, coefficient, parts)
 
 
-def _walk_below(e: Product | Quotient, coefficient: float, parts: ObjectiveParts) -> None:
+def _walk_sum(e: Sum, coefficient: float, parts: ObjectiveParts) -> None:
+    _walk(e.left, coefficient, parts)
+    _walk(e.right, coefficient, parts)
+
+
+def _walk_negation(e: Negation, coefficient: float, parts: ObjectiveParts) -> None:
+    _walk(e.inner, -coefficient, parts)
+
+
+def _walk_scaled(e: Product | Quotient, coefficient: float, parts: ObjectiveParts) -> None:
+    if e.constant.shape:
+        raise grammar.UNKNOWN_OBJECTIVE.broken_by(e)
     parts.factors.append(e.constant)
-    _walk(e.inner, coefficient, parts)
+    factor = coefficient / e.divisor() if isinstance(e, Quotient) else coefficient * constant_value(e.constant)
+    _walk(e.inner, factor, parts)
     parts.factors.pop()
+
+
+def _walk_scalar(e: Scalar, coefficient: float, parts: ObjectiveParts) -> None:
+    parts.add_scalar(e, coefficient)
+
+
+def _walk_norm(e: SquaredNorm, coefficient: float, parts: ObjectiveParts) -> None:
+    parts.ridge += 2.0 * coefficient
+
+
+def _walk_manifold(e: Manifold, coefficient: float, parts: ObjectiveParts) -> None:
+    if coefficient < 0:
+        raise grammar.REGULARISER_SIGN.broken_by(e, coefficient=f"{coefficient:.6g}")
+    parts.manifolds.append((coefficient, e.laplacian))
 
 
 def _walk_entries(e: Expression, coefficient: float, parts: ObjectiveParts) -> None:
@@ -213,6 +247,13 @@ def _check_parameters(e: Expression, sign: float, parts: ObjectiveParts) -> None
     for node in (node for factor in (*parts.factors, e) for node in factor.walk()):
         if isinstance(node, Parameter) and np.any(np.asarray(node.value) < 0):
             raise grammar.NEGATIVE_PARAMETER.broken_by(node, value=f"{np.min(node.value):.6g}")
+
+
+_TERMS: dict[type[Expression], Callable[[Any, float, ObjectiveParts], None]] = {
+    Sum: _walk_sum, Negation: _walk_negation, Product: _walk_scaled, Quotient: _walk_scaled, Scalar: _walk_scalar,
+    SquaredNorm: _walk_norm, Manifold: _walk_manifold, Index: _walk_entries, Total: _walk_entries, Mean: _walk_entries,
+    Variance: _walk_entries, PositivePart: _walk_entries, Absolute: _walk_entries, Square: _walk_entries,
+    Maximum: _walk_entries, Curve: _walk_entries}
 
 
 def _negated(e: Expression, coefficient: float) -> str:
@@ -248,6 +289,8 @@ def _arrays(e: Expression, rows: IntArray) -> list[FloatArray]:
         if not e.shape:
             return []
         return [np.asarray(np.broadcast_to(e.numeric(), e.shape), dtype=float)[rows]]
+    if not e.shape:
+        rows = np.zeros(len(rows), dtype=int)
     if isinstance(e, Index):
         return _arrays(e.inner, e.index[rows])
     return [column for child in e.children for column in _arrays(child, rows)]
@@ -266,7 +309,11 @@ def declare(objective: Expression, constraints: Iterable[Constraint]) -> Declara
     """
     constraints = tuple(constraints)
     labels, hyperplane, coding = _leaves(objective)
-    _check_constraint_leaves(constraints, labels, hyperplane)
+    conditions = Conditions(labels, hyperplane)
+    for constraint in constraints:
+        if not isinstance(constraint, Constraint):
+            raise grammar.NOT_CONSTRAINT.broken_by(repr(constraint))
+        constraint.lower(conditions)
     parts = lower_objective(objective)
     if parts.ridge == 0:
         raise grammar.NO_REGULARISER.broken_by(objective)
@@ -274,7 +321,7 @@ def declare(objective: Expression, constraints: Iterable[Constraint]) -> Declara
         raise grammar.REGULARISER_SIGN.broken_by("md.sq_norm", coefficient=f"{parts.ridge / 2:.6g}")
     losses = _losses(parts, labels.n)
     return Declaration(labels, hyperplane, losses, parts.ridge, tuple(parts.manifolds), parts.constant,
-                       coding=coding, **_lower_constraints(constraints, labels, hyperplane))
+                       coding=coding, **conditions.arrays())
 
 
 def _leaves(objective: Expression) -> tuple[Labels, Hyperplane, str]:
@@ -291,21 +338,11 @@ def _leaves(objective: Expression) -> tuple[Labels, Hyperplane, str]:
     return margins[0].labels, margins[0].hyperplane, margins[0].coding
 
 
-def _check_constraint_leaves(constraints: tuple[Constraint, ...], labels: Labels, hyperplane: Hyperplane) -> None:
-    for c in constraints:
-        if not isinstance(c, Constraint):
-            raise grammar.NOT_CONSTRAINT.broken_by(repr(c))
-        own = getattr(c, "labels", labels)
-        plane = getattr(c, "hyperplane", hyperplane)
-        if own is not labels or plane is not hyperplane:
-            raise grammar.TWO_PROBLEMS.broken_by(
-                c.text(), what="labellings" if own is not labels else "hyperplanes")
-
-
 def _losses(parts: ObjectiveParts, n: int) -> Losses:
     scalars = list(parts.scalar_costs)
     shared = SharedScalars(np.array([parts.scalar_costs[s] for s in scalars]),
-                           np.array([s.nonneg for s in scalars], dtype=bool), tuple(s.name for s in scalars))
+                           np.array([s.nonneg for s in scalars], dtype=bool),
+                           tuple(s.text() for s in scalars), tuple(scalars))
     terms = [_term(function, argument, weights, points, scalars)
              for function, argument, weights, points in parts.rows]
     return Losses(n, tuple(_join(terms)), shared)
@@ -347,50 +384,3 @@ def _concatenate(family: list[LossTerm]) -> LossTerm:
     if np.all(order == np.arange(len(order))):
         return LossTerm(family[0].loss, **fields)
     return LossTerm(family[0].loss, **{name: array[order] for name, array in fields.items()})
-
-
-def _lower_constraints(constraints: tuple[Constraint, ...], labels: Labels, plane: Hyperplane) -> dict[str, Any]:
-    links: dict[str, list[IntArray]] = {"must-link": [], "cannot-link": []}
-    known: list[tuple[IntArray, IntArray]] = []
-    bounds: list[tuple[FloatArray, float, float]] = []
-    decision: list[DecisionBound] = []
-    orthogonal: list[Any] = []
-    sizes: list[Sizes] = []
-    for c in constraints:
-        if isinstance(c, Links):
-            links[c.kind].append(c.pairs)
-        elif isinstance(c, Known):
-            known.append((c.index, c.values))
-        elif isinstance(c, Orthogonal):
-            orthogonal.extend(c.solutions)
-        elif isinstance(c, Sizes):
-            sizes.append(c)
-        elif isinstance(c, (Inequality, Equality)):
-            _add_bound(c, labels, plane, bounds, decision)
-    empty = np.zeros((0, 2), dtype=int)
-    return {
-        "must": np.concatenate([empty, *links["must-link"]]),
-        "cannot": np.concatenate([empty, *links["cannot-link"]]),
-        "known": (np.concatenate([np.zeros(0, dtype=int), *(i for i, _ in known)]),
-                  np.concatenate([np.zeros(0, dtype=int), *(v for _, v in known)])),
-        "label_bounds": tuple(bounds), "decision": tuple(decision),
-        "orthogonal": tuple(orthogonal), "sizes": tuple(sizes)}
-
-
-def _add_bound(c: Inequality | Equality, labels: Labels, plane: Hyperplane, bounds: list[Any],
-               decision: list[DecisionBound]) -> None:
-    part, lower, upper = split_bound(c, labels.n)
-    if part.label_node is not None and part.label_node is not labels:
-        raise grammar.TWO_PROBLEMS.broken_by(c.text(), what="labellings")
-    if part.decision_node is not None and part.decision_node is not plane:
-        raise grammar.TWO_PROBLEMS.broken_by(c.text(), what="hyperplanes")
-    if part.labels is not None and part.decision is not None:
-        raise grammar.MIXED_CONSTRAINT.broken_by(c.text())
-    if part.labels is not None:
-        bounds.append((part.labels, lower, upper))
-    elif part.decision is not None:
-        if lower > upper:
-            raise grammar.EMPTY_BOUND.broken_by(c.text())
-        decision.append(DecisionBound(part.decision, lower, upper))
-    else:
-        raise grammar.NO_VARIABLE.broken_by(c.text())

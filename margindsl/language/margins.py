@@ -9,7 +9,7 @@ import numpy as np
 
 from margindsl.errors import DeclarationError, GrammarError
 from margindsl.language.expressions import Expression, Index
-from margindsl.language.symbols import Named
+from margindsl.language.symbols import Named, check_name
 
 
 class Labels(Named):
@@ -41,7 +41,7 @@ class Labels(Named):
         self.clusters = _count(clusters, "Labels(clusters=)")
         if self.clusters > self.n:
             raise DeclarationError(f"Labels: {self.clusters} clusters for {self.n} points; give fewer clusters")
-        self.name = name
+        self.name = check_name(name, "Labels")
         self.shape = (self.n,)
 
 
@@ -78,8 +78,28 @@ class Hyperplane(Named):
         self.kernel = kernel
         self.bias: bool | str = "penalised" if bias in ("penalised", "penalized") else bool(bias)
         self.centre = bool(centre)
-        self.name = name
+        self.name = check_name(name, "Hyperplane")
         self.shape = (self.n,)
+
+    def definition(self, clusters: int = 2) -> list[str]:
+        """Return what f is, as lines of formulas over the points X, with the weights w (W of several clusters)."""
+        linear = self.kernel == "linear" if isinstance(self.kernel, str) else False
+        phi, w = "X" if linear else "phi(X)", "w" if clusters == 2 else "W"
+        features = f"({phi} - mean({phi}, axis=0))" if self.centre else phi
+        f, bias = self.text(), " + b" if self.bias else ""
+        lines = [f"{f} = {features} @ {w}{bias}"]
+        if not linear:
+            describe = getattr(self.kernel, "describe", None)
+            name = describe() if describe else getattr(self.kernel, "__name__", str(self.kernel))
+            lines.append(f"phi of {name}")
+        if self.bias == "penalised":
+            lines.append(f"md.sq_norm({f}) = sum({w}**2) + sum(b**2)")
+        return lines
+
+    def definition_latex(self) -> str:
+        """Return what f is, one point."""
+        features = r"\phi(x_i) - \bar\phi" if self.centre else r"\phi(x_i)"
+        return rf"{self.latex()}_i = \langle w, {features} \rangle{' + b' if self.bias else ''}"
 
 
 class Margin(Expression):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from margindsl.errors import DeclarationError
 from margindsl.language.atoms import absolute, mean, pos
+from margindsl.language.domains import within
 from margindsl.language.expressions import Expression, as_expression
 from margindsl.language.symbols import Parameter, Scalar
 
@@ -29,23 +29,20 @@ def odm(g: Any, nu: float | Parameter = 0.5, theta: float | Parameter = 0.2) -> 
     ----------
     g : expression
         Margins.
-    nu : float or Parameter
+    nu : float, (m,) array or Parameter
         Weight ν ≥ 0 of margins above the band.
-    theta : float or Parameter
+    theta : float, (m,) array or Parameter
         Half width θ ∈ [0, 1) of the band in which no loss is suffered.
 
     Raises
     ------
     DeclarationError
-        If nu is negative or theta outside [0, 1).
+        If nu is negative or theta outside [0, 1), now or, of parameters, when the formula is solved.
     """
     g = as_expression(g)
-    if _number(nu) < 0:
-        raise DeclarationError(f"md.odm(nu={_number(nu):.6g}): expected nu >= 0")
-    if not 0 <= _number(theta) < 1:
-        raise DeclarationError(f"md.odm(theta={_number(theta):.6g}): expected 0 <= theta < 1")
-    band = as_expression(theta)
-    return (pos(1 - band - g) ** 2 + nu * pos(g - 1 - band) ** 2) / (1 - band) ** 2
+    weight = within(nu, "md.odm", "nu")
+    band = within(theta, "md.odm", "theta", upper=1.0)
+    return (pos(1 - band - g) ** 2 + weight * pos(g - 1 - band) ** 2) / (1 - band) ** 2
 
 
 def mean_variance(g: Any, eta: float | Parameter = 1.0, lam: float | Parameter = 1.0) -> Expression:
@@ -58,10 +55,16 @@ def mean_variance(g: Any, eta: float | Parameter = 1.0, lam: float | Parameter =
     g : expression
         Margins.
     eta, lam : float or Parameter
-        Weights of margin mean and margin variance, lam positive.
+        Weights of margin mean, η ≥ 0, and margin variance, λ > 0.
+
+    Raises
+    ------
+    DeclarationError
+        If eta is negative or lam is not positive, now or, of parameters, when the formula is solved.
     """
     centre = Scalar(name="margin_mean")
-    return -eta * centre + lam * mean((as_expression(g) - centre) ** 2)
+    weight, spread = within(eta, "md.mean_variance", "eta"), within(lam, "md.mean_variance", "lam", strict=True)
+    return -weight * centre + spread * mean((as_expression(g) - centre) ** 2)
 
 
 def epsilon_insensitive(g: Any, eps: float | Parameter = 0.1) -> Expression:
@@ -71,18 +74,12 @@ def epsilon_insensitive(g: Any, eps: float | Parameter = 0.1) -> Expression:
     ----------
     g : expression
         Margins.
-    eps : float or Parameter
+    eps : float, (m,) array or Parameter
         Half width ε ≥ 0.
 
     Raises
     ------
     DeclarationError
-        If eps is negative.
+        If eps is negative, now or, of a parameter, when the formula is solved.
     """
-    if _number(eps) < 0:
-        raise DeclarationError(f"md.epsilon_insensitive(eps={_number(eps):.6g}): expected eps >= 0")
-    return pos(absolute(1 - as_expression(g)) - eps)
-
-
-def _number(value: float | Parameter) -> float:
-    return float(as_expression(value).numeric())
+    return pos(absolute(1 - as_expression(g)) - within(eps, "md.epsilon_insensitive", "eps"))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import numbers
+from typing import Any
 
 import numpy as np
 
 from margindsl.errors import DeclarationError
+from margindsl.language.entries import is_number
 from margindsl.language.expressions import Expression
-from margindsl.language.printing import latex_name
+from margindsl.language.printing import latex_name, number_text, shown_name
 
 
 class Named(Expression):
@@ -18,15 +19,31 @@ class Named(Expression):
 
     def text(self) -> str:
         """Return the name."""
-        return self.name
+        return shown_name(self, self.name)
 
     def latex(self) -> str:
-        """Return the name."""
-        return self.name
+        """Return the name as LaTeX."""
+        return latex_name(self.text())
+
+
+def check_name(name: Any, what: str) -> str:
+    """Return a name.
+
+    Raises
+    ------
+    DeclarationError
+        If it is no string, or empty.
+    """
+    if not isinstance(name, str) or not name.strip():
+        raise DeclarationError(f"{what}(name={name!r}): expected a word, such as 'lam'")
+    return name
 
 
 class Parameter(Expression):
     """Represent a constant that may change between solves without compiling again.
+
+    Formulas check the value whenever they are solved: `md.odm` with a θ outside [0, 1) is an error that names the
+    formula, whenever the value was set.
 
     Parameters
     ----------
@@ -43,13 +60,13 @@ class Parameter(Expression):
     Examples
     --------
     >>> lam = Parameter(10.0, name="lam")
-    >>> (2 * lam).numeric()
+    >>> float((2 * lam).numeric())
     20.0
     """
 
     def __init__(self, value: float, name: str | None = None) -> None:
         self._value: float
-        self.name = name
+        self.name = None if name is None else check_name(name, "Parameter")
         self.value = value
 
     @property
@@ -59,26 +76,35 @@ class Parameter(Expression):
 
     @value.setter
     def value(self, value: float) -> None:
-        if isinstance(value, bool) or not isinstance(value, numbers.Real) or not np.isfinite(value):
+        try:
+            number = float(value) if is_number(value) else np.nan
+        except OverflowError:  # an integer or fraction beyond the largest float
+            number = np.inf
+        if not np.isfinite(number):
             raise DeclarationError(f"Parameter: given {value!r}, expected a finite real number")
-        self._value = float(value)
+        self._value = number
+
+    @property
+    def precedence(self) -> int:  # type: ignore[override]
+        """Return that of a number where there is no name."""
+        return 100 if self.name or self._value >= 0 else 20
 
     @property
     def is_constant(self) -> bool:
         """Return True."""
         return True
 
-    def numeric(self) -> float:
+    def numeric(self) -> Any:
         """Return the present value."""
-        return self._value
+        return np.float64(self._value)
 
     def text(self) -> str:
         """Return the name, or the value when there is none."""
-        return self.name or f"{self._value:.6g}"
+        return shown_name(self, self.name) if self.name else number_text(self._value)
 
     def latex(self) -> str:
         """Return the name as LaTeX."""
-        return latex_name(self.name) if self.name else f"{self._value:.6g}"
+        return latex_name(self.text()) if self.name else f"{self._value:.6g}"
 
 
 class Scalar(Named):
@@ -89,13 +115,16 @@ class Scalar(Named):
     nonneg : bool
         Whether it is constrained to be non-negative.
     name : str
-        How it is printed.
+        How it is printed; of several scalars of one name in a problem, the second is ``s_2``.
+
+    Raises
+    ------
+    DeclarationError
+        If nonneg is no bool, or the name no word.
     """
 
     def __init__(self, nonneg: bool = False, name: str = "s") -> None:
+        if not isinstance(nonneg, (bool, np.bool_)):
+            raise DeclarationError(f"Scalar(nonneg={nonneg!r}): expected True or False; a name goes to name=")
         self.nonneg = bool(nonneg)
-        self.name = name
-
-    def latex(self) -> str:
-        """Return the name as LaTeX."""
-        return latex_name(self.name)
+        self.name = check_name(name, "Scalar")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -101,12 +102,15 @@ class SharedScalars:
     nonneg : (S,) bool array
         Which scalars are constrained to be non-negative.
     names : tuple of str
-        Their names, for printing.
+        Their names, all different, for printing.
+    symbols : tuple
+        What declared them, for looking their values up.
     """
 
     costs: FloatArray
     nonneg: FloatArray
     names: tuple[str, ...] = ()
+    symbols: tuple[Any, ...] = ()
 
     @property
     def count(self) -> int:
@@ -313,7 +317,7 @@ class Losses:
         """Return the same losses with every weight and scalar cost times a positive factor."""
         terms = tuple(
             LossTerm(t.loss, t.points, t.weights * factor, t.slopes, t.shifts, t.coupling) for t in self.terms)
-        scalars = SharedScalars(self.scalars.costs * factor, self.scalars.nonneg, self.scalars.names)
+        scalars = replace(self.scalars, costs=self.scalars.costs * factor)
         return Losses(self.n, terms, scalars)
 
     # -- inside -------------------------------------------------------------------------------------

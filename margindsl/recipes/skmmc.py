@@ -7,11 +7,10 @@ most a share 1/C of the points lies below the threshold, which is why little dep
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import Any
 
 import margindsl as md
-from margindsl.errors import DeclarationError
+from margindsl.language.domains import within
 
 SEARCHED = 10  # random points tried for a basis vector
 
@@ -200,9 +199,7 @@ def _descent(restarts: int, start: str, first_cut: bool, skip: int) -> md.FirstC
 
 def _threshold(y: md.Labels, f: md.Hyperplane, C: float | md.Parameter) -> md.Minimize:
     """Return the objective of Eq. 10."""
-    value = C.value if isinstance(C, md.Parameter) else C
-    if not isinstance(value, Real) or not value > 1:
-        raise DeclarationError(
-            f"C={value!r}: an adaptive threshold needs C above 1; at C <= 1 it grows without end. The paper takes 10")
+    weight = within(C, "md.recipes.skmmc", "C", lower=1.0, strict=True,
+                    reason="; with less the adaptive threshold grows without end. The paper takes 10")
     rho = md.Scalar(nonneg=True, name="rho")
-    return md.Minimize(md.sq_norm(f) / 2 - rho + C * md.mean(md.pos(rho - y * f)))
+    return md.Minimize(md.sq_norm(f) / 2 - rho + weight * md.mean(md.pos(rho - y * f)))

@@ -37,6 +37,7 @@ from margindsl.runtime.handover import better, hand_over, least_value
 from margindsl.runtime.naming import orientation, oriented_mixture
 from margindsl.runtime.options import SolveOptions
 from margindsl.runtime.registry import make_solver, solvers_for
+from margindsl.runtime.scalars import Scalars
 from margindsl.runtime.solution import Solution
 from margindsl.threads import small_work_threads
 
@@ -425,11 +426,12 @@ def _solution(compiled: Compiled, units: Scaling, run: Run, fit: Fit, outcome: O
     run.seconds["total"] = time.monotonic() - run.budget.start + sum(compiled.seconds.values())
     asked = getattr(compiled.relaxation, "tol", None) or run.budget.tol
     closed = is_closed(ratio * reached, proved, asked) or value - bound <= 1.5 * asked * abs(value)
+    shared = program.losses.scalars
     return Solution(
         labels=named.rename(fit.labels).astype(int), value=value, bound=bound, estimate=estimate,
         state=_state(state, closed), weights=named.reorder(weights), bias=float(named.reorder(bias)),
         decision=named.reorder(units.decision * fit.decision),
-        scalars=dict(zip(program.losses.scalars.names, map(float, scalars))),
+        scalars=Scalars(dict(zip(shared.names, scalars)), shared.symbols),
         features=features, certificate=units.certify(program, certificate),
         label_weights=oriented_mixture(program, outcome.label_weights) if outcome else None,
         label_factor=outcome.label_matrix if outcome else None, history=_history(compiled, run),

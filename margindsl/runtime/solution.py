@@ -17,6 +17,7 @@ from margindsl.drivers.run import Record
 from margindsl.errors import DeclarationError
 from margindsl.program.certificates import Certificate
 from margindsl.program.clusters import margin_table
+from margindsl.runtime.scalars import Scalars
 from margindsl.runtime.stored import features_of, read_stored
 from margindsl.typing import FloatArray, IntArray
 
@@ -41,8 +42,8 @@ class Solution:
     bias : float
     decision : (n,) float array
         Decision values f of the training points; (n, k) of k clusters.
-    scalars : mapping of str to float
-        Shared scalars by name.
+    scalars : mapping of str or Scalar to float
+        Shared scalars by name, and by what declared them.
     certificate : Certificate or None
         The proof of `bound`.
     label_weights : (labellings (T, n), μ (T,)) or None
@@ -85,16 +86,17 @@ class Solution:
             array = np.array(getattr(self, name))
             array.flags.writeable = False
             object.__setattr__(self, name, array)
-        object.__setattr__(self, "scalars", MappingProxyType(dict(self.scalars)))
+        if not isinstance(self.scalars, Scalars):
+            object.__setattr__(self, "scalars", Scalars(self.scalars))
         object.__setattr__(self, "timings", MappingProxyType(dict(self.timings)))
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the fields, read-only mappings as dicts, so that solutions can be pickled."""
-        return {**self.__dict__, "scalars": dict(self.scalars), "timings": dict(self.timings)}
+        return {**self.__dict__, "timings": dict(self.timings)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         for name, value in state.items():
-            object.__setattr__(self, name, MappingProxyType(value) if name in ("scalars", "timings") else value)
+            object.__setattr__(self, name, MappingProxyType(value) if name == "timings" else value)
 
     @property
     def status(self) -> str:

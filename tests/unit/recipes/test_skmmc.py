@@ -121,7 +121,7 @@ def test_defaults_are_those_of_the_paper():
 @pytest.mark.parametrize("name", THRESHOLD)
 @pytest.mark.parametrize("C", [1.0, 0.5, -1.0, float("nan")])
 def test_a_threshold_needs_c_above_one(name, C):
-    with pytest.raises(DeclarationError, match="an adaptive threshold needs C above 1; at C <= 1 it grows without end"):
+    with pytest.raises(DeclarationError, match="expected C > 1; with less the adaptive threshold grows without end"):
         RECIPES[name](blobs()[0], C=C)
 
 

@@ -1,0 +1,191 @@
+"""What comparisons, and functions of labels and hyperplanes, declare: constraints, or an error with a repair."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from margindsl.errors import DeclarationError, GrammarError
+from margindsl.language import grammar
+from margindsl.language.constraints import Constraint, Equality, Known, Links, Orthogonal, Sizes
+from margindsl.language.expressions import Expression, Index
+from margindsl.language.graphs import as_pairs
+from margindsl.language.margins import Hyperplane, Labels, Margin
+from margindsl.typing import FloatArray, IntArray
+
+
+def equality(left: Expression, right: Expression) -> Constraint:
+    """Return what ``left == right`` declares: a must-link, known labels, or a linear equality."""
+    if _selection(right) is not None and _selection(left) is None:
+        left, right = right, left
+    chosen = _selection(left)
+    if chosen is not None:
+        labels, index = chosen
+        other = _selection(right)
+        if other is not None:
+            return Links(labels, _pair(labels, index, other, "=="), "must-link", (left, right))
+        if right.is_constant:
+            return Known(labels, index, left, right)
+    _refuse_decision_links(left, right, "==")
+    if left.shape or right.shape:
+        raise grammar.ENTRYWISE_CONSTRAINT.broken_by(f"{left.text()} == {right.text()}")
+    return Equality(left, right)
+
+
+def inequality_of_labels(left: Expression, right: Expression) -> Constraint:
+    """Return what ``left != right`` declares: a cannot-link, or the opposite known label."""
+    if _selection(right) is not None and _selection(left) is None:
+        left, right = right, left
+    chosen, other = _selection(left), _selection(right)
+    if chosen is not None and other is not None:
+        labels, index = chosen
+        return Links(labels, _pair(labels, index, other, "!="), "cannot-link", (left, right))
+    if chosen is not None and right.is_constant:
+        if chosen[0].clusters > 2:
+            raise GrammarError(
+                f"{left.text()} != {right.text()}", "a point cannot be kept out of one of several clusters",
+                f"Write {left.text()} == {right.text()} for a known label, or cannot-links between points.")
+        return Known(*chosen, left, right, "!=")
+    _refuse_decision_links(left, right, "!=")
+    raise GrammarError(f"{left.text()} != {right.text()}", "only labels are declared different",
+                       "Write y[i] != y[j] for a cannot-link.")
+
+
+def must_link(labels: Labels, pairs: Any) -> Links:
+    """Declare that the points of each pair share a cluster.
+
+    Parameters
+    ----------
+    labels : Labels
+    pairs : (m, 2) array, list of pairs, networkx graph or (n, n) sparse matrix
+
+    Raises
+    ------
+    DeclarationError
+        If a pair is out of range, links a point with itself, or the shape is wrong.
+    GrammarError
+        If the first argument is not `Labels`.
+    """
+    return _links(labels, pairs, "must_link")
+
+
+def cannot_link(labels: Labels, pairs: Any) -> Links:
+    """Declare that the points of each pair lie in different clusters; see `must_link`."""
+    return _links(labels, pairs, "cannot_link")
+
+
+def sizes(labels: Labels, at_least: Any = None, at_most: Any = None) -> Sizes:
+    """Declare bounds on the cluster sizes.
+
+    Parameters
+    ----------
+    labels : Labels
+    at_least, at_most : int, sequence of k ints, or None
+        At most n where more is given.
+
+    Raises
+    ------
+    DeclarationError
+        If neither bound is given, a bound is not one number or k numbers, is negative or NaN, at_least exceeds
+        at_most, or clusters of such sizes cannot hold n points.
+    """
+    _require_labels(labels, "md.sizes")
+    if at_least is None and at_most is None:
+        raise DeclarationError("md.sizes: give at_least=, at_most= or both")
+    low = _size_bound(labels, "at_least", 0 if at_least is None else at_least)
+    high = _size_bound(labels, "at_most", labels.n if at_most is None else at_most)
+    if not np.all((low >= 0) & (low <= high)):
+        raise DeclarationError(f"md.sizes(at_least={at_least}, at_most={at_most}): expected 0 <= at_least <= at_most")
+    if low.sum() > labels.n or high.sum() < labels.n:
+        raise DeclarationError(
+            f"md.sizes: {labels.n} points cannot fill clusters of {low.sum():g} to {high.sum():g} points in all")
+    return Sizes(labels, low, np.minimum(high, labels.n))
+
+
+def _size_bound(labels: Labels, name: str, given: Any) -> FloatArray:
+    bound = np.asarray(given)
+    if bound.dtype.kind not in "iuf" or bound.shape not in ((), (labels.clusters,)):
+        raise DeclarationError(
+            f"md.sizes({name}={given!r}): expected one number, or one a cluster, {labels.clusters} in all")
+    return np.broadcast_to(bound, (labels.clusters,)).astype(float)
+
+
+def orthogonal(hyperplane: Hyperplane, solutions: Any) -> Orthogonal:
+    """Declare that the weight vector is orthogonal to those of earlier solutions (MME, slides Eq. 23).
+
+    Parameters
+    ----------
+    hyperplane : Hyperplane
+    solutions : Solution or sequence of Solution
+        Solutions of problems over the same points and kernel.
+
+    Raises
+    ------
+    DeclarationError
+        If one is no solution, or has another number of points; when the problem is compiled, if its weights do not
+        give the points of the hyperplane its decision values.
+    """
+    if not isinstance(hyperplane, Hyperplane):
+        raise GrammarError("md.orthogonal(...)", "orthogonality is of hyperplanes",
+                           "Write md.orthogonal(f, earlier) with f = md.Hyperplane(X).")
+    many = tuple(solutions) if isinstance(solutions, (list, tuple)) else (solutions,)
+    for solution in many:
+        if not hasattr(solution, "weights"):
+            raise DeclarationError(f"md.orthogonal: given {type(solution).__name__}, expected earlier solutions")
+        if len(solution.labels) != hyperplane.n:
+            raise DeclarationError(f"md.orthogonal: an earlier solution has {len(solution.labels)} points, these are "
+                                   f"{hyperplane.n}; solve both over the same points")
+    return Orthogonal(hyperplane, many)
+
+
+# -- inside ---------------------------------------------------------------------------------------------
+
+
+def _selection(expression: Expression) -> tuple[Labels, IntArray] | None:
+    """Return (labels, index) when the expression is y or y[index]."""
+    if isinstance(expression, Labels):
+        return expression, np.arange(expression.n)
+    if isinstance(expression, Index):
+        inner = _selection(expression.inner)
+        if inner is not None:
+            return inner[0], inner[1][expression.index]
+    return None
+
+
+def _pair(labels: Labels, index: IntArray, other: tuple[Labels, IntArray], sign: str) -> IntArray:
+    if other[0] is not labels:
+        raise grammar.TWO_PROBLEMS.broken_by(f"{labels.text()}[...] {sign} {other[0].text()}[...]", what="labellings")
+    if len(index) != len(other[1]):
+        raise DeclarationError(
+            f"{labels.text()}[index] {sign} {labels.text()}[index]: {len(index)} points against {len(other[1])}")
+    word = "must_link" if sign == "==" else "cannot_link"
+    return as_pairs(np.column_stack([index, other[1]]), labels.n, word)
+
+
+def _links(labels: Any, pairs: Any, word: str) -> Links:
+    _require_labels(labels, f"md.{word}")
+    array = as_pairs(pairs, labels.n, word)
+    return Links(labels, array, word.replace("_", "-"))
+
+
+def _require_labels(labels: Any, word: str) -> None:
+    if isinstance(labels, Hyperplane):
+        raise grammar.LINK_ON_DECISION.broken_by(f"{word}({labels.text()}, ...)")
+    if not isinstance(labels, Labels):
+        raise DeclarationError(f"{word}: first argument is {type(labels).__name__}, expected md.Labels")
+
+
+def _refuse_decision_links(left: Expression, right: Expression, sign: str) -> None:
+    def is_decision(e: Expression) -> bool:
+        return isinstance(e, Hyperplane) or (isinstance(e, Index) and isinstance(e.inner, Hyperplane))
+
+    def is_margin(e: Expression) -> bool:
+        return isinstance(e, Margin) or (isinstance(e, Index) and isinstance(e.inner, Margin))
+
+    shown = f"{left.text()} {sign} {right.text()}"
+    if is_margin(left) or is_margin(right):
+        raise grammar.MARGIN_CONSTRAINT.broken_by(shown)
+    if is_decision(left) or is_decision(right):
+        known = (left if is_decision(right) else right).is_constant
+        raise (grammar.KNOWN_ON_DECISION if known else grammar.LINK_ON_DECISION).broken_by(shown)

@@ -1,0 +1,157 @@
+"""Numbers of every container beside expressions, on the left as on the right, and what is refused."""
+
+import operator
+from fractions import Fraction
+
+import dask.array as da
+import numpy as np
+import pandas as pd
+import pytest
+
+import margindsl as md
+from margindsl.errors import DeclarationError, GrammarError
+from margindsl.language import Expression
+from margindsl.language.constraints import Constraint
+
+N = 6
+X = np.random.default_rng(0).normal(size=(N, 2))
+VALUES = np.array([1.0, 2.0, 3.0, 2.0, 1.0, 4.0])
+y, f = md.Labels(N), md.Hyperplane(X)
+g = y * f
+
+CONTAINERS = {
+    "array": VALUES, "list": VALUES.tolist(), "tuple": tuple(VALUES), "Series": pd.Series(VALUES),
+    "Series with an index of its own": pd.Series(VALUES, index=[7, 7, 7, 2, 2, 1]), "Index": pd.Index(VALUES),
+    "column": pd.DataFrame({"a": VALUES})["a"], "nullable column": pd.Series(VALUES.astype(int), dtype="Int64"),
+    "masked array without a mask": np.ma.array(VALUES), "dask": da.from_array(VALUES, chunks=2),
+    "float16": VALUES.astype(np.float16), "longdouble": VALUES.astype(np.longdouble),
+    "big endian": VALUES.astype(">f8"),
+    "strided": np.repeat(VALUES, 2)[::2], "uint8": VALUES.astype(np.uint8), "objects": VALUES.astype(object),
+    "fractions": [Fraction(int(v)) for v in VALUES], "pandas array": pd.array(VALUES),
+    "float": 2.0, "int": 2, "float64": np.float64(2), "float32": np.float32(2), "int8": np.int8(2),
+    "0-d": np.array(2.0),
+    "fraction": Fraction(2), "parameter": md.Parameter(2.0)}
+
+
+def numbers(given):
+    return 2.0 if np.shape(given) == () else VALUES
+
+
+@pytest.mark.parametrize("sign", [operator.add, operator.sub, operator.mul], ids=lambda sign: sign.__name__)
+@pytest.mark.parametrize("given", CONTAINERS.values(), ids=CONTAINERS)
+def test_arithmetic_on_either_side(given, sign):
+    for made, plain in ((sign(given, g), sign(numbers(given), g)), (sign(g, given), sign(g, numbers(given)))):
+        assert isinstance(made, Expression) and made.text() == plain.text() and made.shape == (N,)
+
+
+@pytest.mark.parametrize("given", CONTAINERS.values(), ids=CONTAINERS)
+def test_quotients(given):
+    assert (g / given).text() == (g / numbers(given)).text()
+    with pytest.raises(GrammarError, match="only constants divide"):
+        given / g
+
+
+# a masked array compares by itself what stands on its right, and asks nobody
+COMPARING = {name: given for name, given in CONTAINERS.items() if np.shape(given) and not name.startswith("masked")}
+
+
+@pytest.mark.parametrize("given", COMPARING.values(), ids=COMPARING)
+def test_comparisons_on_either_side(given):
+    ones = type(given)([1, -1, 1, -1, 1, -1]) if isinstance(given, (list, tuple)) else 0 * given + 1
+    left, right = ones == y, y == ones
+    assert isinstance(left, Constraint) and left.values().tolist() == right.values().tolist()
+    assert (ones != y).values().tolist() == (-left.values()).tolist()
+    bound = md.Minimize(md.sq_norm(f) / 2 + md.mean(md.hinge(g)))
+    with pytest.raises(GrammarError, match="has one value a point: balance constraints"):
+        md.Problem(bound, [ones <= y])
+    with pytest.raises(GrammarError, match="strict inequalities do not close a set"):
+        ones < y  # noqa: B015
+
+
+@pytest.mark.parametrize("given", [given for given in CONTAINERS.values() if not np.shape(given)],
+                         ids=[name for name, given in CONTAINERS.items() if not np.shape(given)])
+def test_bounds_on_either_side(given):
+    for constraint in (given >= abs(md.sum(y)), abs(md.sum(y)) <= given):
+        problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean(md.hinge(g))), [constraint])
+        assert problem.lower().label_bounds[0][1:] == (-2.0, 2.0)
+
+
+@pytest.mark.parametrize("given", [
+    None, "1", b"1", [None] * N, ["1"] * N, 1j, np.array([1j] * N), np.nan, np.inf, [np.nan] * N, np.ones((N, 1)),
+    np.matrix(VALUES), pd.DataFrame({"a": VALUES}), np.ma.array(VALUES, mask=[1, 0, 0, 0, 0, 0]), object(), {1, 2}, {},
+    [1, [2, 3]], (v for v in VALUES), np.datetime64("2020"), np.timedelta64(1), pd.Timestamp("2020"), pd.NA,
+    [pd.NA] * N,
+    10**400, np.longdouble("1e4000"), np.array([np.longdouble("1e4000")] * N), np.zeros(N, dtype=[("a", float)]),
+    pd.Series(["a"] * N), pd.Series([True, None] * 3), np.timedelta64("NaT"), np.array([], dtype=float), VALUES[:4],
+    range(3), len], ids=repr)
+def test_what_is_no_number_is_refused(given):
+    for sign in (operator.add, operator.mul, operator.truediv):
+        for use in (lambda sign=sign: sign(g, given), lambda sign=sign: sign(given, g)):
+            with pytest.raises((DeclarationError, TypeError)) as caught:
+                use()
+            assert type(caught.value).__module__.startswith("margindsl"), caught.value
+    with pytest.raises(DeclarationError):
+        y == given  # noqa: B015
+
+
+@pytest.mark.parametrize("index,points", [
+    ([0, 2], [0, 2]), (np.array([0, 2], dtype=np.uint8), [0, 2]), (pd.Series([0, 2]), [0, 2]), (pd.Index([0, 2]), [0,
+    2]),
+    (slice(1, None, 2), [1, 3, 5]), (-1, [5]), (np.int64(2), [2]), (X[:, 0] > 0, np.flatnonzero(X[:, 0] > 0).tolist()),
+    (pd.Series(X[:, 0] > 0), np.flatnonzero(X[:, 0] > 0).tolist()), ((0, 1), [0, 1]), (range(2), [0, 1]), ([], []),
+    (np.array([2], dtype=">i4"), [2])], ids=repr)
+def test_indices(index, points):
+    assert y[index].index.tolist() == points
+
+
+@pytest.mark.parametrize("index", [
+    6, -7, 1.0, "0", None, ..., [0.0], ["a"], [[0]], {0}, np.array([2**64 - 1], dtype=np.uint64), 2**70, [2**70],
+    [None],
+    np.timedelta64(1), np.ma.array([0, 1], mask=[0, 1]), slice("a"), slice(0.5), slice(None, None, 0), [[0], [1, 2]],
+        True,
+    [True], 1j, np.zeros((2, 2), dtype=bool), (i for i in range(2)), g, np.nan], ids=repr)
+def test_indices_that_are_none(index):
+    with pytest.raises(DeclarationError):
+        y[index]
+
+
+@pytest.mark.parametrize("function", [np.sum, np.mean, np.var, np.maximum, np.abs, np.exp, np.square, np.dot, np.where])
+def test_functions_of_numpy_refuse_expressions(function):
+    with pytest.raises((GrammarError, TypeError), match=r"functions of numpy do not take|__array_ufunc__|np.where"):
+        function(g) if function not in (np.maximum, np.dot, np.where) else function(g, VALUES)
+    for read in (np.asarray, np.array, list, float, sum, bool):
+        with pytest.raises((GrammarError, TypeError)):
+            read(g)
+
+
+@pytest.mark.parametrize("constraints", [5, "ab", [True], [None], [[y[0] == y[1]]], {"a": 1}, [g], [y], 1.5, [3], True])
+def test_constraints_are_a_list_of_constraints(constraints):
+    with pytest.raises(DeclarationError):
+        md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean(md.hinge(g))), constraints)
+
+
+def test_constraints_come_in_any_collection():
+    for constraints in (None, [], (), y[0] == y[1], (c for c in [y[0] == y[1]]), {y[0] == y[1]},
+                        np.array([y[0] == y[1]], dtype=object)):
+        md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean(md.hinge(g))), constraints)
+
+
+@pytest.mark.parametrize("pairs", [
+    [(0, 1), (2, 3)], np.array([[0, 1], [2, 3]], dtype=np.uint8), pd.DataFrame([[0, 1], [2, 3]]), {(0, 1), (2, 3)},
+    [(0.0, 1.0), (2.0, 3.0)], ((i, i + 1) for i in (0, 2)), {frozenset((0, 1)), frozenset((2, 3))}, zip((0, 2), (1,
+    3))],
+    ids=repr)
+def test_pairs(pairs):
+    assert sorted(map(sorted, md.must_link(y, pairs).pairs.tolist())) == [[0, 1], [2, 3]]
+
+
+@pytest.mark.parametrize("pairs", [
+    [(0, 0)], [(0, 6)], [(-1, 0)], [(0.5, 1)], [(np.nan, 1)], [(1e300, 1)], [(2**64 - 1, 1)], [(2**70, 1)], [0, 1],
+    "01",
+    [("0", "1")], [(0, 1, 2)], 5, None, [(0, 1), (2,)], [(True, False)], [(1j, 2)], np.ma.array([[0, 1]], mask=[[0,
+    1]]),
+    [(None, 1)], g], ids=repr)
+def test_pairs_that_are_none(pairs):
+    for link in (md.must_link, md.cannot_link):
+        with pytest.raises(DeclarationError):
+            link(y, pairs)
