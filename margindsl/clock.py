@@ -20,6 +20,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from margindsl.process import by_the_user
+
 T = TypeVar("T")
 LEAST_ALLOWANCE, PART_OF_LIMIT = 0.5, 0.1  # seconds after a stop: at least, and as a part of the limit
 SMALL_WORK = 1e8  # multiply-adds that take no time worth asking for
@@ -132,7 +134,8 @@ class Budget:
         if self.callback is None:
             return False
         seconds = time.monotonic() - self.start
-        asked = bool(self.callback(Progress(stage, iteration, value, bound, seconds)))
+        with by_the_user():
+            asked = bool(self.callback(Progress(stage, iteration, value, bound, seconds)))
         if asked:
             self.request.make()
         return asked

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
+from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
@@ -13,14 +15,50 @@ SMALL_WORK = 20_000_000  # multiply-adds of one matrix product
 
 
 @lru_cache(maxsize=1)
-def _controller(modules: int) -> ThreadpoolController:
-    """Return a controller of the libraries loaded so far; looking for them costs as much as a small solve."""
-    return ThreadpoolController()
+def _libraries(modules: int) -> tuple[Any, ...]:
+    """Return the BLAS libraries loaded so far; looking for them costs as much as a small solve."""
+    return tuple(ThreadpoolController().select(user_api="blas").lib_controllers)
+
+
+class _Counts:
+    """Keep the numbers of BLAS threads over solves that overlap: they belong to the process, not to a solve.
+
+    The numbers found when the first solve begins hold until the last one ends; they are put back whenever no small one
+    is left.
+    """
+
+    def __init__(self) -> None:
+        self.lock, self.solves, self.small = threading.Lock(), 0, 0
+        self.found: list[tuple[Any, int]] = []
+
+    def enter(self, small: bool) -> None:
+        """Count a solve, and give one thread to a small one."""
+        libraries = _libraries(len(sys.modules))
+        with self.lock:
+            if not self.solves:
+                self.found = [(library, library.get_num_threads()) for library in libraries]
+            self.solves += 1
+            self.small += small
+            if small:
+                for library in libraries:
+                    library.set_num_threads(1)
+
+    def leave(self, small: bool) -> None:
+        """Count a solve off, and put the numbers back where no small one is left."""
+        with self.lock:
+            self.solves -= 1
+            self.small -= small
+            if not self.small:
+                for library, count in self.found:
+                    library.set_num_threads(count)
+
+
+_COUNTS = _Counts()
 
 
 @contextmanager
 def small_work_threads(work: int) -> Iterator[None]:
-    """Limit BLAS to one thread while the products inside are small; leave it alone otherwise.
+    """Limit BLAS to one thread while the products inside are small; afterwards there are as many as before.
 
     Parameters
     ----------
@@ -29,10 +67,12 @@ def small_work_threads(work: int) -> Iterator[None]:
 
     Notes
     -----
-    On two cores a solve of a few hundred points took up to ten times longer with two threads than with one.
+    On two cores a solve of a few hundred points took up to ten times longer with two threads than with one. Solves may
+    overlap in threads of Python: the numbers of before the first are back once no small one runs.
     """
-    if work > SMALL_WORK:
+    small = work <= SMALL_WORK
+    _COUNTS.enter(small)
+    try:
         yield
-        return
-    with _controller(len(sys.modules)).limit(limits=1, user_api="blas"):
-        yield
+    finally:
+        _COUNTS.leave(small)

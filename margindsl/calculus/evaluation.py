@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from margindsl.calculus import pieces as rows
+from margindsl.frozen import frozen_property
 from margindsl.typing import FloatArray
 
 CACHED = 4096  # numbers evaluated together: their temporaries stay in a core's cache
@@ -67,7 +67,7 @@ class Evaluation:
         q, s, c = np.abs(self.coefficients[self._locate(x)]).T
         return q * x * x + s * np.abs(x) + c
 
-    @cached_property
+    @frozen_property
     def _columns(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         q, s, c = (np.ascontiguousarray(column) for column in self.coefficients.T)
         return q, s, c

@@ -18,6 +18,7 @@ from margindsl.calculus.evaluation import Evaluation
 from margindsl.calculus.polyline import Polyline
 from margindsl.calculus.protocol import ConvexFunction
 from margindsl.errors import CalculusError
+from margindsl.frozen import frozen, frozen_property
 from margindsl.typing import ArrayLike, FloatArray
 
 
@@ -67,9 +68,7 @@ class PLQ(ConvexFunction):
         knots: FloatArray = np.concatenate([[float(lower)], inner, [float(upper)]]) + 0.0
         knots, table = rows.canonical(knots, table)
         inner, table = knots[1:-1].copy(), table + 0.0
-        inner.setflags(write=False)
-        table.setflags(write=False)
-        for name, value in (("breakpoints", inner), ("coefficients", table),
+        for name, value in (("breakpoints", frozen(inner)), ("coefficients", frozen(table)),
                             ("lower", float(knots[0])), ("upper", float(knots[-1]))):
             object.__setattr__(self, name, value)
 
@@ -377,7 +376,7 @@ class PLQ(ConvexFunction):
 
     # -- inside -------------------------------------------------------------------------------------
 
-    @cached_property
+    @frozen_property
     def _knots(self) -> FloatArray:
         return np.concatenate([[self.lower], self.breakpoints, [self.upper]])
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
 from margindsl.calculus import pieces as rows
+from margindsl.frozen import frozen_property
 from margindsl.typing import FloatArray
 
 
@@ -26,26 +26,26 @@ class Polyline:
     knots: FloatArray
     coefficients: FloatArray
 
-    @cached_property
+    @frozen_property
     def slopes(self) -> FloatArray:
         """Return the (P, 2) slopes of ρ at the two ends of each piece."""
         return np.column_stack([rows.slopes_at(self.coefficients, self.knots[:-1]),
                                 rows.slopes_at(self.coefficients, self.knots[1:])])
 
-    @cached_property
+    @frozen_property
     def values(self) -> FloatArray:
         """Return the (P+1,) values of ρ at the knots."""
         return np.append(rows.values_at(self.coefficients, self.knots[:-1]),
                          rows.values_at(self.coefficients[-1:], self.knots[-1:]))
 
-    @cached_property
+    @frozen_property
     def corners(self) -> tuple[FloatArray, FloatArray]:
         """Return the corners (x, g) in order, without the infinite ends."""
         t = np.repeat(self.knots, 2)[1:-1]
         finite = np.isfinite(t)
         return t[finite], self.slopes.ravel()[finite]
 
-    @cached_property
+    @frozen_property
     def segments(self) -> tuple[FloatArray, ...]:
         """Return for each segment: moves in x (1) or stands (0), s, t, 2q, and c or ρ(t)."""
         parts = []

@@ -10,9 +10,10 @@ import numpy as np
 from margindsl.contract import RawSolution, Status
 from margindsl.drivers.alternation import alternate, best_labels
 from margindsl.drivers.checkpoint import State
+from margindsl.drivers.guard import name_of
 from margindsl.drivers.run import Fit, Run
 from margindsl.drivers.search import search
-from margindsl.errors import DeclarationError
+from margindsl.errors import DeclarationError, UnansweredError
 from margindsl.program.branch_certificate import (
     BranchCertificate,
     Leaf,
@@ -53,12 +54,13 @@ class Node:
 
 @dataclass(frozen=True, eq=False)
 class Branched:
-    """Represent the end of a branch and bound: best fit, the tree as a certificate, status, nodes solved."""
+    """Represent the end of a branch and bound: best fit, the tree as a certificate, status, nodes solved, words."""
 
     fit: Fit
     certificate: BranchCertificate
     status: Status
     nodes: int
+    message: str = ""
 
 
 class Branching:
@@ -99,7 +101,7 @@ class Branching:
             self.open[0].bound = self._value_of(self.open[0].leaf)
         else:
             self.restore(state)
-        status = Status.OPTIMAL
+        status, message = Status.OPTIMAL, ""
         try:
             while self.open and self.open[0].bound < self.target:
                 self.run.keep(STAGE, self.state)
@@ -116,7 +118,9 @@ class Branching:
                     break
         except KeyboardInterrupt as end:
             status = self.run.ended_by(end)
-        return self._finish(status)
+        except UnansweredError as error:  # the node it failed at is still open
+            status, message = self.run.stopped or Status.FAILED, error.words
+        return self._finish(status, message)
 
     def state(self) -> State:
         """Return the tree as arrays: decisions of its nodes one after another, dual points, bounds."""
@@ -196,11 +200,12 @@ class Branching:
         form = BranchNodeForm(self.run.program.features, self.run.program.losses, y, table=self.table,
                               target=self.target, accuracy=accuracy)
         raw = self.run.solve(form, node.start)
-        solved = node
-        if raw.get("u") is not None:
-            leaf = Leaf(node.leaf.path, np.asarray(raw["u"]), np.asarray(raw["a"]))
-            value = node_dual(self.table, self.phi, y, leaf.u, leaf.a)
-            solved = Node(value, node.age, leaf) if value > node.bound else node
+        if not raw.has_answer:
+            raise UnansweredError(f"{name_of(self.run.solver)} ended as {raw.status.word} at a node: "
+                                  f"{raw.message or raw.status.value}")
+        leaf = Leaf(node.leaf.path, np.asarray(raw["u"]), np.asarray(raw["a"]))
+        value = node_dual(self.table, self.phi, y, leaf.u, leaf.a)
+        solved = Node(value, node.age, leaf) if value > node.bound else node
         if solved.bound >= self.target:
             return solved, raw, None
         w, spread = self._direction(raw)
@@ -278,13 +283,14 @@ class Branching:
         assert self.run.best is not None
         return self.run.record(STAGE, self.solved, self.run.best.value, self.bound)
 
-    def _finish(self, status: Status) -> Branched:
+    def _finish(self, status: Status, message: str) -> Branched:
         assert self.run.best is not None
         leaves = tuple(node.leaf for node in (*self.closed, *self._unsettled()))
         bound = min(self.bound, self.run.best.value)
         if status is Status.OPTIMAL and bound < self.target - 1e-12 * abs(self.target):
             status = Status.INACCURATE
-        return Branched(self.run.best, BranchCertificate(bound, self.run.program, leaves), status, self.solved)
+        return Branched(self.run.best, BranchCertificate(bound, self.run.program, leaves), status, self.solved,
+                        message)
 
 
 __all__ = ["Branched", "Branching", "Path"]

@@ -11,15 +11,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from margindsl.clock import Cancelled
-from margindsl.contract import Budget, Progress, RawSolution, Session, Solver, Status
+from margindsl.contract import Budget, Progress, RawSolution, Solver, Status
 from margindsl.drivers.checkpoint import Checkpoint, State
-from margindsl.errors import SolverError
+from margindsl.drivers.guard import Guarded, name_of
+from margindsl.errors import UnansweredError
 from margindsl.program.clusters import ClusterForm
 from margindsl.program.forms import FixedLabelForm, Form
 from margindsl.program.program import MarginProgram
 from margindsl.typing import FloatArray, IntArray
 
 FINISHED = 0.8  # of the time in which a fit must end, where its solver is asked to
+LATE = (Status.TIME_LIMIT, Status.INTERRUPTED)  # ends of which a solver may have no point yet
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,18 +86,21 @@ class Run:
     starts : tuple of (n,) int arrays
         Labellings to start from (a warm start).
     sessions : dict, optional
-        Sessions of earlier solves of the same problem, added to; what is compiled there is compiled once.
+        Guarded sessions of earlier solves of the same problem, added to; what is compiled there is compiled once.
     lift_solver : Solver, optional
         Solves label lifts for a relaxation whose bound they tighten.
     checkpoint : Checkpoint, optional
         Where the loops of the relaxation keep their state.
+    late_solver : Solver, optional
+        Fits a labelling where the time was up before the fixed-label solver had a point.
     """
 
     def __init__(self, program: MarginProgram, solver: Solver, fixed_solver: Solver, budget: Budget,
                  rng: np.random.Generator, starts: tuple[IntArray, ...] = (),
-                 sessions: dict[Hashable, Session] | None = None, lift_solver: Solver | None = None,
-                 checkpoint: Checkpoint | None = None) -> None:
+                 sessions: dict[Hashable, Guarded] | None = None, lift_solver: Solver | None = None,
+                 checkpoint: Checkpoint | None = None, late_solver: Solver | None = None) -> None:
         self.program, self.solver, self.fixed_solver, self.lift_solver = program, solver, fixed_solver, lift_solver
+        self.late_solver = late_solver
         self.budget, self.rng, self.starts, self.checkpoint = budget, rng, starts, checkpoint
         self.best: Fit | None = None
         self.standing: IntArray | None = None  # where a descent stands, not fitted yet
@@ -103,21 +108,21 @@ class Run:
         self.seconds: dict[str, float] = {}
         self.fits = 0
         self._compiled = {} if sessions is None else sessions
-        self._own: dict[Hashable, Session] = {}
+        self._own: dict[Hashable, Guarded] = {}
 
     # -- solving ------------------------------------------------------------------------------------
 
-    def session(self, form: Form, solver: Solver | None = None) -> Session:
-        """Return the session for forms of one structure, opened once a structure and solver."""
+    def session(self, form: Form, solver: Solver | None = None) -> Guarded:
+        """Return the guarded session for forms of one structure, opened once a structure and solver."""
         solver = solver or self.solver
         structure = form.structure()
         if structure is None:
-            return solver.open(form)
+            return Guarded(solver, form)
         key = (solver, structure)
         # A native session may carry state from solve to solve; only compiled problems that recur outlive a run.
         kept = self._own if solver.native or not form.recurs else self._compiled
         if key not in kept:
-            kept[key] = solver.open(form)
+            kept[key] = Guarded(solver, form)
         return kept[key]
 
     def solve(self, form: Form, start: RawSolution | None = None, tol: float | None = None,
@@ -132,16 +137,20 @@ class Run:
     def fit(self, labels: IntArray, start: Fit | None = None, tol: float = 1e-7) -> Fit:
         """Fit the hyperplane to a labelling with the fixed-label solver, and remember the best.
 
+        Where the time is up before that solver has a point, the `late_solver` gives one.
+
         Raises
         ------
-        SolverError
+        UnansweredError
             If the solver returns no answer; its own words are passed on.
         """
         form = self.program.fix_labels(labels)
-        raw = self.session(form, self.fixed_solver).solve(
-            form, self.budget.replace(tol=tol, max_iter=None, callback=None), start.raw if start else None)
+        budget = self.budget.replace(tol=tol, max_iter=None, callback=None)
+        raw = self.session(form, self.fixed_solver).solve(form, budget, start.raw if start else None, is_judged=False)
+        if raw.status in LATE and not raw.has_answer and self.late_solver is not None:
+            raw = self.session(form, self.late_solver).solve(form, budget, is_judged=False)
         self.fits += 1
-        return self.adopt(form, raw)
+        return self.adopt(form, raw, self.fixed_solver)
 
     def plain_fit(self, labels: IntArray) -> Fit:
         """Return the labelling with the hyperplane w = 0, for which there is always time."""
@@ -150,16 +159,17 @@ class Run:
             "w": np.zeros(size), "bias": np.zeros(()), "scalars": np.zeros(self.program.losses.scalars.count)})
         return self.adopt(self.program.fix_labels(labels), raw)
 
-    def adopt(self, form: FixedLabelForm | ClusterForm, raw: RawSolution) -> Fit:
+    def adopt(self, form: FixedLabelForm | ClusterForm, raw: RawSolution, solver: Solver | None = None) -> Fit:
         """Return a fit from a solved fixed-label form, and remember it when it is the best.
 
         Raises
         ------
-        SolverError
+        UnansweredError
             If the solver failed.
         """
         if not raw.has_answer:
-            raise SolverError(f"the fixed-label problem ended as {raw.status.word}: {raw.message or raw.status.value}")
+            raise UnansweredError(f"{name_of(solver or self.solver)} ended as {raw.status.word} on the fixed-label "
+                                  f"problem: {raw.message or raw.status.value}")
         bias = float(raw.get("bias", 0.0))
         decision = form.outputs(raw["w"], bias)
         losses = self.program.losses

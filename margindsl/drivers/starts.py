@@ -11,7 +11,7 @@ from margindsl.clock import EIGEN_WORK, Cancelled, check, timely
 from margindsl.drivers.means import cluster_start
 from margindsl.drivers.run import Run
 from margindsl.drivers.unlabelled import labels_from_known
-from margindsl.errors import SolverError
+from margindsl.errors import SolverError, UnansweredError
 from margindsl.program.program import MarginProgram
 from margindsl.typing import FloatArray, IntArray
 
@@ -106,7 +106,7 @@ def starting_labels(run: Run, count: int, kind: str = "mixed") -> list[IntArray]
 
 @contextmanager
 def in_hand(run: Run) -> Iterator[None]:
-    """Fit labels when Ctrl-C or the end of the time comes inside, then pass it on, so that there is an answer.
+    """Fit labels when Ctrl-C, the end of the time or a failed solver comes inside, then pass it on: there is an answer.
 
     These are the labels where a descent stands (`Run.standing`); without any, and nothing fitted yet, the warm start
     or one k-means start.
@@ -117,17 +117,18 @@ def in_hand(run: Run) -> Iterator[None]:
 
     Raises
     ------
-    KeyboardInterrupt
+    KeyboardInterrupt, UnansweredError
         The one that came.
     """
     try:
         yield
-    except KeyboardInterrupt as end:
-        run.ended_by(end)
+    except (KeyboardInterrupt, UnansweredError) as end:
+        if isinstance(end, KeyboardInterrupt):
+            run.ended_by(end)
         with suppress(SolverError, Cancelled), run.finishing(IN_HAND):
             if run.standing is not None:
                 run.fit(run.standing)
-            elif run.best is None:
+            elif run.best is None and isinstance(end, KeyboardInterrupt):
                 run.fit(first_start(run))
         raise
 

@@ -10,6 +10,7 @@ import numpy as np
 from margindsl.clock import check
 from margindsl.features.maps import LinearMap, PointMap
 from margindsl.features.operator import FeatureOperator, Index, as_index
+from margindsl.frozen import frozen
 from margindsl.points import check_points, release, row_blocks
 from margindsl.typing import FloatArray, IntArray
 
@@ -37,7 +38,7 @@ class BlockFeatures(FeatureOperator):
         label: str = "linear, in row blocks",
         selection: IntArray | None = None,
     ) -> None:
-        self.source, self.mean, self.label, self.selection = source, mean, label, selection
+        self.source, self.mean, self.label, self.selection = frozen(source), frozen(mean), label, frozen(selection)
         self.n = source.shape[0] if selection is None else len(selection)
         self.rank = self.width = source.shape[1]
 
@@ -144,7 +145,7 @@ class MappedBlockFeatures(BlockFeatures):
     def __init__(self, source: FloatArray, point_map: PointMap, rank: int, width: int, label: str,
                  residual: FloatArray, selection: IntArray | None = None) -> None:
         super().__init__(source, None, label, selection)
-        self.point_map, self.rank, self.width, self.residual = point_map, rank, width, residual
+        self.point_map, self.rank, self.width, self.residual = point_map, rank, width, frozen(residual)
         self.trace_error = float(residual.sum() if selection is None else residual[selection].sum())
 
     def take(self, index: Index) -> FeatureOperator:

@@ -6,7 +6,8 @@ from typing import Any
 
 from margindsl.clock import check
 from margindsl.features.maps import PointMap
-from margindsl.features.operator import FeatureOperator, Index, as_index, freeze
+from margindsl.features.operator import FeatureOperator, Index, as_index
+from margindsl.frozen import frozen
 from margindsl.typing import FloatArray
 
 
@@ -56,7 +57,7 @@ class DenseFeatures(HeldMatrix, FeatureOperator):
     is_dense = True
 
     def __init__(self, matrix: FloatArray, point_map: PointMap, label: str = "linear") -> None:
-        self._matrix = freeze(matrix.view())
+        self._matrix = frozen(matrix)
         self.point_map, self.label = point_map, label
         self.n, self.rank = matrix.shape
 
@@ -90,7 +91,7 @@ class FactorFeatures(DenseFeatures):
         self, matrix: FloatArray, point_map: PointMap, label: str, residual: FloatArray, centred: bool = False
     ) -> None:
         super().__init__(matrix, point_map, label)
-        self.residual, self.centred = residual, centred
+        self.residual, self.centred = frozen(residual), centred
         self.trace_error = float(residual.sum())
 
     def take(self, index: Index) -> FeatureOperator:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from margindsl.errors import DeclarationError
-from margindsl.features.operator import GRAM_LIMIT, FeatureOperator, Index, freeze
+from margindsl.features.operator import GRAM_LIMIT, FeatureOperator, Index
+from margindsl.frozen import frozen, frozen_property
 from margindsl.typing import FloatArray
 
 
@@ -21,9 +21,9 @@ class _Derived(FeatureOperator):
         self.label, self.is_dense = base.label, base.is_dense
         self.trace_error = base.trace_error
 
-    @cached_property
+    @frozen_property
     def _dense(self) -> FloatArray:
-        return freeze(self._extend(self.base.matrix))
+        return self._extend(self.base.matrix)
 
     @property
     def matrix(self) -> FloatArray:
@@ -130,7 +130,7 @@ class MappedFeatures(_Derived):
         if not np.isfinite(M).all():
             raise DeclarationError("the map has NaN or infinite entries; a finite matrix is expected.")
         super().__init__(base, M.shape[1])
-        self.map_matrix, self._what = freeze(M), label
+        self.map_matrix, self._what = frozen(M), label
         self.trace_error = 0.0 if base.trace_error == 0 else float("nan")
 
     def apply(self, W: FloatArray) -> FloatArray:

@@ -11,12 +11,16 @@ import scipy.sparse as sp
 from scipy.linalg import solve_triangular
 
 from margindsl.features.kernels import Kernel
+from margindsl.frozen import freeze_fields
 from margindsl.points import Points, check_new_points
 from margindsl.typing import FloatArray, IntArray
 
 
 class PointMap(ABC):
-    """Map points to feature rows."""
+    """Map points to feature rows; what it maps by cannot be written to."""
+
+    def __post_init__(self) -> None:
+        freeze_fields(self)
 
     @property
     def offset(self) -> FloatArray | None:
@@ -84,6 +88,9 @@ class Whitening:
     root: FloatArray
     triangular: bool
     mean: FloatArray | None = None
+
+    def __post_init__(self) -> None:
+        freeze_fields(self)
 
     def __call__(self, values: FloatArray) -> FloatArray:
         if self.triangular:

@@ -314,9 +314,3 @@ def _as_array(index: Index) -> Index:
         return index
     array = np.asarray(index)
     return array.astype(np.intp) if array.size == 0 else array
-
-
-def freeze(array: FloatArray) -> FloatArray:
-    """Mark an array read-only and return it, so that shared features cannot change under an engine."""
-    array.flags.writeable = False
-    return array

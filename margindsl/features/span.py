@@ -10,7 +10,8 @@ from scipy.linalg import eigh
 from margindsl.clock import EIGEN_WORK, check
 from margindsl.features.dense import HeldMatrix
 from margindsl.features.derived import MappedFeatures
-from margindsl.features.operator import FeatureOperator, Index, freeze, row_blocks
+from margindsl.features.operator import FeatureOperator, Index, row_blocks
+from margindsl.frozen import frozen
 from margindsl.typing import FloatArray
 
 SPAN_POINTS = 1000  # points up to which an eigenvalue problem of their order is small work
@@ -30,7 +31,7 @@ class SpanMap:
     """
 
     def __init__(self, features: FeatureOperator, coefficients: FloatArray) -> None:
-        self.features, self.coefficients = features, coefficients
+        self.features, self.coefficients = features, frozen(coefficients)
 
     def __matmul__(self, W: FloatArray) -> FloatArray:
         """Return MW for W (r',) or (r', p)."""
@@ -55,10 +56,10 @@ class SpanFeatures(HeldMatrix, MappedFeatures):
     map_matrix: Any
 
     def __init__(self, base: FeatureOperator, span: SpanMap, matrix: FloatArray) -> None:
-        self.base, self.map_matrix = base, span
+        self.base, self.map_matrix = base, frozen(span)
         self.n, self.rank = matrix.shape
         self.label, self.is_dense, self.trace_error = base.label, True, base.trace_error
-        self._matrix = freeze(matrix)
+        self._matrix = frozen(matrix)
 
     def magnitudes(self, weights: FloatArray) -> FloatArray:
         return np.full(self.rank, float(np.linalg.norm(self.base.magnitudes(weights))))

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 
 from margindsl.clock import check
 from margindsl.features.operator import GRAM_LIMIT, FeatureOperator, Index, as_index
+from margindsl.frozen import frozen
 from margindsl.points import Points, check_new_points, check_points
 from margindsl.typing import FloatArray
 
@@ -36,8 +37,8 @@ class SparseFeatures(FeatureOperator):
     """
 
     def __init__(self, points: Points, mean: FloatArray | None = None, label: str = "linear, sparse") -> None:
-        self.points = points if isinstance(points, sp.csr_array) else sp.csr_array(points)
-        self.mean, self.label = mean, label
+        self.points = frozen(points if isinstance(points, sp.csr_array) else sp.csr_array(points))
+        self.mean, self.label = frozen(mean), label
         self.n, self.rank = self.points.shape
 
     @classmethod

@@ -39,7 +39,7 @@ from margindsl.language.entries import constant_value
 from margindsl.language.expressions import Constant, Expression, Index, Negation, Product, Quotient, Sum
 from margindsl.language.margins import Hyperplane, Labels, Margin
 from margindsl.language.symbols import Parameter, Scalar
-from margindsl.program.forms import DecisionBound
+from margindsl.program.bounds import DecisionBound
 from margindsl.program.losses import Losses, LossTerm, SharedScalars
 from margindsl.typing import FloatArray, IntArray
 

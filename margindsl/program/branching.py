@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 
 from margindsl.calculus import PLQ
 from margindsl.errors import CalculusError, DeclarationError
+from margindsl.frozen import freeze_fields, frozen_property
 from margindsl.program.absorption import normalise_terms
+from margindsl.program.answers import Variable
 from margindsl.program.forms import Form
 from margindsl.program.losses import Losses
 from margindsl.typing import FloatArray, IntArray
@@ -32,6 +33,9 @@ class PointLosses:
     q: FloatArray
     s: FloatArray
     c: FloatArray
+
+    def __post_init__(self) -> None:
+        freeze_fields(self)
 
     @classmethod
     def build(cls, losses: Losses) -> PointLosses:
@@ -144,12 +148,19 @@ class BranchNodeForm(Form):
     table: PointLosses = field(kw_only=True)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.labels.shape != (self.n,):
             raise DeclarationError(f"labels of a node: given shape {self.labels.shape}, expected ({self.n},)")
         if self.free_bias or self.decision:
             raise DeclarationError("a branch node has neither a free bias nor decision bounds")
 
-    @cached_property
+    def variables(self) -> dict[str, Variable]:
+        """Return what an answer holds."""
+        order = self.features.rank + 1
+        return {"u": Variable((self.n,)), "a": Variable((self.n,)), "w": Variable((order - 1,)),
+                "z": Variable((self.n,), least=0.0), "Y": Variable((order, order), needed=False)}
+
+    @frozen_property
     def free(self) -> FloatArray:
         """Return which points have no label."""
         return self.labels == 0

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from margindsl.errors import CalculusError, DeclarationError
+from margindsl.frozen import frozen_property
 from margindsl.program.absorption import normalise_terms
 from margindsl.program.accuracy import greatest_ratio
+from margindsl.program.answers import Variable
 from margindsl.program.codes import CodedFeatures, contrasts, simplex_codes
 from margindsl.program.forms import FixedLabelForm, Form
 from margindsl.program.losses import Losses, LossTerm
@@ -195,6 +197,21 @@ class ClusterForm(Form):
             if not bound.is_symmetric:
                 raise DeclarationError("clusters take decision bounds of the form |sum| <= l only")
 
+    def variables(self) -> dict[str, Variable]:
+        """Return what an answer holds."""
+        duals = {"u": Variable((self.parts.falling.rows, self.clusters), needed=False, least=0.0),
+                 "t": Variable((self.parts.rising.rows,), needed=False),
+                 "tau": Variable((len(self.balance[1]),), needed=False)}
+        return {"w": Variable((self.size_of_w,)), **duals,
+                "runner": Variable((self.n,), needed=False, below=self.clusters)}
+
+    def bracket(self, answer: Mapping[str, FloatArray]) -> tuple[float, float]:
+        """Return the primal objective, and the dual one where no loss rises."""
+        if self.parts.rising.rows or "u" not in answer:
+            return -np.inf, self.objective(answer["w"])
+        tau = answer.get("tau", np.zeros(len(self.balance[1])))
+        return self.dual_objective(answer["u"], np.zeros(0), tau), self.objective(answer["w"])
+
     @property
     def labelling(self) -> IntArray:
         """Return the clusters."""
@@ -210,12 +227,12 @@ class ClusterForm(Form):
         parts = SplitLosses(self.parts.falling, Losses(self.n, ()), self.parts.constant)
         return replace(self, losses=parts.falling, parts=parts)
 
-    @cached_property
+    @frozen_property
     def codes(self) -> FloatArray:
         """Return the (k, k−1) contrasts B."""
         return contrasts(self.clusters)
 
-    @cached_property
+    @frozen_property
     def balance(self) -> tuple[FloatArray, FloatArray]:
         """Return (G, l): rows (J, r(k−1)) and radii of |Σ a f_p − Σ a f_q| ≤ l over all pairs (slides Eq. 18)."""
         first, second = np.triu_indices(self.clusters, 1)

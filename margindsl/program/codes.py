@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from margindsl.errors import DeclarationError
+from margindsl.frozen import frozen
 from margindsl.program.protocols import Features
 from margindsl.typing import FloatArray, IntArray
 
@@ -83,10 +84,10 @@ class CodedFeatures:
     skips_zeros = True  # `gram` costs nothing at points of weight zero
 
     def __init__(self, base: Features, labels: IntArray, codes: FloatArray) -> None:
-        self.base, self.labels, self.codes = base, np.asarray(labels), codes
+        self.base, self.labels, self.codes = base, frozen(np.asarray(labels)), frozen(codes)
         self.n, self.rank = base.n, base.rank * codes.shape[1]
         self.trace_error = base.trace_error
-        self._own = codes[self.labels]
+        self._own = frozen(codes[self.labels])
 
     @property
     def shape(self) -> tuple[int, int]:

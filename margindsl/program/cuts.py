@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from margindsl.errors import DeclarationError
+from margindsl.frozen import freeze_fields
 from margindsl.typing import BoolArray, FloatArray, IntArray
 
 
@@ -120,6 +121,7 @@ class TriangleCuts(MatrixCuts):
         i, j, k = self.triples.T
         if np.any((i == j) | (i == k) | (j == k)) or np.any(np.abs(self.signs) != 1):
             raise DeclarationError("a triangle cut takes three different components and signs of -1 or +1")
+        freeze_fields(self)
 
     @classmethod
     def none(cls) -> TriangleCuts:
@@ -190,6 +192,7 @@ class CodeCuts(MatrixCuts):
             raise DeclarationError("cuts of code products: rows, columns and apart have one entry a cut")
         if np.any(self.rows >= self.columns):
             raise DeclarationError("a cut of code products takes a pair of components i < j")
+        freeze_fields(self)
 
     @property
     def noun(self) -> str:

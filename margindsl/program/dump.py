@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from margindsl.program.forms import DecisionBound, Form
+from margindsl.program.bounds import DecisionBound
+from margindsl.program.forms import Form
 from margindsl.program.losses import Losses
 
 if TYPE_CHECKING:

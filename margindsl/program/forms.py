@@ -2,66 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from margindsl.errors import DeclarationError
+from margindsl.frozen import freeze_fields, frozen_property
 from margindsl.program.accuracy import greatest_ratio
+from margindsl.program.answers import Variable, multipliers
+from margindsl.program.bounds import DecisionBound, QuadraticBound
 from margindsl.program.component_rows import ComponentRows
 from margindsl.program.losses import Losses
 from margindsl.program.protocols import Features
 from margindsl.typing import FloatArray, IntArray
 
-USUAL = 16.0  # sizes within this factor of one are left alone
 WIDE = 1000  # columns above which sums of rows over components are not formed, unless the features are dense
-
-
-@dataclass(frozen=True, eq=False)
-class DecisionBound:
-    """Represent lower ≤ Σ_i a_i f_i ≤ upper on the decision values.
-
-    Parameters
-    ----------
-    weights : (n,) float array
-        The coefficients a.
-    lower, upper : float
-        The bounds; ±inf when absent.
-    """
-
-    weights: FloatArray
-    lower: float
-    upper: float
-
-    def __post_init__(self) -> None:
-        if not self.lower <= self.upper:
-            raise DeclarationError(
-                f"decision bound {self.lower} <= sum <= {self.upper} is empty; exchange the bounds")
-
-    @property
-    def is_symmetric(self) -> bool:
-        """Return whether the bound reads |Σ a f| ≤ ℓ."""
-        return self.lower == -self.upper
-
-    def in_units(self, unit: float) -> DecisionBound:
-        """Return the same bound, both sides divided by a positive number; by one where that is usual."""
-        if 1.0 / USUAL <= unit <= USUAL:
-            return self
-        return DecisionBound(self.weights / unit, self.lower / unit, self.upper / unit)
-
-    def violation(self, value: float, size: float) -> float:
-        """Return how far a value of Σ a f lies outside, relative to the size of its terms and the limit it breaks."""
-        over, limit = max((self.lower - value, self.lower), (value - self.upper, self.upper))
-        return greatest_ratio(max(over, 0.0), size + abs(limit)) if over > 0 else 0.0
-
-    def support(self, multiplier: float) -> float:
-        """Return sup {τ z : lower ≤ z ≤ upper}, its term in the dual."""
-        if multiplier == 0:
-            return 0.0
-        return multiplier * (self.upper if multiplier > 0 else self.lower)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +46,7 @@ class Form:
     free_bias: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
+        freeze_fields(self)
         if self.features.n != self.losses.n:
             raise DeclarationError(f"features hold {self.features.n} points, losses {self.losses.n}")
         for bound in self.decision:
@@ -100,7 +59,7 @@ class Form:
         """Return the number of points."""
         return self.losses.n
 
-    @cached_property
+    @frozen_property
     def decision_rows(self) -> tuple[FloatArray, FloatArray]:
         """Return (G, h): the (J, r) rows Φᵀa of the decision bounds and their (J,) bias coefficients Σa."""
         if not self.decision:
@@ -108,7 +67,7 @@ class Form:
         A = np.stack([bound.weights for bound in self.decision], axis=1)
         return self.features.adjoint(A).T, A.sum(axis=0)
 
-    @cached_property
+    @frozen_property
     def units(self) -> tuple[float, float]:
         """Return the sizes of a value and of a decision value, which scale as the problem does.
 
@@ -131,6 +90,25 @@ class Form:
         A bias or scalars can make the least value zero exactly, which no gap relative to it ever certifies.
         """
         return 1e-3 * self.units[0]
+
+    def variables(self) -> dict[str, Variable]:
+        """Return what an answer holds: the variables the docstring names; nothing is known of those of other forms."""
+        return {}
+
+    def bracket(self, answer: Mapping[str, FloatArray]) -> tuple[float, float]:
+        """Return (lower, upper) values of the form at an answer, recomputed; infinite where it does not say."""
+        return -np.inf, np.inf
+
+    @property
+    def may_be_infeasible(self) -> bool:
+        """Return whether w = 0 may be no point: a bound that excludes it, or a loss infinite somewhere."""
+        bounded = any(np.isfinite(end) for term in self.losses.terms for end in term.loss.domain)
+        return bounded or any(bound.lower > 0 or bound.upper < 0 for bound in self.decision)
+
+    @property
+    def may_be_unbounded(self) -> bool:
+        """Return whether something is not regularised: ½‖w‖² alone outgrows every convex loss."""
+        return self.free_bias or self.losses.scalars.count > 0
 
     def structure(self) -> tuple[Any, ...] | None:
         """Return a key of what a solver may compile once (all but weights, labels, labellings), None for nothing."""
@@ -167,6 +145,18 @@ class FixedLabelForm(Form):
         super().__post_init__()
         if self.labels.shape != (self.n,):
             raise DeclarationError(f"labels: given shape {self.labels.shape}, expected ({self.n},)")
+
+    def variables(self) -> dict[str, Variable]:
+        """Return what an answer holds."""
+        scalars = self.losses.scalars
+        return {"w": Variable((self.features.rank,)), "bias": Variable((), default=None if self.free_bias else 0.0),
+                "scalars": Variable((scalars.count,), least=np.where(scalars.nonneg, 0.0, -np.inf)),
+                "u": Variable((self.losses.rows,)), "tau": Variable((len(self.decision),), needed=False)}
+
+    def bracket(self, answer: Mapping[str, FloatArray]) -> tuple[float, float]:
+        """Return the dual and the primal objective at an answer."""
+        return (self.dual_objective(answer["u"], answer.get("tau")),
+                self.objective(answer["w"], float(answer["bias"]), answer["scalars"]))
 
     def decision_values(self, w: FloatArray, bias: float = 0.0) -> FloatArray:
         """Return the (n,) decision values f = Φw + b."""
@@ -267,6 +257,19 @@ class SaddleForm(Form):
         if self.free_bias or self.decision:
             raise DeclarationError("a saddle form has neither a free bias nor decision bounds")
 
+    def variables(self) -> dict[str, Variable]:
+        """Return what an answer holds."""
+        return {"mu": Variable((self.count,), least=0.0, total=1.0), "u": Variable((self.losses.rows,)),
+                "W": Variable((self.features.rank, self.count), needed=False),
+                "scalars": Variable((self.losses.scalars.count,), needed=False)}
+
+    def bracket(self, answer: Mapping[str, FloatArray]) -> tuple[float, float]:
+        """Return the dual objective, and the primal one where W is given."""
+        W, scalars = answer.get("W"), answer.get("scalars")
+        if W is None or (scalars is None and self.losses.scalars.count):
+            return self.dual_objective(answer["u"]), np.inf
+        return self.dual_objective(answer["u"]), self.primal_objective(W, scalars)
+
     @property
     def count(self) -> int:
         """Return the number T of labellings."""
@@ -289,22 +292,6 @@ class SaddleForm(Form):
     def size(self) -> dict[str, int]:
         """Return the sizes `explain` prints."""
         return super().size() | {"labellings": self.count}
-
-
-@dataclass(frozen=True, eq=False)
-class QuadraticBound:
-    """Represent (v·x)² ≤ radius², the lifted form of a linear bound on labels or decisions.
-
-    Parameters
-    ----------
-    vector : float array
-        The coefficients v.
-    radius : float
-        The radius, non-negative.
-    """
-
-    vector: FloatArray
-    radius: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -352,6 +339,12 @@ class LabelLiftForm(Form):
             if not decision.is_symmetric:
                 raise DeclarationError("a label lift takes decision bounds of the form |sum| <= l only")
 
+    def variables(self) -> dict[str, Variable]:
+        """Return what an answer holds; multipliers that are left out are found by the repair of the dual point."""
+        return {"u": Variable((self.losses.rows,)), "d": Variable((self.count,), needed=False),
+                **dict(multipliers({"kappa": len(self.balance), "eta": len(self.decision)})),
+                "M": Variable((self.count, self.count), instead="V"), "V": Variable((self.count, None), instead="M")}
+
     def structure(self) -> tuple[Any, ...]:
         """Return the key of a form, components and lifted bounds included."""
         balance = tuple((b.vector.tobytes(), b.radius) for b in self.balance)
@@ -382,6 +375,14 @@ class LabelLiftForm(Form):
             return self.component_features(u)
         return ComponentRows(self.features, self.component, self.sign * self.losses.spread(u), self.count)
 
+    def lifted_value(self, u: FloatArray, V: FloatArray) -> float:
+        """Return the primal value at M = VVᵀ and the weights of u there; inf where u alone does not say them."""
+        if self.may_be_unbounded or self.decision:
+            return np.inf
+        W = self.directions(u, V)
+        margins = self.sign * np.einsum("np,np->n", self.features.apply(W), V[self.component])
+        return 0.5 * float(np.sum(W**2)) + self.losses.value(margins)
+
     def directions(self, u: FloatArray, V: FloatArray) -> FloatArray:
         """Return the (r, p) sums Σ_C h_C v_C of rows v_C of V (N, p), without the bias."""
         weights = self.sign * self.losses.spread(u)
@@ -411,6 +412,15 @@ class WeightLiftForm(Form):
         for bound in self.decision:
             if not bound.is_symmetric:
                 raise DeclarationError("a weight lift takes decision bounds of the form |sum| <= l only")
+
+    def variables(self) -> dict[str, Variable]:
+        """Return what an answer holds."""
+        return {"W": Variable((self.order, None)), "a": Variable((self.n,), needed=False),
+                **dict(multipliers({"eta": len(self.decision)}))}
+
+    def bracket(self, answer: Mapping[str, FloatArray]) -> tuple[float, float]:
+        """Return the primal objective; the dual one takes a repair."""
+        return -np.inf, self.objective(answer["W"])
 
     @property
     def order(self) -> int:

@@ -13,6 +13,7 @@ import numpy as np
 from margindsl.calculus import ConvexFunction
 from margindsl.clock import check
 from margindsl.errors import DeclarationError
+from margindsl.frozen import freeze_fields, frozen_property
 from margindsl.program.accuracy import greatest_ratio, rounding
 from margindsl.typing import FloatArray, IntArray
 
@@ -62,6 +63,7 @@ class LossTerm:
             raise DeclarationError(
                 f"weight {self.weights.min():.6g} of a margin loss is negative, which makes the loss concave; "
                 "give non-negative weights")
+        freeze_fields(self)
 
     @property
     def rows(self) -> int:
@@ -112,6 +114,9 @@ class SharedScalars:
     names: tuple[str, ...] = ()
     symbols: tuple[Any, ...] = ()
 
+    def __post_init__(self) -> None:
+        freeze_fields(self)
+
     @property
     def count(self) -> int:
         """Return the number S of scalars."""
@@ -157,27 +162,27 @@ class Losses:
         """Return the total number of rows."""
         return sum(term.rows for term in self.terms)
 
-    @cached_property
+    @frozen_property
     def points(self) -> IntArray:
         """Return the (m,) point index of every row."""
         return self._stack("points", int)
 
-    @cached_property
+    @frozen_property
     def weights(self) -> FloatArray:
         """Return the (m,) weights c."""
         return self._stack("weights", float)
 
-    @cached_property
+    @frozen_property
     def slopes(self) -> FloatArray:
         """Return the (m,) slopes a."""
         return self._stack("slopes", float)
 
-    @cached_property
+    @frozen_property
     def shifts(self) -> FloatArray:
         """Return the (m,) shifts d."""
         return self._stack("shifts", float)
 
-    @cached_property
+    @frozen_property
     def coupling(self) -> FloatArray:
         """Return the (m, S) coefficients b of the shared scalars."""
         parts = [term.coupling for term in self.terms]

@@ -9,8 +9,10 @@ import numpy as np
 
 from margindsl.calculus import PLQ
 from margindsl.errors import DeclarationError
+from margindsl.program.answers import Variable
 from margindsl.program.cuts import MatrixCuts, TriangleCuts
 from margindsl.program.forms import LabelLiftForm
+from margindsl.typing import FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +57,15 @@ class MomentLiftForm(LabelLiftForm):
                 raise DeclarationError("a moment lift takes losses of the margin itself: no slopes, shifts or scalars")
             if not isinstance(term.loss, PLQ):
                 raise DeclarationError(f"a moment lift takes piecewise quadratic losses, not {term.loss!r}")
+
+    def variables(self) -> dict[str, Variable]:
+        """Return what an answer holds."""
+        cuts = Variable((self.cuts.count,), needed=False, least=np.where(self.cuts.equal, -np.inf, 0.0))
+        return super().variables() | {"q": Variable((self.losses.rows,), needed=False), "tau": cuts}
+
+    def lifted_value(self, u: FloatArray, V: FloatArray) -> float:
+        """Return the primal value without moments; with them the weights depend on q, too."""
+        return np.inf if self.moments else super().lifted_value(u, V)
 
     def structure(self) -> tuple[Any, ...]:
         """Return the key of a form, cuts included."""

@@ -9,6 +9,7 @@ import numpy as np
 from margindsl.calculus import PLQ
 from margindsl.errors import CalculusError, DeclarationError
 from margindsl.program.absorption import normalise_terms
+from margindsl.program.answers import Variable
 from margindsl.program.forms import LabelLiftForm
 from margindsl.program.losses import Losses, LossTerm, SharedScalars
 from margindsl.program.program import MarginProgram
@@ -71,6 +72,10 @@ class OutputLiftForm(LabelLiftForm):
         merged, points = merge_rows(program.losses), np.arange(program.n)
         return cls(program.features, merged, points, np.ones(program.n, dtype=int), program.n,
                    decision=program.decision, free_bias=program.free_bias)
+
+    def variables(self) -> dict[str, Variable]:
+        """Return what an answer holds."""
+        return super().variables() | {"v": Variable((self.n,), needed=False)}
 
     @property
     def weights(self) -> FloatArray:

@@ -9,6 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from margindsl.errors import DeclarationError
+from margindsl.program.bounds import DecisionBound
 from margindsl.program.clusters import (
     CODINGS,
     ClusterForm,
@@ -18,7 +19,7 @@ from margindsl.program.clusters import (
     codes_of,
     margin_table,
 )
-from margindsl.program.forms import DecisionBound, FixedLabelForm
+from margindsl.program.forms import FixedLabelForm
 from margindsl.program.losses import Losses
 from margindsl.program.protocols import Features, LabelSetLike, PartitionSetLike
 from margindsl.typing import FloatArray, IntArray

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
 
 from margindsl.calculus import PLQ
 from margindsl.errors import CalculusError
+from margindsl.frozen import frozen_property
 from margindsl.program.absorption import MOST_SETTINGS, normalise_terms
+from margindsl.program.bounds import USUAL, DecisionBound
 from margindsl.program.certificates import Certificate, CombinedCertificate
-from margindsl.program.forms import USUAL, DecisionBound
 from margindsl.program.losses import Losses
 from margindsl.program.program import MarginProgram
 from margindsl.program.protocols import Features
@@ -58,12 +58,10 @@ class ScaledFeatures:
         """Return the storage type of the base."""
         return np.dtype(getattr(self.base, "dtype", np.float64))
 
-    @cached_property
+    @frozen_property
     def matrix(self) -> FloatArray:
         """Return Φ/s densely, formed at first use; only where the base is dense."""
-        scaled = np.asarray(self.base.matrix * self.dtype.type(self.factor))
-        scaled.flags.writeable = False
-        return scaled
+        return np.asarray(self.base.matrix * self.dtype.type(self.factor))
 
     @property
     def trace(self) -> float:

@@ -10,8 +10,8 @@ from margindsl.contract import Refusal
 from margindsl.drivers.run import Run
 from margindsl.drivers.starts import distinct
 from margindsl.errors import RefusalError
+from margindsl.program.bounds import QuadraticBound
 from margindsl.program.cuts import CodeCuts
-from margindsl.program.forms import QuadraticBound
 from margindsl.program.losses import Losses, LossTerm
 from margindsl.program.moment import MomentLiftForm
 from margindsl.program.program import MarginProgram

@@ -7,10 +7,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from margindsl.contract import Offer, Refusal
+from margindsl.contract import Offer, Refusal, Status
 from margindsl.drivers.alternation import alternate
 from margindsl.drivers.branching import STAGE, Branching
 from margindsl.drivers.enumeration import enumerate_labels
+from margindsl.drivers.guard import name_of
 from margindsl.drivers.run import Run
 from margindsl.drivers.search import search
 from margindsl.drivers.starts import starting_labels
@@ -113,16 +114,21 @@ class Exact(Relaxation):
         tree = Branching(run, max(run.budget.tol, FINEST) if self.tol is None else self.tol)
         done = tree.go()
         return Outcome(done.status, fit=done.fit, certificate=done.certificate, estimate=done.certificate.bound,
-                       message=f"{done.nodes} nodes, {len(done.certificate.leaves)} leaves")
+                       message=done.message or f"{done.nodes} nodes, {len(done.certificate.leaves)} leaves")
 
     def _enumerate(self, run: Run) -> Outcome:
-        exact_run = Run(run.program, run.solver, run.solver, run.budget, run.rng, run.starts)
+        exact_run = Run(run.program, run.solver, run.solver, run.budget, run.rng, run.starts,
+                        late_solver=run.fixed_solver)
         exact_run.history, exact_run.seconds = run.history, run.seconds
-        self._prepare(exact_run)
-        done = enumerate_labels(exact_run, tol=max(min(run.budget.tol, 1e-6), 1e-9))
-        run.best, run.fits = done.fit, exact_run.fits
+        try:
+            self._prepare(exact_run)
+            done = enumerate_labels(exact_run, tol=max(min(run.budget.tol, 1e-6), 1e-9))
+        finally:  # also where the solver fails on the way
+            run.best, run.fits = exact_run.best, exact_run.fits
         bound = done.certificate.bound if done.certificate else -np.inf
-        return Outcome(done.status, fit=done.fit, certificate=done.certificate, estimate=bound)
+        message = "" if done.status is not Status.INACCURATE else (
+            f"{name_of(run.solver)} left a gap between values and dual points of single labellings")
+        return Outcome(done.status, fit=done.fit, certificate=done.certificate, estimate=bound, message=message)
 
     def _prepare(self, run: Run) -> None:
         for labels in starting_labels(run, self.starts) if self.starts else []:

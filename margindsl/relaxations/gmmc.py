@@ -15,7 +15,7 @@ from margindsl.program.label_certificate import LabelLiftCertificate, repair_lab
 from margindsl.program.output_lift import OutputLiftForm, hinge_weights, merge_rows
 from margindsl.program.program import MarginProgram
 from margindsl.relaxations.relaxation import Outcome, Relaxation, check_count
-from margindsl.relaxations.sdp import label_factor, lift_labels
+from margindsl.relaxations.sdp import doubted_lift, label_factor, lift_labels
 from margindsl.typing import FloatArray
 
 CONIC_ORDER = 50  # order of the matrix inequality up to which an interior-point method takes seconds
@@ -101,6 +101,7 @@ class GMMC(Relaxation):
         with run.stage("certify"):
             certificate = certify_outputs(run.program, raw)
         V = label_factor(raw)
+        raw = doubted_lift(run, form, raw, V, certificate.bound)
         return Outcome(raw.status, factor=self._directions(run, form, raw, V), certificate=certificate,
                        estimate=raw.objective, label_matrix=V, message=raw.message)
 
@@ -124,5 +125,6 @@ def certify_outputs(program: MarginProgram, raw: RawSolution) -> LabelLiftCertif
         An answer to the output lift of the program.
     """
     lift = replace(lift_labels(program), losses=merge_rows(program.losses))
-    d = np.bincount(lift.component, weights=np.asarray(raw["d"]), minlength=lift.count)
+    d = raw.get("d")
+    d = None if d is None else np.bincount(lift.component, weights=d, minlength=lift.count)
     return repair_label_lift(lift, raw["u"], d, None, raw.get("eta"))

@@ -81,7 +81,8 @@ class LocalRelaxation(Relaxation):
         if not ends:
             return Outcome(status, message=message)
         fit = polish_candidates(run, ends, str(self.polish)) if self.polish != "none" else run.best
-        return Outcome(run.stopped or Status.CONVERGED, fit=fit, message=message)
+        end = Status.CONVERGED if status.has_answer else Status.INACCURATE  # the last descent was cut short
+        return Outcome(run.stopped or end, fit=fit, message=message)
 
     def default_solver(self, form: object) -> str:
         """Return "newton"."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from margindsl.contract import Offer, RawSolution, Refusal, Status, flags, numbers
 from margindsl.drivers.generation import STAGE, Generated, generate, improved_starts
+from margindsl.drivers.guard import offer_of
 from margindsl.drivers.rounding import sample_directions
 from margindsl.drivers.run import Run
 from margindsl.drivers.starts import distinct, first_start, starting_labels
@@ -174,7 +175,9 @@ def tightened(run: Run, form: LabelLiftForm, done: Generated, certificate: Label
     certificate : LabelLiftCertificate
     """
     solver = run.lift_solver
-    if solver is None or run.stopped or isinstance(solver.accepts(form), Refusal):
+    if solver is None or run.stopped or isinstance(offer_of(solver, form), Refusal):
+        return certificate
+    if "W" not in done.raw.variables:
         return certificate
     highest = done.form.dual_objective(done.raw["u"])  # fewer labellings than all: above the lift's value
     if highest - certificate.bound <= LIFT_TOL * abs(highest):

@@ -73,7 +73,8 @@ class Safe(InductiveRelaxation):
 
     def _separators(self, run: Run, known: IntArray) -> list[Fit]:
         """Alternate from random members of B, in a run of their own so that none becomes the answer."""
-        apart = Run(run.program, run.solver, run.solver, run.budget.replace(callback=None), run.rng)
+        apart = Run(run.program, run.solver, run.solver, run.budget.replace(callback=None), run.rng,
+                    late_solver=run.fixed_solver)
         starts = distinct([known, *run.starts, *run.program.labels.sample(run.rng, self.samples)])
         found = []
         for index, labels in enumerate(starts):

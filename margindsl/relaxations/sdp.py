@@ -10,14 +10,16 @@ import numpy as np
 from margindsl.calculus import PLQ
 from margindsl.contract import Offer, RawSolution, Refusal, flags, numbers
 from margindsl.drivers.checkpoint import State, raw_of, raw_state
+from margindsl.drivers.guard import doubted, name_of
 from margindsl.drivers.rounding import sample_directions
 from margindsl.drivers.run import Run
 from margindsl.drivers.starts import distinct, first_start
 from margindsl.errors import CalculusError
 from margindsl.program.absorption import normalise_terms
+from margindsl.program.bounds import QuadraticBound
 from margindsl.program.certificates import Certificate
 from margindsl.program.cuts import CodeCuts, MatrixCuts
-from margindsl.program.forms import LabelLiftForm, QuadraticBound
+from margindsl.program.forms import LabelLiftForm
 from margindsl.program.label_certificate import repair_label_lift
 from margindsl.program.moment import MomentLiftForm
 from margindsl.program.moment_certificate import repair_moment_lift
@@ -163,6 +165,7 @@ class SDP(Relaxation):
             return Outcome(raw.status, candidates=(first_start(run),) if raw.status.has_answer else (),
                            message=raw.message)
         V = label_factor(raw)
+        raw = doubted_lift(run, form, raw, V, certificate.bound)
         if not run.program.is_binary:
             points = V[form.component]
             decision = form.features.apply(form.directions(raw["u"], V))
@@ -281,12 +284,24 @@ def lift_labels(program: MarginProgram) -> LabelLiftForm:
         balance=balance, reference=reference, decision=program.decision, free_bias=program.free_bias)
 
 
+def doubted_lift(run: Run, form: LabelLiftForm, raw: RawSolution, V: FloatArray, bound: float) -> RawSolution:
+    """Return an answer to a lift with its claim held against the proved bound and the value at its own label matrix.
+
+    A value that the solver did not say, or said as no number, is the bound.
+    """
+    if not np.isfinite(raw.objective):
+        raw = replace(raw, objective=bound)
+    return doubted(form, raw, bound, form.lifted_value(raw["u"], V), max(run.budget.tol, NATIVE_TOL),
+                   name_of(run.solver))
+
+
 def label_factor(raw: RawSolution) -> FloatArray:
     """Return V (N, p) with M = VVᵀ from the solver's matrix or factor, unit rows."""
     V = raw.get("V")
     if V is None:
         values, vectors = np.linalg.eigh(np.asarray(raw["M"]))
         keep = values > 1e-9 * max(float(values[-1]), 1e-300)
-        V = vectors[:, keep] * np.sqrt(values[keep])
+        keep[-1] = True  # one column of a matrix that is nowhere positive
+        V = vectors[:, keep] * np.sqrt(np.maximum(values[keep], 0.0))
     V = np.asarray(V, dtype=float)
     return V / np.maximum(np.linalg.norm(V, axis=1, keepdims=True), 1e-300)

@@ -74,5 +74,6 @@ class Transductive(InductiveRelaxation):
 
     def _settle(self, run: Run, program: MarginProgram, labels: IntArray) -> Fit:
         """Alternate at one weight with the solver of the solve."""
-        stage = Run(program, run.solver, run.solver, run.budget.replace(callback=None), run.rng)
+        stage = Run(program, run.solver, run.solver, run.budget.replace(callback=None), run.rng,
+                    late_solver=run.fixed_solver)
         return alternate(stage, labels, rounds=self.rounds)

@@ -9,6 +9,7 @@ import numpy as np
 
 from margindsl.contract import Offer, Refusal, numbers
 from margindsl.drivers.checkpoint import raw_of, raw_state
+from margindsl.drivers.guard import doubted, name_of
 from margindsl.drivers.rounding import sample_directions
 from margindsl.drivers.run import Run
 from margindsl.drivers.starts import first_start
@@ -95,5 +96,6 @@ class WeightLifting(Relaxation):
         with run.stage("certify"):
             certificate = repair_weight_lift(form, W, raw.get("a"), raw.get("eta"))
         factor = sample_directions(form.outputs(W), self.rounding, run.rng)
+        raw = doubted(form, raw, certificate.bound, form.objective(W), max(run.budget.tol, 1e-4), name_of(run.solver))
         return Outcome(raw.status, factor=factor, certificate=certificate, estimate=form.objective(W),
                        message=raw.message)

@@ -6,6 +6,7 @@ import copy
 import time
 import warnings
 from collections.abc import Hashable, Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -13,8 +14,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from margindsl.clock import Cancelled
-from margindsl.contract import Budget, RawSolution, Refusal, Session, Solver, Status
+from margindsl.contract import Budget, RawSolution, Refusal, Solver, Status
 from margindsl.drivers.checkpoint import Checkpoint
+from margindsl.drivers.guard import Guarded, is_foreign, offer_of, opened
 from margindsl.drivers.rounding import polish, round_directions
 from margindsl.drivers.run import Fit, Record, Run
 from margindsl.drivers.starts import as_member, distinct, in_hand
@@ -28,6 +30,7 @@ from margindsl.errors import (
     UnansweredError,
 )
 from margindsl.features import MappedFeatures
+from margindsl.process import process_kept
 from margindsl.program.dump import dump_form, dump_losses
 from margindsl.program.forms import Form
 from margindsl.program.program import MarginProgram
@@ -72,7 +75,7 @@ class Compiled:
         "undo", "round", "polish", "evaluate", "certify")
 
     def __init__(self, program: MarginProgram, relaxation: Relaxation, solver: Solver, form: Form, text: str,
-                 seconds: dict[str, float], sessions: dict[Hashable, Session] | None = None, *,
+                 seconds: dict[str, float], sessions: dict[Hashable, Guarded] | None = None, *,
                  hands_over: bool = False) -> None:
         self.program, self.relaxation, self.solver = program, relaxation, solver
         self.form, self.text, self.seconds = form, text, seconds
@@ -142,7 +145,7 @@ class Compiled:
         RefusalError
             If the solver is native and builds none.
         """
-        session = self.solver.open(self.form)
+        session = opened(self.solver, self.form)
         problem = getattr(session, "cvxpy", None)
         if problem is None:
             raise RefusalError(
@@ -163,7 +166,7 @@ def check_form(solver: Solver, form: Form, relaxation: Relaxation) -> None:
     RefusalError
         With the solver's reason and repair, and the solvers that do accept it where the repair names none of them.
     """
-    answer = solver.accepts(form)
+    answer = offer_of(solver, form)
     if isinstance(answer, Refusal):
         raise RefusalError(
             f"solver {solver.name!r} does not accept the {type(form).__name__} of relaxation "
@@ -250,9 +253,10 @@ def _run_passes(compiled: Compiled, options: SolveOptions, budget: Budget) -> So
 
     def attempt(solver: Solver, earlier: Solution | None) -> Solution:
         chosen = compiled if solver is compiled.solver else compiled.using(solver)
-        if earlier is None:
-            return _solve_in_turn(chosen, options, budget)
-        return _solve_in(chosen, compiled.scaling, replace(options, warm_start=earlier), budget)
+        with process_kept() if is_foreign(solver) else nullcontext():
+            if earlier is None:
+                return _solve_in_turn(chosen, options, budget)
+            return _solve_in(chosen, compiled.scaling, replace(options, warm_start=earlier), budget)
 
     floor = least_value(compiled.program) if compiled.relaxation.bound != "none" else None
     try:
@@ -337,7 +341,7 @@ def _clusters(solution: Solution) -> int:
 
 
 def _attempt(compiled: Compiled, run: Run) -> tuple[Outcome | None, Status]:
-    """Run the relaxation and round what it found; an interrupt keeps the best labelling so far."""
+    """Run the relaxation and round what it found; an interrupt or a failure keeps the best labelling so far."""
     outcome: Outcome | None = None
     try:
         with run.budget.limit(RELAXED), in_hand(run):
@@ -347,6 +351,11 @@ def _attempt(compiled: Compiled, run: Run) -> tuple[Outcome | None, Status]:
                 outcome = replace(outcome, candidates=tuple(_candidates(compiled, run, outcome)), factor=None)
     except KeyboardInterrupt as end:
         return outcome, run.ended_by(end)
+    except UnansweredError as error:
+        if run.best is None:
+            raise
+        kept = replace(outcome, candidates=(), factor=None) if outcome is not None else Outcome(Status.FAILED)
+        return replace(kept, status=Status.FAILED, message=error.words), Status.FAILED
     finally:
         if run.checkpoint is not None:
             run.checkpoint.write()
@@ -386,10 +395,11 @@ def _evaluate(compiled: Compiled, run: Run, labels: np.ndarray) -> tuple[Fit, St
         return (fit if known is None or not run.budget.expired or fit.value <= known.value else known), None
     except Cancelled as end:
         return (run.plain_fit(labels) if known is None else known), run.ended_by(end)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, UnansweredError) as end:
         if known is None:
             raise
-        return known, Status.INTERRUPTED  # accurate to 1e-7 rather than to EVALUATION_TOL
+        state = Status.INTERRUPTED if isinstance(end, KeyboardInterrupt) else None
+        return known, state  # accurate to 1e-7 rather than to EVALUATION_TOL
 
 
 def _candidates(compiled: Compiled, run: Run, outcome: Outcome) -> list[np.ndarray]:

@@ -71,7 +71,7 @@ def hand_over(solvers: Iterable[Solver], attempt: Attempt, floor: float | None, 
         failed[solver.name] = trouble
     if best is None:
         raise UnansweredError("; ".join(failed.values()))
-    alone = not failed or list(failed) == [best.solver]
+    alone = not failed or (list(failed) == [best.solver] and best.state.has_answer)
     return best if alone else replace(best, message=_told(best, failed))
 
 

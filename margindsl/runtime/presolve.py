@@ -15,7 +15,7 @@ from margindsl.labelset import LabelSet, PartitionSet, presolve, presolve_partit
 from margindsl.language.lowering import Declaration
 from margindsl.language.margins import Hyperplane
 from margindsl.program.accuracy import rounding
-from margindsl.program.forms import DecisionBound
+from margindsl.program.bounds import DecisionBound
 from margindsl.program.program import MarginProgram
 from margindsl.program.protocols import LabelSetLike
 from margindsl.program.scaling import power_of_two

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from margindsl.clock import Cancelled
-from margindsl.contract import Budget, Refusal, Session, Solver
+from margindsl.contract import Budget, Refusal, Solver
+from margindsl.drivers.guard import Guarded, offer_of
 from margindsl.errors import DeclarationError, RefusalError, TimeLimitError
 from margindsl.labelset import LabelSet, PartitionSet
 from margindsl.language.constraints import Constraint
@@ -63,7 +64,7 @@ class Problem(Formulation):
         self.relaxation = relaxation
         self.solver = solver
         self._prepared: Prepared | None = None
-        self._sessions: dict[Hashable, Session] = {}
+        self._sessions: dict[Hashable, Guarded] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes without what solvers compiled, so that problems can be copied and pickled."""
@@ -159,7 +160,7 @@ class Problem(Formulation):
             raise RefusalError(f"relaxation {method.name!r} does not accept this program: {answer}")
         form = method.lower(program)
         departs = relaxation is not None and solver is None  # the problem's own solver is its relaxation's
-        if departs and named is not None and isinstance(named.accepts(form), Refusal):
+        if departs and named is not None and isinstance(offer_of(named, form), Refusal):
             named = None
         used = choose_solver(method, form) if named is None else named
         check_form(used, form, method)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from margindsl.contract import Refusal, Solver
+from margindsl.drivers.guard import offer_of
 from margindsl.errors import DeclarationError, NotInstalledError, UnknownNameError
 from margindsl.program.forms import Form
 from margindsl.relaxations.relaxation import Relaxation
@@ -95,7 +96,7 @@ def solvers_for(form: Form, preferred: Iterable[str] | None = None) -> Iterator[
             solver = make_solver(name)
         except ImportError:
             continue
-        if not isinstance(solver.accepts(form), Refusal):
+        if not isinstance(offer_of(solver, form), Refusal):
             yield solver
 
 

@@ -13,7 +13,8 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from margindsl.calculus import ConvexFunction
-from margindsl.program.forms import DecisionBound, FixedLabelForm, Form, SaddleForm
+from margindsl.program.bounds import DecisionBound
+from margindsl.program.forms import FixedLabelForm, Form, SaddleForm
 from margindsl.program.losses import Losses
 from margindsl.program.protocols import Features
 from margindsl.typing import FloatArray, IntArray

@@ -12,7 +12,8 @@ from margindsl.calculus import PLQ, Logistic, huber, maximum, square
 from margindsl.contract import Budget, RawSolution, Status
 from margindsl.features import DenseFeatures
 from margindsl.features.maps import LinearMap
-from margindsl.program.forms import DecisionBound, FixedLabelForm, SaddleForm
+from margindsl.program.bounds import DecisionBound
+from margindsl.program.forms import FixedLabelForm, SaddleForm
 from margindsl.program.losses import Losses, LossTerm, SharedScalars
 from margindsl_solvers.lbfgs import LBFGS
 from margindsl_solvers.newton import Newton

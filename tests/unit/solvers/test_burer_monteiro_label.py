@@ -12,7 +12,8 @@ from scipy.optimize import check_grad
 from margindsl.calculus import PLQ, Logistic
 from margindsl.contract import Budget, Status
 from margindsl.errors import CalculusError
-from margindsl.program.forms import DecisionBound, LabelLiftForm, QuadraticBound
+from margindsl.program.bounds import DecisionBound, QuadraticBound
+from margindsl.program.forms import LabelLiftForm
 from margindsl.program.label_certificate import escape_direction, repair_dual_point, repair_label_lift
 from margindsl.program.losses import Losses, LossTerm, SharedScalars
 from margindsl.program.moment import MomentLiftForm

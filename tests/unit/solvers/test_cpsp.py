@@ -13,7 +13,8 @@ from margindsl.contract import Budget, RawSolution, Status
 from margindsl.errors import DeclarationError, UnknownNameError
 from margindsl.features import RBF, DenseFeatures, build
 from margindsl.features.maps import LinearMap
-from margindsl.program.forms import DCStepForm, DecisionBound, FixedLabelForm, SaddleForm
+from margindsl.program.bounds import DecisionBound
+from margindsl.program.forms import DCStepForm, FixedLabelForm, SaddleForm
 from margindsl.program.losses import Losses, LossTerm, SharedScalars
 from margindsl_solvers.clarabel import Clarabel
 from margindsl_solvers.cpsp import CPSP

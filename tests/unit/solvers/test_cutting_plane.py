@@ -12,7 +12,8 @@ from margindsl.contract import Budget, RawSolution, Status
 from margindsl.errors import DeclarationError
 from margindsl.features import DenseFeatures
 from margindsl.features.maps import LinearMap
-from margindsl.program.forms import DecisionBound, FixedLabelForm, SaddleForm
+from margindsl.program.bounds import DecisionBound
+from margindsl.program.forms import FixedLabelForm, SaddleForm
 from margindsl.program.losses import Losses, LossTerm, SharedScalars
 from margindsl_solvers._rows import RowModel
 from margindsl_solvers.clarabel import Clarabel

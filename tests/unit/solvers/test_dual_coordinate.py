@@ -11,7 +11,8 @@ from margindsl.contract import Budget, RawSolution, Status
 from margindsl.errors import DeclarationError, NotInstalledError
 from margindsl.features import BlockFeatures, DenseFeatures
 from margindsl.features.maps import LinearMap
-from margindsl.program.forms import DecisionBound, FixedLabelForm, SaddleForm
+from margindsl.program.bounds import DecisionBound
+from margindsl.program.forms import FixedLabelForm, SaddleForm
 from margindsl.program.losses import Losses, LossTerm, SharedScalars
 from margindsl_solvers.dual_coordinate import DualCoordinate
 from margindsl_solvers.dual_coordinate.descent import Tables

@@ -1,0 +1,257 @@
+"""The boundary to solvers: every call of one goes through here, and comes back as an offer or a judged answer."""
+
+from __future__ import annotations
+
+import signal
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from pathlib import PurePath
+from typing import Any
+
+import numpy as np
+
+from margindsl.contract import Budget, Offer, Progress, RawSolution, Refusal, Session, Solver, Status
+from margindsl.errors import DeclarationError, UnansweredError
+from margindsl.process import call_kept
+from margindsl.program.answers import read_answer
+from margindsl.program.forms import Form
+
+OWN = ("margindsl_solvers",)  # packages whose solvers leave the process alone, as the tests show
+CLAIMS = (Status.OPTIMAL, Status.CONVERGED)
+DOUBT, LEAST_DOUBT = 1e3, 1e-5  # times the tolerance asked for, and relative gap, from which a claim is contradicted
+LONGEST = 400  # characters of foreign words
+
+
+def is_foreign(solver: Solver) -> bool:
+    """Return whether a solver comes from another package."""
+    return type(solver).__module__.partition(".")[0] not in OWN
+
+
+def name_of(solver: Solver) -> str:
+    """Return how a solver is called in messages."""
+    return f"solver {getattr(solver, 'name', type(solver).__name__)!r}"
+
+
+def offer_of(solver: Solver, form: Form) -> Offer | Refusal:
+    """Return what a solver says to a form; one that raises, or says something else, refuses."""
+    try:
+        with _kept(solver):
+            answer = solver.accepts(form)
+    except BaseException as error:
+        if not is_of_solver(error):
+            raise
+        return Refusal(f"{name_of(solver)} {words_of(error)} when it was asked", "Use another solver")
+    if isinstance(answer, (Offer, Refusal)):
+        return answer
+    return Refusal(f"{name_of(solver)} answered a {type(answer).__name__} when it was asked, expected an Offer or a "
+                   "Refusal", "Use another solver")
+
+
+def opened(solver: Solver, form: Form) -> Session:
+    """Return a session as the solver opens it.
+
+    Raises
+    ------
+    UnansweredError
+        If it raises.
+    """
+    try:
+        with _kept(solver):
+            return solver.open(form)
+    except BaseException as error:
+        if not is_of_solver(error):
+            raise
+        raise UnansweredError(f"{name_of(solver)} {words_of(error)}") from error
+
+
+class Guarded(Session):
+    """Hold a session of a solver whose errors become statuses and whose answers are read and judged.
+
+    What the solver raises, and an answer that lacks a variable or holds nonsense, is ``failed`` in its name; the next
+    solve opens a new session. A claim that the form's own values contradict is ``inaccurate``. Answers are copied.
+    Ctrl-C, what a callback raises, and what a handler of a signal raises pass.
+
+    Parameters
+    ----------
+    solver : Solver
+    form : Form
+        The session is opened for it at the first solve.
+    """
+
+    def __init__(self, solver: Solver, form: Form) -> None:
+        self.solver, self._form = solver, form
+        self._session: Session | None = None
+
+    def solve(self, form: Form, budget: Budget, start: RawSolution | None = None,
+              is_judged: bool = True) -> RawSolution:
+        """Solve a form of the session's shape; `is_judged` whether claims are held against the form's values."""
+        asked = _Asked(budget.callback)
+        try:
+            with _kept(self.solver):
+                if self._session is None:
+                    self._session = self.solver.open(self._form)
+                answer = self._session.solve(form, asked.watched(budget), start)
+            asked.settle()
+            raw = read_raw(form, answer)
+        except BaseException as error:
+            self._session = None
+            asked.settle()
+            if not is_of_solver(error):
+                raise
+            return RawSolution(Status.FAILED, message=f"{name_of(self.solver)} {words_of(error)}")
+        if raw.status is Status.INACCURATE and not raw.message:
+            raw = replace(raw, message=f"{name_of(self.solver)} ended as inaccurate")
+        return judged(form, raw, budget.tol, name_of(self.solver)) if is_judged else raw
+
+
+@contextmanager
+def _kept(solver: Solver) -> Iterator[None]:
+    """Put back what a solver may change on its way."""
+    with np.errstate(), call_kept() if is_foreign(solver) else nullcontext():
+        yield
+
+
+@dataclass
+class _Asked:
+    """Pass reports on to the user's callback and remember what it raised, whatever a solver does with it."""
+
+    callback: Callable[[Progress], bool | None] | None
+    raised: list[BaseException] = field(default_factory=list)
+
+    def __call__(self, progress: Progress) -> bool | None:
+        """Return what the callback returns."""
+        assert self.callback is not None
+        try:
+            return self.callback(progress)
+        except BaseException as error:
+            self.raised.append(error)
+            raise
+
+    def watched(self, budget: Budget) -> Budget:
+        """Return the budget with this as its callback, where it has one."""
+        return budget if self.callback is None else budget.replace(callback=self)
+
+    def settle(self) -> None:
+        """Raise what the callback raised first."""
+        if self.raised:
+            raise self.raised[0]
+
+
+def is_of_solver(error: BaseException) -> bool:
+    """Return whether an error is the solver's own: no Ctrl-C, nothing that the handler of a signal raised."""
+    if not isinstance(error, (Exception, SystemExit)):
+        return False
+    codes = {getattr(signal.getsignal(number), "__code__", None) for number in signal.valid_signals()} - {None}
+    return not any(frame.f_code in codes for frame, _ in traceback.walk_tb(error.__traceback__))
+
+
+def words_of(error: BaseException) -> str:
+    """Return what was raised, with its words and its place."""
+    if isinstance(error, _Unreadable):
+        return str(error)
+    try:
+        words = str(error)
+    except Exception:  # the text of an error is foreign code, too
+        words = ""
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    said = f": {words if len(words) <= LONGEST else words[:LONGEST] + '...'}" if words else ""
+    return f"raised {type(error).__name__}{said} ({PurePath(place.filename).name}, line {place.lineno})"
+
+
+class _Unreadable(Exception):
+    """An answer is none."""
+
+
+def read_raw(form: Form, answer: Any) -> RawSolution:
+    """Return an answer with variables of its own, in the shapes the form expects, real and finite.
+
+    Raises
+    ------
+    Exception
+        If it is none; the words continue a sentence that begins with the solver.
+    """
+    if not isinstance(answer, RawSolution):
+        raise _Unreadable(f"answered a {type(answer).__name__}, expected a RawSolution")
+    status, message = answer.status, str(answer.message)
+    if not isinstance(status, Status):
+        raise _Unreadable(f"answered the status {status!r}, expected a Status")
+    if not status.has_answer or not answer.variables:
+        return _without_variables(form, status, message)
+    try:
+        read = read_answer(form.variables(), answer.variables)
+    except DeclarationError as error:
+        raise _Unreadable(f"ended as {status.word}, but of its variables {error}") from None
+    if read.mended and status in CLAIMS:
+        status, message = Status.INACCURATE, f"{read.mended}{'; ' + message if message else ''}"
+    seconds = {str(stage): float(spent) for stage, spent in answer.seconds.items() if np.isfinite(spent)}
+    return RawSolution(status, read.variables, message, float(answer.objective), int(answer.iterations), seconds,
+                       tuple(answer.trace))
+
+
+def _without_variables(form: Form, status: Status, message: str) -> RawSolution:
+    said = f": {message}" if message else ""
+    if status in (*CLAIMS, Status.INACCURATE):
+        raise _Unreadable(f"ended as {status.word} without variables{said}")
+    impossible = {Status.INFEASIBLE: not form.may_be_infeasible, Status.UNBOUNDED: not form.may_be_unbounded}
+    if impossible.get(status):
+        raise _Unreadable(f"ended as {status.word}, which this form cannot be{said}")
+    return RawSolution(status, message=message)
+
+
+def judged(form: Form, raw: RawSolution, tol: float, name: str) -> RawSolution:
+    """Return an answer whose claim is inaccurate where the form's own values contradict it."""
+    if raw.status not in CLAIMS or not raw.variables:
+        return raw
+    return doubted(form, raw, *form.bracket(raw.variables), tol, name)
+
+
+def doubted(form: Form, raw: RawSolution, lower: float, upper: float, tol: float, name: str) -> RawSolution:
+    """Return an answer whose claim is inaccurate where a dual and a primal value contradict it.
+
+    Parameters
+    ----------
+    form : Form
+    raw : RawSolution
+    lower, upper : float
+        Infinite where unknown.
+    tol : float
+        The relative gap asked for.
+    name : str
+        Of the solver.
+    """
+    said = contradiction(lower, upper, tol, lambda: _usual(form)) if raw.status in CLAIMS else ""
+    if not said:
+        return raw
+    message = f"{name} ended as {raw.status.word}, but {said}{'; ' + raw.message if raw.message else ''}"
+    return replace(raw, status=Status.INACCURATE, message=message)
+
+
+def contradiction(lower: float, upper: float, tol: float, usual: Callable[[], float] = lambda: 0.0) -> str:
+    """Return why values cannot be those of an optimum, empty where they can.
+
+    Parameters
+    ----------
+    lower, upper : float
+        Dual and primal value; infinite where unknown.
+    tol : float
+        The relative gap asked for.
+    usual : callable
+        The usual size of a value, for optima near zero; asked for only in doubt.
+    """
+    allowed = max(DOUBT * tol, LEAST_DOUBT)
+    if np.isposinf(upper) or np.isneginf(lower):
+        return ""
+    if upper - lower <= allowed * max(abs(lower), abs(upper)) or upper - lower <= allowed * usual():
+        return ""
+    return f"its values are {upper:.6g} and, dual, {lower:.6g}"
+
+
+def _usual(form: Form) -> float:
+    """Return the size of the losses at w = 0."""
+    size = np.abs(form.losses.row_losses(form.losses.arguments(np.zeros(form.n))))
+    return float(np.sum(size[np.isfinite(size)]))
+
+
+__all__ = ["Guarded", "contradiction", "doubted", "is_foreign", "judged", "name_of", "offer_of", "opened", "read_raw"]

@@ -1,0 +1,58 @@
+"""Arrays nobody can write through: what a form hands to solvers stays what was declared."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Callable
+from functools import cached_property, wraps
+from typing import Any, TypeVar
+
+import numpy as np
+
+T = TypeVar("T")
+
+
+def frozen(value: T) -> T:
+    """Return a read-only view of an array that cannot be made writeable again, also of those of a tuple or matrix.
+
+    No number is copied. The owner of the array can still write to it; who holds the view alone cannot, since the view
+    rests on a read-only buffer and not on the array.
+
+    Parameters
+    ----------
+    value : array, tuple, sparse matrix by rows or columns, or anything else
+        Returned as it is when it is none of these.
+
+    Examples
+    --------
+    >>> view = frozen(np.zeros(3))
+    >>> view.flags.writeable = True
+    Traceback (most recent call last):
+    ValueError: cannot set WRITEABLE flag to True of this array
+    """
+    if isinstance(value, tuple):
+        return tuple(map(frozen, value))  # type: ignore[return-value]
+    if hasattr(value, "indptr"):
+        matrix: Any = copy.copy(value)
+        matrix.data, matrix.indices, matrix.indptr = frozen((matrix.data, matrix.indices, matrix.indptr))
+        return matrix
+    if not isinstance(value, np.ndarray) or (isinstance(value.base, memoryview) and value.base.readonly):
+        return value
+    return np.asarray(memoryview(value).toreadonly())  # type: ignore[arg-type, return-value]
+
+
+def freeze_fields(owner: Any) -> None:
+    """Replace the arrays among the fields of a frozen dataclass by `frozen` views."""
+    for field in dataclasses.fields(owner):
+        object.__setattr__(owner, field.name, frozen(getattr(owner, field.name)))
+
+
+class frozen_property(cached_property[T]):
+    """Compute once what a method returns, its arrays `frozen`."""
+
+    def __init__(self, function: Callable[[Any], T]) -> None:
+        super().__init__(wraps(function)(lambda owner: frozen(function(owner))))
+
+
+__all__ = ["freeze_fields", "frozen", "frozen_property"]

@@ -1,0 +1,163 @@
+"""What an answer to a form must hold: its variables, their shapes and signs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from margindsl.errors import DeclarationError
+from margindsl.frozen import frozen
+from margindsl.typing import FloatArray
+
+BELOW = 1e-6  # how far below its least value, relative to its largest entry, a variable may be by rounding
+LARGEST = 1e150  # beyond it squares overflow
+
+
+@dataclass(frozen=True, eq=False)
+class Variable:
+    """Represent what a form expects of one variable.
+
+    Parameters
+    ----------
+    shape : tuple of int or None
+        None for a length that is free.
+    needed : bool
+        Whether an answer without it is none; an empty variable may be left out.
+    default : float or None
+        Taken where the variable is left out.
+    instead : str
+        Another variable that does as well.
+    least : float or array
+        The least value of an entry.
+    below : int or None
+        Entries are the whole numbers 0..below−1.
+    total : float or None
+        What the entries sum to.
+    """
+
+    shape: tuple[int | None, ...]
+    needed: bool = True
+    default: float | None = None
+    instead: str = ""
+    least: Any = -np.inf
+    below: int | None = None
+    total: float | None = None
+
+    def read(self, name: str, given: Any) -> FloatArray:
+        """Return the entries as an array of their own.
+
+        Raises
+        ------
+        DeclarationError
+            Naming the variable, what was given and what is expected.
+        """
+        try:
+            masked = isinstance(given, np.ma.MaskedArray) and bool(np.ma.getmaskarray(given).any())
+            array = np.array(given, dtype=None)
+            if array.dtype.kind == "c" or masked:
+                raise TypeError
+            array = array.astype(float, order="K")
+        except (TypeError, ValueError, OverflowError):
+            raise DeclarationError(f"{name} holds something other than real numbers") from None
+        array = self._shaped(name, array)
+        if not np.all(np.isfinite(array)):
+            raise DeclarationError(f"{name} holds {'NaN' if np.isnan(array).any() else 'infinity'}")
+        if np.max(np.abs(array), initial=0.0) > LARGEST:
+            raise DeclarationError(f"{name} holds {np.max(np.abs(array)):.2g}, whose square overflows")
+        if self.below is not None:
+            if array.size and not (np.all(array == np.rint(array)) and 0 <= array.min() <= array.max() < self.below):
+                raise DeclarationError(f"{name} holds something other than the whole numbers 0..{self.below - 1}")
+            return array.astype(int)
+        return array
+
+    def _shaped(self, name: str, array: FloatArray) -> FloatArray:
+        """Return the array in the shape expected, lengths of one added or left out."""
+        if len(array.shape) == len(self.shape) and all(
+                a > 0 if b is None else a == b for a, b in zip(array.shape, self.shape)):
+            return array
+        known = tuple(length for length in self.shape if length is not None)
+        if len(known) == len(self.shape) and [a for a in array.shape if a != 1] == [b for b in known if b != 1]:
+            return array.reshape(known)
+        expected = ", ".join("any" if length is None else str(length) for length in self.shape)
+        raise DeclarationError(f"{name} has shape {array.shape}, expected ({expected})")
+
+    def mend(self, name: str, array: FloatArray) -> tuple[FloatArray, list[str]]:
+        """Return entries of at least the least value and with the right sum, and what was more wrong than by rounding.
+
+        Raises
+        ------
+        DeclarationError
+            If nothing is left to scale to the sum.
+        """
+        said = []
+        low = float(np.min(array - self.least, initial=0.0))
+        if low < -BELOW * float(np.max(np.abs(array), initial=0.0)):
+            said.append(f"{name} has entries {-low:.2g} below their least value, which were raised")
+        array = np.maximum(array, self.least) if low < 0 else array
+        if self.total is None:
+            return array, said
+        total = float(array.sum())
+        if not total > 0:
+            raise DeclarationError(f"{name} sums to {total:.6g}, expected {self.total:g}")
+        if abs(total - self.total) > BELOW * abs(self.total):
+            said.append(f"{name} sums to {total:.6g} instead of {self.total:g}, and was scaled")
+        return array * (self.total / total), said
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Represent variables that were read, and what had to be mended in them."""
+
+    variables: Mapping[str, FloatArray]
+    mended: str = ""
+
+
+def read_answer(expected: Mapping[str, Variable], given: Mapping[str, Any]) -> Answer:
+    """Return the variables of an answer as read-only arrays of their own; those not expected are handed on.
+
+    Entries below their least value are raised to it, which is said where it is more than rounding.
+
+    Raises
+    ------
+    DeclarationError
+        If a variable is missing, of another shape, not real or not finite.
+    """
+    found: dict[str, Any] = {name: _own(value) for name, value in given.items() if name not in expected}
+    mended: list[str] = []
+    for name, variable in expected.items():
+        if given.get(name) is None:
+            absent = _absent(name, variable, given)
+            if absent is not None:
+                found[name] = absent
+            continue
+        found[name], said = variable.mend(name, variable.read(name, given[name]))
+        mended += said
+    return Answer({name: frozen(value) for name, value in found.items()}, "; ".join(mended))
+
+
+def _absent(name: str, variable: Variable, given: Mapping[str, Any]) -> FloatArray | None:
+    """Return what stands for a variable that was not given, None where it may be missing."""
+    if variable.default is not None:
+        return np.full([length or 0 for length in variable.shape], variable.default)
+    if 0 in variable.shape:
+        return np.zeros([length or 0 for length in variable.shape])
+    if variable.needed and given.get(variable.instead) is None:
+        other = f" or {variable.instead}" if variable.instead else ""
+        raise DeclarationError(f"{name}{other} is missing")
+    return None
+
+
+def _own(value: Any) -> Any:
+    return value.copy() if isinstance(value, np.ndarray) else value
+
+
+def multipliers(counts: Mapping[str, int]) -> Iterator[tuple[str, Variable]]:
+    """Yield multipliers that are not negative and may be left out, by their counts."""
+    for name, count in counts.items():
+        yield name, Variable((count,), needed=False, least=0.0)
+
+
+__all__ = ["Answer", "Variable", "multipliers", "read_answer"]

@@ -1,0 +1,76 @@
+"""Linear bounds on decision values, and their squares in a lift."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from margindsl.errors import DeclarationError
+from margindsl.frozen import freeze_fields
+from margindsl.program.accuracy import greatest_ratio
+from margindsl.typing import FloatArray
+
+USUAL = 16.0  # sizes within this factor of one are left alone
+
+
+@dataclass(frozen=True, eq=False)
+class DecisionBound:
+    """Represent lower ≤ Σ_i a_i f_i ≤ upper on the decision values.
+
+    Parameters
+    ----------
+    weights : (n,) float array
+        The coefficients a.
+    lower, upper : float
+        The bounds; ±inf when absent.
+    """
+
+    weights: FloatArray
+    lower: float
+    upper: float
+
+    def __post_init__(self) -> None:
+        if not self.lower <= self.upper:
+            raise DeclarationError(
+                f"decision bound {self.lower} <= sum <= {self.upper} is empty; exchange the bounds")
+        freeze_fields(self)
+
+    @property
+    def is_symmetric(self) -> bool:
+        """Return whether the bound reads |Σ a f| ≤ ℓ."""
+        return self.lower == -self.upper
+
+    def in_units(self, unit: float) -> DecisionBound:
+        """Return the same bound, both sides divided by a positive number; by one where that is usual."""
+        if 1.0 / USUAL <= unit <= USUAL:
+            return self
+        return DecisionBound(self.weights / unit, self.lower / unit, self.upper / unit)
+
+    def violation(self, value: float, size: float) -> float:
+        """Return how far a value of Σ a f lies outside, relative to the size of its terms and the limit it breaks."""
+        over, limit = max((self.lower - value, self.lower), (value - self.upper, self.upper))
+        return greatest_ratio(max(over, 0.0), size + abs(limit)) if over > 0 else 0.0
+
+    def support(self, multiplier: float) -> float:
+        """Return sup {τ z : lower ≤ z ≤ upper}, its term in the dual."""
+        if multiplier == 0:
+            return 0.0
+        return multiplier * (self.upper if multiplier > 0 else self.lower)
+
+
+@dataclass(frozen=True, eq=False)
+class QuadraticBound:
+    """Represent (v·x)² ≤ radius², the lifted form of a linear bound on labels or decisions.
+
+    Parameters
+    ----------
+    vector : float array
+        The coefficients v.
+    radius : float
+        The radius, non-negative.
+    """
+
+    vector: FloatArray
+    radius: float
+
+    def __post_init__(self) -> None:
+        freeze_fields(self)
