@@ -167,9 +167,8 @@ def _stack(blocks: list[_Rows], variables: int) -> tuple[csr_array, FloatArray, 
         columns.append(variable)
         values.append(value)
         start += len(low)
-    table = coo_array(
-        (np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))), shape=(start, variables)
-    )
+    places = (np.concatenate(rows).astype(np.int32), np.concatenate(columns).astype(np.int32))  # all that HiGHS takes
+    table = coo_array((np.concatenate(values), places), shape=(start, variables))
     low, high = (np.concatenate([block[side] for block in blocks]) for side in (3, 4))
     return table.tocsr(), low, high
 
