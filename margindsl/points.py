@@ -15,6 +15,7 @@ from margindsl.typing import FloatArray
 Points: TypeAlias = Any  # FloatArray (possibly a memory map), scipy.sparse.csr_array or a Dask array
 
 BLOCK_ENTRIES = 2**20
+COPY_BYTES = 2**29  # larger arrays are not copied
 NEW_POINTS = "the new points"
 LARGEST_ENTRY = 1e140  # squared norms must not overflow
 
@@ -185,7 +186,7 @@ def _as_dense(X: Any, name: str) -> FloatArray:
             f"{_is(name)} ragged: its rows have different lengths. Give a rectangular (n, d) table."
         ) from None
     _check_table(array, name)
-    if array.dtype == np.float32 and (memory_map or array.nbytes > 2**29):
+    if array.dtype == np.float32 and (memory_map or array.nbytes > COPY_BYTES):
         return array
     if array.dtype == np.float64:
         return array

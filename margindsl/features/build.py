@@ -19,10 +19,8 @@ from margindsl.features.kernels import Linear, Precomputed, as_kernel
 from margindsl.features.maps import LinearMap
 from margindsl.features.operator import FeatureOperator
 from margindsl.features.sparse import SparseFeatures
-from margindsl.points import Points, check_points, is_lazy
+from margindsl.points import COPY_BYTES, Points, check_points, is_lazy
 from margindsl.typing import RandomState
-
-COPY_BYTES = 2**29
 
 
 def build(
@@ -37,7 +35,7 @@ def build(
     Parameters
     ----------
     X : array-like (n, d), DataFrame, scipy sparse matrix, memory map, Dask array; None with a precomputed kernel
-        Arrays above 512 MB, memory maps and Dask arrays are not copied, so leave them unchanged while in use.
+        Arrays above 512 MB, memory maps and Dask arrays are not copied: a declaration refuses them once changed.
     kernel : Kernel, str or callable
         See `as_kernel`.
     centre : bool

@@ -13,7 +13,8 @@ import scipy.sparse as sp
 from margindsl.errors import DeclarationError, UnknownNameError
 from margindsl.features.distances import inner_products, squared_distances, squared_norms
 from margindsl.features.width import Width, check_width, find_width, given
-from margindsl.points import Points
+from margindsl.owned import Owned
+from margindsl.points import Points, check_points
 from margindsl.typing import FloatArray
 
 METHODS = ("auto", "cholesky", "nystrom")
@@ -317,11 +318,15 @@ class Precomputed(Kernel):
     rank: int | None = None
     tol: float = 1e-10
     method: str = field(default="cholesky", init=False, repr=False)
+    owned: Owned = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.repair not in (None, "shift", "clip"):
             raise UnknownNameError("repair of an indefinite kernel", self.repair, ["shift", "clip"])
         self._check_factor()
+        points = check_points(self.K, name="the kernel matrix")
+        object.__setattr__(self, "owned", Owned(points, "the kernel matrix"))
+        object.__setattr__(self, "K", self.owned.points)
 
     def matrix(self, X: Points, Z: Points) -> FloatArray:
         """Refuse: a precomputed kernel has no formula for other points."""

@@ -151,7 +151,9 @@ def fix_once(owner: Any, name: str, value: Any) -> None:
     DeclarationError
         If a public attribute is set again.
     """
-    if name in owner.__dict__ and not name.startswith("_"):
+    made = getattr(type(owner), name, None)
+    derived = isinstance(made, property) and made.fset is None
+    if derived or (name in owner.__dict__ and not name.startswith("_")):
         raise DeclarationError(
             f"{name} of this {type(owner).__name__} was declared and does not change; declare another one, or let an "
             "md.Parameter change its value")

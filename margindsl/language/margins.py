@@ -10,6 +10,8 @@ import numpy as np
 from margindsl.errors import DeclarationError, GrammarError
 from margindsl.language.expressions import Expression, Index
 from margindsl.language.symbols import Named, check_name
+from margindsl.owned import Owned
+from margindsl.points import check_points
 
 
 class Labels(Named):
@@ -74,12 +76,30 @@ class Hyperplane(Named):
         if bias not in (True, False, "penalised", "penalized"):
             raise DeclarationError(
                 f"Hyperplane(bias={bias!r}): expected False, True (free) or 'penalised' (a constant feature)")
-        self.X, self.n = _check_points(X, kernel)
+        self._owned = _own_points(X, kernel)
+        self._has_points = X is not None
+        self.n = int(self._owned[-1].points.shape[0])
         self.kernel = kernel
         self.bias: bool | str = "penalised" if bias in ("penalised", "penalized") else bool(bias)
         self.centre = bool(centre)
         self.name = check_name(name, "Hyperplane")
         self.shape = (self.n,)
+
+    @property
+    def X(self) -> Any:
+        """Return the points as they were declared: a read-only copy, or a memory map, Dask array or large array."""
+        return self._owned[-1].points if self._has_points else None
+
+    def check_unchanged(self) -> None:
+        """Raise if the points, or a kernel matrix, are no longer what was declared; those that were copied always are.
+
+        Raises
+        ------
+        DeclarationError
+            If a memory map, a Dask array or an array above 512 MB changed.
+        """
+        for owned in self._owned:
+            owned.check()
 
     def definition(self, clusters: int = 2) -> list[str]:
         """Return what f is, as lines of formulas over the points X, with the weights w (W of several clusters)."""
@@ -196,16 +216,13 @@ def _count(value: Any, name: str) -> int:
     return int(value)
 
 
-def _check_points(X: Any, kernel: Any) -> tuple[Any, int]:
-    if X is None:
-        matrix = getattr(kernel, "K", None)
-        if matrix is None:
-            raise DeclarationError("Hyperplane(X=None) needs kernel=md.Precomputed(K)")
-        return None, int(np.shape(matrix)[0])
-    from margindsl.points import check_points
-
-    X = check_points(X)
-    return X, int(X.shape[0])
+def _own_points(X: Any, kernel: Any) -> tuple[Owned, ...]:
+    """Return the kernel matrix, where there is one, and the points, owned; the last one has a row a point."""
+    matrix = getattr(kernel, "owned", None)
+    if X is None and matrix is None:
+        raise DeclarationError("Hyperplane(X=None) needs kernel=md.Precomputed(K)")
+    own = () if X is None else (Owned(check_points(X), "X"),)
+    return (matrix, *own) if matrix is not None else own
 
 
 __all__ = ["Hyperplane", "Labels", "Margin", "margin", "margin_product"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import time
 import warnings
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import cached_property
@@ -68,6 +68,8 @@ class Compiled:
         What solvers compiled for earlier solves of the same problem.
     hands_over : bool
         Whether the relaxation's next solvers are tried where this one fails; not when the user named it.
+    unchanged : callable, optional
+        Raises where the inputs are no longer those that were declared.
     """
 
     PASSES: ClassVar[tuple[str, ...]] = (
@@ -76,11 +78,11 @@ class Compiled:
 
     def __init__(self, program: MarginProgram, relaxation: Relaxation, solver: Solver, form: Form, text: str,
                  seconds: dict[str, float], sessions: dict[Hashable, Guarded] | None = None, *,
-                 hands_over: bool = False) -> None:
+                 hands_over: bool = False, unchanged: Callable[[], None] | None = None) -> None:
         self.program, self.relaxation, self.solver = program, relaxation, solver
         self.form, self.text, self.seconds = form, text, seconds
         self.sessions = {} if sessions is None else sessions
-        self.hands_over = hands_over
+        self.hands_over, self.unchanged = hands_over, unchanged
 
     def order(self) -> Iterator[Solver]:
         """Yield the solvers that are tried in turn: the chosen one, then those that take over where it fails."""
@@ -155,7 +157,10 @@ class Compiled:
 
     def solve(self, **options: Any) -> Solution:
         """Solve and return a `Solution`; the options are those of `SolveOptions`."""
-        return solve_compiled(self, SolveOptions.of(options))
+        chosen = SolveOptions.of(options)
+        if self.unchanged is not None:
+            self.unchanged()
+        return solve_compiled(self, chosen)
 
 
 def check_form(solver: Solver, form: Form, relaxation: Relaxation) -> None:

@@ -94,7 +94,14 @@ class Problem(Formulation):
         return tighter
 
     def prepared(self) -> Prepared:
-        """Return the features, built once and kept."""
+        """Return the features, built once and kept.
+
+        Raises
+        ------
+        DeclarationError
+            If points that stay where they are, such as a memory map, are no longer those that were declared.
+        """
+        self.hyperplane.check_unchanged()
         if self._prepared is None:
             self._prepared = prepare_features(self.hyperplane)
         return self._prepared
@@ -165,7 +172,8 @@ class Problem(Formulation):
         used = choose_solver(method, form) if named is None else named
         check_form(used, form, method)
         seconds["lower"] = time.perf_counter() - began
-        return Compiled(program, method, used, form, self.text(), seconds, self._sessions, hands_over=named is None)
+        return Compiled(program, method, used, form, self.text(), seconds, self._sessions, hands_over=named is None,
+                        unchanged=self.hyperplane.check_unchanged)
 
     def solve(self, relaxation: str | Relaxation | None = None, solver: str | Solver | None = None,
               **options: Any) -> Solution:
