@@ -409,14 +409,14 @@ class FaultySolver(Solver):
     Examples
     --------
     >>> import margindsl as md
+    >>> from margindsl.errors import SolverError as Unanswered
     >>> y, f = md.Labels(4), md.Hyperplane([[-2.0], [-1.0], [1.0], [2.0]])
     >>> problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean(md.hinge(y * f))), [md.sum(y) == 0])
     >>> try:
     ...     problem.solve("alternating", FaultySolver(solver="newton", fault="none"))
-    ... except md.SolverError as error:
-    ...     print(error.words)
-    solver 'faulty' ended as failed on relaxation 'alternating': solver 'faulty' answered a NoneType, expected a \
-RawSolution
+    ... except Unanswered as error:
+    ...     print(error.words.partition(': ')[2])
+    solver 'faulty' answered a NoneType, expected a RawSolution
     """
 
     name: ClassVar[str] = "faulty"
