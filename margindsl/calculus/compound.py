@@ -111,6 +111,9 @@ class Scaled(Following):
     def minimum(self) -> float:
         return self.factor * self.base.minimum()
 
+    def atoms(self) -> tuple[tuple[float, float, float, ConvexFunction], ...]:
+        return tuple((self.factor * c, a, b, base) for c, a, b, base in self.base.atoms())
+
     def split(self) -> tuple[ConvexFunction, ConvexFunction]:
         down, up = self.base.split()
         return down * self.factor, up * self.factor
@@ -186,6 +189,9 @@ class Precomposed(ConvexFunction):
 
     def minimum(self) -> float:
         return self.base.minimum()
+
+    def atoms(self) -> tuple[tuple[float, float, float, ConvexFunction], ...]:
+        return tuple((c, a * self.a, a * self.b + b, base) for c, a, b, base in self.base.atoms())
 
     def split(self) -> tuple[ConvexFunction, ConvexFunction]:
         down, up = (part.precompose(self.a, self.b) for part in self.base.split())
@@ -286,6 +292,9 @@ class Summed(ConvexFunction):
             # all fall towards the same end, so the infima add
             return float(sum(term.minimum() for term in self.terms))
         return super().minimum()
+
+    def atoms(self) -> tuple[tuple[float, float, float, ConvexFunction], ...]:
+        return tuple(atom for term in self.terms for atom in term.atoms())
 
     def split(self) -> tuple[ConvexFunction, ConvexFunction]:
         downs, ups = zip(*(term.split() for term in self.terms))

@@ -110,6 +110,11 @@ class ConvexFunction(ABC):
 
     # -- duality ------------------------------------------------------------------------------------
 
+    def atoms(self) -> tuple[tuple[float, float, float, ConvexFunction], ...]:
+        """Return (factor, a, b, base) with ρ(x) = Σ factor · base(a x + b); bases are no sums, multiples or such."""
+        return ((1.0, 1.0, 0.0, self),)
+
+
     def conjugate(self) -> ConvexFunction:
         """Return the Fenchel conjugate ρ*(u) = sup_x u x − ρ(x).
 

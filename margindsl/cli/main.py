@@ -31,7 +31,7 @@ _TRIVIAL = ("neither --balance, --known nor --cannot-link excludes the all-equal
 _COMMANDS = {
     "demo": "margindsl.cli.demo", "solvers": "margindsl.cli.names", "relaxations": "margindsl.cli.names",
     "solve": "margindsl.cli.solving", "compare": "margindsl.cli.comparing", "explain": "margindsl.cli.explaining",
-    "reproduce": "margindsl.cli.reproducing"}
+    "reproduce": "margindsl.cli.reproducing", "verify": "margindsl.cli.verifying"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -97,6 +97,7 @@ def build_parser() -> argparse.ArgumentParser:
         listing = commands.add_parser(name, help=what, description=what)
         listing.add_argument("--names", action="store_true", help="names alone, one a line")
     _add_data_commands(commands)
+    _add_verify(commands)
     _add_reproduce(commands)
     return parser
 
@@ -119,6 +120,14 @@ def _add_data_commands(commands: Any) -> None:
         add_data(command)
         add_declaration(command)
         add_solve_options(command, name)
+
+
+def _add_verify(commands: Any) -> None:
+    what = "recompute labels, value and bound of a saved solution from the proof in its file"
+    command = commands.add_parser("verify", help=what, description=what)
+    command.add_argument("file", metavar="FILE", help="a .npz file that Solution.save wrote")
+    command.add_argument("data", metavar="DATA", nargs="?",
+                         help="the points, .csv or .npy: linear features are compared with them")
 
 
 def _add_reproduce(commands: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from margindsl.program.branching import PointLosses, node_dual
-from margindsl.program.certificates import Certificate
+from margindsl.program.certificates import Certificate, DualPoint
 from margindsl.program.program import MarginProgram
 from margindsl.typing import FloatArray, IntArray
 
@@ -128,6 +128,19 @@ class BranchCertificate(Certificate):
             if not self.bound <= value + 1e-11 * abs(value):
                 return False
         return True
+
+    def dual_point(self) -> DualPoint:
+        """Return the leaves as cases; a path names the first point of every component it decides."""
+        labels = self.program.labels
+        component, sign = np.asarray(labels.component), np.asarray(labels.sign)
+        first = np.zeros(labels.count, dtype=int)
+        first[component[::-1]] = np.arange(len(component))[::-1]
+        paths = np.zeros((len(self.leaves), max(len(leaf.path) for leaf in self.leaves)), dtype=int)
+        for row, leaf in zip(paths, self.leaves):
+            row[: len(leaf.path)] = [s * sign[first[c]] * (first[c] + 1) for c, s in leaf.path]
+        return DualPoint("cases", {
+            "u": np.stack([leaf.u for leaf in self.leaves]), "q": np.stack([leaf.a for leaf in self.leaves]),
+            "tau": np.zeros((len(self.leaves), 0)), "paths": paths})
 
     def describe(self) -> str:
         """Return one line saying what the proof is."""

@@ -4,16 +4,56 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from margindsl.program.accuracy import EPS, greatest_ratio
 from margindsl.program.forms import FixedLabelForm
+from margindsl.program.losses import Losses
 from margindsl.typing import FloatArray
 
 SAFETY = 1e-10  # relative inflation of a repaired dual point, above the rounding of an eigenvalue solve
 FEASIBLE = 1e-12  # residual of dual equalities, relative to their parts, that is rounding
 WIDE_SAFETY = 1e-6  # the same where eigenvalues are bounds
+
+
+@dataclass(frozen=True, eq=False)
+class DualPoint:
+    """Represent what proves a bound: a kind ("lift", "cases", "pool") and arrays in units of the regulariser ½‖w‖².
+
+    Parameters
+    ----------
+    kind : str
+    arrays : dict of str to float array
+        `u` counts margins of points (rows, where losses share scalars), `q` their squares; `d`, `kappa`, `theta` the
+        label matrix, its lifted bounds `vectors` and its cuts; `eta` squared decision bounds, `tau` decision bounds.
+    """
+
+    kind: str
+    arrays: dict[str, FloatArray]
+
+    UNITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "u": (1, -2), "tau": (1, -2), "q": (0, -2), "eta": (0, -2), "d": (2, -2), "kappa": (2, -2), "theta": (2, -2)}
+
+    def rescaled(self, decision: float, features: float, ridge: float = 1.0) -> DualPoint:
+        """Return the dual point of the program with features times s, decision values times t, all times κ.
+
+        An array of the units (i, j) becomes κ tⁱ sʲ times itself.
+
+        Parameters
+        ----------
+        decision, features, ridge : float
+            t, s and κ.
+        """
+        factor = {name: ridge * decision**i * features**j for name, (i, j) in self.UNITS.items()}
+        return DualPoint(self.kind, {name: np.asarray(x) * factor[name] if name in factor else x
+                                     for name, x in self.arrays.items()})
+
+
+def row_duals(losses: Losses, u: FloatArray) -> FloatArray:
+    """Return duals of points; of rows, where shared scalars couple them."""
+    return u if losses.scalars.count else losses.spread(u)
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +71,16 @@ class Certificate(ABC):
     @abstractmethod
     def verify(self) -> bool:
         """Recompute the bound from the stored dual point and return whether it proves `bound`."""
+
+    def dual_point(self) -> DualPoint:
+        """Return the dual point as plain arrays, point by point, for a proof that is checked elsewhere.
+
+        Raises
+        ------
+        NotImplementedError
+            If the certificate has no such form.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no dual point of the kinds a proof knows")
 
     def describe(self) -> str:
         """Return one line saying what the proof is."""
@@ -60,6 +110,17 @@ class FixedLabelCertificate(Certificate):
         slack = 1e-9 * abs(value)
         return bool(residual <= FEASIBLE and self.bound <= value + slack)
 
+    def dual_point(self) -> DualPoint:
+        """Return one case: the labels of the points, all of them decided."""
+        labels, losses = getattr(self.form, "clustering", None), self.form.losses
+        order = np.zeros(self.form.n, dtype=int)
+        counted = losses.points[losses.weights > 0]  # labels without a loss are no part of the case
+        order[counted] = counted + 1
+        return DualPoint("cases", {
+            "u": row_duals(self.form.losses, self.u)[None], "q": np.zeros((1, self.form.n)),
+            "tau": np.asarray(self.tau)[None],
+            "paths": (order * self.form.labels if labels is None else order)[None]})
+
     def describe(self) -> str:
         """Return one line saying what the proof is."""
         return "dual point of the fixed-label problem"
@@ -83,6 +144,12 @@ class CombinedCertificate(Certificate):
         """Verify every part and that `bound` is their smallest."""
         return bool(self.parts) and all(p.verify() for p in self.parts) and (
             self.bound <= min(p.bound for p in self.parts) + 1e-12 * abs(self.bound))
+
+    def dual_point(self) -> DualPoint:
+        """Return the cases of all parts."""
+        points = [part.dual_point() for part in self.parts]
+        return DualPoint(points[0].kind, {
+            name: np.concatenate([point.arrays[name] for point in points]) for name in points[0].arrays})
 
     def describe(self) -> str:
         """Return one line saying what the proof is."""
@@ -152,5 +219,5 @@ def _clip_duals(losses, u: FloatArray) -> FloatArray:  # type: ignore[no-untyped
 
 
 __all__ = [
-    "FEASIBLE", "SAFETY", "WIDE_SAFETY", "Certificate", "CombinedCertificate", "FixedLabelCertificate",
-    "certify_fixed_labels", "project_duals"]
+    "FEASIBLE", "SAFETY", "WIDE_SAFETY", "Certificate", "CombinedCertificate", "DualPoint", "FixedLabelCertificate",
+    "certify_fixed_labels", "project_duals", "row_duals"]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from margindsl.program.certificates import Certificate
+from margindsl.program.certificates import Certificate, DualPoint
 from margindsl.program.clusters import ClusterForm
 from margindsl.typing import FloatArray
 
@@ -32,6 +32,14 @@ class ClusterCertificate(Certificate):
         """Recompute the dual objective."""
         value = self.form.dual_objective(self.u, np.zeros(0), self.tau)
         return bool(not self.form.parts.rising.rows and self.bound <= value + 1e-9 * abs(value))
+
+    def dual_point(self) -> DualPoint:
+        """Return one case with a dual for every cluster but a point's own."""
+        falling, n = self.form.parts.falling, self.form.n
+        u = np.zeros((n, self.form.clusters))
+        np.add.at(u, falling.points, self.u)
+        return DualPoint("cases", {
+            "u": u[None], "q": np.zeros((1, n)), "tau": self.tau[None], "paths": np.arange(1, n + 1)[None]})
 
     def describe(self) -> str:
         """Return one line saying what the proof is."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from margindsl.program.certificates import FEASIBLE, Certificate, project_duals
+from margindsl.program.certificates import FEASIBLE, Certificate, DualPoint, project_duals, row_duals
 from margindsl.program.program import MarginProgram
 from margindsl.program.protocols import LabelSetLike
 from margindsl.typing import FloatArray, IntArray
@@ -82,6 +82,10 @@ class PoolCertificate(Certificate):
             return False
         lowest = float(pool_bounds(self.program, self.pool, enumerate_up_to_sign(self.program.labels)).min())
         return bool(self.bound <= lowest + 1e-12 * abs(lowest))
+
+    def dual_point(self) -> DualPoint:
+        """Return the pool."""
+        return DualPoint("pool", {"u": np.stack([row_duals(self.program.losses, u) for u in self.pool])})
 
     def describe(self) -> str:
         """Return one line saying what the proof is."""

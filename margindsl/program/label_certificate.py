@@ -10,8 +10,17 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from margindsl.clock import EIGEN_WORK, check, timely
-from margindsl.program.certificates import FEASIBLE, SAFETY, WIDE_SAFETY, Certificate, project_duals
+from margindsl.program.certificates import (
+    FEASIBLE,
+    SAFETY,
+    WIDE_SAFETY,
+    Certificate,
+    DualPoint,
+    project_duals,
+    row_duals,
+)
 from margindsl.program.component_rows import ComponentRows, greatest_eigenvalue
+from margindsl.program.cuts import MatrixCuts, TriangleCuts
 from margindsl.program.forms import LabelLiftForm
 from margindsl.typing import FloatArray
 
@@ -55,9 +64,25 @@ class LabelLiftCertificate(Certificate):
         value = _dual_value(form, self.u, self.d, self.kappa, self.eta)
         return bool(self.bound <= value + 1e-12 * abs(value))
 
+    def dual_point(self) -> DualPoint:
+        """Return the lifted dual point, without cuts or second moments."""
+        return lifted_point(self.form, row_duals(self.form.losses, self.u), np.zeros(self.form.n), self.d, self.kappa,
+                            self.eta)
+
     def describe(self) -> str:
         """Return one line saying what the proof is."""
         return "repaired dual point of the label-lifted semidefinite relaxation"
+
+
+def lifted_point(form: LabelLiftForm, u: FloatArray, q: FloatArray, d: FloatArray, kappa: FloatArray, eta: FloatArray,
+                 cuts: MatrixCuts | None = None, theta: FloatArray | None = None) -> DualPoint:
+    """Return a dual point of a label lift as plain arrays; `q` (n,) belongs to squared decision values."""
+    cuts = TriangleCuts.none() if cuts is None else cuts
+    rows, columns = cuts.pairs()
+    return DualPoint("lift", {
+        "u": u, "q": q, "d": d, "kappa": kappa, "eta": eta, "theta": np.zeros(0) if theta is None else theta,
+        "component": form.component, "sign": form.sign, "vectors": _omegas(form), "cut_rows": rows,
+        "cut_columns": columns, "cut_products": cuts.products()})
 
 
 def repair_label_lift(form: LabelLiftForm, u: FloatArray, d: FloatArray | None = None,
@@ -382,5 +407,5 @@ def ascend_cut(form: LabelLiftForm, H: Rows, kappa: FloatArray,
 
 
 __all__ = [
-    "LabelLiftCertificate", "ascend_cut", "escape_direction", "repair_dual_point", "repair_label_lift",
+    "LabelLiftCertificate", "ascend_cut", "escape_direction", "lifted_point", "repair_dual_point", "repair_label_lift",
     "scale_dual_point"]

@@ -9,7 +9,8 @@ import numpy as np
 
 from margindsl.calculus import PLQ
 from margindsl.clock import EIGEN_WORK, check
-from margindsl.program.certificates import FEASIBLE, SAFETY, Certificate, project_duals
+from margindsl.program.certificates import FEASIBLE, SAFETY, Certificate, DualPoint, project_duals, row_duals
+from margindsl.program.label_certificate import lifted_point
 from margindsl.program.losses import Losses
 from margindsl.program.moment import MomentLiftForm
 from margindsl.typing import FloatArray
@@ -59,6 +60,12 @@ class MomentLiftCertificate(Certificate):
             return False
         value = dual_value(form, self.u, self.q, self.d, self.kappa, self.eta, self.tau)
         return bool(self.bound <= value + 1e-12 * abs(value))
+
+    def dual_point(self) -> DualPoint:
+        """Return the lifted dual point; q of the inequality enters with its sign changed."""
+        losses = self.form.losses
+        return lifted_point(self.form, row_duals(losses, self.u), -losses.spread(self.q), self.d, self.kappa, self.eta,
+                            self.form.cuts, self.tau)
 
     def describe(self) -> str:
         """Return one line saying what the proof is."""

@@ -53,6 +53,8 @@ class MarginProgram:
         What the margins are; the last two go with a label set of k clusters, where f = Φ V codesᵀ (n, k).
     identities : tuple of str
         Declared bounds on decision values that hold for every hyperplane and were dropped, for `explain`.
+    source : object, optional
+        The declaration it was lowered from, against which proofs are checked.
     """
 
     features: Features
@@ -65,6 +67,7 @@ class MarginProgram:
     text: str = ""
     coding: str = "binary"
     identities: tuple[str, ...] = ()
+    source: Any = None
 
     def __post_init__(self) -> None:
         if self.coding not in ("binary", *CODINGS) or (self.coding == "binary") == hasattr(self.labels, "clusters"):

@@ -12,7 +12,7 @@ from margindsl.errors import CalculusError
 from margindsl.frozen import frozen_property
 from margindsl.program.absorption import MOST_SETTINGS, normalise_terms
 from margindsl.program.bounds import USUAL, DecisionBound
-from margindsl.program.certificates import Certificate, CombinedCertificate
+from margindsl.program.certificates import Certificate, CombinedCertificate, DualPoint
 from margindsl.program.losses import Losses
 from margindsl.program.program import MarginProgram
 from margindsl.program.protocols import Features
@@ -234,6 +234,10 @@ class ScaledCertificate(Certificate):
         offset, value = self.scaling.offset(self.program), self.scaling.weight**2 * self.inner.bound
         slack = 1e-12 * (abs(offset) + abs(value))
         return bool(self.bound <= offset + value + slack and self._is_about(self.inner) and self.inner.verify())
+
+    def dual_point(self) -> DualPoint:
+        """Return the dual point of the inner proof in the units of the program."""
+        return self.inner.dual_point().rescaled(self.scaling.decision, self.scaling.features)
 
     def _is_about(self, proof: Certificate) -> bool:
         if isinstance(proof, CombinedCertificate):

@@ -9,7 +9,7 @@ import numpy as np
 
 from margindsl.contract import Offer, RawSolution, Refusal
 from margindsl.drivers.run import Run
-from margindsl.program.certificates import Certificate, FixedLabelCertificate
+from margindsl.program.certificates import Certificate, FixedLabelCertificate, certify_fixed_labels
 from margindsl.program.cluster_certificate import certify_clusters
 from margindsl.program.clusters import ClusterForm
 from margindsl.program.forms import FixedLabelForm
@@ -86,5 +86,5 @@ def certify_fixed(form: FixedLabelForm, raw) -> FixedLabelCertificate | None:  #
     if u is None:
         return None
     tau = np.asarray(raw.get("tau", np.zeros(len(form.decision))), dtype=float)
-    certificate = FixedLabelCertificate(form.dual_objective(u, tau), form, np.asarray(u), tau)
+    certificate = certify_fixed_labels(form, np.asarray(u), tau)
     return certificate if np.isfinite(certificate.bound) and certificate.verify() else None

@@ -36,6 +36,7 @@ from margindsl.program.forms import Form
 from margindsl.program.program import MarginProgram
 from margindsl.program.scaling import Scaling
 from margindsl.relaxations.relaxation import Outcome, Relaxation
+from margindsl.runtime.evidence import Evidence, settled
 from margindsl.runtime.handover import better, hand_over, least_value
 from margindsl.runtime.naming import orientation, oriented_mixture
 from margindsl.runtime.options import SolveOptions
@@ -442,16 +443,20 @@ def _solution(compiled: Compiled, units: Scaling, run: Run, fit: Fit, outcome: O
     asked = getattr(compiled.relaxation, "tol", None) or run.budget.tol
     closed = is_closed(ratio * reached, proved, asked) or value - bound <= 1.5 * asked * abs(value)
     shared = program.losses.scalars
-    return Solution(
+    proof = units.certify(program, certificate)
+    evidence = None if program.source is None else Evidence(
+        program.source, named.reorder(program.weights(w)), np.asarray(scalars, dtype=float), asked)
+    answer = Solution(
         labels=named.rename(fit.labels).astype(int), value=value, bound=bound, estimate=estimate,
         state=_state(state, closed), weights=named.reorder(weights), bias=float(named.reorder(bias)),
         decision=named.reorder(units.decision * fit.decision),
         scalars=Scalars(dict(zip(shared.names, scalars)), shared.symbols),
-        features=features, certificate=units.certify(program, certificate),
+        features=features, certificate=proof, evidence=evidence,
         label_weights=oriented_mixture(program, outcome.label_weights) if outcome else None,
         label_factor=outcome.label_matrix if outcome else None, history=_history(compiled, run),
         timings=run.seconds, message=outcome.message if outcome else "", relaxation=compiled.relaxation.name,
         solver=compiled.solver.name, coding=program.coding)
+    return answer if evidence is None else settled(answer, program, proof)
 
 
 def _history(compiled: Compiled, run: Run) -> tuple[Record, ...]:

@@ -105,7 +105,7 @@ def assemble(declaration: Declaration, prepared: Prepared, labels: LabelSet | Pa
     return MarginProgram(
         features, cast(LabelSetLike, labels), declaration.losses.rescaled(1.0 / ridge), decision,
         free_bias=free_bias, scale=ridge, constant=declaration.constant, text=text, coding=declaration.coding,
-        identities=identities)
+        identities=identities, source=declaration)
 
 
 def outline(declaration: Declaration, labels: LabelSet | PartitionSet, text: str = "") -> MarginProgram:

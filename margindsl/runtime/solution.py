@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -17,8 +15,11 @@ from margindsl.drivers.run import Record
 from margindsl.errors import DeclarationError
 from margindsl.program.certificates import Certificate
 from margindsl.program.clusters import margin_table
+from margindsl.proof.check import Report
+from margindsl.proof.files import write_proof
+from margindsl.runtime.evidence import DeclaredCertificate, Evidence, verify, written
 from margindsl.runtime.scalars import Scalars
-from margindsl.runtime.stored import features_of, read_stored
+from margindsl.runtime.stored import features_of, judged, read_stored, same_problem
 from margindsl.typing import FloatArray, IntArray
 
 
@@ -59,6 +60,10 @@ class Solution:
         The solver is the one that gave the answer.
     coding : {"binary", "crammer-singer", "simplex"}
         What the margins are.
+    evidence : Evidence or None
+        What `verify` judges it by: the problem as declared, or the proof in its file.
+    unverified : str
+        What of a loaded solution could not be verified.
     """
 
     labels: IntArray
@@ -80,8 +85,14 @@ class Solution:
     relaxation: str = ""
     solver: str = ""
     coding: str = "binary"
+    evidence: Any = None
+    unverified: str = ""
 
     def __post_init__(self) -> None:
+        if self.evidence is not None and self.certificate is not None:
+            inner = getattr(self.certificate, "inner", self.certificate) if isinstance(
+                self.certificate, DeclaredCertificate) else self.certificate
+            object.__setattr__(self, "certificate", DeclaredCertificate(self.bound, inner, self))
         for name in ("labels", "weights", "decision"):
             array = np.array(getattr(self, name))
             array.flags.writeable = False
@@ -161,6 +172,29 @@ class Solution:
         decision = self.decision_function(X)
         return np.where(decision >= 0, 1, -1) if self.coding == "binary" else decision.argmax(axis=1)
 
+    def verify(self) -> Report:
+        """Recompute labels in B, decision values, value, bound, gap and status for the problem as declared.
+
+        Returns
+        -------
+        Report
+            True when nothing failed; printed, it names what was proved, what failed and what could not be checked.
+
+        Examples
+        --------
+        >>> import margindsl as md
+        >>> y, f = md.Labels(4), md.Hyperplane([[-2.0], [-1.0], [1.0], [2.0]])
+        >>> problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 4 * md.mean(md.hinge(y * f))), [abs(md.sum(y)) <= 0])
+        >>> report = problem.solve("exact").verify()
+        >>> bool(report), report.failures
+        (True, [])
+        """
+        if self.evidence is None:
+            return Report(unverified=["the solution has neither its problem nor a proof"])
+        if isinstance(self.evidence, Evidence):
+            return verify(self, self.certificate)
+        return self.evidence.verify(self)
+
     def summary(self) -> str:
         """Return a few lines a person reads first."""
         bound = f"{self.bound:.6g} (certified, gap {100 * self.gap:.3g} %)" if np.isfinite(self.bound) else "none"
@@ -173,13 +207,15 @@ class Solution:
             f"margins   mean {self.margin_mean:.4g}, variance {self.margin_variance:.4g}",
             "seconds   " + ", ".join(f"{k} {v:.3g}" for k, v in self.timings.items()),
         ]
+        if self.unverified:
+            lines.append(f"unverified {self.unverified}")
         if self.message:
             lines.append(f"message   {self.message}")
         return "\n".join(lines)
 
     def __repr__(self) -> str:
         return (f"Solution(status={self.status!r}, value={self.value:.6g}, bound={self.bound:.6g}, "
-                f"relaxation={self.relaxation!r}, solver={self.solver!r})")
+                f"relaxation={self.relaxation!r}, solver={self.solver!r}{', unverified' if self.unverified else ''})")
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the distribution of the margins, by cluster; returns the matplotlib axes.
@@ -194,7 +230,16 @@ class Solution:
         return plot_margins(self, ax)
 
     def save(self, path: str | Path) -> None:
-        """Write labels, value, bound, weights and timings to a ``.npz`` file, without features or certificate."""
+        """Write the solution and its proof to a ``.npz`` file, in place of an old one only when it is whole.
+
+        The proof holds the declaration as arrays, digests of declaration and points, the dual point and, of dense
+        features of up to four million entries, the features. Others are needed again to verify value and bound.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be written; one that was there is then as it was.
+        """
         header = {
             "value": self.value, "bound": self.bound, "estimate": self.estimate, "state": self.state.name,
             "bias": self.bias, "scalars": dict(self.scalars), "timings": dict(self.timings),
@@ -204,36 +249,39 @@ class Solution:
             arrays |= {"labellings": self.label_weights[0], "mixture": self.label_weights[1]}
         if self.label_factor is not None:
             arrays["label_factor"] = self.label_factor
-        buffer = io.BytesIO()
-        np.savez_compressed(buffer, header=np.array(json.dumps(header)), **arrays)
-        Path(path).write_bytes(buffer.getvalue())
+        proof, proved = written(self)
+        write_proof(path, proof | header, proved | arrays)
 
     @classmethod
     def load(cls, path: str | Path, problem: Any = None) -> Solution:
-        """Read a saved solution; with the problem it was solved from it predicts again.
+        """Read a saved solution and verify it; with the problem it was solved from it predicts again.
+
+        What cannot be verified, as value and bound of features that are not in the file, is named in `unverified`,
+        and the status is no higher than what was proved.
 
         Parameters
         ----------
         path : str or Path
         problem : Problem, optional
-            The same points, kernel and bias: its features must give the decision values of the solution.
+            The same points, objective, parameters and constraints.
 
         Raises
         ------
         DeclarationError
-            If the file is no saved solution, or the problem has another number of points, features of another rank,
-            or features that give other decision values.
+            If the file is no saved solution, was changed, or does not hold what it claims (labels in B, value, bound,
+            status); or the problem is another one.
         OSError
             If the file cannot be read; FileNotFoundError if it is not there.
         """
-        header, arrays = read_stored(path)
+        header, arrays, proof = read_stored(path)
         features = None
         if problem is not None:
             features = features_of(problem, arrays["weights"], header["bias"], arrays["decision"])
+            proof = None if proof is None else same_problem(path, proof, problem)
         mixture = (arrays["labellings"], arrays["mixture"]) if "mixture" in arrays else None
-        return cls(
+        return judged(path, cls(
             arrays["labels"], header["value"], header["bound"], header["estimate"], Status[header["state"]],
             arrays["weights"], header["bias"], arrays["decision"], header["scalars"], features,
             label_weights=mixture, label_factor=arrays.get("label_factor"), timings=header["timings"],
             message=header["message"], relaxation=header["relaxation"], solver=header["solver"],
-            coding=header.get("coding", "binary"))
+            coding=header.get("coding", "binary"), evidence=proof), replace)

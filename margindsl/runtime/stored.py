@@ -1,11 +1,9 @@
-"""Solutions in files: what a file must hold, and whether a problem is the one it was solved from."""
+"""Solutions in files: what a file must hold, what of it is proved, and whether a problem is the one it is of."""
 
 from __future__ import annotations
 
-import json
-import struct
-import zipfile
-import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,44 +11,122 @@ import numpy as np
 
 from margindsl.contract import Status
 from margindsl.errors import DeclarationError
+from margindsl.proof.check import Report, check
+from margindsl.proof.export import digest, digest_data
+from margindsl.proof.files import FOREIGN, read_proof
 from margindsl.runtime.decision import first_other
+from margindsl.runtime.evidence import declaration_of
 from margindsl.typing import FloatArray
 
 HEADER = ("value", "bound", "estimate", "state", "bias", "scalars", "timings", "message", "relaxation", "solver")
 ARRAYS = ("labels", "weights", "decision")
-_FOREIGN = (ValueError, KeyError, TypeError, AttributeError, EOFError, IndexError, RuntimeError, struct.error,
-            zlib.error, zipfile.BadZipFile)
+OWN = ("weights", "labellings", "mixture", "label_factor")  # arrays of a solution that are no part of its proof
 
 
-def read_stored(path: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the header and the arrays of a saved solution.
+@dataclass(frozen=True, eq=False)
+class StoredProof:
+    """Represent the proof a solution was loaded with.
+
+    Parameters
+    ----------
+    header : dict
+    arrays : dict of str to array
+        With `phi` where the file holds the features or a problem gave them.
+    """
+
+    header: dict[str, Any]
+    arrays: dict[str, Any]
+
+    def verify(self, solution: Any) -> Report:
+        """Return what of a solution the proof shows.
+
+        Parameters
+        ----------
+        solution : Solution
+        """
+        header = {**self.header, "value": solution.value, "bound": solution.bound, "state": solution.state.name,
+                  "bias": solution.bias}
+        return _checked(header, {**self.arrays, "labels": solution.labels, "decision": solution.decision})
+
+
+def _checked(header: dict[str, Any], arrays: dict[str, Any]) -> Report:
+    try:
+        return check(header, arrays)
+    except FOREIGN as error:
+        return Report(failures=[f"the proof is damaged: {error!r}"])
+
+
+def read_stored(path: str | Path) -> tuple[dict[str, Any], dict[str, Any], StoredProof | None]:
+    """Return the header, the arrays and the proof of a saved solution; None in files of older versions.
 
     Raises
     ------
     DeclarationError
-        If the file is none that `Solution.save` wrote.
+        If the file is none that `Solution.save` wrote, or what it holds is contradictory.
     OSError
         If it cannot be read.
     """
-    with open(path, "rb") as stream:
-        try:
-            with np.load(stream, allow_pickle=False) as stored:
-                header = json.loads(str(stored["header"]))
-                arrays = {name: stored[name] for name in stored.files if name != "header"}
-            missing = [name for name in HEADER if name not in header] + [n for n in ARRAYS if n not in arrays]
-            whole = not missing and _is_whole(header, arrays)
-        except _FOREIGN:
-            whole = False
+    header, arrays = read_proof(path)
+    try:
+        missing = [name for name in HEADER if name not in header] + [n for n in ARRAYS if n not in arrays]
+        whole = not missing and _is_whole(header, arrays)
+    except FOREIGN:
+        whole = False
     if not whole:
         raise DeclarationError(
             f"Solution.load: {path} is no saved solution; expected a .npz file that Solution.save wrote")
-    return header, arrays
+    if "format" not in header:
+        return header, arrays, None
+    return header, arrays, StoredProof(header, {name: x for name, x in arrays.items() if name not in OWN})
 
 
 def _is_whole(header: dict[str, Any], arrays: dict[str, Any]) -> bool:
     labels, weights, decision = (arrays[name] for name in ARRAYS)
-    return (header["state"] in Status.__members__ and labels.ndim == 1 and decision.shape[:1] == labels.shape
-            and weights.ndim == decision.ndim in (1, 2) and weights.shape[1:] == decision.shape[1:])
+    numbers = all(isinstance(header[name], (int, float)) for name in ("value", "bound", "estimate", "bias"))
+    return bool(header["state"] in Status.__members__ and labels.ndim == 1 and decision.shape[:1] == labels.shape
+                and labels.dtype.kind == "i" and numbers and header["value"] == header["value"]
+                and weights.ndim == decision.ndim in (1, 2) and weights.shape[1:] == decision.shape[1:])
+
+
+def same_problem(path: str | Path, proof: StoredProof, problem: Any) -> StoredProof:
+    """Return the proof with the features of the problem, which must be the one that was solved.
+
+    Raises
+    ------
+    DeclarationError
+        If the points, the objective or the constraints are others.
+    """
+    header, arrays, program = declaration_of(problem)
+    if proof.header["declaration"] != digest(header, arrays):
+        raise DeclarationError(
+            f"Solution.load: {path} was solved with another objective, other parameters or other constraints; give the "
+            "problem it was solved from")
+    known, given = proof.header["data"], digest_data(program.source)
+    if known and given and known != given:
+        raise DeclarationError(
+            f"Solution.load: {path} was solved over other points; give the problem it was solved from")
+    return StoredProof(proof.header, {**proof.arrays, "phi": program.features.toarray()})
+
+
+def judged(path: str | Path, solution: Any, replace: Callable[..., Any]) -> Any:
+    """Return a loaded solution with what was not verified marked, its status no higher than what was.
+
+    Raises
+    ------
+    DeclarationError
+        If its proof does not hold.
+    """
+    if solution.evidence is None:
+        report = Report(unverified=["the file holds no proof: it is of an older version"])
+    else:
+        report = solution.verify()
+    if not report:
+        raise DeclarationError(f"Solution.load: {path} does not hold what it claims: {'; '.join(report.failures)}")
+    if not report.unverified:
+        return solution
+    state = Status.CONVERGED if solution.state is Status.OPTIMAL else solution.state
+    bound = solution.bound if solution.evidence is not None else -np.inf
+    return replace(solution, state=state, bound=bound, unverified="; ".join(report.unverified))
 
 
 def features_of(problem: Any, weights: FloatArray, bias: float, decision: FloatArray) -> Any:

@@ -55,7 +55,8 @@ def assert_recomputed(instance, solution):
 
 
 def scaled_duals(certificate):
-    """Return the certificate with its dual point moved far off, the bound kept."""
+    """Return the certificate of the program with its dual point moved far off, the bound kept."""
+    certificate = getattr(certificate, "inner", certificate)
     if isinstance(certificate, (LabelLiftCertificate, FixedLabelCertificate)):
         return dataclasses.replace(certificate, u=3.0 * certificate.u)
     if isinstance(certificate, PoolCertificate):

@@ -298,7 +298,7 @@ def test_usual_programs_are_left_alone():
     problem = declare(X, md.hinge)
     compiled = problem.compile("sdp", "clarabel")
     assert compiled.scaled is compiled.program and "presolve]" not in compiled.explain()
-    assert not isinstance(solve(problem, "sdp", "clarabel").certificate, ScaledCertificate)
+    assert not isinstance(solve(problem, "sdp", "clarabel").certificate.inner, ScaledCertificate)
 
 
 def test_explain_shows_the_units_of_the_user_and_of_the_solve():
@@ -312,7 +312,7 @@ def test_a_scaled_certificate_proves_its_own_program_only():
     import dataclasses
 
     problem, other = (declare(c * X, md.hinge, ridge=c**2) for c in (1e6, 1e-6))
-    proof = solve(problem, "sdp", "clarabel").certificate
+    proof = solve(problem, "sdp", "clarabel").certificate.inner
     assert isinstance(proof, ScaledCertificate) and proof.verify() and "divided by" in proof.describe()
     assert not dataclasses.replace(proof, bound=1.01 * proof.bound).verify()
     assert not dataclasses.replace(proof, program=other.program()).verify()

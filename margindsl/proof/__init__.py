@@ -1,0 +1,1 @@
+"""Proofs: certificates as plain arrays bound to the declaration, and the script that checks them."""

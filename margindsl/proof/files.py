@@ -1,0 +1,106 @@
+"""Proofs in files: written atomically, read within limits that are checked before anything is allocated."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import struct
+import tempfile
+import zipfile
+import zlib
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from margindsl.errors import DeclarationError
+from margindsl.proof.export import digest
+
+INFLATION, SPARE = 200, 1 << 24  # most bytes held for a byte of the file, and beside
+LONGEST = 1 << 24  # bytes of a header
+FOREIGN = (ValueError, KeyError, TypeError, AttributeError, EOFError, IndexError, RuntimeError, OverflowError,
+           MemoryError, RecursionError, struct.error, zlib.error, zipfile.BadZipFile, np.linalg.LinAlgError)
+
+
+def write_proof(path: str | Path, header: dict[str, Any], arrays: dict[str, Any]) -> None:
+    """Write a header and arrays to a ``.npz`` file; the file at the path stays whole until the new one is.
+
+    Parameters
+    ----------
+    path : str or Path
+    header : dict
+        Of what JSON can hold.
+    arrays : dict of str to array
+
+    Raises
+    ------
+    OSError
+        If the directory cannot be written or the disk is full; an old file is then as it was.
+    """
+    target = Path(os.path.realpath(path))
+    header = {**header, "content": digest(json.loads(json.dumps(header)), arrays)}
+    mask = os.umask(0)
+    os.umask(mask)
+    descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            np.savez_compressed(stream, header=np.array(json.dumps(header)), **arrays)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.chmod(name, (target.stat().st_mode & 0o777) if target.exists() else 0o666 & ~mask)
+        os.replace(name, target)
+    except BaseException:
+        os.unlink(name)
+        raise
+
+
+def read_proof(path: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the header and the arrays of a file.
+
+    Raises
+    ------
+    DeclarationError
+        If the file is none that was saved, was changed since, or inflates beyond what it can hold.
+    OSError
+        If it cannot be read.
+    """
+    with open(path, "rb") as stream:
+        try:
+            _check_sizes(stream, path)
+            stream.seek(0)
+            with np.load(stream, allow_pickle=False) as stored:
+                header = json.loads(str(stored["header"]))
+                arrays = {name: stored[name] for name in stored.files if name != "header"}
+            content = header.pop("content", None)
+            changed = content is not None and content != digest(header, arrays)
+        except FOREIGN as error:
+            if isinstance(error, DeclarationError):
+                raise
+            raise DeclarationError(
+                f"Solution.load: {path} is no saved solution; expected a .npz file that Solution.save wrote") from error
+    if changed or (content is None and "format" in header):
+        raise DeclarationError(f"Solution.load: {path} was changed after Solution.save wrote it; save it again")
+    return header, arrays
+
+
+def _check_sizes(stream: IO[bytes], path: str | Path) -> None:
+    """Raise unless the arrays are of the sizes the directory of the file says, and those are in proportion to it."""
+    length = stream.seek(0, os.SEEK_END)
+    with zipfile.ZipFile(stream) as archive:
+        entries = archive.infolist()
+        if sum(entry.file_size for entry in entries) > INFLATION * length + SPARE:
+            raise DeclarationError(f"Solution.load: {path} would take {sum(e.file_size for e in entries)} bytes of "
+                                   f"memory for {length} bytes of file; it is no saved solution")
+        for entry in entries:
+            with archive.open(entry) as part:
+                version = np.lib.format.read_magic(part)
+                read = np.lib.format.read_array_header_1_0 if version == (1, 0) else (
+                    np.lib.format.read_array_header_2_0)
+                shape, _, kind = read(part)
+                held = math.prod(shape) * kind.itemsize
+                if kind.hasobject or held > entry.file_size or (entry.filename == "header.npy" and held > LONGEST):
+                    raise ValueError(f"{entry.filename} is not of the size it says")
+
+
+__all__ = ["FOREIGN", "read_proof", "write_proof"]

@@ -1,0 +1,188 @@
+"""What binds a solution to the problem as declared: its declaration, and the checks of labels, value and bound."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from margindsl.contract import Status
+from margindsl.errors import AccuracyWarning, MarginError
+from margindsl.language.lowering import Declaration
+from margindsl.program.certificates import Certificate, DualPoint
+from margindsl.program.program import MarginProgram
+from margindsl.proof.check import Report, check, check_data
+from margindsl.proof.export import LARGEST, Claim, UnknownProof, declared, export
+from margindsl.runtime.decision import first_other
+from margindsl.runtime.presolve import assemble, prepare_features, prepare_labels
+from margindsl.typing import FloatArray
+
+KEPT = 4_000_000  # entries of features that go into files
+AT_ONCE = 5_000_000  # entries of features that are formed to check a bound at the end of a solve
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """Represent what a solution must be judged by: the declaration, and what is not among its public numbers.
+
+    Parameters
+    ----------
+    declaration : Declaration
+    weights : (r,) or (r, k) float array
+        In the coordinates of the program's features, which a manifold term or orthogonality may have mapped.
+    scalars : (S,) float array
+        Shared scalars in the order of the declaration.
+    tol : float
+        The relative gap asked for.
+    """
+
+    declaration: Declaration
+    weights: FloatArray
+    scalars: FloatArray
+    tol: float
+
+    def program(self) -> MarginProgram:
+        """Return the margin program, lowered and its features built anew from the declaration."""
+        features = prepare_features(self.declaration.hyperplane)
+        return assemble(self.declaration, features, prepare_labels(self.declaration))
+
+    def claim(self, solution: Any, bound: float | None = None) -> Claim:
+        """Return what a solution claims, or what it would claim with another bound."""
+        return Claim(solution.labels, self.weights, solution.bias, solution.decision, self.scalars, solution.value,
+                     solution.bound if bound is None else bound, solution.state.name, self.tol)
+
+
+@dataclass(frozen=True, eq=False)
+class DeclaredCertificate(Certificate):
+    """Prove a bound of the problem as declared, for one answer to it.
+
+    Parameters
+    ----------
+    inner : Certificate
+        The proof for the margin program.
+    solution : Solution
+        The answer, whose evidence holds the declaration.
+    """
+
+    inner: Certificate
+    solution: Any
+
+    def verify(self) -> bool:
+        """Return whether labels, value and this bound hold for the problem as declared, computed anew."""
+        return bool(verify(self.solution, self.inner, self.bound))
+
+    def dual_point(self) -> DualPoint:
+        """Return the dual point of the proof."""
+        return self.inner.dual_point()
+
+    def describe(self) -> str:
+        """Return one line saying what the proof is."""
+        return self.inner.describe()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name in ("inner", "solution"):
+            raise AttributeError(name)
+        return getattr(self.inner, name)
+
+
+def verify(solution: Any, certificate: Certificate | None, bound: float | None = None) -> Report:
+    """Return what of a solution holds for the problem as declared; features are built anew.
+
+    Parameters
+    ----------
+    solution : Solution
+        With evidence.
+    certificate : Certificate or None
+    bound : float, optional
+        In place of the solution's.
+    """
+    evidence: Evidence = solution.evidence
+    claim = evidence.claim(solution, bound)
+    try:
+        program = evidence.program()
+    except MarginError as error:
+        return Report(failures=[f"the declaration cannot be lowered again: {error}"])
+    report = _check(program, claim, certificate)
+    base: Any = program.features
+    while hasattr(base, "map_matrix"):
+        base = base.base
+    if base.n != len(claim.decision) or base.rank != len(solution.weights):
+        report.failures.append("features are not those of the weights")
+    elif first_other(base, solution.weights, claim.bias, claim.decision) is not None:
+        report.failures.append("decision values are not those of the solution's weights over the declared points")
+    return report
+
+
+def _check(program: MarginProgram, claim: Claim, certificate: Certificate | None, most: int = LARGEST) -> Report:
+    fits = program.n * program.features.rank <= most
+    try:
+        header, arrays = export(program, claim, certificate, features=fits)
+    except UnknownProof as error:
+        return Report(unverified=[str(error)])
+    if arrays["labels"].shape != (program.n,) or ("phi" in arrays and arrays["phi"].shape[1] != len(claim.weights)):
+        return Report(failures=["labels or weights are not of the size of the problem"])
+    report = check(header, arrays)
+    X = program.source.hyperplane.X
+    if "phi" in arrays and header["linear"] and isinstance(X, np.ndarray):
+        report.failures += check_data(header, arrays, X)
+    return report
+
+
+def settled(solution: Any, program: MarginProgram, certificate: Certificate | None) -> Any:
+    """Return a solution whose bound is lowered to what the independent check proves: rounding is taken off.
+
+    A bound the check has no means or memory for stays as it is, and `verify` says so.
+
+    Parameters
+    ----------
+    solution : Solution
+    program : MarginProgram
+    certificate : Certificate or None
+    """
+    if certificate is None or not np.isfinite(solution.bound):
+        return solution
+    dense = getattr(program.features, "is_dense", False)
+    report = _check(program, solution.evidence.claim(solution), certificate, LARGEST if dense else AT_ONCE)
+    if report.unverified or report.bound >= solution.bound:
+        return solution
+    if solution.bound - report.bound > 1e-6 * (abs(solution.bound) + abs(solution.value)):
+        warnings.warn(f"the bound {solution.bound:.8g} is proved only as far as {report.bound:.8g}, which is kept: "
+                      + "; ".join(report.failures), AccuracyWarning, stacklevel=2)
+    state = solution.state
+    lowered = dataclasses.replace(solution, bound=report.bound)
+    if state is Status.OPTIMAL and any(x.startswith("status") for x in _check(
+            program, lowered.evidence.claim(lowered), certificate, LARGEST if dense else AT_ONCE).failures):
+        lowered = dataclasses.replace(lowered, state=Status.CONVERGED)
+    return lowered
+
+
+def declaration_of(problem: Any) -> tuple[dict[str, Any], dict[str, Any], MarginProgram]:
+    """Return (header, arrays) of what a problem declares, and its program."""
+    program = problem.program()
+    return (*declared(program.source), program)
+
+
+def written(solution: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return (header, arrays) of the proof of a solution, for a file; empty where there is none.
+
+    Parameters
+    ----------
+    solution : Solution
+    """
+    evidence = solution.evidence
+    if evidence is None:
+        return {}, {}
+    if not isinstance(evidence, Evidence):
+        return dict(evidence.header), dict(evidence.arrays)
+    claim, program = evidence.claim(solution), evidence.program()
+    try:
+        fits = program.n * program.features.rank <= (KEPT if getattr(program.features, "is_dense", False) else 0)
+        return export(program, claim, solution.certificate, features=fits)
+    except UnknownProof:
+        return {}, {}
+
+
+__all__ = ["DeclaredCertificate", "Evidence", "declaration_of", "settled", "verify", "written"]

@@ -1,0 +1,202 @@
+"""True answers of every kind of certificate are proved, alone by the script too; what is altered is caught."""
+
+import dataclasses
+import functools
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import margindsl as md
+from margindsl.contract import Status
+from margindsl.program.certificates import DualPoint
+from margindsl.proof import check as script
+from margindsl.runtime.evidence import DeclaredCertificate
+
+replace = dataclasses.replace
+
+
+def points(seed, k=2, n=6):
+    rng = np.random.default_rng(seed)
+    centres = np.array([[0.8, 0.0], [-0.8, 0.0], [0.0, 1.5]])[:k]
+    return centres[np.arange(n) % k] + 0.7 * rng.normal(size=(n, 2))
+
+
+def declare(X, loss=md.hinge, constraint="balance", weight=3.0, k=2, coding="crammer-singer", bias=False, scale=1.0):
+    n = len(X)
+    y, f = md.Labels(n, clusters=k), md.Hyperplane(X * scale, bias=bias)
+    margins = md.margin(y, f, coding=coding) if k > 2 else y * f
+    constraints = {
+        "balance": lambda: [abs(md.sum(y)) <= 2],
+        "links": lambda: [y[0] == y[2], y[1] != y[2], md.sum(y) <= 4, md.sum(y) >= -2],
+        "known": lambda: [y[0] == 1, y[1] == -1, md.sum(y) <= 3],
+        "decision": lambda: [abs(md.sum(f)) <= 0.5 * scale, y[0] == y[2]],
+        "all": lambda: [y[i] == (1 if i % 2 else -1) for i in range(n)],
+        "sizes": lambda: [md.sizes(y, at_least=1, at_most=4)],
+        "partly": lambda: [md.sizes(y, at_least=1), y[0] == 0, y[1] == 1, y[3] == y[4], y[2] != y[5]],
+        "clusters": lambda: [y[i] == i % k for i in range(n)]}[constraint]()
+    return md.Problem(md.Minimize(md.sq_norm(f) / 2 + weight * md.mean(loss(margins))), constraints)
+
+
+def soft(m):
+    return md.logistic(-m)
+
+
+TWO = [(relaxation, loss, constraint)
+       for relaxation, losses, constraints in (
+           ("exact", (md.hinge, md.squared_hinge, soft), ("balance", "known")),
+           (md.Exact(method="branching"), (md.hinge, md.squared_hinge), ("balance", "links")),
+           ("exact", (md.hinge,), ("decision",)),
+           ("weight-lifting", (md.hinge, soft), ("balance", "decision")),
+           ("minimax", (md.hinge, md.squared_hinge), ("balance", "links")),
+           (md.Minimax(oracle="exhaustive"), (md.hinge,), ("links",)),
+           ("sdp", (md.hinge, soft), ("balance", "known", "decision")),
+           (md.SDP(moments=True, cuts="triangle"), (md.hinge, md.squared_hinge), ("balance",)),
+           ("gmmc", (md.squared_hinge,), ("balance",)),
+           ("supervised", (md.hinge, soft), ("all",)))
+       for loss in losses for constraint in constraints]
+MORE = [(relaxation, loss, coding, constraint) for coding in ("crammer-singer", "simplex")
+        for relaxation, constraints in (("sdp", ("sizes", "partly")), ("supervised", ("clusters",)))
+        for loss in (md.hinge, md.squared_hinge) for constraint in constraints]
+KINDS = [*range(len(TWO) + len(MORE))]
+SCALES = {0: 1.0, 1: 1e3, 2: 1e-3}
+
+
+@functools.cache
+def problem(kind, seed=0, weight=3.0):
+    if kind < len(TWO):
+        _, loss, constraint = TWO[kind]
+        return declare(points(seed + kind), loss, constraint, weight, scale=SCALES[seed])
+    _, loss, coding, constraint = MORE[kind - len(TWO)]
+    return declare(points(seed + kind, 3), loss, constraint, weight, 3, coding, scale=SCALES[seed])
+
+
+@functools.cache
+def solved(kind, seed=0):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return problem(kind, seed).solve([*TWO, *MORE][kind][0], random_state=0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_true_answers_are_proved(kind):
+    solution = solved(kind)
+    report = solution.verify()
+    assert report and not report.unverified and len(report.proved) == 3, str(report)
+    assert np.isfinite(solution.bound) and solution.certificate.verify()
+    assert solution.certificate.inner.bound - solution.bound <= 1e-9 * (abs(solution.bound) + solution.value)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Altered:
+    """Stand for a certificate one array of whose dual point was altered."""
+
+    inner: object
+    change: object
+    bound: float = 0.0
+
+    def dual_point(self):
+        point = self.inner.dual_point()
+        return DualPoint(point.kind, {**point.arrays, **self.change(point.arrays)})
+
+
+def weakened(arrays):
+    """Return the dual point three times as far: its bound falls, or it leaves the domain of the losses."""
+    return {name: 3.0 * np.asarray(arrays[name]) for name in ("u", "q", "tau") if name in arrays}
+
+
+def mirrored(arrays):
+    return {name: -np.asarray(arrays[name]) for name in ("u", "q") if name in arrays}
+
+
+def dropped(arrays):
+    return {name: np.zeros_like(arrays[name]) for name in ("u", "q") if name in arrays}
+
+
+def turned(solution):
+    """Return labels of the solution with one changed."""
+    labels = np.array(solution.labels)
+    labels[1] = -labels[1] if solution.coding == "binary" else (labels[1] + 1) % 3
+    return labels
+
+
+def other_declaration(solution, kind, **changes):
+    evidence = problem(kind, **changes).program().source
+    return replace(solution, evidence=replace(solution.evidence, declaration=evidence))
+
+
+CORRUPTIONS = {
+    "bound raised by 1e-6": lambda s, _: replace(s, bound=s.bound + 1e-6 * abs(s.bound)),
+    "bound above the value": lambda s, _: replace(s, bound=s.value + 1e-3 * abs(s.value)),
+    "value lowered": lambda s, _: replace(s, value=s.value * (1 - 1e-7)),
+    "value raised": lambda s, _: replace(s, value=s.value * (1 + 1e-7)),
+    "a label changed": lambda s, _: replace(s, labels=turned(s)),
+    "labels of another range": lambda s, _: replace(s, labels=np.full(len(s.labels), 7)),
+    "decision values moved": lambda s, _: replace(s, decision=s.decision * (1 + 1e-6)),
+    "weights moved": lambda s, _: replace(s, weights=s.weights * (1 + 1e-3)),
+    "dual farther": lambda s, _: replace(s, certificate=Altered(s.certificate.inner, weakened)),
+    "dual mirrored": lambda s, _: replace(s, certificate=Altered(s.certificate.inner, mirrored)),
+    "dual dropped": lambda s, _: replace(s, certificate=Altered(s.certificate.inner, dropped)),
+    "no certificate": lambda s, _: replace(s, certificate=None),
+    "another weight": lambda s, kind: other_declaration(s, kind, weight=3.3),
+    "other points": lambda s, kind: other_declaration(s, kind, seed=1),
+    "optimal with a gap": lambda s, _: replace(s, state=Status.OPTIMAL, bound=s.bound - 0.1 * abs(s.bound)),
+}
+
+
+@pytest.mark.parametrize("corruption", CORRUPTIONS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_corruptions_are_caught(kind, corruption):
+    altered = CORRUPTIONS[corruption](solved(kind), kind)
+    report = altered.verify()
+    assert not report and report.failures, corruption
+    assert altered.certificate is None or not altered.certificate.verify()
+
+
+def test_the_certificate_of_another_weight_does_not_pass():
+    small, large = (declare(points(9), weight=w).solve("sdp", random_state=0) for w in (0.5, 50.0))
+    borrowed = replace(small, certificate=large.certificate, bound=large.bound)
+    assert isinstance(borrowed.certificate, DeclaredCertificate)
+    assert not borrowed.verify() and not borrowed.certificate.verify()
+
+
+@pytest.fixture(scope="module")
+def proofs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("proofs")
+    for kind in KINDS:
+        for seed in SCALES:
+            solved(kind, seed).save(folder / f"{kind}-{seed}.npz")
+            np.save(folder / f"{kind}-{seed}.npy", np.asarray(problem(kind, seed).hyperplane.X))
+    return folder
+
+
+def test_the_script_agrees_on_exported_proofs(proofs):
+    files = sorted(proofs.glob("*.npz"))
+    assert len(files) >= 100
+    kinds = set()
+    for file in files:
+        header, arrays = script.load(file)
+        report = script.check(header, arrays)
+        assert report and len(report.proved) == 3 and not report.unverified, f"{file.name}: {report}"
+        assert not script.check_data(header, arrays, np.load(file.with_suffix(".npy")))
+        kinds.add((header["kind"], header["clusters"] > 2))
+        header["bound"] += 1e-6 * abs(header["bound"])
+        assert not script.check(header, arrays)
+    assert kinds == {("lift", False), ("cases", False), ("pool", False), ("lift", True), ("cases", True)}
+
+
+def test_the_script_runs_alone(proofs, tmp_path):
+    copy = tmp_path / "alone.py"
+    copy.write_text(Path(script.__file__).read_text(encoding="utf-8"), encoding="utf-8")
+
+    def run(*arguments):
+        return subprocess.run([sys.executable, "-I", str(copy), *map(str, arguments)], capture_output=True, text=True,
+                              check=False, timeout=60)
+
+    done = run(proofs / "0-0.npz", proofs / "0-0.npy")
+    assert done.returncode == 0 and done.stdout.count("proved") == 3 and not done.stderr
+    other = run(proofs / "0-0.npz", proofs / "1-0.npy")
+    assert other.returncode == 1 and "features are not those of the data" in other.stdout
