@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from margindsl.clock import Cancelled
+from margindsl.clock import Cancelled, expired
 from margindsl.contract import Budget, Progress, RawSolution, Solver, Status
 from margindsl.drivers.checkpoint import Checkpoint, State
 from margindsl.drivers.guard import Guarded, name_of
@@ -167,6 +167,8 @@ class Run:
         UnansweredError
             If the solver failed.
         """
+        if not raw.has_answer and raw.status in (Status.TIME_LIMIT, Status.INTERRUPTED) and expired():
+            raise Cancelled
         if not raw.has_answer:
             raise UnansweredError(f"{name_of(solver or self.solver)} ended as {raw.status.word} on the fixed-label "
                                   f"problem: {raw.message or raw.status.value}")

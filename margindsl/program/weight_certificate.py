@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from margindsl.clock import EIGEN_WORK, check
 from margindsl.program.certificates import SAFETY, WIDE_SAFETY, Certificate, DualPoint
 from margindsl.program.component_rows import greatest_eigenvalue
 from margindsl.program.forms import WIDE, WeightLiftForm
@@ -128,6 +129,7 @@ def excess(form: WeightLiftForm, a: FloatArray, eta: FloatArray, gram: FloatArra
     if gram is None and is_wide(form):
         positive = np.maximum(a, 0.0)
         return greatest_eigenvalue(lambda v: form.features.adjoint(positive * form.features.apply(v)), form.order)[1]
+    check(EIGEN_WORK * form.order**3 / 2)
     S = weighted_gram(form, a) if gram is None else gram
     if form.decision:
         G, h = form.decision_rows

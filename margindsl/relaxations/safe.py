@@ -14,6 +14,7 @@ from margindsl.drivers.run import Fit, Run
 from margindsl.drivers.starts import distinct
 from margindsl.drivers.unlabelled import labels_from_known, unknown_points
 from margindsl.errors import DeclarationError, SolverError
+from margindsl.labelset.highs import solve_within
 from margindsl.relaxations.local import InductiveRelaxation
 from margindsl.relaxations.relaxation import Outcome, check_count
 from margindsl.typing import FloatArray, IntArray
@@ -129,8 +130,9 @@ def worst_case(slopes: FloatArray, shifts: FloatArray) -> FloatArray:
     """
     count, points = slopes.shape
     rows = np.column_stack([-slopes, np.ones(count)])
-    answer = linprog(np.append(np.zeros(points), -1.0), A_ub=rows, b_ub=shifts,
-                     bounds=[(-1.0, 1.0)] * points + [(None, None)], method="highs")
+    answer = solve_within(lambda seconds: linprog(
+        np.append(np.zeros(points), -1.0), A_ub=rows, b_ub=shifts,
+        bounds=[(-1.0, 1.0)] * points + [(None, None)], method="highs", options={"time_limit": seconds}))
     if answer.x is None:
         raise SolverError(f"the linear programme of the worst case ended as: {answer.message}")
     return np.asarray(answer.x[:-1])

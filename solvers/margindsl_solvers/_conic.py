@@ -13,6 +13,7 @@ import cvxpy as cp
 import numpy as np
 
 from margindsl.calculus import PLQ
+from margindsl.clock import affords
 from margindsl.contract import Budget, Offer, RawSolution, Refusal, Session, Solver, Status, flags, integers
 from margindsl.errors import CalculusError
 from margindsl.program.accuracy import greatest_ratio, relative_gap, rounding
@@ -39,6 +40,7 @@ _STATUS = {
     cp.UNBOUNDED: Status.UNBOUNDED,
     cp.UNBOUNDED_INACCURATE: Status.UNBOUNDED,
 }
+COMPILE_WORK, ENTRY_WORK = 4e9, 3e3  # .2 s, and .15 µs an entry, at 2e10 multiply-adds a second
 _GROSS = 1e-2  # relative error from which an answer called optimal is no answer
 _OF_THE_DUAL = {Status.INFEASIBLE: Status.UNBOUNDED, Status.UNBOUNDED: Status.INFEASIBLE}
 
@@ -257,6 +259,9 @@ class ConicSession(Session):
             warnings.simplefilter("ignore")
             try:
                 lowering = self._prepared(form)
+                if not affords(compile_work(lowering.problem)):
+                    return RawSolution(Status.TIME_LIMIT, message="the time left is too short to compile the problem",
+                                       seconds=seconds)
                 data, chain, inverse = lowering.problem.get_problem_data(
                     self.solver.engine, solver_opts={}, ignore_dpp=self._is_large(lowering.problem))
                 middle = time.perf_counter()
@@ -314,6 +319,12 @@ class ConicSession(Session):
         sign = -1.0 if lowering.is_dual else 1.0
         return RawSolution(status, variables, "" if status is Status.OPTIMAL else words, sign * float(value),
                            iterations, seconds)
+
+
+def compile_work(problem: cp.Problem) -> float:
+    """Return what it costs to bring a problem to the form of an engine, in multiply-adds (fitted to four problems)."""
+    sizes = problem.size_metrics
+    return COMPILE_WORK + ENTRY_WORK * float(sizes.num_scalar_data + sizes.num_scalar_variables)
 
 
 def _limit_reached(words: str) -> Status | None:

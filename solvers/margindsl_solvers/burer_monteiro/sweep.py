@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from margindsl.clock import check
 from margindsl.points import row_blocks
 from margindsl.program.forms import WeightLiftForm
 from margindsl.program.losses import Losses
@@ -59,6 +60,7 @@ class Sweep:
         W = np.ascontiguousarray(W)
 
         def part(block: slice) -> Part:
+            check()
             return self._block(losses, W, features.rows(block), block)
 
         if not dense:  # one block in memory at a time

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.sparse.linalg import ArpackError, ArpackNoConvergence, LinearOperator, eigsh
 
+from margindsl.clock import EIGEN_WORK, check
 from margindsl.contract import Budget, RawSolution, Status
 from margindsl.program.forms import WeightLiftForm
 from margindsl.program.losses import Losses, LossTerm
@@ -179,6 +180,7 @@ def leading(form: WeightLiftForm, a: FloatArray, eta: FloatArray,
     sigma = _decision_rows(form) if form.decision else np.zeros((0, form.order))
     if gram is not None:
         S = gram - (sigma.T * eta) @ sigma if form.decision else gram
+        check(EIGEN_WORK * form.order**3)
         values, vectors = np.linalg.eigh((S + S.T) / 2)
         return np.asarray(values), np.asarray(vectors)
 

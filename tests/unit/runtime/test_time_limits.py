@@ -1,0 +1,145 @@
+"""The time limit covers the whole of a solve, and a stop at any moment leaves labels in B and a sound problem."""
+
+import time
+
+import numpy as np
+import pytest
+
+import margindsl as md
+from margindsl import clock
+from margindsl.errors import TimeLimitError
+from margindsl.features.dense import HeldMatrix
+
+CASES = {"alternating": 2, "cccp": 2, "minimax": 2, "sdp": 2, "weight-lifting": 2, "exact": 2, "alternating 3": 3,
+         "sdp 3": 3}
+SMALL = 10
+STOPPED = ["alternating", "minimax", "sdp", "exact", "alternating 3"]
+
+
+def problem_of(name, n, **plane):
+    clusters = CASES[name]
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 4))
+    X[: n // 2] += 0.8
+    f = md.Hyperplane(X, **plane)
+    if clusters == 2:
+        y = md.Labels(n)
+        return md.Problem(md.Minimize(md.sq_norm(f) / 2 + 10 * md.mean(md.hinge(y * f))),
+                          [abs(md.sum(y)) <= 2, y[0] == y[1]])
+    y = md.Labels(n, clusters=clusters)
+    coding = "simplex" if name == "sdp 3" else "crammer-singer"
+    return md.Problem(md.Minimize(md.sq_norm(f) / 2 + 10 * md.mean(md.hinge(md.margin(y, f, coding=coding)))),
+                      [md.sizes(y, at_least=n // 6, at_most=n // 2), y[0] == y[1]])
+
+
+def assert_usable(problem, solution):
+    assert problem.program().labels.contains(solution.labels)
+    assert np.isfinite(solution.value) and solution.bound <= solution.value
+    assert solution.certificate is None or solution.certificate.verify()
+
+
+@pytest.mark.parametrize("name,plane", [
+    ("alternating", {}), ("alternating", {"kernel": md.RBF(2.0)}), ("cccp", {}), ("minimax", {}), ("sdp", {}),
+    ("sdp", {"kernel": md.RBF(2.0)}), ("weight-lifting", {}), ("alternating 3", {}), ("sdp 3", {})])
+def test_a_solve_ends_soon_after_its_limit(name, plane):
+    """Past the limit by twice the allowance at most, of the time this process had, so that others do not count."""
+    problem_of(name, SMALL).solve(name.split()[0], time_limit=5.0, random_state=0)  # imports do not count either
+    problem, limit = problem_of(name, 3000, **plane), 0.1
+    wall, cpu = time.perf_counter(), time.process_time()
+    solution = problem.solve(name.split()[0], time_limit=limit, random_state=0)
+    past = min(time.perf_counter() - wall, time.process_time() - cpu) - limit
+    assert past <= 2 * clock.LEAST_ALLOWANCE
+    assert problem.program().labels.contains(solution.labels) and solution.bound <= solution.value
+
+
+@pytest.fixture(scope="module")
+def wholes():
+    return {name: problem_of(name, SMALL).solve(name.split()[0], random_state=0) for name in STOPPED}
+
+
+@pytest.mark.parametrize("name", STOPPED)
+@pytest.mark.parametrize("share", [0.3, 0.9])
+def test_time_that_is_up_at_any_question(name, share, wholes, monkeypatch):
+    """Every place that asks for time may be told that it is up; the same problem is then solved as before."""
+    problem, method = problem_of(name, SMALL), name.split()[0]
+    asked = []
+
+    def afford(last):
+        def affords(work):
+            asked.append(work)
+            return len(asked) != last
+        return affords
+
+    monkeypatch.setattr(clock, "affords", afford(0))
+    problem.solve(method, random_state=0)
+    last = 1 + int(share * len(asked))
+    asked.clear()
+    monkeypatch.setattr(clock, "affords", afford(last))
+    problem = problem_of(name, SMALL)
+    try:
+        solution = problem.solve(method, random_state=0, time_limit=1e6)
+    except TimeLimitError:
+        assert last <= 5  # while the label set was presolved
+        return
+    assert len(asked) >= last
+    assert_usable(problem, solution)
+    assert solution.bound <= wholes[name].value * (1 + 1e-6)
+    monkeypatch.undo()
+    again = problem.solve(method, random_state=0)
+    assert again.value == pytest.approx(wholes[name].value, rel=1e-6) and again.status == wholes[name].status
+
+
+@pytest.mark.parametrize("name", STOPPED)
+@pytest.mark.parametrize("share", [0.6])
+def test_ctrl_c_at_any_product(name, share, wholes, monkeypatch):
+    """Ctrl-C is an answer, or `KeyboardInterrupt` while compiling; a second solve knows nothing of it."""
+    problem, method, products = problem_of(name, SMALL), name.split()[0], []
+    apply = HeldMatrix.apply
+
+    def count(self, W):
+        products.append(None)
+        if len(products) == last:
+            raise KeyboardInterrupt
+        return apply(self, W)
+
+    last = 0
+    monkeypatch.setattr(HeldMatrix, "apply", count)
+    problem.compile(method)
+    compiling = len(products)
+    problem.solve(method, random_state=0)
+    last = max(1, int(share * len(products)))
+    products.clear()
+    try:
+        solution = problem.solve(method, random_state=0)
+    except KeyboardInterrupt:
+        assert last <= compiling
+        return
+    assert_usable(problem, solution)
+    assert solution.bound <= wholes[name].value * (1 + 1e-6)
+    monkeypatch.undo()
+    again = problem.solve(method, random_state=0)
+    assert again.value == pytest.approx(wholes[name].value, rel=1e-6)
+
+
+def test_the_limit_of_a_search_without_end():
+    """A number of restarts that nobody waits for."""
+    for relaxation in (md.CCCP(restarts=10**9), md.Alternating(restarts=10**9)):
+        cpu = time.process_time()
+        solution = problem_of("cccp", 40).solve(relaxation, time_limit=0.2, random_state=0)
+        assert time.process_time() - cpu <= 0.2 + 2 * clock.LEAST_ALLOWANCE
+        assert solution.status == "time_limit"
+
+
+def test_labels_with_nothing_fitted_have_the_value_of_the_origin():
+    problem = problem_of("alternating", 20_000, kernel=md.RBF(2.0))
+    solution = problem.solve("alternating", time_limit=1e-9)
+    assert solution.status == "time_limit" and "no time to fit" in solution.message
+    assert solution.value == pytest.approx(10.0)  # the hinge at zero, its mean weighted by ten
+    assert abs(solution.labels.sum()) <= 2 and solution.labels[0] == solution.labels[1]
+    assert np.all(solution.weights == 0) and solution.bound == -np.inf
+
+
+def test_label_sets_that_are_not_known_to_have_members(monkeypatch):
+    monkeypatch.setattr(clock, "affords", lambda work: False)
+    with pytest.raises(TimeLimitError, match="the time limit of 1 seconds was up before"):
+        problem_of("alternating 3", 30).solve("alternating", time_limit=1.0)
