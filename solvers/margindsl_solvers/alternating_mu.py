@@ -154,6 +154,11 @@ class StackedFeatures:
         """Return the order r·s."""
         return len(self.active) * int(self.model.form.features.rank)
 
+    @property
+    def trace(self) -> float:
+        """Return ‖Φ̃‖² = Σ_k μ_k ‖Φ‖²."""
+        return float(self.root @ self.root) * float(self.model.form.features.trace)
+
     def apply(self, w: FloatArray) -> FloatArray:
         """Return Φ̃w for w (r·s,) or (r·s, p)."""
         if w.ndim == 2:
