@@ -181,7 +181,9 @@ class LabelSet:
             beside[j].append((i, s))
         component, sign, count = np.full(n + 1, -1), np.ones(n + 1, dtype=int), 0
         for first in (n, *range(n)):
-            waiting = [first] if component[first] < 0 else []
+            if component[first] >= 0:
+                continue
+            waiting = [first]
             while waiting:
                 i = waiting.pop()
                 component[i] = count
@@ -189,7 +191,7 @@ class LabelSet:
                     if component[j] < 0:
                         component[j], sign[j] = count, sign[i] * s
                         waiting.append(j)
-            count = int(component.max()) + 1
+            count += 1
         self.component, self.sign, self.z = component[:n], sign[:n], np.zeros(count, dtype=int)
         self.rows: list[tuple[Any, float, float, float]] = []
         if two:
