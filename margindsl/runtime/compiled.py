@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 import time
 import warnings
 from collections.abc import Callable, Hashable, Iterator
@@ -188,6 +189,14 @@ def _takers(form: Form, repair: str) -> str:
     return f"{end} Solvers that take it: {', '.join(names) or 'none that is installed'}"
 
 
+def level_of_user() -> int:
+    """Return the stack level, seen from the caller, of the first frame outside the library: where a warning belongs."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "margindsl":
+        frame, level = frame.f_back, level + 1
+    return level
+
+
 def warn_if_trivial(program: MarginProgram) -> None:
     """Warn when neither balance, known labels nor cannot-links stop the all-equal labelling."""
     labels = program.labels
@@ -201,7 +210,7 @@ def warn_if_trivial(program: MarginProgram) -> None:
     warnings.warn(
         "neither a balance constraint, known labels nor cannot-links exclude the all-equal labelling; add "
         "abs(md.sum(y)) <= b unless the features are centred and one cluster is an acceptable answer",
-        TrivialityWarning, stacklevel=4)
+        TrivialityWarning, stacklevel=level_of_user())
 
 
 def _warn_if_one_cluster(program: MarginProgram) -> None:
@@ -213,7 +222,7 @@ def _warn_if_one_cluster(program: MarginProgram) -> None:
     warnings.warn(
         "neither cluster sizes, known labels nor cannot-links exclude a single cluster; add md.sizes(y, at_least=m) "
         "unless the features are centred and fewer clusters are an acceptable answer",
-        TrivialityWarning, stacklevel=5)
+        TrivialityWarning, stacklevel=level_of_user())
 
 
 def solve_compiled(compiled: Compiled, options: SolveOptions, budget: Budget | None = None) -> Solution:

@@ -1,10 +1,12 @@
 """Options of solve, path and compare: read at the door, before anything is solved."""
 
+import warnings
+
 import numpy as np
 import pytest
 
 import margindsl as md
-from margindsl.errors import DeclarationError, UnknownNameError
+from margindsl.errors import DeclarationError, TrivialityWarning, UnknownNameError
 
 X = np.array([[-2.0], [-1.5], [-1.0], [1.0], [1.6], [2.0]])
 
@@ -85,3 +87,15 @@ def test_path_names_a_value_before_it_solves_any():
     with pytest.raises(DeclarationError, match="`lam`: is -1 and turns a loss concave"):
         problem(lam).path(lam, iter([1.0, -1.0]), callback=lambda progress: seen.append(progress))
     assert lam.value == 4.0 and not seen
+
+
+@pytest.mark.parametrize("call", [
+    lambda bare: bare.solve("cccp"), lambda bare: md.compare(bare, "cccp"),
+    lambda bare: bare.path(bare.parameters[0], [1.0], relaxation="cccp")], ids=["solve", "compare", "path"])
+def test_warnings_point_at_the_line_that_called(call):
+    y, f = md.Labels(len(X)), md.Hyperplane(X)
+    bare = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.Parameter(4.0) * md.mean(md.hinge(y * f))))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        call(bare)
+    assert {one.filename for one in caught if issubclass(one.category, TrivialityWarning)} == {__file__}
