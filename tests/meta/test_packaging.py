@@ -15,10 +15,10 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 GROUPS = PROJECT["project"]["entry-points"]
 TOP_LEVEL = {"LICENSE", "README.md", "docs", "examples", "margindsl", "pyproject.toml", "solvers", "tests"}
 ROOMS = {
-    "calculus", "cli", "drivers", "estimators", "experiments", "features", "labelset", "language", "program", "recipes",
-    "relaxations", "report", "runtime", "testing"}
-FILES = {"__init__.py", "__main__.py", "archive.py", "clock.py", "contract.py", "errors.py", "metrics.py", "points.py",
-         "py.typed", "threads.py", "typing.py"}
+    "calculus", "cli", "drivers", "estimators", "experiments", "features", "labelset", "language", "program", "proof",
+    "recipes", "relaxations", "report", "runtime", "testing"}
+FILES = {"__init__.py", "__main__.py", "archive.py", "clock.py", "contract.py", "errors.py", "frozen.py", "metrics.py",
+         "owned.py", "points.py", "process.py", "py.typed", "threads.py", "typing.py"}
 
 
 @pytest.mark.parametrize("group", GROUPS)
