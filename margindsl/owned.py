@@ -73,7 +73,7 @@ def _bytes(points: Points) -> int:
 
 def _frozen(points: Points) -> Points:
     """Return a read-only copy."""
-    copied = points.copy() if sp.issparse(points) else np.array(points)
+    copied: Any = points.copy() if sp.issparse(points) else np.array(points)
     for array in (copied.data, copied.indices, copied.indptr) if sp.issparse(points) else (copied,):
         array.flags.writeable = False
     return copied
@@ -110,7 +110,7 @@ def _hash_rows(points: Points) -> int:
     code = 0
     for rows in _sampled_rows(points, n):
         part = points[rows].compute() if is_lazy(points) else np.asarray(points[rows])
-        code = zlib.crc32(np.ascontiguousarray(part), code)
+        code = zlib.crc32(np.ascontiguousarray(part).data, code)
     release(points)
     return code
 
