@@ -88,7 +88,11 @@ def least(p: Proof, u: Any, q: Any) -> tuple[Any, Any, Any]:
     Duals outside the domain of a conjugate by rounding alone are moved to its end.
     """
     row, a, d = p.atom_row, p.atom_alpha, p.atom_beta
-    if not p.shared:
+    if p.shared:  # u counts rows, whose squares have no multipliers
+        if np.any(q):
+            raise Unsound("squares of decision values do not go with shared scalars")
+        q = np.zeros(u.shape)
+    else:
         a, d = a * p.slopes[row], a * p.shifts[row] + d
     count, one, u, q = u.shape[-1], u.ndim == 1, np.array(np.atleast_2d(u), dtype=float), np.atleast_2d(q)
     group, heavy = row if p.shared else p.points[row], np.zeros(count)

@@ -16,6 +16,7 @@ from margindsl.program.certificates import Certificate, DualPoint
 from margindsl.program.program import MarginProgram
 from margindsl.proof.check import Report, check, check_data
 from margindsl.proof.export import LARGEST, Claim, UnknownProof, declared, export
+from margindsl.proof.files import FOREIGN
 from margindsl.runtime.decision import first_other
 from margindsl.runtime.presolve import assemble, prepare_features, prepare_labels
 from margindsl.typing import FloatArray
@@ -124,7 +125,10 @@ def _check(program: MarginProgram, claim: Claim, certificate: Certificate | None
         return Report(unverified=[str(error)])
     if arrays["labels"].shape != (program.n,) or ("phi" in arrays and arrays["phi"].shape[1] != len(claim.weights)):
         return Report(failures=["labels or weights are not of the size of the problem"])
-    report = check(header, arrays)
+    try:
+        report = check(header, arrays)
+    except FOREIGN as error:  # never loses an answer
+        return Report(failures=[f"the proof is damaged: {error!r}"])
     X = program.source.hyperplane.X
     if "phi" in arrays and header["linear"] and isinstance(X, np.ndarray):
         report.failures += check_data(header, arrays, X)
