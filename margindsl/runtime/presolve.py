@@ -22,6 +22,8 @@ from margindsl.program.scaling import power_of_two
 from margindsl.runtime.decision import first_other
 from margindsl.typing import FloatArray
 
+ROUNDING = 1e-13  # features this small against those they are projected from are what rounding left
+
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
@@ -183,7 +185,10 @@ def _project_out(features: FeatureOperator, solutions: tuple[Any, ...]) -> Featu
     complement = vectors[:, values <= 1e-12 * max(float(values[-1]), 1e-300)]
     if not complement.shape[1]:
         raise DeclarationError(f"md.orthogonal: {W.shape[1]} earlier solutions span all {W.shape[0]} features")
-    return MappedFeatures(features, complement @ complement.T, label="orthogonal")
+    left = MappedFeatures(features, complement @ complement.T, label="orthogonal")
+    if np.max(left.row_norms()) <= ROUNDING**2 * np.max(features.row_norms()):  # nothing is left of the points
+        return MappedFeatures(features, np.zeros_like(W @ W.T), label="orthogonal")
+    return left
 
 
 def _check_points(features: FeatureOperator, solution: Any, number: int) -> None:

@@ -1,0 +1,55 @@
+"""A few hundred random models a run; `python tests/fuzz/run.py --cases 20000` tries many more."""
+
+from collections import Counter
+
+import pytest
+from judge import judge
+from run import run_case
+
+SEEDS = range(176)
+ENDLESS = "far more work than a problem of this size should take"
+OPEN = {  # seeds that show what is known to be wrong
+    1: "optimal at an open relative gap, lambda of 1e-8",
+    13: ENDLESS,
+    30: "a part of an enumeration's certificate misses its tolerance",
+    60: ENDLESS,
+    87: "optimal at wrong labels: equal points far from unit length, a free bias with a bound, a threshold",
+    98: "certificates of several clusters",
+    99: "a squared hinge loses digits near its kink under a large weight",
+    125: "decision values of several clusters at a start without a solve",
+    131: ENDLESS,
+    152: ENDLESS,
+    170: "two scalars of one name",
+}
+
+
+def seed_or_mark(seed):
+    reason = OPEN.get(seed)
+    if reason is None:
+        return seed
+    return pytest.param(seed, marks=pytest.mark.xfail(reason=reason, strict=False, run=reason is not ENDLESS))
+
+
+@pytest.mark.parametrize("seed", [seed_or_mark(seed) for seed in SEEDS])
+def test_a_random_model(seed):
+    result = run_case(seed, 30)
+    assert not result.failures, f"python tests/fuzz/run.py --case {seed}: {result.story}"
+
+
+def test_one_seed_is_one_model():
+    first, second = judge(3), judge(3)
+    assert (first.story, first.kind, first.notes) == (second.story, second.kind, second.notes)
+
+
+def test_models_are_of_every_kind():
+    words = Counter(word for seed in range(2000) for word in set(str(draw_story(seed)).replace("=", " ").split()))
+    for word in ("crammer-singer", "simplex", "rbf", "polynomial", "precomputed", "callable", "memmap", "frame", "csr",
+                 "float32", "penalised", "manifolds", "scalars", "decision", "sizes", "known", "must", "cannot", "rows",
+                 "earlier", "parameters", "X", "lambda", "weights", "B"):
+        assert words[word] >= 20, word
+
+
+def draw_story(seed):
+    from generator import draw
+
+    return draw(seed)

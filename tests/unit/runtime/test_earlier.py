@@ -1,0 +1,24 @@
+"""Weights orthogonal to those of earlier solutions, where these leave nothing of the points."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import margindsl as md
+
+
+@pytest.mark.parametrize("relaxation", ["alternating", "minimax", "exact", "sdp"])
+@pytest.mark.parametrize("scale", [1.0, 1e-6, 1e6])
+def test_points_of_one_line_are_all_zero_once_it_is_used(relaxation, scale):
+    rng = np.random.default_rng(0)
+    X = scale * np.outer(rng.normal(size=5), rng.normal(size=4))
+    y, f = md.Labels(5), md.Hyperplane(X, centre=False)
+    objective = md.Minimize(md.sq_norm(f) / 2 + 3 * md.mean(md.hinge(y * f)))
+    first = md.Problem(objective, [md.sum(y) == 1]).solve("alternating", random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        second = md.Problem(objective, [md.sum(y) == 1, md.orthogonal(f, first)]).solve(relaxation, random_state=0)
+    assert np.max(np.abs(second.decision)) <= 1e-9 * np.max(np.abs(first.decision))
+    assert second.value == pytest.approx(3.0, rel=1e-9)  # the hinge of five zero margins
+    assert second.bound <= 3.0 * (1 + 1e-12)
