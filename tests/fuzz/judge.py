@@ -142,6 +142,8 @@ def _judge_error(error: Exception, oracle: Oracle, result: Result) -> None:
     words = re.sub(r"-?\d[\d.e+-]*", "#", str(error).split("\n")[0])
     words = re.sub(r"`[^`]*`|'[^']*'", "…", words)
     result.refusal = (f"{type(error).__name__}: {words[:90]}", str(error)[:300])
+    if fault := re.search(r"raised \w+(Error|Exception|Warning)", str(error)):
+        result.failures.append(("a fault behind an error", f"{fault[0]}: {str(error)[:300]}"))
     if isinstance(error, (errors.InfeasibleError, errors.ContradictionError)):
         members = oracle.members()
         if members is not None and len(members) and _decision_is_possible(oracle):
