@@ -34,7 +34,7 @@ class Status(enum.Enum):
     """Say how a solve ended; the value is the sentence the user reads."""
 
     OPTIMAL = "solved to the tolerance, with a certificate"
-    CONVERGED = "converged; no certificate of global optimality"
+    CONVERGED = "converged; that no labels are better is not proved"
     INACCURATE = "stopped before the tolerance was reached; the answer is usable"
     ITERATION_LIMIT = "iteration limit reached; the best answer so far is returned"
     TIME_LIMIT = "time limit reached; the best answer so far is returned"

@@ -17,7 +17,7 @@ Points: TypeAlias = Any  # FloatArray (possibly a memory map), scipy.sparse.csr_
 BLOCK_ENTRIES = 2**20
 COPY_BYTES = 2**29  # larger arrays are not copied
 NEW_POINTS = "the new points"
-LARGEST_ENTRY = 1e140  # squared norms must not overflow
+LARGEST_ENTRY, LEAST_ENTRY = 1e70, 1e-70  # squares of squared norms must neither overflow nor vanish
 
 
 def row_blocks(n: int, columns: int) -> list[slice]:
@@ -47,7 +47,7 @@ def check_points(X: Any, n_min: int = 2, name: str = "X") -> Points:
     Parameters
     ----------
     X : array-like (n, d), DataFrame, scipy sparse matrix, memory map or Dask array
-        Real, finite entries of absolute value at most 1e140.
+        Real, finite entries, the largest absolute value between 1e-70 and 1e70, or all zero.
     n_min : int
         Least number of rows.
     name : str
@@ -247,7 +247,12 @@ def _check_finite(points: Points, name: str) -> None:
         )
     if largest > LARGEST_ENTRY:
         raise DeclarationError(
-            f"{_has(name)} entries up to {largest:.1e}, whose squares overflow. "
+            f"{_has(name)} entries up to {largest:.1e}, powers of which overflow; expected at most {LARGEST_ENTRY:g}. "
+            "Rescale the columns, for instance to unit variance."
+        )
+    if 0.0 < largest < LEAST_ENTRY and name != NEW_POINTS:
+        raise DeclarationError(
+            f"{_has(name)} entries of at most {largest:.1e}, powers of which vanish; expected {LEAST_ENTRY:g} or more. "
             "Rescale the columns, for instance to unit variance."
         )
 

@@ -156,8 +156,10 @@ def generate(run: Run, initial: list[IntArray], *, tol: float, most: int, per_ro
         course.append(master)
         stalled = len(course) > PATIENCE and course[-PATIENCE - 1] - master <= 0.2 * tol * abs(master)
         if closed or stalled or not fresh:
-            cut = answer.status in (Status.TIME_LIMIT, Status.INTERRUPTED)  # a master cut short closes nothing
-            return Generated(form, raw, lower, answer.status if cut else Status.CONVERGED)
+            if answer.status in (Status.OPTIMAL, Status.CONVERGED):
+                return Generated(form, raw, lower, Status.CONVERGED)
+            return Generated(form, raw, lower, answer.status,  # a master cut short closes nothing
+                             f"the last master problem ended as {answer.status.word}: {answer.message}")
         if stop or run.budget.expired:
             return Generated(form, raw, lower, Status.INTERRUPTED if stop else Status.TIME_LIMIT)
         kept, start = _drop_dead(working, raw)

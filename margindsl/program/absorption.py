@@ -12,10 +12,8 @@ from margindsl.program.losses import Losses, LossTerm
 MOST_SETTINGS = 512
 
 
-def normalise_terms(losses: Losses) -> Losses:
-    """Return equal losses with slopes one and shifts zero: affine arguments moved into the functions.
-
-    Rows are grouped by their slope and shift; each group gets its own function.
+def absorbed_terms(losses: Losses) -> Losses:
+    """Return `normalise_terms` of losses of the margins alone, whose labels can be absorbed.
 
     Raises
     ------
@@ -25,14 +23,29 @@ def normalise_terms(losses: Losses) -> Losses:
     if losses.scalars.count:
         raise CalculusError("the labels cannot be absorbed where losses depend on shared scalars (md.Scalar, or the "
                             "free mean in md.var and md.mean_variance)")
+    return normalise_terms(losses)
+
+
+def normalise_terms(losses: Losses) -> Losses:
+    """Return equal losses with shifts zero, moved into the functions, and slopes one where no scalar enters.
+
+    Rows are grouped by their slope and shift; each group gets its own function.
+
+    Raises
+    ------
+    CalculusError
+        If a term has more than 512 different arguments.
+    """
     terms = [new for term in losses.terms for new in _normalise(term)]
     return Losses(losses.n, tuple(terms), losses.scalars)
 
 
 def _normalise(term: LossTerm) -> list[LossTerm]:
-    if np.all(term.slopes == 1.0) and np.all(term.shifts == 0.0):
+    kept = np.any(term.coupling, axis=1)  # a slope stays where ρ(aγ + bs) is no function of the margin
+    slopes = np.where(kept, 1.0, term.slopes)
+    if np.all(slopes == 1.0) and np.all(term.shifts == 0.0):
         return [term]
-    settings, group = np.unique(np.column_stack([term.slopes, term.shifts]), axis=0, return_inverse=True)
+    settings, group = np.unique(np.column_stack([slopes, term.shifts]), axis=0, return_inverse=True)
     if len(settings) > MOST_SETTINGS:
         raise CalculusError(
             f"the labels cannot be absorbed in a loss with {len(settings)} different per-point arguments "
@@ -41,7 +54,7 @@ def _normalise(term: LossTerm) -> list[LossTerm]:
     for k, (slope, shift) in enumerate(settings):
         rows = np.flatnonzero(group.ravel() == k)
         new.append(LossTerm(term.loss.precompose(float(slope), float(shift)), term.points[rows], term.weights[rows],
-                            np.ones(len(rows)), np.zeros(len(rows)), term.coupling[rows]))
+                            np.where(kept, term.slopes, 1.0)[rows], np.zeros(len(rows)), term.coupling[rows]))
     return new
 
 

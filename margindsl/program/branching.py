@@ -9,7 +9,7 @@ import numpy as np
 from margindsl.calculus import PLQ
 from margindsl.errors import CalculusError, DeclarationError
 from margindsl.frozen import freeze_fields, frozen_property
-from margindsl.program.absorption import normalise_terms
+from margindsl.program.absorption import absorbed_terms
 from margindsl.program.answers import Variable
 from margindsl.program.forms import Form
 from margindsl.program.losses import Losses
@@ -46,7 +46,7 @@ class PointLosses:
         CalculusError
             If a loss is not piecewise quadratic and finite, or depends on shared scalars.
         """
-        losses = normalise_terms(losses)
+        losses = absorbed_terms(losses)
         rows: list[list[tuple[int, float]]] = [[] for _ in range(losses.n)]
         for index, term in enumerate(losses.terms):
             if not isinstance(term.loss, PLQ) or np.any(np.isfinite(term.loss.domain)):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -68,6 +67,11 @@ class Certificate(ABC):
 
     bound: float
 
+    @property
+    def is_trivial(self) -> bool:
+        """Return whether losses and norm prove the bound by themselves, whatever the relaxation."""
+        return False
+
     @abstractmethod
     def verify(self) -> bool:
         """Recompute the bound from the stored dual point and return whether it proves `bound`."""
@@ -127,6 +131,43 @@ class FixedLabelCertificate(Certificate):
 
 
 @dataclass(frozen=True, eq=False)
+class LeastValueCertificate(Certificate):
+    """Prove that no value lies below Σ c min ρ, since ½‖w‖² ≥ 0: what losses and norm say by themselves.
+
+    Parameters
+    ----------
+    losses : Losses
+    bounds : int
+        The number of bounds on decision values, of which no use is made.
+    """
+
+    losses: Losses
+    bounds: int = 0
+
+    @property
+    def is_trivial(self) -> bool:
+        """Return True."""
+        return True
+
+    @classmethod
+    def of(cls, losses: Losses, bounds: int = 0) -> LeastValueCertificate:
+        """Return the certificate of some losses, with bound −inf where they have no least value."""
+        return cls(losses.least_value(), losses, bounds)
+
+    def verify(self) -> bool:
+        """Recompute the least value."""
+        return bool(self.bound <= self.losses.least_value())
+
+    def dual_point(self) -> DualPoint:
+        """Return the dual point zero."""
+        return unlifted_point(np.zeros(self.losses.n), np.zeros(self.bounds))
+
+    def describe(self) -> str:
+        """Return one line saying what the proof is."""
+        return "least value of the losses, the norm being no less than zero"
+
+
+@dataclass(frozen=True, eq=False)
 class CombinedCertificate(Certificate):
     """Prove a bound by cases: every labelling of B falls under one of the parts.
 
@@ -154,6 +195,16 @@ class CombinedCertificate(Certificate):
     def describe(self) -> str:
         """Return one line saying what the proof is."""
         return f"{len(self.parts)} cases: {self.reason}"
+
+
+def unlifted_point(q: FloatArray, eta: FloatArray) -> DualPoint:
+    """Return a lifted dual point without labels: u and d are zero, the squares q (n,) carry everything."""
+    n = len(q)
+    return DualPoint("lift", {
+        "u": np.zeros(n), "q": q, "d": np.zeros(n), "kappa": np.zeros(0), "eta": eta, "theta": np.zeros(0),
+        "component": np.arange(n), "sign": np.ones(n, dtype=int), "vectors": np.zeros((n, 0)),
+        "cut_rows": np.zeros((0, 3), dtype=int), "cut_columns": np.zeros((0, 3), dtype=int),
+        "cut_products": np.zeros((0, 3))})
 
 
 def project_duals(losses, u: FloatArray) -> FloatArray:  # type: ignore[no-untyped-def]
@@ -220,4 +271,4 @@ def _clip_duals(losses, u: FloatArray) -> FloatArray:  # type: ignore[no-untyped
 
 __all__ = [
     "FEASIBLE", "SAFETY", "WIDE_SAFETY", "Certificate", "CombinedCertificate", "DualPoint", "FixedLabelCertificate",
-    "certify_fixed_labels", "project_duals", "row_duals"]
+    "LeastValueCertificate", "certify_fixed_labels", "project_duals", "row_duals", "unlifted_point"]

@@ -10,7 +10,7 @@ import numpy as np
 
 from margindsl.errors import CalculusError, DeclarationError
 from margindsl.frozen import frozen_property
-from margindsl.program.absorption import normalise_terms
+from margindsl.program.absorption import absorbed_terms
 from margindsl.program.accuracy import greatest_ratio
 from margindsl.program.answers import Variable
 from margindsl.program.codes import CodedFeatures, contrasts, simplex_codes
@@ -104,7 +104,7 @@ class SplitLosses:
         falling: list[LossTerm] = []
         rising: list[LossTerm] = []
         constant = 0.0
-        for term in normalise_terms(losses).terms:
+        for term in absorbed_terms(losses).terms:
             for part, kept in zip(term.loss.split(), (falling, rising)):
                 if part.is_nonincreasing and part.is_nondecreasing:
                     constant += float(np.sum(term.weights)) * float(part(0.0))

@@ -12,7 +12,7 @@ import numpy as np
 
 from margindsl.calculus import ConvexFunction
 from margindsl.clock import check
-from margindsl.errors import DeclarationError
+from margindsl.errors import CalculusError, DeclarationError
 from margindsl.frozen import freeze_fields, frozen_property
 from margindsl.program.accuracy import greatest_ratio, rounding
 from margindsl.typing import FloatArray, IntArray
@@ -280,6 +280,18 @@ class Losses:
             ends = np.abs(np.stack(np.broadcast_arrays(*term.loss.subdifferential(term.shifts))))
             total += float(np.sum(term.weights * np.abs(term.slopes) * ends.max(axis=0, initial=0.0)))
         return total
+
+    def least_value(self) -> float:
+        """Return Σ c min ρ, less than which no value is; −inf with shared scalars, or losses without a minimum."""
+        if self.scalars.count:
+            return -np.inf
+        try:
+            lowest = [float(term.loss.minimum()) for term in self.terms]
+        except CalculusError:
+            return -np.inf
+        parts = [low * float(np.sum(term.weights)) for low, term in zip(lowest, self.terms)]
+        total = float(sum(parts))
+        return total - float(rounding(sum(map(abs, parts)), self.rows)) if np.isfinite(total) else -np.inf
 
     def conjugate_value(self, u: FloatArray) -> float:
         """Return Σ c ρ*(−u/c) + uᵀd, the negative of the linear part of the dual (may be inf)."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from margindsl.calculus import PLQ
 from margindsl.errors import CalculusError, DeclarationError
-from margindsl.program.absorption import normalise_terms
+from margindsl.program.absorption import absorbed_terms
 from margindsl.program.answers import Variable
 from margindsl.program.forms import LabelLiftForm
 from margindsl.program.losses import Losses, LossTerm, SharedScalars
@@ -26,7 +26,7 @@ def hinge_weights(losses: Losses) -> FloatArray | None:
     losses : Losses
     """
     try:
-        terms = normalise_terms(losses).terms
+        terms = absorbed_terms(losses).terms
     except CalculusError:
         return None
     total = np.zeros(losses.n)

@@ -172,6 +172,11 @@ class MarginProgram:
         """Return the user's objective at labels (n,), w (r,), bias and shared scalars (S,)."""
         return self.to_user(self.fix_labels(labels).objective(w, bias, scalars))
 
+    def size(self, fit: Any) -> float:
+        """Return ½‖w‖² + Σ |c ρ| + |q|ᵀ|s| of a fit, what the rounding of its value is relative to."""
+        margins = self.margins(fit.labels, fit.decision)
+        return 0.5 * float(fit.w @ fit.w) + self.losses.size(margins, fit.scalars)
+
     def gains(self, decision: FloatArray, scalars: FloatArray | None = None) -> FloatArray:
         """Return what the best labels at fixed decision values maximise: gains (n,) of signs, (n, k) of clusters."""
         if self.is_binary:

@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from margindsl.calculus import PLQ
-from margindsl.errors import CalculusError
+from margindsl.errors import CalculusError, DeclarationError
 from margindsl.frozen import frozen_property
 from margindsl.program.absorption import MOST_SETTINGS, normalise_terms
 from margindsl.program.bounds import USUAL, DecisionBound
@@ -18,6 +18,7 @@ from margindsl.program.program import MarginProgram
 from margindsl.program.protocols import Features
 from margindsl.typing import FloatArray
 
+EXTREME = 1e120  # ratios of losses to regulariser that are refused: engines square and multiply them
 WEAK = 2.0**-10  # total slopes of the losses below this are scaled up
 FLAT = 1e-9  # relative change of a slope within reach that is left out of a loss, which only lowers it
 
@@ -145,7 +146,7 @@ class Scaling:
         s is the median length of the rows that are not zero, where it is not within a factor 16 of one. t is the
         total slope g of the losses at margin zero, above which ‖w'‖ cannot lie, where losses have no unit of their
         own (ρ(tv) = tρ(v)), or where g is below 2⁻¹⁰; that needs piecewise quadratic losses and no free bias. Losses
-        too weak, for which neither can be said, keep small features small instead, so that values do not vanish.
+        too weak, for which neither can be said, make s larger, so that losses and values are of usual size.
 
         Parameters
         ----------
@@ -154,16 +155,21 @@ class Scaling:
             Whether losses may be changed, t ≠ 1.
         """
         s = feature_scale(program.features)
-        slope = program.losses.slope_at_zero() * s * s
+        slope = total_slope(program.losses) * s * s
         if not (np.isfinite(slope) and slope > 0):
             return cls(s)
+        if not 1.0 / EXTREME <= slope <= EXTREME:
+            raise DeclarationError(
+                f"the slope of the losses times the squared length of the features is {slope:.1e} times the "
+                f"regulariser, outside {1.0 / EXTREME:g} to {EXTREME:g}: powers of it overflow or vanish. Rescale the "
+                "features, for instance to unit variance, or the weight of the losses")
         if tilt and has_no_unit(program.losses):
             return cls(s, power_of_two(slope)) if not WEAK <= slope <= 1.0 / WEAK else cls(s)
         if slope >= WEAK:
             return cls(s)
         if tilt and can_be_tilted(program):
             return cls(s, power_of_two(slope))
-        return cls(min(1.0, s / power_of_two(np.sqrt(slope)))) if s < 1.0 else cls(s)
+        return cls(s / power_of_two(np.sqrt(slope)))
 
     @property
     def is_identity(self) -> bool:
@@ -188,7 +194,8 @@ class Scaling:
         features = program.features if s == 1.0 else cast(Features, ScaledFeatures(program.features, s))
         losses = program.losses
         if t != 1.0 and not has_no_unit(losses):
-            losses = tilted(losses, t, reach(features, losses.slope_at_zero() * s * s / t))
+            far = np.inf if losses.scalars.count else reach(features, losses.slope_at_zero() * s * s / t)
+            losses = tilted(losses, t, far)
         decision = tuple(DecisionBound(b.weights, b.lower / t, b.upper / t) for b in program.decision)
         return replace(
             program, features=features, losses=losses.rescaled(s * s / t), decision=decision,
@@ -286,6 +293,14 @@ def feature_scale(features: Features) -> float:
     return power_of_two(length)
 
 
+def total_slope(losses: Losses) -> float:
+    """Return the slope of the losses at zero, or what the costs of shared scalars make it at the solution."""
+    scalars = losses.scalars
+    if not scalars.count or not np.any(losses.coupling):
+        return losses.slope_at_zero()
+    return max(losses.slope_at_zero(), float(np.abs(scalars.costs).sum() / np.abs(losses.coupling).max()))
+
+
 def has_no_unit(losses: Losses) -> bool:
     """Return whether every loss satisfies ρ(tv) = tρ(v) for t > 0, at no shift: only slopes that change at zero."""
     return all(
@@ -299,7 +314,7 @@ def can_be_tilted(program: MarginProgram) -> bool:
     """Return whether L(0) can be taken out exactly and decision values are small when losses are weak."""
     losses = program.losses
     settings = sum(len(np.unique(np.column_stack([t.slopes, t.shifts]), axis=0)) for t in losses.terms)
-    return (not program.free_bias and not losses.scalars.count and settings <= MOST_SETTINGS
+    return (not program.free_bias and settings <= MOST_SETTINGS
             and all(bound.lower <= 0.0 <= bound.upper for bound in program.decision)
             and all(isinstance(term.loss, PLQ) for term in losses.terms)
             and bool(np.isfinite(losses.value(np.zeros(losses.n)))))
@@ -323,7 +338,7 @@ def tilted(losses: Losses, t: float, within: float = np.inf) -> Losses:
     Parameters
     ----------
     losses : Losses
-        Piecewise quadratic and without shared scalars.
+        Piecewise quadratic.
     t : float
     within : float
         |v| up to which ρ_t is kept.
@@ -331,13 +346,13 @@ def tilted(losses: Losses, t: float, within: float = np.inf) -> Losses:
     Raises
     ------
     CalculusError
-        If a loss is not piecewise quadratic, or depends on shared scalars.
+        If a loss is not piecewise quadratic.
     """
     if any(not isinstance(term.loss, PLQ) for term in losses.terms):
         raise CalculusError("units of decision values are changed for piecewise quadratic losses only")
     return Losses(losses.n, tuple(
         replace(term, loss=flattened(_tilt(cast(PLQ, term.loss), t), within))
-        for term in normalise_terms(losses).terms))
+        for term in normalise_terms(losses).terms), losses.scalars)
 
 
 def _tilt(loss: PLQ, t: float) -> PLQ:

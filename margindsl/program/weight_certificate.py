@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from margindsl.clock import EIGEN_WORK, check
-from margindsl.program.certificates import SAFETY, WIDE_SAFETY, Certificate, DualPoint
+from margindsl.program.certificates import SAFETY, WIDE_SAFETY, Certificate, DualPoint, unlifted_point
 from margindsl.program.component_rows import greatest_eigenvalue
 from margindsl.program.forms import WIDE, WeightLiftForm
 from margindsl.program.losses import Losses
@@ -41,12 +41,7 @@ class WeightLiftCertificate(Certificate):
 
     def dual_point(self) -> DualPoint:
         """Return the lift without labels: u and d are zero, the squares carry everything."""
-        n = self.form.n
-        return DualPoint("lift", {
-            "u": np.zeros(n), "q": self.a, "d": np.zeros(n), "kappa": np.zeros(0), "eta": self.eta,
-            "theta": np.zeros(0), "component": np.arange(n), "sign": np.ones(n, dtype=int),
-            "vectors": np.zeros((n, 0)), "cut_rows": np.zeros((0, 3), dtype=int),
-            "cut_columns": np.zeros((0, 3), dtype=int), "cut_products": np.zeros((0, 3))})
+        return unlifted_point(self.a, self.eta)
 
     def describe(self) -> str:
         """Return one line saying what the proof is."""

@@ -12,7 +12,7 @@ from margindsl.contract import Offer, Refusal, Status
 from margindsl.drivers.alternation import best_labels
 from margindsl.drivers.run import Fit, Run
 from margindsl.errors import CalculusError
-from margindsl.program.absorption import normalise_terms
+from margindsl.program.absorption import absorbed_terms
 from margindsl.program.clusters import runner_up
 from margindsl.program.forms import DCStepForm
 from margindsl.program.losses import Losses, LossTerm
@@ -145,7 +145,7 @@ def _absorb_term(term: LossTerm) -> list[LossTerm]:
             f"cccp needs the falling and rising parts of {term.loss!r}, which is not piecewise quadratic")
     if term.coupling.shape[1]:
         raise CalculusError("cccp cannot absorb labels of a rising loss that depends on a shared scalar")
-    return [_fold_rising(new) for new in normalise_terms(Losses(int(term.points.max(initial=-1)) + 1, (term,))).terms]
+    return [_fold_rising(new) for new in absorbed_terms(Losses(int(term.points.max(initial=-1)) + 1, (term,))).terms]
 
 
 def _fold_rising(term: LossTerm) -> LossTerm:

@@ -16,7 +16,7 @@ from margindsl.drivers.run import Run
 from margindsl.drivers.search import search
 from margindsl.drivers.starts import starting_labels
 from margindsl.errors import CalculusError, DeclarationError
-from margindsl.program.absorption import normalise_terms, prefers_agreement
+from margindsl.program.absorption import absorbed_terms, prefers_agreement
 from margindsl.program.branching import BranchNodeForm, PointLosses
 from margindsl.program.forms import Form
 from margindsl.program.program import MarginProgram
@@ -153,7 +153,7 @@ def branching_obstacle(program: MarginProgram) -> Refusal | None:
         return Refusal(f"the features have rank {program.features.rank}; branch and bound takes at most {LARGEST_RANK}",
                        "Project the features, for instance by principal components, or use 'sdp' or 'minimax'")
     try:
-        losses = normalise_terms(program.losses)
+        losses = absorbed_terms(program.losses)
         PointLosses.build(losses)
     except CalculusError as error:
         return Refusal(str(error), "Use a piecewise quadratic loss of the margin, or relaxation='minimax'")

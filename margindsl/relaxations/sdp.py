@@ -15,7 +15,7 @@ from margindsl.drivers.rounding import sample_directions
 from margindsl.drivers.run import Run
 from margindsl.drivers.starts import distinct, first_start
 from margindsl.errors import CalculusError
-from margindsl.program.absorption import normalise_terms
+from margindsl.program.absorption import absorbed_terms
 from margindsl.program.bounds import QuadraticBound
 from margindsl.program.certificates import Certificate
 from margindsl.program.cuts import CodeCuts, MatrixCuts
@@ -139,7 +139,7 @@ class SDP(Relaxation):
         form = lift_labels(program)
         if not self.is_tightened:
             return form
-        losses = normalise_terms(form.losses) if self.moments else form.losses
+        losses = absorbed_terms(form.losses) if self.moments else form.losses
         return MomentLiftForm(
             form.features, losses, form.component, form.sign, form.count, form.balance, form.reference,
             decision=form.decision, free_bias=form.free_bias, moments=self.moments)
@@ -259,7 +259,7 @@ def _with_multipliers(raw: RawSolution, tau: FloatArray) -> RawSolution:
 def _refuse_moments(program: MarginProgram) -> Refusal | None:
     """Return why the second moments of the margins cannot be lifted, or None."""
     try:
-        losses = normalise_terms(program.losses)
+        losses = absorbed_terms(program.losses)
     except CalculusError as error:
         return Refusal(f"moments are not lifted: {error}", "Use SDP(moments=False)")
     for term in losses.terms:

@@ -14,7 +14,7 @@ from margindsl.drivers.rounding import sample_directions
 from margindsl.drivers.run import Run
 from margindsl.drivers.starts import first_start
 from margindsl.errors import CalculusError
-from margindsl.program.absorption import normalise_terms, prefers_agreement
+from margindsl.program.absorption import absorbed_terms, prefers_agreement
 from margindsl.program.forms import WeightLiftForm
 from margindsl.program.program import MarginProgram
 from margindsl.program.weight_certificate import repair_weight_lift
@@ -53,7 +53,7 @@ class WeightLifting(Relaxation):
     def accepts(self, program: MarginProgram) -> Offer | Refusal:
         """Refuse losses that are not root-convex or prefer disagreement, and a free bias without decision balance."""
         try:
-            losses = normalise_terms(program.losses)
+            losses = absorbed_terms(program.losses)
         except CalculusError as error:
             return Refusal(str(error), "Use relaxation='sdp' or 'minimax'")
         for term in losses.terms:
@@ -75,7 +75,7 @@ class WeightLifting(Relaxation):
 
     def lower(self, program: MarginProgram) -> WeightLiftForm:
         """Return the weight-lift form."""
-        return WeightLiftForm(program.features, normalise_terms(program.losses), decision=program.decision,
+        return WeightLiftForm(program.features, absorbed_terms(program.losses), decision=program.decision,
                               free_bias=program.free_bias)
 
     def default_solver(self, form: object) -> str:

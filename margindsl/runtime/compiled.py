@@ -22,7 +22,6 @@ from margindsl.drivers.rounding import polish, round_directions
 from margindsl.drivers.run import Fit, Record, Run
 from margindsl.drivers.starts import as_member, distinct, in_hand
 from margindsl.errors import (
-    AccuracyWarning,
     DeclarationError,
     RefusalError,
     SolverError,
@@ -38,12 +37,13 @@ from margindsl.program.program import MarginProgram
 from margindsl.program.scaling import Scaling
 from margindsl.relaxations.relaxation import Outcome, Relaxation
 from margindsl.runtime.evidence import Evidence, settled
-from margindsl.runtime.handover import better, hand_over, least_value
+from margindsl.runtime.handover import better, hand_over
 from margindsl.runtime.naming import orientation, oriented_mixture
 from margindsl.runtime.options import SolveOptions
 from margindsl.runtime.registry import make_solver, solvers_for
 from margindsl.runtime.scalars import Scalars
 from margindsl.runtime.solution import Solution
+from margindsl.runtime.verdict import earned, sound_bound, strongest
 from margindsl.threads import small_work_threads
 
 EVALUATION_SOLVER = "newton"
@@ -273,9 +273,8 @@ def _run_passes(compiled: Compiled, options: SolveOptions, budget: Budget) -> So
                 return _solve_in_turn(chosen, options, budget)
             return _solve_in(chosen, compiled.scaling, replace(options, warm_start=earlier), budget)
 
-    floor = least_value(compiled.program) if compiled.relaxation.bound != "none" else None
     try:
-        return hand_over(compiled.order(), attempt, floor, budget)
+        return hand_over(compiled.order(), attempt, compiled.relaxation.bound != "none", budget)
     except UnansweredError as error:
         if compiled.hands_over:
             raise
@@ -436,11 +435,14 @@ def _solution(compiled: Compiled, units: Scaling, run: Run, fit: Fit, outcome: O
     certificate = outcome.certificate if outcome is not None else None
     w, bias, scalars = units.weight * fit.w, units.decision * fit.bias, units.decision * fit.scalars
     value = program.objective(fit.labels, w, bias, scalars)
-    # Judged in the units of the presolve, where one is the usual size of a value.
+    # Judged in the units of the solve, where nothing large was added to what is compared.
     reached = run.program.fix_labels(fit.labels).objective(fit.w, fit.bias, fit.scalars)
-    ratio = run.program.scale / compiled.scaled.scale
-    proved = sound_bound(ratio * certificate.bound if certificate is not None else -np.inf, ratio * reached)
-    bound = min(run.program.to_user(proved / ratio), value)
+    if certificate is not None and not np.isfinite(sound_bound(certificate.bound, reached, run.program.size(fit))):
+        certificate = None
+    proof = units.certify(program, certificate)
+    if compiled.relaxation.bound != "none":
+        proof = strongest(proof, program, program.from_user(value))
+    bound = -np.inf if proof is None else min(program.to_user(proof.bound), value)
     estimate = min(run.program.to_user(outcome.estimate), value) if outcome is not None else float("nan")
     if run.budget.expired and state in (Status.CONVERGED, Status.OPTIMAL) and compiled.relaxation.bound == "none":
         state = Status.TIME_LIMIT
@@ -450,20 +452,20 @@ def _solution(compiled: Compiled, units: Scaling, run: Run, fit: Fit, outcome: O
     named = orientation(program, fit.labels)
     run.seconds["total"] = time.monotonic() - run.budget.start + sum(compiled.seconds.values())
     asked = getattr(compiled.relaxation, "tol", None) or run.budget.tol
-    closed = is_closed(ratio * reached, proved, asked) or value - bound <= 1.5 * asked * abs(value)
+    state, message = earned(state, outcome.message if outcome else "", fit.raw, value=value, bound=bound,
+                            estimate=estimate, tol=asked)
     shared = program.losses.scalars
-    proof = units.certify(program, certificate)
     evidence = None if program.source is None else Evidence(
         program.source, named.reorder(program.weights(w)), np.asarray(scalars, dtype=float), asked)
     answer = Solution(
         labels=named.rename(fit.labels).astype(int), value=value, bound=bound, estimate=estimate,
-        state=_state(state, closed), weights=named.reorder(weights), bias=float(named.reorder(bias)),
+        state=state, weights=named.reorder(weights), bias=float(named.reorder(bias)),
         decision=named.reorder(units.decision * fit.decision),
         scalars=Scalars(dict(zip(shared.names, scalars)), shared.symbols),
         features=features, certificate=proof, evidence=evidence,
         label_weights=oriented_mixture(program, outcome.label_weights) if outcome else None,
         label_factor=outcome.label_matrix if outcome else None, history=_history(compiled, run),
-        timings=run.seconds, message=outcome.message if outcome else "", relaxation=compiled.relaxation.name,
+        timings=run.seconds, message=message, relaxation=compiled.relaxation.name,
         solver=compiled.solver.name, coding=program.coding)
     return answer if evidence is None else settled(answer, program, proof)
 
@@ -474,32 +476,6 @@ def _history(compiled: Compiled, run: Run) -> tuple[Record, ...]:
         return tuple(run.history)
     own, there = compiled.program.from_user, run.program.to_user
     return tuple(replace(r, value=own(there(r.value)), bound=own(there(r.bound))) for r in run.history)
-
-
-def sound_bound(bound: float, value: float) -> float:
-    """Return a bound that an attained value does not contradict: equal up to rounding, else none, with a warning."""
-    if bound <= value:
-        return bound
-    if bound - value <= 1e-8 * abs(value) + 1e-12:
-        return value
-    warnings.warn(f"the certified bound {bound:.8g} lies above an attained value {value:.8g}; it is withdrawn",
-                  AccuracyWarning, stacklevel=2)
-    return -np.inf
-
-
-def is_closed(value: float, bound: float, tol: float) -> bool:
-    """Return whether a certified gap is within a relative tolerance, values being of usual size."""
-    return bool(np.isfinite(bound) and value - bound <= 1.5 * tol * abs(value) + 1e-9)
-
-
-def _state(state: Status, closed: bool) -> Status:
-    """Return OPTIMAL only when the certified gap is within the tolerance asked of relaxation or solve.
-
-    A relaxation's own optimum is CONVERGED: it says nothing about the labels.
-    """
-    if closed:
-        return Status.OPTIMAL
-    return Status.CONVERGED if state is Status.OPTIMAL else state
 
 
 def base_weights(features: Any, w: np.ndarray) -> tuple[Any, np.ndarray]:

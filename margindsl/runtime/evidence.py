@@ -75,6 +75,11 @@ class DeclaredCertificate(Certificate):
         """Return whether labels, value and this bound hold for the problem as declared, computed anew."""
         return bool(verify(self.solution, self.inner, self.bound))
 
+    @property
+    def is_trivial(self) -> bool:
+        """Return whether losses and norm prove the bound by themselves."""
+        return self.inner.is_trivial
+
     def dual_point(self) -> DualPoint:
         """Return the dual point of the proof."""
         return self.inner.dual_point()

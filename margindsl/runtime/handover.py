@@ -6,15 +6,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Protocol
 
-import numpy as np
-
 from margindsl.contract import Budget, Solver, Status
-from margindsl.errors import CalculusError, SolverError, UnansweredError
-from margindsl.program.program import MarginProgram
+from margindsl.errors import SolverError, UnansweredError
 from margindsl.runtime.solution import Solution
-
-VOID = 1e-6  # how far below the least value, relative to the value reached, a bound proves nothing
-LOWEST = -np.finfo(float).max
 
 
 class Attempt(Protocol):
@@ -23,7 +17,7 @@ class Attempt(Protocol):
     def __call__(self, solver: Solver, earlier: Solution | None) -> Solution: ...
 
 
-def hand_over(solvers: Iterable[Solver], attempt: Attempt, floor: float | None, budget: Budget) -> Solution:
+def hand_over(solvers: Iterable[Solver], attempt: Attempt, proves: bool, budget: Budget) -> Solution:
     """Return the answer of the first solver that has one, or the best of those that ended short of it.
 
     Parameters
@@ -31,8 +25,8 @@ def hand_over(solvers: Iterable[Solver], attempt: Attempt, floor: float | None, 
     solvers : iterable of Solver
         In order of preference; the next one is tried where one fails, while the budget lasts.
     attempt : callable
-    floor : float or None
-        A value no objective goes under; a bound below it proves nothing. None where no bound is expected.
+    proves : bool
+        Whether the relaxation proves bounds.
     budget : Budget
         One for all attempts.
 
@@ -65,7 +59,7 @@ def hand_over(solvers: Iterable[Solver], attempt: Attempt, floor: float | None, 
             failed[solver.name] = f"{solver.name!r} ended in an error: {error}"
             continue
         best = found if best is None else better(best, found)
-        trouble = trouble_of(found, floor) or ("" if best is found else f"{solver.name!r} found nothing better")
+        trouble = trouble_of(found, proves) or ("" if best is found else f"{solver.name!r} found nothing better")
         if not trouble:
             break
         failed[solver.name] = trouble
@@ -83,35 +77,22 @@ def _told(best: Solution, failed: dict[str, str]) -> str:
     return "; ".join([*failed.values(), f"{best.solver!r} answered{own}"])
 
 
-def trouble_of(solution: Solution, floor: float | None) -> str:
+def trouble_of(solution: Solution, proves: bool) -> str:
     """Return how a solver ended without a usable answer, empty when it did not.
 
     Parameters
     ----------
     solution : Solution
-    floor : float or None
-        A value no objective goes under, None where no bound is expected. After a limit or an interrupt none is missed.
+    proves : bool
+        Whether a bound beyond that of the losses alone is expected. After a limit or an interrupt none is missed.
     """
     said = f": {solution.message}" if solution.message else ""
     if not solution.state.has_answer:
         return f"{solution.solver!r} ended as {solution.status}{said}"
     ended = solution.state in (Status.CONVERGED, Status.INACCURATE)
-    if ended and floor is not None and not solution.bound >= max(floor - VOID * abs(solution.value), LOWEST):
+    if ended and proves and (solution.certificate is None or solution.certificate.is_trivial):
         return f"{solution.solver!r} ended as {solution.status}, without a bound{said}"
     return ""
-
-
-def least_value(program: MarginProgram) -> float:
-    """Return Σ c min ρ in the user's units, which no objective goes under; −inf with shared scalars or no minimum."""
-    losses = program.losses
-    if losses.scalars.count:
-        return -np.inf
-    try:
-        lowest = [float(term.loss.minimum()) for term in losses.terms]
-    except CalculusError:
-        return -np.inf
-    total = sum(low * float(np.sum(term.weights)) for low, term in zip(lowest, losses.terms))
-    return program.to_user(total) if np.isfinite(total) else -np.inf
 
 
 def better(first: Solution, second: Solution) -> Solution:
@@ -122,4 +103,4 @@ def better(first: Solution, second: Solution) -> Solution:
     return second if second.value <= first.value + slack and second.bound > first.bound else first
 
 
-__all__ = ["Attempt", "better", "hand_over", "least_value", "trouble_of"]
+__all__ = ["Attempt", "better", "hand_over", "trouble_of"]

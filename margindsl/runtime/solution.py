@@ -13,6 +13,7 @@ import numpy as np
 from margindsl.contract import Status
 from margindsl.drivers.run import Record
 from margindsl.errors import DeclarationError
+from margindsl.program.accuracy import relative_gap
 from margindsl.program.certificates import Certificate
 from margindsl.program.clusters import margin_table
 from margindsl.proof.check import Report
@@ -117,9 +118,7 @@ class Solution:
     @property
     def gap(self) -> float:
         """Return the certified relative gap (value − bound)/|value|; inf without a bound."""
-        if not np.isfinite(self.bound):
-            return float("inf")
-        return max(0.0, self.value - self.bound) / max(abs(self.value), 1e-12)
+        return relative_gap(self.value, self.bound)
 
     @property
     def margins(self) -> FloatArray:

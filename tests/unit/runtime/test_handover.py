@@ -9,7 +9,8 @@ import pytest
 import margindsl as md
 from margindsl.contract import Budget, RawSolution, Session, Status
 from margindsl.errors import SolverError, UnansweredError
-from margindsl.runtime.handover import better, hand_over, least_value, trouble_of
+from margindsl.program.certificates import LeastValueCertificate
+from margindsl.runtime.handover import better, hand_over, trouble_of
 from margindsl.runtime.problem import choose_solver
 from margindsl.runtime.registry import load_class, make_solver
 
@@ -253,56 +254,57 @@ def test_an_unanswered_solve_is_a_solver_error_that_can_be_sent_between_processe
 def test_no_time_is_left_for_the_next(solved):
     late = Budget.within(1e-9)
     with pytest.raises(UnansweredError, match=r"'clarabel' failed; 'burer-monteiro' was not begun: the time was up"):
-        hand_over(SOLVERS, Plan("failed"), 0.0, late)
+        hand_over(SOLVERS, Plan("failed"), True, late)
     short = dataclasses.replace(solved, state=Status.FAILED, bound=-np.inf)
-    found = hand_over(SOLVERS, Plan(short), 0.0, late)
+    found = hand_over(SOLVERS, Plan(short), True, late)
     assert found.solver == "clarabel" and "'burer-monteiro' was not begun" in found.message
 
 
 def test_the_best_of_all_attempts_is_returned(solved):
-    first = dataclasses.replace(solved, state=Status.INACCURATE, bound=-1.0)
+    first = dataclasses.replace(solved, state=Status.INACCURATE, bound=-1.0, certificate=None)
     worse = dataclasses.replace(solved, state=Status.FAILED, value=2 * solved.value, bound=-np.inf, message="no luck")
     tighter = dataclasses.replace(solved, state=Status.ITERATION_LIMIT, bound=0.5 * solved.bound)
     plan = Plan(first, worse, tighter)
-    found = hand_over(SOLVERS, plan, 0.0, Budget())
+    found = hand_over(SOLVERS, plan, True, Budget())
     assert found.solver == "scs" and found.bound == tighter.bound and not plan.ends
     assert plan.earlier[0] is None and plan.earlier[1] is plan.earlier[2] and plan.earlier[1].bound == -1.0
     assert found.message == ("'clarabel' ended as inaccurate, without a bound; "
                              "'burer-monteiro' ended as failed: no luck; 'scs' answered")
-    kept = hand_over(SOLVERS, Plan(first, worse, dataclasses.replace(worse, state=Status.CONVERGED)), 0.0, Budget())
+    kept = hand_over(SOLVERS, Plan(first, worse, dataclasses.replace(worse, state=Status.CONVERGED)), True, Budget())
     assert kept.solver == "clarabel" and kept.value == solved.value
     assert better(first, tighter) is tighter and better(tighter, first) is tighter
 
 
 def test_an_error_of_another_kind_loses_no_labels(solved):
     short = dataclasses.replace(solved, state=Status.FAILED, bound=-np.inf)
-    kept = hand_over(SOLVERS[:2], Plan(short, SolverError("no member was found")), 0.0, Budget())
+    kept = hand_over(SOLVERS[:2], Plan(short, SolverError("no member was found")), True, Budget())
     assert kept.solver == "clarabel" and kept.value == solved.value
     assert "'burer-monteiro' ended in an error: no member was found" in kept.message
     with pytest.raises(SolverError, match=r"^no member was found$"):
-        hand_over(SOLVERS, Plan(SolverError("no member was found")), 0.0, Budget())
+        hand_over(SOLVERS, Plan(SolverError("no member was found")), True, Budget())
 
 
 def test_what_counts_as_trouble(solved):
-    void = dataclasses.replace(solved, bound=-1.0)
-    for state, bound, floor, expected in [
-        (Status.OPTIMAL, solved.bound, 0.0, False), (Status.CONVERGED, solved.bound, 0.0, False),
-        (Status.INACCURATE, solved.bound, 0.0, False), (Status.INACCURATE, -1.0, 0.0, True),
-        (Status.INACCURATE, -1.0, -np.inf, False), (Status.INACCURATE, -np.inf, -np.inf, True),
-        (Status.INACCURATE, -np.inf, None, False), (Status.CONVERGED, -np.inf, 0.0, True),
-        (Status.INACCURATE, np.nan, 0.0, True), (Status.TIME_LIMIT, -np.inf, 0.0, False),
-        (Status.INTERRUPTED, -np.inf, 0.0, False), (Status.FAILED, solved.bound, 0.0, True),
+    trivial = LeastValueCertificate.of(declare().program().losses)
+    for state, certificate, proves, expected in [
+        (Status.OPTIMAL, solved.certificate, True, False), (Status.CONVERGED, solved.certificate, True, False),
+        (Status.INACCURATE, solved.certificate, True, False), (Status.INACCURATE, trivial, True, True),
+        (Status.CONVERGED, None, True, True), (Status.INACCURATE, None, False, False),
+        (Status.TIME_LIMIT, None, True, False), (Status.INTERRUPTED, None, True, False),
+        (Status.FAILED, solved.certificate, True, True),
     ]:
-        found = dataclasses.replace(void, state=state, bound=bound)
-        assert bool(trouble_of(found, floor)) is expected, (state, bound, floor)
+        found = dataclasses.replace(solved, state=state, certificate=certificate)
+        assert bool(trouble_of(found, proves)) is expected, (state, certificate, proves)
 
 
 def test_least_value():
     """Σ c min ρ in the user's units: constants count, and no labelling goes under it."""
     loss = lambda g: md.pos(1 - g) ** 2 + 0.5  # noqa: E731
     problem = declare(loss=loss, weight=3.0)
-    assert least_value(problem.program()) == pytest.approx(1.5)
+    program = problem.program()
+    least = LeastValueCertificate.of(program.losses)
+    assert program.to_user(least.bound) == pytest.approx(1.5) and least.is_trivial and least.verify()
     assert problem.solve("exact").value > 1.5
     y, f, rho = md.Labels(8), md.Hyperplane(X), md.Scalar(nonneg=True, name="rho")
     shared = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 3 * md.mean(md.pos(rho - y * f)) - rho), [abs(md.sum(y)) <= 0])
-    assert least_value(shared.program()) == -np.inf
+    assert shared.program().losses.least_value() == -np.inf

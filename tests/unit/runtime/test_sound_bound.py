@@ -1,14 +1,61 @@
-"""A bound is never hidden behind a value that contradicts it."""
+"""What an answer may be called: bounds that values do not contradict, statuses that were earned."""
 
 import numpy as np
 import pytest
 
+import margindsl as md
+from margindsl.contract import RawSolution, Status
 from margindsl.errors import AccuracyWarning
-from margindsl.runtime.compiled import sound_bound
+from margindsl.runtime.verdict import earned, sound_bound
+
+FIT = RawSolution(Status.OPTIMAL, {"w": np.zeros(1)}, objective=1.0, trace=((0.0, 1.0, 1.0),))
+ROUGH = RawSolution(Status.INACCURATE, {"w": np.zeros(1)}, objective=1.0, trace=((0.0, 1.0, 0.5),))
 
 
-def test_rounding_is_forgiven_and_contradictions_are_told():
-    assert sound_bound(0.9, 1.0) == 0.9
-    assert sound_bound(1.0 + 1e-12, 1.0) == 1.0
+@pytest.mark.parametrize("unit", [1.0, 1e-12, 1e12])
+def test_rounding_is_forgiven_and_contradictions_are_told(unit):
+    assert sound_bound(0.9 * unit, unit, unit) == 0.9 * unit
+    assert sound_bound((1.0 + 1e-12) * unit, unit, unit) == unit
     with pytest.warns(AccuracyWarning, match="above an attained value"):
-        assert sound_bound(1.01, 1.0) == -np.inf
+        assert sound_bound(1.01 * unit, unit, unit) == -np.inf
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e-12, 1e12])
+@pytest.mark.parametrize(("state", "raw", "bound", "estimate", "expected"), [
+    (Status.CONVERGED, FIT, 1.0, 1.0, Status.OPTIMAL),
+    (Status.TIME_LIMIT, FIT, 1.0 - 1e-7, np.nan, Status.OPTIMAL),  # the gap says it, however the relaxation ended
+    (Status.OPTIMAL, FIT, 1.0 - 1e-5, 1.0, Status.CONVERGED),
+    (Status.OPTIMAL, FIT, -np.inf, np.nan, Status.CONVERGED),
+    (Status.CONVERGED, ROUGH, 0.3, 0.4, Status.INACCURATE),
+    (Status.CONVERGED, FIT, 0.3, 0.2, Status.INACCURATE),
+    (Status.INACCURATE, FIT, 0.3, 0.4, Status.INACCURATE),
+    (Status.TIME_LIMIT, FIT, 0.3, 0.2, Status.TIME_LIMIT),
+])
+def test_the_status_follows_from_what_was_proved(state, raw, bound, estimate, expected, unit):
+    status, message = earned(state, "", raw, value=unit, bound=unit * bound, estimate=unit * estimate, tol=1e-6)
+    assert status is expected
+    assert message or status is not Status.INACCURATE
+    assert ("lies below the certified bound" in message) == (estimate < bound)
+
+
+@pytest.mark.parametrize("limit", [1e-3, None])
+@pytest.mark.parametrize("name", ["sdp", "minimax", "weight-lifting", "exact"])
+def test_a_bound_is_no_lower_than_what_losses_prove_alone(name, limit):
+    X = np.random.default_rng(0).normal(size=(40, 3)) * 1e3
+    y, f = md.Labels(40), md.Hyperplane(X)
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 3 * md.mean(md.hinge(y * f) + 0.25)), [abs(md.sum(y)) <= 8])
+    if name == "exact":
+        problem = problem.with_constraints(*[y[0] == y[i] for i in range(1, 30)])
+    try:
+        solution = problem.solve(name, time_limit=limit, random_state=0)
+    except md.errors.TimeLimitError:
+        return
+    assert solution.bound >= 0.75 * (1 - 1e-9) and solution.verify()
+
+
+def test_zero_is_a_value_like_any_other():
+    """A value of zero is optimal where the bound is zero too, and not where it is below."""
+    y, f = md.Labels(4), md.Hyperplane([[-2.0], [-1.0], [1.0], [2.0]])
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean(md.pos(-y * f))), [abs(md.sum(y)) <= 0])
+    solution = problem.solve("exact")
+    assert solution.value == 0.0 and solution.bound == 0.0 and solution.gap == 0.0 and solution.status == "optimal"

@@ -1,0 +1,97 @@
+"""What an answer may be called: bounds that values do not contradict, and the status that was earned."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+
+from margindsl.contract import RawSolution, Status
+from margindsl.errors import AccuracyWarning
+from margindsl.program.accuracy import relative_gap
+from margindsl.program.certificates import Certificate, LeastValueCertificate
+from margindsl.program.program import MarginProgram
+
+CONTRADICTION = 1e-8  # of the parts of a value, above the safety margins of certificates and rounding of fits
+CLOSED = 1.5  # times the tolerance: a certified gap so small is closed
+VOID = 1e-6  # how far below the least value, relative to the value reached, a bound proves nothing
+
+
+def sound_bound(bound: float, value: float, size: float) -> float:
+    """Return a bound that an attained value does not contradict: equal up to rounding, else none, with a warning.
+
+    Parameters
+    ----------
+    bound, value : float
+    size : float
+        Sum of the sizes of the parts of the value.
+    """
+    if bound <= value:
+        return bound
+    if bound - value <= CONTRADICTION * size:
+        return value
+    warnings.warn(f"the certified bound {bound:.8g} lies above an attained value {value:.8g}; it is withdrawn",
+                  AccuracyWarning, stacklevel=2)
+    return -np.inf
+
+
+def strongest(certificate: Certificate | None, program: MarginProgram, value: float) -> Certificate | None:
+    """Return a certificate, or the proof that the losses give by themselves where it says less; None for neither.
+
+    Parameters
+    ----------
+    certificate : Certificate or None
+    program : MarginProgram
+    value : float
+        An attained value of it.
+    """
+    least = LeastValueCertificate.of(program.losses, len(program.decision))
+    proved = -np.inf if certificate is None else certificate.bound
+    if proved < least.bound - VOID * abs(value):
+        return least
+    return certificate if np.isfinite(proved) else None
+
+
+def fit_gap(raw: RawSolution) -> float:
+    """Return the relative gap to which a fixed-label problem was solved, NaN where its solver keeps no course."""
+    duals = [dual for _, _, dual in raw.trace]
+    return relative_gap(raw.objective, max(duals)) if duals else float("nan")
+
+
+def earned(state: Status, message: str, raw: RawSolution, *, value: float, bound: float, estimate: float,
+            tol: float) -> tuple[Status, str]:
+    """Return the status an answer has earned, and the message that goes with it.
+
+    OPTIMAL if and only if the certified gap is closed; a relaxation's own optimum is CONVERGED, for it says nothing
+    about the labels. CONVERGED becomes INACCURATE where the hyperplane of the labels, or the relaxation's value, fell
+    short of the tolerance.
+
+    Parameters
+    ----------
+    state : Status
+        How the relaxation ended.
+    message : str
+        Its words.
+    raw : RawSolution
+        The fit of the labels.
+    value, bound, estimate : float
+    tol : float
+        The relative gap asked for.
+    """
+    if relative_gap(value, bound) <= CLOSED * tol:
+        return Status.OPTIMAL, message
+    words = [message] if message else []
+    short = fit_gap(raw)
+    if raw.status in (Status.INACCURATE, Status.ITERATION_LIMIT) and not short <= tol:
+        words.append(f"the hyperplane of the labels was fitted to a relative gap of {short:.1e} only")
+    if estimate < bound and relative_gap(bound, estimate) > tol:
+        words.append(f"the relaxation was not solved to its end: its estimate {estimate:.6g} lies below the certified "
+                     f"bound {bound:.6g}")
+    if state in (Status.OPTIMAL, Status.CONVERGED):
+        state = Status.INACCURATE if len(words) > bool(message) else Status.CONVERGED
+    if state is Status.INACCURATE and not words:
+        words.append(f"the relaxation stopped short of the relative accuracy {tol:.1e}")
+    return state, "; ".join(words)
+
+
+__all__ = ["VOID", "earned", "fit_gap", "sound_bound", "strongest"]
