@@ -61,4 +61,27 @@ def greatest_ratio(numbers: Any, sizes: Any) -> float:
     return float(np.max(np.where(np.asarray(numbers) == 0, 0.0, ratios), initial=0.0))
 
 
-__all__ = ["EPS", "greatest_ratio", "relative_gap", "rounding"]
+def eigenvalues(matrix: Any) -> Any:
+    """Return the eigenvalues of a symmetric matrix in ascending order, −inf and inf where they cannot be had."""
+    found = eigenpairs(matrix, vectors=False)
+    return np.array([-math.inf, math.inf]) if found is None else found[0]
+
+
+def eigenpairs(matrix: Any, vectors: bool = True) -> tuple[Any, Any] | None:
+    """Return (eigenvalues, eigenvectors) of a symmetric matrix; None where entries overflowed or nothing converges.
+
+    Parameters
+    ----------
+    matrix : (N, N) float array
+    vectors : bool
+        Whether eigenvectors are wanted.
+    """
+    if not np.all(np.isfinite(matrix)):
+        return None
+    try:
+        return np.linalg.eigh(matrix) if vectors else (np.linalg.eigvalsh(matrix), None)
+    except np.linalg.LinAlgError:
+        return None
+
+
+__all__ = ["EPS", "eigenpairs", "eigenvalues", "greatest_ratio", "relative_gap", "rounding"]

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from margindsl.clock import EIGEN_WORK, check, timely
+from margindsl.program.accuracy import eigenpairs, eigenvalues
 from margindsl.program.certificates import (
     FEASIBLE,
     SAFETY,
@@ -202,7 +203,10 @@ def escape_direction(form: LabelLiftForm, u: FloatArray, d: FloatArray, kappa: F
         highest, _, vector = greatest_eigenvalue(lambda v: H.T @ solve(H @ v), H.shape[1])
         return solve(H @ vector()) if highest > 1.0 + slack else None
     check(EIGEN_WORK * H.shape[1] ** 3 / 2)
-    values, vectors = np.linalg.eigh(_reduced(H, solve))
+    found = eigenpairs(_reduced(H, solve))
+    if found is None:
+        return None
+    values, vectors = found
     return solve(H @ vectors[:, -1]) if values[-1] > 1.0 + slack else None
 
 
@@ -285,7 +289,7 @@ def _lowest_eigenvalue(form: LabelLiftForm, H: FloatArray, d: FloatArray, kappa:
     omegas = _omegas(form)
     check(EIGEN_WORK * len(d) ** 3 / 2)
     slack = np.diag(d) + (omegas * kappa) @ omegas.T - H @ H.T
-    values = np.linalg.eigvalsh(slack)
+    values = eigenvalues(slack)
     parts = np.abs(d).max(initial=0.0), (kappa @ omegas.T**2).max(initial=0.0), np.abs(values).max()
     return float(values[0]), max(float(max(parts)), 1e-300)  # HHᵀ is no larger than their sum
 
@@ -298,7 +302,7 @@ def _excess(form: LabelLiftForm, H: Rows, d: FloatArray, kappa: FloatArray) -> f
     if isinstance(H, ComponentRows):
         return greatest_eigenvalue(lambda v: H.T @ solve(H @ v), H.shape[1])[1]
     inner = _reduced(H, solve)
-    return float(np.linalg.eigvalsh(inner)[-1]) if len(inner) else 0.0
+    return float(eigenvalues(inner)[-1]) if len(inner) else 0.0
 
 
 def _inverse(form: LabelLiftForm, H: Rows, d: FloatArray, kappa: FloatArray
@@ -309,7 +313,8 @@ def _inverse(form: LabelLiftForm, H: Rows, d: FloatArray, kappa: FloatArray
     when ω̃ vanishes there too.
     """
     positive = d > 0
-    inverse = np.divide(1.0, d, out=np.zeros_like(d), where=positive)
+    with np.errstate(over="ignore"):  # what overflows here is found infeasible
+        inverse = np.divide(1.0, d, out=np.zeros_like(d), where=positive)
     used = kappa > 0
     omegas = _omegas(form)[:, used]
     if np.any(omegas[~positive]):
@@ -318,7 +323,8 @@ def _inverse(form: LabelLiftForm, H: Rows, d: FloatArray, kappa: FloatArray
     middle = np.diag(1.0 / kappa[used]) + omegas.T @ tilted
 
     def solve(Z: FloatArray) -> FloatArray:
-        scaled = inverse * Z if Z.ndim == 1 else inverse[:, None] * Z
+        with np.errstate(invalid="ignore", over="ignore"):
+            scaled = inverse * Z if Z.ndim == 1 else inverse[:, None] * Z
         return np.asarray(scaled - tilted @ np.linalg.solve(middle, tilted.T @ Z))
 
     outside = H.norms[~positive] if isinstance(H, ComponentRows) else H[~positive]

@@ -9,6 +9,7 @@ import numpy as np
 
 from margindsl.calculus import PLQ
 from margindsl.clock import EIGEN_WORK, check
+from margindsl.program.accuracy import eigenpairs, eigenvalues
 from margindsl.program.certificates import FEASIBLE, SAFETY, Certificate, DualPoint, project_duals, row_duals
 from margindsl.program.label_certificate import lifted_point
 from margindsl.program.losses import Losses
@@ -54,7 +55,7 @@ class MomentLiftCertificate(Certificate):
         if G is None:
             return False
         check(EIGEN_WORK * len(self.d) ** 3 / 2)
-        values = np.linalg.eigvalsh(np.diag(self.d) + label_part(form, self.kappa, self.tau) - G)
+        values = eigenvalues(np.diag(self.d) + label_part(form, self.kappa, self.tau) - G)
         scale = max(float(np.abs(values).max()), float(np.abs(self.d).max(initial=0.0)), 1e-300)
         if values[0] < -1e-11 * scale:
             return False
@@ -142,7 +143,7 @@ def _shifted(form: MomentLiftForm, u: FloatArray, q: FloatArray, d: FloatArray |
     d = np.diag(G).copy() if d is None else d
     part = label_part(form, kappa, tau)
     check(EIGEN_WORK * len(d) ** 3 / 2)
-    values = np.linalg.eigvalsh(np.diag(d) + part - G)
+    values = eigenvalues(np.diag(d) + part - G)
     scale = max(float(np.abs(values).max()), *(float(np.abs(x).max(initial=0.0)) for x in (d, part, G)), 1e-300)
     d = d + max(0.0, -float(values[0])) + 1e-2 * SAFETY * scale
     bound = dual_value(form, u, q, d, kappa, eta, tau)
@@ -166,7 +167,10 @@ def escape_moment(form: MomentLiftForm, u: FloatArray, d: FloatArray, kappa: Flo
     if G is None:
         return None
     check(EIGEN_WORK * len(d) ** 3)
-    values, vectors = np.linalg.eigh(np.diag(d) + label_part(form, kappa, tau) - G)
+    found = eigenpairs(np.diag(d) + label_part(form, kappa, tau) - G)
+    if found is None:
+        return None
+    values, vectors = found
     return vectors[:, 0] if values[0] < -slack * max(float(np.abs(values).max()), 1e-300) else None
 
 
@@ -194,7 +198,10 @@ def label_part(form: MomentLiftForm, kappa: FloatArray, tau: FloatArray) -> Floa
 
 def schur_term(form: MomentLiftForm, u: FloatArray, q: FloatArray, eta: FloatArray) -> FloatArray | None:
     """Return HP⁻¹Hᵀ (N, N), None unless P is positive definite and well enough conditioned."""
-    values, vectors = np.linalg.eigh(weight_part(form, q, eta))
+    found = eigenpairs(weight_part(form, q, eta))
+    if found is None:
+        return None
+    values, vectors = found
     if values[0] <= CONDITION * max(float(values[-1]), 1e-300):
         return None
     H = form.component_features(u) @ vectors / np.sqrt(values)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from margindsl.clock import EIGEN_WORK, check
+from margindsl.program.accuracy import eigenvalues
 from margindsl.program.certificates import SAFETY, WIDE_SAFETY, Certificate, DualPoint, unlifted_point
 from margindsl.program.component_rows import greatest_eigenvalue
 from margindsl.program.forms import WIDE, WeightLiftForm
@@ -131,13 +132,13 @@ def excess(form: WeightLiftForm, a: FloatArray, eta: FloatArray, gram: FloatArra
         sigma = np.column_stack([G, h]) if form.free_bias else G
         S = S - (sigma.T * eta) @ sigma
     if not form.free_bias:
-        return float(np.linalg.eigvalsh((S + S.T) / 2)[-1])
+        return float(eigenvalues((S + S.T) / 2)[-1])
     # diag(I, 0): the bias block must be negative, then its Schur complement is compared with I.
     corner = -S[-1, -1]
     if corner <= 0:
-        return float("inf") if np.any(np.abs(S[-1]) > 0) else float(np.linalg.eigvalsh(S[:-1, :-1])[-1])
+        return float("inf") if np.any(np.abs(S[-1]) > 0) else float(eigenvalues(S[:-1, :-1])[-1])
     schur = S[:-1, :-1] + np.outer(S[:-1, -1], S[-1, :-1]) / corner
-    return float(np.linalg.eigvalsh((schur + schur.T) / 2)[-1])
+    return float(eigenvalues((schur + schur.T) / 2)[-1])
 
 
 def dual_value(form: WeightLiftForm, a: FloatArray, eta: FloatArray) -> float:

@@ -43,7 +43,7 @@ from margindsl.runtime.options import SolveOptions
 from margindsl.runtime.registry import make_solver, solvers_for
 from margindsl.runtime.scalars import Scalars
 from margindsl.runtime.solution import Solution
-from margindsl.runtime.verdict import earned, sound_bound, strongest
+from margindsl.runtime.verdict import earned, least_proof, sound_bound, strongest
 from margindsl.threads import small_work_threads
 
 EVALUATION_SOLVER = "newton"
@@ -440,8 +440,8 @@ def _solution(compiled: Compiled, units: Scaling, run: Run, fit: Fit, outcome: O
     if certificate is not None and not np.isfinite(sound_bound(certificate.bound, reached, run.program.size(fit))):
         certificate = None
     proof = units.certify(program, certificate)
-    if compiled.relaxation.bound != "none":
-        proof = strongest(proof, program, program.from_user(value))
+    least = None if compiled.relaxation.bound == "none" else least_proof(program)
+    proof = strongest(proof, least, program.from_user(value))
     bound = -np.inf if proof is None else min(program.to_user(proof.bound), value)
     estimate = min(run.program.to_user(outcome.estimate), value) if outcome is not None else float("nan")
     if run.budget.expired and state in (Status.CONVERGED, Status.OPTIMAL) and compiled.relaxation.bound == "none":
@@ -467,7 +467,7 @@ def _solution(compiled: Compiled, units: Scaling, run: Run, fit: Fit, outcome: O
         label_factor=outcome.label_matrix if outcome else None, history=_history(compiled, run),
         timings=run.seconds, message=message, relaxation=compiled.relaxation.name,
         solver=compiled.solver.name, coding=program.coding)
-    return answer if evidence is None else settled(answer, program, proof)
+    return answer if evidence is None else settled(answer, program, proof, least)
 
 
 def _history(compiled: Compiled, run: Run) -> tuple[Record, ...]:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from margindsl.contract import Status
-from margindsl.errors import AccuracyWarning, MarginError
+from margindsl.errors import MarginError
 from margindsl.language.lowering import Declaration
+from margindsl.program.accuracy import relative_gap
 from margindsl.program.certificates import Certificate, DualPoint
 from margindsl.program.program import MarginProgram
 from margindsl.proof.check import Report, check, check_data
@@ -19,10 +19,12 @@ from margindsl.proof.export import LARGEST, Claim, UnknownProof, declared, expor
 from margindsl.proof.files import FOREIGN
 from margindsl.runtime.decision import first_other
 from margindsl.runtime.presolve import assemble, prepare_features, prepare_labels
+from margindsl.runtime.verdict import CLOSED
 from margindsl.typing import FloatArray
 
 KEPT = 4_000_000  # entries of features that go into files
 AT_ONCE = 5_000_000  # entries of features that are formed to check a bound at the end of a solve
+ROUNDED = 1e-6  # relative part of a bound that may be lost to rounding without a word
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,16 +142,19 @@ def _check(program: MarginProgram, claim: Claim, certificate: Certificate | None
     return report
 
 
-def settled(solution: Any, program: MarginProgram, certificate: Certificate | None) -> Any:
+def settled(solution: Any, program: MarginProgram, certificate: Certificate | None, least: Certificate | None) -> Any:
     """Return a solution whose bound is lowered to what the independent check proves: rounding is taken off.
 
-    A bound the check has no means or memory for stays as it is, and `verify` says so.
+    A bound the check has no means or memory for stays as it is, and `verify` says so. Where rounding leaves less than
+    the losses prove alone, that is proved instead; where it takes a visible part of the bound, the message says so.
 
     Parameters
     ----------
     solution : Solution
     program : MarginProgram
     certificate : Certificate or None
+    least : Certificate or None
+        The proof the losses give by themselves; None where no bound is expected.
     """
     if certificate is None or not np.isfinite(solution.bound):
         return solution
@@ -157,15 +162,24 @@ def settled(solution: Any, program: MarginProgram, certificate: Certificate | No
     report = _check(program, solution.evidence.claim(solution), certificate, LARGEST if dense else AT_ONCE)
     if report.unverified or report.bound >= solution.bound:
         return solution
-    if solution.bound - report.bound > 1e-6 * (abs(solution.bound) + abs(solution.value)):
-        warnings.warn(f"the bound {solution.bound:.8g} is proved only as far as {report.bound:.8g}, which is kept: "
-                      + "; ".join(report.failures), AccuracyWarning, stacklevel=2)
-    state = solution.state
-    lowered = dataclasses.replace(solution, bound=report.bound)
-    if state is Status.OPTIMAL and any(x.startswith("status") for x in _check(
-            program, lowered.evidence.claim(lowered), certificate, LARGEST if dense else AT_ONCE).failures):
-        lowered = dataclasses.replace(lowered, state=Status.CONVERGED)
-    return lowered
+    if least is not None and certificate is not least and not report.bound >= program.to_user(least.bound):
+        bound = min(program.to_user(least.bound), solution.value)
+        other = dataclasses.replace(solution, bound=bound, certificate=least)
+        return _told(solution, settled(other, program, least, least))
+    return _told(solution, dataclasses.replace(solution, bound=report.bound))
+
+
+def _told(solution: Any, lowered: Any) -> Any:
+    """Return a solution whose bound was lowered, its status and message true again."""
+    if relative_gap(solution.bound, lowered.bound) <= ROUNDED:
+        closed = relative_gap(lowered.value, lowered.bound) <= CLOSED * solution.evidence.tol
+        optimal = solution.state is Status.OPTIMAL and not closed
+        return dataclasses.replace(lowered, state=Status.CONVERGED) if optimal else lowered
+    said = f"rounding leaves of the bound {solution.bound:.6g} a proof of {lowered.bound:.6g}"
+    claims = solution.state in (Status.OPTIMAL, Status.CONVERGED)
+    return dataclasses.replace(
+        lowered, state=Status.INACCURATE if claims else solution.state,
+        message=f"{solution.message}; {said}" if solution.message else said)
 
 
 def declaration_of(problem: Any) -> tuple[dict[str, Any], dict[str, Any], MarginProgram]:

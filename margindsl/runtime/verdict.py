@@ -35,21 +35,25 @@ def sound_bound(bound: float, value: float, size: float) -> float:
     return -np.inf
 
 
-def strongest(certificate: Certificate | None, program: MarginProgram, value: float) -> Certificate | None:
-    """Return a certificate, or the proof that the losses give by themselves where it says less; None for neither.
+def least_proof(program: MarginProgram) -> Certificate | None:
+    """Return the proof that the losses of a program give by themselves, None where they have no least value."""
+    least = LeastValueCertificate.of(program.losses, len(program.decision))
+    return least if np.isfinite(least.bound) else None
+
+
+def strongest(certificate: Certificate | None, least: Certificate | None, value: float) -> Certificate | None:
+    """Return a certificate, or the proof of the losses alone where it says less; None for neither.
 
     Parameters
     ----------
-    certificate : Certificate or None
-    program : MarginProgram
+    certificate, least : Certificate or None
     value : float
-        An attained value of it.
+        An attained value.
     """
-    least = LeastValueCertificate.of(program.losses, len(program.decision))
-    proved = -np.inf if certificate is None else certificate.bound
-    if proved < least.bound - VOID * abs(value):
+    if certificate is None or not np.isfinite(certificate.bound):
         return least
-    return certificate if np.isfinite(proved) else None
+    below = least is not None and certificate.bound < least.bound - VOID * abs(value)
+    return least if below else certificate
 
 
 def fit_gap(raw: RawSolution) -> float:
@@ -94,4 +98,4 @@ def earned(state: Status, message: str, raw: RawSolution, *, value: float, bound
     return state, "; ".join(words)
 
 
-__all__ = ["VOID", "earned", "fit_gap", "sound_bound", "strongest"]
+__all__ = ["VOID", "earned", "fit_gap", "least_proof", "sound_bound", "strongest"]
