@@ -56,6 +56,6 @@ def test_a_bound_is_no_lower_than_what_losses_prove_alone(name, limit):
 def test_zero_is_a_value_like_any_other():
     """A value of zero is optimal where the bound is zero too, and not where it is below."""
     y, f = md.Labels(4), md.Hyperplane([[-2.0], [-1.0], [1.0], [2.0]])
-    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean(md.pos(-y * f))), [abs(md.sum(y)) <= 0])
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean(md.pos(0 - y * f))), [abs(md.sum(y)) <= 0])
     solution = problem.solve("exact")
     assert solution.value == 0.0 and solution.bound == 0.0 and solution.gap == 0.0 and solution.status == "optimal"
