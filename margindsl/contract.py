@@ -142,11 +142,14 @@ class Session(ABC):
             and weights may differ.
         budget : Budget
         start : RawSolution or None
-            A warm start; a solver that cannot use one ignores it and says so in `warm_starts`.
+            A warm start; a solver that cannot use one ignores it and says so in `warm_starts`. Those of the form's
+            variables that it holds have their shapes and are finite (over a working set that grew, the first entries);
+            any may be missing.
 
         Returns
         -------
         RawSolution
+            With the variables of ``form.variables()``; those with a default, and empty ones, may be left out.
         """
 
 

@@ -38,7 +38,8 @@ GROUPS = {  # what is mutated, and the tests that are to notice
         "tests/unit/program/test_scaling.py", "tests/unit/program/test_scaled_certificate.py",
         "tests/unit/runtime/test_invariances.py", "tests/unit/runtime/test_errors.py",
         "tests/property/test_scale.py"]),
-    "statuses": (["margindsl/runtime/compiled.py", "margindsl/runtime/handover.py", "margindsl/runtime/naming.py"], [
+    "statuses": (["margindsl/runtime/solving.py", "margindsl/runtime/undo.py", "margindsl/runtime/verdict.py",
+                  "margindsl/runtime/handover.py", "margindsl/runtime/naming.py"], [
         "tests/unit/runtime/test_sound_bound.py", "tests/unit/runtime/test_handover.py",
         "tests/unit/runtime/test_naming.py", "tests/unit/runtime/test_interrupts.py",
         "tests/unit/runtime/test_errors.py"]),

@@ -15,7 +15,7 @@ import numpy as np
 from margindsl.contract import Budget, Offer, Progress, RawSolution, Refusal, Session, Solver, Status
 from margindsl.errors import DeclarationError, UnansweredError
 from margindsl.process import call_kept
-from margindsl.program.answers import read_answer
+from margindsl.program.answers import fitting, read_answer
 from margindsl.program.forms import Form
 
 OWN = ("margindsl_solvers",)  # packages whose solvers leave the process alone, as the tests show
@@ -71,6 +71,7 @@ class Guarded(Session):
 
     What the solver raises, and an answer that lacks a variable or holds nonsense, is ``failed`` in its name; the next
     solve opens a new session. A claim that the form's own values contradict is ``inaccurate``. Answers are copied.
+    Of a start the solver sees what has the form's shapes.
     Ctrl-C, what a callback raises, and what a handler of a signal raises pass.
 
     Parameters
@@ -88,6 +89,8 @@ class Guarded(Session):
               is_judged: bool = True) -> RawSolution:
         """Solve a form of the session's shape; `is_judged` whether claims are held against the form's values."""
         asked = _Asked(budget.callback)
+        if start is not None:
+            start = replace(start, variables=fitting(form.variables(), start.variables))
         try:
             with _kept(self.solver):
                 if self._session is None:

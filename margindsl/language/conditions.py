@@ -10,7 +10,7 @@ import numpy as np
 from margindsl.language import grammar
 from margindsl.language.linear import LinearPart
 from margindsl.language.margins import Hyperplane, Labels
-from margindsl.program.forms import DecisionBound
+from margindsl.program.bounds import DecisionBound
 from margindsl.typing import FloatArray, IntArray
 
 if TYPE_CHECKING:

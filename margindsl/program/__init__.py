@@ -1,15 +1,14 @@
 """The middle language: the margin program, the standard forms, their residuals, bounds and certificates."""
 
+from margindsl.program.bounds import DecisionBound, QuadraticBound
 from margindsl.program.certificates import Certificate, CombinedCertificate, FixedLabelCertificate
 from margindsl.program.cuts import CodeCuts, MatrixCuts, TriangleCuts
 from margindsl.program.dump import dump_form, dump_program
 from margindsl.program.forms import (
     DCStepForm,
-    DecisionBound,
     FixedLabelForm,
     Form,
     LabelLiftForm,
-    QuadraticBound,
     SaddleForm,
     WeightLiftForm,
 )

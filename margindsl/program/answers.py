@@ -36,6 +36,8 @@ class Variable:
         Entries are the whole numbers 0..below−1.
     total : float or None
         What the entries sum to.
+    grows : bool
+        Whether the last length grows from solve to solve, so that a start may hold the first entries alone.
     """
 
     shape: tuple[int | None, ...]
@@ -45,6 +47,7 @@ class Variable:
     least: Any = -np.inf
     below: int | None = None
     total: float | None = None
+    grows: bool = False
 
     def read(self, name: str, given: Any) -> FloatArray:
         """Return the entries as an array of their own.
@@ -83,6 +86,15 @@ class Variable:
             return array.reshape(known)
         expected = ", ".join("any" if length is None else str(length) for length in self.shape)
         raise DeclarationError(f"{name} has shape {array.shape}, expected ({expected})")
+
+    def fits(self, given: Any) -> bool:
+        """Return whether a start's value has the shape expected and is finite."""
+        array = np.asarray(given)
+        shape = self.shape
+        if self.grows and array.ndim == len(shape) and array.shape[-1] <= (shape[-1] or 0):
+            shape = (*shape[:-1], None)
+        return (array.ndim == len(shape) and all(b is None or a == b for a, b in zip(array.shape, shape))
+                and array.dtype.kind in "biuf" and bool(np.all(np.isfinite(array))))
 
     def mend(self, name: str, array: FloatArray) -> tuple[FloatArray, list[str]]:
         """Return entries of at least the least value and with the right sum, and what was more wrong than by rounding.
@@ -138,6 +150,11 @@ def read_answer(expected: Mapping[str, Variable], given: Mapping[str, Any]) -> A
     return Answer({name: frozen(value) for name, value in found.items()}, "; ".join(mended))
 
 
+def fitting(expected: Mapping[str, Variable], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what of a start is of use: all but values of another shape or not finite."""
+    return {name: value for name, value in given.items() if name not in expected or expected[name].fits(value)}
+
+
 def _absent(name: str, variable: Variable, given: Mapping[str, Any]) -> FloatArray | None:
     """Return what stands for a variable that was not given, None where it may be missing."""
     if variable.default is not None:
@@ -160,4 +177,4 @@ def multipliers(counts: Mapping[str, int]) -> Iterator[tuple[str, Variable]]:
         yield name, Variable((count,), needed=False, least=0.0)
 
 
-__all__ = ["Answer", "Variable", "multipliers", "read_answer"]
+__all__ = ["Answer", "Variable", "fitting", "multipliers", "read_answer"]

@@ -133,10 +133,8 @@ def _settle_decision(bounds: tuple[DecisionBound, ...], features: FeatureOperato
     """
     kept, identities = [], []
     for bound in bounds:
-        row, sizes = features.adjoint(bound.weights), features.magnitudes(bound.weights)
         sums, parts = float(np.sum(bound.weights)), float(np.abs(bound.weights).sum())
-        vanishes = np.all(np.abs(row) <= rounding(sizes, features.n))
-        if not vanishes or (free_bias and abs(sums) > rounding(parts, features.n)):
+        if not sum_vanishes(features, bound.weights) or (free_bias and abs(sums) > rounding(parts, features.n)):
             kept.append(bound.in_units(power_of_two(float(np.abs(bound.weights).max()))))
             continue
         said = (f"the weighted sum of decision values is zero for every hyperplane over these features "
@@ -147,6 +145,11 @@ def _settle_decision(bounds: tuple[DecisionBound, ...], features: FeatureOperato
                 "declare the hyperplane with centre=False or a bias")
         identities.append(f"{bound.lower:.6g} <= sum a f <= {bound.upper:.6g} is dropped: {said}")
     return tuple(kept), tuple(identities)
+
+
+def sum_vanishes(features: FeatureOperator, weights: FloatArray) -> bool:
+    """Return whether Φᵀa is what rounding leaves of a sum that is zero."""
+    return bool(np.all(np.abs(features.adjoint(weights)) <= rounding(features.magnitudes(weights), features.n)))
 
 
 def _check_clusters(declaration: Declaration, decision: tuple[DecisionBound, ...]) -> None:
@@ -216,4 +219,4 @@ def _manifold_metric(features: FeatureOperator, manifolds: tuple[tuple[float, An
     return MappedFeatures(features, np.linalg.inv(factor).T, label="manifold metric")
 
 
-__all__ = ["Prepared", "assemble", "outline", "prepare_features", "prepare_labels"]
+__all__ = ["Prepared", "assemble", "outline", "prepare_features", "prepare_labels", "sum_vanishes"]

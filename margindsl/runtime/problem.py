@@ -20,11 +20,13 @@ from margindsl.language.symbols import Parameter
 from margindsl.program.forms import Form
 from margindsl.program.program import MarginProgram
 from margindsl.relaxations.relaxation import Relaxation
-from margindsl.runtime.compiled import COMPILED, Compiled, check_form, solve_compiled, unfitted, warn_if_trivial
+from margindsl.runtime.compiled import Compiled, check_form
 from margindsl.runtime.options import SolveOptions
 from margindsl.runtime.presolve import Prepared, assemble, outline, prepare_features, prepare_labels
 from margindsl.runtime.registry import as_relaxation, as_solver, make_solver, solvers_for
 from margindsl.runtime.solution import Solution
+from margindsl.runtime.solving import COMPILED, solve_compiled, unfitted
+from margindsl.runtime.triviality import warn_if_trivial
 
 EXACT_COMPONENTS, LIFTED_RANK, MINIMAX_POINTS = 12, 2000, 5000  # the sizes of relaxation="auto"
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import importlib.metadata
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
+from types import MappingProxyType
 from typing import Any
 
 from margindsl.contract import Refusal, Solver
@@ -29,19 +32,27 @@ class SolverInfo:
 
 
 def entry_points(group: str) -> Mapping[str, importlib.metadata.EntryPoint]:
-    """Return the entry points of a group by lower-case name.
+    """Return the entry points of a group by lower-case name; installed packages are read once a process and path.
 
     Raises
     ------
     NotInstalledError
         If the group is empty: the package is used from an uninstalled checkout.
     """
-    found = {point.name.lower(): point for point in importlib.metadata.entry_points(group=group)}
+    found = _scanned(group, tuple(sys.path))
     if not found:
+        _scanned.cache_clear()
         raise NotInstalledError(
             f"no entry points of group {group!r} are installed; run `pip install -e .` in the checkout, because "
             "solvers and relaxations are found through entry points")
     return found
+
+
+@cache
+def _scanned(group: str, path: tuple[str, ...]) -> Mapping[str, importlib.metadata.EntryPoint]:
+    """Return the entry points found along a path of imports."""
+    found = {point.name.lower(): point for point in importlib.metadata.entry_points(group=group)}
+    return MappingProxyType(found)
 
 
 def load_class(group: str, kind: str, name: Any) -> Any:
@@ -53,6 +64,9 @@ def load_class(group: str, kind: str, name: Any) -> Any:
         If there is none; the nearest names are listed.
     """
     points = entry_points(group)
+    if isinstance(name, str) and name.lower() not in points:  # a package may have been installed since
+        _scanned.cache_clear()
+        points = entry_points(group)
     if not isinstance(name, str) or name.lower() not in points:
         raise UnknownNameError(kind, name, points, _advice(group, name))
     return points[name.lower()].load()

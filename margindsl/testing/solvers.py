@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from margindsl.contract import Budget, RawSolution, Refusal, Solver, Status
+from margindsl.drivers.guard import Guarded
 from margindsl.errors import UnknownNameError
 from margindsl.program.forms import FixedLabelForm, Form, LabelLiftForm, SaddleForm, WeightLiftForm
 from margindsl.program.label_certificate import repair_label_lift
@@ -77,27 +78,26 @@ def accepted(solver: Solver) -> Iterator[tuple[str, Form]]:
             yield name, form
 
 
+def answer(solver: Solver, form: Form, budget: Budget | None = None, start: RawSolution | None = None) -> RawSolution:
+    """Return a solver's answer as the library reads it, its claims as they are."""
+    return Guarded(solver, form).solve(form, budget or Budget(tol=TOL), start, is_judged=False)
+
+
 def bracket(form: Form, raw: RawSolution) -> tuple[float, float]:
     """Return (lower, upper) values of a form at an answer, recomputed; inf where no primal was given."""
-    if isinstance(form, FixedLabelForm):
-        scalars = raw.get("scalars", np.zeros(0))
-        return (form.dual_objective(raw["u"], np.asarray(raw.get("tau", np.zeros(len(form.decision))))),
-                form.objective(raw["w"], float(raw.get("bias", 0.0)), scalars))
-    if isinstance(form, SaddleForm):
-        weights = raw.get("W")
-        upper = math.inf if weights is None else form.primal_objective(np.asarray(weights), raw.get("scalars"))
-        return form.dual_objective(raw["u"]), upper
+    require(raw.has_answer, f"ended as {raw.status.word}: {raw.message}")
     if isinstance(form, LabelLiftForm):
         certificate = repair_label_lift(form, raw["u"], raw.get("d"), raw.get("kappa"), raw.get("eta"))
         return certificate.bound, math.inf
+    lower, upper = form.bracket(raw.variables)
     if isinstance(form, WeightLiftForm):
-        W = np.asarray(raw["W"])
-        return repair_weight_lift(form, W, raw.get("a"), raw.get("eta")).bound, form.objective(W)
-    raise TypeError(f"no value is known for a {type(form).__name__}")
+        lower = repair_weight_lift(form, raw["W"], raw.get("a"), raw.get("eta")).bound
+    return lower, upper
 
 
-def _scale(*values: float) -> float:
-    return max(1.0, *(abs(v) for v in values if math.isfinite(v)))
+def _size(form: Form, *values: float) -> float:
+    """Return the size differences of values are measured against."""
+    return max(form.floor, *(abs(v) for v in values if math.isfinite(v)))
 
 
 def _accepts_something(solver: Solver) -> None:
@@ -108,55 +108,32 @@ def _accepts_something(solver: Solver) -> None:
 def _answers_have_shapes(solver: Solver) -> None:
     """Answers carry the variables the form's docstring names, in their shapes, all finite."""
     for name, form in accepted(solver):
-        raw = solver.solve(form, Budget(tol=TOL))
+        raw = answer(solver, form)
         require(raw.has_answer, f"{name}: ended as {raw.status.word}: {raw.message}")
-        if isinstance(form, WeightLiftForm):
-            given = np.shape(raw["W"])
-            require(len(given) == 2 and given[0] == form.order,
-                    f"{name}: W has shape {given}, expected ({form.order}, p)")
-        for variable, shape in _expected_shapes(form).items():
-            require(variable in raw.variables, f"{name}: no variable {variable!r}")
-            given = np.shape(raw[variable])
-            require(given == shape, f"{name}: {variable} has shape {given}, expected {shape}")
-            require(bool(np.all(np.isfinite(raw[variable]))), f"{name}: {variable} is not finite")
-
-
-def _expected_shapes(form: Form) -> dict[str, tuple[int, ...]]:
-    if isinstance(form, WeightLiftForm):
-        return {}
-    shapes: dict[str, tuple[int, ...]] = {"u": (form.losses.rows,)}
-    if isinstance(form, FixedLabelForm):
-        shapes |= {"w": (form.features.rank,), "bias": (), "scalars": (form.losses.scalars.count,),
-                   "tau": (len(form.decision),)}
-    elif isinstance(form, SaddleForm):
-        shapes["mu"] = (form.count,)
-    elif isinstance(form, LabelLiftForm):
-        shapes |= {"d": (form.count,), "kappa": (len(form.balance),), "eta": (len(form.decision),)}
-    return shapes
 
 
 def _gap_closes(solver: Solver) -> None:
     """The recomputed primal and dual values agree, even where the solver calls its answer inaccurate."""
     for name, form in accepted(solver):
-        raw = solver.solve(form, Budget(tol=TOL))
+        raw = answer(solver, form)
         lower, upper = bracket(form, raw)
         if not math.isfinite(upper):
             upper = raw.objective
         require(raw.status in (Status.OPTIMAL, Status.INACCURATE),
                 f"{name}: ended as {raw.status.word}: {raw.message}")
-        require(abs(upper - lower) <= CLOSE * _scale(upper, lower),
+        require(abs(upper - lower) <= CLOSE * _size(form, upper, lower),
                 f"{name}: primal {upper:.9g}, dual {lower:.9g}")
 
 
 def _residuals_vanish(solver: Solver) -> None:
     """Answers to fixed-label forms satisfy the primal and dual constraints; mixtures lie in the simplex."""
     for name, form in accepted(solver):
-        raw = solver.solve(form, Budget(tol=TOL))
+        raw = answer(solver, form)
         if isinstance(form, FixedLabelForm):
             primal = form.primal_residual(raw["w"], float(raw["bias"]), raw["scalars"])
-            dual = form.dual_residual(raw["u"], raw["tau"])
+            dual = form.dual_residual(raw["u"], raw.get("tau"))
             require(primal <= CLOSE, f"{name}: primal residual {primal:.2g}")
-            require(dual <= CLOSE * _scale(float(np.abs(raw["u"]).sum())), f"{name}: dual residual {dual:.2g}")
+            require(dual <= CLOSE * float(np.abs(raw["u"]).sum()), f"{name}: dual residual {dual:.2g}")
         elif isinstance(form, SaddleForm):
             mu = np.asarray(raw["mu"])
             require(bool(np.all(mu >= -1e-9)) and abs(float(mu.sum()) - 1.0) <= 1e-6,
@@ -171,8 +148,9 @@ def _agrees_with_the_reference(solver: Solver) -> None:
             reference = make_solver("newton")
         if not reference.accepts(form):
             continue
-        own, other = (bracket(form, s.solve(form, Budget(tol=TOL)))[0] for s in (solver, reference))
-        require(abs(own - other) <= CLOSE * _scale(own, other), f"{name}: {own:.9g}, the reference has {other:.9g}")
+        own, other = (bracket(form, answer(s, form))[0] for s in (solver, reference))
+        require(abs(own - other) <= CLOSE * _size(form, own, other),
+                f"{name}: {own:.9g}, the reference has {other:.9g}")
 
 
 def _sessions_are_reused(solver: Solver) -> None:
@@ -180,31 +158,32 @@ def _sessions_are_reused(solver: Solver) -> None:
     for name, form in accepted(solver):
         if not isinstance(form, FixedLabelForm):
             continue
-        session = solver.open(form)
+        session = Guarded(solver, form)
         session.solve(form, Budget(tol=TOL))
         flipped = dataclasses.replace(form, labels=np.where(np.arange(form.n) == 1, -form.labels, form.labels))
-        again, fresh = session.solve(flipped, Budget(tol=TOL)), solver.solve(flipped, Budget(tol=TOL))
+        again, fresh = session.solve(flipped, Budget(tol=TOL)), answer(solver, flipped)
         values = [bracket(flipped, raw)[1] for raw in (again, fresh)]
-        require(abs(values[0] - values[1]) <= CLOSE * _scale(*values),
+        require(abs(values[0] - values[1]) <= CLOSE * _size(form, *values),
                 f"{name}: {values[0]:.9g} in a used session, {values[1]:.9g} in a fresh one")
 
 
 def _starts_do_no_harm(solver: Solver) -> None:
-    """A warm start changes no value, and one of the wrong shape is ignored."""
+    """A warm start changes no value, whatever it lacks; one of the wrong shape is ignored."""
     for name, form in accepted(solver):
-        cold = solver.solve(form, Budget(tol=TOL))
+        cold = answer(solver, form)
         value = bracket(form, cold)[0]
         wrong = RawSolution(Status.OPTIMAL, {"w": np.zeros(1), "u": np.full(2, np.nan), "W": np.zeros((1, 1))})
         for start in (cold, wrong):
-            warm = bracket(form, solver.solve(form, Budget(tol=TOL), start))[0]
-            require(abs(warm - value) <= CLOSE * _scale(warm, value), f"{name}: {value:.9g} cold, {warm:.9g} warm")
+            warm = bracket(form, answer(solver, form, start=start))[0]
+            require(abs(warm - value) <= CLOSE * _size(form, warm, value), f"{name}: {value:.9g} cold, {warm:.9g} warm")
 
 
 def _forms_are_left_alone(solver: Solver) -> None:
     """Solving changes nothing in the form."""
     for name, form in accepted(solver):
         before = (form.losses.weights.copy(), np.array(form.features.toarray()))
-        solver.solve(form, Budget(tol=TOL))
+        raw = answer(solver, form)
+        require(raw.has_answer, f"{name}: ended as {raw.status.word}: {raw.message}")
         same = np.array_equal(before[0], form.losses.weights) and np.array_equal(before[1], form.features.toarray())
         require(bool(same), f"{name}: the form was changed")
 
@@ -213,11 +192,11 @@ def _limits_are_statuses(solver: Solver) -> None:
     """Limits end in a status, never an exception, and "optimal" is claimed only with a closed gap."""
     for name, form in accepted(solver):
         for budget in (Budget(tol=TOL, max_iter=1), Budget.within(0.0, tol=TOL)):
-            raw = solver.solve(form, budget)
+            raw = answer(solver, form, budget)
             if raw.status is Status.OPTIMAL:
                 lower, upper = bracket(form, raw)
                 upper = upper if math.isfinite(upper) else raw.objective
-                require(abs(upper - lower) <= CLOSE * _scale(upper, lower), f"{name}: 'optimal' with an open gap")
+                require(abs(upper - lower) <= CLOSE * _size(form, upper, lower), f"{name}: 'optimal' with an open gap")
             else:
                 require(bool(raw.message or raw.status.value), f"{name}: ended as {raw.status.word} without words")
 

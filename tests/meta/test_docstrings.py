@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import re
+from collections.abc import Mapping
 
 import pytest
 
@@ -28,7 +29,7 @@ def parameters_of(obj):
 @pytest.mark.parametrize("module,name", PUBLIC, ids=[name for _, name in PUBLIC])
 def test_public_names_have_a_sentence(module, name):
     obj = getattr(module, name)
-    if isinstance(obj, dict):
+    if isinstance(obj, Mapping):
         return
     first = documented(obj).split("\n\n")[0]
     assert first and first.rstrip().endswith((".", ":")), first

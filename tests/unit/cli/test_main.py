@@ -203,7 +203,7 @@ def test_contradictory_links_are_one_line(data, tmp_path, capsys):
 
 
 def test_trivial_problem_warns_in_one_line(data, capsys):
-    assert main(["solve", data, "--drop", "kind", "--relaxation", "alternating"]) == 0
+    assert main(["solve", data, "--drop", "kind", "--relaxation", "alternating", "--bias", "free"]) == 0
     warnings = [line for line in capsys.readouterr().err.splitlines() if "warning" in line]
     assert len(warnings) == 1 and "all-equal labelling" in warnings[0]
     assert "add --balance FRACTION" in warnings[0] and "md." not in warnings[0]

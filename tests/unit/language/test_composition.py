@@ -91,7 +91,8 @@ def test_one_mean_of_two_losses_is_solved_wherever_two_means_are(relaxation):
     (lambda g: md.pos(1 - g + 0.1 * g[0]), "1 - y * f + 0.1 * (y * f)[0]"), (lambda g: md.pos(1 - g - md.mean(g)),
     "md.mean(y * f)"),
     (lambda g: md.pos(g[:4] + g[4:]), "(y * f)[0:4] + (y * f)[4:8]"),
-    (lambda g: md.logistic(-g) - md.hinge(g), "md.logistic(-y * f) - md.pos(1 - y * f)")], ids=lambda part: part if isinstance(part, str) else "")
+    (lambda g: md.logistic(-g) - md.hinge(g), "md.logistic(-y * f) - md.pos(1 - y * f)")],
+    ids=lambda part: part if isinstance(part, str) else "")
 def test_what_is_not_convex_or_of_several_margins_is_refused(formula, named):
     with pytest.raises(GrammarError) as caught:
         declare(md.mean(formula(g)))

@@ -1,6 +1,5 @@
 """More than two clusters from the declaration to the solution."""
 
-import warnings
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ from margindsl.drivers.cluster_search import estimate_moves, promising_changes, 
 from margindsl.drivers.means import best_k_means, k_means
 from margindsl.drivers.run import Run
 from margindsl.drivers.starts import as_member, starting_labels
-from margindsl.errors import DeclarationError, GrammarError, RefusalError, TrivialityWarning
+from margindsl.errors import DeclarationError, GrammarError, RefusalError
 from margindsl.metrics import clustering_accuracy
 
 N, K = 45, 3
@@ -240,14 +239,6 @@ def test_shared_scalars_go_with_simplex_codes_only():
                 problem.solve(relaxation)
         with pytest.raises(RefusalError, match="no relaxation accepts"):
             problem.solve()
-
-
-def test_a_single_cluster_is_warned_about():
-    with pytest.warns(TrivialityWarning, match=r"add md.sizes\(y, at_least=m\)"):
-        declare(constraints=lambda y, f: []).solve("alternating", random_state=0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        declare().solve("alternating", random_state=0)
 
 
 def test_a_time_limit_returns_a_member():

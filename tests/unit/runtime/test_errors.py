@@ -1,7 +1,6 @@
 """Bad input ends in an error that names the thing, what was expected and what to do."""
 
 import re
-import warnings
 
 import networkx as nx
 import numpy as np
@@ -17,7 +16,6 @@ from margindsl.errors import (
     NotInstalledError,
     RefusalError,
     SizeError,
-    TrivialityWarning,
     UnknownNameError,
 )
 
@@ -312,16 +310,6 @@ def test_exact_refuses_by_size_and_says_how_to_raise_it():
         declare(points, lambda y, f: [abs(md.sum(y)) <= 2]).solve(md.Exact(method="enumeration"))
     with pytest.raises((SizeError, RefusalError)):
         declare(points).solve(md.Minimax(oracle="exhaustive"))
-
-
-def test_a_trivial_declaration_warns_once_it_is_solved():
-    with pytest.warns(TrivialityWarning, match=r"add abs\(md.sum\(y\)\) <= b"):
-        declare().solve("alternating", random_state=0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        declare(constraints=lambda y, f: [abs(md.sum(y)) <= 2]).solve("alternating", random_state=0)
-        declare(constraints=lambda y, f: [y[0] != y[1]]).solve("alternating", random_state=0)
-        declare(constraints=lambda y, f: [y[0] == 1]).solve("alternating", random_state=0)
 
 
 def test_new_points_of_another_width():

@@ -93,7 +93,7 @@ def test_path_names_a_value_before_it_solves_any():
     lambda bare: bare.solve("cccp"), lambda bare: md.compare(bare, "cccp"),
     lambda bare: bare.path(bare.parameters[0], [1.0], relaxation="cccp")], ids=["solve", "compare", "path"])
 def test_warnings_point_at_the_line_that_called(call):
-    y, f = md.Labels(len(X)), md.Hyperplane(X)
+    y, f = md.Labels(len(X)), md.Hyperplane(X, bias=True)
     bare = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.Parameter(4.0) * md.mean(md.hinge(y * f))))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

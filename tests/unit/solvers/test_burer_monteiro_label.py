@@ -33,6 +33,7 @@ class Matrix:
     def __init__(self, phi):
         self.phi = np.asarray(phi, dtype=float)
         self.n, self.rank = self.phi.shape
+        self.trace, self.trace_error = float(np.sum(self.phi**2)), 0.0
 
     def apply(self, W):
         return self.phi @ W

@@ -15,12 +15,11 @@ import margindsl as md
 from margindsl.calculus import PLQ, Logistic
 from margindsl.contract import Budget, Status
 from margindsl.errors import UnknownNameError
+from margindsl.program.bounds import DecisionBound, QuadraticBound
 from margindsl.program.forms import (
     DCStepForm,
-    DecisionBound,
     FixedLabelForm,
     LabelLiftForm,
-    QuadraticBound,
     SaddleForm,
 )
 from margindsl.program.label_certificate import repair_label_lift
@@ -50,6 +49,7 @@ class Matrix:
     def __init__(self, phi):
         self.phi = np.asarray(phi, dtype=float)
         self.n, self.rank = self.phi.shape
+        self.trace, self.trace_error = float(np.sum(self.phi**2)), 0.0
 
     def apply(self, W):
         return self.phi @ W

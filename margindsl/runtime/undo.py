@@ -1,0 +1,83 @@
+"""From a fit in the units of a solve to the solution in those of the user."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from margindsl.contract import Status
+from margindsl.drivers.run import Fit, Record, Run
+from margindsl.features import MappedFeatures
+from margindsl.program.scaling import Scaling
+from margindsl.relaxations.relaxation import Outcome
+from margindsl.runtime.evidence import Evidence, settled
+from margindsl.runtime.naming import orientation, oriented_mixture
+from margindsl.runtime.scalars import Scalars
+from margindsl.runtime.solution import Solution
+from margindsl.runtime.verdict import earned, least_proof, sound_bound, strongest
+
+if TYPE_CHECKING:
+    from margindsl.runtime.compiled import Compiled
+
+
+def solution_of(compiled: Compiled, units: Scaling, run: Run, fit: Fit, outcome: Outcome | None,
+                state: Status) -> Solution:
+    """Return the solution in the user's units, with the bound that was proved and the status that was earned."""
+    program = compiled.program
+    certificate = outcome.certificate if outcome is not None else None
+    w, bias, scalars = units.weight * fit.w, units.decision * fit.bias, units.decision * fit.scalars
+    value = program.objective(fit.labels, w, bias, scalars)
+    # Judged in the units of the solve, where nothing large was added to what is compared.
+    reached = run.program.fix_labels(fit.labels).objective(fit.w, fit.bias, fit.scalars)
+    if certificate is not None and not np.isfinite(sound_bound(certificate.bound, reached, run.program.size(fit))):
+        certificate = None
+    proof = units.certify(program, certificate)
+    least = None if compiled.relaxation.bound == "none" else least_proof(program)
+    proof = strongest(proof, least, program.from_user(value))
+    bound = -np.inf if proof is None else min(program.to_user(proof.bound), value)
+    estimate = min(run.program.to_user(outcome.estimate), value) if outcome is not None else float("nan")
+    if run.budget.expired and state in (Status.CONVERGED, Status.OPTIMAL) and compiled.relaxation.bound == "none":
+        state = Status.TIME_LIMIT
+    if run.budget.interrupted and state in (Status.CONVERGED, Status.OPTIMAL, Status.TIME_LIMIT):
+        state = Status.INTERRUPTED  # also when asked to stop while the labels were rounded or polished
+    features, weights = base_weights(program.features, program.weights(w))
+    named = orientation(program, fit.labels)
+    run.seconds["total"] = time.monotonic() - run.budget.start + sum(compiled.seconds.values())
+    asked = getattr(compiled.relaxation, "tol", None) or run.budget.tol
+    state, message = earned(state, outcome.message if outcome else "", fit.raw, value=value, bound=bound,
+                            estimate=estimate, tol=asked)
+    shared = program.losses.scalars
+    evidence = None if program.source is None else Evidence(
+        program.source, named.reorder(program.weights(w)), np.asarray(scalars, dtype=float), asked)
+    answer = Solution(
+        labels=named.rename(fit.labels).astype(int), value=value, bound=bound, estimate=estimate,
+        state=state, weights=named.reorder(weights), bias=float(named.reorder(bias)),
+        decision=named.reorder(units.decision * fit.decision),
+        scalars=Scalars(dict(zip(shared.names, scalars)), shared.symbols),
+        features=features, certificate=proof, evidence=evidence,
+        label_weights=oriented_mixture(program, outcome.label_weights) if outcome else None,
+        label_factor=outcome.label_matrix if outcome else None, history=_history(compiled, run),
+        timings=run.seconds, message=message, relaxation=compiled.relaxation.name,
+        solver=compiled.solver.name, coding=program.coding)
+    return answer if evidence is None else settled(answer, program, proof, least)
+
+
+def _history(compiled: Compiled, run: Run) -> tuple[Record, ...]:
+    """Return the history in units of the program."""
+    if run.program is compiled.program:
+        return tuple(run.history)
+    own, there = compiled.program.from_user, run.program.to_user
+    return tuple(replace(r, value=own(there(r.value)), bound=own(there(r.bound))) for r in run.history)
+
+
+def base_weights(features: Any, w: np.ndarray) -> tuple[Any, np.ndarray]:
+    """Return the features before any mapping, and the weights in their coordinates."""
+    while isinstance(features, MappedFeatures):
+        features, w = features.base, features.map_matrix @ w
+    return features, w
+
+
+__all__ = ["base_weights", "solution_of"]
