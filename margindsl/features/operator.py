@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -249,9 +250,9 @@ class FeatureOperator(ABC):
             total += sizes[block] @ np.abs(self.rows(block))
         return total if self.offset is None else total + sizes.sum() * np.abs(self.offset)
 
-    @property
+    @cached_property
     def trace(self) -> float:
-        """Return tr(Phi Phi^T), the sum of squared norms."""
+        """Return tr(Phi Phi^T), the sum of squared norms, found once."""
         return float(self.row_norms().sum())
 
     def toarray(self) -> FloatArray:

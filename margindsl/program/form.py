@@ -71,7 +71,7 @@ class Form:
         an adaptive threshold) has weights of length gℓ at most, g being the costs of the scalars.
         """
         losses, square = self.losses, float(self.features.trace) / self.n
-        level, slope = losses.size(np.zeros(self.n)), losses.slope_at_zero()
+        level, slope = losses.at_zero
         if level == 0.0:
             slope = float(np.abs(losses.scalars.costs).sum()) or slope  # Σ b u = q
             return 0.5 * slope**2 * square, slope * square

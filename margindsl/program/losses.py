@@ -273,6 +273,11 @@ class Losses:
             v, lambda term, x: term.weights * (1.0 - np.asarray(term.loss.prox_derivative(x, step))) / step)
         return np.bincount(self.points, weights=smooth * self.slopes**2, minlength=self.n)
 
+    @cached_property
+    def at_zero(self) -> tuple[float, float]:
+        """Return Σ c |ρ| and `slope_at_zero` at margins and scalars zero, found once."""
+        return self.size(np.zeros(self.n)), self.slope_at_zero()
+
     def slope_at_zero(self) -> float:
         """Return Σ_r c_r |a_r| max|∂ρ_r(d_r)|, the slope at margins and scalars zero."""
         total = 0.0

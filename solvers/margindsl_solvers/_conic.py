@@ -339,7 +339,7 @@ def judged(form: FixedLabelForm, variables: dict[str, FloatArray], tol: float,
     w, bias, s = variables["w"], float(variables["bias"]), variables["scalars"]
     u, tau = variables["u"], variables["tau"]
     primal, dual = form.objective(w, bias, s), form.dual_objective(u, tau)
-    noise = float(rounding(form.losses.size(form.margins(form.decision_values(w, bias)), s), form.n))
+    noise = float(rounding(form.losses.size(form.margins(form.outputs(w, bias)), s), form.n))
     owed = form.dual_residual(u, tau) * max(form.units[1], abs(bias), float(np.abs(s).max(initial=0.0)))
     error = max(relative_gap(primal, dual, noise, form.units[0]), form.primal_residual(w, bias, s),
                 greatest_ratio(owed, max(abs(primal), form.units[0])))
