@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from margindsl.calculus import PLQ
-from margindsl.calculus.smooth import Logistic
 from margindsl.language.lowering import Declaration
 from margindsl.program.certificates import Certificate
 from margindsl.program.program import MarginProgram
+from margindsl.proof.tables import UnknownProof, loss_tables, tangents
 from margindsl.typing import FloatArray, IntArray
 
-FORMAT, VERSION = "margindsl-proof", 1
+FORMAT, VERSION = "margindsl-proof", 2
 LARGEST = 30_000_000  # entries of features that are written out or checked
 
 
@@ -48,10 +47,6 @@ class Claim:
     bound: float
     state: str
     tol: float
-
-
-class UnknownProof(Exception):
-    """Say why there is no proof in plain arrays."""
 
 
 def export(program: MarginProgram, claim: Claim, certificate: Certificate | None,
@@ -88,8 +83,69 @@ def export(program: MarginProgram, claim: Claim, certificate: Certificate | None
     except NotImplementedError as error:
         raise UnknownProof(str(error)) from None
     header["kind"] = point.kind
-    return header, arrays | {name: _declared_order(name, x, order, arrays, program)
-                             for name, x in point.arrays.items()}
+    dual = {name: _declared_order(name, np.asarray(x), order, arrays, program) for name, x in point.arrays.items()}
+    if point.kind == "lift":
+        dual = _by_points(dual, arrays, program)
+    if point.kind == "cases" and program.is_binary:
+        _orient(dual, program)
+    return header, arrays | dual | {"tangents": _tangents(header, arrays, dual)}
+
+
+def _tangents(header: dict[str, Any], tables: dict[str, Any], dual: dict[str, Any]) -> FloatArray:
+    """Return the tangents of logistic terms for every dual point, where the sum they are part of is least."""
+    u, q = dual["u"], dual.get("q", np.zeros((1, 1)))
+    if u.ndim == 3:
+        u = u.sum(axis=2)
+    elif header["kind"] == "lift" and header["coding"] == "crammer-singer":
+        u = np.maximum(u, 0.0) / np.sqrt(header["clusters"] / (header["clusters"] - 1))
+    return tangents(tables, u, q if q.shape[-1] == u.shape[-1] else np.zeros((1, u.shape[1])))
+
+
+def _orient(dual: dict[str, Any], program: MarginProgram) -> None:
+    """Turn cases where B = −B so that the first sign that is asked is +1."""
+    paths = dual["paths"]
+    if program.labels.is_symmetric and all(b.lower == -b.upper for b in program.decision) and paths.any():
+        turn = np.where(paths[:, int(np.argmax(paths.any(axis=0)))] < 0, -1, 1)[:, None]
+        dual["paths"], dual["tau"] = paths * turn, dual["tau"] * turn
+
+
+def _by_points(dual: dict[str, Any], arrays: dict[str, Any], program: MarginProgram) -> dict[str, Any]:
+    """Return a lifted dual point by points and declared bounds instead of components and vectors of the form.
+
+    A component is named by its first point, known labels by a point beside, n. A vector is α(ω − m·1) for a declared
+    bound ω and a middle m, which a component of known sign carries.
+    """
+    n, component, sign, V = program.n, dual["component"], dual["sign"], dual["vectors"]
+    count, pinned = len(dual["d"]), np.zeros(n, dtype=int)
+    first = np.full(count, n)
+    first[component[::-1]] = np.arange(n)[::-1]
+    turn = np.append(sign, 1)[first]
+    u = dual["u"] if len(dual["u"]) == len(arrays["points"]) else np.zeros(len(arrays["points"]))
+    out = {"u": u[None], "q": dual["q"][None], "eta": dual["eta"], "theta": dual["theta"],
+           "d": np.bincount(first, dual["d"], n + 1)}
+    kappa, middles = np.zeros(len(arrays["bound_weights"])), np.zeros(len(arrays["bound_weights"]))
+    if program.is_binary:
+        labels: Any = program.labels
+        pinned = labels.sign * labels.pinned[labels.component]
+        place = component[np.flatnonzero(pinned)[0]] if pinned.any() else count - 1 if first[-1] == n else -1
+        sums = np.array([np.bincount(component, sign * w, count) for w in arrays["bound_weights"]]).reshape(-1, count)
+        free = np.arange(count) != place
+        for v, multiplier in zip(V.T, dual["kappa"]):
+            alpha = sums[:, free] @ v[free] / np.maximum(np.sum(sums[:, free] ** 2, axis=1), 1e-300)
+            if not multiplier > 0 or not len(alpha):
+                continue
+            j = int(np.argmin(np.abs(v[free] - alpha[:, None] * sums[:, free]).sum(axis=1)))
+            if alpha[j] != 0:
+                kappa[j] += multiplier * alpha[j] ** 2
+                middles[j] = -v[place] / alpha[j] if place >= 0 else 0.0
+        rows, columns, products = dual["cut_rows"], dual["cut_columns"], dual["cut_products"]
+        triples = np.column_stack([rows[:, 0], columns[:, 0], columns[:, 1]])
+        signs = np.column_stack([np.ones(len(rows)), products[:, :2]]).astype(int)
+        out["cuts"] = signs * turn[triples] * (first[triples] + 1)
+    else:
+        kappa = np.array([dual["kappa"].sum()])
+        out["cuts"] = np.column_stack([first[dual["cut_rows"][:, 0]], first[dual["cut_columns"][:, 0]]]) + 1
+    return {**out, "kappa": kappa, "middles": middles}
 
 
 def _places(declaration: Declaration, program: MarginProgram) -> list[tuple[int, float]]:
@@ -133,15 +189,13 @@ def declared(declaration: Declaration) -> tuple[dict[str, Any], dict[str, Any]]:
     plane, labels, losses = declaration.hyperplane, declaration.labels, declaration.losses
     n, clusters = labels.n, labels.clusters
     bounds = [*declaration.label_bounds, *(_size_bound(s, n) for s in declaration.sizes if clusters == 2)]
-    bases, atoms = _atoms(losses)
     header = {
         "format": FORMAT, "version": VERSION, "n": n, "clusters": clusters, "coding": declaration.coding,
         "free_bias": plane.bias is True, "penalised": plane.bias == "penalised", "centre": plane.centre,
         "linear": plane.kernel == "linear" and not (declaration.orthogonal or declaration.manifolds),
-        "ridge": declaration.ridge, "constant": declaration.constant, "bases": bases}
+        "ridge": declaration.ridge, "constant": declaration.constant}
     arrays = {
-        "points": losses.points, "slopes": losses.slopes, "shifts": losses.shifts, "coupling": losses.coupling,
-        "costs": losses.scalars.costs, "nonneg": np.asarray(losses.scalars.nonneg, dtype=bool), **atoms,
+        **loss_tables(losses),
         "must": declaration.must, "cannot": declaration.cannot,
         "known_index": declaration.known[0], "known_values": declaration.known[1],
         "bound_weights": np.array([w for w, _, _ in bounds], dtype=float).reshape(-1, n),
@@ -159,31 +213,6 @@ def _size_bound(sizes: Any, n: int) -> tuple[FloatArray, float, float]:
     """Return sizes of two clusters as a bound on Σy: cluster 0 is y = −1."""
     low = max(2 * sizes.at_least[1] - n, n - 2 * sizes.at_most[0])
     return np.ones(n), float(low), float(min(2 * sizes.at_most[1] - n, n - 2 * sizes.at_least[0]))
-
-
-def _atoms(losses: Any) -> tuple[list[Any], dict[str, Any]]:
-    bases: list[Any] = []
-    found = []
-    for term, part in losses.slices():
-        rows = np.arange(part.start, part.stop)[term.weights > 0]
-        weights = term.weights[term.weights > 0]
-        for factor, a, b, base in term.loss.atoms():
-            written = _written(base)
-            if written not in bases:
-                bases.append(written)
-            found.append((rows, np.full(len(rows), bases.index(written)), factor * weights, np.full(len(rows), a),
-                          np.full(len(rows), b)))
-    names = "atom_row", "atom_base", "atom_weight", "atom_alpha", "atom_beta"
-    columns = [np.concatenate(column) for column in zip(*found)] if found else [np.zeros(0, dtype=int)] * 5
-    return bases, dict(zip(names, columns))
-
-
-def _written(base: Any) -> Any:
-    if isinstance(base, Logistic):
-        return "logistic"
-    if isinstance(base, PLQ):
-        return [list(piece) for piece in base.pieces]
-    raise UnknownProof(f"the loss {base!r} has no form a proof knows")
 
 
 def digest(header: dict[str, Any], arrays: dict[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import os
@@ -65,20 +66,20 @@ def read_proof(path: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:
     OSError
         If it cannot be read.
     """
-    with open(path, "rb") as stream:
-        try:
-            _check_sizes(stream, path)
-            stream.seek(0)
-            with np.load(stream, allow_pickle=False) as stored:
-                header = json.loads(str(stored["header"]))
-                arrays = {name: stored[name] for name in stored.files if name != "header"}
-            content = header.pop("content", None)
-            changed = content is not None and content != digest(header, arrays)
-        except FOREIGN as error:
-            if isinstance(error, DeclarationError):
-                raise
-            raise DeclarationError(
-                f"Solution.load: {path} is no saved solution; expected a .npz file that Solution.save wrote") from error
+    stream = io.BytesIO(Path(path).read_bytes())  # what fails from here on is the content
+    try:
+        _check_sizes(stream, path)
+        stream.seek(0)
+        with np.load(stream, allow_pickle=False) as stored:
+            header = json.loads(str(stored["header"]))
+            arrays = {name: stored[name] for name in stored.files if name != "header"}
+        content = header.pop("content", None)
+        changed = content is not None and content != digest(header, arrays)
+    except (*FOREIGN, OSError) as error:
+        if isinstance(error, DeclarationError):
+            raise
+        raise DeclarationError(
+            f"Solution.load: {path} is no saved solution; expected a .npz file that Solution.save wrote") from error
     if changed or (content is None and "format" in header):
         raise DeclarationError(f"Solution.load: {path} was changed after Solution.save wrote it; save it again")
     return header, arrays

@@ -1,0 +1,136 @@
+"""Losses as tables for a proof: the quadratic pieces of all that is lost at a point, and its logistic terms."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from margindsl.calculus import PLQ
+from margindsl.calculus.smooth import Logistic
+from margindsl.program.losses import Losses
+from margindsl.typing import FloatArray
+
+STEPS, FURTHEST = 100, 80.0  # of the bisection for a minimum, over t = sinh(x) with |x| no further
+
+
+class UnknownProof(Exception):
+    """Say why there is no proof in plain arrays."""
+
+
+def loss_tables(losses: Losses) -> dict[str, Any]:
+    """Return arrays of the losses: of points, or of rows where scalars are shared.
+
+    Loss i is, between `left` and `right` of each of its cells, Ax² + Bx + C at x = slope·margin + coupling·s + shift,
+    plus c·log(1 + exp(−ax − d)) for its logistic terms; `steep` and `size` are sums of moduli of the parts of B and C.
+
+    Parameters
+    ----------
+    losses : Losses
+
+    Raises
+    ------
+    UnknownProof
+        If a loss is no sum of piecewise quadratics and logistic functions.
+    """
+    shared, n = losses.scalars.count > 0, losses.n
+    terms = _terms(losses, shared)
+    curved, tables = [t for t in terms if isinstance(t[0], Logistic)], [t for t in terms if isinstance(t[0], PLQ)]
+    count = losses.rows if shared else n
+    cells = _cells(tables, count)
+    columns = [np.concatenate([t[i] for t in curved]) if curved else np.zeros(0) for i in range(1, 5)]
+    return {
+        "points": losses.points if shared else np.arange(n), "slopes": losses.slopes if shared else np.ones(n),
+        "shifts": losses.shifts if shared else np.zeros(n),
+        "coupling": losses.coupling if shared else np.zeros((n, 0)),
+        "costs": losses.scalars.costs, "nonneg": np.asarray(losses.scalars.nonneg, dtype=bool), **cells,
+        "log_at": columns[0].astype(int), "log_c": columns[1], "log_a": columns[2], "log_d": columns[3]}
+
+
+def _terms(losses: Losses, shared: bool) -> list[tuple[Any, Any, Any, Any, Any]]:
+    """Return (base, place, c, a, d) with c·base(ax + d) part of the loss at each place."""
+    found = []
+    for term, part in losses.slices():
+        rows = np.arange(part.start, part.stop)[term.weights > 0]
+        weights = term.weights[term.weights > 0]
+        for factor, a, b, base in term.loss.atoms():
+            if not isinstance(base, (PLQ, Logistic)):
+                raise UnknownProof(f"the loss {base!r} has no form a proof knows")
+            slopes, shifts = (np.ones(len(rows)), np.zeros(len(rows))) if shared else (
+                losses.slopes[rows], losses.shifts[rows])
+            place = rows if shared else losses.points[rows]
+            found.append((base, place, factor * weights, a * slopes, a * shifts + b))
+    return found
+
+
+def _cells(tables: list[tuple[Any, Any, Any, Any, Any]], count: int) -> dict[str, Any]:
+    everyone = np.arange(count)
+    owner, knot = [everyone, everyone], [np.full(count, -np.inf), np.full(count, np.inf)]
+    for base, place, _, a, d in tables:
+        moving = a != 0
+        for x in {x for piece in base.pieces for x in piece[:2] if math.isfinite(x)}:
+            owner, knot = [*owner, place[moving]], [*knot, (x - d[moving]) / a[moving]]
+    order = np.lexsort((np.concatenate(knot), np.concatenate(owner)))
+    own, x = np.concatenate(owner)[order], np.concatenate(knot)[order]
+    cell = (own[1:] == own[:-1]) & (x[1:] > x[:-1])
+    own, left, right = own[1:][cell], x[:-1][cell], x[1:][cell]
+    low, high = (np.where(np.isinf(x), 0.0, x) for x in (left, right))
+    middle = np.where(np.isinf(left), np.where(np.isinf(right), 0.0, high - np.abs(high) - 1),
+                      np.where(np.isinf(right), low + np.abs(low) + 1, low / 2 + high / 2))
+    sums, start = np.zeros((5, len(own))), np.searchsorted(own, np.arange(count + 1))
+    held = np.ones(len(own), dtype=bool)
+    for base, place, c, a, d in tables:
+        many = np.diff(start)[place]
+        at = np.arange(int(many.sum())) + np.repeat(start[place] - np.cumsum(many) + many, many)
+        c, a, d = (np.repeat(z, many) for z in (c, a, d))
+        t, z = np.array(base.pieces, dtype=float), a * middle[at] + d
+        n2, n1, n0 = t[np.searchsorted(t[1:, 0], z), 2:].T
+        parts = (n2 * a * a, a * (2 * n2 * d + n1), (n2 * d + n1) * d + n0,
+                 np.abs(a) * (np.abs(2 * n2 * d) + np.abs(n1)), (np.abs(n2 * d) + np.abs(n1)) * np.abs(d) + np.abs(n0))
+        for row, part in zip(sums, parts):
+            row += np.bincount(at, c * part, len(own))
+        held[at[(z < t[0, 0]) | (z > t[-1, 1])]] = False
+    names = "cell", "left", "right", "A", "B", "C", "steep", "size"
+    return dict(zip(names, (x[held] for x in (own, left, right, *sums))))
+
+
+def tangents(tables: dict[str, Any], u: FloatArray, q: FloatArray) -> FloatArray:
+    """Return slopes in [−1, 0] of tangents of the logistic terms where h(t) + ut + ½qt² is least, for every dual point.
+
+    Parameters
+    ----------
+    tables : dict
+        Of `loss_tables`.
+    u, q : (P, m) float arrays
+    """
+    at, c, a, d = (tables[name] for name in ("log_at", "log_c", "log_a", "log_d"))
+    if not len(at):
+        return np.zeros((len(u), 0))
+    places, where = np.unique(at, return_inverse=True)
+    used = np.isin(tables["cell"], places)
+    own = np.searchsorted(places, tables["cell"][used])
+    right, A, B, steep = (tables[name][used] for name in ("right", "A", "B", "steep"))
+    start, order = np.searchsorted(own, np.arange(len(places))), np.argsort(where, kind="stable")
+    last = np.append(start[1:], len(own)) - 1
+    first = np.searchsorted(where[order], np.arange(len(places)))
+    u, q = u[:, places], np.broadcast_to(q, u.shape)[:, places]
+    low, high = np.full(u.shape, -FURTHEST), np.full(u.shape, FURTHEST)
+    with np.errstate(over="ignore"):
+        for _ in range(STEPS):
+            t = np.sinh(low / 2 + high / 2)
+            v = -1 / (1 + np.exp(a * t[:, where] + d))
+            cell = np.minimum(start + np.add.reduceat(t[:, own] > right, start, axis=1), last)
+            pull = np.add.reduceat((c * a * v)[:, order], first, axis=1)
+            slope = (2 * A[cell] + q) * t + B[cell] + u + pull
+            low, high = np.where(slope > 0, low, low / 2 + high / 2), np.where(slope > 0, low / 2 + high / 2, high)
+    # Where nothing but the tangents curves, their slopes must cancel u to the last digit: the most curved gives way.
+    loose = (2 * A[cell] + q == 0) & (np.abs(slope) <= 2.0**-30 * (steep[cell] + np.abs(u) + np.abs(pull)))
+    weight = c * np.abs(a) * (-v * (1 + v) + 1e-300)
+    chosen = weight >= np.maximum.reduceat(weight[:, order], first, axis=1)[:, where]
+    share = np.add.reduceat((chosen * (c * a) ** 2)[:, order], first, axis=1)[:, where]
+    moved = np.where(chosen, (c * a) * np.where(loose, slope, 0.0)[:, where] / share, 0.0)
+    return np.clip(v - moved, -1.0, 0.0)
+
+
+__all__ = ["UnknownProof", "loss_tables", "tangents"]
