@@ -45,6 +45,12 @@ ONE_MARGIN = Rule(
 BARE_DECISION = Rule(
     "uses {what} outside a margin: losses are functions of margins",
     "Write the loss in terms of y * f.")
+SOFT_BALANCE = Rule(
+    "is a square of decision values that is not the square of a weighted sum alone",
+    "Write md.sum(weights * f)**2, without labels, scalars or constants.")
+FREE_BALANCE = Rule(
+    "penalises a weighted sum of decision values that a free bias moves",
+    "Declare md.Hyperplane(X, bias='penalised'), or bound it by abs(md.sum(f)) <= l.")
 TWO_PROBLEMS = Rule(
     "mixes two {what} in one problem",
     "Declare one md.Labels and one md.Hyperplane a problem.")

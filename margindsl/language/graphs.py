@@ -9,7 +9,23 @@ import numpy as np
 
 from margindsl.errors import DeclarationError
 from margindsl.language.entries import read_array
-from margindsl.typing import IntArray
+from margindsl.typing import FloatArray, IntArray
+
+
+class RankOne:
+    """Represent a aᵀ, the matrix of (Σ a f)².
+
+    Parameters
+    ----------
+    weights : (n,) float array
+        The vector a.
+    """
+
+    def __init__(self, weights: FloatArray) -> None:
+        self.weights = weights
+
+    def __matmul__(self, matrix: FloatArray) -> FloatArray:
+        return np.multiply.outer(self.weights, self.weights @ matrix)
 
 
 def as_pairs(pairs: Any, n: int, word: str) -> IntArray:

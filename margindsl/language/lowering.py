@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from margindsl.calculus import PLQ
-from margindsl.errors import CalculusError
+from margindsl.errors import CalculusError, GrammarError
 from margindsl.language import grammar
 from margindsl.language.atoms import (
     Absolute,
@@ -37,8 +37,11 @@ from margindsl.language.curves import (
 )
 from margindsl.language.entries import constant_value
 from margindsl.language.expressions import Constant, Expression, Index, Negation, Product, Quotient, Sum
+from margindsl.language.graphs import RankOne
+from margindsl.language.linear import linear_part
 from margindsl.language.margins import Hyperplane, Labels, Margin
 from margindsl.language.symbols import Parameter, Scalar
+from margindsl.program.accuracy import rounding
 from margindsl.program.bounds import DecisionBound
 from margindsl.program.losses import Losses, LossTerm, SharedScalars
 from margindsl.typing import FloatArray, IntArray
@@ -58,8 +61,8 @@ class Declaration:
         In the user's units.
     ridge : float
         Coefficient of ½‖w‖², positive.
-    manifolds : tuple of (float, sparse Laplacian)
-        Terms coefficient · fᵀLf.
+    manifolds : tuple of (float, matrix)
+        Terms coefficient · fᵀLf: a graph's sparse Laplacian, or `RankOne` for a squared sum.
     constant : float
     must, cannot : (m, 2) int arrays
     known : (index, values) int arrays
@@ -220,6 +223,27 @@ def _walk_manifold(e: Manifold, coefficient: float, parts: ObjectiveParts) -> No
     parts.manifolds.append((coefficient, e.laplacian))
 
 
+def _walk_square(e: Square, coefficient: float, parts: ObjectiveParts) -> None:
+    """Take the square of a number without margins for (Σ a f)², anything else for a loss."""
+    inner = e.arguments[0]
+    kinds = {type(node) for node in inner.walk()}
+    if e.shape or Margin in kinds or Hyperplane not in kinds:
+        _walk_entries(e, coefficient, parts)
+        return
+    plane = next(node for node in inner.walk() if isinstance(node, Hyperplane))
+    try:
+        part = linear_part(inner, plane.n, e.text())
+    except GrammarError:
+        raise grammar.SOFT_BALANCE.broken_by(e) from None
+    if part.decision is None or part.labels is not None or part.constant != 0.0:
+        raise grammar.SOFT_BALANCE.broken_by(e)
+    if coefficient < 0:
+        raise grammar.REGULARISER_SIGN.broken_by(e, coefficient=f"{coefficient:.6g}")
+    if plane.bias is True and abs(part.decision.sum()) > rounding(np.abs(part.decision).sum(), plane.n):
+        raise grammar.FREE_BALANCE.broken_by(e)
+    parts.manifolds.append((coefficient, RankOne(part.decision)))
+
+
 def _walk_entries(e: Expression, coefficient: float, parts: ObjectiveParts) -> None:
     if isinstance(e, Variance):
         _check_parameters(e, coefficient, parts)
@@ -252,7 +276,7 @@ def _check_parameters(e: Expression, sign: float, parts: ObjectiveParts) -> None
 _TERMS: dict[type[Expression], Callable[[Any, float, ObjectiveParts], None]] = {
     Sum: _walk_sum, Negation: _walk_negation, Product: _walk_scaled, Quotient: _walk_scaled, Scalar: _walk_scalar,
     SquaredNorm: _walk_norm, Manifold: _walk_manifold, Index: _walk_entries, Total: _walk_entries, Mean: _walk_entries,
-    Variance: _walk_entries, PositivePart: _walk_entries, Absolute: _walk_entries, Square: _walk_entries,
+    Variance: _walk_entries, PositivePart: _walk_entries, Absolute: _walk_entries, Square: _walk_square,
     Maximum: _walk_entries, Curve: _walk_entries}
 
 

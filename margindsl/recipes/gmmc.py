@@ -16,7 +16,9 @@ def gmmc(X: Any, *, C: float | md.Parameter = 10.0, l: float | None = None, kern
     min over y ∈ {−1, +1}^n, w, b of ½‖w‖² + C/n Σ_i (1 − y_i f_i)₊², f_i = ⟨w, φ(x_i)⟩ + b, |Σ_i f_i| ≤ l, relaxed to
     max ½ Σγ_i − ½ηl² over γ, η ≥ 0 with PᵀK_c⁻¹P + ησσᵀ ⪰ Diag(γ, 0), K_c = K + n/(2C) I, P = [I, −e]: one variable
     a point where maximum margin clustering has a matrix. The paper keeps Σf small by a soft term C_e(Σf)²; the hard
-    bound does it here, so that the value is a bound of the problem declared.
+    bound does it here, so that the value is a bound of the problem declared. With a free bias the soft term is that of
+    a penalised one: over centred features Σf = n b, and C_e(Σf)² is a norm of b. It is declared as ``C_e *
+    md.sum(f)**2`` with ``md.Hyperplane(X, bias="penalised")``, whose norm adds ½b² to C_e n² b².
 
     Parameters
     ----------

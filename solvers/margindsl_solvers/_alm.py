@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from margindsl.contract import Budget, Status
+from margindsl.program.accuracy import rounding
 from margindsl.typing import FloatArray
 from margindsl_solvers._judge import Pair, judge
 from margindsl_solvers._rows import RowModel
@@ -65,7 +66,7 @@ class Run:
     def run(self) -> Status:
         """Minimise until the gap is closed or something ends the solve."""
         pair = self._judge(self._slopes())
-        stalled = 0
+        stalled, first = 0, self.kappa
         while True:
             if self._error(pair) <= self.tol:
                 return Status.OPTIMAL
@@ -76,7 +77,10 @@ class Run:
                 return Status.OPTIMAL if self._error(pair) <= self.tol else status
             if self.budget.report("newton", self.iterations, pair.primal, pair.dual):
                 return Status.INTERRUPTED
-            stalled = 0 if self._error(pair) < 0.5 * before else stalled + 1
+            if self._error(pair) < 0.5 * before:
+                stalled = 0
+            elif not self.lost or self.kappa <= first:  # a penalty too large for the rounding is lowered first
+                stalled += 1
             if stalled >= (3 if self.model.is_smooth else 8):
                 return Status.INACCURATE
             if not self.model.is_smooth:
@@ -179,12 +183,21 @@ class Run:
             last = model.slopes(v + t * change, self.centre, self.kappa)
             return linear + t * square + float(last @ weighted)
 
-        initial = float(gradient @ step)
-        if not initial < 0.0:
+        initial, noise = float(gradient @ step), self._noise(v, change)
+        if not initial < -noise:
             return None
-        t, turned = search(slope, initial)
+        t, turned = search(slope, initial, noise)
         self.x = self.x + t * step
         return v + t * change, last, turned
+
+    def _noise(self, v: FloatArray, change: FloatArray) -> float:
+        """Return what the rounding of the arguments does to the slope of the objective along a step."""
+        moved = self._bends(v) * change * rounding(np.abs(v) + np.abs(self.model.shifts))
+        return float(np.linalg.norm(moved))
+
+    def _bends(self, v: FloatArray) -> FloatArray:
+        """Return by how much the weighted slopes of the rows change with their arguments."""
+        return self.model.curvatures(v, self.centre, self.kappa)
 
     def _falls_forever(self, step: FloatArray) -> bool:
         """Return whether the objective falls without end along the bias and scalar part of a step."""

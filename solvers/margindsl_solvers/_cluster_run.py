@@ -47,6 +47,9 @@ class ClusterRun(Run):
     def _pair(self, slopes: FloatArray) -> Pair:
         return judge_clusters(self._clusters, self.x, slopes)
 
+    def _bends(self, v: FloatArray) -> FloatArray:
+        return self.kappa * self.model.weights
+
     @property
     def _clusters(self) -> ClusterModel:
         model: object = self.model

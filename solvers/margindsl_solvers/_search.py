@@ -7,7 +7,8 @@ from collections.abc import Callable
 ACCEPT = 0.2
 
 
-def search(slope: Callable[[float], float], initial: float, largest: float = 1e18) -> tuple[float, bool]:
+def search(slope: Callable[[float], float], initial: float, noise: float = 0.0,
+           largest: float = 1e18) -> tuple[float, bool]:
     """Find a step t where the derivative φ'(t) has at most a fifth of its size at 0.
 
     The derivative of a convex function is monotone: expand until it turns positive, then alternate secant
@@ -19,6 +20,8 @@ def search(slope: Callable[[float], float], initial: float, largest: float = 1e1
         t -> φ'(t); its last call is always at the returned step.
     initial : float
         φ'(0), negative.
+    noise : float
+        What rounding may have made of φ': no step is asked for a smaller one.
     largest : float
         Expansion stops there.
 
@@ -33,7 +36,7 @@ def search(slope: Callable[[float], float], initial: float, largest: float = 1e1
     (2.0, True)
     """
     low, at_low, t = 0.0, initial, 1.0
-    target = ACCEPT * abs(initial)
+    target = max(ACCEPT * abs(initial), noise)
     value = slope(t)
     while value < -target:
         if t >= largest:

@@ -26,6 +26,11 @@ def constraint(make, loss=lambda: md.mean(FLAT)):
     return lambda: md.Problem(md.Minimize(R + loss()), [make()])
 
 
+def free_bias(total):
+    plane = md.Hyperplane(X, bias=True)
+    return lambda: md.Problem(md.Minimize(md.sq_norm(plane) / 2 + md.mean(md.hinge(y * plane)) + total(plane) ** 2))
+
+
 # rule -> (declaration that breaks it, the words it must name, the repair its message suggests)
 CASES = {
     "CONVEX_LOSS": (objective(lambda: md.mean(-md.pos(1 - g))), "-md.pos(1 - y * f)",
@@ -45,6 +50,9 @@ CASES = {
                    "md.pos(md.pos(1 - y * f) + md.pos(s - y * f))", objective(lambda: md.mean(md.pos(s - g)) - s / 2)),
     "BARE_DECISION": (objective(lambda: md.mean(md.hinge(g)) + md.mean(md.pos(1 - f))), "f",
                       objective(lambda: md.mean(md.hinge(y * f)))),
+    "SOFT_BALANCE": (objective(lambda: md.mean(md.hinge(g)) + (md.sum(f) - 1) ** 2), "(md.sum(f) - 1)**2",
+                     objective(lambda: md.mean(md.hinge(g)) + md.sum(SIGNED * f) ** 2)),
+    "FREE_BALANCE": (free_bias(md.sum), "md.sum(f)**2", objective(lambda: md.mean(md.hinge(g)) + md.sum(f) ** 2)),
     "TWO_PROBLEMS": (objective(lambda: md.mean(md.hinge(g)) + md.mean(md.hinge(z * f))), "mixes two labellings",
                      objective(lambda: md.mean(md.hinge(g)))),
     "TWO_CODINGS": (objective(lambda: md.mean(md.hinge(md.margin(y3, f)) + md.hinge(md.margin(y3, f, "simplex")))),
