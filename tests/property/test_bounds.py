@@ -55,8 +55,10 @@ def assert_recomputed(instance, solution):
 
 
 def scaled_duals(certificate):
-    """Return the certificate of the program with its dual point moved far off, the bound kept."""
+    """Return the certificate of the program with its dual point moved far off, or a higher bound where it has none."""
     certificate = getattr(certificate, "inner", certificate)
+    if certificate.is_trivial:
+        return dataclasses.replace(certificate, bound=certificate.bound + abs(certificate.bound) + 1.0)
     if isinstance(certificate, (LabelLiftCertificate, FixedLabelCertificate)):
         return dataclasses.replace(certificate, u=3.0 * certificate.u)
     if isinstance(certificate, PoolCertificate):

@@ -1,5 +1,6 @@
 """Every fault of a solver with every relaxation: a valid answer or an error in the solver's name, nothing else."""
 
+import os
 from functools import lru_cache
 
 import numpy as np
@@ -61,8 +62,18 @@ LIKE_OTHERS = {f"raises-{name}" for name in RAISED} - {
     "dictionary", "lists", "claims-converged", "claims-iteration-limit", "claims-interrupted", "claims-nan",
     "claims-nothing", "claims-wrong-seconds", "writes-shifts", "sets-printing", "seeds-python", "sets-recursion-limit",
     "returns-late"}
-MET = [(fault, case) for fault in FAULTS for case in CASES
-       if fault not in LIKE_OTHERS or case in ("alternating", "minimax", "sdp")]
+# In the suite every fault meets one relaxation, in turn, and a few of each kind meet three; with FAULTS=all in the
+# environment those of each kind meet every relaxation, and the others three.
+THREE = ("alternating", "minimax", "sdp")
+
+
+def _meets(number, fault, case):
+    if os.environ.get("FAULTS") == "all":
+        return fault not in LIKE_OTHERS or case in THREE
+    return case == list(CASES)[number % len(CASES)] or (fault not in LIKE_OTHERS and case in THREE)
+
+
+MET = [(fault, case) for number, fault in enumerate(FAULTS) for case in CASES if _meets(number, fault, case)]
 
 
 @lru_cache
