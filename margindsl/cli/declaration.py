@@ -54,7 +54,7 @@ def scale_columns(X: FloatArray, how: str) -> FloatArray:
         return X
     low, width = (X.min(axis=0), np.ptp(X, axis=0)) if how == "minmax" else (X.mean(axis=0), X.std(axis=0))
     # The spread of a constant column of large numbers is rounding, not zero.
-    constant = width <= 1e-12 * np.maximum(1.0, np.abs(X).max(axis=0))
+    constant = width <= 1e-12 * np.abs(X).max(axis=0)
     return np.where(constant, 0.0, (X - low) / np.where(constant, 1.0, width))
 
 
