@@ -10,7 +10,7 @@ import os
 import struct
 import tempfile
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -42,15 +42,40 @@ def write_archive(path: str | Path, kind: str, header: Mapping[str, Any], arrays
     OSError
         If it cannot be written; what was there before is as it was.
     """
-    target = Path(path)
     held = {name: np.asarray(value, order="C") for name, value in arrays.items()}
     text = json.dumps({"kind": kind, "digest": _digest(header, held), "header": dict(header)}).encode()
-    handle, temporary = tempfile.mkstemp(dir=target.parent or Path(), prefix=f".{target.name}.")
+    with written_whole(path) as stream:
+        _fill(stream, text, held)
+
+
+@contextlib.contextmanager
+def written_whole(path: str | Path) -> Iterator[BinaryIO]:
+    """Yield a stream whose content takes the place of a file, and its permissions, once it is complete and on the disk.
+
+    Parameters
+    ----------
+    path : str or Path
+        A link is followed.
+
+    Yields
+    ------
+    BinaryIO
+
+    Raises
+    ------
+    OSError
+        If it cannot be written; what was there before is as it was.
+    """
+    target = Path(os.path.realpath(path))
+    mask = os.umask(0)
+    os.umask(mask)
+    handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
     try:
         with os.fdopen(handle, "wb") as stream:
-            _fill(stream, text, held)
+            yield stream
             stream.flush()
             os.fsync(stream.fileno())
+        os.chmod(temporary, (target.stat().st_mode & 0o777) if target.exists() else 0o666 & ~mask)
         os.replace(temporary, target)
     except BaseException:
         with contextlib.suppress(OSError):
@@ -101,14 +126,27 @@ def _fill(stream: BinaryIO, text: bytes, arrays: Mapping[str, Any]) -> None:
 
 
 def _read(parts: zipfile.ZipFile, info: zipfile.ZipInfo) -> Any:
+    check_member(parts, info)
+    with parts.open(info) as member:
+        return np.lib.format.read_array(member, allow_pickle=False)
+
+
+def check_member(parts: zipfile.ZipFile, info: zipfile.ZipInfo, most: float = math.inf) -> None:
+    """Raise ValueError unless an array is one of plain numbers or text, of the size the directory says, and no larger.
+
+    Parameters
+    ----------
+    parts : ZipFile
+    info : ZipInfo
+    most : float
+        Bytes.
+    """
     with parts.open(info) as member:
         version = np.lib.format.read_magic(member)
         read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
         shape, _, kind = read(member)
-        if kind.hasobject or math.prod(shape) * kind.itemsize > info.file_size:
+        if kind.hasobject or math.prod(shape) * kind.itemsize > min(info.file_size, most):
             raise ValueError(f"{info.filename} claims more than it holds")
-    with parts.open(info) as member:
-        return np.lib.format.read_array(member, allow_pickle=False)
 
 
 def _digest(header: Mapping[str, Any], arrays: Mapping[str, Any]) -> str:
@@ -120,4 +158,4 @@ def _digest(header: Mapping[str, Any], arrays: Mapping[str, Any]) -> str:
     return total.hexdigest()
 
 
-__all__ = ["BrokenArchiveError", "read_archive", "write_archive"]
+__all__ = ["BrokenArchiveError", "check_member", "read_archive", "write_archive", "written_whole"]

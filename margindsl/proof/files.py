@@ -7,7 +7,6 @@ import json
 import math
 import os
 import struct
-import tempfile
 import zipfile
 import zlib
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from margindsl.archive import check_member, written_whole
 from margindsl.errors import DeclarationError
 from margindsl.proof.export import digest
 
@@ -39,21 +39,9 @@ def write_proof(path: str | Path, header: dict[str, Any], arrays: dict[str, Any]
     OSError
         If the directory cannot be written or the disk is full; an old file is then as it was.
     """
-    target = Path(os.path.realpath(path))
     header = {**header, "content": digest(json.loads(json.dumps(header)), arrays)}
-    mask = os.umask(0)
-    os.umask(mask)
-    descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            np.savez_compressed(stream, header=np.array(json.dumps(header)), **arrays)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.chmod(name, (target.stat().st_mode & 0o777) if target.exists() else 0o666 & ~mask)
-        os.replace(name, target)
-    except BaseException:
-        os.unlink(name)
-        raise
+    with written_whole(path) as stream:
+        np.savez_compressed(stream, header=np.array(json.dumps(header)), **arrays)
 
 
 def read_proof(path: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -94,14 +82,7 @@ def _check_sizes(stream: IO[bytes], path: str | Path) -> None:
             raise DeclarationError(f"Solution.load: {path} would take {sum(e.file_size for e in entries)} bytes of "
                                    f"memory for {length} bytes of file; it is no saved solution")
         for entry in entries:
-            with archive.open(entry) as part:
-                version = np.lib.format.read_magic(part)
-                read = np.lib.format.read_array_header_1_0 if version == (1, 0) else (
-                    np.lib.format.read_array_header_2_0)
-                shape, _, kind = read(part)
-                held = math.prod(shape) * kind.itemsize
-                if kind.hasobject or held > entry.file_size or (entry.filename == "header.npy" and held > LONGEST):
-                    raise ValueError(f"{entry.filename} is not of the size it says")
+            check_member(archive, entry, LONGEST if entry.filename == "header.npy" else math.inf)
 
 
 __all__ = ["FOREIGN", "read_proof", "write_proof"]
