@@ -116,6 +116,13 @@ class LabelSet:
         for w, low, high in zip(p.bound_weights, p.bound_lower, p.bound_upper):
             slack = (p.n + 8) * EPS * (np.abs(w).sum() + sum(abs(x) for x in (low, high) if math.isfinite(x)))
             self.rows.append((np.bincount(self.component, self.sign * w, len(self.z)), low, high, slack))
+        for place, (c, low, high, slack) in enumerate(self.rows):  # bounds of one direction, from both sides
+            for a, *limits, off in self.rows:
+                ratio = float(a @ c) / max(float(a @ a), 1e-300)
+                if np.abs(c - ratio * a).sum() <= min(slack, off):
+                    below, above = sorted(ratio * x for x in limits) if ratio else (low, high)
+                    low, high = max(low, below), min(high, above)
+            self.rows[place] = c, low, high, slack
         before = self.z - 1
         while not np.array_equal(before, self.z):
             before, self.rows = self.z, [self.attained(*row) for row in self.rows]

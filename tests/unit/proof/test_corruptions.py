@@ -204,3 +204,12 @@ def test_the_script_runs_alone(proofs, tmp_path):
     assert done.returncode == 0 and done.stdout.count("proved") == 3 and not done.stderr
     other = run(proofs / "0-0.npz", proofs / "1-0.npy")
     assert other.returncode == 1 and "features are not those of the data" in other.stdout
+
+
+def test_limits_of_one_sum_may_be_declared_apart():
+    X = np.random.default_rng(0).normal(size=(7, 2)) + np.array([3.0, 0.0])
+    y, f = md.Labels(7), md.Hyperplane(X, centre=False)
+    objective = md.Minimize(md.sq_norm(f) / 2 + 4 * md.mean(md.hinge(y * f)))
+    together, apart = (md.Problem(objective, constraints).solve("sdp", random_state=0) for constraints in (
+        [abs(md.sum(y)) <= 2], [md.sum(y) <= 2, md.sum(y) >= -2]))
+    assert together.bound > 0.1 and apart.bound == pytest.approx(together.bound, rel=1e-5) and apart.verify()
