@@ -50,6 +50,11 @@ class Form:
                     f"decision bound weights: given shape {bound.weights.shape}, expected ({self.n},)")
 
     @property
+    def is_convex(self) -> bool:
+        """Return whether a dual point can close the gap."""
+        return True
+
+    @property
     def n(self) -> int:
         """Return the number of points."""
         return self.losses.n
@@ -68,8 +73,8 @@ class Form:
 
         With L the loss at zero, g its slope there and ℓ² the mean of ‖φ‖², decision values between L/g and 2L/g make a
         loss vanish that is linear or quadratic; they cost ½(L/gℓ)², or L is paid. A loss that is zero at zero (as with
-        an adaptive threshold) has weights of length gℓ at most, g being the costs of the scalars. Where zero is a minimum of the losses nothing
-        depends on the size of a decision value, which is one.
+        an adaptive threshold) has weights of length gℓ at most, g being the costs of the scalars. Where zero is a
+        minimum of the losses nothing depends on the size of a decision value, which is one.
         """
         losses, square = self.losses, float(self.features.trace) / self.n
         level, slope = losses.at_zero

@@ -233,15 +233,26 @@ def missing(F: Any, V: Any, d: Any, T: Any) -> float:
     """Return by how much Diag(d) + VV' - T - FF' >= 0 may fail, times its order where the diagonal is one."""
     scale = np.sqrt(np.where(d > 0, d, np.abs(d).mean() or 1.0))[:, None]
     X, Y, S, order = F / scale, V / scale, 0.0 if T is None else -T / scale / scale.T, len(d)
-    size = 1 + np.sum(X**2) + np.sum(Y**2) + np.linalg.norm(S)
+    size, heavy = 1 + np.sum(X**2) + np.linalg.norm(S), np.sum(Y**2)
     if d.min() > 0 and T is None and X.shape[1] + Y.shape[1] < len(d):
         R: Any = np.linalg.qr(np.column_stack([X, Y]), mode="r")
         X, Y, S = R[:, :X.shape[1]], R[:, X.shape[1]:], 0.0
     if len(X) > LARGEST:
         raise Unaffordable(f"a matrix of order {len(X)}")
-    S = (np.eye(len(X)) if len(X) < order else np.diag(d / scale[:, 0]**2)) + Y @ Y.T - X @ X.T + S
+    S = (np.eye(len(X)) if len(X) < order else np.diag(d / scale[:, 0]**2)) - X @ X.T + S
+    if heavy > size and Y.shape[1] <= len(X):  # its Schur complement, which does not drown in multipliers of equalities
+        (Q, R), k = np.linalg.qr(Y, mode="complete"), Y.shape[1]
+        S = Q.T @ S @ Q
+        values, vectors = np.linalg.eigh(S[:k, :k] + R[:k] @ R[:k].T)
+        if values[0] >= size:
+            side, size = S[k:, :k] @ vectors / np.sqrt(values), 4 * size * values[-1] / values[0]
+            S, Y = S[k:, k:] - side @ side.T, Y[:0]
+        else:
+            S = Q @ S @ Q.T
+    S, size = (S + Y @ Y.T, size + heavy) if len(Y) else (S, size)
     slack = (order + F.shape[1] + 8) * EPS * size
-    return max(0.0, slack - float(np.linalg.eigvalsh((S + S.T) / 2)[0])) * float(np.sum(scale**2))
+    lowest = float(np.linalg.eigvalsh((S + S.T) / 2)[0]) if len(S) else 0.0
+    return max(0.0, slack - lowest) * float(np.sum(scale**2))
 
 
 def lifted(p: Any, B: LabelSet, u: Any) -> tuple[Any, list[float]]:

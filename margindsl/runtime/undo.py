@@ -47,8 +47,9 @@ def solution_of(compiled: Compiled, units: Scaling, run: Run, fit: Fit, outcome:
     named = orientation(program, fit.labels)
     run.seconds["total"] = time.monotonic() - run.budget.start + sum(compiled.seconds.values())
     asked = getattr(compiled.relaxation, "tol", None) or run.budget.tol
-    state, message = earned(state, outcome.message if outcome else "", fit.raw, value=value, bound=bound,
-                            estimate=estimate, tol=asked)
+    convex = run.program.fix_labels(fit.labels).is_convex
+    state, message = earned(state, outcome.message if outcome else "", fit.raw if convex else None, value=value,
+                            bound=bound, estimate=estimate, tol=asked)
     shared = program.losses.scalars
     evidence = None if program.source is None else Evidence(
         program.source, named.reorder(program.weights(w)), np.asarray(scalars, dtype=float), asked)

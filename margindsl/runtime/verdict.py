@@ -62,7 +62,7 @@ def fit_gap(raw: RawSolution) -> float:
     return relative_gap(raw.objective, max(duals)) if duals else float("nan")
 
 
-def earned(state: Status, message: str, raw: RawSolution, *, value: float, bound: float, estimate: float,
+def earned(state: Status, message: str, raw: RawSolution | None, *, value: float, bound: float, estimate: float,
             tol: float) -> tuple[Status, str]:
     """Return the status an answer has earned, and the message that goes with it.
 
@@ -76,8 +76,8 @@ def earned(state: Status, message: str, raw: RawSolution, *, value: float, bound
         How the relaxation ended.
     message : str
         Its words.
-    raw : RawSolution
-        The fit of the labels.
+    raw : RawSolution or None
+        The fit of the labels; None of a problem that is not convex, to which no gap belongs.
     value, bound, estimate : float
     tol : float
         The relative gap asked for.
@@ -85,8 +85,8 @@ def earned(state: Status, message: str, raw: RawSolution, *, value: float, bound
     if relative_gap(value, bound) <= CLOSED * tol:
         return Status.OPTIMAL, message
     words = [message] if message else []
-    short = fit_gap(raw)
-    if raw.status in (Status.INACCURATE, Status.ITERATION_LIMIT) and not short <= tol:
+    short = fit_gap(raw) if raw is not None and raw.status in (Status.INACCURATE, Status.ITERATION_LIMIT) else 0.0
+    if not short <= tol:
         words.append(f"the hyperplane of the labels was fitted to a relative gap of {short:.1e} only")
     if estimate < bound and relative_gap(bound, estimate) > tol:
         words.append(f"the relaxation was not solved to its end: its estimate {estimate:.6g} lies below the certified "
