@@ -209,7 +209,7 @@ class Run:
         whole = self.budget
         self.budget = whole.finishing(FINISHED * part)
         try:
-            with whole.limit(part):
+            with self.budget.limit((1.0 - FINISHED) * part):  # loops inside end with the part, not at once
                 yield
         finally:
             self.budget = whole

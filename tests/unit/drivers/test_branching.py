@@ -238,8 +238,8 @@ def test_a_cover_needs_both_signs_unless_one_is_mirrored_or_infeasible():
 
 def test_the_certificate_is_checked_leaf_by_leaf():
     solution = problem_of().solve(md.Exact(method="branching", tol=1e-4), random_state=0)
-    proof = solution.certificate
-    assert proof.verify() and len(proof.leaves) > 2
+    proof = solution.certificate.inner  # of the program, apart from the solution it belongs to
+    assert solution.verify() and proof.verify() and len(proof.leaves) > 2
     assert f"{len(proof.leaves)} leaves" in proof.describe()
     assert not dataclasses.replace(proof, bound=proof.bound * 1.01).verify()
     assert not dataclasses.replace(proof, leaves=proof.leaves[1:]).verify()
