@@ -309,7 +309,7 @@ def declare(loss, n=20, d=2, bias=False, more=lambda f: []):
 
 @pytest.mark.parametrize(("problem", "words"), [
     (declare(md.hinge, bias=True, more=lambda f: [abs(md.sum(f)) <= 1]), "neither a free bias nor bounds"),
-    (declare(md.hinge, more=lambda f: [abs(md.sum(f)) <= 1]), "neither a free bias nor bounds on decision values"),
+    (declare(md.hinge, more=lambda f: [abs(f[0] + f[1]) <= 1]), "neither a free bias nor bounds on decision values"),
     (declare(md.hinge, n=70, d=65), "rank 65; branch and bound takes at most 60"),
     (declare(md.logistic), "finite piecewise quadratic losses"),
     (declare(lambda g: md.pos(1 + g)), "does not allow it"),
