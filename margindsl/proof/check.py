@@ -231,6 +231,10 @@ def whitened(p: Any, q: Any, eta: Any, H: Any) -> tuple[Any, float, float]:
 
 def missing(F: Any, V: Any, d: Any, T: Any) -> float:
     """Return by how much Diag(d) + VV' - T - FF' >= 0 may fail, times its order where the diagonal is one."""
+    met = (d != 0) | np.any(F, axis=1) | np.any(V, axis=1) | (False if T is None else np.any(T, axis=1))
+    F, V, d, T = F[met], V[met], d[met], None if T is None else T[met][:, met]
+    if not len(d):
+        return 0.0
     scale = np.sqrt(np.where(d > 0, d, np.abs(d).mean() or 1.0))[:, None]
     X, Y, S, order = F / scale, V / scale, 0.0 if T is None else -T / scale / scale.T, len(d)
     size, heavy = 1 + np.sum(X**2) + np.linalg.norm(S), np.sum(Y**2)
