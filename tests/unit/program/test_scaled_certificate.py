@@ -16,7 +16,7 @@ def test_a_proof_of_other_losses_proves_nothing(relaxation):
     y, f = md.Labels(8), md.Hyperplane(X)
     known = [y == np.array([1, -1] * 4)] if relaxation == "supervised" else [abs(md.sum(y)) <= 2]
     problem = md.Problem(md.Minimize(1e8 * md.sq_norm(f) / 2 + weight * md.mean(md.squared_hinge(y * f))), known)
-    certificate = problem.solve(relaxation, random_state=0).certificate
+    certificate = problem.solve(relaxation, random_state=0).certificate.inner  # of the program
     assert isinstance(certificate, ScaledCertificate) and certificate.verify()
     weight.value = 0.1
     assert not replace(certificate, program=problem.program()).verify()
