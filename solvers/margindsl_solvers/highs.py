@@ -26,7 +26,8 @@ class HiGHS(ConicSolver):
     def settings(self, tol: float, max_iter: int | None, seconds: float) -> dict[str, Any]:
         """Return HiGHS's options; an active-set method ends exactly, and only its feasibility is asked."""
         tight = min(max(1e-2 * tol, 1e-10), 1e-6)
-        options: dict[str, Any] = {"primal_feasibility_tolerance": tight, "dual_feasibility_tolerance": tight}
+        options: dict[str, Any] = {"primal_feasibility_tolerance": tight, "dual_feasibility_tolerance": tight,
+                                   "output_flag": bool(self.verbose)}
         if max_iter is not None:
             options |= dict.fromkeys(_ITERATION_LIMITS, max_iter)
         if math.isfinite(seconds):

@@ -67,7 +67,10 @@ LIKE_OTHERS = {f"raises-{name}" for name in RAISED} - {
 THREE = ("alternating", "minimax", "sdp")
 
 
-def _meets(number, fault, case, everything=os.environ.get("FAULTS") == "all"):
+EVERYTHING = os.environ.get("FAULTS") == "all"
+
+
+def _meets(number, fault, case, everything=EVERYTHING):
     if everything:
         return fault not in LIKE_OTHERS or case in THREE
     return case == list(CASES)[number % len(CASES)] or (fault not in LIKE_OTHERS and case in THREE)
