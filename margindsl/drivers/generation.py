@@ -140,7 +140,9 @@ def generate(run: Run, initial: list[IntArray], *, tol: float, most: int, per_ro
         form = SaddleForm(program.features, program.losses, np.stack(working))
         answer = run.solve(form, raw, tol=max(min(tol * 0.2, MASTER_TOL), 1e-9))
         if not answer.has_answer or (answer.status is Status.TIME_LIMIT and solved is not None):
-            return Generated(*(solved or (form, answer)), lower, answer.status, answer.message)
+            kept = solved is not None and answer.status is Status.FAILED  # the masters before stand
+            status = Status.INACCURATE if kept else answer.status
+            return Generated(*(solved or (form, answer)), lower, status, answer.message)
         raw, solved = answer, (form, answer)
         master = form.dual_objective(raw["u"])
         violated = _violated(run, form, raw, raw["u"], starts, exhaustive)
