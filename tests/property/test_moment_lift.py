@@ -58,8 +58,8 @@ def gaps(problem, names=tuple(WAYS)):
     found = {}
     for name in names:
         solution = problem.solve(WAYS[name], "clarabel", random_state=0)
-        certificate = solution.certificate
-        assert certificate.verify()
+        certificate = solution.certificate.inner  # of the program
+        assert solution.verify() and certificate.verify()
         assert not replace(certificate, bound=certificate.bound + 0.01 * abs(certificate.bound)).verify()
         assert not replace(certificate, u=3.0 * certificate.u).verify()
         assert solution.bound <= exact * (1 + 1e-7)

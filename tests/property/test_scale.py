@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import margindsl as md
+import margindsl.errors
 from margindsl.calculus import PLQ
 from margindsl.program.scaling import ScaledCertificate, ScaledFeatures, Scaling, flattened, tilted
 
@@ -59,7 +60,7 @@ def assert_sound(problem, solution):
     if solution.certificate is not None:
         program = problem.program()
         assert solution.certificate.verify()
-        proved = program.to_user(solution.certificate.bound)
+        proved = program.to_user(solution.certificate.inner.bound)
         assert solution.bound <= proved + 1e-9 * (abs(proved) + abs(solution.value))
 
 
@@ -330,7 +331,11 @@ def test_histories_are_in_units_of_the_program():
 def test_a_second_attempt_is_judged_and_never_called_converged_in_vain(solver):
     problem = declare(1e6 * X, md.hinge, known=True)
     least = solve(problem, md.Supervised(), "newton")
-    solution = solve(problem, md.Supervised(), solver, time_limit=2)
+    try:
+        solution = solve(problem, md.Supervised(), solver, time_limit=2)
+    except md.errors.UnansweredError as error:  # a dual grossly apart from its primal is no answer, and said to be none
+        assert repr(solver) in str(error) and "disagree" in str(error)
+        return
     assert_sound(problem, solution)
     assert solution.value == pytest.approx(least.value, rel=1e-5)
     assert solution.status == ("optimal" if solution.gap <= 1.5e-6 else "inaccurate")
