@@ -1,0 +1,271 @@
+"""Figures of the house: what the size and the shape of the source are held to.
+
+Run ``python tests/meta/house.py [--json FILE] [--list]``; `--list` names the places behind each figure. Lines are those
+that are not blank, comments and docstrings included; core and solvers are everything that is imported to solve a
+problem, so `experiments` is a room of its own that does not count to them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = {"margindsl": ROOT / "margindsl", "margindsl_solvers": ROOT / "solvers" / "margindsl_solvers"}
+APART = "experiments"  # no part of the core
+LONGEST_FUNCTION, LONGEST_MODULE = 60, 450
+SAME = 7  # lines of code that make a duplicate
+BINARY = re.compile(r"\bis_binary\b|clusters\s*[<>=!]=?\s*2\b|2\s*[<>=!]=?\s*\w*\.?clusters\b|coding\s*[=!]=\s*'binary'"
+                    r"|isinstance\([^()]*, *\(?[^()]*\b(LabelSet|PartitionSet)(Like)?\b")
+GOALS = {"lines of core and solvers": 36_000, "branches on two clusters": 25, "isinstance on forms": 20,
+         "frames from solve to the solver": 8, "circles of imports": 0, "functions over 60 lines": 0,
+         "modules over 450 lines": 0, "duplicates": 0}
+
+
+@cache
+def sources() -> dict[str, tuple[str, ast.Module]]:
+    """Return text and tree of every module by its dotted name."""
+    found = {}
+    for package, folder in PACKAGES.items():
+        for path in sorted(folder.rglob("*.py")):
+            parts = path.relative_to(folder).with_suffix("").parts
+            name = ".".join((package, *(part for part in parts if part != "__init__")))
+            text = path.read_text()
+            found[name] = (text, ast.parse(text))
+    return found
+
+
+def room_of(module: str) -> str:
+    """Return the room of a module: the folder or file below the package."""
+    package, _, rest = module.partition(".")
+    return "solvers" if package == "margindsl_solvers" else (rest.partition(".")[0] or "__init__")
+
+
+def lines_by_room() -> dict[str, int]:
+    """Return the lines of every room that are not blank."""
+    count: dict[str, int] = defaultdict(int)
+    for module, (text, _) in sources().items():
+        count[room_of(module)] += sum(bool(line.strip()) for line in text.splitlines())
+    return dict(sorted(count.items()))
+
+
+def _conditions(tree: ast.AST) -> Iterator[ast.expr]:
+    """Yield what decides where a program goes on: tests, filters, and the parts of boolean values."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.If, ast.IfExp, ast.While, ast.Assert)):
+            yield node.test
+        elif isinstance(node, ast.comprehension):
+            yield from node.ifs
+        elif isinstance(node, ast.BoolOp):
+            yield node
+
+
+def branches_on_two_clusters() -> list[str]:
+    """Return the places that decide by whether there are two clusters."""
+    found = set()
+    for module, (_, tree) in sources().items():
+        for test in _conditions(tree):
+            if BINARY.search(ast.unparse(test)):
+                found.add((module, test.lineno))
+    return [f"{module}:{line}" for module, line in sorted(found)]
+
+
+def isinstance_on_forms() -> list[str]:
+    """Return the places that ask an object which standard form it is."""
+    found = []
+    for module, (_, tree) in sources().items():
+        for node in ast.walk(tree):
+            asks = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance"
+            if asks and re.search(r"\w+Form\b", ast.unparse(node.args[1])):
+                found.append(f"{module}:{node.lineno}")
+    return found
+
+
+def _imports(tree: ast.Module, modules: set[str]) -> set[str]:
+    """Return the modules of the project that a module imports where it runs: inside functions too, not for types."""
+    typed = [node for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)]
+    skipped = {id(node) for block in typed for part in block.body for node in ast.walk(part)}
+    found = set()
+    for node in ast.walk(tree):
+        if id(node) in skipped:
+            continue
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= names & modules
+            found |= {node.module} if names - modules else set()
+    return found & modules
+
+
+def circles() -> list[str]:
+    """Return the groups of modules that import one another round about (strongly connected components)."""
+    modules = set(sources())
+    graph = {module: _imports(tree, modules) - {module} for module, (_, tree) in sources().items()}
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    found: list[list[str]] = []
+
+    def visit(module: str) -> None:
+        index[module] = low[module] = len(index)
+        stack.append(module)
+        for other in sorted(graph[module]):
+            if other not in index:
+                visit(other)
+            if other in stack:
+                low[module] = min(low[module], low[other])
+        if low[module] == index[module]:
+            place = stack.index(module)
+            group = stack[place:]
+            del stack[place:]
+            if len(group) > 1:
+                found.append(sorted(group))
+
+    for module in sorted(graph):
+        if module not in index:
+            visit(module)
+    return [" <-> ".join(group) for group in sorted(found)]
+
+
+def long_functions() -> list[str]:
+    """Return the functions of more than 60 lines, docstring included."""
+    return [f"{module}:{node.lineno} {node.name} ({node.end_lineno - node.lineno + 1})"
+            for module, (_, tree) in sources().items() for node in ast.walk(tree)
+            if isinstance(node, ast.FunctionDef) and (node.end_lineno or 0) - node.lineno >= LONGEST_FUNCTION]
+
+
+def long_modules() -> list[str]:
+    """Return the modules of more than 450 lines."""
+    counts = {module: len(text.splitlines()) for module, (text, _) in sources().items()}
+    return [f"{module} ({count})" for module, count in counts.items() if count > LONGEST_MODULE]
+
+
+def _statements(body: list[ast.stmt]) -> list[str]:
+    """Return what a body says, a line a simple statement, without docstrings and the names of what it defines."""
+    said: list[str] = []
+    for node in body:
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            continue
+        parts = [part for name in ("body", "orelse", "finalbody") for part in getattr(node, name, []) or []]
+        if parts and isinstance(parts[0], ast.stmt):
+            said.append(ast.unparse(node).partition("\n")[0])
+            said.extend(_statements(parts))
+        else:
+            said.extend(ast.unparse(node).splitlines())
+    return said
+
+
+def _without_inner(node: ast.FunctionDef) -> list[ast.stmt]:
+    """Return the body of a function without the functions it defines, which speak for themselves."""
+    return [part for part in node.body if not isinstance(part, (ast.FunctionDef, ast.ClassDef))]
+
+
+def duplicates() -> list[str]:
+    """Return the pairs of functions that share seven statements in a row, word for word."""
+    seen: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for module, (_, tree) in sources().items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef):
+                said = _statements(_without_inner(node))
+                for at in range(len(said) - SAME + 1):
+                    seen[tuple(said[at:at + SAME])].append(f"{module}:{node.name}")
+    pairs = {tuple(sorted(set(places))) for places in seen.values() if len(set(places)) > 1}
+    return [" = ".join(places) for places in sorted(pairs)]
+
+
+def frames() -> dict[str, tuple[int, int]]:
+    """Return the calls from `problem.solve` to the solver's `solve`, the latter counted, by relaxation.
+
+    Of the first form that is solved, and the most of any, as of a search in a tree. Measured by a solver that stands
+    between and passes everything on.
+    """
+    sys.path[:0] = [str(ROOT), str(ROOT / "solvers")]
+    from dataclasses import dataclass
+    from typing import ClassVar
+
+    import numpy as np
+
+    import margindsl as md
+    from margindsl.contract import Session, Solver
+
+    depths: list[int] = []
+
+    @dataclass(frozen=True, kw_only=True)
+    class Probe(Solver):
+        name: ClassVar[str] = "probe"
+        warm_starts: ClassVar[bool] = True
+        inner: Any = None
+
+        def accepts(self, form: Any) -> Any:
+            return self.inner.accepts(form)
+
+        def open(self, form: Any) -> Session:
+            return ProbeSession(self.inner.open(form))
+
+    @dataclass(frozen=True)
+    class ProbeSession(Session):
+        inner: Session
+
+        def solve(self, form: Any, budget: Any, start: Any = None) -> Any:
+            depth, frame = 0, sys._getframe()
+            while frame.f_code is not md.Problem.solve.__code__:
+                depth, frame = depth + 1, frame.f_back  # type: ignore[assignment]
+            depths.append(depth)
+            return self.inner.solve(form, budget, start)
+
+    X = np.random.default_rng(0).normal(size=(12, 2)) + np.repeat([[2.0], [-2.0]], 6, axis=0)
+    y, f = md.Labels(12), md.Hyperplane(X)
+    loss = md.mean(md.squared_hinge(y * f))
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 5 * loss), [abs(md.sum(y)) <= 2])
+    found = {}
+    for relaxation in ("alternating", "cccp", "sdp", "minimax", "weight-lifting", "exact"):
+        chosen = problem.compile(relaxation).solver
+        depths.clear()
+        problem.solve(relaxation, Probe(inner=chosen), random_state=0)
+        found[relaxation] = depths[0], max(depths)
+    return found
+
+
+def measure() -> tuple[dict[str, Any], dict[str, list[str]]]:
+    """Return the figures, and the places behind those that have any."""
+    rooms, depth = lines_by_room(), frames()
+    places = {"branches on two clusters": branches_on_two_clusters(), "isinstance on forms": isinstance_on_forms(),
+              "circles of imports": circles(), "functions over 60 lines": long_functions(),
+              "modules over 450 lines": long_modules(), "duplicates": duplicates()}
+    total = sum(rooms.values())
+    figures: dict[str, Any] = {"lines of core and solvers": total - rooms.get(APART, 0),
+                               **{name: len(found) for name, found in places.items()},
+                               "frames from solve to the solver": max(first for first, _ in depth.values())}
+    return {"figures": figures, "lines by room": rooms, "lines of everything": total, "frames": depth}, places
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Print the figures beside their goals."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", help="write the figures and their places to a file")
+    parser.add_argument("--list", action="store_true", help="name the places behind the figures")
+    options = parser.parse_args(arguments)
+    found, places = measure()
+    for name, goal in GOALS.items():
+        value = found["figures"][name]
+        print(f"{name:34} {value:7,}   goal {goal:6,}   {'holds' if value <= goal else 'short'}")
+        for place in places.get(name, []) if options.list else []:
+            print(f"    {place}")
+    print("frames by relaxation, first and most: " + ", ".join(
+        f"{name} {first} {most}" for name, (first, most) in found["frames"].items()))
+    print("lines by room: " + ", ".join(f"{room} {count:,}" for room, count in found["lines by room"].items()))
+    if options.json:
+        Path(options.json).write_text(json.dumps({**found, "goals": GOALS, "places": places}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
