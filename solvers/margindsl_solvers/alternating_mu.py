@@ -13,10 +13,10 @@ from margindsl.errors import CalculusError
 from margindsl.program.accuracy import relative_gap
 from margindsl.program.forms import FixedLabelForm, Form, SaddleForm
 from margindsl.typing import FloatArray, IntArray
-from margindsl_solvers._alm import Run
-from margindsl_solvers._limits import TOLERANCE, cap, tolerance
-from margindsl_solvers._rows import RowModel
-from margindsl_solvers._saddle import SaddleModel
+from margindsl_solvers.engines.limits import TOLERANCE, cap, tolerance
+from margindsl_solvers.engines.rows.augmented import Run
+from margindsl_solvers.engines.rows.model import RowModel
+from margindsl_solvers.engines.saddle.model import SaddleModel
 
 DEAD = 1e-12  # mass below which a labelling is left out of the inner problem
 STILL, PATIENCE = 1e-3, 50  # of the tolerance: a fall of the value this small, so many times, is a standstill

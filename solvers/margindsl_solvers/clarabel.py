@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from margindsl.contract import integers
-from margindsl_solvers._conic import SemidefiniteSolver
+from margindsl_solvers.engines.conic.bridge import SemidefiniteSolver
 
 
 @dataclass(frozen=True, kw_only=True)

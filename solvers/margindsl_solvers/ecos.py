@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from margindsl_solvers._conic import ConicSolver
+from margindsl_solvers.engines.conic.bridge import ConicSolver
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,9 +12,9 @@ from scipy.optimize import minimize
 from margindsl.contract import Budget, Offer, RawSolution, Refusal, Session, Solver, Status, integers
 from margindsl.program.forms import FixedLabelForm, Form
 from margindsl.typing import FloatArray
-from margindsl_solvers._judge import Pair, judge, start_point, unbounded, variables
-from margindsl_solvers._limits import TOLERANCE, cap, tolerance
-from margindsl_solvers._rows import RowModel, refuse_form
+from margindsl_solvers.engines.limits import TOLERANCE, cap, tolerance
+from margindsl_solvers.engines.rows.judge import Pair, judge, start_point, unbounded, variables
+from margindsl_solvers.engines.rows.model import RowModel, refuse_form
 
 _REPAIR = "use solver='newton' or 'clarabel'"
 _FAR = 1e12

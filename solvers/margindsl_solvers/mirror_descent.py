@@ -11,12 +11,12 @@ import numpy as np
 from margindsl.contract import Budget, Offer, RawSolution, Refusal, Session, Solver, choices, integers, numbers
 from margindsl.errors import DeclarationError
 from margindsl.program.forms import Form, SaddleForm
-from margindsl_solvers._limits import TOLERANCE, cap, tolerance
-from margindsl_solvers._saddle import SaddleModel
-from margindsl_solvers._saddle_box import BoxModel, bounded, descent_steps
-from margindsl_solvers._saddle_iteration import descend
-from margindsl_solvers._saddle_run import MESSAGES, Run, refusal
-from margindsl_solvers._sampling import (
+from margindsl_solvers.engines.limits import TOLERANCE, cap, tolerance
+from margindsl_solvers.engines.saddle.box import BoxModel, bounded, descent_steps
+from margindsl_solvers.engines.saddle.iteration import descend
+from margindsl_solvers.engines.saddle.model import SaddleModel
+from margindsl_solvers.engines.saddle.run import MESSAGES, Run, refusal
+from margindsl_solvers.engines.saddle.sampling import (
     FullGradient,
     Gradient,
     ImportanceGradient,

@@ -9,12 +9,12 @@ from typing import ClassVar
 from margindsl.contract import Budget, Offer, RawSolution, Refusal, Session, Solver, Status, integers, numbers
 from margindsl.program.clusters import ClusterForm, runner_up
 from margindsl.program.forms import FixedLabelForm, Form
-from margindsl_solvers._alm import Run
-from margindsl_solvers._cluster_rows import ClusterModel
-from margindsl_solvers._cluster_run import ClusterRun, cluster_variables, start_clusters, start_slopes
-from margindsl_solvers._judge import is_feasible, start_point, unbounded, variables
-from margindsl_solvers._limits import TOLERANCE, cap, tolerance
-from margindsl_solvers._rows import RowModel, reach, refuse_form, refuse_infinite
+from margindsl_solvers.engines.limits import TOLERANCE, cap, tolerance
+from margindsl_solvers.engines.rows.augmented import Run
+from margindsl_solvers.engines.rows.cluster_run import ClusterRun, cluster_variables, start_clusters, start_slopes
+from margindsl_solvers.engines.rows.clusters import ClusterModel
+from margindsl_solvers.engines.rows.judge import is_feasible, start_point, unbounded, variables
+from margindsl_solvers.engines.rows.model import RowModel, reach, refuse_form, refuse_infinite
 
 _MESSAGES = {
     Status.OPTIMAL: "relative gap {error:.1e} after {count} Newton steps",

@@ -6,6 +6,7 @@ import dataclasses
 import inspect
 import re
 import tomllib
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -151,14 +152,14 @@ def test_architecture_contracts_name_every_solver():
     listed = contracts["importlinter:contract:solvers-apart"]["modules"].split()
     metadata = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     targets = metadata["project"]["entry-points"]["margindsl.solvers"].values()
-    assert {target.split(":")[0] for target in targets} == set(listed)
+    assert all(any(fnmatch(target.split(":")[0], pattern) for pattern in listed) for target in targets)
 
 
 def test_cvxpy_is_imported_by_the_conic_bridge_alone():
     sources = [*(ROOT / "margindsl").rglob("*.py"), *(ROOT / "solvers").rglob("*.py")]
-    importers = {path.name for path in sources
+    importers = {path.parent.name for path in sources
                  if re.search(r"^\s*(import|from) cvxpy", path.read_text(encoding="utf-8"), flags=re.MULTILINE)}
-    assert importers and all(name.startswith("_conic") for name in importers)
+    assert importers == {"conic"}
 
 
 def test_changelog_has_the_present_version():

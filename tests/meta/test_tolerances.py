@@ -16,33 +16,33 @@ ALLOWED = {
         ("margindsl/testing/solvers.py", "mu >= -1e-09"),
         ("solvers/margindsl_solvers/alternating_mu.py", "1e-06 + 0.1 * unseen")],
     "multipliers of cuts sum to one": [
-        ("solvers/margindsl_solvers/cpsp/pursuit.py", "self.answer.alpha[k] > 1e-06"),
-        ("solvers/margindsl_solvers/cpsp/pursuit.py", "self.answer.alpha > 1e-09"),
-        ("solvers/margindsl_solvers/cutting_plane/bundle.py", "self.answer.alpha[k] > 1e-06"),
-        ("solvers/margindsl_solvers/cutting_plane/bundle.py", "self.answer.alpha > 1e-09")],
+        ("solvers/margindsl_solvers/engines/pursuit/bundle.py", "self.answer.alpha[k] > 1e-06"),
+        ("solvers/margindsl_solvers/engines/pursuit/bundle.py", "self.answer.alpha > 1e-09"),
+        ("solvers/margindsl_solvers/engines/cuts/bundle.py", "self.answer.alpha[k] > 1e-06"),
+        ("solvers/margindsl_solvers/engines/cuts/bundle.py", "self.answer.alpha > 1e-09")],
     "the programme is scaled to entries of about one": [
-        ("solvers/margindsl_solvers/_quadratic.py", "outside <= 1e-12"),
-        ("solvers/margindsl_solvers/_quadratic.py", "s / z + 1e-15")],
+        ("solvers/margindsl_solvers/engines/qp.py", "outside <= 1e-12"),
+        ("solvers/margindsl_solvers/engines/qp.py", "s / z + 1e-15")],
     "a part of a step, or of a slope between 0 and 1": [
-        ("solvers/margindsl_solvers/_quadratic.py", "reach > 1e-10"),
-        ("solvers/margindsl_solvers/_saddle_newton.py", "slope > 1e-09")],
+        ("solvers/margindsl_solvers/engines/qp.py", "reach > 1e-10"),
+        ("solvers/margindsl_solvers/engines/saddle/newton.py", "slope > 1e-09")],
     "a distance between mixtures, or weighted by the losses, that decides about a step alone": [
-        ("solvers/margindsl_solvers/_saddle_run.py", "min(travelled) > 1e-12"),
-        ("solvers/margindsl_solvers/mirror_prox/variance.py", "min(travelled) > 1e-12")],
-    "a residual relative to its row": [("solvers/margindsl_solvers/cpsp/pursuit.py", "outside <= 1e-09")],
+        ("solvers/margindsl_solvers/engines/saddle/run.py", "min(travelled) > 1e-12"),
+        ("solvers/margindsl_solvers/engines/saddle/variance.py", "min(travelled) > 1e-12")],
+    "a residual relative to its row": [("solvers/margindsl_solvers/engines/pursuit/bundle.py", "outside <= 1e-09")],
     "keeps a division from underflow": [
         ("margindsl/calculus/root.py", "_EPS * (np.abs(low) + np.abs(high) + np.abs(x)) + 1e-300"),
         ("margindsl/proof/tables.py", "-v * (1 + v) + 1e-300"),
-        ("solvers/margindsl_solvers/_saddle_iteration.py", "used < 1e-200")],
+        ("solvers/margindsl_solvers/engines/saddle/iteration.py", "used < 1e-200")],
     "damps a system that would be singular; the step is judged by what it reaches": [
-        ("solvers/margindsl_solvers/_system.py", "1e-14 + 1e-13 * np.diag(corner)"),
+        ("solvers/margindsl_solvers/engines/rows/system.py", "1e-14 + 1e-13 * np.diag(corner)"),
         ("margindsl/experiments/selection.py", "float(curvature.sum()) * (1 + 1e-09) + 1e-09")],
     "the ones of I + Φᵀ H Φ": [
         ("margindsl/drivers/moves.py", "max(1.0, ROUNDING * float(np.trace(hessian)))"),
         ("margindsl/drivers/moves.py", "np.maximum(values, 1.0)")],
     "factors that shrink a dual point, never stretch it": [
         ("margindsl/program/weight_certificate.py", "max(factor, 1.0)"),
-        ("solvers/margindsl_solvers/_conic_lift.py", "max(1.0, float(top))")],
+        ("solvers/margindsl_solvers/engines/conic/lift.py", "max(1.0, float(top))")],
     "the length of a step in the search for a dual point, which is certified afterwards": [
         ("margindsl/program/label_certificate.py", "np.maximum(power, 1.0)")],
     "numbers of points": [

@@ -13,9 +13,9 @@ from sklearn.datasets import load_digits
 import margindsl as md
 from margindsl.contract import Budget
 from margindsl.program.forms import SaddleForm
-from margindsl_solvers._saddle import SaddleModel
-from margindsl_solvers._saddle_box import BoxModel, descent_steps, prox_steps
-from margindsl_solvers._sampling import LabelGradient, StochasticRun
+from margindsl_solvers.engines.saddle.box import BoxModel, descent_steps, prox_steps
+from margindsl_solvers.engines.saddle.model import SaddleModel
+from margindsl_solvers.engines.saddle.sampling import LabelGradient, StochasticRun
 
 NU, THETA, LABELLINGS = 0.4, 0.2, 8
 

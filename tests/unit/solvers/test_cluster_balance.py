@@ -8,9 +8,9 @@ import pytest
 import margindsl as md
 from margindsl.contract import Budget
 from margindsl.program.clusters import ClusterForm
-from margindsl_solvers._cluster_run import clip_range, inside_balance
-from margindsl_solvers._nearest import nearest
 from margindsl_solvers.cutting_plane import CuttingPlane
+from margindsl_solvers.engines.nearest import nearest
+from margindsl_solvers.engines.rows.cluster_run import clip_range, inside_balance
 from margindsl_solvers.newton import Newton
 
 

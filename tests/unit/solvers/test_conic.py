@@ -24,11 +24,11 @@ from margindsl.program.forms import (
 )
 from margindsl.program.label_certificate import repair_label_lift
 from margindsl.program.losses import Losses, LossTerm, SharedScalars
-from margindsl_solvers import _conic_star
-from margindsl_solvers._conic import judged
 from margindsl_solvers.burer_monteiro import BurerMonteiro
 from margindsl_solvers.clarabel import Clarabel
 from margindsl_solvers.ecos import ECOS
+from margindsl_solvers.engines.conic import star
+from margindsl_solvers.engines.conic.bridge import judged
 from margindsl_solvers.highs import HiGHS
 from margindsl_solvers.osqp import OSQP
 from margindsl_solvers.scs import SCS
@@ -338,9 +338,9 @@ def test_label_lift_is_the_program_written_by_hand(name, kind, separable):
 @pytest.mark.parametrize("separable", [losses(10), losses(10, ODM), losses_with_everything(10)],
                          ids=["hinge", "odm", "scalars"])
 def test_the_star_of_small_cones_is_at_most_the_program_written_by_hand(kind, separable, monkeypatch):
-    monkeypatch.setattr(_conic_star, "DUAL_ORDER", 0)  # small enough to be written by hand
+    monkeypatch.setattr(star, "DUAL_ORDER", 0)  # small enough to be written by hand
     form = lifted(kind, separable)
-    if _conic_star.is_uncoupled(form):
+    if star.is_uncoupled(form):
         assert "star" not in Clarabel().accepts(form).note
         return
     assert "star" in Clarabel().accepts(form).note

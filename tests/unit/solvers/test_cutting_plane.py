@@ -15,10 +15,10 @@ from margindsl.features.maps import LinearMap
 from margindsl.program.bounds import DecisionBound
 from margindsl.program.forms import FixedLabelForm, SaddleForm
 from margindsl.program.losses import Losses, LossTerm, SharedScalars
-from margindsl_solvers._rows import RowModel
 from margindsl_solvers.clarabel import Clarabel
 from margindsl_solvers.cutting_plane import CuttingPlane
-from margindsl_solvers.cutting_plane.cuts import Linearisation
+from margindsl_solvers.engines.cuts.linearisation import Linearisation
+from margindsl_solvers.engines.rows.model import RowModel
 from margindsl_solvers.newton import Newton
 
 LINE = PLQ.affine

@@ -15,8 +15,8 @@ from margindsl.program.bounds import DecisionBound
 from margindsl.program.forms import FixedLabelForm, SaddleForm
 from margindsl.program.losses import Losses, LossTerm, SharedScalars
 from margindsl_solvers.dual_coordinate import DualCoordinate
-from margindsl_solvers.dual_coordinate.descent import Tables
-from margindsl_solvers.dual_coordinate.kernel import sweep
+from margindsl_solvers.engines.coordinate.descent import Tables
+from margindsl_solvers.engines.coordinate.kernel import sweep
 from margindsl_solvers.newton import Newton
 
 LINE = PLQ.affine

@@ -10,7 +10,7 @@ from margindsl.calculus import PLQ, ConvexFunction, Logistic, absolute, huber, p
 from margindsl.contract import Budget, RawSolution, Status
 from margindsl.features import build
 from margindsl.program import FixedLabelForm, Losses, LossTerm, SaddleForm, SharedScalars
-from margindsl_solvers._saddle_newton import simplex_quadratic
+from margindsl_solvers.engines.saddle.newton import simplex_quadratic
 from margindsl_solvers.mirror_prox import MirrorProx
 from margindsl_solvers.newton import Newton
 

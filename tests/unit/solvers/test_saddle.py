@@ -15,20 +15,21 @@ from margindsl.errors import DeclarationError
 from margindsl.features import build
 from margindsl.program import FixedLabelForm, Losses, LossTerm, SaddleForm, SharedScalars
 from margindsl.typing import FloatArray
-from margindsl_solvers import _saddle_system, _system
-from margindsl_solvers._alm import Run
-from margindsl_solvers._rows import RowModel
-from margindsl_solvers._saddle import SaddleModel
-from margindsl_solvers._saddle_box import BoxModel, descent_steps, greatest_eigenvalue, prox_steps
-from margindsl_solvers._saddle_newton import newton_step
-from margindsl_solvers._saddle_system import DenseSystem, Rows, WoodburySystem, heavy
-from margindsl_solvers._sampling import FullGradient, ImportanceGradient, LabelGradient, StochasticRun
 from margindsl_solvers.alternating_mu import AlternatingMu, StackedFeatures
 from margindsl_solvers.clarabel import Clarabel
+from margindsl_solvers.engines.rows import system as row_system
+from margindsl_solvers.engines.rows.augmented import Run
+from margindsl_solvers.engines.rows.model import RowModel
+from margindsl_solvers.engines.saddle import coarse as coarse_module
+from margindsl_solvers.engines.saddle import system as saddle_system
+from margindsl_solvers.engines.saddle.box import BoxModel, descent_steps, greatest_eigenvalue, prox_steps
+from margindsl_solvers.engines.saddle.model import SaddleModel
+from margindsl_solvers.engines.saddle.newton import newton_step
+from margindsl_solvers.engines.saddle.sampling import FullGradient, ImportanceGradient, LabelGradient, StochasticRun
+from margindsl_solvers.engines.saddle.system import DenseSystem, Rows, WoodburySystem, heavy
+from margindsl_solvers.engines.saddle.variance import AnchoredGradient
 from margindsl_solvers.mirror_descent import MirrorDescent
 from margindsl_solvers.mirror_prox import MirrorProx
-from margindsl_solvers.mirror_prox import coarse as coarse_module
-from margindsl_solvers.mirror_prox.variance import AnchoredGradient
 from margindsl_solvers.newton import Newton
 
 
@@ -153,7 +154,7 @@ def test_anchored_gradients_are_unbiased_and_exact_at_the_anchor(form: SaddleFor
 
 def test_draws_follow_their_law() -> None:
     rng, law = np.random.default_rng(0), np.array([0.5, 0.0, 2.0, 1.5])
-    from margindsl_solvers._sampling import draw
+    from margindsl_solvers.engines.saddle.sampling import draw
 
     counts = np.bincount([draw(law, rng) for _ in range(8000)], minlength=4) / 8000
     assert counts[1] == 0
@@ -404,8 +405,8 @@ def test_woodbury_system_equals_the_dense_one() -> None:
 
 
 def test_sampled_system_is_corrected_by_conjugate_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_saddle_system, "FLOPS", 1.0)
-    monkeypatch.setattr(_saddle_system, "ACCURACY", 1e-10)
+    monkeypatch.setattr(saddle_system, "FLOPS", 1.0)
+    monkeypatch.setattr(saddle_system, "ACCURACY", 1e-10)
     model, base, rows = linearised(47, n=200)
     dense, low = DenseSystem(model, base, rows), WoodburySystem(model, base, rows, heavy(base.mu))
     change = np.random.default_rng(0).normal(size=model.count)
@@ -520,7 +521,7 @@ def test_products_replace_the_dense_system_of_wide_sparse_features(monkeypatch: 
     form = FixedLabelForm(features, Losses(80, (term,)), labels=np.where(rng.random(80) < 0.5, 1, -1), free_bias=True)
     run = Newton(tol=1e-9).open(form)
     direct = run.solve(form, Budget(tol=1e-9))
-    monkeypatch.setattr(_system, "_PRODUCTS", 0.0)
+    monkeypatch.setattr(row_system, "_PRODUCTS", 0.0)
     products = run.solve(form, Budget(tol=1e-9))
     assert products.objective == pytest.approx(direct.objective, rel=1e-8)
     assert np.allclose(products["w"], direct["w"], atol=1e-6)

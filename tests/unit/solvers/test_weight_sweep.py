@@ -11,11 +11,11 @@ import margindsl as md
 from margindsl.contract import Budget, Status
 from margindsl.features.blocks import BlockFeatures
 from margindsl.program import Losses, LossTerm, WeightLiftForm
-from margindsl_solvers.burer_monteiro import sweep as sweeps
-from margindsl_solvers.burer_monteiro import weight
-from margindsl_solvers.burer_monteiro.quasinewton import QuasiNewton
-from margindsl_solvers.burer_monteiro.sweep import Sweep, threads
-from margindsl_solvers.burer_monteiro.weight import SUBSAMPLE, WeightLift
+from margindsl_solvers.engines.factors import sweep as sweeps
+from margindsl_solvers.engines.factors import weight
+from margindsl_solvers.engines.factors.quasinewton import QuasiNewton
+from margindsl_solvers.engines.factors.sweep import Sweep, threads
+from margindsl_solvers.engines.factors.weight import SUBSAMPLE, WeightLift
 
 
 def form_of(X, weight=10.0, bias=False):

@@ -1,5 +1,0 @@
-"""One-slack cutting planes for fixed labels."""
-
-from margindsl_solvers.cutting_plane.solver import CuttingPlane
-
-__all__ = ["CuttingPlane"]

@@ -1,0 +1,116 @@
+"""The solver class: options, what it accepts, sessions."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from margindsl.calculus import PLQ
+from margindsl.contract import Budget, Offer, RawSolution, Refusal, Session, Solver, Status, flags, integers
+from margindsl.program.forms import FixedLabelForm, Form
+from margindsl_solvers.engines.coordinate.descent import Descent
+from margindsl_solvers.engines.limits import TOLERANCE, cap, tolerance
+from margindsl_solvers.engines.rows.judge import dual_of, start_point, variables
+from margindsl_solvers.engines.rows.model import RowModel, refuse_form, refuse_infinite
+
+_REPAIR = "use solver='newton' or 'cutting-plane'"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DualCoordinate(Solver):
+    """Solve fixed-label problems by dual coordinate descent.
+
+    max −Σ cρ*(−u/c) − uᵀd − ½‖Σ u_r a_r y φ‖², one coordinate at a time in random order. For piecewise
+    quadratic losses each step is exact, v' = prox(v − Qu), u' = −cρ'(v'), and costs one pass over a row of
+    features; rows that stand on a linear piece far from its ends are left out until the next look at the gap.
+    Fast for moderate weights, where a few sweeps do; slow for large weights. Features that do not fit in
+    memory are read in blocks.
+
+    Parameters
+    ----------
+    tol : float or None
+        Relative gap to reach; None takes the budget's.
+    max_iter : int
+        Cap on sweeps, unless the budget sets one.
+    shrinking : bool
+        Whether rows are left out.
+    seed : int
+        Seed of the random order.
+
+    References
+    ----------
+    C.-J. Hsieh, K.-W. Chang, C.-J. Lin, S. Keerthi, S. Sundararajan (2008). A dual coordinate descent method for
+    large-scale linear SVM.
+
+    Examples
+    --------
+    >>> DualCoordinate(seed=3).name
+    'dual-coordinate'
+    """
+
+    name: ClassVar[str] = "dual-coordinate"
+    summary: ClassVar[str] = "dual coordinate descent for piecewise quadratic losses"
+    requires: ClassVar[tuple[str, ...]] = ("numba",)
+    warm_starts: ClassVar[bool] = True
+
+    tol: float | None = TOLERANCE.option(None)
+    max_iter: int = integers(1).option(20_000)
+    shrinking: bool = flags().option(True)
+    seed: int = integers(0).option(0)
+
+    def accepts(self, form: Form) -> Offer | Refusal:
+        """Return an `Offer` for piecewise quadratic losses without bias, scalars or decision bounds."""
+        if not isinstance(form, FixedLabelForm):
+            return refuse_form(self.name, form)
+        for present, what in ((form.free_bias, "a free bias"), (form.decision, "decision bounds"),
+                              (form.losses.scalars.count, "shared scalars")):
+            if present:
+                return Refusal(f"dual-coordinate moves one dual number at a time, and {what} couple them with an "
+                               "equality", f"{_REPAIR}, or bias='penalised' for a bias")
+        for term in form.losses.terms:
+            if not isinstance(term.loss, PLQ):
+                return Refusal(f"dual-coordinate needs piecewise quadratic losses, and {term.loss!r} is not", _REPAIR)
+            refusal = refuse_infinite(self.name, [term.loss])
+            if refusal is not None:
+                return refusal
+        return Offer("exact steps in random order, with shrinking" if self.shrinking else "exact steps in random order")
+
+    def open(self, form: Form) -> Session:
+        """Return a session; the sweep is compiled at the first solve on a machine."""
+        self.require_installed()
+        return DualCoordinateSession(self)
+
+
+@dataclass(frozen=True)
+class DualCoordinateSession(Session):
+    """Solve forms one after the other.
+
+    Parameters
+    ----------
+    solver : DualCoordinate
+        The options.
+    """
+
+    solver: DualCoordinate
+
+    def solve(self, form: Form, budget: Budget, start: RawSolution | None = None) -> RawSolution:
+        """Solve a fixed-label form; see `margindsl.contract.Session.solve`."""
+        refusal = self.solver.accepts(form)
+        if not refusal:
+            return RawSolution(Status.FAILED, message=str(refusal))
+        assert isinstance(form, FixedLabelForm)
+        options, begin = self.solver, time.monotonic()
+        model = RowModel(form)
+        _, slopes, _ = start_point(model, start)
+        descent = Descent(model, budget, tolerance(options, budget), cap(options, budget), options.shrinking,
+                          np.random.default_rng(options.seed))
+        compiled = time.monotonic()
+        status = descent.run(dual_of(model, slopes))
+        seconds = {"compile": compiled - begin, "solve": time.monotonic() - compiled}
+        assert descent.best is not None
+        message = f"relative gap {descent.error:.1e} after {descent.iterations} sweeps"
+        return RawSolution(status, variables(model, descent.best), message, descent.best.primal, descent.iterations,
+                           seconds, tuple(descent.trace))

@@ -1,0 +1,389 @@
+"""Solve standard forms through cvxpy: form to problem, problem to `RawSolution`, and what is refused."""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import cvxpy as cp
+import numpy as np
+
+from margindsl.calculus import PLQ
+from margindsl.clock import affords
+from margindsl.contract import Budget, Offer, RawSolution, Refusal, Session, Solver, Status, flags, integers
+from margindsl.errors import CalculusError
+from margindsl.program.accuracy import greatest_ratio, relative_gap, rounding
+from margindsl.program.clusters import ClusterForm
+from margindsl.program.forms import FixedLabelForm, Form, LabelLiftForm, SaddleForm, WeightLiftForm
+from margindsl.program.moment import MomentLiftForm
+from margindsl.program.output_lift import OutputLiftForm
+from margindsl.typing import FloatArray
+from margindsl_solvers.engines.conic.clusters import ClusterLowering, judged_clusters
+from margindsl_solvers.engines.conic.forms import FixedLabelLowering, Lowering, SaddleLowering, capacity_for, cone_of
+from margindsl_solvers.engines.conic.lift import is_uncoupled, lift_lowering, psd_order
+from margindsl_solvers.engines.conic.moment import MomentDual
+from margindsl_solvers.engines.conic.outputs import OutputDual, output_order
+from margindsl_solvers.engines.conic.star import LiftedStar, is_star, star_order
+from margindsl_solvers.engines.conic.weight import WeightDual
+from margindsl_solvers.engines.rows.cluster_run import majorise
+
+_STATUS = {
+    cp.OPTIMAL: Status.OPTIMAL,
+    cp.OPTIMAL_INACCURATE: Status.INACCURATE,
+    cp.USER_LIMIT: Status.ITERATION_LIMIT,
+    cp.INFEASIBLE: Status.INFEASIBLE,
+    cp.INFEASIBLE_INACCURATE: Status.INFEASIBLE,
+    cp.UNBOUNDED: Status.UNBOUNDED,
+    cp.UNBOUNDED_INACCURATE: Status.UNBOUNDED,
+}
+COMPILE_WORK, ENTRY_WORK = 4e9, 3e3  # .2 s, and .15 µs an entry, at 2e10 multiply-adds a second
+_GROSS = 1e-2  # relative error from which an answer called optimal is no answer
+_OF_THE_DUAL = {Status.INFEASIBLE: Status.UNBOUNDED, Status.UNBOUNDED: Status.INFEASIBLE}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConicSolver(Solver):
+    """Solve forms with a solver behind cvxpy.
+
+    Parameters
+    ----------
+    max_iter : int or None
+        Iteration cap; None takes the budget's, or else the solver's own.
+    verbose : bool
+        Whether the solver prints its log.
+    max_entries : int
+        Largest number of entries of the dense matrices handed to the solver.
+    """
+
+    engine: ClassVar[str]
+    cones: ClassVar[frozenset[str]] = frozenset()
+    native: ClassVar[bool] = False
+    # above so many parameter values, compiling with their values each time is faster than compiling once
+    parameter_limit: ClassVar[int] = 3000
+
+    max_iter: int | None = integers(1, 2**31 - 1).or_none().option(None)  # C integers
+    verbose: bool = flags().option(False)
+    max_entries: int = integers(1).option(50_000_000)
+
+    @abstractmethod
+    def settings(self, tol: float, max_iter: int | None, seconds: float) -> dict[str, Any]:
+        """Return the solver's own options for a tolerance, an iteration cap and a time (inf for none)."""
+
+    @abstractmethod
+    def words(self, outcome: Any) -> str:
+        """Return the solver's own words for how it ended."""
+
+    @property
+    def psd_limit(self) -> int:
+        """Return the largest order of a semidefinite cone accepted."""
+        return 0
+
+    def accepts(self, form: Form) -> Offer | Refusal:
+        """Return an `Offer`, or a `Refusal` naming the cone, the size or the conjugate that is missing."""
+        if isinstance(form, FixedLabelForm):
+            entries = form.n * min(form.features.rank, form.n)
+            return _first(self._judge_losses(form), self._judge_size(entries), Offer("primal"))
+        if isinstance(form, ClusterForm):
+            entries = form.n * min(form.features.rank, form.n) * form.clusters
+            return _first(self._judge_losses(form), self._judge_size(entries), Offer("primal"))
+        if isinstance(form, SaddleForm):
+            return self._judge_saddle(form)
+        if isinstance(form, WeightLiftForm):
+            return self._judge_weights(form)
+        if isinstance(form, MomentLiftForm):
+            return self._judge_moments(form)
+        if isinstance(form, OutputLiftForm):
+            return self._judge_outputs(form)
+        if isinstance(form, LabelLiftForm):
+            return self._judge_lift(form)
+        return Refusal(f"it does not know the form {type(form).__name__}")
+
+    def open(self, form: Form) -> ConicSession:
+        """Return a session that compiles once and solves forms of one structure."""
+        return ConicSession(self, form)
+
+    def _judge_saddle(self, form: SaddleForm) -> Offer | Refusal:
+        return _first(self._judge_cone("soc", "the minimax master problem needs second-order cones"),
+                      self._judge_losses(form),
+                      self._judge_size(min(form.features.rank, form.n) * form.n * capacity_for(form.count)),
+                      Offer("dual of the master, one second-order cone a labelling"))
+
+    def _judge_lift(self, form: LabelLiftForm) -> Offer | Refusal:
+        if is_star(form):
+            return _first(self._judge_cone("psd", "the label-lifted relaxation needs a semidefinite cone"),
+                          self._judge_losses(form), self._judge_order(star_order(form), "the star"),
+                          Offer(f"star of {form.count} cones of order {star_order(form)}"))
+        uncoupled, order = is_uncoupled(form), psd_order(form)
+        rank = min(form.features.rank, form.n)
+        entries = form.n * (order * (order + 1) // 2 if uncoupled else rank)
+        note = f"lifted weights, order {order}" if uncoupled else f"dual of the lift, order {order}"
+        what = f"rank {rank}" if uncoupled else f"{form.count} components + rank {rank}"
+        return _first(self._judge_cone("psd", "the label-lifted relaxation needs a semidefinite cone"),
+                      self._judge_losses(form), self._judge_order(order, what), self._judge_size(entries),
+                      Offer(note))
+
+    def _judge_outputs(self, form: OutputLiftForm) -> Offer | Refusal:
+        order = output_order(form)
+        return _first(self._judge_cone("psd", "the output lift needs a semidefinite cone"),
+                      self._judge_order(order, f"{len(form.kept)} points with a loss"),
+                      Offer(f"dual of the output lift, order {order}"))
+
+    def _judge_weights(self, form: WeightLiftForm) -> Offer | Refusal:
+        curved = next((t.loss for t in form.losses.terms if not isinstance(t.loss, PLQ)), None)
+        smooth = None if curved is None else Refusal(
+            f"solver {self.name!r} cannot write the lifted loss {curved!r}, which is not piecewise quadratic",
+            "Choose 'burer-monteiro'")
+        return _first(self._judge_cone("psd", "the weight lift needs a semidefinite cone"), smooth,
+                      self._judge_order(form.order, f"rank {form.features.rank}"),
+                      self._judge_size(form.n * form.order**2), Offer(f"dual of the weight lift, order {form.order}"))
+
+    def _judge_moments(self, form: MomentLiftForm) -> Offer | Refusal:
+        rank = min(form.features.rank, form.n) + int(form.free_bias)
+        order = form.count + rank
+        return _first(self._judge_cone("psd", "the moment lift needs a semidefinite cone"),
+                      None if form.moments else self._judge_losses(form),
+                      self._judge_order(order, f"{form.count} components + rank {rank}"),
+                      self._judge_size(form.n * rank * rank),
+                      Offer(f"dual of the moment lift, order {order}, {form.cuts.count} {form.cuts.noun} cuts"))
+
+    def _judge_order(self, order: int, what: str) -> Refusal | None:
+        if order <= self.psd_limit:
+            return None
+        return Refusal(
+            f"solver {self.name!r}: the semidefinite cone has order {order} ({what}), above the limit "
+            f"{self.psd_limit}, beyond which a solve is estimated to take more than a minute",
+            f"Raise it with Solver('{self.name}', max_psd_order={order}), subsample, lower the rank of the "
+            "kernel, or choose a solver made for larger sizes (md.solvers() lists them)")
+
+    def _judge_cone(self, cone: str, need: str) -> Refusal | None:
+        if cone in self.cones:
+            return None
+        return Refusal(f"solver {self.name!r} does not support it: {need}",
+                       f"Choose {_alternatives(cone)}")
+
+    def _judge_losses(self, form: Form) -> Refusal | None:
+        conjugate = not isinstance(form, (FixedLabelForm, ClusterForm)) and not (
+            isinstance(form, LabelLiftForm) and not isinstance(form, MomentLiftForm)
+            and (is_uncoupled(form) or is_star(form)))
+        for term in form.losses.terms:
+            try:
+                term.loss.conjugate()
+                cone = cone_of(term.loss, conjugate)
+            except CalculusError as error:
+                return Refusal(f"solver {self.name!r} cannot write the loss {term.loss!r}: {error}")
+            if cone != "linear" and cone not in self.cones:
+                long = {"exp": "an exponential cone", "soc": "a second-order cone"}[cone]
+                return Refusal(f"solver {self.name!r} cannot take the loss {term.loss!r}, which needs {long}",
+                               f"Choose {_alternatives(cone)}, or a piecewise linear-quadratic loss")
+        return None
+
+    def _judge_size(self, entries: int) -> Refusal | None:
+        if entries <= self.max_entries:
+            return None
+        return Refusal(
+            f"solver {self.name!r} would be handed a dense matrix of {entries:.2g} entries, above the limit "
+            f"{self.max_entries:.2g}",
+            f"Raise it with Solver('{self.name}', max_entries={entries}), subsample, or choose a native "
+            "solver (md.solvers() lists them)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SemidefiniteSolver(ConicSolver):
+    """Solve forms with a solver behind cvxpy that takes every cone.
+
+    Parameters
+    ----------
+    max_psd_order : int
+        Largest order of a semidefinite cone accepted.
+    """
+
+    cones: ClassVar[frozenset[str]] = frozenset({"soc", "exp", "psd"})
+
+    max_psd_order: int = integers(0).option(100)
+
+    @property
+    def psd_limit(self) -> int:
+        """Return the largest order of a semidefinite cone accepted."""
+        return self.max_psd_order
+
+
+def _first(*answers: Offer | Refusal | None) -> Offer | Refusal:
+    # a refusal is falsy, so that `or` cannot choose it
+    return next(answer for answer in answers if answer is not None)
+
+
+def _alternatives(cone: str) -> str:
+    return "'clarabel' or 'scs'" if cone == "psd" else "'clarabel', 'ecos' or 'scs'"
+
+
+class ConicSession(Session):
+    """Hold one compiled cvxpy problem and solve forms that differ in its parameters.
+
+    Parameters
+    ----------
+    solver : ConicSolver
+    form : Form
+        The first form; another structure later is compiled anew.
+    """
+
+    def __init__(self, solver: ConicSolver, form: Form) -> None:
+        self.solver = solver
+        self._first = form
+        self._lowering: Lowering | None = None
+
+    @property
+    def problem(self) -> cp.Problem:
+        """Return the `cvxpy.Problem`, with the parameters of the last form solved."""
+        return self._prepared(self._first if self._lowering is None else None).problem
+
+    @property
+    def cvxpy(self) -> cp.Problem:
+        """Return the `cvxpy.Problem`."""
+        return self.problem
+
+    def solve(self, form: Form, budget: Budget, start: RawSolution | None = None) -> RawSolution:
+        """Solve a form; every failure of the solver is a status with its own words."""
+        if isinstance(form, ClusterForm) and not form.is_convex:
+            return majorise(form, budget, start, budget.tol, lambda convex, whole, first, tol: self.solve(
+                convex, whole.replace(tol=tol), first))
+        begin, words = time.perf_counter(), ""
+        if budget.expired:
+            return RawSolution(Status.TIME_LIMIT, message="the time was up before the solver began",
+                               seconds={"compile": 0.0, "solve": 0.0})
+        seconds = {"compile": 0.0, "solve": 0.0}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                lowering = self._prepared(form)
+                if not affords(compile_work(lowering.problem)):
+                    return RawSolution(Status.TIME_LIMIT, message="the time left is too short to compile the problem",
+                                       seconds=seconds)
+                data, chain, inverse = lowering.problem.get_problem_data(
+                    self.solver.engine, solver_opts={}, ignore_dpp=self._is_large(lowering.problem))
+                middle = time.perf_counter()
+                seconds["compile"] = middle - begin
+                options = self._options(budget)
+                outcome = chain.solve_via_data(lowering.problem, data, False, self.solver.verbose, options)
+                seconds["solve"] = time.perf_counter() - middle
+                words = self.solver.words(outcome)
+                lowering.problem.unpack_results(outcome, chain, inverse)
+            except cp.SolverError as error:
+                if words == "interrupted":
+                    raise KeyboardInterrupt from None  # the engine caught Ctrl-C itself
+                # other solvers are named by whoever knows the form
+                said = str(error).partition(" Try another solver")[0].rstrip(".")
+                return RawSolution(Status.FAILED, message=f"{words}: {said}" if words else said, seconds=seconds)
+        return self._collect(lowering, form, words, seconds, budget.tol)
+
+    def _prepared(self, form: Form | None) -> Lowering:
+        if self._lowering is None or (form is not None and not self._lowering.fits(form)):
+            self._lowering = lower(form if form is not None else self._first)
+        if form is not None:
+            self._lowering.load(form)
+        return self._lowering
+
+    def _is_large(self, problem: cp.Problem) -> bool:
+        return sum(parameter.size for parameter in problem.parameters()) > self.solver.parameter_limit
+
+    def _options(self, budget: Budget) -> dict[str, Any]:
+        cap = self.solver.max_iter if self.solver.max_iter is not None else budget.max_iter
+        return self.solver.settings(budget.tol, cap, max(budget.remaining, 1e-3))
+
+    def _collect(self, lowering: Lowering, form: Form, words: str, seconds: dict[str, float],
+                 tol: float) -> RawSolution:
+        problem = lowering.problem
+        status = _STATUS.get(problem.status, Status.FAILED)
+        if status in (Status.ITERATION_LIMIT, Status.INACCURATE):
+            status = _limit_reached(words) or status
+        if lowering.is_dual:
+            status = _OF_THE_DUAL.get(status, status)
+        if status is Status.UNBOUNDED and is_bounded(form):
+            status, words = Status.FAILED, f"{words}: the solver calls a bounded problem unbounded"
+        stats = problem.solver_stats
+        iterations = int(stats.num_iters or 0) if stats is not None else 0
+        variables: dict[str, FloatArray] = {}
+        if status.has_answer:
+            variables = _finite(lowering, form)
+            if not variables:
+                status, words = Status.FAILED, f"{words}: no finite answer was returned"
+        if status is Status.OPTIMAL and isinstance(form, FixedLabelForm):
+            status, words = judged(form, variables, tol, words)
+            variables = variables if status.has_answer else {}
+        if status is Status.OPTIMAL and isinstance(form, ClusterForm):
+            status, words = _worded(judged_clusters(form, variables), tol, words)
+        value = problem.value if variables and problem.value is not None else math.nan
+        sign = -1.0 if lowering.is_dual else 1.0
+        return RawSolution(status, variables, "" if status is Status.OPTIMAL else words, sign * float(value),
+                           iterations, seconds)
+
+
+def compile_work(problem: cp.Problem) -> float:
+    """Return what it costs to bring a problem to the form of an engine, in multiply-adds (fitted to four problems)."""
+    sizes = problem.size_metrics
+    return COMPILE_WORK + ENTRY_WORK * float(sizes.num_scalar_data + sizes.num_scalar_variables)
+
+
+def _limit_reached(words: str) -> Status | None:
+    if "time" in words.lower():
+        return Status.TIME_LIMIT
+    return Status.ITERATION_LIMIT if "max_iter" in words else None
+
+
+def judged(form: FixedLabelForm, variables: dict[str, FloatArray], tol: float,
+           words: str) -> tuple[Status, str]:
+    """Return the status an answer called optimal deserves: its gap and residuals are computed anew."""
+    w, bias, s = variables["w"], float(variables["bias"]), variables["scalars"]
+    u, tau = variables["u"], variables["tau"]
+    primal, dual = form.objective(w, bias, s), form.dual_objective(u, tau)
+    noise = float(rounding(form.losses.size(form.margins(form.outputs(w, bias)), s), form.n))
+    owed = form.dual_residual(u, tau) * max(form.units[1], abs(bias), float(np.abs(s).max(initial=0.0)))
+    error = max(relative_gap(primal, dual, noise, form.units[0]), form.primal_residual(w, bias, s),
+                greatest_ratio(owed, max(abs(primal), form.units[0])))
+    return _worded(error, tol, words)
+
+
+def _worded(error: float, tol: float, words: str) -> tuple[Status, str]:
+    """Return the status an error deserves, with the solver's words."""
+    if error <= max(1e2 * tol, 1e-5):
+        return Status.OPTIMAL, words
+    said = f"{words}, but primal and dual of its answer disagree by {error:.1e}"
+    return (Status.INACCURATE if error <= _GROSS else Status.FAILED), said
+
+
+def is_bounded(form: Form) -> bool:
+    """Return whether the form is bounded below for sure: no shared scalars, every loss bounded below."""
+    if form.losses.scalars.count:
+        return False
+    try:
+        return all(math.isfinite(term.loss.minimum()) for term in form.losses.terms)
+    except CalculusError:
+        return False
+
+
+def lower(form: Form) -> Lowering:
+    """Return the lowering of a form that was accepted."""
+    if isinstance(form, ClusterForm):
+        return ClusterLowering(form)
+    if isinstance(form, WeightLiftForm):
+        return WeightDual(form)
+    if isinstance(form, MomentLiftForm):
+        return MomentDual(form)
+    if isinstance(form, OutputLiftForm):
+        return OutputDual(form)
+    if isinstance(form, LabelLiftForm):
+        return LiftedStar(form) if is_star(form) else lift_lowering(form)
+    return SaddleLowering(form) if isinstance(form, SaddleForm) else FixedLabelLowering(form)
+
+
+def _finite(lowering: Lowering, form: Form) -> dict[str, FloatArray]:
+    pieces = [x.value for x in lowering.problem.variables()]
+    for constraint in lowering.problem.constraints:  # a second-order cone has a list of multipliers
+        value = constraint.dual_value
+        pieces += [part for part in (value if isinstance(value, list) else [value]) if np.size(part) != 1]
+    if any(p is None or not np.all(np.isfinite(np.asarray(p, dtype=float))) for p in pieces):
+        return {}
+    return lowering.read(form)

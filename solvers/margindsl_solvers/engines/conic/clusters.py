@@ -1,0 +1,113 @@
+"""Lower convex fixed-cluster forms to cvxpy problems."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+
+from margindsl.program.accuracy import relative_gap
+from margindsl.program.clusters import ClusterForm
+from margindsl.program.forms import Form
+from margindsl.typing import FloatArray
+from margindsl_solvers.engines.conic.forms import Lowering, reduced
+from margindsl_solvers.engines.rows.cluster_run import cluster_variables, judge_clusters
+from margindsl_solvers.engines.rows.clusters import ClusterModel
+from margindsl_solvers.engines.rows.judge import Pair
+
+
+class ClusterLowering(Lowering):
+    """Write min ½‖V‖² + Σ cρ↓(t) + Σ cρ↑(s), t ≤ f_y − f_q for q ≠ y, s = f_y − f_runner, f = ΦVBᵀ.
+
+    ρ↓ falls, so that t is the margin at an optimum; multipliers of t ≤ f_y − f_q are u_q, of s = … t.
+    """
+
+    def build(self, form: Form) -> cp.Problem:
+        """Return the problem of one labelling."""
+        assert isinstance(form, ClusterForm)
+        self.model = ClusterModel(form, np.zeros(form.n, dtype=int) if form.runner is None else form.runner)
+        phi, self.basis = reduced(form.features)
+        k, everyone = form.clusters, np.arange(form.n)
+        self.V = cp.Variable((phi.shape[1], k - 1), name="V")
+        outputs = (phi @ self.V) @ form.codes.T
+        flat = cp.vec(outputs, order="C")
+        own = flat[everyone * k + form.labels]
+        value, constraints = self._falling(form, own, flat)
+        rising, more = self._rising(form, own, flat)
+        self.balance = [self._balance(form, outputs, bound, sign) for bound in form.decision for sign in (1.0, -1.0)]
+        constraints += [*more, *self.balance]
+        return cp.Problem(cp.Minimize(0.5 * cp.sum_squares(self.V) + value + rising), constraints)
+
+    def _falling(self, form: ClusterForm, own: Any, flat: Any) -> tuple[Any, list[Any]]:
+        losses, model = form.parts.falling, self.model
+        self.least: list[Any] = []
+        if not losses.rows:
+            return 0.0, []
+        t = cp.Variable(losses.rows, name="t")
+        others = model.others[losses.points]
+        self.least = [t <= own[losses.points] - flat[losses.points * form.clusters + others[:, j]]
+                      for j in range(model.width)]
+        value, constraints = _weighted(losses, t)
+        return value, [*constraints, *self.least]
+
+    def _rising(self, form: ClusterForm, own: Any, flat: Any) -> tuple[Any, list[Any]]:
+        losses = form.parts.rising
+        self.definition: Any = None
+        if not losses.rows:
+            return 0.0, []
+        s = cp.Variable(losses.rows, name="s")
+        rows = losses.points
+        self.definition = s == own[rows] - flat[rows * form.clusters + self.model.runner[rows]]
+        value, constraints = _weighted(losses, s)
+        return value, [*constraints, self.definition]
+
+    @staticmethod
+    def _balance(form: ClusterForm, outputs: Any, bound: Any, sign: float) -> Any:
+        first, second = np.triu_indices(form.clusters, 1)
+        sums = bound.weights @ outputs
+        return sign * (sums[first] - sums[second]) <= bound.upper
+
+    def load(self, form: Form) -> None:
+        """Do nothing: the labels are in the problem."""
+
+    def fits(self, form: Form) -> bool:
+        """Return whether it is the very form the problem was built from."""
+        return form is self.form
+
+    def read(self, form: Form) -> dict[str, FloatArray]:
+        """Return w, u, t, tau, runner and clusters."""
+        model, V = self.model, np.asarray(self.V.value)
+        w = (V if self.basis is None else self.basis @ V).T.ravel()
+        parts = [np.zeros(0)]
+        if self.least:
+            parts.append(-np.stack([np.ravel(c.dual_value) for c in self.least], axis=1).ravel())
+        if self.definition is not None:
+            parts.append(-np.ravel(self.definition.dual_value))
+        tau = [np.ravel(up.dual_value) - np.ravel(down.dual_value)
+               for up, down in zip(self.balance[::2], self.balance[1::2])]
+        multipliers = np.concatenate([*parts, *tau])
+        slopes = np.divide(multipliers, model.weights, out=np.zeros_like(multipliers), where=model.weights > 0)
+        return cluster_variables(model, self.pair(w, slopes))
+
+    def pair(self, w: FloatArray, slopes: FloatArray) -> Pair:
+        """Return the judged pair of a primal and a dual point."""
+        return judge_clusters(self.model, w, slopes)
+
+
+def _weighted(losses: Any, argument: Any) -> tuple[Any, list[Any]]:
+    value: Any = 0.0
+    constraints: list[Any] = []
+    for term, part in losses.slices():
+        if term.rows:
+            expression, extra = term.loss.conic(cp, argument[part])
+            value = value + term.weights @ expression
+            constraints += extra
+    return value, constraints
+
+
+def judged_clusters(form: ClusterForm, variables: dict[str, FloatArray]) -> float:
+    """Return the error of an answer: its gap and the violation of the balance, computed anew."""
+    primal = form.majorant(variables["w"])
+    dual = form.dual_objective(variables["u"], variables["t"], variables["tau"])
+    return max(relative_gap(primal, dual), form.primal_residual(variables["w"]))

@@ -1,0 +1,215 @@
+"""Sweeps in random order with shrinking, block by block, until the gap closes."""
+
+from __future__ import annotations
+
+import importlib
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from margindsl.calculus import PLQ
+from margindsl.contract import Budget, Status
+from margindsl.points import row_blocks
+from margindsl.typing import BoolArray, FloatArray, IntArray
+from margindsl_solvers.engines.rows.judge import Pair, judge
+from margindsl_solvers.engines.rows.model import RowModel
+
+RARE = 1.25  # the gap is looked at after sweeps k, RARE k, RARE² k, …
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """Represent the derivatives of piecewise quadratic functions, packed for the compiled sweep.
+
+    Parameters
+    ----------
+    first : (T+1,) int array
+    knots : float array
+    coefficients : float array of rows (2q, s)
+    """
+
+    first: IntArray
+    knots: FloatArray
+    coefficients: FloatArray
+
+    @classmethod
+    def build(cls, losses: list[PLQ]) -> Tables:
+        """Pack the breakpoints and pieces of some functions, one after the other."""
+        first = np.concatenate([[0], np.cumsum([len(loss.breakpoints) for loss in losses])])
+        table = np.concatenate([loss.coefficients[:, :2] * [2.0, 1.0] for loss in losses])
+        return cls(first.astype(np.int64), np.concatenate([loss.breakpoints for loss in losses]), table)
+
+
+@dataclass(eq=False)
+class Descent:
+    """Hold the state of one solve.
+
+    Parameters
+    ----------
+    model : RowModel
+    budget : Budget
+    tol : float
+        Relative gap to reach.
+    max_iter : int
+        Cap on sweeps.
+    shrinking : bool
+    rng : numpy Generator
+        Orders the coordinates.
+    """
+
+    model: RowModel
+    budget: Budget
+    tol: float
+    max_iter: int
+    shrinking: bool
+    rng: np.random.Generator
+    iterations: int = 0
+    best: Pair | None = None
+    keep: BoolArray = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    u: FloatArray = field(default_factory=lambda: np.zeros(0))
+    w: FloatArray = field(default_factory=lambda: np.zeros(0))
+    trace: list[tuple[float, float, float]] = field(default_factory=list)
+
+    def run(self, u: FloatArray) -> Status:
+        """Descend from a dual point inside the domains of the conjugates."""
+        losses = self.model.form.losses
+        self.u = u
+        self.keep = np.ones(losses.rows, dtype=bool)
+        pair, check, idle, threshold = self._judge(), 1, 0, np.inf
+        while True:
+            ended = self._ended(pair)
+            if ended is not None:
+                return ended
+            worst = self._epoch(threshold)
+            self.iterations += 1
+            threshold = worst
+            settled = worst <= 1e-14 * self._reach
+            if self.iterations < check and not settled and self.iterations < self.max_iter:
+                if self.budget.expired:
+                    pair = self._judge()
+                continue
+            check = max(self.iterations + 1, int(RARE * self.iterations))
+            pair, threshold = self._judge(), np.inf
+            self.keep[:] = True
+            idle = idle + 1 if settled else 0
+            if idle >= 3 and self._error(pair) > self.tol:
+                return Status.INACCURATE
+
+    @property
+    def error(self) -> float:
+        """Return the error of the best pair."""
+        return np.inf if self.best is None else self._error(self.best)
+
+    def _ended(self, pair: Pair) -> Status | None:
+        if self._error(pair) <= self.tol:
+            return Status.OPTIMAL
+        if self.iterations >= self.max_iter:
+            return Status.ITERATION_LIMIT
+        if self.budget.expired:
+            return Status.TIME_LIMIT
+        if self.budget.report("dual-coordinate", self.iterations, pair.primal, pair.dual):
+            return Status.INTERRUPTED
+        return None
+
+    def _judge(self) -> Pair:
+        """Return the pair (w(u), u), with w recomputed so that rounding does not pile up in it."""
+        form, weights = self.model.form, self.model.weights
+        self.w = np.ascontiguousarray(form.dual_direction(self.u))
+        slopes = np.divide(-self.u, weights, out=np.zeros_like(self.u), where=weights > 0)
+        pair = judge(self.model, self.w, slopes)
+        self.trace.append((time.monotonic() - self.budget.start, pair.primal, pair.dual))
+        if self.best is None or not self._error(self.best) <= self._error(pair):
+            self.best = pair
+        return pair
+
+    @staticmethod
+    def _error(pair: Pair) -> float:
+        return pair.error
+
+    # -- sweeps -------------------------------------------------------------------------------------
+
+    def _epoch(self, threshold: float) -> float:
+        """Visit every active row once; return the largest change of an argument."""
+        losses, tables, worst = self.model.form.losses, self._tables, 0.0
+        limit = threshold if self.shrinking else np.inf
+        for rows, place, Phi in self._blocks():
+            if self.budget.expired:
+                break
+            order = rows[self.rng.permutation(len(rows))]
+            worst = max(worst, self._sweep(
+                order, Phi, place, self._slopes, losses.shifts, losses.weights, self._norms, self._terms, tables.first,
+                tables.knots, tables.coefficients, self.u, self.w, limit, self.keep))
+        return worst
+
+    def _blocks(self) -> Iterator[tuple[IntArray, IntArray, FloatArray]]:
+        """Yield (active rows, the row of Phi for every row, Phi) of blocks of points, in random order."""
+        if self._whole is not None:
+            yield np.flatnonzero(self.keep), self._points, self._whole
+            return
+        features = self.model.form.features
+        place = np.zeros(len(self._points), dtype=np.int64)
+        for k in self.rng.permutation(len(self._parts)):
+            rows = self._parts[k][self.keep[self._parts[k]]]
+            if not len(rows):
+                continue
+            used, position = np.unique(self._points[rows], return_inverse=True)
+            place[rows] = position
+            # A contiguous run of points is read as a slice: no index, one read.
+            whole = used[-1] - used[0] + 1 == len(used)
+            run: Any = slice(int(used[0]), int(used[-1]) + 1) if whole else used
+            yield rows, place, np.ascontiguousarray(features.rows(run), dtype=float)
+
+    @cached_property
+    def _parts(self) -> list[IntArray]:
+        """Return the rows of each block of points."""
+        form = self.model.form
+        order = np.argsort(self._points, kind="stable")
+        ends = [block.start for block in row_blocks(form.n, form.features.rank)][1:]
+        return np.split(order, np.searchsorted(self._points[order], ends))
+
+    @cached_property
+    def _whole(self) -> FloatArray | None:
+        """Return all features where they are in memory or fit in one block."""
+        features = self.model.form.features
+        if getattr(features, "is_dense", False):
+            return np.ascontiguousarray(features.matrix, dtype=float)  # type: ignore[attr-defined]
+        if len(row_blocks(features.n, features.rank)) <= 1:
+            return np.ascontiguousarray(features.toarray(), dtype=float)
+        return None
+
+    @cached_property
+    def _sweep(self) -> Callable[..., float]:
+        kernel = importlib.import_module("margindsl_solvers.engines.coordinate.kernel")
+        return kernel.sweep
+
+    @cached_property
+    def _tables(self) -> Tables:
+        losses = [term.loss for term in self.model.form.losses.terms]
+        return Tables.build([loss for loss in losses if isinstance(loss, PLQ)])
+
+    @cached_property
+    def _points(self) -> IntArray:
+        return np.ascontiguousarray(self.model.form.losses.points, dtype=np.int64)
+
+    @cached_property
+    def _slopes(self) -> FloatArray:
+        return self.model.form.losses.slopes * self.model.signs[self._points]
+
+    @cached_property
+    def _norms(self) -> FloatArray:
+        return np.ascontiguousarray(self.model.form.features.row_norms()[self._points], dtype=float)
+
+    @cached_property
+    def _terms(self) -> IntArray:
+        terms = self.model.form.losses.terms
+        return np.repeat(np.arange(len(terms)), [term.rows for term in terms]).astype(np.int64)
+
+    @cached_property
+    def _reach(self) -> float:
+        """Return the size of arguments, in which changes are measured."""
+        knots = np.abs(self._tables.knots)
+        return 1.0 + float(np.abs(self.model.form.losses.shifts).max(initial=0.0)) + float(knots.max(initial=0.0))

@@ -1,0 +1,256 @@
+"""Nodes of branch and bound: Newton's method on the lifted weight matrix, bounds read off every step."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+from margindsl.contract import Budget, RawSolution, Session, Status
+from margindsl.program.branching import BranchNodeForm, PointLosses, node_dual
+from margindsl.program.forms import Form
+from margindsl.typing import FloatArray
+from margindsl_solvers.engines.factors.hull import Bend, MomentHull, SoftKinks
+
+LARGEST_ORDER = 60  # features; the Newton system has r(r+3)/2 unknowns
+STEPS = 60  # most Newton steps a node
+SHRINK = 0.1  # factor of the barrier weight between stages
+COLD, WARM = 0.1, 0.03  # first barrier weights, shares of the value over the order of the barrier
+BLEND = 0.1  # how far a warm start is drawn to the middle of the cone
+SETTLED = 0.15  # share of the distance to the target at which a node that misses it is accurate enough
+
+
+class Shape(NamedTuple):
+    """Hold what all nodes of one problem share."""
+
+    phi: FloatArray  # (n, r)
+    pairs: FloatArray  # (n, r(r+1)/2): φᵀPφ = pairs · vech P
+    rows: FloatArray  # entries of Y: w first, then vech P
+    columns: FloatArray
+    counts: FloatArray  # 1 on the diagonal, 2 off it
+    smooth: PointLosses
+    kinks: SoftKinks
+    hull: MomentHull
+
+
+class Place(NamedTuple):
+    """Hold what is known at one Y: derivatives by f and z, values, a Cholesky factor."""
+
+    bend: Bend
+    root: tuple[FloatArray, FloatArray]  # derivatives of h(√z) by z
+    z: FloatArray
+    softened: float
+    value: float
+    L: FloatArray
+
+
+def build_shape(form: BranchNodeForm) -> Shape:
+    """Return the shared arrays of a family of nodes."""
+    phi = np.ascontiguousarray(form.features.toarray(), dtype=float)
+    r = phi.shape[1]
+    i, j = np.triu_indices(r)
+    counts = np.where(i == j, 1.0, 2.0)
+    smooth, jumps = form.table.split_kinks()
+    return Shape(phi, phi[:, i] * phi[:, j] * counts, np.concatenate([np.zeros(r, dtype=int), i + 1]),
+                 np.concatenate([np.arange(1, r + 1), j + 1]), np.concatenate([np.full(r, 2.0), counts]),
+                 smooth, SoftKinks.build(form.table.knots, jumps), MomentHull.build(smooth))
+
+
+class NodeSession(Session):
+    """Solve nodes that share features and losses; the arrays common to all are built once."""
+
+    def __init__(self, form: BranchNodeForm) -> None:
+        self.shape = build_shape(form)
+
+    def solve(self, form: Form, budget: Budget, start: RawSolution | None = None) -> RawSolution:
+        """Solve a node; a start with a lifted matrix Y of the right order is used."""
+        assert isinstance(form, BranchNodeForm)
+        began = time.perf_counter()
+        run = NodeRun(self.shape, form)
+        Y = None if start is None else start.get("Y")
+        usable = Y is not None and np.shape(Y) == (self.shape.phi.shape[1] + 1,) * 2 and np.all(np.isfinite(Y))
+        status = run.run(np.asarray(Y) if usable else None, budget)
+        variables = {"u": run.u, "a": run.a, "w": run.Y[0, 1:].copy(), "Y": run.Y, "z": run.z,
+                     "bound": np.asarray(run.bound), "value": np.asarray(run.value)}
+        return RawSolution(status, variables, f"{run.steps} Newton steps", objective=run.value, iterations=run.steps,
+                           seconds={"compile": 0.0, "solve": time.perf_counter() - began})
+
+
+@dataclass
+class NodeRun:
+    """Follow Newton steps of ½ tr P + ΣH + Σh(√z) − τ log det Y to τ below the accuracy."""
+
+    shape: Shape
+    form: BranchNodeForm
+
+    def __post_init__(self) -> None:
+        labels = self.form.labels
+        n, r = self.shape.phi.shape
+        self.n, self.r = n, r
+        self.fixed, self.free = np.flatnonzero(labels != 0), np.flatnonzero(labels == 0)
+        self.y = labels[self.fixed].astype(float)
+        self.signed = self.shape.phi[self.fixed] * self.y[:, None]
+        self.Qf, self.Qz = self.shape.pairs[self.fixed], self.shape.pairs[self.free]
+        self.hull = self.shape.hull.take(self.fixed)
+        self.root = self.shape.smooth.take(self.free)
+        self.kinks, self.root_kinks = self.shape.kinks.take(self.fixed), self.shape.kinks.take(self.free)
+        self.order = self.shape.kinks.count * 2 + r + 1
+        self.u, self.a, self.z = np.zeros(n), np.zeros(n), np.zeros(n)
+        self.bound, self.value, self.steps = float("-inf"), float("inf"), 0
+        self.Y = np.eye(r + 1)
+
+    def run(self, start: FloatArray | None, budget: Budget) -> Status:
+        """Run the stages; return OPTIMAL when settled or accurate."""
+        final = 0.5 * self.form.accuracy / self.order
+        scale = float(np.median(np.einsum("nr,nr->n", self.shape.phi, self.shape.phi)))
+        self.Y[1:, 1:] /= max(scale, 1e-12)
+        if start is not None:
+            self.Y = (1.0 - BLEND) * start + BLEND * self.Y
+        tau = max(final, (COLD if start is None else WARM) * abs(self._start_value()) / self.order)
+        while True:
+            status = self._stage(tau, budget, tau <= final)
+            if status is not None:
+                return status
+            if tau <= final:
+                return Status.INACCURATE
+            tau = max(SHRINK * tau, final)
+
+    def _start_value(self) -> float:
+        place = self._merit(self.Y, 1e-12)[1]
+        return 1.0 if place is None else place.value
+
+    def _stage(self, tau: float, budget: Budget, last: bool) -> Status | None:
+        """Take Newton steps at one barrier weight; return a status when the node is done."""
+        merit, place = self._merit(self.Y, tau)
+        if place is None:
+            return Status.FAILED
+        while self.steps < STEPS:
+            step, decrement = self._direction(place, tau)
+            self.steps += 1
+            if decrement < 2.0 * tau * (self.r + 1):
+                self._read_duals(step, place)
+                if self._is_settled():
+                    return Status.OPTIMAL
+            if decrement < (0.01 if last else 0.5) * tau:
+                return None
+            if budget.expired:
+                return Status.TIME_LIMIT
+            found = self._search(merit, step, decrement, tau)
+            if found is None:
+                return None
+            self.Y, merit, place = found
+        return Status.ITERATION_LIMIT
+
+    def _search(self, merit: float, step: FloatArray, decrement: float,
+                tau: float) -> tuple[FloatArray, float, Place] | None:
+        """Return the first point of a halving line search with enough decrease."""
+        length = 1.0
+        for _ in range(30):
+            trial = self.Y + length * step
+            new, place = self._merit(trial, tau)
+            if place is not None and new <= merit - 0.1 * length * decrement:
+                return trial, new, place
+            length *= 0.5
+        return None
+
+    def _is_settled(self) -> bool:
+        """Return whether the target is reached, or certainly missed with a bound good enough to branch on."""
+        miss = self.form.target - self.bound
+        wanted = self.form.accuracy if not np.isfinite(miss) else max(self.form.accuracy, SETTLED * miss)
+        return miss <= 0 or self.value - self.bound <= wanted
+
+    # -- values and derivatives ---------------------------------------------------------------------
+
+    def _evaluate(self, Y: FloatArray, L: FloatArray, tau: float) -> Place:
+        """Return the values and derivatives at Y = LLᵀ."""
+        P, w, phi = Y[1:, 1:], Y[0, 1:], self.shape.phi
+        z = np.einsum("nr,nr->n", phi @ P, phi)
+        f = self.signed @ w
+        bend = self.hull.at(f, z[self.fixed])
+        soft = self.kinks.at(f, tau)
+        bend = Bend(bend.value, bend.by_f + soft[1], bend.by_z, bend.ff + soft[2], bend.fz, bend.zz)
+        s = np.sqrt(np.maximum(z[self.free], 1e-300))
+        value, first, second = self.root.at(s)
+        lifted = self.root_kinks.at(s, tau)
+        first, second = first + lifted[1], second + lifted[2]
+        root = (first / (2 * s), np.maximum(second - first / s, 0.0) / (4 * s * s))
+        rest = 0.5 * float(np.trace(P)) + float(bend.value.sum()) + float(value.sum())
+        softened = rest + float(soft[0].sum()) + float(lifted[0].sum())
+        return Place(bend, root, z, softened, rest + float(soft[3].sum()) + float(lifted[3].sum()), L)
+
+    def _merit(self, Y: FloatArray, tau: float) -> tuple[float, Place | None]:
+        """Return the barrier function and the place, inf and None outside the cone."""
+        try:
+            L = np.linalg.cholesky(Y)
+        except np.linalg.LinAlgError:
+            return float("inf"), None
+        place = self._evaluate(Y, L, tau)
+        return place.softened - 2.0 * tau * float(np.log(np.diag(L)).sum()), place
+
+    def _direction(self, place: Place, tau: float) -> tuple[FloatArray, float]:
+        """Return the Newton direction of Y and the decrease it predicts (twice the quadratic model's)."""
+        bend, root = place.bend, place.root
+        shape, r = self.shape, self.r
+        inverse = np.linalg.inv(place.L)
+        N = inverse.T @ inverse
+        Qf, Qz = self.Qf, self.Qz
+        i, j, m = shape.rows, shape.columns, shape.counts
+        p = len(m)
+        gradient = -tau * m * N[i, j]
+        gradient[:r] += self.signed.T @ bend.by_f
+        gradient[r:] += Qf.T @ bend.by_z + Qz.T @ root[0]
+        gradient[r:][shape.rows[r:] == shape.columns[r:]] += 0.5
+        Ni, Nj = N[i], N[j]
+        H = Ni[:, i] * Nj[:, j] + Ni[:, j] * Nj[:, i]
+        H *= (0.5 * tau) * m[:, None] * m[None, :]
+        H[:r, :r] += (self.signed.T * bend.ff) @ self.signed
+        cross = (self.signed.T * bend.fz) @ Qf
+        H[:r, r:] += cross
+        H[r:, :r] += cross.T
+        H[r:, r:] += (Qf.T * bend.zz) @ Qf + (Qz.T * root[1]) @ Qz
+        try:
+            step = -cho_solve(cho_factor(H, check_finite=False), gradient, check_finite=False)
+        except LinAlgError:
+            H[np.diag_indices(p)] *= 1.0 + 1e-10
+            step = -np.linalg.lstsq(H, gradient, rcond=None)[0]
+        D = np.zeros_like(N)
+        D[i, j] = step
+        D[j, i] = step
+        return D, float(-gradient @ step)
+
+    # -- duals --------------------------------------------------------------------------------------
+
+    def _read_duals(self, step: FloatArray, place: Place) -> None:
+        """Take u and a from the linear model of the gradients along a step; keep the best bound."""
+        bend, root = place.bend, place.root
+        phi = self.shape.phi
+        df = self.signed @ step[0, 1:]
+        dz = np.einsum("nr,nr->n", phi @ step[1:, 1:], phi)
+        u, a = np.zeros(self.n), np.zeros(self.n)
+        u[self.fixed] = -(bend.by_f + bend.ff * df + bend.fz * dz[self.fixed])
+        a[self.fixed] = -2.0 * (bend.by_z + bend.fz * df + bend.zz * dz[self.fixed])
+        a[self.free] = -2.0 * (root[0] + root[1] * dz[self.free])
+        u, a = self._into_domain(u, a)
+        top = float(np.linalg.eigvalsh((phi.T * a) @ phi)[-1])
+        if top >= 1.0 - 1e-9:
+            a = a * ((1.0 - 1e-8) / top)
+        bound = node_dual(self.form.table, phi, self.form.labels, u, a)
+        if bound > self.bound or self.steps <= 1:
+            self.bound, self.u, self.a = bound, u, a
+        self.value, self.z = min(self.value, place.value), place.z
+
+    def _into_domain(self, u: FloatArray, a: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return duals at which the minima over t are finite."""
+        table = self.form.table
+        first, last = table.q[:, 0], table.q[:, -1]
+        lowest = -2.0 * np.where(self.form.labels == 0, last, np.minimum(first, last))
+        margin = 1e-9 * np.abs(table.q).max(axis=1)
+        a = np.where(a < lowest + margin, lowest, a)
+        labelled = self.form.labels != 0
+        u = np.where(labelled & (last + 0.5 * a <= 0), np.maximum(u, -table.s[:, -1]), u)
+        u = np.where(labelled & (first + 0.5 * a <= 0), np.minimum(u, -table.s[:, 0]), u)
+        a = np.where(~labelled & (last + 0.5 * a <= 0) & (table.s[:, -1] < 0), lowest + margin, a)
+        return u, a

@@ -1,0 +1,253 @@
+"""Fixed clusters: semismooth Newton inside an augmented Lagrangian, and majorants of rising losses in turn."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.linalg import LinearOperator, cg
+
+from margindsl.contract import Budget, RawSolution, Status
+from margindsl.program.accuracy import rounding
+from margindsl.program.clusters import ClusterForm, runner_up
+from margindsl.program.codes import simplex_codes, weighted_gram
+from margindsl.typing import FloatArray
+from margindsl_solvers.engines.nearest import ROUNDING, ROUNDS, nearest
+from margindsl_solvers.engines.rows.augmented import Run
+from margindsl_solvers.engines.rows.clusters import ClusterModel
+from margindsl_solvers.engines.rows.judge import Pair
+from margindsl_solvers.engines.rows.system import solve_positive
+
+MAJORANTS = 60
+
+
+@dataclass(eq=False)
+class ClusterRun(Run):
+    """Hold the state of one solve of a fixed-cluster form; `model` is a `ClusterModel`.
+
+    Rising losses of a form without runner-ups are majorised anew before every Newton step, at the point where
+    the majorant touches the objective; the line search lowers it, and with it the objective.
+    """
+
+    def _renewed(self, v: FloatArray, slopes: FloatArray) -> tuple[FloatArray, FloatArray]:
+        model = self._clusters
+        if model.form.is_convex:
+            return v, slopes
+        runner = runner_up(model.form.outputs(self.x), model.form.labels)
+        if np.array_equal(runner, model.runner):
+            return v, slopes
+        model.runner = runner
+        v = model.apply(self.x)
+        return v, model.slopes(v, self.centre, self.kappa)
+
+    def _pair(self, slopes: FloatArray) -> Pair:
+        return judge_clusters(self._clusters, self.x, slopes)
+
+    def _bends(self, v: FloatArray) -> FloatArray:
+        return self.kappa * self.model.weights
+
+    @property
+    def _clusters(self) -> ClusterModel:
+        model: object = self.model
+        assert isinstance(model, ClusterModel)
+        return model
+
+    def _direction(self, v: FloatArray, gradient: FloatArray, reach: FloatArray) -> FloatArray:
+        model = self._clusters
+        curvature = model.curvature(v, self.centre, self.kappa)
+        balance = model.balance_curvature(v, self.centre, self.kappa)
+        if model.rank <= self.dense_limit:
+            return dense_step(model.form, curvature, balance, gradient)
+        return -_iterative(model.form, curvature, balance, gradient)
+
+
+def dense_step(form: ClusterForm, curvature: csr_array, balance: FloatArray, gradient: FloatArray) -> FloatArray:
+    """Return the Newton step by Cholesky's factor of I + Σ_i H_i ⊗ φ_iφ_iᵀ, H_i the k × k block of point i.
+
+    The system is assembled in W = VBᵀ, where it has one r × r block a pair of clusters that meet; it maps the
+    weights that sum to zero over clusters to themselves.
+    """
+    k, r = form.clusters, form.features.rank
+    entries = curvature.tocoo()
+    point, first, second = entries.row // k, entries.row % k, entries.col % k
+    lower = first >= second
+    pair = (first * k + second)[lower]
+    order = np.argsort(pair, kind="stable")
+    point, value = point[lower][order], entries.data[lower][order]
+    ends = np.searchsorted(pair[order], np.arange(k * k + 1))
+    blocks = np.zeros((k, r, k, r))
+    for code in np.flatnonzero(np.diff(ends)):
+        inside, (p, q) = slice(ends[code], ends[code + 1]), divmod(int(code), k)
+        blocks[p, :, q, :] = weighted_gram(form.features, point[inside], value[inside])
+    H = blocks.reshape(k * r, k * r)
+    H.flat[:: k * r + 1] += 1.0
+    if len(balance):
+        G = (form.codes @ form.balance[0].reshape(-1, k - 1, r)).reshape(-1, k * r)
+        H += (G.T * balance) @ G
+    right = (form.unpack(gradient) @ form.codes.T).T.ravel()
+    step = solve_positive(H, right, lower=True)
+    return -np.asarray((step.reshape(k, r).T @ form.codes).T.ravel())
+
+
+def _iterative(form: ClusterForm, curvature: csr_array, balance: FloatArray, gradient: FloatArray) -> FloatArray:
+    """Solve the Newton system by conjugate gradients."""
+    G, k = form.balance[0], form.clusters
+
+    def product(x: FloatArray) -> FloatArray:
+        x = x.ravel()
+        table = (curvature @ form.outputs(x).ravel()).reshape(-1, k)
+        pulled = form.features.adjoint(table @ form.codes).T.ravel()
+        return x + pulled + (G.T @ (balance * (G @ x)) if len(balance) else 0.0)
+
+    operator = LinearOperator((len(gradient), len(gradient)), matvec=product, dtype=float)
+    return np.asarray(cg(operator, gradient, rtol=1e-8, maxiter=500)[0])
+
+
+def judge_clusters(model: ClusterModel, x: FloatArray, slopes: FloatArray) -> Pair:
+    """Return the feasible pair next to (x, slopes) with its values."""
+    form = model.form
+    x, p = inside_balance(form, x), model.clip(slopes)
+    direction = x - model.gradient(x, model.weights * p)
+    primal = 0.5 * float(x @ x) + model.values(model.apply(x))
+    conjugate, spent = model.conjugate_value(p), 0.5 * float(direction @ direction)
+    noise = float(rounding(abs(primal) + abs(conjugate) + spent, form.n))
+    return Pair(x, p, primal, -conjugate - spent, 0.0, form.primal_residual(x), noise)
+
+
+def inside_balance(form: ClusterForm, w: FloatArray) -> FloatArray:
+    """Return weights moved into the pairwise balance by the shortest way."""
+    if not form.decision:
+        return np.array(w, dtype=float)
+    if len(form.decision) > 1:
+        G, radii = form.balance
+        return nearest(w, G, -radii, radii)
+    # The sums Σ a f_p = ⟨b_p ⊗ σ, w⟩ add up to zero and BᵀB = I: ‖Δw‖ = ‖Δ sums‖/‖σ‖, and only their range counts.
+    total = form.features.adjoint(form.decision[0].weights)
+    square = float(total @ total)
+    W = np.array(w, dtype=float).reshape(form.clusters - 1, -1)
+    for _ in range(ROUNDS if square > 0 else 0):
+        sums = form.codes @ (W @ total)
+        change = clip_range(sums, float(form.decision[0].upper)) - sums
+        if not np.any(change):
+            break
+        W += np.outer(form.codes.T @ change, total / square)
+    return W.ravel()
+
+
+def clip_range(values: FloatArray, width: float) -> FloatArray:
+    """Return the nearest values with max − min ≤ width: clipped to [t, t + width] for the t that keeps their sum.
+
+    Parameters
+    ----------
+    values : (k,) float array
+    width : float, not negative
+
+    Examples
+    --------
+    >>> clip_range(np.array([-3.0, 0.0, 2.0, 3.0]), 2.0).round(1).tolist()
+    [-0.7, 0.0, 1.3, 1.3]
+    """
+    if float(np.ptp(values)) <= width * (1.0 + ROUNDING):
+        return values
+    ends = np.sort(np.concatenate([values, values - width]))
+    missing = np.sum(np.clip(values[:, None], ends, ends + width) - values[:, None], axis=0)  # rises with t
+    t = float(np.interp(0.0, missing, ends))
+    return np.clip(values, t, t + width)
+
+
+# -- starts and answers ---------------------------------------------------------------------------------
+
+
+def start_clusters(form: ClusterForm, start: RawSolution | None) -> tuple[FloatArray, bool]:
+    """Return the weights of an earlier solution, or the directions to the clusters' means; and which."""
+    value = np.ravel(np.asarray(start.get("w", ()), dtype=float)) if start else np.zeros(0)
+    if value.shape == (form.size_of_w,) and np.all(np.isfinite(value)):
+        return np.array(value), True
+    sizes = np.maximum(np.bincount(form.labels, minlength=form.clusters), 1)
+    V = form.features.adjoint(simplex_codes(form.clusters)[form.labels] / sizes[form.labels][:, None])
+    outputs = form.features.apply(V) @ form.codes.T
+    spread = float(np.mean(np.abs(form.margins(outputs))))
+    return (V / spread if spread > 0 else V).T.ravel(), False
+
+
+def start_slopes(model: ClusterModel, start: RawSolution | None) -> tuple[FloatArray, bool]:
+    """Return normalised multipliers of an earlier solution, of points that changed clusters renamed; or zeros."""
+    form, slopes = model.form, np.zeros(len(model.weights))
+    u, labels = (start.get("u"), start.get("clusters")) if start else (None, None)
+    falling = form.parts.falling
+    if u is None or labels is None or np.shape(u) != (falling.rows, form.clusters) or np.shape(labels) != (form.n,):
+        return slopes, False
+    u, rows = np.array(u, dtype=float), np.arange(falling.rows)
+    old, new = np.asarray(labels)[falling.points], form.labels[falling.points]
+    u[rows, old], u[rows, new] = u[rows, new], 0.0
+    own = np.take_along_axis(u, model.others[falling.points], axis=1).ravel() if falling.rows else np.zeros(0)
+    assert start is not None
+    for values, part in ((-own, model.block_rows), (start.get("t", ()), model.rising_rows),
+                         (start.get("tau", ()), model.balance_rows)):
+        values, weights = np.ravel(np.asarray(values, dtype=float)), model.weights[part]
+        if values.shape == weights.shape:
+            slopes[part] = np.divide(values, weights, out=np.zeros_like(weights), where=weights > 0)
+    return model.clip(slopes), True
+
+
+def cluster_variables(model: ClusterModel, pair: Pair) -> dict[str, FloatArray]:
+    """Return the variables a fixed-cluster form asks for."""
+    form, multipliers = model.form, model.weights * pair.slopes
+    u = np.zeros((form.parts.falling.rows, form.clusters))
+    if len(u):
+        np.put_along_axis(u, model.others[form.parts.falling.points],
+                          -multipliers[model.block_rows].reshape(-1, model.width), axis=1)
+    return {"w": pair.x.copy(), "u": np.maximum(u, 0.0), "t": multipliers[model.rising_rows],
+            "tau": multipliers[model.balance_rows], "runner": model.runner, "clusters": form.labels}
+
+
+# -- majorants ------------------------------------------------------------------------------------------
+
+
+def majorise(form: ClusterForm, budget: Budget, start: RawSolution | None, tol: float,
+             solve: Callable[[ClusterForm, Budget, RawSolution | None, float], RawSolution]) -> RawSolution:
+    """Solve a fixed-cluster form; rising losses by their majorants at the runner-ups, until these stand still.
+
+    Every solve lowers the majorant and the majorant touches the objective, so that the objective never rises.
+    The answer is a stationary point, not always the lowest.
+
+    Parameters
+    ----------
+    form : ClusterForm
+    budget : Budget
+    start : RawSolution or None
+    tol : float
+        Relative gap of the last solve; relative decrease at which the majorants stop.
+    solve : callable
+        (convex form, budget, start, tol) -> RawSolution.
+    """
+    if form.is_convex:
+        return solve(form, budget, start, tol)
+    w, given = start_clusters(form, start)
+    if not given:
+        start = solve(form.falling_only(), budget, None, max(tol, 1e-2))
+        w, _ = start_clusters(form, start)
+    runner = runner_up(form.outputs(w), form.labels)
+    best, value, answer, iterations, seconds = None, math.inf, start, 0, 0.0
+    for turn in range(MAJORANTS):
+        accuracy = max(tol, 1e-3 * 0.1**turn)
+        new = solve(dataclasses.replace(form, runner=runner), budget, answer, accuracy)
+        iterations, seconds = iterations + new.iterations, seconds + new.seconds.get("solve", 0.0)
+        if not new.has_answer:
+            return new if best is None else best
+        answer, now = new, form.objective(new["w"])
+        changed = runner_up(form.outputs(new["w"]), form.labels)
+        settled = accuracy == tol and value - now <= tol * abs(now)
+        if now < value:
+            best, value = new, now
+        if (np.array_equal(changed, runner) and accuracy == tol) or settled or new.status in (
+                Status.TIME_LIMIT, Status.INTERRUPTED, Status.ITERATION_LIMIT):
+            break
+        runner = changed
+    assert best is not None
+    return dataclasses.replace(best, objective=value, iterations=iterations, seconds={"compile": 0.0, "solve": seconds})
+

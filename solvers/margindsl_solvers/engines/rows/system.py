@@ -1,0 +1,173 @@
+"""Newton systems of a fixed-label form: dense, by Woodbury's identity, or by conjugate gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.sparse.linalg import LinearOperator, cg
+
+from margindsl.typing import FloatArray, IntArray
+from margindsl_solvers.engines.rows.model import RowModel
+
+_BLOCK = 4_000_000
+_PRODUCTS = 2e8  # of a dense Woodbury system of features that are not dense; above, products with them are cheaper
+
+
+@dataclass(frozen=True, eq=False)
+class Curvature:
+    """Represent AᵀDA of the rows, gathered by points.
+
+    Parameters
+    ----------
+    model : RowModel
+    rows : (M,) float array
+        The curvature of every row.
+    limit : int
+        Largest dense system; larger ones are solved by conjugate gradients.
+    """
+
+    model: RowModel
+    rows: FloatArray
+    limit: int = 4000
+
+    def points(self) -> FloatArray:
+        """Return the (n,) curvatures Σ_{r at i} a_r² D_r."""
+        losses, values = self.model.form.losses, self.rows[self.model.loss_rows]
+        return values if losses.is_identity else losses.spread(values * losses.slopes)
+
+    def crossed(self, points: FloatArray) -> FloatArray:
+        """Return the (n, p) columns whose adjoint couples w with the bias and the scalars."""
+        model, losses = self.model, self.model.form.losses
+        columns = [points] if model.bias else []
+        values = self.rows[model.loss_rows]
+        columns += [model.signs * losses.spread(values * b) for b in losses.coupling.T]
+        return np.stack(columns, axis=1) if columns else np.zeros((losses.n, 0))
+
+    def corner(self, points: FloatArray, crossed: FloatArray) -> FloatArray:
+        """Return the (p, p) block of the bias and the scalars."""
+        model, losses, k = self.model, self.model.form.losses, self.model.bias
+        out = np.zeros((model.border, model.border))
+        if k:
+            out[0, 0] = float(np.sum(points))
+            out[0, 1:] = out[1:, 0] = np.sum(crossed[:, 1:], axis=0)
+            out[0, 0] += float(self.tau @ model.form.decision_rows[1] ** 2)
+        out[k:, k:] += losses.coupling.T @ (losses.coupling * self.rows[model.loss_rows][:, None])
+        index = k + model.signed
+        out[index, index] += self.rows[model.sign_rows]
+        return out
+
+    @property
+    def tau(self) -> FloatArray:
+        """Return the curvatures of the decision rows."""
+        return self.rows[self.model.decision_rows]
+
+    def step(self, gradient: FloatArray, reach: FloatArray) -> FloatArray:
+        """Return the Newton step −(blkdiag(I, damping) + AᵀDA)⁻¹ gradient.
+
+        The bias and the scalars are damped in proportion to their gradient over their size `reach`:
+        lightly where the rows curve, so that convergence stays quadratic, firmly where nothing curves.
+        """
+        model, r = self.model, self.model.rank
+        points = self.points()
+        crossed = self.crossed(points)
+        corner = self.corner(points, crossed)
+        curved = np.diag(corner) > 1e-10 * float(np.sum(model.weights[model.loss_rows]))
+        pull = np.abs(gradient[r:]) / reach
+        corner += np.diag(1e-14 + 1e-13 * np.diag(corner) + np.where(curved, 1e-7, 1e-3) * pull)
+        side = model.form.features.adjoint(crossed) if model.border else np.zeros((r, 0))
+        if model.bias and model.form.decision:
+            G, h = model.form.decision_rows
+            side[:, 0] += G.T @ (self.tau * h)
+        active = np.flatnonzero(points)
+        small = len(active) + len(self.tau)
+        if r <= min(small, self.limit) or r <= 64:
+            return self._direct(gradient, side, corner, points, active)
+        return _bordered(self._inverse(points, active), gradient, side, corner, r)
+
+    def _direct(self, gradient: FloatArray, side: FloatArray, corner: FloatArray, points: FloatArray,
+                active: IntArray) -> FloatArray:
+        r, size = self.model.rank, len(gradient)
+        H = np.empty((size, size))
+        H[:r, :r] = self._gram(points, active)
+        H[:r, r:], H[r:, :r], H[r:, r:] = side, side.T, corner
+        return -solve_positive(H, gradient)
+
+    def _gram(self, points: FloatArray, active: IntArray) -> FloatArray:
+        features, r = self.model.form.features, self.model.rank
+        if 3 * len(active) > features.n or getattr(features, "skips_zeros", False):
+            out = np.array(features.gram(points))
+        else:
+            out, size = np.zeros((r, r)), max(1, _BLOCK // max(r, 1))
+            for begin in range(0, len(active), size):
+                block = active[begin : begin + size]
+                R = features.rows(block) * np.sqrt(points[block])[:, None]
+                out += R.T @ R
+        if len(self.tau):
+            G = self.model.form.decision_rows[0]
+            out += (G.T * self.tau) @ G
+        out.flat[:: r + 1] += 1.0
+        return out
+
+    def _inverse(self, points: FloatArray, active: IntArray) -> Callable[[FloatArray], FloatArray]:
+        """Return X ↦ (I + ΦᵀDΦ + GᵀτG)⁻¹X of more features than rows or than the limit."""
+        small = len(active) + len(self.tau)
+        dense = bool(getattr(self.model.form.features, "is_dense", False))
+        if small > self.limit or (not dense and small**2 * self.model.rank > _PRODUCTS):
+            direct = small <= self.limit
+            return self._iterative(points, (lambda: self._woodbury(points, active)) if direct else None)
+        return self._woodbury(points, active)
+
+    def _woodbury(self, points: FloatArray, active: IntArray) -> Callable[[FloatArray], FloatArray]:
+        R = self.model.form.features.rows(active) * np.sqrt(points[active])[:, None]
+        if len(self.tau):
+            R = np.vstack([R, self.model.form.decision_rows[0] * np.sqrt(self.tau)[:, None]])
+        inner = R @ R.T
+        inner.flat[:: len(inner) + 1] += 1.0
+        return lambda X: X - R.T @ solve_positive(inner, R @ X)  # once a step
+
+    def _iterative(self, points: FloatArray, otherwise: Callable[[], Callable[[FloatArray], FloatArray]] | None = None
+                   ) -> Callable[[FloatArray], FloatArray]:
+        """Return the inverse by conjugate gradients, or the other one where they do not converge."""
+        features, r = self.model.form.features, self.model.rank
+        G = self.model.form.decision_rows[0]
+
+        def product(x: FloatArray) -> FloatArray:
+            x = x.ravel()
+            return x + features.adjoint(points * features.apply(x)) + G.T @ (self.tau * (G @ x))
+
+        operator = LinearOperator((r, r), matvec=product, dtype=float)
+
+        def inverse(X: FloatArray) -> FloatArray:
+            solved = [cg(operator, column, rtol=1e-10, maxiter=1000) for column in X.T]
+            if otherwise is not None and any(unfinished for _, unfinished in solved):
+                return otherwise()(X)
+            return np.stack([column for column, _ in solved], axis=1)
+
+        return inverse
+
+
+def _bordered(inverse: Callable[[FloatArray], FloatArray], gradient: FloatArray, side: FloatArray,
+              corner: FloatArray, r: int) -> FloatArray:
+    """Return the step by eliminating w: the Schur complement of the bias and the scalars."""
+    solved = inverse(np.column_stack([gradient[:r], side]))
+    if not len(corner):
+        return -solved[:, 0]
+    schur = corner - side.T @ solved[:, 1:]
+    border = solve_positive(0.5 * (schur + schur.T), gradient[r:] - side.T @ solved[:, 0])
+    return -np.concatenate([solved[:, 0] - solved[:, 1:] @ border, border])
+
+
+def solve_positive(H: FloatArray, right: FloatArray, lower: bool = False) -> FloatArray:
+    """Solve H x = right by one triangle of H, lifting the diagonal until Cholesky succeeds."""
+    scale = np.maximum(np.abs(np.diag(H)), np.finfo(float).tiny)
+    lift = 0.0
+    for _ in range(12):
+        try:
+            factor = cho_factor(H + np.diag(lift * scale) if lift else H, lower=lower, check_finite=False)
+            return cho_solve(factor, right, check_finite=False)
+        except LinAlgError:
+            lift = max(1e-14, 30.0 * lift)
+    return right / scale

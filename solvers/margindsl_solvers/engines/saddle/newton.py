@@ -1,0 +1,93 @@
+"""Newton steps on the optimality system: a second-order model of μ ↦ max_u on the simplex, solved exactly."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.optimize
+
+from margindsl.typing import FloatArray
+from margindsl_solvers.engines.saddle.model import Point, SaddleModel
+from margindsl_solvers.engines.saddle.system import DAMPING, Rows, linear_system
+
+
+def newton_step(model: SaddleModel, point: Point, width: float, limit: int, damping: float = 0.0) -> Point | None:
+    """Return the point one damped semismooth Newton step ahead, or None if there is no such step.
+
+    Rows at a kink of ρ* (prox derivative zero) are put there. On the other rows, with e = √c Δx, the
+    linearised optimality system is H e − QΔμ = √c R, H = diag κ + √c a ((YᵀDiag(μ)Y)∘K) a √c; what is
+    left is the convex quadratic min over μ ∈ Δ of ½ΔμᵀSΔμ + gᵀΔμ, S = QᵀH⁻¹Q, g = −½‖v_k‖² + QᵀH⁻¹√c R.
+    With damping δ it linearises a proximal-point step: δ is added to κ and δ max‖v_k‖² to the diagonal of S.
+
+    Parameters
+    ----------
+    model : SaddleModel
+    point : Point
+    width : float
+        The step of the prox that tells free rows from fixed ones.
+    limit : int
+        Largest order of a linear system; above it there is no step.
+    damping : float
+        The inverse length δ ≥ 0 of the proximal step; x and the margins are of order one.
+
+    Returns
+    -------
+    Point or None
+        Evaluated and judged.
+    """
+    z = point.x + width * point.arguments
+    target, slope = model.prox(z, width), model.prox_derivative(z, width)
+    is_free = (slope > 1e-9) & (model.weights > 0)
+    free = np.flatnonzero(is_free)
+    # Fixed rows move first, so that the residual of the free ones is exact.
+    x = np.where(is_free, point.x, target)
+    base = point if np.array_equal(x, point.x) else model.evaluate(point.mu, x)
+    kappa = np.maximum(1.0 / slope[free] - 1.0, 0.0) / width
+    residual = base.arguments[free] - (z - target)[free] / width - kappa * (base.x - target)[free]
+    root = np.sqrt(model.weights[free])
+    rows = Rows(model.losses.points[free], root * model.losses.slopes[free], kappa + damping, root * residual)
+    system = linear_system(model, base, rows, limit)
+    if system is None:
+        return None
+    curvature = system.curvature + damping * float(base.norms.max()) * np.eye(model.count)
+    mu = simplex_quadratic(curvature, system.pull - 0.5 * base.norms, base.mu)
+    x = base.x.copy()
+    x[free] += system.step(mu - base.mu) / root
+    return model.judge(model.evaluate(mu, model.clip(x)))
+
+
+def simplex_quadratic(S: FloatArray, gradient: FloatArray, centre: FloatArray) -> FloatArray:
+    """Return argmin over μ ∈ Δ of ½(μ − μ₀)ᵀS(μ − μ₀) + gᵀ(μ − μ₀).
+
+    With S = LᵀL it is the point of least norm of a polytope, min |Pμ|², P = L − b1ᵀ, and by homogeneity
+    the non-negative least-squares solution of [P; 1ᵀ]μ = [0; 1], normalised (Wolfe 1976; Lawson and Hanson).
+
+    Parameters
+    ----------
+    S : (T, T) float array
+        Positive semidefinite.
+    gradient, centre : (T,) float arrays
+        g and μ₀ ∈ Δ.
+
+    Returns
+    -------
+    (T,) float array
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> simplex_quadratic(np.eye(2), np.array([1.0, 0.0]), np.array([0.5, 0.5])).round(6)
+    array([0., 1.])
+    """
+    g = gradient - centre @ gradient
+    shift = DAMPING * max(float(np.mean(np.diag(S))), 1e-3 * float(np.abs(g).max()), 1e-300)
+    values, vectors = np.linalg.eigh(S + shift * np.eye(len(S)))
+    values = np.sqrt(np.maximum(values, shift))
+    L = values[:, None] * vectors.T
+    P = L - (L @ centre - (vectors.T @ g) / values)[:, None]
+    P /= max(float(np.linalg.norm(P @ centre)), 1e-3 * float(np.abs(P).max()), 1e-300)
+    try:
+        mu, _ = scipy.optimize.nnls(np.vstack([P, np.ones(len(S))]), np.append(np.zeros(len(P)), 1.0))
+    except RuntimeError:  # its iteration cap; the old masses remain feasible
+        return centre
+    total = float(mu.sum())
+    return mu / total if total > 0 else centre

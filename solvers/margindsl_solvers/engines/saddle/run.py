@@ -1,0 +1,235 @@
+"""The course of one solve: first-order steps, restarts, Newton attempts, certified values, limits."""
+
+from __future__ import annotations
+
+import math
+import time
+
+import numpy as np
+
+from margindsl.contract import Budget, RawSolution, Refusal, Status
+from margindsl.errors import CalculusError
+from margindsl.program.forms import Form, SaddleForm
+from margindsl.typing import FloatArray
+from margindsl_solvers.engines.saddle.iteration import Advance, Average, Steps, extragradient
+from margindsl_solvers.engines.saddle.model import Point, SaddleModel
+from margindsl_solvers.engines.saddle.newton import newton_step
+
+CHECK = 8  # mirror-prox iterations between two checks of the gap
+SUFFICIENT, NECESSARY, ARTIFICIAL = 0.2, 0.8, 0.36  # restart rules of PDLP (Applegate et al. 2021, Sec. 3.2)
+RANGE = 0.3, 1e3  # of the primal weight, relative to the first guess
+NEWTON_FIRST, NEWTON_AGAIN = 0.5, 0.5  # relative gap of the first attempt, and its fall before the next
+FAILURES = 4  # Newton steps in a row that do not halve the gap, after which first-order steps go on
+RAISE, LOWER, DAMPING = 4.0, 0.2, (1e-6, 10.0)  # of the damping after such a step and after another, and its range
+LATER = 1.3, 32  # or this multiple of the iterations at the last attempt, and as many more
+RESERVE, NEWCOMERS = 1e-4, 0.1  # mass spread over all labellings at a warm start
+BLEND = 1e-2  # mass taken from the last mirror-prox iterate after Newton steps
+WIDTH = 1.0  # prox step telling free rows from fixed ones; x and the margins are of order one
+ROUNDING, PATIENCE = 1e-10, 500  # a gap this small that rests for this many iterations is round-off
+SMOOTHING = 0.5  # of the primal weight, in the logarithm (same, Sec. 3.3)
+
+MESSAGES = {
+    Status.OPTIMAL: "relative gap {error:.1e} after {count} iterations",
+    Status.INACCURATE: "rounding stopped the relative gap at {error:.1e} after {count} iterations",
+    Status.ITERATION_LIMIT: "{count} iterations done, relative gap {error:.1e}; raise max_iter",
+    Status.TIME_LIMIT: "time is up after {count} iterations, relative gap {error:.1e}",
+    Status.INTERRUPTED: "the callback stopped the solve after {count} iterations, relative gap {error:.1e}",
+}
+
+
+class Run:
+    """Carry the state of one solve.
+
+    Parameters
+    ----------
+    model : SaddleModel
+    budget : Budget
+    start : RawSolution or None
+    tol : float
+    max_iter : int
+    weight : float or None
+    restarts : bool
+    newton_limit : int
+    advance : callable
+        Takes one first-order step: `extragradient` or `descend`.
+    begin : float or None
+        `time.monotonic` at which the trace begins; None is now.
+    """
+
+    def __init__(self, model: SaddleModel, budget: Budget, start: RawSolution | None, *, tol: float,
+                 max_iter: int, weight: float | None, restarts: bool, newton_limit: int,
+                 advance: Advance = extragradient, begin: float | None = None) -> None:
+        self.model, self.budget, self.advance = model, budget, advance
+        self.tol, self.max_iter = tol, max_iter
+        self.fixed_weight, self.restarts, self.newton_limit = weight, restarts, newton_limit
+        self.iterations = self.last_newton = self.improved = 0
+        self.threshold = NEWTON_FIRST
+        self.trace: list[tuple[float, float, float]] = []
+        self.begin = time.monotonic() if begin is None else begin
+        self.point = self.best = model.judge(model.evaluate(*starting_pair(model, start)))
+        self.steps = first_steps(model, self.point, weight)
+        self.weight_range = self.steps.weight * RANGE[0], self.steps.weight * RANGE[1]
+        self._record(self.point)
+
+    def run(self) -> Status:
+        """Iterate until the gap is closed or a limit is met."""
+        status = self._stop()
+        while status is None:
+            if self._is_newton_due():
+                self._newton()
+                self.threshold = NEWTON_AGAIN * self.best.error
+                self.last_newton = self.iterations
+                status = self._stop()
+            if status is None:
+                status = self._epoch()
+        return status
+
+    def _is_newton_due(self) -> bool:
+        return bool(self.newton_limit) and (
+            self.best.error <= self.threshold or self.iterations >= LATER[0] * self.last_newton + LATER[1])
+
+    # -- stages -------------------------------------------------------------------------------------
+
+    def _newton(self) -> None:
+        """Take damped Newton steps while they close the gap; go on from their best point if it is far better."""
+        before, current, failures = self.best.gap, self.best, 0
+        damping = min(self.best.error, 1.0)  # as the step is shorter far from the solution (Levenberg, Marquardt)
+        while failures < FAILURES and self._stop() is None:
+            trial = newton_step(self.model, current, WIDTH, self.newton_limit, damping)
+            if trial is None or not np.isfinite(trial.gap):
+                break
+            self.iterations += 1
+            halved = trial.gap < 0.5 * self.best.gap
+            failures = 0 if halved else failures + 1
+            damping = float(np.clip(damping * (LOWER if halved else RAISE), *DAMPING))
+            # The gap of a proximal step may rise for a while: the next one starts there all the same.
+            current = trial
+            self._record(trial)
+        if self.best.gap < 0.5 * before and self._stop() is None:
+            # Entropy hardly leaves a face of the simplex: labellings a Newton step dropped keep some mass.
+            mu = (1 - BLEND) * self.best.mu + BLEND * self.point.mu
+            self.point = self.model.judge(self.model.evaluate(mu, self.best.x))
+
+    def _epoch(self) -> Status | None:
+        """Iterate from one restart to the next."""
+        model, origin = self.model, self.point
+        average = Average((model.count, len(origin.x)))
+        last_gap, length = math.inf, 0
+        while True:
+            for _ in range(CHECK):
+                half, self.point, used = self.advance(model, self.point, self.steps)
+                average.add(half, used)
+                self.iterations += 1
+                if self.iterations >= self.max_iter or self.budget.expired:
+                    break
+            length += CHECK
+            self.point = model.judge(self.point)
+            mean = model.judge(model.evaluate(average.mu, average.x))
+            candidate = min(self.point, mean, key=lambda p: p.gap)
+            self._record(self.point)
+            self._record(mean)
+            status = self._stop()
+            if status is not None:
+                return status
+            good = candidate.gap <= SUFFICIENT * origin.gap
+            stalled = candidate.gap <= NECESSARY * origin.gap and candidate.gap > last_gap
+            last_gap = candidate.gap
+            if good or stalled or length >= ARTIFICIAL * self.iterations:
+                break
+        if self.restarts:
+            self.point = candidate
+            self._reweigh(origin)
+        return None
+
+    def _reweigh(self, origin: Point) -> None:
+        """Balance the distances travelled by μ and x since the last restart."""
+        if self.fixed_weight is not None:
+            return
+        mu, x = self.point.mu, self.point.x
+        kl = float(mu @ np.log(np.maximum(mu, 1e-300) / np.maximum(origin.mu, 1e-300)))
+        travelled = math.sqrt(2 * max(kl, 0.0)), math.sqrt(float(self.model.weights @ (x - origin.x) ** 2))
+        if min(travelled) > 1e-12:
+            ratio = travelled[0] / travelled[1]
+            weight = ratio**SMOOTHING * self.steps.weight ** (1 - SMOOTHING)
+            # Without a floor a μ that hardly moves is given ever shorter steps.
+            self.steps.weight = min(max(weight, self.weight_range[0]), self.weight_range[1])
+
+    # -- values and limits --------------------------------------------------------------------------
+
+    def _record(self, point: Point) -> None:
+        """Keep the best primal and dual values seen, and the point of least gap."""
+        if point.gap < self.best.gap:
+            self.best, self.improved = point, self.iterations
+        self.trace.append((time.monotonic() - self.begin, point.primal, point.dual))
+
+    def _stop(self) -> Status | None:
+        if self.tol < self.best.error <= ROUNDING and self.iterations - self.improved > PATIENCE:
+            return Status.INACCURATE
+        return limit_met("saddle point", self.best, self.tol, self.budget, self.iterations, self.max_iter)
+
+
+def limit_met(stage: str, best: Point, tol: float, budget: Budget, iterations: int, most: int) -> Status | None:
+    """Return the status with which a saddle engine ends: its gap is closed, a limit is met, or it is stopped.
+
+    Parameters
+    ----------
+    stage : str
+        What the engine is called in progress reports.
+    best : Point
+        The point of least gap.
+    tol : float
+        Relative gap to reach.
+    budget : Budget
+    iterations, most : int
+    """
+    if best.error <= tol:
+        return Status.OPTIMAL
+    if budget.expired:
+        return Status.TIME_LIMIT
+    if iterations >= most:
+        return Status.ITERATION_LIMIT
+    if budget.report(stage, iterations, best.primal, best.dual):
+        return Status.INTERRUPTED
+    return None
+
+
+def starting_pair(model: SaddleModel, start: RawSolution | None) -> tuple[FloatArray, FloatArray]:
+    """Return (μ, x) from a warm start for the beginning of the working set, or from w = 0."""
+    mu = np.full(model.count, 1.0 / model.count)
+    if start is None:
+        return mu, model.first_guess()
+    given = start.get("mu")
+    if given is not None and len(given) <= model.form.count and np.all(np.isfinite(given)) and np.sum(given) > 0:
+        old = model.merge(np.maximum(given, 0.0))
+        unseen = 1.0 - len(np.unique(model.group[:len(given)])) / model.count
+        share = RESERVE + NEWCOMERS * unseen
+        mu = (1 - share) * old / old.sum() + share * mu  # a labelling needs some mass to grow from
+    u, x = start.get("u"), model.first_guess()
+    if u is not None and u.shape == x.shape and np.all(np.isfinite(u)):
+        x = model.clip(np.divide(-u, model.weights, out=np.zeros(len(x)), where=model.weights > 0))
+    return mu, x
+
+
+def first_steps(model: SaddleModel, point: Point, weight: float | None) -> Steps:
+    """Return steps at the scales of the point: σ·½max‖v‖² ~ 1, τ·curvature ~ 1."""
+    change = model.evaluate(point.mu, point.x * 0.0).arguments - point.arguments
+    square = float(model.weights @ point.x**2)
+    bend = float(model.weights @ (point.x * change)) / square if square > 0 else 1.0
+    tau = 1.0 / bend if bend > 0 else 1.0
+    spread = 0.5 * float(point.norms.max())
+    sigma = 1.0 / spread if spread > 0 else 1.0
+    return Steps(math.sqrt(sigma * tau), math.sqrt(sigma / tau) if weight is None else weight)
+
+
+def refusal(name: str, form: Form) -> Refusal | None:
+    """Return why a saddle engine of that name does not take a form, None if it does."""
+    if not isinstance(form, SaddleForm):
+        return Refusal(f"{name} solves minimax masters, not a {type(form).__name__}")
+    if form.losses.scalars.count:
+        return Refusal(f"{name} has no shared scalars", "use solver='alternating-mu' or 'clarabel'")
+    try:
+        for term in form.losses.terms:
+            term.loss.conjugate()
+    except CalculusError as error:
+        return Refusal(f"{name} needs the conjugate of every loss: {error}", "use solver='clarabel'")
+    return None

@@ -1,0 +1,204 @@
+"""Sampled gradients of the saddle problem and the published stochastic methods built on them."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from margindsl.contract import Budget, RawSolution, Status
+from margindsl.typing import FloatArray
+from margindsl_solvers.engines.saddle.box import BoxModel, TheoremSteps
+from margindsl_solvers.engines.saddle.model import Point
+from margindsl_solvers.engines.saddle.run import limit_met, starting_pair
+
+MIX = 0.2  # share of the uniform law in an adaptive one
+
+
+class Gradient(Protocol):
+    """An estimate of (∂_μφ, ∂_uφ), φ = Σ μ_k G(u, y_k), up to a constant added to all of ∂_μφ."""
+
+    def __call__(self, mu: FloatArray, u: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+        """Return the (T,) and (m,) estimates."""
+
+
+@dataclass(frozen=True, eq=False)
+class FullGradient:
+    """Compute both gradients without sampling.
+
+    Parameters
+    ----------
+    box : BoxModel
+    """
+
+    box: BoxModel
+
+    def __call__(self, mu: FloatArray, u: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+        """Return (G(u, y_k))_k and ρ*'(−u/c) − (aγ + d)."""
+        point = self.box.model.evaluate(mu, self.box.scaled(u))
+        pull = point.arguments - self.box.losses.shifts
+        return self.box.linear(u) - 0.5 * point.norms, self.box.linear_slope(u) - pull
+
+
+@dataclass(frozen=True, eq=False)
+class LabelGradient:
+    """Sample i uniformly and j from μ (ODMC and ssODM, Algorithm 1).
+
+    ∂_μ: |B| G(u, y_i) in place i; ∂_u: ∂_uG(u, y_j).
+
+    Parameters
+    ----------
+    box : BoxModel
+    """
+
+    box: BoxModel
+
+    def __call__(self, mu: FloatArray, u: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+        """Return the estimates at one draw of (i, j)."""
+        i = int(rng.integers(len(mu)))
+        return self.at(u, i, draw(mu, rng))
+
+    def at(self, u: FloatArray, i: int, j: int) -> tuple[FloatArray, FloatArray]:
+        """Return the estimates for given indices."""
+        box, T = self.box, self.box.model.count
+        first, second = np.zeros(T), box.direction(u, j)
+        v = second if i == j else box.direction(u, i)
+        first[i] = T * (box.linear(u) - 0.5 * float(v @ v))
+        return first, box.linear_slope(u) - box.pull(second, j)
+
+
+class ImportanceGradient:
+    """Sample i and j from laws that follow the last norms seen, and leave out what needs no sampling.
+
+    With p_i ∝ ‖v_i‖² and q_j ∝ μ_j‖v_j‖, both mixed with the uniform law: ∂_μ: −½‖v_i‖²/p_i in place i (the
+    constant Σcρ* moves no mass); ∂_u: ρ*'(−u/c) − d − (μ_j/q_j) a y_j∘Φv_j, its first part exact.
+
+    Parameters
+    ----------
+    box : BoxModel
+    """
+
+    def __init__(self, box: BoxModel) -> None:
+        self.box = box
+        self.norms = np.ones(box.model.count)
+
+    def __call__(self, mu: FloatArray, u: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+        """Return the estimates at one draw of (i, j), and remember the norms met."""
+        p, q = self.laws(mu)
+        i, j = draw(p, rng), draw(q, rng)
+        first, second, norms = self.at(mu, u, i, j, p, q)
+        self.norms[[i, j]] = norms
+        return first, second
+
+    def laws(self, mu: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the laws p and q at the norms remembered."""
+        return mixed(self.norms), mixed(mu * np.sqrt(self.norms))
+
+    def at(self, mu: FloatArray, u: FloatArray, i: int, j: int, p: FloatArray,
+           q: FloatArray) -> tuple[FloatArray, FloatArray, tuple[float, float]]:
+        """Return the estimates for given indices, and ‖v_i‖², ‖v_j‖²."""
+        box = self.box
+        first, second = np.zeros(box.model.count), box.direction(u, j)
+        v = second if i == j else box.direction(u, i)
+        norms = float(v @ v), float(second @ second)
+        first[i] = -0.5 * norms[0] / p[i]
+        return first, box.linear_slope(u) - (mu[j] / q[j]) * box.pull(second, j), norms
+
+
+def draw(law: FloatArray, rng: np.random.Generator) -> int:
+    """Return an index drawn from a law given up to its sum."""
+    total = np.cumsum(law)
+    return min(int(np.searchsorted(total, rng.random() * total[-1], side="right")), len(law) - 1)
+
+
+def mixed(mass: FloatArray) -> FloatArray:
+    """Return the law proportional to non-negative masses, mixed with the uniform one."""
+    total, size = float(mass.sum()), len(mass)
+    return (1.0 - MIX) * mass / total + MIX / size if total > 0 else np.full(size, 1.0 / size)
+
+
+def descent(box: BoxModel, steps: TheoremSteps, mu: FloatArray, u: FloatArray,
+            gradient: tuple[FloatArray, FloatArray]) -> tuple[FloatArray, FloatArray]:
+    """Return the mirror-descent step μ ∝ μ exp(−ηg/a), u = Π(u + ηg/b)."""
+    logits = np.log(np.maximum(mu, 1e-300)) - steps.eta / steps.a * gradient[0]
+    new = np.exp(logits - logits.max())
+    return new / new.sum(), box.project(u + steps.eta / steps.b * gradient[1])
+
+
+def start_in(box: BoxModel, start: RawSolution | None) -> tuple[FloatArray, FloatArray] | None:
+    """Return the (μ, u) of a warm start moved into the box, None without one."""
+    if start is None:
+        return None
+    mu, x = starting_pair(box.model, start)
+    return mu, box.project(-box.model.weights * x)
+
+
+class StochasticRun:
+    """Run Algorithm 1 of ODMC (mirror descent) or of ssODM (mirror prox): fixed steps, averaging, duality gap.
+
+    Parameters
+    ----------
+    box : BoxModel
+    gradient : Gradient
+    steps : TheoremSteps
+    budget : Budget
+    tol : float
+    horizon : int
+        The number T of iterations the steps are made for.
+    rng : numpy.random.Generator
+    extra : bool
+        Whether each iteration takes the second gradient of mirror prox.
+    start : tuple of arrays or None
+        The first (μ, u); None takes the papers' uniform μ and u = 0.
+    """
+
+    def __init__(self, box: BoxModel, gradient: Gradient, steps: TheoremSteps, budget: Budget, *, tol: float,
+                 horizon: int, rng: np.random.Generator, extra: bool,
+                 start: tuple[FloatArray, FloatArray] | None = None) -> None:
+        self.box, self.gradient, self.steps, self.budget = box, gradient, steps, budget
+        self.tol, self.horizon, self.rng, self.extra = tol, horizon, rng, extra
+        model = box.model
+        self.mu: FloatArray = np.full(model.count, 1.0 / model.count) if start is None else start[0]
+        self.u: FloatArray = np.zeros(box.losses.rows) if start is None else start[1]
+        self.mean_mu, self.mean_u = np.zeros(model.count), np.zeros(box.losses.rows)
+        self.iterations, self.begin = 0, time.monotonic()
+        self.trace: list[tuple[float, float, float]] = []
+        self.best = self._judge(self.mu, self.u)
+
+    def run(self) -> Status:
+        """Iterate until the gap of the average or of the iterate is closed, or a limit is met."""
+        status = self._stop()
+        # One gap costs a full gradient, that is about T sampled ones.
+        check, due = max(8, 2 * self.box.model.count), 8
+        while status is None:
+            self._iterate()
+            if self.iterations >= min(due, self.horizon) or self.budget.expired:
+                self._judge(self.mean_mu, self.mean_u)
+                self._judge(self.mu, self.u)
+                due = self.iterations + max(check, self.iterations // 16)
+                status = self._stop()
+        return status
+
+    def _iterate(self) -> None:
+        centre = self.mu, self.u
+        half = descent(self.box, self.steps, *centre, self.gradient(*centre, self.rng))
+        if self.extra:
+            self.mu, self.u = descent(self.box, self.steps, *centre, self.gradient(*half, self.rng))
+            met = half
+        else:
+            (self.mu, self.u), met = half, centre
+        self.iterations += 1
+        self.mean_mu += (met[0] - self.mean_mu) / self.iterations
+        self.mean_u += (met[1] - self.mean_u) / self.iterations
+
+    def _judge(self, mu: FloatArray, u: FloatArray) -> Point:
+        point = self.box.model.judge(self.box.model.evaluate(mu, self.box.scaled(u)))
+        self.trace.append((time.monotonic() - self.begin, point.primal, point.dual))
+        if not hasattr(self, "best") or point.gap < self.best.gap:
+            self.best = point
+        return point
+
+    def _stop(self) -> Status | None:
+        return limit_met("stochastic", self.best, self.tol, self.budget, self.iterations, self.horizon)

@@ -1,0 +1,237 @@
+"""The linearised optimality system H e = b of the free rows: dense, or through a Woodbury system of order r·s."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+import scipy.linalg
+
+from margindsl.typing import FloatArray, IntArray
+from margindsl_solvers.engines.saddle.model import Point, SaddleModel
+
+DAMPING = 1e-9  # proximal weights of the step, relative to the mean diagonals of its systems
+FLOPS = 1e10  # spent on one Gram matrix of the Woodbury system; more rows than this allows are sampled
+NEGLIGIBLE = 1e-7  # mass of labellings left out of the Woodbury system
+ACCURACY, STEPS = 1e-4, 30  # of the conjugate gradients that correct a sampled system
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Represent the free rows at a point: H = diag κ + √c a ((YᵀDiag(μ)Y)∘K) a √c, residual √c R.
+
+    Parameters
+    ----------
+    points : (m,) int array
+        Their points.
+    scaled : (m,) float array
+        √c a.
+    kappa : (m,) float array
+        The inverse curvatures κ ≥ 0 left by the conjugates.
+    residual : (m,) float array
+        √c R.
+    """
+
+    points: IntArray
+    scaled: FloatArray
+    kappa: FloatArray
+    residual: FloatArray
+
+
+class System(Protocol):
+    """What a Newton step needs of the linearised system, Q_k = √c a y_k∘Φv_k."""
+
+    @property
+    def curvature(self) -> FloatArray:
+        """Return S = QᵀH⁻¹Q (T, T)."""
+
+    @property
+    def pull(self) -> FloatArray:
+        """Return QᵀH⁻¹√c R (T,)."""
+
+    def step(self, change: FloatArray) -> FloatArray:
+        """Return e = H⁻¹(√c R + QΔμ)."""
+
+
+def linear_system(model: SaddleModel, base: Point, rows: Rows, limit: int) -> System | None:
+    """Return the cheaper system of order at most `limit`, None if there is none or it is singular.
+
+    Parameters
+    ----------
+    model : SaddleModel
+    base : Point
+    rows : Rows
+    limit : int
+    """
+    m, active = len(rows.points), heavy(base.mu)
+    order = len(active) * model.form.features.rank
+    has_curvature = bool(m and rows.kappa.min() > 1e-6 * rows.kappa.mean())
+    dense = m**2 * (m / 3 + model.form.features.rank + 2 * model.count)
+    try:
+        if m <= limit and (dense <= m * float(order) ** 2 or order > limit or not has_curvature):
+            return DenseSystem(model, base, rows)
+        return WoodburySystem(model, base, rows, active) if has_curvature and order <= limit else None
+    except scipy.linalg.LinAlgError:
+        return None
+
+
+def heavy(mu: FloatArray) -> IntArray:
+    """Return the fewest labellings that hold all mass but `NEGLIGIBLE`."""
+    order = np.argsort(-mu)
+    count = 1 + int(np.searchsorted(np.cumsum(mu[order]), (1.0 - NEGLIGIBLE) * mu.sum()))
+    return np.sort(order[:count])
+
+
+class DenseSystem:
+    """Factor H itself.
+
+    Parameters
+    ----------
+    model : SaddleModel
+    base : Point
+    rows : Rows
+    """
+
+    def __init__(self, model: SaddleModel, base: Point, rows: Rows) -> None:
+        self.Q = rows.scaled[:, None] * model.columns(base.directions, rows.points)
+        phi = model.form.features.rows(rows.points) * rows.scaled[:, None]
+        active = np.flatnonzero(base.mu > 0)
+        labels = model.labels[active][:, rows.points].astype(float)
+        H = phi @ phi.T
+        H *= (labels * base.mu[active, None]).T @ labels
+        diagonal = np.einsum("ii->i", H)
+        diagonal += rows.kappa + DAMPING * float(np.mean(diagonal + rows.kappa) if len(H) else 0.0)
+        right = np.column_stack([rows.residual, self.Q])
+        self.solved = solve_positive(H, right) if len(H) else right
+        self.curvature, self.pull = self.Q.T @ self.solved[:, 1:], self.Q.T @ self.solved[:, 0]
+
+    def step(self, change: FloatArray) -> FloatArray:
+        """Return H⁻¹(√c R + QΔμ)."""
+        return self.solved[:, 0] + self.solved[:, 1:] @ change
+
+
+class WoodburySystem:
+    """Solve H = diag κ + BBᵀ, B = [√μ_k √c a y_k∘Φ]_k, through I + Bᵀκ⁻¹B of order r·s, s labellings with mass.
+
+    When the Gram matrix would cost too much it is estimated from a sample of the rows. It then gives the
+    curvature S, and preconditions conjugate gradients for everything else, which stays exact.
+
+    Parameters
+    ----------
+    model : SaddleModel
+    base : Point
+    rows : Rows
+    active : (s,) int array
+        The labellings with mass.
+    """
+
+    def __init__(self, model: SaddleModel, base: Point, rows: Rows, active: IntArray) -> None:
+        self.model, self.base, self.rows, self.active = model, base, rows, active
+        self.root = np.sqrt(base.mu[active])
+        self.inverse = 1.0 / (rows.kappa + DAMPING * float(rows.kappa.mean()))
+        m, order = len(rows.points), len(active) * model.form.features.rank
+        size = int(max(FLOPS / order**2, 2.0 * order))
+        self.is_exact = m <= size
+        sample = np.arange(m) if self.is_exact else np.sort(np.random.default_rng(m).choice(m, size, replace=False))
+        self._factor(sample, m / max(len(sample), 1))
+
+    def _factor(self, sample: IntArray, share: float) -> None:
+        """Factor I + Bᵀκ⁻¹B and form S from a sample of the rows, each standing for `share` of them."""
+        model, rows, order = self.model, self.rows, len(self.active) * self.model.form.features.rank
+        gram, cross = np.zeros((order, order)), np.zeros((order, model.count))
+        square = np.zeros((model.count, model.count))
+        width = max(2**22 // order, 1)
+        for begin in range(0, len(sample), width):
+            part = sample[begin:begin + width]
+            points, weight = rows.points[part], np.sqrt(share * self.inverse[part]) * rows.scaled[part]
+            signs = model.labels[:, points].T * weight[:, None]
+            phi = model.form.features.rows(points)
+            B = ((signs[:, self.active] * self.root)[:, :, None] * phi[:, None, :]).reshape(len(part), order)
+            Q = (phi @ self.base.directions.T) * signs
+            gram += B.T @ B
+            cross += B.T @ Q
+            square += Q.T @ Q
+        np.einsum("ii->i", gram)[:] += 1.0
+        self.factor = scipy.linalg.cho_factor(gram, overwrite_a=True, check_finite=False)
+        half = scipy.linalg.solve_triangular(
+            self.factor[0], cross, trans=0 if self.factor[1] else 1, lower=self.factor[1], check_finite=False)
+        self.curvature = square - half.T @ half
+
+    @cached_property
+    def first(self) -> FloatArray:
+        """Return H⁻¹√c R."""
+        return self.solve(self.rows.residual)
+
+    @cached_property
+    def pull(self) -> FloatArray:
+        """Return QᵀH⁻¹√c R."""
+        return np.einsum("kr,kr->k", self.model.adjoint(self._spread(self.first)), self.base.directions)
+
+    def step(self, change: FloatArray) -> FloatArray:
+        """Return H⁻¹(√c R + QΔμ)."""
+        return self.first + self.solve(self._gather(change[:, None] * self.base.directions))
+
+    def solve(self, right: FloatArray) -> FloatArray:
+        """Return H⁻¹b = κ⁻¹(b − B(I + Bᵀκ⁻¹B)⁻¹Bᵀκ⁻¹b)."""
+        inside = self._solve_inside(self._collect(self.inverse * right))
+        return self.inverse * (right - self._expand(inside))
+
+    def _solve_inside(self, right: FloatArray) -> FloatArray:
+        """Solve (I + Bᵀκ⁻¹B) z = b, by preconditioned conjugate gradients when the factor was sampled."""
+        z = self._precondition(right)
+        if self.is_exact:
+            return z
+        residual = right - self._inside(z)
+        goal = ACCURACY * float(np.linalg.norm(right))
+        towards = direction = self._precondition(residual)
+        energy = float(residual @ towards)
+        for _ in range(STEPS):
+            if float(np.linalg.norm(residual)) <= goal or not energy > 0:
+                break
+            image = self._inside(direction)
+            length = energy / float(direction @ image)
+            z, residual = z + length * direction, residual - length * image
+            towards = self._precondition(residual)
+            last, energy = energy, float(residual @ towards)
+            direction = towards + energy / last * direction
+        return z
+
+    def _precondition(self, right: FloatArray) -> FloatArray:
+        solved: FloatArray = scipy.linalg.cho_solve(self.factor, right, check_finite=False)
+        return solved
+
+    def _inside(self, z: FloatArray) -> FloatArray:
+        return z + self._collect(self.inverse * self._expand(z))
+
+    def _expand(self, z: FloatArray) -> FloatArray:
+        """Return B z."""
+        W = np.zeros((self.model.count, self.model.form.features.rank))
+        W[self.active] = self.root[:, None] * z.reshape(len(self.active), -1)
+        return self._gather(W)
+
+    def _collect(self, p: FloatArray) -> FloatArray:
+        """Return Bᵀp."""
+        return (self.root[:, None] * self.model.adjoint(self._spread(p), self.active)).ravel()
+
+    def _gather(self, W: FloatArray) -> FloatArray:
+        return self.rows.scaled * self.model.margins(W)[self.rows.points]
+
+    def _spread(self, p: FloatArray) -> FloatArray:
+        return np.bincount(self.rows.points, weights=self.rows.scaled * p, minlength=self.model.form.n)
+
+
+def solve_positive(H: FloatArray, right: FloatArray) -> FloatArray:
+    """Return H⁻¹ right for a positive definite H, which is overwritten.
+
+    Raises
+    ------
+    LinAlgError
+        If H is not numerically positive definite.
+    """
+    factor = scipy.linalg.cho_factor(H, overwrite_a=True, check_finite=False)
+    solved: FloatArray = scipy.linalg.cho_solve(factor, right, check_finite=False)
+    if not np.all(np.isfinite(solved)):
+        raise scipy.linalg.LinAlgError
+    return solved
