@@ -9,7 +9,7 @@ from scipy.linalg import eigh
 
 from margindsl.drivers.alternation import best_labels
 from margindsl.drivers.means import k_means
-from margindsl.drivers.moves import SMOOTHING, features_of, regular_hessian
+from margindsl.drivers.moves import SMOOTHING, regular_hessian
 from margindsl.drivers.run import Fit, Run
 from margindsl.drivers.starts import distinct
 from margindsl.typing import FloatArray, IntArray
@@ -35,7 +35,7 @@ def block_moves(run: Run, fit: Fit, keep: int) -> list[IntArray]:
     keep : int
         Most labellings returned.
     """
-    program, features = run.program, features_of(run)
+    program, features = run.program, run.program.features
     losses = program.losses
     arguments = losses.arguments(fit.labels * fit.decision, fit.scalars)
     hessian = regular_hessian(features, losses.smoothed_curvature(arguments, SMOOTHING))
@@ -99,7 +99,7 @@ def _tilts(run: Run, fit: Fit, hessian: FloatArray) -> list[FloatArray]:
     Directions are orthogonal in the metric H of the fit: those in which decision values vary most at the
     least second-order cost.
     """
-    features = features_of(run)
+    features = run.program.features
     root = np.linalg.cholesky(hessian)
     whitened = np.linalg.solve(root, np.linalg.solve(root, features.gram()).T)
     count = min(DIRECTIONS, features.rank)
@@ -123,7 +123,7 @@ def _turned_groups(run: Run, fit: Fit) -> list[FloatArray]:
 
 def sub_clusters(run: Run, count: int, rounds: int = 10) -> IntArray:
     """Return (n,) sub-clusters of the points by some rounds of k-means in feature space, k-means++ starts."""
-    features = features_of(run)
+    features = run.program.features
     return np.asarray(k_means(features, min(count, features.n), run.rng, rounds - 1).argmax(axis=1))
 
 

@@ -10,8 +10,8 @@ from scipy.linalg import cho_factor, solve_triangular
 
 from margindsl.drivers.descent import descend
 from margindsl.drivers.run import Fit, Run
+from margindsl.features.coded import weighted_gram
 from margindsl.program.clusters import cluster_costs, margin_table, runner_up
-from margindsl.program.codes import weighted_gram
 from margindsl.program.program import MarginProgram
 from margindsl.typing import FloatArray, IntArray
 

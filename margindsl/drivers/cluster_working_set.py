@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import numpy as np
 
 from margindsl.drivers.working_set import interior_point
-from margindsl.features import FeatureOperator
 from margindsl.program.clusters import ClusterForm, runner_up
 from margindsl.program.program import MarginProgram
 from margindsl.typing import FloatArray, IntArray
@@ -80,7 +77,7 @@ class ClusterWorkingSet:
         changed = np.flatnonzero(labels != self.labels)
         if not len(changed):
             return False
-        points = cast(FeatureOperator, self.program.features).rows(changed)
+        points = self.program.features.rows(changed)
         new, old = labels[changed], self.labels[changed]
         for row, slopes, rival in zip(self.rows, self.slopes[:, changed], self.rivals[:, changed]):
             step = self._table(slopes, rival, new) - self._table(slopes, rival, old)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import cast
 
 import numpy as np
 
@@ -14,7 +13,6 @@ from margindsl.drivers.checkpoint import State, pack, raw_of, raw_state
 from margindsl.drivers.run import Run
 from margindsl.drivers.starts import distinct
 from margindsl.errors import SolverError
-from margindsl.features import FeatureOperator
 from margindsl.program.forms import SaddleForm
 from margindsl.typing import FloatArray, IntArray
 
@@ -88,7 +86,7 @@ def improve_by_flips(run: Run, spread: FloatArray, value: float, y: IntArray,
     label_set, features = program.labels, program.features
     if max(program.n, label_set.count) * features.rank > 2e7:
         return value, y
-    H = cast(FeatureOperator, features).component_sums(label_set.component, label_set.sign * spread, label_set.count)
+    H = features.component_sums(label_set.component, label_set.sign * spread, label_set.count)
     norms = np.einsum("cr,cr->c", H, H)
     z = label_set.contract(y).astype(float)
     for _ in range(rounds):
@@ -164,9 +162,8 @@ def generate(run: Run, initial: list[IntArray], *, tol: float, most: int, per_ro
                              f"the last master problem ended as {answer.status.word}: {answer.message}")
         if stop or run.budget.expired:
             return Generated(form, raw, lower, Status.INTERRUPTED if stop else Status.TIME_LIMIT)
-        kept, start = _drop_dead(working, raw)
-        working = kept + fresh
-        raw = start
+        alive, raw = _drop_dead(working, raw)
+        working = alive + fresh
     form = SaddleForm(program.features, program.losses, np.stack(working[: len(raw["mu"])] if raw else working))
     return Generated(form, raw, lower, Status.ITERATION_LIMIT)  # type: ignore[arg-type]
 

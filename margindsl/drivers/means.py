@@ -6,21 +6,22 @@ import numpy as np
 
 from margindsl.clock import timely
 from margindsl.drivers.run import Run
-from margindsl.program.protocols import Features
+from margindsl.features import DenseFeatures, FeatureOperator
+from margindsl.features.maps import NoMap
 from margindsl.typing import FloatArray, IntArray
 
 ROUNDS = 30
 RUNS = 10  # ten seeds then end within half a point of accuracy of each other on four digits
 
 
-def k_means(features: Features, clusters: int, rng: np.random.Generator, rounds: int = ROUNDS) -> FloatArray:
+def k_means(features: FeatureOperator, clusters: int, rng: np.random.Generator, rounds: int = ROUNDS) -> FloatArray:
     """Return (n, k) gains of a k-means run: minus the squared distances to the centres it ends at.
 
     Lloyd's iteration from k-means++ centres; both need products with the features only.
 
     Parameters
     ----------
-    features : Features
+    features : FeatureOperator
     clusters : int
     rng : numpy.random.Generator
     rounds : int
@@ -49,12 +50,12 @@ def k_means(features: Features, clusters: int, rng: np.random.Generator, rounds:
     return gains
 
 
-def best_k_means(features: Features, clusters: int, rng: np.random.Generator) -> FloatArray:
+def best_k_means(features: FeatureOperator, clusters: int, rng: np.random.Generator) -> FloatArray:
     """Return the gains of that of several k-means runs whose points lie nearest to their centres.
 
     Parameters
     ----------
-    features : Features
+    features : FeatureOperator
     clusters : int
     rng : numpy.random.Generator
     """
@@ -62,7 +63,7 @@ def best_k_means(features: Features, clusters: int, rng: np.random.Generator) ->
     return max(timely(runs), key=lambda gains: float(gains.max(axis=1).sum()))
 
 
-def _seeds(features: Features, norms: FloatArray, clusters: int, rng: np.random.Generator) -> FloatArray:
+def _seeds(features: FeatureOperator, norms: FloatArray, clusters: int, rng: np.random.Generator) -> FloatArray:
     """Return (k, r) centres: each a point drawn in proportion to its squared distance to those before."""
     centres = features.rows(rng.integers(features.n, size=1))
     while len(centres) < clusters:
@@ -73,38 +74,8 @@ def _seeds(features: Features, norms: FloatArray, clusters: int, rng: np.random.
     return centres
 
 
-def _gains(features: Features, norms: FloatArray, centres: FloatArray) -> FloatArray:
+def _gains(features: FeatureOperator, norms: FloatArray, centres: FloatArray) -> FloatArray:
     return np.asarray(2.0 * features.apply(centres.T) - norms[:, None] - np.sum(centres**2, axis=1))
-
-
-class Directions:
-    """Give the Features products k-means needs in the span of a few directions.
-
-    Parameters
-    ----------
-    values : (n, p) float array
-        The coordinates of the points.
-    """
-
-    def __init__(self, values: FloatArray) -> None:
-        self.values = values
-        self.n = len(values)
-
-    def apply(self, W: FloatArray) -> FloatArray:
-        """Return values W."""
-        return np.asarray(self.values @ W)
-
-    def adjoint(self, R: FloatArray) -> FloatArray:
-        """Return valuesᵀ R."""
-        return np.asarray(self.values.T @ R)
-
-    def rows(self, index: IntArray) -> FloatArray:
-        """Return some rows."""
-        return np.asarray(self.values[index])
-
-    def row_norms(self) -> FloatArray:
-        """Return the squared norms of the rows."""
-        return np.einsum("np,np->n", self.values, self.values)
 
 
 def cluster_start(run: Run, turn: str, spectral: FloatArray | None) -> IntArray:
@@ -124,7 +95,7 @@ def cluster_start(run: Run, turn: str, spectral: FloatArray | None) -> IntArray:
     if turn == "spectral" and spectral is not None:
         spread = np.std(spectral, axis=0)
         varies = spread > 1e-10 * np.abs(spectral).max(axis=0)  # a constant direction, of a bias, tells nothing apart
-        features: Features = Directions(spectral[:, varies] / spread[varies])  # type: ignore[assignment]
+        features: FeatureOperator = DenseFeatures(spectral[:, varies] / spread[varies], NoMap())
     else:
         features = program.features
     means = best_k_means if turn == "best kmeans" else k_means

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 
@@ -11,7 +10,6 @@ from margindsl.clock import EIGEN_WORK, check
 from margindsl.drivers.run import Fit, Run
 from margindsl.features import FeatureOperator
 from margindsl.points import row_blocks
-from margindsl.program.protocols import Features
 from margindsl.typing import FloatArray, IntArray
 
 SMOOTHING = 0.2  # Moreau step that gives kinks a curvature in the estimate
@@ -59,10 +57,10 @@ def estimate_moves(run: Run, fit: Fit) -> Moves:
 def _component_rows(run: Run, slope: FloatArray) -> FloatArray:
     """Return (N, r) sums Σ_{i∈C} slope_i φ_i."""
     labels = run.program.labels
-    return features_of(run).component_sums(labels.component, slope, labels.count)
+    return run.program.features.component_sums(labels.component, slope, labels.count)
 
 
-def regular_hessian(features: Features, curvature: FloatArray) -> FloatArray:
+def regular_hessian(features: FeatureOperator, curvature: FloatArray) -> FloatArray:
     """Return I + Φᵀ Diag(h) Φ (r, r) for a Newton step, above the rounding of its largest entries.
 
     At a large weight times a large point the ones are lost in that rounding, and repeated or collinear points leave a
@@ -82,7 +80,7 @@ def _inverse_root(hessian: FloatArray) -> FloatArray:
 
 def _leverage(run: Run, root: FloatArray) -> FloatArray:
     """Return (n,) values φ_iᵀH⁻¹φ_i with RRᵀ = H⁻¹, block by block."""
-    features = features_of(run)
+    features = run.program.features
     out = np.empty(features.n)
     for block in row_blocks(features.n, features.rank):
         out[block] = np.sum((features.rows(block) @ root) ** 2, axis=1)
@@ -154,8 +152,3 @@ def _groups(run: Run, fit: Fit, moves: Moves, tries: int) -> list[tuple[float, I
     sums = [(bound, bound.omega * z, float(bound.omega @ z)) for bound in label_set.bounds]
     return [(total, group) for total, group in groups
             if all(bound.holds(now - 2.0 * part[group].sum()) for bound, part, now in sums)][:tries]
-
-
-def features_of(run: Run) -> FeatureOperator:
-    """Return the features of a run, which are a `FeatureOperator`."""
-    return cast(FeatureOperator, run.program.features)

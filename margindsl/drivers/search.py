@@ -11,7 +11,7 @@ from margindsl.drivers.blocks import block_moves, labelling_key
 from margindsl.drivers.cluster_search import search_clusters
 from margindsl.drivers.continuation import continue_weights, weight_factors
 from margindsl.drivers.descent import descend
-from margindsl.drivers.moves import candidate_moves, features_of
+from margindsl.drivers.moves import candidate_moves
 from margindsl.drivers.run import Fit, Run
 from margindsl.typing import IntArray
 
@@ -47,7 +47,7 @@ def search(run: Run, fit: Fit, rounds: int = 60, tries: int = 6, tol: float = 1e
     """
     if not run.program.is_binary:
         return search_clusters(run, fit, rounds, tries, tol)
-    features = features_of(run)
+    features = run.program.features
     # Features that are not in memory would be read anew for every move, and the moves held in it.
     largest = LARGEST if features.is_dense else LARGEST_STORED
     if features.rank > LARGEST_RANK or run.program.n * features.rank > largest:

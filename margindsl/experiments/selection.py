@@ -17,12 +17,12 @@ import numpy as np
 from margindsl.contract import Budget, RawSolution
 from margindsl.drivers.moves import SMOOTHING
 from margindsl.errors import DeclarationError, RefusalError, SolverError
+from margindsl.features.operator import FeatureOperator
 from margindsl.points import row_blocks
 from margindsl.program.clusters import CodedForm
 from margindsl.program.forms import FixedLabelForm
 from margindsl.program.losses import Losses, LossTerm
 from margindsl.program.program import MarginProgram
-from margindsl.program.protocols import Features
 from margindsl.runtime.registry import make_solver
 from margindsl.typing import ArrayLike, FloatArray, IntArray, RandomState
 
@@ -226,7 +226,7 @@ def _refit(program: MarginProgram, labellings: Sequence[IntArray], fold: IntArra
     return total / max(float(losses.weights.sum()), 1e-300)
 
 
-def _form(program: MarginProgram, features: Features, losses: Losses, labels: IntArray) -> FixedLabelForm:
+def _form(program: MarginProgram, features: FeatureOperator, losses: Losses, labels: IntArray) -> FixedLabelForm:
     """Return the problem of fixed labels on all points or some, without bounds on decision values."""
     if program.is_binary:
         return FixedLabelForm(features, losses, labels, free_bias=program.free_bias)

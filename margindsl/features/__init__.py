@@ -2,8 +2,9 @@
 
 from margindsl.features.blocks import BlockFeatures
 from margindsl.features.build import build
+from margindsl.features.coded import CodedFeatures
 from margindsl.features.dense import DenseFeatures, FactorFeatures
-from margindsl.features.derived import AugmentedFeatures, MappedFeatures
+from margindsl.features.derived import AugmentedFeatures, DerivedFeatures, MappedFeatures, ScaledFeatures
 from margindsl.features.kernels import RBF, Callable, Kernel, Linear, Polynomial, Precomputed, as_kernel
 from margindsl.features.operator import FeatureOperator
 from margindsl.features.span import SpanFeatures, in_span
@@ -16,7 +17,9 @@ __all__ = [
     "AugmentedFeatures",
     "BlockFeatures",
     "Callable",
+    "CodedFeatures",
     "DenseFeatures",
+    "DerivedFeatures",
     "FactorFeatures",
     "FeatureOperator",
     "Kernel",
@@ -25,6 +28,7 @@ __all__ = [
     "MeanDistance",
     "Polynomial",
     "Precomputed",
+    "ScaledFeatures",
     "SpanFeatures",
     "SparseFeatures",
     "as_kernel",

@@ -1,4 +1,4 @@
-"""Features made from features: a constant column appended, or a linear map of the columns."""
+"""Features made from features: divided by a number, a constant column appended, or a linear map of the columns."""
 
 from __future__ import annotations
 
@@ -10,15 +10,24 @@ import numpy as np
 from margindsl.errors import DeclarationError
 from margindsl.features.operator import GRAM_LIMIT, FeatureOperator, Index
 from margindsl.frozen import frozen, frozen_property
-from margindsl.typing import FloatArray
+from margindsl.typing import FloatArray, IntArray
 
 
-class _Derived(FeatureOperator):
-    """Share what features made from other features have in common."""
+class DerivedFeatures(FeatureOperator):
+    """Share what features made from other features have in common.
 
-    def __init__(self, base: FeatureOperator, rank: int) -> None:
+    Parameters
+    ----------
+    base : FeatureOperator
+    rank : int
+        Number of columns.
+    is_dense : bool, optional
+        Default: whether the base is.
+    """
+
+    def __init__(self, base: FeatureOperator, rank: int, is_dense: bool | None = None) -> None:
         self.base, self.n, self.rank = base, base.n, rank
-        self.label, self.is_dense = base.label, base.is_dense
+        self.label, self.is_dense = base.label, base.is_dense if is_dense is None else is_dense
         self.trace_error = base.trace_error
 
     @frozen_property
@@ -41,7 +50,74 @@ class _Derived(FeatureOperator):
         return self._extend(self.base.transform(X_new))
 
 
-class AugmentedFeatures(_Derived):
+class ScaledFeatures(DerivedFeatures):
+    """Give products with Phi/s for a power of two s, so that no digit is lost.
+
+    Parameters
+    ----------
+    base : FeatureOperator
+    divisor : float
+        The positive number s.
+    """
+
+    def __init__(self, base: FeatureOperator, divisor: float) -> None:
+        super().__init__(base, base.rank)
+        self.divisor, self.factor = divisor, 1.0 / divisor
+        self.skips_zeros = base.skips_zeros
+        self.trace_error = base.trace_error * self.factor**2
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ScaledFeatures) and self.base is other.base and self.divisor == other.divisor
+
+    def __hash__(self) -> int:
+        return hash((id(self.base), self.divisor))
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.base.dtype
+
+    @property
+    def offset(self) -> FloatArray | None:
+        return None if self.base.offset is None else self.base.offset * self.factor
+
+    @frozen_property
+    def trace(self) -> float:
+        """Return tr(Phi Phi^T)/s^2."""
+        return self.base.trace * self.factor**2
+
+    def apply(self, W: FloatArray) -> FloatArray:
+        return np.asarray(self.base.apply(W) * self.factor)
+
+    def apply_to(self, X_new: Any, W: FloatArray) -> FloatArray:
+        return np.asarray(self.base.apply_to(X_new, W) * self.factor)
+
+    def adjoint(self, R: FloatArray) -> FloatArray:
+        return np.asarray(self.base.adjoint(R) * self.factor)
+
+    def magnitudes(self, weights: FloatArray) -> FloatArray:
+        return np.asarray(self.base.magnitudes(weights) * self.factor)
+
+    def gram(self, weights: FloatArray | None = None, *, limit: int = GRAM_LIMIT) -> FloatArray:
+        return np.asarray(self.base.gram(weights, limit=limit) * self.factor**2)
+
+    def row_norms(self) -> FloatArray:
+        return np.asarray(self.base.row_norms() * self.factor**2)
+
+    def component_sums(self, component: IntArray, weights: FloatArray, count: int) -> FloatArray:
+        return np.asarray(self.base.component_sums(component, weights, count) * self.factor)
+
+    def take(self, index: Index) -> ScaledFeatures:
+        return ScaledFeatures(self.base.take(index), self.divisor)
+
+    def describe(self) -> str:
+        """Return the base's line with the divisor named."""
+        return f"{self.base.describe()}, divided by {self.divisor:g}"
+
+    def _extend(self, rows: FloatArray) -> FloatArray:
+        return np.asarray(rows * rows.dtype.type(self.factor))
+
+
+class AugmentedFeatures(DerivedFeatures):
     """Append a constant column, so that the last coordinate of w is a penalised bias.
 
     Phi' = [Phi, value e]; a value v penalises the bias b by (b/v)^2 / 2.
@@ -99,7 +175,7 @@ class AugmentedFeatures(_Derived):
         return np.hstack([rows, np.full((rows.shape[0], 1), self.value)])
 
 
-class MappedFeatures(_Derived):
+class MappedFeatures(DerivedFeatures):
     """Map the columns linearly: Phi' = Phi M (projection, metric, compression).
 
     Parameters

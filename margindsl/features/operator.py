@@ -33,6 +33,8 @@ class FeatureOperator(ABC):
         What the features are, for `describe`.
     is_dense : bool
         Whether `matrix`, an in-memory (n, r) array equal to Phi, exists, so that plain BLAS may be used.
+    skips_zeros : bool
+        Whether `gram` costs nothing at points of weight zero.
     trace_error : float
         tr(K - Phi Phi^T) >= 0 of the kernel before centring, an upper bound on it after centring; 0 when
         exact.
@@ -42,6 +44,7 @@ class FeatureOperator(ABC):
     rank: int
     label: str
     is_dense: bool = False
+    skips_zeros: bool = False
     trace_error: float = 0.0
 
     @property

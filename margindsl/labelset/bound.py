@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from margindsl.accuracy import rounding
 from margindsl.errors import InfeasibleError
-from margindsl.program.accuracy import rounding
 from margindsl.typing import BoolArray, FloatArray, IntArray
 
 _RATIO = 1e6

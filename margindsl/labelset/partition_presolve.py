@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import coo_array, csr_array
 
+from margindsl.accuracy import rounding
 from margindsl.clock import check
 from margindsl.errors import DeclarationError, InfeasibleError
 from margindsl.labelset.declaration import read_count, read_known, read_pairs
@@ -18,7 +19,6 @@ from margindsl.labelset.partition_contradiction import refuse_clique, refuse_equ
 from margindsl.labelset.partition_domain import allowed_clusters, pinned_sizes
 from margindsl.labelset.partition_existence import refuse_empty
 from margindsl.labelset.partition_links import connected_blocks
-from margindsl.program.accuracy import rounding
 from margindsl.typing import BoolArray, FloatArray, IntArray
 
 

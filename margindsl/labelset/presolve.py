@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from margindsl.accuracy import rounding
 from margindsl.errors import InfeasibleError
 from margindsl.labelset.bound import LinearBound, force_components, tighten
 from margindsl.labelset.declaration import read_bounds, read_count, read_known, read_pairs
 from margindsl.labelset.labelset import LabelSet
 from margindsl.labelset.links import pin_components, sign_components
 from margindsl.labelset.programme import solve_counts, solve_signs
-from margindsl.program.accuracy import rounding
 from margindsl.typing import FloatArray, IntArray
 
 

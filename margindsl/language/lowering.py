@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from margindsl.accuracy import rounding
 from margindsl.calculus import PLQ
 from margindsl.errors import CalculusError, GrammarError
 from margindsl.language import grammar
@@ -41,7 +42,6 @@ from margindsl.language.graphs import RankOne
 from margindsl.language.linear import linear_part
 from margindsl.language.margins import Hyperplane, Labels, Margin
 from margindsl.language.symbols import Parameter, Scalar
-from margindsl.program.accuracy import rounding
 from margindsl.program.bounds import DecisionBound
 from margindsl.program.losses import Losses, LossTerm, SharedScalars
 from margindsl.typing import FloatArray, IntArray

@@ -17,11 +17,10 @@ from margindsl.program.losses import Losses, LossTerm, SharedScalars
 from margindsl.program.moment import MomentLiftForm
 from margindsl.program.moment_certificate import MomentLiftCertificate, repair_moment_lift
 from margindsl.program.program import MarginProgram
-from margindsl.program.protocols import Features, LabelSetLike
 
 __all__ = [
-    "Certificate", "CodeCuts", "CombinedCertificate", "DCStepForm", "DecisionBound", "Features",
-    "FixedLabelCertificate", "FixedLabelForm", "Form", "LabelLiftCertificate", "LabelLiftForm", "LabelSetLike",
+    "Certificate", "CodeCuts", "CombinedCertificate", "DCStepForm", "DecisionBound",
+    "FixedLabelCertificate", "FixedLabelForm", "Form", "LabelLiftCertificate", "LabelLiftForm",
     "LossTerm", "Losses", "MarginProgram", "MatrixCuts", "MomentLiftCertificate", "MomentLiftForm",
     "QuadraticBound", "SaddleForm", "SharedScalars", "TriangleCuts", "WeightLiftForm", "dump_form", "dump_program",
     "repair_label_lift", "repair_moment_lift",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from margindsl.accuracy import rounding
 from margindsl.calculus import PLQ, ConvexFunction
 from margindsl.errors import CalculusError
-from margindsl.program.accuracy import rounding
 from margindsl.program.losses import Losses, LossTerm
 
 MOST_SETTINGS = 512

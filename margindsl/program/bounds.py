@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from margindsl.accuracy import greatest_ratio
 from margindsl.errors import DeclarationError
 from margindsl.frozen import freeze_fields
-from margindsl.program.accuracy import greatest_ratio
 from margindsl.typing import FloatArray
 
 USUAL = 16.0  # sizes within this factor of one are left alone

@@ -39,7 +39,7 @@ def complete_signs(labels: Any, path: Path) -> IntArray | None:
 
     Parameters
     ----------
-    labels : LabelSetLike
+    labels : LabelSet
     path : tuple of (component, sign)
     """
     z = np.array(labels.pinned, dtype=np.int64)

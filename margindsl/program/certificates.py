@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from margindsl.program.accuracy import EPS, greatest_ratio
+from margindsl.accuracy import EPS, greatest_ratio
 from margindsl.program.forms import FixedLabelForm
 from margindsl.program.losses import Losses
 from margindsl.typing import FloatArray

@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from margindsl.accuracy import greatest_ratio
 from margindsl.errors import CalculusError, DeclarationError
+from margindsl.features import CodedFeatures, FeatureOperator
 from margindsl.frozen import frozen_property
 from margindsl.program.absorption import absorbed_terms
-from margindsl.program.accuracy import greatest_ratio
 from margindsl.program.answers import Variable
-from margindsl.program.codes import CodedFeatures, contrasts, simplex_codes
+from margindsl.program.codes import contrasts, simplex_codes
 from margindsl.program.forms import FixedLabelForm, Form
 from margindsl.program.losses import Losses, LossTerm
-from margindsl.program.protocols import Features
 from margindsl.typing import FloatArray, IntArray
 
 CODINGS = ("crammer-singer", "simplex")
@@ -129,7 +129,7 @@ class CodedForm(FixedLabelForm):
     clustering: IntArray
 
     @classmethod
-    def at(cls, features: Features, losses: Losses, clustering: IntArray, clusters: int) -> CodedForm:
+    def at(cls, features: FeatureOperator, losses: Losses, clustering: IntArray, clusters: int) -> CodedForm:
         """Return the form of some clusters on the features of the program."""
         coded: Any = CodedFeatures(features, clustering, simplex_codes(clusters))
         return cls(coded, losses, np.ones(losses.n, dtype=int), np.asarray(clustering))

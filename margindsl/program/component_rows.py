@@ -10,7 +10,7 @@ from functools import cached_property, partial
 import numpy as np
 from scipy.linalg import eigh_tridiagonal
 
-from margindsl.program.protocols import Features
+from margindsl.features.operator import FeatureOperator
 from margindsl.typing import FloatArray, IntArray
 
 BLOCK = 4_000_000  # entries of a block of rows
@@ -24,7 +24,7 @@ class ComponentRows:
 
     Parameters
     ----------
-    features : Features
+    features : FeatureOperator
     component : (n,) int array
     weights : (n,) float array
         The numbers t_i ũ_i.
@@ -32,7 +32,7 @@ class ComponentRows:
         The number N of components.
     """
 
-    features: Features
+    features: FeatureOperator
     component: IntArray
     weights: FloatArray
     count: int

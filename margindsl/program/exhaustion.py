@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from margindsl.labelset import LabelSet
 from margindsl.program.certificates import FEASIBLE, Certificate, DualPoint, project_duals, row_duals
 from margindsl.program.program import MarginProgram
-from margindsl.program.protocols import LabelSetLike
 from margindsl.typing import FloatArray, IntArray
 
 CHUNK = 4096
 
 
-def enumerate_up_to_sign(labels: LabelSetLike) -> IntArray:
+def enumerate_up_to_sign(labels: LabelSet) -> IntArray:
     """Return all labellings of B as an (M, n) array, one of y and −y when B is symmetric.
 
     Raises

@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from margindsl.errors import DeclarationError
+from margindsl.features.operator import FeatureOperator
 from margindsl.frozen import freeze_fields, frozen_property
 from margindsl.program.answers import Variable
 from margindsl.program.bounds import DecisionBound
 from margindsl.program.losses import Losses
-from margindsl.program.protocols import Features
 from margindsl.typing import FloatArray
 
 
@@ -23,7 +23,7 @@ class Form:
 
     Parameters
     ----------
-    features : Features
+    features : FeatureOperator
         The operator Φ (n × r).
     losses : Losses
         The separable part; the regulariser is ½‖w‖².
@@ -35,7 +35,7 @@ class Form:
 
     recurs: ClassVar[bool] = True  # whether a later solve of the same problem can meet the same structure
 
-    features: Features
+    features: FeatureOperator
     losses: Losses
     decision: tuple[DecisionBound, ...] = field(default=(), kw_only=True)
     free_bias: bool = field(default=False, kw_only=True)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
+from margindsl.accuracy import greatest_ratio
 from margindsl.errors import DeclarationError
-from margindsl.program.accuracy import greatest_ratio
 from margindsl.program.answers import Variable, multipliers
 from margindsl.program.bounds import QuadraticBound
 from margindsl.program.component_rows import ComponentRows
@@ -269,7 +269,7 @@ class LabelLiftForm(Form):
 
     def component_rows(self, u: FloatArray) -> FloatArray | ComponentRows:
         """Return the rows h_C dense, or as products alone where features that are not dense are wide."""
-        wide = self.features.rank > WIDE and not getattr(self.features, "is_dense", False)
+        wide = self.features.rank > WIDE and not self.features.is_dense
         if self.free_bias or not wide:
             return self.component_features(u)
         return ComponentRows(self.features, self.component, self.sign * self.losses.spread(u), self.count)

@@ -9,8 +9,8 @@ from typing import TypeAlias
 import numpy as np
 from scipy.optimize import minimize_scalar
 
+from margindsl.accuracy import eigenpairs, eigenvalues
 from margindsl.clock import EIGEN_WORK, check, timely
-from margindsl.program.accuracy import eigenpairs, eigenvalues
 from margindsl.program.certificates import (
     FEASIBLE,
     SAFETY,

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from margindsl.accuracy import greatest_ratio, rounding
 from margindsl.calculus import ConvexFunction
 from margindsl.clock import check
 from margindsl.errors import CalculusError, DeclarationError
 from margindsl.frozen import freeze_fields, frozen_property
-from margindsl.program.accuracy import greatest_ratio, rounding
 from margindsl.typing import FloatArray, IntArray
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from margindsl.accuracy import eigenpairs, eigenvalues
 from margindsl.calculus import PLQ
 from margindsl.clock import EIGEN_WORK, check
-from margindsl.program.accuracy import eigenpairs, eigenvalues
 from margindsl.program.certificates import FEASIBLE, SAFETY, Certificate, DualPoint, project_duals, row_duals
 from margindsl.program.label_certificate import lifted_point
 from margindsl.program.losses import Losses

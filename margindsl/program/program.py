@@ -9,6 +9,8 @@ from typing import Any, cast
 import numpy as np
 
 from margindsl.errors import DeclarationError
+from margindsl.features.operator import FeatureOperator
+from margindsl.labelset import LabelSet, PartitionSet
 from margindsl.program.bounds import DecisionBound
 from margindsl.program.clusters import (
     CODINGS,
@@ -21,7 +23,6 @@ from margindsl.program.clusters import (
 )
 from margindsl.program.forms import FixedLabelForm
 from margindsl.program.losses import Losses
-from margindsl.program.protocols import Features, LabelSetLike, PartitionSetLike
 from margindsl.typing import FloatArray, IntArray
 
 
@@ -35,9 +36,9 @@ class MarginProgram:
 
     Parameters
     ----------
-    features : Features
+    features : FeatureOperator
         The operator Φ.
-    labels : LabelSetLike
+    labels : LabelSet
         The presolved label set B, of signs or of k clusters.
     losses : Losses
         The separable part, in units of the regulariser.
@@ -57,8 +58,8 @@ class MarginProgram:
         The declaration it was lowered from, against which proofs are checked.
     """
 
-    features: Features
-    labels: LabelSetLike
+    features: FeatureOperator
+    labels: LabelSet
     losses: Losses
     decision: tuple[DecisionBound, ...] = ()
     free_bias: bool = False
@@ -101,7 +102,7 @@ class MarginProgram:
         return int(getattr(self.labels, "clusters", 2))
 
     @property
-    def partition(self) -> PartitionSetLike:
+    def partition(self) -> PartitionSet:
         """Return the label set of k clusters.
 
         Raises
@@ -111,7 +112,7 @@ class MarginProgram:
         """
         if self.is_binary:
             raise DeclarationError("the labels of this margin program are signs, not clusters; use `labels`")
-        return cast(PartitionSetLike, self.labels)
+        return cast(PartitionSet, self.labels)
 
     @property
     def is_binary(self) -> bool:

@@ -9,113 +9,16 @@ import numpy as np
 
 from margindsl.calculus import PLQ
 from margindsl.errors import CalculusError, DeclarationError
-from margindsl.frozen import frozen_property
+from margindsl.features import FeatureOperator, ScaledFeatures
 from margindsl.program.absorption import MOST_SETTINGS, normalise_terms
 from margindsl.program.bounds import USUAL, DecisionBound
 from margindsl.program.certificates import Certificate, CombinedCertificate, DualPoint
 from margindsl.program.losses import Losses
 from margindsl.program.program import MarginProgram
-from margindsl.program.protocols import Features
-from margindsl.typing import FloatArray
 
 EXTREME = 1e120  # ratios of losses to regulariser that are refused: engines square and multiply them
 WEAK = 2.0**-10  # total slopes of the losses below this are scaled up
 FLAT = 1e-9  # relative change of a slope within reach that is left out of a loss, which only lowers it
-
-
-class ScaledFeatures:
-    """Give products with Φ/s for a power of two s, so that no digit is lost.
-
-    Parameters
-    ----------
-    base : Features
-        The features Φ.
-    divisor : float
-        The positive number s.
-    """
-
-    def __init__(self, base: Features, divisor: float) -> None:
-        self.base: Any = base
-        self.divisor, self.factor = divisor, 1.0 / divisor
-        self.n, self.rank = base.n, base.rank
-        self.is_dense = bool(getattr(base, "is_dense", False))
-        self.skips_zeros = bool(getattr(base, "skips_zeros", False))
-        self.label = getattr(base, "label", "features")
-        self.trace_error = base.trace_error * self.factor**2
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ScaledFeatures) and self.base is other.base and self.divisor == other.divisor
-
-    def __hash__(self) -> int:
-        return hash((id(self.base), self.divisor))
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Return (n, rank)."""
-        return self.n, self.rank
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Return the storage type of the base."""
-        return np.dtype(getattr(self.base, "dtype", np.float64))
-
-    @frozen_property
-    def matrix(self) -> FloatArray:
-        """Return Φ/s densely, formed at first use; only where the base is dense."""
-        return np.asarray(self.base.matrix * self.dtype.type(self.factor))
-
-    @property
-    def trace(self) -> float:
-        """Return the sum of the squared norms of the rows."""
-        return float(self.base.trace) * self.factor**2
-
-    def apply(self, W: FloatArray) -> FloatArray:
-        """Return ΦW/s."""
-        return np.asarray(self.base.apply(W) * self.factor)
-
-    def apply_to(self, X: Any, W: FloatArray) -> FloatArray:
-        """Return the products of new points with W."""
-        return np.asarray(self.base.apply_to(X, W) * self.factor)
-
-    def adjoint(self, R: FloatArray) -> FloatArray:
-        """Return ΦᵀR/s."""
-        return np.asarray(self.base.adjoint(R) * self.factor)
-
-    def gram(self, weights: FloatArray | None = None, **options: Any) -> FloatArray:
-        """Return Φᵀ diag(weights) Φ/s²."""
-        return np.asarray(self.base.gram(weights, **options) * self.factor**2)
-
-    def rows(self, index: Any) -> FloatArray:
-        """Return the rows of some points, dense."""
-        return np.asarray(self.base.rows(index) * self.factor)
-
-    def row_norms(self) -> FloatArray:
-        """Return the squared norms of the rows."""
-        return np.asarray(self.base.row_norms() * self.factor**2)
-
-    def component_sums(self, component: Any, weights: FloatArray, count: int) -> FloatArray:
-        """Return the sums over components of weighted rows."""
-        return np.asarray(self.base.component_sums(component, weights, count) * self.factor)
-
-    def toarray(self) -> FloatArray:
-        """Return Φ/s as a new dense array."""
-        return np.asarray(self.base.toarray() * self.factor)
-
-    def materialise(self) -> FloatArray:
-        """Return Φ/s densely: `matrix` where `is_dense`, else a new array."""
-        return self.matrix if self.is_dense else self.toarray()
-
-    def take(self, index: Any) -> ScaledFeatures:
-        """Restrict to some points."""
-        return ScaledFeatures(self.base.take(index), self.divisor)
-
-    def transform(self, X: Any) -> FloatArray:
-        """Return the features of new points."""
-        return np.asarray(self.base.transform(X) * self.factor)
-
-    def describe(self) -> str:
-        """Return one line saying what the features are."""
-        return f"{self.base.describe()}, divided by {self.divisor:g}"
 
 
 @dataclass(frozen=True)
@@ -191,7 +94,7 @@ class Scaling:
         if self.is_identity:
             return program
         s, t = self.features, self.decision
-        features = program.features if s == 1.0 else cast(Features, ScaledFeatures(program.features, s))
+        features = program.features if s == 1.0 else ScaledFeatures(program.features, s)
         losses = program.losses
         if t != 1.0 and not has_no_unit(losses):
             far = np.inf if losses.scalars.count else reach(features, losses.slope_at_zero() * s * s / t)
@@ -283,7 +186,7 @@ def power_of_two(x: float) -> float:
     return float(2.0 ** np.round(np.log2(x)))
 
 
-def feature_scale(features: Features) -> float:
+def feature_scale(features: FeatureOperator) -> float:
     """Return a power of two near the median length of the rows that are not zero, one if it is usual already."""
     norms = np.asarray(features.row_norms())
     norms = norms[norms > 0]
@@ -320,12 +223,12 @@ def can_be_tilted(program: MarginProgram) -> bool:
             and bool(np.isfinite(losses.value(np.zeros(losses.n)))))
 
 
-def reach(features: Features, slope: float) -> float:
+def reach(features: FeatureOperator, slope: float) -> float:
     """Return twice the largest |f_i| of hyperplanes no worse than w = 0: ½‖w‖² ≤ g‖w‖ max‖φ‖, so |f| ≤ 2g max‖φ‖².
 
     Parameters
     ----------
-    features : Features
+    features : FeatureOperator
     slope : float
         The slope g of the losses at zero.
     """
@@ -398,6 +301,6 @@ def flattened(loss: PLQ, within: float) -> PLQ:
 
 
 __all__ = [
-    "ScaledCertificate", "ScaledFeatures", "Scaling", "can_be_tilted", "feature_scale", "flattened", "has_no_unit",
+    "ScaledCertificate", "Scaling", "can_be_tilted", "feature_scale", "flattened", "has_no_unit",
     "power_of_two", "reach", "tilted",
 ]

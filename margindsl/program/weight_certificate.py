@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from margindsl.accuracy import eigenvalues
 from margindsl.clock import EIGEN_WORK, check
-from margindsl.program.accuracy import eigenvalues
 from margindsl.program.certificates import SAFETY, WIDE_SAFETY, Certificate, DualPoint, unlifted_point
 from margindsl.program.component_rows import greatest_eigenvalue
 from margindsl.program.forms import WIDE, WeightLiftForm
@@ -114,7 +114,7 @@ def weighted_gram(form: WeightLiftForm, a: FloatArray) -> FloatArray:
 def is_wide(form: WeightLiftForm) -> bool:
     """Return whether Σ aφφᵀ is not to be formed: many columns, more than points, of features that are not dense."""
     features = form.features
-    return not form.free_bias and features.rank > max(WIDE, form.n) and not getattr(features, "is_dense", False)
+    return not form.free_bias and features.rank > max(WIDE, form.n) and not features.is_dense
 
 
 def excess(form: WeightLiftForm, a: FloatArray, eta: FloatArray, gram: FloatArray | None = None) -> float:

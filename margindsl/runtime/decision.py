@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from margindsl.program.protocols import Features
+from margindsl.features.operator import FeatureOperator
 from margindsl.typing import FloatArray
 
 # Features built again agree to rounding on one machine; another one may sum in another order.
 ACCURACY, ROUNDING = 1e-6, 1e-13
 
 
-def first_other(features: Features, weights: FloatArray, bias: float, decision: FloatArray) -> int | None:
+def first_other(features: FeatureOperator, weights: FloatArray, bias: float, decision: FloatArray) -> int | None:
     """Return the first point to which features and weights give another decision value, None when there is none.
 
     Parameters
     ----------
-    features : Features
+    features : FeatureOperator
         As many points as decision values, of the rank of the weights.
     weights : (r,) or (r, k) float array
     bias : float

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from margindsl.accuracy import relative_gap
 from margindsl.clock import EIGEN_WORK, affords
 from margindsl.contract import Status
 from margindsl.errors import MarginError
 from margindsl.language.lowering import Declaration
-from margindsl.program.accuracy import relative_gap
 from margindsl.program.certificates import Certificate, DualPoint
 from margindsl.program.program import MarginProgram
 from margindsl.proof.check import Report, check, check_data
@@ -164,7 +164,7 @@ def settled(solution: Any, program: MarginProgram, certificate: Certificate | No
     if not affords(_work(program)):
         lowered = solution.bound - UNCHECKED * max(abs(solution.bound), abs(solution.value))
         return dataclasses.replace(solution, bound=lowered)
-    dense = getattr(program.features, "is_dense", False)
+    dense = program.features.is_dense
     report = _check(program, solution.evidence.claim(solution), certificate, LARGEST if dense else AT_ONCE, False)
     if report.unverified or report.bound >= solution.bound:
         return solution
@@ -214,7 +214,7 @@ def written(solution: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         return dict(evidence.header), dict(evidence.arrays)
     claim, program = evidence.claim(solution), evidence.program()
     try:
-        fits = program.n * program.features.rank <= (KEPT if getattr(program.features, "is_dense", False) else 0)
+        fits = program.n * program.features.rank <= (KEPT if program.features.is_dense else 0)
         return export(program, claim, solution.certificate, features=fits)
     except UnknownProof:
         return {}, {}

@@ -8,16 +8,15 @@ from typing import Any, cast
 
 import numpy as np
 
+from margindsl.accuracy import rounding
 from margindsl.errors import DeclarationError, InfeasibleError, RefusalError
 from margindsl.features import DenseFeatures, FeatureOperator, MappedFeatures, build, in_span
 from margindsl.features.maps import NoMap
 from margindsl.labelset import LabelSet, PartitionSet, presolve, presolve_partition
 from margindsl.language.lowering import Declaration
 from margindsl.language.margins import Hyperplane
-from margindsl.program.accuracy import rounding
 from margindsl.program.bounds import DecisionBound
 from margindsl.program.program import MarginProgram
-from margindsl.program.protocols import LabelSetLike
 from margindsl.program.scaling import power_of_two
 from margindsl.runtime.decision import first_other
 from margindsl.typing import FloatArray
@@ -105,7 +104,7 @@ def assemble(declaration: Declaration, prepared: Prepared, labels: LabelSet | Pa
     if declaration.coding != "binary":
         _check_clusters(declaration, decision)
     return MarginProgram(
-        features, cast(LabelSetLike, labels), declaration.losses.rescaled(1.0 / ridge), decision,
+        features, cast(LabelSet, labels), declaration.losses.rescaled(1.0 / ridge), decision,
         free_bias=free_bias, scale=ridge, constant=declaration.constant, text=text, coding=declaration.coding,
         identities=identities, source=declaration)
 
@@ -115,7 +114,7 @@ def outline(declaration: Declaration, labels: LabelSet | PartitionSet, text: str
     features = DenseFeatures(np.zeros((declaration.labels.n, 0)), NoMap(), "not built, for the time was up")
     decision = tuple(DecisionBound(b.weights, b.lower, b.upper) for b in declaration.decision)
     return MarginProgram(
-        features, cast(LabelSetLike, labels), declaration.losses.rescaled(1.0 / declaration.ridge), decision,
+        features, cast(LabelSet, labels), declaration.losses.rescaled(1.0 / declaration.ridge), decision,
         scale=declaration.ridge, constant=declaration.constant, text=text, coding=declaration.coding)
 
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from margindsl.accuracy import relative_gap
 from margindsl.contract import Status
 from margindsl.drivers.run import Record
 from margindsl.errors import DeclarationError
-from margindsl.program.accuracy import relative_gap
 from margindsl.program.certificates import Certificate
 from margindsl.program.clusters import margin_table
 from margindsl.proof.check import Report

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import sys
 import warnings
-from typing import cast
 
 import numpy as np
 
+from margindsl.accuracy import rounding
 from margindsl.errors import TrivialityWarning
-from margindsl.features import FeatureOperator
-from margindsl.program.accuracy import rounding
 from margindsl.program.losses import LossTerm
 from margindsl.program.program import MarginProgram
 from margindsl.runtime.presolve import sum_vanishes
@@ -56,7 +54,7 @@ def _gains_nothing(program: MarginProgram) -> bool:
     if program.coding == "crammer-singer" and not all(map(_falls_below_zero, terms)):
         return False
     even = all(_is_even(term, program.n) for term in terms)
-    return even and (plane.centre or sum_vanishes(cast(FeatureOperator, program.features), np.ones(program.n)))
+    return even and (plane.centre or sum_vanishes(program.features, np.ones(program.n)))
 
 
 def _falls_below_zero(term: LossTerm) -> bool:

@@ -6,9 +6,9 @@ import warnings
 
 import numpy as np
 
+from margindsl.accuracy import relative_gap
 from margindsl.contract import RawSolution, Status
 from margindsl.errors import AccuracyWarning
-from margindsl.program.accuracy import relative_gap
 from margindsl.program.certificates import Certificate, LeastValueCertificate
 from margindsl.program.program import MarginProgram
 

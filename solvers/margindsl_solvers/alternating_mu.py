@@ -8,9 +8,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from margindsl.accuracy import relative_gap
 from margindsl.contract import Budget, Offer, RawSolution, Refusal, Session, Solver, Status, integers, numbers
 from margindsl.errors import CalculusError
-from margindsl.program.accuracy import relative_gap
 from margindsl.program.forms import FixedLabelForm, Form, SaddleForm
 from margindsl.typing import FloatArray, IntArray
 from margindsl_solvers.engines.limits import TOLERANCE, cap, tolerance

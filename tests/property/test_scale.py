@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 import margindsl as md
 import margindsl.errors
 from margindsl.calculus import PLQ
-from margindsl.program.scaling import ScaledCertificate, ScaledFeatures, Scaling, flattened, tilted
+from margindsl.features import ScaledFeatures
+from margindsl.program.scaling import ScaledCertificate, Scaling, flattened, tilted
 
 pytestmark = pytest.mark.filterwarnings("ignore::margindsl.errors.TrivialityWarning")
 RNG = np.random.default_rng(3)

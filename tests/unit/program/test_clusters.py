@@ -11,11 +11,12 @@ from margindsl.calculus import ConvexFunction, Logistic
 from margindsl.contract import Budget, RawSolution, Status
 from margindsl.errors import CalculusError, DeclarationError
 from margindsl.features import build
+from margindsl.features.coded import CodedFeatures, weighted_gram
 from margindsl.labelset import presolve, presolve_partition
 from margindsl.program.bounds import DecisionBound
 from margindsl.program.cluster_certificate import ClusterCertificate, certify_clusters
 from margindsl.program.clusters import ClusterForm, SplitLosses, cluster_costs, margin_table, runner_up
-from margindsl.program.codes import CodedFeatures, contrasts, simplex_codes, weighted_gram
+from margindsl.program.codes import contrasts, simplex_codes
 from margindsl.program.losses import Losses, LossTerm, SharedScalars
 from margindsl.program.program import MarginProgram
 

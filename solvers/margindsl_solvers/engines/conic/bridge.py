@@ -12,11 +12,11 @@ from typing import Any, ClassVar
 import cvxpy as cp
 import numpy as np
 
+from margindsl.accuracy import greatest_ratio, relative_gap, rounding
 from margindsl.calculus import PLQ
 from margindsl.clock import affords
 from margindsl.contract import Budget, Offer, RawSolution, Refusal, Session, Solver, Status, flags, integers
 from margindsl.errors import CalculusError
-from margindsl.program.accuracy import greatest_ratio, relative_gap, rounding
 from margindsl.program.clusters import ClusterForm
 from margindsl.program.forms import FixedLabelForm, Form, LabelLiftForm, SaddleForm, WeightLiftForm
 from margindsl.program.moment import MomentLiftForm

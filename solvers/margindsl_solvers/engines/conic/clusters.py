@@ -7,7 +7,7 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
-from margindsl.program.accuracy import relative_gap
+from margindsl.accuracy import relative_gap
 from margindsl.program.clusters import ClusterForm
 from margindsl.program.forms import Form
 from margindsl.typing import FloatArray

@@ -13,10 +13,10 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from margindsl.calculus import ConvexFunction
+from margindsl.features.operator import FeatureOperator
 from margindsl.program.bounds import DecisionBound
 from margindsl.program.forms import FixedLabelForm, Form, SaddleForm
 from margindsl.program.losses import Losses
-from margindsl.program.protocols import Features
 from margindsl.typing import FloatArray, IntArray
 
 _EXPONENTIAL = (cp.exp, cp.log, cp.log1p, cp.entr, cp.rel_entr, cp.kl_div, cp.logistic, cp.log_sum_exp,
@@ -103,7 +103,7 @@ def selection(losses: Losses) -> sp.csr_array | None:
     return sp.csr_array((ones, (np.arange(losses.rows), losses.points)), shape=(losses.rows, losses.n))
 
 
-def reduced(features: Features) -> tuple[FloatArray, FloatArray | None]:
+def reduced(features: FeatureOperator) -> tuple[FloatArray, FloatArray | None]:
     """Return (F, V) with ΦV = F, FFᵀ = ΦΦᵀ and F of at most n columns; V is None when F = Φ."""
     phi = np.asarray(features.toarray(), dtype=float)
     if phi.shape[1] <= phi.shape[0]:

@@ -9,8 +9,8 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
+from margindsl.features.operator import FeatureOperator
 from margindsl.program.forms import Form, LabelLiftForm
-from margindsl.program.protocols import Features
 from margindsl.typing import FloatArray, IntArray
 from margindsl_solvers.engines.conic.forms import CouplingRows, LossParameters, LossRows, Lowering, into_domain
 
@@ -33,7 +33,7 @@ def lift_lowering(form: LabelLiftForm) -> Lowering:
     return LiftedWeights(form) if is_uncoupled(form) else LiftedDual(form)
 
 
-def full_rank_factor(features: Features) -> FloatArray:
+def full_rank_factor(features: FeatureOperator) -> FloatArray:
     """Return F of full column rank with FFᵀ = ΦΦᵀ up to round-off."""
     phi = np.asarray(features.toarray(), dtype=float)
     left, values, _ = scipy.linalg.svd(phi, full_matrices=False)

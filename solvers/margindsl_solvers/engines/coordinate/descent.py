@@ -176,7 +176,7 @@ class Descent:
         """Return all features where they are in memory or fit in one block."""
         features = self.model.form.features
         if getattr(features, "is_dense", False):
-            return np.ascontiguousarray(features.matrix, dtype=float)  # type: ignore[attr-defined]
+            return np.ascontiguousarray(features.matrix, dtype=float)
         if len(row_blocks(features.n, features.rank)) <= 1:
             return np.ascontiguousarray(features.toarray(), dtype=float)
         return None

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from margindsl.accuracy import relative_gap, rounding
 from margindsl.contract import Budget, Status
-from margindsl.program.accuracy import relative_gap, rounding
 from margindsl.typing import FloatArray
 from margindsl_solvers.engines.cuts.linearisation import Linearisation, Packed
 from margindsl_solvers.engines.line_search import search

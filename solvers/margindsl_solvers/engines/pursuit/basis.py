@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from margindsl.program.protocols import Features
+from margindsl.features.operator import FeatureOperator
 from margindsl.typing import FloatArray, IntArray
 
 WIDE = 10  # candidates examined for one point chosen
@@ -19,7 +19,7 @@ class Basis:
 
     Parameters
     ----------
-    features : Features
+    features : FeatureOperator
         The operator Φ (n × r).
     chosen : (p,) int array
         The points b.
@@ -31,14 +31,14 @@ class Basis:
         Squared norms of what the span misses of each point's feature.
     """
 
-    features: Features
+    features: FeatureOperator
     chosen: IntArray
     directions: FloatArray
     columns: FloatArray
     left: FloatArray
 
     @classmethod
-    def empty(cls, features: Features) -> Basis:
+    def empty(cls, features: FeatureOperator) -> Basis:
         """Return the basis of no points."""
         return cls(features, np.zeros(0, dtype=int), np.zeros((features.rank, 0)), np.zeros((features.n, 0)),
                    np.asarray(features.row_norms(), dtype=float))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from margindsl.contract import Budget, Status
-from margindsl.program.protocols import Features
+from margindsl.features.operator import FeatureOperator
 from margindsl.typing import FloatArray
 from margindsl_solvers.engines.line_search import search
 from margindsl_solvers.engines.pursuit.basis import Basis, SpanFeatures
@@ -176,7 +176,7 @@ class Pursuit:
 
     def _enter(self, x: FloatArray, points: list[FloatArray]) -> None:
         """Restrict the problem to the present span and linearise at x and at the points."""
-        features: Features = SpanFeatures(self.basis)  # type: ignore[assignment]
+        features: FeatureOperator = SpanFeatures(self.basis)  # type: ignore[assignment]
         self.inner = RowModel(dataclasses.replace(self.model.form, features=features))
         self._gradients = np.zeros((0, self.inner.rank + self.inner.border))
         self._offsets, self._idle = np.zeros(0), np.zeros(0, dtype=int)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from margindsl.accuracy import rounding
 from margindsl.contract import Budget, Status
-from margindsl.program.accuracy import rounding
 from margindsl.typing import FloatArray
 from margindsl_solvers.engines.line_search import search
 from margindsl_solvers.engines.rows.judge import Pair, judge

@@ -11,10 +11,11 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.linalg import LinearOperator, cg
 
+from margindsl.accuracy import rounding
 from margindsl.contract import Budget, RawSolution, Status
-from margindsl.program.accuracy import rounding
+from margindsl.features.coded import weighted_gram
 from margindsl.program.clusters import ClusterForm, runner_up
-from margindsl.program.codes import simplex_codes, weighted_gram
+from margindsl.program.codes import simplex_codes
 from margindsl.typing import FloatArray
 from margindsl_solvers.engines.nearest import ROUNDING, ROUNDS, nearest
 from margindsl_solvers.engines.rows.augmented import Run

@@ -9,8 +9,8 @@ from typing import Protocol
 import numpy as np
 from scipy.optimize import linprog
 
+from margindsl.accuracy import greatest_ratio, relative_gap, rounding
 from margindsl.contract import RawSolution, Status
-from margindsl.program.accuracy import greatest_ratio, relative_gap, rounding
 from margindsl.program.forms import FixedLabelForm
 from margindsl.typing import FloatArray
 from margindsl_solvers.engines.nearest import nearest

@@ -8,8 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
+from margindsl.features.operator import FeatureOperator
 from margindsl.program.losses import Losses
-from margindsl.program.protocols import Features
 from margindsl.typing import FloatArray
 from margindsl_solvers.engines.saddle.model import SaddleModel
 
@@ -169,7 +169,7 @@ def prox_steps(box: BoxModel, horizon: int, sampled: bool) -> TheoremSteps:
     return TheoremSteps(a, b, math.sqrt(omega / (2.0 * horizon)) / size, bound if sampled else 0.75 * bound)
 
 
-def greatest_eigenvalue(features: Features, dense_order: int = DENSE_ORDER) -> float:
+def greatest_eigenvalue(features: FeatureOperator, dense_order: int = DENSE_ORDER) -> float:
     """Return an upper bound of the greatest eigenvalue of M = ΦᵀΦ: the eigenvalue itself for few features.
 
     Otherwise no matrix is formed. For standard normal ω_1, …, ω_q, ‖Mᵖ‖ ≤ 10 √(2/π) max ‖Mᵖω_i‖ except with
@@ -178,7 +178,7 @@ def greatest_eigenvalue(features: Features, dense_order: int = DENSE_ORDER) -> f
 
     Parameters
     ----------
-    features : Features
+    features : FeatureOperator
     dense_order : int
         Most columns for which the eigenvalues are computed.
 

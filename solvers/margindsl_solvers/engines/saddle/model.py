@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from margindsl.accuracy import relative_gap
 from margindsl.calculus import ConvexFunction
-from margindsl.program.accuracy import relative_gap
 from margindsl.program.forms import SaddleForm
 from margindsl.typing import FloatArray, IntArray
 

@@ -1,0 +1,112 @@
+"""Features that carry the codes of clusters, so that a multiclass machine is linear in one vector."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from margindsl.features.derived import DerivedFeatures
+from margindsl.features.operator import FeatureOperator, Index
+from margindsl.frozen import frozen
+from margindsl.typing import FloatArray, IntArray
+
+BLOCK = 4_000_000  # entries of features held at once
+
+
+class CodedFeatures(DerivedFeatures):
+    """Give products with the rows c_{y_i} ⊗ φ_i, so that ⟨c_{y_i}, Vᵀφ_i⟩ is linear in one vector w.
+
+    w holds the columns of V (r, k−1) one after the other.
+
+    Parameters
+    ----------
+    base : FeatureOperator
+        The features φ.
+    labels : (n,) int array
+        The cluster y_i of each point.
+    codes : (k, q) float array
+        The codes as rows.
+    """
+
+    skips_zeros = True
+
+    def __init__(self, base: FeatureOperator, labels: IntArray, codes: FloatArray) -> None:
+        super().__init__(base, base.rank * codes.shape[1], is_dense=False)
+        self.labels, self.codes = frozen(np.asarray(labels)), frozen(codes)
+        self._own = frozen(codes[self.labels])
+
+    def unpack(self, w: FloatArray) -> FloatArray:
+        """Return V (r, q) of a vector w."""
+        return w.reshape(self.codes.shape[1], self.base.rank).T
+
+    def apply(self, W: FloatArray) -> FloatArray:
+        if W.ndim == 1:
+            return np.einsum("nq,nq->n", self.base.apply(self.unpack(W)), self._own)
+        return np.stack([self.apply(column) for column in W.T], axis=1) if W.shape[1] else np.zeros((self.n, 0))
+
+    def adjoint(self, R: FloatArray) -> FloatArray:
+        if R.ndim == 1:
+            return self.base.adjoint(R[:, None] * self._own).T.ravel()
+        return np.stack([self.adjoint(c) for c in R.T], axis=1) if R.shape[1] else np.zeros((self.rank, 0))
+
+    def magnitudes(self, weights: FloatArray) -> FloatArray:
+        return np.concatenate([self.base.magnitudes(weights * column) for column in self._own.T])
+
+    def gram(self, weights: FloatArray | None = None, **options: Any) -> FloatArray:
+        """Return Σ_i weights_i (c cᵀ) ⊗ (φφᵀ) with c the code of point i, cluster by cluster."""
+        r, q = self.base.rank, self.codes.shape[1]
+        total = np.zeros((q, r, q, r))
+        for cluster, code in enumerate(self.codes):
+            inside = self.labels == cluster
+            chosen = np.flatnonzero(inside if weights is None else inside & (weights != 0))
+            if len(chosen):
+                part = weighted_gram(self.base, chosen, None if weights is None else weights[chosen])
+                total += np.multiply.outer(np.outer(code, code), part).transpose(0, 2, 1, 3)
+        return total.reshape(q * r, q * r)
+
+    def rows(self, index: Index) -> FloatArray:
+        base, own = self.base.rows(index), np.atleast_2d(self._own[index])
+        return np.asarray((own[:, :, None] * base[:, None, :]).reshape(len(base), own.shape[1] * base.shape[1]))
+
+    def row_norms(self) -> FloatArray:
+        return np.asarray(self.base.row_norms() * np.einsum("nq,nq->n", self._own, self._own))
+
+    def take(self, index: Index) -> CodedFeatures:
+        return CodedFeatures(self.base.take(index), self.labels[index], self.codes)
+
+    def describe(self) -> str:
+        """Return the base's line with the number of clusters."""
+        return f"{self.base.describe()}, coded for {len(self.codes)} clusters"
+
+    def _extend(self, rows: FloatArray) -> FloatArray:
+        return rows  # of new points, which have no code yet
+
+
+def weighted_gram(features: FeatureOperator, index: IntArray, weights: FloatArray | None) -> FloatArray:
+    """Return Σ over the points of an index of weight · φφ^T, block by block.
+
+    Parameters
+    ----------
+    features : FeatureOperator
+    index : (m,) int array
+    weights : (m,) float array or None for ones
+    """
+    r = features.rank
+    if len(index) == features.n:
+        full = None if weights is None else np.empty(features.n)
+        if full is not None:
+            full[index] = weights
+        return np.array(features.gram(full))
+    total = np.zeros((r, r))
+    for block in _blocks(len(index), r):
+        rows = features.rows(index[block])
+        total += rows.T @ (rows if weights is None else weights[block, None] * rows)
+    return (total + total.T) / 2
+
+
+def _blocks(count: int, width: int) -> Iterator[slice]:
+    size = max(1, BLOCK // max(width, 1))
+    for start in range(0, count, size):
+        yield slice(start, min(start + size, count))
