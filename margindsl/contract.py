@@ -1,8 +1,8 @@
 """The one file a solver author reads: Solver, Offer, Refusal, RawSolution, Status, Budget, Trace.
 
 A solver is a frozen dataclass of its own options (keyword only) with a `name`. It says which forms it accepts
-(`accepts`), and solves them (`open` gives a session, so that repeated subproblems of one shape are compiled
-once). It never raises because a problem is hard: its failure is a `Status` with its own words.
+(`accepts`), and solves them (`solve`; or `open` gives a session, so that repeated subproblems of one shape are
+compiled once). It never raises because a problem is hard: its failure is a `Status` with its own words.
 """
 
 from __future__ import annotations
@@ -249,7 +249,7 @@ def read_options(options: Any, title: str) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Solver(ABC):
+class Solver(Session):
     """Solve standard forms. Subclasses are frozen dataclasses whose fields are their options.
 
     Class attributes: `name` (kebab-case), `summary` (one line), `requires` (import names of packages needed),
@@ -300,13 +300,16 @@ class Solver(ABC):
     def accepts(self, form: Form) -> Offer | Refusal:
         """Return an `Offer`, or a `Refusal` naming what is missing."""
 
-    @abstractmethod
     def open(self, form: Form) -> Session:
-        """Return a session for forms of this shape."""
+        """Return a session for forms of this shape: the solver itself where it keeps nothing from solve to solve."""
+        return self
 
     def solve(self, form: Form, budget: Budget | None = None, start: RawSolution | None = None) -> RawSolution:
-        """Solve one form in a fresh session."""
-        return self.open(form).solve(form, budget or Budget(), start)
+        """Solve one form, in a fresh session where the solver has sessions; see `Session.solve`."""
+        session = self.open(form)
+        if session is self:
+            raise TypeError(f"solver {self.name!r} has neither `open` nor `solve`")
+        return session.solve(form, budget or Budget(), start)
 
     @classmethod
     def option_names(cls) -> tuple[str, ...]:

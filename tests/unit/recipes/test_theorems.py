@@ -74,7 +74,7 @@ def saddle(supervised):
 
 
 def average(box, steps, horizon, seed, extra):
-    run = StochasticRun(box, LabelGradient(box), steps, Budget(tol=1e-12), tol=1e-12, horizon=horizon,
+    run = StochasticRun(box, LabelGradient(box), steps, Budget(tol=1e-12, max_iter=horizon),
                         rng=np.random.default_rng(seed), extra=extra)
     run.run()
     assert run.iterations == horizon

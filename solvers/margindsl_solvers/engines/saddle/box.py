@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -136,6 +137,9 @@ class TheoremSteps:
     def times(self, factor: float) -> TheoremSteps:
         """Return the steps with η multiplied; another η than the theorem's proves no bound."""
         return self if factor == 1.0 else TheoremSteps(self.a, self.b, self.eta * factor, math.inf)
+
+
+Schedule = Callable[[BoxModel, int, bool], TheoremSteps]  # (box, iterations, whether sampled) -> steps
 
 
 def descent_steps(box: BoxModel, horizon: int, sampled: bool) -> TheoremSteps:

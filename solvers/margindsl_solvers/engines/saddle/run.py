@@ -1,9 +1,8 @@
-"""The course of one solve: first-order steps, restarts, Newton attempts, certified values, limits."""
+"""First-order steps with restarts and Newton attempts, certified at every look."""
 
 from __future__ import annotations
 
 import math
-import time
 
 import numpy as np
 
@@ -11,7 +10,8 @@ from margindsl.contract import Budget, RawSolution, Refusal, Status
 from margindsl.errors import CalculusError
 from margindsl.program.forms import Form, SaddleForm
 from margindsl.typing import FloatArray
-from margindsl_solvers.engines.saddle.iteration import Advance, Average, Steps, extragradient
+from margindsl_solvers.engines.course import Course
+from margindsl_solvers.engines.saddle.iteration import Advance, Average, Steps
 from margindsl_solvers.engines.saddle.model import Point, SaddleModel
 from margindsl_solvers.engines.saddle.newton import newton_step
 
@@ -28,61 +28,95 @@ WIDTH = 1.0  # prox step telling free rows from fixed ones; x and the margins ar
 ROUNDING, PATIENCE = 1e-10, 500  # a gap this small that rests for this many iterations is round-off
 SMOOTHING = 0.5  # of the primal weight, in the logarithm (same, Sec. 3.3)
 
-MESSAGES = {
-    Status.OPTIMAL: "relative gap {error:.1e} after {count} iterations",
-    Status.INACCURATE: "rounding stopped the relative gap at {error:.1e} after {count} iterations",
-    Status.ITERATION_LIMIT: "{count} iterations done, relative gap {error:.1e}; raise max_iter",
-    Status.TIME_LIMIT: "time is up after {count} iterations, relative gap {error:.1e}",
-    Status.INTERRUPTED: "the callback stopped the solve after {count} iterations, relative gap {error:.1e}",
-}
 
-
-class Run:
-    """Carry the state of one solve.
+class SaddleCourse(Course[Point]):
+    """Carry one solve of a saddle problem: the best point is that of least gap.
 
     Parameters
     ----------
     model : SaddleModel
     budget : Budget
-    start : RawSolution or None
-    tol : float
-    max_iter : int
-    weight : float or None
-    restarts : bool
-    newton_limit : int
-    advance : callable
-        Takes one first-order step: `extragradient` or `descend`.
     begin : float or None
         `time.monotonic` at which the trace begins; None is now.
     """
 
-    def __init__(self, model: SaddleModel, budget: Budget, start: RawSolution | None, *, tol: float,
-                 max_iter: int, weight: float | None, restarts: bool, newton_limit: int,
-                 advance: Advance = extragradient, begin: float | None = None) -> None:
-        self.model, self.budget, self.advance = model, budget, advance
-        self.tol, self.max_iter = tol, max_iter
-        self.fixed_weight, self.restarts, self.newton_limit = weight, restarts, newton_limit
-        self.iterations = self.last_newton = self.improved = 0
-        self.threshold = NEWTON_FIRST
-        self.trace: list[tuple[float, float, float]] = []
-        self.begin = time.monotonic() if begin is None else begin
-        self.point = self.best = model.judge(model.evaluate(*starting_pair(model, start)))
-        self.steps = first_steps(model, self.point, weight)
-        self.weight_range = self.steps.weight * RANGE[0], self.steps.weight * RANGE[1]
-        self._record(self.point)
+    stage = "saddle point"
+    best: Point
 
-    def run(self) -> Status:
-        """Iterate until the gap is closed or a limit is met."""
-        status = self._stop()
-        while status is None:
-            if self._is_newton_due():
-                self._newton()
-                self.threshold = NEWTON_AGAIN * self.best.error
-                self.last_newton = self.iterations
-                status = self._stop()
-            if status is None:
-                status = self._epoch()
-        return status
+    def __init__(self, model: SaddleModel, budget: Budget, begin: float | None = None) -> None:
+        super().__init__(budget, begin)
+        self.model = model
+
+    def judge(self, mu: FloatArray, x: FloatArray) -> Point:
+        """Return a pair judged and booked."""
+        return self.certify(self.model.judge(self.model.evaluate(mu, x)))
+
+    def is_better(self, point: Point) -> bool:
+        """Return whether a point has a lesser gap."""
+        return point.gap < self.best.gap
+
+    def variables(self) -> dict[str, FloatArray]:
+        """Return mu, u, W and scalars of the best point."""
+        return self.model.variables(self.best)
+
+
+class MirrorRun(SaddleCourse):
+    """Take first-order steps with restarts, and Newton steps once they are near.
+
+    Parameters
+    ----------
+    model : SaddleModel
+    budget : Budget
+    start : tuple of arrays
+        The first (μ, x).
+    advance : callable
+        Takes one first-order step: `extragradient` or `descend`.
+    weight : float or None
+        Fixed weight of the step in μ against that in x; None adapts it.
+    restarts : bool
+    newton_limit : int
+        Largest order of a Newton system.
+    begin : float or None
+        `time.monotonic` at which the trace begins; None is now.
+    """
+
+    def __init__(self, model: SaddleModel, budget: Budget, start: tuple[FloatArray, FloatArray], advance: Advance, *,
+                 weight: float | None = None, restarts: bool = True, newton_limit: int = 2000,
+                 begin: float | None = None) -> None:
+        super().__init__(model, budget, begin)
+        self.start, self.advance = start, advance
+        self.fixed_weight, self.restarts, self.newton_limit = weight, restarts, newton_limit
+        self.last_newton = self.improved = 0
+        self.threshold = NEWTON_FIRST
+
+    def init(self) -> None:
+        """Judge the start and choose steps at its scales."""
+        self.point = self.judge(*self.start)
+        self.steps = first_steps(self.model, self.point, self.fixed_weight)
+        self.weight_range = self.steps.weight * RANGE[0], self.steps.weight * RANGE[1]
+
+    def step(self) -> Status | None:
+        """Take Newton steps when they are due, then first-order steps up to the next restart."""
+        if self._is_newton_due():
+            self._newton()
+            self.threshold = NEWTON_AGAIN * self.best.error
+            self.last_newton = self.iterations
+            status = self.stop()
+            if status is not None:
+                return status
+        return self._epoch()
+
+    def certify(self, point: Point) -> Point:
+        """Book a point, and when it was the best."""
+        if not self.trace or self.is_better(point):
+            self.improved = self.iterations
+        return super().certify(point)
+
+    def stop(self, ended: Status | None = None) -> Status | None:
+        """Return the status to end with; a tiny gap that rests is round-off."""
+        if self.tol < self.error <= ROUNDING and self.iterations - self.improved > PATIENCE:
+            ended = ended or Status.INACCURATE
+        return super().stop(ended)
 
     def _is_newton_due(self) -> bool:
         return bool(self.newton_limit) and (
@@ -94,7 +128,7 @@ class Run:
         """Take damped Newton steps while they close the gap; go on from their best point if it is far better."""
         before, current, failures = self.best.gap, self.best, 0
         damping = min(self.best.error, 1.0)  # as the step is shorter far from the solution (Levenberg, Marquardt)
-        while failures < FAILURES and self._stop() is None:
+        while failures < FAILURES and self.stop() is None:
             trial = newton_step(self.model, current, WIDTH, self.newton_limit, damping)
             if trial is None or not np.isfinite(trial.gap):
                 break
@@ -104,8 +138,8 @@ class Run:
             damping = float(np.clip(damping * (LOWER if halved else RAISE), *DAMPING))
             # The gap of a proximal step may rise for a while: the next one starts there all the same.
             current = trial
-            self._record(trial)
-        if self.best.gap < 0.5 * before and self._stop() is None:
+            self.certify(trial)
+        if self.best.gap < 0.5 * before and self.stop() is None:
             # Entropy hardly leaves a face of the simplex: labellings a Newton step dropped keep some mass.
             mu = (1 - BLEND) * self.best.mu + BLEND * self.point.mu
             self.point = self.model.judge(self.model.evaluate(mu, self.best.x))
@@ -126,9 +160,9 @@ class Run:
             self.point = model.judge(self.point)
             mean = model.judge(model.evaluate(average.mu, average.x))
             candidate = min(self.point, mean, key=lambda p: p.gap)
-            self._record(self.point)
-            self._record(mean)
-            status = self._stop()
+            self.certify(self.point)
+            self.certify(mean)
+            status = self.stop()
             if status is not None:
                 return status
             good = candidate.gap <= SUFFICIENT * origin.gap
@@ -153,44 +187,6 @@ class Run:
             weight = ratio**SMOOTHING * self.steps.weight ** (1 - SMOOTHING)
             # Without a floor a μ that hardly moves is given ever shorter steps.
             self.steps.weight = min(max(weight, self.weight_range[0]), self.weight_range[1])
-
-    # -- values and limits --------------------------------------------------------------------------
-
-    def _record(self, point: Point) -> None:
-        """Keep the best primal and dual values seen, and the point of least gap."""
-        if point.gap < self.best.gap:
-            self.best, self.improved = point, self.iterations
-        self.trace.append((time.monotonic() - self.begin, point.primal, point.dual))
-
-    def _stop(self) -> Status | None:
-        if self.tol < self.best.error <= ROUNDING and self.iterations - self.improved > PATIENCE:
-            return Status.INACCURATE
-        return limit_met("saddle point", self.best, self.tol, self.budget, self.iterations, self.max_iter)
-
-
-def limit_met(stage: str, best: Point, tol: float, budget: Budget, iterations: int, most: int) -> Status | None:
-    """Return the status with which a saddle engine ends: its gap is closed, a limit is met, or it is stopped.
-
-    Parameters
-    ----------
-    stage : str
-        What the engine is called in progress reports.
-    best : Point
-        The point of least gap.
-    tol : float
-        Relative gap to reach.
-    budget : Budget
-    iterations, most : int
-    """
-    if best.error <= tol:
-        return Status.OPTIMAL
-    if budget.expired:
-        return Status.TIME_LIMIT
-    if iterations >= most:
-        return Status.ITERATION_LIMIT
-    if budget.report(stage, iterations, best.primal, best.dual):
-        return Status.INTERRUPTED
-    return None
 
 
 def starting_pair(model: SaddleModel, start: RawSolution | None) -> tuple[FloatArray, FloatArray]:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
-from margindsl.contract import Budget, RawSolution, Status
+from margindsl.contract import Budget, RawSolution
 from margindsl.typing import FloatArray
 from margindsl_solvers.engines.saddle.box import BoxModel, TheoremSteps
-from margindsl_solvers.engines.saddle.model import Point
-from margindsl_solvers.engines.saddle.run import limit_met, starting_pair
+from margindsl_solvers.engines.saddle.run import SaddleCourse, starting_pair
 
 MIX = 0.2  # share of the uniform law in an adaptive one
 
@@ -107,6 +106,10 @@ class ImportanceGradient:
         return first, box.linear_slope(u) - (mu[j] / q[j]) * box.pull(second, j), norms
 
 
+GRADIENTS: dict[str, Callable[[BoxModel], Gradient]] = {
+    "none": FullGradient, "labels": LabelGradient, "importance": ImportanceGradient}
+
+
 def draw(law: FloatArray, rng: np.random.Generator) -> int:
     """Return an index drawn from a law given up to its sum."""
     total = np.cumsum(law)
@@ -135,7 +138,7 @@ def start_in(box: BoxModel, start: RawSolution | None) -> tuple[FloatArray, Floa
     return mu, box.project(-box.model.weights * x)
 
 
-class StochasticRun:
+class StochasticRun(SaddleCourse):
     """Run Algorithm 1 of ODMC (mirror descent) or of ssODM (mirror prox): fixed steps, averaging, duality gap.
 
     Parameters
@@ -144,9 +147,7 @@ class StochasticRun:
     gradient : Gradient
     steps : TheoremSteps
     budget : Budget
-    tol : float
-    horizon : int
-        The number T of iterations the steps are made for.
+        Its cap is the number T of iterations the steps are made for.
     rng : numpy.random.Generator
     extra : bool
         Whether each iteration takes the second gradient of mirror prox.
@@ -154,32 +155,32 @@ class StochasticRun:
         The first (μ, u); None takes the papers' uniform μ and u = 0.
     """
 
-    def __init__(self, box: BoxModel, gradient: Gradient, steps: TheoremSteps, budget: Budget, *, tol: float,
-                 horizon: int, rng: np.random.Generator, extra: bool,
-                 start: tuple[FloatArray, FloatArray] | None = None) -> None:
-        self.box, self.gradient, self.steps, self.budget = box, gradient, steps, budget
-        self.tol, self.horizon, self.rng, self.extra = tol, horizon, rng, extra
+    stage = "stochastic"
+
+    def __init__(self, box: BoxModel, gradient: Gradient, steps: TheoremSteps, budget: Budget, *,
+                 rng: np.random.Generator, extra: bool, start: tuple[FloatArray, FloatArray] | None = None) -> None:
         model = box.model
+        super().__init__(model, budget)
+        self.box, self.gradient, self.steps, self.rng, self.extra = box, gradient, steps, rng, extra
         self.mu: FloatArray = np.full(model.count, 1.0 / model.count) if start is None else start[0]
         self.u: FloatArray = np.zeros(box.losses.rows) if start is None else start[1]
         self.mean_mu, self.mean_u = np.zeros(model.count), np.zeros(box.losses.rows)
-        self.iterations, self.begin = 0, time.monotonic()
-        self.trace: list[tuple[float, float, float]] = []
-        self.best = self._judge(self.mu, self.u)
-
-    def run(self) -> Status:
-        """Iterate until the gap of the average or of the iterate is closed, or a limit is met."""
-        status = self._stop()
         # One gap costs a full gradient, that is about T sampled ones.
-        check, due = max(8, 2 * self.box.model.count), 8
-        while status is None:
+        self.check, self.due = max(8, 2 * model.count), 8
+
+    def init(self) -> None:
+        """Judge the start."""
+        self.judge(self.mu, self.box.scaled(self.u))
+
+    def step(self) -> None:
+        """Iterate until the gap of the average and of the iterate is due."""
+        while True:
             self._iterate()
-            if self.iterations >= min(due, self.horizon) or self.budget.expired:
-                self._judge(self.mean_mu, self.mean_u)
-                self._judge(self.mu, self.u)
-                due = self.iterations + max(check, self.iterations // 16)
-                status = self._stop()
-        return status
+            if self.iterations >= min(self.due, self.max_iter) or self.budget.expired:
+                break
+        self.judge(self.mean_mu, self.box.scaled(self.mean_u))
+        self.judge(self.mu, self.box.scaled(self.u))
+        self.due = self.iterations + max(self.check, self.iterations // 16)
 
     def _iterate(self) -> None:
         centre = self.mu, self.u
@@ -192,13 +193,3 @@ class StochasticRun:
         self.iterations += 1
         self.mean_mu += (met[0] - self.mean_mu) / self.iterations
         self.mean_u += (met[1] - self.mean_u) / self.iterations
-
-    def _judge(self, mu: FloatArray, u: FloatArray) -> Point:
-        point = self.box.model.judge(self.box.model.evaluate(mu, self.box.scaled(u)))
-        self.trace.append((time.monotonic() - self.begin, point.primal, point.dual))
-        if not hasattr(self, "best") or point.gap < self.best.gap:
-            self.best = point
-        return point
-
-    def _stop(self) -> Status | None:
-        return limit_met("stochastic", self.best, self.tol, self.budget, self.iterations, self.horizon)

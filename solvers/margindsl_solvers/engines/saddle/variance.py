@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-import time
 
 import numpy as np
 
-from margindsl.contract import Budget, Status
+from margindsl.contract import Budget
 from margindsl.typing import FloatArray
 from margindsl_solvers.engines.saddle.iteration import FLOOR, Average, Steps
 from margindsl_solvers.engines.saddle.model import Point, SaddleModel
-from margindsl_solvers.engines.saddle.run import RANGE, first_steps, limit_met
+from margindsl_solvers.engines.saddle.run import RANGE, SaddleCourse, first_steps
 from margindsl_solvers.engines.saddle.sampling import draw, mixed
 
 WORSE, SHRINK, GROW = 1.5, 0.5, 1.2  # of the anchor's gap over one epoch, and what it does to the step
@@ -46,7 +45,7 @@ class AnchoredGradient:
         return norms, anchor.arguments + model.losses.gather(moved)
 
 
-class AnchoredRun:
+class AnchoredRun(SaddleCourse):
     """Run mirror prox with variance reduction (Alacaoglu and Malitsky 2022, Algorithm 2) with an adaptive step.
 
     Every epoch of K = |B| steps begins with the full gradient at the anchor, the mean of the last epoch. Half and
@@ -56,34 +55,29 @@ class AnchoredRun:
     ----------
     model : SaddleModel
     budget : Budget
-    tol : float
-    max_iter : int
     rng : numpy.random.Generator
     start : tuple of arrays
         The first (μ, x).
     """
 
-    def __init__(self, model: SaddleModel, budget: Budget, *, tol: float, max_iter: int, rng: np.random.Generator,
+    stage = "mirror prox, variance reduced"
+
+    def __init__(self, model: SaddleModel, budget: Budget, *, rng: np.random.Generator,
                  start: tuple[FloatArray, FloatArray]) -> None:
-        self.model, self.budget, self.tol, self.max_iter, self.rng = model, budget, tol, max_iter, rng
+        super().__init__(model, budget)
+        self.start, self.rng = start, rng
         self.epoch = max(model.count, 8)
-        self.iterations, self.begin = 0, time.monotonic()
-        self.trace: list[tuple[float, float, float]] = []
-        self.anchor = self.best = self._judge(*start)
-        first = first_steps(model, self.anchor, None)
+
+    def init(self) -> None:
+        """Judge the start and choose steps at its scales."""
+        self.anchor = self._judge(*self.start)
+        first = first_steps(self.model, self.anchor, None)
         self.steps = Steps(first.step / math.sqrt(self.epoch), first.weight)
         self.weight_range = first.weight * RANGE[0], first.weight * RANGE[1]
-        self.z = self.mean = (np.log(np.maximum(start[0], FLOOR)), start[1])
+        self.z = self.mean = (np.log(np.maximum(self.start[0], FLOOR)), self.start[1])
 
-    def run(self) -> Status:
-        """Take epochs until the gap is closed or a limit is met."""
-        status = self._stop()
-        while status is None:
-            self._epoch()
-            status = self._stop()
-        return status
-
-    def _epoch(self) -> None:
+    def step(self) -> None:
+        """Take an epoch."""
         gradient, alpha = AnchoredGradient(self.model, self.anchor), 1.0 - 1.0 / self.epoch
         average = Average((self.model.count, len(self.z[1])))
         z, mean = self.z, (np.zeros(self.model.count), np.zeros(len(self.z[1])))
@@ -110,7 +104,6 @@ class AnchoredRun:
             self.steps.step *= GROW
         self._reweigh(found)
         self.anchor, self.z, self.mean = found, z, mean
-        self.best = found if found.gap < self.best.gap else self.best
 
     def _reweigh(self, found: Point) -> None:
         """Balance the distances travelled by μ and x over the epoch."""
@@ -130,10 +123,4 @@ class AnchoredRun:
         return logits, self.model.prox(centre[1] + tau * arguments, tau)
 
     def _judge(self, mu: FloatArray, x: FloatArray) -> Point:
-        point = self.model.judge(self.model.evaluate(mu / mu.sum(), x))
-        self.trace.append((time.monotonic() - self.begin, point.primal, point.dual))
-        return point
-
-    def _stop(self) -> Status | None:
-        return limit_met("mirror prox, variance reduced", self.best, self.tol, self.budget, self.iterations,
-                         self.max_iter)
+        return self.judge(mu / mu.sum(), x)

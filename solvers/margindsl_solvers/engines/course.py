@@ -1,0 +1,207 @@
+"""One solve on its way: what it has proved, where it ends and what it says, once for all engines."""
+
+from __future__ import annotations
+
+import math
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Generic, Protocol, TypeVar
+
+from margindsl.contract import Budget, RawSolution, Status, numbers
+from margindsl.typing import FloatArray
+
+TOLERANCE = numbers(most=1.0).or_none()  # the option `tol` of native solvers; None takes the budget's
+WORDS = {
+    Status.OPTIMAL: "relative gap {error:.1e} after {count} {counted}",
+    Status.CONVERGED: "relative gap {error:.1e} after {count} {counted}",
+    Status.INACCURATE: "no more progress at a relative gap of {error:.1e} after {count} {counted}",
+    Status.ITERATION_LIMIT: "{count} {counted} done, relative gap {error:.1e}; raise max_iter",
+    Status.TIME_LIMIT: "time is up after {count} {counted}, relative gap {error:.1e}",
+    Status.INTERRUPTED: "the callback or Ctrl-C stopped the solve after {count} {counted}, relative gap {error:.1e}",
+    Status.UNBOUNDED: "the objective falls without end along the bias or a shared scalar",
+}
+
+
+class Limited(Protocol):
+    """Describe a solver with a tolerance, or None, and a cap on iterations."""
+
+    @property
+    def tol(self) -> float | None:
+        """Return the relative gap to reach; None takes the budget's."""
+
+    @property
+    def max_iter(self) -> int:
+        """Return the cap on iterations, unless the budget sets one."""
+
+
+def limited(solver: Limited, budget: Budget | None) -> Budget:
+    """Return the budget with the tolerance of a solver that has one, and its cap where the budget has none."""
+    budget = budget or Budget()
+    return budget.replace(tol=budget.tol if solver.tol is None else solver.tol,
+                          max_iter=solver.max_iter if budget.max_iter is None else budget.max_iter)
+
+
+class Judged(Protocol):
+    """Describe a point together with what it proves."""
+
+    @property
+    def primal(self) -> float:
+        """Return the primal value, inf where there is none."""
+
+    @property
+    def dual(self) -> float:
+        """Return the dual value, −inf where there is none."""
+
+    @property
+    def error(self) -> float:
+        """Return the relative gap, or the residual where that is larger."""
+
+
+@dataclass(frozen=True)
+class Bracket:
+    """Represent two values that enclose the optimum, and their relative gap.
+
+    Parameters
+    ----------
+    primal, dual, error : float
+    """
+
+    primal: float
+    dual: float
+    error: float
+
+
+P = TypeVar("P", bound=Judged)
+
+
+class Course(ABC, Generic[P]):
+    """Carry one solve from its start to its answer.
+
+    An engine is a subclass: its attributes are the state of the method, `init` judges the first point, `step` improves
+    it, and both hand every point they judge to `certify`. Limits, reports to the callback, the trace, the best point
+    and the words of the answer are kept here. Class attributes: `stage` (what progress reports call the engine),
+    `counted` (what `iterations` counts).
+
+    Parameters
+    ----------
+    budget : Budget
+        Its `tol` is the relative gap to reach, its `max_iter` the cap on `iterations` (see `limited`).
+    begin : float or None
+        `time.monotonic` from which seconds count; None is now.
+
+    Examples
+    --------
+    >>> class Halving(Course[Bracket]):
+    ...     stage, x = "halving", 1.0
+    ...     def init(self):
+    ...         self.certify(Bracket(self.x, 0.0, self.x))
+    ...     def step(self):
+    ...         self.x, self.iterations = 0.5 * self.x, self.iterations + 1
+    ...         self.certify(Bracket(self.x, 0.0, self.x))
+    ...     def variables(self):
+    ...         return {"x": self.x}
+    >>> Halving(Budget(tol=1e-2)).solve().message
+    'relative gap 7.8e-03 after 7 iterations'
+    """
+
+    stage: ClassVar[str]
+    counted: ClassVar[str] = "iterations"
+
+    def __init__(self, budget: Budget, begin: float | None = None) -> None:
+        self.budget, self.tol = budget, budget.tol
+        self.max_iter: float = math.inf if budget.max_iter is None else budget.max_iter
+        self.begin = time.monotonic() if begin is None else begin
+        self.iterations = 0
+        self.best: P | None = None
+        self.remark = ""
+        self.trace: list[tuple[float, float, float]] = []
+
+    # -- what an engine says ------------------------------------------------------------------------
+
+    @abstractmethod
+    def init(self) -> Status | None:
+        """Judge the first point; a status ends the solve."""
+
+    @abstractmethod
+    def step(self) -> Status | None:
+        """Improve, and judge what was found; a status ends the solve, unless its gap is closed."""
+
+    @abstractmethod
+    def variables(self) -> Mapping[str, FloatArray]:
+        """Return the variables of the answer."""
+
+    def settle(self, status: Status) -> Status:
+        """Return how the solve ended, after a last look at the answer."""
+        return status
+
+    # -- what every engine does ---------------------------------------------------------------------
+
+    def run(self) -> Status:
+        """Take steps until the gap is closed, a limit is met or the engine ends by itself."""
+        status = self.stop(self.init())
+        while status is None:
+            status = self.stop(self.step())
+        return status
+
+    def solve(self) -> RawSolution:
+        """Run, and return the answer with its words."""
+        compiled = time.monotonic()
+        status = self.settle(self.run())
+        seconds = {"compile": compiled - self.begin, "solve": time.monotonic() - compiled}
+        if self.best is None or not status.has_answer:
+            return RawSolution(status, message=self.words(status), iterations=self.iterations, seconds=seconds,
+                               trace=tuple(self.trace))
+        return RawSolution(status, self.variables(), self.words(status), float(self.best.primal), self.iterations,
+                           seconds, tuple(self.trace))
+
+    def certify(self, point: P) -> P:
+        """Book a judged point in the trace, and keep it where it is the best."""
+        self.trace.append((time.monotonic() - self.begin, float(point.primal), float(point.dual)))
+        if self.best is None or self.is_better(point):
+            self.best = point
+        return point
+
+    def is_better(self, point: P) -> bool:
+        """Return whether a point is to replace the best one."""
+        return not self.error <= point.error
+
+    @property
+    def error(self) -> float:
+        """Return the error of the best point, inf where there is none."""
+        error = math.inf if self.best is None else self.best.error
+        return error if math.isfinite(error) else math.inf
+
+    def is_closed(self) -> bool:
+        """Return whether what was proved suffices."""
+        return self.error <= self.tol
+
+    def spent(self) -> Status | None:
+        """Return the limit that is met, inside a step too."""
+        if self.budget.expired:
+            return Status.TIME_LIMIT
+        return Status.ITERATION_LIMIT if self.iterations >= self.max_iter else None
+
+    def stop(self, ended: Status | None = None) -> Status | None:
+        """Return the status to end with, None to go on; reports progress.
+
+        Parameters
+        ----------
+        ended : Status or None
+            With which the engine ended by itself.
+        """
+        if self.is_closed():
+            return Status.OPTIMAL
+        status = ended or self.spent()
+        if status is None and self.best is not None and self.budget.report(
+                self.stage, self.iterations, self.best.primal, self.best.dual):
+            return Status.INTERRUPTED
+        return status
+
+    def words(self, status: Status) -> str:
+        """Return the message of the answer."""
+        if status is Status.TIME_LIMIT and self.budget.interrupted:
+            status = Status.INTERRUPTED
+        said = WORDS.get(status, status.value).format(error=self.error, count=self.iterations, counted=self.counted)
+        return f"{said}; {self.remark}" if self.remark else said

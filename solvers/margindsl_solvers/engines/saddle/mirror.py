@@ -1,0 +1,112 @@
+"""Mirror prox and mirror descent: one solver of saddle forms, its methods a table."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from margindsl.contract import Budget, Offer, RawSolution, Refusal, Solver, integers, numbers
+from margindsl.program.forms import Form, SaddleForm
+from margindsl.threads import small_work_threads
+from margindsl_solvers.engines.course import TOLERANCE, limited
+from margindsl_solvers.engines.saddle.box import BoxModel, Schedule, bounded, descent_steps, prox_steps
+from margindsl_solvers.engines.saddle.coarse import coarse_start
+from margindsl_solvers.engines.saddle.iteration import Advance, descend, extragradient
+from margindsl_solvers.engines.saddle.model import SaddleModel
+from margindsl_solvers.engines.saddle.run import MirrorRun, SaddleCourse, refusal, starting_pair
+from margindsl_solvers.engines.saddle.sampling import GRADIENTS, StochasticRun, start_in
+from margindsl_solvers.engines.saddle.variance import AnchoredRun
+
+
+class Method(NamedTuple):
+    """Represent a first-order method: its adaptive step, its theorem's steps, and whether it looks ahead."""
+
+    advance: Advance
+    schedule: Schedule
+    extra: bool
+
+
+PROX = Method(extragradient, prox_steps, True)
+DESCENT = Method(descend, descent_steps, False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MirrorSolver(Solver):
+    """Solve minimax masters by a first-order method, adaptive with a Newton finish or as its theorem has it.
+
+    Class attribute `method`; subclasses declare the option `sampling`.
+
+    Parameters
+    ----------
+    tol : float or None
+        Relative gap to reach; None takes the budget's.
+    max_iter : int
+        Cap on iterations (first-order and Newton steps alike), unless the budget sets one.
+    newton_limit : int
+        Largest order of a Newton system of the adaptive version, the free rows or the rank times the labellings with
+        mass; 0 leaves the first-order method alone.
+    random_state : int or None
+        Seed of every random choice: the points of a coarse start, the sampled labellings.
+    tau : float or None
+        Half-width of the box of duals of the theorem's version; None takes one that holds the optimum.
+    step_factor : float
+        Factor on the theorem's step η; above one its bound is given up.
+    """
+
+    method: ClassVar[Method]
+    requires: ClassVar[tuple[str, ...]] = ("scipy",)
+    warm_starts: ClassVar[bool] = True
+
+    tol: float | None = TOLERANCE.option(None)
+    max_iter: int = integers(1).option(20_000)
+    newton_limit: int = integers(0).option(2000)
+    random_state: int | None = integers(0).or_none().option(0)
+    tau: float | None = numbers().or_none().option(None)
+    step_factor: float = numbers().option(1.0)
+    sampling: str = "none"
+
+    @property
+    def schedule(self) -> str:
+        """Return the steps in force: "adaptive", "theorem" or "anchored"."""
+        return {"none": "adaptive", "variance-reduced": "anchored"}.get(self.sampling, "theorem")
+
+    def accepts(self, form: Form) -> Offer | Refusal:
+        """Return an `Offer` for saddle forms without shared scalars whose losses know their conjugate."""
+        reason = refusal(self.name, form)
+        if reason is not None:
+            return reason
+        if self.schedule == "theorem" and not bounded(form.losses):
+            return Refusal(f"the fixed steps of {self.name} need conjugates with bounded slopes",
+                           "use solver='mirror-prox' with sampling='variance-reduced' or 'none'")
+        return Offer(f"{self.name.replace('-', ' ')} on the labellings, {self.schedule} steps, "
+                     f"sampling {self.sampling}")
+
+    def solve(self, form: Form, budget: Budget | None = None, start: RawSolution | None = None) -> RawSolution:
+        """Solve a saddle form; see `margindsl.contract.Session.solve`."""
+        assert isinstance(form, SaddleForm)
+        begin = time.monotonic()
+        with small_work_threads(form.n * form.features.rank * form.count):
+            course = self._course(SaddleModel(form), limited(self, budget), start, begin)
+            course.remark = "" if self.sampling == "none" else f"sampling {self.sampling}"
+            return course.solve()
+
+    def _course(self, model: SaddleModel, budget: Budget, start: RawSolution | None, begin: float) -> SaddleCourse:
+        """Return the engine of the options."""
+        rng = np.random.default_rng(self.random_state)
+        if self.schedule == "adaptive":
+            start = coarse_start(model, budget, rng, self.solve) if start is None else start
+            return MirrorRun(model, budget, starting_pair(model, start), self.method.advance, begin=begin,
+                             newton_limit=self.newton_limit, **self._adaptive())
+        if self.schedule == "anchored":
+            return AnchoredRun(model, budget, rng=rng, start=starting_pair(model, start))
+        box, sampled = BoxModel(model, self.tau), self.sampling != "none"
+        steps = self.method.schedule(box, int(budget.max_iter or self.max_iter), sampled).times(self.step_factor)
+        return StochasticRun(box, GRADIENTS[self.sampling](box), steps, budget, rng=rng, extra=self.method.extra,
+                             start=start_in(box, start))
+
+    def _adaptive(self) -> dict[str, Any]:
+        """Return further options of the adaptive version."""
+        return {}
