@@ -263,8 +263,8 @@ def _level(form: FixedLabelForm, u: FloatArray, tau: FloatArray) -> tuple[FloatA
 
 def _clip_duals(losses, u: FloatArray) -> FloatArray:  # type: ignore[no-untyped-def]
     u = np.where(losses.weights > 0, u, 0.0)
-    for term, part in losses.slices():
-        lower, upper = term.loss.conjugate().domain
+    for (term, part), conjugate in zip(losses.slices(), losses.conjugates):
+        lower, upper = conjugate.domain
         c = term.weights
         u[part] = -c * np.clip(-np.divide(u[part], c, out=np.zeros_like(c), where=c > 0), lower, upper)
     return u

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -132,10 +132,12 @@ class DCStepForm(FixedLabelForm):
 
 @dataclass(frozen=True, eq=False)
 class SaddleForm(Form):
-    """Represent the minimax master problem over a working set of T labellings.
+    """Represent the minimax master problem over a working set of T labellings, each with a bias b_k.
 
-    min over μ ∈ Δ of max over u of Σ_k μ_k G(u, y_k), G(u, y) = −Σ cρ*(−u/c) − uᵀd − ½‖Φᵀ(y∘ũ)‖²
-    (Li et al. 2009; ODMC Eq. 7), the same as min ½(Σ‖w_k‖)² + Σ cρ(Σ_k y_k,i⟨w_k, φ_i⟩).
+    min over μ ∈ Δ of max over u of Σ_k μ_k G(u, y_k, b_k), G(u, y, b) = −Σ cρ*(−u/c) − uᵀd − ½‖Φᵀ(y∘ũ)‖² − b yᵀũ
+    subject to Σ b_r u_r = q (Li et al. 2009; ODMC Eq. 7), the same as
+    min ½Σ‖w_k‖²/μ_k + qᵀs + Σ cρ(Σ_k y_k∘(Φw_k + μ_k b_k)), which without biases is ½(Σ‖w_k‖)² + … . A bias in an
+    interval is a mixture of its ends: max over b of −b yᵀũ is met there.
 
     A solver returns ``mu`` (T,), ``u`` (m,) and optionally ``W`` (r, T), ``scalars`` (S,).
 
@@ -143,15 +145,22 @@ class SaddleForm(Form):
     ----------
     labellings : (T, n) int array
         The working set.
+    biases : (T,) float array, optional
+        The bias of each labelling; zero when left out.
     """
 
     labellings: IntArray
+    biases: FloatArray = field(default_factory=lambda: np.zeros(0))
 
     def __post_init__(self) -> None:
+        if not len(self.biases):
+            object.__setattr__(self, "biases", np.zeros(len(self.labellings)))
         super().__post_init__()
         if self.labellings.ndim != 2 or self.labellings.shape[1] != self.n or not len(self.labellings):
             raise DeclarationError(
                 f"labellings: given shape {self.labellings.shape}, expected (T >= 1, {self.n})")
+        if self.biases.shape != (self.count,):
+            raise DeclarationError(f"biases: given shape {self.biases.shape}, expected ({self.count},)")
         if self.free_bias or self.decision:
             raise DeclarationError("a saddle form has neither a free bias nor decision bounds")
 
@@ -167,26 +176,42 @@ class SaddleForm(Form):
         W, scalars = answer.get("W"), answer.get("scalars")
         if W is None or (scalars is None and self.losses.scalars.count):
             return self.dual_objective(answer["u"]), np.inf
-        return self.dual_objective(answer["u"]), self.primal_objective(W, scalars)
+        return self.dual_objective(answer["u"]), self.primal_objective(W, scalars, answer["mu"])
 
     @property
     def count(self) -> int:
         """Return the number T of labellings."""
         return len(self.labellings)
 
+    @property
+    def is_biased(self) -> bool:
+        """Return whether a labelling has a bias."""
+        return bool(np.any(self.biases))
+
+    def structure(self) -> tuple[Any, ...]:
+        """Return the key of a form, and whether it has biases."""
+        return (*(super().structure() or ()), self.is_biased)
+
     def directions(self, u: FloatArray) -> FloatArray:
         """Return the (r, T) columns Φᵀ(y_k∘ũ)."""
         return self.features.adjoint((self.labellings * self.losses.spread(u)).T)
 
     def dual_objective(self, u: FloatArray) -> float:
-        """Return min_k G(u, y_k), a lower bound of the master's value."""
-        norms = np.sum(self.directions(u) ** 2, axis=0)
-        return -self.losses.conjugate_value(u) - 0.5 * float(norms.max())
+        """Return min_k G(u, y_k, b_k), a lower bound of the master's value where u satisfies Σ b_r u_r = q."""
+        costs = 0.5 * np.sum(self.directions(u) ** 2, axis=0)
+        if self.is_biased:
+            costs = costs + self.biases * (self.labellings @ self.losses.spread(u))
+        return -self.losses.conjugate_value(u) - float(costs.max())
 
-    def primal_objective(self, W: FloatArray, scalars: FloatArray | None = None) -> float:
-        """Return ½(Σ‖w_k‖)² + Σ cρ(Σ_k y_k∘Φw_k), an upper bound of the master's value."""
+    def primal_objective(self, W: FloatArray, scalars: FloatArray | None = None, mu: FloatArray | None = None) -> float:
+        """Return ½Σ‖w_k‖²/μ_k + qᵀs + Σ cρ(v), an upper bound of the master's value, at the best μ without biases."""
         margins = np.einsum("kn,nk->n", self.labellings, self.features.apply(W))
-        return 0.5 * float(np.sum(np.linalg.norm(W, axis=0))) ** 2 + self.losses.value(margins, scalars)
+        lengths = np.linalg.norm(W, axis=0)
+        if not self.is_biased or mu is None:
+            return np.inf if self.is_biased else 0.5 * float(lengths.sum()) ** 2 + self.losses.value(margins, scalars)
+        with np.errstate(divide="ignore"):
+            square = float(np.sum(np.divide(lengths**2, mu, out=np.zeros(self.count), where=lengths > 0)))
+        return 0.5 * square + self.losses.value(margins + (mu * self.biases) @ self.labellings, scalars)
 
     def size(self) -> dict[str, int]:
         """Return the sizes `explain` prints."""

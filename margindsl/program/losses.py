@@ -301,7 +301,7 @@ class Losses:
     def conjugate_value(self, u: FloatArray) -> float:
         """Return Σ c ρ*(−u/c) + uᵀd, the negative of the linear part of the dual (may be inf)."""
         total = float(u @ self.shifts)
-        for (term, part), conjugate in zip(self.slices(), self._conjugates):
+        for (term, part), conjugate in zip(self.slices(), self.conjugates):
             active = term.weights > 0
             if not np.all(active) and np.any(np.abs(u[part][~active]) > 0):
                 return float("inf")
@@ -345,7 +345,8 @@ class Losses:
     # -- inside -------------------------------------------------------------------------------------
 
     @cached_property
-    def _conjugates(self) -> tuple[ConvexFunction, ...]:
+    def conjugates(self) -> tuple[ConvexFunction, ...]:
+        """Return the conjugates of the losses of the terms, found once."""
         return tuple(term.loss.conjugate() for term in self.terms)
 
     def _stack(self, name: str, kind: type) -> FloatArray:

@@ -74,6 +74,9 @@ class AlternatingMu(Solver):
         """Return an `Offer` for saddle forms with finite losses that know their conjugate."""
         if not isinstance(form, SaddleForm):
             return Refusal(f"alternating-mu solves minimax masters, not a {type(form).__name__}")
+        if form.is_biased:
+            return Refusal("the closed form of the masses holds without a bias: with one the losses depend on the "
+                           "masses themselves", "use solver='mirror-prox' or 'clarabel'")
         for term in form.losses.terms:
             if term.loss.domain != (-np.inf, np.inf):
                 return Refusal("alternating-mu needs finite losses", "use solver='clarabel'")

@@ -9,7 +9,7 @@ import pytest
 from margindsl.calculus import PLQ, ConvexFunction, Logistic, absolute, huber, pos, square
 from margindsl.contract import Budget, RawSolution, Status
 from margindsl.features import build
-from margindsl.program import FixedLabelForm, Losses, LossTerm, SaddleForm, SharedScalars
+from margindsl.program import FixedLabelForm, Losses, LossTerm, SaddleForm
 from margindsl_solvers.engines.saddle.newton import simplex_quadratic
 from margindsl_solvers.mirror_prox import MirrorProx
 from margindsl_solvers.newton import Newton
@@ -211,11 +211,6 @@ def test_refusals_say_what_to_use() -> None:
     form = instance(43, HINGE)
     fixed = FixedLabelForm(form.features, form.losses, form.labellings[0])
     assert "minimax masters, not a FixedLabelForm" in str(MirrorProx().accepts(fixed))
-    term = LossTerm(HINGE, np.arange(form.n), np.ones(form.n), np.ones(form.n), np.zeros(form.n), -np.ones((form.n, 1)))
-    scalars = SharedScalars(np.array([-1.0]), np.array([False]), ("rho",))
-    shared = SaddleForm(form.features, Losses(form.n, (term,), scalars), labellings=form.labellings)
-    expected = "mirror-prox has no shared scalars. use solver='alternating-mu' or 'clarabel'"
-    assert str(MirrorProx().accepts(shared)) == expected
     assert MirrorProx().accepts(form)
 
 

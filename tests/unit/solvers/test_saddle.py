@@ -390,14 +390,14 @@ def linearised(seed: int, n: int = 80) -> tuple[SaddleModel, object, Rows]:
     base, rng = model.evaluate(mu / mu.sum(), box.scaled(u)), np.random.default_rng(seed)
     points = np.sort(rng.choice(n, n - 7, replace=False))
     rows = Rows(points, np.sqrt(form.losses.weights[points]), rng.uniform(0.2, 2.0, len(points)),
-                rng.normal(size=len(points)))
+                rng.normal(size=len(points)), rng.normal(size=(len(points), 2)))
     return model, base, rows
 
 
 def test_woodbury_system_equals_the_dense_one() -> None:
     model, base, rows = linearised(43)
     dense, low = DenseSystem(model, base, rows), WoodburySystem(model, base, rows, heavy(base.mu))
-    change = np.random.default_rng(0).normal(size=model.count)
+    change = np.random.default_rng(0).normal(size=model.count + 2)
     assert low.is_exact
     assert low.curvature == pytest.approx(dense.curvature, rel=1e-5, abs=1e-6)
     assert low.pull == pytest.approx(dense.pull, rel=1e-5, abs=1e-6)
@@ -409,7 +409,7 @@ def test_sampled_system_is_corrected_by_conjugate_gradients(monkeypatch: pytest.
     monkeypatch.setattr(saddle_system, "ACCURACY", 1e-10)
     model, base, rows = linearised(47, n=200)
     dense, low = DenseSystem(model, base, rows), WoodburySystem(model, base, rows, heavy(base.mu))
-    change = np.random.default_rng(0).normal(size=model.count)
+    change = np.random.default_rng(0).normal(size=model.count + 2)
     assert not low.is_exact
     assert low.pull == pytest.approx(dense.pull, rel=1e-4, abs=1e-5)
     assert low.step(change) == pytest.approx(dense.step(change), rel=1e-4, abs=1e-5)

@@ -277,8 +277,9 @@ def decision_constraints(bounds: Sequence[DecisionBound], f: Any) -> list[tuple[
 class SaddleLowering(Lowering):
     """Write min Σcρ*(−ũ) + uᵀd + ½t² with ‖Φᵀ(y_k∘z)‖ ≤ t, z = Σ a u, u = c∘ũ, Bᵀu = q.
 
-    The multipliers of the T cones, divided by their sum t, are μ. Their number is a capacity: a smaller
-    working set is filled with copies of its last labelling, whose shares of μ are added up again.
+    The multipliers of the T cones, divided by their sum t, are μ. With biases it is r in place of ½t²,
+    ½‖Φᵀ(y_k∘z)‖² ≤ r − b_k y_kᵀz. Their number is a capacity: a smaller working set is filled with copies of its last
+    labelling, whose shares of μ are added up again.
     """
 
     is_dual = True
@@ -294,22 +295,24 @@ class SaddleLowering(Lowering):
         self.labels = cp.Parameter((form.n, self.capacity), name="labellings")
         phi, self.basis = reduced(form.features)
         self.ut = cp.Variable(losses.rows, name="u/c")
-        z, t = cp.Variable((form.n, 1), name="z"), cp.Variable(name="t")
+        z = cp.Variable((form.n, 1), name="z")
         directions = cp.Variable((phi.shape[1], self.capacity), name="directions")
         pick = selection(losses)
         weighted = cp.multiply(self.sloped, self.ut)
         value, constraints = self.parameters.total(losses, -self.ut, conjugate=True)
         u = cp.multiply(self.parameters.weights, self.ut)
         self.coupling = CouplingRows(losses, u, self.parameters.costs)
-        self.cones = cp.norm(directions, axis=0) <= t
+        self.tilts = cp.Parameter((form.n, self.capacity), name="biases") if form.is_biased else None
+        cost, self.shares, cones = _longest(directions) if self.tilts is None else _costliest(directions, self.tilts, z)
         self.definition = directions == phi.T @ cp.multiply(self.labels, z @ np.ones((1, self.capacity)))
         constraints += [z[:, 0] == (weighted if pick is None else pick.T @ weighted),
-                        self.definition, self.cones, *self.coupling.constraints]
-        return cp.Problem(cp.Minimize(value + self.shifted @ self.ut + 0.5 * cp.square(t)), constraints)
+                        self.definition, *cones, *self.coupling.constraints]
+        return cp.Problem(cp.Minimize(value + self.shifted @ self.ut + cost), constraints)
 
     def fits(self, form: Form) -> bool:
         """Return whether the working set is within the capacity, and the structure the same."""
-        return isinstance(form, SaddleForm) and form.count <= self.capacity and super().fits(form)
+        return (isinstance(form, SaddleForm) and form.count <= self.capacity and super().fits(form)
+                and form.is_biased == (self.tilts is not None))
 
     def load(self, form: Form) -> None:
         """Set labellings, weights, shifts and costs."""
@@ -320,18 +323,36 @@ class SaddleLowering(Lowering):
         self.shifted.value = losses.weights * losses.shifts
         last = np.minimum(np.arange(self.capacity), form.count - 1)
         self.labels.value = form.labellings[last].T.astype(float)
+        if self.tilts is not None:
+            self.tilts.value = self.labels.value * form.biases[last]
 
     def read(self, form: Form) -> dict[str, FloatArray]:
         """Return mu, u, W, scalars."""
         assert isinstance(form, SaddleForm)
-        shares = fold(np.maximum(np.ravel(self.cones.dual_value), 0.0), form.count)
+        shares = fold(np.maximum(np.ravel(self.shares.dual_value), 0.0), form.count)
         total = shares.sum()
         mu = shares / total if total > 0 else np.full(form.count, 1 / form.count)
         u = into_domain(form.losses, form.losses.weights * np.asarray(self.ut.value))
         # the multiplier of the directions' definition is −μ_k Φᵀ(y_k∘z), more accurate than the product
         W = fold(-np.asarray(self.definition.dual_value), form.count)
+        W = np.where(mu > 0, W, 0.0) if form.is_biased else W  # else no masses but the best ones count
         return {"mu": mu, "u": u, "W": W if self.basis is None else self.basis @ W,
                 "scalars": self.coupling.scalars()}
+
+
+def _longest(directions: Any) -> tuple[Any, Any, list[Any]]:
+    """Return (½t², constraint whose multipliers are shares of μ, constraints) of t ≥ ‖v_k‖."""
+    t = cp.Variable(name="t")
+    cones = cp.norm(directions, axis=0) <= t
+    return 0.5 * cp.square(t), cones, [cones]
+
+
+def _costliest(directions: Any, tilts: Any, z: Any) -> tuple[Any, Any, list[Any]]:
+    """Return (r, constraint whose multipliers are shares of μ, constraints) of r ≥ ½‖v_k‖² + b_k y_kᵀz."""
+    r, room = cp.Variable(name="r"), cp.Variable(directions.shape[1], name="room")
+    definition = room == 2 * (r - (tilts.T @ z)[:, 0])
+    lifted = cp.vstack([2 * directions, cp.reshape(1 - room, (1, directions.shape[1]), order="F")])
+    return r, definition, [definition, cp.norm(lifted, axis=0) <= 1 + room]  # ‖v‖² ≤ room as a cone
 
 
 def fold(values: FloatArray, count: int) -> FloatArray:

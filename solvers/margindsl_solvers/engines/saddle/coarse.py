@@ -40,7 +40,7 @@ def restrict(form: SaddleForm, points: IntArray) -> SaddleForm:
     scaled = Losses(losses.n, tuple(
         LossTerm(t.loss, t.points, t.weights * (total / found if found else 1.0), t.slopes, t.shifts, t.coupling)
         for t in terms), form.losses.scalars)
-    return SaddleForm(form.features.take(points), scaled, labellings=form.labellings[:, points])
+    return SaddleForm(form.features.take(points), scaled, labellings=form.labellings[:, points], biases=form.biases)
 
 
 def coarse_start(model: SaddleModel, budget: Budget, rng: np.random.Generator,
@@ -61,9 +61,9 @@ def coarse_start(model: SaddleModel, budget: Budget, rng: np.random.Generator,
     points = np.sort(rng.choice(form.n, form.n // SHARE, replace=False))
     deadline = min(budget.deadline, time.monotonic() + 0.3 * budget.remaining)
     sample = solve(restrict(form, points), budget.replace(tol=max(TOLERANCE, budget.tol), deadline=deadline))
-    margins = model.margins(np.ascontiguousarray(sample["W"][:, model.first].T))
-    x = model.rescale(duals(model, form.losses.arguments(margins)))
-    found = RawSolution(Status.CONVERGED, {"mu": sample["mu"], "u": -model.weights * x})
+    margins = model.margins(np.ascontiguousarray(sample["W"][:, model.first].T), model.merge(sample["mu"]))
+    x = model.rescale(duals(model, form.losses.arguments(margins, sample["scalars"])))
+    found = RawSolution(Status.CONVERGED, {"mu": sample["mu"], "u": -model.weights * x, "scalars": sample["scalars"]})
     # A sample too small to stand for the points can mislead.
     warm, cold = (model.judge(model.evaluate(*starting_pair(model, start))) for start in (found, None))
     return found if warm.gap < cold.gap else None

@@ -3,47 +3,58 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from margindsl.typing import FloatArray
 from margindsl_solvers.engines.saddle.model import Point, SaddleModel
 
+Place = tuple[FloatArray, FloatArray, FloatArray]  # (μ, x, s)
 Advance = Callable[..., tuple[Point, Point, float]]  # (model, point, steps) -> point to average, next, step
 FLOOR = 1e-14  # least relative mass, so that a labelling written off can return
 
 
 @dataclass
 class Steps:
-    """Hold the step η and the weight ω: μ moves by η ω, x by η/ω.
+    """Hold the step η and the weight ω: μ moves by η ω, x by η/ω, shared scalars by η ω/e.
 
     Parameters
     ----------
     step, weight : float
+    metric : (S,) float array
+        e, the lengths of the scalars' coordinates.
     """
 
     step: float
     weight: float
+    metric: FloatArray = field(default_factory=lambda: np.zeros(0))
 
 
-def move(model: SaddleModel, centre: Point, at: Point, steps: Steps) -> tuple[FloatArray, FloatArray]:
+def move(model: SaddleModel, centre: Point, at: Point, steps: Steps) -> Place:
     """Return the prox-mapping of the centre along the operator at a point.
 
-    μ ∝ μ₀ exp(ηω ½‖v_k‖²), x = prox_{τρ*}(x₀ + τ(aγ + d)) with τ = η/ω.
+    μ ∝ μ₀ exp(ηω(½‖v_k‖² + b_k y_kᵀũ)), x = prox_{τρ*}(x₀ + τ(aγ + Bs + d)) with τ = η/ω, s = s₀ − (ηω/e)(q − Bᵀu).
     """
     tau, sigma = steps.step / steps.weight, steps.step * steps.weight
-    logits = np.log(np.maximum(centre.mu, FLOOR)) + 0.5 * sigma * at.norms
+    logits = np.log(np.maximum(centre.mu, FLOOR)) + sigma * at.costs
     mu = np.exp(logits - logits.max())
     mu = np.maximum(mu / mu.sum(), FLOOR)
-    return mu / mu.sum(), model.prox(centre.x + tau * at.arguments, tau)
+    s = centre.scalars - sigma * at.slack / steps.metric if len(centre.scalars) else centre.scalars
+    return (mu / mu.sum(), model.prox(centre.x + tau * at.arguments, tau),
+            np.where(model.losses.scalars.nonneg, np.maximum(s, 0.0), s))
 
 
-def divergence(model: SaddleModel, a: tuple[FloatArray, FloatArray], b: tuple[FloatArray, FloatArray],
-               steps: Steps) -> float:
-    """Return the weighted Bregman distance KL(a, b)/ω + ω‖Δx‖²_c/2."""
+def divergence(model: SaddleModel, a: Place, b: Place, steps: Steps) -> float:
+    """Return the weighted Bregman distance KL(a, b)/ω + ω‖Δx‖²_c/2 + ‖Δs‖²_e/2ω."""
     kl = float(a[0] @ np.log(np.maximum(a[0], FLOOR) / np.maximum(b[0], FLOOR)))
-    return max(kl, 0.0) / steps.weight + 0.5 * steps.weight * float(model.weights @ (a[1] - b[1]) ** 2)
+    far = 0.5 * float(steps.metric @ (a[2] - b[2]) ** 2) if len(a[2]) else 0.0
+    return (max(kl, 0.0) + far) / steps.weight + 0.5 * steps.weight * float(model.weights @ (a[1] - b[1]) ** 2)
+
+
+def place(point: Point) -> Place:
+    """Return (μ, x, s) of a point."""
+    return point.mu, point.x, point.scalars
 
 
 def extragradient(model: SaddleModel, centre: Point, steps: Steps, shrink: float = 0.7,
@@ -61,17 +72,18 @@ def extragradient(model: SaddleModel, centre: Point, steps: Steps, shrink: float
     """
     while True:
         half = model.evaluate(*move(model, centre, centre, steps))
-        mu, x = move(model, centre, half, steps)
-        change = -0.5 * float((half.norms - centre.norms) @ (half.mu - mu))
+        mu, x, s = move(model, centre, half, steps)
+        change = -float((half.costs - centre.costs) @ (half.mu - mu))
         change -= float((model.weights * (half.arguments - centre.arguments)) @ (half.x - x))
-        bound = divergence(model, (half.mu, half.x), (centre.mu, centre.x), steps)
-        bound += divergence(model, (mu, x), (half.mu, half.x), steps)
+        change += float((half.slack - centre.slack) @ (half.scalars - s))
+        bound = divergence(model, place(half), place(centre), steps)
+        bound += divergence(model, (mu, x, s), place(half), steps)
         used = steps.step
         slack = 1e-13 * float(half.norms.max())
         if used * change <= bound + used * slack or used < 1e-200:
             # Grow faster when far from the limit.
             steps.step *= grow if used * change <= 0.7 * bound else 1.0
-            return half, model.evaluate(mu, x), used
+            return half, model.evaluate(mu, x, s), used
         steps.step *= shrink
 
 
@@ -90,11 +102,11 @@ def descend(model: SaddleModel, centre: Point, steps: Steps, shrink: float = 0.7
         The accepted step, the weight of the centre in the average.
     """
     while True:
-        mu, x = move(model, centre, centre, steps)
-        found = model.evaluate(mu, x)
-        change = 0.5 * abs(float((found.norms - centre.norms) @ (mu - centre.mu)))
-        change += abs(float((model.weights * (found.arguments - centre.arguments)) @ (x - centre.x)))
-        bound = divergence(model, (mu, x), (centre.mu, centre.x), steps)
+        found = model.evaluate(*move(model, centre, centre, steps))
+        change = abs(float((found.costs - centre.costs) @ (found.mu - centre.mu)))
+        change += abs(float((model.weights * (found.arguments - centre.arguments)) @ (found.x - centre.x)))
+        change += abs(float((found.slack - centre.slack) @ (found.scalars - centre.scalars)))
+        bound = divergence(model, place(found), place(centre), steps)
         used, slack = steps.step, 1e-13 * float(centre.norms.max())
         if used * change <= bound + used * slack or used < 1e-200:
             steps.step *= grow if used * change <= 0.7 * bound else 1.0
@@ -108,16 +120,17 @@ class Average:
     Parameters
     ----------
     size : tuple of int
-        The numbers of labellings and rows.
+        The numbers of labellings, rows and, where there are any, scalars.
     """
 
-    def __init__(self, size: tuple[int, int]) -> None:
+    def __init__(self, size: tuple[int, ...]) -> None:
         self.mass = 0.0
-        self.mu, self.x = np.zeros(size[0]), np.zeros(size[1])
+        self.mu, self.x, self.scalars = (np.zeros(length) for length in (*size, 0)[:3])
 
     def add(self, point: Point, step: float) -> None:
         """Add a half point."""
         self.add_pair(point.mu, point.x, step)
+        self.scalars += (step / self.mass) * (point.scalars - self.scalars)
 
     def add_pair(self, mu: FloatArray, x: FloatArray, step: float) -> None:
         """Add a pair (μ, x)."""

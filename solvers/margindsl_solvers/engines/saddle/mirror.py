@@ -74,8 +74,8 @@ class MirrorSolver(Solver):
         return {"none": "adaptive", "variance-reduced": "anchored"}.get(self.sampling, "theorem")
 
     def accepts(self, form: Form) -> Offer | Refusal:
-        """Return an `Offer` for saddle forms without shared scalars whose losses know their conjugate."""
-        reason = refusal(self.name, form)
+        """Return an `Offer` for saddle forms whose losses know their conjugate."""
+        reason = refusal(self.name, form, self.schedule != "adaptive")
         if reason is not None:
             return reason
         if self.schedule == "theorem" and not bounded(form.losses):
@@ -101,7 +101,7 @@ class MirrorSolver(Solver):
             return MirrorRun(model, budget, starting_pair(model, start), self.method.advance, begin=begin,
                              newton_limit=self.newton_limit, **self._adaptive())
         if self.schedule == "anchored":
-            return AnchoredRun(model, budget, rng=rng, start=starting_pair(model, start))
+            return AnchoredRun(model, budget, rng=rng, start=starting_pair(model, start)[:2])
         box, sampled = BoxModel(model, self.tau), self.sampling != "none"
         steps = self.method.schedule(box, int(budget.max_iter or self.max_iter), sampled).times(self.step_factor)
         return StochasticRun(box, GRADIENTS[self.sampling](box), steps, budget, rng=rng, extra=self.method.extra,

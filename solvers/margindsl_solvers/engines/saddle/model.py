@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -11,15 +11,17 @@ import numpy as np
 
 from margindsl.accuracy import relative_gap
 from margindsl.calculus import ConvexFunction
+from margindsl.program.certificates import project_duals
 from margindsl.program.forms import SaddleForm
 from margindsl.typing import FloatArray, IntArray
 
 BLOCK = 2**22  # entries of a (labellings × points) block; larger working sets are processed block by block
+STEPS, STILL = 6, 1e-13  # of the fit of scale and scalars at a point, and its relative gain not worth a step
 
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """Represent an evaluated pair (μ, x), x = −u/c ∈ dom ρ*.
+    """Represent an evaluated triple (μ, x, s), x = −u/c ∈ dom ρ*, s the shared scalars.
 
     Parameters
     ----------
@@ -27,26 +29,43 @@ class Point:
         On the simplex of distinct labellings.
     x : (m,) float array
         The scaled dual numbers.
+    scalars : (S,) float array
     directions : (T, r) float array
         v_k = Φᵀ(y_k∘ũ).
     norms : (T,) float array
         ‖v_k‖².
+    costs : (T,) float array
+        ½‖v_k‖² + b_k y_kᵀũ.
+    slack : (S,) float array
+        q − Bᵀu, the gradient by the scalars.
     arguments : (m,) float array
-        The arguments a γ + d of the losses at W_k = μ_k v_k.
+        The arguments a γ + Bs + d of the losses at W_k = μ_k v_k.
     primal, dual : float
-        Values of the primal at W = β μ_k v_k and of the dual at u, so that primal − dual is a certified gap.
+        Values of the primal at W = β μ_k v_k and of the dual at `proved`, so that primal − dual is a certified gap.
     scale : float
         The factor β.
+    proved : (m,) float array
+        x moved to Bᵀu = q.
+    fitted : (S,) float array
+        Scalars as good as any at W.
+    floor : float
+        Size of values that need not be told from zero, where scalars can make them zero.
     """
 
     mu: FloatArray
     x: FloatArray
+    scalars: FloatArray
     directions: FloatArray
     norms: FloatArray
+    costs: FloatArray
+    slack: FloatArray
     arguments: FloatArray
     primal: float = float("inf")
     dual: float = -float("inf")
     scale: float = 1.0
+    proved: FloatArray = field(default_factory=lambda: np.zeros(0))
+    fitted: FloatArray = field(default_factory=lambda: np.zeros(0))
+    floor: float = 0.0
 
     @property
     def gap(self) -> float:
@@ -56,13 +75,13 @@ class Point:
     @property
     def error(self) -> float:
         """Return the gap relative to the primal value."""
-        return relative_gap(self.primal, self.primal - self.gap)
+        return relative_gap(self.primal, self.primal - self.gap, 0.0, self.floor)
 
 
 class SaddleModel:
-    """Evaluate min over μ of max over x of Σ_k μ_k G(−c x, y_k) on the distinct labellings.
+    """Evaluate min over (μ, s) of max over x of Σ_k μ_k G(−c x, y_k, b_k) + sᵀ(q − Bᵀu) on the distinct labellings.
 
-    y and −y have the same G; the model keeps the first of each such class.
+    (y, b) and (−y, −b) have the same G; the model keeps the first of each such class.
 
     Parameters
     ----------
@@ -71,8 +90,10 @@ class SaddleModel:
 
     def __init__(self, form: SaddleForm) -> None:
         self.form, self.losses = form, form.losses
-        self.first, self.group = distinct(form.labellings)
+        self.first, self.group = distinct(form.labellings, form.biases)
         self.labels = np.ascontiguousarray(form.labellings[self.first], dtype=np.int8)
+        self.biases, self.is_biased = form.biases[self.first], form.is_biased
+        self.coupling, self.costs = self.losses.coupling, self.losses.scalars.costs
         self.count = len(self.first)
         self.weights = np.asarray(self.losses.weights, dtype=float)
         features: Any = form.features
@@ -98,20 +119,28 @@ class SaddleModel:
         """Return the row Φᵀ(y_k∘s) (r,) of one labelling."""
         return self.form.features.adjoint(self.labels[k] * spread)
 
-    def margins(self, W: FloatArray) -> FloatArray:
-        """Return the (n,) margins Σ_k y_k∘Φw_k of rows w_k of W (T, r)."""
+    def margins(self, W: FloatArray, masses: FloatArray | None = None) -> FloatArray:
+        """Return the (n,) margins Σ_k y_k∘(Φw_k + m_k b_k) of rows w_k of W (T, r) and masses m (T,), else zero."""
         out = np.empty(self.form.n)
         active = np.flatnonzero(np.any(W != 0, axis=1))
         for part, labels in self._blocks():
             rows = W[active] @ self.matrix[part].T if self.matrix is not None else self.form.features.apply(
                 np.ascontiguousarray(W[active].T)).T
             out[part] = np.einsum("kn,kn->n", labels[active], rows)
-        return out
+        return out if masses is None else out + self.offsets(masses)
+
+    def offsets(self, masses: FloatArray) -> FloatArray | float:
+        """Return the (n,) margins Σ_k m_k b_k y_k of the biases."""
+        return (masses * self.biases) @ self.labels if self.is_biased else 0.0
+
+    def sums(self, spread: FloatArray) -> FloatArray:
+        """Return the (T,) numbers b_k y_kᵀs of a vector s (n,)."""
+        return self.biases * (self.labels @ spread) if self.is_biased else np.zeros(self.count)
 
     def columns(self, directions: FloatArray, points: IntArray) -> FloatArray:
-        """Return the (len(points), T) numbers y_k∘Φv_k at some points."""
+        """Return the (len(points), T) numbers y_k∘(Φv_k + b_k) at some points."""
         rows = self.form.features.rows(points)
-        return (rows @ directions.T) * self.labels[:, points].T
+        return (rows @ directions.T + self.biases) * self.labels[:, points].T
 
     def _blocks(self) -> Iterator[tuple[slice, FloatArray]]:
         if self.matrix is None or self.labels.size <= BLOCK:
@@ -128,39 +157,65 @@ class SaddleModel:
 
     # -- points -------------------------------------------------------------------------------------
 
-    def evaluate(self, mu: FloatArray, x: FloatArray) -> Point:
-        """Return the point (μ, x) with both gradients; primal and dual are left open (see `judge`)."""
-        V = self.directions(x)
+    def evaluate(self, mu: FloatArray, x: FloatArray, scalars: FloatArray | None = None) -> Point:
+        """Return the point (μ, x, s) with its gradients; primal and dual are left open (see `judge`)."""
+        s = np.zeros(len(self.costs)) if scalars is None else scalars
+        spread = self.losses.spread(-self.weights * x)
+        V = self.adjoint(spread)
         norms = np.einsum("kr,kr->k", V, V)
-        return Point(mu, x, V, norms, self.losses.arguments(self.margins(mu[:, None] * V)))
+        arguments = self.losses.arguments(self.margins(mu[:, None] * V, mu), s)
+        return Point(mu, x, s, V, norms, 0.5 * norms + self.sums(spread),
+                     self.costs + self.coupling.T @ (self.weights * x), arguments)
 
     def judge(self, point: Point) -> Point:
-        """Return the point with its primal value, at the best rescaling of W, and its dual value."""
-        dual = -self.losses.conjugate_value(-self.weights * point.x) - 0.5 * float(point.norms.max())
-        size = float(point.mu @ np.sqrt(point.norms))
-        primal, scale = self._best_scale(point.arguments - self.losses.shifts, size)
-        return Point(point.mu, point.x, point.directions, point.norms, point.arguments, primal, dual, scale)
+        """Return the point with its primal value, at the best rescaling of W and scalars, and its dual value."""
+        x = self.feasible(point.x)
+        costs = point.costs if x is point.x else self.evaluate(point.mu, x).costs
+        dual = -self.losses.conjugate_value(-self.weights * x) - float(costs.max())
+        lengths = np.sqrt(point.norms)
+        square = float(point.mu @ point.norms) if self.is_biased else float(point.mu @ lengths) ** 2
+        primal, scale, fitted = self._best_fit(point, square)
+        floor = self.form.floor if len(self.costs) else 0.0
+        return replace(point, primal=primal, dual=dual, scale=scale, proved=x, fitted=fitted, floor=floor)
 
-    def _best_scale(self, slope: FloatArray, size: float) -> tuple[float, float]:
-        """Return min over β of ½β²N² + Σ cρ(β γ + d), by a few safeguarded Newton steps from β = 1."""
-        def value(beta: float) -> float:
-            rows = self.losses.row_losses(beta * slope + self.losses.shifts)
-            return 0.5 * (beta * size) ** 2 + float(rows.sum())
+    def feasible(self, x: FloatArray) -> FloatArray:
+        """Return dual numbers near x that satisfy Bᵀu = q (≤ q for non-negative scalars); x itself without scalars."""
+        if not len(self.costs):
+            return x
+        u = project_duals(self.losses, -self.weights * x)
+        return np.divide(-u, self.weights, out=np.zeros(len(u)), where=self.weights > 0)
 
-        best, scale = value(1.0), 1.0
-        for _ in range(4):
-            at = scale * slope + self.losses.shifts
-            rise = scale * size**2 + float(self.losses.derivative(at) @ slope)
-            bend = size**2 + float(self.losses.curvature(at) @ slope**2)
-            if not (np.isfinite(rise) and bend > 0) or abs(rise) <= 1e-9 * max(bend * abs(scale), 1e-300):
+    def _best_fit(self, point: Point, square: float) -> tuple[float, float, FloatArray]:
+        """Return min over (β, s) of ½β²N² + qᵀs + Σ cρ(βγ + o + Bs + d), and where, by safeguarded Newton steps."""
+        fixed = self.losses.shifts + self.losses.gather(np.broadcast_to(self.offsets(point.mu), self.form.n))
+        J = np.column_stack([point.arguments - fixed - self.coupling @ point.scalars, self.coupling])
+        bend = np.append(square, np.zeros(len(self.costs)))
+        lowest = np.append(-np.inf, np.where(self.losses.scalars.nonneg, 0.0, -np.inf))
+
+        def value(z: FloatArray) -> float:
+            return float(0.5 * bend @ z**2 + self.costs @ z[1:] + self.losses.row_losses(J @ z + fixed).sum())
+
+        z = np.append(1.0, np.maximum(point.scalars, lowest[1:]))
+        best = value(z)
+        for _ in range(STEPS):
+            at = J @ z + fixed
+            rise = bend * z + np.append(0.0, self.costs) + J.T @ self.losses.derivative(at)
+            H = np.diag(bend) + (J.T * self.losses.curvature(at)) @ J
+            free = (z > lowest) | (rise < 0)
+            step = newton_direction(H[np.ix_(free, free)], rise[free])
+            if step is None or abs(step @ rise[free]) <= STILL * abs(best):
                 break
-            trial = scale - rise / bend
+            trial = z.copy()
+            trial[free] += step
+            trial = np.maximum(trial, lowest)
             found = value(trial)
             if not found < best:
                 break
-            best, scale = found, trial
-        zero = value(0.0) if not np.isfinite(best) else best
-        return (zero, 0.0) if zero < best else (best, scale)
+            best, z = found, trial
+        zero = np.append(0.0, z[1:])
+        if not np.isfinite(best) and (best := value(zero)) < np.inf:
+            z = zero
+        return best, float(z[0]), z[1:]
 
     def prox(self, x: FloatArray, step: float) -> FloatArray:
         """Return the rows' proximal points of ρ* at x; rows without weight stay at zero."""
@@ -179,18 +234,21 @@ class SaddleModel:
         return self._rows(lambda f, z: np.clip(z, *f.domain), x)
 
     def first_guess(self) -> FloatArray:
-        """Return the (m,) dual numbers of w = 0, rescaled to the best dual value."""
+        """Return the (m,) dual numbers of w = 0, rescaled to the best dual value, or moved to Bᵀu = q."""
         slopes = self.losses.derivative(np.asarray(self.losses.shifts, dtype=float))
         x = np.divide(slopes, self.weights, out=np.zeros(len(slopes)), where=self.weights > 0)
         return self.rescale(np.where(np.isfinite(x), x, 0.0))
 
     def rescale(self, x: FloatArray) -> FloatArray:
-        """Return the multiple 2⁻ʲ x or 0·x, clipped into the domain, of greatest dual value."""
-        V = self.directions(x)
-        half = 0.5 * float(np.einsum("kr,kr->k", V, V).max())
+        """Return the multiple 2⁻ʲ x or 0·x, clipped into the domain, of greatest dual value; feasible with scalars."""
+        if len(self.costs):
+            return self.feasible(x)
+        spread = self.losses.spread(-self.weights * x)
+        V, sums = self.adjoint(spread), self.sums(spread)
+        norms = np.einsum("kr,kr->k", V, V)
         factors = [*(2.0**-j for j in range(30)), 0.0]
         trials = [self.clip(x * factor) for factor in factors]
-        values = [-self.losses.conjugate_value(-self.weights * t) - half * factor**2
+        values = [-self.losses.conjugate_value(-self.weights * t) - factor * float(np.max(0.5 * factor * norms + sums))
                   for factor, t in zip(factors, trials)]
         return trials[int(np.argmax(values))]
 
@@ -207,19 +265,29 @@ class SaddleModel:
         return np.bincount(self.group[:len(mu)], weights=mu, minlength=self.count)
 
     def variables(self, point: Point) -> dict[str, FloatArray]:
-        """Return what the form asks for: mu (T,), u (m,), W (r, T), scalars (0,)."""
+        """Return what the form asks for: mu (T,), u (m,), W (r, T), scalars (S,)."""
         T = self.form.count
         mu, W = np.zeros(T), np.zeros((self.form.features.rank, T))
         mu[self.first] = point.mu
         # w_k must follow the sign of the first labelling of its class, which is the one kept.
         W[:, self.first] = (point.scale * point.mu[:, None] * point.directions).T
-        return {"mu": mu, "u": -self.weights * point.x, "W": W, "scalars": np.zeros(0)}
+        return {"mu": mu, "u": -self.weights * point.proved, "W": W, "scalars": point.fitted}
 
 
-def distinct(labellings: IntArray) -> tuple[IntArray, IntArray]:
-    """Return (first, group): the first labelling of each class {y, −y} and the class of every labelling."""
+def newton_direction(H: FloatArray, gradient: FloatArray) -> FloatArray | None:
+    """Return −H⁻¹g of a positive semidefinite H, singular directions left out; None where g is no number."""
+    if not np.all(np.isfinite(gradient)):
+        return None
+    values, vectors = np.linalg.eigh(H)
+    kept = values > 1e-12 * max(float(values[-1]), 1e-300)
+    return np.asarray(-vectors[:, kept] @ ((vectors[:, kept].T @ gradient) / values[kept]))
+
+
+def distinct(labellings: IntArray, biases: FloatArray) -> tuple[IntArray, IntArray]:
+    """Return (first, group): the first of each class {(y, b), (−y, −b)} and the class of every labelling."""
     Y = np.where(np.asarray(labellings) > 0, 1, -1)
-    canonical = np.packbits(Y * Y[:, :1] > 0, axis=1)
+    _, kind = np.unique(Y[:, 0] * biases, return_inverse=True)
+    canonical = np.column_stack([np.packbits(Y * Y[:, :1] > 0, axis=1), np.ravel(kind)])
     _, first, group = np.unique(canonical, axis=0, return_index=True, return_inverse=True)
     order = np.argsort(first)  # classes in order of appearance
     rank = np.empty(len(order), dtype=int)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import scipy.optimize
 
@@ -15,7 +17,8 @@ def newton_step(model: SaddleModel, point: Point, width: float, limit: int, damp
 
     Rows at a kink of ρ* (prox derivative zero) are put there. On the other rows, with e = √c Δx, the
     linearised optimality system is H e − QΔμ = √c R, H = diag κ + √c a ((YᵀDiag(μ)Y)∘K) a √c; what is
-    left is the convex quadratic min over μ ∈ Δ of ½ΔμᵀSΔμ + gᵀΔμ, S = QᵀH⁻¹Q, g = −½‖v_k‖² + QᵀH⁻¹√c R.
+    left is the convex quadratic min over μ ∈ Δ of ½ΔμᵀSΔμ + gᵀΔμ, S = QᵀH⁻¹Q, g = −½‖v_k‖² + QᵀH⁻¹√c R. Shared
+    scalars are further columns √c B of Q, of gradient q − Bᵀu and without a simplex.
     With damping δ it linearises a proximal-point step: δ is added to κ and δ max‖v_k‖² to the diagonal of S.
 
     Parameters
@@ -40,19 +43,54 @@ def newton_step(model: SaddleModel, point: Point, width: float, limit: int, damp
     free = np.flatnonzero(is_free)
     # Fixed rows move first, so that the residual of the free ones is exact.
     x = np.where(is_free, point.x, target)
-    base = point if np.array_equal(x, point.x) else model.evaluate(point.mu, x)
+    base = point if np.array_equal(x, point.x) else model.evaluate(point.mu, x, point.scalars)
     kappa = np.maximum(1.0 / slope[free] - 1.0, 0.0) / width
     residual = base.arguments[free] - (z - target)[free] / width - kappa * (base.x - target)[free]
     root = np.sqrt(model.weights[free])
-    rows = Rows(model.losses.points[free], root * model.losses.slopes[free], kappa + damping, root * residual)
+    rows = Rows(model.losses.points[free], root * model.losses.slopes[free], kappa + damping, root * residual,
+                root[:, None] * model.coupling[free])
     system = linear_system(model, base, rows, limit)
     if system is None:
         return None
-    curvature = system.curvature + damping * float(base.norms.max()) * np.eye(model.count)
-    mu = simplex_quadratic(curvature, system.pull - 0.5 * base.norms, base.mu)
+    curvature, T = system.curvature.copy(), model.count
+    curvature[:T, :T] += damping * float(base.norms.max()) * np.eye(T)
+    reduced = WithoutScalars.of(curvature, system.pull + np.append(-base.costs, base.slack), T)
+    mu = simplex_quadratic(reduced.curvature, reduced.gradient, base.mu)
+    change = np.append(mu - base.mu, reduced.scalars(mu - base.mu))
     x = base.x.copy()
-    x[free] += system.step(mu - base.mu) / root
-    return model.judge(model.evaluate(mu, model.clip(x)))
+    x[free] += system.step(change) / root
+    s = base.scalars + change[T:]
+    return model.judge(model.evaluate(mu, model.clip(x), np.where(model.losses.scalars.nonneg, np.maximum(s, 0.0), s)))
+
+
+@dataclass(frozen=True, eq=False)
+class WithoutScalars:
+    """Represent a quadratic model of (μ, s) with the scalars at their best: s moves by `base` + `slope` Δμ.
+
+    Parameters
+    ----------
+    curvature : (T, T) float array
+    gradient : (T,) float array
+    base : (S,) float array
+    slope : (S, T) float array
+    """
+
+    curvature: FloatArray
+    gradient: FloatArray
+    base: FloatArray
+    slope: FloatArray
+
+    @classmethod
+    def of(cls, curvature: FloatArray, gradient: FloatArray, count: int) -> WithoutScalars:
+        """Return the Schur complement of the scalars, which come after `count` masses."""
+        corner, side = curvature[count:, count:], curvature[count:, :count]
+        inverse = np.linalg.pinv(corner, rcond=1e-12, hermitian=True) if len(corner) else corner
+        base, slope = -inverse @ gradient[count:], -inverse @ side
+        return cls(curvature[:count, :count] + side.T @ slope, gradient[:count] + side.T @ base, base, slope)
+
+    def scalars(self, change: FloatArray) -> FloatArray:
+        """Return the (S,) step of the scalars for a step of the masses."""
+        return np.asarray(self.base + self.slope @ change)
 
 
 def simplex_quadratic(S: FloatArray, gradient: FloatArray, centre: FloatArray) -> FloatArray:

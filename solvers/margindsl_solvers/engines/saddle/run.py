@@ -11,7 +11,7 @@ from margindsl.errors import CalculusError
 from margindsl.program.forms import Form, SaddleForm
 from margindsl.typing import FloatArray
 from margindsl_solvers.engines.course import Course
-from margindsl_solvers.engines.saddle.iteration import Advance, Average, Steps
+from margindsl_solvers.engines.saddle.iteration import Advance, Average, Place, Steps
 from margindsl_solvers.engines.saddle.model import Point, SaddleModel
 from margindsl_solvers.engines.saddle.newton import newton_step
 
@@ -47,9 +47,9 @@ class SaddleCourse(Course[Point]):
         super().__init__(budget, begin)
         self.model = model
 
-    def judge(self, mu: FloatArray, x: FloatArray) -> Point:
-        """Return a pair judged and booked."""
-        return self.certify(self.model.judge(self.model.evaluate(mu, x)))
+    def judge(self, mu: FloatArray, x: FloatArray, scalars: FloatArray | None = None) -> Point:
+        """Return a place judged and booked."""
+        return self.certify(self.model.judge(self.model.evaluate(mu, x, scalars)))
 
     def is_better(self, point: Point) -> bool:
         """Return whether a point has a lesser gap."""
@@ -68,7 +68,7 @@ class MirrorRun(SaddleCourse):
     model : SaddleModel
     budget : Budget
     start : tuple of arrays
-        The first (μ, x).
+        The first (μ, x, s).
     advance : callable
         Takes one first-order step: `extragradient` or `descend`.
     weight : float or None
@@ -80,7 +80,7 @@ class MirrorRun(SaddleCourse):
         `time.monotonic` at which the trace begins; None is now.
     """
 
-    def __init__(self, model: SaddleModel, budget: Budget, start: tuple[FloatArray, FloatArray], advance: Advance, *,
+    def __init__(self, model: SaddleModel, budget: Budget, start: Place, advance: Advance, *,
                  weight: float | None = None, restarts: bool = True, newton_limit: int = 2000,
                  begin: float | None = None) -> None:
         super().__init__(model, budget, begin)
@@ -142,12 +142,12 @@ class MirrorRun(SaddleCourse):
         if self.best.gap < 0.5 * before and self.stop() is None:
             # Entropy hardly leaves a face of the simplex: labellings a Newton step dropped keep some mass.
             mu = (1 - BLEND) * self.best.mu + BLEND * self.point.mu
-            self.point = self.model.judge(self.model.evaluate(mu, self.best.x))
+            self.point = self.model.judge(self.model.evaluate(mu, self.best.x, self.best.scalars))
 
     def _epoch(self) -> Status | None:
         """Iterate from one restart to the next."""
         model, origin = self.model, self.point
-        average = Average((model.count, len(origin.x)))
+        average = Average((model.count, len(origin.x), len(origin.scalars)))
         last_gap, length = math.inf, 0
         while True:
             for _ in range(CHECK):
@@ -158,7 +158,7 @@ class MirrorRun(SaddleCourse):
                     break
             length += CHECK
             self.point = model.judge(self.point)
-            mean = model.judge(model.evaluate(average.mu, average.x))
+            mean = model.judge(model.evaluate(average.mu, average.x, average.scalars))
             candidate = min(self.point, mean, key=lambda p: p.gap)
             self.certify(self.point)
             self.certify(mean)
@@ -189,11 +189,11 @@ class MirrorRun(SaddleCourse):
             self.steps.weight = min(max(weight, self.weight_range[0]), self.weight_range[1])
 
 
-def starting_pair(model: SaddleModel, start: RawSolution | None) -> tuple[FloatArray, FloatArray]:
-    """Return (μ, x) from a warm start for the beginning of the working set, or from w = 0."""
-    mu = np.full(model.count, 1.0 / model.count)
+def starting_pair(model: SaddleModel, start: RawSolution | None) -> Place:
+    """Return (μ, x, s) from a warm start for the beginning of the working set, or from w = 0."""
+    mu, s = np.full(model.count, 1.0 / model.count), np.zeros(len(model.costs))
     if start is None:
-        return mu, model.first_guess()
+        return mu, model.first_guess(), s
     given = start.get("mu")
     if given is not None and len(given) <= model.form.count and np.all(np.isfinite(given)) and np.sum(given) > 0:
         old = model.merge(np.maximum(given, 0.0))
@@ -203,26 +203,40 @@ def starting_pair(model: SaddleModel, start: RawSolution | None) -> tuple[FloatA
     u, x = start.get("u"), model.first_guess()
     if u is not None and u.shape == x.shape and np.all(np.isfinite(u)):
         x = model.clip(np.divide(-u, model.weights, out=np.zeros(len(x)), where=model.weights > 0))
-    return mu, x
+    scalars = start.get("scalars")
+    if scalars is not None and scalars.shape == s.shape and np.all(np.isfinite(scalars)):
+        s = np.asarray(scalars)
+    return mu, x, s
 
 
 def first_steps(model: SaddleModel, point: Point, weight: float | None) -> Steps:
     """Return steps at the scales of the point: σ·½max‖v‖² ~ 1, τ·curvature ~ 1."""
-    change = model.evaluate(point.mu, point.x * 0.0).arguments - point.arguments
+    change = model.evaluate(point.mu, point.x * 0.0, point.scalars).arguments - point.arguments
     square = float(model.weights @ point.x**2)
     bend = float(model.weights @ (point.x * change)) / square if square > 0 else 1.0
     tau = 1.0 / bend if bend > 0 else 1.0
     spread = 0.5 * float(point.norms.max())
     sigma = 1.0 / spread if spread > 0 else 1.0
-    return Steps(math.sqrt(sigma * tau), math.sqrt(sigma / tau) if weight is None else weight)
+    step = math.sqrt(sigma * tau)
+    metric = step**2 * max(len(model.costs), 1) * (model.weights @ model.coupling**2)  # steps of x and s alike
+    return Steps(step, math.sqrt(sigma / tau) if weight is None else weight, np.where(metric > 0, metric, 1.0))
 
 
-def refusal(name: str, form: Form) -> Refusal | None:
-    """Return why a saddle engine of that name does not take a form, None if it does."""
+def refusal(name: str, form: Form, published: bool = False) -> Refusal | None:
+    """Return why a saddle engine of that name does not take a form, None if it does.
+
+    Parameters
+    ----------
+    name : str
+    form : Form
+    published : bool
+        Whether it takes the sampled or fixed steps of the papers, which know masses and duals alone.
+    """
     if not isinstance(form, SaddleForm):
         return Refusal(f"{name} solves minimax masters, not a {type(form).__name__}")
-    if form.losses.scalars.count:
-        return Refusal(f"{name} has no shared scalars", "use solver='alternating-mu' or 'clarabel'")
+    if published and (form.losses.scalars.count or form.is_biased):
+        return Refusal(f"the published steps of {name} move masses and duals alone, neither shared scalars nor a bias",
+                       f"use solver={name!r} with its defaults, full gradients and adaptive steps, or 'clarabel'")
     try:
         for term in form.losses.terms:
             term.loss.conjugate()

@@ -134,7 +134,7 @@ def start_in(box: BoxModel, start: RawSolution | None) -> tuple[FloatArray, Floa
     """Return the (μ, u) of a warm start moved into the box, None without one."""
     if start is None:
         return None
-    mu, x = starting_pair(box.model, start)
+    mu, x, _ = starting_pair(box.model, start)
     return mu, box.project(-box.model.weights * x)
 
 

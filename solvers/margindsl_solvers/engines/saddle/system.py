@@ -32,27 +32,30 @@ class Rows:
         The inverse curvatures κ ≥ 0 left by the conjugates.
     residual : (m,) float array
         √c R.
+    coupling : (m, S) float array
+        √c B, one column a shared scalar.
     """
 
     points: IntArray
     scaled: FloatArray
     kappa: FloatArray
     residual: FloatArray
+    coupling: FloatArray
 
 
 class System(Protocol):
-    """What a Newton step needs of the linearised system, Q_k = √c a y_k∘Φv_k."""
+    """What a Newton step needs of the linearised system, Q = [√c a y_k∘(Φv_k + b_k)]_k beside √c B."""
 
     @property
     def curvature(self) -> FloatArray:
-        """Return S = QᵀH⁻¹Q (T, T)."""
+        """Return QᵀH⁻¹Q (T + S, T + S)."""
 
     @property
     def pull(self) -> FloatArray:
-        """Return QᵀH⁻¹√c R (T,)."""
+        """Return QᵀH⁻¹√c R (T + S,)."""
 
     def step(self, change: FloatArray) -> FloatArray:
-        """Return e = H⁻¹(√c R + QΔμ)."""
+        """Return e = H⁻¹(√c R + QΔ) for a step Δ (T + S,) of masses and scalars."""
 
 
 def linear_system(model: SaddleModel, base: Point, rows: Rows, limit: int) -> System | None:
@@ -95,7 +98,7 @@ class DenseSystem:
     """
 
     def __init__(self, model: SaddleModel, base: Point, rows: Rows) -> None:
-        self.Q = rows.scaled[:, None] * model.columns(base.directions, rows.points)
+        self.Q = np.column_stack([rows.scaled[:, None] * model.columns(base.directions, rows.points), rows.coupling])
         phi = model.form.features.rows(rows.points) * rows.scaled[:, None]
         active = np.flatnonzero(base.mu > 0)
         labels = model.labels[active][:, rows.points].astype(float)
@@ -108,7 +111,7 @@ class DenseSystem:
         self.curvature, self.pull = self.Q.T @ self.solved[:, 1:], self.Q.T @ self.solved[:, 0]
 
     def step(self, change: FloatArray) -> FloatArray:
-        """Return H⁻¹(√c R + QΔμ)."""
+        """Return H⁻¹(√c R + QΔ)."""
         return self.solved[:, 0] + self.solved[:, 1:] @ change
 
 
@@ -140,8 +143,8 @@ class WoodburySystem:
     def _factor(self, sample: IntArray, share: float) -> None:
         """Factor I + Bᵀκ⁻¹B and form S from a sample of the rows, each standing for `share` of them."""
         model, rows, order = self.model, self.rows, len(self.active) * self.model.form.features.rank
-        gram, cross = np.zeros((order, order)), np.zeros((order, model.count))
-        square = np.zeros((model.count, model.count))
+        total = model.count + rows.coupling.shape[1]
+        gram, cross, square = np.zeros((order, order)), np.zeros((order, total)), np.zeros((total, total))
         width = max(2**22 // order, 1)
         for begin in range(0, len(sample), width):
             part = sample[begin:begin + width]
@@ -149,7 +152,8 @@ class WoodburySystem:
             signs = model.labels[:, points].T * weight[:, None]
             phi = model.form.features.rows(points)
             B = ((signs[:, self.active] * self.root)[:, :, None] * phi[:, None, :]).reshape(len(part), order)
-            Q = (phi @ self.base.directions.T) * signs
+            Q = (phi @ self.base.directions.T + model.biases) * signs
+            Q = np.column_stack([Q, np.sqrt(share * self.inverse[part])[:, None] * rows.coupling[part]])
             gram += B.T @ B
             cross += B.T @ Q
             square += Q.T @ Q
@@ -167,11 +171,15 @@ class WoodburySystem:
     @cached_property
     def pull(self) -> FloatArray:
         """Return QᵀH⁻¹√c R."""
-        return np.einsum("kr,kr->k", self.model.adjoint(self._spread(self.first)), self.base.directions)
+        spread = self._spread(self.first)
+        masses = np.einsum("kr,kr->k", self.model.adjoint(spread), self.base.directions) + self.model.sums(spread)
+        return np.append(masses, self.first @ self.rows.coupling)
 
     def step(self, change: FloatArray) -> FloatArray:
-        """Return H⁻¹(√c R + QΔμ)."""
-        return self.first + self.solve(self._gather(change[:, None] * self.base.directions))
+        """Return H⁻¹(√c R + QΔ)."""
+        masses, scalars = change[:self.model.count], change[self.model.count:]
+        right = self._gather(masses[:, None] * self.base.directions, masses) + self.rows.coupling @ scalars
+        return self.first + self.solve(right)
 
     def solve(self, right: FloatArray) -> FloatArray:
         """Return H⁻¹b = κ⁻¹(b − B(I + Bᵀκ⁻¹B)⁻¹Bᵀκ⁻¹b)."""
@@ -215,8 +223,8 @@ class WoodburySystem:
         """Return Bᵀp."""
         return (self.root[:, None] * self.model.adjoint(self._spread(p), self.active)).ravel()
 
-    def _gather(self, W: FloatArray) -> FloatArray:
-        return self.rows.scaled * self.model.margins(W)[self.rows.points]
+    def _gather(self, W: FloatArray, masses: FloatArray | None = None) -> FloatArray:
+        return self.rows.scaled * self.model.margins(W, masses)[self.rows.points]
 
     def _spread(self, p: FloatArray) -> FloatArray:
         return np.bincount(self.rows.points, weights=self.rows.scaled * p, minlength=self.model.form.n)
