@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from margindsl.errors import UnknownNameError
@@ -72,6 +73,39 @@ class Report:
         if not self.passed:
             raise ConformanceError(str(self))
         return self
+
+
+class Trial:
+    """Represent a class under test with the cases it accepts, and its answers to them, each made once.
+
+    Parameters
+    ----------
+    subject : object
+        The solver or relaxation.
+    cases : callable
+        Makes an iterable of (name, case) that it accepts.
+    answer : callable
+        Makes the answer to a case in a plain call.
+    """
+
+    def __init__(self, subject: Any, cases: Callable[[], Iterable[tuple[str, Any]]],
+                 answer: Callable[[Any], Any]) -> None:
+        self.subject = subject
+        self._cases = cases
+        self._answer = answer
+        self._answers: dict[str, Any] = {}
+
+    @cached_property
+    def cases(self) -> list[tuple[str, Any]]:
+        """The names and cases that are accepted."""
+        return list(self._cases())
+
+    def answers(self) -> Iterator[tuple[str, Any, Any]]:
+        """Yield (name, case, answer) of every case."""
+        for name, case in self.cases:
+            if name not in self._answers:
+                self._answers[name] = self._answer(case)
+            yield name, case, self._answers[name]
 
 
 def requirement_of(check: Callable[..., None]) -> str:

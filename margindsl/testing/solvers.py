@@ -16,7 +16,7 @@ from margindsl.program.forms import FixedLabelForm, Form, LabelLiftForm, SaddleF
 from margindsl.program.label_certificate import repair_label_lift
 from margindsl.program.weight_certificate import repair_weight_lift
 from margindsl.runtime.registry import as_relaxation, make_solver
-from margindsl.testing.report import Report, require, run_checks
+from margindsl.testing.report import Report, Trial, require, run_checks
 from margindsl.testing.zoo import zoo
 
 TOL = 1e-6
@@ -48,7 +48,10 @@ def check_solver(solver: Any, only: Iterable[str] | None = None) -> Report:
     if isinstance(solver, type):
         solver = solver()
     subject: Solver = make_solver(solver) if isinstance(solver, str) else solver
-    return run_checks(subject, f"solver {subject.name!r}", SOLVER_CHECKS, only)
+    trial = Trial(
+        subject, lambda: ((name, form) for name, form in standard_forms() if subject.accepts(form)),
+        lambda form: answer(subject, form))
+    return run_checks(trial, f"solver {subject.name!r}", SOLVER_CHECKS, only)
 
 
 def standard_forms() -> Iterator[tuple[str, Form]]:
@@ -69,13 +72,6 @@ def _widened(form: Form, labels: np.ndarray) -> Form:
     rng = np.random.default_rng(0)
     flips = np.where(rng.random((4, form.n)) < 0.3, -1, 1)
     return dataclasses.replace(form, labellings=np.vstack([labels, labels * flips]))
-
-
-def accepted(solver: Solver) -> Iterator[tuple[str, Form]]:
-    """Yield the standard forms a solver accepts."""
-    for name, form in standard_forms():
-        if solver.accepts(form):
-            yield name, form
 
 
 def answer(solver: Solver, form: Form, budget: Budget | None = None, start: RawSolution | None = None) -> RawSolution:
@@ -100,22 +96,20 @@ def _size(form: Form, *values: float) -> float:
     return max(form.floor, *(abs(v) for v in values if math.isfinite(v)))
 
 
-def _accepts_something(solver: Solver) -> None:
+def _accepts_something(trial: Trial) -> None:
     """At least one standard form of the zoo is accepted."""
-    require(any(True for _ in accepted(solver)), "no form of the zoo is accepted")
+    require(bool(trial.cases), "no form of the zoo is accepted")
 
 
-def _answers_have_shapes(solver: Solver) -> None:
+def _answers_have_shapes(trial: Trial) -> None:
     """Answers carry the variables the form's docstring names, in their shapes, all finite."""
-    for name, form in accepted(solver):
-        raw = answer(solver, form)
+    for name, _, raw in trial.answers():
         require(raw.has_answer, f"{name}: ended as {raw.status.word}: {raw.message}")
 
 
-def _gap_closes(solver: Solver) -> None:
+def _gap_closes(trial: Trial) -> None:
     """The recomputed primal and dual values agree, even where the solver calls its answer inaccurate or cut short."""
-    for name, form in accepted(solver):
-        raw = answer(solver, form)
+    for name, form, raw in trial.answers():
         lower, upper = bracket(form, raw)
         if not math.isfinite(upper):
             upper = raw.objective
@@ -125,10 +119,9 @@ def _gap_closes(solver: Solver) -> None:
                 f"{name}: primal {upper:.9g}, dual {lower:.9g}")
 
 
-def _residuals_vanish(solver: Solver) -> None:
+def _residuals_vanish(trial: Trial) -> None:
     """Answers to fixed-label forms satisfy the primal and dual constraints; mixtures lie in the simplex."""
-    for name, form in accepted(solver):
-        raw = answer(solver, form)
+    for name, form, raw in trial.answers():
         if isinstance(form, FixedLabelForm):
             primal = form.primal_residual(raw["w"], float(raw["bias"]), raw["scalars"])
             dual = form.dual_residual(raw["u"], raw.get("tau"))
@@ -140,59 +133,58 @@ def _residuals_vanish(solver: Solver) -> None:
                     f"{name}: mu has least entry {mu.min():.2g} and sum {mu.sum():.9g}")
 
 
-def _agrees_with_the_reference(solver: Solver) -> None:
+def _agrees_with_the_reference(trial: Trial) -> None:
     """Recomputed values agree with those of another solver ("clarabel", or "newton" for clarabel itself)."""
-    for name, form in accepted(solver):
+    for name, form, raw in trial.answers():
         reference = make_solver("clarabel")
-        if solver.name == "clarabel":
+        if trial.subject.name == "clarabel":
             reference = make_solver("newton")
         if not reference.accepts(form):
             continue
-        own, other = (bracket(form, answer(s, form))[0] for s in (solver, reference))
+        own, other = (bracket(form, a)[0] for a in (raw, answer(reference, form)))
         require(abs(own - other) <= CLOSE * _size(form, own, other),
                 f"{name}: {own:.9g}, the reference has {other:.9g}")
 
 
-def _sessions_are_reused(solver: Solver) -> None:
+def _sessions_are_reused(trial: Trial) -> None:
     """One session solves other labels of the same shape as a fresh one does."""
-    for name, form in accepted(solver):
+    for name, form in trial.cases:
         if not isinstance(form, FixedLabelForm):
             continue
-        session = Guarded(solver, form)
+        session = Guarded(trial.subject, form)
         session.solve(form, Budget(tol=TOL))
         flipped = dataclasses.replace(form, labels=np.where(np.arange(form.n) == 1, -form.labels, form.labels))
-        again, fresh = session.solve(flipped, Budget(tol=TOL)), answer(solver, flipped)
+        again, fresh = session.solve(flipped, Budget(tol=TOL)), answer(trial.subject, flipped)
         values = [bracket(flipped, raw)[1] for raw in (again, fresh)]
         require(abs(values[0] - values[1]) <= CLOSE * _size(form, *values),
                 f"{name}: {values[0]:.9g} in a used session, {values[1]:.9g} in a fresh one")
 
 
-def _starts_do_no_harm(solver: Solver) -> None:
+def _starts_do_no_harm(trial: Trial) -> None:
     """A warm start changes no value, whatever it lacks; one of the wrong shape is ignored."""
-    for name, form in accepted(solver):
-        cold = answer(solver, form)
+    for name, form, cold in trial.answers():
         value = bracket(form, cold)[0]
         wrong = RawSolution(Status.OPTIMAL, {"w": np.zeros(1), "u": np.full(2, np.nan), "W": np.zeros((1, 1))})
         for start in (cold, wrong):
-            warm = bracket(form, answer(solver, form, start=start))[0]
+            warm = bracket(form, answer(trial.subject, form, start=start))[0]
             require(abs(warm - value) <= CLOSE * _size(form, warm, value), f"{name}: {value:.9g} cold, {warm:.9g} warm")
 
 
-def _forms_are_left_alone(solver: Solver) -> None:
+def _forms_are_left_alone(trial: Trial) -> None:
     """Solving changes nothing in the form."""
-    for name, form in accepted(solver):
+    for name, form in trial.cases:
         before = (form.losses.weights.copy(), np.array(form.features.toarray()))
-        raw = answer(solver, form)
+        raw = answer(trial.subject, form)
         require(raw.has_answer, f"{name}: ended as {raw.status.word}: {raw.message}")
         same = np.array_equal(before[0], form.losses.weights) and np.array_equal(before[1], form.features.toarray())
         require(bool(same), f"{name}: the form was changed")
 
 
-def _limits_are_statuses(solver: Solver) -> None:
+def _limits_are_statuses(trial: Trial) -> None:
     """Limits end in a status, never an exception, and "optimal" is claimed only with a closed gap."""
-    for name, form in accepted(solver):
+    for name, form in trial.cases:
         for budget in (Budget(tol=TOL, max_iter=1), Budget.within(0.0, tol=TOL)):
-            raw = answer(solver, form, budget)
+            raw = answer(trial.subject, form, budget)
             if raw.status is Status.OPTIMAL:
                 lower, upper = bracket(form, raw)
                 upper = upper if math.isfinite(upper) else raw.objective
@@ -201,34 +193,35 @@ def _limits_are_statuses(solver: Solver) -> None:
                 require(bool(raw.message or raw.status.value), f"{name}: ended as {raw.status.word} without words")
 
 
-def _refusals_give_a_reason(solver: Solver) -> None:
+def _refusals_give_a_reason(trial: Trial) -> None:
     """A form that is not accepted is answered with a Refusal that gives a reason."""
     for name, form in standard_forms():
-        answer = solver.accepts(form)
+        answer = trial.subject.accepts(form)
         if not answer:
             require(isinstance(answer, Refusal) and bool(answer.reason), f"{name}: refused without a reason")
 
 
-def _options_are_checked(solver: Solver) -> None:
+def _options_are_checked(trial: Trial) -> None:
     """Options are immutable, an unknown one is refused by name, and the name is kebab-case."""
+    solver = trial.subject
     require(solver.name == solver.name.lower() and " " not in solver.name and "_" not in solver.name,
             f"the name {solver.name!r} is not kebab-case")
     require(bool(solver.summary), "no summary is given")
     try:
-        type(solver)(no_such_option=1)
+        type(trial.subject)(no_such_option=1)
     except UnknownNameError as error:
         require("no_such_option" in str(error), f"the message does not name the option: {error}")
     else:
         require(False, "an unknown option was taken")
     for field in dataclasses.fields(solver)[:1]:
         try:
-            setattr(solver, field.name, None)
+            setattr(trial.subject, field.name, None)
         except dataclasses.FrozenInstanceError:
             continue
         require(False, "options can be changed after construction")
 
 
-SOLVER_CHECKS: dict[str, Callable[[Solver], None]] = {
+SOLVER_CHECKS: dict[str, Callable[[Trial], None]] = {
     check.__name__.lstrip("_"): check for check in (
         _accepts_something, _answers_have_shapes, _gap_closes, _residuals_vanish, _agrees_with_the_reference,
         _sessions_are_reused, _starts_do_no_harm, _forms_are_left_alone, _limits_are_statuses,
