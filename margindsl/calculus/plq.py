@@ -183,6 +183,10 @@ class PLQ(ConvexFunction):
     # -- duality ------------------------------------------------------------------------------------
 
     def conjugate(self) -> PLQ:
+        return self._conjugate
+
+    @cached_property
+    def _conjugate(self) -> PLQ:
         return PLQ._on(*self._polyline.conjugate())
 
     def prox(self, x: ArrayLike, step: ArrayLike = 1.0) -> Any:

@@ -54,7 +54,7 @@ def solve(problem, **options):
         return problem.solve(md.Exact(**options), random_state=0)
 
 
-@pytest.mark.parametrize("block", range(12))
+@pytest.mark.parametrize("block", range(5))
 def test_branching_finds_the_optimum_of_enumeration(block):
     for seed in range(10 * block, 10 * block + 10):
         problem = random_problem(seed)

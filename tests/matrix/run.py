@@ -1,0 +1,196 @@
+"""Every objective on every label set by every relaxation: what is refused and why, and whether answers hold.
+
+python tests/matrix/run.py [--clusters 2 3] [--relaxations ...] [--solvers] [--jobs 2] [--json FILE] [--docs]
+"""
+
+import argparse
+import json
+import math
+import sys
+import time
+import warnings
+from collections import Counter
+from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from cells import RELAXATIONS, Cell, cells
+
+import margindsl as md
+from margindsl.contract import Refusal
+from margindsl.errors import MarginError, RefusalError, TrivialityWarning
+from margindsl.runtime.registry import as_relaxation
+
+SECONDS = 20.0  # a solve's time limit
+CLOSE = 1e-6
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Represent what a relaxation made of a cell; `reason` says why it was refused, empty where it was not."""
+
+    objective: str
+    labelset: str
+    clusters: int
+    relaxation: str
+    solver: str
+    reason: str = ""
+    status: str = ""
+    value: float = math.inf
+    bound: float = -math.inf
+    verified: bool = True
+    seconds: float = 0.0
+
+
+def refusal(cell: Cell, relaxation: str) -> str:
+    """Return why a relaxation refuses a cell, empty where it does not."""
+    try:
+        answer = as_relaxation(relaxation).offer(cell.problem.program())
+    except RefusalError as error:  # of the program, before any relaxation
+        return str(error)
+    return answer.reason if isinstance(answer, Refusal) else ""
+
+
+def attempt(cell: Cell, relaxation: str, solver: str | None = None) -> Outcome:
+    """Solve a cell, verify the answer and say what came of it."""
+    name = cell.objective, cell.labelset, cell.clusters, relaxation, solver or ""
+    if reason := refusal(cell, relaxation):
+        return Outcome(*name, reason=reason)
+    began = time.perf_counter()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TrivialityWarning)
+            solution = cell.problem.solve(relaxation, solver, random_state=0, time_limit=SECONDS)
+    except MarginError as error:
+        return Outcome(*name, status=f"{type(error).__name__}: {error}", verified=False,
+                       seconds=time.perf_counter() - began)
+    seconds = time.perf_counter() - began
+    return Outcome(*name, status=solution.status, value=solution.value, bound=solution.bound,
+                   verified=bool(solution.verify()), seconds=seconds)
+
+
+def column(task: tuple[int, int, tuple[str, ...], bool]) -> list[Outcome]:
+    """Return the outcomes of one cell, by its number."""
+    clusters, place, relaxations, with_solvers = task
+    cell = list(cells(clusters))[place]
+    outcomes = []
+    for relaxation in relaxations:
+        outcomes.append(attempt(cell, relaxation))
+        if with_solvers and not outcomes[-1].reason:
+            chosen = as_relaxation(relaxation)
+            form = chosen.lower(cell.problem.program())
+            outcomes += [attempt(cell, relaxation, info.name) for info in md.solvers()
+                         if info.installed and md.Solver(info.name).accepts(form)]
+    return outcomes
+
+
+def faults(outcomes: Iterable[Outcome]) -> list[str]:
+    """Return what is wrong: answers that do not verify, bounds above a value, optima that differ."""
+    found, groups = [], {}
+    for one in outcomes:
+        groups.setdefault((one.objective, one.labelset, one.clusters), []).append(one)
+    for (objective, labelset, clusters), group in groups.items():
+        best = min(one.value for one in group)
+        size = max(CLOSE * abs(best), CLOSE**2)
+        for one in group:
+            where = f"{objective}, {labelset}, k = {clusters}, {one.relaxation} {one.solver}".rstrip()
+            if one.reason:
+                continue
+            if not math.isfinite(one.value):
+                found.append(f"{where}: {one.status}")
+            elif not one.verified:
+                found.append(f"{where}: the answer does not verify")
+            if one.bound > best + size:
+                found.append(f"{where}: bound {one.bound:.9g} above the value {best:.9g}")
+            if one.status == "optimal" and one.value > best + size:
+                found.append(f"{where}: 'optimal' at {one.value:.9g}, {best:.9g} was found")
+    return found
+
+
+def report(outcomes: list[Outcome]) -> str:
+    """Return accepted cells and solves by relaxation and number of clusters, with the slowest."""
+    lines = [f"{'relaxation':<16}{'k':>2}{'cells':>7}{'accepted':>10}{'optimal':>9}{'seconds':>9}{'slowest':>9}"]
+    plain = [one for one in outcomes if not one.solver]
+    for relaxation, clusters in sorted({(one.relaxation, one.clusters) for one in plain}, key=lambda t: (t[1], t[0])):
+        group = [one for one in plain if (one.relaxation, one.clusters) == (relaxation, clusters)]
+        taken = [one for one in group if not one.reason]
+        lines.append(f"{relaxation:<16}{clusters:>2}{len(group):>7}{len(taken):>10}"
+                     f"{sum(one.status == 'optimal' for one in taken):>9}{sum(one.seconds for one in taken):>9.1f}"
+                     f"{max((one.seconds for one in taken), default=0.0):>9.1f}")
+    reasons = Counter((one.relaxation, one.clusters, one.reason) for one in plain if one.reason)
+    lines += ["", "refused"] + [f"{count:>5}  {relaxation}, k = {clusters}: {reason}"
+                                for (relaxation, clusters, reason), count in sorted(reasons.items())]
+    return "\n".join(lines)
+
+
+def page() -> str:
+    """Return the page of the documentation: what each relaxation refuses, and why, from the code's own words."""
+    lines = ["# What is refused, and why", "", "Generated by `python tests/matrix/run.py --docs`; the tests compare. "
+             "A mark says that a relaxation takes an objective on a", "label set; a number is the reason why it does "
+             "not, in its own words below.", ""]
+    reasons: dict[str, int] = {}
+    for clusters in (2, 3):
+        lines += [f"## {'Two' if clusters == 2 else 'Three'} clusters", "",
+                  "| objective | label set | " + " | ".join(f"`{name}`" for name in RELAXATIONS) + " |",
+                  "|---|---|" + "---|" * len(RELAXATIONS)]
+        for cell in cells(clusters):
+            marks = []
+            for name in RELAXATIONS:
+                reason = refusal(cell, name)
+                marks.append(str(reasons.setdefault(reason, len(reasons) + 1)) if reason else "✓")
+            lines.append(f"| {cell.objective} | {cell.labelset} | " + " | ".join(marks) + " |")
+        lines.append("")
+    if reasons:
+        lines += ["## Reasons", "", *(f"{number}. {reason}" for reason, number in reasons.items()), ""]
+    return "\n".join([*lines, *solver_table()])
+
+
+def solver_table() -> list[str]:
+    """Return which solvers take the forms of each relaxation: all cells, some of them, or none."""
+    lines = ["## Solvers", "", "Of the cells that a relaxation takes, all (✓), some (·) or none of their forms are "
+             "taken by a solver.", "", "| solver | " + " | ".join(f"`{name}`" for name in RELAXATIONS) + " |",
+             "|---|" + "---|" * len(RELAXATIONS)]
+    taken: dict[tuple[str, str], set[bool]] = {}
+    names = [info.name for info in md.solvers() if info.installed]
+    for cell in (cell for clusters in (2, 3) for cell in cells(clusters)):
+        for name in RELAXATIONS:
+            if not refusal(cell, name):
+                form = as_relaxation(name).lower(cell.problem.program())
+                for solver in names:
+                    taken.setdefault((solver, name), set()).add(bool(md.Solver(solver).accepts(form)))
+    for solver in names:
+        marks = ({frozenset({True}): "✓", frozenset({True, False}): "·"}.get(frozenset(taken.get((solver, name), ())), "")
+                 for name in RELAXATIONS)
+        lines.append(f"| `{solver}` | " + " | ".join(marks) + " |")
+    return [*lines, ""]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the matrix, print its report and what is wrong; return whether something is."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--clusters", type=int, nargs="+", default=[2, 3])
+    parser.add_argument("--relaxations", nargs="+", default=RELAXATIONS)
+    parser.add_argument("--solvers", action="store_true", help="also every other solver that takes the form")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--docs", action="store_true", help="write docs/refusals.md instead of solving")
+    options: Any = parser.parse_args(arguments)
+    if options.docs:
+        (Path(__file__).parents[2] / "docs" / "refusals.md").write_text(page(), encoding="utf-8")
+        return 0
+    tasks = [(k, place, tuple(options.relaxations), options.solvers) for k in options.clusters for place in range(54)]
+    began = time.perf_counter()
+    with ProcessPoolExecutor(options.jobs) as pool:
+        outcomes = [one for group in pool.map(column, tasks) for one in group]
+    wrong = faults(outcomes)
+    print(report(outcomes))
+    print(f"\n{len(outcomes)} cells in {time.perf_counter() - began:.0f} s, {len(wrong)} wrong", *wrong, sep="\n")
+    if options.json:
+        options.json.write_text(json.dumps([asdict(one) for one in outcomes]), encoding="utf-8")
+    return int(bool(wrong))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

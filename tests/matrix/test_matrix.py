@@ -1,0 +1,23 @@
+"""The page of refusals is the code's; some cells of the matrix are solved, `python tests/matrix/run.py` solves all."""
+
+from pathlib import Path
+
+import pytest
+from cells import OBJECTIVES, RELAXATIONS, cells
+from run import attempt, faults, page
+
+CELLS = {clusters: list(cells(clusters)) for clusters in (2, 3)}
+LABELSETS = len(CELLS[2]) // len(OBJECTIVES)
+
+
+def test_the_page_of_refusals_is_up_to_date():
+    path = Path(__file__).parents[2] / "docs" / "refusals.md"
+    assert path.read_text(encoding="utf-8") == page(), "python tests/matrix/run.py --docs writes it again"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("clusters", [2, 3])
+@pytest.mark.parametrize("objective", range(len(OBJECTIVES)))
+def test_answers_hold_by_every_relaxation(objective, clusters):
+    cell = CELLS[clusters][objective * LABELSETS + objective % LABELSETS]  # every label set is met
+    assert not faults([attempt(cell, relaxation) for relaxation in RELAXATIONS])
