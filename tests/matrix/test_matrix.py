@@ -1,10 +1,10 @@
-"""The page of refusals is the code's; some cells of the matrix are solved, `python tests/matrix/run.py` solves all."""
+"""The page of refusals is the code's; some cells of the matrix are solved, and all by `tests/matrix/matrix.py`."""
 
 from pathlib import Path
 
 import pytest
 from cells import OBJECTIVES, RELAXATIONS, cells
-from run import attempt, faults, page
+from matrix import attempt, faults, page
 
 CELLS = {clusters: list(cells(clusters)) for clusters in (2, 3)}
 LABELSETS = len(CELLS[2]) // len(OBJECTIVES)
@@ -12,7 +12,7 @@ LABELSETS = len(CELLS[2]) // len(OBJECTIVES)
 
 def test_the_page_of_refusals_is_up_to_date():
     path = Path(__file__).parents[2] / "docs" / "refusals.md"
-    assert path.read_text(encoding="utf-8") == page(), "python tests/matrix/run.py --docs writes it again"
+    assert path.read_text(encoding="utf-8") == page(), "python tests/matrix/matrix.py --docs writes it again"
 
 
 @pytest.mark.slow
