@@ -9,7 +9,7 @@ import numpy as np
 from margindsl.contract import Status
 from margindsl.drivers.run import Fit, Run
 from margindsl.program.certificates import Certificate, CombinedCertificate, certify_fixed_labels, project_duals
-from margindsl.program.exhaustion import PoolCertificate, enumerate_up_to_sign, pool_bounds
+from margindsl.program.exhaustion import PoolCertificate, enumerate_up_to_names, pool_bounds
 from margindsl.typing import FloatArray
 
 
@@ -38,7 +38,7 @@ def enumerate_labels(run: Run, tol: float = 1e-9, most: int = 200_000) -> Enumer
     """
     if run.program.free_bias or run.program.decision:
         return _enumerate_plainly(run, tol)
-    labellings = enumerate_up_to_sign(run.program.labels)
+    labellings = enumerate_up_to_names(run.program.labels)
     bounds = np.full(len(labellings), -np.inf)
     pool: list[FloatArray] = []
     status = Status.OPTIMAL
@@ -73,7 +73,7 @@ def _enumerate_plainly(run: Run, tol: float) -> Enumerated:
     parts: list[Certificate] = []
     status = Status.OPTIMAL
     complete = True
-    for y in enumerate_up_to_sign(run.program.labels) if _sign_symmetric(run) else run.program.labels.enumerate():
+    for y in enumerate_up_to_names(run.program.labels) if _sign_symmetric(run) else run.program.labels.enumerate():
         fit = run.fit(y, tol=tol / 10)
         form = run.program.fix_labels(y)
         u, tau = np.asarray(fit.raw["u"]), np.asarray(fit.raw.get("tau", np.zeros(len(form.decision))))

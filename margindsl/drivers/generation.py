@@ -13,6 +13,8 @@ from margindsl.drivers.checkpoint import State, pack, raw_of, raw_state
 from margindsl.drivers.run import Run
 from margindsl.drivers.starts import distinct
 from margindsl.errors import SolverError
+from margindsl.program.codes import first_names
+from margindsl.program.exhaustion import coded_norms
 from margindsl.program.forms import SaddleForm
 from margindsl.typing import FloatArray, IntArray
 
@@ -47,7 +49,7 @@ class Generated:
 
 def most_violated(run: Run, spread: FloatArray, starts: list[IntArray],
                   rounds: int = 60) -> list[tuple[float, IntArray]]:
-    """Return labellings with large ‖Φᵀ(y∘ũ)‖², best first: linearise, call the linear oracle, repeat.
+    """Return labellings with large ‖Σ_i ũ_i φ_i c(y_i)ᵀ‖², best first: linearise, call the linear oracle, repeat.
 
     The maximand is convex in y, so that every step is monotone; several starts are used.
 
@@ -60,18 +62,18 @@ def most_violated(run: Run, spread: FloatArray, starts: list[IntArray],
     rounds : int
         Most steps from each start.
     """
-    features, labels = run.program.features, run.program.labels
+    program = run.program.bounding
     found: list[tuple[float, IntArray]] = []
     for y in starts:
-        w = features.adjoint(y * spread)
-        value = float(w @ w)
+        V = program.code_sum(y, spread)
+        value = float(np.sum(V**2))
         for _ in range(rounds):
-            new = labels.maximise(spread * features.apply(w))
-            w_new = features.adjoint(new * spread)
-            new_value = float(w_new @ w_new)
+            new = program.labels.maximise(program.code_gains(V, spread))
+            V_new = program.code_sum(new, spread)
+            new_value = float(np.sum(V_new**2))
             if new_value <= value * (1 + 1e-12):
                 break
-            y, w, value = new, w_new, new_value
+            y, V, value = new, V_new, new_value
         found.append((value, y))
     found.sort(key=lambda item: -item[0])
     best_first = distinct([y for _, y in found])
@@ -79,25 +81,28 @@ def most_violated(run: Run, spread: FloatArray, starts: list[IntArray],
     return [(values[id(y)], y) for y in best_first]
 
 
-def improve_by_flips(run: Run, spread: FloatArray, value: float, y: IntArray,
+def improve_by_moves(run: Run, spread: FloatArray, value: float, y: IntArray,
                      rounds: int = 20) -> tuple[float, IntArray]:
-    """Improve a violated labelling by single flips of components (exact change of ‖Φᵀ(y∘ũ)‖²)."""
-    program = run.program
+    """Improve a violated labelling by moves of single components (exact change of ‖Σ_i ũ_i φ_i c(y_i)ᵀ‖²)."""
+    program = run.program.bounding
     label_set, features = program.labels, program.features
     if max(program.n, label_set.count) * features.rank > 2e7:
         return value, y
     H = features.component_sums(label_set.component, label_set.sign * spread, label_set.count)
     norms = np.einsum("cr,cr->c", H, H)
-    z = label_set.contract(y).astype(float)
+    codes = np.array([[-1.0], [1.0]]) if program.label_codes is None else program.label_codes
+    apart = np.sum((codes[:, None] - codes) ** 2, axis=2)
+    everyone, z = np.arange(label_set.count), label_set.places(y)
     for _ in range(rounds):
-        change = -4.0 * z * (H @ (H.T @ z)) + 4.0 * norms
-        change[~label_set.feasible_flips(y)] = -np.inf
-        component = int(np.argmax(change))
-        if not change[component] > 1e-12 * max(value, 1e-300):
+        gains = (H @ (H.T @ codes[z])) @ codes.T
+        change = 2.0 * (gains - gains[everyone, z][:, None]) + norms[:, None] * apart[z]
+        change[~label_set.feasible_moves(y)] = -np.inf
+        component, place = (int(at) for at in np.unravel_index(np.argmax(change), change.shape))
+        if not change[component, place] > 1e-12 * max(value, 1e-300):
             break
-        z[component] = -z[component]
-        y = label_set.expand(z.astype(int))
-        value += float(change[component])
+        z[component] = place
+        y = label_set.moved(y, component, place)
+        value += float(change[component, place])
     return value, y
 
 
@@ -126,7 +131,7 @@ def generate(run: Run, initial: list[IntArray], *, tol: float, most: int, per_ro
     ----------
     W. Ben-Ameur, J. Neto (2007). Acceleration of cutting-plane and column generation algorithms: the in-out method.
     """
-    program, at = run.program, _Place(distinct(initial))
+    program, at = run.program.bounding, _Place(distinct(initial))
     state = run.resume(STAGE)
     if state is not None:
         at = _Place.restored(state)
@@ -135,7 +140,7 @@ def generate(run: Run, initial: list[IntArray], *, tol: float, most: int, per_ro
     lower = centre.value
     for iteration in range(at.iteration, most):
         run.keep(STAGE, _Place(working, raw, centre, list(course), iteration).state)
-        form = SaddleForm(program.features, program.losses, np.stack(working))
+        form = SaddleForm(program.features, program.losses, np.stack(working), codes=program.label_codes)
         answer = run.solve(form, raw, tol=max(min(tol * 0.2, MASTER_TOL), 1e-9))
         if not answer.has_answer or (answer.status is Status.TIME_LIMIT and solved is not None):
             kept = solved is not None and answer.status is Status.FAILED  # the masters before stand
@@ -164,7 +169,8 @@ def generate(run: Run, initial: list[IntArray], *, tol: float, most: int, per_ro
             return Generated(form, raw, lower, Status.INTERRUPTED if stop else Status.TIME_LIMIT)
         alive, raw = _drop_dead(working, raw)
         working = alive + fresh
-    form = SaddleForm(program.features, program.losses, np.stack(working[: len(raw["mu"])] if raw else working))
+    working = working[: len(raw["mu"])] if raw else working
+    form = SaddleForm(program.features, program.losses, np.stack(working), codes=program.label_codes)
     return Generated(form, raw, lower, Status.ITERATION_LIMIT)  # type: ignore[arg-type]
 
 
@@ -240,31 +246,28 @@ def _violated(run: Run, form: SaddleForm, raw: RawSolution, u: FloatArray, start
     spread = form.losses.spread(u)
     if exhaustive is not None:
         values = np.concatenate([
-            np.sum(form.features.adjoint((block * spread).T) ** 2, axis=0)
+            coded_norms(run.program.bounding, block, spread)
             for block in np.array_split(exhaustive, max(1, len(exhaustive) // 4096))])
         order = np.argsort(-values)[:8]
         return [(float(values[k]), exhaustive[k]) for k in order]
-    heavy = np.argsort(-raw["mu"])[:4]
+    program, heavy = run.program.bounding, np.argsort(-raw["mu"])[:4]
     seeds = [form.labellings[k] for k in heavy]
-    mean_direction = form.features.apply(form.features.adjoint((raw["mu"] @ form.labellings) * spread))
-    seeds.append(run.program.labels.maximise(spread * mean_direction))
-    for _ in range(starts):
-        direction = form.features.apply(run.rng.standard_normal(form.features.rank))
-        seeds.append(run.program.labels.maximise(spread * direction))
+    directions = [form.directions(u) @ raw["mu"]]
+    directions += [run.rng.standard_normal(form.features.rank * form.width) for _ in range(starts)]
+    for w in directions:
+        seeds.append(program.labels.maximise(program.code_gains(w.reshape(form.width, -1).T, spread)))
     found = most_violated(run, spread, seeds)
-    improved = [improve_by_flips(run, spread, *found[0]), *found[1:]]
+    improved = [improve_by_moves(run, spread, *found[0]), *found[1:]]
     return sorted(improved, key=lambda item: -item[0])
 
 
 def _fresh(working: list[IntArray], violated: list[tuple[float, IntArray]]) -> list[IntArray]:
-    """Return the violated labellings not in the working set, neither themselves nor negated, each once."""
-    known = {np.asarray(s * y, dtype=np.int8).tobytes() for y in working for s in (1, -1)}
-    fresh = []
-    for _, y in violated:
-        key = np.asarray(y, dtype=np.int8)
-        if key.tobytes() not in known:
+    """Return the violated labellings that differ from the working set in more than names, each once."""
+    known, fresh = {row.tobytes() for row in first_names(np.stack(working))}, []
+    for (_, y), row in zip(violated, first_names(np.stack([y for _, y in violated]))):
+        if row.tobytes() not in known:
             fresh.append(y)
-            known |= {key.tobytes(), (-key).tobytes()}
+            known.add(row.tobytes())
     return fresh
 
 

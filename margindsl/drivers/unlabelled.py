@@ -72,5 +72,5 @@ def labels_from_known(run: Run) -> IntArray:
     program = weigh_unknown(run.program, 0.0)
     alone = Run(program, run.fixed_solver, run.fixed_solver, run.budget.replace(callback=None, deadline=np.inf),
                 run.rng)
-    fit = alone.fit(program.labels.maximise(np.zeros(program.n)))
+    fit = alone.fit(program.labels.maximise(program.no_gain()))
     return run.program.labels.maximise(fit.decision)

@@ -71,6 +71,14 @@ class LabelSet:
         """Return the sign under which the first point of y has label +1; none where B tells signs apart."""
         return GlobalSign(int(y[0])) if self.is_symmetric else GlobalSign()
 
+    def oriented(self, members: IntArray) -> BoolArray:
+        """Return which members (M, n) bear the names of their `orientation`: one of y and −y where both are in B."""
+        return np.asarray((members[:, 0] > 0) | (not self.is_symmetric))
+
+    def aligned(self, y: IntArray, other: IntArray) -> IntArray:
+        """Return y under the names in which it agrees best with another labelling, of those B does not tell apart."""
+        return -y if self.is_symmetric and int(y.astype(int) @ other) < 0 else y
+
     @property
     def has_links(self) -> bool:
         """Return whether some component holds several points."""
@@ -222,6 +230,20 @@ class LabelSet:
                 inside &= bound.holds(z @ bound.omega)
             for signs in z[inside]:
                 yield self.sign * signs[self.component]
+
+    def places(self, y: ArrayLike) -> IntArray:
+        """Return the side of each component, shape (N,): 0 for z = -1, 1 for z = +1."""
+        return np.asarray((self.contract(y) + 1) // 2)
+
+    def moved(self, y: ArrayLike, component: int, place: int) -> IntArray:
+        """Return y with one component on a side, 0 or 1."""
+        z = self.contract(y)
+        z[component] = 2 * place - 1
+        return self.expand(z)
+
+    def feasible_moves(self, y: ArrayLike) -> BoolArray:
+        """Return which components can move alone to which other side and leave y in B, shape (N, 2)."""
+        return self.feasible_flips(y)[:, None] & (np.arange(2) != self.places(y)[:, None])
 
     def feasible_flips(self, y: ArrayLike) -> BoolArray:
         """Return which components can change sign alone and leave y in B, shape (N,)."""

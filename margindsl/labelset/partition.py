@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.optimize import linear_sum_assignment
 from scipy.sparse import csr_array
 
 from margindsl.clock import check
@@ -114,6 +115,26 @@ class PartitionSet:
     def orientation(self, y: IntArray) -> ClusterNames:
         """Return the names under which clusters that may exchange theirs are numbered by first appearance in y."""
         return by_first_point(np.asarray(y), self.groups)
+
+    def oriented(self, members: IntArray) -> BoolArray:
+        """Return which members (M, n) bear the names of their `orientation`: one of all that differ in names only."""
+        inside = [members == q for q in range(self.clusters)]
+        first = np.stack([np.where(own.any(axis=1), own.argmax(axis=1), self.n) for own in inside], axis=1)
+        order = np.argsort(self.groups, kind="stable")
+        same = np.diff(self.groups[order]) == 0
+        return np.asarray((np.diff(first[:, order], axis=1)[:, same] >= 0).all(axis=1))
+
+    def aligned(self, y: IntArray, other: IntArray) -> IntArray:
+        """Return y under the names in which it agrees best with another labelling, of those B does not tell apart."""
+        shared = np.zeros((self.clusters, self.clusters))
+        np.add.at(shared, (y, other), 1.0)
+        same = self.groups[:, None] == self.groups
+        return np.asarray(linear_sum_assignment(np.where(same, shared, -1.0 - self.n**2), maximize=True)[1][y])
+
+    @property
+    def sign(self) -> IntArray:
+        """Return ones (n,): clusters have no relative signs within a component."""
+        return np.ones(self.n, dtype=np.intp)
 
     @cached_property
     def first(self) -> IntArray:
@@ -317,6 +338,16 @@ class PartitionSet:
             sizes = np.stack([(z == q) @ self.size for q in range(self.clusters)], axis=1)
             for clusters in z[self.holds_sizes(sizes)]:
                 yield clusters[self.component]
+
+    def places(self, y: ArrayLike) -> IntArray:
+        """Return the cluster of each component, shape (N,)."""
+        return self.contract(y)
+
+    def moved(self, y: ArrayLike, component: int, place: int) -> IntArray:
+        """Return y with one component in another cluster."""
+        z = np.array(self.contract(y))
+        z[component] = place
+        return self.expand(z)
 
     def feasible_moves(self, y: ArrayLike) -> BoolArray:
         """Return which components can move alone to which other cluster and leave y in the set, shape (N, k)."""

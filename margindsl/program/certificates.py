@@ -11,7 +11,7 @@ import numpy as np
 from margindsl.accuracy import EPS, greatest_ratio
 from margindsl.program.forms import FixedLabelForm
 from margindsl.program.losses import Losses
-from margindsl.typing import FloatArray
+from margindsl.typing import FloatArray, IntArray
 
 SAFETY = 1e-10  # relative inflation of a repaired dual point, above the rounding of an eigenvalue solve
 FEASIBLE = 1e-12  # residual of dual equalities, relative to their parts, that is rounding
@@ -49,6 +49,17 @@ class DualPoint:
         factor = {name: ridge * decision**i * features**j for name, (i, j) in self.UNITS.items()}
         return DualPoint(self.kind, {name: np.asarray(x) * factor[name] if name in factor else x
                                      for name, x in self.arrays.items()})
+
+
+def decided(losses: Losses, labels: IntArray, signs: bool) -> IntArray:
+    """Return the path (1, n) of a case that decides the labels of all points with a loss.
+
+    A step is the number of a point, from 1, times its sign; of clusters, n times the cluster is added instead.
+    """
+    order, n = np.zeros(losses.n, dtype=int), losses.n
+    points = losses.points[losses.weights > 0]  # labels without a loss are no part of the case
+    order[points] = (points + 1) * labels[points] if signs else points + 1 + n * labels[points].astype(int)
+    return order[None]
 
 
 def row_duals(losses: Losses, u: FloatArray) -> FloatArray:
@@ -117,14 +128,10 @@ class FixedLabelCertificate(Certificate):
 
     def dual_point(self) -> DualPoint:
         """Return one case: the labels of the points, all of them decided."""
-        labels, losses = getattr(self.form, "clustering", None), self.form.losses
-        order = np.zeros(self.form.n, dtype=int)
-        counted = losses.points[losses.weights > 0]  # labels without a loss are no part of the case
-        order[counted] = counted + 1
         return DualPoint("cases", {
             "u": row_duals(self.form.losses, self.u)[None], "q": np.zeros((1, self.form.n)),
             "tau": np.asarray(self.tau)[None],
-            "paths": (order * self.form.labels if labels is None else order)[None]})
+            "paths": decided(self.form.losses, self.form.labelling, getattr(self.form, "clustering", None) is None)})
 
     def describe(self) -> str:
         """Return one line saying what the proof is."""

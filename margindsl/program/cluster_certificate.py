@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from margindsl.program.certificates import Certificate, DualPoint
+from margindsl.program.certificates import Certificate, DualPoint, decided
 from margindsl.program.clusters import ClusterForm
 from margindsl.typing import FloatArray
 
@@ -39,7 +39,8 @@ class ClusterCertificate(Certificate):
         u = np.zeros((n, self.form.clusters))
         np.add.at(u, falling.points, self.u)
         return DualPoint("cases", {
-            "u": u[None], "q": np.zeros((1, n)), "tau": self.tau[None], "paths": np.arange(1, n + 1)[None]})
+            "u": u[None], "q": np.zeros((1, n)), "tau": self.tau[None],
+            "paths": decided(self.form.losses, self.form.labels, False)})
 
     def describe(self) -> str:
         """Return one line saying what the proof is."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from margindsl.accuracy import greatest_ratio
+from margindsl.calculus import PLQ
 from margindsl.errors import CalculusError, DeclarationError
 from margindsl.features import CodedFeatures, FeatureOperator
 from margindsl.frozen import frozen_property
@@ -111,6 +112,38 @@ class SplitLosses:
                 else:
                     kept.append(LossTerm(part, term.points, term.weights, term.slopes, term.shifts, term.coupling))
         return cls(Losses(losses.n, tuple(falling)), Losses(losses.n, tuple(rising)), constant)
+
+
+def simplex_losses(losses: Losses, clusters: int) -> Losses:
+    """Return losses of the simplex-coded margin that bound those of Crammer-Singer margins from below.
+
+    A margin f_y − max_{q≠y} f_q is at most f_y − mean_{q≠y} f_q = √(k/(k−1)) ⟨c_y, V'φ⟩, V the weights in the
+    coordinates of the codes (their mean over clusters only costs ‖W‖). Falling losses are taken there, others by their
+    falling part, the rest being non-negative. Nothing is lost by a relaxation that is symmetric in the clusters: its
+    multipliers u_iq of f_y − f_q can be averaged over permutations, and then are those of the mean.
+
+    Parameters
+    ----------
+    losses : Losses
+    clusters : int
+
+    Raises
+    ------
+    CalculusError
+        If a loss rises and is not piecewise quadratic.
+    """
+    factor = float(np.sqrt(clusters / (clusters - 1.0)))
+    terms = tuple(_falling(part, factor) for term in losses.terms for part in term.oriented())
+    return Losses(losses.n, terms, losses.scalars)
+
+
+def _falling(term: LossTerm, factor: float) -> LossTerm:
+    loss = term.loss
+    if not loss.is_nonincreasing:
+        if not isinstance(loss, PLQ):
+            raise CalculusError(f"the falling part of {loss!r} is needed, and it is not piecewise quadratic")
+        loss = loss.split()[0]
+    return LossTerm(loss, term.points, term.weights, factor * term.slopes, term.shifts, term.coupling)
 
 
 @dataclass(frozen=True, eq=False)

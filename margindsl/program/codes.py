@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from margindsl.errors import DeclarationError
-from margindsl.typing import FloatArray
+from margindsl.typing import FloatArray, IntArray
 
 
 def contrasts(clusters: int) -> FloatArray:
@@ -56,3 +56,45 @@ def simplex_codes(clusters: int) -> FloatArray:
     [[1.0, -0.5, -0.5], [-0.5, 1.0, -0.5], [-0.5, -0.5, 1.0]]
     """
     return contrasts(clusters) * np.sqrt(clusters / (clusters - 1.0))
+
+
+def code_rows(labellings: IntArray, codes: FloatArray | None) -> FloatArray | IntArray:
+    """Return (T q, n) coordinates of the codes of T labellings, those of one labelling together; signs are their own.
+
+    Parameters
+    ----------
+    labellings : (T, n) int array
+        Signs, or clusters 0..k−1 where codes are given.
+    codes : (k, q) float array or None
+
+    Examples
+    --------
+    >>> code_rows(np.array([[1, -1]]), None).tolist(), code_rows(np.array([[1, 0]]), simplex_codes(3)).shape
+    ([[1, -1]], (2, 2))
+    """
+    if codes is None:
+        return labellings
+    return codes[labellings].transpose(0, 2, 1).reshape(-1, labellings.shape[1])
+
+
+def stacked(columns: FloatArray, width: int) -> FloatArray:
+    """Return (q r, T) vectors w, the columns of V one after another, of V (r, q) side by side, (r, T q)."""
+    return np.ascontiguousarray(columns.T).reshape(columns.shape[1] // width, -1).T
+
+
+def first_names(labellings: IntArray) -> IntArray:
+    """Return labellings (T, n) with clusters numbered by first appearance: equal where names alone differ.
+
+    Examples
+    --------
+    >>> first_names(np.array([[2, 0, 2, 1], [0, 1, 0, 2], [-1, 1, 1, 1]])).tolist()
+    [[0, 1, 0, 2], [0, 1, 0, 2], [0, 1, 1, 1]]
+    """
+    names = np.unique(labellings)
+    found = [labellings == name for name in names]
+    first = np.stack([np.where(own.any(axis=1), own.argmax(axis=1), own.shape[1]) for own in found], axis=1)
+    rank = np.argsort(np.argsort(first, axis=1, kind="stable"), axis=1, kind="stable")
+    out = np.zeros(labellings.shape, dtype=np.int32)
+    for own, place in zip(found, rank.T):
+        out += own * place[:, None].astype(np.int32)
+    return out

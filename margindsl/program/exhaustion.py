@@ -9,24 +9,23 @@ import numpy as np
 
 from margindsl.labelset import LabelSet
 from margindsl.program.certificates import FEASIBLE, Certificate, DualPoint, project_duals, row_duals
+from margindsl.program.codes import code_rows
 from margindsl.program.program import MarginProgram
 from margindsl.typing import FloatArray, IntArray
 
 CHUNK = 4096
 
 
-def enumerate_up_to_sign(labels: LabelSet) -> IntArray:
-    """Return all labellings of B as an (M, n) array, one of y and −y when B is symmetric.
+def enumerate_up_to_names(labels: LabelSet) -> IntArray:
+    """Return all labellings of B as an (M, n) array, one of those that differ in exchangeable names only.
 
     Raises
     ------
     SizeError
         If the label set has too many free components to enumerate.
     """
-    members = labels.enumerate()
-    if labels.is_symmetric:
-        return np.array([y for y in members if y[0] > 0])
-    return np.array(list(members))
+    members = np.array(list(labels.enumerate()), dtype=np.int8).reshape(-1, labels.n)
+    return members[labels.oriented(members)]
 
 
 def pool_bounds(program: MarginProgram, pool: FloatArray, labellings: IntArray) -> FloatArray:
@@ -35,7 +34,7 @@ def pool_bounds(program: MarginProgram, pool: FloatArray, labellings: IntArray) 
     Parameters
     ----------
     program : MarginProgram
-        Without free bias and decision bounds.
+        Without free bias and decision bounds, of coded margins (`MarginProgram.bounding`).
     pool : (P, m) float array
         Row duals inside the domain of the conjugates.
     labellings : (M, n) int array
@@ -45,9 +44,15 @@ def pool_bounds(program: MarginProgram, pool: FloatArray, labellings: IntArray) 
         linear = -program.losses.conjugate_value(u)
         spread = program.losses.spread(u)
         for block in _chunks(len(labellings)):
-            norms = np.sum(program.features.adjoint((labellings[block] * spread).T) ** 2, axis=0)
+            norms = coded_norms(program, labellings[block], spread)
             best[block] = np.maximum(best[block], linear - 0.5 * norms)
     return best
+
+
+def coded_norms(program: MarginProgram, labellings: IntArray, spread: FloatArray) -> FloatArray:
+    """Return ‖Σ_i s_i φ_i c(y_i)ᵀ‖² (M,) of labellings (M, n) at duals s (n,) of coded margins."""
+    rows = code_rows(labellings, program.label_codes)
+    return np.sum(program.features.adjoint((rows * spread).T) ** 2, axis=0).reshape(len(labellings), -1).sum(axis=1)
 
 
 def _chunks(count: int) -> Iterator[slice]:
@@ -72,7 +77,7 @@ class PoolCertificate(Certificate):
     def build(cls, program: MarginProgram, pool: FloatArray) -> PoolCertificate:
         """Return the certificate of a pool: min over y of max over the pool of G(u, y)."""
         pool = np.stack([project_duals(program.losses, u) for u in pool])
-        labellings = enumerate_up_to_sign(program.labels)
+        labellings = enumerate_up_to_names(program.labels)
         return cls(float(pool_bounds(program, pool, labellings).min()), program, pool)
 
     def verify(self) -> bool:
@@ -80,7 +85,7 @@ class PoolCertificate(Certificate):
         residual = max(self.program.losses.scalar_residual(u) for u in self.pool)
         if residual > FEASIBLE:
             return False
-        lowest = float(pool_bounds(self.program, self.pool, enumerate_up_to_sign(self.program.labels)).min())
+        lowest = float(pool_bounds(self.program, self.pool, enumerate_up_to_names(self.program.labels)).min())
         return bool(self.bound <= lowest + 1e-12 * abs(lowest))
 
     def dual_point(self) -> DualPoint:

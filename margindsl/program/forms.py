@@ -13,6 +13,7 @@ from margindsl.accuracy import greatest_ratio
 from margindsl.errors import DeclarationError
 from margindsl.program.answers import Variable, multipliers
 from margindsl.program.bounds import QuadraticBound
+from margindsl.program.codes import code_rows, stacked
 from margindsl.program.component_rows import ComponentRows
 from margindsl.program.form import Form
 from margindsl.typing import FloatArray, IntArray
@@ -134,23 +135,27 @@ class DCStepForm(FixedLabelForm):
 class SaddleForm(Form):
     """Represent the minimax master problem over a working set of T labellings, each with a bias b_k.
 
-    min over μ ∈ Δ of max over u of Σ_k μ_k G(u, y_k, b_k), G(u, y, b) = −Σ cρ*(−u/c) − uᵀd − ½‖Φᵀ(y∘ũ)‖² − b yᵀũ
-    subject to Σ b_r u_r = q (Li et al. 2009; ODMC Eq. 7), the same as
-    min ½Σ‖w_k‖²/μ_k + qᵀs + Σ cρ(Σ_k y_k∘(Φw_k + μ_k b_k)), which without biases is ½(Σ‖w_k‖)² + … . A bias in an
-    interval is a mixture of its ends: max over b of −b yᵀũ is met there.
+    min over μ ∈ Δ of max over u of Σ_k μ_k G(u, y_k, b_k), subject to Σ b_r u_r = q (Li et al. 2009; ODMC Eq. 7),
+    G(u, y, b) = −Σ cρ*(−u/c) − uᵀd − ½‖Σ_i ũ_i c(y_i) ⊗ φ_i‖² − b yᵀũ, the same as
+    min ½Σ‖w_k‖²/μ_k + qᵀs + Σ cρ(Σ_k ⟨w_k, c(y_k,i) ⊗ φ_i⟩ + μ_k b_k y_k,i), which without biases is ½(Σ‖w_k‖)² + … .
+    A bias in an interval is a mixture of its ends: max over b of −b yᵀũ is met there. The code c of a sign is the sign
+    itself; of k clusters it is one of k unit vectors in R^q. G is the same where clusters exchange names.
 
-    A solver returns ``mu`` (T,), ``u`` (m,) and optionally ``W`` (r, T), ``scalars`` (S,).
+    A solver returns ``mu`` (T,), ``u`` (m,) and optionally ``W`` (q r, T), ``scalars`` (S,).
 
     Parameters
     ----------
     labellings : (T, n) int array
-        The working set.
+        The working set, signs or clusters.
     biases : (T,) float array, optional
-        The bias of each labelling; zero when left out.
+        The bias of each labelling; zero when left out, and with codes.
+    codes : (k, q) float array, optional
+        The codes of clusters as rows; None for signs.
     """
 
     labellings: IntArray
     biases: FloatArray = field(default_factory=lambda: np.zeros(0))
+    codes: FloatArray | None = None
 
     def __post_init__(self) -> None:
         if not len(self.biases):
@@ -164,11 +169,20 @@ class SaddleForm(Form):
         if self.free_bias or self.decision:
             raise DeclarationError("a saddle form has neither a free bias nor decision bounds")
 
+    @property
+    def width(self) -> int:
+        """Return the number q of coordinates of a code."""
+        return 1 if self.codes is None else self.codes.shape[1]
+
+    def coded(self, index: Any = slice(None)) -> FloatArray | IntArray:
+        """Return (T q, n) coordinates of the codes of all labellings or some, those of one labelling together."""
+        return code_rows(self.labellings[index], self.codes)
+
     def variables(self) -> dict[str, Variable]:
         """Return what an answer holds."""
         return {"mu": Variable((self.count,), least=0.0, total=1.0, grows=True),
                 "u": Variable((self.losses.rows,)),
-                "W": Variable((self.features.rank, self.count), needed=False, grows=True),
+                "W": Variable((self.features.rank * self.width, self.count), needed=False, grows=True),
                 "scalars": Variable((self.losses.scalars.count,), needed=False)}
 
     def bracket(self, answer: Mapping[str, FloatArray]) -> tuple[float, float]:
@@ -189,12 +203,12 @@ class SaddleForm(Form):
         return bool(np.any(self.biases))
 
     def structure(self) -> tuple[Any, ...]:
-        """Return the key of a form, and whether it has biases."""
-        return (*(super().structure() or ()), self.is_biased)
+        """Return the key of a form, the width of its codes, and whether it has biases: labellings may differ."""
+        return (*(super().structure() or ()), self.width, self.is_biased)
 
     def directions(self, u: FloatArray) -> FloatArray:
-        """Return the (r, T) columns Φᵀ(y_k∘ũ)."""
-        return self.features.adjoint((self.labellings * self.losses.spread(u)).T)
+        """Return the (q r, T) columns Σ_i ũ_i c(y_k,i) ⊗ φ_i."""
+        return stacked(self.features.adjoint((self.coded() * self.losses.spread(u)).T), self.width)
 
     def dual_objective(self, u: FloatArray) -> float:
         """Return min_k G(u, y_k, b_k), a lower bound of the master's value where u satisfies Σ b_r u_r = q."""
@@ -205,7 +219,8 @@ class SaddleForm(Form):
 
     def primal_objective(self, W: FloatArray, scalars: FloatArray | None = None, mu: FloatArray | None = None) -> float:
         """Return ½Σ‖w_k‖²/μ_k + qᵀs + Σ cρ(v), an upper bound of the master's value, at the best μ without biases."""
-        margins = np.einsum("kn,nk->n", self.labellings, self.features.apply(W))
+        columns = np.ascontiguousarray(W.T).reshape(-1, self.features.rank).T
+        margins = np.einsum("kn,nk->n", self.coded(), self.features.apply(columns))
         lengths = np.linalg.norm(W, axis=0)
         if not self.is_biased or mu is None:
             return np.inf if self.is_biased else 0.5 * float(lengths.sum()) ** 2 + self.losses.value(margins, scalars)

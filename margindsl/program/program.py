@@ -20,7 +20,9 @@ from margindsl.program.clusters import (
     cluster_costs,
     codes_of,
     margin_table,
+    simplex_losses,
 )
+from margindsl.program.codes import simplex_codes
 from margindsl.program.forms import FixedLabelForm
 from margindsl.program.losses import Losses
 from margindsl.typing import FloatArray, IntArray
@@ -128,6 +130,40 @@ class MarginProgram:
     def codes(self) -> FloatArray:
         """Return the (k, k−1) matrix with f = Φ V codesᵀ."""
         return codes_of(self.coding, self.clusters)
+
+    @cached_property
+    def bounding(self) -> MarginProgram:
+        """Return a program whose margins are inner products with the codes of labels, and whose values are no higher.
+
+        Raises
+        ------
+        CalculusError
+            If a loss of Crammer-Singer margins rises and is not piecewise quadratic.
+        """
+        if self.coding != "crammer-singer":
+            return self
+        return replace(self, losses=simplex_losses(self.losses, self.clusters), coding="simplex")
+
+    @cached_property
+    def label_codes(self) -> FloatArray | None:
+        """Return the (k, q) codes whose inner products with V'φ are margins; None for signs, their own codes."""
+        return None if self.is_binary else simplex_codes(self.clusters)
+
+    def codes_at(self, labels: IntArray) -> FloatArray:
+        """Return the (n, q) codes of labels."""
+        return np.asarray(labels[:, None] if self.label_codes is None else self.label_codes[labels], dtype=float)
+
+    def code_sum(self, labels: IntArray, spread: FloatArray) -> FloatArray:
+        """Return V = Σ_i s_i φ_i c(y_i)ᵀ (r, q), the weights that duals s (n,) of coded margins stand for."""
+        return self.features.adjoint(spread[:, None] * self.codes_at(labels))
+
+    def code_gains(self, V: FloatArray, spread: FloatArray) -> FloatArray:
+        """Return gains whose best labels y maximise ⟨V, Σ_i s_i φ_i c(y_i)ᵀ⟩: (n,) of signs, (n, k) of clusters."""
+        return self.gains_of(spread[:, None] * self.features.apply(V))
+
+    def gains_of(self, vectors: FloatArray) -> FloatArray:
+        """Return gains whose best labels have the greatest inner products of codes with vectors (n, q)."""
+        return vectors[:, 0] if self.label_codes is None else vectors @ self.label_codes.T
 
     def fix_labels(self, labels: IntArray, runner: IntArray | None = None) -> Any:
         """Return the form left when the labels are fixed.

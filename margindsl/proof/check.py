@@ -110,6 +110,7 @@ class LabelSet:
                 sign[moved] *= sign[i] * s * sign[j]
                 component[moved] = component[i]
         _, self.component = np.unique(component, return_inverse=True)
+        self.names = np.array([1, -1]) if self.two else np.arange(1, p.clusters + 1)
         self.sign, self.z, i = sign, np.zeros(self.component.max() + 1, dtype=int), p.known_index
         self.z[self.component[i]] = sign[i] * p.known_values if self.two else p.known_values + 1
         self.rows: list[Any] = []
@@ -128,8 +129,9 @@ class LabelSet:
             before, self.rows = self.z, [self.attained(*row) for row in self.rows]
             self.z = self.z if (z := self.implied(self.z)) is None else z
         self.labels = self.sign * self.z[self.component]
-        self.is_symmetric = self.two and not self.labels.any() and np.all(p.decision_lower == -p.decision_upper) and (
-            all(abs(low + high) <= slack for _, low, high, slack in self.rows))
+        self.is_symmetric = not self.labels.any() and np.all(p.decision_lower == -p.decision_upper) and all(
+            abs(low + high) <= slack for _, low, high, slack in self.rows) and (
+            self.two or np.ptp(p.at_least) == np.ptp(p.at_most) == 0)
 
     def attained(self, c: Any, low: float, high: float, slack: float) -> tuple[Any, float, float, float]:
         """Return a bound with its limits moved to sums that are attained, where weights have a common unit."""
@@ -175,13 +177,33 @@ class LabelSet:
                     return None
                 z = np.where(up | down, np.where(up, 1, -1) * np.sign(c).astype(int), z)
             if not self.two:
-                allowed = np.ones((len(z), self.p.clusters), dtype=bool)
+                many, sizes = np.bincount(self.component), np.sum(z[self.component][:, None] == self.names, axis=0)
+                allowed = np.where(free[:, None], sizes + many[:, None] <= self.p.at_most, z[:, None] == self.names)
                 for i, j in self.component[np.vstack([self.p.cannot, self.p.cannot[:, ::-1]])]:
                     allowed[i, z[j] - 1] &= z[j] == 0
-                sizes = np.bincount(z[self.component], minlength=self.p.clusters + 1)[1:]
-                allowed[:, sizes >= self.p.at_most] = False
+                short = np.maximum(self.p.at_least - sizes, 0).sum() > many[free].sum()
+                if not np.all(allowed.any(axis=1)) or np.any(sizes > self.p.at_most) or short:
+                    return None
                 z = np.where(free & (allowed.sum(axis=1) == 1), allowed.argmax(axis=1) + 1, z)
         return z
+
+    def listed(self) -> Any:
+        """Yield all labellings by components, many at a time; where B is symmetric, up to names."""
+        free, k, first = np.flatnonzero(self.z == 0), self.p.clusters, int(self.is_symmetric)
+        if k ** len(free) > MOST:
+            raise Unaffordable(f"{k}^{len(free)} labellings")
+        digits, ends = k ** np.arange(len(free) - first), self.component[self.p.cannot]
+        for code in np.array_split(np.arange(k ** (len(free) - first)), 1 + k ** len(free) // 8192):
+            Z = np.repeat(self.z[None, :], len(code), axis=0)
+            Z[:, free] = 1
+            Z[:, free[first:]] = self.names[code[:, None] // digits % k]
+            for c, low, high, slack in self.rows:
+                Z = Z[(Z @ c >= low - slack) & (Z @ c <= high + slack)]
+            if not self.two:
+                sizes = np.stack([np.sum(Z[:, self.component] == q, axis=1) for q in self.names], axis=1)
+                Z = Z[np.all((sizes >= self.p.at_least) & (sizes <= self.p.at_most), axis=1) & np.all(
+                    Z[:, ends[:, 0]] != Z[:, ends[:, 1]], axis=1)]
+            yield Z
 
 
 def broken(p: Any, y: Any) -> list[str]:
@@ -292,13 +314,17 @@ def lifted(p: Any, B: LabelSet, u: Any) -> tuple[Any, list[float]]:
 
 
 def covering(p: Any, B: LabelSet) -> Any:
-    """Yield (case, labels) of cases that cover B, each with the labels its path implies; where B = -B, up to sign."""
-    where, asked = B.component[np.abs(p.paths) - 1], np.sign(p.paths) * B.sign[np.abs(p.paths) - 1]
-    waiting = [(B.z, np.arange(len(p.paths)), B.is_symmetric)]
+    """Yield (case, labels) of cases that cover B, each with the labels its path implies; free names are tried once.
+
+    A path holds numbers of points from 1, with the sign that is asked of them, or with n times the cluster added.
+    """
+    point = (np.abs(p.paths) - 1) % p.n
+    asked = np.sign(p.paths) * B.sign[point] if B.two else (p.paths - 1) // p.n + 1
+    where, waiting = B.component[point], [(B.z, np.arange(len(p.paths)))]
     for _ in range(MOST):
         if not waiting:
             return
-        z, group, mirrored = waiting.pop()
+        z, group = waiting.pop()
         known = z[where[group]]
         group = group[np.all((asked[group] == 0) | (known == 0) | (known == asked[group]), axis=1)]
         rest = (asked[group] != 0) & (z[where[group]] == 0)
@@ -309,11 +335,13 @@ def covering(p: Any, B: LabelSet) -> Any:
             raise Unsound("the cases leave labellings of B uncovered")
         first = int(np.argmax(rest[0])) if len(group) else 0
         at, turn = (where[group[0], first], asked[group[0], first]) if len(group) else (np.argmin(np.abs(z)), 0)
-        for sign in (1, -1):
+        unused = [q for q in B.names if B.is_symmetric and not np.any(z == q)]  # alike: one of them is enough
+        for q in B.names:
             step = z.copy()
-            step[at] = sign
-            if not (mirrored and sign == -turn) and (step := B.implied(step)) is not None:
-                waiting.append((step, group, False))
+            step[at] = q
+            alike = q in unused and q != (turn if turn in unused else unused[0])
+            if not alike and (step := B.implied(step)) is not None:
+                waiting.append((step, group))
     raise Unaffordable("more cases than can be followed")
 
 
@@ -330,6 +358,8 @@ def case_bound(p: Any, B: LabelSet, case: int, y: Any) -> float:
     """Return what the dual point of a case proves for its labels y (0 where open), or a lifted one for all of B."""
     k, q, u = p.clusters, p.q[case], np.array(p.u[case], dtype=float)
     code = math.sqrt(k / (k - 1)) if k > 2 else 1.0
+    if k > 2 and np.any(q < 0):  # margins are no longer than V'phi, but may be shorter
+        raise Unsound("a multiplier of squares is negative")
     if y is None:
         u = np.maximum(u, 0.0) / code if p.coding == "crammer-singer" else u
     elif p.coupling.shape[1] and np.any(u[y[p.points] == 0]):
@@ -369,22 +399,22 @@ def case_bound(p: Any, B: LabelSet, case: int, y: Any) -> float:
 
 def pool_bound(p: Any, B: LabelSet) -> float:
     """Return the least over B of the best bound of a pool of dual points."""
-    free, first, lowest = np.flatnonzero(B.z == 0), int(B.is_symmetric), math.inf
-    if len(free) > MOST.bit_length():
-        raise Unaffordable(f"2^{len(free)} labellings")
-    points = []
+    points, k, lowest = [], p.clusters, math.inf
+    code = math.sqrt(k / (k - 1)) if p.coding == "crammer-singer" else 1.0
     for u, v in zip(p.u, p.tangents):
-        low, u = least(p, u, np.zeros(p.n), v)
+        low, u = least(p, np.maximum(u, 0.0) / code if code > 1 else u, np.zeros(p.n), v)
         u, moved, size = spread(p, u)
-        rough = np.sum((np.abs(u) @ np.abs(p.wide)) ** 2) / p.ridge
-        points.append((low - moved - p.rate * (abs(low) + size + rough), (B.sign * u)[:, None] * p.wide))
-    for code in np.array_split(np.arange(1 << (len(free) - first)), 1 + (1 << len(free)) // 8192):
-        Z = np.repeat(B.z[None, :], len(code), axis=0)
-        Z[:, free] = 1
-        Z[:, free[first:]] = 2 * ((code[:, None] >> np.arange(len(free) - first)) & 1) - 1
-        for c, low, high, slack in B.rows:
-            Z = Z[(Z @ c >= low - slack) & (Z @ c <= high + slack)]
-        values = [low - np.sum((Z[:, B.component] @ H) ** 2, axis=1) / (2 * p.ridge) for low, H in points]
+        rough = 2 * np.sum((code * np.abs(u) @ np.abs(p.wide)) ** 2) / p.ridge
+        points.append((low - moved - p.rate * (abs(low) + size + rough), code * (B.sign * u)[:, None] * p.wide))
+    for Z in B.listed():
+        values = []
+        for low, H in points:
+            if B.two:
+                squares = np.sum((Z[:, B.component] @ H) ** 2, axis=1)
+            else:  # of sums of codes
+                sums = sum(np.sum(((Z[:, B.component] == q) @ H) ** 2, axis=1) for q in B.names)
+                squares = (k * sums - np.sum(H.sum(axis=0) ** 2)) / (k - 1)
+            values.append(low - squares / (2 * p.ridge))
         lowest = min(lowest, float(np.max(values, axis=0).min(initial=math.inf)))
     return lowest
 
@@ -453,8 +483,7 @@ def check_bound(p: Any, report: Report) -> None:
     elif p.kind == "lift":
         bound = case_bound(p, B, 0, None)
     elif p.kind == "cases":
-        whole = [(0, B.z[B.component])] if p.clusters > 2 else covering(p, B)
-        bound = min((case_bound(p, B, case, y) for case, y in whole), default=math.inf)
+        bound = min((case_bound(p, B, case, y) for case, y in covering(p, B)), default=math.inf)
     else:
         raise Unsound("no dual point proves it")
     report.bound = bound + p.constant - 2 * EPS * (abs(bound) + abs(p.constant))

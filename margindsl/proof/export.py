@@ -96,7 +96,7 @@ def _tangents(header: dict[str, Any], tables: dict[str, Any], dual: dict[str, An
     u, q = dual["u"], dual.get("q", np.zeros((1, 1)))
     if u.ndim == 3:
         u = u.sum(axis=2)
-    elif header["kind"] == "lift" and header["coding"] == "crammer-singer":
+    elif header["kind"] in ("lift", "pool") and header["coding"] == "crammer-singer":
         u = np.maximum(u, 0.0) / np.sqrt(header["clusters"] / (header["clusters"] - 1))
     return tangents(tables, u, q if q.shape[-1] == u.shape[-1] else np.zeros((1, u.shape[1])))
 

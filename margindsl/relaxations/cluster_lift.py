@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from margindsl.calculus import PLQ
 from margindsl.clock import timely
 from margindsl.contract import Refusal
 from margindsl.drivers.run import Run
 from margindsl.drivers.starts import distinct
-from margindsl.errors import RefusalError
+from margindsl.errors import CalculusError
 from margindsl.program.bounds import QuadraticBound
 from margindsl.program.cuts import CodeCuts
-from margindsl.program.losses import Losses, LossTerm
 from margindsl.program.moment import MomentLiftForm
 from margindsl.program.program import MarginProgram
 from margindsl.typing import FloatArray, IntArray
@@ -23,40 +21,10 @@ LARGEST_PRODUCTS = 3000  # components up to which all inner products are looked 
 def refuse_clusters(program: MarginProgram) -> Refusal | None:
     """Return why k clusters cannot be lifted, or None."""
     try:
-        simplex_losses(program)
-    except RefusalError as error:
+        program.bounding  # noqa: B018  (computed once and kept)
+    except CalculusError as error:
         return Refusal(str(error), "Use relaxation='alternating', or a loss such as md.hinge or md.odm")
     return None
-
-
-def simplex_losses(program: MarginProgram) -> Losses:
-    """Return losses of the simplex-coded margin that bound those of the program from below.
-
-    For simplex-coded margins they are the program's. A Crammer-Singer margin f_y − max_{q≠y} f_q is at most
-    f_y − mean_{q≠y} f_q = √(k/(k−1)) ⟨c_y, V'φ⟩, V the weights in the coordinates of the codes (their mean over
-    clusters only costs ‖W‖); falling losses are taken there, others by their falling part, the rest being
-    non-negative.
-
-    Raises
-    ------
-    RefusalError
-        If a loss of a Crammer-Singer margin rises and is not piecewise quadratic.
-    """
-    if program.coding != "crammer-singer":
-        return program.losses
-    k = program.clusters
-    factor = float(np.sqrt(k / (k - 1.0)))
-    terms = tuple(_falling(part, factor) for term in program.losses.terms for part in term.oriented())
-    return Losses(program.n, terms, program.losses.scalars)
-
-
-def _falling(term: LossTerm, factor: float) -> LossTerm:
-    loss = term.loss
-    if not loss.is_nonincreasing:
-        if not isinstance(loss, PLQ):
-            raise RefusalError(f"the falling part of {loss!r} is needed, and it is not piecewise quadratic")
-        loss = loss.split()[0]
-    return LossTerm(loss, term.points, term.weights, factor * term.slopes, term.shifts, term.coupling)
 
 
 def lift_clusters(program: MarginProgram) -> MomentLiftForm:
@@ -75,7 +43,7 @@ def lift_clusters(program: MarginProgram) -> MomentLiftForm:
     balance = (QuadraticBound(sizes, float(np.sqrt(squared))),) if squared < program.n**2 * (1 - 1e-12) else ()
     cuts = CodeCuts(labels.clusters, apart[:, 0], apart[:, 1], np.ones(len(apart), dtype=bool))
     return MomentLiftForm(
-        program.features, simplex_losses(program), component, np.ones(program.n, dtype=int), count, balance,
+        program.features, program.bounding.losses, component, np.ones(program.n, dtype=int), count, balance,
         None, cuts=cuts, moments=False)
 
 

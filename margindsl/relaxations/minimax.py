@@ -17,12 +17,13 @@ from margindsl.drivers.starts import distinct, first_start, starting_labels
 from margindsl.drivers.unlabelled import has_known, labels_from_known
 from margindsl.errors import SolverError
 from margindsl.program.certificates import Certificate
-from margindsl.program.exhaustion import PoolCertificate, enumerate_up_to_sign
+from margindsl.program.exhaustion import PoolCertificate, enumerate_up_to_names
 from margindsl.program.forms import LabelLiftForm, SaddleForm
 from margindsl.program.label_certificate import LabelLiftCertificate, repair_label_lift, scale_dual_point
 from margindsl.program.program import MarginProgram
-from margindsl.relaxations.relaxation import Outcome, Relaxation, check_choice, check_count
-from margindsl.relaxations.sdp import lift_labels
+from margindsl.relaxations.cluster_lift import refuse_clusters, round_codes
+from margindsl.relaxations.relaxation import Outcome, Relaxation, check_choice, check_count, refuse_split
+from margindsl.relaxations.sdp import SDP
 from margindsl.typing import IntArray
 
 RULES = "sign", "violated"
@@ -32,6 +33,9 @@ LIFT_TOL, LIFT_SHARE, LIFT_WIDTH = 2e-3, 0.2, 8  # accuracy, share of the time l
 @dataclass(frozen=True, kw_only=True)
 class Minimax(Relaxation):
     """Exchange min over labels and max over duals; the labels become a mixture μ of labellings.
+
+    Clusters enter by simplex codes, y ↦ Σ_i u_i φ_i c(y_i)ᵀ, and Crammer-Singer margins by the coded ones that bound
+    them: by symmetry in the clusters, the mixture sees no more of them.
 
     The most violated labelling is found by linearisation with the exact linear oracle of B, from several
     starts and improved by flips: a heuristic, so that the master's value is an `estimate`, and `bound` comes
@@ -68,7 +72,7 @@ class Minimax(Relaxation):
     summary: ClassVar[str] = "convex hull of labellings, by label generation"
     bound: ClassVar[str] = "certified from the final dual point"
     alternatives: ClassVar[tuple[str, ...]] = ("mirror-prox", "clarabel", "alternating-mu")
-    two_clusters: ClassVar[str] = "the mixture of labellings it works on is one of signs"
+    two_clusters: ClassVar[str] = ""
 
     oracle: str = "linearised"
     tol: float | None = numbers().or_none().option(None)
@@ -95,11 +99,16 @@ class Minimax(Relaxation):
         if program.decision:
             return Refusal("minimax takes no bounds on decision values",
                            "Bound the labels, abs(md.sum(y)) <= b, or use relaxation='cccp'")
+        for refusal in (refuse_clusters(program), refuse_split(program)):  # rounded labels are judged by the split
+            if refusal is not None:
+                return refusal
         return Offer("label generation")
 
     def lower(self, program: MarginProgram) -> SaddleForm:
         """Return the first master problem, over one labelling."""
-        return SaddleForm(program.features, program.losses, program.labels.maximise(np.zeros(program.n))[None, :])
+        bounding = program.bounding
+        return SaddleForm(bounding.features, bounding.losses, program.labels.maximise(program.no_gain())[None, :],
+                          codes=bounding.label_codes)
 
     def default_solver(self, form: SaddleForm) -> str:  # type: ignore[override]
         """Return "mirror-prox", or "clarabel" for losses with shared scalars."""
@@ -107,7 +116,7 @@ class Minimax(Relaxation):
 
     def run(self, run: Run) -> Outcome:
         """Generate labellings, certify the final dual point, return directions to round."""
-        exhaustive = enumerate_up_to_sign(run.program.labels) if self.oracle == "exhaustive" else None
+        exhaustive = enumerate_up_to_names(run.program.labels) if self.oracle == "exhaustive" else None
         tol = self.tol or max(run.budget.tol, 1e-4 if exhaustive is None else 1e-9)
         going_on = run.resume(STAGE) is not None
         initial = [first_start(run)] if going_on else starting_labels(run, 3)
@@ -122,17 +131,20 @@ class Minimax(Relaxation):
         if "u" not in done.raw.variables:
             return Outcome(done.status, candidates=tuple(initial), message=done.message)
         certificate = self._certify(run, done, exhaustive)
-        status = done.status
+        candidates, factor = self._candidates(run, done), self._factor(run, done)
+        if factor is not None and done.form.codes is not None:
+            rounded = [round_codes(run, vectors, int(self.rounding)) for vectors in np.split(factor, 2, axis=1)]
+            candidates, factor = (*candidates, *rounded[0], *rounded[1]), None
         return Outcome(
-            status, candidates=self._candidates(run, done), factor=self._factor(run, done), certificate=certificate,
+            done.status, candidates=candidates, factor=factor, certificate=certificate,
             estimate=done.form.dual_objective(done.raw["u"]), message=done.message,
             label_weights=(done.form.labellings, np.asarray(done.raw["mu"])))
 
     def _certify(self, run: Run, done: Generated, exhaustive: np.ndarray | None) -> Certificate:
         if exhaustive is not None:
             with run.stage("certify"):
-                return PoolCertificate.build(run.program, np.asarray(done.raw["u"])[None, :])
-        form = lift_labels(run.program)
+                return PoolCertificate.build(run.program.bounding, np.asarray(done.raw["u"])[None, :])
+        form = SDP().lower(run.program)
         with run.stage("certify"):
             certificate = scale_dual_point(repair_label_lift(form, done.raw["u"]))
         if not self.tighten or done.status is Status.INTERRUPTED:
@@ -149,21 +161,23 @@ class Minimax(Relaxation):
         return (rule, *(done.form.labellings[k] for k in heavy), *run.starts)
 
     def _factor(self, run: Run, done: Generated) -> np.ndarray | None:
+        """Return vectors of points to round: decision values of all w_k, then codes, each times √μ_k; sampled of signs.
+        """
         if self.rounding in RULES:
             return None
-        mu, Y = np.asarray(done.raw["mu"]), done.form.labellings
-        alive = mu > 1e-8
-        spread = done.form.losses.spread(done.raw["u"])
-        weights = done.form.features.adjoint((Y[alive] * spread).T) * np.sqrt(mu[alive])
-        decision = done.form.features.apply(weights)
+        form, mu = done.form, np.asarray(done.raw["mu"])
+        alive = np.flatnonzero(mu > 1e-8)
+        root = np.repeat(np.sqrt(mu[alive]), form.width)
+        weights = form.directions(done.raw["u"])[:, alive].T.reshape(len(root), -1)
+        decision, codes = form.features.apply(weights.T * root), form.coded(alive).T * root
+        if form.codes is not None:
+            return np.column_stack([decision, codes])
         count = int(self.rounding)
-        return np.column_stack([
-            sample_directions(decision, count, run.rng),
-            sample_directions(Y[alive].T * np.sqrt(mu[alive]), count // 2, run.rng)])
+        return np.column_stack([sample_directions(decision, count, run.rng),
+                                sample_directions(codes, count // 2, run.rng)])
 
 
-def tightened(run: Run, form: LabelLiftForm, done: Generated, certificate: LabelLiftCertificate
-              ) -> LabelLiftCertificate:
+def tightened(run: Run, form: LabelLiftForm, done: Generated, certificate: LabelLiftCertificate) -> Certificate:
     """Return the better of a certificate and that of the label lift, solved from the mixture of labellings.
 
     Parameters
@@ -183,27 +197,28 @@ def tightened(run: Run, form: LabelLiftForm, done: Generated, certificate: Label
     if highest - certificate.bound <= LIFT_TOL * abs(highest):
         return certificate
     with run.share(LIFT_SHARE):
-        raw = run.solve(form, lifted_start(run, form, done), tol=LIFT_TOL, solver=solver)
-    if "u" not in raw.variables:
+        apart = Run(run.program, solver, run.fixed_solver, run.budget, run.rng)
+        _, found = SDP(tol=LIFT_TOL).solve_lift(apart, form, lifted_start(form, done))
+    if found is None:
         return certificate
-    with run.stage("certify"):
-        found = scale_dual_point(repair_label_lift(form, *(raw.get(name) for name in ("u", "d", "kappa", "eta"))))
+    if isinstance(found, LabelLiftCertificate):
+        found = scale_dual_point(found)
     return found if found.bound > certificate.bound else certificate
 
 
-def lifted_start(run: Run, form: LabelLiftForm, done: Generated) -> RawSolution:
-    """Return the lift's point of a mixture: V = [√μ_k z_k], W = [w_k/√μ_k], of as few columns as the lift begins with.
+def lifted_start(form: LabelLiftForm, done: Generated) -> RawSolution:
+    """Return the lift's point of a mixture, V = [√μ_k c(z_k)] and W = [w_k/√μ_k], as wide as the lift begins.
 
-    Margins Σ_k y_k∘Φw_k and M = Σ_k μ_k z_k z_kᵀ are those of the mixture, and ½‖W‖² = ½Σ‖w_k‖²/μ_k. An orthogonal
-    turn of the columns changes nothing; of the turned ones the heaviest are kept.
+    Margins Σ_k ⟨w_k, c ⊗ φ⟩ and M = Σ_k μ_k c(z_k) c(z_k)ᵀ are those of the mixture, and ½‖W‖² = ½Σ‖w_k‖²/μ_k. An
+    orthogonal turn of the columns changes nothing; of the turned ones the heaviest are kept.
     """
-    mu = np.asarray(done.raw["mu"])
+    mu, width = np.asarray(done.raw["mu"]), done.form.width
     alive = np.flatnonzero(mu > 1e-8)
-    root, merged = np.sqrt(mu[alive] / mu[alive].sum()), run.program.labels.merged()
-    V = root * np.column_stack([merged.contract(y) for y in done.form.labellings[alive]])
-    if form.count > merged.count:  # the reference of asymmetric bounds, +1 in every labelling
-        V = np.vstack([V, root])
-    W = np.asarray(done.raw["W"])[:, alive] / root
+    root = np.repeat(np.sqrt(mu[alive] / mu[alive].sum()), width)
+    points, first = np.unique(form.component, return_index=True)
+    V = np.tile(root, (form.count, 1))  # also of the reference of asymmetric bounds, +1 in every labelling
+    V[points] = root * form.sign[first][:, None] * done.form.coded(alive)[:, first].T
+    W = np.asarray(done.raw["W"])[:, alive].T.reshape(len(root), -1).T / root
     gram = V.T @ V / len(V) + W.T @ W / max(float(np.sum(W**2)), np.finfo(float).tiny)
     turn = np.linalg.eigh(gram)[1][:, -LIFT_WIDTH:]
     V, W = V @ turn, W @ turn
@@ -212,16 +227,17 @@ def lifted_start(run: Run, form: LabelLiftForm, done: Generated) -> RawSolution:
 
 
 def sign_rule(run: Run, done: Generated) -> IntArray:
-    """Return the member of B nearest to sign(Σ μ_k y_k), y_k and −y_k taken as one where B holds both."""
-    mu, Y = np.asarray(done.raw["mu"]), done.form.labellings
-    if run.program.labels.is_symmetric:
-        mu = mu * np.where(Y @ Y[int(np.argmax(mu))] < 0, -1.0, 1.0)
-    return run.program.labels.maximise(mu @ Y)
+    """Return the member of B nearest to sign(Σ μ_k y_k), labellings that differ in names taken as one; of clusters, to
+    the codes' mean."""
+    program, mu, Y = run.program.bounding, np.asarray(done.raw["mu"]), done.form.labellings
+    heaviest = Y[int(np.argmax(mu))]
+    mean = sum(weight * program.codes_at(program.labels.aligned(y, heaviest)) for weight, y in zip(mu, Y))
+    return program.labels.maximise(program.gains_of(np.asarray(mean)))
 
 
 def violated_rule(run: Run, done: Generated) -> IntArray:
     """Return the member of B nearest to sgn(Hȳ), ȳ = argmax_k y_kᵀHy_k (ODMSSC Eq. 12, Algorithm 1)."""
-    spread = done.form.losses.spread(done.raw["u"])
-    V = run.program.features.adjoint((done.form.labellings * spread).T)
-    worst = int(np.argmax(np.einsum("rk,rk->k", V, V)))
-    return run.program.labels.maximise(spread * run.program.features.apply(V[:, worst]))
+    program, spread = run.program.bounding, done.form.losses.spread(done.raw["u"])
+    V = done.form.directions(done.raw["u"])
+    worst = V[:, int(np.argmax(np.einsum("rk,rk->k", V, V)))]
+    return program.labels.maximise(program.code_gains(worst.reshape(done.form.width, -1).T, spread))

@@ -95,7 +95,7 @@ class Relaxation(ABC):
         """Return the answer of `accepts`, or a refusal of more clusters than the relaxation knows."""
         if not program.is_binary and self.two_clusters:
             return Refusal(f"{program.clusters} clusters were declared, and {self.name!r} takes two: "
-                           f"{self.two_clusters}", "Use relaxation='alternating' or 'cccp'")
+                           f"{self.two_clusters}", "Use relaxation='minimax', 'alternating' or 'cccp'")
         return self.accepts(program)
 
     @abstractmethod

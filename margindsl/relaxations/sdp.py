@@ -158,9 +158,8 @@ class SDP(Relaxation):
         if state is not None and isinstance(form, MomentLiftForm):
             form = replace(form, cuts=_restored(form.cuts, state))
         with run.share(0.8):
-            raw, certificate = self._solve(run, form, None if state is None or not run.solver.native else raw_of(state))
-            if isinstance(form, MomentLiftForm) and certificate is not None and self._takes_cuts(form):
-                raw, certificate = self._cut(run, form, raw, certificate)
+            raw, certificate = self.solve_lift(
+                run, form, None if state is None or not run.solver.native else raw_of(state))
         if certificate is None:  # refused, failed, or out of time before the first iterate
             return Outcome(raw.status, candidates=(first_start(run),) if raw.status.has_answer else (),
                            message=raw.message)
@@ -175,6 +174,21 @@ class SDP(Relaxation):
         return Outcome(
             raw.status, factor=self._directions(run, form, raw, V), certificate=certificate,
             estimate=raw.objective, label_matrix=V[form.component] * form.sign[:, None], message=raw.message)
+
+    def solve_lift(self, run: Run, form: LabelLiftForm, start: RawSolution | None = None
+                   ) -> tuple[RawSolution, Certificate | None]:
+        """Return the answer to a lift, its cuts added in rounds, and the repaired dual point, None when there is none.
+
+        Parameters
+        ----------
+        run : Run
+        form : LabelLiftForm
+        start : RawSolution, optional
+        """
+        raw, certificate = self._solve(run, form, start)
+        if isinstance(form, MomentLiftForm) and certificate is not None and self._takes_cuts(form):
+            return self._cut(run, form, raw, certificate)
+        return raw, certificate
 
     def _solve(self, run: Run, form: LabelLiftForm, start: RawSolution | None = None, loose: float = 0.0
                ) -> tuple[RawSolution, Certificate | None]:

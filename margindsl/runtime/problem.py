@@ -285,9 +285,10 @@ def choose_relaxation(program: MarginProgram) -> Relaxation:
     """
     free = int(np.count_nonzero(program.labels.free))
     order = ["supervised"]
-    order += ["exact"] if free <= EXACT_COMPONENTS else []
-    order += ["weight-lifting"] if program.features.rank <= LIFTED_RANK else []
-    order += ["minimax"] if program.n <= MINIMAX_POINTS else []
+    order += ["exact"] if free * np.log2(program.clusters) <= EXACT_COMPONENTS else []
+    if program.is_binary:  # of more clusters local methods find better labels in the same time
+        order += ["weight-lifting"] if program.features.rank <= LIFTED_RANK else []
+        order += ["minimax"] if program.n <= MINIMAX_POINTS else []
     order += ["cccp", "alternating"] if program.is_binary else ["alternating", "cccp"]
     for name in order:
         method = as_relaxation(name)

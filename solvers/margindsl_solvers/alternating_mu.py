@@ -154,8 +154,8 @@ class StackedFeatures:
 
     @property
     def rank(self) -> int:
-        """Return the order r·s."""
-        return len(self.active) * int(self.model.form.features.rank)
+        """Return the order q·r·s."""
+        return len(self.active) * self.model.order
 
     @property
     def trace(self) -> float:
@@ -177,7 +177,8 @@ class StackedFeatures:
 
     def rows(self, index: IntArray) -> FloatArray:
         """Return the rows φ̃_i of some points."""
-        signs = self.model.labels[self.active][:, index].T * self.root
+        signs = self.model.labels[self.model.coordinates(self.active)][:, index].T * np.repeat(
+            self.root, self.model.width)
         phi = self.model.form.features.rows(index)
         return (signs[:, :, None] * phi[:, None, :]).reshape(len(index), self.rank)
 
@@ -193,8 +194,8 @@ class StackedFeatures:
         return out
 
     def weights(self, w: FloatArray) -> FloatArray:
-        """Return the (T, r) rows w_k = √μ_k w̃_k."""
-        W = np.zeros((self.model.count, self.model.form.features.rank))
+        """Return the (T, q r) rows w_k = √μ_k w̃_k."""
+        W = np.zeros((self.model.count, self.model.order))
         W[self.active] = self.root[:, None] * w.reshape(len(self.active), -1)
         return W
 
@@ -329,8 +330,8 @@ class Alternation:
         return new / total if total > 0 else turn.mu
 
     def variables(self, turn: Turn) -> dict[str, FloatArray]:
-        """Return what the form asks for: mu (T,), u (m,), W (r, T), scalars (S,)."""
+        """Return what the form asks for: mu (T,), u (m,), W (q r, T), scalars (S,)."""
         model, T = self.model, self.model.form.count
-        mu, W = np.zeros(T), np.zeros((model.form.features.rank, T))
+        mu, W = np.zeros(T), np.zeros((model.order, T))
         mu[model.first], W[:, model.first] = turn.mu / turn.mu.sum(), turn.W.T
         return {"mu": mu, "u": -model.weights * turn.x, "W": W, "scalars": np.asarray(turn.scalars)}

@@ -87,7 +87,7 @@ def test_the_start_is_the_mixture(name):
     heavy = np.argsort(-mu)[:LIFT_WIDTH]
     few = dataclasses.replace(done, form=dataclasses.replace(done.form, labellings=Y[heavy]), raw=RawSolution(
         Status.CONVERGED, {"mu": mu[heavy] / mu[heavy].sum(), "W": np.asarray(done.raw["W"])[:, heavy]}))
-    start = lifted_start(run, form, few)
+    start = lifted_start(form, few)
     V, W = start["V"], start["W"]
     np.testing.assert_allclose(np.linalg.norm(V, axis=1), 1.0, atol=1e-10)
     labels = form.sign[:, None] * V[form.component]

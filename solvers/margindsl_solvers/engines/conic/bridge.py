@@ -109,7 +109,8 @@ class ConicSolver(Solver):
     def _judge_saddle(self, form: SaddleForm) -> Offer | Refusal:
         return _first(self._judge_cone("soc", "the minimax master problem needs second-order cones"),
                       self._judge_losses(form),
-                      self._judge_size(min(form.features.rank, form.n) * form.n * capacity_for(form.count)),
+                      self._judge_size(
+                          min(form.features.rank, form.n) * form.width * form.n * capacity_for(form.count)),
                       Offer("dual of the master, one second-order cone a labelling"))
 
     def _judge_lift(self, form: LabelLiftForm) -> Offer | Refusal:

@@ -292,11 +292,11 @@ class SaddleLowering(Lowering):
         self.parameters = LossParameters(losses)
         self.sloped = cp.Parameter(losses.rows, name="weighted slopes")
         self.shifted = cp.Parameter(losses.rows, name="weighted shifts")
-        self.labels = cp.Parameter((form.n, self.capacity), name="labellings")
+        self.labels = [cp.Parameter((form.n, self.capacity), name="labellings") for _ in range(form.width)]
         phi, self.basis = reduced(form.features)
         self.ut = cp.Variable(losses.rows, name="u/c")
         z = cp.Variable((form.n, 1), name="z")
-        directions = cp.Variable((phi.shape[1], self.capacity), name="directions")
+        directions = cp.Variable((phi.shape[1] * form.width, self.capacity), name="directions")
         pick = selection(losses)
         weighted = cp.multiply(self.sloped, self.ut)
         value, constraints = self.parameters.total(losses, -self.ut, conjugate=True)
@@ -304,7 +304,8 @@ class SaddleLowering(Lowering):
         self.coupling = CouplingRows(losses, u, self.parameters.costs)
         self.tilts = cp.Parameter((form.n, self.capacity), name="biases") if form.is_biased else None
         cost, self.shares, cones = _longest(directions) if self.tilts is None else _costliest(directions, self.tilts, z)
-        self.definition = directions == phi.T @ cp.multiply(self.labels, z @ np.ones((1, self.capacity)))
+        copies = z @ np.ones((1, self.capacity))
+        self.definition = directions == cp.vstack([phi.T @ cp.multiply(part, copies) for part in self.labels])
         constraints += [z[:, 0] == (weighted if pick is None else pick.T @ weighted),
                         self.definition, *cones, *self.coupling.constraints]
         return cp.Problem(cp.Minimize(value + self.shifted @ self.ut + cost), constraints)
@@ -322,9 +323,10 @@ class SaddleLowering(Lowering):
         self.sloped.value = losses.weights * losses.slopes
         self.shifted.value = losses.weights * losses.shifts
         last = np.minimum(np.arange(self.capacity), form.count - 1)
-        self.labels.value = form.labellings[last].T.astype(float)
+        for place, part in enumerate(self.labels):
+            part.value = form.coded(last)[place::form.width].T.astype(float)
         if self.tilts is not None:
-            self.tilts.value = self.labels.value * form.biases[last]
+            self.tilts.value = self.labels[0].value * form.biases[last]
 
     def read(self, form: Form) -> dict[str, FloatArray]:
         """Return mu, u, W, scalars."""
@@ -336,7 +338,8 @@ class SaddleLowering(Lowering):
         # the multiplier of the directions' definition is −μ_k Φᵀ(y_k∘z), more accurate than the product
         W = fold(-np.asarray(self.definition.dual_value), form.count)
         W = np.where(mu > 0, W, 0.0) if form.is_biased else W  # else no masses but the best ones count
-        return {"mu": mu, "u": u, "W": W if self.basis is None else self.basis @ W,
+        blocks = np.split(W, form.width)
+        return {"mu": mu, "u": u, "W": W if self.basis is None else np.vstack([self.basis @ block for block in blocks]),
                 "scalars": self.coupling.scalars()}
 
 

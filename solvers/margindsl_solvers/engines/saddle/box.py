@@ -82,7 +82,7 @@ class BoxModel:
 
     def pull(self, w: FloatArray, k: int) -> FloatArray:
         """Return the (m,) numbers a y_k∘Φw."""
-        return self.losses.gather(self.model.labels[k] * self.model.form.features.apply(w))
+        return self.losses.gather(self.model.margin(w, k))
 
     # -- constants ----------------------------------------------------------------------------------
 

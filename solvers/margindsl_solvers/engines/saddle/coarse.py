@@ -40,7 +40,8 @@ def restrict(form: SaddleForm, points: IntArray) -> SaddleForm:
     scaled = Losses(losses.n, tuple(
         LossTerm(t.loss, t.points, t.weights * (total / found if found else 1.0), t.slopes, t.shifts, t.coupling)
         for t in terms), form.losses.scalars)
-    return SaddleForm(form.features.take(points), scaled, labellings=form.labellings[:, points], biases=form.biases)
+    return SaddleForm(form.features.take(points), scaled, labellings=form.labellings[:, points], biases=form.biases,
+                      codes=form.codes)
 
 
 def coarse_start(model: SaddleModel, budget: Budget, rng: np.random.Generator,

@@ -12,6 +12,7 @@ import numpy as np
 from margindsl.accuracy import relative_gap
 from margindsl.calculus import ConvexFunction
 from margindsl.program.certificates import project_duals
+from margindsl.program.codes import first_names
 from margindsl.program.forms import SaddleForm
 from margindsl.typing import FloatArray, IntArray
 
@@ -30,8 +31,8 @@ class Point:
     x : (m,) float array
         The scaled dual numbers.
     scalars : (S,) float array
-    directions : (T, r) float array
-        v_k = Φᵀ(y_k∘ũ).
+    directions : (T, q r) float array
+        v_k = Φᵀ(y_k∘ũ), or with codes Σ_i ũ_i c(y_k,i) ⊗ φ_i.
     norms : (T,) float array
         ‖v_k‖².
     costs : (T,) float array
@@ -81,7 +82,9 @@ class Point:
 class SaddleModel:
     """Evaluate min over (μ, s) of max over x of Σ_k μ_k G(−c x, y_k, b_k) + sᵀ(q − Bᵀu) on the distinct labellings.
 
-    (y, b) and (−y, −b) have the same G; the model keeps the first of each such class.
+    (y, b) and (−y, −b), and labellings that differ in names, have the same G; the model keeps the first of each such
+    class.
+    A labelling stands in q rows of `labels`, the coordinates of its codes, and its w_k are q vectors one after another.
 
     Parameters
     ----------
@@ -91,10 +94,10 @@ class SaddleModel:
     def __init__(self, form: SaddleForm) -> None:
         self.form, self.losses = form, form.losses
         self.first, self.group = distinct(form.labellings, form.biases)
-        self.labels = np.ascontiguousarray(form.labellings[self.first], dtype=np.int8)
+        self.labels = np.ascontiguousarray(form.coded(self.first), dtype=np.int8 if form.codes is None else float)
         self.biases, self.is_biased = form.biases[self.first], form.is_biased
         self.coupling, self.costs = self.losses.coupling, self.losses.scalars.costs
-        self.count = len(self.first)
+        self.count, self.width, self.order = len(self.first), form.width, form.width * int(form.features.rank)
         self.weights = np.asarray(self.losses.weights, dtype=float)
         features: Any = form.features
         self.matrix: FloatArray | None = features.matrix if getattr(features, "is_dense", False) else None
@@ -102,26 +105,37 @@ class SaddleModel:
 
     # -- products -----------------------------------------------------------------------------------
 
+    def coordinates(self, active: IntArray) -> IntArray:
+        """Return the rows of `labels` that belong to some labellings."""
+        return (active[:, None] * self.width + np.arange(self.width)).ravel()
+
     def directions(self, x: FloatArray) -> FloatArray:
-        """Return the (T, r) vectors Φᵀ(y_k∘ũ), u = −c x."""
+        """Return the (T, q r) vectors Φᵀ(y_k∘ũ), u = −c x."""
         return self.adjoint(self.losses.spread(-self.weights * x))
 
     def adjoint(self, spread: FloatArray, active: IntArray | None = None) -> FloatArray:
         """Return the rows Φᵀ(y_k∘s) of a vector s (n,), for all labellings or the active ones."""
-        count = self.count if active is None else len(active)
-        total: FloatArray = np.zeros((count, self.form.features.rank))
+        rows = slice(None) if active is None else self.coordinates(active)
+        total: FloatArray = np.zeros((len(self.labels[rows]), self.form.features.rank))
         for part, labels in self._blocks():
-            signed = (labels if active is None else labels[active]) * spread[part]
+            signed = labels[rows] * spread[part]
             total += signed @ self.matrix[part] if self.matrix is not None else self.form.features.adjoint(signed.T).T
-        return total
+        return total.reshape(-1, self.order)
 
     def direction(self, spread: FloatArray, k: int) -> FloatArray:
-        """Return the row Φᵀ(y_k∘s) (r,) of one labelling."""
-        return self.form.features.adjoint(self.labels[k] * spread)
+        """Return the row Φᵀ(y_k∘s) (q r,) of one labelling."""
+        return self.form.features.adjoint((self._own(k) * spread).T).T.ravel()
+
+    def margin(self, w: FloatArray, k: int) -> FloatArray:
+        """Return the (n,) margins y_k∘Φw of one labelling at w (q r,)."""
+        return np.einsum("qn,nq->n", self._own(k), self.form.features.apply(w.reshape(self.width, -1).T))
+
+    def _own(self, k: int) -> FloatArray:
+        return self.labels[k * self.width:(k + 1) * self.width]
 
     def margins(self, W: FloatArray, masses: FloatArray | None = None) -> FloatArray:
-        """Return the (n,) margins Σ_k y_k∘(Φw_k + m_k b_k) of rows w_k of W (T, r) and masses m (T,), else zero."""
-        out = np.empty(self.form.n)
+        """Return the (n,) margins Σ_k y_k∘(Φw_k + m_k b_k) of rows w_k of W (T, q r) and masses m (T,), else zero."""
+        out, W = np.empty(self.form.n), W.reshape(len(self.labels), -1)
         active = np.flatnonzero(np.any(W != 0, axis=1))
         for part, labels in self._blocks():
             rows = W[active] @ self.matrix[part].T if self.matrix is not None else self.form.features.apply(
@@ -139,8 +153,12 @@ class SaddleModel:
 
     def columns(self, directions: FloatArray, points: IntArray) -> FloatArray:
         """Return the (len(points), T) numbers y_k∘(Φv_k + b_k) at some points."""
-        rows = self.form.features.rows(points)
-        return (rows @ directions.T + self.biases) * self.labels[:, points].T
+        return self.products(self.form.features.rows(points), directions, self.labels[:, points].T)
+
+    def products(self, phi: FloatArray, directions: FloatArray, signs: FloatArray) -> FloatArray:
+        """Return the (m, T) numbers Σ_q signs∘(Φv_k + b_k) of some rows of Φ (m, r), by their codes (m, T q)."""
+        found = (phi @ directions.reshape(len(self.labels), -1).T + (self.biases if self.is_biased else 0.0)) * signs
+        return found if self.width == 1 else found.reshape(len(phi), self.count, self.width).sum(axis=2)
 
     def _blocks(self) -> Iterator[tuple[slice, FloatArray]]:
         if self.matrix is None or self.labels.size <= BLOCK:
@@ -265,9 +283,9 @@ class SaddleModel:
         return np.bincount(self.group[:len(mu)], weights=mu, minlength=self.count)
 
     def variables(self, point: Point) -> dict[str, FloatArray]:
-        """Return what the form asks for: mu (T,), u (m,), W (r, T), scalars (S,)."""
+        """Return what the form asks for: mu (T,), u (m,), W (q r, T), scalars (S,)."""
         T = self.form.count
-        mu, W = np.zeros(T), np.zeros((self.form.features.rank, T))
+        mu, W = np.zeros(T), np.zeros((self.order, T))
         mu[self.first] = point.mu
         # w_k must follow the sign of the first labelling of its class, which is the one kept.
         W[:, self.first] = (point.scale * point.mu[:, None] * point.directions).T
@@ -284,10 +302,11 @@ def newton_direction(H: FloatArray, gradient: FloatArray) -> FloatArray | None:
 
 
 def distinct(labellings: IntArray, biases: FloatArray) -> tuple[IntArray, IntArray]:
-    """Return (first, group): the first of each class {(y, b), (−y, −b)} and the class of every labelling."""
-    Y = np.where(np.asarray(labellings) > 0, 1, -1)
-    _, kind = np.unique(Y[:, 0] * biases, return_inverse=True)
-    canonical = np.column_stack([np.packbits(Y * Y[:, :1] > 0, axis=1), np.ravel(kind)])
+    """Return (first, group): the first of each class {(y, b), (−y, −b)}, or up to names, and the class of all."""
+    canonical = first_names(np.asarray(labellings))
+    _, kind = np.unique(np.where(np.asarray(labellings)[:, 0] > 0, 1, -1) * biases, return_inverse=True)
+    canonical = np.packbits(canonical, axis=1) if canonical.max() <= 1 else canonical
+    canonical = np.column_stack([canonical, np.ravel(kind)])
     _, first, group = np.unique(canonical, axis=0, return_index=True, return_inverse=True)
     order = np.argsort(first)  # classes in order of appearance
     rank = np.empty(len(order), dtype=int)

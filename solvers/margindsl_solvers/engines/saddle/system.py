@@ -69,7 +69,7 @@ def linear_system(model: SaddleModel, base: Point, rows: Rows, limit: int) -> Sy
     limit : int
     """
     m, active = len(rows.points), heavy(base.mu)
-    order = len(active) * model.form.features.rank
+    order = len(active) * model.order
     has_curvature = bool(m and rows.kappa.min() > 1e-6 * rows.kappa.mean())
     dense = m**2 * (m / 3 + model.form.features.rank + 2 * model.count)
     try:
@@ -101,9 +101,9 @@ class DenseSystem:
         self.Q = np.column_stack([rows.scaled[:, None] * model.columns(base.directions, rows.points), rows.coupling])
         phi = model.form.features.rows(rows.points) * rows.scaled[:, None]
         active = np.flatnonzero(base.mu > 0)
-        labels = model.labels[active][:, rows.points].astype(float)
+        labels = model.labels[model.coordinates(active)][:, rows.points].astype(float)
         H = phi @ phi.T
-        H *= (labels * base.mu[active, None]).T @ labels
+        H *= (labels * np.repeat(base.mu[active], model.width)[:, None]).T @ labels
         diagonal = np.einsum("ii->i", H)
         diagonal += rows.kappa + DAMPING * float(np.mean(diagonal + rows.kappa) if len(H) else 0.0)
         right = np.column_stack([rows.residual, self.Q])
@@ -134,7 +134,7 @@ class WoodburySystem:
         self.model, self.base, self.rows, self.active = model, base, rows, active
         self.root = np.sqrt(base.mu[active])
         self.inverse = 1.0 / (rows.kappa + DAMPING * float(rows.kappa.mean()))
-        m, order = len(rows.points), len(active) * model.form.features.rank
+        m, order = len(rows.points), len(active) * model.order
         size = int(max(FLOPS / order**2, 2.0 * order))
         self.is_exact = m <= size
         sample = np.arange(m) if self.is_exact else np.sort(np.random.default_rng(m).choice(m, size, replace=False))
@@ -142,7 +142,8 @@ class WoodburySystem:
 
     def _factor(self, sample: IntArray, share: float) -> None:
         """Factor I + Bᵀκ⁻¹B and form S from a sample of the rows, each standing for `share` of them."""
-        model, rows, order = self.model, self.rows, len(self.active) * self.model.form.features.rank
+        model, rows, order = self.model, self.rows, len(self.active) * self.model.order
+        held, root = model.coordinates(self.active), np.repeat(self.root, model.width)
         total = model.count + rows.coupling.shape[1]
         gram, cross, square = np.zeros((order, order)), np.zeros((order, total)), np.zeros((total, total))
         width = max(2**22 // order, 1)
@@ -151,8 +152,8 @@ class WoodburySystem:
             points, weight = rows.points[part], np.sqrt(share * self.inverse[part]) * rows.scaled[part]
             signs = model.labels[:, points].T * weight[:, None]
             phi = model.form.features.rows(points)
-            B = ((signs[:, self.active] * self.root)[:, :, None] * phi[:, None, :]).reshape(len(part), order)
-            Q = (phi @ self.base.directions.T + model.biases) * signs
+            B = ((signs[:, held] * root)[:, :, None] * phi[:, None, :]).reshape(len(part), order)
+            Q = model.products(phi, self.base.directions, signs)
             Q = np.column_stack([Q, np.sqrt(share * self.inverse[part])[:, None] * rows.coupling[part]])
             gram += B.T @ B
             cross += B.T @ Q
@@ -215,7 +216,7 @@ class WoodburySystem:
 
     def _expand(self, z: FloatArray) -> FloatArray:
         """Return B z."""
-        W = np.zeros((self.model.count, self.model.form.features.rank))
+        W = np.zeros((self.model.count, self.model.order))
         W[self.active] = self.root[:, None] * z.reshape(len(self.active), -1)
         return self._gather(W)
 

@@ -41,8 +41,7 @@ class AnchoredGradient:
         norms = anchor.norms.copy()
         norms[j] += (float(v @ v) - norms[j]) / q
         change = (mu[j] * v - anchor.mu[j] * anchor.directions[j]) / q
-        moved = model.labels[j] * model.form.features.apply(change)
-        return norms, anchor.arguments + model.losses.gather(moved)
+        return norms, anchor.arguments + model.losses.gather(model.margin(change, j))
 
 
 class AnchoredRun(SaddleCourse):
