@@ -34,12 +34,13 @@ GROUPS = {  # what is mutated, and the tests that are to notice
     "labelset": (["margindsl/labelset/*.py"], [
         "tests/property/test_labelset.py", "tests/unit/labelset", "tests/property/test_partition.py",
         "tests/unit/runtime/test_naming.py"]),
-    "presolve": (["margindsl/runtime/presolve.py", "margindsl/program/scaling.py"], [
+    "presolve": (["margindsl/runtime/presolve.py", "margindsl/program/scaling.py",
+                  "margindsl/program/passes.py"], [
         "tests/unit/program/test_scaling.py", "tests/unit/program/test_scaled_certificate.py",
         "tests/unit/runtime/test_invariances.py", "tests/unit/runtime/test_errors.py",
         "tests/property/test_scale.py"]),
     "statuses": (["margindsl/runtime/solving.py", "margindsl/runtime/undo.py", "margindsl/runtime/verdict.py",
-                  "margindsl/runtime/handover.py", "margindsl/runtime/naming.py"], [
+                  "margindsl/runtime/attempts.py", "margindsl/runtime/stages.py", "margindsl/runtime/naming.py"], [
         "tests/unit/runtime/test_sound_bound.py", "tests/unit/runtime/test_handover.py",
         "tests/unit/runtime/test_naming.py", "tests/unit/runtime/test_interrupts.py",
         "tests/unit/runtime/test_errors.py"]),

@@ -93,14 +93,17 @@ class Run:
         Where the loops of the relaxation keep their state.
     late_solver : Solver, optional
         Fits a labelling where the time was up before the fixed-label solver had a point.
+    form : Form, optional
+        What the relaxation lowers the program to.
     """
 
     def __init__(self, program: MarginProgram, solver: Solver, fixed_solver: Solver, budget: Budget,
                  rng: np.random.Generator, starts: tuple[IntArray, ...] = (),
                  sessions: dict[Hashable, Guarded] | None = None, lift_solver: Solver | None = None,
-                 checkpoint: Checkpoint | None = None, late_solver: Solver | None = None) -> None:
+                 checkpoint: Checkpoint | None = None, late_solver: Solver | None = None,
+                 form: Form | None = None) -> None:
         self.program, self.solver, self.fixed_solver, self.lift_solver = program, solver, fixed_solver, lift_solver
-        self.late_solver = late_solver
+        self.late_solver, self.form = late_solver, form
         self.budget, self.rng, self.starts, self.checkpoint = budget, rng, starts, checkpoint
         self.best: Fit | None = None
         self.standing: IntArray | None = None  # where a descent stands, not fitted yet
@@ -109,6 +112,10 @@ class Run:
         self.fits = 0
         self._compiled = {} if sessions is None else sessions
         self._own: dict[Hashable, Guarded] = {}
+
+    def apart(self) -> Run:
+        """Return another run of the same program that leaves the best labels and the history of this one alone."""
+        return Run(self.program, self.solver, self.fixed_solver, self.budget, self.rng, sessions=self._compiled)
 
     # -- solving ------------------------------------------------------------------------------------
 
@@ -258,9 +265,10 @@ class Run:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Book the seconds spent inside under a stage."""
+        """Book the seconds spent inside under a stage; under no name nowhere."""
         began = time.perf_counter()
         try:
             yield
         finally:
-            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - began
+            if name:
+                self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - began

@@ -100,7 +100,20 @@ class Exact(Relaxation):
 
     def run(self, run: Run) -> Outcome:
         """Search for an incumbent, then branch or enumerate."""
-        return self._branch(run) if self._branches(run.program) else self._enumerate(run)
+        if self._branches(run.program):
+            return self._branch(run)
+        exact_run = Run(run.program, run.solver, run.solver, run.budget, run.rng, run.starts,
+                        late_solver=run.fixed_solver)
+        exact_run.history, exact_run.seconds = run.history, run.seconds
+        try:
+            self._prepare(exact_run)
+            done = enumerate_labels(exact_run, tol=max(min(run.budget.tol, 1e-6), 1e-9))
+        finally:  # also where the solver fails on the way
+            run.best, run.fits = exact_run.best, exact_run.fits
+        bound = done.certificate.bound if done.certificate else -np.inf
+        message = "" if done.status is not Status.INACCURATE else (
+            f"{name_of(run.solver)} left a gap between values and dual points of single labellings")
+        return Outcome(done.status, fit=done.fit, certificate=done.certificate, estimate=bound, message=message)
 
     def _branches(self, program: MarginProgram) -> bool:
         if self.method != "auto":
@@ -115,20 +128,6 @@ class Exact(Relaxation):
         done = tree.go()
         return Outcome(done.status, fit=done.fit, certificate=done.certificate, estimate=done.certificate.bound,
                        message=done.message or f"{done.nodes} nodes, {len(done.certificate.leaves)} leaves")
-
-    def _enumerate(self, run: Run) -> Outcome:
-        exact_run = Run(run.program, run.solver, run.solver, run.budget, run.rng, run.starts,
-                        late_solver=run.fixed_solver)
-        exact_run.history, exact_run.seconds = run.history, run.seconds
-        try:
-            self._prepare(exact_run)
-            done = enumerate_labels(exact_run, tol=max(min(run.budget.tol, 1e-6), 1e-9))
-        finally:  # also where the solver fails on the way
-            run.best, run.fits = exact_run.best, exact_run.fits
-        bound = done.certificate.bound if done.certificate else -np.inf
-        message = "" if done.status is not Status.INACCURATE else (
-            f"{name_of(run.solver)} left a gap between values and dual points of single labellings")
-        return Outcome(done.status, fit=done.fit, certificate=done.certificate, estimate=bound, message=message)
 
     def _prepare(self, run: Run) -> None:
         for labels in starting_labels(run, self.starts) if self.starts else []:

@@ -92,7 +92,7 @@ class GMMC(Relaxation):
 
     def run(self, run: Run) -> Outcome:
         """Solve, repair the dual point to a certificate of the problem with its label set, return directions."""
-        form = self.lower(run.program)
+        form = self.form_of(run)
         with run.share(0.8):
             raw = run.solve(form, tol=self.tol)
         if "u" not in raw.variables:

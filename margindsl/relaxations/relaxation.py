@@ -106,6 +106,10 @@ class Relaxation(ABC):
     def lower(self, program: MarginProgram) -> Form:
         """Return the standard form handed to the solver (the first one of a loop)."""
 
+    def form_of(self, run: Run) -> Any:
+        """Return the form a run begins with, lowered once; of a run that was made without, lowered now."""
+        return self.lower(run.program) if run.form is None else run.form
+
     @abstractmethod
     def default_solver(self, form: Form) -> str:
         """Return the name of the solver used when none is given."""

@@ -154,7 +154,7 @@ class SDP(Relaxation):
 
     def run(self, run: Run) -> Outcome:
         """Solve the form, repair the dual point to a certificate, return directions to round."""
-        form, state = self.lower(run.program), run.resume(self.name)
+        form, state = self.form_of(run), run.resume(self.name)
         if state is not None and isinstance(form, MomentLiftForm):
             form = replace(form, cuts=_restored(form.cuts, state))
         with run.share(0.8):

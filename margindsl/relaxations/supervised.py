@@ -52,7 +52,7 @@ class Supervised(Relaxation):
 
     def run(self, run: Run) -> Outcome:
         """Solve and certify by the dual point."""
-        form = self.lower(run.program)
+        form = self.form_of(run)
         raw = run.solve(form)
         if not raw.has_answer:
             return Outcome(raw.status, message=raw.message)

@@ -84,7 +84,7 @@ class WeightLifting(Relaxation):
 
     def run(self, run: Run) -> Outcome:
         """Solve, repair the dual point to a certificate, return decision directions to round."""
-        form = self.lower(run.program)
+        form = self.form_of(run)
         with run.share(0.7):
             state = run.resume(self.name)
             raw = run.solve(form, None if state is None else raw_of(state), tol=self.tol or max(run.budget.tol, 1e-4))

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Hashable, Iterator
-from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 from margindsl.contract import Refusal, Solver
 from margindsl.drivers.guard import Guarded, offer_of, opened
-from margindsl.errors import (
-    RefusalError,
-)
+from margindsl.errors import RefusalError
 from margindsl.program.dump import dump_form, dump_losses
 from margindsl.program.forms import Form
-from margindsl.program.program import MarginProgram
-from margindsl.program.scaling import Scaling
+from margindsl.program.passes import Presolved
 from margindsl.relaxations.relaxation import Relaxation
+from margindsl.runtime.draft import FRONT
 from margindsl.runtime.options import SolveOptions
 from margindsl.runtime.registry import solvers_for
 from margindsl.runtime.solution import Solution
-from margindsl.runtime.solving import EVALUATION_SOLVER, EVALUATION_TOL, solve_compiled
+from margindsl.runtime.solving import solve_compiled
+from margindsl.runtime.stages import stages_of
 
 
 class Compiled:
@@ -28,9 +25,12 @@ class Compiled:
 
     Parameters
     ----------
-    program : MarginProgram
+    presolved : Presolved
+        The margin program, as declared and as it is solved.
     relaxation : Relaxation
     solver : Solver
+    form : Form
+        What the relaxation lowers the program to, in the units in which it is solved.
     text : str
         The declaration.
     seconds : dict
@@ -43,14 +43,11 @@ class Compiled:
         Raises where the inputs are no longer those that were declared.
     """
 
-    PASSES: ClassVar[tuple[str, ...]] = (
-        "declare", "check grammar", "margin program", "presolve labels", "features", "relax", "form", "solve",
-        "undo", "round", "polish", "evaluate", "certify")
-
-    def __init__(self, program: MarginProgram, relaxation: Relaxation, solver: Solver, form: Form, text: str,
+    def __init__(self, presolved: Presolved, relaxation: Relaxation, solver: Solver, form: Form, text: str,
                  seconds: dict[str, float], sessions: dict[Hashable, Guarded] | None = None, *,
                  hands_over: bool = False, unchanged: Callable[[], None] | None = None) -> None:
-        self.program, self.relaxation, self.solver = program, relaxation, solver
+        self.program, self.presolved, self.relaxation, self.solver = presolved.declared, presolved, relaxation, solver
+        self.stages = stages_of(relaxation)
         self.form, self.text, self.seconds = form, text, seconds
         self.sessions = {} if sessions is None else sessions
         self.hands_over, self.unchanged = hands_over, unchanged
@@ -62,26 +59,6 @@ class Compiled:
             names = self.relaxation.solver_order(self.form)
             yield from solvers_for(self.form, [name for name in names if name != self.solver.name])
 
-    def using(self, solver: Solver) -> Compiled:
-        """Return the same for another solver that accepts the form, and no other after it."""
-        other = copy.copy(self)
-        other.solver, other.hands_over = solver, False
-        return other
-
-    @cached_property
-    def scaling(self) -> Scaling:
-        """Return the units in which the program is solved; losses are changed only where the relaxation allows."""
-        for tilt in (True, False):
-            scaling = Scaling.of(self.program, tilt)
-            if scaling.is_identity or self.relaxation.offer(scaling.apply(self.program)):
-                return scaling
-        return Scaling()
-
-    @cached_property
-    def scaled(self) -> MarginProgram:
-        """Return the program as it is solved: features, losses and values of usual size."""
-        return self.scaling.apply(self.program)
-
     def explain(self) -> str:
         """Return every stage with its sizes, from the language to the solver."""
         offer = self.relaxation.offer(self.program)
@@ -89,14 +66,13 @@ class Compiled:
         parts = [
             ("language", self.text),
             ("margin program", self.program.dump()),
+            *([("presolve", self._explain_presolve())] if self.presolved.passes else []),
             ("relaxation", f"{self.relaxation.name}: {type(self.relaxation).summary}\n{self.relaxation!r}\n{note}\n"
                            f"bound: {type(self.relaxation).bound}"),
             ("standard form", dump_form(self.form)),
-            *([] if self.scaling.is_identity else [("presolve", self._explain_scaling())]),
             ("solver", f"{self.solver.name}: {type(self.solver).summary}\n{self.solver!r}{self._explain_order()}"),
-            ("after the solver", f"round, polish ({self.relaxation.polish}), evaluate the labels with "
-                                 f"{EVALUATION_SOLVER!r} to {EVALUATION_TOL:g}, certify"),
-            ("passes", " -> ".join(self.PASSES)),
+            ("after the solver", ", ".join([*(stage.describe() for stage in self.stages[1:]), "certify"])),
+            ("passes", " -> ".join(self.passes())),
         ]
         return "\n\n".join(f"[{title}]\n{body}" for title, body in parts)
 
@@ -104,10 +80,17 @@ class Compiled:
         others = ", then ".join(repr(solver.name) for solver in self.order() if solver is not self.solver)
         return f"\nwhere it fails: {others}" if others else ""
 
-    def _explain_scaling(self) -> str:
-        text = f"{self.scaling.describe()}; solved with"
-        value = f"value = {self.scaled.scale:.6g} * program + {self.scaled.constant:.6g}"
-        return "\n".join([text, *dump_losses(self.scaled.losses), value])
+    def passes(self) -> tuple[str, ...]:
+        """Return the names of all that is done, in turn: what compiles, the passes, the stages, and the way back."""
+        steps = [step.name for step in self.presolved.passes]
+        return (*(step.name for step in FRONT), *steps, "form", *(stage.name for stage in self.stages),
+                *(f"undo {name}" for name in reversed(steps)), "certify")
+
+    def _explain_presolve(self) -> str:
+        program = self.presolved.program
+        text = "; ".join(step.describe() for step in self.presolved.passes)
+        value = f"value = {program.scale:.6g} * program + {program.constant:.6g}"
+        return "\n".join([f"{text}; solved with", *dump_losses(program.losses), value])
 
     @property
     def cvxpy(self) -> Any:

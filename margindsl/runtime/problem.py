@@ -12,17 +12,17 @@ from margindsl.clock import Cancelled
 from margindsl.contract import Budget, Refusal, Solver
 from margindsl.drivers.guard import Guarded, offer_of
 from margindsl.errors import DeclarationError, RefusalError, TimeLimitError
-from margindsl.labelset import LabelSet, PartitionSet
 from margindsl.language.constraints import Constraint
 from margindsl.language.formulation import Formulation, Minimize
-from margindsl.language.lowering import Declaration
 from margindsl.language.symbols import Parameter
 from margindsl.program.forms import Form
+from margindsl.program.passes import Presolved
 from margindsl.program.program import MarginProgram
 from margindsl.relaxations.relaxation import Relaxation
 from margindsl.runtime.compiled import Compiled, check_form
+from margindsl.runtime.draft import Draft
 from margindsl.runtime.options import SolveOptions
-from margindsl.runtime.presolve import Prepared, assemble, outline, prepare_features, prepare_labels
+from margindsl.runtime.presolve import Prepared, outline, prepare_features
 from margindsl.runtime.registry import as_relaxation, as_solver, make_solver, solvers_for
 from margindsl.runtime.solution import Solution
 from margindsl.runtime.solving import COMPILED, solve_compiled, unfitted
@@ -110,23 +110,7 @@ class Problem(Formulation):
 
     def program(self) -> MarginProgram:
         """Return the margin program at the present parameter values."""
-        return self._lower({}, [])
-
-    def _lower(self, seconds: dict[str, float],
-               declared: list[tuple[Declaration, LabelSet | PartitionSet]]) -> MarginProgram:
-        """Return the margin program, noting the declaration and its label set as soon as they are known."""
-        began = time.perf_counter()
-        declaration = self.lower()
-        seconds["grammar"] = time.perf_counter() - began
-        began = time.perf_counter()
-        labels = prepare_labels(declaration)
-        seconds["presolve"] = time.perf_counter() - began
-        declared.append((declaration, labels))
-        began = time.perf_counter()
-        prepared = self.prepared()
-        program = assemble(declaration, prepared, labels, self.text())
-        seconds["features"] = time.perf_counter() - began
-        return program
+        return Draft(self).compiled()
 
     def compile(self, relaxation: str | Relaxation | None = None,
                 solver: str | Solver | None = None) -> Compiled:
@@ -152,30 +136,30 @@ class Problem(Formulation):
             If the relaxation refuses the program or the solver the form; the reason and repair are given.
         UnknownNameError, NotInstalledError, ContradictionError, InfeasibleError
         """
-        return self._compile(relaxation, solver, [])
+        return self._compile(relaxation, solver, Draft(self))
 
     def _compile(self, relaxation: str | Relaxation | None, solver: str | Solver | None,
-                 declared: list[tuple[Declaration, LabelSet | PartitionSet]]) -> Compiled:
+                 draft: Draft) -> Compiled:
         given_relaxation = relaxation if relaxation is not None else self.relaxation
         given_solver = solver if solver is not None else self.solver
         chosen = None if given_relaxation in (None, "auto") else as_relaxation(given_relaxation)
         named = None if given_solver in (None, "auto") else as_solver(given_solver)
-        seconds: dict[str, float] = {}
-        program = self._lower(seconds, declared)
+        program = draft.compiled()
         began = time.perf_counter()
         method = chosen or choose_relaxation(program)
         answer = method.offer(program)
         if isinstance(answer, Refusal):
             raise RefusalError(f"relaxation {method.name!r} does not accept this program: {answer}")
-        form = method.lower(program)
+        presolved = Presolved.of(program, method.offer)
+        form = method.lower(presolved.program)
         departs = relaxation is not None and solver is None  # the problem's own solver is its relaxation's
         if departs and named is not None and isinstance(offer_of(named, form), Refusal):
             named = None
         used = choose_solver(method, form) if named is None else named
         check_form(used, form, method)
-        seconds["lower"] = time.perf_counter() - began
-        return Compiled(program, method, used, form, self.text(), seconds, self._sessions, hands_over=named is None,
-                        unchanged=self.hyperplane.check_unchanged)
+        draft.seconds["lower"] = time.perf_counter() - began
+        return Compiled(presolved, method, used, form, self.text(), draft.seconds, self._sessions,
+                        hands_over=named is None, unchanged=self.hyperplane.check_unchanged)
 
     def solve(self, relaxation: str | Relaxation | None = None, solver: str | Solver | None = None,
               **options: Any) -> Solution:
@@ -211,24 +195,24 @@ class Problem(Formulation):
         """
         chosen = SolveOptions.of(options)
         budget = chosen.budget()
-        declared: list[tuple[Declaration, LabelSet | PartitionSet]] = []
+        draft = Draft(self)
         try:
             with budget.limit(COMPILED):
-                compiled = self._compile(relaxation, solver, declared)
+                compiled = self._compile(relaxation, solver, draft)
         except Cancelled:
-            return self._uncompiled(declared, chosen, budget, relaxation, solver)
+            return self._uncompiled(draft, chosen, budget, relaxation, solver)
         warn_if_trivial(compiled.program)
         return solve_compiled(compiled, chosen, budget)
 
-    def _uncompiled(self, declared: list[tuple[Declaration, LabelSet | PartitionSet]], options: SolveOptions,
-                    budget: Budget, relaxation: str | Relaxation | None, solver: str | Solver | None) -> Solution:
+    def _uncompiled(self, draft: Draft, options: SolveOptions, budget: Budget,
+                    relaxation: str | Relaxation | None, solver: str | Solver | None) -> Solution:
         """Return an answer where the time was up before the program was compiled."""
-        if not declared:
+        if draft.declaration is None or draft.labels is None:
             raise TimeLimitError(f"the time limit of {options.time_limit:g} seconds was up before the label set was "
                                  "known to have members; raise it")
         method, engine = (str(getattr(given, "name", given) or "auto") for given in (
             relaxation or self.relaxation, solver or self.solver))
-        return unfitted(outline(*declared[0], self.text()), options, budget, method, engine)
+        return unfitted(outline(draft.declaration, draft.labels, self.text()), options, budget, method, engine)
 
     def path(self, parameter: Parameter, values: Iterable[float], **arguments: Any) -> list[Solution]:
         """Solve along values of a parameter, each solve warm-started with the one before.

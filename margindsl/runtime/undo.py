@@ -11,7 +11,7 @@ import numpy as np
 from margindsl.contract import Status
 from margindsl.drivers.run import Fit, Record, Run
 from margindsl.features import MappedFeatures
-from margindsl.program.scaling import Scaling
+from margindsl.program.passes import Answer
 from margindsl.relaxations.relaxation import Outcome
 from margindsl.runtime.evidence import Evidence, settled
 from margindsl.runtime.naming import orientation, oriented_mixture
@@ -20,23 +20,24 @@ from margindsl.runtime.solution import Solution
 from margindsl.runtime.verdict import earned, least_proof, sound_bound, strongest
 
 if TYPE_CHECKING:
+    from margindsl.runtime.attempts import Attempt
     from margindsl.runtime.compiled import Compiled
 
 
-def solution_of(compiled: Compiled, units: Scaling, run: Run, fit: Fit, outcome: Outcome | None,
+def solution_of(compiled: Compiled, attempt: Attempt, run: Run, fit: Fit, outcome: Outcome | None,
                 state: Status) -> Solution:
     """Return the solution in the user's units, with the bound that was proved and the status that was earned."""
     program = compiled.program
     certificate = outcome.certificate if outcome is not None else None
-    w, bias, scalars = units.weight * fit.w, units.decision * fit.bias, units.decision * fit.scalars
-    value = program.objective(fit.labels, w, bias, scalars)
     # Judged in the units of the solve, where nothing large was added to what is compared.
     reached = run.program.fix_labels(fit.labels).objective(fit.w, fit.bias, fit.scalars)
     if certificate is not None and not np.isfinite(sound_bound(certificate.bound, reached, run.program.size(fit))):
         certificate = None
-    proof = units.certify(program, certificate)
+    answer = attempt.presolved.undo(Answer(fit.w, fit.bias, fit.scalars, fit.decision, certificate))
+    w, bias, scalars = answer.w, answer.bias, answer.scalars
+    value = program.objective(fit.labels, w, bias, scalars)
     least = None if compiled.relaxation.bound == "none" else least_proof(program)
-    proof = strongest(proof, least, program.from_user(value))
+    proof = strongest(answer.certificate, least, program.from_user(value))
     bound = -np.inf if proof is None else min(program.to_user(proof.bound), value)
     estimate = min(run.program.to_user(outcome.estimate), value) if outcome is not None else float("nan")
     if run.budget.expired and state in (Status.CONVERGED, Status.OPTIMAL) and compiled.relaxation.bound == "none":
@@ -53,17 +54,17 @@ def solution_of(compiled: Compiled, units: Scaling, run: Run, fit: Fit, outcome:
     shared = program.losses.scalars
     evidence = None if program.source is None else Evidence(
         program.source, named.reorder(program.weights(w)), np.asarray(scalars, dtype=float), asked)
-    answer = Solution(
+    solution = Solution(
         labels=named.rename(fit.labels).astype(int), value=value, bound=bound, estimate=estimate,
         state=state, weights=named.reorder(weights), bias=float(named.reorder(bias)),
-        decision=named.reorder(units.decision * fit.decision),
+        decision=named.reorder(answer.decision),
         scalars=Scalars(dict(zip(shared.names, scalars)), shared.symbols),
         features=features, certificate=proof, evidence=evidence,
         label_weights=oriented_mixture(program, outcome.label_weights) if outcome else None,
         label_factor=outcome.label_matrix if outcome else None, history=_history(compiled, run),
         timings=run.seconds, message=message, relaxation=compiled.relaxation.name,
-        solver=compiled.solver.name, coding=program.coding)
-    return answer if evidence is None else settled(answer, program, proof, least)
+        solver=attempt.solver.name, coding=program.coding)
+    return solution if evidence is None else settled(solution, program, proof, least)
 
 
 def _history(compiled: Compiled, run: Run) -> tuple[Record, ...]:

@@ -299,7 +299,7 @@ def test_flattened_ends():
 def test_usual_programs_are_left_alone():
     problem = declare(X, md.hinge)
     compiled = problem.compile("sdp", "clarabel")
-    assert compiled.scaled is compiled.program and "presolve]" not in compiled.explain()
+    assert compiled.presolved.program is compiled.program and "presolve]" not in compiled.explain()
     assert not isinstance(solve(problem, "sdp", "clarabel").certificate.inner, ScaledCertificate)
 
 

@@ -57,7 +57,7 @@ def declare(name, constraints=lambda y, f: [abs(md.sum(y)) <= 2], loss=md.hinge,
 
 def forms():
     for name in features():
-        program = declare(name).compile("alternating").scaled
+        program = declare(name).compile("alternating").presolved.program
         for relaxation in ("alternating", "cccp", "minimax", "sdp", "weight-lifting", "supervised"):
             yield f"{relaxation}, {name}", as_relaxation(relaxation).lower(program)
         yield f"branching, {name}", md.Exact(method="branching").lower(program)

@@ -10,7 +10,8 @@ import margindsl as md
 from margindsl.contract import Budget, RawSolution, Session, Status
 from margindsl.errors import SolverError, UnansweredError
 from margindsl.program.certificates import LeastValueCertificate
-from margindsl.runtime.handover import better, hand_over, trouble_of
+from margindsl.program.passes import Presolved
+from margindsl.runtime.attempts import Attempts, better, trouble_of
 from margindsl.runtime.problem import choose_solver
 from margindsl.runtime.registry import load_class, make_solver
 
@@ -232,14 +233,23 @@ class Plan:
     def __init__(self, *ends):
         self.ends, self.earlier = list(ends), []
 
-    def __call__(self, solver, earlier):
-        self.earlier.append(earlier)
+    def end_of(self, attempt):
+        self.earlier.append(attempt.earlier)
         end = self.ends.pop(0)
         if isinstance(end, Exception):
-            raise end
+            return end
         if isinstance(end, str):
-            raise UnansweredError(f"solver {solver.name!r} {end}")
-        return dataclasses.replace(end, solver=solver.name)
+            return UnansweredError(f"solver {attempt.solver.name!r} {end}")
+        return dataclasses.replace(end, solver=attempt.solver.name)
+
+
+def hand_over(solvers, plan, proves, budget):
+    """Return what attempts that end as planned come to."""
+    program = declare().program()
+    attempts = Attempts(solvers, Presolved(program, program), proves, budget)
+    for attempt in attempts:
+        attempts.note(plan.end_of(attempt))
+    return attempts.result()
 
 
 SOLVERS = [make_solver(name) for name in ("clarabel", "burer-monteiro", "scs")]

@@ -1,0 +1,181 @@
+"""Passes over a margin program: each makes it easier to solve, and knows the way back for answers found there."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar, TypeAlias
+
+from margindsl.program.certificates import Certificate
+from margindsl.program.program import MarginProgram
+from margindsl.program.scaling import Scaling
+from margindsl.typing import FloatArray
+
+FAR = 1024.0  # units so far from one that an inaccurate answer may be their fault
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """Represent a hyperplane, scalars and a proof in the units of one program.
+
+    Parameters
+    ----------
+    w : (r,) float array
+    bias : float
+    scalars : (S,) float array
+    decision : (n,) float array
+        Decision values; (n, k) of k clusters.
+    certificate : Certificate or None
+    """
+
+    w: FloatArray
+    bias: float
+    scalars: FloatArray
+    decision: FloatArray
+    certificate: Certificate | None = None
+
+
+Undo: TypeAlias = Callable[[Answer], Answer]
+Accepts: TypeAlias = Callable[[MarginProgram], object]
+
+
+class Pass(ABC):
+    """Change a program into one of the same labels and the same objective of the user.
+
+    Class attributes: `name` (in the list `explain` prints), `optional` (whether the program could be solved without,
+    as where a solve with it ends in trouble).
+    """
+
+    name: ClassVar[str]
+    optional: ClassVar[bool] = False
+
+    @property
+    def is_extreme(self) -> bool:
+        """Return whether so much is changed that an inaccurate answer may be the fault of this."""
+        return False
+
+    @classmethod
+    @abstractmethod
+    def of(cls, program: MarginProgram, accepts: Accepts) -> Pass | None:
+        """Return the pass for a program, None where it would change nothing.
+
+        Parameters
+        ----------
+        program : MarginProgram
+        accepts : callable
+            Whether the relaxation takes a program.
+        """
+
+    @abstractmethod
+    def apply(self, program: MarginProgram) -> tuple[MarginProgram, Undo]:
+        """Return the changed program, and what turns an answer to it into one to the program as it was."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """Return one line saying what is changed."""
+
+
+@dataclass(frozen=True)
+class Units(Pass):
+    """Solve in units in which features, values and duals are near one.
+
+    Parameters
+    ----------
+    scaling : Scaling
+    """
+
+    name: ClassVar[str] = "units"
+    optional: ClassVar[bool] = True
+
+    scaling: Scaling
+
+    @property
+    def is_extreme(self) -> bool:
+        """Return whether units are far from one, or losses were changed."""
+        return not 1.0 / FAR <= self.scaling.features <= FAR or self.scaling.decision != 1.0
+
+    @classmethod
+    def of(cls, program: MarginProgram, accepts: Accepts) -> Units | None:
+        """Return the units of a program; losses are changed only where the relaxation takes them."""
+        for tilt in (True, False):
+            scaling = Scaling.of(program, tilt)
+            if scaling.is_identity:
+                return None
+            if accepts(scaling.apply(program)):
+                return cls(scaling)
+        return None
+
+    def apply(self, program: MarginProgram) -> tuple[MarginProgram, Undo]:
+        """Return the program in the new units, and the way back."""
+        return self.scaling.apply(program), partial(self._undo, program)
+
+    def _undo(self, program: MarginProgram, answer: Answer) -> Answer:
+        t = self.scaling.decision
+        return Answer(self.scaling.weight * answer.w, t * answer.bias, t * answer.scalars, t * answer.decision,
+                      self.scaling.certify(program, answer.certificate))
+
+    def describe(self) -> str:
+        """Return one line saying what is changed."""
+        return self.scaling.describe()
+
+
+PASSES: tuple[type[Pass], ...] = (Units,)
+
+
+@dataclass(frozen=True, eq=False)
+class Presolved:
+    """Represent a program after its passes.
+
+    Parameters
+    ----------
+    declared : MarginProgram
+        As it was.
+    program : MarginProgram
+        As it is solved.
+    passes : tuple of Pass
+        Those that changed something.
+    undos : tuple of callable
+        One a pass.
+    """
+
+    declared: MarginProgram
+    program: MarginProgram
+    passes: tuple[Pass, ...] = ()
+    undos: tuple[Undo, ...] = ()
+
+    @classmethod
+    def of(cls, program: MarginProgram, accepts: Accepts, kinds: tuple[type[Pass], ...] = PASSES) -> Presolved:
+        """Return a program after the passes of some kinds."""
+        found = cls(program, program)
+        for kind in kinds:
+            step = kind.of(found.program, accepts)
+            found = found if step is None else found.after(step)
+        return found
+
+    def after(self, step: Pass) -> Presolved:
+        """Return this after one more pass."""
+        program, undo = step.apply(self.program)
+        return Presolved(self.declared, program, (*self.passes, step), (*self.undos, undo))
+
+    def undo(self, answer: Answer) -> Answer:
+        """Return an answer to the program as declared."""
+        for undo in reversed(self.undos):
+            answer = undo(answer)
+        return answer
+
+    @property
+    def optional(self) -> tuple[Pass, ...]:
+        """Return the passes that can be left out."""
+        return tuple(step for step in self.passes if step.optional)
+
+    def plain(self) -> Presolved:
+        """Return the program without the passes that can be left out."""
+        found = Presolved(self.declared, self.declared)
+        for step in self.passes:
+            found = found if step.optional else found.after(step)
+        return found
+
+
+__all__ = ["PASSES", "Answer", "Pass", "Presolved", "Units"]

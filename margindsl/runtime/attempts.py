@@ -1,0 +1,159 @@
+"""Attempts of one solve: one solver and its units after another, until one has a usable answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from margindsl.contract import Budget, Solver, Status
+from margindsl.errors import SolverError, UnansweredError
+from margindsl.program.passes import Presolved
+from margindsl.runtime.solution import Solution
+
+
+@dataclass(frozen=True, eq=False)
+class Attempt:
+    """Represent one try.
+
+    Parameters
+    ----------
+    solver : Solver
+    presolved : Presolved
+        The program as it is solved.
+    earlier : Solution or None
+        What earlier solvers found, to begin with.
+    repeats : bool
+        Whether the same solver had trouble before, with passes that are left out now.
+    """
+
+    solver: Solver
+    presolved: Presolved
+    earlier: Solution | None = None
+    repeats: bool = False
+
+
+class Attempts:
+    """Say what is tried next, and keep the best of what was found.
+
+    A solver that ends in trouble after passes that can be left out is tried again without them; one that has no usable
+    answer hands over to the next, while the budget lasts. Iterate, and note how each attempt ended.
+
+    Parameters
+    ----------
+    solvers : iterable of Solver
+        In order of preference.
+    presolved : Presolved
+    proves : bool
+        Whether the relaxation proves bounds.
+    budget : Budget
+        One for all attempts.
+    """
+
+    def __init__(self, solvers: Iterable[Solver], presolved: Presolved, proves: bool, budget: Budget) -> None:
+        self.solvers, self.presolved, self.proves, self.budget = solvers, presolved, proves, budget
+        self.best: Solution | None = None
+        self.failed: dict[str, str] = {}  # how solvers failed, by name
+        self._end: Solution | SolverError | None = None  # of the present solver
+
+    def __iter__(self) -> Iterator[Attempt]:
+        """Yield attempts, as long as there is reason for one.
+
+        Raises
+        ------
+        SolverError
+            If an attempt ends in an error, as of the label set, and no labels were found before.
+        """
+        for solver in self.solvers:
+            if self.failed and self.budget.expired:
+                self.failed[solver.name] = f"{solver.name!r} was not begun: the time was up"
+                return
+            self._end = None
+            yield Attempt(solver, self.presolved, self.best)
+            if self.best is None and self.presolved.optional and self._is_troubled() and not self.budget.expired:
+                yield Attempt(solver, self.presolved.plain(), repeats=True)
+            if self._settles(solver.name):
+                return
+
+    def note(self, end: Solution | SolverError) -> None:
+        """Note how an attempt ended; of a solver that was tried twice the better end counts."""
+        if isinstance(end, Solution):
+            self._end = better(self._end, end) if isinstance(self._end, Solution) else end
+        elif not isinstance(self._end, Solution):
+            self._end = end
+
+    def _is_troubled(self) -> bool:
+        """Return whether a solve ended without an answer, or short of its accuracy where passes may be to blame."""
+        if not isinstance(self._end, Solution):
+            return True
+        short = self._end.state in (Status.INACCURATE, Status.ITERATION_LIMIT)
+        return self._end.state is Status.FAILED or (short and any(step.is_extreme for step in self.presolved.optional))
+
+    def _settles(self, name: str) -> bool:
+        """Book the end of a solver and return whether no other is needed."""
+        end = self._end
+        if isinstance(end, UnansweredError):
+            self.failed[name] = end.words
+        elif isinstance(end, SolverError):
+            if self.best is None:
+                raise end
+            self.failed[name] = f"{name!r} ended in an error: {end}"
+        elif end is not None:
+            self.best = end if self.best is None else better(self.best, end)
+            trouble = trouble_of(end, self.proves) or ("" if self.best is end else f"{name!r} found nothing better")
+            if not trouble:
+                return True
+            self.failed[name] = trouble
+        return False
+
+    def result(self) -> Solution:
+        """Return the answer of the first solver that has one, or the best of those that ended short of it.
+
+        Its message names the solvers that failed, with their words.
+
+        Raises
+        ------
+        UnansweredError
+            If none answered.
+        """
+        best, failed = self.best, self.failed
+        if best is None:
+            raise UnansweredError("; ".join(failed.values()))
+        alone = not failed or (list(failed) == [best.solver] and best.state.has_answer)
+        return best if alone else replace(best, message=_told(best, failed))
+
+
+def _told(best: Solution, failed: dict[str, str]) -> str:
+    """Return what to say of solvers that failed, then of the one that answered, in its own words."""
+    if best.solver in failed:
+        return "; ".join(failed.values())
+    own = f": {best.message}" if best.message else ""
+    return "; ".join([*failed.values(), f"{best.solver!r} answered{own}"])
+
+
+def trouble_of(solution: Solution, proves: bool) -> str:
+    """Return how a solver ended without a usable answer, empty when it did not.
+
+    Parameters
+    ----------
+    solution : Solution
+    proves : bool
+        Whether a bound beyond that of the losses alone is expected. After a limit or an interrupt none is missed.
+    """
+    said = f": {solution.message}" if solution.message else ""
+    if not solution.state.has_answer:
+        return f"{solution.solver!r} ended as {solution.status}{said}"
+    ended = solution.state in (Status.CONVERGED, Status.INACCURATE)
+    if ended and proves and (solution.certificate is None or solution.certificate.is_trivial):
+        return f"{solution.solver!r} ended as {solution.status}, without a bound{said}"
+    return ""
+
+
+def better(first: Solution, second: Solution) -> Solution:
+    """Return the solution of lower value, or of higher bound at equal labels up to rounding."""
+    slack = 1e-9 * abs(first.value)
+    if second.value < first.value - slack:
+        return second
+    return second if second.value <= first.value + slack and second.bound > first.bound else first
+
+
+__all__ = ["Attempt", "Attempts", "better", "trouble_of"]

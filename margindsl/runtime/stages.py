@@ -1,0 +1,211 @@
+"""The stages of a solve: relax, round, polish, evaluate; each takes what was found so far and adds to it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from margindsl.clock import Cancelled
+from margindsl.contract import Status
+from margindsl.drivers.rounding import polish, round_directions
+from margindsl.drivers.run import Fit, Run
+from margindsl.drivers.starts import as_member, distinct, in_hand
+from margindsl.errors import UnansweredError
+from margindsl.relaxations.relaxation import Outcome, Relaxation
+
+EVALUATION_SOLVER = "newton"
+EVALUATION_TOL = 1e-10
+# Parts of the allowance after a stop in which stages end that a loop of theirs did not end before.
+RELAXED, ROUNDED, EVALUATED, FITTED = 0.4, 0.6, 0.75, 0.8
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """Represent what the stages so far found.
+
+    Parameters
+    ----------
+    outcome : Outcome or None
+        Of the relaxation.
+    state : Status
+        How it ended.
+    fit : Fit or None
+        The labels of the answer, fitted to high accuracy.
+    is_broken : bool
+        Whether a stage failed: the labels in hand are evaluated, none are looked for.
+    """
+
+    outcome: Outcome | None = None
+    state: Status = Status.CONVERGED
+    fit: Fit | None = None
+    is_broken: bool = False
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether labels are left to be found from what the relaxation returned."""
+        return self.outcome is not None and self.outcome.fit is None and not self.is_broken
+
+    def ended(self, state: Status) -> Found:
+        """Return the same, ended by Ctrl-C, a callback or the time."""
+        return replace(self, state=state)
+
+    def failed(self, words: str) -> Found:
+        """Return the same after a solver failed: what was proved stays, the labels are those in hand."""
+        kept = Outcome(Status.FAILED) if self.outcome is None else replace(self.outcome, candidates=(), factor=None)
+        return Found(replace(kept, status=Status.FAILED, message=words), Status.FAILED, is_broken=True)
+
+
+@dataclass(frozen=True)
+class Stage(ABC):
+    """Do one step of a solve.
+
+    Class attributes: `name` (in the list `explain` prints), `part` (of the allowance after a stop, in which it ends),
+    `books` (under what its seconds are booked; empty where its loops do that).
+    """
+
+    name: ClassVar[str]
+    part: ClassVar[float]
+    books: ClassVar[str] = ""
+
+    @abstractmethod
+    def apply(self, run: Run, found: Found) -> Found:
+        """Return what was found with what this stage adds."""
+
+    def describe(self) -> str:
+        """Return the name with its options."""
+        return self.name
+
+
+@dataclass(frozen=True)
+class Relax(Stage):
+    """Run the relaxation.
+
+    Parameters
+    ----------
+    relaxation : Relaxation
+    """
+
+    name: ClassVar[str] = "relax"
+    part: ClassVar[float] = RELAXED
+
+    relaxation: Relaxation
+
+    def apply(self, run: Run, found: Found) -> Found:
+        """Return the outcome; an interrupt or a failure leaves the best labelling so far in the run."""
+        try:
+            with in_hand(run):
+                outcome = self.relaxation.run(run)
+        finally:
+            if run.checkpoint is not None:
+                run.checkpoint.write()
+        return Found(outcome, outcome.status)
+
+
+@dataclass(frozen=True)
+class Round(Stage):
+    """Round what the relaxation returned to labels in B.
+
+    Parameters
+    ----------
+    relaxation : Relaxation
+    """
+
+    name: ClassVar[str] = "round"
+    part: ClassVar[float] = ROUNDED
+    books: ClassVar[str] = "round and polish"
+
+    relaxation: Relaxation
+
+    def apply(self, run: Run, found: Found) -> Found:
+        """Return the outcome with candidates in B, those of the warm start among them."""
+        outcome = found.outcome
+        if outcome is None or not found.is_open:
+            return found
+        candidates = list(outcome.candidates) + list(run.starts)
+        if outcome.factor is not None:
+            candidates += round_directions(run, outcome.factor)
+        if not candidates:
+            if not outcome.status.has_answer:
+                raise UnansweredError(
+                    f"solver {run.solver.name!r} ended as {outcome.status.word} on relaxation "
+                    f"{self.relaxation.name!r}: {outcome.message or outcome.status.value}")
+            candidates = [run.program.labels.maximise(run.program.no_gain())]
+        members = distinct([as_member(run.program, candidate) for candidate in candidates])
+        return replace(found, outcome=replace(outcome, candidates=tuple(members), factor=None))
+
+
+@dataclass(frozen=True)
+class Polish(Stage):
+    """Improve the rounded labels of a convex relaxation.
+
+    Parameters
+    ----------
+    how : {"none", "alternate", "search"}
+    """
+
+    name: ClassVar[str] = "polish"
+    part: ClassVar[float] = ROUNDED
+    books: ClassVar[str] = "round and polish"
+
+    how: str
+
+    def apply(self, run: Run, found: Found) -> Found:
+        """Leave the best labels in the run; of a rounding that was interrupted what there is is evaluated alone."""
+        outcome = found.outcome
+        if outcome is not None and found.is_open and outcome.candidates:
+            polish(run, list(outcome.candidates), self.how if found.state is outcome.status else "none")
+        return found
+
+    def describe(self) -> str:
+        """Return the name with its options."""
+        return f"polish ({self.how})"
+
+
+@dataclass(frozen=True)
+class Evaluate(Stage):
+    """Fit the hyperplane to the best labels to high accuracy."""
+
+    name: ClassVar[str] = "evaluate"
+    part: ClassVar[float] = FITTED
+    books: ClassVar[str] = "evaluate"
+
+    def apply(self, run: Run, found: Found) -> Found:
+        """Return the best labels fitted, and how that was ended if it was."""
+        known, labels = run.best, labels_in_hand(run, found.outcome)
+        try:
+            with run.finishing(EVALUATED):
+                fit = run.apart().fit(labels, known, tol=EVALUATION_TOL)
+            kept = known is not None and run.budget.expired and known.value < fit.value
+            return replace(found, fit=known if kept else fit)
+        except Cancelled as end:
+            return replace(found, fit=run.plain_fit(labels) if known is None else known, state=run.ended_by(end))
+        except (KeyboardInterrupt, UnansweredError) as end:
+            if known is None:
+                raise  # below: accurate to 1e-7 rather than to EVALUATION_TOL
+            ended = Status.INTERRUPTED if isinstance(end, KeyboardInterrupt) else found.state
+            return replace(found, fit=known, state=ended)
+
+    def describe(self) -> str:
+        """Return the name with its options."""
+        return f"evaluate the labels with {EVALUATION_SOLVER!r} to {EVALUATION_TOL:g}"
+
+
+def labels_in_hand(run: Run, outcome: Outcome | None) -> np.ndarray:
+    """Return the best labels, without any those to be fitted, those of the warm start, or any of B."""
+    if run.best is not None:
+        return run.best.labels
+    if outcome is not None and outcome.candidates:
+        return outcome.candidates[0]
+    return as_member(run.program, run.starts[0] if run.starts else run.program.no_gain())
+
+
+def stages_of(relaxation: Relaxation) -> tuple[Stage, ...]:
+    """Return the stages of a solve by a relaxation, in turn."""
+    return Relax(relaxation), Round(relaxation), Polish(str(relaxation.polish)), Evaluate()
+
+
+__all__ = [
+    "EVALUATED", "EVALUATION_SOLVER", "EVALUATION_TOL", "FITTED", "Found", "Stage", "labels_in_hand", "stages_of"]
