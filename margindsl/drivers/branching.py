@@ -1,4 +1,4 @@
-"""Branch and bound over component signs, with bounds from the lifted weight space."""
+"""Branch and bound over component signs or clusters, bounded by lifted weights or by the decided points alone."""
 
 from __future__ import annotations
 
@@ -10,20 +10,13 @@ import numpy as np
 from margindsl.contract import RawSolution, Status
 from margindsl.drivers.alternation import alternate, best_labels
 from margindsl.drivers.checkpoint import State
-from margindsl.drivers.guard import name_of
+from margindsl.drivers.guard import Guarded, name_of
 from margindsl.drivers.run import Fit, Run
 from margindsl.drivers.search import search
 from margindsl.errors import DeclarationError, UnansweredError
-from margindsl.program.branch_certificate import (
-    BranchCertificate,
-    Leaf,
-    Path,
-    complete_signs,
-    covers,
-    point_labels,
-)
-from margindsl.program.branching import BranchNodeForm, PointLosses, node_dual
-from margindsl.program.certificates import project_duals
+from margindsl.program.branch_certificate import BranchCertificate, Leaf, Path, covers
+from margindsl.program.clusters import cluster_costs
+from margindsl.program.nodes import LiftedNodes, NodeBounds, PartialNodes
 from margindsl.typing import FloatArray, IntArray
 
 NODE_SHARE = 0.1  # accuracy of a node, as a share of the gap asked for
@@ -63,23 +56,47 @@ class Branched:
     message: str = ""
 
 
+@dataclass(frozen=True, eq=False)
+class Met:
+    """Represent what a solved node knows of the labels: a hyperplane, and what is charged at every point already.
+
+    Parameters
+    ----------
+    node : Node
+        With the better of its inherited and its own bound.
+    raw : RawSolution or None
+        The start of its children.
+    w : (r,) or (q r,) float array
+    bias : float
+    scalars : (S,) float array
+    charged : (n,) float array
+        Losses in the node's problem.
+    """
+
+    node: Node
+    raw: RawSolution | None
+    w: FloatArray
+    bias: float
+    scalars: FloatArray
+    charged: FloatArray
+
+
 class Branching:
     """Run branch and bound, best bound first.
 
     Parameters
     ----------
     run : Run
-        `run.solver` solves `BranchNodeForm`s, `run.fixed_solver` fits labellings.
+        `run.solver` solves lifted nodes, `run.fixed_solver` fits labellings and solves partial nodes.
     tol : float
         Relative gap to certify.
+    bounds : NodeBounds
+        What bounds a node.
     """
 
-    def __init__(self, run: Run, tol: float) -> None:
-        self.run, self.tol = run, tol
-        program = run.program
-        self.labels = program.labels
-        self.table = PointLosses.build(program.losses)
-        self.phi = np.asarray(program.features.toarray(), dtype=float)
+    def __init__(self, run: Run, tol: float, bounds: NodeBounds) -> None:
+        self.run, self.tol, self.bounds = run, tol, bounds
+        self.labels = run.program.labels
         self.closed: list[Node] = []
         self.open: list[Node] = []
         self.seen: set[bytes] = set()
@@ -92,12 +109,11 @@ class Branching:
 
     def go(self) -> Branched:
         """Branch until the gap is certified, the time is up or the callback stops it."""
-        n = len(self.phi)
         state = self.run.resume(STAGE)
         if self.run.best is None:
-            self.run.fit(self.labels.maximise(np.zeros(n)))
+            self.run.fit(self.labels.maximise(self.run.program.no_gain()))
         if state is None:
-            self._push(-np.inf, Leaf((), np.zeros(n), np.zeros(n)), None)
+            self._push(-np.inf, Leaf((), *self.bounds.zero), None)
             self.open[0].bound = self._value_of(self.open[0].leaf)
         else:
             self.restore(state)
@@ -129,7 +145,7 @@ class Branching:
         return {
             "lengths": np.array([len(node.leaf.path) for node in nodes]),
             "decisions": np.array(decisions, dtype=np.int64).reshape(-1, 2),
-            "u": np.stack([node.leaf.u for node in nodes]), "a": np.stack([node.leaf.a for node in nodes]),
+            "u": np.stack([node.leaf.u for node in nodes]), "rest": np.stack([node.leaf.rest for node in nodes]),
             "bounds": np.array([node.bound for node in nodes]), "ages": np.array([node.age for node in nodes]),
             "closed": np.array(len(self.closed)), "solved": np.array(self.solved), "age": np.array(self.age)}
 
@@ -143,9 +159,9 @@ class Branching:
         """
         ends = np.cumsum(state["lengths"])
         paths = [tuple((int(c), int(s)) for c, s in part) for part in np.split(state["decisions"], ends[:-1])]
-        if not covers(self.labels, paths):
+        if not covers(self.labels, paths, self.bounds.branches):
             raise DeclarationError("solve(checkpoint=...): the tree in the file leaves out labellings; remove the file")
-        leaves = [Leaf(*parts) for parts in zip(paths, state["u"], state["a"])]
+        leaves = [Leaf(*parts) for parts in zip(paths, state["u"], state["rest"])]
         nodes = [Node(min(float(bound), self._value_of(leaf)), int(age), leaf)
                  for bound, age, leaf in zip(state["bounds"], state["ages"], leaves)]
         closed = int(state["closed"])
@@ -171,8 +187,11 @@ class Branching:
 
     def _expand(self, node: Node) -> None:
         """Solve the first open node, then close it or put its children in its place."""
-        z = complete_signs(self.labels, node.leaf.path)
-        solved, raw, component = (Node(np.inf, node.age, node.leaf), None, None) if z is None else self._solve(node, z)
+        z = self.labels.implied(node.leaf.path)
+        if z is None:
+            solved, raw, component = Node(np.inf, node.age, node.leaf), None, None
+        else:
+            solved, raw, component = self._solve(node, z)
         self.taken = node
         heapq.heappop(self.open)
         if solved.bound >= self.target or component is None:
@@ -183,88 +202,88 @@ class Branching:
 
     def _branch(self, solved: Node, raw: RawSolution | None, component: int) -> None:
         """Put the children of a node among the open ones."""
-        mirrored = not solved.leaf.path and self.labels.is_symmetric
-        for sign in (1,) if mirrored else (1, -1):
-            path = (*solved.leaf.path, (component, sign))
-            if complete_signs(self.labels, path) is not None:
-                self._push(solved.bound, Leaf(path, solved.leaf.u, solved.leaf.a), raw)
+        for value in self.bounds.branches(solved.leaf.path):
+            path = (*solved.leaf.path, (component, value))
+            if self.labels.implied(path) is not None:
+                self._push(solved.bound, Leaf(path, solved.leaf.u, solved.leaf.rest), raw)
 
     def _solve(self, node: Node, z: IntArray) -> tuple[Node, RawSolution | None, int | None]:
         """Return the node with the better of its inherited and its own bound, and the component to branch on."""
         self.solved += 1
-        y = point_labels(self.labels, z)
-        if np.all(z != 0):
-            return self._settle(node, y), None, None
-        assert self.run.best is not None
-        accuracy = NODE_SHARE * self.tol * abs(self.run.best.value)
-        form = BranchNodeForm(self.run.program.features, self.run.program.losses, y, table=self.table,
-                              target=self.target, accuracy=accuracy)
-        raw = self.run.solve(form, node.start)
-        if not raw.has_answer:
-            raise UnansweredError(f"{name_of(self.run.solver)} ended as {raw.status.word} at a node: "
-                                  f"{raw.message or raw.status.value}")
-        leaf = Leaf(node.leaf.path, np.asarray(raw["u"]), np.asarray(raw["a"]))
-        value = node_dual(self.table, self.phi, y, leaf.u, leaf.a)
-        solved = Node(value, node.age, leaf) if value > node.bound else node
-        if solved.bound >= self.target:
-            return solved, raw, None
-        w, spread = self._direction(raw)
-        self._round(w)
-        return solved, raw, self._choose(w, spread, z)
+        if np.all(self.labels.is_decided(z)):
+            return self._settle(node, z), None, None
+        met = self._lifted(node, z) if isinstance(self.bounds, LiftedNodes) else self._partial(node, z)
+        if met.node.bound >= self.target:
+            return met.node, met.raw, None
+        return met.node, met.raw, self._choose(met, self._round(met), z)
 
-    def _settle(self, node: Node, y: IntArray) -> Node:
+    def _lifted(self, node: Node, z: IntArray) -> Met:
+        """Solve the lift of a node."""
+        run, bounds = self.run, self.bounds
+        assert run.best is not None and isinstance(bounds, LiftedNodes)
+        form = bounds.form(z, target=self.target, accuracy=NODE_SHARE * self.tol * abs(run.best.value))
+        raw = run.solve(form, node.start)
+        if not raw.has_answer:
+            raise UnansweredError(f"{name_of(run.solver)} ended as {raw.status.word} at a node: "
+                                  f"{raw.message or raw.status.value}")
+        solved = self._better(node, z, np.asarray(raw["u"]), np.asarray(raw["a"]))
+        lengths = np.sqrt(np.maximum(np.asarray(raw["z"]), 0.0))
+        return Met(solved, raw, np.asarray(raw["w"]), 0.0, np.zeros(0), bounds.table.value(lengths))
+
+    def _partial(self, node: Node, z: IntArray) -> Met:
+        """Solve the problem of a node's decided points; one without an answer, as of too few points, says nothing."""
+        run, program, bounds = self.run, self.run.program, self.bounds
+        assert isinstance(bounds, PartialNodes)
+        form = bounds.form(z)
+        raw = Guarded(run.fixed_solver, form).solve(form, run.budget.replace(
+            tol=max(0.01 * self.tol, 1e-12), max_iter=None, callback=None), node.start, is_judged=False)
+        charged, none = np.zeros(program.n), np.zeros(program.losses.scalars.count)
+        if not raw.has_answer:
+            return Met(node, None, np.zeros((program.clusters - 1) * program.features.rank), 0.0, none, charged)
+        solved = self._better(node, z, *bounds.settled(z, raw.variables))
+        return Met(solved, raw, np.asarray(raw["w"]), float(raw.get("bias", 0.0)), raw.get("scalars", none), charged)
+
+    def _settle(self, node: Node, z: IntArray) -> Node:
         """Return a node without free components, bounded by the dual of its fixed-label problem."""
-        fit = self.run.fit(y, self.run.best, tol=max(0.01 * self.tol, 1e-12))
-        losses = self.run.program.losses
-        u = losses.spread(project_duals(losses, np.asarray(fit.raw["u"])))
-        leaf = Leaf(node.leaf.path, u, np.zeros(len(y)))
-        value = self._value_of(leaf)
-        return Node(value, node.age, leaf) if value > node.bound else node
+        fit = self.run.fit(self.labels.at_points(z), self.run.best, tol=max(0.01 * self.tol, 1e-12))
+        return self._better(node, z, *self.bounds.settled(z, fit.raw.variables))
+
+    def _better(self, node: Node, z: IntArray, u: FloatArray, rest: FloatArray) -> Node:
+        value = self.bounds.value(z, u, rest)
+        return Node(value, node.age, Leaf(node.leaf.path, u, rest)) if value > node.bound else node
 
     def _value_of(self, leaf: Leaf) -> float:
-        z = complete_signs(self.labels, leaf.path)
-        if z is None:
-            return float("inf")
-        return node_dual(self.table, self.phi, point_labels(self.labels, z), leaf.u, leaf.a)
+        z = self.labels.implied(leaf.path)
+        return float("inf") if z is None else self.bounds.value(z, leaf.u, leaf.rest)
 
     # -- incumbents and decisions -------------------------------------------------------------------
 
-    def _direction(self, raw: RawSolution) -> tuple[FloatArray, FloatArray]:
-        """Return a weight vector to round and the (n,) lengths √(φᵀPφ)."""
-        w = np.asarray(raw["w"])
-        return w, np.sqrt(np.maximum(np.asarray(raw["z"]), 0.0))
-
-    def _round(self, w: FloatArray) -> None:
-        """Fit the best labels at w when they are new and promising; polish an improvement."""
-        run, losses = self.run, self.run.program.losses
+    def _round(self, met: Met) -> tuple[FloatArray, IntArray]:
+        """Return decision values and their best labels, fitted when new and promising; polish an improvement."""
+        run, program = self.run, self.run.program
         assert run.best is not None
-        decision = self.phi @ w
-        labels = self.labels.maximise(-losses.label_costs(decision))
+        decision = program.fix_labels(run.best.labels).outputs(met.w, met.bias)
+        labels = self.labels.maximise(program.gains(decision, met.scalars))
         key = np.asarray(labels, dtype=np.int8).tobytes()
-        if key in self.seen:
-            return
-        value = 0.5 * float(w @ w) + losses.value(labels * decision)
-        if value > run.best.value + HOPEFUL * abs(run.best.value):
-            return
+        size = 0.5 * float(met.w @ met.w)
+        value = size + program.losses.value(program.margins(labels, decision), met.scalars)
+        if key in self.seen or value > run.best.value + HOPEFUL * abs(run.best.value):
+            return decision, labels
         self.seen.add(key)
         before = run.best.value
         fit = run.fit(labels, run.best)
         if fit.value < before - 1e-9 * abs(before):
             search(run, alternate(run, best_labels(run, fit)))
+        return decision, labels
 
-    def _choose(self, w: FloatArray, spread: FloatArray, z: IntArray) -> int:
-        """Return the free component whose loss at w exceeds its relaxed loss most."""
-        component, sign = np.asarray(self.labels.component), np.asarray(self.labels.sign)
-        decision = sign * (self.phi @ w)
-        count = len(z)
-        plus = np.bincount(component, weights=self.table.value(decision), minlength=count)
-        minus = np.bincount(component, weights=self.table.value(-decision), minlength=count)
-        relaxed = np.bincount(component, weights=self.table.value(spread), minlength=count)
-        score = np.minimum(plus, minus) - relaxed
-        if self.labels.bounds:
-            wanted = self.labels.contract(self.labels.maximise(-self.run.program.losses.label_costs(self.phi @ w)))
-            score = np.where(wanted > 0, plus, minus) - relaxed
-        return int(np.argmax(np.where(z == 0, score, -np.inf)))
+    def _choose(self, met: Met, rounded: tuple[FloatArray, IntArray], z: IntArray) -> int:
+        """Return the free component whose loss at the best labels exceeds what it is charged most."""
+        decision, labels = rounded
+        program = self.run.program
+        costs = self.labels.by_components(cluster_costs(program.losses, program.margin_table(decision), met.scalars))
+        charged = np.bincount(np.asarray(self.labels.component), met.charged, self.labels.count)
+        score = costs[np.arange(self.labels.count), self.labels.places(labels)] - charged
+        return int(np.argmax(np.where(self.labels.is_decided(z), -np.inf, score)))
 
     # -- bookkeeping --------------------------------------------------------------------------------
 
@@ -289,7 +308,7 @@ class Branching:
         bound = min(self.bound, self.run.best.value)
         if status is Status.OPTIMAL and bound < self.target - 1e-12 * abs(self.target):
             status = Status.INACCURATE
-        return Branched(self.run.best, BranchCertificate(bound, self.run.program, leaves), status, self.solved,
+        return Branched(self.run.best, BranchCertificate(bound, self.bounds, leaves), status, self.solved,
                         message)
 
 

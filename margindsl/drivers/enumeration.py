@@ -8,7 +8,7 @@ import numpy as np
 
 from margindsl.contract import Status
 from margindsl.drivers.run import Fit, Run
-from margindsl.program.certificates import Certificate, CombinedCertificate, certify_fixed_labels, project_duals
+from margindsl.program.certificates import Certificate, project_duals
 from margindsl.program.exhaustion import PoolCertificate, enumerate_up_to_names, pool_bounds
 from margindsl.typing import FloatArray
 
@@ -31,13 +31,12 @@ def enumerate_labels(run: Run, tol: float = 1e-9, most: int = 200_000) -> Enumer
     Parameters
     ----------
     run : Run
+        Of coded margins, without free bias and decision bounds: elsewhere duals do not carry over.
     tol : float
         Relative gap at which a labelling counts as excluded.
     most : int
         Most fixed-label solves.
     """
-    if run.program.free_bias or run.program.decision:
-        return _enumerate_plainly(run, tol)
     labellings = enumerate_up_to_names(run.program.labels)
     bounds = np.full(len(labellings), -np.inf)
     pool: list[FloatArray] = []
@@ -66,28 +65,3 @@ def enumerate_labels(run: Run, tol: float = 1e-9, most: int = 200_000) -> Enumer
     assert run.best is not None
     certificate = PoolCertificate(float(bounds.min()), run.program, np.stack(pool)) if pool else None
     return Enumerated(run.best, certificate, status)
-
-
-def _enumerate_plainly(run: Run, tol: float) -> Enumerated:
-    """Solve every labelling; with a bias or decision bounds duals do not carry over."""
-    parts: list[Certificate] = []
-    status = Status.OPTIMAL
-    complete = True
-    for y in enumerate_up_to_names(run.program.labels) if _sign_symmetric(run) else run.program.labels.enumerate():
-        fit = run.fit(y, tol=tol / 10)
-        form = run.program.fix_labels(y)
-        u, tau = np.asarray(fit.raw["u"]), np.asarray(fit.raw.get("tau", np.zeros(len(form.decision))))
-        parts.append(certify_fixed_labels(form, u, tau))
-        stop = run.record("enumeration", len(parts), run.best.value if run.best else np.inf)
-        if stop or run.budget.expired:
-            status, complete = (Status.INTERRUPTED if stop else Status.TIME_LIMIT), False
-            break
-    assert run.best is not None
-    certificate = None
-    if complete and all(np.isfinite(p.bound) for p in parts):
-        certificate = CombinedCertificate(min(p.bound for p in parts), tuple(parts), "every labelling of B")
-    return Enumerated(run.best, certificate, status)
-
-
-def _sign_symmetric(run: Run) -> bool:
-    return run.program.labels.is_symmetric and all(bound.is_symmetric for bound in run.program.decision)

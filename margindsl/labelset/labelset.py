@@ -14,6 +14,7 @@ from margindsl.clock import check
 from margindsl.errors import DeclarationError, SizeError
 from margindsl.labelset import lifting, violation
 from margindsl.labelset.bound import LiftedBound, LinearBound
+from margindsl.labelset.implication import Path, implied_signs
 from margindsl.labelset.oracle import maximise_signs
 from margindsl.labelset.orientation import GlobalSign
 from margindsl.typing import ArrayLike, BoolArray, FloatArray, IntArray
@@ -78,6 +79,41 @@ class LabelSet:
     def aligned(self, y: IntArray, other: IntArray) -> IntArray:
         """Return y under the names in which it agrees best with another labelling, of those B does not tell apart."""
         return -y if self.is_symmetric and int(y.astype(int) @ other) < 0 else y
+
+    def implied(self, path: Path) -> IntArray | None:
+        """Return component signs (N,) that B implies once a path is taken, 0 where free; None if none is left."""
+        return implied_signs(self, path)
+
+    def branches(self, path: Path) -> list[int]:
+        """Return the signs that the next component on a path can take, of exchangeable ones not taken yet one.
+
+        Parameters
+        ----------
+        path : tuple of (component, sign)
+        """
+        return [1] if self.is_symmetric and not path else [1, -1]
+
+    def is_decided(self, z: IntArray) -> BoolArray:
+        """Return which of the component signs (N,) are not 0."""
+        return np.asarray(z != 0)
+
+    def steps(self, path: Path) -> list[int]:
+        """Return a path by points: the number of a component's first point, from 1, times its label."""
+        return [int(value * self.sign[self.first[c]] * (self.first[c] + 1)) for c, value in path]
+
+    def at_points(self, z: IntArray) -> IntArray:
+        """Return the labels (n,) of component signs, 0 where free."""
+        return np.asarray(self.sign * z[self.component])
+
+    def by_components(self, costs: FloatArray) -> FloatArray:
+        """Return the costs (N, 2) of components with z = -1 and z = +1, of points in clusters -1 and +1 (n, 2)."""
+        turned = np.where(self.sign[:, None] < 0, costs[:, ::-1], costs)
+        return np.stack([np.bincount(self.component, column, self.count) for column in turned.T], axis=1)
+
+    @property
+    def values(self) -> IntArray:
+        """Return the signs -1, +1."""
+        return np.array([-1, 1])
 
     @property
     def has_links(self) -> bool:

@@ -15,6 +15,7 @@ from scipy.sparse import csr_array
 from margindsl.clock import check
 from margindsl.errors import DeclarationError, SizeError, SolverError
 from margindsl.labelset import partition_violation
+from margindsl.labelset.implication import Path, implied_clusters
 from margindsl.labelset.orientation import ClusterNames, by_first_point
 from margindsl.labelset.partition_domain import allowed_clusters, greatest_squares, pinned_sizes
 from margindsl.labelset.partition_existence import draw_linked, greedy_member
@@ -130,6 +131,43 @@ class PartitionSet:
         np.add.at(shared, (y, other), 1.0)
         same = self.groups[:, None] == self.groups
         return np.asarray(linear_sum_assignment(np.where(same, shared, -1.0 - self.n**2), maximize=True)[1][y])
+
+    def implied(self, path: Path) -> IntArray | None:
+        """Return component clusters (N,) that B implies once a path is taken, -1 where free; None if none is left."""
+        return implied_clusters(self, path)
+
+    def branches(self, path: Path) -> list[int]:
+        """Return the clusters that the next component on a path can take, of exchangeable ones not taken yet one.
+
+        Parameters
+        ----------
+        path : tuple of (component, cluster)
+        """
+        z = self.implied(path)
+        taken = [] if z is None else np.unique(z[z >= 0]).tolist()
+        unused = [q for q in range(self.clusters) if self.is_symmetric and q not in taken]
+        return [q for q in range(self.clusters) if q not in unused[1:]]
+
+    def is_decided(self, z: IntArray) -> BoolArray:
+        """Return which of the component clusters (N,) are not -1."""
+        return np.asarray(z >= 0)
+
+    def steps(self, path: Path) -> list[int]:
+        """Return a path by points: the number of a component's first point, from 1, and n times its cluster added."""
+        return [int(self.first[c] + 1 + self.n * value) for c, value in path]
+
+    def at_points(self, z: IntArray) -> IntArray:
+        """Return the clusters (n,) of component clusters, -1 where free."""
+        return np.asarray(z[self.component])
+
+    def by_components(self, costs: FloatArray) -> FloatArray:
+        """Return the costs (N, k) of components, of points in clusters (n, k)."""
+        return self.contract_rows(costs)
+
+    @property
+    def values(self) -> IntArray:
+        """Return the clusters 0, ..., k-1."""
+        return np.arange(self.clusters)
 
     @property
     def sign(self) -> IntArray:

@@ -118,9 +118,14 @@ class FixedLabelCertificate(Certificate):
     u: FloatArray
     tau: FloatArray
 
+    @property
+    def value(self) -> float:
+        """Return the dual objective."""
+        return self.form.dual_objective(self.u, self.tau)
+
     def verify(self) -> bool:
         """Recompute the dual objective and its residual."""
-        value = self.form.dual_objective(self.u, self.tau)
+        value = self.value
         terms = self.form.bias_terms(self.u, self.tau)
         residual = max(self.form.losses.scalar_residual(self.u), greatest_ratio(np.sum(terms), np.sum(np.abs(terms))))
         slack = 1e-9 * abs(value)

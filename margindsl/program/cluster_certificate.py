@@ -28,9 +28,14 @@ class ClusterCertificate(Certificate):
     u: FloatArray
     tau: FloatArray
 
+    @property
+    def value(self) -> float:
+        """Return the dual objective."""
+        return self.form.dual_objective(self.u, np.zeros(0), self.tau)
+
     def verify(self) -> bool:
         """Recompute the dual objective."""
-        value = self.form.dual_objective(self.u, np.zeros(0), self.tau)
+        value = self.value
         return bool(not self.form.parts.rising.rows and self.bound <= value + 1e-9 * abs(value))
 
     def dual_point(self) -> DualPoint:

@@ -220,6 +220,10 @@ class MarginProgram:
             return -self.losses.label_costs(decision, scalars)
         return -cluster_costs(self.losses, margin_table(decision, self.coding), scalars)
 
+    def margin_table(self, decision: FloatArray) -> FloatArray:
+        """Return the (n, k) margins every point would have in every cluster; of signs those of −1 and +1."""
+        return np.stack([-decision, decision], axis=1) if self.is_binary else margin_table(decision, self.coding)
+
     def margins(self, labels: IntArray, decision: FloatArray) -> FloatArray:
         """Return the (n,) margins of labels at decision values (n,) or (n, k)."""
         if self.is_binary:

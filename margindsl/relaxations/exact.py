@@ -11,18 +11,22 @@ from margindsl.contract import Offer, Refusal, Status
 from margindsl.drivers.alternation import alternate
 from margindsl.drivers.branching import STAGE, Branching
 from margindsl.drivers.enumeration import enumerate_labels
-from margindsl.drivers.guard import name_of
+from margindsl.drivers.guard import name_of, offer_of
 from margindsl.drivers.run import Run
 from margindsl.drivers.search import search
 from margindsl.drivers.starts import starting_labels
 from margindsl.errors import CalculusError, DeclarationError
 from margindsl.program.absorption import absorbed_terms, prefers_agreement
 from margindsl.program.branching import BranchNodeForm, PointLosses
+from margindsl.program.certificates import Certificate
 from margindsl.program.forms import Form
+from margindsl.program.nodes import LiftedNodes, PartialNodes
 from margindsl.program.program import MarginProgram
-from margindsl.relaxations.relaxation import Outcome, Relaxation, check_choice, check_count
+from margindsl.relaxations.relaxation import Outcome, Relaxation, check_choice, check_count, refuse_split
+from margindsl.relaxations.sdp import SDP
 
 LARGEST_RANK = 60
+LIFT_SHARE = 0.2  # of the time left, for the label lift that stands beside a tree of partial nodes
 FINEST = 1e-7  # relative gap below which node bounds drown in rounding
 
 
@@ -30,16 +34,18 @@ FINEST = 1e-7  # relative gap below which node bounds drown in rounding
 class Exact(Relaxation):
     """Find the optimum over B with a proof: enumeration, or branch and bound, pruned by certified bounds.
 
-    Enumeration visits 2^N labellings of N free components. Branch and bound fixes the sign of one component after
-    the other; a node is bounded by the lift [[1, wᵀ], [w, P]] ⪰ 0 with the labels of free points absorbed
-    (`BranchNodeForm`). Stopped early, both return a valid bound.
+    Enumeration visits k^N labellings of N free components, of exchangeable clusters one of all names. Branch and bound
+    decides one component after the other; a node is bounded by the lift [[1, wᵀ], [w, P]] ⪰ 0 with the labels of free
+    points absorbed (`BranchNodeForm`). Where signs cannot be absorbed, or there are several clusters, it is bounded by
+    the problem of the decided points alone, beside the label lift of all. Stopped early, both return a valid bound.
 
     Parameters
     ----------
     max_components : int
-        Most free components for enumeration.
+        Most free components for enumeration, of k clusters times log2 k.
     method : {"auto", "enumeration", "branching"}
-        "auto" enumerates up to `max_components` free components and branches above.
+        "auto" enumerates up to `max_components` free components and branches above. A free bias, decision bounds and
+        Crammer-Singer margins are always branched on, since duals of one labelling say nothing of others there.
     tol : float or None
         Relative gap branch and bound certifies; None takes the solve's tolerance, but at least 1e-7.
     starts : int
@@ -49,7 +55,7 @@ class Exact(Relaxation):
     name: ClassVar[str] = "exact"
     summary: ClassVar[str] = "enumeration, or branch and bound in weight space, with a proof"
     bound: ClassVar[str] = "equals the value at the end"
-    two_clusters: ClassVar[str] = "its bounds and branches fix signs"
+    two_clusters: ClassVar[str] = ""
 
     max_components: int = 18
     method: str = "auto"
@@ -66,33 +72,29 @@ class Exact(Relaxation):
             raise DeclarationError(f"Exact(tol={self.tol!r}): expected None or a number between 0 and 1")
 
     def accepts(self, program: MarginProgram) -> Offer | Refusal:
-        """Refuse label sets that are too large to enumerate when branch and bound does not apply."""
+        """Refuse losses that leave no convex problem at fixed labels, and label sets too large for enumeration."""
+        refusal = refuse_rising(program)
+        if refusal is not None:
+            return refusal
         free = _free(program)
-        if self._branches(program):
-            obstacle = branching_obstacle(program)
-            if obstacle is None:
-                return Offer(f"branch and bound over {free} components, P of order {program.features.rank}")
-            if self.method == "branching":
-                return obstacle
-            return Refusal(
-                f"{free} label components are free, which makes 2^{free} labellings; 'exact' enumerates at most "
-                f"2^{self.max_components}, and branch and bound does not apply: {obstacle.reason}",
-                "Add links or known labels, take fewer points, raise md.Exact(max_components=...), or use 'minimax'")
-        if free > self.max_components:
-            return Refusal(
-                f"{free} label components are free, which makes 2^{free} labellings; 'exact' enumerates at most "
-                f"2^{self.max_components}",
+        if not self._branches(program):
+            return Offer(f"{program.clusters}^{free} labellings, pruned") if self._enumerates(program) else Refusal(
+                f"{free} label components are free, which makes {program.clusters}^{free} labellings; 'exact' "
+                f"enumerates at most 2^{self.max_components}",
                 "Add links or known labels, take fewer points, raise md.Exact(max_components=...), use "
                 "md.Exact(method='branching'), or use 'minimax'")
-        return Offer(f"2^{free} labellings, pruned")
+        obstacle = lift_obstacle(program)
+        bounded = f"P of order {program.features.rank}" if obstacle is None else (
+            f"nodes bounded by their decided points alone, for {obstacle}")
+        return Offer(f"branch and bound over {free} components, {bounded}")
 
     def lower(self, program: MarginProgram) -> Form:
         """Return the node without any decision, or the fixed-label form at one member of B."""
         labels = program.labels
-        if self._branches(program):
-            pinned = np.asarray(labels.pinned)[np.asarray(labels.component)] * np.asarray(labels.sign)
-            return BranchNodeForm(program.features, program.losses, pinned, table=PointLosses.build(program.losses))
-        return program.fix_labels(labels.maximise(np.zeros(program.n)))
+        if self._branches(program) and lift_obstacle(program) is None:
+            return LiftedNodes(program).form(np.asarray(labels.pinned))
+        form: Form = program.fix_labels(labels.maximise(program.no_gain()))
+        return form
 
     def default_solver(self, form: object) -> str:
         """Return "burer-monteiro" for nodes, "newton" for fixed labels."""
@@ -102,9 +104,7 @@ class Exact(Relaxation):
         """Search for an incumbent, then branch or enumerate."""
         if self._branches(run.program):
             return self._branch(run)
-        exact_run = Run(run.program, run.solver, run.solver, run.budget, run.rng, run.starts,
-                        late_solver=run.fixed_solver)
-        exact_run.history, exact_run.seconds = run.history, run.seconds
+        exact_run = self._apart(run)
         try:
             self._prepare(exact_run)
             done = enumerate_labels(exact_run, tol=max(min(run.budget.tol, 1e-6), 1e-9))
@@ -115,19 +115,39 @@ class Exact(Relaxation):
             f"{name_of(run.solver)} left a gap between values and dual points of single labellings")
         return Outcome(done.status, fit=done.fit, certificate=done.certificate, estimate=bound, message=message)
 
+    def _enumerates(self, program: MarginProgram) -> bool:
+        return _free(program) * np.log2(program.clusters) <= self.max_components
+
     def _branches(self, program: MarginProgram) -> bool:
-        if self.method != "auto":
-            return self.method == "branching"
-        return _free(program) > self.max_components
+        if program.free_bias or program.decision or program.coding == "crammer-singer":
+            return True
+        return self.method == "branching" or (self.method == "auto" and not self._enumerates(program))
 
     def _branch(self, run: Run) -> Outcome:
-        if run.resume(STAGE) is None:
-            with run.stage("incumbent"), run.share(0.3):
-                self._prepare(run)
-        tree = Branching(run, max(run.budget.tol, FINEST) if self.tol is None else self.tol)
-        done = tree.go()
-        return Outcome(done.status, fit=done.fit, certificate=done.certificate, estimate=done.certificate.bound,
-                       message=done.message or f"{done.nodes} nodes, {len(done.certificate.leaves)} leaves")
+        program = run.program
+        lifted = lift_obstacle(program) is None
+        bounds = LiftedNodes(program) if lifted else PartialNodes(program)
+        apart = run if lifted else self._apart(run)
+        try:
+            if run.resume(STAGE) is None:
+                with run.stage("incumbent"), apart.share(0.3):
+                    self._prepare(apart)
+            whole = None if lifted or self._enumerates(program) else lifted_bound(run)
+            done = Branching(apart, max(run.budget.tol, FINEST) if self.tol is None else self.tol, bounds).go()
+        finally:  # also where the solver fails on the way
+            run.best, run.fits = apart.best, apart.fits
+        tree = done.certificate
+        proof = whole if whole is not None and whole.bound > tree.bound else tree
+        return Outcome(done.status, fit=done.fit, certificate=proof, estimate=proof.bound,
+                       message=done.message or f"{done.nodes} nodes, {len(tree.leaves)} leaves")
+
+    @staticmethod
+    def _apart(run: Run) -> Run:
+        """Return a run whose fixed-label problems the chosen solver takes."""
+        other = Run(run.program, run.solver, run.solver, run.budget, run.rng, run.starts, checkpoint=run.checkpoint,
+                    late_solver=run.fixed_solver)
+        other.history, other.seconds = run.history, run.seconds
+        return other
 
     def _prepare(self, run: Run) -> None:
         for labels in starting_labels(run, self.starts) if self.starts else []:
@@ -135,30 +155,62 @@ class Exact(Relaxation):
 
 
 def _free(program: MarginProgram) -> int:
-    return int(np.count_nonzero(np.asarray(program.labels.pinned) == 0))
+    return int(np.count_nonzero(program.labels.free))
 
 
-def branching_obstacle(program: MarginProgram) -> Refusal | None:
-    """Return why branch and bound does not apply to a program, or None when it does.
+def lifted_bound(run: Run) -> Certificate | None:
+    """Return the proof of the label lift, solved with a part of the time, None where it does not take the program.
+
+    Parameters
+    ----------
+    run : Run
+    """
+    method, solver = SDP(), run.lift_solver
+    if solver is None or run.stopped or not method.offer(run.program):
+        return None
+    form = method.lower(run.program)
+    if isinstance(offer_of(solver, form), Refusal):
+        return None
+    with run.share(LIFT_SHARE):
+        apart = Run(run.program, solver, run.fixed_solver, run.budget, run.rng)
+        return method.solve_lift(apart, form)[1]
+
+
+def refuse_rising(program: MarginProgram) -> Refusal | None:
+    """Return why no dual point bounds a program even at fixed labels, None when one does.
 
     Parameters
     ----------
     program : MarginProgram
     """
+    refusal = refuse_split(program)
+    if refusal is not None or program.coding != "crammer-singer" or not program.split.rising.rows:
+        return refusal
+    return Refusal("a loss that rises leaves a problem in Crammer-Singer margins that is not convex even at fixed "
+                   "labels, and no dual point bounds it: rho(f_y - max f_q) is convex only where rho falls",
+                   "Use md.margin(y, f, coding='simplex'), or a loss that falls such as md.hinge")
+
+
+def lift_obstacle(program: MarginProgram) -> str | None:
+    """Return why the lifted weights do not bound the nodes of a program, or None when they do.
+
+    Parameters
+    ----------
+    program : MarginProgram
+    """
+    if not program.is_binary:
+        return "the lift absorbs signs"
     if program.free_bias or program.decision:
-        return Refusal("branch and bound takes neither a free bias nor bounds on decision values",
-                       "Use bias='penalised' or centred features, and bound the labels: abs(md.sum(y)) <= b")
+        return "the lift has neither a free bias nor bounds on decision values"
     if program.features.rank > LARGEST_RANK:
-        return Refusal(f"the features have rank {program.features.rank}; branch and bound takes at most {LARGEST_RANK}",
-                       "Project the features, for instance by principal components, or use 'sdp' or 'minimax'")
+        return f"the features have rank {program.features.rank}, above {LARGEST_RANK}"
     try:
         losses = absorbed_terms(program.losses)
         PointLosses.build(losses)
     except CalculusError as error:
-        return Refusal(str(error), "Use a piecewise quadratic loss of the margin, or relaxation='minimax'")
+        return str(error)
     for term in losses.terms:
         if not term.loss.is_root_convex or not prefers_agreement(term.loss):
-            return Refusal(f"branch and bound absorbs labels, and the loss {term.loss!r} does not allow it: it needs "
-                           "q -> rho(sqrt q) convex and rho(s) <= rho(-s) for s >= 0",
-                           "Use a loss such as md.hinge or md.odm, or relaxation='minimax'")
+            return (f"labels are not absorbed in the loss {term.loss!r}, which takes q -> rho(sqrt q) convex and "
+                    "rho(s) <= rho(-s) for s >= 0")
     return None

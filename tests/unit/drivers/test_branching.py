@@ -11,11 +11,11 @@ from scipy.optimize import linprog
 import margindsl as md
 from margindsl.calculus import Logistic, pos
 from margindsl.contract import Budget, RawSolution, Refusal, Status
-from margindsl.errors import CalculusError, DeclarationError, RefusalError, UnknownNameError
+from margindsl.errors import CalculusError, DeclarationError, UnknownNameError
 from margindsl.features import build
 from margindsl.labelset import presolve
 from margindsl.program import Losses, LossTerm
-from margindsl.program.branch_certificate import Leaf, complete_signs, covers, point_labels
+from margindsl.program.branch_certificate import Leaf, covers
 from margindsl.program.branching import BranchNodeForm, PointLosses, node_dual
 from margindsl.program.forms import FixedLabelForm
 from margindsl.runtime.registry import make_solver
@@ -215,13 +215,13 @@ def test_implied_signs_and_dead_ends_are_those_of_enumeration():
         other = (component + 1) % labels.count
         path = ((component, sign), (other, sign))
         inside = [z for z in members if z[component] == sign and z[other] == sign]
-        z = complete_signs(labels, path)
+        z = labels.implied(path)
         if z is None:
             assert not inside
         else:
             assert all(np.all((z == 0) | (z == member)) for member in inside)
-    assert complete_signs(labels, ((0, 1), (0, -1))) is None
-    assert np.array_equal(point_labels(labels, np.zeros(labels.count, dtype=int)), np.zeros(7))
+    assert labels.implied(((0, 1), (0, -1))) is None
+    assert np.array_equal(labels.at_points(np.zeros(labels.count, dtype=int)), np.zeros(7))
 
 
 def test_a_cover_needs_both_signs_unless_one_is_mirrored_or_infeasible():
@@ -243,7 +243,7 @@ def test_the_certificate_is_checked_leaf_by_leaf():
     assert f"{len(proof.leaves)} leaves" in proof.describe()
     assert not dataclasses.replace(proof, bound=proof.bound * 1.01).verify()
     assert not dataclasses.replace(proof, leaves=proof.leaves[1:]).verify()
-    spoilt = Leaf(proof.leaves[0].path, proof.leaves[0].u, proof.leaves[0].a * 1.5 + 1.0)
+    spoilt = Leaf(proof.leaves[0].path, proof.leaves[0].u, proof.leaves[0].rest * 1.5 + 1.0)
     assert not dataclasses.replace(proof, leaves=(spoilt, *proof.leaves[1:])).verify()
 
 
@@ -308,15 +308,25 @@ def declare(loss, n=20, d=2, bias=False, more=lambda f: []):
 
 
 @pytest.mark.parametrize(("problem", "words"), [
-    (declare(md.hinge, bias=True, more=lambda f: [abs(md.sum(f)) <= 1]), "neither a free bias nor bounds"),
-    (declare(md.hinge, more=lambda f: [abs(f[0] + f[1]) <= 1]), "neither a free bias nor bounds on decision values"),
-    (declare(md.hinge, n=70, d=65), "rank 65; branch and bound takes at most 60"),
-    (declare(md.logistic), "finite piecewise quadratic losses"),
-    (declare(lambda g: md.pos(1 + g)), "does not allow it"),
+    (declare(md.hinge, n=7, bias=True, more=lambda f: [abs(md.sum(f)) <= 1]), "neither a free bias nor bounds"),
+    (declare(md.hinge, n=7, more=lambda f: [abs(f[0] + f[1]) <= 1]), "free bias nor bounds"),
+    (declare(md.hinge, n=7, d=65), "rank 65, above 60"),
+    (declare(lambda g: md.logistic(-g), n=7), "finite piecewise quadratic losses"),
+    (declare(lambda g: md.pos(1 + g), n=7), "not absorbed"),
 ], ids=["bias", "decision", "rank", "logistic", "disagreement"])
-def test_programs_that_cannot_branch_are_refused_with_the_reason(problem, words):
-    with pytest.raises(RefusalError, match=words):
-        problem.solve(md.Exact(method="branching"))
+def test_what_the_lift_does_not_bound_is_bounded_by_the_decided_points(problem, words):
+    program, method = problem.program(), md.Exact(method="branching", tol=1e-6)
+    assert words in method.accepts(program).note or words == "rank 65, above 60"  # 7 points span fewer
+    found = problem.solve(method, random_state=0)
+    values = [problem.solve("alternating", warm_start=None, random_state=seed).value for seed in range(3)]
+    every = min(_fixed(problem, labels) for labels in program.labels.enumerate())
+    assert found.status == "optimal" and found.verify()
+    assert found.value == pytest.approx(every, rel=2e-6, abs=1e-9) and found.bound <= every * (1 + 1e-9) + 1e-12
+    assert min(values) >= found.bound
+
+
+def _fixed(problem, labels):
+    return problem.with_constraints(problem.labels[np.arange(len(labels))] == labels).solve("supervised").value
 
 
 def test_automatic_choice_enumerates_small_label_sets_and_branches_above():
@@ -326,7 +336,6 @@ def test_automatic_choice_enumerates_small_label_sets_and_branches_above():
     assert "branch and bound over" in method.accepts(large).note
     assert isinstance(method.lower(large), BranchNodeForm)
     assert method.default_solver(method.lower(large)) == "burer-monteiro"
-    refusal = md.Exact().accepts(declare(md.logistic, n=30).program())
-    assert isinstance(refusal, Refusal) and "branch and bound does not apply" in refusal.reason
+    assert "decided points alone" in md.Exact().accepts(declare(md.logistic, n=30).program()).note
     refusal = md.Exact(method="enumeration").accepts(large)
     assert isinstance(refusal, Refusal) and "md.Exact(method='branching')" in refusal.repair

@@ -294,7 +294,7 @@ def test_a_solver_that_is_not_installed(monkeypatch):
 
 @pytest.mark.parametrize("relaxation,why", [
     ("weight-lifting", "the labels are absorbed by |f|"),
-    ("exact", "its bounds and branches fix signs"), ("first-cut", "the first cut moves labels that are signs")])
+    ("first-cut", "the first cut moves labels that are signs")])
 def test_relaxations_of_two_clusters_refuse_more_each_with_its_reason(relaxation, why):
     y, f = md.Labels(6, clusters=3), md.Hyperplane(X)
     problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean(md.hinge(md.margin(y, f)))))

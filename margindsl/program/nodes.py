@@ -1,0 +1,155 @@
+"""What bounds a node of branch and bound, where some labels are decided: a lift that absorbs the others, or their least
+losses."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from margindsl.frozen import frozen_property
+from margindsl.labelset.implication import Path
+from margindsl.program.branching import BranchNodeForm, PointLosses, node_dual
+from margindsl.program.certificates import DualPoint, FixedLabelCertificate, certify_fixed_labels, project_duals
+from margindsl.program.cluster_certificate import ClusterCertificate
+from margindsl.program.clusters import ClusterForm
+from margindsl.program.program import MarginProgram
+from margindsl.typing import FloatArray, IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class NodeBounds(ABC):
+    """Bound the values of all labellings that agree with the decided ones, by dual points of two arrays (u, rest).
+
+    Parameters
+    ----------
+    program : MarginProgram
+    """
+
+    program: MarginProgram
+
+    @property
+    @abstractmethod
+    def zero(self) -> tuple[FloatArray, FloatArray]:
+        """Return a dual point that says nothing of any label."""
+
+    @abstractmethod
+    def settled(self, z: IntArray, answer: Mapping[str, FloatArray]) -> tuple[FloatArray, FloatArray]:
+        """Return the dual point of an answer to the fixed-label problem of a node without open points."""
+
+    @abstractmethod
+    def value(self, z: IntArray, u: FloatArray, rest: FloatArray) -> float:
+        """Return what a dual point proves of a node with components z, −∞ where it proves nothing."""
+
+    @abstractmethod
+    def case(self, u: FloatArray, rest: FloatArray) -> DualPoint:
+        """Return a dual point as one case of a proof, its path left out."""
+
+    def branches(self, path: Path) -> list[int]:
+        """Return the values that the next component on a path can take; one-sided decision bounds tell signs apart."""
+        labels = self.program.labels
+        alike = all(bound.is_symmetric for bound in self.program.decision)
+        return labels.branches(path) if alike else labels.values.tolist()
+
+    def completed(self, z: IntArray) -> IntArray:
+        """Return the labels (n,) of components z, those that are open of any value."""
+        labels = self.program.labels
+        return labels.at_points(np.where(labels.is_decided(z), z, labels.values[-1]))
+
+
+@dataclass(frozen=True, eq=False)
+class LiftedNodes(NodeBounds):
+    """Bound nodes by the lifted weights, in which the labels of open points are absorbed (`BranchNodeForm`): (u, a)."""
+
+    @frozen_property
+    def table(self) -> PointLosses:
+        """Return the losses by points."""
+        return PointLosses.build(self.program.losses)
+
+    @frozen_property
+    def phi(self) -> FloatArray:
+        """Return the features (n, r)."""
+        return np.asarray(self.program.features.toarray(), dtype=float)
+
+    @property
+    def zero(self) -> tuple[FloatArray, FloatArray]:
+        """Return zeros (n,) and (n,)."""
+        return np.zeros(self.program.n), np.zeros(self.program.n)
+
+    def form(self, z: IntArray, **options: Any) -> BranchNodeForm:
+        """Return the node problem."""
+        return BranchNodeForm(self.program.features, self.program.losses, self.program.labels.at_points(z),
+                              table=self.table, **options)
+
+    def settled(self, z: IntArray, answer: Mapping[str, FloatArray]) -> tuple[FloatArray, FloatArray]:
+        """Return the dual point of an answer to the fixed-label problem of a node without open points."""
+        losses = self.program.losses
+        return losses.spread(project_duals(losses, np.asarray(answer["u"]))), np.zeros(self.program.n)
+
+    def value(self, z: IntArray, u: FloatArray, rest: FloatArray) -> float:
+        """Return the dual value of the lift."""
+        return node_dual(self.table, self.phi, self.program.labels.at_points(z), u, rest)
+
+    def case(self, u: FloatArray, rest: FloatArray) -> DualPoint:
+        """Return margins' and squares' multipliers."""
+        return DualPoint("cases", {"u": u[None], "q": rest[None], "tau": np.zeros((1, 0))})
+
+
+@dataclass(frozen=True, eq=False)
+class PartialNodes(NodeBounds):
+    """Bound nodes by the problem of the decided points alone, the others at their least losses: duals (u, τ).
+
+    It takes whatever leaves a convex problem at fixed labels: any losses, biases, bounds on decision values, scalars,
+    and Crammer-Singer margins with falling losses.
+    """
+
+    def form(self, z: IntArray) -> Any:
+        """Return the fixed-label problem in which open points have no loss."""
+        program, decided = self.program, self.program.labels.is_decided(z)[np.asarray(self.program.labels.component)]
+        terms = tuple(replace(term, weights=np.where(decided[term.points], term.weights, 0.0))
+                      for term in program.losses.terms)
+        return replace(program, losses=replace(program.losses, terms=terms)).fix_labels(self.completed(z))
+
+    @property
+    def zero(self) -> tuple[FloatArray, FloatArray]:
+        """Return zeros of the shapes of u and τ."""
+        labels = self.program.labels
+        form = self.program.fix_labels(self.completed(np.asarray(labels.pinned)))
+        if isinstance(form, ClusterForm):
+            return np.zeros((form.parts.falling.rows, form.clusters)), np.zeros(len(form.balance[1]))
+        return np.zeros(form.losses.rows), np.zeros(len(form.decision))
+
+    def settled(self, z: IntArray, answer: Mapping[str, FloatArray]) -> tuple[FloatArray, FloatArray]:
+        """Return the dual point of an answer to the problem of a node, moved onto the dual's equalities."""
+        u, tau = (np.asarray(answer.get(name, zero)) for name, zero in zip(("u", "tau"), self.zero))
+        if u.ndim == 2:
+            return u, tau
+        found = certify_fixed_labels(self.form(z), u, tau)
+        return found.u, found.tau
+
+    def value(self, z: IntArray, u: FloatArray, rest: FloatArray) -> float:
+        """Return the dual value, in which open points count by the least of their losses."""
+        form = self.program.fix_labels(self.completed(z))
+        held = self.program.labels.is_decided(z)[np.asarray(self.program.labels.component)]
+        losses = form.parts.falling if isinstance(form, ClusterForm) else form.losses
+        if np.any(u[~held[losses.points]]):
+            return -np.inf
+        found = self._certificate(form, u, rest)
+        found = replace(found, bound=found.value)
+        return float(found.bound) if found.verify() else -np.inf
+
+    def case(self, u: FloatArray, rest: FloatArray) -> DualPoint:
+        """Return the case of the fixed-label dual point."""
+        form = self.program.fix_labels(self.completed(np.asarray(self.program.labels.pinned)))
+        return self._certificate(form, u, rest).dual_point()
+
+    @staticmethod
+    def _certificate(form: Any, u: FloatArray, tau: FloatArray) -> Any:
+        kind = ClusterCertificate if isinstance(form, ClusterForm) else FixedLabelCertificate
+        return kind(-np.inf, form, u, tau)
+
+
+__all__ = ["LiftedNodes", "NodeBounds", "PartialNodes"]
