@@ -1,6 +1,7 @@
 """Margin-based clustering as a modelling language: declare, relax, solve, certify.
 
-Names are loaded when first used, so that ``import margindsl`` stays light.
+Names are loaded when first used, so that ``import margindsl`` stays light; relaxations are served as they are
+registered.
 """
 
 from __future__ import annotations
@@ -18,16 +19,11 @@ _ROOMS: dict[str, tuple[str, ...]] = {
         "squared_hinge", "sum", "var"),
     "margindsl.features": ("Linear", "Polynomial", "Precomputed", "RBF", "mean_distance", "sqrt_mean_distance"),
     "margindsl.calculus": ("PLQ", "ConvexFunction"),
-    "margindsl.relaxations": (
-        "CCCP", "GMMC", "SDP", "Alternating", "CutsOutside", "Exact", "FirstCut", "Minimax", "Safe",
-        "Supervised", "Transductive", "WeightLifting"),
     "margindsl.runtime": ("Comparison", "Compiled", "Problem", "Solution", "compare", "solvers"),
 }
 _HOME = {name: room for room, names in _ROOMS.items() for name in names}
 _SUBPACKAGES = ("estimators", "metrics", "recipes")
 _ALIASES = {"Solver": ("margindsl.runtime", "make_solver")}
-
-__all__ = sorted([*_HOME, *_ALIASES])
 
 if TYPE_CHECKING:
     from margindsl.calculus import PLQ, ConvexFunction
@@ -61,28 +57,38 @@ if TYPE_CHECKING:
         sum,
         var,
     )
-    from margindsl.relaxations import (
-        CCCP,
-        GMMC,
-        SDP,
-        Alternating,
-        CutsOutside,
-        Exact,
-        FirstCut,
-        Minimax,
-        Safe,
-        Supervised,
-        Transductive,
-        WeightLifting,
-    )
+    from margindsl.relaxations.alternating import Alternating
+    from margindsl.relaxations.cccp import CCCP
+    from margindsl.relaxations.cuts_outside import CutsOutside
+    from margindsl.relaxations.exact import Exact
+    from margindsl.relaxations.first_cut import FirstCut
+    from margindsl.relaxations.gmmc import GMMC
+    from margindsl.relaxations.minimax import Minimax
+    from margindsl.relaxations.safe import Safe
+    from margindsl.relaxations.sdp import SDP
+    from margindsl.relaxations.supervised import Supervised
+    from margindsl.relaxations.transductive import Transductive
+    from margindsl.relaxations.weight_lifting import WeightLifting
     from margindsl.runtime import Comparison, Compiled, Problem, Solution, compare, solvers
     from margindsl.runtime import make_solver as Solver
 
 
+def _relaxations() -> dict[str, str]:
+    """Return the module of every relaxation of the library by class name, as they are registered."""
+    from margindsl.extensions import RELAXATIONS, registered
+
+    places = [point.value.split(":") for point in registered(RELAXATIONS).values()]
+    return {name: module for module, name in places if module.startswith(f"{__name__}.")}
+
+
 def __getattr__(name: str) -> Any:
+    if name == "__all__":
+        return sorted([*_HOME, *_relaxations(), *_ALIASES])
     if name in _SUBPACKAGES:
         return importlib.import_module(f"margindsl.{name}")
     room, original = _ALIASES.get(name) or (_HOME.get(name), name)
+    if room is None and not name.startswith("_"):
+        room = _relaxations().get(name)
     if room is None:
         raise AttributeError(f"module 'margindsl' has no attribute {name!r}")
     value = getattr(importlib.import_module(room), original)
@@ -91,4 +97,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return [*__all__, *_SUBPACKAGES, "__version__"]
+    return [*__getattr__("__all__"), *_SUBPACKAGES, "__version__"]

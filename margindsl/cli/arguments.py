@@ -41,7 +41,7 @@ def add_declaration(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--theta", type=float, help="odm: half width of the band (default 0.2)")
     group.add_argument("--eps", type=float, help="epsilon-insensitive: half width (default 0.1)")
     group.add_argument("--eta", type=float, help="mean-variance: weight of the mean (default 1)")
-    group.add_argument("--kernel", choices=("linear", "rbf", "polynomial"), default="linear")
+    group.add_argument("--kernel", default="linear", help="linear (default), rbf, polynomial, or a registered name")
     group.add_argument("--width", help="rbf: a number or 'median' (default)")
     group.add_argument("--degree", type=int, help="polynomial: degree (default 3)")
     group.add_argument("--bias", choices=("none", "free", "penalised"), default="none")

@@ -77,7 +77,7 @@ def declare(arguments: argparse.Namespace, X: FloatArray) -> md.Problem:
 def _kernel(name: str, options: dict[str, Any]) -> Any:
     if name == "polynomial":
         return md.Polynomial(degree=options["degree"])
-    return md.RBF(options["width"]) if name == "rbf" else "linear"
+    return md.RBF(options["width"]) if name == "rbf" else name
 
 
 def _loss(name: str, weight: float, options: dict[str, Any], margins: Any) -> Any:

@@ -10,19 +10,10 @@ import numpy as np
 
 import margindsl as md
 from margindsl.errors import DeclarationError, UnknownNameError
+from margindsl.recipes.recipe import traits_of
 from margindsl.typing import IntArray
 
 AUTO = "auto"
-
-# Recipes for two clusters or more whose C weighs the mean loss, as `lam` does.
-WEIGHTS = dict.fromkeys(("adaptive_cpmmc", "cpmmc", "gmmc", "itersvr", "kernel_cpmmc", "lgmmc", "mmc", "mme", "skmmc",
-                         "skmmc_v2"), "C") | dict.fromkeys(("odm", "odmc", "odmssc"), "lam")
-# |Σy| at most this share of the points, which for two clusters says that sizes lie within (1 ± balance) n/2.
-LABEL_BALANCE = ("itersvr", "lgmmc", "mmc", "odmc", "odmssc")
-FREE_BALANCE = ("odmc", "odmssc")  # those of LABEL_BALANCE that can do without
-# |Σf| at most so many units.
-DECISION_BALANCE = dict.fromkeys(("adaptive_cpmmc", "cpmmc", "gmmc", "kernel_cpmmc", "mme", "skmmc", "skmmc_v2"),
-                                 "l") | {"cpm3c": "balance"}
 
 
 def optimal_margin(X: Any, clusters: int = 2, *, lam: float = 10.0, nu: float = 0.4, theta: float = 0.2,
@@ -217,23 +208,25 @@ def _place(model: Any, function: Callable[..., Any], name: str, value: Any, n: i
     """Return the name and value under which a model takes an argument of the estimator; no name when it does not."""
     if name == "kernel" or not isinstance(model, str):
         return (name if _takes(function, name) else None), value
+    traits = traits_of(function)
     if name == "lam":
-        return WEIGHTS.get(model), value
-    if model not in LABEL_BALANCE and model not in DECISION_BALANCE:
+        return traits.weight or None, value
+    place = traits.label_share or traits.decision_sum
+    if not place:
         return None, value
-    if value is None and model not in FREE_BALANCE:
+    if value is None and not traits.label_free:
         raise DeclarationError(f"balance=None: model {model!r} does not go without; leave balance='auto', or give a "
                                "number between 0 and 1")
     check_balance(value)
-    return ("balance", value) if model in LABEL_BALANCE else (DECISION_BALANCE[model], value * n)
+    return place, value if traits.label_share else value * n
 
 
 def _function(model: Any) -> Callable[..., md.Problem]:
     if model is None:
         return optimal_margin
     if isinstance(model, str):
-        if model not in md.recipes.__all__:
-            raise UnknownNameError("recipe", model, md.recipes.__all__)
+        if model not in md.recipes.names():
+            raise UnknownNameError("recipe", model, md.recipes.names())
         return getattr(md.recipes, model)
     if not callable(model):
         raise DeclarationError(f"model={model!r}: expected the name of a recipe, a function of X, or None")

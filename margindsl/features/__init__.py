@@ -5,7 +5,7 @@ from margindsl.features.build import build
 from margindsl.features.coded import CodedFeatures
 from margindsl.features.dense import DenseFeatures, FactorFeatures
 from margindsl.features.derived import AugmentedFeatures, DerivedFeatures, MappedFeatures, ScaledFeatures
-from margindsl.features.kernels import RBF, Callable, Kernel, Linear, Polynomial, Precomputed, as_kernel
+from margindsl.features.kernels import RBF, Callable, Kernel, Linear, Polynomial, Precomputed, as_kernel, kernel_names
 from margindsl.features.operator import FeatureOperator
 from margindsl.features.span import SpanFeatures, in_span
 from margindsl.features.sparse import SparseFeatures
@@ -35,6 +35,7 @@ __all__ = [
     "build",
     "check_points",
     "in_span",
+    "kernel_names",
     "mean_distance",
     "sqrt_mean_distance",
 ]

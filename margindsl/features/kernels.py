@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from margindsl.errors import DeclarationError, UnknownNameError
+from margindsl.extensions import KERNELS, registered
 from margindsl.features.distances import inner_products, squared_distances, squared_norms
 from margindsl.features.width import Width, check_width, find_width, given
 from margindsl.owned import Owned
@@ -345,12 +346,20 @@ class Precomputed(Kernel):
         return f"precomputed{repaired.get(self.repair or '', '')}"
 
 
+NAMED: dict[str, type[Kernel]] = {"linear": Linear, "rbf": RBF, "polynomial": Polynomial}
+
+
+def kernel_names() -> tuple[str, ...]:
+    """Return the names of kernels with default options, those that other packages register among them."""
+    return (*NAMED, *(name for name in registered(KERNELS) if name not in NAMED))
+
+
 def as_kernel(spec: Any) -> Kernel:
     """Turn what users write into a kernel.
 
     Parameters
     ----------
-    spec : Kernel, "linear", "rbf", "polynomial", or a callable f(X, Z)
+    spec : Kernel, a name of `kernel_names`, or a callable f(X, Z)
 
     Returns
     -------
@@ -371,12 +380,19 @@ def as_kernel(spec: Any) -> Kernel:
     if isinstance(spec, Kernel):
         return spec
     if isinstance(spec, str):
-        known: dict[str, type[Kernel]] = {"linear": Linear, "rbf": RBF, "polynomial": Polynomial}
         if spec == "precomputed":
             raise DeclarationError("kernel='precomputed' names no matrix. Write kernel=Precomputed(K).")
-        if spec not in known:
-            raise UnknownNameError("kernel", spec, known)
-        return known[spec]()
+        if spec in NAMED:
+            return NAMED[spec]()
+        others = registered(KERNELS, spec)
+        if spec.lower() not in others:
+            raise UnknownNameError("kernel", spec, kernel_names())
+        made = others[spec.lower()].load()()
+        if not isinstance(made, Kernel):
+            raise DeclarationError(
+                f"the kernel {spec!r} of another package is a {type(made).__name__}, expected a Kernel; its entry "
+                f"point in group {KERNELS!r} must name a subclass of margindsl.features.Kernel that needs no arguments")
+        return made
     if isinstance(spec, type) and issubclass(spec, Kernel):
         raise DeclarationError(
             f"the kernel is the class {spec.__name__}; an instance is expected. Write {spec.__name__}(...)."

@@ -11,14 +11,32 @@ import sys
 from types import ModuleType
 from typing import Any
 
-_OWN = (
-    "cpm3c", "cpmmc", "cuts3vm", "gmmc", "itersvr", "lapsvm", "lgmmc", "mmc", "mme", "odm", "odmc", "odmssc",
-    "s4vm", "skmmc", "ssodm", "svm", "tsvm", "usvm")
-_MODULES = {name: f"margindsl.recipes.{name}" for name in _OWN} | {
-    "adaptive_cpmmc": "margindsl.recipes.skmmc",
-    "kernel_cpmmc": "margindsl.recipes.skmmc",
-    "maximum_margin_embedding": "margindsl.recipes.mme",
-    "skmmc_v2": "margindsl.recipes.skmmc",
+from margindsl.extensions import RECIPES, registered
+
+# Name and module of a recipe; those of other packages are entry points of the group margindsl.recipes.
+_MODULES = {
+    "adaptive_cpmmc": "skmmc",
+    "cpm3c": "cpm3c",
+    "cpmmc": "cpmmc",
+    "cuts3vm": "cuts3vm",
+    "gmmc": "gmmc",
+    "itersvr": "itersvr",
+    "kernel_cpmmc": "skmmc",
+    "lapsvm": "lapsvm",
+    "lgmmc": "lgmmc",
+    "maximum_margin_embedding": "mme",
+    "mmc": "mmc",
+    "mme": "mme",
+    "odm": "odm",
+    "odmc": "odmc",
+    "odmssc": "odmssc",
+    "s4vm": "s4vm",
+    "skmmc": "skmmc",
+    "skmmc_v2": "skmmc",
+    "ssodm": "ssodm",
+    "svm": "svm",
+    "tsvm": "tsvm",
+    "usvm": "usvm",
 }
 
 __all__ = sorted(_MODULES)
@@ -36,13 +54,21 @@ class _Recipes(ModuleType):
 sys.modules[__name__].__class__ = _Recipes
 
 
+def names() -> tuple[str, ...]:
+    """Return the names of all recipes, those that other packages register among them."""
+    return tuple(sorted({*_MODULES, *registered(RECIPES)}))
+
+
 def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module 'margindsl.recipes' has no recipe {name!r}; known: {', '.join(__all__)}")
-    value = getattr(importlib.import_module(_MODULES[name]), name)
+    if name in _MODULES:
+        value = getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+    elif not name.startswith("_") and name in registered(RECIPES):
+        value = registered(RECIPES)[name].load()
+    else:
+        raise AttributeError(f"module 'margindsl.recipes' has no recipe {name!r}; known: {', '.join(names())}")
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return list(__all__)
+    return [*names(), "names"]

@@ -6,8 +6,11 @@ from typing import Any
 
 import margindsl as md
 from margindsl.recipes.cpmmc import outer_loop
+from margindsl.recipes.recipe import recipe
 
 
+@recipe(method="Zhao et al. 2008, slides Eq. 12-19",
+        declares="k clusters, hinge of Crammer-Singer margins, pairwise balance", decision_sum="balance")
 def cpm3c(X: Any, clusters: int, *, beta: float | md.Parameter = 0.1, balance: float | None = None,
           epsilon: float = 0.01, outer: str = "labels", kernel: Any = "linear") -> md.Problem:
     """Declare cutting-plane multi-class maximum margin clustering.

@@ -6,10 +6,13 @@ from typing import Any
 
 import margindsl as md
 from margindsl.errors import UnknownNameError
+from margindsl.recipes.recipe import recipe
 
 ORDERS = ("cuts", "labels")
 
 
+@recipe(method="Zhao et al. 2008, slides Eq. 3-11", declares="hinge, decision balance, free bias", weight="C",
+        decision_sum="l")
 def cpmmc(X: Any, *, C: float | md.Parameter = 100.0, l: float | None = None, epsilon: float = 0.01,
           outer: str = "cuts", kernel: Any = "linear") -> md.Problem:
     """Declare cutting-plane maximum margin clustering.

@@ -6,9 +6,11 @@ from typing import Any
 
 import margindsl as md
 from margindsl.recipes.known import read_known
+from margindsl.recipes.recipe import recipe
 from margindsl.typing import ArrayLike
 
 
+@recipe(method="Zhao et al. 2008, slides Eq. 20-22", declares="known labels, hinge with weights C_l and C_u")
 def cuts3vm(X: Any, y: ArrayLike, *, C_l: float | md.Parameter = 10.0,
             C_u: float | md.Parameter = 10.0, epsilon: float = 0.01,
             kernel: Any = "linear") -> md.Problem:

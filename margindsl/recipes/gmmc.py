@@ -6,9 +6,12 @@ from typing import Any
 
 import margindsl as md
 from margindsl.errors import UnknownNameError
+from margindsl.recipes.recipe import recipe
 from margindsl.relaxations.gmmc import GMMC
 
 
+@recipe(method="Valizadegan and Jin 2006", declares="squared hinge, free bias, decision balance", weight="C",
+        decision_sum="l")
 def gmmc(X: Any, *, C: float | md.Parameter = 10.0, l: float | None = None, kernel: Any = "linear",
          labels: str = "sign") -> md.Problem:
     """Declare generalised maximum margin clustering.

@@ -6,8 +6,11 @@ from typing import Any
 
 import margindsl as md
 from margindsl.recipes.known import check_fraction
+from margindsl.recipes.recipe import recipe
 
 
+@recipe(method="Zhang et al. 2007", declares="epsilon-insensitive loss, label balance, free bias", weight="C",
+        label_share="balance")
 def itersvr(X: Any, *, C: float | md.Parameter = 10.0, epsilon: float = 0.1, balance: float = 0.03,
             kernel: Any = "linear") -> md.Problem:
     """Declare iterative support vector regression.

@@ -6,9 +6,11 @@ from typing import Any
 
 import margindsl as md
 from margindsl.recipes.known import check_fraction
+from margindsl.recipes.recipe import recipe
 from margindsl.recipes.rules import minimax
 
 
+@recipe(method="Li et al. 2009", declares="hinge, label balance, penalised bias", weight="C", label_share="balance")
 def lgmmc(X: Any, *, C: float | md.Parameter = 10.0, balance: float = 0.03, kernel: Any = "linear",
           labels: str = "sign") -> md.Problem:
     """Declare label-generating maximum margin clustering.

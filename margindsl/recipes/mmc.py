@@ -6,8 +6,10 @@ from typing import Any
 
 import margindsl as md
 from margindsl.recipes.known import check_fraction
+from margindsl.recipes.recipe import recipe
 
 
+@recipe(method="Xu et al. 2005", declares="hinge, label balance", weight="C", label_share="balance")
 def mmc(X: Any, *, C: float | md.Parameter = 10.0, balance: float = 0.03, kernel: Any = "linear") -> md.Problem:
     """Declare maximum margin clustering over the label matrix.
 

@@ -7,8 +7,11 @@ from typing import Any
 
 import margindsl as md
 from margindsl.errors import DeclarationError
+from margindsl.recipes.recipe import recipe
 
 
+@recipe(method="Zhao et al. 2008, slides Eq. 23", declares="hinge, orthogonal to earlier hyperplanes", weight="C",
+        decision_sum="l")
 def mme(X: Any, earlier: Sequence[md.Solution] = (), *, C: float | md.Parameter = 10.0, l: float | None = None,
         epsilon: float = 0.01, kernel: Any = "linear") -> md.Problem:
     """Declare the next direction of a maximum margin embedding.
@@ -63,6 +66,7 @@ def mme(X: Any, earlier: Sequence[md.Solution] = (), *, C: float | md.Parameter 
                       relaxation=md.CCCP(restarts=1, start="kmeans"), solver=md.Solver("cutting-plane", tol=epsilon))
 
 
+@recipe(method="Zhao et al. 2008, slides Eq. 23", declares="hinge, orthogonal to earlier hyperplanes")
 def maximum_margin_embedding(X: Any, components: int = 2, *, C: float | md.Parameter = 10.0, l: float | None = None,
                              epsilon: float = 0.01, kernel: Any = "linear", **solve_options: Any) -> list[md.Solution]:
     """Return the solutions of a maximum margin embedding, one a direction, each orthogonal to those before.

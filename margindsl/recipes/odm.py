@@ -6,9 +6,11 @@ from typing import Any
 
 import margindsl as md
 from margindsl.recipes.known import read_known
+from margindsl.recipes.recipe import recipe
 from margindsl.typing import ArrayLike
 
 
+@recipe(method="optimal margin distribution machine", declares="known labels, ODM loss", weight="lam")
 def odm(X: Any, y: ArrayLike, *, lam: float | md.Parameter = 10.0, nu: float = 0.4, theta: float = 0.2,
         kernel: Any = "linear", bias: bool | str = False) -> md.Problem:
     """Declare the optimal margin distribution machine on the points whose label is known.

@@ -6,9 +6,12 @@ from typing import Any
 
 import margindsl as md
 from margindsl.recipes.known import check_fraction
+from margindsl.recipes.recipe import recipe
 from margindsl.recipes.rules import STOCHASTIC_TOL, dual_box, minimax
 
 
+@recipe(method="Zhang and Zhou 2018 (AAAI)", declares="ODM loss, label balance", weight="lam", label_share="balance",
+        label_free=True)
 def odmc(X: Any, *, lam: float | md.Parameter = 10.0, nu: float = 0.4, theta: float = 0.2,
          balance: float | None = 0.03, kernel: Any = "linear", centre: bool = True, labels: str = "rounded",
          max_iter: int = 2000, tau: float | None = None, step_factor: float = 10.0) -> md.Problem:

@@ -6,11 +6,15 @@ from typing import Any
 
 import margindsl as md
 from margindsl.recipes.known import check_fraction
+from margindsl.recipes.recipe import recipe
 from margindsl.recipes.rules import minimax
 
 ALTERNATING_TOL, ALTERNATIONS = 1e-3, 200  # the closed form's last digits come slowly, for the same labels
 
 
+@recipe(method="ODM for semi-supervised clustering, 2022",
+        declares="ODM loss in its own scale, must- and cannot-links", weight="lam", label_share="balance",
+        label_free=True)
 def odmssc(X: Any, *, must_link: Any = (), cannot_link: Any = (), lam: float | md.Parameter = 30.0, nu: float = 0.4,
            theta: float = 0.2, balance: float | None = None, kernel: Any = "linear",
            centre: bool = True, labels: str = "rounded") -> md.Problem:

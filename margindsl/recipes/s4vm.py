@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import margindsl as md
+from margindsl.recipes.recipe import recipe
 from margindsl.recipes.tsvm import transductive
 from margindsl.relaxations.safe import Safe
 from margindsl.typing import ArrayLike
 
 
+@recipe(method="Li and Zhou 2011", declares="the declaration of `tsvm`")
 def s4vm(X: Any, y: ArrayLike, *, C: float | md.Parameter = 1.0, C_u: float | md.Parameter = 0.1,
          balance: float | None = 0.1, samples: int = 100, separators: int = 10, caution: float = 3.0,
          kernel: Any = "linear", bias: bool | str = True) -> md.Problem:

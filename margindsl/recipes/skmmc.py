@@ -11,10 +11,14 @@ from typing import Any
 
 import margindsl as md
 from margindsl.language.domains import within
+from margindsl.recipes.recipe import recipe
 
 SEARCHED = 10  # random points tried for a basis vector
 
 
+@recipe(method="Wu and Zhang 2012 (SKMMC), Eq. 10-32 and appendix B",
+        declares="hinge of margin minus a shared threshold (fixed to one in `skmmc_v2`), decision balance, free bias",
+        weight="C", decision_sum="l")
 def skmmc(X: Any, *, C: float | md.Parameter = 10.0, l: float = 0.0, kernel: Any = None, eta: float | None = 0.01,
           max_basis: int | None = 200, restarts: int = 5, start: str = "mixed", first_cut: bool = True,
           skip: int = 0) -> md.Problem:
@@ -77,6 +81,9 @@ def skmmc(X: Any, *, C: float | md.Parameter = 10.0, l: float = 0.0, kernel: Any
                       solver=md.Solver("cpsp", eta=eta, max_basis=max_basis))
 
 
+@recipe(method="Wu and Zhang 2012 (SKMMC), Eq. 10-32 and appendix B",
+        declares="hinge of margin minus a shared threshold (fixed to one in `skmmc_v2`), decision balance, free bias",
+        weight="C", decision_sum="l")
 def skmmc_v2(X: Any, *, C: float | md.Parameter = 10.0, l: float = 0.0, kernel: Any = None, eta: float | None = 0.01,
              max_basis: int | None = 200, restarts: int = 5, start: str = "mixed",
              first_cut: bool = True, skip: int = 0) -> md.Problem:
@@ -113,6 +120,8 @@ def skmmc_v2(X: Any, *, C: float | md.Parameter = 10.0, l: float = 0.0, kernel: 
                       solver=md.Solver("cpsp", eta=eta, max_basis=max_basis))
 
 
+@recipe(method="SKMMC section 3.2, Eq. 22", declares="shared threshold, kernel, no basis vectors", weight="C",
+        decision_sum="l")
 def kernel_cpmmc(X: Any, *, C: float | md.Parameter = 10.0, l: float = 0.0, kernel: Any = None, restarts: int = 5,
                  start: str = "mixed", first_cut: bool = True, skip: int = 0) -> md.Problem:
     """Declare kernel CPMMC: SKMMC without basis vectors (Eq. 22, Algorithm 2).
@@ -147,6 +156,7 @@ def kernel_cpmmc(X: Any, *, C: float | md.Parameter = 10.0, l: float = 0.0, kern
                       solver=md.Solver("cutting-plane"))
 
 
+@recipe(method="SKMMC Eq. 10-13", declares="shared threshold in CPMMC", weight="C", decision_sum="l")
 def adaptive_cpmmc(X: Any, *, C: float | md.Parameter = 10.0, l: float = 0.0, kernel: Any = "linear", restarts: int = 5,
                    start: str = "mixed", first_cut: bool = True, skip: int = 0) -> md.Problem:
     """Declare CPMMC with an adaptive threshold: linear, solved in the primal (Eq. 11, Algorithm 1).

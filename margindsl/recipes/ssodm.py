@@ -7,10 +7,13 @@ from typing import Any
 import margindsl as md
 from margindsl.errors import UnknownNameError
 from margindsl.recipes.known import KnownLabels, check_fraction, read_known
+from margindsl.recipes.recipe import recipe
 from margindsl.recipes.rules import STOCHASTIC_TOL, dual_box, minimax
 from margindsl.typing import ArrayLike
 
 
+@recipe(method="Zhang and Zhou 2018 (IJCAI)",
+        declares="ODM loss with weights of labelled and unlabelled points, class ratio")
 def ssodm(X: Any, y: ArrayLike, *, lam1: float | md.Parameter = 10.0, lam2: float | md.Parameter = 10.0,
           nu: float = 0.4, theta: float = 0.2, balance: float | None = 0.0, kernel: Any = "linear",
           bias: bool | str = False, centre: bool = True, labels: str = "polished", max_iter: int = 2000,

@@ -6,9 +6,11 @@ from typing import Any
 
 import margindsl as md
 from margindsl.recipes.known import read_known
+from margindsl.recipes.recipe import recipe
 from margindsl.typing import ArrayLike
 
 
+@recipe(method="support vector machine", declares="known labels, hinge, free bias")
 def svm(X: Any, y: ArrayLike, *, C: float | md.Parameter = 1.0, kernel: Any = "linear") -> md.Problem:
     """Declare the support vector machine on the points whose label is known.
 

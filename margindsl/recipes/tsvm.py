@@ -6,10 +6,12 @@ from typing import Any
 
 import margindsl as md
 from margindsl.recipes.known import check_fraction, read_known
+from margindsl.recipes.recipe import recipe
 from margindsl.relaxations.transductive import Transductive
 from margindsl.typing import ArrayLike
 
 
+@recipe(method="Joachims 1999", declares="known labels, hinge, class ratio")
 def tsvm(X: Any, y: ArrayLike, *, C: float | md.Parameter = 1.0, C_u: float | md.Parameter = 1.0,
          balance: float | None = 0.0, kernel: Any = "linear", bias: bool | str = True) -> md.Problem:
     """Declare the transductive support vector machine.

@@ -6,9 +6,11 @@ from typing import Any
 
 import margindsl as md
 from margindsl.recipes.known import read_known
+from margindsl.recipes.recipe import recipe
 from margindsl.typing import ArrayLike
 
 
+@recipe(method="Collobert et al. 2006", declares="known labels, ramp loss by CCCP, mean decision")
 def usvm(X: Any, y: ArrayLike, *, C: float | md.Parameter = 1.0, C_u: float | md.Parameter = 1.0,
          balance: bool = True, kernel: Any = "linear") -> md.Problem:
     """Declare the transductive support vector machine as the concave-convex procedure takes it.

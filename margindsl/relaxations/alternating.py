@@ -46,6 +46,11 @@ class Alternating(LocalRelaxation):
     bound: ClassVar[str] = "none"
     two_clusters: ClassVar[str] = ""
 
+    @classmethod
+    def priority(cls, program: MarginProgram) -> float:
+        """Take what no other relaxation does."""
+        return 30.0
+
     def accepts(self, program: MarginProgram) -> Offer | Refusal:
         """Accept every program but Crammer-Singer margins whose losses cannot be split."""
         refusal = refuse_split(program)

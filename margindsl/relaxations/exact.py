@@ -28,6 +28,7 @@ from margindsl.relaxations.sdp import SDP
 LARGEST_RANK = 60
 LIFT_SHARE = 0.2  # of the time left, for the label lift that stands beside a tree of partial nodes
 FINEST = 1e-7  # relative gap below which node bounds drown in rounding
+EXACT_COMPONENTS = 12  # free components of two clusters up to which "auto" enumerates
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +71,11 @@ class Exact(Relaxation):
         check_choice(self, "method", ("auto", "enumeration", "branching"))
         if self.tol is not None and not (isinstance(self.tol, (int, float)) and 0 < self.tol < 1):
             raise DeclarationError(f"Exact(tol={self.tol!r}): expected None or a number between 0 and 1")
+
+    @classmethod
+    def priority(cls, program: MarginProgram) -> float:
+        """Come before the bounds up to 2¹² labellings."""
+        return 90.0 if np.count_nonzero(program.labels.free) * np.log2(program.clusters) <= EXACT_COMPONENTS else 0.0
 
     def accepts(self, program: MarginProgram) -> Offer | Refusal:
         """Refuse losses that leave no convex problem at fixed labels, and label sets too large for enumeration."""

@@ -28,6 +28,7 @@ from margindsl.typing import IntArray
 
 RULES = "sign", "violated"
 LIFT_TOL, LIFT_SHARE, LIFT_WIDTH = 2e-3, 0.2, 8  # accuracy, share of the time left, columns of the first factor
+MINIMAX_POINTS = 5000  # up to which "auto" generates labels
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +91,11 @@ class Minimax(Relaxation):
         check_count(self, "starts", 0)
         if self.rounding not in RULES:
             check_count(self, "rounding", 0)
+
+    @classmethod
+    def priority(cls, program: MarginProgram) -> float:
+        """Give a bound up to 5,000 points; of more clusters local methods find better labels in the same time."""
+        return 70.0 / (program.clusters - 1) ** 2 if program.n <= MINIMAX_POINTS else 0.0
 
     def accepts(self, program: MarginProgram) -> Offer | Refusal:
         """Refuse a free bias and decision bounds."""

@@ -98,6 +98,15 @@ class Relaxation(ABC):
                            f"{self.two_clusters}", "Use relaxation='minimax', 'alternating' or 'cccp'")
         return self.accepts(program)
 
+    @classmethod
+    def priority(cls, program: MarginProgram) -> float:
+        """Return how early ``"auto"`` asks this relaxation: the greatest number that accepts is taken, 0 never.
+
+        A subclass does not inherit its place. Those of the library: supervised 100, exact 90, weight-lifting 80,
+        minimax 70, cccp and alternating about 30.
+        """
+        return 0.0
+
     @abstractmethod
     def accepts(self, program: MarginProgram) -> Offer | Refusal:
         """Return an `Offer`, or a `Refusal` with the reason and what to change."""

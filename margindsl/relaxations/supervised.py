@@ -29,6 +29,11 @@ class Supervised(Relaxation):
     bound: ClassVar[str] = "its dual"
     two_clusters: ClassVar[str] = ""
 
+    @classmethod
+    def priority(cls, program: MarginProgram) -> float:
+        """Come first: where all labels are known nothing is left to choose."""
+        return 100.0
+
     def accepts(self, program: MarginProgram) -> Offer | Refusal:
         """Accept programs whose losses touch known labels only."""
         free = unknown_with_loss(program)

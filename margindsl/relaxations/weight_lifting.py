@@ -20,6 +20,8 @@ from margindsl.program.program import MarginProgram
 from margindsl.program.weight_certificate import repair_weight_lift
 from margindsl.relaxations.relaxation import Outcome, Relaxation, check_count
 
+LIFTED_RANK = 2000  # columns up to which "auto" lifts the weights
+
 
 @dataclass(frozen=True, kw_only=True)
 class WeightLifting(Relaxation):
@@ -49,6 +51,11 @@ class WeightLifting(Relaxation):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_count(self, "rounding", 0)
+
+    @classmethod
+    def priority(cls, program: MarginProgram) -> float:
+        """Give a bound and good labels at the cost of some passes over the data, up to a rank of 2,000."""
+        return 80.0 / (program.clusters - 1) ** 2 if program.features.rank <= LIFTED_RANK else 0.0
 
     def accepts(self, program: MarginProgram) -> Offer | Refusal:
         """Refuse losses that are not root-convex or prefer disagreement, and a free bias without decision balance."""

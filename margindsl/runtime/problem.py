@@ -6,8 +6,6 @@ import time
 from collections.abc import Hashable, Iterable
 from typing import Any
 
-import numpy as np
-
 from margindsl.clock import Cancelled
 from margindsl.contract import Budget, Refusal, Solver
 from margindsl.drivers.guard import Guarded, offer_of
@@ -23,12 +21,10 @@ from margindsl.runtime.compiled import Compiled, check_form
 from margindsl.runtime.draft import Draft
 from margindsl.runtime.options import SolveOptions
 from margindsl.runtime.presolve import Prepared, outline, prepare_features
-from margindsl.runtime.registry import as_relaxation, as_solver, make_solver, solvers_for
+from margindsl.runtime.registry import as_relaxation, as_solver, make_solver, relaxation_classes, solvers_for
 from margindsl.runtime.solution import Solution
 from margindsl.runtime.solving import COMPILED, solve_compiled, unfitted
 from margindsl.runtime.triviality import warn_if_trivial
-
-EXACT_COMPONENTS, LIFTED_RANK, MINIMAX_POINTS = 12, 2000, 5000  # the sizes of relaxation="auto"
 
 
 class Problem(Formulation):
@@ -255,31 +251,30 @@ def choose_solver(relaxation: Relaxation, form: Form) -> Solver:
 
 
 def choose_relaxation(program: MarginProgram) -> Relaxation:
-    """Return the relaxation of "auto", the first of a list that accepts the program.
+    """Return the relaxation of "auto": of those that accept the program the one of the greatest `Relaxation.priority`.
 
     `supervised` (all labels known); `exact` up to 12 free components; `weight-lifting` where the feature rank
     is at most 2,000 (a bound and good labels at the cost of some passes over the data); `minimax` up to 5,000
-    points; `cccp`; `alternating`. For k clusters: `supervised`, then `alternating`, whose steps end no higher than
-    those of `cccp`.
+    points; `cccp`; `alternating`. For k clusters: `supervised`, `exact`, then `alternating`, whose steps end no higher
+    than those of `cccp`. Relaxations of other packages take part with a priority of their own.
 
     Raises
     ------
     RefusalError
         If none accepts the program.
     """
-    free = int(np.count_nonzero(program.labels.free))
-    order = ["supervised"]
-    order += ["exact"] if free * np.log2(program.clusters) <= EXACT_COMPONENTS else []
-    if program.is_binary:  # of more clusters local methods find better labels in the same time
-        order += ["weight-lifting"] if program.features.rank <= LIFTED_RANK else []
-        order += ["minimax"] if program.n <= MINIMAX_POINTS else []
-    order += ["cccp", "alternating"] if program.is_binary else ["alternating", "cccp"]
-    for name in order:
-        method = as_relaxation(name)
+    ranked = sorted(((cls.priority(program), cls.name, cls) for cls in relaxation_classes()
+                     if "priority" in vars(cls)), reverse=True)  # one that is inherited speaks for the parent
+    said = "none asks to be chosen"
+    for priority, name, cls in ranked:
+        if priority <= 0.0:
+            break
+        method: Relaxation = cls()
         answer = method.offer(program)
         if answer:
             return method
-    raise RefusalError(f"no relaxation accepts this program; {name!r}, the last one asked: {answer}")
+        said = f"{name!r}, the last one asked: {answer}"
+    raise RefusalError(f"no relaxation accepts this program; {said}")
 
 
 __all__ = ["Problem", "choose_relaxation", "choose_solver"]

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import importlib.metadata
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
-from types import MappingProxyType
 from typing import Any
 
 from margindsl.contract import Refusal, Solver
 from margindsl.drivers.guard import offer_of
 from margindsl.errors import DeclarationError, NotInstalledError, UnknownNameError
+from margindsl.extensions import RELAXATIONS, SOLVERS, registered
 from margindsl.program.forms import Form
 from margindsl.relaxations.relaxation import Relaxation
-
-SOLVERS = "margindsl.solvers"
-RELAXATIONS = "margindsl.relaxations"
 
 
 @dataclass(frozen=True)
@@ -31,28 +26,20 @@ class SolverInfo:
     installed: bool
 
 
-def entry_points(group: str) -> Mapping[str, importlib.metadata.EntryPoint]:
-    """Return the entry points of a group by lower-case name; installed packages are read once a process and path.
+def entry_points(group: str, name: str = "") -> Mapping[str, importlib.metadata.EntryPoint]:
+    """Return the entry points of a group by lower-case name.
 
     Raises
     ------
     NotInstalledError
         If the group is empty: the package is used from an uninstalled checkout.
     """
-    found = _scanned(group, tuple(sys.path))
+    found = registered(group, name)
     if not found:
-        _scanned.cache_clear()
         raise NotInstalledError(
             f"no entry points of group {group!r} are installed; run `pip install -e .` in the checkout, because "
             "solvers and relaxations are found through entry points")
     return found
-
-
-@cache
-def _scanned(group: str, path: tuple[str, ...]) -> Mapping[str, importlib.metadata.EntryPoint]:
-    """Return the entry points found along a path of imports."""
-    found = {point.name.lower(): point for point in importlib.metadata.entry_points(group=group)}
-    return MappingProxyType(found)
 
 
 def load_class(group: str, kind: str, name: Any) -> Any:
@@ -63,10 +50,7 @@ def load_class(group: str, kind: str, name: Any) -> Any:
     UnknownNameError
         If there is none; the nearest names are listed.
     """
-    points = entry_points(group)
-    if isinstance(name, str) and name.lower() not in points:  # a package may have been installed since
-        _scanned.cache_clear()
-        points = entry_points(group)
+    points = entry_points(group, name if isinstance(name, str) else "")
     if not isinstance(name, str) or name.lower() not in points:
         raise UnknownNameError(kind, name, points, _advice(group, name))
     return points[name.lower()].load()
@@ -136,6 +120,15 @@ def as_relaxation(relaxation: Any) -> Relaxation:
 def relaxation_names() -> tuple[str, ...]:
     """Return the names of all relaxations."""
     return tuple(sorted(entry_points(RELAXATIONS)))
+
+
+def relaxation_classes() -> Iterator[type[Relaxation]]:
+    """Yield the relaxations whose packages can be imported, by name."""
+    for _, point in sorted(entry_points(RELAXATIONS).items()):
+        try:
+            yield point.load()
+        except ImportError:
+            continue
 
 
 def solvers() -> list[SolverInfo]:

@@ -71,7 +71,7 @@ def _widened(form: Form, labels: np.ndarray) -> Form:
         return form
     rng = np.random.default_rng(0)
     flips = np.where(rng.random((4, form.n)) < 0.3, -1, 1)
-    return dataclasses.replace(form, labellings=np.vstack([labels, labels * flips]))
+    return dataclasses.replace(form, labellings=np.vstack([labels, labels * flips]), biases=np.resize(form.biases, 5))
 
 
 def answer(solver: Solver, form: Form, budget: Budget | None = None, start: RawSolution | None = None) -> RawSolution:

@@ -10,7 +10,8 @@ import pytest
 from margindsl.contract import Refusal, Status
 from margindsl.errors import UnknownNameError
 from margindsl.program.certificates import FixedLabelCertificate
-from margindsl.relaxations import Alternating, Exact
+from margindsl.relaxations.alternating import Alternating
+from margindsl.relaxations.exact import Exact
 from margindsl.relaxations.relaxation import Outcome
 from margindsl.runtime.registry import relaxation_names
 from margindsl.testing import RELAXATION_CHECKS, ConformanceError, check_relaxation, zoo

@@ -15,6 +15,7 @@ import margindsl as md
 from margindsl import estimators
 from margindsl.cli.main import build_parser
 from margindsl.language.grammar import RULES
+from margindsl.recipes.recipe import traits_of
 from margindsl.runtime import relaxation_names, solvers
 from margindsl.runtime.registry import make_solver
 
@@ -165,3 +166,12 @@ def test_cvxpy_is_imported_by_the_conic_bridge_alone():
 def test_changelog_has_the_present_version():
     version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
     assert f"\n## {version}" in (ROOT / "docs" / "changelog.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("recipe", md.recipes.__all__)
+def test_the_table_of_recipes_says_what_they_say_themselves(recipe):
+    lines = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8").splitlines()
+    rows = [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in lines if f"`{recipe}`" in line[:60]]
+    traits = traits_of(getattr(md.recipes, recipe))
+    assert traits.method and traits.declares
+    assert any(row[1:3] == [traits.method, traits.declares] for row in rows)

@@ -1,5 +1,7 @@
 """No argument of an estimator is dropped: it reaches the model, or is an error."""
 
+import inspect
+
 import numpy as np
 import pytest
 from sklearn.datasets import make_blobs
@@ -7,11 +9,13 @@ from sklearn.datasets import make_blobs
 import margindsl as md
 from margindsl.errors import DeclarationError, UnknownNameError
 from margindsl.estimators import MarginClusterer, MaximumMarginEmbedding, SemiSupervisedODM
+from margindsl.recipes.recipe import traits_of
 
 X, TRUTH = make_blobs(24, centers=[[-2, 0], [2, 0]], random_state=0)
-C_RECIPES = ["adaptive_cpmmc", "cpmmc", "gmmc", "itersvr", "kernel_cpmmc", "lgmmc", "mmc", "mme", "skmmc", "skmmc_v2"]
-FRACTIONS = ["itersvr", "lgmmc", "mmc", "odmc", "odmssc"]
-DECISIONS = ["adaptive_cpmmc", "cpmmc", "gmmc", "kernel_cpmmc", "mme", "skmmc", "skmmc_v2"]
+TRAITS = {name: traits_of(getattr(md.recipes, name)) for name in md.recipes.__all__}
+TWO = [name for name in TRAITS if name not in ("cpm3c", "maximum_margin_embedding")]
+WEIGHTS = [name for name in TWO if TRAITS[name].weight and name != "odm"]  # odm needs all labels
+BALANCED = [name for name in TWO if TRAITS[name].label_share or TRAITS[name].decision_sum]
 NO_PLACE = ["cuts3vm", "lapsvm", "s4vm", "ssodm", "svm", "tsvm", "usvm"]
 SMALL = {"relaxation": "alternating", "random_state": 0, "time_limit": 5.0}
 
@@ -26,17 +30,18 @@ def recipe(model, **arguments):
 
 
 @pytest.mark.filterwarnings("ignore::margindsl.errors.TrivialityWarning")
-@pytest.mark.parametrize("model", [*C_RECIPES, "odmc", "odmssc"])
+@pytest.mark.parametrize("model", WEIGHTS)
 def test_lam_is_the_weight_of_a_recipe(model):
-    name = "C" if model in C_RECIPES else "lam"
+    name = TRAITS[model].weight
     assert declared(model, lam=3.0) == recipe(model, **{name: 3.0}) != recipe(model)
     assert declared(model) == recipe(model)
 
 
 @pytest.mark.filterwarnings("ignore::margindsl.errors.TrivialityWarning")
-@pytest.mark.parametrize("model", [*FRACTIONS, *DECISIONS])
+@pytest.mark.parametrize("model", BALANCED)
 def test_balance_bounds_labels_or_decision_values(model):
-    own = {"balance": 0.25} if model in FRACTIONS else {"l": 0.25 * len(X)}
+    share, total = TRAITS[model].label_share, TRAITS[model].decision_sum
+    own = {share: 0.25} if share else {total: 0.25 * len(X)}
     assert declared(model, balance=0.25) == recipe(model, **own) != recipe(model)
 
 
@@ -52,8 +57,11 @@ def test_lam_changes_the_value(model):
 
 
 def test_every_recipe_says_what_it_takes():
-    covered = {*C_RECIPES, *FRACTIONS, *DECISIONS, *NO_PLACE, "odm", "cpm3c", "maximum_margin_embedding"}
-    assert covered == set(md.recipes.__all__)
+    assert {*WEIGHTS, *BALANCED, *NO_PLACE, "odm", "cpm3c", "maximum_margin_embedding"} == set(TRAITS)
+    assert len(WEIGHTS) == len(BALANCED) == 12
+    for name, traits in TRAITS.items():
+        taken = inspect.signature(getattr(md.recipes, name)).parameters
+        assert {traits.weight, traits.label_share, traits.decision_sum} - {""} <= set(taken), name
 
 
 @pytest.mark.parametrize("model", [*NO_PLACE, "cpm3c", "maximum_margin_embedding"])
