@@ -189,13 +189,13 @@ def _refusals_give_a_reason(trial: Trial) -> None:
 def _options_are_checked(trial: Trial) -> None:
     """Options are immutable, and an unknown one is refused by name."""
     try:
-        type(trial.subject)(no_such_option=1)  # type: ignore[call-arg]
+        type(trial.subject)(no_such_option=1)
     except UnknownNameError as error:
         require("no_such_option" in str(error), f"the message does not name the option: {error}")
     else:
         require(False, "an unknown option was taken")
     try:
-        trial.subject.polish = "none"  # type: ignore[misc]
+        trial.subject.polish = "none"
     except dataclasses.FrozenInstanceError:
         return
     require(False, "options can be changed after construction")
