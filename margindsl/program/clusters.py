@@ -132,7 +132,22 @@ def simplex_losses(losses: Losses, clusters: int) -> Losses:
     CalculusError
         If a loss rises and is not piecewise quadratic.
     """
-    factor = float(np.sqrt(clusters / (clusters - 1.0)))
+    return falling_losses(losses, float(np.sqrt(clusters / (clusters - 1.0))))
+
+
+def falling_losses(losses: Losses, factor: float = 1.0) -> Losses:
+    """Return the falling parts of losses, which bound them from below, at margins times a factor.
+
+    Parameters
+    ----------
+    losses : Losses
+    factor : float
+
+    Raises
+    ------
+    CalculusError
+        If a loss rises and is not piecewise quadratic.
+    """
     terms = tuple(_falling(part, factor) for term in losses.terms for part in term.oriented())
     return Losses(losses.n, terms, losses.scalars)
 

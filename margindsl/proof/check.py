@@ -76,7 +76,8 @@ def least(p: Any, u: Any, q: Any, v: Any) -> tuple[float, Any]:
         p.log_a * v, np.abs(p.log_a * v), v * p.log_d - conjugate, np.abs(v * p.log_d) + np.abs(conjugate)))
     if p.coupling.shape[1] and np.any(q):
         raise Unsound("squares of decision values do not go with shared scalars")
-    A, steep, size, rate = p.A + (0.0 if p.coupling.shape[1] else q[i] / 2), p.steep + (steep + np.abs(u))[i], (
+    part = (1 - 1 / p.clusters) * (p.left >= 0) if p.coding == "crammer-singer" else 1.0  # gamma <= code |V'phi|
+    A, steep, size, rate = p.A + (0.0 if p.coupling.shape[1] else part * q[i] / 2), p.steep + (steep + np.abs(u))[i], (
         p.size + size[i]), 64 * EPS
     flat, low, ends = np.zeros(len(i), dtype=bool), np.full(len(i), np.inf), [(p.left, 1.0), (p.right, -1.0)]
     for end, sign in ends:

@@ -98,6 +98,7 @@ def _tangents(header: dict[str, Any], tables: dict[str, Any], dual: dict[str, An
         u = u.sum(axis=2)
     elif header["kind"] in ("lift", "pool") and header["coding"] == "crammer-singer":
         u = np.maximum(u, 0.0) / np.sqrt(header["clusters"] / (header["clusters"] - 1))
+    q = q * (1 - 1 / header["clusters"]) if header["coding"] == "crammer-singer" else q
     return tangents(tables, u, q if q.shape[-1] == u.shape[-1] else np.zeros((1, u.shape[1])))
 
 
@@ -195,7 +196,7 @@ def declared(declaration: Declaration) -> tuple[dict[str, Any], dict[str, Any]]:
         "linear": plane.kernel == "linear" and not (declaration.orthogonal or declaration.manifolds),
         "ridge": declaration.ridge, "constant": declaration.constant}
     arrays = {
-        **loss_tables(losses),
+        **loss_tables(losses, parted=declaration.coding == "crammer-singer"),
         "must": declaration.must, "cannot": declaration.cannot,
         "known_index": declaration.known[0], "known_values": declaration.known[1],
         "bound_weights": np.array([w for w, _, _ in bounds], dtype=float).reshape(-1, n),

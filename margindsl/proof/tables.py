@@ -19,7 +19,7 @@ class UnknownProof(Exception):
     """Say why there is no proof in plain arrays."""
 
 
-def loss_tables(losses: Losses) -> dict[str, Any]:
+def loss_tables(losses: Losses, parted: bool = False) -> dict[str, Any]:
     """Return arrays of the losses: of points, or of rows where scalars are shared.
 
     Loss i is, between `left` and `right` of each of its cells, Ax² + Bx + C at x = slope·margin + coupling·s + shift,
@@ -28,6 +28,8 @@ def loss_tables(losses: Losses) -> dict[str, Any]:
     Parameters
     ----------
     losses : Losses
+    parted : bool
+        Whether no cell holds margins of both signs.
 
     Raises
     ------
@@ -38,7 +40,7 @@ def loss_tables(losses: Losses) -> dict[str, Any]:
     terms = _terms(losses, shared)
     curved, tables = [t for t in terms if isinstance(t[0], Logistic)], [t for t in terms if isinstance(t[0], PLQ)]
     count = losses.rows if shared else n
-    cells = _cells(tables, count)
+    cells = _cells(tables, count, parted)
     columns = [np.concatenate([t[i] for t in curved]) if curved else np.zeros(0) for i in range(1, 5)]
     return {
         "points": losses.points if shared else np.arange(n), "slopes": losses.slopes if shared else np.ones(n),
@@ -64,9 +66,9 @@ def _terms(losses: Losses, shared: bool) -> list[tuple[Any, Any, Any, Any, Any]]
     return found
 
 
-def _cells(tables: list[tuple[Any, Any, Any, Any, Any]], count: int) -> dict[str, Any]:
-    everyone = np.arange(count)
-    owner, knot = [everyone, everyone], [np.full(count, -np.inf), np.full(count, np.inf)]
+def _cells(tables: list[tuple[Any, Any, Any, Any, Any]], count: int, parted: bool) -> dict[str, Any]:
+    everyone, ends = np.arange(count), (-np.inf, np.inf, 0.0) if parted else (-np.inf, np.inf)
+    owner, knot = [everyone for _ in ends], [np.full(count, end) for end in ends]
     for base, place, _, a, d in tables:
         moving = a != 0
         for x in {x for piece in base.pieces for x in piece[:2] if math.isfinite(x)}:

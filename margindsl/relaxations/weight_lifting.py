@@ -15,9 +15,12 @@ from margindsl.drivers.run import Run
 from margindsl.drivers.starts import first_start
 from margindsl.errors import CalculusError
 from margindsl.program.absorption import absorbed_terms, prefers_agreement
+from margindsl.program.clusters import falling_losses
 from margindsl.program.forms import WeightLiftForm
+from margindsl.program.losses import Losses
 from margindsl.program.program import MarginProgram
 from margindsl.program.weight_certificate import repair_weight_lift
+from margindsl.relaxations.cluster_lift import round_codes
 from margindsl.relaxations.relaxation import Outcome, Relaxation, check_count
 
 LIFTED_RANK = 2000  # columns up to which "auto" lifts the weights
@@ -28,6 +31,11 @@ class WeightLifting(Relaxation):
     """Absorb the labels, y_i = sign f_i, and lift P = wwᵀ: an r × r convex problem at any number of points.
 
     Convex when q ↦ ρ(√q) is (hinge, squared hinge, both branches of ODM) and a lower bound when ρ(s) ≤ ρ(−s).
+
+    Of k clusters with simplex codes V is lifted, P = VVᵀ, and the margin ⟨c_y, Vᵀφ⟩ of the best label is at most
+    √(φᵀPφ): falling losses are taken there, others by their falling part. Nothing is lost to the lift of all of V,
+    whose solutions can be averaged over names of clusters; they then are P ⊗ I. Crammer-Singer margins enter through
+    the coded ones that bound them. The bound is that of two clusters, and rounding finds the labels.
     Label constraints are honoured by rounding, and leave the bound valid without tightening it.
 
     Parameters
@@ -43,7 +51,7 @@ class WeightLifting(Relaxation):
     summary: ClassVar[str] = "labels absorbed, weight matrix lifted; r x r"
     bound: ClassVar[str] = "certified"
     alternatives: ClassVar[tuple[str, ...]] = ("burer-monteiro", "clarabel", "scs")
-    two_clusters: ClassVar[str] = "the labels are absorbed by |f|, which knows two sides of one hyperplane"
+    two_clusters: ClassVar[str] = ""
 
     rounding: int = 60
     tol: float | None = numbers().or_none().option(None)
@@ -60,7 +68,7 @@ class WeightLifting(Relaxation):
     def accepts(self, program: MarginProgram) -> Offer | Refusal:
         """Refuse losses that are not root-convex or prefer disagreement, and a free bias without decision balance."""
         try:
-            losses = absorbed_terms(program.losses)
+            losses = lengths_losses(program)
         except CalculusError as error:
             return Refusal(str(error), "Use relaxation='sdp' or 'minimax'")
         for term in losses.terms:
@@ -82,8 +90,8 @@ class WeightLifting(Relaxation):
 
     def lower(self, program: MarginProgram) -> WeightLiftForm:
         """Return the weight-lift form."""
-        return WeightLiftForm(program.features, absorbed_terms(program.losses), decision=program.decision,
-                              free_bias=program.free_bias)
+        decision = program.decision if program.is_binary else ()  # for pairs of clusters they are left out of the bound
+        return WeightLiftForm(program.features, lengths_losses(program), decision=decision, free_bias=program.free_bias)
 
     def default_solver(self, form: object) -> str:
         """Return "burer-monteiro"."""
@@ -102,7 +110,20 @@ class WeightLifting(Relaxation):
         W = np.asarray(raw["W"])
         with run.stage("certify"):
             certificate = repair_weight_lift(form, W, raw.get("a"), raw.get("eta"))
-        factor = sample_directions(form.outputs(W), self.rounding, run.rng)
+        vectors = form.outputs(W)
+        candidates = () if run.program.is_binary else tuple(round_codes(run, vectors, self.rounding))
+        factor = sample_directions(vectors, self.rounding, run.rng) if run.program.is_binary else None
         raw = doubted(form, raw, certificate.bound, form.objective(W), max(run.budget.tol, 1e-4), name_of(run.solver))
-        return Outcome(raw.status, factor=factor, certificate=certificate, estimate=form.objective(W),
-                       message=raw.message)
+        return Outcome(raw.status, candidates=candidates, factor=factor, certificate=certificate,
+                       estimate=form.objective(W), message=raw.message)
+
+
+def lengths_losses(program: MarginProgram) -> Losses:
+    """Return losses of the length √(φᵀPφ) that bound those of the best label of every point.
+
+    Raises
+    ------
+    CalculusError
+        If labels cannot be absorbed.
+    """
+    return absorbed_terms(program.losses if program.is_binary else falling_losses(program.bounding.losses))

@@ -293,7 +293,6 @@ def test_a_solver_that_is_not_installed(monkeypatch):
 
 
 @pytest.mark.parametrize("relaxation,why", [
-    ("weight-lifting", "the labels are absorbed by |f|"),
     ("first-cut", "the first cut moves labels that are signs")])
 def test_relaxations_of_two_clusters_refuse_more_each_with_its_reason(relaxation, why):
     y, f = md.Labels(6, clusters=3), md.Hyperplane(X)
