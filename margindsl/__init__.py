@@ -19,6 +19,7 @@ _ROOMS: dict[str, tuple[str, ...]] = {
         "squared_hinge", "sum", "var"),
     "margindsl.features": ("Linear", "Polynomial", "Precomputed", "RBF", "mean_distance", "sqrt_mean_distance"),
     "margindsl.calculus": ("PLQ", "ConvexFunction"),
+    "margindsl.selection": ("held_out_losses", "judges_of", "select"),
     "margindsl.runtime": ("Comparison", "Compiled", "Problem", "Solution", "compare", "solvers"),
 }
 _HOME = {name: room for room, names in _ROOMS.items() for name in names}
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
     from margindsl.relaxations.weight_lifting import WeightLifting
     from margindsl.runtime import Comparison, Compiled, Problem, Solution, compare, solvers
     from margindsl.runtime import make_solver as Solver
+    from margindsl.selection import held_out_losses, judges_of, select
 
 
 def _relaxations() -> dict[str, str]:

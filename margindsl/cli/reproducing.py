@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from margindsl.errors import DeclarationError
+from margindsl.experiments import require_installed
 from margindsl.experiments.campaign import Campaign, plan, run_campaign
 from margindsl.experiments.cells import Conduct
 from margindsl.experiments.choice import Rule, as_rule
@@ -30,6 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
     int
         0; 1 when no cell has an answer; 3 when the run was interrupted (the tables show what is finished).
     """
+    require_installed()
     if not arguments.time_limit > 0:
         raise DeclarationError(f"--time-limit {arguments.time_limit:g}: expected a positive number of seconds")
     names = None if arguments.sets is None else [name.strip() for name in arguments.sets.split(",") if name.strip()]

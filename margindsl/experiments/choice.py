@@ -98,7 +98,7 @@ def stability(runs: Sequence[Sequence[Judged]]) -> int:
 
 
 def _held_out(X: FloatArray) -> Select:
-    from margindsl.experiments.judges import held_out  # fits hyperplanes, which no other rule does
+    from margindsl.selection import held_out  # fits hyperplanes, which no other rule does
 
     return held_out(X)
 

@@ -8,7 +8,7 @@ a loss weight (10, 100, 1000); ODM θ=.2, ν=.4, cluster sizes within ±slack of
 for Crammer-Singer) with continuation. The size bound of ±10 % is the k-cluster reading of |Σy| ≤ .1 n of
 the pairs, and it is information about the classes: ``--slack 0.2`` shows what a looser one costs.
 
-Settings are chosen anew at every seed, without labels by the rule of `margindsl.experiments.selection` (held-out loss,
+Settings are chosen anew at every seed, without labels by the rule of `margindsl.selection` (held-out loss,
 judges the five kernels at weight 100 with simplex margins). The table gives mean and worst over seeds. True labels
 score, and choose only in the lines that say so: the best setting of a seed, and the width of spectral clustering.
 
@@ -38,9 +38,9 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wi
 
 import margindsl as md
 from margindsl.experiments.choice import agreement
-from margindsl.experiments.selection import select
 from margindsl.metrics import clustering_accuracy
 from margindsl.recipes.cpm3c import cpm3c
+from margindsl.selection import select
 
 SETS = {"0689": (0, 6, 8, 9), "1279": (1, 2, 7, 9)}
 WIDTHS = (None, 0.25, 0.35, 0.5, 1.0)  # times the mean distance; None is the linear kernel

@@ -4,7 +4,7 @@ Run ``python tests/bench/bench_selection.py [--pairs 45] [--cache DIRECTORY]``. 
 same for all: linear kernel and RBF of width .25, .35, .5, 1 times the mean distance (the 80 leading kernel principal
 components, scaled to trace n), loss weights 10, 30, 100; ODM θ=.2, ν=.4, |Σy| ≤ .1 n, weight lifting and its polish.
 The table has every fixed setting, rules that choose a setting from the solutions alone (the rule of
-`margindsl.experiments.selection` with the problems of weight 100 as judges; lowest objective at weight 100; medoid of
+`margindsl.selection` with the problems of weight 100 as judges; lowest objective at weight 100; medoid of
 all labellings), and what true labels would choose. ``--cache`` keeps the labels of every pair in a file and takes them
 from there in later runs; the seconds in the table are those of the run that solved.
 """
@@ -25,8 +25,8 @@ from sklearn.cluster import KMeans, SpectralClustering
 from sklearn.datasets import load_digits
 
 import margindsl as md
-from margindsl.experiments.selection import select
 from margindsl.metrics import clustering_accuracy
+from margindsl.selection import select
 
 WIDTHS = (None, 0.25, 0.35, 0.5, 1.0)  # times the mean distance; None is the linear kernel
 WEIGHTS = (10.0, 30.0, 100.0)

@@ -34,15 +34,14 @@ def select(problems: Sequence[Any], solutions: Sequence[Any], folds: int | None 
     """Return the index of the solution whose labels the problems predict best on held-out points.
 
     The score of a labelling is the mean over the problems of its held-out loss (`held_out_losses`), each in units of
-    the problem's loss at the zero hyperplane: multiplying the loss of one problem by a number changes no choice. No
-    class labels are used.
+    the problem's loss at the zero hyperplane: multiplying the loss of one problem by a number changes no choice, nor
+    does renaming clusters. No class labels are used.
 
     Parameters
     ----------
     problems : sequence of Problem
-        The judges, all over the same points: usually one a kernel, at one common loss weight and with features scaled
-        to the same trace. More than two clusters are judged by simplex margins,
-        ``md.margin(y, f, coding="simplex")``. Judges need not be those the solutions come from.
+        The judges, all over the same points, as `md.judges_of` makes them: one a kernel, at one common loss weight and
+        with features scaled to the same trace. More than two clusters are judged by simplex margins.
     solutions : sequence of Solution or of (n,) arrays, ±1 or clusters 0..k−1
         The labellings to choose from.
     folds : int or None
@@ -67,12 +66,6 @@ def select(problems: Sequence[Any], solutions: Sequence[Any], folds: int | None 
     ----------
     R. Tibshirani, G. Walther (2005). Cluster validation by prediction strength.
     Y. Mroueh, T. Poggio, L. Rosasco, J.-J. Slotine (2012). Multiclass learning with simplex coding, Definition 1.
-
-    Notes
-    -----
-    Renaming the clusters leaves every margin, and so the score, as it is (a permutation of the codes is a rotation):
-    labellings that name the same clusters in another way are judged once. A rule of the form
-    ``rule(solutions) -> index`` is ``functools.partial(select, problems)``.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The problems that judge labellings by held-out margins, for the rule of `margindsl.experiments.selection`."""
+"""The problems that judge labellings by held-out margins, for `md.select`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 import margindsl as md
-from margindsl.experiments.selection import select
 from margindsl.features import build, mean_distance
+from margindsl.selection.prediction import select
 from margindsl.typing import FloatArray
 
 WIDTHS = (0.25, 0.35, 0.5, 1.0)  # times the mean distance

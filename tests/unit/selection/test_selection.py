@@ -6,8 +6,7 @@ import pytest
 import margindsl as md
 from margindsl.errors import DeclarationError, RefusalError
 from margindsl.experiments.choice import Candidate
-from margindsl.experiments.judges import held_out, judges_of
-from margindsl.experiments.selection import held_out_losses, restrict, select
+from margindsl.selection import held_out, held_out_losses, judges_of, restrict, select
 
 
 def blobs(seed=0, each=20):
