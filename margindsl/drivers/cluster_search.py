@@ -89,7 +89,7 @@ def promising_changes(run: Run, fit: Fit, tries: int) -> list[Change]:
     tries : int
         Most of each kind.
     """
-    labels = run.program.partition
+    labels = run.program.labels
     moves = estimate_moves(run, fit)
     if not len(moves.components):
         return []
@@ -106,7 +106,7 @@ def promising_changes(run: Run, fit: Fit, tries: int) -> list[Change]:
 def estimate_moves(run: Run, fit: Fit) -> Moves:
     """Return the short list: those cheapest at fixed weights, with their second-order estimates."""
     program = run.program
-    labels = program.partition
+    labels = program.labels
     table = margin_table(fit.decision, program.coding)
     costs = labels.contract_rows(cluster_costs(program.losses, table, fit.scalars))
     own = fit.labels[labels.first]
@@ -180,7 +180,7 @@ def _hessian(program: MarginProgram, fit: Fit, table: FloatArray) -> FloatArray:
 
 def _exchanges(run: Run, fit: Fit, moves: Moves, tries: int) -> list[tuple[float, Change]]:
     """Return promising exchanges of two components that want each other's cluster, feasible together."""
-    labels = run.program.partition
+    labels = run.program.labels
     own = fit.labels[labels.first][moves.components]
     cross = moves.gradient @ moves.gradient.T
     pair = moves.estimate[:, None] + moves.estimate[None, :] - cross

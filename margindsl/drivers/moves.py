@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
@@ -94,7 +95,7 @@ def candidate_moves(run: Run, fit: Fit, tries: int) -> list[IntArray]:
     """
     moves = estimate_moves(run, fit)
     label_set = run.program.labels
-    flips = np.where(label_set.feasible_flips(fit.labels), moves.estimate, np.inf)
+    flips = np.where(label_set.feasible_moves(fit.labels).any(axis=1), moves.estimate, np.inf)
     order = np.argsort(flips)[:tries]
     ranked = [(float(flips[c]), np.array([c])) for c in order if np.isfinite(flips[c])]
     ranked += _swaps(run, fit, moves, tries)
@@ -149,6 +150,5 @@ def _groups(run: Run, fit: Fit, moves: Moves, tries: int) -> list[tuple[float, I
     ranked = sorted((item for item in found.items() if item[1] < 0), key=lambda item: item[1])
     groups = [(float(total), pool[list(members)]) for members, total in ranked]
     z = label_set.contract(fit.labels)
-    sums = [(bound, bound.omega * z, float(bound.omega @ z)) for bound in label_set.bounds]
-    return [(total, group) for total, group in groups
-            if all(bound.holds(now - 2.0 * part[group].sum()) for bound, part, now in sums)][:tries]
+    return list(islice(((total, group) for total, group in groups
+                        if label_set.holds(np.where(np.isin(np.arange(len(z)), group), -z, z))), tries))

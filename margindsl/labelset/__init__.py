@@ -6,7 +6,8 @@ from margindsl.labelset.orientation import ClusterNames, GlobalSign
 from margindsl.labelset.partition import PartitionSet
 from margindsl.labelset.partition_presolve import presolve_partition
 from margindsl.labelset.presolve import presolve
+from margindsl.labelset.signs import SignSet
 
 __all__ = [
-    "ClusterNames", "GlobalSign", "LabelSet", "LiftedBound", "LinearBound", "PartitionSet", "presolve",
+    "ClusterNames", "GlobalSign", "LabelSet", "LiftedBound", "LinearBound", "PartitionSet", "SignSet", "presolve",
     "presolve_partition"]

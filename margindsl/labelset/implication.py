@@ -9,8 +9,8 @@ import numpy as np
 from margindsl.typing import IntArray
 
 if TYPE_CHECKING:
-    from margindsl.labelset.labelset import LabelSet
     from margindsl.labelset.partition import PartitionSet
+    from margindsl.labelset.signs import SignSet
 
 Path: TypeAlias = tuple[tuple[int, int], ...]  # (component, its sign or cluster), in the order of the decisions
 
@@ -25,7 +25,7 @@ def decided(pinned: IntArray, path: Path, undecided: int) -> IntArray | None:
     return z
 
 
-def implied_signs(labels: LabelSet, path: Path) -> IntArray | None:
+def implied_signs(labels: SignSet, path: Path) -> IntArray | None:
     """Return (N,) component signs, 0 where free, that B implies once a path is taken; None if none is left.
 
     A sign is implied when its opposite puts a bound lower ≤ ω·z ≤ upper out of reach of the free components.

@@ -1,57 +1,59 @@
-"""The label set B = {y = A z : z in {-1, +1}^N, pins, bounds} every relaxation and search works on."""
+"""The label set B of two or more clusters: components of the links, what is forced, and an exact linear oracle."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from types import ModuleType
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from margindsl.clock import check
-from margindsl.errors import DeclarationError, SizeError
-from margindsl.labelset import lifting, violation
-from margindsl.labelset.bound import LiftedBound, LinearBound
-from margindsl.labelset.implication import Path, implied_signs
-from margindsl.labelset.oracle import maximise_signs
-from margindsl.labelset.orientation import GlobalSign
+from margindsl.errors import DeclarationError
+from margindsl.labelset.implication import Path
 from margindsl.typing import ArrayLike, BoolArray, FloatArray, IntArray
 
-_ENUMERABLE = 22
 
+class LabelSet(ABC):
+    """Hold a presolved label set: labels y = A z of component values z, some of them forced, under side conditions.
 
-@dataclass(frozen=True, eq=False)
-class LabelSet:
-    """Hold a presolved binary label set; build it with `presolve`.
-
-    A labelling is y_i = sign_i z_{component_i} with z in {-1, +1}^N, z_C = pinned_C where that is not zero,
-    and lower <= omega.z <= upper for every bound.
+    The value of a component is a sign of two clusters (`SignSet`), or one of k clusters (`PartitionSet`). Gains have an
+    entry a point or component, of clusters a column each. Where names of clusters mean nothing, `oriented`, `aligned`,
+    `orientation` and `branches` keep one of those that differ in names only.
 
     Parameters
     ----------
     n : int
         Number of points.
+    clusters : int
+        Number of clusters k.
     component : ndarray of int, shape (n,)
         Component of each point, numbered by first point.
     sign : ndarray of int, shape (n,)
-        Sign of each point in its component; +1 for the component's first point (in `merged` sets, the
-        known label for points of the pinned component).
+        Sign of each point in its component; ones of clusters.
     size : ndarray of int, shape (N,)
         Number of points of each component.
     pinned : ndarray of int, shape (N,)
-        Forced sign of each component, 0 where free.
-    bounds : tuple of LinearBound
-        Bounds that are not implied by the pins.
+        Forced value of each component, `open` where free.
     """
 
+    codings: ClassVar[tuple[str, ...]]  # of margins that its labels have
+    open: ClassVar[int]  # the value of a component that is not decided
+    words: ClassVar[tuple[str, str]]  # which links make components, and what their values are called
+    telling: ClassVar[ModuleType]  # sentences about labellings outside
+    unbalanced: ClassVar[str]  # what is said where all points may lie in one cluster
+
     n: int
+    clusters: int
     component: IntArray
     sign: IntArray
     size: IntArray
     pinned: IntArray
-    bounds: tuple[LinearBound, ...] = ()
+
+    # -- components ---------------------------------------------------------------------------------
 
     @property
     def count(self) -> int:
@@ -60,81 +62,42 @@ class LabelSet:
 
     @property
     def free(self) -> BoolArray:
-        """Return which components have no forced sign, shape (N,)."""
-        return self.pinned == 0
-
-    @property
-    def is_symmetric(self) -> bool:
-        """Return whether B = -B by construction: nothing pinned and every bound symmetric."""
-        return not self.pinned.any() and all(bound.is_symmetric for bound in self.bounds)
-
-    def orientation(self, y: IntArray) -> GlobalSign:
-        """Return the sign under which the first point of y has label +1; none where B tells signs apart."""
-        return GlobalSign(int(y[0])) if self.is_symmetric else GlobalSign()
-
-    def oriented(self, members: IntArray) -> BoolArray:
-        """Return which members (M, n) bear the names of their `orientation`: one of y and −y where both are in B."""
-        return np.asarray((members[:, 0] > 0) | (not self.is_symmetric))
-
-    def aligned(self, y: IntArray, other: IntArray) -> IntArray:
-        """Return y under the names in which it agrees best with another labelling, of those B does not tell apart."""
-        return -y if self.is_symmetric and int(y.astype(int) @ other) < 0 else y
-
-    def implied(self, path: Path) -> IntArray | None:
-        """Return component signs (N,) that B implies once a path is taken, 0 where free; None if none is left."""
-        return implied_signs(self, path)
-
-    def branches(self, path: Path) -> list[int]:
-        """Return the signs that the next component on a path can take, of exchangeable ones not taken yet one.
-
-        Parameters
-        ----------
-        path : tuple of (component, sign)
-        """
-        return [1] if self.is_symmetric and not path else [1, -1]
-
-    def is_decided(self, z: IntArray) -> BoolArray:
-        """Return which of the component signs (N,) are not 0."""
-        return np.asarray(z != 0)
-
-    def steps(self, path: Path) -> list[int]:
-        """Return a path by points: the number of a component's first point, from 1, times its label."""
-        return [int(value * self.sign[self.first[c]] * (self.first[c] + 1)) for c, value in path]
-
-    def at_points(self, z: IntArray) -> IntArray:
-        """Return the labels (n,) of component signs, 0 where free."""
-        return np.asarray(self.sign * z[self.component])
-
-    def by_components(self, costs: FloatArray) -> FloatArray:
-        """Return the costs (N, 2) of components with z = -1 and z = +1, of points in clusters -1 and +1 (n, 2)."""
-        turned = np.where(self.sign[:, None] < 0, costs[:, ::-1], costs)
-        return np.stack([np.bincount(self.component, column, self.count) for column in turned.T], axis=1)
-
-    @property
-    def values(self) -> IntArray:
-        """Return the signs -1, +1."""
-        return np.array([-1, 1])
-
-    @property
-    def has_links(self) -> bool:
-        """Return whether some component holds several points."""
-        return self.count < self.n
-
-    @property
-    def is_unconstrained(self) -> bool:
-        """Return whether B = {-1, +1}^n."""
-        return not (self.has_links or self.pinned.any() or self.bounds)
+        """Return which components have no forced value, shape (N,)."""
+        return self.pinned == self.open
 
     @property
     def is_single(self) -> bool:
-        """Return whether every component has a forced sign, so that B holds exactly one labelling."""
+        """Return whether every component has a forced value, so that B holds exactly one labelling."""
         return not self.free.any()
 
-    @cached_property
-    def indicator(self) -> csr_array:
-        """Return the signed indicator A, shape (n, N), with y = A z."""
-        ones = self.sign.astype(float)
-        return csr_array((ones, self.component, np.arange(self.n + 1)), shape=(self.n, self.count))
+    @property
+    @abstractmethod
+    def has_links(self) -> bool:
+        """Return whether some component holds several points, or links hold between components."""
+
+    @property
+    @abstractmethod
+    def is_symmetric(self) -> bool:
+        """Return whether clusters may exchange names without leaving B."""
+
+    @property
+    @abstractmethod
+    def is_unconstrained(self) -> bool:
+        """Return whether every labelling is in B."""
+
+    @property
+    @abstractmethod
+    def values(self) -> IntArray:
+        """Return the k values a component can have."""
+
+    @abstractmethod
+    def lines(self, coding: str) -> list[str]:
+        """Return what the label set is, as lines of text."""
+
+    @property
+    @abstractmethod
+    def admits_one(self) -> bool:
+        """Return whether nothing keeps all points from one cluster."""
 
     @cached_property
     def first(self) -> IntArray:
@@ -143,47 +106,74 @@ class LabelSet:
         points[self.component[::-1]] = np.arange(self.n)[::-1]
         return points
 
+    @cached_property
+    def indicator(self) -> csr_array:
+        """Return the signed indicator A of components, shape (n, N), with y = A z."""
+        return csr_array((self.sign.astype(float), self.component, np.arange(self.n + 1)), shape=(self.n, self.count))
+
     def expand(self, z: ArrayLike) -> IntArray:
-        """Return the labels y = A z of component signs z, shape (n,)."""
-        signs = self._vector(z, self.count, "component signs z", "component")
-        return np.asarray(self.sign * signs[self.component].astype(np.intp))
+        """Return the labels y = A z of component values z, shape (n,)."""
+        return self.at_points(self._values(z, self.count, f"component {self.words[1]} z", "component"))
+
+    def at_points(self, z: IntArray) -> IntArray:
+        """Return the labels (n,) of component values, `open` where they are."""
+        return np.asarray(self.sign * z[self.component])
 
     def contract(self, y: ArrayLike) -> IntArray:
-        """Return the component signs z with y = A z, shape (N,).
+        """Return the component values z with y = A z, shape (N,).
 
         Raises
         ------
         DeclarationError
-            When y is not a vector of n signs or breaks a link.
+            When y is not a labelling or breaks a link within a component.
         """
-        labels = self._signs(y)
+        labels = self._values(y, self.n, "labels y", "point")
         z = np.asarray(labels[self.first] * self.sign[self.first])
-        wrong = np.flatnonzero(self.sign * z[self.component] != labels)
+        wrong = np.flatnonzero(self.at_points(z) != labels)
         if wrong.size:
             raise DeclarationError(
-                f"{violation.link_sentence(self, labels, int(wrong[0]))}; only labellings that satisfy the "
-                "links have component signs."
-            )
+                f"{self.telling.link_sentence(self, labels, int(wrong[0]))}; only labellings that satisfy the "
+                f"{self.words[0]} have component {self.words[1]}.")
         return z
 
     def contract_rows(self, rows: Any) -> FloatArray:
-        """Return A^T U for U of shape (n,) or (n, k): signed sums over components, shape (N,) or (N, k)."""
+        """Return A^T U for U of shape (n,) or (n, p): signed sums over components, shape (N,) or (N, p)."""
         if not hasattr(rows, "toarray"):
             rows = np.asarray(rows, dtype=float)
         if rows.ndim not in (1, 2) or rows.shape[0] != self.n:
-            raise DeclarationError(f"rows have shape {rows.shape}; expected ({self.n},) or ({self.n}, k).")
+            raise DeclarationError(f"rows have shape {rows.shape}; expected ({self.n},) or ({self.n}, p).")
         if rows.ndim == 1 and isinstance(rows, np.ndarray):
             return np.bincount(self.component, weights=self.sign * rows, minlength=self.count)
         answer: FloatArray = self.indicator.T @ rows
         return answer
 
+    @abstractmethod
+    def by_components(self, costs: FloatArray) -> FloatArray:
+        """Return the costs (N, k) of components by their values, of points by their clusters (n, k)."""
+
+    def is_decided(self, z: IntArray) -> BoolArray:
+        """Return which of the component values (N,) are not `open`."""
+        return np.asarray(z != self.open)
+
+    def places(self, y: ArrayLike) -> IntArray:
+        """Return the place 0, ..., k-1 of each component's value among `values`, shape (N,)."""
+        return np.searchsorted(self.values, self.contract(y))
+
+    def moved(self, y: ArrayLike, component: int, place: int) -> IntArray:
+        """Return y with one component moved to another of the `values`."""
+        z = np.array(self.contract(y))
+        z[component] = self.values[place]
+        return self.at_points(z)
+
+    # -- members ------------------------------------------------------------------------------------
+
     def maximise(self, gain: ArrayLike) -> IntArray:
-        """Return an exact maximiser of gain.y over B, ties broken the same way every time.
+        """Return an exact maximiser over B of gain.y, of clusters of sum_i gain[i, y_i], ties broken the same way.
 
         Parameters
         ----------
-        gain : array_like, shape (n,)
-            Finite gains per point.
+        gain : array_like, shape (n,), or (n, k) of clusters
+            Finite gains of each point.
 
         Returns
         -------
@@ -192,169 +182,137 @@ class LabelSet:
         Raises
         ------
         SolverError
-            When several or real-weighted bounds need an integer programme that exceeds its time limit.
+            When several side conditions need an integer programme that exceeds its time limit.
 
         Examples
         --------
-        >>> from margindsl.labelset import presolve
+        >>> from margindsl.labelset import presolve, presolve_partition
         >>> presolve(4, cannot=[(0, 1)], bounds=[(None, 0, 0)]).maximise([3.0, 1.0, 2.0, 1.0])
         array([ 1, -1,  1, -1])
+        >>> labels = presolve_partition(4, 3, cannot=[(0, 1)], sizes=[([1, 1, 1], [2, 2, 2])])
+        >>> labels.maximise([[5, 0, 0], [4, 1, 0], [3, 0, 0], [1, 0, 0.5]])
+        array([0, 1, 0, 2])
         """
         return self.expand(self.maximise_components(self.contract_rows(self._gain(gain, self.n, "point"))))
 
     def maximise_components(self, gain: ArrayLike) -> IntArray:
-        """Return an exact maximiser z of gain.z over the component signs of B, gain of shape (N,)."""
+        """Return an exact maximiser z over the component values of B, of gains (N,), of clusters (N, k)."""
         check()
-        return maximise_signs(self, self._gain(gain, self.count, "component"))
+        return self._best(self._gain(gain, self.count, "component"))
+
+    @abstractmethod
+    def _best(self, gain: FloatArray) -> IntArray:
+        """Return the best component values by the strategy for what binds."""
+
+    @property
+    @abstractmethod
+    def expected(self) -> str:
+        """Return what labels are, for messages."""
+
+    @abstractmethod
+    def is_label(self, values: Any) -> BoolArray:
+        """Return which numbers are labels, elementwise."""
 
     def contains(self, y: ArrayLike) -> bool:
-        """Return whether y is in B: n exact signs, links, pins, and bounds up to their tolerance."""
-        labels = np.asarray(y)
-        if labels.shape != (self.n,) or labels.dtype.kind not in "iuf" or (np.abs(labels) != 1).any():
+        """Return whether y is in B: n labels that satisfy links, what is forced, and the side conditions."""
+        given = np.asarray(y)
+        if given.shape != (self.n,) or given.dtype.kind not in "iuf" or not self.is_label(given).all():
             return False
+        labels = given.astype(np.intp)
         z = labels[self.first] * self.sign[self.first]
-        if (self.sign * z[self.component] != labels).any() or (
-            (self.pinned != 0) & (self.pinned != z)
-        ).any():
-            return False
-        return all(bool(bound.holds(bound.omega @ z)) for bound in self.bounds)
+        met = (self.at_points(z) == labels).all() and (self.free | (self.pinned == z)).all()
+        return bool(met) and self.holds(z)
+
+    @abstractmethod
+    def holds(self, z: IntArray) -> bool:
+        """Return whether component values meet the side conditions."""
 
     def violations(self, y: ArrayLike) -> list[str]:
         """Return one sentence for each thing that keeps y out of B; empty iff ``contains(y)``."""
-        return violation.sentences(self, np.asarray(y))
+        told: list[str] = self.telling.sentences(self, np.asarray(y))
+        return told
 
+    @abstractmethod
     def sample(self, rng: np.random.Generator, size: int) -> IntArray:
-        """Draw members of B, shape (size, n).
+        """Draw members of B, shape (size, n): each with positive probability, but not equally likely."""
 
-        Signs are uniform when there is no bound; otherwise each draw maximises a standard normal gain over
-        the components. Every member z has positive probability, for it is the only maximiser of gains near
-        z itself, but members are not equally likely.
-        """
-        if not self.bounds:
-            z = rng.choice(np.array([-1, 1]), size=(size, self.count))
-            z = np.where(self.pinned != 0, self.pinned, z)
-        else:
-            gains = rng.standard_normal((size, self.count))
-            z = np.array([maximise_signs(self, gain) for gain in gains]).reshape(size, self.count)
-        return np.asarray(self.sign * z[:, self.component])
-
+    @abstractmethod
     def enumerate(self) -> Iterator[IntArray]:
-        """Yield every member of B, in lexicographic order of the free component signs from -1 to +1.
+        """Yield every member of B, in lexicographic order of the component values.
 
         Raises
         ------
         SizeError
-            When more than 22 components are free.
+            When there are too many.
         """
-        free = np.flatnonzero(self.free)
-        if len(free) > _ENUMERABLE:
-            raise SizeError(
-                f"{len(free)} components are free, 2^{len(free)} labellings; enumerate refuses above "
-                f"{_ENUMERABLE}. Use sample, or maximise with a gain."
-            )
-        return self._members(free)
 
-    def _members(self, free: IntArray) -> Iterator[IntArray]:
-        total, block = 1 << len(free), 4096
-        shifts = np.arange(len(free))[::-1]
-        for start in range(0, total, block):
-            codes = np.arange(start, min(start + block, total))
-            z = np.tile(self.pinned, (len(codes), 1))
-            z[:, free] = 2 * ((codes[:, None] >> shifts) & 1) - 1
-            inside = np.ones(len(codes), dtype=bool)
-            for bound in self.bounds:
-                inside &= bound.holds(z @ bound.omega)
-            for signs in z[inside]:
-                yield self.sign * signs[self.component]
-
-    def places(self, y: ArrayLike) -> IntArray:
-        """Return the side of each component, shape (N,): 0 for z = -1, 1 for z = +1."""
-        return np.asarray((self.contract(y) + 1) // 2)
-
-    def moved(self, y: ArrayLike, component: int, place: int) -> IntArray:
-        """Return y with one component on a side, 0 or 1."""
-        z = self.contract(y)
-        z[component] = 2 * place - 1
-        return self.expand(z)
-
+    @abstractmethod
     def feasible_moves(self, y: ArrayLike) -> BoolArray:
-        """Return which components can move alone to which other side and leave y in B, shape (N, 2)."""
-        return self.feasible_flips(y)[:, None] & (np.arange(2) != self.places(y)[:, None])
+        """Return which components can move alone to which other place and leave y in B, shape (N, k)."""
 
-    def feasible_flips(self, y: ArrayLike) -> BoolArray:
-        """Return which components can change sign alone and leave y in B, shape (N,)."""
-        z = self.contract(y)
-        return self._feasible_changes(z, self.free, [float(bound.omega @ z) for bound in self.bounds])
-
+    @abstractmethod
     def feasible_swaps(self, y: ArrayLike, first: int, candidates: ArrayLike) -> BoolArray:
-        """Return for which candidate components flipping them together with ``first`` leaves y in B.
+        """Return for which candidate components a move together with ``first`` leaves y in B."""
 
-        Parameters
-        ----------
-        y : array_like, shape (n,)
-            Labelling that satisfies the links.
-        first : int
-            Component that flips in every case.
-        candidates : array_like of int, shape (m,)
-            Components to flip with it; ``first`` itself is never feasible.
+    # -- names and cases ----------------------------------------------------------------------------
 
-        Returns
-        -------
-        ndarray of bool, shape (m,)
-        """
-        z, others = self.contract(y), np.asarray(candidates, dtype=np.intp)
-        moved = z.copy()
-        moved[first] = -moved[first]
-        allowed = self.free & bool(self.pinned[first] == 0)
-        allowed[first] = False
-        sums = [float(bound.omega @ moved) for bound in self.bounds]
-        return np.asarray(self._feasible_changes(moved, allowed, sums)[others])
+    @abstractmethod
+    def orientation(self, y: IntArray) -> Any:
+        """Return the names under which y is given: one choice of those that B does not tell apart."""
 
-    def _feasible_changes(self, z: IntArray, allowed: BoolArray, sums: list[float]) -> BoolArray:
-        feasible = allowed.copy()
-        for bound, total in zip(self.bounds, sums):
-            feasible &= bound.holds(total - 2 * bound.omega * z)
-        return feasible
+    @abstractmethod
+    def oriented(self, members: IntArray) -> BoolArray:
+        """Return which members (M, n) bear the names of their `orientation`."""
 
-    def merged(self) -> LabelSet:
-        """Return the same B with all pinned components merged into one, pinned at z = +1.
+    @abstractmethod
+    def aligned(self, y: IntArray, other: IntArray) -> IntArray:
+        """Return y under the names in which it agrees best with another labelling, of those B does not tell apart."""
 
-        Semidefinite relaxations see z only up to a global sign, so they can carry one pin at most. Signs of
-        the points of the merged component are their known labels.
-        """
-        return lifting.merge_pins(self)
+    @abstractmethod
+    def implied(self, path: Path) -> IntArray | None:
+        """Return component values (N,) that B implies once a path is taken, `open` where free; None if none is left."""
 
-    def lifted_bounds(self) -> list[LiftedBound]:
-        """Return every bound lower <= omega.z <= upper as (omega_lift.z)^2 <= radius^2.
+    @abstractmethod
+    def branches(self, path: Path) -> list[int]:
+        """Return the values that the next component on a path can take, of exchangeable ones not taken yet one."""
 
-        The middle of an asymmetric bound is carried by the first pinned component (take `merged` sets, so
-        that there is one only); when nothing is pinned, by an extra reference variable: every ``omega`` then
-        has N + 1 entries, the last one minus the middle, and ``reference`` is None.
-        """
-        return lifting.lift_bounds(self)
+    @abstractmethod
+    def steps(self, path: Path) -> list[int]:
+        """Return a path by points, as a proof holds it."""
+
+    # -- what is given ------------------------------------------------------------------------------
+
+    @property
+    def _columns(self) -> tuple[int, ...]:
+        """Return the shape of a point's gains."""
+        return ()
 
     def _gain(self, gain: ArrayLike, length: int, what: str) -> FloatArray:
-        vector = self._vector(gain, length, "gain", what).astype(float)
-        if not np.isfinite(vector).all():
-            place = int(np.flatnonzero(~np.isfinite(vector))[0])
-            raise DeclarationError(f"gain is {vector[place]} at {what} {place}; expected finite numbers.")
-        return vector
+        table, shape = np.asarray(gain), (length, *self._columns)
+        if table.shape != shape:
+            columns = " and a column per cluster" if self._columns else ""
+            raise DeclarationError(f"gain has shape {table.shape}; expected {shape}, an entry per {what}{columns}.")
+        if table.dtype.kind not in "iuf":
+            raise DeclarationError(f"gain has type {table.dtype}; expected numbers.")
+        table = table.astype(float)
+        if not np.isfinite(table).all():
+            place = tuple(int(i) for i in np.argwhere(~np.isfinite(table))[0])
+            where = "".join(f" in cluster {q}" for q in place[1:])
+            raise DeclarationError(f"gain is {table[place]} at {what} {place[0]}{where}; expected finite numbers.")
+        return table
 
-    def _signs(self, y: ArrayLike) -> IntArray:
-        labels = self._vector(y, self.n, "labels y", "point")
-        wrong = np.flatnonzero(np.abs(labels) != 1)
-        if wrong.size:
-            place = int(wrong[0])
-            raise DeclarationError(f"labels y hold {labels[place]} at point {place}; expected +1 or -1.")
-        return labels.astype(np.intp)
-
-    @staticmethod
-    def _vector(values: ArrayLike, length: int, name: str, what: str) -> Any:
-        vector = np.asarray(values)
+    def _values(self, given: ArrayLike, length: int, name: str, what: str) -> IntArray:
+        vector = np.asarray(given)
         if vector.shape != (length,):
-            raise DeclarationError(
-                f"{name} have shape {vector.shape}; expected ({length},), one per {what}."
-            )
+            raise DeclarationError(f"{name} have shape {vector.shape}; expected ({length},), one per {what}.")
         if vector.dtype.kind not in "iuf":
             raise DeclarationError(f"{name} have type {vector.dtype}; expected numbers.")
-        return vector
+        wrong = np.flatnonzero(~self.is_label(vector))
+        if wrong.size:
+            place = int(wrong[0])
+            raise DeclarationError(
+                f"{name} hold {vector[place]} at {what} {place}; expected {self.expected}.")
+        return vector.astype(np.intp)
+
+
+__all__ = ["LabelSet"]

@@ -13,10 +13,10 @@ from margindsl.typing import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from margindsl.labelset.bound import LinearBound
-    from margindsl.labelset.labelset import LabelSet
+    from margindsl.labelset.signs import SignSet
 
 
-def maximise_signs(labels: LabelSet, gain: FloatArray) -> IntArray:
+def maximise_signs(labels: SignSet, gain: FloatArray) -> IntArray:
     """Return z in {-1, +1}^N that maximises gain.z over a label set.
 
     Free signs follow their gain. If that breaks a bound, the most violated bound alone is solved exactly
@@ -43,7 +43,7 @@ def _most_violated(bounds: tuple[LinearBound, ...], z: IntArray) -> LinearBound 
     return worst
 
 
-def _maximise_under(labels: LabelSet, bound: LinearBound, gain: FloatArray, z: IntArray) -> IntArray:
+def _maximise_under(labels: SignSet, bound: LinearBound, gain: FloatArray, z: IntArray) -> IntArray:
     moving = np.flatnonzero((labels.pinned == 0) & (bound.omega != 0))
     omega, fixed = bound.omega[moving], float(bound.omega @ labels.pinned)
     toward = np.sign(omega).astype(np.intp)
@@ -60,7 +60,7 @@ def _maximise_under(labels: LabelSet, bound: LinearBound, gain: FloatArray, z: I
     return answer
 
 
-def _maximise_programme(labels: LabelSet, gain: FloatArray, z: IntArray) -> IntArray:
+def _maximise_programme(labels: SignSet, gain: FloatArray, z: IntArray) -> IntArray:
     table = np.array([bound.omega for bound in labels.bounds])
     moving = np.flatnonzero((labels.pinned == 0) & (table != 0).any(axis=0))
     fixed = table @ labels.pinned

@@ -6,16 +6,17 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from types import ModuleType
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 from scipy.sparse import csr_array
 
-from margindsl.clock import check
-from margindsl.errors import DeclarationError, SizeError, SolverError
+from margindsl.errors import SizeError, SolverError
 from margindsl.labelset import partition_violation
 from margindsl.labelset.implication import Path, implied_clusters
+from margindsl.labelset.labelset import LabelSet
 from margindsl.labelset.orientation import ClusterNames, by_first_point
 from margindsl.labelset.partition_domain import allowed_clusters, greatest_squares, pinned_sizes
 from margindsl.labelset.partition_existence import draw_linked, greedy_member
@@ -28,7 +29,7 @@ _DRAWS = 10
 
 
 @dataclass(frozen=True, eq=False)
-class PartitionSet:
+class PartitionSet(LabelSet):
     """Hold a presolved set of labellings by k clusters; build it with `presolve_partition`.
 
     A labelling is y_i = z_{component_i} with z in {0, ..., k-1}^N, z_C = pinned_C where that is not -1,
@@ -52,6 +53,14 @@ class PartitionSet:
         Limits on the numbers of points of the clusters; 0 and n where nothing is asked.
     """
 
+    codings: ClassVar[tuple[str, ...]] = ("crammer-singer", "simplex")
+    open: ClassVar[int] = -1
+    words: ClassVar[tuple[str, str]] = ("must-links", "clusters")
+    telling: ClassVar[ModuleType] = partition_violation
+    unbalanced: ClassVar[str] = (
+        "neither cluster sizes, known labels nor cannot-links exclude a single cluster, and one may win everywhere; "
+        "add md.sizes(y, at_least=m)")
+
     n: int
     clusters: int
     component: IntArray
@@ -60,21 +69,6 @@ class PartitionSet:
     cannot: IntArray
     at_least: IntArray
     at_most: IntArray
-
-    @property
-    def count(self) -> int:
-        """Return the number of components N."""
-        return len(self.size)
-
-    @property
-    def free(self) -> BoolArray:
-        """Return which components have no forced cluster, shape (N,)."""
-        return self.pinned < 0
-
-    @property
-    def is_single(self) -> bool:
-        """Return whether every component has a forced cluster, so that there is exactly one labelling."""
-        return not self.free.any()
 
     @property
     def has_links(self) -> bool:
@@ -148,17 +142,9 @@ class PartitionSet:
         unused = [q for q in range(self.clusters) if self.is_symmetric and q not in taken]
         return [q for q in range(self.clusters) if q not in unused[1:]]
 
-    def is_decided(self, z: IntArray) -> BoolArray:
-        """Return which of the component clusters (N,) are not -1."""
-        return np.asarray(z >= 0)
-
     def steps(self, path: Path) -> list[int]:
         """Return a path by points: the number of a component's first point, from 1, and n times its cluster added."""
         return [int(self.first[c] + 1 + self.n * value) for c, value in path]
-
-    def at_points(self, z: IntArray) -> IntArray:
-        """Return the clusters (n,) of component clusters, -1 where free."""
-        return np.asarray(z[self.component])
 
     def by_components(self, costs: FloatArray) -> FloatArray:
         """Return the costs (N, k) of components, of points in clusters (n, k)."""
@@ -169,22 +155,10 @@ class PartitionSet:
         """Return the clusters 0, ..., k-1."""
         return np.arange(self.clusters)
 
-    @property
-    def sign(self) -> IntArray:
+    @cached_property
+    def sign(self) -> IntArray:  # type: ignore[override]
         """Return ones (n,): clusters have no relative signs within a component."""
         return np.ones(self.n, dtype=np.intp)
-
-    @cached_property
-    def first(self) -> IntArray:
-        """Return the first point of each component, shape (N,)."""
-        points = np.empty(self.count, dtype=np.intp)
-        points[self.component[::-1]] = np.arange(self.n)[::-1]
-        return points
-
-    @cached_property
-    def indicator(self) -> csr_array:
-        """Return the indicator A of components, shape (n, N), with y = A z."""
-        return csr_array((np.ones(self.n), self.component, np.arange(self.n + 1)), shape=(self.n, self.count))
 
     @cached_property
     def pinned_sizes(self) -> IntArray:
@@ -228,86 +202,40 @@ class PartitionSet:
         ends = np.concatenate([i, j]), np.concatenate([j, i])
         return csr_array((np.ones(2 * len(i), dtype=np.intp), ends), shape=(self.count, self.count))
 
-    def expand(self, z: ArrayLike) -> IntArray:
-        """Return the labels y = A z of component clusters z, shape (n,)."""
-        clusters = self._whole(z, self.count, "component clusters z", "component")
-        return np.asarray(clusters[self.component])
+    def lines(self, coding: str) -> list[str]:
+        """Return clusters, components and sizes as lines of text."""
+        sizes = ", ".join(f"{low}..{high}" for low, high in zip(self.at_least, self.at_most))
+        return [f"label set: {self.clusters} clusters, {coding} margins, {self.count} components, "
+                f"{int(np.sum(~self.free))} pinned, {len(self.cannot)} cannot-links",
+                f"cluster sizes: {sizes}"]
 
-    def contract(self, y: ArrayLike) -> IntArray:
-        """Return the component clusters z with y = A z, shape (N,).
+    @property
+    def admits_one(self) -> bool:
+        """Return whether neither sizes, pins nor cannot-links keep all points from one cluster."""
+        held = len(np.unique(self.pinned[self.pinned >= 0])) > 1 or len(self.cannot) > 0
+        return not held and bool((self.at_most >= self.n).any())
 
-        Raises
-        ------
-        DeclarationError
-            When y is not a vector of n clusters 0, ..., k-1 or breaks a must-link.
-        """
-        labels = self._whole(y, self.n, "labels y", "point")
-        z = labels[self.first]
-        wrong = np.flatnonzero(z[self.component] != labels)
-        if wrong.size:
-            raise DeclarationError(
-                f"{partition_violation.link_sentence(self, labels, int(wrong[0]))}; only labellings that satisfy the "
-                "must-links have component clusters."
-            )
-        return np.asarray(z)
+    @property
+    def expected(self) -> str:
+        """Return what labels are, for messages."""
+        return f"whole numbers from 0 to {self.clusters - 1}"
 
-    def contract_rows(self, rows: Any) -> FloatArray:
-        """Return A^T U for U of shape (n,) or (n, p): sums over components, shape (N,) or (N, p)."""
-        if not hasattr(rows, "toarray"):
-            rows = np.asarray(rows, dtype=float)
-        if rows.ndim not in (1, 2) or rows.shape[0] != self.n:
-            raise DeclarationError(f"rows have shape {rows.shape}; expected ({self.n},) or ({self.n}, p).")
-        if self.count == self.n:
-            return rows.copy()
-        answer: FloatArray = self.indicator.T @ rows
-        return answer
+    def is_label(self, values: Any) -> BoolArray:
+        """Return which numbers are whole and from 0 to k - 1."""
+        return np.asarray((values == np.floor(values)) & (values >= 0) & (values < self.clusters))
 
-    def maximise(self, gain: ArrayLike) -> IntArray:
-        """Return an exact maximiser of sum_i gain[i, y_i], ties broken the same way every time.
-
-        Parameters
-        ----------
-        gain : array_like, shape (n, k)
-            Finite gains of each point in each cluster.
-
-        Returns
-        -------
-        ndarray of int, shape (n,)
-
-        Raises
-        ------
-        SolverError
-            When links and size bounds need an integer programme that exceeds its time limit.
-
-        Examples
-        --------
-        >>> from margindsl.labelset import presolve_partition
-        >>> labels = presolve_partition(4, 3, cannot=[(0, 1)], sizes=[([1, 1, 1], [2, 2, 2])])
-        >>> labels.maximise([[5, 0, 0], [4, 1, 0], [3, 0, 0], [1, 0, 0.5]])
-        array([0, 1, 0, 2])
-        """
-        return self.expand(self.maximise_components(self.contract_rows(self._gain(gain, self.n, "point"))))
-
-    def maximise_components(self, gain: ArrayLike) -> IntArray:
-        """Return an exact maximiser z of sum_C gain[C, z_C] over component clusters, gain of shape (N, k)."""
-        check()
-        return maximise_clusters(self, self._gain(gain, self.count, "component"))
-
-    def contains(self, y: ArrayLike) -> bool:
-        """Return whether y is a member: n whole numbers 0, ..., k-1 that satisfy links, pins and sizes."""
-        labels = np.asarray(y)
-        if labels.shape != (self.n,) or labels.dtype.kind not in "iuf" or self._strange(labels).size:
-            return False
-        labels = labels.astype(np.intp)
-        z = labels[self.first]
-        if (z[self.component] != labels).any() or (self.free | (self.pinned == z)).sum() < self.count:
-            return False
+    def holds(self, z: IntArray) -> bool:
+        """Return whether component clusters meet cannot-links and sizes."""
         i, j = self.cannot.T
-        return bool((z[i] != z[j]).all() and self.holds_sizes(np.bincount(labels, minlength=self.clusters)))
+        sizes = np.bincount(z, self.size, minlength=self.clusters)
+        return bool((z[i] != z[j]).all() and self.holds_sizes(sizes))
 
-    def violations(self, y: ArrayLike) -> list[str]:
-        """Return one sentence for each thing that keeps y out of the set; empty iff ``contains(y)``."""
-        return partition_violation.sentences(self, np.asarray(y))
+    @property
+    def _columns(self) -> tuple[int, ...]:
+        return (self.clusters,)
+
+    def _best(self, gain: FloatArray) -> IntArray:
+        return maximise_clusters(self, gain)
 
     def holds_sizes(self, sizes: FloatArray) -> BoolArray:
         """Return whether cluster sizes (..., k) lie within the bounds, elementwise over the leading axes."""
@@ -376,16 +304,6 @@ class PartitionSet:
             sizes = np.stack([(z == q) @ self.size for q in range(self.clusters)], axis=1)
             for clusters in z[self.holds_sizes(sizes)]:
                 yield clusters[self.component]
-
-    def places(self, y: ArrayLike) -> IntArray:
-        """Return the cluster of each component, shape (N,)."""
-        return self.contract(y)
-
-    def moved(self, y: ArrayLike, component: int, place: int) -> IntArray:
-        """Return y with one component in another cluster."""
-        z = np.array(self.contract(y))
-        z[component] = place
-        return self.expand(z)
 
     def feasible_moves(self, y: ArrayLike) -> BoolArray:
         """Return which components can move alone to which other cluster and leave y in the set, shape (N, k)."""
@@ -458,40 +376,6 @@ class PartitionSet:
         k = self.clusters
         greatest = max(greatest_squares(self.n, self.at_least, self.at_most, odd) for odd in range(k))
         return max((k * greatest - float(self.n) ** 2) / (k - 1), 0.0)
-
-    def _gain(self, gain: ArrayLike, length: int, what: str) -> FloatArray:
-        table = np.asarray(gain)
-        if table.shape != (length, self.clusters):
-            raise DeclarationError(
-                f"gain has shape {table.shape}; expected ({length}, {self.clusters}), a row per {what} and a "
-                "column per cluster."
-            )
-        if table.dtype.kind not in "iuf":
-            raise DeclarationError(f"gain has type {table.dtype}; expected numbers.")
-        table = table.astype(float)
-        if not np.isfinite(table).all():
-            row, q = np.argwhere(~np.isfinite(table))[0]
-            raise DeclarationError(
-                f"gain is {table[row, q]} at {what} {row} in cluster {q}; expected finite numbers."
-            )
-        return table
-
-    def _strange(self, labels: Any) -> IntArray:
-        return np.flatnonzero((labels != np.floor(labels)) | (labels < 0) | (labels >= self.clusters))
-
-    def _whole(self, values: ArrayLike, length: int, name: str, what: str) -> IntArray:
-        vector = np.asarray(values)
-        if vector.shape != (length,):
-            raise DeclarationError(f"{name} have shape {vector.shape}; expected ({length},), one per {what}.")
-        if vector.dtype.kind not in "iuf":
-            raise DeclarationError(f"{name} have type {vector.dtype}; expected numbers.")
-        wrong = self._strange(vector)
-        if wrong.size:
-            place = int(wrong[0])
-            raise DeclarationError(
-                f"{name} hold {vector[place]} at {what} {place}; expected whole numbers from 0 to {self.clusters - 1}."
-            )
-        return vector.astype(np.intp)
 
 
 def _rounded(total: int) -> str:

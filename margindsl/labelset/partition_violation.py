@@ -6,13 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from margindsl.labelset.violation import SHOWN, shortened
 from margindsl.typing import IntArray
 
 if TYPE_CHECKING:
     from margindsl.labelset.partition import PartitionSet
-
-_SHOWN = 10
-
 
 def sentences(labels: PartitionSet, y: Any) -> list[str]:
     """Return one sentence for each violation, at most ten of a kind and then a count."""
@@ -20,11 +18,11 @@ def sentences(labels: PartitionSet, y: Any) -> list[str]:
         return [f"labels have shape {y.shape}, expected ({labels.n},)"]
     if y.dtype.kind not in "iuf":
         return [f"labels have type {y.dtype}, expected whole numbers"]
-    wrong = np.flatnonzero((y != np.floor(y)) | (y < 0) | (y >= labels.clusters))
+    wrong = np.flatnonzero(~labels.is_label(y))
     if wrong.size:
         last = labels.clusters - 1
-        return _shortened(
-            [f"point {i} has label {y[i]}, expected a whole number from 0 to {last}" for i in wrong[:_SHOWN]],
+        return shortened(
+            [f"point {i} has label {y[i]}, expected a whole number from 0 to {last}" for i in wrong[:SHOWN]],
             wrong.size,
         )
     y = y.astype(np.intp)
@@ -39,16 +37,16 @@ def link_sentence(labels: PartitionSet, y: IntArray, point: int) -> str:
 
 def _broken_musts(labels: PartitionSet, y: IntArray) -> list[str]:
     wrong = np.flatnonzero(y[labels.first][labels.component] != y)
-    return _shortened([link_sentence(labels, y, int(i)) for i in wrong[:_SHOWN]], wrong.size)
+    return shortened([link_sentence(labels, y, int(i)) for i in wrong[:SHOWN]], wrong.size)
 
 
 def _broken_cannots(labels: PartitionSet, y: IntArray) -> list[str]:
     i, j = labels.first[labels.cannot].T
     wrong = np.flatnonzero(y[i] == y[j])
-    return _shortened(
+    return shortened(
         [
             f"points {i[row]} and {j[row]} are both in cluster {y[i[row]]} but cannot-links part them"
-            for row in wrong[:_SHOWN]
+            for row in wrong[:SHOWN]
         ],
         wrong.size,
     )
@@ -57,11 +55,11 @@ def _broken_cannots(labels: PartitionSet, y: IntArray) -> list[str]:
 def _broken_pins(labels: PartitionSet, y: IntArray) -> list[str]:
     z = y[labels.first]
     wrong = np.flatnonzero((labels.pinned >= 0) & (labels.pinned != z))
-    return _shortened(
+    return shortened(
         [
             f"point {labels.first[c]} is in cluster {z[c]} but known labels, links or sizes force cluster "
             f"{labels.pinned[c]}"
-            for c in wrong[:_SHOWN]
+            for c in wrong[:SHOWN]
         ],
         wrong.size,
     )
@@ -74,7 +72,3 @@ def _broken_sizes(labels: PartitionSet, y: IntArray) -> list[str]:
         for q in range(labels.clusters)
         if not labels.at_least[q] <= sizes[q] <= labels.at_most[q]
     ]
-
-
-def _shortened(told: list[str], count: int) -> list[str]:
-    return told if count <= _SHOWN else [*told, f"and {count - _SHOWN} more of this kind"]

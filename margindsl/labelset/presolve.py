@@ -12,15 +12,15 @@ from margindsl.accuracy import rounding
 from margindsl.errors import InfeasibleError
 from margindsl.labelset.bound import LinearBound, force_components, tighten
 from margindsl.labelset.declaration import read_bounds, read_count, read_known, read_pairs
-from margindsl.labelset.labelset import LabelSet
 from margindsl.labelset.links import pin_components, sign_components
 from margindsl.labelset.programme import solve_counts, solve_signs
+from margindsl.labelset.signs import SignSet
 from margindsl.typing import FloatArray, IntArray
 
 
 def presolve(
     n: int, must: Any = None, cannot: Any = None, known: Any = None, bounds: Iterable[Any] = ()
-) -> LabelSet:
+) -> SignSet:
     """Reduce declared label constraints to free component signs.
 
     B = {y in {-1, +1}^n : y_i = y_j (must), y_i = -y_j (cannot), y_i given (known),
@@ -40,7 +40,7 @@ def presolve(
 
     Returns
     -------
-    LabelSet
+    SignSet
         Never empty.
 
     Raises
@@ -71,7 +71,7 @@ def presolve(
         for position, (w, lower, upper) in enumerate(declared)
     ]
     kept, pinned = _settle(_intersect(contracted), pinned, size)
-    return LabelSet(n, component, sign, size, pinned, tuple(kept))
+    return SignSet(n, component, sign, size, pinned, tuple(kept))
 
 
 def _intersect(bounds: list[LinearBound]) -> list[LinearBound]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from margindsl.labelset import LabelSet, PartitionSet
+from margindsl.labelset import LabelSet
 from margindsl.labelset.implication import Path
 from margindsl.program.certificates import Certificate, DualPoint
 from margindsl.program.nodes import NodeBounds
@@ -31,7 +31,7 @@ class Leaf:
     rest: FloatArray
 
 
-def covers(labels: LabelSet | PartitionSet, paths: list[Path],
+def covers(labels: LabelSet, paths: list[Path],
            branches: Callable[[Path], list[int]] | None = None) -> bool:
     """Return whether every member of B, up to names that may be exchanged, follows one of the paths.
 
@@ -40,7 +40,7 @@ def covers(labels: LabelSet | PartitionSet, paths: list[Path],
 
     Parameters
     ----------
-    labels : LabelSet or PartitionSet
+    labels : LabelSet
     paths : list of paths
     branches : callable, optional
         The values that the next component on a path can take; those of the label set when left out.

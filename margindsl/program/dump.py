@@ -55,7 +55,7 @@ def dump_program(program: MarginProgram) -> str:
         f"margin program over {program.n} points",
         f"features: {program.features.describe()}",
         f"bias: {'free' if program.free_bias else 'none'}",
-        *_dump_labels(program),
+        *program.labels.lines(program.coding),
         "regulariser: 1/2 |w|^2",
         *dump_losses(program.losses),
         *[dump_decision(bound) for bound in program.decision],
@@ -63,19 +63,6 @@ def dump_program(program: MarginProgram) -> str:
         f"value = {program.scale:.6g} * program + {program.constant:.6g}",
     ]
     return "\n".join(lines)
-
-
-def _dump_labels(program: MarginProgram) -> list[str]:
-    labels = program.labels
-    pins = int(np.count_nonzero(~labels.free))
-    if program.is_binary:
-        return [f"label set: {labels.count} components, {pins} pinned, {len(labels.bounds)} bounds",
-                *[f"label bound: {b.lower:.6g} <= omega z <= {b.upper:.6g}" for b in labels.bounds]]
-    partition = program.partition
-    sizes = ", ".join(f"{low}..{high}" for low, high in zip(partition.at_least, partition.at_most))
-    return [f"label set: {program.clusters} clusters, {program.coding} margins, {labels.count} components, "
-            f"{pins} pinned, {len(partition.cannot)} cannot-links",
-            f"cluster sizes: {sizes}"]
 
 
 def dump_form(form: Form) -> str:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from margindsl.errors import DeclarationError
 from margindsl.features.operator import FeatureOperator
-from margindsl.labelset import LabelSet, PartitionSet
+from margindsl.labelset import LabelSet
 from margindsl.program.bounds import DecisionBound
 from margindsl.program.clusters import (
-    CODINGS,
     ClusterForm,
     CodedForm,
     SplitLosses,
@@ -73,7 +72,7 @@ class MarginProgram:
     source: Any = None
 
     def __post_init__(self) -> None:
-        if self.coding not in ("binary", *CODINGS) or (self.coding == "binary") == hasattr(self.labels, "clusters"):
+        if self.coding not in self.labels.codings:
             raise DeclarationError(
                 f"coding of a margin program is {self.coding!r}; expected 'binary' with a label set of signs, "
                 "'crammer-singer' or 'simplex' with one of clusters")
@@ -101,20 +100,7 @@ class MarginProgram:
     @property
     def clusters(self) -> int:
         """Return the number of clusters."""
-        return int(getattr(self.labels, "clusters", 2))
-
-    @property
-    def partition(self) -> PartitionSet:
-        """Return the label set of k clusters.
-
-        Raises
-        ------
-        DeclarationError
-            If labels are signs.
-        """
-        if self.is_binary:
-            raise DeclarationError("the labels of this margin program are signs, not clusters; use `labels`")
-        return cast(PartitionSet, self.labels)
+        return self.labels.clusters
 
     @property
     def is_binary(self) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 
 from margindsl.clock import timely
@@ -9,6 +11,7 @@ from margindsl.contract import Refusal
 from margindsl.drivers.run import Run
 from margindsl.drivers.starts import distinct
 from margindsl.errors import CalculusError
+from margindsl.labelset import PartitionSet
 from margindsl.program.bounds import QuadraticBound
 from margindsl.program.cuts import CodeCuts
 from margindsl.program.moment import MomentLiftForm
@@ -32,7 +35,7 @@ def lift_clusters(program: MarginProgram) -> MomentLiftForm:
 
     Components known to lie in one cluster are merged. Sizes enter through the largest ‖Σ_i c_{y_i}‖² they admit.
     """
-    labels = program.partition
+    labels = cast(PartitionSet, program.labels)
     component, pinned = _merged(np.asarray(labels.component), np.asarray(labels.pinned))
     count = int(component.max()) + 1
     sizes = np.bincount(component, minlength=count).astype(float)

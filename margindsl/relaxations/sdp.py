@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from margindsl.drivers.rounding import sample_directions
 from margindsl.drivers.run import Run
 from margindsl.drivers.starts import distinct, first_start
 from margindsl.errors import CalculusError
+from margindsl.labelset import SignSet
 from margindsl.program.absorption import absorbed_terms
 from margindsl.program.bounds import QuadraticBound
 from margindsl.program.certificates import Certificate
@@ -118,7 +119,7 @@ class SDP(Relaxation):
             refusal = _refuse_moments(program)
             if refusal is not None:
                 return refusal
-        return Offer(f"M of order {program.labels.merged().count}")
+        return Offer(f"M of order {cast(SignSet, program.labels).merged().count}")
 
     def _accepts_clusters(self, program: MarginProgram) -> Offer | Refusal:
         if self.moments or self.cuts == "triangle":
@@ -285,7 +286,7 @@ def _refuse_moments(program: MarginProgram) -> Refusal | None:
 
 def lift_labels(program: MarginProgram) -> LabelLiftForm:
     """Return the label lift of a program: pinned components merged, bounds homogenised."""
-    merged = program.labels.merged()
+    merged = cast(SignSet, program.labels).merged()
     lifted = merged.lifted_bounds()
     component, count = np.asarray(merged.component), merged.count
     pinned = np.flatnonzero(merged.pinned)

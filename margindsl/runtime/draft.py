@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from margindsl.labelset import LabelSet, PartitionSet
+from margindsl.labelset import LabelSet
 from margindsl.language.lowering import Declaration
 from margindsl.program.program import MarginProgram
 from margindsl.runtime.presolve import assemble, prepare_labels
@@ -28,7 +28,7 @@ class Draft:
 
     problem: Any
     declaration: Declaration | None = None
-    labels: LabelSet | PartitionSet | None = None
+    labels: LabelSet | None = None
     program: MarginProgram | None = None
     seconds: dict[str, float] = field(default_factory=dict)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -49,7 +49,7 @@ def prepare_features(hyperplane: Hyperplane, random_state: int | None = None) ->
     return Prepared(base)
 
 
-def prepare_labels(declaration: Declaration) -> LabelSet | PartitionSet:
+def prepare_labels(declaration: Declaration) -> LabelSet:
     """Presolve the label set of a declaration.
 
     Raises
@@ -89,7 +89,7 @@ def _size_bounds(declaration: Declaration) -> list[tuple[FloatArray, float, floa
     return bounds
 
 
-def assemble(declaration: Declaration, prepared: Prepared, labels: LabelSet | PartitionSet,
+def assemble(declaration: Declaration, prepared: Prepared, labels: LabelSet,
              text: str = "") -> MarginProgram:
     """Return the margin program: the coefficient of ½‖w‖² divided out, quadratic terms moved into features."""
     ridge = declaration.ridge
@@ -104,17 +104,17 @@ def assemble(declaration: Declaration, prepared: Prepared, labels: LabelSet | Pa
     if declaration.coding != "binary":
         _check_clusters(declaration, decision)
     return MarginProgram(
-        features, cast(LabelSet, labels), declaration.losses.rescaled(1.0 / ridge), decision,
+        features, labels, declaration.losses.rescaled(1.0 / ridge), decision,
         free_bias=free_bias, scale=ridge, constant=declaration.constant, text=text, coding=declaration.coding,
         identities=identities, source=declaration)
 
 
-def outline(declaration: Declaration, labels: LabelSet | PartitionSet, text: str = "") -> MarginProgram:
+def outline(declaration: Declaration, labels: LabelSet, text: str = "") -> MarginProgram:
     """Return the margin program without features, so that only w = 0 is left."""
     features = DenseFeatures(np.zeros((declaration.labels.n, 0)), NoMap(), "not built, for the time was up")
     decision = tuple(DecisionBound(b.weights, b.lower, b.upper) for b in declaration.decision)
     return MarginProgram(
-        features, cast(LabelSet, labels), declaration.losses.rescaled(1.0 / declaration.ridge), decision,
+        features, labels, declaration.losses.rescaled(1.0 / declaration.ridge), decision,
         scale=declaration.ridge, constant=declaration.constant, text=text, coding=declaration.coding)
 
 

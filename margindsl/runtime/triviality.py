@@ -16,28 +16,11 @@ from margindsl.runtime.presolve import sum_vanishes
 
 def warn_if_trivial(program: MarginProgram) -> None:
     """Warn when one label for all points is allowed and may be better than w = 0."""
-    allowed = _one_label_allowed(program) if program.is_binary else _one_cluster_allowed(program)
-    if not allowed or _gains_nothing(program):
+    if program.decision or not program.labels.admits_one or _gains_nothing(program):
         return
-    said = ("neither a balance constraint, known labels nor cannot-links exclude the all-equal labelling, and "
-            "decision values may all have one sign; add abs(md.sum(y)) <= b")
-    if not program.is_binary:
-        said = ("neither cluster sizes, known labels nor cannot-links exclude a single cluster, and one may win "
-                "everywhere; add md.sizes(y, at_least=m)")
-    warnings.warn(f"{said}, or declare the hyperplane centred and without a bias, with equal weights of the points",
+    warnings.warn(f"{program.labels.unbalanced}, or declare the hyperplane centred and without a bias, with equal "
+                  "weights of the points",
                   TrivialityWarning, stacklevel=_level_of_user())
-
-
-def _one_label_allowed(program: MarginProgram) -> bool:
-    labels = program.labels
-    held = bool(labels.bounds) or bool(np.any(labels.pinned)) or bool(program.decision)
-    return not held and not (labels.has_links and bool(np.any(np.asarray(labels.sign) < 0)))
-
-
-def _one_cluster_allowed(program: MarginProgram) -> bool:
-    labels = program.partition
-    held = len(np.unique(labels.pinned[labels.pinned >= 0])) > 1 or len(labels.cannot) > 0
-    return not held and not program.decision and bool(np.any(np.asarray(labels.at_most) >= program.n))
 
 
 def _gains_nothing(program: MarginProgram) -> bool:

@@ -90,7 +90,7 @@ def test_label_set_refuses_malformed_arguments():
     labels = presolve(30, must=[(0, 1)])
     with pytest.raises(SizeError, match="29 components are free"):
         labels.enumerate()
-    with pytest.raises(DeclarationError, match=r"gain have shape \(3,\)"):
+    with pytest.raises(DeclarationError, match=r"gain has shape \(3,\)"):
         labels.maximise(np.ones(3))
     with pytest.raises(DeclarationError, match="gain is nan at point 0"):
         labels.maximise(np.full(30, np.nan))
