@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from numbers import Integral, Real
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
@@ -128,11 +128,14 @@ class RawSolution:
         return self.variables.get(name, default)
 
 
-class Session(ABC):
+F = TypeVar("F", bound="Form")
+
+
+class Session(ABC, Generic[F]):
     """Hold whatever is compiled once for forms of one shape."""
 
     @abstractmethod
-    def solve(self, form: Form, budget: Budget, start: RawSolution | None = None) -> RawSolution:
+    def solve(self, form: F, budget: Budget, start: RawSolution | None = None) -> RawSolution:
         """Solve a form of the session's shape.
 
         Parameters

@@ -158,7 +158,7 @@ class SaddleForm(Form):
     codes: FloatArray | None = None
 
     def __post_init__(self) -> None:
-        if not len(self.biases):
+        if not np.any(self.biases):  # none, whatever the number of labellings
             object.__setattr__(self, "biases", np.zeros(len(self.labellings)))
         super().__post_init__()
         if self.labellings.ndim != 2 or self.labellings.shape[1] != self.n or not len(self.labellings):

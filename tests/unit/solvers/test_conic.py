@@ -28,7 +28,7 @@ from margindsl_solvers.burer_monteiro import BurerMonteiro
 from margindsl_solvers.clarabel import Clarabel
 from margindsl_solvers.ecos import ECOS
 from margindsl_solvers.engines.conic import star
-from margindsl_solvers.engines.conic.bridge import judged
+from margindsl_solvers.engines.conic.bridge import judged, lowering_of
 from margindsl_solvers.highs import HiGHS
 from margindsl_solvers.osqp import OSQP
 from margindsl_solvers.scs import SCS
@@ -463,10 +463,12 @@ def test_claims_are_judged_by_the_form():
     features, y = instance(10, 3)
     form = FixedLabelForm(features, losses(10), y)
     solution = dict(Clarabel().solve(form).variables)
-    assert judged(form, solution, 1e-6, "Solved") == (Status.OPTIMAL, "Solved")
-    status, words = judged(form, solution | {"w": solution["w"] + 3e-3}, 1e-9, "Solved")
+    lowering = lowering_of(form)(form)
+    assert judged(lowering.error(form, solution), 1e-6, "Solved") == (Status.OPTIMAL, "Solved")
+    status, words = judged(lowering.error(form, solution | {"w": solution["w"] + 3e-3}), 1e-9, "Solved")
     assert status is Status.INACCURATE and "disagree" in words
-    assert judged(form, solution | {"w": solution["w"] + 10}, 1e-6, "Solved")[0] is Status.FAILED
+    far = lowering.error(form, solution | {"w": solution["w"] + 10})
+    assert judged(far, 1e-6, "Solved")[0] is Status.FAILED
 
 
 def test_unknown_option_is_named():

@@ -6,13 +6,13 @@ import math
 import time
 import warnings
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import cvxpy as cp
 import numpy as np
 
-from margindsl.accuracy import greatest_ratio, relative_gap, rounding
 from margindsl.calculus import PLQ
 from margindsl.clock import affords
 from margindsl.contract import Budget, Offer, RawSolution, Refusal, Session, Solver, Status, flags, integers
@@ -22,7 +22,7 @@ from margindsl.program.forms import FixedLabelForm, Form, LabelLiftForm, SaddleF
 from margindsl.program.moment import MomentLiftForm
 from margindsl.program.output_lift import OutputLiftForm
 from margindsl.typing import FloatArray
-from margindsl_solvers.engines.conic.clusters import ClusterLowering, judged_clusters
+from margindsl_solvers.engines.conic.clusters import ClusterLowering
 from margindsl_solvers.engines.conic.forms import FixedLabelLowering, Lowering, SaddleLowering, capacity_for, cone_of
 from margindsl_solvers.engines.conic.lift import is_uncoupled, lift_lowering, psd_order
 from margindsl_solvers.engines.conic.moment import MomentDual
@@ -84,27 +84,23 @@ class ConicSolver(Solver):
 
     def accepts(self, form: Form) -> Offer | Refusal:
         """Return an `Offer`, or a `Refusal` naming the cone, the size or the conjugate that is missing."""
-        if isinstance(form, FixedLabelForm):
-            entries = form.n * min(form.features.rank, form.n)
-            return _first(self._judge_losses(form), self._judge_size(entries), Offer("primal"))
-        if isinstance(form, ClusterForm):
-            entries = form.n * min(form.features.rank, form.n) * form.clusters
-            return _first(self._judge_losses(form), self._judge_size(entries), Offer("primal"))
-        if isinstance(form, SaddleForm):
-            return self._judge_saddle(form)
-        if isinstance(form, WeightLiftForm):
-            return self._judge_weights(form)
-        if isinstance(form, MomentLiftForm):
-            return self._judge_moments(form)
-        if isinstance(form, OutputLiftForm):
-            return self._judge_outputs(form)
-        if isinstance(form, LabelLiftForm):
-            return self._judge_lift(form)
-        return Refusal(f"it does not know the form {type(form).__name__}")
+        kind = kind_of(form)
+        if kind is None:
+            return Refusal(f"it does not know the form {type(form).__name__}")
+        answer: Offer | Refusal = kind.judge(self, form)
+        return answer
 
     def open(self, form: Form) -> ConicSession:
         """Return a session that compiles once and solves forms of one structure."""
         return ConicSession(self, form)
+
+    def _judge_fixed(self, form: FixedLabelForm) -> Offer | Refusal:
+        return _first(self._judge_losses(form), self._judge_size(form.n * min(form.features.rank, form.n)),
+                      Offer("primal"))
+
+    def _judge_clusters(self, form: ClusterForm) -> Offer | Refusal:
+        entries = form.n * min(form.features.rank, form.n) * form.clusters
+        return _first(self._judge_losses(form), self._judge_size(entries), Offer("primal"))
 
     def _judge_saddle(self, form: SaddleForm) -> Offer | Refusal:
         return _first(self._judge_cone("soc", "the minimax master problem needs second-order cones"),
@@ -167,9 +163,7 @@ class ConicSolver(Solver):
                        f"Choose {_alternatives(cone)}")
 
     def _judge_losses(self, form: Form) -> Refusal | None:
-        conjugate = not isinstance(form, (FixedLabelForm, ClusterForm)) and not (
-            isinstance(form, LabelLiftForm) and not isinstance(form, MomentLiftForm)
-            and (is_uncoupled(form) or is_star(form)))
+        conjugate = lowering_of(form).is_dual
         for term in form.losses.terms:
             try:
                 term.loss.conjugate()
@@ -246,9 +240,9 @@ class ConicSession(Session):
         """Return the `cvxpy.Problem`."""
         return self.problem
 
-    def solve(self, form: Form, budget: Budget, start: RawSolution | None = None) -> RawSolution:
+    def solve(self, form: Any, budget: Budget, start: RawSolution | None = None) -> RawSolution:
         """Solve a form; every failure of the solver is a status with its own words."""
-        if isinstance(form, ClusterForm) and not form.is_convex:
+        if not form.is_convex:
             return majorise(form, budget, start, budget.tol, lambda convex, whole, first, tol: self.solve(
                 convex, whole.replace(tol=tol), first))
         begin, words = time.perf_counter(), ""
@@ -282,7 +276,8 @@ class ConicSession(Session):
 
     def _prepared(self, form: Form | None) -> Lowering:
         if self._lowering is None or (form is not None and not self._lowering.fits(form)):
-            self._lowering = lower(form if form is not None else self._first)
+            wanted = self._first if form is None else form
+            self._lowering = lowering_of(wanted)(wanted)
         if form is not None:
             self._lowering.load(form)
         return self._lowering
@@ -311,11 +306,9 @@ class ConicSession(Session):
             variables = _finite(lowering, form)
             if not variables:
                 status, words = Status.FAILED, f"{words}: no finite answer was returned"
-        if status is Status.OPTIMAL and isinstance(form, FixedLabelForm):
-            status, words = judged(form, variables, tol, words)
+        if status is Status.OPTIMAL:
+            status, words = judged(lowering.error(form, variables), tol, words)
             variables = variables if status.has_answer else {}
-        if status is Status.OPTIMAL and isinstance(form, ClusterForm):
-            status, words = _worded(judged_clusters(form, variables), tol, words)
         value = problem.value if variables and problem.value is not None else math.nan
         sign = -1.0 if lowering.is_dual else 1.0
         return RawSolution(status, variables, "" if status is Status.OPTIMAL else words, sign * float(value),
@@ -334,21 +327,8 @@ def _limit_reached(words: str) -> Status | None:
     return Status.ITERATION_LIMIT if "max_iter" in words else None
 
 
-def judged(form: FixedLabelForm, variables: dict[str, FloatArray], tol: float,
-           words: str) -> tuple[Status, str]:
-    """Return the status an answer called optimal deserves: its gap and residuals are computed anew."""
-    w, bias, s = variables["w"], float(variables["bias"]), variables["scalars"]
-    u, tau = variables["u"], variables["tau"]
-    primal, dual = form.objective(w, bias, s), form.dual_objective(u, tau)
-    noise = float(rounding(form.losses.size(form.margins(form.outputs(w, bias)), s), form.n))
-    owed = form.dual_residual(u, tau) * max(form.units[1], abs(bias), float(np.abs(s).max(initial=0.0)))
-    error = max(relative_gap(primal, dual, noise, form.units[0]), form.primal_residual(w, bias, s),
-                greatest_ratio(owed, max(abs(primal), form.units[0])))
-    return _worded(error, tol, words)
-
-
-def _worded(error: float, tol: float, words: str) -> tuple[Status, str]:
-    """Return the status an error deserves, with the solver's words."""
+def judged(error: float, tol: float, words: str) -> tuple[Status, str]:
+    """Return the status an answer called optimal deserves by its error, with the solver's words."""
     if error <= max(1e2 * tol, 1e-5):
         return Status.OPTIMAL, words
     said = f"{words}, but primal and dual of its answer disagree by {error:.1e}"
@@ -365,19 +345,43 @@ def is_bounded(form: Form) -> bool:
         return False
 
 
-def lower(form: Form) -> Lowering:
-    """Return the lowering of a form that was accepted."""
-    if isinstance(form, ClusterForm):
-        return ClusterLowering(form)
-    if isinstance(form, WeightLiftForm):
-        return WeightDual(form)
-    if isinstance(form, MomentLiftForm):
-        return MomentDual(form)
-    if isinstance(form, OutputLiftForm):
-        return OutputDual(form)
-    if isinstance(form, LabelLiftForm):
-        return LiftedStar(form) if is_star(form) else lift_lowering(form)
-    return SaddleLowering(form) if isinstance(form, SaddleForm) else FixedLabelLowering(form)
+@dataclass(frozen=True)
+class Kind:
+    """Represent a kind of forms.
+
+    Parameters
+    ----------
+    judge : callable
+        Of a solver: whether it takes such a form.
+    lowering : callable
+        Returns the class that writes such a form for cvxpy.
+    """
+
+    judge: Callable[[ConicSolver, Any], Offer | Refusal]
+    lowering: Callable[[Any], type[Lowering[Any]]]
+
+
+KINDS: dict[type[Form], Kind] = {
+    FixedLabelForm: Kind(ConicSolver._judge_fixed, lambda form: FixedLabelLowering),
+    ClusterForm: Kind(ConicSolver._judge_clusters, lambda form: ClusterLowering),
+    SaddleForm: Kind(ConicSolver._judge_saddle, lambda form: SaddleLowering),
+    WeightLiftForm: Kind(ConicSolver._judge_weights, lambda form: WeightDual),
+    MomentLiftForm: Kind(ConicSolver._judge_moments, lambda form: MomentDual),
+    OutputLiftForm: Kind(ConicSolver._judge_outputs, lambda form: OutputDual),
+    LabelLiftForm: Kind(ConicSolver._judge_lift, lambda form: LiftedStar if is_star(form) else lift_lowering(form)),
+}
+
+
+def kind_of(form: Form) -> Kind | None:
+    """Return the kind of a form, that of the nearest class it derives from; None where it is unknown."""
+    return next((KINDS[cls] for cls in type(form).__mro__ if cls in KINDS), None)
+
+
+def lowering_of(form: Form) -> type[Lowering[Any]]:
+    """Return the class that writes a form for cvxpy."""
+    kind = kind_of(form)
+    assert kind is not None  # refused otherwise
+    return kind.lowering(form)
 
 
 def _finite(lowering: Lowering, form: Form) -> dict[str, FloatArray]:

@@ -9,7 +9,6 @@ import numpy as np
 
 from margindsl.accuracy import relative_gap
 from margindsl.program.clusters import ClusterForm
-from margindsl.program.forms import Form
 from margindsl.typing import FloatArray
 from margindsl_solvers.engines.conic.forms import Lowering, reduced
 from margindsl_solvers.engines.rows.cluster_run import cluster_variables, judge_clusters
@@ -17,15 +16,14 @@ from margindsl_solvers.engines.rows.clusters import ClusterModel
 from margindsl_solvers.engines.rows.judge import Pair
 
 
-class ClusterLowering(Lowering):
+class ClusterLowering(Lowering[ClusterForm]):
     """Write min ½‖V‖² + Σ cρ↓(t) + Σ cρ↑(s), t ≤ f_y − f_q for q ≠ y, s = f_y − f_runner, f = ΦVBᵀ.
 
     ρ↓ falls, so that t is the margin at an optimum; multipliers of t ≤ f_y − f_q are u_q, of s = … t.
     """
 
-    def build(self, form: Form) -> cp.Problem:
+    def build(self, form: ClusterForm) -> cp.Problem:
         """Return the problem of one labelling."""
-        assert isinstance(form, ClusterForm)
         self.model = ClusterModel(form, np.zeros(form.n, dtype=int) if form.runner is None else form.runner)
         phi, self.basis = reduced(form.features)
         k, everyone = form.clusters, np.arange(form.n)
@@ -68,14 +66,14 @@ class ClusterLowering(Lowering):
         sums = bound.weights @ outputs
         return sign * (sums[first] - sums[second]) <= bound.upper
 
-    def load(self, form: Form) -> None:
+    def load(self, form: ClusterForm) -> None:
         """Do nothing: the labels are in the problem."""
 
-    def fits(self, form: Form) -> bool:
+    def fits(self, form: ClusterForm) -> bool:
         """Return whether it is the very form the problem was built from."""
         return form is self.form
 
-    def read(self, form: Form) -> dict[str, FloatArray]:
+    def read(self, form: ClusterForm) -> dict[str, FloatArray]:
         """Return w, u, t, tau, runner and clusters."""
         model, V = self.model, np.asarray(self.V.value)
         w = (V if self.basis is None else self.basis @ V).T.ravel()
@@ -94,6 +92,13 @@ class ClusterLowering(Lowering):
         """Return the judged pair of a primal and a dual point."""
         return judge_clusters(self.model, w, slopes)
 
+    def error(self, form: ClusterForm, variables: dict[str, FloatArray]) -> float:
+        """Return the larger of the gap and the violation of the balance, computed anew."""
+        primal = form.majorant(variables["w"])
+        dual = form.dual_objective(variables["u"], variables["t"], variables["tau"])
+        return max(relative_gap(primal, dual), form.primal_residual(variables["w"]))
+
+
 
 def _weighted(losses: Any, argument: Any) -> tuple[Any, list[Any]]:
     value: Any = 0.0
@@ -104,10 +109,3 @@ def _weighted(losses: Any, argument: Any) -> tuple[Any, list[Any]]:
             value = value + term.weights @ expression
             constraints += extra
     return value, constraints
-
-
-def judged_clusters(form: ClusterForm, variables: dict[str, FloatArray]) -> float:
-    """Return the error of an answer: its gap and the violation of the balance, computed anew."""
-    primal = form.majorant(variables["w"])
-    dual = form.dual_objective(variables["u"], variables["t"], variables["tau"])
-    return max(relative_gap(primal, dual), form.primal_residual(variables["w"]))

@@ -5,13 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import cvxpy as cp
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
+from margindsl.accuracy import greatest_ratio, relative_gap, rounding
 from margindsl.calculus import ConvexFunction
 from margindsl.features.operator import FeatureOperator
 from margindsl.program.bounds import DecisionBound
@@ -23,7 +24,10 @@ _EXPONENTIAL = (cp.exp, cp.log, cp.log1p, cp.entr, cp.rel_entr, cp.kl_div, cp.lo
                 cp.xexp)
 
 
-class Lowering(ABC):
+F = TypeVar("F", bound=Form)
+
+
+class Lowering(ABC, Generic[F]):
     """Hold one cvxpy problem built from a form, and read its solutions in the form's own variables.
 
     The problem is built once; `load` sets its parameters, so that forms of one structure share a compilation.
@@ -32,25 +36,29 @@ class Lowering(ABC):
     constant_slopes: ClassVar[bool] = False
     is_dual: ClassVar[bool] = False
 
-    def __init__(self, form: Form) -> None:
+    def __init__(self, form: F) -> None:
         self.form = form
         self.problem: cp.Problem = self.build(form)
 
     @abstractmethod
-    def build(self, form: Form) -> cp.Problem:
+    def build(self, form: F) -> cp.Problem:
         """Return the problem, its parameters still without values."""
 
     @abstractmethod
-    def load(self, form: Form) -> None:
+    def load(self, form: F) -> None:
         """Set the parameters from a form that `fits`."""
 
     @abstractmethod
-    def read(self, form: Form) -> dict[str, FloatArray]:
+    def read(self, form: F) -> dict[str, FloatArray]:
         """Return the variables the form's docstring names, from the solved problem."""
 
-    def fits(self, form: Form) -> bool:
+    def fits(self, form: F) -> bool:
         """Return whether the form differs from the one built in parameters alone."""
         return same_structure(self.form, form, self.constant_slopes)
+
+    def error(self, form: F, variables: dict[str, FloatArray]) -> float:
+        """Return the relative error of an answer, recomputed; 0 where the form judges it elsewhere."""
+        return 0.0
 
 
 # -- structure --------------------------------------------------------------------------------------
@@ -219,13 +227,13 @@ def into_domain(losses: Losses, u: FloatArray) -> FloatArray:
 # -- fixed labels -----------------------------------------------------------------------------------
 
 
-class FixedLabelLowering(Lowering):
+class FixedLabelLowering(Lowering[FixedLabelForm]):
     """Write the primal min ½‖w‖² + qᵀs + Σcρ(v), f = Φw + b, v = (a y)∘f + Bs + d, in w, b, s, f, v.
 
     f is a variable of its own, so that labels multiply a sparse identity and not Φ.
     """
 
-    def build(self, form: Form) -> cp.Problem:
+    def build(self, form: FixedLabelForm) -> cp.Problem:
         """Return the quadratic program."""
         losses = form.losses
         self.parameters = LossParameters(losses)
@@ -239,13 +247,12 @@ class FixedLabelLowering(Lowering):
         constraints = [*self.loss_rows.constraints, self.f == plane, *(c for _, _, c in self.bounds)]
         return cp.Problem(cp.Minimize(0.5 * cp.sum_squares(self.w) + self.loss_rows.cost), constraints)
 
-    def load(self, form: Form) -> None:
+    def load(self, form: FixedLabelForm) -> None:
         """Set labels, weights, shifts and costs."""
-        assert isinstance(form, FixedLabelForm)
         self.parameters.load(form.losses)
         self.signed.value = form.losses.slopes * form.labels[form.losses.points]
 
-    def read(self, form: Form) -> dict[str, FloatArray]:
+    def read(self, form: FixedLabelForm) -> dict[str, FloatArray]:
         """Return w, bias, scalars, u, tau."""
         w = np.asarray(self.w.value)
         tau = np.zeros(len(form.decision))
@@ -254,6 +261,16 @@ class FixedLabelLowering(Lowering):
         return {"w": w if self.basis is None else self.basis @ w,
                 "bias": np.asarray(0.0 if self.bias is None else self.bias.value, dtype=float),
                 "scalars": self.loss_rows.scalars(), "u": self.loss_rows.multipliers(form.losses), "tau": tau}
+
+    def error(self, form: FixedLabelForm, variables: dict[str, FloatArray]) -> float:
+        """Return the largest of the gap and the residuals, computed anew."""
+        w, bias, s = variables["w"], float(variables["bias"]), variables["scalars"]
+        u, tau = variables["u"], variables["tau"]
+        primal, dual = form.objective(w, bias, s), form.dual_objective(u, tau)
+        noise = float(rounding(form.losses.size(form.margins(form.outputs(w, bias)), s), form.n))
+        owed = form.dual_residual(u, tau) * max(form.units[1], abs(bias), float(np.abs(s).max(initial=0.0)))
+        return max(relative_gap(primal, dual, noise, form.units[0]), form.primal_residual(w, bias, s),
+                   greatest_ratio(owed, max(abs(primal), form.units[0])))
 
 
 def decision_constraints(bounds: Sequence[DecisionBound], f: Any) -> list[tuple[IntArray, float, Any]]:
@@ -274,7 +291,7 @@ def decision_constraints(bounds: Sequence[DecisionBound], f: Any) -> list[tuple[
 # -- saddle -----------------------------------------------------------------------------------------
 
 
-class SaddleLowering(Lowering):
+class SaddleLowering(Lowering[SaddleForm]):
     """Write min Σcρ*(−ũ) + uᵀd + ½t² with ‖Φᵀ(y_k∘z)‖ ≤ t, z = Σ a u, u = c∘ũ, Bᵀu = q.
 
     The multipliers of the T cones, divided by their sum t, are μ. With biases it is r in place of ½t²,
@@ -284,9 +301,8 @@ class SaddleLowering(Lowering):
 
     is_dual = True
 
-    def build(self, form: Form) -> cp.Problem:
+    def build(self, form: SaddleForm) -> cp.Problem:
         """Return the second-order cone program."""
-        assert isinstance(form, SaddleForm)
         losses = form.losses
         self.capacity = capacity_for(form.count)
         self.parameters = LossParameters(losses)
@@ -310,14 +326,12 @@ class SaddleLowering(Lowering):
                         self.definition, *cones, *self.coupling.constraints]
         return cp.Problem(cp.Minimize(value + self.shifted @ self.ut + cost), constraints)
 
-    def fits(self, form: Form) -> bool:
+    def fits(self, form: SaddleForm) -> bool:
         """Return whether the working set is within the capacity, and the structure the same."""
-        return (isinstance(form, SaddleForm) and form.count <= self.capacity and super().fits(form)
-                and form.is_biased == (self.tilts is not None))
+        return super().fits(form) and form.count <= self.capacity and form.is_biased == (self.tilts is not None)
 
-    def load(self, form: Form) -> None:
+    def load(self, form: SaddleForm) -> None:
         """Set labellings, weights, shifts and costs."""
-        assert isinstance(form, SaddleForm)
         losses = form.losses
         self.parameters.load(losses)
         self.sloped.value = losses.weights * losses.slopes
@@ -328,9 +342,8 @@ class SaddleLowering(Lowering):
         if self.tilts is not None:
             self.tilts.value = self.labels[0].value * form.biases[last]
 
-    def read(self, form: Form) -> dict[str, FloatArray]:
+    def read(self, form: SaddleForm) -> dict[str, FloatArray]:
         """Return mu, u, W, scalars."""
-        assert isinstance(form, SaddleForm)
         shares = fold(np.maximum(np.ravel(self.shares.dual_value), 0.0), form.count)
         total = shares.sum()
         mu = shares / total if total > 0 else np.full(form.count, 1 / form.count)

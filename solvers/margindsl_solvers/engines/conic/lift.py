@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import cvxpy as cp
 import numpy as np
@@ -28,9 +28,9 @@ def psd_order(form: LabelLiftForm) -> int:
     return rank if is_uncoupled(form) else form.count + rank
 
 
-def lift_lowering(form: LabelLiftForm) -> Lowering:
+def lift_lowering(form: LabelLiftForm) -> type[LabelLowering[LabelLiftForm]]:
     """Return the smaller of the two programs that gives the value of the form."""
-    return LiftedWeights(form) if is_uncoupled(form) else LiftedDual(form)
+    return LiftedWeights if is_uncoupled(form) else LiftedDual
 
 
 def full_rank_factor(features: FeatureOperator) -> FloatArray:
@@ -50,23 +50,25 @@ def same_lift(a: LabelLiftForm, b: LabelLiftForm) -> bool:
                     for s, t in zip(a.balance, b.balance)))
 
 
-class LabelLowering(Lowering):
+L = TypeVar("L", bound=LabelLiftForm)
+
+
+class LabelLowering(Lowering[L], Generic[L]):
     """Hold a program of a label lift: its slopes are constants, weights, shifts and costs parameters."""
 
     constant_slopes = True
 
-    def fits(self, form: Form) -> bool:
+    def fits(self, form: L) -> bool:
         """Return whether the form differs from the one built in weights, shifts and costs alone."""
-        assert isinstance(self.form, LabelLiftForm)
-        return super().fits(form) and isinstance(form, LabelLiftForm) and same_lift(self.form, form)
+        return super().fits(form) and same_lift(self.form, form)
 
-    def prepare(self, form: Form) -> FloatArray:
+    def prepare(self, form: L) -> FloatArray:
         """Set up parameters; return the factor of Φ, with a last column of ones for a free bias."""
         self.parameters = LossParameters(form.losses)
         factor = full_rank_factor(form.features)
         return np.column_stack([factor, np.ones(form.n)]) if form.free_bias else factor
 
-    def load(self, form: Form) -> None:
+    def load(self, form: L) -> None:
         """Set weights, shifts and costs."""
         self.parameters.load(form.losses)
 
@@ -82,7 +84,7 @@ def label_directions(form: LabelLiftForm) -> FloatArray:
     return np.array([bound.vector for bound in form.balance]).reshape(len(form.balance), form.count)
 
 
-class LiftedWeights(LabelLowering):
+class LiftedWeights(LabelLowering[LabelLiftForm]):
     """Write min ½ tr(PW) + qᵀs + Σcρ(ag + Bs + d), W ⪰ 0, g_i² ≤ φ_iᵀWφ_i, σ_lᵀWσ_l ≤ ℓ_l².
 
     Without coupling the label block of the lift has only its diagonal constrained, and chordal completion
@@ -90,7 +92,7 @@ class LiftedWeights(LabelLowering):
     point is d = ũ²/(2λ) = ũ g, and η is twice the multiplier of the decision rows.
     """
 
-    def build(self, form: Form) -> cp.Problem:
+    def build(self, form: LabelLiftForm) -> cp.Problem:
         """Return the semidefinite program of order r."""
         losses = form.losses
         self.factor = self.prepare(form)
@@ -112,9 +114,8 @@ class LiftedWeights(LabelLowering):
         constraints += [] if self.outputs is None else [self.outputs]
         return cp.Problem(cp.Minimize(0.5 * (trace @ self.entries) + self.loss_rows.cost), constraints)
 
-    def read(self, form: Form) -> dict[str, FloatArray]:
+    def read(self, form: LabelLiftForm) -> dict[str, FloatArray]:
         """Return u, d, kappa, eta, V."""
-        assert isinstance(form, LabelLiftForm)
         u = self.loss_rows.multipliers(form.losses)
         eta = 2 * constraint_multipliers(self.outputs)
         d = np.zeros(form.count)
@@ -137,7 +138,7 @@ class LiftedWeights(LabelLowering):
         scaled = [d * self._excess(form, spread, d, eta) for d in choices]
         return min(scaled, key=lambda d: float(d.sum()))
 
-    def _excess(self, form: Form, spread: FloatArray, d: FloatArray, eta: FloatArray) -> float:
+    def _excess(self, form: LabelLiftForm, spread: FloatArray, d: FloatArray, eta: FloatArray) -> float:
         sigma = decision_directions(form, self.factor)
         P = np.diag(np.append(np.ones(self.factor.shape[1] - 1), 0.0 if form.free_bias else 1.0))
         P = P + sigma.T @ (eta[:, None] * sigma)
@@ -180,7 +181,7 @@ def quadratic_rows(vectors: FloatArray, rows: IntArray, columns: IntArray) -> Fl
     return vectors[:, rows] * vectors[:, columns] * np.where(rows == columns, 1.0, 2.0)
 
 
-class LiftedDual(LabelLowering):
+class LiftedDual(LabelLowering[L], Generic[L]):
     """Write the dual of the label lift, O(n) variables and one linear matrix inequality of order N + r.
 
     min Σcρ*(−ũ) + uᵀd_shift + ½(Σd + Σκβ² + Σηℓ²) with
@@ -189,9 +190,8 @@ class LiftedDual(LabelLowering):
 
     is_dual = True
 
-    def build(self, form: Form) -> cp.Problem:
+    def build(self, form: L) -> cp.Problem:
         """Return the semidefinite program of order N + r."""
-        assert isinstance(form, LabelLiftForm)
         losses = form.losses
         factor = self.prepare(form)
         omega, sigma = self.declare(form, factor)
@@ -223,9 +223,8 @@ class LiftedDual(LabelLowering):
             total = total + np.array([b.upper ** 2 for b in form.decision]) @ self.eta
         return total
 
-    def read(self, form: Form) -> dict[str, FloatArray]:
+    def read(self, form: L) -> dict[str, FloatArray]:
         """Return u, d, kappa, eta, M."""
-        assert isinstance(form, LabelLiftForm)
         M = unit_diagonal(np.asarray(self.inequality.dual_value)[:form.count, :form.count])
         return {"u": into_domain(form.losses, np.asarray(self.u.value)), "d": np.asarray(self.d.value),
                 "kappa": multiplier_values(self.kappa), "eta": multiplier_values(self.eta), "M": M}

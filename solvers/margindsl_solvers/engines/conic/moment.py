@@ -10,7 +10,6 @@ import scipy.sparse as sp
 
 from margindsl.calculus import PLQ
 from margindsl.program.cuts import MatrixCuts
-from margindsl.program.forms import Form
 from margindsl.program.losses import LossTerm
 from margindsl.program.moment import MomentLiftForm
 from margindsl.typing import FloatArray
@@ -24,7 +23,7 @@ from margindsl_solvers.engines.conic.lift import (
 )
 
 
-class MomentDual(LiftedDual):
+class MomentDual(LiftedDual[MomentLiftForm]):
     """Write the dual of the moment lift, one linear matrix inequality of order N + r.
 
     min −ΣD + ½(Σd + Σκβ² + Σηℓ² + Στ) with
@@ -32,9 +31,8 @@ class MomentDual(LiftedDual):
     2 × 2 block, a rotated cone, by the S-lemma. Twice the label block of the multiplier is M.
     """
 
-    def build(self, form: Form) -> cp.Problem:
+    def build(self, form: MomentLiftForm) -> cp.Problem:
         """Return the semidefinite program of order N + r."""
-        assert isinstance(form, MomentLiftForm)
         losses = form.losses
         factor = self.prepare(form)
         omega, sigma = self.declare(form, factor)
@@ -56,10 +54,9 @@ class MomentDual(LiftedDual):
         radii = self._radii(form) if self.tau is None else self._radii(form) + cp.sum(self.tau)
         return cp.Problem(cp.Minimize(value + self.parameters.shifts @ self.u + 0.5 * radii), constraints)
 
-    def fits(self, form: Form) -> bool:
+    def fits(self, form: MomentLiftForm) -> bool:
         """Return whether the form differs from the one built in weights, shifts and costs alone."""
-        assert isinstance(self.form, MomentLiftForm)
-        return (super().fits(form) and isinstance(form, MomentLiftForm) and form.moments == self.form.moments
+        return (super().fits(form) and form.moments == self.form.moments
                 and form.cuts.key() == self.form.cuts.key())
 
     def _separable(self, form: MomentLiftForm) -> tuple[Any, list[Any]]:
@@ -84,9 +81,8 @@ class MomentDual(LiftedDual):
             columns.append(squares @ spread)
         return columns
 
-    def read(self, form: Form) -> dict[str, FloatArray]:
+    def read(self, form: MomentLiftForm) -> dict[str, FloatArray]:
         """Return u, q, d, kappa, eta, tau, M."""
-        assert isinstance(form, MomentLiftForm)
         M = unit_diagonal(np.asarray(self.inequality.dual_value)[:form.count, :form.count])
         u = np.asarray(self.u.value)
         return {"u": u if self.q is not None else into_domain(form.losses, u),

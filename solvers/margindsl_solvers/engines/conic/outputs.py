@@ -7,7 +7,6 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
-from margindsl.program.forms import Form
 from margindsl.program.output_lift import OutputLiftForm
 from margindsl.typing import FloatArray
 from margindsl_solvers.engines.conic.forms import Lowering
@@ -22,7 +21,7 @@ def output_order(form: OutputLiftForm) -> int:
     return len(form.kept) + touched + int(form.free_bias)
 
 
-class OutputDual(Lowering):
+class OutputDual(Lowering[OutputLiftForm]):
     """Write max ½ Σγ − ½ Σηℓ² with PᵀK_c⁻¹P + Σησσᵀ ⪰ Diag(γ, 0), γ, η ≥ 0, one variable a point.
 
     Rows and columns of the points are scaled by (2c)^{−1/2}, γ by 1/2c, so that K_c⁻¹ becomes
@@ -32,9 +31,8 @@ class OutputDual(Lowering):
 
     is_dual = True
 
-    def build(self, form: Form) -> cp.Problem:
+    def build(self, form: OutputLiftForm) -> cp.Problem:
         """Return the semidefinite program."""
-        assert isinstance(form, OutputLiftForm)
         self.scale = np.sqrt(2.0 * form.weights[form.kept])
         base, sigma = output_matrix(form)
         count, order = len(form.kept), len(base)
@@ -53,16 +51,15 @@ class OutputDual(Lowering):
         self.inequality = matrix >> 0
         return cp.Problem(cp.Minimize(-value), [self.inequality])
 
-    def fits(self, form: Form) -> bool:
+    def fits(self, form: OutputLiftForm) -> bool:
         """Return whether the form is the one that was built."""
         return form is self.form
 
-    def load(self, form: Form) -> None:
+    def load(self, form: OutputLiftForm) -> None:
         """Set nothing: the problem has no parameters."""
 
-    def read(self, form: Form) -> dict[str, FloatArray]:
+    def read(self, form: OutputLiftForm) -> dict[str, FloatArray]:
         """Return u = γ, d = γ − γ²/2c, eta, M from the multiplier, and v from the null space."""
-        assert isinstance(form, OutputLiftForm)
         kept, count = form.kept, len(form.kept)
         share = np.clip(np.asarray(self.share.value), 0.0, 1.0)
         gamma, d, v = np.zeros(form.n), np.zeros(form.n), np.zeros(form.n)

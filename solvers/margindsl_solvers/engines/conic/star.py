@@ -8,7 +8,7 @@ import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
-from margindsl.program.forms import Form, LabelLiftForm
+from margindsl.program.forms import LabelLiftForm
 from margindsl.typing import FloatArray
 from margindsl_solvers.engines.conic.forms import LossRows
 from margindsl_solvers.engines.conic.lift import (
@@ -40,7 +40,7 @@ def is_star(form: LabelLiftForm) -> bool:
     return single > DUAL_ORDER and star_order(form) <= STAR_ORDER and form.count <= STAR_COMPONENTS
 
 
-class LiftedStar(LabelLowering):
+class LiftedStar(LabelLowering[LabelLiftForm]):
     """Write min ½ tr(PW) + qᵀs + Σcρ(ag + Bs + d) over Q = [[S, R], [Rᵀ, W]] and rows v_C = (p_C, N_C).
 
     Q lifts the sums σ_j = ω_jᵀz of the label bounds together with w, and [[1, v_Cᵀ], [v_C, Q]] ⪰ 0 for every
@@ -50,9 +50,8 @@ class LiftedStar(LabelLowering):
     only (.1 % at |ωᵀz| ≤ ½, N = 10). Bounds are repaired in the dual of the lift, whatever was dropped.
     """
 
-    def build(self, form: Form) -> cp.Problem:
+    def build(self, form: LabelLiftForm) -> cp.Problem:
         """Return the semidefinite program of one small cone a component."""
-        assert isinstance(form, LabelLiftForm)
         losses = form.losses
         self.factor = self.prepare(form)
         omega = label_directions(form)
@@ -125,9 +124,8 @@ class LiftedStar(LabelLowering):
         column = [[self._place(j, i) for i in range(order)] for j in range(self.bounds)]
         return [omega[j] @ self.V == self.entries[np.array(column[j])] for j in range(self.bounds)]
 
-    def read(self, form: Form) -> dict[str, FloatArray]:
+    def read(self, form: LabelLiftForm) -> dict[str, FloatArray]:
         """Return u, d, kappa, eta, V."""
-        assert isinstance(form, LabelLiftForm)
         u = self.loss_rows.multipliers(form.losses)
         eta = 2 * constraint_multipliers(self.outputs)
         kappa = 2 * np.array([float(np.maximum(limit.dual_value, 0.0)) for limit in self.limits])

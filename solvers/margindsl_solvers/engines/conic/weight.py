@@ -9,14 +9,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from margindsl.calculus import PLQ
-from margindsl.program.forms import Form, WeightLiftForm
+from margindsl.program.forms import WeightLiftForm
 from margindsl.typing import FloatArray
 from margindsl_solvers.engines.conic.forms import LossParameters, Lowering
 from margindsl_solvers.engines.conic.lift import decision_directions, multiplier_values, outer_columns
 from margindsl_solvers.engines.conic.moment import piece_cones
 
 
-class WeightDual(Lowering):
+class WeightDual(Lowering[WeightLiftForm]):
     """Write the dual of the weight lift, max ΣD − ½Σηℓ² with D_r ≤ c_rρ_r(s) + ½a_rs² for all s ≥ 0.
 
     The matrix inequality is diag(I, 0) + Σησσᵀ − Σ aφφᵀ ⪰ 0, of the features' order; twice its multiplier is P.
@@ -24,9 +24,8 @@ class WeightDual(Lowering):
 
     is_dual = True
 
-    def build(self, form: Form) -> cp.Problem:
+    def build(self, form: WeightLiftForm) -> cp.Problem:
         """Return the semidefinite program of order r (+1 for a free bias)."""
-        assert isinstance(form, WeightLiftForm)
         losses, order = form.losses, form.order
         self.parameters = LossParameters(losses)
         phi = np.asarray(form.features.toarray(), dtype=float)
@@ -51,13 +50,12 @@ class WeightDual(Lowering):
         self.inequality = cp.reshape(matrix, (order, order), order="F") >> 0
         return cp.Problem(cp.Minimize(-value), [*constraints, self.inequality])
 
-    def load(self, form: Form) -> None:
+    def load(self, form: WeightLiftForm) -> None:
         """Set the weights."""
         self.parameters.load(form.losses)
 
-    def read(self, form: Form) -> dict[str, FloatArray]:
+    def read(self, form: WeightLiftForm) -> dict[str, FloatArray]:
         """Return W with WWᵀ = P, a at the points, eta."""
-        assert isinstance(form, WeightLiftForm)
         P = np.asarray(self.inequality.dual_value)
         values, vectors = np.linalg.eigh(P + P.T)  # the multiplier of the inequality is P / 2
         keep = values > 1e-10 * max(float(values[-1]), 1e-300)
