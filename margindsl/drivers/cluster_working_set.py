@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from margindsl.drivers.working_set import interior_point
+from margindsl.drivers.working_set import ACCURACY
 from margindsl.program.clusters import ClusterForm, runner_up
 from margindsl.program.program import MarginProgram
+from margindsl.program.quadratic import minimise
 from margindsl.typing import FloatArray, IntArray
 
 
@@ -101,7 +102,7 @@ class ClusterWorkingSet:
         unit = max(length**2, float(np.abs(offsets).max()))
         E = np.zeros((1, len(A)))
         E[0, : len(cuts)] = 1.0
-        z, _ = interior_point(A @ A.T / unit, c / unit, E, np.ones(1))
+        z, _, _ = minimise(A @ A.T, c, E, np.ones(1), ACCURACY * unit)
         z[: len(cuts)] /= z[: len(cuts)].sum()
         w = -z @ A
         self.slack = float(np.max(offsets + cuts @ w))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from margindsl.program.program import MarginProgram
+from margindsl.program.quadratic import minimise
 from margindsl.typing import FloatArray, IntArray
+
+ACCURACY = 1e-10  # of the master, in units of its data
 
 
 class WorkingSet:
@@ -98,54 +98,12 @@ def weigh_cuts(gram: FloatArray, offsets: FloatArray, tilts: FloatArray, reach: 
     unit = max(float(np.diag(gram).max()), float(np.abs(offsets).max())) or reach * tilt or 1.0
     sides = 2 if reach * tilt > 0 else 0
     Q = np.zeros((K + sides, K + sides))
-    Q[:K, :K] = gram / unit
-    c = np.concatenate([-offsets, np.full(sides, reach * tilt)]) / unit
+    Q[:K, :K] = gram
+    c = np.concatenate([-offsets, np.full(sides, reach * tilt)])
     E = np.zeros((1 + sides // 2, K + sides))
     E[0, :K] = 1.0
     if sides:
         E[1] = np.concatenate([tilts / tilt, [1.0, -1.0]])
-    z, y = interior_point(Q, c, E, np.eye(len(E))[0])
-    t = float(y[1]) * unit / tilt if sides else 0.0
+    z, y, _ = minimise(Q, c, E, np.eye(len(E))[0], ACCURACY * unit)
+    t = float(y[1]) / tilt if sides else 0.0
     return z[:K] / z[:K].sum(), float(np.clip(t, -reach, reach))
-
-
-def interior_point(Q: FloatArray, c: FloatArray, E: FloatArray, e: FloatArray,
-                   accuracy: float = 1e-10) -> tuple[FloatArray, FloatArray]:
-    """Return z and the multipliers y of min ½zᵀQz + cᵀz subject to Ez = e, z ≥ 0, data of order one."""
-    N = len(c)
-    z, s, y = np.full(N, 1.0 / N), np.ones(N), np.zeros(len(e))
-    for _ in range(60):
-        dual, primal, mu = Q @ z + c - E.T @ y - s, E @ z - e, float(z @ s) / N
-        if max(mu * N, np.abs(dual).max(), np.abs(primal).max()) <= accuracy:
-            break
-        try:
-            factor = cho_factor(Q + np.diag(s / z), check_finite=False)
-        except LinAlgError:
-            break  # rounding: no better point is to be had
-        step = _newton(factor, E, z, s, dual, primal, z * s)
-        ahead = _longest(z, s, step)
-        centre = (float((z + ahead * step[0]) @ (s + ahead * step[1])) / N / mu) ** 3
-        step = _newton(factor, E, z, s, dual, primal, z * s + step[0] * step[1] - centre * mu)
-        length = 0.99 * _longest(z, s, step)
-        z, s, y = z + length * step[0], s + length * step[1], y + length * step[2]
-    return z, y
-
-
-Step = tuple[FloatArray, FloatArray, FloatArray]
-
-
-def _newton(factor: Any, E: FloatArray, z: FloatArray, s: FloatArray, dual: FloatArray, primal: FloatArray,
-            products: FloatArray) -> Step:
-    """Return the steps of z, s and y that cancel the residuals and take zs to zs − products, to first order."""
-    right = -dual - products / z
-    solved = cho_solve(factor, np.column_stack([right, E.T]), check_finite=False)
-    dy = np.linalg.solve(E @ solved[:, 1:], -primal - E @ solved[:, 0])
-    dz = solved[:, 0] + solved[:, 1:] @ dy
-    return dz, -(products + s * dz) / z, dy
-
-
-def _longest(z: FloatArray, s: FloatArray, step: Step) -> float:
-    """Return the longest step up to 1 that keeps z and s positive, (0, 1] over 0.99."""
-    values, moves = np.concatenate([z, s]), np.concatenate(step[:2])
-    falling = moves < 0
-    return float(min(1.0, np.min(-values[falling] / moves[falling], initial=1.0)))

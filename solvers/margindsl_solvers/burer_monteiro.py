@@ -1,26 +1,29 @@
-"""The solver class: options, what it accepts, sessions."""
+"""The solver `burer-monteiro`: low-rank factors instead of semidefinite matrices."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from margindsl.contract import Budget, Offer, RawSolution, Refusal, Session, Solver, integers
+from margindsl.contract import Budget, Offer, RawSolution, Refusal, Session, integers
 from margindsl.errors import CalculusError
 from margindsl.program.branching import BranchNodeForm
 from margindsl.program.forms import Form, LabelLiftForm, WeightLiftForm
 from margindsl.program.moment import MomentLiftForm
 from margindsl.threads import small_work_threads
-from margindsl_solvers.engines.factors.label import LabelLift
-from margindsl_solvers.engines.factors.node import LARGEST_ORDER, NodeSession
-from margindsl_solvers.engines.factors.weight import WeightLift
-from margindsl_solvers.engines.limits import TOLERANCE, tolerance
+from margindsl_solvers.engines.factors.label import LabelRun
+from margindsl_solvers.engines.factors.quasinewton import QuasiNewton
+from margindsl_solvers.engines.factors.sweep import threads
+from margindsl_solvers.engines.factors.weight import WeightRun
+from margindsl_solvers.engines.nodes.newton import LARGEST_ORDER, NodeSession
+from margindsl_solvers.engines.solver import EngineSolver, Solve, of_form
 
 
 @dataclass(frozen=True, kw_only=True)
-class BurerMonteiro(Solver):
+class BurerMonteiro(EngineSolver):
     """Solve lifted forms through low-rank factors, by quasi-Newton descent; no n × n matrix.
 
     Parameters
@@ -42,40 +45,64 @@ class BurerMonteiro(Solver):
 
     name: ClassVar[str] = "burer-monteiro"
     summary: ClassVar[str] = "weight and label lifts by low-rank factors"
-    warm_starts: ClassVar[bool] = True
+    requires: ClassVar[tuple[str, ...]] = ()
 
     width: int = integers(1).option(8)
     max_iter: int = integers(1).option(5000)
-    tol: float | None = TOLERANCE.option(None)
     seed: int = integers(0).option(0)
 
-    def accepts(self, form: Form) -> Offer | Refusal:
+    def offer(self, form: Form) -> Offer | Refusal:
         """Accept weight lifts, label lifts, and nodes of branch and bound with few features."""
-        if isinstance(form, BranchNodeForm):
-            if form.features.rank > LARGEST_ORDER:
-                return Refusal(f"a node of branch and bound with {form.features.rank} features is too large for "
-                               f"Newton's method (at most {LARGEST_ORDER})", "Take fewer features")
-            return Offer(f"Newton's method on a lifted matrix of order {form.features.rank + 1}")
-        if isinstance(form, WeightLiftForm):
-            return Offer(f"W of {form.order} x {min(form.order, self.width)}, grown as needed")
-        if isinstance(form, MomentLiftForm) and form.moments:
-            return Refusal("second moments of the margins are not factored",
-                           "Use SDP(moments=False), or solver='clarabel' or 'scs'")
-        if isinstance(form, LabelLiftForm):
-            refusal = _refuse_losses(form)
-            return refusal if refusal is not None else Offer(
-                f"{form.count} vector labels of length {min(form.count, self.width)}, grown as needed")
+        offer = of_form(_OFFERS, form)
+        assert offer is not None
+        return offer(self, form)
+
+    def refuse(self, form: Form) -> Refusal:
+        """Return why a form of another class is not taken."""
         return Refusal(f"a {type(form).__name__} has no factor to lift")
 
     def open(self, form: Form) -> Session:
-        """Return a session."""
-        if isinstance(form, BranchNodeForm):
-            return NodeSession(form)
-        return BurerMonteiroSession(self)
+        """Return a session for nodes, which share arrays; the solver itself for lifts."""
+        session = of_form(_SESSIONS, form)
+        return self if session is None else session(form, self.max_iter)
+
+    def solve_labels(self, form: LabelLiftForm, budget: Budget, start: RawSolution | None) -> RawSolution:
+        """Solve a label lift; a start with factors W and V of the right orders is used."""
+        with small_work_threads(form.n * form.features.rank * self.width):
+            return LabelRun(form, self._capped(budget), start, self.width, self.seed).solve()
+
+    def solve_weights(self, form: WeightLiftForm, budget: Budget, start: RawSolution | None) -> RawSolution:
+        """Solve a weight lift; a start with a factor W of the right order is used."""
+        work = form.n * form.features.rank * self.width
+        with small_work_threads(work), threads(work) as gather:
+            return WeightRun(form, self._capped(budget), start, gather, QuasiNewton(), self.width, self.seed).solve()
+
+    def _capped(self, budget: Budget) -> Budget:
+        return budget.replace(max_iter=min(budget.max_iter or self.max_iter, self.max_iter))
+
+    takes: ClassVar[Mapping[type[Form], Solve]] = {
+        LabelLiftForm: solve_labels, WeightLiftForm: solve_weights, BranchNodeForm: NodeSession.solve}
 
 
-def _refuse_losses(form: LabelLiftForm) -> Refusal | None:
-    """Return why the losses of a label lift cannot be taken, or None."""
+def _offer_node(solver: BurerMonteiro, form: BranchNodeForm) -> Offer | Refusal:
+    if form.features.rank > LARGEST_ORDER:
+        return Refusal(f"a node of branch and bound with {form.features.rank} features is too large for "
+                       f"Newton's method (at most {LARGEST_ORDER})", "Take fewer features")
+    return Offer(f"Newton's method on a lifted matrix of order {form.features.rank + 1}")
+
+
+def _offer_weights(solver: BurerMonteiro, form: WeightLiftForm) -> Offer | Refusal:
+    return Offer(f"W of {form.order} x {min(form.order, solver.width)}, grown as needed")
+
+
+def _offer_moments(solver: BurerMonteiro, form: MomentLiftForm) -> Offer | Refusal:
+    if form.moments:
+        return Refusal("second moments of the margins are not factored",
+                       "Use SDP(moments=False), or solver='clarabel' or 'scs'")
+    return _offer_labels(solver, form)
+
+
+def _offer_labels(solver: BurerMonteiro, form: LabelLiftForm) -> Offer | Refusal:
     for term in form.losses.terms:
         try:
             term.loss.conjugate()
@@ -85,22 +112,10 @@ def _refuse_losses(form: LabelLiftForm) -> Refusal | None:
         if np.any(np.isfinite(term.loss.domain)):
             return Refusal(f"the loss {term.loss!r} is infinite outside {term.loss.domain}",
                            "Use a solver such as 'clarabel' or 'scs', or a loss that is finite everywhere")
-    return None
+    return Offer(f"{form.count} vector labels of length {min(form.count, solver.width)}, grown as needed")
 
 
-class BurerMonteiroSession(Session):
-    """Run the engine of a form."""
-
-    def __init__(self, solver: BurerMonteiro) -> None:
-        self.solver = solver
-
-    def solve(self, form: Form, budget: Budget, start: RawSolution | None = None) -> RawSolution:
-        """Solve a lifted form; a start with factors W (and V) of the right orders is used."""
-        tol = tolerance(self.solver, budget)
-        most = self.solver.max_iter if budget.max_iter is None else min(budget.max_iter, self.solver.max_iter)
-        engine = (self.solver.width, most, self.solver.seed)
-        with small_work_threads(form.n * form.features.rank * self.solver.width):
-            if isinstance(form, LabelLiftForm):
-                return LabelLift(*engine).run(form, budget.replace(tol=tol), start)
-            assert isinstance(form, WeightLiftForm)
-            return WeightLift(*engine).run(form, budget.replace(tol=tol), start)
+_OFFERS: Mapping[type[Form], Callable[[BurerMonteiro, Any], Offer | Refusal]] = {
+    BranchNodeForm: _offer_node, WeightLiftForm: _offer_weights, MomentLiftForm: _offer_moments,
+    LabelLiftForm: _offer_labels}
+_SESSIONS: Mapping[type[Form], Callable[[Any, int], Session]] = {BranchNodeForm: NodeSession}

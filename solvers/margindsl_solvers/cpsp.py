@@ -1,25 +1,70 @@
-"""The solver class: options, what it accepts, sessions that keep basis vectors and cuts across labels."""
+"""The solver `cpsp`: its options, and a session that keeps basis vectors and cuts across labels."""
 
 from __future__ import annotations
 
-import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
 
-from margindsl.contract import Budget, Offer, RawSolution, Refusal, Session, Solver, Status, integers, numbers
+from margindsl.contract import Budget, Offer, RawSolution, Refusal, Session, integers, numbers
 from margindsl.program.forms import FixedLabelForm, Form
 from margindsl.typing import FloatArray
-from margindsl_solvers.engines.limits import TOLERANCE, cap, tolerance
-from margindsl_solvers.engines.pursuit.basis import Basis
-from margindsl_solvers.engines.pursuit.bundle import Limits, Pursuit
-from margindsl_solvers.engines.rows.judge import is_feasible, start_point, unbounded, variables
-from margindsl_solvers.engines.rows.model import RowModel, refuse_form, refuse_infinite
+from margindsl_solvers.engines.cuts.basis import Basis
+from margindsl_solvers.engines.cuts.pursuit import Extent, PursuitRun
+from margindsl_solvers.engines.rows.model import refuse_infinite
+from margindsl_solvers.engines.rows.plane import PlaneRows, infeasible
+from margindsl_solvers.engines.rows.solver import RowsSolver
+from margindsl_solvers.engines.solver import EngineSession, Solve
+
+
+@dataclass
+class CPSPSession(EngineSession):
+    """Solve forms one after the other; basis vectors found for earlier labels are kept (SKMMC, section 3.3).
+
+    Parameters
+    ----------
+    solver : CPSP
+        The options.
+    """
+
+    basis: Basis | None = None
+    w: FloatArray = field(default_factory=lambda: np.zeros(0))
+    points: list[FloatArray] = field(default_factory=list)
+
+    def solve_plane(self, form: FixedLabelForm, budget: Budget, start: RawSolution | None) -> RawSolution:
+        """Solve a fixed-label form."""
+        options, rows = self.solver, PlaneRows(form)
+        if not rows.is_feasible():
+            return infeasible()
+        x, _, warm = rows.start(start)
+        most = options.max_basis or rows.rank
+        basis = self._kept_basis(form, most)
+        # Without a start nothing says that the last labels were near these.
+        points = [p for p in self.points if warm and len(p) == basis.size + rows.border]
+        run = PursuitRun(rows, budget, basis,
+                         Extent(options.eta, most, options.per_round, options.patience), x, points)
+        answer = run.solve()
+        self.basis, self.points = run.basis, run.bundle.kept(options.keep)
+        self.w = np.asarray(answer.get("w", self.w))
+        return answer
+
+    def _kept_basis(self, form: FixedLabelForm, cap: int) -> Basis:
+        if self.basis is None or self.basis.features is not form.features:
+            self.points = []
+            return Basis.empty(form.features)
+        if self.basis.size < min(cap, form.features.rank):
+            return self.basis
+        if self.basis.size == form.features.rank:
+            return self.basis
+        # A full basis has no room for other labels: the half that carried the last hyperplane stays.
+        self.points = []
+        return self.basis.shrunk(self.w, cap // 2)
 
 
 @dataclass(frozen=True, kw_only=True)
-class CPSP(Solver):
+class CPSP(RowsSolver):
     """Solve fixed-label problems by cutting planes in the span of few basis vectors.
 
     The hyperplane is sought as w = Σ_j β_j φ(b_j) over few points b_j of the data. Inside their span the
@@ -62,10 +107,8 @@ class CPSP(Solver):
 
     name: ClassVar[str] = "cpsp"
     summary: ClassVar[str] = "one-slack cutting planes in the span of few basis vectors"
-    requires: ClassVar[tuple[str, ...]] = ("scipy",)
-    warm_starts: ClassVar[bool] = True
+    takes: ClassVar[Mapping[type[Form], Solve]] = {FixedLabelForm: CPSPSession.solve_plane}
 
-    tol: float | None = TOLERANCE.option(None)
     eta: float | None = numbers().or_none().option(None)
     max_basis: int | None = integers(1).or_none().option(None)
     per_round: int = integers(1).option(8)
@@ -73,73 +116,11 @@ class CPSP(Solver):
     patience: int = integers(1).option(30)
     keep: int = integers(0).option(20)
 
-    def accepts(self, form: Form) -> Offer | Refusal:
+    def offer(self, form: Form) -> Offer | Refusal:
         """Return an `Offer` for fixed labels with finite convex losses."""
-        if not isinstance(form, FixedLabelForm):
-            return refuse_form(self.name, form)
         refusal = refuse_infinite(self.name, (term.loss for term in form.losses.terms))
         return Offer("hyperplanes spanned by few points; no n x n matrix") if refusal is None else refusal
 
     def open(self, form: Form) -> Session:
         """Return a session, which keeps the basis and the points of the last cuts."""
         return CPSPSession(self)
-
-
-@dataclass
-class CPSPSession(Session):
-    """Solve forms one after the other; basis vectors found for earlier labels are kept (SKMMC, section 3.3).
-
-    Parameters
-    ----------
-    solver : CPSP
-        The options.
-    """
-
-    solver: CPSP
-    basis: Basis | None = None
-    w: FloatArray = field(default_factory=lambda: np.zeros(0))
-    points: list[FloatArray] = field(default_factory=list)
-
-    def solve(self, form: Form, budget: Budget, start: RawSolution | None = None) -> RawSolution:
-        """Solve a fixed-label form; see `margindsl.contract.Session.solve`."""
-        assert isinstance(form, FixedLabelForm)
-        begin, options = time.monotonic(), self.solver
-        if not is_feasible(form):
-            return RawSolution(Status.INFEASIBLE, message="no weights and bias satisfy the decision bounds")
-        model = RowModel(form)
-        x, _, warm = start_point(model, start)
-        limits = Limits(tolerance(options, budget), options.eta, cap(options, budget),
-                        options.max_basis or model.rank, options.per_round, options.patience)
-        basis = self._kept_basis(form, limits.max_basis)
-        # Without a start nothing says that the last labels were near these.
-        points = [p for p in self.points if warm and len(p) == basis.size + model.border]
-        pursuit = Pursuit(model, basis, budget, limits)
-        status = pursuit.run(x, points)
-        self.basis, self.points = pursuit.basis, pursuit.kept(options.keep)
-        return self._answer(pursuit, status, time.monotonic() - begin)
-
-    def _kept_basis(self, form: FixedLabelForm, cap: int) -> Basis:
-        if self.basis is None or self.basis.features is not form.features:
-            self.points = []
-            return Basis.empty(form.features)
-        if self.basis.size < min(cap, form.features.rank):
-            return self.basis
-        if self.basis.size == form.features.rank:
-            return self.basis
-        # A full basis has no room for other labels: the half that carried the last hyperplane stays.
-        self.points = []
-        return self.basis.shrunk(self.w, cap // 2)
-
-    def _answer(self, pursuit: Pursuit, status: Status, seconds: float) -> RawSolution:
-        spent = {"compile": 0.0, "solve": seconds}
-        if status is Status.UNBOUNDED:
-            return unbounded(pursuit, spent)
-        pair, basis = pursuit.pair(), pursuit.basis
-        self.w = pair.x[: pursuit.model.rank]
-        message = (f"relative gap {pair.error:.1e} with {basis.size} basis vectors after "
-                   f"{pursuit.iterations} cuts")
-        if status is Status.INACCURATE and basis.size == pursuit.cap < pursuit.model.rank:
-            message += "; a larger max_basis closes it further"
-        found = variables(pursuit.model, pair) | {
-            "basis": basis.chosen.copy(), "coefficients": basis.coefficients(self.w)}
-        return RawSolution(status, found, message, pair.primal, pursuit.iterations, spent, tuple(pursuit.trace))

@@ -1,26 +1,27 @@
-"""The solver class: options, what it accepts, sessions."""
+"""The solver `dual-coordinate`: options, and what it accepts."""
 
 from __future__ import annotations
 
-import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from margindsl.calculus import PLQ
-from margindsl.contract import Budget, Offer, RawSolution, Refusal, Session, Solver, Status, flags, integers
+from margindsl.contract import Budget, Offer, RawSolution, Refusal, Status, flags, integers
 from margindsl.program.forms import FixedLabelForm, Form
-from margindsl_solvers.engines.coordinate.descent import Descent
-from margindsl_solvers.engines.limits import TOLERANCE, cap, tolerance
-from margindsl_solvers.engines.rows.judge import dual_of, start_point, variables
-from margindsl_solvers.engines.rows.model import RowModel, refuse_form, refuse_infinite
+from margindsl_solvers.engines.coordinate.descent import CoordinateRun
+from margindsl_solvers.engines.rows.model import refuse_infinite
+from margindsl_solvers.engines.rows.plane import PlaneRows
+from margindsl_solvers.engines.rows.solver import RowsSolver
+from margindsl_solvers.engines.solver import Solve
 
 _REPAIR = "use solver='newton' or 'cutting-plane'"
 
 
 @dataclass(frozen=True, kw_only=True)
-class DualCoordinate(Solver):
+class DualCoordinate(RowsSolver):
     """Solve fixed-label problems by dual coordinate descent.
 
     max −Σ cρ*(−u/c) − uᵀd − ½‖Σ u_r a_r y φ‖², one coordinate at a time in random order. For piecewise
@@ -54,17 +55,13 @@ class DualCoordinate(Solver):
     name: ClassVar[str] = "dual-coordinate"
     summary: ClassVar[str] = "dual coordinate descent for piecewise quadratic losses"
     requires: ClassVar[tuple[str, ...]] = ("numba",)
-    warm_starts: ClassVar[bool] = True
 
-    tol: float | None = TOLERANCE.option(None)
     max_iter: int = integers(1).option(20_000)
     shrinking: bool = flags().option(True)
     seed: int = integers(0).option(0)
 
-    def accepts(self, form: Form) -> Offer | Refusal:
+    def offer(self, form: Form) -> Offer | Refusal:
         """Return an `Offer` for piecewise quadratic losses without bias, scalars or decision bounds."""
-        if not isinstance(form, FixedLabelForm):
-            return refuse_form(self.name, form)
         for present, what in ((form.free_bias, "a free bias"), (form.decision, "decision bounds"),
                               (form.losses.scalars.count, "shared scalars")):
             if present:
@@ -78,39 +75,14 @@ class DualCoordinate(Solver):
                 return refusal
         return Offer("exact steps in random order, with shrinking" if self.shrinking else "exact steps in random order")
 
-    def open(self, form: Form) -> Session:
-        """Return a session; the sweep is compiled at the first solve on a machine."""
+    def solve_plane(self, form: FixedLabelForm, budget: Budget, start: RawSolution | None) -> RawSolution:
+        """Solve a fixed-label form; the sweep is compiled at the first solve on a machine."""
         self.require_installed()
-        return DualCoordinateSession(self)
-
-
-@dataclass(frozen=True)
-class DualCoordinateSession(Session):
-    """Solve forms one after the other.
-
-    Parameters
-    ----------
-    solver : DualCoordinate
-        The options.
-    """
-
-    solver: DualCoordinate
-
-    def solve(self, form: Form, budget: Budget, start: RawSolution | None = None) -> RawSolution:
-        """Solve a fixed-label form; see `margindsl.contract.Session.solve`."""
-        refusal = self.solver.accepts(form)
+        refusal = self.accepts(form)
         if not refusal:
             return RawSolution(Status.FAILED, message=str(refusal))
-        assert isinstance(form, FixedLabelForm)
-        options, begin = self.solver, time.monotonic()
-        model = RowModel(form)
-        _, slopes, _ = start_point(model, start)
-        descent = Descent(model, budget, tolerance(options, budget), cap(options, budget), options.shrinking,
-                          np.random.default_rng(options.seed))
-        compiled = time.monotonic()
-        status = descent.run(dual_of(model, slopes))
-        seconds = {"compile": compiled - begin, "solve": time.monotonic() - compiled}
-        assert descent.best is not None
-        message = f"relative gap {descent.error:.1e} after {descent.iterations} sweeps"
-        return RawSolution(status, variables(model, descent.best), message, descent.best.primal, descent.iterations,
-                           seconds, tuple(descent.trace))
+        rows = PlaneRows(form)
+        return CoordinateRun(rows, budget, rows.duals(rows.start(start)[1]), self.shrinking,
+                             np.random.default_rng(self.seed)).solve()
+
+    takes: ClassVar[Mapping[type[Form], Solve]] = {FixedLabelForm: solve_plane}

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass, field
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 from scipy.optimize import minimize
 
-from margindsl.contract import Budget, Offer, RawSolution, Refusal, Session, Solver, Status, integers
+from margindsl.contract import Budget, Offer, RawSolution, Refusal, Status, integers
 from margindsl.program.forms import FixedLabelForm, Form
 from margindsl.typing import FloatArray
-from margindsl_solvers.engines.limits import TOLERANCE, cap, tolerance
-from margindsl_solvers.engines.rows.judge import Pair, judge, start_point, unbounded, variables
-from margindsl_solvers.engines.rows.model import RowModel, refuse_form
+from margindsl_solvers.engines.course import Course
+from margindsl_solvers.engines.rows.model import Pair
+from margindsl_solvers.engines.rows.plane import PlaneRows
+from margindsl_solvers.engines.rows.solver import RowsSolver
+from margindsl_solvers.engines.solver import Solve
 
 _REPAIR = "use solver='newton' or 'clarabel'"
 _FAR = 1e12
 
 
 @dataclass(frozen=True, kw_only=True)
-class LBFGS(Solver):
+class LBFGS(RowsSolver):
     """Solve fixed-label problems with smooth losses by limited-memory BFGS.
 
     Minimises ½‖w‖² + qᵀs + Σ c_r ρ_r(v_r) over (w, b, s); u_r = −c_r ρ_r'(v_r) (Byrd, Lu, Nocedal and Zhu
@@ -45,17 +48,12 @@ class LBFGS(Solver):
 
     name: ClassVar[str] = "lbfgs"
     summary: ClassVar[str] = "limited-memory BFGS for smooth losses"
-    requires: ClassVar[tuple[str, ...]] = ("scipy",)
-    warm_starts: ClassVar[bool] = True
 
-    tol: float | None = TOLERANCE.option(None)
     max_iter: int = integers(1).option(2000)
     memory: int = integers(1, 1000).option(20)
 
-    def accepts(self, form: Form) -> Offer | Refusal:
+    def offer(self, form: Form) -> Offer | Refusal:
         """Return an `Offer` for smooth unconstrained forms, else a `Refusal` naming what is missing."""
-        if not isinstance(form, FixedLabelForm):
-            return refuse_form(self.name, form)
         for term in form.losses.terms:
             if not term.loss.is_smooth:
                 return Refusal(
@@ -68,98 +66,70 @@ class LBFGS(Solver):
                 "lbfgs takes no constraints, and a shared scalar is constrained to be non-negative", _REPAIR)
         return Offer("limited-memory BFGS")
 
-    def open(self, form: Form) -> Session:
-        """Return a session; nothing is compiled beyond the first solve."""
-        return LBFGSSession(self)
-
-
-@dataclass(frozen=True)
-class LBFGSSession(Session):
-    """Solve forms one after the other.
-
-    Parameters
-    ----------
-    solver : LBFGS
-        The options.
-    """
-
-    solver: LBFGS
-
-    def solve(self, form: Form, budget: Budget, start: RawSolution | None = None) -> RawSolution:
-        """Solve a smooth fixed-label form; see `margindsl.contract.Session.solve`."""
-        refusal = self.solver.accepts(form)
+    def solve_plane(self, form: FixedLabelForm, budget: Budget, start: RawSolution | None) -> RawSolution:
+        """Solve a smooth fixed-label form."""
+        refusal = self.accepts(form)
         if not refusal:
             return RawSolution(Status.FAILED, message=str(refusal))
-        assert isinstance(form, FixedLabelForm)
-        begin = time.monotonic()
-        model = RowModel(form)
-        x, _, _ = start_point(model, start)
-        descent = Descent(model, budget, tolerance(self.solver, budget))
-        compiled = time.monotonic()
-        status = descent.run(x, cap(self.solver, budget), self.solver.memory)
-        seconds = {"compile": compiled - begin, "solve": time.monotonic() - compiled}
-        if status is Status.UNBOUNDED:
-            return unbounded(descent, seconds)
-        pair = descent.pair()
-        message = f"relative gap {pair.error:.1e} after {descent.iterations} iterations"
-        return RawSolution(status, variables(model, pair), message, pair.primal, descent.iterations, seconds,
-                           tuple(descent.trace))
+        rows = PlaneRows(form)
+        return QuasiNewtonRun(rows, budget, rows.start(start)[0], self.memory).solve()
+
+    takes: ClassVar[Mapping[type[Form], Solve]] = {FixedLabelForm: solve_plane}
 
 
-@dataclass(eq=False)
-class Descent:
-    """Hold the state of one solve.
+class QuasiNewtonRun(Course[Pair]):
+    """Minimise by scipy's routine, restarted while the gap is open and progress is made.
 
     Parameters
     ----------
-    model : RowModel
+    model : PlaneRows
     budget : Budget
-    tol : float
-        Relative gap to reach.
+    x : float array
+        The first (w, b, s).
+    memory : int
     """
 
-    model: RowModel
-    budget: Budget
-    tol: float
-    iterations: int = 0
-    x: FloatArray = field(default_factory=lambda: np.zeros(0))
-    stopped: Status | None = None
-    trace: list[tuple[float, float, float]] = field(default_factory=list)
+    stage = "lbfgs"
 
-    def run(self, x: FloatArray, max_iter: int, memory: int) -> Status:
-        """Minimise from x; restart while the gap is open and progress is made."""
-        self.x = x
-        scale = np.sqrt(1.0 + float(np.sum(self.model.weights)))
-        error = np.inf
-        while True:
-            before, error = error, self._error()
-            if error <= self.tol:
-                return Status.OPTIMAL
-            if self.stopped is not None:
-                return self.stopped
-            if error > 0.5 * before:
-                return Status.INACCURATE
-            if self.iterations >= max_iter:
-                return Status.ITERATION_LIMIT
-            # Scaling by the total weight keeps the objective near one, where scipy's tests are meant.
-            result = minimize(self._value, self.x * scale, args=(scale,), jac=True, method="L-BFGS-B",
-                              callback=self._watch,
-                              options={"maxiter": max_iter - self.iterations, "maxcor": memory, "ftol": 0.0,
-                                       "gtol": 0.0, "maxls": 50, "maxfun": 20 * max_iter})
-            self.x = result.x / scale
-            if float(np.max(np.abs(self.x), initial=0.0)) > _FAR:
-                return Status.UNBOUNDED
+    def __init__(self, model: PlaneRows, budget: Budget, x: FloatArray, memory: int) -> None:
+        super().__init__(budget)
+        self.model, self.x, self.memory = model, x, memory
+        self.last, self.ended = math.inf, None
+        # Scaling by the total weight keeps the objective near one, where scipy's tests are meant.
+        self.scale = math.sqrt(1.0 + float(np.sum(model.weights)))
 
-    def pair(self) -> Pair:
-        """Return the pair at the current point."""
-        return judge(self.model, self.x, self._slopes(self.x))
+    ended: Status | None
 
-    def _slopes(self, x: FloatArray) -> FloatArray:
-        v = self.model.apply(x) + self.model.shifts
-        return self.model.slopes(v, np.zeros(len(v)), 1.0)
+    def init(self) -> None:
+        """Judge the start."""
+        self._judge()
 
-    def _value(self, scaled: FloatArray, scale: float) -> tuple[float, FloatArray]:
-        x, model = scaled / scale, self.model
+    def step(self) -> Status | None:
+        """Minimise once."""
+        if self.error > 0.5 * self.last:
+            return Status.INACCURATE
+        self.last = self.error
+        left = self.max_iter - self.iterations
+        result = minimize(self._value, self.x * self.scale, jac=True, method="L-BFGS-B", callback=self._watch,
+                          options={"maxiter": int(left), "maxcor": self.memory, "ftol": 0.0, "gtol": 0.0, "maxls": 50,
+                                   "maxfun": int(20 * self.max_iter)})
+        self.x = result.x / self.scale
+        if float(np.max(np.abs(self.x), initial=0.0)) > _FAR:
+            return Status.UNBOUNDED
+        self._judge()
+        return self.ended
+
+    def variables(self) -> dict[str, FloatArray]:
+        """Return what the form asks for, at the best pair."""
+        assert self.best is not None
+        return self.model.variables(self.best)
+
+    def _judge(self) -> None:
+        v = self.model.apply(self.x) + self.model.shifts
+        self.certify(self.model.judge(self.x, self.model.slopes(v, np.zeros(len(v)), 1.0)))
+
+    def _value(self, scaled: FloatArray) -> tuple[float, FloatArray]:
+        x, model, scale = scaled / self.scale, self.model, self.scale
         losses, (w, _, s) = model.form.losses, model.split(x)
         v = model.apply(x) + model.shifts
         value = 0.5 * float(w @ w) + float(np.sum(losses.row_losses(v))) + float(losses.scalars.costs @ s)
@@ -169,15 +139,8 @@ class Descent:
         self.iterations += 1
         point = np.asarray(intermediate_result.x)  # type: ignore[attr-defined]
         if self.budget.expired:
-            self.stopped = Status.TIME_LIMIT
+            self.ended = Status.TIME_LIMIT
         elif float(np.max(np.abs(point), initial=0.0)) > 1e3 * _FAR:
-            self.stopped = Status.UNBOUNDED
-        if self.stopped is not None:
+            self.ended = Status.UNBOUNDED
+        if self.ended is not None:
             raise StopIteration
-
-    def _error(self) -> float:
-        pair = self.pair()
-        self.trace.append((time.monotonic() - self.budget.start, pair.primal, pair.dual))
-        if self.budget.report("lbfgs", self.iterations, pair.primal, pair.dual) and self.stopped is None:
-            self.stopped = Status.INTERRUPTED
-        return pair.error

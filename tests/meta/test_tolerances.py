@@ -13,23 +13,16 @@ ALLOWED = {
     "masses of a mixture sum to one": [
         ("margindsl/drivers/generation.py", "mu > 1e-09"), ("margindsl/relaxations/minimax.py", "mu > 1e-08"),
         ("margindsl/testing/solvers.py", "abs(float(mu.sum()) - 1.0) <= 1e-06"),
-        ("margindsl/testing/solvers.py", "mu >= -1e-09"),
-        ("solvers/margindsl_solvers/alternating_mu.py", "1e-06 + 0.1 * unseen")],
-    "multipliers of cuts sum to one": [
-        ("solvers/margindsl_solvers/engines/pursuit/bundle.py", "self.answer.alpha[k] > 1e-06"),
-        ("solvers/margindsl_solvers/engines/pursuit/bundle.py", "self.answer.alpha > 1e-09"),
-        ("solvers/margindsl_solvers/engines/cuts/bundle.py", "self.answer.alpha[k] > 1e-06"),
-        ("solvers/margindsl_solvers/engines/cuts/bundle.py", "self.answer.alpha > 1e-09")],
+        ("margindsl/testing/solvers.py", "mu >= -1e-09")],
     "the programme is scaled to entries of about one": [
-        ("solvers/margindsl_solvers/engines/qp.py", "outside <= 1e-12"),
-        ("solvers/margindsl_solvers/engines/qp.py", "s / z + 1e-15")],
+        ("margindsl/program/quadratic.py", "outside <= 1e-12"),
+        ("margindsl/program/quadratic.py", "s / z + 1e-15")],
     "a part of a step, or of a slope between 0 and 1": [
-        ("solvers/margindsl_solvers/engines/qp.py", "reach > 1e-10"),
+        ("margindsl/program/quadratic.py", "reach > 1e-10"),
         ("solvers/margindsl_solvers/engines/saddle/newton.py", "slope > 1e-09")],
     "a distance between mixtures, or weighted by the losses, that decides about a step alone": [
         ("solvers/margindsl_solvers/engines/saddle/run.py", "min(travelled) > 1e-12"),
         ("solvers/margindsl_solvers/engines/saddle/variance.py", "min(travelled) > 1e-12")],
-    "a residual relative to its row": [("solvers/margindsl_solvers/engines/pursuit/bundle.py", "outside <= 1e-09")],
     "keeps a division from underflow": [
         ("margindsl/calculus/root.py", "_EPS * (np.abs(low) + np.abs(high) + np.abs(x)) + 1e-300"),
         ("margindsl/proof/tables.py", "-v * (1 + v) + 1e-300"),

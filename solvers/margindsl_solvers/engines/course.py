@@ -25,22 +25,18 @@ WORDS = {
 
 
 class Limited(Protocol):
-    """Describe a solver with a tolerance, or None, and a cap on iterations."""
+    """Describe a solver with a tolerance, or None, and perhaps a cap `max_iter` on iterations."""
 
     @property
     def tol(self) -> float | None:
         """Return the relative gap to reach; None takes the budget's."""
 
-    @property
-    def max_iter(self) -> int:
-        """Return the cap on iterations, unless the budget sets one."""
-
 
 def limited(solver: Limited, budget: Budget | None) -> Budget:
     """Return the budget with the tolerance of a solver that has one, and its cap where the budget has none."""
     budget = budget or Budget()
-    return budget.replace(tol=budget.tol if solver.tol is None else solver.tol,
-                          max_iter=solver.max_iter if budget.max_iter is None else budget.max_iter)
+    cap = budget.max_iter if budget.max_iter is not None else getattr(solver, "max_iter", None)
+    return budget.replace(tol=budget.tol if solver.tol is None else solver.tol, max_iter=cap)
 
 
 class Judged(Protocol):

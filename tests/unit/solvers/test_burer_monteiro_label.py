@@ -19,7 +19,7 @@ from margindsl.program.losses import Losses, LossTerm, SharedScalars
 from margindsl.program.moment import MomentLiftForm
 from margindsl_solvers.burer_monteiro import BurerMonteiro
 from margindsl_solvers.clarabel import Clarabel
-from margindsl_solvers.engines.factors.label import VectorLabels
+from margindsl_solvers.engines.factors.vectors import VectorLabels
 
 HINGE = PLQ.affine(-1, 1).positive_part()
 SHORT, LONG = (PLQ.affine(side, -side - 0.2).positive_part().square() for side in (-1, 1))

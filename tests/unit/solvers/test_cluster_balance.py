@@ -10,7 +10,7 @@ from margindsl.contract import Budget
 from margindsl.program.clusters import ClusterForm
 from margindsl_solvers.cutting_plane import CuttingPlane
 from margindsl_solvers.engines.nearest import nearest
-from margindsl_solvers.engines.rows.cluster_run import clip_range, inside_balance
+from margindsl_solvers.engines.rows.cluster_rows import clip_range, inside_balance
 from margindsl_solvers.newton import Newton
 
 

@@ -18,7 +18,7 @@ from margindsl.program.forms import DCStepForm, FixedLabelForm, SaddleForm
 from margindsl.program.losses import Losses, LossTerm, SharedScalars
 from margindsl_solvers.clarabel import Clarabel
 from margindsl_solvers.cpsp import CPSP
-from margindsl_solvers.engines.pursuit.basis import Basis
+from margindsl_solvers.engines.cuts.basis import Basis
 from margindsl_solvers.newton import Newton
 
 LINE = PLQ.affine

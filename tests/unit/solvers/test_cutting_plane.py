@@ -17,8 +17,8 @@ from margindsl.program.forms import FixedLabelForm, SaddleForm
 from margindsl.program.losses import Losses, LossTerm, SharedScalars
 from margindsl_solvers.clarabel import Clarabel
 from margindsl_solvers.cutting_plane import CuttingPlane
-from margindsl_solvers.engines.cuts.linearisation import Linearisation
-from margindsl_solvers.engines.rows.model import RowModel
+from margindsl_solvers.engines.cuts.linearisation import PlaneLine
+from margindsl_solvers.engines.rows.plane import PlaneRows
 from margindsl_solvers.newton import Newton
 
 LINE = PLQ.affine
@@ -121,7 +121,7 @@ def test_adaptive_threshold(nonneg, cost):
 def test_the_cut_of_the_hinge_is_the_most_violated_constraint():
     X, y = data(1)
     form = make_form(X, y, HINGE, 0.7, bias=True)
-    line, rng = Linearisation(RowModel(form)), np.random.default_rng(0)
+    line, rng = PlaneLine(PlaneRows(form)), np.random.default_rng(0)
     x = rng.normal(size=X.shape[1] + 1)
     margins = y * (X @ x[:-1] + x[-1])
     chosen = margins < 1  # CPMMC Eq. 6
@@ -135,7 +135,7 @@ def test_the_cut_of_the_hinge_is_the_most_violated_constraint():
 def test_cuts_lie_below_the_loss_and_touch_it(name):
     X, y = data(2)
     form = make_form(X, y, LOSSES[name], 1.3, bias=True)
-    line, rng = Linearisation(RowModel(form)), np.random.default_rng(0)
+    line, rng = PlaneLine(PlaneRows(form)), np.random.default_rng(0)
     for _ in range(20):
         x, other = rng.normal(size=(2, X.shape[1] + 1)) * 3
         gradient, offset, _ = line.cut(line.arguments(x))

@@ -15,13 +15,14 @@ from margindsl.errors import DeclarationError
 from margindsl.features import build
 from margindsl.program import FixedLabelForm, Losses, LossTerm, SaddleForm, SharedScalars
 from margindsl.typing import FloatArray
-from margindsl_solvers.alternating_mu import AlternatingMu, StackedFeatures
+from margindsl_solvers.alternating_mu import AlternatingMu
 from margindsl_solvers.clarabel import Clarabel
 from margindsl_solvers.engines.rows import system as row_system
-from margindsl_solvers.engines.rows.augmented import Run
-from margindsl_solvers.engines.rows.model import RowModel
+from margindsl_solvers.engines.rows.augmented import NewtonRun, Penalty
+from margindsl_solvers.engines.rows.plane import PlaneRows
 from margindsl_solvers.engines.saddle import coarse as coarse_module
 from margindsl_solvers.engines.saddle import system as saddle_system
+from margindsl_solvers.engines.saddle.alternation import StackedFeatures
 from margindsl_solvers.engines.saddle.box import BoxModel, descent_steps, greatest_eigenvalue, prox_steps
 from margindsl_solvers.engines.saddle.model import SaddleModel
 from margindsl_solvers.engines.saddle.newton import newton_step
@@ -182,8 +183,8 @@ def exact_gap(form: SaddleForm, mu: FloatArray, u: FloatArray) -> float:
     model = SaddleModel(form)
     stacked = StackedFeatures(model, np.flatnonzero(mu), np.sqrt(mu[mu > 0]))
     fixed = FixedLabelForm(stacked, form.losses, np.ones(form.n, dtype=int))  # type: ignore[arg-type]
-    row = RowModel(fixed)
-    run = Run(row, Budget(), np.zeros(row.rank), np.zeros(form.n), 1.0, 1e-9, 1000, 10.0, 1e6, 4000)
+    row = PlaneRows(fixed)
+    run = NewtonRun(row, Budget(tol=1e-9, max_iter=1000), np.zeros(row.rank), np.zeros(form.n), Penalty())
     assert run.run() is Status.OPTIMAL and run.best is not None
     assert np.hstack([r * y[:, None] * form.features.toarray() for r, y in zip(
         stacked.root, form.labellings[model.first])]) @ run.best.x == pytest.approx(stacked.apply(run.best.x))

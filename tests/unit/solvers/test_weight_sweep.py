@@ -11,11 +11,12 @@ import margindsl as md
 from margindsl.contract import Budget, Status
 from margindsl.features.blocks import BlockFeatures
 from margindsl.program import Losses, LossTerm, WeightLiftForm
+from margindsl_solvers.burer_monteiro import BurerMonteiro
 from margindsl_solvers.engines.factors import sweep as sweeps
 from margindsl_solvers.engines.factors import weight
 from margindsl_solvers.engines.factors.quasinewton import QuasiNewton
 from margindsl_solvers.engines.factors.sweep import Sweep, threads
-from margindsl_solvers.engines.factors.weight import SUBSAMPLE, WeightLift
+from margindsl_solvers.engines.factors.weight import SUBSAMPLE
 
 
 def form_of(X, weight=10.0, bias=False):
@@ -197,7 +198,7 @@ def test_a_large_problem_is_certified_in_few_evaluations():
     X = rng.normal(size=(n, 16)) / 4
     X[:, 0] += 0.4 * np.where(rng.random(n) < 0.5, 1, -1)
     form = form_of(X)
-    raw = WeightLift(8, 500, 0).run(form, Budget(tol=1e-2), None)
+    raw = BurerMonteiro(max_iter=500).solve(form, Budget(tol=1e-2))
     assert raw.status is Status.OPTIMAL
     assert raw.iterations <= 40
     value, bound = form.objective(raw["W"]), max(t[2] for t in raw.trace)

@@ -29,7 +29,8 @@ from margindsl_solvers.engines.conic.moment import MomentDual
 from margindsl_solvers.engines.conic.outputs import OutputDual, output_order
 from margindsl_solvers.engines.conic.star import LiftedStar, is_star, star_order
 from margindsl_solvers.engines.conic.weight import WeightDual
-from margindsl_solvers.engines.rows.cluster_run import majorise
+from margindsl_solvers.engines.rows.cluster_rows import majorise
+from margindsl_solvers.engines.solver import of_form
 
 _STATUS = {
     cp.OPTIMAL: Status.OPTIMAL,
@@ -243,8 +244,7 @@ class ConicSession(Session):
     def solve(self, form: Any, budget: Budget, start: RawSolution | None = None) -> RawSolution:
         """Solve a form; every failure of the solver is a status with its own words."""
         if not form.is_convex:
-            return majorise(form, budget, start, budget.tol, lambda convex, whole, first, tol: self.solve(
-                convex, whole.replace(tol=tol), first))
+            return majorise(form, budget, start, self.solve)
         begin, words = time.perf_counter(), ""
         if budget.expired:
             return RawSolution(Status.TIME_LIMIT, message="the time was up before the solver began",
@@ -374,7 +374,7 @@ KINDS: dict[type[Form], Kind] = {
 
 def kind_of(form: Form) -> Kind | None:
     """Return the kind of a form, that of the nearest class it derives from; None where it is unknown."""
-    return next((KINDS[cls] for cls in type(form).__mro__ if cls in KINDS), None)
+    return of_form(KINDS, form)
 
 
 def lowering_of(form: Form) -> type[Lowering[Any]]:

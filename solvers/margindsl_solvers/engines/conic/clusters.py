@@ -11,9 +11,7 @@ from margindsl.accuracy import relative_gap
 from margindsl.program.clusters import ClusterForm
 from margindsl.typing import FloatArray
 from margindsl_solvers.engines.conic.forms import Lowering, reduced
-from margindsl_solvers.engines.rows.cluster_run import cluster_variables, judge_clusters
-from margindsl_solvers.engines.rows.clusters import ClusterModel
-from margindsl_solvers.engines.rows.judge import Pair
+from margindsl_solvers.engines.rows.cluster_rows import ClusterRows
 
 
 class ClusterLowering(Lowering[ClusterForm]):
@@ -24,7 +22,7 @@ class ClusterLowering(Lowering[ClusterForm]):
 
     def build(self, form: ClusterForm) -> cp.Problem:
         """Return the problem of one labelling."""
-        self.model = ClusterModel(form, np.zeros(form.n, dtype=int) if form.runner is None else form.runner)
+        self.model = ClusterRows(form, np.zeros(form.n, dtype=int) if form.runner is None else form.runner)
         phi, self.basis = reduced(form.features)
         k, everyone = form.clusters, np.arange(form.n)
         self.V = cp.Variable((phi.shape[1], k - 1), name="V")
@@ -85,19 +83,13 @@ class ClusterLowering(Lowering[ClusterForm]):
         tau = [np.ravel(up.dual_value) - np.ravel(down.dual_value)
                for up, down in zip(self.balance[::2], self.balance[1::2])]
         multipliers = np.concatenate([*parts, *tau])
-        slopes = np.divide(multipliers, model.weights, out=np.zeros_like(multipliers), where=model.weights > 0)
-        return cluster_variables(model, self.pair(w, slopes))
-
-    def pair(self, w: FloatArray, slopes: FloatArray) -> Pair:
-        """Return the judged pair of a primal and a dual point."""
-        return judge_clusters(self.model, w, slopes)
+        return model.variables(model.judge(w, model.normalised(multipliers)))
 
     def error(self, form: ClusterForm, variables: dict[str, FloatArray]) -> float:
         """Return the larger of the gap and the violation of the balance, computed anew."""
         primal = form.majorant(variables["w"])
         dual = form.dual_objective(variables["u"], variables["t"], variables["tau"])
         return max(relative_gap(primal, dual), form.primal_residual(variables["w"]))
-
 
 
 def _weighted(losses: Any, argument: Any) -> tuple[Any, list[Any]]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import importlib
-import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -15,8 +14,9 @@ from margindsl.calculus import PLQ
 from margindsl.contract import Budget, Status
 from margindsl.points import row_blocks
 from margindsl.typing import BoolArray, FloatArray, IntArray
-from margindsl_solvers.engines.rows.judge import Pair, judge
-from margindsl_solvers.engines.rows.model import RowModel
+from margindsl_solvers.engines.course import Course
+from margindsl_solvers.engines.rows.model import Pair
+from margindsl_solvers.engines.rows.plane import PlaneRows
 
 RARE = 1.25  # the gap is looked at after sweeps k, RARE k, RARE² k, …
 
@@ -44,91 +44,57 @@ class Tables:
         return cls(first.astype(np.int64), np.concatenate([loss.breakpoints for loss in losses]), table)
 
 
-@dataclass(eq=False)
-class Descent:
-    """Hold the state of one solve.
+class CoordinateRun(Course[Pair]):
+    """Sweep over the rows in random order until the gap closes.
 
     Parameters
     ----------
-    model : RowModel
+    model : PlaneRows
     budget : Budget
-    tol : float
-        Relative gap to reach.
-    max_iter : int
-        Cap on sweeps.
+    u : float array
+        A dual point inside the domains of the conjugates.
     shrinking : bool
     rng : numpy Generator
         Orders the coordinates.
     """
 
-    model: RowModel
-    budget: Budget
-    tol: float
-    max_iter: int
-    shrinking: bool
-    rng: np.random.Generator
-    iterations: int = 0
-    best: Pair | None = None
-    keep: BoolArray = field(default_factory=lambda: np.zeros(0, dtype=bool))
-    u: FloatArray = field(default_factory=lambda: np.zeros(0))
-    w: FloatArray = field(default_factory=lambda: np.zeros(0))
-    trace: list[tuple[float, float, float]] = field(default_factory=list)
+    stage, counted = "dual-coordinate", "sweeps"
 
-    def run(self, u: FloatArray) -> Status:
-        """Descend from a dual point inside the domains of the conjugates."""
-        losses = self.model.form.losses
-        self.u = u
-        self.keep = np.ones(losses.rows, dtype=bool)
-        pair, check, idle, threshold = self._judge(), 1, 0, np.inf
+    def __init__(self, model: PlaneRows, budget: Budget, u: FloatArray, shrinking: bool,
+                 rng: np.random.Generator) -> None:
+        super().__init__(budget)
+        self.model, self.u, self.shrinking, self.rng = model, u, shrinking, rng
+        self.keep: BoolArray = np.ones(model.form.losses.rows, dtype=bool)
+        self.look, self.idle = 1, 0
+
+    def init(self) -> None:
+        """Judge the start."""
+        self._judge()
+
+    def step(self) -> Status | None:
+        """Sweep up to the next look at the gap."""
+        threshold = np.inf
         while True:
-            ended = self._ended(pair)
-            if ended is not None:
-                return ended
-            worst = self._epoch(threshold)
+            threshold = self._epoch(threshold)
             self.iterations += 1
-            threshold = worst
-            settled = worst <= 1e-14 * self._reach
-            if self.iterations < check and not settled and self.iterations < self.max_iter:
-                if self.budget.expired:
-                    pair = self._judge()
-                continue
-            check = max(self.iterations + 1, int(RARE * self.iterations))
-            pair, threshold = self._judge(), np.inf
-            self.keep[:] = True
-            idle = idle + 1 if settled else 0
-            if idle >= 3 and self._error(pair) > self.tol:
-                return Status.INACCURATE
+            settled = threshold <= 1e-14 * self._reach
+            if self.iterations >= self.look or settled or self.spent():
+                break
+        self.look = max(self.iterations + 1, int(RARE * self.iterations))
+        self._judge()
+        self.keep[:] = True
+        self.idle = self.idle + 1 if settled else 0
+        return Status.INACCURATE if self.idle >= 3 else None
 
-    @property
-    def error(self) -> float:
-        """Return the error of the best pair."""
-        return np.inf if self.best is None else self._error(self.best)
+    def variables(self) -> dict[str, FloatArray]:
+        """Return what the form asks for, at the best pair."""
+        assert self.best is not None
+        return self.model.variables(self.best)
 
-    def _ended(self, pair: Pair) -> Status | None:
-        if self._error(pair) <= self.tol:
-            return Status.OPTIMAL
-        if self.iterations >= self.max_iter:
-            return Status.ITERATION_LIMIT
-        if self.budget.expired:
-            return Status.TIME_LIMIT
-        if self.budget.report("dual-coordinate", self.iterations, pair.primal, pair.dual):
-            return Status.INTERRUPTED
-        return None
-
-    def _judge(self) -> Pair:
-        """Return the pair (w(u), u), with w recomputed so that rounding does not pile up in it."""
-        form, weights = self.model.form, self.model.weights
-        self.w = np.ascontiguousarray(form.dual_direction(self.u))
-        slopes = np.divide(-self.u, weights, out=np.zeros_like(self.u), where=weights > 0)
-        pair = judge(self.model, self.w, slopes)
-        self.trace.append((time.monotonic() - self.budget.start, pair.primal, pair.dual))
-        if self.best is None or not self._error(self.best) <= self._error(pair):
-            self.best = pair
-        return pair
-
-    @staticmethod
-    def _error(pair: Pair) -> float:
-        return pair.error
+    def _judge(self) -> None:
+        """Judge the pair (w(u), u), with w recomputed so that rounding does not pile up in it."""
+        self.w = np.ascontiguousarray(self.model.form.dual_direction(self.u))
+        self.certify(self.model.judge(self.w, self.model.normalised(-self.u, self.model.loss_rows)))
 
     # -- sweeps -------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,27 +11,66 @@ import numpy as np
 from margindsl.calculus import PLQ
 from margindsl.program.losses import LossTerm
 from margindsl.typing import FloatArray
-from margindsl_solvers.engines.rows.model import RowModel
+from margindsl_solvers.engines.rows.augmented import Rows
+from margindsl_solvers.engines.rows.cluster_rows import ClusterRows
+from margindsl_solvers.engines.rows.plane import PlaneRows
 
 Packed = tuple[FloatArray, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class Linearisation:
-    """Linearise R(x) = Σ c ρ(A x + d), x = (w, b, s), at any point.
+class Linearisation(ABC):
+    """Linearise the losses R as a function of x = (w, b, s), at any point.
 
     Parameters
     ----------
-    model : RowModel
+    model : PlaneRows or ClusterRows
     """
 
-    model: RowModel
+    model: Rows
+
+    @abstractmethod
+    def value(self, v: FloatArray) -> float:
+        """Return R at arguments v."""
+
+    @abstractmethod
+    def derivative(self, v: FloatArray) -> FloatArray:
+        """Return a subgradient of R in its arguments."""
+
+    @abstractmethod
+    def pack(self, v: FloatArray, slopes: FloatArray) -> Packed:
+        """Return the slopes at v in compact form."""
+
+    @abstractmethod
+    def combine(self, packed: list[Packed], weights: FloatArray) -> FloatArray:
+        """Return the multipliers Σ_k α_k λ_k."""
+
+    @property
+    def rows(self) -> int:
+        """Return the number of rows that are losses; they come first."""
+        return self.model.loss_rows.stop
 
     def arguments(self, x: FloatArray) -> FloatArray:
-        """Return the (m,) arguments v = A x + d of the losses; one product with the features."""
-        losses = self.model.form.losses
-        w, b, s = self.model.split(x)
-        return losses.arguments(self.model.signs * (self.model.form.features.apply(w) + b), s)
+        """Return the arguments v = A x + d of the losses; one product with the features."""
+        return (self.model.apply(x) + self.model.shifts)[: self.rows]
+
+    def cut(self, v: FloatArray) -> tuple[FloatArray, float, Packed]:
+        """Return (g, o, multipliers) with R(x) ≥ ⟨g, x⟩ + o, equal at v.
+
+        For the hinge the multipliers are −c_i where the margin is below one and 0 elsewhere: the most
+        violated constraint of the one-slack program (CPMMC Eq. 6; slides Eq. 17 for clusters).
+        """
+        slopes = self.derivative(v)
+        offset = self.value(v) - float(slopes @ (v - self.model.shifts[: self.rows]))
+        rest = np.zeros(len(self.model.weights) - self.rows)
+        return self.model.adjoint(np.concatenate([slopes, rest])), offset, self.pack(v, slopes)
+
+
+@dataclass(frozen=True, eq=False)
+class PlaneLine(Linearisation):
+    """Linearise R(x) = Σ c ρ(A x + d); multipliers of piecewise linear losses are numbers of pieces, a byte a row."""
+
+    model: PlaneRows
 
     def value(self, v: FloatArray) -> float:
         """Return R at arguments v."""
@@ -39,24 +79,6 @@ class Linearisation:
     def derivative(self, v: FloatArray) -> FloatArray:
         """Return the (m,) slopes of R in its arguments."""
         return self.model.form.losses.derivative(v)
-
-    def cut(self, v: FloatArray) -> tuple[FloatArray, float, Packed]:
-        """Return (g, o, multipliers) with R(x) ≥ ⟨g, x⟩ + o, equal at v.
-
-        For the hinge the multipliers are −c_i where the margin is below one and 0 elsewhere: the most
-        violated constraint of the one-slack program (CPMMC Eq. 6).
-        """
-        losses = self.model.form.losses
-        slopes = losses.derivative(v)
-        offset = self.value(v) - float(slopes @ (v - losses.shifts))
-        return self.gradient(slopes), offset, self._pack(v, slopes)
-
-    def gradient(self, slopes: FloatArray) -> FloatArray:
-        """Return Aᵀλ for the multipliers of the loss rows."""
-        losses, model = self.model.form.losses, self.model
-        signed = model.signs * losses.spread(slopes)
-        border = [np.sum(signed)] if model.bias else []
-        return np.concatenate([model.form.features.adjoint(signed), border, losses.coupling.T @ slopes])
 
     def combine(self, packed: list[Packed], weights: FloatArray) -> FloatArray:
         """Return the (m,) multipliers Σ_k α_k λ_k."""
@@ -70,8 +92,8 @@ class Linearisation:
     def _tables(self) -> list[FloatArray | None]:
         return [_slopes_of_pieces(term) for term in self.model.form.losses.terms]
 
-    def _pack(self, v: FloatArray, slopes: FloatArray) -> Packed:
-        """Keep the number of the piece, one byte a row, where the loss is piecewise linear."""
+    def pack(self, v: FloatArray, slopes: FloatArray) -> Packed:
+        """Return the number of the piece, one byte a row, where the loss is piecewise linear."""
         parts = []
         for (term, part), table in zip(self.model.form.losses.slices(), self._tables):
             if table is None:
@@ -80,6 +102,41 @@ class Linearisation:
                 assert isinstance(term.loss, PLQ)
                 parts.append(np.searchsorted(term.loss.breakpoints, v[part], side="right").astype(np.uint8))
         return tuple(parts)
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterLine(Linearisation):
+    """Linearise R(w) = Σ c ρ↓(min_q m_q) + Σ c ρ↑(m_runner), m the differences f_y − f_q; few slopes are not zero."""
+
+    model: ClusterRows
+
+    def value(self, v: FloatArray) -> float:
+        """Return R at differences v."""
+        return self.model.values(v)
+
+    def derivative(self, v: FloatArray) -> FloatArray:
+        """Return one subgradient of R in the differences: that of a block lies on its least entry."""
+        model, out = self.model, np.zeros(len(v))
+        falling, rising = model.form.parts.falling, model.form.parts.rising
+        if falling.rows:
+            m = v[model.block_rows].reshape(-1, model.width)
+            least, rows = m.argmin(axis=1), np.arange(len(m))
+            out[model.block_rows][rows * model.width + least] = falling.derivative(m[rows, least])
+        if rising.rows:
+            out[model.rising_rows] = rising.derivative(v[model.rising_rows])
+        return out
+
+    def pack(self, v: FloatArray, slopes: FloatArray) -> Packed:
+        """Return places and values of the slopes that are not zero."""
+        used = np.flatnonzero(slopes)
+        return used.astype(np.int32), slopes[used]
+
+    def combine(self, packed: list[Packed], weights: FloatArray) -> FloatArray:
+        """Return the multipliers Σ_k α_k λ_k."""
+        total = np.zeros(self.rows)
+        for (used, slopes), alpha in zip(packed, weights):
+            total[used] += alpha * slopes
+        return total
 
 
 def _slopes_of_pieces(term: LossTerm) -> FloatArray | None:

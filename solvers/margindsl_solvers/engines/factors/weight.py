@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.sparse.linalg import ArpackError, ArpackNoConvergence, LinearOperator, eigsh
 
+from margindsl.accuracy import greatest_ratio
 from margindsl.clock import EIGEN_WORK, check
 from margindsl.contract import Budget, RawSolution, Status
 from margindsl.program.forms import WeightLiftForm
@@ -22,9 +22,10 @@ from margindsl.program.weight_certificate import (
     weighted_gram,
 )
 from margindsl.typing import FloatArray
+from margindsl_solvers.engines.course import Bracket, Course
 from margindsl_solvers.engines.factors.quasinewton import QuasiNewton
 from margindsl_solvers.engines.factors.smoothing import Smoothed
-from margindsl_solvers.engines.factors.sweep import Sum, Sweep, threads
+from margindsl_solvers.engines.factors.sweep import Sum, Sweep
 
 SUBSAMPLE = 10_000  # points from which the first solve starts
 SHRINK = 8  # ratio of the nested subsamples above that
@@ -34,88 +35,81 @@ GROWTH = 4  # columns appended at a time
 PATIENCE = 12  # rounds without a better bound after which the descent gives up
 
 
-@dataclass(frozen=True, eq=False)
-class WeightLift:
-    """Solve weight-lift forms.
+class WeightRun(Course[Bracket]):
+    """Descend over W by quasi-Newton steps, and append the columns that the certificate asks for.
 
     Parameters
     ----------
+    form : WeightLiftForm
+    budget : Budget
+    gather : callable
+        Maps a function over blocks of rows; see `threads`.
+    newton : QuasiNewton
+        What earlier descents learned of the curvature.
     width : int
         First number of columns of W.
-    max_iter : int
-        Most quasi-Newton iterations in all.
     seed : int
     """
 
-    width: int
-    max_iter: int
-    seed: int
+    stage, counted = "burer-monteiro", "evaluations"
 
-    def run(self, form: WeightLiftForm, budget: Budget, start: RawSolution | None) -> RawSolution:
-        """Return W, a, η with status and trace of (seconds, primal, certified bound)."""
-        with threads(form.n * form.features.rank * self.width) as gather:
-            return self._run(form, budget, start, gather, QuasiNewton())
+    def __init__(self, form: WeightLiftForm, budget: Budget, start: RawSolution | None, gather: Sum,
+                 newton: QuasiNewton, width: int, seed: int) -> None:
+        super().__init__(budget)
+        self.form, self.gather, self.newton, self.width, self.seed = form, gather, newton, width, seed
+        self.sweep, self.smooth = Sweep(form, gather), Smoothed.build(form.losses, FIRST_STEP)
+        self.accuracy, self.value, self.bound = 3e-2, np.inf, -np.inf
+        self.W, self.eta = self._start(min(form.order, width), start)
 
-    def _run(self, form: WeightLiftForm, budget: Budget, start: RawSolution | None, gather: Sum,
-             newton: QuasiNewton) -> RawSolution:
-        began = time.perf_counter()
-        W, eta = self._start(form, min(form.order, self.width), start, budget, gather, newton)
-        sweep = Sweep(form, gather)
-        trace: list[tuple[float, float, float]] = []
-        best: tuple[float, FloatArray, FloatArray] | None = None
-        lowest = W
-        smooth = Smoothed.build(form.losses, FIRST_STEP)
-        evaluations, accuracy, status = 0, 3e-2, Status.ITERATION_LIMIT
-        while evaluations < self.max_iter:
-            left = self.max_iter - evaluations
-            W, eta, used, ended = self._solve(
-                sweep, newton, smooth.losses, W, eta, budget.replace(tol=accuracy * budget.tol),
-                min(ROUND if form.n <= 2 * SUBSAMPLE else LARGE_ROUND, left))
-            evaluations += used
-            norms = form.lengths(W)
-            a = np.maximum(curvatures(form, norms, smooth.losses), lowest_curvatures(form))
-            gram = None if is_wide(form) else weighted_gram(form, a)
-            certificate = repair_weight_lift(form, W, a, eta, gram)
-            value = feasible_value(form, W, norms)
-            trace.append((time.perf_counter() - began, value, certificate.bound))
-            if value <= min(t[1] for t in trace):
-                lowest = W
-            if best is None or certificate.bound > best[0]:
-                best = (certificate.bound, a, eta)
-            stop = budget.report("burer-monteiro", evaluations, value, best[0])
-            if min(t[1] for t in trace) - best[0] <= budget.tol * abs(value):
-                status = Status.OPTIMAL
-                break
-            if stop or ended is Status.TIME_LIMIT or budget.expired:
-                status = Status.INTERRUPTED if stop else Status.TIME_LIMIT
-                break
-            progress = best[0] - max((t[2] for t in trace[:-PATIENCE]), default=-np.inf)
-            if progress <= 0.02 * budget.tol * abs(value):
-                status = Status.INACCURATE
-                break
-            if ended is not Status.ITERATION_LIMIT:
-                accuracy = max(0.1 * accuracy, 1e-9 / budget.tol)
-            smooth, _ = smooth.advance(norms)
-            if len(trace) % 8 == 0:
-                smooth = smooth.sharpen(0.3)
-            W = self._grow(form, smooth.losses, W, leading(form, a, eta, gram), norms)
-            newton.fit(W.shape[1])
-        assert best is not None
-        return RawSolution(status, {"W": lowest, "a": best[1], "eta": best[2]}, objective=min(t[1] for t in trace),
-                           iterations=evaluations, trace=tuple(trace),
-                           seconds={"compile": 0.0, "solve": time.perf_counter() - began})
+    def init(self) -> Status | None:
+        """Descend once, and certify."""
+        self.W, self.eta, ended = self._solve()
+        form, W = self.form, self.W
+        self.norms = form.lengths(W)
+        a = np.maximum(curvatures(form, self.norms, self.smooth.losses), lowest_curvatures(form))
+        gram = None if is_wide(form) else weighted_gram(form, a)
+        certificate = repair_weight_lift(form, W, a, self.eta, gram)
+        value = feasible_value(form, W, self.norms)
+        if value <= self.value:
+            self.value, self.lowest = value, W
+        if not self.trace or certificate.bound > self.bound:
+            self.bound, self.dual = certificate.bound, (a, self.eta)
+        self.size, self.ended, self.at = abs(value), ended, (a, self.eta, gram)
+        self.certify(Bracket(self.value, self.bound, greatest_ratio(max(self.value - self.bound, 0.0), self.size)))
+        return ended if ended is Status.TIME_LIMIT else None
+
+    def step(self) -> Status | None:
+        """Move the multipliers of kinks, append columns, and descend again."""
+        if self.bound - max((t[2] for t in self.trace[:-PATIENCE]), default=-np.inf) <= 0.02 * self.tol * self.size:
+            return Status.INACCURATE
+        if self.ended is not Status.ITERATION_LIMIT:
+            self.accuracy = max(0.1 * self.accuracy, 1e-9 / self.tol)
+        self.smooth, _ = self.smooth.advance(self.norms)
+        if len(self.trace) % 8 == 0:
+            self.smooth = self.smooth.sharpen(0.3)
+        self.W = self._grow(leading(self.form, *self.at))
+        self.newton.fit(self.W.shape[1])
+        return self.init()
+
+    def is_better(self, point: Bracket) -> bool:
+        """Return True: values and bounds are the best so far."""
+        return True
+
+    def variables(self) -> dict[str, FloatArray]:
+        """Return W of the least value, a and η of the best bound."""
+        return {"W": self.lowest, "a": self.dual[0], "eta": self.dual[1]}
 
     # -- one smooth problem -------------------------------------------------------------------------
 
-    def _solve(self, sweep: Sweep, newton: QuasiNewton, losses: Losses, W: FloatArray, eta: FloatArray,
-               budget: Budget, most: int) -> tuple[FloatArray, FloatArray, int, Status]:
+    def _solve(self) -> tuple[FloatArray, FloatArray, Status]:
         """Return the minimiser over W, with multipliers of decision bounds by an augmented Lagrangian."""
-        form = sweep.form
+        form, W, eta, tol = self.form, self.W, self.eta, self.accuracy * self.tol
+        most = int(min(ROUND if form.n <= 2 * SUBSAMPLE else LARGE_ROUND, self.max_iter - self.iterations))
         used, ended = 0, Status.CONVERGED
         penalty = 1.0 / form.n if form.decision else 0.0
         for _ in range(25 if form.decision else 1):
-            oracle = partial(value_and_gradient, sweep, losses, eta=eta, penalty=penalty)
-            done = newton.descend(oracle, W, budget, budget.tol, most - used)
+            oracle = partial(value_and_gradient, self.sweep, self.smooth.losses, eta=eta, penalty=penalty)
+            done = self.newton.descend(oracle, W, self.budget, tol, most - used)
             used, W, ended = used + done.evaluations, done.point, done.status
             if not form.decision:
                 break
@@ -126,10 +120,11 @@ class WeightLift:
             if np.all(excess <= 1e-7 * np.maximum(limits, 1e-12)) or ended is Status.TIME_LIMIT or used >= most:
                 break
             penalty *= 3.0
-        return W, eta, used, ended
+        self.iterations += used
+        return W, eta, ended
 
-    def _start(self, form: WeightLiftForm, p: int, start: RawSolution | None, budget: Budget, gather: Sum,
-               newton: QuasiNewton) -> tuple[FloatArray, FloatArray]:
+    def _start(self, p: int, start: RawSolution | None) -> tuple[FloatArray, FloatArray]:
+        form, budget = self.form, self.budget
         eta = np.zeros(len(form.decision))
         if start is not None and start.get("W") is not None and len(start["W"]) == form.order:
             W = np.array(start["W"])
@@ -139,18 +134,18 @@ class WeightLift:
         if form.n > 2 * SUBSAMPLE:
             size = max(SUBSAMPLE, form.n // SHRINK)
             small = subsample(form, np.sort(rng.choice(form.n, size, replace=False)))
-            inner = replace(self, max_iter=200)._run(
-                small, budget.replace(tol=max(0.5 * budget.tol, 1e-3), callback=None), None, gather, newton)
-            W = np.array(inner["W"])
-            newton.fit(W.shape[1])  # the lowest point may be narrower than the last one
-            return W, np.asarray(inner["eta"])
+            inner = WeightRun(small, budget.replace(tol=max(0.5 * budget.tol, 1e-3), callback=None, max_iter=200), None,
+                              self.gather, self.newton, self.width, self.seed)
+            inner.run()
+            self.newton.fit(inner.lowest.shape[1])  # the lowest point may be narrower than the last one
+            return inner.lowest, inner.dual[1]
         W = rng.standard_normal((form.order, p))
         norms = form.lengths(W)
         return W / max(float(np.median(norms)), 1e-300), eta
 
-    def _grow(self, form: WeightLiftForm, losses: Losses, W: FloatArray, found: tuple[FloatArray, FloatArray],
-              norms: FloatArray) -> FloatArray:
-        """Append the directions in which Σ aφφᵀ exceeds the identity, as long as pays most at the lengths s (n,)."""
+    def _grow(self, found: tuple[FloatArray, FloatArray]) -> FloatArray:
+        """Return W with the directions in which Σ aφφᵀ exceeds the identity, as long as pays most at its lengths."""
+        form, W = self.form, self.W
         room = form.order - W.shape[1]
         if room <= 0:
             return W
@@ -162,7 +157,8 @@ class WeightLift:
         size = 1e-2 * np.linalg.norm(W) / np.sqrt(W.shape[1])
         if not form.decision:
             new = new * np.sqrt(np.maximum(values[keep] - 1.0, 0.0))
-            size = max(best_length(form, losses, new, norms), size / float(np.linalg.norm(new, axis=0).max()))
+            longest = float(np.linalg.norm(new, axis=0).max())
+            size = max(best_length(form, self.smooth.losses, new, self.norms), size / longest)
         return np.column_stack([W, size * new])
 
 

@@ -102,6 +102,11 @@ class ClusterModel:
         """Return the scalars constrained in sign: there are none."""
         return np.zeros(0, dtype=int)
 
+    def normalised(self, multipliers: FloatArray, part: slice = slice(None)) -> FloatArray:
+        """Return multipliers of some rows over their weights, zero where these are."""
+        weights = self.weights[part]
+        return np.divide(multipliers, weights, out=np.zeros_like(weights), where=weights > 0)
+
     def split(self, x: FloatArray) -> tuple[FloatArray, float, FloatArray]:
         """Return w, no bias and no scalars."""
         return x, 0.0, np.zeros(0)
@@ -126,6 +131,11 @@ class ClusterModel:
     def rising_rows(self) -> slice:
         """Return the rows of the rising losses."""
         return slice(self.block_rows.stop, self.block_rows.stop + self.form.parts.rising.rows)
+
+    @property
+    def loss_rows(self) -> slice:
+        """Return the rows of all losses."""
+        return slice(0, self.rising_rows.stop)
 
     @cached_property
     def balance_rows(self) -> slice:

@@ -9,10 +9,11 @@ from functools import cached_property
 
 import numpy as np
 
+from margindsl.accuracy import relative_gap
 from margindsl.calculus import PLQ, ConvexFunction
 from margindsl.contract import Refusal
 from margindsl.program.clusters import ClusterForm
-from margindsl.program.forms import FixedLabelForm, Form
+from margindsl.program.forms import FixedLabelForm
 from margindsl.typing import FloatArray, IntArray
 
 FLAT = 1e-9  # entries of a direction below it are rounding
@@ -131,6 +132,24 @@ class RowModel:
         """Return the constants d."""
         return np.concatenate([self.form.losses.shifts, np.zeros(len(self.form.decision) + len(self.signed))])
 
+    @cached_property
+    def bound_normals(self) -> FloatArray:
+        """Return the (J, r [+1]) rows of the decision bounds in (w, b)."""
+        G, h = self.form.decision_rows
+        return np.column_stack([G, h]) if self.bias else G
+
+    @cached_property
+    def bound_ends(self) -> tuple[FloatArray, FloatArray]:
+        """Return the (J,) lower and upper ends of the decision bounds."""
+        bounds = self.form.decision
+        return (np.array([bound.lower for bound in bounds], dtype=float),
+                np.array([bound.upper for bound in bounds], dtype=float))
+
+    def normalised(self, multipliers: FloatArray, part: slice = slice(None)) -> FloatArray:
+        """Return multipliers of some rows over their weights, zero where these are."""
+        weights = self.weights[part]
+        return np.divide(multipliers, weights, out=np.zeros_like(weights), where=weights > 0)
+
     # -- the linear map -----------------------------------------------------------------------------
 
     def split(self, x: FloatArray) -> tuple[FloatArray, float, FloatArray]:
@@ -229,6 +248,48 @@ class RowModel:
             yield group, x if group.smooth else x + centre[group.part] / kappa
 
 
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """Represent a primal point with a dual point and what they prove.
+
+    Parameters
+    ----------
+    x : float array
+        (w, b, s), inside the decision bounds and signs.
+    slopes : float array
+        The normalised multipliers, inside the domains of the conjugates.
+    primal, dual : float
+        The two values.
+    residual : float
+        What the violation of the dual equalities costs, relative to the primal value.
+    violation : float
+        The largest violation of the decision bounds, relative to their rows.
+    noise : float
+        What rounding may have done to the difference of the values.
+    floor : float
+        The form's size of values as good as zero.
+    """
+
+    x: FloatArray
+    slopes: FloatArray
+    primal: float
+    dual: float
+    residual: float
+    violation: float
+    noise: float = 0.0
+    floor: float = 0.0
+
+    @property
+    def gap(self) -> float:
+        """Return the gap relative to |primal|, rounding apart."""
+        return relative_gap(self.primal, self.dual, self.noise, self.floor)
+
+    @property
+    def error(self) -> float:
+        """Return the larger of gap and residuals."""
+        return max(self.gap, self.residual, self.violation)
+
+
 def reach(form: FixedLabelForm | ClusterForm) -> float:
     """Return an estimate of how far the losses can move a decision value, Σ c a² mean ‖φ‖²."""
     losses = form.losses
@@ -242,19 +303,3 @@ def refuse_infinite(name: str, losses: Iterable[ConvexFunction]) -> Refusal | No
             return Refusal(f"{name} needs finite losses, and {loss!r} is infinite outside {loss.domain}",
                            "use solver='clarabel'")
     return None
-
-
-def refuse_form(name: str, form: Form) -> Refusal:
-    """Return why a solver of one hyperplane does not take a form that is not one of fixed labels.
-
-    Parameters
-    ----------
-    name : str
-        The solver.
-    form : Form
-    """
-    if isinstance(form, ClusterForm):
-        return Refusal(
-            f"{name} solves fixed labels of one hyperplane, not the Crammer-Singer margins of {form.clusters} clusters",
-            "Use solver='newton', 'cutting-plane' or 'clarabel', or md.margin(y, f, coding='simplex')")
-    return Refusal(f"{name} solves fixed labels, not a {type(form).__name__}")

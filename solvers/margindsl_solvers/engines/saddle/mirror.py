@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from margindsl.contract import Budget, Offer, RawSolution, Refusal, Solver, integers, numbers
+from margindsl.contract import Budget, Offer, RawSolution, Refusal, integers, numbers
 from margindsl.program.forms import Form, SaddleForm
 from margindsl.threads import small_work_threads
-from margindsl_solvers.engines.course import TOLERANCE, limited
 from margindsl_solvers.engines.saddle.box import BoxModel, Schedule, bounded, descent_steps, prox_steps
 from margindsl_solvers.engines.saddle.coarse import coarse_start
 from margindsl_solvers.engines.saddle.iteration import Advance, descend, extragradient
 from margindsl_solvers.engines.saddle.model import SaddleModel
-from margindsl_solvers.engines.saddle.run import MirrorRun, SaddleCourse, refusal, starting_pair
+from margindsl_solvers.engines.saddle.run import MirrorRun, SaddleCourse, refuse_unconjugated, starting_pair
 from margindsl_solvers.engines.saddle.sampling import GRADIENTS, StochasticRun, start_in
 from margindsl_solvers.engines.saddle.variance import AnchoredRun
+from margindsl_solvers.engines.solver import EngineSolver, Solve
 
 
 class Method(NamedTuple):
@@ -34,7 +35,7 @@ DESCENT = Method(descend, descent_steps, False)
 
 
 @dataclass(frozen=True, kw_only=True)
-class MirrorSolver(Solver):
+class MirrorSolver(EngineSolver):
     """Solve minimax masters by a first-order method, adaptive with a Newton finish or as its theorem has it.
 
     Class attribute `method`; subclasses declare the option `sampling`.
@@ -57,10 +58,8 @@ class MirrorSolver(Solver):
     """
 
     method: ClassVar[Method]
-    requires: ClassVar[tuple[str, ...]] = ("scipy",)
-    warm_starts: ClassVar[bool] = True
+    solves: ClassVar[str] = "minimax masters"
 
-    tol: float | None = TOLERANCE.option(None)
     max_iter: int = integers(1).option(20_000)
     newton_limit: int = integers(0).option(2000)
     random_state: int | None = integers(0).or_none().option(0)
@@ -73,23 +72,26 @@ class MirrorSolver(Solver):
         """Return the steps in force: "adaptive", "theorem" or "anchored"."""
         return {"none": "adaptive", "variance-reduced": "anchored"}.get(self.sampling, "theorem")
 
-    def accepts(self, form: Form) -> Offer | Refusal:
-        """Return an `Offer` for saddle forms whose losses know their conjugate."""
-        reason = refusal(self.name, form, self.schedule != "adaptive")
-        if reason is not None:
-            return reason
+    def offer(self, form: Form) -> Offer | Refusal:
+        """Return an `Offer` for losses that know their conjugate; what is published moves masses and duals alone."""
+        if self.schedule != "adaptive" and (form.losses.scalars.count or form.is_biased):  # type: ignore[attr-defined]
+            return Refusal(f"the published steps of {self.name} move masses and duals alone, neither shared scalars "
+                           f"nor a bias", f"use solver={self.name!r} with its defaults, full gradients and adaptive "
+                           "steps, or 'clarabel'")
+        refusal = refuse_unconjugated(self.name, form)
+        if refusal is not None:
+            return refusal
         if self.schedule == "theorem" and not bounded(form.losses):
             return Refusal(f"the fixed steps of {self.name} need conjugates with bounded slopes",
                            "use solver='mirror-prox' with sampling='variance-reduced' or 'none'")
         return Offer(f"{self.name.replace('-', ' ')} on the labellings, {self.schedule} steps, "
                      f"sampling {self.sampling}")
 
-    def solve(self, form: Form, budget: Budget | None = None, start: RawSolution | None = None) -> RawSolution:
-        """Solve a saddle form; see `margindsl.contract.Session.solve`."""
-        assert isinstance(form, SaddleForm)
+    def solve_saddle(self, form: SaddleForm, budget: Budget, start: RawSolution | None) -> RawSolution:
+        """Solve a saddle form."""
         begin = time.monotonic()
         with small_work_threads(form.n * form.features.rank * form.count):
-            course = self._course(SaddleModel(form), limited(self, budget), start, begin)
+            course = self._course(SaddleModel(form), budget, start, begin)
             course.remark = "" if self.sampling == "none" else f"sampling {self.sampling}"
             return course.solve()
 
@@ -110,3 +112,5 @@ class MirrorSolver(Solver):
     def _adaptive(self) -> dict[str, Any]:
         """Return further options of the adaptive version."""
         return {}
+
+    takes: ClassVar[Mapping[type[Form], Solve]] = {SaddleForm: solve_saddle}

@@ -8,7 +8,7 @@ import numpy as np
 
 from margindsl.contract import Budget, RawSolution, Refusal, Status
 from margindsl.errors import CalculusError
-from margindsl.program.forms import Form, SaddleForm
+from margindsl.program.forms import Form
 from margindsl.typing import FloatArray
 from margindsl_solvers.engines.course import Course
 from margindsl_solvers.engines.saddle.iteration import Advance, Average, Place, Steps
@@ -189,21 +189,32 @@ class MirrorRun(SaddleCourse):
             self.steps.weight = min(max(weight, self.weight_range[0]), self.weight_range[1])
 
 
+def starting_masses(model: SaddleModel, start: RawSolution | None, reserve: float) -> FloatArray:
+    """Return uniform masses, or those of a start for the beginning of the working set, mixed with them.
+
+    Parameters
+    ----------
+    model : SaddleModel
+    start : RawSolution or None
+    reserve : float
+        Share of the uniform masses: a labelling needs some mass to grow from. Labellings not seen before add to it.
+    """
+    mu = np.full(model.count, 1.0 / model.count)
+    given = None if start is None else start.get("mu")
+    if given is None or len(given) > model.form.count or not np.all(np.isfinite(given)) or not np.sum(given) > 0:
+        return mu
+    old = model.merge(np.maximum(given, 0.0))
+    unseen = 1.0 - len(np.unique(model.group[:len(given)])) / model.count
+    share = reserve + NEWCOMERS * unseen
+    return (1 - share) * old / old.sum() + share * mu
+
+
 def starting_pair(model: SaddleModel, start: RawSolution | None) -> Place:
     """Return (μ, x, s) from a warm start for the beginning of the working set, or from w = 0."""
-    mu, s = np.full(model.count, 1.0 / model.count), np.zeros(len(model.costs))
-    if start is None:
-        return mu, model.first_guess(), s
-    given = start.get("mu")
-    if given is not None and len(given) <= model.form.count and np.all(np.isfinite(given)) and np.sum(given) > 0:
-        old = model.merge(np.maximum(given, 0.0))
-        unseen = 1.0 - len(np.unique(model.group[:len(given)])) / model.count
-        share = RESERVE + NEWCOMERS * unseen
-        mu = (1 - share) * old / old.sum() + share * mu  # a labelling needs some mass to grow from
-    u, x = start.get("u"), model.first_guess()
+    mu, x, s = starting_masses(model, start, RESERVE), model.first_guess(), np.zeros(len(model.costs))
+    u, scalars = (None, None) if start is None else (start.get("u"), start.get("scalars"))
     if u is not None and u.shape == x.shape and np.all(np.isfinite(u)):
         x = model.clip(np.divide(-u, model.weights, out=np.zeros(len(x)), where=model.weights > 0))
-    scalars = start.get("scalars")
     if scalars is not None and scalars.shape == s.shape and np.all(np.isfinite(scalars)):
         s = np.asarray(scalars)
     return mu, x, s
@@ -222,21 +233,8 @@ def first_steps(model: SaddleModel, point: Point, weight: float | None) -> Steps
     return Steps(step, math.sqrt(sigma / tau) if weight is None else weight, np.where(metric > 0, metric, 1.0))
 
 
-def refusal(name: str, form: Form, published: bool = False) -> Refusal | None:
-    """Return why a saddle engine of that name does not take a form, None if it does.
-
-    Parameters
-    ----------
-    name : str
-    form : Form
-    published : bool
-        Whether it takes the sampled or fixed steps of the papers, which know masses and duals alone.
-    """
-    if not isinstance(form, SaddleForm):
-        return Refusal(f"{name} solves minimax masters, not a {type(form).__name__}")
-    if published and (form.losses.scalars.count or form.is_biased):
-        return Refusal(f"the published steps of {name} move masses and duals alone, neither shared scalars nor a bias",
-                       f"use solver={name!r} with its defaults, full gradients and adaptive steps, or 'clarabel'")
+def refuse_unconjugated(name: str, form: Form) -> Refusal | None:
+    """Return why a saddle engine of that name does not take a form with a loss that has no conjugate, or None."""
     try:
         for term in form.losses.terms:
             term.loss.conjugate()

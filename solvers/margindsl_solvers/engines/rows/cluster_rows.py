@@ -1,4 +1,4 @@
-"""Fixed clusters: semismooth Newton inside an augmented Lagrangian, and majorants of rising losses in turn."""
+"""Rows of a fixed-cluster form: feasible pairs, starts, answers, Newton steps; majorants of rising losses in turn."""
 
 from __future__ import annotations
 
@@ -18,52 +18,106 @@ from margindsl.program.clusters import ClusterForm, runner_up
 from margindsl.program.codes import simplex_codes
 from margindsl.typing import FloatArray
 from margindsl_solvers.engines.nearest import ROUNDING, ROUNDS, nearest
-from margindsl_solvers.engines.rows.augmented import Run
 from margindsl_solvers.engines.rows.clusters import ClusterModel
-from margindsl_solvers.engines.rows.judge import Pair
+from margindsl_solvers.engines.rows.model import Pair
 from margindsl_solvers.engines.rows.system import solve_positive
 
 MAJORANTS = 60
 
 
 @dataclass(eq=False)
-class ClusterRun(Run):
-    """Hold the state of one solve of a fixed-cluster form; `model` is a `ClusterModel`.
+class ClusterRows(ClusterModel):
+    """Judge points of a fixed-cluster form, read starts and write answers.
 
     Rising losses of a form without runner-ups are majorised anew before every Newton step, at the point where
     the majorant touches the objective; the line search lowers it, and with it the objective.
+
+    Parameters
+    ----------
+    form : ClusterForm
+    runner : (n,) int array
     """
 
-    def _renewed(self, v: FloatArray, slopes: FloatArray) -> tuple[FloatArray, FloatArray]:
-        model = self._clusters
-        if model.form.is_convex:
-            return v, slopes
-        runner = runner_up(model.form.outputs(self.x), model.form.labels)
-        if np.array_equal(runner, model.runner):
-            return v, slopes
-        model.runner = runner
-        v = model.apply(self.x)
-        return v, model.slopes(v, self.centre, self.kappa)
+    @classmethod
+    def at(cls, form: ClusterForm, w: FloatArray) -> ClusterRows:
+        """Return the rows majorised at the form's runner-ups, or at those of some weights where it has none."""
+        return cls(form, runner_up(form.outputs(w), form.labels) if form.runner is None else form.runner)
 
-    def _pair(self, slopes: FloatArray) -> Pair:
-        return judge_clusters(self._clusters, self.x, slopes)
+    # -- judging ------------------------------------------------------------------------------------
 
-    def _bends(self, v: FloatArray) -> FloatArray:
-        return self.kappa * self.model.weights
+    def judge(self, x: FloatArray, slopes: FloatArray) -> Pair:
+        """Return the feasible pair next to (x, slopes) with its values."""
+        x, p, form = self.inside(x), self.clip(slopes), self.form
+        direction = x - self.gradient(x, self.weights * p)
+        primal = 0.5 * float(x @ x) + self.values(self.apply(x))
+        conjugate, spent = self.conjugate_value(p), 0.5 * float(direction @ direction)
+        noise = float(rounding(abs(primal) + abs(conjugate) + spent, form.n))
+        return Pair(x, p, primal, -conjugate - spent, 0.0, self.violation(x), noise)
 
-    @property
-    def _clusters(self) -> ClusterModel:
-        model: object = self.model
-        assert isinstance(model, ClusterModel)
-        return model
+    def inside(self, w: FloatArray) -> FloatArray:
+        """Return weights moved into the pairwise balance by the shortest way."""
+        return inside_balance(self.form, w)
 
-    def _direction(self, v: FloatArray, gradient: FloatArray, reach: FloatArray) -> FloatArray:
-        model = self._clusters
-        curvature = model.curvature(v, self.centre, self.kappa)
-        balance = model.balance_curvature(v, self.centre, self.kappa)
-        if model.rank <= self.dense_limit:
-            return dense_step(model.form, curvature, balance, gradient)
-        return -_iterative(model.form, curvature, balance, gradient)
+    def violation(self, x: FloatArray) -> float:
+        """Return by how much weights leave the pairwise balance, relative to its rows."""
+        return self.form.primal_residual(x)
+
+    # -- starts and answers -------------------------------------------------------------------------
+
+    def start_slopes(self, start: RawSolution | None) -> tuple[FloatArray, bool]:
+        """Return normalised multipliers of an earlier solution, of points that changed clusters renamed; or zeros."""
+        form, slopes = self.form, np.zeros(len(self.weights))
+        u, labels = (start.get("u"), start.get("clusters")) if start else (None, None)
+        falling = form.parts.falling
+        if u is None or labels is None or np.shape(u) != (falling.rows, form.clusters) or np.shape(labels) != (form.n,):
+            return slopes, False
+        u, rows = np.array(u, dtype=float), np.arange(falling.rows)
+        old, new = np.asarray(labels)[falling.points], form.labels[falling.points]
+        u[rows, old], u[rows, new] = u[rows, new], 0.0
+        own = np.take_along_axis(u, self.others[falling.points], axis=1).ravel() if falling.rows else np.zeros(0)
+        assert start is not None
+        for values, part in ((-own, self.block_rows), (start.get("t", ()), self.rising_rows),
+                             (start.get("tau", ()), self.balance_rows)):
+            values = np.ravel(np.asarray(values, dtype=float))
+            if values.shape == self.weights[part].shape:
+                slopes[part] = self.normalised(values, part)
+        return self.clip(slopes), True
+
+    def variables(self, pair: Pair) -> dict[str, FloatArray]:
+        """Return the variables a fixed-cluster form asks for."""
+        form, multipliers = self.form, self.weights * pair.slopes
+        u = np.zeros((form.parts.falling.rows, form.clusters))
+        if len(u):
+            np.put_along_axis(u, self.others[form.parts.falling.points],
+                              -multipliers[self.block_rows].reshape(-1, self.width), axis=1)
+        return {"w": pair.x.copy(), "u": np.maximum(u, 0.0), "t": multipliers[self.rising_rows],
+                "tau": multipliers[self.balance_rows], "runner": self.runner, "clusters": form.labels}
+
+    # -- Newton -------------------------------------------------------------------------------------
+
+    def renew(self, x: FloatArray) -> bool:
+        """Majorise anew at a point; return whether that changed the rows."""
+        if self.form.is_convex:
+            return False
+        runner = runner_up(self.form.outputs(x), self.form.labels)
+        moved, self.runner = not np.array_equal(runner, self.runner), runner
+        return moved
+
+    def bends(self, v: FloatArray, centre: FloatArray, kappa: float) -> FloatArray:
+        """Return a bound of how much the weighted slopes of the rows change with their arguments."""
+        return kappa * self.weights
+
+    def newton_step(self, v: FloatArray, centre: FloatArray, kappa: float, gradient: FloatArray, reach: FloatArray,
+                    limit: int) -> FloatArray:
+        """Return the Newton step of the envelopes at v; dense systems up to an order of `limit`."""
+        curvature, balance = self.curvature(v, centre, kappa), self.balance_curvature(v, centre, kappa)
+        if self.rank <= limit:
+            return dense_step(self.form, curvature, balance, gradient)
+        return -_iterative(self.form, curvature, balance, gradient)
+
+    def falls_forever(self, step: FloatArray) -> bool:
+        """Return whether the objective falls without end along a step: the regulariser holds every weight."""
+        return False
 
 
 def dense_step(form: ClusterForm, curvature: csr_array, balance: FloatArray, gradient: FloatArray) -> FloatArray:
@@ -108,17 +162,6 @@ def _iterative(form: ClusterForm, curvature: csr_array, balance: FloatArray, gra
     return np.asarray(cg(operator, gradient, rtol=1e-8, maxiter=500)[0])
 
 
-def judge_clusters(model: ClusterModel, x: FloatArray, slopes: FloatArray) -> Pair:
-    """Return the feasible pair next to (x, slopes) with its values."""
-    form = model.form
-    x, p = inside_balance(form, x), model.clip(slopes)
-    direction = x - model.gradient(x, model.weights * p)
-    primal = 0.5 * float(x @ x) + model.values(model.apply(x))
-    conjugate, spent = model.conjugate_value(p), 0.5 * float(direction @ direction)
-    noise = float(rounding(abs(primal) + abs(conjugate) + spent, form.n))
-    return Pair(x, p, primal, -conjugate - spent, 0.0, form.primal_residual(x), noise)
-
-
 def inside_balance(form: ClusterForm, w: FloatArray) -> FloatArray:
     """Return weights moved into the pairwise balance by the shortest way."""
     if not form.decision:
@@ -160,7 +203,7 @@ def clip_range(values: FloatArray, width: float) -> FloatArray:
     return np.clip(values, t, t + width)
 
 
-# -- starts and answers ---------------------------------------------------------------------------------
+# -- starts -------------------------------------------------------------------------------------------
 
 
 def start_clusters(form: ClusterForm, start: RawSolution | None) -> tuple[FloatArray, bool]:
@@ -175,42 +218,20 @@ def start_clusters(form: ClusterForm, start: RawSolution | None) -> tuple[FloatA
     return (V / spread if spread > 0 else V).T.ravel(), False
 
 
-def start_slopes(model: ClusterModel, start: RawSolution | None) -> tuple[FloatArray, bool]:
-    """Return normalised multipliers of an earlier solution, of points that changed clusters renamed; or zeros."""
-    form, slopes = model.form, np.zeros(len(model.weights))
-    u, labels = (start.get("u"), start.get("clusters")) if start else (None, None)
-    falling = form.parts.falling
-    if u is None or labels is None or np.shape(u) != (falling.rows, form.clusters) or np.shape(labels) != (form.n,):
-        return slopes, False
-    u, rows = np.array(u, dtype=float), np.arange(falling.rows)
-    old, new = np.asarray(labels)[falling.points], form.labels[falling.points]
-    u[rows, old], u[rows, new] = u[rows, new], 0.0
-    own = np.take_along_axis(u, model.others[falling.points], axis=1).ravel() if falling.rows else np.zeros(0)
-    assert start is not None
-    for values, part in ((-own, model.block_rows), (start.get("t", ()), model.rising_rows),
-                         (start.get("tau", ()), model.balance_rows)):
-        values, weights = np.ravel(np.asarray(values, dtype=float)), model.weights[part]
-        if values.shape == weights.shape:
-            slopes[part] = np.divide(values, weights, out=np.zeros_like(weights), where=weights > 0)
-    return model.clip(slopes), True
+Solve = Callable[[ClusterForm, Budget, RawSolution | None], RawSolution]
 
 
-def cluster_variables(model: ClusterModel, pair: Pair) -> dict[str, FloatArray]:
-    """Return the variables a fixed-cluster form asks for."""
-    form, multipliers = model.form, model.weights * pair.slopes
-    u = np.zeros((form.parts.falling.rows, form.clusters))
-    if len(u):
-        np.put_along_axis(u, model.others[form.parts.falling.points],
-                          -multipliers[model.block_rows].reshape(-1, model.width), axis=1)
-    return {"w": pair.x.copy(), "u": np.maximum(u, 0.0), "t": multipliers[model.rising_rows],
-            "tau": multipliers[model.balance_rows], "runner": model.runner, "clusters": form.labels}
+def fair_start(form: ClusterForm, budget: Budget, start: RawSolution | None, solve: Solve) -> RawSolution | None:
+    """Return a start for rising losses: the falling losses alone are convex, and their answer is a fair one."""
+    if form.is_convex or start_clusters(form, start)[1]:
+        return start
+    return solve(form.falling_only(), budget.replace(tol=max(budget.tol, 1e-2)), None)
 
 
 # -- majorants ------------------------------------------------------------------------------------------
 
 
-def majorise(form: ClusterForm, budget: Budget, start: RawSolution | None, tol: float,
-             solve: Callable[[ClusterForm, Budget, RawSolution | None, float], RawSolution]) -> RawSolution:
+def majorise(form: ClusterForm, budget: Budget, start: RawSolution | None, solve: Solve) -> RawSolution:
     """Solve a fixed-cluster form; rising losses by their majorants at the runner-ups, until these stand still.
 
     Every solve lowers the majorant and the majorant touches the objective, so that the objective never rises.
@@ -220,23 +241,19 @@ def majorise(form: ClusterForm, budget: Budget, start: RawSolution | None, tol: 
     ----------
     form : ClusterForm
     budget : Budget
-    start : RawSolution or None
-    tol : float
-        Relative gap of the last solve; relative decrease at which the majorants stop.
+        Its tolerance is the relative gap of the last solve, and the relative decrease at which the majorants stop.
     solve : callable
-        (convex form, budget, start, tol) -> RawSolution.
+        (convex form, budget, start) -> RawSolution.
     """
     if form.is_convex:
-        return solve(form, budget, start, tol)
-    w, given = start_clusters(form, start)
-    if not given:
-        start = solve(form.falling_only(), budget, None, max(tol, 1e-2))
-        w, _ = start_clusters(form, start)
+        return solve(form, budget, start)
+    tol, start = budget.tol, fair_start(form, budget, start, solve)
+    w, _ = start_clusters(form, start)
     runner = runner_up(form.outputs(w), form.labels)
     best, value, answer, iterations, seconds = None, math.inf, start, 0, 0.0
     for turn in range(MAJORANTS):
         accuracy = max(tol, 1e-3 * 0.1**turn)
-        new = solve(dataclasses.replace(form, runner=runner), budget, answer, accuracy)
+        new = solve(dataclasses.replace(form, runner=runner), budget.replace(tol=accuracy), answer)
         iterations, seconds = iterations + new.iterations, seconds + new.seconds.get("solve", 0.0)
         if not new.has_answer:
             return new if best is None else best

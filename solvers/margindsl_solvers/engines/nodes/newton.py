@@ -11,9 +11,8 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from margindsl.contract import Budget, RawSolution, Session, Status
 from margindsl.program.branching import BranchNodeForm, PointLosses, node_dual
-from margindsl.program.forms import Form
 from margindsl.typing import FloatArray
-from margindsl_solvers.engines.factors.hull import Bend, MomentHull, SoftKinks
+from margindsl_solvers.engines.nodes.hull import Bend, MomentHull, SoftKinks
 
 LARGEST_ORDER = 60  # features; the Newton system has r(r+3)/2 unknowns
 STEPS = 60  # most Newton steps a node
@@ -59,17 +58,23 @@ def build_shape(form: BranchNodeForm) -> Shape:
                  smooth, SoftKinks.build(form.table.knots, jumps), MomentHull.build(smooth))
 
 
-class NodeSession(Session):
-    """Solve nodes that share features and losses; the arrays common to all are built once."""
+class NodeSession(Session[BranchNodeForm]):
+    """Solve nodes that share features and losses; the arrays common to all are built once.
 
-    def __init__(self, form: BranchNodeForm) -> None:
-        self.shape = build_shape(form)
+    Parameters
+    ----------
+    form : BranchNodeForm
+    max_iter : int
+        Cap on Newton steps; that of a budget counts nodes.
+    """
 
-    def solve(self, form: Form, budget: Budget, start: RawSolution | None = None) -> RawSolution:
+    def __init__(self, form: BranchNodeForm, max_iter: int = STEPS) -> None:
+        self.shape, self.max_iter = build_shape(form), min(max_iter, STEPS)
+
+    def solve(self, form: BranchNodeForm, budget: Budget, start: RawSolution | None = None) -> RawSolution:
         """Solve a node; a start with a lifted matrix Y of the right order is used."""
-        assert isinstance(form, BranchNodeForm)
         began = time.perf_counter()
-        run = NodeRun(self.shape, form)
+        run = NodeRun(self.shape, form, self.max_iter)
         Y = None if start is None else start.get("Y")
         usable = Y is not None and np.shape(Y) == (self.shape.phi.shape[1] + 1,) * 2 and np.all(np.isfinite(Y))
         status = run.run(np.asarray(Y) if usable else None, budget)
@@ -85,6 +90,7 @@ class NodeRun:
 
     shape: Shape
     form: BranchNodeForm
+    max_iter: int = STEPS
 
     def __post_init__(self) -> None:
         labels = self.form.labels
@@ -127,7 +133,7 @@ class NodeRun:
         merit, place = self._merit(self.Y, tau)
         if place is None:
             return Status.FAILED
-        while self.steps < STEPS:
+        while self.steps < self.max_iter:
             step, decrement = self._direction(place, tau)
             self.steps += 1
             if decrement < 2.0 * tau * (self.r + 1):

@@ -1,0 +1,79 @@
+"""Cutting planes on their way: a master, a step towards its point and a new cut a round."""
+
+from __future__ import annotations
+
+import math
+
+from margindsl.contract import Budget, Status
+from margindsl.typing import FloatArray
+from margindsl_solvers.engines.course import Bracket, Course, Judged
+from margindsl_solvers.engines.cuts.bundle import Bundle
+from margindsl_solvers.engines.rows.model import Pair
+
+STALLED = 50  # rounds in a row that neither move the best point nor close a hundredth of the gap
+
+
+class CutsRun(Course[Judged]):
+    """Add cuts until the gap between best value and master is closed.
+
+    Parameters
+    ----------
+    bundle : Bundle
+    budget : Budget
+    x : float array
+        The first point.
+    points : list of float arrays
+        Further points to cut at, those of an earlier solve.
+    patience : int
+        Rounds without weight after which a cut is dropped.
+    mix : float
+        Share of the master's point in the point of the new cut; the rest is the best point.
+    """
+
+    stage, counted = "cutting-plane", "cuts"
+
+    def __init__(self, bundle: Bundle, budget: Budget, x: FloatArray, points: list[FloatArray], patience: int,
+                 mix: float) -> None:
+        super().__init__(budget)
+        self.bundle, self.patience, self.mix, self.stalled = bundle, patience, mix, 0
+        bundle.enter(x, points)
+
+    def init(self) -> Status | None:
+        """Solve the first master."""
+        return self._master()
+
+    def step(self) -> Status | None:
+        """Take a step and a cut, and solve the next master."""
+        self.iterations += 1
+        moved, before = self.bundle.advance(self.mix), self.before
+        closing = self.bundle.gap < 0.99 * before or not math.isfinite(before)
+        self.stalled = 0 if moved or closing else self.stalled + 1
+        if self.stalled >= STALLED:
+            return Status.INACCURATE
+        self.bundle.prune(self.patience)
+        return self._master()
+
+    def settle(self, status: Status) -> Status:
+        """Judge the best point with the dual point of the last master: what was found, on its own, decides."""
+        if status is not Status.UNBOUNDED:
+            self.best = self._pair()
+        return Status.INACCURATE if status is Status.OPTIMAL and self.error > 1.001 * self.tol else status
+
+    def variables(self) -> dict[str, FloatArray]:
+        """Return what the form asks for, at the pair judged last."""
+        return self.bundle.model.variables(self.best)  # type: ignore[arg-type]
+
+    def _pair(self) -> Pair:
+        return self.bundle.model.judge(self.bundle.best, self.bundle.slopes())
+
+    def _master(self) -> Status | None:
+        bundle = self.bundle
+        self.before = bundle.gap
+        bundle.solve(self.tol * bundle.size)
+        assert bundle.answer is not None
+        if bundle.size > 0:  # of the dual equalities the box may pay for half a part of the error
+            paid = 2.0 * bundle.answer.slack / bundle.size
+            self.certify(Bracket(bundle.value, bundle.lower, max(bundle.gap, paid)))
+        else:  # nothing to measure a gap by: the pair itself decides
+            self.certify(self._pair())
+        return Status.UNBOUNDED if bundle.is_endless else None

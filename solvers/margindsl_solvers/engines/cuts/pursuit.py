@@ -1,0 +1,206 @@
+"""Cutting planes inside the span of few points, and more points where the dual asks for them."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from margindsl.contract import Budget, Status
+from margindsl.features.operator import FeatureOperator
+from margindsl.typing import FloatArray
+from margindsl_solvers.engines.course import Course
+from margindsl_solvers.engines.cuts.basis import Basis, SpanFeatures
+from margindsl_solvers.engines.cuts.bundle import IDLE, Bundle
+from margindsl_solvers.engines.cuts.linearisation import PlaneLine
+from margindsl_solvers.engines.cuts.master import Bounds
+from margindsl_solvers.engines.rows.model import Pair
+from margindsl_solvers.engines.rows.plane import PlaneRows
+
+STALLED = 60  # cuts that close less than a hundredth of the gap
+MIX = 0.1  # share of the master's point in the point of a new cut (Franc and Sonnenburg 2008)
+SHARE, FINER = 0.1, 0.1  # of the whole gap, to which it is closed inside the span first, and its factor from then on
+
+
+@dataclass(frozen=True)
+class Extent:
+    """Represent how large the basis may grow, how fast, and when that is enough.
+
+    Parameters
+    ----------
+    eta : float or None
+        Gap allowed in units of the loss at zero margins.
+    most : int
+        Cap on basis vectors.
+    per_round : int
+        Least number of basis vectors added at once.
+    patience : int
+        Rounds without weight after which a cut is dropped.
+    """
+
+    eta: float | None
+    most: int
+    per_round: int
+    patience: int
+
+
+class PursuitRun(Course[Pair]):
+    """Close the gap inside the span, and widen the span where the whole dual misses it.
+
+    Parameters
+    ----------
+    model : PlaneRows
+        The whole problem.
+    budget : Budget
+    basis : Basis
+    extent : Extent
+    x : float array
+        The first (w, b, s), of the whole problem.
+    points : list of float arrays
+        Earlier points (ω, b, s) to cut at.
+    """
+
+    stage, counted = "cpsp", "cuts"
+
+    def __init__(self, model: PlaneRows, budget: Budget, basis: Basis, extent: Extent, x: FloatArray,
+                 points: list[FloatArray]) -> None:
+        super().__init__(budget)
+        self.model, self.basis, self.extent = model, basis, extent
+        self.share, self.box = SHARE, 0.0
+        self.slopes: FloatArray | None = None
+        self.dual = -math.inf
+        size = basis.size
+        for row in (x[: model.rank], *model.form.decision_rows[0]):
+            if self.basis.size < self.cap and np.linalg.norm(self.basis.residual(row)) > 1e-3 * np.linalg.norm(row):
+                self.basis = self.basis.grown(row, 1)
+        coordinates = np.concatenate([self.basis.directions.T @ x[: model.rank], x[model.rank :]])
+        self._enter(coordinates, [self._padded(p, size) for p in points])
+
+    def init(self) -> Status | None:
+        """Close the gap inside the first span."""
+        return self.step()
+
+    def step(self) -> Status | None:
+        """Cut inside the span, judge on the whole problem, and widen the span or ask for more inside it."""
+        status = self._cut()
+        missing, residual = self._certify()
+        if self.is_closed():
+            return None
+        # A span too narrow for the bounds, or for progress, is widened like one that misses the dual.
+        if status is not None:
+            return None if status is Status.INACCURATE and self._grow(residual) else status
+        inner = self.bundle.open_gap
+        if missing > inner or not math.isfinite(inner):
+            if self._grow(residual):
+                return None
+            if inner <= 0.5 * self.goal:
+                return Status.INACCURATE
+        # The span is good enough, or all there is: more accuracy inside it.
+        self.share *= FINER
+        return None
+
+    def settle(self, status: Status) -> Status:
+        """Say how large the basis is, and whether a larger one would do."""
+        self.remark = f"{self.basis.size} basis vectors"
+        if status is Status.INACCURATE and self.basis.size == self.cap < self.model.rank:
+            self.remark += "; a larger max_basis closes it further"
+        return status
+
+    def variables(self) -> dict[str, FloatArray]:
+        """Return what the form asks for, and the basis with its coefficients."""
+        assert self.best is not None
+        return self.model.variables(self.best) | {
+            "basis": self.basis.chosen.copy(),
+            "coefficients": self.basis.coefficients(self.best.x[: self.model.rank])}
+
+    # -- what is known ------------------------------------------------------------------------------
+
+    @property
+    def cap(self) -> int:
+        """Return the largest size the basis may reach."""
+        return min(self.extent.most, self.model.rank)
+
+    @property
+    def goal(self) -> float:
+        """Return the gap to reach, absolute (tolerance, or SKMMC Eq. 13)."""
+        if not math.isfinite(self.bundle.value):
+            return self.tol
+        goal = self.tol * self.bundle.size
+        if self.extent.eta is None:
+            return goal
+        losses, (_, _, s) = self.model.form.losses, self.bundle.model.split(self.bundle.best)
+        at_zero = losses.row_losses(losses.arguments(np.zeros(losses.n), s))
+        return max(goal, self.extent.eta * float(np.sum(at_zero)))
+
+    def is_closed(self) -> bool:
+        """Return whether the gap is within the goal."""
+        pair = self.best
+        return pair is not None and pair.error * max(abs(pair.primal), pair.floor) <= 1.0000001 * self.goal
+
+    # -- the basis ----------------------------------------------------------------------------------
+
+    def _whole(self, x: FloatArray) -> FloatArray:
+        rank = self.bundle.model.rank
+        return np.concatenate([self.basis.lift(x[:rank]), x[rank:]])
+
+    def _certify(self) -> tuple[float, FloatArray]:
+        """Judge on the whole problem; return what the span misses of the dual, ½‖(I − P)Ψ‖², and (I − P)Ψ."""
+        assert self.bundle.answer is not None
+        slopes, leans = self.bundle.slopes(), self.bundle.answer.leans
+        found = self.model.judge(self._whole(self.bundle.best), slopes)
+        # A dual point that leans on the box violates the equalities and proves nothing.
+        if self.slopes is None or (found.dual > self.dual and not leans):
+            self.slopes, self.dual = slopes, -math.inf if leans else found.dual
+        else:
+            found = self.model.judge(self._whole(self.bundle.best), self.slopes)
+        self.certify(found)
+        residual = self.basis.residual(self.model.adjoint(self.model.weights * slopes)[: self.model.rank])
+        return 0.5 * float(residual @ residual), residual
+
+    def _grow(self, residual: FloatArray) -> bool:
+        """Add points that approximate what is missing; return whether there were any."""
+        size = self.basis.size
+        count = min(self.cap - size, max(self.extent.per_round, size // 4))
+        if count > 0:
+            self.basis = self.basis.grown(residual, count)
+        if self.basis.size == size:
+            return False
+        bundle = self.bundle
+        kept = bundle.kept(len(bundle.points), IDLE)
+        self._enter(self._padded(bundle.best, size), [self._padded(p, size) for p in kept], bundle.box)
+        return True
+
+    def _padded(self, x: FloatArray, size: int) -> FloatArray:
+        return np.concatenate([x[:size], np.zeros(self.basis.size - size), x[size:]])
+
+    def _enter(self, x: FloatArray, points: list[FloatArray], box: float = 0.0) -> None:
+        """Restrict the problem to the present span and linearise at x and at the points."""
+        features: FeatureOperator = SpanFeatures(self.basis)  # type: ignore[assignment]
+        inner = PlaneRows(dataclasses.replace(self.model.form, features=features))
+        self.bundle = Bundle(PlaneLine(inner), Bounds.of(inner), narrow=True)
+        self.bundle.enter(x, points, box)
+
+    # -- cutting planes in the span -----------------------------------------------------------------
+
+    def _cut(self) -> Status | None:
+        """Add cuts until the gap inside the span is a share of the whole one; return what ended the solve, if any."""
+        bundle, whole, mark, since = self.bundle, self.bundle.value - self.dual, math.inf, 0
+        while True:
+            if not bundle.solve(self.goal):
+                bundle.fall_back()
+                return Status.INACCURATE
+            gap = bundle.open_gap
+            whole = whole if math.isfinite(whole) else gap
+            if math.isfinite(gap) and gap <= max(0.5 * self.goal, self.share * whole):
+                return None
+            status = self.stop(Status.UNBOUNDED if bundle.is_endless else None)
+            if status is not None:
+                return status
+            self.iterations += 1
+            mark, since = (gap, 0) if not gap >= 0.99 * mark else (mark, since + 1)
+            if since >= STALLED:
+                return Status.INACCURATE
+            bundle.advance(MIX)
+            bundle.prune(self.extent.patience)

@@ -1,0 +1,155 @@
+"""Rows of a fixed-label form: feasible pairs with their values, starts, answers and Newton steps."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import linprog
+
+from margindsl.accuracy import greatest_ratio, rounding
+from margindsl.contract import RawSolution, Status
+from margindsl.typing import FloatArray
+from margindsl_solvers.engines.nearest import nearest
+from margindsl_solvers.engines.rows.model import Pair, RowModel
+from margindsl_solvers.engines.rows.system import Curvature
+
+
+@dataclass(frozen=True, eq=False)
+class PlaneRows(RowModel):
+    """Judge points of a fixed-label form, read starts and write answers.
+
+    Parameters
+    ----------
+    form : FixedLabelForm
+    """
+
+    # -- judging ------------------------------------------------------------------------------------
+
+    def judge(self, x: FloatArray, slopes: FloatArray) -> Pair:
+        """Return the feasible pair next to (x, slopes) with its values."""
+        x, p, form = self.inside(x), self.clip(slopes), self.form
+        gradient = self.gradient(x, self.weights * p)
+        w, _, s = self.split(x)
+        v = (self.apply(x) + self.shifts)[self.loss_rows]
+        rows, costs = form.losses.row_losses(v), form.losses.scalars.costs * s
+        half = 0.5 * float(w @ w)
+        direction = w - gradient[: self.rank]
+        spent, conjugate = 0.5 * float(direction @ direction), self.conjugate_value(p)
+        parts = half + float(np.abs(rows).sum() + np.abs(costs).sum()) + spent + abs(conjugate)
+        primal = half + float(np.sum(rows)) + float(np.sum(costs))
+        owed = np.abs(gradient[self.rank :]) * np.maximum(np.abs(x[self.rank :]), form.units[1])
+        residual = greatest_ratio(owed, max(abs(primal), form.floor))
+        return Pair(x, p, primal, -conjugate - spent, residual, self.violation(x),
+                    float(rounding(parts, form.n)), form.floor)
+
+    def inside(self, x: FloatArray) -> FloatArray:
+        """Return the point with signs clipped and moved into the decision bounds by the shortest way."""
+        x = np.array(x, dtype=float)
+        index = self.rank + self.bias + self.signed
+        x[index] = np.maximum(x[index], 0.0)
+        if self.form.decision:
+            N = self.bound_normals
+            x[: N.shape[1]] = nearest(x[: N.shape[1]], N, *self.bound_ends)
+        return x
+
+    def violation(self, x: FloatArray) -> float:
+        """Return by how much a point leaves the decision bounds and signs, relative to their rows."""
+        return self.form.primal_residual(*self.split(x))
+
+    def is_feasible(self) -> bool:
+        """Return whether some (w, b) satisfies the decision bounds."""
+        form = self.form
+        if not form.decision:
+            return True
+        N = self.bound_normals
+        sizes = np.array([np.linalg.norm(bound.weights) for bound in form.decision])
+        # Rows that are rounding alone, such as sums of centred features, are zero.
+        small = np.linalg.norm(N, axis=1) <= 1e-13 * sizes * math.sqrt(form.features.trace + form.n * form.free_bias)
+        N = np.where(small[:, None], 0.0, N)
+        if np.linalg.matrix_rank(N) == len(N):
+            return True
+        lower, upper = self.bound_ends
+        ends = np.concatenate([upper, -lower])
+        finite = np.isfinite(ends)
+        result = linprog(np.zeros(N.shape[1]), A_ub=np.vstack([N, -N])[finite], b_ub=ends[finite],
+                         bounds=(None, None), method="highs")
+        return bool(result.status != 2)
+
+    # -- starts and answers -------------------------------------------------------------------------
+
+    def start(self, start: RawSolution | None) -> tuple[FloatArray, FloatArray, bool]:
+        """Return (x, normalised multipliers, whether the start was usable) from a solution or zeros."""
+        x, centre, used = np.zeros(self.rank + self.border), np.zeros(len(self.weights)), False
+        for name, part in (("w", slice(0, self.rank)), ("bias", slice(self.rank, self.rank + self.bias)),
+                           ("scalars", slice(self.rank + self.bias, None))):
+            value = _given(start, name, x[part].shape)
+            if value is not None:
+                x[part], used = value, True
+        for name, part, sign in (("u", self.loss_rows, -1.0), ("tau", self.decision_rows, 1.0)):
+            weights = self.weights[part]
+            value = _given(start, name, weights.shape)
+            if value is not None:
+                centre[part] = sign * self.normalised(value, part)
+                used = True
+        return x, self.clip(centre), used
+
+    def variables(self, pair: Pair) -> dict[str, FloatArray]:
+        """Return the variables a fixed-label form asks for."""
+        w, b, s = self.split(pair.x)
+        tau = (self.weights * pair.slopes)[self.decision_rows]
+        return {"w": w.copy(), "bias": np.asarray(b), "scalars": s.copy(), "u": self.duals(pair.slopes), "tau": tau}
+
+    def duals(self, slopes: FloatArray) -> FloatArray:
+        """Return u = −c p, nudged so that −u/c stays inside the conjugates' domains after rounding."""
+        weights = self.weights[self.loss_rows]
+        u = -weights * slopes[self.loss_rows]
+        for group in self.groups:
+            if group.part.stop > self.loss_rows.stop:
+                continue
+            low, high = group.conjugate.domain
+            c, part = weights[group.part], u[group.part]
+            ratio = np.divide(-part, c, out=np.full(len(c), np.clip(0.0, low, high)), where=c > 0)
+            # One unit in the last place: (c p)/c may exceed the end p it came from.
+            part[ratio > high] = np.nextafter(part[ratio > high], np.inf)
+            part[ratio < low] = np.nextafter(part[ratio < low], -np.inf)
+        return u
+
+    # -- Newton -------------------------------------------------------------------------------------
+
+    def renew(self, x: FloatArray) -> bool:
+        """Return whether the rows changed with the point: they never do."""
+        return False
+
+    def bends(self, v: FloatArray, centre: FloatArray, kappa: float) -> FloatArray:
+        """Return by how much the weighted slopes of the rows change with their arguments."""
+        return self.curvatures(v, centre, kappa)
+
+    def newton_step(self, v: FloatArray, centre: FloatArray, kappa: float, gradient: FloatArray, reach: FloatArray,
+                    limit: int) -> FloatArray:
+        """Return the Newton step of the envelopes at v; dense systems up to an order of `limit`."""
+        return Curvature(self, self.curvatures(v, centre, kappa), limit).step(gradient, reach)
+
+    def falls_forever(self, step: FloatArray) -> bool:
+        """Return whether the objective falls without end along the bias and scalar part of a step."""
+        r, far = self.rank, np.array(step)
+        far[:r] = 0.0
+        size = float(np.max(np.abs(far), initial=0.0))
+        if size == 0.0:
+            return False
+        far *= 1.0 / size
+        terms = self.recession(self.apply(far))
+        cost = float(self.form.losses.scalars.costs @ far[r + self.bias :])
+        return float(np.sum(terms)) + cost < -1e-9 * (float(np.sum(np.abs(terms))) + abs(cost))
+
+
+def infeasible() -> RawSolution:
+    """Return the answer for decision bounds that nothing satisfies."""
+    return RawSolution(Status.INFEASIBLE, message="no weights and bias satisfy the decision bounds")
+
+
+def _given(start: RawSolution | None, name: str, shape: tuple[int, ...]) -> FloatArray | None:
+    """Return a variable of a start where it has the shape and is finite."""
+    value = np.ravel(np.asarray(start.get(name, ()), dtype=float)) if start else np.zeros(0)
+    return value if value.shape == shape and len(value) and bool(np.all(np.isfinite(value))) else None

@@ -1,0 +1,214 @@
+"""Alternation between the masses of the labellings, in closed form, and everything else, by Newton steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from margindsl.accuracy import relative_gap
+from margindsl.contract import Budget, Status
+from margindsl.program.forms import FixedLabelForm
+from margindsl.typing import FloatArray, IntArray
+from margindsl_solvers.engines.course import Course
+from margindsl_solvers.engines.rows.augmented import NewtonRun, Penalty
+from margindsl_solvers.engines.rows.plane import PlaneRows
+from margindsl_solvers.engines.saddle.model import SaddleModel
+
+DEAD = 1e-12  # mass below which a labelling is left out of the inner problem
+STILL, PATIENCE = 1e-3, 50  # of the tolerance: a fall of the value this small, so many times, is a standstill
+PENALTY, GROWTH = 1.0, 10.0
+
+
+@dataclass(frozen=True, eq=False)
+class StackedFeatures:
+    """Represent the features φ̃_i = [√μ_k y_k,i φ_i]_k of the labellings with mass (ODMSSC Eq. 5).
+
+    Parameters
+    ----------
+    model : SaddleModel
+    active : (s,) int array
+    root : (s,) float array
+        √μ_k.
+    """
+
+    model: SaddleModel
+    active: IntArray
+    root: FloatArray
+
+    @property
+    def n(self) -> int:
+        """Return the number of points."""
+        return self.model.form.n
+
+    @property
+    def rank(self) -> int:
+        """Return the order q·r·s."""
+        return len(self.active) * self.model.order
+
+    @property
+    def trace(self) -> float:
+        """Return ‖Φ̃‖² = Σ_k μ_k ‖Φ‖²."""
+        return float(self.root @ self.root) * float(self.model.form.features.trace)
+
+    def apply(self, w: FloatArray) -> FloatArray:
+        """Return Φ̃w for w (r·s,) or (r·s, p)."""
+        if w.ndim == 2:
+            return np.stack([self.apply(column) for column in w.T], axis=1)
+        return self.model.margins(self.weights(w))
+
+    def adjoint(self, R: FloatArray) -> FloatArray:
+        """Return Φ̃ᵀR for R (n,) or (n, p)."""
+        if R.ndim == 2:
+            columns = [self.adjoint(column) for column in R.T]
+            return np.stack(columns, axis=1) if columns else np.zeros((self.rank, 0))
+        return (self.root[:, None] * self.model.adjoint(R, self.active)).ravel()
+
+    def rows(self, index: IntArray) -> FloatArray:
+        """Return the rows φ̃_i of some points."""
+        signs = self.model.labels[self.model.coordinates(self.active)][:, index].T * np.repeat(
+            self.root, self.model.width)
+        phi = self.model.form.features.rows(index)
+        return (signs[:, :, None] * phi[:, None, :]).reshape(len(index), self.rank)
+
+    def gram(self, weights: FloatArray | None = None) -> FloatArray:
+        """Return Φ̃ᵀ diag(weights) Φ̃ for non-negative weights."""
+        out, width = np.zeros((self.rank, self.rank)), max(2**22 // max(self.rank, 1), 1)
+        for begin in range(0, self.n, width):
+            index = np.arange(begin, min(begin + width, self.n))
+            block = self.rows(index)
+            if weights is not None:
+                block *= np.sqrt(weights[index])[:, None]
+            out += block.T @ block
+        return out
+
+    def weights(self, w: FloatArray) -> FloatArray:
+        """Return the (T, q r) rows w_k = √μ_k w̃_k."""
+        W = np.zeros((self.model.count, self.model.order))
+        W[self.active] = self.root[:, None] * w.reshape(len(self.active), -1)
+        return W
+
+
+@dataclass(frozen=True, eq=False)
+class Turn:
+    """Represent one turn: masses, weights w_k, scalars, scaled duals, and what they prove.
+
+    Parameters
+    ----------
+    mu : (T,) float array
+    W : (T, r) float array
+    scalars : (S,) float array
+    x : (m,) float array
+        −u/c.
+    norms : (T,) float array
+        ‖v_k‖² of the duals.
+    primal, dual, residual : float
+        Values of both problems, and the violation of Σ b u = q.
+    """
+
+    mu: FloatArray
+    W: FloatArray
+    scalars: FloatArray
+    x: FloatArray
+    norms: FloatArray
+    primal: float
+    dual: float
+    residual: float
+    floor: float = 0.0
+
+    @property
+    def error(self) -> float:
+        """Return the relative gap, or the relative residual if it is larger."""
+        gap = max(self.primal - self.dual, 0.0)
+        return max(relative_gap(self.primal, self.primal - gap, 0.0, self.floor), self.residual)
+
+
+class AlternationRun(Course[Turn]):
+    """Change the masses and solve at the new ones, in turn.
+
+    Parameters
+    ----------
+    model : SaddleModel
+    budget : Budget
+    mu : (T,) float array
+        The first masses.
+    exponent : float
+        μ_k ∝ μ_k ‖v_k‖^exponent.
+    dense_limit : int
+        Largest dense system of the inner problem.
+    """
+
+    stage, counted = "alternating masses", "changes of the masses"
+
+    def __init__(self, model: SaddleModel, budget: Budget, mu: FloatArray, exponent: float, dense_limit: int) -> None:
+        super().__init__(budget)
+        self.model, self.mu, self.exponent, self.dense_limit = model, mu, exponent, dense_limit
+        self.last, self.still = np.inf, 0
+
+    def init(self) -> Status | None:
+        """Solve at the first masses."""
+        return self._advance()
+
+    def step(self) -> Status | None:
+        """Change the masses and solve again, until the value stands still."""
+        if self.still >= PATIENCE:
+            return Status.INACCURATE
+        self.mu = self._masses(self.turn)
+        self.iterations += 1
+        return self._advance()
+
+    def variables(self) -> dict[str, FloatArray]:
+        """Return what the form asks for: mu (T,), u (m,), W (q r, T), scalars (S,)."""
+        assert self.best is not None
+        turn, model, T = self.best, self.model, self.model.form.count
+        mu, W = np.zeros(T), np.zeros((model.order, T))
+        mu[model.first], W[:, model.first] = turn.mu / turn.mu.sum(), turn.W.T
+        return {"mu": mu, "u": -model.weights * turn.x, "W": W, "scalars": np.asarray(turn.scalars)}
+
+    def _advance(self) -> Status | None:
+        turn = self._turn(max(STILL * self.tol, 1e-12))
+        if turn is None:
+            return Status.UNBOUNDED
+        self.still = self.still + 1 if self.last - turn.primal <= STILL * self.tol * abs(turn.primal) else 0
+        self.last = min(self.last, turn.primal)
+        self.turn = self.certify(turn)
+        return None
+
+    def _turn(self, tol: float) -> Turn | None:
+        """Solve at the masses held, from the duals and scalars of the last turn."""
+        model, mu = self.model, np.where(self.mu > DEAD, self.mu, 0.0)
+        active = np.flatnonzero(mu)
+        stacked = StackedFeatures(model, active, np.sqrt(mu[active]))
+        form = FixedLabelForm(stacked, model.losses, np.ones(model.form.n, dtype=int))  # type: ignore[arg-type]
+        rows = PlaneRows(form)
+        x, centre = np.zeros(rows.rank + rows.border), np.zeros(len(rows.weights))
+        if self.best is not None:
+            centre[rows.loss_rows] = self.best.x
+            x[:rows.rank] = stacked.adjoint(model.losses.spread(-model.weights * self.best.x))
+            x[rows.rank:] = self.best.scalars
+        warm = GROWTH**2 if self.best is not None else 1.0
+        run = NewtonRun(rows, self.budget.replace(callback=None, tol=tol, max_iter=1000), x, centre,
+                        Penalty(PENALTY * warm, GROWTH), self.dense_limit)
+        if run.run() is Status.UNBOUNDED or run.best is None:
+            return None
+        w, _, scalars = rows.split(run.best.x)
+        return self._judge(mu, stacked.weights(w), scalars, run.best.slopes[rows.loss_rows], run.best.residual)
+
+    def _judge(self, mu: FloatArray, W: FloatArray, scalars: FloatArray, x: FloatArray, residual: float) -> Turn:
+        model, losses = self.model, self.model.losses
+        size = float(np.linalg.norm(W, axis=1).sum())
+        primal = 0.5 * size**2 + losses.value(model.margins(W), scalars)
+        u = -model.weights * x
+        V = model.directions(x)
+        norms = np.einsum("kr,kr->k", V, V)
+        dual = -losses.conjugate_value(u) - 0.5 * float(norms.max())
+        return Turn(mu, W, scalars, x, norms, primal, dual, residual, model.form.floor)
+
+    def _masses(self, turn: Turn) -> FloatArray:
+        """Return μ_k ∝ μ_k‖v_k‖^exponent, ‖w_k‖ for exponent one (ODMSSC Eq. 10)."""
+        if self.exponent == 1.0:
+            new = np.linalg.norm(turn.W, axis=1)
+        else:
+            new = turn.mu * turn.norms ** (0.5 * self.exponent)
+        total = float(new.sum())
+        return new / total if total > 0 else turn.mu
