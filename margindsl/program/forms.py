@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -260,11 +260,18 @@ class LabelLiftForm(Form):
         The component fixed to +1.
     """
 
+    has_cuts: ClassVar[bool] = False  # whether there is room for cuts on the label matrix
+
     component: IntArray
     sign: IntArray
     count: int
     balance: tuple[QuadraticBound, ...] = ()
     reference: int | None = None
+
+    @property
+    def lifts_moments(self) -> bool:
+        """Return whether second moments of the margins are lifted too."""
+        return False
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -42,10 +42,16 @@ class MomentLiftForm(LabelLiftForm):
         If moments are asked of rows with slopes, shifts or scalars, or of losses that are not piecewise quadratic.
     """
 
+    has_cuts: ClassVar[bool] = True
     recurs: ClassVar[bool] = False  # cuts differ from round to round
 
     cuts: MatrixCuts = field(default_factory=TriangleCuts.none)
     moments: bool = True
+
+    @property
+    def lifts_moments(self) -> bool:
+        """Return whether q is used."""
+        return self.moments
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -21,10 +21,9 @@ from margindsl.program.bounds import QuadraticBound
 from margindsl.program.certificates import Certificate
 from margindsl.program.cuts import CodeCuts, MatrixCuts
 from margindsl.program.forms import LabelLiftForm
-from margindsl.program.label_certificate import repair_label_lift
 from margindsl.program.moment import MomentLiftForm
-from margindsl.program.moment_certificate import repair_moment_lift
 from margindsl.program.program import MarginProgram
+from margindsl.program.repair import repaired
 from margindsl.relaxations.cluster_lift import (
     LARGEST_PRODUCTS,
     lift_clusters,
@@ -147,16 +146,16 @@ class SDP(Relaxation):
 
     def default_solver(self, form: LabelLiftForm) -> str:  # type: ignore[override]
         """Return "clarabel" for small semidefinite blocks, "burer-monteiro" above, "scs" above with moments."""
-        uncoupled = form.count == form.n and not form.balance and not isinstance(form, MomentLiftForm)
+        uncoupled = form.count == form.n and not form.balance and not form.has_cuts
         order = form.features.rank if uncoupled else form.count + min(form.features.rank, form.n)
         if order <= CONIC_ORDER:
             return "clarabel"
-        return "scs" if isinstance(form, MomentLiftForm) and form.moments else "burer-monteiro"
+        return "scs" if form.lifts_moments else "burer-monteiro"
 
     def run(self, run: Run) -> Outcome:
         """Solve the form, repair the dual point to a certificate, return directions to round."""
         form, state = self.form_of(run), run.resume(self.name)
-        if state is not None and isinstance(form, MomentLiftForm):
+        if state is not None and form.has_cuts:
             form = replace(form, cuts=_restored(form.cuts, state))
         with run.share(0.8):
             raw, certificate = self.solve_lift(
@@ -176,7 +175,7 @@ class SDP(Relaxation):
             raw.status, factor=self._directions(run, form, raw, V), certificate=certificate,
             estimate=raw.objective, label_matrix=V[form.component] * form.sign[:, None], message=raw.message)
 
-    def solve_lift(self, run: Run, form: LabelLiftForm, start: RawSolution | None = None
+    def solve_lift(self, run: Run, form: Any, start: RawSolution | None = None
                    ) -> tuple[RawSolution, Certificate | None]:
         """Return the answer to a lift, its cuts added in rounds, and the repaired dual point, None when there is none.
 
@@ -187,7 +186,7 @@ class SDP(Relaxation):
         start : RawSolution, optional
         """
         raw, certificate = self._solve(run, form, start)
-        if isinstance(form, MomentLiftForm) and certificate is not None and self._takes_cuts(form):
+        if form.has_cuts and certificate is not None and self._takes_cuts(form):
             return self._cut(run, form, raw, certificate)
         return raw, certificate
 
@@ -200,10 +199,7 @@ class SDP(Relaxation):
             return raw, None
         run.keep(self.name, lambda: raw_state(raw) | _cut_state(form))
         with run.stage("certify"):
-            if isinstance(form, MomentLiftForm):
-                return raw, repair_moment_lift(form, raw["u"], raw.get("q"), raw.get("d"), raw.get("kappa"),
-                                               raw.get("eta"), raw.get("tau"))
-            return raw, repair_label_lift(form, raw["u"], raw.get("d"), raw.get("kappa"), raw.get("eta"))
+            return raw, repaired(form, raw)
 
     def _cut(self, run: Run, form: MomentLiftForm, raw: RawSolution,
              certificate: Certificate) -> tuple[RawSolution, Certificate]:
@@ -253,9 +249,9 @@ class SDP(Relaxation):
         return np.column_stack([labels, decision])
 
 
-def _cut_state(form: LabelLiftForm) -> dict[str, Any]:
+def _cut_state(form: Any) -> dict[str, Any]:
     """Return the cuts of a form as a part of a state."""
-    if not isinstance(form, MomentLiftForm):
+    if not form.has_cuts:
         return {}
     return {f"cuts {f.name}": np.asarray(getattr(form.cuts, f.name)) for f in fields(form.cuts)}
 

@@ -9,11 +9,10 @@ import numpy as np
 
 from margindsl.contract import Offer, RawSolution, Refusal
 from margindsl.drivers.run import Run
-from margindsl.program.certificates import Certificate, FixedLabelCertificate, certify_fixed_labels
-from margindsl.program.cluster_certificate import certify_clusters
 from margindsl.program.clusters import ClusterForm
 from margindsl.program.forms import FixedLabelForm
 from margindsl.program.program import MarginProgram
+from margindsl.program.repair import repaired
 from margindsl.relaxations.relaxation import Outcome, Relaxation, refuse_split
 
 
@@ -64,10 +63,7 @@ class Supervised(Relaxation):
         if not run.program.labels.is_single:
             form = self._labelled(run.program, form, raw)
         fit = run.adopt(form, raw)
-        certificate: Certificate | None = (
-            certify_clusters(form, raw.get("u"), raw.get("tau")) if isinstance(form, ClusterForm)
-            else certify_fixed(form, raw))
-        return Outcome(raw.status, fit=fit, certificate=certificate, estimate=fit.value, message=raw.message)
+        return Outcome(raw.status, fit=fit, certificate=repaired(form, raw), estimate=fit.value, message=raw.message)
 
     @staticmethod
     def _labelled(program: MarginProgram, form: Any, raw: RawSolution) -> Any:
@@ -83,13 +79,3 @@ def unknown_with_loss(program: MarginProgram) -> int:
     touched = program.losses.points[program.losses.weights > 0]
     components = np.unique(np.asarray(program.labels.component)[touched])
     return int(np.count_nonzero(np.asarray(program.labels.free)[components]))
-
-
-def certify_fixed(form: FixedLabelForm, raw) -> FixedLabelCertificate | None:  # type: ignore[no-untyped-def]
-    """Return the certificate of a dual point, or None when the solver gave none."""
-    u = raw.get("u")
-    if u is None:
-        return None
-    tau = np.asarray(raw.get("tau", np.zeros(len(form.decision))), dtype=float)
-    certificate = certify_fixed_labels(form, np.asarray(u), tau)
-    return certificate if np.isfinite(certificate.bound) and certificate.verify() else None
