@@ -15,7 +15,7 @@ from margindsl.drivers.run import Fit, Run
 from margindsl.drivers.search import search
 from margindsl.errors import DeclarationError, UnansweredError
 from margindsl.program.branch_certificate import BranchCertificate, Leaf, Path, covers
-from margindsl.program.clusters import cluster_costs
+from margindsl.program.codings import cluster_costs
 from margindsl.program.nodes import LiftedNodes, NodeBounds, PartialNodes
 from margindsl.typing import FloatArray, IntArray
 
@@ -280,7 +280,8 @@ class Branching:
         """Return the free component whose loss at the best labels exceeds what it is charged most."""
         decision, labels = rounded
         program = self.run.program
-        costs = self.labels.by_components(cluster_costs(program.losses, program.margin_table(decision), met.scalars))
+        table = program.kind.margin_table(decision)
+        costs = self.labels.by_components(cluster_costs(program.losses, table, met.scalars))
         charged = np.bincount(np.asarray(self.labels.component), met.charged, self.labels.count)
         score = costs[np.arange(self.labels.count), self.labels.places(labels)] - charged
         return int(np.argmax(np.where(self.labels.is_decided(z), -np.inf, score)))

@@ -11,7 +11,8 @@ from scipy.linalg import cho_factor, solve_triangular
 from margindsl.drivers.descent import descend
 from margindsl.drivers.run import Fit, Run
 from margindsl.features.coded import weighted_gram
-from margindsl.program.clusters import cluster_costs, margin_table, runner_up
+from margindsl.program.clusters import runner_up
+from margindsl.program.codings import cluster_costs
 from margindsl.program.program import MarginProgram
 from margindsl.typing import FloatArray, IntArray
 
@@ -107,7 +108,7 @@ def estimate_moves(run: Run, fit: Fit) -> Moves:
     """Return the short list: those cheapest at fixed weights, with their second-order estimates."""
     program = run.program
     labels = program.labels
-    table = margin_table(fit.decision, program.coding)
+    table = program.kind.margin_table(fit.decision)
     costs = labels.contract_rows(cluster_costs(program.losses, table, fit.scalars))
     own = fit.labels[labels.first]
     fixed = costs - costs[np.arange(labels.count), own][:, None]

@@ -47,6 +47,58 @@ def round_directions(run: Run, directions: FloatArray) -> list[IntArray]:
     return distinct([labels.maximise(column).astype(np.int8) for column in timely(directions.T, run.budget)])
 
 
+def round_vectors(run: Run, vectors: FloatArray, count: int) -> list[IntArray]:
+    """Return labellings in B nearest to vectors (n, p) of points: along sampled directions, or to targets of clusters.
+
+    Parameters
+    ----------
+    run : Run
+    vectors : (n, p) float array
+    count : int
+        Number of draws, of each kind.
+    """
+    if run.program.is_binary:
+        return round_directions(run, sample_directions(vectors, count, run.rng))
+    return round_codes(run, vectors, count)
+
+
+def round_codes(run: Run, directions: FloatArray, count: int) -> list[IntArray]:
+    """Return labellings in B from vector labels: the nearest of k random directions, and k of the points themselves.
+
+    Parameters
+    ----------
+    run : Run
+    directions : (n, p) float array
+        One vector a point.
+    count : int
+        Number of draws of each kind.
+
+    References
+    ----------
+    A. Frieze, M. Jerrum (1997). Improved approximation algorithms for MAX k-CUT and MAX BISECTION.
+    """
+    labels, k = run.program.labels, run.program.clusters
+    found = []
+    for draw in timely(range(2 * max(count, 1)), run.budget):
+        if draw % 2:
+            targets = run.rng.standard_normal((directions.shape[1], k))
+        else:
+            targets = _spread_points(directions, k, run.rng).T
+        found.append(labels.maximise(directions @ targets))
+    return distinct(found)
+
+
+def _spread_points(directions: FloatArray, k: int, rng: np.random.Generator) -> FloatArray:
+    """Return k rows, each drawn with probability growing with its distance from those before."""
+    chosen = [int(rng.integers(len(directions)))]
+    distance = np.full(len(directions), np.inf)
+    for _ in range(k - 1):
+        distance = np.minimum(distance, np.sum((directions - directions[chosen[-1]]) ** 2, axis=1))
+        total = float(distance.sum())
+        chosen.append(int(rng.choice(len(directions), p=distance / total)) if total > 0 else chosen[-1])
+    return directions[chosen]
+
+
 def screen(run: Run, candidates: list[IntArray], keep: int) -> list[IntArray]:
     """Return the `keep` most promising labellings, by one shared Newton step from w = 0 and a line search.
 

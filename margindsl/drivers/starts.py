@@ -161,12 +161,7 @@ def _cluster_starts(run: Run, found: list[IntArray], count: int, kind: str) -> l
 
 def as_member(program: MarginProgram, candidate: FloatArray) -> IntArray:
     """Return the member of B nearest to labels (n,), or the best one for gains (n,) or (n, k)."""
-    values = np.asarray(candidate, dtype=float)
-    if program.is_binary:
-        return program.labels.maximise(values).astype(np.int8)
-    if values.ndim == 1:
-        values = (values[:, None] == np.arange(program.clusters)).astype(float)
-    return np.asarray(program.labels.maximise(values))
+    return program.labels.nearest(candidate)
 
 
 def distinct(labellings: list[IntArray]) -> list[IntArray]:

@@ -201,6 +201,10 @@ class LabelSet(ABC):
         return self._best(self._gain(gain, self.count, "component"))
 
     @abstractmethod
+    def nearest(self, candidate: ArrayLike) -> IntArray:
+        """Return the member of B that agrees best with labels (n,), or is best for gains."""
+
+    @abstractmethod
     def _best(self, gain: FloatArray) -> IntArray:
         """Return the best component values by the strategy for what binds."""
 

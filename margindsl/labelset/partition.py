@@ -234,6 +234,11 @@ class PartitionSet(LabelSet):
     def _columns(self) -> tuple[int, ...]:
         return (self.clusters,)
 
+    def nearest(self, candidate: ArrayLike) -> IntArray:
+        """Return the member nearest to clusters (n,), or best for gains (n, k)."""
+        given = np.asarray(candidate)
+        return self.maximise((given[:, None] == self.values).astype(float) if given.ndim == 1 else given)
+
     def _best(self, gain: FloatArray) -> IntArray:
         return maximise_clusters(self, gain)
 

@@ -138,6 +138,10 @@ class SignSet(LabelSet):
         """Return whether component signs meet the bounds."""
         return all(bool(bound.holds(bound.omega @ z)) for bound in self.bounds)
 
+    def nearest(self, candidate: ArrayLike) -> IntArray:
+        """Return the member of B nearest to signs, or best for gains (n,)."""
+        return self.maximise(candidate).astype(np.int8)
+
     def _best(self, gain: FloatArray) -> IntArray:
         return maximise_signs(self, gain)
 

@@ -20,60 +20,12 @@ from margindsl.program.forms import FixedLabelForm, Form
 from margindsl.program.losses import Losses, LossTerm
 from margindsl.typing import FloatArray, IntArray
 
-CODINGS = ("crammer-singer", "simplex")
-
-
-def codes_of(coding: str, clusters: int) -> FloatArray:
-    """Return the (k, k−1) rows that turn V into decision values, f = Φ V codesᵀ.
-
-    Simplex codes for ``"simplex"``; for ``"crammer-singer"`` an orthonormal basis of the contrasts: at an
-    optimum Σ_p w_p = 0, since the margins see differences only, and then ‖V‖ = ‖W‖.
-    """
-    return simplex_codes(clusters) if coding == "simplex" else contrasts(clusters)
-
-
-def margin_table(decision: FloatArray, coding: str) -> FloatArray:
-    """Return the (n, k) margins every point would have in every cluster.
-
-    Crammer-Singer: f_q − max over p ≠ q of f_p; simplex: f_q itself, ⟨c_q, Vᵀφ⟩.
-
-    Parameters
-    ----------
-    decision : (n, k) float array
-    coding : {"crammer-singer", "simplex"}
-
-    References
-    ----------
-    K. Crammer, Y. Singer (2001). On the algorithmic implementation of multiclass kernel-based vector machines.
-
-    Examples
-    --------
-    >>> margin_table(np.array([[3.0, 1.0, 0.0]]), "crammer-singer").tolist()
-    [[2.0, -2.0, -3.0]]
-    """
-    if coding == "simplex":
-        return decision
-    everyone = np.arange(len(decision))
-    best = decision.argmax(axis=1)
-    rest = np.array(decision)
-    rest[everyone, best] = -np.inf
-    table = decision - decision[everyone, best][:, None]
-    table[everyone, best] = decision[everyone, best] - rest.max(axis=1)
-    return table
-
 
 def runner_up(decision: FloatArray, labels: IntArray) -> IntArray:
     """Return the (n,) strongest cluster other than a point's own."""
     rest = np.array(decision)
     rest[np.arange(len(labels)), labels] = -np.inf
     return rest.argmax(axis=1)
-
-
-def cluster_costs(losses: Losses, margins: FloatArray, scalars: FloatArray | None = None) -> FloatArray:
-    """Return the (n, k) losses of every point in every cluster, from its margins there (n, k)."""
-    columns = [np.bincount(losses.points, weights=losses.row_losses(losses.arguments(column, scalars)),
-                           minlength=losses.n) for column in margins.T]
-    return np.stack(columns, axis=1)
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -16,12 +16,9 @@ from margindsl.program.clusters import (
     ClusterForm,
     CodedForm,
     SplitLosses,
-    cluster_costs,
-    codes_of,
-    margin_table,
     simplex_losses,
 )
-from margindsl.program.codes import simplex_codes
+from margindsl.program.codings import CODINGS, Clustered, Coding
 from margindsl.program.forms import FixedLabelForm
 from margindsl.program.losses import Losses
 from margindsl.typing import FloatArray, IntArray
@@ -112,10 +109,15 @@ class MarginProgram:
         """Return the losses as falling and rising parts."""
         return SplitLosses.of(self.losses)
 
+    @property
+    def kind(self) -> Coding:
+        """Return how decision values, labels and margins go together."""
+        return CODINGS[self.coding]
+
     @cached_property
     def codes(self) -> FloatArray:
         """Return the (k, k−1) matrix with f = Φ V codesᵀ."""
-        return codes_of(self.coding, self.clusters)
+        return cast(Clustered, self.kind).codes(self.clusters)
 
     @cached_property
     def bounding(self) -> MarginProgram:
@@ -133,7 +135,7 @@ class MarginProgram:
     @cached_property
     def label_codes(self) -> FloatArray | None:
         """Return the (k, q) codes whose inner products with V'φ are margins; None for signs, their own codes."""
-        return None if self.is_binary else simplex_codes(self.clusters)
+        return self.kind.label_codes(self.clusters)
 
     def codes_at(self, labels: IntArray) -> FloatArray:
         """Return the (n, q) codes of labels."""
@@ -202,29 +204,19 @@ class MarginProgram:
 
     def gains(self, decision: FloatArray, scalars: FloatArray | None = None) -> FloatArray:
         """Return what the best labels at fixed decision values maximise: gains (n,) of signs, (n, k) of clusters."""
-        if self.is_binary:
-            return -self.losses.label_costs(decision, scalars)
-        return -cluster_costs(self.losses, margin_table(decision, self.coding), scalars)
-
-    def margin_table(self, decision: FloatArray) -> FloatArray:
-        """Return the (n, k) margins every point would have in every cluster; of signs those of −1 and +1."""
-        return np.stack([-decision, decision], axis=1) if self.is_binary else margin_table(decision, self.coding)
+        return self.kind.gains(self.losses, decision, scalars)
 
     def margins(self, labels: IntArray, decision: FloatArray) -> FloatArray:
         """Return the (n,) margins of labels at decision values (n,) or (n, k)."""
-        if self.is_binary:
-            return labels * decision
-        return np.asarray(margin_table(decision, self.coding)[np.arange(self.n), labels])
+        return self.kind.margins(labels, decision)
 
     def no_gain(self) -> FloatArray:
-        """Return zero gains, whose maximiser is any member of B."""
-        return np.zeros(self.n) if self.is_binary else np.zeros((self.n, self.clusters))
+        """Return zero gains, whose maximiser is any member of B, or the decision values of w = 0."""
+        return self.kind.no_gain(self.n, self.clusters)
 
     def weights(self, w: FloatArray) -> FloatArray:
         """Return the weights of the decision functions: w (r,), or W (r, k) of k clusters."""
-        if self.is_binary:
-            return w
-        return np.asarray(w.reshape(self.clusters - 1, -1).T @ self.codes.T)
+        return self.kind.weights(w, self.clusters)
 
     def dump(self) -> str:
         """Return the program as text, one line a part, for golden tests and `explain`."""

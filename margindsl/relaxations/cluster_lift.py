@@ -1,4 +1,4 @@
-"""The label lift of k clusters: simplex codes, their least inner products, and rounding."""
+"""The label lift of k clusters: simplex codes and their least inner products."""
 
 from __future__ import annotations
 
@@ -6,10 +6,7 @@ from typing import cast
 
 import numpy as np
 
-from margindsl.clock import timely
 from margindsl.contract import Refusal
-from margindsl.drivers.run import Run
-from margindsl.drivers.starts import distinct
 from margindsl.errors import CalculusError
 from margindsl.labelset import PartitionSet
 from margindsl.program.bounds import QuadraticBound
@@ -96,40 +93,3 @@ def violated_products(V: FloatArray, clusters: int, most: int, tol: float = 1e-4
     order = np.argsort(np.concatenate(depth_), kind="stable")[:most]
     return CodeCuts(clusters, np.concatenate(rows_)[order], np.concatenate(columns_)[order],
                     np.zeros(len(order), dtype=bool))
-
-
-def round_codes(run: Run, directions: FloatArray, count: int) -> list[IntArray]:
-    """Return labellings in B from vector labels: the nearest of k random directions, and k of the points themselves.
-
-    Parameters
-    ----------
-    run : Run
-    directions : (n, p) float array
-        One vector a point.
-    count : int
-        Number of draws of each kind.
-
-    References
-    ----------
-    A. Frieze, M. Jerrum (1997). Improved approximation algorithms for MAX k-CUT and MAX BISECTION.
-    """
-    labels, k = run.program.labels, run.program.clusters
-    found = []
-    for draw in timely(range(2 * max(count, 1)), run.budget):
-        if draw % 2:
-            targets = run.rng.standard_normal((directions.shape[1], k))
-        else:
-            targets = _spread_points(directions, k, run.rng).T
-        found.append(labels.maximise(directions @ targets))
-    return distinct(found)
-
-
-def _spread_points(directions: FloatArray, k: int, rng: np.random.Generator) -> FloatArray:
-    """Return k rows, each drawn with probability growing with its distance from those before."""
-    chosen = [int(rng.integers(len(directions)))]
-    distance = np.full(len(directions), np.inf)
-    for _ in range(k - 1):
-        distance = np.minimum(distance, np.sum((directions - directions[chosen[-1]]) ** 2, axis=1))
-        total = float(distance.sum())
-        chosen.append(int(rng.choice(len(directions), p=distance / total)) if total > 0 else chosen[-1])
-    return directions[chosen]

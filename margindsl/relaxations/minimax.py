@@ -11,7 +11,6 @@ import numpy as np
 from margindsl.contract import Offer, RawSolution, Refusal, Status, flags, numbers
 from margindsl.drivers.generation import STAGE, Generated, generate, improved_starts
 from margindsl.drivers.guard import offer_of
-from margindsl.drivers.rounding import sample_directions
 from margindsl.drivers.run import Run
 from margindsl.drivers.starts import distinct, first_start, starting_labels
 from margindsl.drivers.unlabelled import has_known, labels_from_known
@@ -21,7 +20,7 @@ from margindsl.program.exhaustion import PoolCertificate, enumerate_up_to_names
 from margindsl.program.forms import LabelLiftForm, SaddleForm
 from margindsl.program.label_certificate import LabelLiftCertificate, repair_label_lift, scale_dual_point
 from margindsl.program.program import MarginProgram
-from margindsl.relaxations.cluster_lift import refuse_clusters, round_codes
+from margindsl.relaxations.cluster_lift import refuse_clusters
 from margindsl.relaxations.relaxation import Outcome, Relaxation, check_choice, check_count, refuse_split
 from margindsl.relaxations.sdp import SDP
 from margindsl.typing import IntArray
@@ -137,12 +136,8 @@ class Minimax(Relaxation):
         if "u" not in done.raw.variables:
             return Outcome(done.status, candidates=tuple(initial), message=done.message)
         certificate = self._certify(run, done, exhaustive)
-        candidates, factor = self._candidates(run, done), self._factor(run, done)
-        if factor is not None and done.form.codes is not None:
-            rounded = [round_codes(run, vectors, int(self.rounding)) for vectors in np.split(factor, 2, axis=1)]
-            candidates, factor = (*candidates, *rounded[0], *rounded[1]), None
         return Outcome(
-            done.status, candidates=candidates, factor=factor, certificate=certificate,
+            done.status, candidates=self._candidates(run, done), vectors=self._vectors(done), certificate=certificate,
             estimate=done.form.dual_objective(done.raw["u"]), message=done.message,
             label_weights=(done.form.labellings, np.asarray(done.raw["mu"])))
 
@@ -166,21 +161,16 @@ class Minimax(Relaxation):
         heavy = np.argsort(-done.raw["mu"])[:5]
         return (rule, *(done.form.labellings[k] for k in heavy), *run.starts)
 
-    def _factor(self, run: Run, done: Generated) -> np.ndarray | None:
-        """Return vectors of points to round: decision values of all w_k, then codes, each times √μ_k; sampled of signs.
-        """
+    def _vectors(self, done: Generated) -> tuple[tuple[np.ndarray, int], ...]:
+        """Return vectors of points to round: decision values of all w_k, then codes, each times √μ_k."""
         if self.rounding in RULES:
-            return None
+            return ()
         form, mu = done.form, np.asarray(done.raw["mu"])
         alive = np.flatnonzero(mu > 1e-8)
         root = np.repeat(np.sqrt(mu[alive]), form.width)
         weights = form.directions(done.raw["u"])[:, alive].T.reshape(len(root), -1)
-        decision, codes = form.features.apply(weights.T * root), form.coded(alive).T * root
-        if form.codes is not None:
-            return np.column_stack([decision, codes])
         count = int(self.rounding)
-        return np.column_stack([sample_directions(decision, count, run.rng),
-                                sample_directions(codes, count // 2, run.rng)])
+        return (form.features.apply(weights.T * root), count), (form.coded(alive).T * root, count // 2)
 
 
 def tightened(run: Run, form: LabelLiftForm, done: Generated, certificate: LabelLiftCertificate) -> Certificate:

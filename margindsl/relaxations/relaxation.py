@@ -29,6 +29,8 @@ class Outcome:
         Labellings in B to consider.
     factor : (n, p) float array or None
         Directions to round: columns span the relaxed decision values.
+    vectors : tuple of ((n, p) float array, int)
+        Vectors of the points to round, and how many labellings are drawn from each.
     fit : Fit or None
         A polished labelling, for local methods.
     certificate : Certificate or None
@@ -43,6 +45,7 @@ class Outcome:
     status: Status
     candidates: tuple[IntArray, ...] = ()
     factor: FloatArray | None = None
+    vectors: tuple[tuple[FloatArray, int], ...] = ()
     fit: Fit | None = None
     certificate: Certificate | None = None
     estimate: float = float("nan")

@@ -11,9 +11,8 @@ from margindsl.calculus import PLQ
 from margindsl.contract import Offer, RawSolution, Refusal, flags, numbers
 from margindsl.drivers.checkpoint import State, raw_of, raw_state
 from margindsl.drivers.guard import doubted, name_of
-from margindsl.drivers.rounding import sample_directions
 from margindsl.drivers.run import Run
-from margindsl.drivers.starts import distinct, first_start
+from margindsl.drivers.starts import first_start
 from margindsl.errors import CalculusError
 from margindsl.labelset import SignSet
 from margindsl.program.absorption import absorbed_terms
@@ -28,7 +27,6 @@ from margindsl.relaxations.cluster_lift import (
     LARGEST_PRODUCTS,
     lift_clusters,
     refuse_clusters,
-    round_codes,
     violated_products,
 )
 from margindsl.relaxations.relaxation import Outcome, Relaxation, check_choice, check_count, refuse_split
@@ -165,15 +163,9 @@ class SDP(Relaxation):
                            message=raw.message)
         V = label_factor(raw)
         raw = doubted_lift(run, form, raw, V, certificate.bound)
-        if not run.program.is_binary:
-            points = V[form.component]
-            decision = form.features.apply(form.directions(raw["u"], V))
-            candidates = [*round_codes(run, points, self.rounding), *round_codes(run, decision, self.rounding)]
-            return Outcome(raw.status, candidates=tuple(distinct(candidates)), certificate=certificate,
-                           estimate=raw.objective, label_matrix=points, message=raw.message)
-        return Outcome(
-            raw.status, factor=self._directions(run, form, raw, V), certificate=certificate,
-            estimate=raw.objective, label_matrix=V[form.component] * form.sign[:, None], message=raw.message)
+        points, decision = V[form.component] * form.sign[:, None], form.features.apply(form.directions(raw["u"], V))
+        return Outcome(raw.status, vectors=((points, self.rounding), (decision, self.rounding)), message=raw.message,
+                       certificate=certificate, estimate=raw.objective, label_matrix=points)
 
     def solve_lift(self, run: Run, form: Any, start: RawSolution | None = None
                    ) -> tuple[RawSolution, Certificate | None]:
@@ -241,12 +233,6 @@ class SDP(Relaxation):
         if isinstance(form.cuts, CodeCuts):
             return violated_products(V, form.cuts.clusters, max(self.cuts_per_round, 4 * form.count))
         return violated_triangles(np.asarray(raw["M"]) if "M" in raw.variables else V @ V.T, self.cuts_per_round)
-
-    def _directions(self, run: Run, form: LabelLiftForm, raw: RawSolution, V: FloatArray) -> FloatArray:
-        """Return label directions (rows of V) and decision directions Φ Hᵀ V, sampled (study, section 5)."""
-        labels = sample_directions(V[form.component] * form.sign[:, None], self.rounding, run.rng)
-        decision = sample_directions(form.features.apply(form.directions(raw["u"], V)), self.rounding, run.rng)
-        return np.column_stack([labels, decision])
 
 
 def _cut_state(form: Any) -> dict[str, Any]:

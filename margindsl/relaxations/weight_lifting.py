@@ -10,7 +10,6 @@ import numpy as np
 from margindsl.contract import Offer, Refusal, numbers
 from margindsl.drivers.checkpoint import raw_of, raw_state
 from margindsl.drivers.guard import doubted, name_of
-from margindsl.drivers.rounding import sample_directions
 from margindsl.drivers.run import Run
 from margindsl.drivers.starts import first_start
 from margindsl.errors import CalculusError
@@ -20,7 +19,6 @@ from margindsl.program.forms import WeightLiftForm
 from margindsl.program.losses import Losses
 from margindsl.program.program import MarginProgram
 from margindsl.program.weight_certificate import repair_weight_lift
-from margindsl.relaxations.cluster_lift import round_codes
 from margindsl.relaxations.relaxation import Outcome, Relaxation, check_count
 
 LIFTED_RANK = 2000  # columns up to which "auto" lifts the weights
@@ -110,11 +108,8 @@ class WeightLifting(Relaxation):
         W = np.asarray(raw["W"])
         with run.stage("certify"):
             certificate = repair_weight_lift(form, W, raw.get("a"), raw.get("eta"))
-        vectors = form.outputs(W)
-        candidates = () if run.program.is_binary else tuple(round_codes(run, vectors, self.rounding))
-        factor = sample_directions(vectors, self.rounding, run.rng) if run.program.is_binary else None
         raw = doubted(form, raw, certificate.bound, form.objective(W), max(run.budget.tol, 1e-4), name_of(run.solver))
-        return Outcome(raw.status, candidates=candidates, factor=factor, certificate=certificate,
+        return Outcome(raw.status, vectors=((form.outputs(W), self.rounding),), certificate=certificate,
                        estimate=form.objective(W), message=raw.message)
 
 

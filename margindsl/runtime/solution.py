@@ -15,7 +15,7 @@ from margindsl.contract import Status
 from margindsl.drivers.run import Record
 from margindsl.errors import DeclarationError
 from margindsl.program.certificates import Certificate
-from margindsl.program.clusters import margin_table
+from margindsl.program.codings import CODINGS
 from margindsl.proof.check import Report
 from margindsl.proof.files import write_proof
 from margindsl.runtime.evidence import DeclaredCertificate, Evidence, verify, written
@@ -123,16 +123,17 @@ class Solution:
     @property
     def margins(self) -> FloatArray:
         """Return the (n,) margins: y∘f of two clusters, Crammer-Singer or simplex-coded margins of more."""
-        if self.coding == "binary":
-            return self.labels * self.decision
-        return np.asarray(margin_table(self.decision, self.coding)[np.arange(len(self.labels)), self.labels])
+        return CODINGS[self.coding].margins(self.labels, self.decision)
+
+    @property
+    def clusters(self) -> int:
+        """Return the number of clusters."""
+        return CODINGS[self.coding].clusters(self.decision)
 
     @property
     def cluster_sizes(self) -> tuple[int, ...]:
         """Return the number of points of every cluster: of +1 and −1, or of 0..k−1."""
-        if self.coding == "binary":
-            return int(np.sum(self.labels > 0)), int(np.sum(self.labels < 0))
-        return tuple(int(size) for size in np.bincount(self.labels, minlength=self.decision.shape[1]))
+        return CODINGS[self.coding].sizes(self.labels, self.clusters)
 
     @property
     def margin_mean(self) -> float:
@@ -168,8 +169,7 @@ class Solution:
 
     def predict(self, X: Any) -> IntArray:
         """Return labels of new points: the sign of `decision_function` (+1 at zero), or its largest column."""
-        decision = self.decision_function(X)
-        return np.where(decision >= 0, 1, -1) if self.coding == "binary" else decision.argmax(axis=1)
+        return CODINGS[self.coding].predicted(self.decision_function(X))
 
     def verify(self) -> Report:
         """Recompute labels in B, decision values, value, bound, gap and status for the problem as declared.

@@ -122,7 +122,7 @@ def unfitted(program: MarginProgram, options: SolveOptions, budget: Budget, rela
         labels=labels.astype(int), value=program.objective(labels, w, 0.0, scalars) if allowed else np.inf,
         bound=-np.inf, estimate=np.nan, state=Status.INTERRUPTED if budget.interrupted else Status.TIME_LIMIT,
         weights=program.weights(w), bias=0.0,
-        decision=np.zeros(program.n) if program.is_binary else np.zeros((program.n, program.clusters)),
+        decision=program.no_gain(),
         scalars=dict.fromkeys(program.losses.scalars.names, 0.0), features=program.features,
         timings={"total": time.monotonic() - budget.start}, relaxation=relaxation, solver=solver, coding=program.coding,
         message="there was no time to fit a hyperplane: w = 0 and any labels that the constraints allow")
@@ -152,16 +152,12 @@ def _start_labels(compiled: Compiled, solution: Solution) -> np.ndarray:
     if len(solution.labels) != compiled.program.n:
         raise DeclarationError(
             f"solve(warm_start=...): the solution has {len(solution.labels)} labels, the problem {compiled.program.n}")
-    given, expected = _clusters(solution), compiled.program.clusters
+    given, expected = solution.clusters, compiled.program.clusters
     if given != expected:
         raise DeclarationError(
             f"solve(warm_start=...): the solution has {given} clusters, the problem {expected}; solve without it, or "
             "give a solution of the same number of clusters")
     return np.asarray(solution.labels)
-
-
-def _clusters(solution: Solution) -> int:
-    return 2 if solution.coding == "binary" else int(solution.decision.shape[1])
 
 
 __all__ = ["COMPILED", "solve_compiled", "unfitted"]

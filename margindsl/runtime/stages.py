@@ -10,7 +10,7 @@ import numpy as np
 
 from margindsl.clock import Cancelled
 from margindsl.contract import Status
-from margindsl.drivers.rounding import polish, round_directions
+from margindsl.drivers.rounding import polish, round_directions, round_vectors
 from margindsl.drivers.run import Fit, Run
 from margindsl.drivers.starts import as_member, distinct, in_hand
 from margindsl.errors import UnansweredError
@@ -54,7 +54,8 @@ class Found:
 
     def failed(self, words: str) -> Found:
         """Return the same after a solver failed: what was proved stays, the labels are those in hand."""
-        kept = Outcome(Status.FAILED) if self.outcome is None else replace(self.outcome, candidates=(), factor=None)
+        kept = Outcome(Status.FAILED) if self.outcome is None else self.outcome
+        kept = replace(kept, candidates=(), factor=None, vectors=())
         return Found(replace(kept, status=Status.FAILED, message=words), Status.FAILED, is_broken=True)
 
 
@@ -127,6 +128,8 @@ class Round(Stage):
         candidates = list(outcome.candidates) + list(run.starts)
         if outcome.factor is not None:
             candidates += round_directions(run, outcome.factor)
+        for vectors, count in outcome.vectors:
+            candidates += round_vectors(run, vectors, count)
         if not candidates:
             if not outcome.status.has_answer:
                 raise UnansweredError(
@@ -134,7 +137,7 @@ class Round(Stage):
                     f"{self.relaxation.name!r}: {outcome.message or outcome.status.value}")
             candidates = [run.program.labels.maximise(run.program.no_gain())]
         members = distinct([as_member(run.program, candidate) for candidate in candidates])
-        return replace(found, outcome=replace(outcome, candidates=tuple(members), factor=None))
+        return replace(found, outcome=replace(outcome, candidates=tuple(members), factor=None, vectors=()))
 
 
 @dataclass(frozen=True)

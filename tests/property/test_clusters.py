@@ -12,7 +12,7 @@ from margindsl.contract import Budget
 from margindsl.drivers.alternation import alternate
 from margindsl.drivers.run import Run
 from margindsl.labelset import presolve_partition
-from margindsl.program.clusters import margin_table
+from margindsl.program.codings import CODINGS
 
 N, K = 7, 3
 LOSSES = [md.hinge, md.squared_hinge, lambda g: md.logistic(-g), lambda g: md.odm(g, 0.3, 0.2)]
@@ -61,7 +61,7 @@ def test_the_value_belongs_to_labels_and_weights(seed, loss, coding):
     problem = problem_of(seed, loss, coding)
     solution, program = problem.solve("alternating", random_state=0), problem.program()
     outputs = program.features.apply(solution.weights)
-    margins = margin_table(outputs, coding)[np.arange(N), solution.labels]
+    margins = CODINGS[coding].margin_table(outputs)[np.arange(N), solution.labels]
     norm = np.sum(solution.weights**2) * (1.0 if coding == "crammer-singer" else (K - 1) / K)
     assert np.isclose(solution.value, program.to_user(norm / 2 + program.losses.value(margins)))
     form = program.fix_labels(solution.labels)

@@ -15,8 +15,9 @@ from margindsl.features.coded import CodedFeatures, weighted_gram
 from margindsl.labelset import presolve, presolve_partition
 from margindsl.program.bounds import DecisionBound
 from margindsl.program.cluster_certificate import ClusterCertificate, certify_clusters
-from margindsl.program.clusters import ClusterForm, SplitLosses, cluster_costs, margin_table, runner_up
+from margindsl.program.clusters import ClusterForm, SplitLosses, runner_up
 from margindsl.program.codes import contrasts, simplex_codes
+from margindsl.program.codings import CODINGS, cluster_costs
 from margindsl.program.losses import Losses, LossTerm, SharedScalars
 from margindsl.program.program import MarginProgram
 
@@ -90,10 +91,10 @@ def test_a_weighted_gram_of_an_index_is_the_sum_over_it():
 
 def test_margins_in_every_cluster_by_hand():
     F = RNG.normal(size=(N, 4))
-    table = margin_table(F, "crammer-singer")
+    table = CODINGS["crammer-singer"].margin_table(F)
     for i, q in itertools.product(range(N), range(4)):
         assert np.isclose(table[i, q], F[i, q] - max(F[i, p] for p in range(4) if p != q))
-    assert margin_table(F, "simplex") is F
+    assert CODINGS["simplex"].margin_table(F) is F
     labels = RNG.integers(4, size=N)
     runner = runner_up(F, labels)
     assert np.all(runner != labels)
@@ -105,7 +106,7 @@ def test_costs_of_clusters_are_the_losses_of_changed_labels(coding):
     p = program("odm", coding=coding)
     w = RNG.normal(size=D * (K - 1))
     form = p.fix_labels(LABELS)
-    costs = cluster_costs(p.losses, margin_table(form.outputs(w), coding))
+    costs = cluster_costs(p.losses, CODINGS[coding].margin_table(form.outputs(w)))
     for i, q in [(0, 1), (5, 2), (9, 0)]:
         labels = LABELS.copy()
         labels[i] = q

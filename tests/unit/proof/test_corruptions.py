@@ -61,6 +61,10 @@ TWO = [(relaxation, loss, constraint)
 MORE = [(relaxation, loss, coding, constraint) for coding in ("crammer-singer", "simplex")
         for relaxation, constraints in (("sdp", ("sizes", "partly")), ("supervised", ("clusters",)))
         for loss in (md.hinge, md.squared_hinge) for constraint in constraints]
+MORE += [(relaxation, md.hinge, coding, constraint) for relaxation, coding, constraint in (
+    ("exact", "simplex", "sizes"), ("exact", "crammer-singer", "partly"), ("minimax", "crammer-singer", "sizes"),
+    (md.Exact(method="branching"), "simplex", "partly"), (md.Minimax(oracle="exhaustive"), "crammer-singer", "partly"),
+    ("weight-lifting", "simplex", "sizes"), ("weight-lifting", "crammer-singer", "sizes"))]
 KINDS = [*range(len(TWO) + len(MORE))]
 SCALES = {0: 1.0, 1: 1e3, 2: 1e-3}
 
@@ -189,7 +193,7 @@ def test_the_script_agrees_on_exported_proofs(proofs):
         kinds.add((header["kind"], header["clusters"] > 2))
         header["bound"] += 1e-6 * abs(header["bound"])
         assert not script.check(header, arrays)
-    assert kinds == {("lift", False), ("cases", False), ("pool", False), ("lift", True), ("cases", True)}
+    assert kinds == {(kind, several) for kind in ("lift", "cases", "pool") for several in (False, True)}
 
 
 def test_the_script_runs_alone(proofs, tmp_path):
