@@ -9,7 +9,7 @@ import numpy as np
 from margindsl.contract import Status
 from margindsl.drivers.run import Fit, Run
 from margindsl.program.certificates import Certificate, project_duals
-from margindsl.program.exhaustion import PoolCertificate, enumerate_up_to_names, pool_bounds
+from margindsl.program.exhaustion import PoolCertificate, members, pool_bounds
 from margindsl.typing import FloatArray
 
 
@@ -31,13 +31,13 @@ def enumerate_labels(run: Run, tol: float = 1e-9, most: int = 200_000) -> Enumer
     Parameters
     ----------
     run : Run
-        Of coded margins, without free bias and decision bounds: elsewhere duals do not carry over.
+        Of coded margins, the bias within limits, without decision bounds on weights: elsewhere duals do not carry over.
     tol : float
         Relative gap at which a labelling counts as excluded.
     most : int
         Most fixed-label solves.
     """
-    labellings = enumerate_up_to_names(run.program.labels)
+    labellings = members(run.program)
     bounds = np.full(len(labellings), -np.inf)
     pool: list[FloatArray] = []
     status = Status.OPTIMAL

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,14 +15,22 @@ from margindsl.drivers.run import Run
 from margindsl.drivers.starts import distinct
 from margindsl.errors import SolverError
 from margindsl.program.codes import first_names
-from margindsl.program.exhaustion import coded_norms
+from margindsl.program.exhaustion import coded_costs
 from margindsl.program.forms import SaddleForm
+from margindsl.program.program import MarginProgram
 from margindsl.typing import FloatArray, IntArray
 
 STAGE = "label generation"
 LONG = 150  # labellings in the working set from which dead ones are dropped
 MASTER_TOL = 1e-6  # an exact master needs fewer rounds, and the engines finish fast
 PATIENCE = 20  # rounds without progress of the master's value after which generation stops
+
+
+class Vertex(NamedTuple):
+    """Represent what a mixture is of: a labelling with a bias, an end of its interval."""
+
+    labels: IntArray
+    bias: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +58,7 @@ class Generated:
 
 def most_violated(run: Run, spread: FloatArray, starts: list[IntArray],
                   rounds: int = 60) -> list[tuple[float, IntArray]]:
-    """Return labellings with large ‖Σ_i ũ_i φ_i c(y_i)ᵀ‖², best first: linearise, call the linear oracle, repeat.
+    """Return labellings with large ‖Σ_i ũ_i φ_i c(y_i)ᵀ‖² + 2 max bΣ_i ũ_i y_i, best first: linearise, call the oracle.
 
     The maximand is convex in y, so that every step is monotone; several starts are used.
 
@@ -66,11 +75,11 @@ def most_violated(run: Run, spread: FloatArray, starts: list[IntArray],
     found: list[tuple[float, IntArray]] = []
     for y in starts:
         V = program.code_sum(y, spread)
-        value = float(np.sum(V**2))
+        value = program.code_cost(V)
         for _ in range(rounds):
             new = program.labels.maximise(program.code_gains(V, spread))
             V_new = program.code_sum(new, spread)
-            new_value = float(np.sum(V_new**2))
+            new_value = program.code_cost(V_new)
             if new_value <= value * (1 + 1e-12):
                 break
             y, V, value = new, V_new, new_value
@@ -83,19 +92,24 @@ def most_violated(run: Run, spread: FloatArray, starts: list[IntArray],
 
 def improve_by_moves(run: Run, spread: FloatArray, value: float, y: IntArray,
                      rounds: int = 20) -> tuple[float, IntArray]:
-    """Improve a violated labelling by moves of single components (exact change of ‖Σ_i ũ_i φ_i c(y_i)ᵀ‖²)."""
+    """Improve a violated labelling by moves of single components (exact change of its cost)."""
     program = run.program.bounding
     label_set, features = program.labels, program.features
     if max(program.n, label_set.count) * features.rank > 2e7:
         return value, y
     H = features.component_sums(label_set.component, label_set.sign * spread, label_set.count)
     norms = np.einsum("cr,cr->c", H, H)
+    sums = label_set.contract_rows(spread) if program.is_biased else np.zeros(0)
     codes = np.array([[-1.0], [1.0]]) if program.label_codes is None else program.label_codes
     apart = np.sum((codes[:, None] - codes) ** 2, axis=2)
     everyone, z = np.arange(label_set.count), label_set.places(y)
     for _ in range(rounds):
         gains = (H @ (H.T @ codes[z])) @ codes.T
         change = 2.0 * (gains - gains[everyone, z][:, None]) + norms[:, None] * apart[z]
+        if len(sums):
+            total = float(sums @ codes[z][:, 0])
+            moved = program.bias.support(total + sums[:, None] * (codes[:, 0] - codes[z]))
+            change += 2.0 * (moved - program.bias.support(np.asarray(total)))
         change[~label_set.feasible_moves(y)] = -np.inf
         component, place = (int(at) for at in np.unravel_index(np.argmax(change), change.shape))
         if not change[component, place] > 1e-12 * max(value, 1e-300):
@@ -131,7 +145,7 @@ def generate(run: Run, initial: list[IntArray], *, tol: float, most: int, per_ro
     ----------
     W. Ben-Ameur, J. Neto (2007). Acceleration of cutting-plane and column generation algorithms: the in-out method.
     """
-    program, at = run.program.bounding, _Place(distinct(initial))
+    program, at = run.program.bounding, _Place(vertices(run.program, initial))
     state = run.resume(STAGE)
     if state is not None:
         at = _Place.restored(state)
@@ -140,7 +154,7 @@ def generate(run: Run, initial: list[IntArray], *, tol: float, most: int, per_ro
     lower = centre.value
     for iteration in range(at.iteration, most):
         run.keep(STAGE, _Place(working, raw, centre, list(course), iteration).state)
-        form = SaddleForm(program.features, program.losses, np.stack(working), codes=program.label_codes)
+        form = master_of(program, working)
         answer = run.solve(form, raw, tol=max(min(tol * 0.2, MASTER_TOL), 1e-9))
         if not answer.has_answer or (answer.status is Status.TIME_LIMIT and solved is not None):
             kept = solved is not None and answer.status is Status.FAILED  # the masters before stand
@@ -170,8 +184,19 @@ def generate(run: Run, initial: list[IntArray], *, tol: float, most: int, per_ro
         alive, raw = _drop_dead(working, raw)
         working = alive + fresh
     working = working[: len(raw["mu"])] if raw else working
-    form = SaddleForm(program.features, program.losses, np.stack(working), codes=program.label_codes)
+    form = master_of(program, working)
     return Generated(form, raw, lower, Status.ITERATION_LIMIT)  # type: ignore[arg-type]
+
+
+def vertices(program: MarginProgram, labellings: list[IntArray]) -> list[Vertex]:
+    """Return labellings, each once, with every end of the interval of the bias."""
+    return [Vertex(y, end) for y in distinct(labellings) for end in program.bias.ends]
+
+
+def master_of(program: MarginProgram, working: list[Vertex]) -> SaddleForm:
+    """Return the master problem over a working set."""
+    return SaddleForm(program.features, program.losses, np.stack([v.labels for v in working]),
+                      np.array([v.bias for v in working]), program.label_codes)
 
 
 def improved_starts(run: Run, initial: list[IntArray], rounds: int = 20) -> list[IntArray]:
@@ -200,7 +225,7 @@ def improved_starts(run: Run, initial: list[IntArray], rounds: int = 20) -> list
 class _Place:
     """Represent where a generation stands before a master: working set, start, best u so far, course."""
 
-    working: list[IntArray]
+    working: list[Vertex]
     raw: RawSolution | None = None
     centre: _Centre = field(default_factory=lambda: _Centre())
     course: list[float] = field(default_factory=list)
@@ -208,7 +233,8 @@ class _Place:
 
     def state(self) -> State:
         """Return it as arrays."""
-        found = {"labellings": pack(self.working), "course": np.array(self.course),
+        found = {"labellings": pack([v.labels for v in self.working]), "course": np.array(self.course),
+                 "biases": np.array([v.bias for v in self.working]),
                  "value": np.array(self.centre.value), "iteration": np.array(self.iteration)}
         if self.centre.u is not None:
             found["u"] = self.centre.u
@@ -217,7 +243,8 @@ class _Place:
     @classmethod
     def restored(cls, state: State) -> _Place:
         """Return it from arrays."""
-        return cls(list(state["labellings"]), raw_of(state), _Centre(state.get("u"), float(state["value"])),
+        working = [Vertex(y, float(bias)) for y, bias in zip(state["labellings"], state["biases"])]
+        return cls(working, raw_of(state), _Centre(state.get("u"), float(state["value"])),
                    state["course"].tolist(), int(state["iteration"]))
 
 
@@ -233,7 +260,7 @@ class _Centre:
         return _Centre(np.asarray(u), value) if value > self.value else self
 
     def inner(self, run: Run, form: SaddleForm, raw: RawSolution,
-              starts: int) -> tuple[list[tuple[float, IntArray]], _Centre]:
+              starts: int) -> tuple[list[tuple[float, Vertex]], _Centre]:
         """Return labellings violated halfway between the master's u and the centre, and the better centre."""
         assert self.u is not None
         u = 0.5 * (np.asarray(raw["u"]) + self.u)
@@ -242,15 +269,25 @@ class _Centre:
 
 
 def _violated(run: Run, form: SaddleForm, raw: RawSolution, u: FloatArray, starts: int,
-              exhaustive: IntArray | None) -> list[tuple[float, IntArray]]:
-    spread = form.losses.spread(u)
-    if exhaustive is not None:
-        values = np.concatenate([
-            coded_norms(run.program.bounding, block, spread)
-            for block in np.array_split(exhaustive, max(1, len(exhaustive) // 4096))])
-        order = np.argsort(-values)[:8]
-        return [(float(values[k]), exhaustive[k]) for k in order]
-    program, heavy = run.program.bounding, np.argsort(-raw["mu"])[:4]
+              exhaustive: IntArray | None) -> list[tuple[float, Vertex]]:
+    spread, program = form.losses.spread(u), run.program.bounding
+    found = _costliest(run, spread, exhaustive) if exhaustive is not None else _searched(run, form, raw, u, starts)
+    if not program.is_biased:
+        return [(value, Vertex(y)) for value, y in found]
+    return [(value, Vertex(y, program.bias.end(float(y @ spread)))) for value, y in found]
+
+
+def _costliest(run: Run, spread: FloatArray, everything: IntArray) -> list[tuple[float, IntArray]]:
+    """Return the eight labellings of all B that cost most."""
+    values = np.concatenate([coded_costs(run.program.bounding, block, spread)
+                             for block in np.array_split(everything, max(1, len(everything) // 4096))])
+    return [(float(values[k]), everything[k]) for k in np.argsort(-values)[:8]]
+
+
+def _searched(run: Run, form: SaddleForm, raw: RawSolution, u: FloatArray,
+              starts: int) -> list[tuple[float, IntArray]]:
+    """Return costly labellings found from the heaviest ones, their mean and random directions."""
+    program, spread, heavy = run.program.bounding, form.losses.spread(u), np.argsort(-raw["mu"])[:4]
     seeds = [form.labellings[k] for k in heavy]
     directions = [form.directions(u) @ raw["mu"]]
     directions += [run.rng.standard_normal(form.features.rank * form.width) for _ in range(starts)]
@@ -261,17 +298,23 @@ def _violated(run: Run, form: SaddleForm, raw: RawSolution, u: FloatArray, start
     return sorted(improved, key=lambda item: -item[0])
 
 
-def _fresh(working: list[IntArray], violated: list[tuple[float, IntArray]]) -> list[IntArray]:
-    """Return the violated labellings that differ from the working set in more than names, each once."""
-    known, fresh = {row.tobytes() for row in first_names(np.stack(working))}, []
-    for (_, y), row in zip(violated, first_names(np.stack([y for _, y in violated]))):
-        if row.tobytes() not in known:
-            fresh.append(y)
-            known.add(row.tobytes())
+def _fresh(working: list[Vertex], violated: list[tuple[float, Vertex]]) -> list[Vertex]:
+    """Return the violated vertices that differ from the working set in more than names, each once."""
+    known, fresh = set(_keys(working)), []
+    for (_, vertex), key in zip(violated, _keys([vertex for _, vertex in violated])):
+        if key not in known:
+            fresh.append(vertex)
+            known.add(key)
     return fresh
 
 
-def _drop_dead(working: list[IntArray], raw: RawSolution) -> tuple[list[IntArray], RawSolution]:
+def _keys(found: list[Vertex]) -> list[tuple[bytes, float]]:
+    """Return keys that are equal where names alone differ; a bias changes its sign with the labels."""
+    rows = first_names(np.stack([vertex.labels for vertex in found]))
+    return [(row.tobytes(), v.bias * (v.labels[0] if v.bias else 1.0)) for v, row in zip(found, rows)]
+
+
+def _drop_dead(working: list[Vertex], raw: RawSolution) -> tuple[list[Vertex], RawSolution]:
     """Return the working set without labellings of negligible weight, once it is long."""
     mu = np.asarray(raw["mu"])
     if len(working) < LONG:

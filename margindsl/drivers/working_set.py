@@ -25,7 +25,7 @@ class WorkingSet:
         self.program, self.labels = program, labels
         self.slack = 0.0
         self.mean = program.features.adjoint(np.full(program.n, 1.0 / program.n))
-        self.reach = program.decision[0].upper / program.n
+        self.reach = program.bias.reach
         self.slopes, self.offsets = np.zeros((0, program.n)), np.zeros(0)
         self.rows = np.zeros((0, program.features.rank))
         self.add(np.zeros(program.n))

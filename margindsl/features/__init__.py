@@ -4,7 +4,13 @@ from margindsl.features.blocks import BlockFeatures
 from margindsl.features.build import build
 from margindsl.features.coded import CodedFeatures
 from margindsl.features.dense import DenseFeatures, FactorFeatures
-from margindsl.features.derived import AugmentedFeatures, DerivedFeatures, MappedFeatures, ScaledFeatures
+from margindsl.features.derived import (
+    AugmentedFeatures,
+    DerivedFeatures,
+    MappedFeatures,
+    ScaledFeatures,
+    ShiftedFeatures,
+)
 from margindsl.features.kernels import RBF, Callable, Kernel, Linear, Polynomial, Precomputed, as_kernel, kernel_names
 from margindsl.features.operator import FeatureOperator
 from margindsl.features.span import SpanFeatures, in_span
@@ -29,6 +35,7 @@ __all__ = [
     "Polynomial",
     "Precomputed",
     "ScaledFeatures",
+    "ShiftedFeatures",
     "SpanFeatures",
     "SparseFeatures",
     "as_kernel",

@@ -117,6 +117,45 @@ class ScaledFeatures(DerivedFeatures):
         return np.asarray(rows * rows.dtype.type(self.factor))
 
 
+class ShiftedFeatures(DerivedFeatures):
+    """Subtract one vector from every row: the features about another centre.
+
+    Parameters
+    ----------
+    base : FeatureOperator
+    shift : ndarray (r,)
+    """
+
+    def __init__(self, base: FeatureOperator, shift: FloatArray) -> None:
+        super().__init__(base, base.rank)
+        self.shift = frozen(np.array(shift, dtype=np.float64))
+
+    @property
+    def offset(self) -> FloatArray | None:
+        return self.shift if self.base.offset is None else self.base.offset + self.shift
+
+    def apply(self, W: FloatArray) -> FloatArray:
+        return self._dense @ W if self.is_dense else self.base.apply(W) - self.shift @ W
+
+    def apply_to(self, X_new: Any, W: FloatArray) -> FloatArray:
+        return self.base.apply_to(X_new, W) - self.shift @ W
+
+    def adjoint(self, R: FloatArray) -> FloatArray:
+        if self.is_dense:
+            return self._dense.T @ R
+        return self.base.adjoint(R) - np.multiply.outer(self.shift, np.sum(R, axis=0))
+
+    def take(self, index: Index) -> ShiftedFeatures:
+        return ShiftedFeatures(self.base.take(index), self.shift)
+
+    def describe(self) -> str:
+        """Return the base's line with the shift named."""
+        return f"{self.base.describe()}, about the mean of a bound on decision values"
+
+    def _extend(self, rows: FloatArray) -> FloatArray:
+        return rows - self.shift
+
+
 class AugmentedFeatures(DerivedFeatures):
     """Append a constant column, so that the last coordinate of w is a penalised bias.
 

@@ -10,7 +10,7 @@ import numpy as np
 from margindsl.language import grammar
 from margindsl.language.linear import LinearPart
 from margindsl.language.margins import Hyperplane, Labels
-from margindsl.program.bounds import DecisionBound
+from margindsl.program.bounds import DecisionBound, joined
 from margindsl.typing import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -79,5 +79,5 @@ class Conditions:
             "must": np.concatenate([pairs, *self.must]), "cannot": np.concatenate([pairs, *self.cannot]),
             "known": (np.concatenate([none, *(i for i, _ in self.known)]),
                       np.concatenate([none, *(v for _, v in self.known)])),
-            "label_bounds": tuple(self.bounds), "decision": tuple(self.decision),
+            "label_bounds": tuple(self.bounds), "decision": joined(self.decision),
             "orthogonal": tuple(self.orthogonal), "sizes": tuple(self.sizes)}

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from margindsl.accuracy import greatest_ratio
 from margindsl.errors import DeclarationError
@@ -39,6 +42,15 @@ class DecisionBound:
         """Return whether the bound reads |Σ a f| ≤ ℓ."""
         return self.lower == -self.upper
 
+    @property
+    def reach(self) -> float:
+        """Return the greatest |Σ a f|."""
+        return max(abs(self.lower), abs(self.upper))
+
+    def symmetric(self) -> DecisionBound:
+        """Return |Σ a f| ≤ ℓ with the least ℓ that holds: itself where it reads so already."""
+        return self if self.is_symmetric else DecisionBound(self.weights, -self.reach, self.reach)
+
     def in_units(self, unit: float) -> DecisionBound:
         """Return the same bound, both sides divided by a positive number; by one where that is usual."""
         if 1.0 / USUAL <= unit <= USUAL:
@@ -55,6 +67,25 @@ class DecisionBound:
         if multiplier == 0:
             return 0.0
         return multiplier * (self.upper if multiplier > 0 else self.lower)
+
+
+def joined(bounds: Sequence[DecisionBound]) -> tuple[DecisionBound, ...]:
+    """Return bounds with those on multiples of one sum made one, unless they exclude each other."""
+    kept: list[DecisionBound] = []
+    for bound in bounds:
+        for place, other in enumerate(kept):
+            at = int(np.argmax(np.abs(other.weights)))
+            ratio = bound.weights[at] / other.weights[at] if other.weights[at] else 0.0
+            if ratio == 0 or not np.array_equal(bound.weights, ratio * other.weights):
+                continue
+            low, high = sorted((bound.lower / ratio, bound.upper / ratio))
+            low, high = max(low, other.lower), min(high, other.upper)
+            if low <= high:
+                kept[place] = DecisionBound(other.weights, low, high)
+                break
+        else:
+            kept.append(bound)
+    return tuple(kept)
 
 
 @dataclass(frozen=True, eq=False)

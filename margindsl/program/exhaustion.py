@@ -28,13 +28,27 @@ def enumerate_up_to_names(labels: LabelSet) -> IntArray:
     return members[labels.oriented(members)]
 
 
+def members(program: MarginProgram) -> IntArray:
+    """Return the (M, n) labellings of B that may differ in value: one of y and −y unless the bias tells them apart.
+
+    Raises
+    ------
+    SizeError
+        If the label set has too many free components to enumerate.
+    """
+    if all(bound.is_symmetric for bound in program.decision):
+        return enumerate_up_to_names(program.labels)
+    return np.array(list(program.labels.enumerate()), dtype=np.int8).reshape(-1, program.n)
+
+
 def pool_bounds(program: MarginProgram, pool: FloatArray, labellings: IntArray) -> FloatArray:
     """Return (M,) the largest of the dual values G(u, y) over a pool of duals, for every labelling.
 
     Parameters
     ----------
     program : MarginProgram
-        Without free bias and decision bounds, of coded margins (`MarginProgram.bounding`).
+        Of coded margins (`MarginProgram.bounding`), its bias within limits; other bounds on decision values are of no
+        use.
     pool : (P, m) float array
         Row duals inside the domain of the conjugates.
     labellings : (M, n) int array
@@ -44,15 +58,16 @@ def pool_bounds(program: MarginProgram, pool: FloatArray, labellings: IntArray) 
         linear = -program.losses.conjugate_value(u)
         spread = program.losses.spread(u)
         for block in _chunks(len(labellings)):
-            norms = coded_norms(program, labellings[block], spread)
-            best[block] = np.maximum(best[block], linear - 0.5 * norms)
+            costs = coded_costs(program, labellings[block], spread)
+            best[block] = np.maximum(best[block], linear - 0.5 * costs)
     return best
 
 
-def coded_norms(program: MarginProgram, labellings: IntArray, spread: FloatArray) -> FloatArray:
-    """Return ‖Σ_i s_i φ_i c(y_i)ᵀ‖² (M,) of labellings (M, n) at duals s (n,) of coded margins."""
+def coded_costs(program: MarginProgram, labellings: IntArray, spread: FloatArray) -> FloatArray:
+    """Return ‖Σ_i s_i φ_i c(y_i)ᵀ‖² + 2 max bΣ_i s_i y_i (M,) of labellings (M, n) at duals s (n,) of coded margins."""
     rows = code_rows(labellings, program.label_codes)
-    return np.sum(program.features.adjoint((rows * spread).T) ** 2, axis=0).reshape(len(labellings), -1).sum(axis=1)
+    costs = np.sum(program.features.adjoint((rows * spread).T) ** 2, axis=0).reshape(len(labellings), -1).sum(axis=1)
+    return costs + 2.0 * program.bias.support(labellings @ spread) if program.is_biased else costs
 
 
 def _chunks(count: int) -> Iterator[slice]:
@@ -77,15 +92,14 @@ class PoolCertificate(Certificate):
     def build(cls, program: MarginProgram, pool: FloatArray) -> PoolCertificate:
         """Return the certificate of a pool: min over y of max over the pool of G(u, y)."""
         pool = np.stack([project_duals(program.losses, u) for u in pool])
-        labellings = enumerate_up_to_names(program.labels)
-        return cls(float(pool_bounds(program, pool, labellings).min()), program, pool)
+        return cls(float(pool_bounds(program, pool, members(program)).min()), program, pool)
 
     def verify(self) -> bool:
         """Enumerate B again and recompute the bound."""
         residual = max(self.program.losses.scalar_residual(u) for u in self.pool)
         if residual > FEASIBLE:
             return False
-        lowest = float(pool_bounds(self.program, self.pool, enumerate_up_to_names(self.program.labels)).min())
+        lowest = float(pool_bounds(self.program, self.pool, members(self.program)).min())
         return bool(self.bound <= lowest + 1e-12 * abs(lowest))
 
     def dual_point(self) -> DualPoint:

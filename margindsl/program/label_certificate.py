@@ -29,6 +29,7 @@ Rows: TypeAlias = FloatArray | ComponentRows
 
 DENSE_ORDER = 500  # components up to which an N x N eigenvalue solve is affordable
 SHIFTS = (0.0, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)  # of the diagonal before scaling, relative to its mean
+HOLDING = 60  # steps of a max-cut ascent while the multiplier that holds a bias is searched
 WIDE_SHIFTS, WIDE_TOL = (0.0, 1e-3), 1e-5  # where H is never formed and eigenvalues are bounds
 
 
@@ -100,7 +101,7 @@ def repair_label_lift(form: LabelLiftForm, u: FloatArray, d: FloatArray | None =
     kappa : (J,) float array, optional
         Multipliers of the lifted label bounds.
     eta : (L,) float array, optional
-        Multipliers of the decision bounds.
+        Multipliers of the decision bounds; where none holds a free bias, one is found.
 
     Returns
     -------
@@ -108,6 +109,8 @@ def repair_label_lift(form: LabelLiftForm, u: FloatArray, d: FloatArray | None =
         With bound −inf when no repair exists (for instance a free bias without a decision bound).
     """
     u, kappa, eta = _admissible(form, u, kappa, eta)
+    if form.free_bias and not eta.any():
+        eta = _holding(form, u, kappa)
     H = _whitened(form, u, eta)
     if H is None or not np.isfinite(form.losses.conjugate_value(u)):
         return _worthless(form, u, kappa, eta)
@@ -215,6 +218,31 @@ def _admissible(form: LabelLiftForm, u: FloatArray, kappa: FloatArray | None,
     kappa = np.zeros(len(form.balance)) if kappa is None else np.maximum(np.asarray(kappa, float), 0.0)
     eta = np.zeros(len(form.decision)) if eta is None else np.maximum(np.asarray(eta, float), 0.0)
     return project_duals(form.losses, np.asarray(u, dtype=float)), kappa, eta
+
+
+def _holding(form: LabelLiftForm, u: FloatArray, kappa: FloatArray) -> FloatArray:
+    """Return multipliers η of which one holds the free bias, as good as any at u; zero where there is no such bound.
+
+    τ|uᵀz| ≤ ½ητ²h² + (uᵀz)²/2ηh² for every η > 0: what labels pay is convex in 1/η, and the bound has one peak.
+    """
+    eta, h = np.zeros(len(form.decision)), form.decision_rows[1]
+    held = [j for j, bound in enumerate(form.decision) if h[j] != 0 and 0 < bound.upper < np.inf]
+    if not held:
+        return eta
+    j = min(held, key=lambda place: form.decision[place].upper / abs(h[place]))
+    limit = form.decision[j].upper
+    size = float(np.linalg.norm(form.contract(form.losses.spread(u)))) / (abs(h[j]) * limit)
+    if not size > 0:
+        return eta
+
+    def price(log_eta: float) -> float:
+        eta[j] = size * np.exp(log_eta)
+        H = _whitened(form, u, eta)
+        d = None if H is None else ascend_cut(form, H, kappa, HOLDING)[0]
+        return np.inf if d is None else float(d.sum()) + eta[j] * limit**2
+
+    eta[j] = size * np.exp(minimize_scalar(price, bounds=(-12.0, 3.0), method="bounded", options={"xatol": 0.05}).x)
+    return eta
 
 
 def _worthless(form: LabelLiftForm, u: FloatArray, kappa: FloatArray, eta: FloatArray) -> LabelLiftCertificate:

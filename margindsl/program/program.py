@@ -11,6 +11,7 @@ import numpy as np
 from margindsl.errors import DeclarationError
 from margindsl.features.operator import FeatureOperator
 from margindsl.labelset import LabelSet
+from margindsl.program.bounded_bias import Interval, bias_limits
 from margindsl.program.bounds import DecisionBound
 from margindsl.program.clusters import (
     ClusterForm,
@@ -105,6 +106,19 @@ class MarginProgram:
         return self.coding == "binary"
 
     @cached_property
+    def bias(self) -> Interval:
+        """Return the limits of the bias: zero without one, infinite where no bound on decision values holds it."""
+        return bias_limits(self.features, self.decision)[0] if self.free_bias else Interval(0.0, 0.0)
+
+    @cached_property
+    def weight_bounds(self) -> tuple[DecisionBound, ...]:
+        """Return the bounds on decision values that are not on the bias alone."""
+        if not self.free_bias:
+            return self.decision
+        _, alone = bias_limits(self.features, self.decision)
+        return tuple(bound for bound, only in zip(self.decision, alone) if not only)
+
+    @cached_property
     def split(self) -> SplitLosses:
         """Return the losses as falling and rising parts."""
         return SplitLosses.of(self.losses)
@@ -141,13 +155,31 @@ class MarginProgram:
         """Return the (n, q) codes of labels."""
         return np.asarray(labels[:, None] if self.label_codes is None else self.label_codes[labels], dtype=float)
 
+    @property
+    def is_biased(self) -> bool:
+        """Return whether there is a bias."""
+        return self.bias.reach > 0
+
     def code_sum(self, labels: IntArray, spread: FloatArray) -> FloatArray:
-        """Return V = Σ_i s_i φ_i c(y_i)ᵀ (r, q), the weights that duals s (n,) of coded margins stand for."""
-        return self.features.adjoint(spread[:, None] * self.codes_at(labels))
+        """Return V = Σ_i s_i φ_i c(y_i)ᵀ (r, q), the weights that duals s (n,) stand for, Σ_i s_i y_i below for a bias.
+        """
+        turned = spread[:, None] * self.codes_at(labels)
+        V = self.features.adjoint(turned)
+        return np.vstack([V, turned.sum(axis=0)]) if self.is_biased else V
 
     def code_gains(self, V: FloatArray, spread: FloatArray) -> FloatArray:
-        """Return gains whose best labels y maximise ⟨V, Σ_i s_i φ_i c(y_i)ᵀ⟩: (n,) of signs, (n, k) of clusters."""
-        return self.gains_of(spread[:, None] * self.features.apply(V))
+        """Return gains whose best labels y maximise ⟨V, Σ_i s_i φ_i c(y_i)ᵀ⟩: (n,) of signs, (n, k) of clusters.
+
+        A row Σ_i s_i y_i below stands for the bias that is best there.
+        """
+        r = self.features.rank
+        bias = self.bias.end(float(V[r:].sum())) if len(V) > r else 0.0
+        return self.gains_of(spread[:, None] * (self.features.apply(V[:r]) + bias))
+
+    def code_cost(self, V: FloatArray) -> float:
+        """Return ‖V‖² + 2 max bΣ_i s_i y_i, twice what duals pay for a labelling, of a `code_sum` V."""
+        r = self.features.rank
+        return float(np.sum(V[:r] ** 2) + 2.0 * np.sum(self.bias.support(V[r:])))
 
     def gains_of(self, vectors: FloatArray) -> FloatArray:
         """Return gains whose best labels have the greatest inner products of codes with vectors (n, q)."""

@@ -385,7 +385,7 @@ def case_bound(p: Any, B: LabelSet, case: int, y: Any) -> float:
         if p.free_bias and np.abs(H[:, -1]).max() <= (p.n + 8) * EPS * rough[-1].max():
             H[:, -1] = 0.0
         limits = np.where(tau > 0, p.decision_upper[:, None], p.decision_lower[:, None])
-        prices = [*(2 * limits[tau != 0] * tau[tau != 0])]
+        prices = [*(2 * limits[tau != 0] * tau[tau != 0]), *([2 * paid(p, v * y)] if k == 2 else [])]
     F, added, lowest = whitened(p, q, eta, H)
     if y is not None:
         prices.append(float(np.sum(F**2)))
@@ -400,18 +400,21 @@ def case_bound(p: Any, B: LabelSet, case: int, y: Any) -> float:
 
 def pool_bound(p: Any, B: LabelSet) -> float:
     """Return the least over B of the best bound of a pool of dual points."""
+    if p.free_bias:
+        raise Unsound("the dual points do not hold the free bias")
     points, k, lowest = [], p.clusters, math.inf
     code = math.sqrt(k / (k - 1)) if p.coding == "crammer-singer" else 1.0
     for u, v in zip(p.u, p.tangents):
         low, u = least(p, np.maximum(u, 0.0) / code if code > 1 else u, np.zeros(p.n), v)
         u, moved, size = spread(p, u)
         rough = 2 * np.sum((code * np.abs(u) @ np.abs(p.wide)) ** 2) / p.ridge
-        points.append((low - moved - p.rate * (abs(low) + size + rough), code * (B.sign * u)[:, None] * p.wide))
+        points.append((low - moved - p.rate * (abs(low) + size + rough), code * (B.sign * u)[:, None] * p.wide, u))
     for Z in B.listed():
         values = []
-        for low, H in points:
+        for low, H, u in points:
             if B.two:
                 squares = np.sum((Z[:, B.component] @ H) ** 2, axis=1)
+                squares = squares + 2 * p.ridge * paid(p, Z[:, B.component] * (B.sign * u))
             else:  # of sums of codes
                 sums = sum(np.sum(((Z[:, B.component] == q) @ H) ** 2, axis=1) for q in B.names)
                 squares = (k * sums - np.sum(H.sum(axis=0) ** 2)) / (k - 1)
@@ -434,6 +437,7 @@ def check(header: dict[str, Any], arrays: dict[str, Any]) -> Report:
     p.wide = np.column_stack([p.phi, np.ones(p.n)]) if p.free_bias else np.asarray(p.phi, dtype=float)
     try:
         with np.errstate(all="ignore"):
+            turn_features(p)
             check_value(p, report)
             if math.isfinite(p.bound):
                 check_bound(p, report)
@@ -446,6 +450,28 @@ def check(header: dict[str, Any], arrays: dict[str, Any]) -> Report:
     if p.state == "OPTIMAL" and not p.value - p.bound <= 1.5 * p.tol * abs(p.value) + p.rounding:
         report.failures.append(f"status: optimal with a gap of {p.value - p.bound:.3g}")
     return report
+
+
+def turn_features(p: Any) -> None:
+    """Take multiples of sums s = sum a f that are bounded from the features: f = w'(phi - T sum a phi) + Ts.
+
+    A dual point then pays max u'yTs over the limits of s, which a lifted one cannot unless they are zero.
+    """
+    if (p.kind == "lift" or p.clusters > 2) and np.any(p.turn[:, (p.decision_lower != 0) | (p.decision_upper != 0)]):
+        raise Unsound("features are turned by a sum that is not zero")
+    sums, sizes = p.decision_weights @ p.wide, np.abs(p.decision_weights) @ np.abs(p.wide)
+    sizes = np.abs(p.wide) + np.abs(p.turn) @ sizes
+    p.wide = p.wide - p.turn @ sums
+    if p.free_bias and np.all(np.abs(p.wide[:, -1]) <= p.rate * sizes[:, -1]):  # nothing is left of the bias
+        p.wide, sizes, p.free_bias = p.wide[:, :-1], sizes[:, :-1], False
+    p.rate *= max(1.0, float(np.max(sizes, initial=1.0)) / max(float(np.max(np.abs(p.wide), initial=0.0)), 1e-300))
+
+
+def paid(p: Any, v: Any) -> Any:
+    """Return what sums taken from the features cost at most at duals v of decision values, on the last axis points."""
+    pulls, most = v @ p.turn, np.maximum(np.abs(p.decision_lower), np.abs(p.decision_upper))
+    size, limits = np.abs(v) @ np.abs(p.turn), np.where(pulls > 0, p.decision_upper, p.decision_lower)
+    return np.sum(np.where(size == 0, 0.0, pulls * limits + p.rate * size * most), axis=-1)
 
 
 def check_value(p: Any, report: Report) -> None:

@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from margindsl.features import FeatureOperator, ShiftedFeatures
 from margindsl.language.lowering import Declaration
+from margindsl.program.bounded_bias import moves_with_bias
 from margindsl.program.certificates import Certificate
 from margindsl.program.program import MarginProgram
 from margindsl.proof.tables import UnknownProof, loss_tables, tangents
@@ -75,20 +77,41 @@ def export(program: MarginProgram, claim: Claim, certificate: Certificate | None
                "kernel": repr(declaration.hyperplane.kernel), "declaration": digest(header, arrays)}
     arrays |= {"labels": claim.labels, "w": claim.weights, "decision": claim.decision, "scalars": claim.scalars}
     if features and program.n * program.features.rank <= LARGEST:
-        arrays["phi"] = np.asarray(program.features.toarray(), dtype=float)
+        arrays["phi"] = np.asarray(declared_features(program).toarray(), dtype=float)
+    arrays["turn"] = np.zeros((program.n, len(declaration.decision)))
     if certificate is None or not np.isfinite(claim.bound):
         return header, arrays
     try:
         point = certificate.dual_point().rescaled(1.0, 1.0, program.scale)
     except NotImplementedError as error:
         raise UnknownProof(str(error)) from None
-    header["kind"] = point.kind
+    header["kind"], arrays["turn"] = point.kind, _turn(declaration, program, point.kind)
     dual = {name: _declared_order(name, np.asarray(x), order, arrays, program) for name, x in point.arrays.items()}
     if point.kind == "lift":
         dual = _by_points(dual, arrays, program)
     if point.kind == "cases" and program.is_binary:
         _orient(dual, program)
     return header, arrays | dual | {"tangents": _tangents(header, arrays, dual)}
+
+
+def _turn(declaration: Declaration, program: MarginProgram, kind: str) -> FloatArray:
+    """Return (n, J) multiples of bounded sums that take a bias out of the features: where the program has none, or all
+    dual points are of known labels."""
+    turn = np.zeros((program.n, len(declaration.decision)))
+    if declaration.hyperplane.bias is not True or (program.free_bias and kind != "pool"):
+        return turn
+    widths = {place: (bound.upper - bound.lower) / abs(bound.weights.sum())
+              for place, bound in enumerate(declaration.decision) if moves_with_bias(bound.weights)}
+    if widths:
+        place = min(widths, key=lambda j: widths[j])
+        turn[:, place] = 1.0 / declaration.decision[place].weights.sum()
+    return turn
+
+
+def declared_features(program: MarginProgram) -> FeatureOperator:
+    """Return the features as declared, which the program may have about another centre."""
+    features = program.features
+    return features.base if isinstance(features, ShiftedFeatures) else features
 
 
 def _tangents(header: dict[str, Any], tables: dict[str, Any], dual: dict[str, Any]) -> FloatArray:

@@ -12,6 +12,7 @@ from margindsl.contract import Offer, Refusal, numbers
 from margindsl.drivers.cluster_working_set import ClusterWorkingSet
 from margindsl.drivers.run import Run
 from margindsl.drivers.working_set import WorkingSet
+from margindsl.program.bounded_bias import sum_vanishes
 from margindsl.program.program import MarginProgram
 from margindsl.relaxations.cccp import CCCP
 from margindsl.typing import FloatArray, IntArray
@@ -45,7 +46,7 @@ class CutsOutside(CCCP):
     epsilon: float = numbers().option(0.01)
 
     def accepts(self, program: MarginProgram) -> Offer | Refusal:
-        """Refuse losses that rise; for two clusters anything but a free bias and one |Σf| ≤ l; simplex codes."""
+        """Refuse losses that rise; for two clusters anything but |Σf| ≤ l, of a bias that it holds; simplex codes."""
         offer = super().accepts(program)
         if isinstance(offer, Refusal):
             return offer
@@ -54,9 +55,9 @@ class CutsOutside(CCCP):
             return Refusal("cuts outside take losses that never rise with the margin", "Use relaxation='cccp'")
         if not program.is_binary:
             return self._accepts_clusters(program)
-        if not (program.free_bias and len(program.decision) == 1 and program.decision[0].is_symmetric
-                and np.all(program.decision[0].weights == 1.0)):
-            return Refusal("cuts outside take a free bias and the one bound abs(md.sum(f)) <= l",
+        held = program.bias.is_finite and program.bias.is_symmetric and not program.weight_bounds
+        if not (held and sum_vanishes(program.features, np.ones(program.n))):
+            return Refusal("cuts outside take a free bias with the one bound abs(md.sum(f)) <= l, or centred features",
                            "Use relaxation='cccp', which takes any bounds")
         return offer
 

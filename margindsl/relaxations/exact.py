@@ -45,8 +45,9 @@ class Exact(Relaxation):
     max_components : int
         Most free components for enumeration, of k clusters times log2 k.
     method : {"auto", "enumeration", "branching"}
-        "auto" enumerates up to `max_components` free components and branches above. A free bias, decision bounds and
-        Crammer-Singer margins are always branched on, since duals of one labelling say nothing of others there.
+        "auto" enumerates up to `max_components` free components and branches above. A free bias that nothing holds,
+        decision bounds on weights and Crammer-Singer margins are always branched on, since duals of one labelling say
+        nothing of others there.
     tol : float or None
         Relative gap branch and bound certifies; None takes the solve's tolerance, but at least 1e-7.
     starts : int
@@ -125,7 +126,7 @@ class Exact(Relaxation):
         return _free(program) * np.log2(program.clusters) <= self.max_components
 
     def _branches(self, program: MarginProgram) -> bool:
-        if program.free_bias or program.decision or program.coding == "crammer-singer":
+        if program.weight_bounds or not program.bias.is_finite or program.coding == "crammer-singer":
             return True
         return self.method == "branching" or (self.method == "auto" and not self._enumerates(program))
 

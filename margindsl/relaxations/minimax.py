@@ -9,14 +9,14 @@ from typing import ClassVar
 import numpy as np
 
 from margindsl.contract import Offer, RawSolution, Refusal, Status, flags, numbers
-from margindsl.drivers.generation import STAGE, Generated, generate, improved_starts
+from margindsl.drivers.generation import STAGE, Generated, generate, improved_starts, master_of, vertices
 from margindsl.drivers.guard import offer_of
 from margindsl.drivers.run import Run
 from margindsl.drivers.starts import distinct, first_start, starting_labels
 from margindsl.drivers.unlabelled import has_known, labels_from_known
 from margindsl.errors import SolverError
 from margindsl.program.certificates import Certificate
-from margindsl.program.exhaustion import PoolCertificate, enumerate_up_to_names
+from margindsl.program.exhaustion import PoolCertificate, members
 from margindsl.program.forms import LabelLiftForm, SaddleForm
 from margindsl.program.label_certificate import LabelLiftCertificate, repair_label_lift, scale_dual_point
 from margindsl.program.program import MarginProgram
@@ -97,12 +97,14 @@ class Minimax(Relaxation):
         return 70.0 / (program.clusters - 1) ** 2 if program.n <= MINIMAX_POINTS else 0.0
 
     def accepts(self, program: MarginProgram) -> Offer | Refusal:
-        """Refuse a free bias and decision bounds."""
-        if program.free_bias:
-            return Refusal("minimax is trivial with a free bias: a mixture of labellings fits the constant at no cost",
-                           "Use bias='penalised', or centred features without a bias")
-        if program.decision:
-            return Refusal("minimax takes no bounds on decision values",
+        """Refuse a free bias that nothing holds, and bounds on decision values that are on the weights."""
+        if program.free_bias and not program.bias.is_finite:
+            return Refusal(
+                "minimax is trivial with a free bias: the dual point must satisfy sum u_i y_i = 0 for all labellings "
+                "at once, so that u = 0 where they are free, and a mixture of labellings fits the constant at no cost",
+                "Use bias='penalised', centred features without a bias, or bound the sum, abs(md.sum(f)) <= l")
+        if program.weight_bounds:
+            return Refusal("minimax takes no bounds on decision values but those that hold a free bias",
                            "Bound the labels, abs(md.sum(y)) <= b, or use relaxation='cccp'")
         for refusal in (refuse_clusters(program), refuse_split(program)):  # rounded labels are judged by the split
             if refusal is not None:
@@ -111,17 +113,15 @@ class Minimax(Relaxation):
 
     def lower(self, program: MarginProgram) -> SaddleForm:
         """Return the first master problem, over one labelling."""
-        bounding = program.bounding
-        return SaddleForm(bounding.features, bounding.losses, program.labels.maximise(program.no_gain())[None, :],
-                          codes=bounding.label_codes)
+        return master_of(program.bounding, vertices(program.bounding, [program.labels.maximise(program.no_gain())]))
 
     def default_solver(self, form: SaddleForm) -> str:  # type: ignore[override]
-        """Return "mirror-prox", or "clarabel" for losses with shared scalars."""
-        return "clarabel" if form.losses.scalars.count else "mirror-prox"
+        """Return "mirror-prox"."""
+        return "mirror-prox"
 
     def run(self, run: Run) -> Outcome:
         """Generate labellings, certify the final dual point, return directions to round."""
-        exhaustive = enumerate_up_to_names(run.program.labels) if self.oracle == "exhaustive" else None
+        exhaustive = members(run.program) if self.oracle == "exhaustive" else None
         tol = self.tol or max(run.budget.tol, 1e-4 if exhaustive is None else 1e-9)
         going_on = run.resume(STAGE) is not None
         initial = [first_start(run)] if going_on else starting_labels(run, 3)

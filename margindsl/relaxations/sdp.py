@@ -98,14 +98,14 @@ class SDP(Relaxation):
         return self.moments or self.cuts == "triangle"
 
     def accepts(self, program: MarginProgram) -> Offer | Refusal:
-        """Refuse a free bias without decision balance, and one-sided decision bounds."""
-        if program.free_bias and not any(np.isfinite(b.upper) for b in program.decision):
+        """Refuse a free bias that nothing holds, and decision bounds on one side."""
+        if program.free_bias and not program.bias.is_finite and not any(np.isfinite(b.reach) for b in program.decision):
             return Refusal(
                 "a free bias makes the label SDP trivial (its value is 0, even under label balance)",
                 "Use bias='penalised', or centred features without a bias, or add abs(md.sum(f)) <= l")
         for bound in program.decision:
-            if not bound.is_symmetric:
-                return Refusal("decision bounds are lifted only in the form abs(md.sum(f)) <= l",
+            if not np.isfinite(bound.reach):
+                return Refusal("decision bounds are lifted as squares, which need limits on both sides",
                                "Write the bound symmetrically, or use relaxation='cccp'")
         if not program.is_binary:
             return self._accepts_clusters(program)
@@ -278,7 +278,8 @@ def lift_labels(program: MarginProgram) -> LabelLiftForm:
     balance = tuple(QuadraticBound(np.asarray(omega, dtype=float), float(radius)) for omega, radius, _ in lifted)
     return LabelLiftForm(
         program.features, program.losses, component, np.asarray(merged.sign), count,
-        balance=balance, reference=reference, decision=program.decision, free_bias=program.free_bias)
+        balance=balance, reference=reference, decision=tuple(bound.symmetric() for bound in program.decision),
+        free_bias=program.free_bias)
 
 
 def doubted_lift(run: Run, form: LabelLiftForm, raw: RawSolution, V: FloatArray, bound: float) -> RawSolution:

@@ -79,16 +79,16 @@ class WeightLifting(Relaxation):
         if program.free_bias and not program.decision:
             return Refusal("a free bias without decision balance makes weight lifting trivial",
                            "Use bias='penalised', or centred features without a bias, or add abs(md.sum(f)) <= l")
-        if any(not bound.is_symmetric for bound in program.decision):
-            return Refusal("decision bounds are lifted only in the form abs(md.sum(f)) <= l",
-                           "Write the bound symmetrically, or use relaxation='cccp'")
+        if any(not np.isfinite(bound.reach) for bound in program.decision):
+            return Refusal("decision bounds are lifted as squares, which need limits on both sides",
+                           "Bound the sum on both sides, or use relaxation='cccp'")
         rounding_only = "; label constraints are used in rounding, not in the bound"
         ignored = "" if program.labels.is_unconstrained else rounding_only
         return Offer(f"P of order {program.features.rank + int(program.free_bias)}{ignored}")
 
     def lower(self, program: MarginProgram) -> WeightLiftForm:
         """Return the weight-lift form."""
-        decision = program.decision if program.is_binary else ()  # for pairs of clusters they are left out of the bound
+        decision = tuple(bound.symmetric() for bound in program.decision if program.is_binary)  # of clusters, left out
         return WeightLiftForm(program.features, lengths_losses(program), decision=decision, free_bias=program.free_bias)
 
     def default_solver(self, form: object) -> str:

@@ -12,6 +12,7 @@ from margindsl.accuracy import relative_gap
 from margindsl.clock import EIGEN_WORK, affords
 from margindsl.contract import Status
 from margindsl.errors import MarginError
+from margindsl.features import MappedFeatures, ShiftedFeatures
 from margindsl.language.lowering import Declaration
 from margindsl.program.certificates import Certificate, DualPoint
 from margindsl.program.program import MarginProgram
@@ -117,7 +118,7 @@ def verify(solution: Any, certificate: Certificate | None, bound: float | None =
         return Report(failures=[f"the declaration cannot be lowered again: {error}"])
     report = _check(program, claim, certificate)
     base: Any = program.features
-    while hasattr(base, "map_matrix"):
+    while isinstance(base, (MappedFeatures, ShiftedFeatures)):
         base = base.base
     if base.n != len(claim.decision) or base.rank != len(solution.weights):
         report.failures.append("features are not those of the weights")

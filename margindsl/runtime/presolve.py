@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from margindsl.accuracy import rounding
 from margindsl.errors import DeclarationError, InfeasibleError, RefusalError
 from margindsl.features import DenseFeatures, FeatureOperator, MappedFeatures, build, in_span
 from margindsl.features.maps import NoMap
 from margindsl.labelset import LabelSet, PartitionSet, presolve, presolve_partition
 from margindsl.language.lowering import Declaration
 from margindsl.language.margins import Hyperplane
+from margindsl.program.bounded_bias import bias_limits, centred_by, moves_with_bias, sum_vanishes
 from margindsl.program.bounds import DecisionBound
 from margindsl.program.program import MarginProgram
 from margindsl.program.scaling import power_of_two
@@ -100,6 +100,8 @@ def assemble(declaration: Declaration, prepared: Prepared, labels: LabelSet,
     if declaration.manifolds:
         features = _manifold_metric(features, declaration.manifolds, ridge)
     free_bias = declaration.hyperplane.bias is True
+    features = centred_by(features, declaration.decision) if free_bias else features
+    free_bias = free_bias and not _fixes_bias(declaration.decision, features)
     decision, identities = _settle_decision(declaration.decision, features, free_bias)
     if declaration.coding != "binary":
         _check_clusters(declaration, decision)
@@ -118,6 +120,22 @@ def outline(declaration: Declaration, labels: LabelSet, text: str = "") -> Margi
         scale=declaration.ridge, constant=declaration.constant, text=text, coding=declaration.coding)
 
 
+def _fixes_bias(bounds: tuple[DecisionBound, ...], features: FeatureOperator) -> bool:
+    """Return whether bounds hold a free bias over these features at zero, so that there is none.
+
+    Raises
+    ------
+    InfeasibleError
+        If they contradict one another.
+    """
+    limits, _ = bias_limits(features, bounds)
+    if limits.low > limits.high:
+        raise InfeasibleError(
+            f"bounds on decision values contradict one another: with features about their mean, they ask for a bias of "
+            f"at least {limits.low:.6g} and of at most {limits.high:.6g}; relax one of them")
+    return limits.low == limits.high == 0.0
+
+
 def _settle_decision(bounds: tuple[DecisionBound, ...], features: FeatureOperator,
                      free_bias: bool) -> tuple[tuple[DecisionBound, ...], tuple[str, ...]]:
     """Return the decision bounds in units of their own, and sentences on those that hold for every hyperplane.
@@ -132,8 +150,7 @@ def _settle_decision(bounds: tuple[DecisionBound, ...], features: FeatureOperato
     """
     kept, identities = [], []
     for bound in bounds:
-        sums, parts = float(np.sum(bound.weights)), float(np.abs(bound.weights).sum())
-        if not sum_vanishes(features, bound.weights) or (free_bias and abs(sums) > rounding(parts, features.n)):
+        if not sum_vanishes(features, bound.weights) or (free_bias and moves_with_bias(bound.weights)):
             kept.append(bound.in_units(power_of_two(float(np.abs(bound.weights).max()))))
             continue
         said = (f"the weighted sum of decision values is zero for every hyperplane over these features "
@@ -144,11 +161,6 @@ def _settle_decision(bounds: tuple[DecisionBound, ...], features: FeatureOperato
                 "declare the hyperplane with centre=False or a bias")
         identities.append(f"{bound.lower:.6g} <= sum a f <= {bound.upper:.6g} is dropped: {said}")
     return tuple(kept), tuple(identities)
-
-
-def sum_vanishes(features: FeatureOperator, weights: FloatArray) -> bool:
-    """Return whether Φᵀa is what rounding leaves of a sum that is zero."""
-    return bool(np.all(np.abs(features.adjoint(weights)) <= rounding(features.magnitudes(weights), features.n)))
 
 
 def _check_clusters(declaration: Declaration, decision: tuple[DecisionBound, ...]) -> None:
@@ -218,4 +230,4 @@ def _manifold_metric(features: FeatureOperator, manifolds: tuple[tuple[float, An
     return MappedFeatures(features, np.linalg.inv(factor).T, label="manifold metric")
 
 
-__all__ = ["Prepared", "assemble", "outline", "prepare_features", "prepare_labels", "sum_vanishes"]
+__all__ = ["Prepared", "assemble", "outline", "prepare_features", "prepare_labels"]

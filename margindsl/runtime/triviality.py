@@ -9,9 +9,9 @@ import numpy as np
 
 from margindsl.accuracy import rounding
 from margindsl.errors import TrivialityWarning
+from margindsl.program.bounded_bias import sum_vanishes
 from margindsl.program.losses import LossTerm
 from margindsl.program.program import MarginProgram
-from margindsl.runtime.presolve import sum_vanishes
 
 
 def warn_if_trivial(program: MarginProgram) -> None:
@@ -31,13 +31,13 @@ def _gains_nothing(program: MarginProgram) -> bool:
     concave in the decision values, so that their mean is at most zero: no better for losses that fall below zero.
     """
     plane = getattr(program.source, "hyperplane", None)
-    if plane is None or plane.bias is not False:
+    if plane is None or program.free_bias or plane.bias == "penalised":
         return False
     terms = program.losses.terms
     if program.coding == "crammer-singer" and not all(map(_falls_below_zero, terms)):
         return False
     even = all(_is_even(term, program.n) for term in terms)
-    return even and (plane.centre or sum_vanishes(program.features, np.ones(program.n)))
+    return even and sum_vanishes(program.features, np.ones(program.n))
 
 
 def _falls_below_zero(term: LossTerm) -> bool:

@@ -50,7 +50,7 @@ class Point:
     fitted : (S,) float array
         Scalars as good as any at W.
     floor : float
-        Size of values that need not be told from zero, where scalars can make them zero.
+        Size of values that need not be told from zero, where scalars or a bias can make them zero.
     """
 
     mu: FloatArray
@@ -193,7 +193,7 @@ class SaddleModel:
         lengths = np.sqrt(point.norms)
         square = float(point.mu @ point.norms) if self.is_biased else float(point.mu @ lengths) ** 2
         primal, scale, fitted = self._best_fit(point, square)
-        floor = self.form.floor if len(self.costs) else 0.0
+        floor = self.form.floor if len(self.costs) or self.is_biased else 0.0
         return replace(point, primal=primal, dual=dual, scale=scale, proved=x, fitted=fitted, floor=floor)
 
     def feasible(self, x: FloatArray) -> FloatArray:
