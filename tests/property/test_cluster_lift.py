@@ -68,7 +68,7 @@ def fixed_value(problem, labels, coding, loss, lam):
 @pytest.mark.parametrize("coding,loss", [
     ("simplex", "odm"), ("simplex", "hinge"), ("crammer-singer", "hinge"), ("crammer-singer", "weighted hinge"),
     ("crammer-singer", "own widths")])
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0])
 def test_the_bound_is_below_the_enumerated_optimum(seed, coding, loss):
     problem = declare(seed, loss, coding)
     best = min(fixed_value(problem, labels, coding, loss, 20.0) for labels in members(6, True))
