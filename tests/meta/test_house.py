@@ -11,7 +11,8 @@ house = importlib.util.module_from_spec(SPEC)
 sys.modules[SPEC.name] = house  # dataclasses look their module up
 SPEC.loader.exec_module(house)
 
-HELD = ["lines of core and solvers", "frames from solve to the solver"]  # of house.GOALS
+HELD = ["lines of core and solvers", "frames from solve to the solver", "isinstance on forms",
+        "functions over 60 lines", "duplicates"]  # of house.GOALS
 
 
 @pytest.fixture(scope="module")

@@ -141,7 +141,7 @@ class CoordinateRun(Course[Pair]):
     def _whole(self) -> FloatArray | None:
         """Return all features where they are in memory or fit in one block."""
         features = self.model.form.features
-        if getattr(features, "is_dense", False):
+        if features.is_dense:
             return np.ascontiguousarray(features.matrix, dtype=float)
         if len(row_blocks(features.n, features.rank)) <= 1:
             return np.ascontiguousarray(features.toarray(), dtype=float)

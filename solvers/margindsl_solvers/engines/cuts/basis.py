@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -140,6 +141,9 @@ class SpanFeatures:
     ----------
     basis : Basis
     """
+
+    is_dense: ClassVar[bool] = False
+    skips_zeros: ClassVar[bool] = False
 
     basis: Basis
 

@@ -53,7 +53,7 @@ class Sweep:
         W : (r [+1], p) float array
         """
         features: Any = self.form.features
-        dense = getattr(features, "is_dense", False)
+        dense = features.is_dense
         simple = len(losses.terms) == 1 and losses.is_identity
         if not simple or not (dense or hasattr(features, "walk")):
             return self._whole(losses, W)

@@ -97,7 +97,7 @@ class Curvature:
 
     def _gram(self, points: FloatArray, active: IntArray) -> FloatArray:
         features, r = self.model.form.features, self.model.rank
-        if 3 * len(active) > features.n or getattr(features, "skips_zeros", False):
+        if 3 * len(active) > features.n or features.skips_zeros:
             out = np.array(features.gram(points))
         else:
             out, size = np.zeros((r, r)), max(1, _BLOCK // max(r, 1))
@@ -114,7 +114,7 @@ class Curvature:
     def _inverse(self, points: FloatArray, active: IntArray) -> Callable[[FloatArray], FloatArray]:
         """Return X ↦ (I + ΦᵀDΦ + GᵀτG)⁻¹X of more features than rows or than the limit."""
         small = len(active) + len(self.tau)
-        dense = bool(getattr(self.model.form.features, "is_dense", False))
+        dense = self.model.form.features.is_dense
         if small > self.limit or (not dense and small**2 * self.model.rank > _PRODUCTS):
             direct = small <= self.limit
             return self._iterative(points, (lambda: self._woodbury(points, active)) if direct else None)

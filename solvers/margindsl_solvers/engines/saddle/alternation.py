@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -31,6 +32,9 @@ class StackedFeatures:
     root : (s,) float array
         √μ_k.
     """
+
+    is_dense: ClassVar[bool] = False
+    skips_zeros: ClassVar[bool] = False
 
     model: SaddleModel
     active: IntArray

@@ -100,7 +100,7 @@ class SaddleModel:
         self.count, self.width, self.order = len(self.first), form.width, form.width * int(form.features.rank)
         self.weights = np.asarray(self.losses.weights, dtype=float)
         features: Any = form.features
-        self.matrix: FloatArray | None = features.matrix if getattr(features, "is_dense", False) else None
+        self.matrix: FloatArray | None = features.matrix if features.is_dense else None
         self.conjugates: list[ConvexFunction] = [term.loss.conjugate() for term in self.losses.terms]
 
     # -- products -----------------------------------------------------------------------------------
