@@ -75,22 +75,23 @@ if TYPE_CHECKING:
     from margindsl.selection import held_out_losses, judges_of, select
 
 
-def _relaxations() -> dict[str, str]:
-    """Return the module of every relaxation of the library by class name, as they are registered."""
-    from margindsl.extensions import RELAXATIONS, registered
+def _registered() -> dict[str, str]:
+    """Return the module of every relaxation of the library, and every word added to the language, as registered."""
+    from margindsl.extensions import RELAXATIONS, WORDS, registered
 
     places = [point.value.split(":") for point in registered(RELAXATIONS).values()]
-    return {name: module for module, name in places if module.startswith(f"{__name__}.")}
+    own = {name: module for module, name in places if module.startswith(f"{__name__}.")}
+    return own | {point.attr: point.module for point in registered(WORDS).values()}
 
 
 def __getattr__(name: str) -> Any:
     if name == "__all__":
-        return sorted([*_HOME, *_relaxations(), *_ALIASES])
+        return sorted([*_HOME, *_registered(), *_ALIASES])
     if name in _SUBPACKAGES:
         return importlib.import_module(f"margindsl.{name}")
     room, original = _ALIASES.get(name) or (_HOME.get(name), name)
     if room is None and not name.startswith("_"):
-        room = _relaxations().get(name)
+        room = _registered().get(name)
     if room is None:
         raise AttributeError(f"module 'margindsl' has no attribute {name!r}")
     value = getattr(importlib.import_module(room), original)

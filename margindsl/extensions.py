@@ -9,7 +9,7 @@ from functools import cache
 from types import MappingProxyType
 
 SOLVERS, RELAXATIONS = "margindsl.solvers", "margindsl.relaxations"
-KERNELS, RECIPES = "margindsl.kernels", "margindsl.recipes"
+KERNELS, RECIPES, WORDS = "margindsl.kernels", "margindsl.recipes", "margindsl.words"
 
 
 def registered(group: str, name: str = "") -> Mapping[str, importlib.metadata.EntryPoint]:
@@ -35,4 +35,4 @@ def _scanned(group: str, path: tuple[str, ...]) -> Mapping[str, importlib.metada
     return MappingProxyType(found)
 
 
-__all__ = ["KERNELS", "RECIPES", "RELAXATIONS", "SOLVERS", "registered"]
+__all__ = ["KERNELS", "RECIPES", "RELAXATIONS", "SOLVERS", "WORDS", "registered"]

@@ -35,11 +35,11 @@ def test_an_unknown_attribute_is_an_attribute_error():
 
 
 def test_the_static_names_are_the_lazy_ones():
-    """What type checkers see under TYPE_CHECKING is what `__getattr__` serves."""
+    """What type checkers see under TYPE_CHECKING is what `__getattr__` serves; words may be registered beside."""
     import ast
     import inspect
 
     tree = ast.parse(inspect.getsource(md))
     block = next(node for node in tree.body if isinstance(node, ast.If))
     names = {a.asname or a.name for node in block.body if isinstance(node, ast.ImportFrom) for a in node.names}
-    assert names == set(md.__all__)
+    assert names <= set(md.__all__)

@@ -109,6 +109,17 @@ def test_auto_asks_by_priority(installed):
     assert before == "exact" and problem.compile().relaxation.name == "eager"
 
 
+def pinball(g):
+    return md.maximum(1 - g, 0.2 * (g - 1))
+
+
+def test_a_word_of_the_language(installed):
+    with pytest.raises(AttributeError, match="no attribute 'pinball'"):
+        md.pinball  # noqa: B018
+    installed("margindsl.words", pinball=pinball)
+    assert "pinball" in dir(md) and "pinball" in md.__all__
+
+
 def test_names_of_relaxations_are_those_that_are_registered():
     points = importlib.metadata.entry_points(group="margindsl.relaxations")
     for point in points:

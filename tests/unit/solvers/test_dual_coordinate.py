@@ -152,4 +152,4 @@ def test_refusals_and_options(monkeypatch):
         DualCoordinate(seed=-1)
     monkeypatch.setattr(DualCoordinate, "requires", ("numba_that_is_absent",))
     with pytest.raises(NotInstalledError, match="needs the package numba_that_is_absent"):
-        DualCoordinate().open(plain)
+        DualCoordinate().solve(plain)
