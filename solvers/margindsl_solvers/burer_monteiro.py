@@ -61,7 +61,7 @@ class BurerMonteiro(EngineSolver):
         """Return why a form of another class is not taken."""
         return Refusal(f"a {type(form).__name__} has no factor to lift")
 
-    def open(self, form: Form) -> Session:
+    def keeper(self, form: Form) -> Session[Any]:
         """Return a session for nodes, which share arrays; the solver itself for lifts."""
         session = of_form(_SESSIONS, form)
         return self if session is None else session(form, self.max_iter)

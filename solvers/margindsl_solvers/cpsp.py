@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from margindsl.contract import Budget, Offer, RawSolution, Refusal, Session, integers, numbers
+from margindsl.contract import Budget, Offer, RawSolution, Refusal, integers, numbers
 from margindsl.program.forms import FixedLabelForm, Form
 from margindsl.typing import FloatArray
 from margindsl_solvers.engines.cuts.basis import Basis
@@ -121,6 +121,6 @@ class CPSP(RowsSolver):
         refusal = refuse_infinite(self.name, (term.loss for term in form.losses.terms))
         return Offer("hyperplanes spanned by few points; no n x n matrix") if refusal is None else refusal
 
-    def open(self, form: Form) -> Session:
+    def keeper(self, form: Form) -> CPSPSession:
         """Return a session, which keeps the basis and the points of the last cuts."""
         return CPSPSession(self)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from margindsl.contract import Budget, Offer, RawSolution, Refusal, Session, integers, numbers
+from margindsl.contract import Budget, Offer, RawSolution, Refusal, integers, numbers
 from margindsl.program.clusters import ClusterForm
 from margindsl.program.forms import FixedLabelForm, Form
 from margindsl.typing import FloatArray
@@ -107,6 +107,6 @@ class CuttingPlane(RowsSolver):
         refusal = refuse_infinite(self.name, (term.loss for term in form.losses.terms))
         return Offer("one linearisation of the whole loss a round") if refusal is None else refusal
 
-    def open(self, form: Form) -> Session:
+    def keeper(self, form: Form) -> CuttingPlaneSession:
         """Return a session, which keeps the points of the last cuts."""
         return CuttingPlaneSession(self)

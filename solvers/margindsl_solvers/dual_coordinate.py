@@ -75,9 +75,13 @@ class DualCoordinate(RowsSolver):
                 return refusal
         return Offer("exact steps in random order, with shrinking" if self.shrinking else "exact steps in random order")
 
+    def keeper(self, form: Form) -> DualCoordinate:
+        """Return the solver, where numba is installed."""
+        self.require_installed()
+        return self
+
     def solve_plane(self, form: FixedLabelForm, budget: Budget, start: RawSolution | None) -> RawSolution:
         """Solve a fixed-label form; the sweep is compiled at the first solve on a machine."""
-        self.require_installed()
         refusal = self.accepts(form)
         if not refusal:
             return RawSolution(Status.FAILED, message=str(refusal))

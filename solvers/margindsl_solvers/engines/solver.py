@@ -11,7 +11,7 @@ from margindsl.program.forms import Form
 from margindsl_solvers.engines.course import TOLERANCE, limited
 
 T = TypeVar("T")
-Solve = Callable[[Any, Any, Budget, RawSolution | None], RawSolution]  # (solver, form, budget, start)
+Solve = Callable[[Any, Any, Budget, RawSolution | None], RawSolution]  # (solver or session, form, budget, start)
 
 
 def of_form(table: Mapping[type[Form], T], form: Form) -> T | None:
@@ -23,9 +23,9 @@ def of_form(table: Mapping[type[Form], T], form: Form) -> T | None:
 class EngineSolver(Solver):
     """Solve forms with engines; a subclass is a table of options.
 
-    Class attributes: `takes`, for every class of forms the function (solver, form, budget, start) that solves it, its
-    budget with the solver's own limits; `solves`, what these forms are called in a refusal. A subclass that declares no
-    `max_iter` leaves the cap to the budget and the engine.
+    Class attributes: `takes`, for every class of forms the function that solves it, given the solver (or the session
+    that `keeper` returns), the form, a budget with the solver's own limits and a start; `solves`, what these forms are
+    called in a refusal. A subclass without an option `max_iter` leaves the cap to the budget and the engine.
 
     Parameters
     ----------
@@ -54,20 +54,23 @@ class EngineSolver(Solver):
 
     def solve(self, form: Form, budget: Budget | None = None, start: RawSolution | None = None) -> RawSolution:
         """Solve a form; see `margindsl.contract.Session.solve`."""
-        session = self.open(form)
-        return (self.dispatch(self, form, budget, start) if session is self
-                else session.solve(form, budget or Budget(), start))
-
-    def dispatch(self, holder: Session, form: Form, budget: Budget | None, start: RawSolution | None) -> RawSolution:
-        """Solve a form by the entry of the table, for the solver itself or for a session of it."""
         solve = of_form(self.takes, form)
         if solve is None:
             return RawSolution(Status.FAILED, message=str(self.refuse(form)))
-        return solve(holder, form, limited(self, budget), start)
+        return solve(self.keeper(form), form, limited(self, budget), start)
+
+    def keeper(self, form: Form) -> Any:
+        """Return what keeps something from solve to solve of such forms, a new session; the solver where nothing is."""
+        return self
+
+    def open(self, form: Form) -> Session[Any]:
+        """Return a session for forms of this shape."""
+        session: Session[Any] = self.keeper(form)
+        return session
 
 
 @dataclass
-class EngineSession(Session):
+class EngineSession(Session[Any]):
     """Keep something from solve to solve; its functions are the entries of the solver's table.
 
     Parameters
@@ -79,5 +82,7 @@ class EngineSession(Session):
 
     def solve(self, form: Form, budget: Budget, start: RawSolution | None = None) -> RawSolution:
         """Solve a form; see `margindsl.contract.Session.solve`."""
-        solver: EngineSolver = self.solver
-        return solver.dispatch(self, form, budget, start)
+        solve = of_form(self.solver.takes, form)
+        assert solve is not None  # the solver refuses other forms
+        answer: RawSolution = solve(self, form, limited(self.solver, budget), start)
+        return answer

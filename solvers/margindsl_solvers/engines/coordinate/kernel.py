@@ -9,6 +9,29 @@ import numpy as np
 
 
 @numba.njit(cache=True, nogil=True)
+def place_of(x: float, step: float, low: int, high: int, base: int, knots: Any, coefficients: Any) -> tuple[int, bool]:
+    """Return the piece on which v + step ρ'(v) = x has its solution, or the knot at which v stands; and which."""
+    for b in range(low, high):
+        if x < knots[b] + step * (coefficients[base + b - low, 0] * knots[b] + coefficients[base + b - low, 1]):
+            return b - low, False
+        right = coefficients[base + b - low + 1, 0] * knots[b] + coefficients[base + b - low + 1, 1]
+        if x < knots[b] + step * right:
+            return b - low, True
+    return high - low, False
+
+
+@numba.njit(cache=True, nogil=True)
+def distance(v: float, piece: int, low: int, high: int, knots: Any) -> float:
+    """Return how far v is from the ends of its piece."""
+    near = np.inf
+    if piece > 0:
+        near = min(near, v - knots[low + piece - 1])
+    if piece < high - low:
+        near = min(near, knots[low + piece] - v)
+    return near
+
+
+@numba.njit(cache=True, nogil=True)
 def sweep(order: Any, Phi: Any, place: Any, slope: Any, shift: Any, weight: Any, norm: Any, term: Any,
           first: Any, knots: Any, coefficients: Any, u: Any, w: Any, threshold: float, keep: Any) -> float:
     """Minimise the dual over each coordinate in turn; return the largest change of an argument.
@@ -52,22 +75,12 @@ def sweep(order: Any, Phi: Any, place: Any, slope: Any, shift: Any, weight: Any,
         x, step = v - q * u[i], q * c
         low, high = first[term[i]], first[term[i] + 1]
         base = low + term[i]
-        piece, at_knot = high - low, False
-        for b in range(low, high):
-            if x < knots[b] + step * (coefficients[base + b - low, 0] * knots[b] + coefficients[base + b - low, 1]):
-                piece = b - low
-                break
-            right = coefficients[base + b - low + 1, 0] * knots[b] + coefficients[base + b - low + 1, 1]
-            if x < knots[b] + step * right:
-                piece, at_knot = b - low, True
-                break
+        piece, at_knot = place_of(x, step, low, high, base, knots, coefficients)
         if at_knot:
-            moved = knots[low + piece]
-            new = (moved - x) / q
+            new = (knots[low + piece] - x) / q
         else:
             growth, s = coefficients[base + piece, 0], coefficients[base + piece, 1]
-            moved = (x - step * s) / (1.0 + step * growth)
-            new = -c * (growth * moved + s)
+            new = -c * (growth * (x - step * s) / (1.0 + step * growth) + s)
         delta = new - u[i]
         worst = max(worst, abs(q * delta))
         if delta != 0.0:
@@ -75,12 +88,6 @@ def sweep(order: Any, Phi: Any, place: Any, slope: Any, shift: Any, weight: Any,
             scale = a * delta
             for j in range(r):
                 w[j] += scale * phi[j]
-        elif not at_knot and coefficients[base + piece, 0] == 0.0:
-            near = np.inf
-            if piece > 0:
-                near = min(near, v - knots[low + piece - 1])
-            if piece < high - low:
-                near = min(near, knots[low + piece] - v)
-            if near > threshold:
-                keep[i] = False
+        elif not at_knot and coefficients[base + piece, 0] == 0.0 and distance(v, piece, low, high, knots) > threshold:
+            keep[i] = False
     return worst

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
 import numpy as np
 
 from margindsl.contract import Budget, RawSolution, Status
-from margindsl.program.forms import LabelLiftForm
+from margindsl.program.forms import Form, LabelLiftForm
 from margindsl.program.label_certificate import LabelLiftCertificate, escape_direction, repair_dual_point
 from margindsl.program.moment import MomentLiftForm
 from margindsl.program.moment_certificate import MomentLiftCertificate, escape_moment, repair_moment_lift
@@ -14,25 +17,26 @@ from margindsl_solvers.engines.course import Bracket, Course
 from margindsl_solvers.engines.factors.descent import Descent, descend
 from margindsl_solvers.engines.factors.smoothing import Smoothed
 from margindsl_solvers.engines.factors.vectors import TINY, VectorLabels
+from margindsl_solvers.engines.solver import of_form
 
 FIRST_STEP = 0.1  # Moreau step of kinked losses, in units of the margin
 PATIENCE = 12  # rounds without a better bound after which the engine gives up
 
 
-def certify(form: LabelLiftForm, u: FloatArray, d: FloatArray, kappa: FloatArray, eta: FloatArray,
-            tau: FloatArray) -> LabelLiftCertificate | MomentLiftCertificate:
-    """Return the certificate of a dual point, repaired by shifting and scaling."""
-    if isinstance(form, MomentLiftForm):
-        return repair_moment_lift(form, u, None, d, kappa, eta, tau)
-    return repair_dual_point(form, u, d, kappa, eta)
+class Proof(NamedTuple):
+    """Represent how a label lift is proved: by the repair of a dual point (u, d, κ, η, τ); else there is a way out.
+
+    The way out is a direction (N,) of one more column along which the objective falls, None where there is none.
+    """
+
+    certify: Callable[..., LabelLiftCertificate | MomentLiftCertificate]
+    escape: Callable[..., FloatArray | None]
 
 
-def escape(form: LabelLiftForm, u: FloatArray, d: FloatArray, kappa: FloatArray, eta: FloatArray,
-           tau: FloatArray) -> FloatArray | None:
-    """Return a direction (N,) of one more column along which the objective falls, or None."""
-    if isinstance(form, MomentLiftForm):
-        return escape_moment(form, u, d, kappa, eta, tau)
-    return escape_direction(form, u, d, kappa, eta)
+PROOFS: Mapping[type[Form], Proof] = {
+    LabelLiftForm: Proof(lambda form, *dual: repair_dual_point(form, *dual[:4]),
+                         lambda form, *dual: escape_direction(form, *dual[:4])),
+    MomentLiftForm: Proof(lambda form, u, *dual: repair_moment_lift(form, u, None, *dual), escape_moment)}
 
 
 class LabelRun(Course[Bracket]):
@@ -54,6 +58,9 @@ class LabelRun(Course[Bracket]):
     def __init__(self, form: LabelLiftForm, budget: Budget, start: RawSolution | None, width: int, seed: int) -> None:
         super().__init__(budget)
         self.width, self.seed = width, seed
+        proof = of_form(PROOFS, form)
+        assert proof is not None
+        self.proof = proof
         problem, W, V, s = self._first_point(form, start)
         losses = form.losses
         # rows of length √c make the curvature of all variables alike
@@ -155,7 +162,7 @@ class LabelRun(Course[Bracket]):
             pull = pull + problem.cut_matrix(tau) @ V
         d = np.einsum("cp,cp->c", V, pull)
         self.dual = (u, d, kappa, eta, tau)
-        certificate = certify(form, *self.dual)
+        certificate = self.proof.certify(form, *self.dual)
         # what lies outside a bound is charged at its price
         value = problem.objective(W, V, s) + 0.5 * float(np.abs(active) @ problem.violation(excess))
         short = np.abs(problem.shortfall(excess, self.multipliers, self.penalty))
@@ -186,7 +193,7 @@ class LabelRun(Course[Bracket]):
         self.smooth, _ = self.smooth.advance(problem.margins(W, V), s)
         if len(self.trace) % 8 == 0:
             self.smooth = self.smooth.sharpen(0.3)
-        direction = escape(problem.form, *self.dual)
+        direction = self.proof.escape(problem.form, *self.dual)
         if direction is not None and problem.width < problem.form.count + problem.order:
             self.problem, self.x = problem.widened(self.x, direction)
 

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from margindsl.program.cuts import MatrixCuts, TriangleCuts
-from margindsl.program.forms import LabelLiftForm
+from margindsl.program.forms import Form, LabelLiftForm
 from margindsl.program.losses import Losses
 from margindsl.program.moment import MomentLiftForm
 from margindsl.typing import BoolArray, FloatArray, IntArray
+from margindsl_solvers.engines.solver import of_form
 
 TINY = 1e-300
+CUTS: Mapping[type[Form], Callable[[Any], MatrixCuts]] = {MomentLiftForm: lambda form: form.cuts}  # of those with any
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +67,8 @@ class VectorLabels:
     @cached_property
     def cuts(self) -> MatrixCuts:
         """Return the cuts on the label matrix, none for a plain label lift."""
-        return self.form.cuts if isinstance(self.form, MomentLiftForm) else TriangleCuts.none()
+        cuts = of_form(CUTS, self.form)
+        return TriangleCuts.none() if cuts is None else cuts(self.form)
 
     @cached_property
     def free(self) -> BoolArray:
