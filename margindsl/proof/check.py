@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+FORMAT, VERSION = "margindsl-proof", 3
 EPS, MOST, LARGEST = 2.0**-52, 1 << 22, 5000  # most labellings or sums that are listed, largest order of a matrix
 
 
@@ -285,7 +286,7 @@ def missing(F: Any, V: Any, d: Any, T: Any) -> float:
 def lifted(p: Any, B: LabelSet, u: Any) -> tuple[Any, list[float]]:
     """Return (H, V, diagonal, T) and prices of a dual point; known labels are one component, the last, or k of them."""
     two, (d, kappa, theta) = B.two, (p.d, p.kappa, p.theta)
-    if np.any(kappa < 0) or np.any(p.eta < 0):
+    if np.any(kappa < 0) or np.any(p.eta < 0) or (not two and np.any(p.middles != 0)):
         raise Unsound("a multiplier of an inequality is negative")
     opened, known = B.z == 0, B.labels != 0
     N, C = int(opened.sum()), (np.cumsum(opened) - 1)[B.component]
@@ -310,7 +311,8 @@ def lifted(p: Any, B: LabelSet, u: Any) -> tuple[Any, list[float]]:
         if np.any((theta < 0) & (two | ~apart)) or (not two and np.any(rows[:, 0] == rows[:, 1])):
             raise Unsound("a cut does not hold for every labelling")
     limits = np.maximum(np.abs(p.decision_lower), np.abs(p.decision_upper))
-    prices = [*d, *(kappa * np.square(radii))[kappa > 0], *(p.eta * limits**2)[p.eta > 0], *theta]
+    many = 1.0 if two else (p.clusters - 1) / 2  # sum |s w_c|^2 = sum |s (w_a - w_b)|^2 / k, over pairs
+    prices = [*d, *(kappa * np.square(radii))[kappa > 0], *(many * p.eta * limits**2)[p.eta > 0], *theta]
     return (H, V * np.sqrt(kappa), diagonal, T), prices
 
 
@@ -375,8 +377,8 @@ def case_bound(p: Any, B: LabelSet, case: int, y: Any) -> float:
         (H, V, d, T), prices = lifted(p, B, v * code if p.coding == "crammer-singer" else v)
         eta, rough = p.eta, np.zeros(1)
     else:
-        if u.ndim == 2 and np.any(u < 0):
-            raise Unsound("a multiplier of an inequality is negative")
+        if (u.ndim == 2) != (p.coding == "crammer-singer") or (u.ndim == 2 and (np.any(u < 0) or np.any(u * own))):
+            raise Unsound("a multiplier of an inequality is negative, or of a point's own cluster")
         table = v[:, None] * (y[:, None] if k == 2 else code * (own - 1 / k)) if u.ndim == 1 else v[:, None] * own - u
         pairs = np.array([[1.0]]) if k == 2 else np.array([a - b for a, b in itertools.combinations(np.eye(k), 2)])
         tau, eta = p.tau[case].reshape(len(sigma), len(pairs)), np.zeros(len(sigma))
@@ -426,6 +428,12 @@ def pool_bound(p: Any, B: LabelSet) -> float:
 def check(header: dict[str, Any], arrays: dict[str, Any]) -> Report:
     """Return what of a proof holds: labels in B, decision values, value, bound, gap and status."""
     p, report = SimpleNamespace(**{**header, **arrays}), Report()
+    if (p.format, p.version) != (FORMAT, VERSION):
+        report.failures.append(f"the proof is not in version {VERSION} of {FORMAT}, which is read here")
+        return report
+    if any(np.issubdtype(x.dtype, np.floating) and np.any(np.isnan(x)) for x in arrays.values()):
+        report.failures.append("an array holds what is no number")
+        return report
     report.failures += broken(p, p.labels)
     if report.failures and report.failures[0].startswith("labels are not"):
         return report

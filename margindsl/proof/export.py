@@ -15,10 +15,10 @@ from margindsl.language.lowering import Declaration
 from margindsl.program.bounded_bias import moves_with_bias
 from margindsl.program.certificates import Certificate
 from margindsl.program.program import MarginProgram
+from margindsl.proof.check import FORMAT, VERSION
 from margindsl.proof.tables import UnknownProof, loss_tables, tangents
 from margindsl.typing import FloatArray, IntArray
 
-FORMAT, VERSION = "margindsl-proof", 2
 LARGEST = 30_000_000  # entries of features that are written out or checked
 
 

@@ -26,7 +26,6 @@ from margindsl.typing import FloatArray
 
 KEPT = 4_000_000  # entries of features that go into files
 AT_ONCE = 5_000_000  # entries of features that are formed to check a bound at the end of a solve
-UNCHECKED = 1e-9  # relative part of a bound that is taken off where there is no time to check it
 ROUNDED = 1e-6  # relative part of a bound that may be lost to rounding without a word
 
 
@@ -149,8 +148,9 @@ def _check(program: MarginProgram, claim: Claim, certificate: Certificate | None
 def settled(solution: Any, program: MarginProgram, certificate: Certificate | None, least: Certificate | None) -> Any:
     """Return a solution whose bound is lowered to what the independent check proves: rounding is taken off.
 
-    A bound the check has no means or memory for stays as it is, and `verify` says so. Where rounding leaves less than
-    the losses prove alone, that is proved instead; where it takes a visible part of the bound, the message says so.
+    A bound the check has no means, memory or time for stays as it is; `verify` or `unverified` says so. Where rounding
+    leaves less than the losses prove alone, that is proved instead; where it takes a visible part of the bound, the
+    message says so.
 
     Parameters
     ----------
@@ -162,9 +162,8 @@ def settled(solution: Any, program: MarginProgram, certificate: Certificate | No
     """
     if certificate is None or not np.isfinite(solution.bound):
         return solution
-    if not affords(_work(program)):
-        lowered = solution.bound - UNCHECKED * max(abs(solution.bound), abs(solution.value))
-        return dataclasses.replace(solution, bound=lowered)
+    if certificate is not least and not affords(_work(program)):
+        return dataclasses.replace(solution, unverified="the bound: the time limit left none to check it anew")
     dense = program.features.is_dense
     report = _check(program, solution.evidence.claim(solution), certificate, LARGEST if dense else AT_ONCE, False)
     if report.unverified or report.bound >= solution.bound:

@@ -11,7 +11,7 @@ import numpy as np
 
 from margindsl.contract import Status
 from margindsl.errors import DeclarationError
-from margindsl.proof.check import Report, check
+from margindsl.proof.check import FORMAT, VERSION, Report, check
 from margindsl.proof.export import digest, digest_data
 from margindsl.proof.files import FOREIGN, read_proof
 from margindsl.runtime.decision import first_other
@@ -77,6 +77,10 @@ def read_stored(path: str | Path) -> tuple[dict[str, Any], dict[str, Any], Store
             f"Solution.load: {path} is no saved solution; expected a .npz file that Solution.save wrote")
     if "format" not in header:
         return header, arrays, None
+    if (header["format"], header.get("version")) != (FORMAT, VERSION):
+        raise DeclarationError(
+            f"Solution.load: the proof in {path} is version {header.get('version')} of {header['format']}, expected "
+            f"version {VERSION} of {FORMAT}; load it with the release that wrote it, or solve and save again")
     return header, arrays, StoredProof(header, {name: x for name, x in arrays.items() if name not in OWN})
 
 

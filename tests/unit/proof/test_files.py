@@ -10,7 +10,9 @@ import pytest
 import margindsl as md
 from margindsl.errors import DeclarationError
 from margindsl.proof import files
+from margindsl.proof.check import check
 from margindsl.proof.export import digest
+from margindsl.runtime.evidence import written
 
 RNG = np.random.default_rng(5)
 X = np.vstack([RNG.normal(-1.0, 0.9, (5, 2)), RNG.normal(1.0, 0.9, (5, 2))])
@@ -181,3 +183,20 @@ def test_command(path, tmp_path, capsys):
     rewrite(path, True, {"bound": 1e9})
     assert main(["verify", str(path)]) == 1
     assert "does not hold what it claims" in capsys.readouterr().err
+
+
+def test_a_proof_of_another_version(path):
+    rewrite(path, True, {"version": 1})
+    with pytest.raises(DeclarationError, match="version 1 of margindsl-proof"):
+        md.Solution.load(path)
+
+
+def test_multipliers_of_a_points_own_cluster_count_for_nothing():
+    y, f = md.Labels(6, clusters=3), md.Hyperplane(X[:6])
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 6 * md.mean(md.hinge(md.margin(y, f)))), [
+        y[i] == i % 3 for i in range(6)])
+    header, arrays = written(problem.solve("supervised", random_state=0))
+    own = np.eye(3)[arrays["labels"]][None]
+    forged = {**arrays, "u": arrays["u"] * 1e-3 + 0.9 * own}
+    report = check({**header, "bound": header["value"] * 2, "value": header["value"]}, forged)
+    assert check(header, arrays) and not report and not report.bound > header["value"]
