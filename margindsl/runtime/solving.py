@@ -49,9 +49,11 @@ def solve_compiled(compiled: Compiled, options: SolveOptions, budget: Budget | N
                                     with run.stage(stage.books), run.budget.limit(stage.part):
                                         found = stage.apply(run, found)
                                 except KeyboardInterrupt as end:
+                                    if stage.is_last:
+                                        raise
                                     found = found.ended(run.ended_by(end))
                                 except UnansweredError as error:
-                                    if run.best is None:
+                                    if stage.is_last or run.best is None:
                                         raise
                                     found = found.failed(error.words)
                             attempts.note(answered(compiled, attempt, run, found))

@@ -64,12 +64,14 @@ class Stage(ABC):
     """Do one step of a solve.
 
     Class attributes: `name` (in the list `explain` prints), `part` (of the allowance after a stop, in which it ends),
-    `books` (under what its seconds are booked; empty where its loops do that).
+    `books` (under what its seconds are booked; empty where its loops do that), `is_last` (whether no stage comes after
+    it that could still answer when it is cut short).
     """
 
     name: ClassVar[str]
     part: ClassVar[float]
     books: ClassVar[str] = ""
+    is_last: ClassVar[bool] = False
 
     @abstractmethod
     def apply(self, run: Run, found: Found) -> Found:
@@ -174,6 +176,7 @@ class Evaluate(Stage):
     name: ClassVar[str] = "evaluate"
     part: ClassVar[float] = FITTED
     books: ClassVar[str] = "evaluate"
+    is_last: ClassVar[bool] = True
 
     def apply(self, run: Run, found: Found) -> Found:
         """Return the best labels fitted, and how that was ended if it was."""
