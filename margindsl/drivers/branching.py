@@ -226,9 +226,11 @@ class Branching:
         if not raw.has_answer:
             raise UnansweredError(f"{name_of(run.solver)} ended as {raw.status.word} at a node: "
                                   f"{raw.message or raw.status.value}")
-        solved = self._better(node, z, np.asarray(raw["u"]), np.asarray(raw["a"]))
+        rest = bounds.rest(np.asarray(raw["a"]), float(raw["eta"]), float(raw["tau"]))
+        solved = self._better(node, z, np.asarray(raw["u"]), rest)
         lengths = np.sqrt(np.maximum(np.asarray(raw["z"]), 0.0))
-        return Met(solved, raw, np.asarray(raw["w"]), 0.0, np.zeros(0), bounds.table.value(lengths))
+        w, r = np.asarray(raw["w"]), self.run.program.features.rank
+        return Met(solved, raw, w[:r], float(w[r:].sum()), np.zeros(0), bounds.absorbed.value(lengths))
 
     def _partial(self, node: Node, z: IntArray) -> Met:
         """Solve the problem of a node's decided points; one without an answer, as of too few points, says nothing."""

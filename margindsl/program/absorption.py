@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from margindsl.accuracy import rounding
@@ -56,6 +58,53 @@ def _normalise(term: LossTerm) -> list[LossTerm]:
         new.append(LossTerm(term.loss.precompose(float(slope), float(shift)), term.points[rows], term.weights[rows],
                             np.where(kept, term.slopes, 1.0)[rows], np.zeros(len(rows)), term.coupling[rows]))
     return new
+
+
+def absorbed_envelopes(losses: Losses) -> Losses:
+    """Return `absorbed_terms` with every loss ρ replaced by a function of |f| no higher than the best label's loss.
+
+    Raises
+    ------
+    CalculusError
+        If a term has more than 512 different arguments, depends on shared scalars, or has a loss without a least value
+        whose labels cannot be absorbed.
+    """
+    absorbed = absorbed_terms(losses)
+    return replace(absorbed, terms=tuple(replace(term, loss=root_envelope(term.loss)) for term in absorbed.terms))
+
+
+def root_envelope(loss: ConvexFunction) -> ConvexFunction:
+    """Return e with e(s) ≤ min(ρ(s), ρ(−s)) for s ≥ 0 and q ↦ e(√q) convex: the loss itself where it is one.
+
+    A rising part of linear growth grows as √q, under which nothing convex in q rises: the envelope is flat from the
+    minimum on. One of quadratic growth As² is replaced by ½As² + α, no higher than it. A loss that prefers one sign
+    here and the other there is replaced by its least value.
+
+    Raises
+    ------
+    CalculusError
+        If the loss has no least value.
+
+    Examples
+    --------
+    >>> [float(root_envelope(PLQ([1.0], [[0.0, -1.0, 1.0], [0.0, 1.0, -1.0]]))(s)) for s in (0.0, 0.5, 1.0, 3.0)]
+    [1.0, 0.5, 0.0, 0.0]
+    """
+    if not prefers_agreement(loss):
+        turned = loss.precompose(-1.0)
+        if prefers_agreement(turned):
+            return root_envelope(turned)
+        if not np.isfinite(loss.minimum()):
+            raise CalculusError(f"labels are not absorbed in the loss {loss!r}, which has no least value")
+        return PLQ.constant(float(loss.minimum()))
+    if loss.is_root_convex:
+        return loss
+    falling, growth = loss.split()[0], float(loss.coefficients[-1, 0]) if isinstance(loss, PLQ) else 0.0
+    if not growth > 0:
+        return falling
+    beta, least = 0.5 * growth, float(loss.minimum())
+    alpha = float(loss.minimum_with_quadratic(1.0, -2.0 * beta, lower=0.0)) - least
+    return falling + PLQ([float(np.sqrt(-alpha / beta))], [[0.0, 0.0, 0.0], [beta, 0.0, alpha]])
 
 
 def prefers_agreement(loss: ConvexFunction) -> bool:

@@ -6,7 +6,7 @@ The bias of the declaration is t − ⟨w, c⟩.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,7 +16,8 @@ from margindsl.program.bounds import DecisionBound
 from margindsl.typing import FloatArray
 
 
-class Interval(NamedTuple):
+@dataclass(frozen=True)
+class Interval:
     """Represent low ≤ t ≤ high."""
 
     low: float
@@ -49,6 +50,9 @@ class Interval(NamedTuple):
     def ends(self) -> tuple[float, ...]:
         """Return the limits, once where they are equal."""
         return (self.low,) if self.low == self.high else (self.low, self.high)
+
+
+NO_BIAS = Interval(0.0, 0.0)
 
 
 def sum_vanishes(features: FeatureOperator, weights: FloatArray) -> bool:
@@ -98,4 +102,4 @@ def bias_limits(features: FeatureOperator, bounds: tuple[DecisionBound, ...]) ->
     return Interval(low, high), alone
 
 
-__all__ = ["Interval", "bias_limits", "centred_by", "moves_with_bias", "sum_vanishes"]
+__all__ = ["NO_BIAS", "Interval", "bias_limits", "centred_by", "moves_with_bias", "sum_vanishes"]

@@ -102,7 +102,7 @@ class BranchCertificate(Certificate):
         for row, leaf in zip(paths, self.leaves):
             row[: len(leaf.path)] = labels.steps(leaf.path)
         cases = [self.bounds.case(leaf.u, leaf.rest).arrays for leaf in self.leaves]
-        arrays = {name: np.concatenate([case[name] for case in cases]) for name in ("u", "q", "tau")}
+        arrays = {name: np.concatenate([case[name] for case in cases]) for name in cases[0]}
         return DualPoint("cases", {**arrays, "paths": paths})
 
     def describe(self) -> str:

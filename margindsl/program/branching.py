@@ -8,9 +8,11 @@ import numpy as np
 
 from margindsl.calculus import PLQ
 from margindsl.errors import CalculusError, DeclarationError
+from margindsl.features import FeatureOperator
 from margindsl.frozen import freeze_fields, frozen_property
 from margindsl.program.absorption import absorbed_terms
 from margindsl.program.answers import Variable
+from margindsl.program.bounded_bias import NO_BIAS, Interval
 from margindsl.program.forms import Form
 from margindsl.program.losses import Losses
 from margindsl.typing import FloatArray, IntArray
@@ -101,11 +103,10 @@ class PointLosses:
         """Return the (n,) values of h at x (n,)."""
         return self.at(x)[0]
 
-    def tilted_minimum(self, u: FloatArray, a: FloatArray, free: FloatArray) -> FloatArray:
-        """Return (n,) minima of h(x) + u x + ½ a x² over x ∈ R, over x ≥ 0 where `free`; −inf if unbounded."""
+    def tilted_minimum(self, u: FloatArray, a: FloatArray) -> FloatArray:
+        """Return (n,) minima of h(x) + u x + ½ a x² over x ∈ R; −inf if unbounded."""
         n = len(u)
         low = np.concatenate([np.full((n, 1), -np.inf), self.knots], axis=1)
-        low = np.where(free[:, None], np.maximum(low, 0.0), low)
         high = np.concatenate([self.knots, np.full((n, 1), np.inf)], axis=1)
         q, s = self.q + 0.5 * a[:, None], self.s + u[:, None]
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -123,12 +124,14 @@ class BranchNodeForm(Form):
     """Represent a node of branch and bound: labels y_i ∈ {−1, +1} fixed where not 0, absorbed elsewhere.
 
     min over [[1, wᵀ], [w, P]] ⪰ 0 of ½ tr P + Σ_{y≠0} H_i(y_iφ_iᵀw, φ_iᵀPφ_i) + Σ_{y=0} h_i(√(φ_iᵀPφ_i)),
-    H_i the convex hull of (t, t², h_i(t)) (the moment lift), h_i the sum of the rows at point i. Dual, for
-    Σ a_iφ_iφ_iᵀ ≺ I: Σ_{y≠0} min_t[h_i(t) + u_i t + ½a_i t²] + Σ_{y=0} min_{s≥0}[h_i(s) + ½a_i s²]
-    − ½ vᵀ(I − Σ aφφᵀ)⁻¹v, v = Σ_{y≠0} u_i y_i φ_i.
+    H_i the convex hull of (t, t², h_i(t)) (the moment lift), h_i the sum of the rows at point i; where labels are
+    absorbed, h_i(√z) stands for its convex envelope in z, over both signs. Dual, for D − Σ a_iφ_iφ_iᵀ ≻ 0, D = I:
+    Σ_{y≠0} min_t[h_i(t) + u_i t + ½a_i t²] + Σ_{y=0} min_t[h_i(t) + ½a_i t²] − ½ vᵀ(D − Σ aφφᵀ)⁻¹v,
+    v = Σ_{y≠0} u_i y_i φ_i. A bias within limits is a last coordinate t of w, not penalised, with t² ≤ ℓ²: D ends with
+    η ≥ 0, v with −τ, and the dual pays ½ηℓ² + max τt.
 
-    A solver returns ``u`` (n,) and ``a`` (n,), ``w`` (r,), ``z`` (n,) the values φᵀPφ, and may return ``Y``
-    (r+1, r+1), the lifted matrix, as a warm start.
+    A solver returns ``u`` (n,) and ``a`` (n,), ``w`` (r [+1],), ``z`` (n,) the values φᵀPφ, with a bias ``eta`` () and
+    ``tau`` (), and may return ``Y``, the lifted matrix of order r + 1 [+1], as a warm start.
 
     Parameters
     ----------
@@ -140,60 +143,95 @@ class BranchNodeForm(Form):
         Absolute gap at which the solver may stop.
     table : PointLosses
         The losses by points; shared by all nodes of a problem.
+    absorbed : PointLosses, optional
+        Envelopes of the losses for points whose labels are absorbed; the losses themselves where they need none.
+    bias : Interval
+        Limits of the bias.
     """
 
     labels: IntArray
     target: float = field(default=float("inf"), kw_only=True)
     accuracy: float = field(default=1e-6, kw_only=True)
     table: PointLosses = field(kw_only=True)
+    absorbed: PointLosses = field(default=None, kw_only=True)  # type: ignore[assignment]  # the table where left out
+    bias: Interval = field(default=NO_BIAS, kw_only=True)
 
     def __post_init__(self) -> None:
+        if self.absorbed is None:
+            object.__setattr__(self, "absorbed", self.table)
         super().__post_init__()
         if self.labels.shape != (self.n,):
             raise DeclarationError(f"labels of a node: given shape {self.labels.shape}, expected ({self.n},)")
         if self.free_bias or self.decision:
-            raise DeclarationError("a branch node has neither a free bias nor decision bounds")
+            raise DeclarationError("a branch node has neither a free bias nor decision bounds, but limits of the bias")
 
     def variables(self) -> dict[str, Variable]:
         """Return what an answer holds."""
-        order = self.features.rank + 1
+        order = self.features.rank + 1 + int(self.bias.reach > 0)
         return {"u": Variable((self.n,)), "a": Variable((self.n,)), "w": Variable((order - 1,)),
+                "eta": Variable((), default=0.0, least=0.0), "tau": Variable((), default=0.0),
                 "z": Variable((self.n,), least=0.0), "Y": Variable((order, order), needed=False)}
+
+    @frozen_property
+    def columns(self) -> FloatArray:
+        """Return the features (n, r), with a column of ones for a bias."""
+        return with_bias(self.features, self.bias)
 
     @frozen_property
     def free(self) -> FloatArray:
         """Return which points have no label."""
         return self.labels == 0
 
-    def dual_value(self, u: FloatArray, a: FloatArray, phi: FloatArray | None = None) -> float:
-        """Return the dual objective at (u, a), −inf where it is not feasible; u counts at labelled points only."""
-        phi = self.features.toarray() if phi is None else phi
-        return node_dual(self.table, phi, self.labels, u, a)
+    def dual_value(self, u: FloatArray, a: FloatArray, eta: float = 0.0, tau: float = 0.0) -> float:
+        """Return the dual objective, −inf where the point is not feasible; u counts at labelled points only."""
+        return node_dual(self.table, self.columns, self.labels, u, a, self.bias, eta, tau)
 
 
-def node_dual(table: PointLosses, phi: FloatArray, labels: IntArray, u: FloatArray, a: FloatArray) -> float:
+def with_bias(features: FeatureOperator, bias: Interval) -> FloatArray:
+    """Return features densely, with a column of ones where there is a bias."""
+    phi = np.asarray(features.toarray(), dtype=float)
+    return np.column_stack([phi, np.ones(len(phi))]) if bias.reach > 0 else phi
+
+
+def node_dual(table: PointLosses, phi: FloatArray, labels: IntArray, u: FloatArray, a: FloatArray,
+              bias: Interval = NO_BIAS, eta: float = 0.0, tau: float = 0.0) -> float:
     """Return the dual objective of a node, less a margin for the rounding of its evaluation.
 
     Parameters
     ----------
     table : PointLosses
-    phi : (n, r) float array
+    phi : (n, r [+1]) float array
+        With a last column of ones for a bias.
     labels : (n,) int array
         −1, 0 or +1.
     u, a : (n,) float arrays
+    bias : Interval
+    eta, tau : float
+        Multipliers of its square and of the bias itself.
     """
     u = np.where(labels == 0, 0.0, u)
-    gains = table.tilted_minimum(u, a, labels == 0)
-    total = float(gains.sum())
-    if not np.isfinite(total):
+    gains = table.tilted_minimum(u, a)
+    total, price = float(gains.sum()), 0.0
+    if not np.isfinite(total) or eta < 0:
         return float("-inf")
+    v = phi.T @ (u * labels)
+    if bias.reach > 0:
+        v[-1] -= tau
+        price = 0.5 * eta * bias.reach**2 + (float(bias.support(np.asarray(tau))) if tau else 0.0)
+        if eta > 0:
+            unit = np.append(np.ones(len(v) - 1), np.sqrt(eta))
+            phi, v = phi / unit, v / unit
+        elif v[-1] != 0 or np.any(a):
+            return float("-inf")
+        else:
+            phi, v = phi[:, :-1], v[:-1]
     slack = np.eye(phi.shape[1]) - (phi.T * a) @ phi
     try:
         L = np.linalg.cholesky(slack)
     except np.linalg.LinAlgError:
         return float("-inf")
-    if np.min(np.diag(L)) < 1e-6 * np.max(np.diag(L)):
+    if np.min(np.diag(L), initial=1.0) < 1e-6 * np.max(np.diag(L), initial=1.0):
         return float("-inf")
-    half = np.linalg.solve(L, phi.T @ (u * labels))
+    half = np.linalg.solve(L, v)
     quadratic = 0.5 * float(half @ half)
-    return total - quadratic - 1e-11 * (float(np.abs(gains).sum()) + quadratic)
+    return total - quadratic - price - 1e-11 * (float(np.abs(gains).sum()) + quadratic + abs(price))

@@ -12,7 +12,9 @@ import numpy as np
 
 from margindsl.frozen import frozen_property
 from margindsl.labelset.implication import Path
-from margindsl.program.branching import BranchNodeForm, PointLosses, node_dual
+from margindsl.program.absorption import absorbed_envelopes
+from margindsl.program.bounded_bias import NO_BIAS, Interval
+from margindsl.program.branching import BranchNodeForm, PointLosses, node_dual, with_bias
 from margindsl.program.certificates import DualPoint, FixedLabelCertificate, certify_fixed_labels, project_duals
 from margindsl.program.cluster_certificate import ClusterCertificate
 from margindsl.program.clusters import ClusterForm
@@ -70,32 +72,65 @@ class LiftedNodes(NodeBounds):
         return PointLosses.build(self.program.losses)
 
     @frozen_property
+    def absorbed(self) -> PointLosses:
+        """Return what is charged where labels are absorbed, by points."""
+        return PointLosses.build(absorbed_envelopes(self.program.losses))
+
+    @frozen_property
     def phi(self) -> FloatArray:
-        """Return the features (n, r)."""
-        return np.asarray(self.program.features.toarray(), dtype=float)
+        """Return the features (n, r), with a column of ones for a bias."""
+        return with_bias(self.program.features, self.bias)
+
+    @property
+    def bias(self) -> Interval:
+        """Return the limits of the bias, those of the one bound that holds it closest."""
+        return NO_BIAS if self.holder is None else self.program.bias_limits[self.holder]
+
+    @frozen_property
+    def holder(self) -> int | None:
+        """Return which of the decision bounds holds the bias closest."""
+        limits = self.program.bias_limits
+        return min(limits, key=lambda place: limits[place].reach) if limits else None
 
     @property
     def zero(self) -> tuple[FloatArray, FloatArray]:
-        """Return zeros (n,) and (n,)."""
-        return np.zeros(self.program.n), np.zeros(self.program.n)
+        """Return zeros (n,) and (n [+2],)."""
+        return np.zeros(self.program.n), np.zeros(self.program.n + 2 * (self.bias.reach > 0))
+
+    def rest(self, a: FloatArray, eta: float = 0.0, tau: float = 0.0) -> FloatArray:
+        """Return the second array of a dual point: a, and with a bias the multipliers of its square and of itself."""
+        return np.append(a, [eta, tau]) if self.bias.reach > 0 else a
+
+    def split(self, rest: FloatArray) -> tuple[FloatArray, float, float]:
+        """Return a, η and τ."""
+        n = self.program.n
+        return (rest[:n], float(rest[n]), float(rest[n + 1])) if len(rest) > n else (rest, 0.0, 0.0)
 
     def form(self, z: IntArray, **options: Any) -> BranchNodeForm:
         """Return the node problem."""
         return BranchNodeForm(self.program.features, self.program.losses, self.program.labels.at_points(z),
-                              table=self.table, **options)
+                              table=self.table, absorbed=self.absorbed, bias=self.bias, **options)
 
     def settled(self, z: IntArray, answer: Mapping[str, FloatArray]) -> tuple[FloatArray, FloatArray]:
         """Return the dual point of an answer to the fixed-label problem of a node without open points."""
         losses = self.program.losses
-        return losses.spread(project_duals(losses, np.asarray(answer["u"]))), np.zeros(self.program.n)
+        u = losses.spread(project_duals(losses, np.asarray(answer["u"])))
+        tau = float((self.phi.T @ (u * self.program.labels.at_points(z)))[-1]) if self.bias.reach > 0 else 0.0
+        return u, self.rest(np.zeros(self.program.n), tau=tau)
 
     def value(self, z: IntArray, u: FloatArray, rest: FloatArray) -> float:
         """Return the dual value of the lift."""
-        return node_dual(self.table, self.phi, self.program.labels.at_points(z), u, rest)
+        a, eta, tau = self.split(rest)
+        return node_dual(self.table, self.phi, self.program.labels.at_points(z), u, a, self.bias, eta, tau)
 
     def case(self, u: FloatArray, rest: FloatArray) -> DualPoint:
-        """Return margins' and squares' multipliers."""
-        return DualPoint("cases", {"u": u[None], "q": rest[None], "tau": np.zeros((1, 0))})
+        """Return the multipliers of margins, squares and the bound that holds the bias."""
+        a, eta, tau = self.split(rest)
+        held = np.zeros((2, 1, len(self.program.decision)))
+        if self.holder is not None:
+            total = float(self.program.decision[self.holder].weights.sum())
+            held[:, 0, self.holder] = eta / total**2, tau / total
+        return DualPoint("cases", {"u": u[None], "q": a[None], "eta": held[0], "tau": held[1]})
 
 
 @dataclass(frozen=True, eq=False)

@@ -111,6 +111,14 @@ class MarginProgram:
         return bias_limits(self.features, self.decision)[0] if self.free_bias else Interval(0.0, 0.0)
 
     @cached_property
+    def bias_limits(self) -> dict[int, Interval]:
+        """Return the limits that single bounds on the bias alone set to it, by their places."""
+        if not self.free_bias:
+            return {}
+        limits = {place: bias_limits(self.features, (bound,)) for place, bound in enumerate(self.decision)}
+        return {place: interval for place, (interval, alone) in limits.items() if alone[0] and interval.is_finite}
+
+    @cached_property
     def weight_bounds(self) -> tuple[DecisionBound, ...]:
         """Return the bounds on decision values that are not on the bias alone."""
         if not self.free_bias:

@@ -381,13 +381,16 @@ def case_bound(p: Any, B: LabelSet, case: int, y: Any) -> float:
             raise Unsound("a multiplier of an inequality is negative, or of a point's own cluster")
         table = v[:, None] * (y[:, None] if k == 2 else code * (own - 1 / k)) if u.ndim == 1 else v[:, None] * own - u
         pairs = np.array([[1.0]]) if k == 2 else np.array([a - b for a, b in itertools.combinations(np.eye(k), 2)])
-        tau, eta = p.tau[case].reshape(len(sigma), len(pairs)), np.zeros(len(sigma))
+        tau, eta = p.tau[case].reshape(len(sigma), len(pairs)), p.eta[case]
+        if np.any(eta < 0) or (k > 2 and np.any(eta)):
+            raise Unsound("a multiplier of an inequality is negative")
         H = (p.wide.T @ table - sigma.T @ (tau @ pairs)).T
         rough = np.abs(p.wide).T @ np.abs(table) + (sizes.T @ np.abs(tau).sum(axis=1))[:, None]
         if p.free_bias and np.abs(H[:, -1]).max() <= (p.n + 8) * EPS * rough[-1].max():
             H[:, -1] = 0.0
         limits = np.where(tau > 0, p.decision_upper[:, None], p.decision_lower[:, None])
-        prices = [*(2 * limits[tau != 0] * tau[tau != 0]), *([2 * paid(p, v * y)] if k == 2 else [])]
+        prices = [*(2 * limits[tau != 0] * tau[tau != 0]), *([2 * paid(p, v * y)] if k == 2 else []),
+                  *(eta * np.maximum(np.abs(p.decision_lower), np.abs(p.decision_upper)) ** 2)[eta > 0]]
     F, added, lowest = whitened(p, q, eta, H)
     if y is not None:
         prices.append(float(np.sum(F**2)))

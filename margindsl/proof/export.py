@@ -85,6 +85,8 @@ def export(program: MarginProgram, claim: Claim, certificate: Certificate | None
         point = certificate.dual_point().rescaled(1.0, 1.0, program.scale)
     except NotImplementedError as error:
         raise UnknownProof(str(error)) from None
+    if point.kind == "cases":
+        point.arrays.setdefault("eta", np.zeros((len(point.arrays["tau"]), len(program.decision))))
     header["kind"], arrays["turn"] = point.kind, _turn(declaration, program, point.kind)
     dual = {name: _declared_order(name, np.asarray(x), order, arrays, program) for name, x in point.arrays.items()}
     if point.kind == "lift":

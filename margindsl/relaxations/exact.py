@@ -16,7 +16,7 @@ from margindsl.drivers.run import Run
 from margindsl.drivers.search import search
 from margindsl.drivers.starts import starting_labels
 from margindsl.errors import CalculusError, DeclarationError
-from margindsl.program.absorption import absorbed_terms, prefers_agreement
+from margindsl.program.absorption import absorbed_envelopes
 from margindsl.program.branching import BranchNodeForm, PointLosses
 from margindsl.program.certificates import Certificate
 from margindsl.program.forms import Form
@@ -207,17 +207,13 @@ def lift_obstacle(program: MarginProgram) -> str | None:
     """
     if not program.is_binary:
         return "the lift absorbs signs"
-    if program.free_bias or program.decision:
-        return "the lift has neither a free bias nor bounds on decision values"
+    if program.weight_bounds or not program.bias.is_finite or 0 != program.bias.low == program.bias.high:
+        return "the lift has bounds on decision values only where they hold a free bias within limits"
     if program.features.rank > LARGEST_RANK:
         return f"the features have rank {program.features.rank}, above {LARGEST_RANK}"
     try:
-        losses = absorbed_terms(program.losses)
-        PointLosses.build(losses)
+        PointLosses.build(program.losses)
+        PointLosses.build(absorbed_envelopes(program.losses))
     except CalculusError as error:
         return str(error)
-    for term in losses.terms:
-        if not term.loss.is_root_convex or not prefers_agreement(term.loss):
-            return (f"labels are not absorbed in the loss {term.loss!r}, which takes q -> rho(sqrt q) convex and "
-                    "rho(s) <= rho(-s) for s >= 0")
     return None

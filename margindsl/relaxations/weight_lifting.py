@@ -13,7 +13,7 @@ from margindsl.drivers.guard import doubted, name_of
 from margindsl.drivers.run import Run
 from margindsl.drivers.starts import first_start
 from margindsl.errors import CalculusError
-from margindsl.program.absorption import absorbed_terms, prefers_agreement
+from margindsl.program.absorption import absorbed_envelopes
 from margindsl.program.clusters import falling_losses
 from margindsl.program.forms import WeightLiftForm
 from margindsl.program.losses import Losses
@@ -64,18 +64,11 @@ class WeightLifting(Relaxation):
         return 80.0 / (program.clusters - 1) ** 2 if program.features.rank <= LIFTED_RANK else 0.0
 
     def accepts(self, program: MarginProgram) -> Offer | Refusal:
-        """Refuse losses that are not root-convex or prefer disagreement, and a free bias without decision balance."""
+        """Refuse losses with shared scalars or without a least value, and a free bias that nothing holds."""
         try:
-            losses = lengths_losses(program)
+            lengths_losses(program)
         except CalculusError as error:
             return Refusal(str(error), "Use relaxation='sdp' or 'minimax'")
-        for term in losses.terms:
-            if not term.loss.is_root_convex:
-                return Refusal(f"q -> rho(sqrt q) is not convex for the loss {term.loss!r}",
-                               "Use relaxation='sdp' or 'minimax', or a loss such as md.hinge or md.odm")
-            if not prefers_agreement(term.loss):
-                return Refusal(f"the loss {term.loss!r} is lower at -s than at s for some s > 0, so that the sign of f "
-                               "is not the best label", "Use relaxation='sdp' or 'minimax'")
         if program.free_bias and not program.decision:
             return Refusal("a free bias without decision balance makes weight lifting trivial",
                            "Use bias='penalised', or centred features without a bias, or add abs(md.sum(f)) <= l")
@@ -121,4 +114,4 @@ def lengths_losses(program: MarginProgram) -> Losses:
     CalculusError
         If labels cannot be absorbed.
     """
-    return absorbed_terms(program.losses if program.is_binary else falling_losses(program.bounding.losses))
+    return absorbed_envelopes(program.losses if program.is_binary else falling_losses(program.bounding.losses))

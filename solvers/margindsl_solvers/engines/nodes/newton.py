@@ -10,6 +10,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from margindsl.contract import Budget, RawSolution, Session, Status
+from margindsl.program.bounded_bias import Interval
 from margindsl.program.branching import BranchNodeForm, PointLosses, node_dual
 from margindsl.typing import FloatArray
 from margindsl_solvers.engines.nodes.hull import Bend, MomentHull, SoftKinks
@@ -30,9 +31,10 @@ class Shape(NamedTuple):
     rows: FloatArray  # entries of Y: w first, then vech P
     columns: FloatArray
     counts: FloatArray  # 1 on the diagonal, 2 off it
-    smooth: PointLosses
     kinks: SoftKinks
     hull: MomentHull
+    root: PointLosses  # of points whose labels are absorbed
+    root_kinks: SoftKinks
 
 
 class Place(NamedTuple):
@@ -48,14 +50,16 @@ class Place(NamedTuple):
 
 def build_shape(form: BranchNodeForm) -> Shape:
     """Return the shared arrays of a family of nodes."""
-    phi = np.ascontiguousarray(form.features.toarray(), dtype=float)
+    phi = np.ascontiguousarray(form.columns)
     r = phi.shape[1]
     i, j = np.triu_indices(r)
     counts = np.where(i == j, 1.0, 2.0)
     smooth, jumps = form.table.split_kinks()
+    root, steps = form.absorbed.split_kinks()
     return Shape(phi, phi[:, i] * phi[:, j] * counts, np.concatenate([np.zeros(r, dtype=int), i + 1]),
                  np.concatenate([np.arange(1, r + 1), j + 1]), np.concatenate([np.full(r, 2.0), counts]),
-                 smooth, SoftKinks.build(form.table.knots, jumps), MomentHull.build(smooth))
+                 SoftKinks.build(form.table.knots, jumps), MomentHull.build(smooth), root,
+                 SoftKinks.build(form.absorbed.knots, steps))
 
 
 class NodeSession(Session[BranchNodeForm]):
@@ -79,9 +83,56 @@ class NodeSession(Session[BranchNodeForm]):
         usable = Y is not None and np.shape(Y) == (self.shape.phi.shape[1] + 1,) * 2 and np.all(np.isfinite(Y))
         status = run.run(np.asarray(Y) if usable else None, budget)
         variables = {"u": run.u, "a": run.a, "w": run.Y[0, 1:].copy(), "Y": run.Y, "z": run.z,
+                     "eta": np.asarray(run.eta), "tau": np.asarray(run.tilt),
                      "bound": np.asarray(run.bound), "value": np.asarray(run.value)}
         return RawSolution(status, variables, f"{run.steps} Newton steps", objective=run.value, iterations=run.steps,
                            seconds={"compile": 0.0, "solve": time.perf_counter() - began})
+
+
+@dataclass(frozen=True)
+class BiasBarrier:
+    """Keep a lifted bias within limits: −log(ℓ² − P_tt), and −log(t − low) − log(high − t) where they are unequal.
+
+    Parameters
+    ----------
+    bias : Interval
+        There is no barrier where it is zero.
+    """
+
+    bias: Interval
+
+    @property
+    def count(self) -> int:
+        """Return the number of terms."""
+        return 0 if not self.bias.reach > 0 else 1 if self.bias.is_symmetric else 3
+
+    @property
+    def middle(self) -> float:
+        """Return a bias inside."""
+        return 0.5 * (self.bias.low + self.bias.high)
+
+    def rooms(self, Y: FloatArray) -> FloatArray:
+        """Return ℓ² − P_tt, high − t and t − low, infinite where there is no such term."""
+        t, square = float(Y[0, -1]), self.bias.reach**2 - float(Y[-1, -1])
+        rooms = np.array([square, self.bias.high - t, t - self.bias.low])
+        return np.where(np.arange(3) < self.count, rooms, np.inf)
+
+    def value(self, Y: FloatArray) -> float:
+        """Return the barrier, inf outside."""
+        rooms = self.rooms(Y)[: self.count]
+        return float("inf") if np.any(rooms <= 0) else -float(np.log(rooms).sum())
+
+    def derivatives(self, Y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return first and second derivatives by t and P_tt."""
+        square, above, below = 1.0 / self.rooms(Y)
+        return np.array([above - below, square]), np.array([above**2 + below**2, square**2])
+
+    def multipliers(self, Y: FloatArray, step: FloatArray, tau: float) -> tuple[float, float]:
+        """Return η and τ of the linear model of the gradients along a step, zero without a bias."""
+        square, above, below = 1.0 / self.rooms(Y)
+        dt, dz = float(step[0, -1]), float(step[-1, -1])
+        eta = 2.0 * tau * square * max(1.0 + square * dz, 1e-9)
+        return eta, tau * (above * max(1.0 + above * dt, 0.0) - below * max(1.0 - below * dt, 0.0))
 
 
 @dataclass
@@ -101,9 +152,12 @@ class NodeRun:
         self.signed = self.shape.phi[self.fixed] * self.y[:, None]
         self.Qf, self.Qz = self.shape.pairs[self.fixed], self.shape.pairs[self.free]
         self.hull = self.shape.hull.take(self.fixed)
-        self.root = self.shape.smooth.take(self.free)
-        self.kinks, self.root_kinks = self.shape.kinks.take(self.fixed), self.shape.kinks.take(self.free)
-        self.order = self.shape.kinks.count * 2 + r + 1
+        self.root = self.shape.root.take(self.free)
+        self.kinks, self.root_kinks = self.shape.kinks.take(self.fixed), self.shape.root_kinks.take(self.free)
+        self.limit = BiasBarrier(self.form.bias)
+        self.order = max(self.shape.kinks.count, self.shape.root_kinks.count) * 2 + r + 1 + self.limit.count
+        self.eta = self.tilt = 0.0
+        self.penalised = np.arange(r) < self.form.features.rank
         self.u, self.a, self.z = np.zeros(n), np.zeros(n), np.zeros(n)
         self.bound, self.value, self.steps = float("-inf"), float("inf"), 0
         self.Y = np.eye(r + 1)
@@ -113,6 +167,9 @@ class NodeRun:
         final = 0.5 * self.form.accuracy / self.order
         scale = float(np.median(np.einsum("nr,nr->n", self.shape.phi, self.shape.phi)))
         self.Y[1:, 1:] /= max(scale, 1e-12)
+        if self.limit.count:
+            self.Y[0, -1] = self.Y[-1, 0] = self.limit.middle
+            self.Y[-1, -1] = 0.5 * (self.limit.bias.reach**2 + self.limit.middle**2)
         if start is not None:
             self.Y = (1.0 - BLEND) * start + BLEND * self.Y
         tau = max(final, (COLD if start is None else WARM) * abs(self._start_value()) / self.order)
@@ -137,7 +194,7 @@ class NodeRun:
             step, decrement = self._direction(place, tau)
             self.steps += 1
             if decrement < 2.0 * tau * (self.r + 1):
-                self._read_duals(step, place)
+                self._read_duals(step, place, tau)
                 if self._is_settled():
                     return Status.OPTIMAL
             if decrement < (0.01 if last else 0.5) * tau:
@@ -183,7 +240,7 @@ class NodeRun:
         lifted = self.root_kinks.at(s, tau)
         first, second = first + lifted[1], second + lifted[2]
         root = (first / (2 * s), np.maximum(second - first / s, 0.0) / (4 * s * s))
-        rest = 0.5 * float(np.trace(P)) + float(bend.value.sum()) + float(value.sum())
+        rest = 0.5 * float(np.diag(P) @ self.penalised) + float(bend.value.sum()) + float(value.sum())
         softened = rest + float(soft[0].sum()) + float(lifted[0].sum())
         return Place(bend, root, z, softened, rest + float(soft[3].sum()) + float(lifted[3].sum()), L)
 
@@ -193,8 +250,11 @@ class NodeRun:
             L = np.linalg.cholesky(Y)
         except np.linalg.LinAlgError:
             return float("inf"), None
+        walls = self.limit.value(Y)
+        if not np.isfinite(walls):
+            return float("inf"), None
         place = self._evaluate(Y, L, tau)
-        return place.softened - 2.0 * tau * float(np.log(np.diag(L)).sum()), place
+        return place.softened + tau * walls - 2.0 * tau * float(np.log(np.diag(L)).sum()), place
 
     def _direction(self, place: Place, tau: float) -> tuple[FloatArray, float]:
         """Return the Newton direction of Y and the decrease it predicts (twice the quadratic model's)."""
@@ -208,7 +268,7 @@ class NodeRun:
         gradient = -tau * m * N[i, j]
         gradient[:r] += self.signed.T @ bend.by_f
         gradient[r:] += Qf.T @ bend.by_z + Qz.T @ root[0]
-        gradient[r:][shape.rows[r:] == shape.columns[r:]] += 0.5
+        gradient[r:][shape.rows[r:] == shape.columns[r:]] += 0.5 * self.penalised
         Ni, Nj = N[i], N[j]
         H = Ni[:, i] * Nj[:, j] + Ni[:, j] * Nj[:, i]
         H *= (0.5 * tau) * m[:, None] * m[None, :]
@@ -217,6 +277,10 @@ class NodeRun:
         H[:r, r:] += cross
         H[r:, :r] += cross.T
         H[r:, r:] += (Qf.T * bend.zz) @ Qf + (Qz.T * root[1]) @ Qz
+        if self.limit.count:  # the bias is the last entry of w, its square that of vech P
+            first, second = self.limit.derivatives(self.Y)
+            gradient[[r - 1, p - 1]] += tau * first
+            H[[r - 1, p - 1], [r - 1, p - 1]] += tau * second
         try:
             step = -cho_solve(cho_factor(H, check_finite=False), gradient, check_finite=False)
         except LinAlgError:
@@ -229,7 +293,7 @@ class NodeRun:
 
     # -- duals --------------------------------------------------------------------------------------
 
-    def _read_duals(self, step: FloatArray, place: Place) -> None:
+    def _read_duals(self, step: FloatArray, place: Place, tau: float) -> None:
         """Take u and a from the linear model of the gradients along a step; keep the best bound."""
         bend, root = place.bend, place.root
         phi = self.shape.phi
@@ -240,23 +304,26 @@ class NodeRun:
         a[self.fixed] = -2.0 * (bend.by_z + bend.fz * df + bend.zz * dz[self.fixed])
         a[self.free] = -2.0 * (root[0] + root[1] * dz[self.free])
         u, a = self._into_domain(u, a)
-        top = float(np.linalg.eigvalsh((phi.T * a) @ phi)[-1])
+        eta, tilt = self.limit.multipliers(self.Y, step, tau)
+        scaled = phi / np.where(self.penalised, 1.0, np.sqrt(eta)) if eta > 0 else phi
+        top = float(np.linalg.eigvalsh((scaled.T * a) @ scaled)[-1])
         if top >= 1.0 - 1e-9:
             a = a * ((1.0 - 1e-8) / top)
-        bound = node_dual(self.form.table, phi, self.form.labels, u, a)
+        bound = node_dual(self.form.table, phi, self.form.labels, u, a, self.form.bias, eta, tilt)
         if bound > self.bound or self.steps <= 1:
-            self.bound, self.u, self.a = bound, u, a
+            self.bound, self.u, self.a, self.eta, self.tilt = bound, u, a, eta, tilt
         self.value, self.z = min(self.value, place.value), place.z
 
     def _into_domain(self, u: FloatArray, a: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return duals at which the minima over t are finite."""
         table = self.form.table
         first, last = table.q[:, 0], table.q[:, -1]
-        lowest = -2.0 * np.where(self.form.labels == 0, last, np.minimum(first, last))
+        lowest = -2.0 * np.minimum(first, last)
         margin = 1e-9 * np.abs(table.q).max(axis=1)
         a = np.where(a < lowest + margin, lowest, a)
         labelled = self.form.labels != 0
         u = np.where(labelled & (last + 0.5 * a <= 0), np.maximum(u, -table.s[:, -1]), u)
         u = np.where(labelled & (first + 0.5 * a <= 0), np.minimum(u, -table.s[:, 0]), u)
-        a = np.where(~labelled & (last + 0.5 * a <= 0) & (table.s[:, -1] < 0), lowest + margin, a)
+        falls = (last + 0.5 * a <= 0) & (table.s[:, -1] < 0) | (first + 0.5 * a <= 0) & (table.s[:, 0] > 0)
+        a = np.where(~labelled & falls, lowest + margin, a)
         return u, a
