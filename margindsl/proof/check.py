@@ -475,7 +475,7 @@ def turn_features(p: Any) -> None:
     p.wide = p.wide - p.turn @ sums
     if p.free_bias and np.all(np.abs(p.wide[:, -1]) <= p.rate * sizes[:, -1]):  # nothing is left of the bias
         p.wide, sizes, p.free_bias = p.wide[:, :-1], sizes[:, :-1], False
-    p.rate *= max(1.0, float(np.max(sizes, initial=1.0)) / max(float(np.max(np.abs(p.wide), initial=0.0)), 1e-300))
+    p.rate *= float(np.max(sizes, initial=1e-300) / np.max(np.abs(p.wide), initial=1e-300))  # at least one
 
 
 def paid(p: Any, v: Any) -> Any:
