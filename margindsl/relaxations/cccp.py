@@ -61,7 +61,7 @@ class CCCP(LocalRelaxation):
         return 31.0 if program.clusters == 2 else 29.0
 
     def accepts(self, program: MarginProgram) -> Offer | Refusal:
-        """Refuse losses that cannot be split (not PLQ and rising, or rising with shared scalars)."""
+        """Refuse Crammer-Singer losses that cannot be split, and rising ones of more than 512 different arguments."""
         if not program.is_binary:
             refusal = refuse_split(program)
             return Offer("local: no bound") if refusal is None else refusal
@@ -135,7 +135,7 @@ def absorb_labels(losses: Losses) -> Losses:
     Raises
     ------
     CalculusError
-        If a loss rises and is not piecewise quadratic, or depends on shared scalars.
+        If a loss that rises has more than 512 different arguments.
     """
     terms = [new for term in losses.terms for new in _absorb_term(term)]
     return Losses(losses.n, tuple(terms), losses.scalars)
@@ -145,11 +145,8 @@ def _absorb_term(term: LossTerm) -> list[LossTerm]:
     """Return the terms that replace one: unchanged when it only falls in the margin."""
     if term.falls or (term.loss.is_affine and np.all(term.slopes <= 0)):
         return [term]
-    if not isinstance(term.loss, PLQ):
-        raise CalculusError(
-            f"cccp needs the falling and rising parts of {term.loss!r}, which is not piecewise quadratic")
-    if term.coupling.shape[1]:
-        raise CalculusError("cccp cannot absorb labels of a rising loss that depends on a shared scalar")
+    if not isinstance(term.loss, PLQ) or term.coupling.shape[1]:
+        return [term]  # the least over labels is no more than at the present ones: a majoriser that touches, too
     return [_fold_rising(new) for new in absorbed_terms(Losses(int(term.points.max(initial=-1)) + 1, (term,))).terms]
 
 

@@ -68,7 +68,9 @@ class WeightLifting(Relaxation):
         try:
             lengths_losses(program)
         except CalculusError as error:
-            return Refusal(str(error), "Use relaxation='sdp' or 'minimax'")
+            said = (": with a scalar of its own every point's loss is linear in |f|, so that lifted weights prove no "
+                    "more than the label lift without label constraints") if program.losses.scalars.count else ""
+            return Refusal(f"{error}{said}", "Use relaxation='sdp' or 'minimax'")
         if program.free_bias and not program.decision:
             return Refusal("a free bias without decision balance makes weight lifting trivial",
                            "Use bias='penalised', or centred features without a bias, or add abs(md.sum(f)) <= l")

@@ -74,3 +74,18 @@ def test_a_tree_with_a_boxed_bias_is_proved_and_a_higher_bound_is_not(low: float
     assert solution.state is Status.OPTIMAL and solution.verify() and solution.certificate.inner.verify()
     higher = dataclasses.replace(solution, bound=solution.value + 1e-3 * abs(solution.value - solution.bound) + 1e-4)
     assert not higher.verify(), "the independent check proves no more than the optimum"
+
+
+@pytest.mark.filterwarnings("ignore::margindsl.errors.TrivialityWarning")
+@pytest.mark.parametrize("rising", [False, True])
+def test_cccp_takes_losses_that_rise_with_a_scalar_or_without_pieces(rising: bool) -> None:
+    X = np.random.default_rng(7).normal(size=(20, 2)) + np.where(np.arange(20) < 10, -1.0, 1.0)[:, None]
+    y, f = md.Labels(20), md.Hyperplane(X)
+    g = y * f
+    loss = 3 * md.mean(md.logistic(-g)) + 3 * md.mean(md.hinge(g)) if rising else (
+        20 * md.var(g) - 20 * md.mean(g) + md.mean(md.pos(g - 2)))
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + loss), [abs(md.sum(y)) <= 4])
+    found = problem.solve("cccp", random_state=0)
+    assert found.verify() and found.value == pytest.approx(problem.solve("alternating", random_state=0).value, rel=1e-2)
+    values = [record.value for record in found.history if record.stage == "cccp"]
+    assert len(values) > 1 and found.value <= min(values) + 1e-6 * abs(min(values))
