@@ -232,7 +232,7 @@ def project_duals(losses, u: FloatArray) -> FloatArray:  # type: ignore[no-untyp
     q, B = losses.scalars.costs, losses.coupling
     if not losses.scalars.count:
         return u
-    for _ in range(50):  # alternating projections; one scalar with one sign needs a single scaling
+    for _ in range(500):  # alternating projections, slow where most duals are at an end of their domain
         slack = q - B.T @ u
         slack = np.where(losses.scalars.nonneg, np.minimum(slack, 0.0), slack)
         if greatest_ratio(slack, np.abs(q) + np.abs(B).T @ np.abs(u)) <= 2.0 * EPS:
