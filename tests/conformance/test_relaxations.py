@@ -15,6 +15,7 @@ from margindsl.relaxations.exact import Exact
 from margindsl.relaxations.relaxation import Outcome
 from margindsl.runtime.registry import relaxation_names
 from margindsl.testing import RELAXATION_CHECKS, ConformanceError, check_relaxation, zoo
+from margindsl.testing.report import Trial
 
 
 @pytest.mark.slow
@@ -96,10 +97,18 @@ def failures(report):
     return {check.name for check in report.checks if not check.passed}
 
 
+def claimed(known):
+    """Return an answer that is called optimal and is not."""
+    solution = known.problem.solve("alternating", random_state=0)
+    return dataclasses.replace(solution, state=Status.OPTIMAL, value=known.value + 1.0)
+
+
 def test_the_suite_finds_broken_relaxations():
     some = ["bounds_hold", "certificates_prove"]
     assert failures(check_relaxation(Careless, only=some)) == set(some)
-    assert failures(check_relaxation(Boastful, only=["optimal_means_optimal"])) == {"optimal_means_optimal"}
+    assert check_relaxation(Boastful, only=["optimal_means_optimal"]).passed  # no false claim leaves the library
+    with pytest.raises(ConformanceError, match="'optimal' at .*, the optimum is"):
+        RELAXATION_CHECKS["optimal_means_optimal"](Trial(Boastful(), lambda: [("four", zoo()[0])], claimed))
     misnamed = check_relaxation(Misnamed, only=["default_solvers_fit"])
     assert failures(misnamed) == {"default_solvers_fit"} and "['newtn'] are no solvers" in str(misnamed)
     broken = check_relaxation(Mute, only=["accepts_something", "refusals_give_a_reason"])
