@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import qr, svd
 
+from margindsl.accuracy import rounding
 from margindsl.clock import EIGEN_WORK, check
 from margindsl.errors import DeclarationError
 from margindsl.features.blocks import BlockFeatures
@@ -92,6 +93,8 @@ def _linear(points: Points, centre: bool) -> FeatureOperator:
     n, d = points.shape
     mean = points.mean(axis=0) if centre else None
     matrix = np.array(points, order="C") if mean is None else points - mean
+    if mean is not None:  # a column that is constant but for rounding carries nothing
+        matrix[:, np.abs(matrix).max(axis=0) <= rounding(np.abs(points).max(axis=0), n)] = 0.0
     end = ", centred" if centre else ""
     if d > n:
         return _compress(matrix, LinearMap(d, mean), end)

@@ -90,7 +90,7 @@ def curvatures(form: WeightLiftForm, norms: FloatArray, losses: Losses | None = 
         A smooth stand-in whose derivatives are subgradients of the form's losses.
     """
     losses = form.losses if losses is None else losses
-    s = np.maximum(norms, 1e-9 * max(float(norms.max(initial=0.0)), 1e-300))
+    s = np.maximum(norms, 1e-9 * (float(norms.max(initial=0.0)) or 1.0))  # where none has a length, any will do
     slope = losses.spread(losses.derivative(losses.arguments(s)))
     return -slope / s
 

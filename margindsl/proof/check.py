@@ -235,7 +235,7 @@ def whitened(p: Any, q: Any, eta: Any, H: Any) -> tuple[Any, float, float]:
         return H / math.sqrt(p.ridge), 0.0, p.ridge
     P = p.ridge * np.diag(np.arange(phi.shape[1]) < p.phi.shape[1]) - phi.T @ (q[:, None] * phi)
     P = P + sigma.T @ (eta[:, None] * sigma)
-    slack = p.rate * (p.ridge + np.abs(q) @ np.sum(phi**2, axis=1) + eta @ np.sum(sizes**2, axis=1))
+    slack = p.rate * p.turned * (p.ridge + np.abs(q) @ np.sum(phi**2, axis=1) + eta @ np.sum(sizes**2, axis=1))
     first, lowest = H[:, :0], math.inf
     if p.free_bias:
         lowest = P[-1, -1] - slack
@@ -400,7 +400,8 @@ def case_bound(p: Any, B: LabelSet, case: int, y: Any) -> float:
         zero = least(p, 0 * total, 0 * q, 0 * p.tangents[case])[0]
         prices.append(2 * added * max(0.0, p.value - p.constant - zero))
     size += float(np.linalg.norm(F) * np.linalg.norm(rough)) / math.sqrt(lowest)
-    return low - moved - math.fsum(prices) / 2 - p.rate * (abs(low) + size + math.fsum(np.abs(prices)))
+    rate = p.rate * (p.turned if np.any(F) else 1.0)
+    return low - moved - math.fsum(prices) / 2 - rate * (abs(low) + size + math.fsum(np.abs(prices)))
 
 
 def pool_bound(p: Any, B: LabelSet) -> float:
@@ -413,7 +414,8 @@ def pool_bound(p: Any, B: LabelSet) -> float:
         low, u = least(p, np.maximum(u, 0.0) / code if code > 1 else u, np.zeros(p.n), v)
         u, moved, size = spread(p, u)
         rough = 2 * np.sum((code * np.abs(u) @ np.abs(p.wide)) ** 2) / p.ridge
-        points.append((low - moved - p.rate * (abs(low) + size + rough), code * (B.sign * u)[:, None] * p.wide, u))
+        low = low - moved - p.rate * p.turned * (abs(low) + size + rough)
+        points.append((low, code * (B.sign * u)[:, None] * p.wide, u))
     for Z in B.listed():
         values = []
         for low, H, u in points:
@@ -444,7 +446,7 @@ def check(header: dict[str, Any], arrays: dict[str, Any]) -> Report:
     if "phi" not in arrays:
         report.unverified.append("value and bound: the features are not in the proof")
         return report
-    p.rate, p.rounding = (2 * p.n + len(p.w) + 64) * EPS, 0.0
+    p.rate, p.turned, p.rounding = (2 * p.n + len(p.w) + 64) * EPS, 1.0, 0.0
     p.wide = np.column_stack([p.phi, np.ones(p.n)]) if p.free_bias else np.asarray(p.phi, dtype=float)
     try:
         with np.errstate(all="ignore"):
@@ -475,7 +477,7 @@ def turn_features(p: Any) -> None:
     p.wide = p.wide - p.turn @ sums
     if p.free_bias and np.all(np.abs(p.wide[:, -1]) <= p.rate * sizes[:, -1]):  # nothing is left of the bias
         p.wide, sizes, p.free_bias = p.wide[:, :-1], sizes[:, :-1], False
-    p.rate *= float(np.max(sizes, initial=1e-300) / np.max(np.abs(p.wide), initial=1e-300))  # at least one
+    p.turned = float(np.max(sizes, initial=1e-300) / np.max(np.abs(p.wide), initial=1e-300))  # at least one
 
 
 def paid(p: Any, v: Any) -> Any:

@@ -53,7 +53,7 @@ def refusal(cell: Cell, relaxation: str) -> str:
     return answer.reason if isinstance(answer, Refusal) else ""
 
 
-def attempt(cell: Cell, relaxation: str, solver: str | None = None) -> Outcome:
+def attempt(cell: Cell, relaxation: str, solver: str | None = None, seconds: float = SECONDS) -> Outcome:
     """Solve a cell, verify the answer and say what came of it."""
     name = cell.objective, cell.labelset, cell.clusters, relaxation, solver or ""
     if reason := refusal(cell, relaxation):
@@ -62,13 +62,13 @@ def attempt(cell: Cell, relaxation: str, solver: str | None = None) -> Outcome:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TrivialityWarning)
-            solution = cell.problem.solve(relaxation, solver, random_state=0, time_limit=SECONDS)
+            solution = cell.problem.solve(relaxation, solver, random_state=0, time_limit=seconds)
     except MarginError as error:
         return Outcome(*name, status=f"{type(error).__name__}: {error}", verified=False,
                        seconds=time.perf_counter() - began)
-    seconds = time.perf_counter() - began
+    spent = time.perf_counter() - began
     return Outcome(*name, status=solution.status, value=solution.value, bound=solution.bound,
-                   verified=bool(solution.verify()), seconds=seconds)
+                   verified=bool(solution.verify()), seconds=spent)
 
 
 def column(task: tuple[int, int, tuple[str, ...], bool]) -> list[Outcome]:

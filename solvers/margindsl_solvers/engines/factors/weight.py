@@ -141,7 +141,7 @@ class WeightRun(Course[Bracket]):
             return inner.lowest, inner.dual[1]
         W = rng.standard_normal((form.order, p))
         norms = form.lengths(W)
-        return W / max(float(np.median(norms)), 1e-300), eta
+        return W / (float(np.median(norms)) or 1.0), eta  # any length where most points have none
 
     def _grow(self, found: tuple[FloatArray, FloatArray]) -> FloatArray:
         """Return W with the directions in which Σ aφφᵀ exceeds the identity, as long as pays most at its lengths."""
