@@ -546,9 +546,10 @@ def check_data(header: dict[str, Any], arrays: dict[str, Any], X: Any) -> list[s
         return ["the features are not linear ones of the points, which this script cannot make again"]
     if len(X) != len(phi):
         return [f"the data have {len(X)} points, the proof {len(phi)}"]
+    rough = 64 * EPS * np.sqrt(np.sum(X**2, axis=1))  # what centring may leave of points that are all alike
     X = X - X.mean(axis=0) if header["centre"] else X
     X = np.column_stack([X, np.ones(len(X))]) if header["penalised"] else X
-    norms = np.sqrt(np.sum(X**2, axis=1))
+    norms = np.sqrt(np.sum(X**2, axis=1)) + 1e9 * rough
     if X.shape == phi.shape and np.all(np.abs(X - phi) <= 1e-9 * norms[:, None]):
         return []
     for i in range(0, len(X), LARGEST):  # features may be rotated: their products count
