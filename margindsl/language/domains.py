@@ -90,4 +90,8 @@ def within(value: Any, where: str, name: str, lower: float = 0.0, upper: float =
     DeclarationError
         If it is not constant, or outside.
     """
-    return Within(as_expression(value), where, name, lower, upper, strict=strict, reason=reason)
+    try:
+        expression = as_expression(value)
+    except DeclarationError as error:
+        raise DeclarationError(f"{where}({name}={value!r}): {error}") from None
+    return Within(expression, where, name, lower, upper, strict=strict, reason=reason)

@@ -119,9 +119,10 @@ def test_defaults_are_those_of_the_paper():
 
 
 @pytest.mark.parametrize("name", THRESHOLD)
-@pytest.mark.parametrize("C", [1.0, 0.5, -1.0, float("nan")])
+@pytest.mark.parametrize("C", [1.0, 0.5, -1.0, float("nan"), md.Parameter(1.0), "2", None])
 def test_a_threshold_needs_c_above_one(name, C):
-    with pytest.raises(DeclarationError, match="expected C > 1; with less the adaptive threshold grows without end"):
+    words = "expected C > 1; with less the adaptive threshold grows without end"
+    with pytest.raises(DeclarationError, match=rf"\(C=.*\): .*({words}|enter)"):
         RECIPES[name](blobs()[0], C=C)
 
 
@@ -215,6 +216,3 @@ def test_the_weight_may_be_a_parameter(name):
         C.value = value
         fixed = RECIPES[name](X, C=value, kernel="linear").solve(random_state=0)
         assert problem.solve(random_state=0).value == pytest.approx(fixed.value, rel=1e-6)
-    for bad in (md.Parameter(1.0), "2", None):
-        with pytest.raises(DeclarationError, match="an adaptive threshold needs C above 1"):
-            RECIPES[name](X, C=bad)
