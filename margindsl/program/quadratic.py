@@ -85,7 +85,7 @@ def _factor(Q: FloatArray, E: FloatArray, z: FloatArray, s: FloatArray, dual: Fl
 
     def newton(target: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         free = cho_solve(factor, target / z - dual, check_finite=False)
-        dy = cho_solve(border, -primal - E @ free, check_finite=False)
+        dy = cho_solve(border, -primal - E @ free, check_finite=False) if len(E) else primal
         dz = free + across @ dy
         return dz, (target - s * dz) / z, dy
 

@@ -162,6 +162,8 @@ def _bordered(inverse: Callable[[FloatArray], FloatArray], gradient: FloatArray,
 
 def solve_positive(H: FloatArray, right: FloatArray, lower: bool = False) -> FloatArray:
     """Solve H x = right by one triangle of H, lifting the diagonal until Cholesky succeeds."""
+    if not right.size:  # which scipy before 1.14 does not factor
+        return right
     scale = np.maximum(np.abs(np.diag(H)), np.finfo(float).tiny)
     lift = 0.0
     for _ in range(12):
