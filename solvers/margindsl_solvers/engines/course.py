@@ -78,8 +78,7 @@ class Course(ABC, Generic[P]):
     An engine is a subclass: its attributes are the state of the method, `init` judges the first point, `step` improves
     it, and both hand every point they judge to `certify`. Limits, reports to the callback, the trace, the best point
     and the words of the answer are kept here. Class attributes: `stage` (what progress reports call the engine),
-    `counted` (what `iterations` counts), `stall_limit` (how many of them a solve is given before it ends for want of
-    progress: no halving of the error in their last seven eighths; one that falls as 1/√t halves in three quarters).
+    `counted` (what `iterations` counts).
 
     Parameters
     ----------
@@ -105,7 +104,6 @@ class Course(ABC, Generic[P]):
 
     stage: ClassVar[str]
     counted: ClassVar[str] = "iterations"
-    stall_limit: ClassVar[float] = math.inf
 
     def __init__(self, budget: Budget, begin: float | None = None) -> None:
         self.budget, self.tol = budget, budget.tol
@@ -114,7 +112,6 @@ class Course(ABC, Generic[P]):
         self.iterations = 0
         self.best: P | None = None
         self.remark = ""
-        self.mark, self.marked = math.inf, 0  # the error when it last halved, and after how many iterations
         self.trace: list[tuple[float, float, float]] = []
 
     # -- what an engine says ------------------------------------------------------------------------
@@ -160,8 +157,6 @@ class Course(ABC, Generic[P]):
         self.trace.append((time.monotonic() - self.begin, float(point.primal), float(point.dual)))
         if self.best is None or self.is_better(point):
             self.best = point
-        if self.error < 0.5 * self.mark:
-            self.mark, self.marked = self.error, self.iterations
         return point
 
     def is_better(self, point: P) -> bool:
@@ -194,8 +189,7 @@ class Course(ABC, Generic[P]):
         """
         if self.is_closed():
             return Status.OPTIMAL
-        resting = self.iterations > max(self.stall_limit, 8 * self.marked)
-        status = ended or self.spent() or (Status.INACCURATE if resting else None)
+        status = ended or self.spent()
         if status is None and self.best is not None and self.budget.report(
                 self.stage, self.iterations, self.best.primal, self.best.dual):
             return Status.INTERRUPTED

@@ -62,7 +62,7 @@ class PursuitRun(Course[Pair]):
         Earlier points (ω, b, s) to cut at.
     """
 
-    stage, counted, stall_limit = "cpsp", "cuts", 500
+    stage, counted = "cpsp", "cuts"
 
     def __init__(self, model: PlaneRows, budget: Budget, basis: Basis, extent: Extent, x: FloatArray,
                  points: list[FloatArray]) -> None:

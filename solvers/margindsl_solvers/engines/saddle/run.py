@@ -80,8 +80,6 @@ class MirrorRun(SaddleCourse):
         `time.monotonic` at which the trace begins; None is now.
     """
 
-    stall_limit = 5000  # on masters of thousands of points the error halves within hundreds of steps
-
     def __init__(self, model: SaddleModel, budget: Budget, start: Place, advance: Advance, *,
                  weight: float | None = None, restarts: bool = True, newton_limit: int = 2000,
                  begin: float | None = None) -> None:
