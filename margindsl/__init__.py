@@ -20,7 +20,8 @@ _ROOMS: dict[str, tuple[str, ...]] = {
     "margindsl.features": ("Linear", "Polynomial", "Precomputed", "RBF", "mean_distance", "sqrt_mean_distance"),
     "margindsl.calculus": ("PLQ", "ConvexFunction"),
     "margindsl.selection": ("held_out_losses", "judges_of", "select"),
-    "margindsl.runtime": ("Comparison", "Compiled", "Problem", "Solution", "compare", "solvers"),
+    "margindsl.runtime": ("Assessment", "Comparison", "Compiled", "Problem", "Solution", "certify", "compare",
+                          "solvers"),
 }
 _HOME = {name: room for room, names in _ROOMS.items() for name in names}
 _SUBPACKAGES = ("estimators", "metrics", "recipes")
@@ -70,7 +71,7 @@ if TYPE_CHECKING:
     from margindsl.relaxations.supervised import Supervised
     from margindsl.relaxations.transductive import Transductive
     from margindsl.relaxations.weight_lifting import WeightLifting
-    from margindsl.runtime import Comparison, Compiled, Problem, Solution, compare, solvers
+    from margindsl.runtime import Assessment, Comparison, Compiled, Problem, Solution, certify, compare, solvers
     from margindsl.runtime import make_solver as Solver
     from margindsl.selection import held_out_losses, judges_of, select
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+_OUTPUT = {"compare": "where the table goes; default stdout", "certify": "where the best labels found go"}
 LOSSES = ("odm", "hinge", "squared-hinge", "epsilon-insensitive", "logistic", "mean-variance")
 
 
@@ -20,10 +21,13 @@ def seed(text: str) -> int:
     return int(text)
 
 
-def add_data(parser: argparse.ArgumentParser) -> None:
+def add_data(parser: argparse.ArgumentParser, command: str) -> None:
     """Add the arguments that say which points are read."""
     group = parser.add_argument_group("data")
     group.add_argument("data", metavar="data.csv", help="one point a row, header optional; '-' reads stdin")
+    if command == "certify":
+        group.add_argument("labels", metavar="labels.csv",
+                           help="the cluster of each point, of any names: one column, or one called 'label'")
     group.add_argument("--truth", metavar="COLUMN",
                        help="column of true classes (name, or number from 0): not a feature, accuracy is reported")
     group.add_argument("--drop", metavar="COLUMN", action="append", default=[],
@@ -71,6 +75,5 @@ def add_solve_options(parser: argparse.ArgumentParser, command: str) -> None:
     group.add_argument("--seed", "--random-state", type=seed, default=0, dest="seed", metavar="S",
                        help="random state (default 0)")
     group.add_argument("--output", metavar="FILE.CSV",
-                       help="where the " + ("table" if command == "compare" else "labels")
-                       + " go; default stdout")
+                       help=_OUTPUT.get(command, "where the labels go; default stdout"))
     group.add_argument("--quiet", action="store_true", help="no progress and no summary on stderr")

@@ -31,7 +31,8 @@ _TRIVIAL = ("neither --balance, --known nor --cannot-link excludes the all-equal
 _COMMANDS = {
     "demo": "margindsl.cli.demo", "solvers": "margindsl.cli.names", "relaxations": "margindsl.cli.names",
     "solve": "margindsl.cli.solving", "compare": "margindsl.cli.comparing", "explain": "margindsl.cli.explaining",
-    "reproduce": "margindsl.cli.reproducing", "verify": "margindsl.cli.verifying"}
+    "reproduce": "margindsl.cli.reproducing", "verify": "margindsl.cli.verifying",
+    "certify": "margindsl.cli.certifying"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -114,10 +115,11 @@ def _add_demo(commands: Any) -> None:
 def _add_data_commands(commands: Any) -> None:
     for name, what in (("solve", "cluster the points of a CSV file; writes index,label,decision,margin"),
                        ("compare", "run several relaxations and solvers on a CSV file; prints a table"),
+                       ("certify", "value, certified gap and improvement of labels found elsewhere"),
                        ("explain", "print every stage of the compilation, without solving")):
         command = commands.add_parser(name, help=what, description=what, epilog=_EPILOG,
                                       formatter_class=argparse.RawDescriptionHelpFormatter)
-        add_data(command)
+        add_data(command, name)
         add_declaration(command)
         add_solve_options(command, name)
 

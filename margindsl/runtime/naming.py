@@ -1,14 +1,18 @@
-"""Which of the answers that differ in names only is given: the same one on every machine."""
+"""Names of clusters: which of the answers that differ in them is given, and what those of others become."""
 
 from __future__ import annotations
 
+from itertools import permutations
 from typing import Any
 
 import numpy as np
 
-from margindsl.labelset import GlobalSign
+from margindsl.errors import DeclarationError
+from margindsl.labelset import GlobalSign, LabelSet
 from margindsl.program.program import MarginProgram
 from margindsl.typing import FloatArray, IntArray
+
+MOST_NAMINGS = 5  # clusters up to which every way to name them is tried, 120 of them
 
 
 def orientation(program: MarginProgram, labels: IntArray) -> Any:
@@ -34,4 +38,35 @@ def oriented_mixture(program: MarginProgram,
     return np.array([orientation(program, row).rename(row) for row in mixture[0]]), mixture[1]
 
 
-__all__ = ["orientation", "oriented_mixture"]
+def named(labels: Any, within: LabelSet) -> IntArray:
+    """Return a clustering in the names of a label set: of all names those that break the fewest constraints.
+
+    Raises
+    ------
+    DeclarationError
+        If there is not one label a point, one is missing, or there are too many clusters.
+    """
+    given = np.asarray(labels)
+    if given.shape != (within.n,):
+        raise DeclarationError(f"labels: given an array of shape {given.shape}, expected one label for each of "
+                               f"{within.n} points")
+    if given.dtype.kind == "O" and any(one is None or one != one for one in given):
+        raise DeclarationError("labels: some are missing; give every point its cluster")
+    if given.dtype.kind == "f" and not np.isfinite(given).all():
+        raise DeclarationError("labels: some are no finite number; give every point its cluster")
+    try:
+        names, numbers = np.unique(given, return_inverse=True)
+    except TypeError:
+        raise DeclarationError("labels: names of several kinds; give numbers alone, or texts alone") from None
+    own = np.sort(within.values)
+    if len(names) > len(own):
+        raise DeclarationError(f"labels: {len(names)} clusters, and the problem has {len(own)}")
+    if given.dtype.kind in "iuf" and np.isin(names, own).all():
+        numbers = np.searchsorted(own, given)
+    if within.is_symmetric or len(own) > MOST_NAMINGS:
+        return np.asarray(own[numbers])
+    candidates = (np.asarray(own[list(order)])[numbers] for order in permutations(range(len(own))))
+    return min(candidates, key=lambda one: len(within.violations(one)))
+
+
+__all__ = ["named", "orientation", "oriented_mixture"]

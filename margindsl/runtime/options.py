@@ -27,7 +27,9 @@ class SolveOptions:
         Seconds.
     max_iter : int or None
         Cap on the solver's iterations.
-    warm_start : Solution or None
+    warm_start : Solution, (n,) array or None
+        Labels to begin with: of an earlier solution, or of any clustering, whose names are those that break the fewest
+        constraints.
     random_state : int, numpy Generator or None
     verbose : bool
         Log progress (logger ``margindsl``) at level INFO.
@@ -41,7 +43,7 @@ class SolveOptions:
     tol: float = 1e-6
     time_limit: float | None = None
     max_iter: int | None = None
-    warm_start: Solution | None = None
+    warm_start: Any = None
     random_state: Any = None
     verbose: bool = False
     callback: Callable[[Progress], bool | None] | None = None
@@ -61,9 +63,9 @@ class SolveOptions:
             raise DeclarationError(
                 f"solve(random_state={self.random_state!r}): expected None, a non-negative integer or a numpy "
                 "Generator")
-        if self.warm_start is not None and not isinstance(self.warm_start, Solution):
-            raise DeclarationError(
-                f"solve(warm_start=...): given {type(self.warm_start).__name__}, expected an earlier Solution")
+        if not (self.warm_start is None or isinstance(self.warm_start, Solution) or np.ndim(self.warm_start) == 1):
+            raise DeclarationError(f"solve(warm_start=...): given {type(self.warm_start).__name__}, expected an "
+                                   "earlier Solution, or one label for each point")
         if self.callback is not None and not callable(self.callback):
             raise DeclarationError(f"solve(callback={self.callback!r}): expected a function of one `Progress`")
         if self.checkpoint is not None and not isinstance(self.checkpoint, (str, Path)):

@@ -6,10 +6,13 @@ import time
 from collections.abc import Hashable, Iterable
 from typing import Any
 
+import numpy as np
+
 from margindsl.clock import Cancelled
 from margindsl.contract import Budget, Refusal, Solver
 from margindsl.drivers.guard import Guarded, offer_of
 from margindsl.errors import DeclarationError, RefusalError, TimeLimitError
+from margindsl.language.conditions import Conditions
 from margindsl.language.constraints import Constraint
 from margindsl.language.formulation import Formulation, Minimize
 from margindsl.language.symbols import Parameter
@@ -25,6 +28,7 @@ from margindsl.runtime.registry import as_relaxation, as_solver, make_solver, re
 from margindsl.runtime.solution import Solution
 from margindsl.runtime.solving import COMPILED, solve_compiled, unfitted
 from margindsl.runtime.triviality import warn_if_trivial
+from margindsl.typing import IntArray
 
 
 class Problem(Formulation):
@@ -85,11 +89,25 @@ class Problem(Formulation):
         >>> len(linked.constraints)
         1
         """
-        tighter = type(self)(self.objective, (*self.constraints, *constraints), relaxation=self.relaxation,
-                             solver=self.solver)
-        if tighter.hyperplane is self.hyperplane:
-            tighter._prepared = self._prepared
-        return tighter
+        return self._under((*self.constraints, *constraints))
+
+    def at_labels(self, labels: IntArray) -> Problem:
+        """Return the problem at known labels (n,), in place of its constraints on labels."""
+        kept = [constraint for constraint in self.constraints if not self._is_of_labels(constraint)]
+        return self._under((*kept, self.labels[np.arange(self.labels.n)] == labels))
+
+    def _is_of_labels(self, constraint: Constraint) -> bool:
+        """Return whether a constraint is on labels alone."""
+        met = Conditions(self.labels, self.hyperplane)
+        constraint.lower(met)
+        return not (met.decision or met.orthogonal)
+
+    def _under(self, constraints: tuple[Constraint, ...]) -> Problem:
+        """Return the problem under other constraints; features that were built are shared."""
+        other = type(self)(self.objective, constraints, relaxation=self.relaxation, solver=self.solver)
+        if other.hyperplane is self.hyperplane:
+            other._prepared = self._prepared
+        return other
 
     def prepared(self) -> Prepared:
         """Return the features, built once and kept.
@@ -250,8 +268,10 @@ def choose_solver(relaxation: Relaxation, form: Form) -> Solver:
     return next(solvers_for(form, relaxation.solver_order(form)), default)
 
 
-def choose_relaxation(program: MarginProgram) -> Relaxation:
+def choose_relaxation(program: MarginProgram, proving: bool = False) -> Relaxation:
     """Return the relaxation of "auto": of those that accept the program the one of the greatest `Relaxation.priority`.
+
+    With `proving` only those are asked that prove a bound.
 
     `supervised` (all labels known); `exact` up to 12 free components; `weight-lifting` where the feature rank
     is at most 2,000 (a bound and good labels at the cost of some passes over the data); `minimax` up to 5,000
@@ -263,8 +283,9 @@ def choose_relaxation(program: MarginProgram) -> Relaxation:
     RefusalError
         If none accepts the program.
     """
-    ranked = sorted(((cls.priority(program), cls.name, cls) for cls in relaxation_classes()
-                     if "priority" in vars(cls)), reverse=True)  # one that is inherited speaks for the parent
+    asked = (cls for cls in relaxation_classes() if "priority" in vars(cls))  # one that is inherited speaks for another
+    ranked = sorted(((cls.priority(program), cls.name, cls) for cls in asked if cls.bound != "none" or not proving),
+                    reverse=True)
     said = "none asks to be chosen"
     for priority, name, cls in ranked:
         if priority <= 0.0:

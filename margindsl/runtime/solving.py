@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import nullcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,12 +19,14 @@ from margindsl.process import process_kept
 from margindsl.program.passes import Answer
 from margindsl.program.program import MarginProgram
 from margindsl.runtime.attempts import Attempt, Attempts
+from margindsl.runtime.naming import named
 from margindsl.runtime.options import SolveOptions
 from margindsl.runtime.registry import make_solver, solvers_for
 from margindsl.runtime.solution import Solution
 from margindsl.runtime.stages import EVALUATED, EVALUATION_SOLVER, EVALUATION_TOL, FITTED, Found
 from margindsl.runtime.undo import solution_of
 from margindsl.threads import small_work_threads
+from margindsl.typing import IntArray
 
 if TYPE_CHECKING:
     from margindsl.runtime.compiled import Compiled
@@ -78,7 +80,7 @@ def begin(compiled: Compiled, attempt: Attempt, options: SolveOptions, budget: B
     keeps = options.checkpoint is not None and attempt.earlier is None and not attempt.repeats
     run = Run(program, attempt.solver, make_solver(EVALUATION_SOLVER), budget,
               np.random.default_rng(options.random_state),
-              () if earlier is None else (_start_labels(compiled, earlier),), compiled.sessions,
+              () if earlier is None else (start_labels(compiled.program, earlier),), compiled.sessions,
               make_solver(LIFT_SOLVER, max_iter=LIFT_EVALUATIONS),
               Checkpoint(str(options.checkpoint), program, repr(compiled.relaxation)) if keeps else None,
               form=compiled.form if attempt.presolved is compiled.presolved else None)
@@ -114,7 +116,7 @@ def unfitted(program: MarginProgram, options: SolveOptions, budget: Budget, rela
     try:
         with Budget.within(0.0).limit(1.0 - FITTED):
             start = options.warm_start
-            labels = as_member(program, program.no_gain() if start is None else start.labels)
+            labels = as_member(program, program.no_gain() if start is None else start_labels(program, start))
     except Cancelled:
         raise TimeLimitError(f"the time limit of {options.time_limit:g} seconds was up before labels in B were found; "
                              "raise it") from None
@@ -150,16 +152,18 @@ def _evaluate_presolved(compiled: Compiled, run: Run, fit: Fit) -> Fit:
     return found if found.value < fit.value else fit
 
 
-def _start_labels(compiled: Compiled, solution: Solution) -> np.ndarray:
-    if len(solution.labels) != compiled.program.n:
+def start_labels(program: MarginProgram, start: Any) -> IntArray:
+    """Return the labels of an earlier solution or of a clustering, in the names of the program."""
+    if not isinstance(start, Solution):
+        return named(start, program.labels)
+    if len(start.labels) != program.n:
         raise DeclarationError(
-            f"solve(warm_start=...): the solution has {len(solution.labels)} labels, the problem {compiled.program.n}")
-    given, expected = solution.clusters, compiled.program.clusters
-    if given != expected:
+            f"solve(warm_start=...): the solution has {len(start.labels)} labels, the problem {program.n}")
+    if start.clusters != program.clusters:
         raise DeclarationError(
-            f"solve(warm_start=...): the solution has {given} clusters, the problem {expected}; solve without it, or "
-            "give a solution of the same number of clusters")
-    return np.asarray(solution.labels)
+            f"solve(warm_start=...): the solution has {start.clusters} clusters, the problem {program.clusters}; solve "
+            "without it, or give a solution of the same number of clusters")
+    return np.asarray(start.labels)
 
 
 __all__ = ["COMPILED", "solve_compiled", "unfitted"]

@@ -370,3 +370,26 @@ def test_demo_runs_every_kind_of_relaxation_and_solver(capsys):
 def test_demo_refuses_a_time_limit_of_zero(capsys):
     assert main(["demo", "--time-limit", "0"]) == 1
     assert "--time-limit 0: expected a positive number" in capsys.readouterr().err
+
+
+def test_certify_tells_value_bound_and_a_better_labelling(data, tmp_path, capsys):
+    given, better = tmp_path / "given.csv", tmp_path / "better.csv"
+    given.write_text("\n".join(["left", "right"] * (N // 2)) + "\n", encoding="utf-8")
+    arguments = [data, str(given), "--truth", "kind", "--balance", "0.1", "--quiet"]
+    assert main(["certify", *arguments, "--output", str(better)]) == 0
+    told = dict(line.split(None, 1) for line in capsys.readouterr().out.splitlines())
+    assert set(told) == {"value", "bound", "gap", "better"}
+    assert float(told["bound"]) <= float(told["better"].split(",")[0]) < float(told["value"].split(",")[0])
+    # What `solve` and `certify` write can be read again, and is not improved by being read.
+    assert main(["certify", data, str(better), *arguments[2:]]) == 0
+    again = dict(line.split(None, 1) for line in capsys.readouterr().out.splitlines())
+    assert float(again["value"].split(",")[0]) == pytest.approx(float(told["better"].split(",")[0]), rel=1e-7)
+
+
+@pytest.mark.parametrize("text, words", [("a,b\nx,y\n", "which of 2 columns"), ("index,label\n1,a\n0,b\n", "order"),
+                                         ("a\nb\n", "one label for each")])
+def test_certify_refuses_what_is_no_labelling(data, tmp_path, capsys, text, words):
+    path = tmp_path / "labels.csv"
+    path.write_text(text, encoding="utf-8")
+    assert main(["certify", data, str(path), "--truth", "kind"]) == 1
+    assert words in capsys.readouterr().err

@@ -33,7 +33,7 @@ def test_numbers_of_numpy_are_numbers(options):
     ({"time_limit": True}, "time_limit=True"), ({"time_limit": np.nan}, "time_limit=nan"),
     ({"random_state": -1}, "random_state=-1"), ({"random_state": 1.5}, "random_state=1.5"),
     ({"random_state": "0"}, "random_state='0'"), ({"callback": 3}, "callback=3"),
-    ({"warm_start": [1, -1]}, "given list, expected an earlier Solution")], ids=str)
+    ({"warm_start": [[1], [-1]]}, "given list, expected an earlier Solution, or one label for each point")], ids=str)
 def test_other_values_are_refused_at_every_door(options, words):
     lam = md.Parameter(4.0)
     doors = (lambda: problem().solve("cccp", **options), lambda: md.compare(problem(), "cccp", **options),

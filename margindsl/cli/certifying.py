@@ -1,0 +1,57 @@
+"""The command `margindsl certify`: how far labels found elsewhere are from the best, and a better labelling."""
+
+from __future__ import annotations
+
+import argparse
+
+from margindsl.cli.declaration import declare, read_points, solve_options
+from margindsl.cli.output import check_writable
+from margindsl.cli.progress import ProgressLine
+from margindsl.cli.solving import is_stopped, write_labels
+from margindsl.cli.table import read_table
+from margindsl.errors import DeclarationError
+from margindsl.runtime.assessment import certify
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print value, bound and gap of the labels; with ``--output``, write the best labels found.
+
+    Returns
+    -------
+    int
+        0, or 3 when the solve was stopped early.
+    """
+    check_writable(arguments.output)
+    X, _ = read_points(arguments)
+    labels, problem = read_labels(arguments.labels, len(X)), declare(arguments, X)
+    with ProgressLine(arguments.relaxation, quiet=arguments.quiet) as line:
+        found = certify(problem, labels, arguments.relaxation, arguments.solver, callback=line,
+                        **solve_options(arguments))
+    print(found.summary())
+    if arguments.output is not None:
+        write_labels(arguments.output, found.better or found.fitted)
+    return 3 if is_stopped(found.answer, arguments.max_iter) else 0
+
+
+def read_labels(source: str, n: int) -> list[str]:
+    """Return the cluster of each of n points: the one column of a CSV file, or its column ``label``.
+
+    A first row without numbers is a header, unless one label were missing then.
+
+    Raises
+    ------
+    DeclarationError
+        If there are several columns and none is called so, or rows are numbered and not in order.
+    """
+    table = read_table(source, "one label a row")
+    if len(table.names) > 1 and "label" not in table.names:
+        raise DeclarationError(f"{table.source}: which of {len(table.names)} columns holds the labels? Call it "
+                               "'label', or give a file of one column")
+    if "index" in table.names and table.text(table.column("index")) != [str(k) for k in range(len(table.rows))]:
+        raise DeclarationError(f"{table.source}: the column 'index' is not 0, 1, 2, ... in order; sort the rows")
+    if len(table.names) > 1:
+        return table.text(table.column("label"))
+    return [*(table.names if len(table.rows) == n - 1 else ()), *table.text(0)]
+
+
+__all__ = ["read_labels", "run"]
