@@ -24,7 +24,7 @@ _ROOMS: dict[str, tuple[str, ...]] = {
                           "solvers"),
 }
 _HOME = {name: room for room, names in _ROOMS.items() for name in names}
-_SUBPACKAGES = ("estimators", "metrics", "recipes")
+_SUBPACKAGES = ("estimators", "metrics", "plots", "recipes")
 _ALIASES = {"Solver": ("margindsl.runtime", "make_solver")}
 
 if TYPE_CHECKING:

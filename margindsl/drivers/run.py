@@ -62,7 +62,7 @@ class Fit:
 
 @dataclass(frozen=True)
 class Record:
-    """Represent one line of the history of a solve, values in units of the program."""
+    """Represent one line of the history of a solve: seconds since it began, and value and bound at that time."""
 
     seconds: float
     stage: str

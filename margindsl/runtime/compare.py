@@ -96,9 +96,9 @@ class Comparison:
 
     def plot(self, ax: Any = None) -> Any:
         """Draw values and bounds; returns the matplotlib axes."""
-        from margindsl.runtime.figures import plot_comparison
+        from margindsl.plots import comparison
 
-        return plot_comparison(self, ax)
+        return comparison(self, ax)
 
     def _cells(self) -> tuple[list[str], list[list[str]]]:
         truth = ["accuracy %"] if self.has_truth else []

@@ -13,7 +13,8 @@ import numpy as np
 from margindsl.accuracy import relative_gap
 from margindsl.contract import Status
 from margindsl.drivers.run import Record
-from margindsl.errors import DeclarationError
+from margindsl.errors import DeclarationError, UnknownNameError
+from margindsl.plots import SOLUTION
 from margindsl.program.certificates import Certificate
 from margindsl.program.codings import CODINGS
 from margindsl.proof.check import Report
@@ -53,6 +54,7 @@ class Solution:
     label_factor : (n, p) float array or None
         V with M = VVᵀ of a semidefinite relaxation.
     history : tuple of Record
+        Values and bounds on the way, in the units of `value`; a bound counts when the certificate has proved it.
     timings : mapping of str to float
         Seconds by stage.
     message : str
@@ -216,17 +218,31 @@ class Solution:
         return (f"Solution(status={self.status!r}, value={self.value:.6g}, bound={self.bound:.6g}, "
                 f"relaxation={self.relaxation!r}, solver={self.solver!r}{', unverified' if self.unverified else ''})")
 
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the distribution of the margins, by cluster; returns the matplotlib axes.
+    def plot(self, kind: str = "margins", ax: Any = None, **options: Any) -> Any:
+        """Draw a picture of the solution.
+
+        Parameters
+        ----------
+        kind : {"margins", "profile", "boundary", "convergence", "label_matrix"}
+            A function of `margindsl.plots`.
+        ax : matplotlib axes, optional
+        **options
+            Of that function.
+
+        Returns
+        -------
+        matplotlib axes
 
         Raises
         ------
+        UnknownNameError
+            If there is no such picture.
         NotInstalledError
             If matplotlib is not installed.
         """
-        from margindsl.runtime.figures import plot_margins
-
-        return plot_margins(self, ax)
+        if kind not in SOLUTION:
+            raise UnknownNameError("picture of a solution", kind, SOLUTION)
+        return SOLUTION[kind](self, ax, **options)
 
     def save(self, path: str | Path) -> None:
         """Write the solution and its proof to a ``.npz`` file, in place of an old one only when it is whole.

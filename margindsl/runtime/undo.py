@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from margindsl.contract import Status
-from margindsl.drivers.run import Fit, Record, Run
+from margindsl.drivers.run import Fit, Run
 from margindsl.features import MappedFeatures, ShiftedFeatures
 from margindsl.program.passes import Answer
 from margindsl.relaxations.relaxation import Outcome
@@ -51,7 +51,8 @@ def solution_of(compiled: Compiled, attempt: Attempt, run: Run, fit: Fit, outcom
     convex = run.program.fix_labels(fit.labels).is_convex
     state, message = earned(state, outcome.message if outcome else "", fit.raw if convex else None, value=value,
                             bound=bound, estimate=estimate, tol=asked)
-    shared = program.losses.scalars
+    shared, there = program.losses.scalars, run.program.to_user
+    history = tuple(replace(r, value=there(r.value), bound=there(r.bound)) for r in run.history)
     evidence = None if program.source is None else Evidence(
         program.source, named.reorder(program.weights(w)), np.asarray(scalars, dtype=float), asked)
     solution = Solution(
@@ -61,18 +62,10 @@ def solution_of(compiled: Compiled, attempt: Attempt, run: Run, fit: Fit, outcom
         scalars=Scalars(dict(zip(shared.names, scalars)), shared.symbols),
         features=features, certificate=proof, evidence=evidence,
         label_weights=oriented_mixture(program, outcome.label_weights) if outcome else None,
-        label_factor=outcome.label_matrix if outcome else None, history=_history(compiled, run),
+        label_factor=outcome.label_matrix if outcome else None, history=history,
         timings=run.seconds, message=message, relaxation=compiled.relaxation.name,
         solver=attempt.solver.name, coding=program.coding)
     return solution if evidence is None else settled(solution, program, proof, least)
-
-
-def _history(compiled: Compiled, run: Run) -> tuple[Record, ...]:
-    """Return the history in units of the program."""
-    if run.program is compiled.program:
-        return tuple(run.history)
-    own, there = compiled.program.from_user, run.program.to_user
-    return tuple(replace(r, value=own(there(r.value)), bound=own(there(r.bound))) for r in run.history)
 
 
 def base_weights(features: Any, w: np.ndarray, bias: float = 0.0) -> tuple[Any, np.ndarray, float]:

@@ -1,0 +1,54 @@
+"""Axes and colours that all pictures share; matplotlib is asked for only here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from margindsl.errors import DeclarationError, NotInstalledError
+from margindsl.typing import BoolArray
+
+# Okabe and Ito (2008): told apart with every kind of colour vision. Vermilion and blue first, grey for what is beside.
+COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442")
+BESIDE = "#666666"
+
+
+def axes_of(ax: Any) -> Any:
+    """Return the axes given, or new ones.
+
+    Raises
+    ------
+    NotInstalledError
+        If matplotlib is not installed.
+    """
+    if ax is not None:
+        return ax
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError:
+        raise NotInstalledError("plots need matplotlib; run `pip install margindsl[plot]`") from None
+    return plt.subplots(layout="constrained")[1]
+
+
+def clusters_of(solution: Any) -> Iterator[tuple[str, str, BoolArray]]:
+    """Yield name, colour and points of every cluster."""
+    values = (1, -1) if solution.coding == "binary" else range(solution.clusters)
+    for value, colour in zip(values, np.resize(COLOURS, solution.clusters)):
+        yield f"cluster {value:+d}" if solution.coding == "binary" else f"cluster {value}", str(colour), (
+            solution.labels == value)
+
+
+def declared(solution: Any, what: str) -> Any:
+    """Return the declaration of a solution.
+
+    Raises
+    ------
+    DeclarationError
+        If it was loaded without its problem.
+    """
+    found = getattr(solution.evidence, "declaration", None)
+    if found is None:
+        raise DeclarationError(f"the solution was loaded without its problem, so that {what} are not known")
+    return found

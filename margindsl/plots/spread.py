@@ -1,0 +1,71 @@
+"""How the margins lie: as histograms, and point by point."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from margindsl.plots.canvas import BESIDE, axes_of, clusters_of
+
+
+def _margin_of(solution: Any) -> str:
+    return "margin y f" if solution.coding == "binary" else f"{solution.coding} margin"
+
+
+def margins(solution: Any, ax: Any = None) -> Any:
+    """Draw histograms of the margins of every cluster, and their mean.
+
+    Parameters
+    ----------
+    solution : Solution
+    ax : matplotlib axes, optional
+
+    Returns
+    -------
+    matplotlib axes
+
+    Raises
+    ------
+    NotInstalledError
+        If matplotlib is not installed.
+    """
+    ax = axes_of(ax)
+    edges = np.histogram_bin_edges(solution.margins, bins=30)
+    for name, colour, points in clusters_of(solution):
+        ax.hist(solution.margins[points], bins=edges, alpha=0.6, label=name, color=colour)
+    ax.axvline(solution.margin_mean, linestyle="--", color=BESIDE, label="mean")
+    ax.set(xlabel=_margin_of(solution), ylabel="points")
+    ax.legend()
+    return ax
+
+
+def profile(solution: Any, ax: Any = None) -> Any:
+    """Draw the margin of every point, sorted within its cluster, as a silhouette plot does.
+
+    Parameters
+    ----------
+    solution : Solution
+    ax : matplotlib axes, optional
+
+    Returns
+    -------
+    matplotlib axes
+
+    Raises
+    ------
+    NotInstalledError
+        If matplotlib is not installed.
+    """
+    ax = axes_of(ax)
+    floor, ticks = 0, []
+    for name, colour, points in clusters_of(solution):
+        own = np.sort(solution.margins[points])
+        ax.fill_betweenx(floor + np.arange(len(own)), 0.0, own, step="mid", color=colour, linewidth=0.0)
+        ticks.append((floor + len(own) / 2, f"{name}\n{len(own)} points"))
+        floor += len(own) + max(1, len(solution.labels) // 50)
+    ax.axvline(solution.margin_mean, linestyle="--", color=BESIDE, label="mean")
+    ax.set_yticks(*map(list, zip(*ticks)))
+    ax.set_xlabel(_margin_of(solution))
+    ax.legend()
+    return ax
