@@ -121,7 +121,7 @@ def improve_by_moves(run: Run, spread: FloatArray, value: float, y: IntArray,
 
 
 def generate(run: Run, initial: list[IntArray], *, tol: float, most: int, per_round: int, starts: int,
-             exhaustive: IntArray | None = None) -> Generated:
+             exhaustive: IntArray | None = None, share: float = 0.0) -> Generated:
     """Return the master problem at the end of label generation.
 
     Parameters
@@ -140,6 +140,9 @@ def generate(run: Run, initial: list[IntArray], *, tol: float, most: int, per_ro
         Random starts of the oracle besides the working set's heaviest labellings.
     exhaustive : (M, n) int array, optional
         All of B: the oracle is then exact.
+    share : float
+        Stop, too, when what the master may still lose is this part of the gap to the best labels known, which no
+        labelling that is added closes.
 
     References
     ----------
@@ -172,6 +175,7 @@ def generate(run: Run, initial: list[IntArray], *, tol: float, most: int, per_ro
         lower, fresh = centre.value, _fresh(working, found) or _fresh(working, violated)[:per_round]
         stop = run.record(STAGE, iteration, master, lower)
         closed = violated[0][0] <= 2.0 * (linear - master) + 2.0 * tol * abs(master)
+        closed = closed or (run.best is not None and master - lower < share * (run.best.value - master))
         course.append(master)
         stalled = len(course) > PATIENCE and course[-PATIENCE - 1] - master <= 0.2 * tol * abs(master)
         if closed or stalled or not fresh:

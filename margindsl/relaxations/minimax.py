@@ -27,6 +27,9 @@ from margindsl.typing import IntArray
 
 RULES = "sign", "violated"
 LIFT_TOL, LIFT_SHARE, LIFT_WIDTH = 2e-3, 0.2, 8  # accuracy, share of the time left, columns of the first factor
+# of the gap to the best labels known: the tail of label generation, most of its rounds, moves the mixture by less.
+# On mean and variance, ODM and least squares (300 and 3,000 points) the bound and the labels are the same without it.
+SHARE = 0.05
 MINIMAX_POINTS = 5000  # up to which "auto" generates labels
 
 
@@ -45,8 +48,9 @@ class Minimax(Relaxation):
     ----------
     oracle : {"linearised", "exhaustive"}
     tol : float or None
-        Relative gap at which generation stops; None takes the solve's tolerance but at least 1e-4 (the tail of
-        label generation is long, and rounding gains nothing from it).
+        Relative gap at which generation stops; None takes the solve's tolerance but at least 1e-4, or where that comes
+        first a twentieth of the gap between the master's value and the best labels known: the tail of label generation
+        is long, and neither rounding nor the bound gains from it.
     rounds : int
         Most rounds of generation.
     per_round : int
@@ -132,7 +136,7 @@ class Minimax(Relaxation):
             if self.rounding not in RULES and not going_on:
                 initial = improved_starts(run, initial)
             done = generate(run, initial, tol=tol, most=self.rounds, per_round=self.per_round, starts=self.starts,
-                            exhaustive=exhaustive)
+                            exhaustive=exhaustive, share=SHARE if self.tol is None and exhaustive is None else 0.0)
         if "u" not in done.raw.variables:
             return Outcome(done.status, candidates=tuple(initial), message=done.message)
         certificate = self._certify(run, done, exhaustive)
