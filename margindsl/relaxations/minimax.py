@@ -49,8 +49,8 @@ class Minimax(Relaxation):
     oracle : {"linearised", "exhaustive"}
     tol : float or None
         Relative gap at which generation stops; None takes the solve's tolerance but at least 1e-4, or where that comes
-        first a twentieth of the gap between the master's value and the best labels known: the tail of label generation
-        is long, and neither rounding nor the bound gains from it.
+        first, and as far as the oracle sees, a twentieth of the gap to the best labels known: the tail of label
+        generation is long, and neither rounding nor the bound gains from it.
     rounds : int
         Most rounds of generation.
     per_round : int
