@@ -115,8 +115,8 @@ def digest_of(program: MarginProgram, method: str) -> str:
     losses, labels = program.losses, program.labels
     parts = [program.text, method, program.coding, program.features.describe(), repr(program.features.rank),
              *(repr(term.loss) for term in losses.terms), repr(losses.scalars.names)]
-    exact = [labels.component, labels.pinned, getattr(labels, "sign", ()), getattr(labels, "apart", ()),
-             getattr(labels, "at_least", ()), getattr(labels, "at_most", ()), *(term.points for term in losses.terms)]
+    exact = [labels.component, labels.pinned, labels.sign, labels.apart, labels.at_least, labels.at_most,
+             *(term.points for term in losses.terms)]
     total = hashlib.sha256("\n".join(parts).encode())
     for array in exact:
         total.update(np.ascontiguousarray(array, dtype=np.int64).tobytes())
@@ -136,7 +136,7 @@ def numbers_of(program: MarginProgram) -> FloatArray:
     pieces = [[program.scale, program.constant, float(program.free_bias)], lengths,
               features.apply(direction) + 4.0 * np.sqrt(features.rank) * lengths]  # away from zero
     pieces += [np.ravel(x) for term in losses.terms for x in (term.weights, term.slopes, term.shifts, term.coupling)]
-    for bound in getattr(program.labels, "bounds", ()):
+    for bound in program.labels.bounds:
         pieces += [bound.omega, [bound.lower, bound.upper]]
     for limit in program.decision:
         pieces += [limit.weights, [limit.lower, limit.upper]]

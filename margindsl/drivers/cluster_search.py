@@ -191,7 +191,8 @@ def _exchanges(run: Run, fit: Fit, moves: Moves, tries: int) -> list[tuple[float
     for place in np.argsort(pair, axis=None, kind="stable")[: 4 * tries]:
         a, b = np.divmod(int(place), len(pair))
         first, second = int(moves.components[a]), int(moves.components[b])
-        if np.isfinite(pair[a, b]) and bool(labels.feasible_swaps(fit.labels, first, np.array([second]))[0]):
+        if np.isfinite(pair[a, b]) and bool(labels.feasible_pairs(
+                fit.labels, first, int(moves.targets[a]), moves.components[[b]], moves.targets[[b]])[0]):
             found.append((float(pair[a, b]), ((first, int(moves.targets[a])), (second, int(moves.targets[b])))))
         if len(found) >= tries:
             break

@@ -107,6 +107,7 @@ def candidate_moves(run: Run, fit: Fit, tries: int) -> list[IntArray]:
 def _swaps(run: Run, fit: Fit, moves: Moves, tries: int) -> list[tuple[float, IntArray]]:
     """Return promising pairs of components, feasible together."""
     label_set = run.program.labels
+    other = 1 - label_set.places(fit.labels)
     pool = np.argsort(moves.estimate)[: 8 * tries]
     pool = pool[np.isfinite(moves.estimate[pool])]
     if len(pool) < 2:
@@ -120,7 +121,8 @@ def _swaps(run: Run, fit: Fit, moves: Moves, tries: int) -> list[tuple[float, In
             break
         values = pair[index, index + 1:]
         keep = np.argsort(values)[:tries]
-        allowed = label_set.feasible_swaps(fit.labels, int(first), others[keep])
+        allowed = label_set.feasible_pairs(
+            fit.labels, int(first), int(other[first]), others[keep], other[others[keep]])
         found += [(float(values[k]), np.array([first, others[k]])) for k, ok in zip(keep, allowed) if ok]
     found.sort(key=lambda move: move[0])
     return found[:tries]

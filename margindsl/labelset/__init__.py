@@ -2,12 +2,10 @@
 
 from margindsl.labelset.bound import LiftedBound, LinearBound
 from margindsl.labelset.labelset import LabelSet
+from margindsl.labelset.names import Clusters, Names, Signs, names_of
 from margindsl.labelset.orientation import ClusterNames, GlobalSign
-from margindsl.labelset.partition import PartitionSet
-from margindsl.labelset.partition_presolve import presolve_partition
 from margindsl.labelset.presolve import presolve
-from margindsl.labelset.signs import SignSet
 
 __all__ = [
-    "ClusterNames", "GlobalSign", "LabelSet", "LiftedBound", "LinearBound", "PartitionSet", "SignSet", "presolve",
-    "presolve_partition"]
+    "ClusterNames", "Clusters", "GlobalSign", "LabelSet", "LiftedBound", "LinearBound", "Names", "Signs", "names_of",
+    "presolve"]

@@ -19,7 +19,9 @@ _BITS = 5e10
 
 @dataclass(frozen=True, eq=False)
 class LinearBound:
-    """State lower <= sum_C omega_C z_C <= upper on the component signs z.
+    """State lower <= sum_C omega_C c(z_C) <= upper on the component values z, c the code of a value.
+
+    Sums of labels have the codes -1 and +1, the size of a cluster the code 1 of it and 0 of the others.
 
     Parameters
     ----------
@@ -31,6 +33,8 @@ class LinearBound:
         What the user declared, for messages: ``"bound 0"``.
     noise : float
         What rounding can add to a sum of the declared weights, which may cancel in omega.
+    code : tuple of float
+        Of the k values.
     """
 
     omega: FloatArray
@@ -38,6 +42,7 @@ class LinearBound:
     upper: float
     name: str = "bound 0"
     noise: float = 0.0
+    code: tuple[float, ...] = (-1.0, 1.0)
 
     @classmethod
     def contracted(cls, weights: FloatArray, lower: float, upper: float, component: IntArray, sign: IntArray,
@@ -64,6 +69,20 @@ class LinearBound:
     def is_symmetric(self) -> bool:
         """Return whether lower = -upper."""
         return abs(self.lower + self.upper) <= self.tolerance
+
+    @property
+    def terms(self) -> FloatArray:
+        """Return what each component adds by its place, shape (N, k)."""
+        return np.multiply.outer(self.omega, self.code)
+
+    def sums(self, places: IntArray) -> FloatArray:
+        """Return the sums for places (..., N) of the components' values."""
+        return np.asarray(np.asarray(self.code)[places] @ self.omega)
+
+    def is_in_reach(self, z: IntArray) -> bool:
+        """Return whether component signs, 0 where free, leave the limits in reach of the free ones."""
+        fixed, reach = float(self.omega @ z), float(np.abs(self.omega[z == 0]).sum())
+        return self.lower - self.tolerance <= fixed + reach and fixed - reach <= self.upper + self.tolerance
 
     def holds(self, sums: FloatArray) -> BoolArray:
         """Return elementwise whether sums lie within the limits, up to the tolerance."""
@@ -124,8 +143,7 @@ def tighten(bound: LinearBound, pinned: IntArray, size: IntArray) -> LinearBound
     """
     free = bound.omega[pinned == 0]
     fixed, reach = float(bound.omega @ pinned), float(np.abs(free).sum())
-    slack = bound.tolerance
-    if bound.lower > fixed + reach + slack or bound.upper < fixed - reach - slack:
+    if not bound.is_in_reach(pinned):
         raise InfeasibleError(_out_of_range(bound, pinned, size, fixed, reach))
     lower, upper = max(bound.lower, fixed - reach), min(bound.upper, fixed + reach)
     weights = _whole_weights(free, bound.unit)
@@ -135,7 +153,10 @@ def tighten(bound: LinearBound, pinned: IntArray, size: IntArray) -> LinearBound
 
 
 def force_components(bound: LinearBound, pinned: IntArray) -> IntArray:
-    """Return pinned with every component added whose opposite sign would leave the bound out of reach."""
+    """Return pinned with every component added whose opposite sign would leave the bound out of reach.
+
+    Where both signs do, one of them is returned, and leaves the bound out of reach.
+    """
     free = pinned == 0
     fixed, reach = float(bound.omega @ pinned), float(np.abs(bound.omega[free]).sum())
     size, slack = np.abs(bound.omega), bound.tolerance

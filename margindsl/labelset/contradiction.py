@@ -1,9 +1,9 @@
-"""Explaining contradictions: shortest odd cycles of links and paths between clashing known labels."""
+"""Explaining contradictions: shortest odd cycles of links, paths between clashing known labels, cliques."""
 
 from __future__ import annotations
 
 from collections import deque
-from itertools import groupby
+from itertools import combinations, groupby, islice
 from typing import NoReturn, TypeAlias
 
 from margindsl.errors import ContradictionError
@@ -14,6 +14,7 @@ Graph: TypeAlias = dict[int, list[tuple[int, bool]]]
 
 _VISITS = 2_000_000
 _SHOWN = 12
+_CLIQUES = 20_000
 
 
 def odd_cycle(links: IntArray, flips: IntArray) -> list[Edge]:
@@ -37,68 +38,62 @@ def odd_cycle(links: IntArray, flips: IntArray) -> list[Edge]:
     return best
 
 
-def raise_links(cycle: list[Edge]) -> NoReturn:
-    """Raise the error for an odd cycle of links."""
+def raise_links(links: IntArray, flips: IntArray) -> NoReturn:
+    """Raise the error for links that hold a cycle with an odd number of cannot-links, and show a shortest one.
+
+    Parameters
+    ----------
+    links : (m, 2) int array
+        Of one component.
+    flips : (m,) bool array
+        Which of them are cannot-links.
+    """
+    cycle = odd_cycle(links, flips)
     cannot = [k for k, (*_, kind) in enumerate(cycle) if kind == "cannot-link"]
     if len(cannot) == 1:
-        raise_torn([*cycle[cannot[0] + 1:], *cycle[: cannot[0]]], cycle)
-    odd = len(cannot)
+        path = [*cycle[cannot[0] + 1:], *cycle[: cannot[0]]]
+        raise ContradictionError(
+            f"links contradict one another: {joined(path)}, a cannot-link parts them. Remove or change one of these "
+            "links.", [*path, cycle[cannot[0]]])
     raise ContradictionError(
-        f"links contradict one another: the cycle of {sentence(cycle)} holds {odd} cannot-links, an odd number, "
-        "and two clusters allow only even ones. "
-        "Remove or change one of these links.",
-        cycle,
-    )
+        f"links contradict one another: the cycle of {sentence(cycle)} holds {len(cannot)} cannot-links, an odd "
+        "number, and two clusters allow only even ones. Remove or change one of these links.", cycle)
 
 
-def raise_torn(path: list[Edge], cycle: list[Edge]) -> NoReturn:
-    """Raise the error for a cannot-link between the ends of a path of must-links."""
-    raise ContradictionError(
-        f"links contradict one another: {joined(path)}, a cannot-link parts them. Remove or change one of these links.",
-        cycle,
-    )
+def raise_labels(here: dict[int, str], there: dict[int, str], links: IntArray, flips: IntArray) -> NoReturn:
+    """Raise the error for known labels that links exclude together, with the shortest path between two of them.
 
+    The closing edge ``(j, i, "known label")`` joins the two labelled points.
 
-def raise_labels(
-    index: IntArray, value: IntArray, forced: IntArray, must: IntArray, cannot: IntArray
-) -> NoReturn:
-    """Raise the error for known labels of one component that disagree, with the shortest path between two.
-
-    The closing edge ``(j, i, "known label")`` joins the two labelled points; its sign is the product of
-    their labels.
+    Parameters
+    ----------
+    here, there : dict
+        Points with their labels as text; every one of the first excludes every one of the second.
+    links : (m, 2) int array
+        What joins them.
+    flips : (m,) bool array
+        Which of them are cannot-links.
     """
-    plus = dict(zip(index[forced > 0].tolist(), value[forced > 0].tolist()))
-    minus = dict(zip(index[forced < 0].tolist(), value[forced < 0].tolist()))
-    twice = sorted(plus.keys() & minus.keys())
+    twice = sorted(here.keys() & there.keys())
     if twice:
         point = twice[0]
         raise ContradictionError(
-            f"point {point} has two known labels, +1 and -1; keep one of them.",
-            [(point, point, "known label")],
-        )
-    graph: Graph = {}
-    for pairs, flip in ((must, False), (cannot, True)):
-        _join(graph, pairs, [flip] * len(pairs))
-    path = _label_path(graph, plus, minus)
+            f"point {point} has two known labels, {here[point]} and {there[point]}; keep one of them.",
+            [(point, point, "known label")])
+    path = _label_path(_adjacency(links, flips), here, there)
     start, end = path[0][0], path[-1][1]
     raise ContradictionError(
-        f"known labels contradict the links: point {start} is labelled {plus[start]:+d} and point {end} is "
-        f"labelled {minus[end]:+d}, against {sentence(path)}. "
-        "Change one of the two labels or one of these links.",
-        [*path, (end, start, "known label")],
-    )
+        f"known labels contradict the links: point {start} is labelled {here[start]} and point {end} is labelled "
+        f"{there[end]}, against {sentence(path)}. Change one of the two labels or one of these links.",
+        [*path, (end, start, "known label")])
 
 
 def _adjacency(links: IntArray, flips: IntArray) -> Graph:
     graph: Graph = {}
-    _join(graph, links, flips.tolist())
-    return graph
-
-
-def _join(graph: Graph, links: IntArray, flips: list[bool]) -> None:
-    for (i, j), flip in zip(links.tolist(), flips):
+    for (i, j), flip in zip(links.tolist(), flips.tolist()):
         graph.setdefault(i, []).append((j, flip))
         graph.setdefault(j, []).append((i, flip))
+    return graph
 
 
 def _violated_ends(graph: Graph, root: int) -> list[int]:
@@ -161,14 +156,14 @@ def _simple_odd_part(walk: list[Edge]) -> list[Edge]:
     return kept
 
 
-def _label_path(graph: Graph, plus: dict[int, int], minus: dict[int, int]) -> list[Edge]:
+def _label_path(graph: Graph, here: dict[int, str], there: dict[int, str]) -> list[Edge]:
     parent: dict[tuple[int, bool], tuple[tuple[int, bool], str] | None] = {
-        (i, False): None for i in sorted(plus)
+        (i, False): None for i in sorted(here)
     }
     queue = deque(parent)
     while queue:
         node = queue.popleft()
-        if node[0] in minus:
+        if node[0] in there:
             return _trace(parent, node)
         for j, flip in graph.get(node[0], ()):
             if (j, False) not in parent:
@@ -205,3 +200,36 @@ def joined(path: list[Edge]) -> str:
     start, end = path[0][0], path[-1][1]
     words = "a must-link joins" if len(path) == 1 else f"{sentence(path)} join"
     return f"{words} points {start} and {end}"
+
+
+def refuse_clique(cannot: IntArray, component: IntArray, clusters: int) -> None:
+    """Raise when more than k components are found that are pairwise cannot-linked.
+
+    Members of such a clique have at least k neighbours that have at least k neighbours and so on (the
+    k-core); the number of maximal cliques looked at is capped.
+    """
+    # Loaded here for it is slow to import and needed only once something is infeasible.
+    import networkx as nx
+
+    links: dict[tuple[int, int], tuple[int, int]] = {}
+    for i, j in cannot.tolist():
+        a, b = int(component[i]), int(component[j])
+        links.setdefault((min(a, b), max(a, b)), (i, j))
+    core = nx.k_core(nx.Graph(sorted(links)), clusters)
+    for clique in islice(nx.find_cliques(core), _CLIQUES):
+        if len(clique) > clusters:
+            members = sorted(clique)[: clusters + 1]
+            edges = [(*links[pair], "cannot-link") for pair in combinations(members, 2)]
+            raise ContradictionError(
+                f"links contradict one another: cannot-links part every two of {clusters + 1} points"
+                f"{'' if _is_plain(edges) else ' or groups of must-linked points'} ("
+                f"{', '.join(f'{i}-{j}' for i, j, _ in edges[:_SHOWN])}"
+                f"{f', and {len(edges) - _SHOWN} more' if len(edges) > _SHOWN else ''}), and there are only "
+                f"{clusters} clusters. Remove one of these links or declare more clusters.",
+                edges,
+            )
+
+
+def _is_plain(edges: list[Edge]) -> bool:
+    points = {point for i, j, _ in edges for point in (i, j)}
+    return 2 * len(edges) == len(points) * (len(points) - 1)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from margindsl.accuracy import rounding
 from margindsl.errors import DeclarationError, InfeasibleError
 from margindsl.typing import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from margindsl.labelset.names import Names
 
 
 def read_count(n: Any) -> int:
@@ -23,6 +27,16 @@ def read_count(n: Any) -> int:
             f"the number of points n = {n!r} was given; expected an integer, at least 2."
         )
     return count
+
+
+def read_clusters(clusters: Any) -> int:
+    """Check the number of clusters: an integer of at least two."""
+    try:
+        return read_count(clusters)
+    except DeclarationError:
+        raise DeclarationError(
+            f"the number of clusters = {clusters!r} was given; expected an integer, at least 2."
+        ) from None
 
 
 def read_pairs(pairs: Any, n: int, kind: str) -> IntArray:
@@ -46,8 +60,8 @@ def read_pairs(pairs: Any, n: int, kind: str) -> IntArray:
     return links
 
 
-def read_known(known: Any, n: int) -> tuple[IntArray, IntArray]:
-    """Check a pair (indices, values) of known labels with values +1 or -1."""
+def read_known(known: Any, n: int, names: Names) -> tuple[IntArray, IntArray]:
+    """Check a pair (indices, values) of known labels and return both as integers."""
     if known is None:
         return np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp)
     try:
@@ -57,21 +71,19 @@ def read_known(known: Any, n: int) -> tuple[IntArray, IntArray]:
             "known labels were not given as a pair (indices, values); pass two arrays."
         ) from None
     index = _numeric(raw_index, "known-label indices", "an integer array")
-    value = _numeric(raw_value, "known-label values", "an array of +1 and -1")
+    value = _numeric(raw_value, "known-label values", f"an array whose entries are {names.expected}")
     if index.ndim != 1 or index.shape != value.shape:
         raise DeclarationError(
             f"known labels have {index.shape} indices and {value.shape} values; expected two "
             "arrays of one length."
         )
-    if index.size == 0:
-        return np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp)
     _refuse_indices(index[:, None], n, "known-label index")
-    wrong = np.flatnonzero(np.abs(value) != 1)
+    wrong = np.flatnonzero(~names.is_label(value))
     if wrong.size:
         place = int(wrong[0])
         raise DeclarationError(
-            f"the known label of point {int(index[place])} at position {place} is "
-            f"{value[place]!s}; expected +1 or -1."
+            f"the known label of point {int(index[place])} at position {place} is {value[place]!s}; expected "
+            f"{names.expected}."
         )
     return index.astype(np.intp), value.astype(np.intp)
 
@@ -115,6 +127,41 @@ def _read_bound(entry: Any, n: int, position: int) -> tuple[FloatArray, float, f
             "exchange or relax them."
         )
     return weights, lower, upper
+
+
+def read_sizes(sizes: Iterable[Any] | None, n: int, clusters: int) -> tuple[IntArray, IntArray]:
+    """Check a sequence of (at_least, at_most) and return their intersection, whole numbers within 0..n."""
+    at_least, at_most = np.zeros(clusters, dtype=np.intp), np.full(clusters, n, dtype=np.intp)
+    for position, entry in enumerate(() if sizes is None else sizes):
+        low, high = _read_size(entry, clusters, position)
+        # Whole numbers within the limits, which may be fractions of n off by rounding.
+        at_least = np.maximum(at_least, np.ceil(_lowered(np.clip(low, 0, n + 1))).astype(np.intp))
+        at_most = np.minimum(at_most, np.floor(-_lowered(-np.clip(high, -1, n))).astype(np.intp))
+    return at_least, at_most
+
+
+def _lowered(limits: FloatArray) -> FloatArray:
+    """Return limits less what rounding may have added to them, so that 0.1 * 30 asks for three points."""
+    return np.asarray(limits - rounding(np.abs(limits), 1))
+
+
+def _read_size(entry: Any, clusters: int, position: int) -> tuple[Any, Any]:
+    try:
+        raw_low, raw_high = entry
+        limits = np.asarray(raw_low, dtype=float), np.asarray(raw_high, dtype=float)
+    except (TypeError, ValueError):
+        raise DeclarationError(
+            f"sizes {position} were not given as (at_least, at_most) with two vectors of numbers; pass such a pair."
+        ) from None
+    for name, limit in zip(("at_least", "at_most"), limits):
+        if limit.shape != (clusters,):
+            raise DeclarationError(
+                f"{name} of sizes {position} has shape {limit.shape}; expected ({clusters},), one limit per cluster."
+            )
+        if np.isnan(limit).any():
+            q = int(np.flatnonzero(np.isnan(limit))[0])
+            raise DeclarationError(f"{name} of sizes {position} is nan for cluster {q}; expected numbers.")
+    return limits
 
 
 def _numeric(values: Any, what: str, expected: str) -> Any:

@@ -2,68 +2,67 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+import math
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
-from types import ModuleType
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
+from scipy.optimize import linear_sum_assignment
 from scipy.sparse import csr_array
 
 from margindsl.clock import check
-from margindsl.errors import DeclarationError
-from margindsl.labelset.implication import Path
-from margindsl.typing import ArrayLike, BoolArray, FloatArray, IntArray
+from margindsl.errors import SizeError, SolverError
+from margindsl.labelset import lifting, violation
+from margindsl.labelset.bound import LiftedBound, LinearBound
+from margindsl.labelset.components import Components
+from margindsl.labelset.domain import allowed_clusters, greatest_squares, pinned_sizes
+from margindsl.labelset.existence import draw_linked, greedy_member
+from margindsl.labelset.implication import Path, implied
+from margindsl.labelset.sizes import tighten_sizes
+from margindsl.typing import ArrayLike, BoolArray, IntArray
+
+_ENUMERABLE = 1 << 22
+_BLOCK = 4096
+_DRAWS = 10
 
 
-class LabelSet(ABC):
+@dataclass(frozen=True, eq=False)
+class LabelSet(Components):
     """Hold a presolved label set: labels y = A z of component values z, some of them forced, under side conditions.
 
-    The value of a component is a sign of two clusters (`SignSet`), or one of k clusters (`PartitionSet`). Gains have an
-    entry a point or component, of clusters a column each. Where names of clusters mean nothing, `oriented`, `aligned`,
-    `orientation` and `branches` keep one of those that differ in names only.
+    A value z_C is pinned_C where that is not open, z_C != z_D for every row (C, D) of cannot, at_least_q <=
+    sum {size_C : z_C = q} <= at_most_q, and every bound holds. Build it with `presolve`; it is never empty. Gains have
+    an entry a point or component, of clusters that are not signs a column each. Where names of clusters mean nothing,
+    `oriented`, `aligned`, `orientation` and `branches` keep one of those that differ in names only.
 
     Parameters
     ----------
-    n : int
-        Number of points.
-    clusters : int
-        Number of clusters k.
-    component : ndarray of int, shape (n,)
-        Component of each point, numbered by first point.
-    sign : ndarray of int, shape (n,)
-        Sign of each point in its component; ones of clusters.
-    size : ndarray of int, shape (N,)
-        Number of points of each component.
+    n, names, component, sign, size
+        As for `Components`.
     pinned : ndarray of int, shape (N,)
-        Forced value of each component, `open` where free.
+        Forced value of each component, open where free.
+    cannot : ndarray of int, shape (m, 2)
+        Pairs i < j of components of different values, without repeats.
+    at_least, at_most : ndarray of int, shape (k,)
+        Limits on the numbers of points of the clusters; 0 and n where nothing is asked.
+    bounds : tuple of LinearBound
+        Bounds on sums of labels that are not implied by the pins.
     """
 
-    codings: ClassVar[tuple[str, ...]]  # of margins that its labels have
-    open: ClassVar[int]  # the value of a component that is not decided
-    words: ClassVar[tuple[str, str]]  # which links make components, and what their values are called
-    telling: ClassVar[ModuleType]  # sentences about labellings outside
-    unbalanced: ClassVar[str]  # what is said where all points may lie in one cluster
-
-    n: int
-    clusters: int
-    component: IntArray
-    sign: IntArray
-    size: IntArray
     pinned: IntArray
+    cannot: IntArray
+    at_least: IntArray
+    at_most: IntArray
+    bounds: tuple[LinearBound, ...] = ()
 
-    # -- components ---------------------------------------------------------------------------------
-
-    @property
-    def count(self) -> int:
-        """Return the number of components N."""
-        return len(self.size)
+    # -- what binds ---------------------------------------------------------------------------------
 
     @property
     def free(self) -> BoolArray:
         """Return which components have no forced value, shape (N,)."""
-        return self.pinned == self.open
+        return ~self.is_decided(self.pinned)
 
     @property
     def is_single(self) -> bool:
@@ -71,99 +70,95 @@ class LabelSet(ABC):
         return not self.free.any()
 
     @property
-    @abstractmethod
     def has_links(self) -> bool:
         """Return whether some component holds several points, or links hold between components."""
+        return self.count < self.n or len(self.cannot) > 0
 
     @property
-    @abstractmethod
+    def asks_sizes(self) -> bool:
+        """Return whether sizes are bounded at all."""
+        return bool((self.at_least > 0).any() or (self.at_most < self.n).any())
+
+    @cached_property
+    def has_sizes(self) -> bool:
+        """Return whether size bounds exclude labellings that links and known labels admit."""
+        reach = self.size @ self.allowed
+        return bool((self.at_least > self.pinned_sizes).any() or (self.at_most < reach).any())
+
+    @property
     def is_symmetric(self) -> bool:
         """Return whether clusters may exchange names without leaving B."""
+        return bool((self.groups == self.groups[0]).all())
 
     @property
-    @abstractmethod
     def is_unconstrained(self) -> bool:
         """Return whether every labelling is in B."""
+        return not (self.has_links or not self.free.all() or self.has_sizes or self.bounds)
 
     @property
-    @abstractmethod
-    def values(self) -> IntArray:
-        """Return the k values a component can have."""
-
-    @abstractmethod
-    def lines(self, coding: str) -> list[str]:
-        """Return what the label set is, as lines of text."""
-
-    @property
-    @abstractmethod
     def admits_one(self) -> bool:
         """Return whether nothing keeps all points from one cluster."""
+        return any(self.contains(np.full(self.n, value)) for value in self.values)
 
     @cached_property
-    def first(self) -> IntArray:
-        """Return the first point of each component, shape (N,)."""
-        points = np.empty(self.count, dtype=np.intp)
-        points[self.component[::-1]] = np.arange(self.n)[::-1]
-        return points
+    def held(self) -> IntArray:
+        """Return the places of the pinned values, -1 where free, shape (N,)."""
+        return np.where(self.free, -1, np.searchsorted(self.values, self.pinned))
 
     @cached_property
-    def indicator(self) -> csr_array:
-        """Return the signed indicator A of components, shape (n, N), with y = A z."""
-        return csr_array((self.sign.astype(float), self.component, np.arange(self.n + 1)), shape=(self.n, self.count))
+    def pinned_sizes(self) -> IntArray:
+        """Return the number of points that are pinned to each cluster, shape (k,)."""
+        return pinned_sizes(self.held, self.size, self.clusters)
 
-    def expand(self, z: ArrayLike) -> IntArray:
-        """Return the labels y = A z of component values z, shape (n,)."""
-        return self.at_points(self._values(z, self.count, f"component {self.words[1]} z", "component"))
+    @property
+    def needed_sizes(self) -> IntArray:
+        """Return how many points each cluster lacks at least beside its pinned ones, shape (k,)."""
+        return np.maximum(self.at_least - self.pinned_sizes, 0)
 
-    def at_points(self, z: IntArray) -> IntArray:
-        """Return the labels (n,) of component values, `open` where they are."""
-        return np.asarray(self.sign * z[self.component])
+    @property
+    def room(self) -> IntArray:
+        """Return how many points each cluster can take beside its pinned ones, shape (k,)."""
+        return np.asarray(self.at_most - self.pinned_sizes)
 
-    def contract(self, y: ArrayLike) -> IntArray:
-        """Return the component values z with y = A z, shape (N,).
+    @cached_property
+    def allowed(self) -> BoolArray:
+        """Return which clusters each component may join, shape (N, k).
 
-        Raises
-        ------
-        DeclarationError
-            When y is not a labelling or breaks a link within a component.
+        A free component may not join the cluster of a pinned component it is cannot-linked to, nor one
+        whose pinned points leave too little room for it.
         """
-        labels = self._values(y, self.n, "labels y", "point")
-        z = np.asarray(labels[self.first] * self.sign[self.first])
-        wrong = np.flatnonzero(self.at_points(z) != labels)
-        if wrong.size:
-            raise DeclarationError(
-                f"{self.telling.link_sentence(self, labels, int(wrong[0]))}; only labellings that satisfy the "
-                f"{self.words[0]} have component {self.words[1]}.")
-        return z
+        return allowed_clusters(self.held, self.cannot, self.size, self.at_most)
 
-    def contract_rows(self, rows: Any) -> FloatArray:
-        """Return A^T U for U of shape (n,) or (n, p): signed sums over components, shape (N,) or (N, p)."""
-        if not hasattr(rows, "toarray"):
-            rows = np.asarray(rows, dtype=float)
-        if rows.ndim not in (1, 2) or rows.shape[0] != self.n:
-            raise DeclarationError(f"rows have shape {rows.shape}; expected ({self.n},) or ({self.n}, p).")
-        if rows.ndim == 1 and isinstance(rows, np.ndarray):
-            return np.bincount(self.component, weights=self.sign * rows, minlength=self.count)
-        answer: FloatArray = self.indicator.T @ rows
-        return answer
+    @cached_property
+    def apart(self) -> IntArray:
+        """Return the rows of cannot that still exclude something: both ends may join one cluster."""
+        i, j = self.cannot.T
+        return np.asarray(self.cannot[(self.allowed[i] & self.allowed[j]).any(axis=1)])
 
-    @abstractmethod
-    def by_components(self, costs: FloatArray) -> FloatArray:
-        """Return the costs (N, k) of components by their values, of points by their clusters (n, k)."""
+    @cached_property
+    def apart_blocks(self) -> tuple[IntArray, IntArray]:
+        """Return the components (m,) that `apart` names and its pairs as positions among them."""
+        nodes, flat = np.unique(self.apart, return_inverse=True)
+        return nodes, flat.reshape(-1, 2)
 
-    def is_decided(self, z: IntArray) -> BoolArray:
-        """Return which of the component values (N,) are not `open`."""
-        return np.asarray(z != self.open)
+    @cached_property
+    def member(self) -> IntArray | None:
+        """Return places (N,) of a member that is found without search, None where none is."""
+        return greedy_member(self)
 
-    def places(self, y: ArrayLike) -> IntArray:
-        """Return the place 0, ..., k-1 of each component's value among `values`, shape (N,)."""
-        return np.searchsorted(self.values, self.contract(y))
+    @cached_property
+    def neighbours(self) -> csr_array:
+        """Return the symmetric incidence of cannot, shape (N, N)."""
+        i, j = self.cannot.T
+        ends = np.concatenate([i, j]), np.concatenate([j, i])
+        return csr_array((np.ones(2 * len(i), dtype=np.intp), ends), shape=(self.count, self.count))
 
-    def moved(self, y: ArrayLike, component: int, place: int) -> IntArray:
-        """Return y with one component moved to another of the `values`."""
-        z = np.array(self.contract(y))
-        z[component] = self.values[place]
-        return self.at_points(z)
+    @cached_property
+    def sides(self) -> tuple[LinearBound, ...]:
+        """Return the side conditions: bounds on sums of labels, and on sizes that bind."""
+        rows = zip(self.at_least.astype(float), self.at_most.astype(float), np.eye(self.clusters).tolist())
+        sizes = [LinearBound(self.size.astype(float), low, high, code=tuple(code)) for low, high, code in rows]
+        return (*self.bounds, *(sizes if self.has_sizes else ()))
 
     # -- members ------------------------------------------------------------------------------------
 
@@ -172,7 +167,7 @@ class LabelSet(ABC):
 
         Parameters
         ----------
-        gain : array_like, shape (n,), or (n, k) of clusters
+        gain : array_like, shape (n,) of signs, or (n, k) of clusters
             Finite gains of each point.
 
         Returns
@@ -186,137 +181,256 @@ class LabelSet(ABC):
 
         Examples
         --------
-        >>> from margindsl.labelset import presolve, presolve_partition
+        >>> from margindsl.labelset import Clusters, presolve
         >>> presolve(4, cannot=[(0, 1)], bounds=[(None, 0, 0)]).maximise([3.0, 1.0, 2.0, 1.0])
         array([ 1, -1,  1, -1])
-        >>> labels = presolve_partition(4, 3, cannot=[(0, 1)], sizes=[([1, 1, 1], [2, 2, 2])])
+        >>> labels = presolve(4, Clusters(3), cannot=[(0, 1)], sizes=[([1, 1, 1], [2, 2, 2])])
         >>> labels.maximise([[5, 0, 0], [4, 1, 0], [3, 0, 0], [1, 0, 0.5]])
         array([0, 1, 0, 2])
         """
         return self.expand(self.maximise_components(self.contract_rows(self._gain(gain, self.n, "point"))))
 
     def maximise_components(self, gain: ArrayLike) -> IntArray:
-        """Return an exact maximiser z over the component values of B, of gains (N,), of clusters (N, k)."""
+        """Return an exact maximiser z over the component values of B, of gains (N,) of signs, (N, k) of clusters."""
         check()
-        return self._best(self._gain(gain, self.count, "component"))
+        return self.names.best(self, self._gain(gain, self.count, "component"))
 
-    @abstractmethod
     def nearest(self, candidate: ArrayLike) -> IntArray:
         """Return the member of B that agrees best with labels (n,), or is best for gains."""
-
-    @abstractmethod
-    def _best(self, gain: FloatArray) -> IntArray:
-        """Return the best component values by the strategy for what binds."""
-
-    @property
-    @abstractmethod
-    def expected(self) -> str:
-        """Return what labels are, for messages."""
-
-    @abstractmethod
-    def is_label(self, values: Any) -> BoolArray:
-        """Return which numbers are labels, elementwise."""
+        return self.maximise(self.names.gain(np.asarray(candidate)))
 
     def contains(self, y: ArrayLike) -> bool:
         """Return whether y is in B: n labels that satisfy links, what is forced, and the side conditions."""
         given = np.asarray(y)
-        if given.shape != (self.n,) or given.dtype.kind not in "iuf" or not self.is_label(given).all():
+        if given.shape != (self.n,) or given.dtype.kind not in "iuf" or not self.names.is_label(given).all():
             return False
         labels = given.astype(np.intp)
         z = labels[self.first] * self.sign[self.first]
         met = (self.at_points(z) == labels).all() and (self.free | (self.pinned == z)).all()
-        return bool(met) and self.holds(z)
+        return bool(met) and bool(self.holds(z))
 
-    @abstractmethod
-    def holds(self, z: IntArray) -> bool:
-        """Return whether component values meet the side conditions."""
+    def holds(self, z: IntArray) -> BoolArray:
+        """Return whether component values (..., N) meet the side conditions."""
+        met = np.asarray((z[..., self.cannot[:, 0]] != z[..., self.cannot[:, 1]]).all(axis=-1))
+        places = np.searchsorted(self.values, z)
+        for bound in self.sides:
+            met = met & bound.holds(bound.sums(places))
+        return met
 
     def violations(self, y: ArrayLike) -> list[str]:
         """Return one sentence for each thing that keeps y out of B; empty iff ``contains(y)``."""
-        told: list[str] = self.telling.sentences(self, np.asarray(y))
-        return told
+        return violation.sentences(self, np.asarray(y))
 
-    @abstractmethod
     def sample(self, rng: np.random.Generator, size: int) -> IntArray:
-        """Draw members of B, shape (size, n): each with positive probability, but not equally likely."""
+        """Draw members of B, shape (size, n): each with positive probability, but not equally likely.
 
-    @abstractmethod
+        Component values are drawn alone where nothing binds them together; otherwise each draw places cannot-linked
+        components one after another and maximises standard normal gains over what remains open.
+
+        Raises
+        ------
+        SolverError
+            When draws fail and links and size bounds need an integer programme that exceeds its time limit.
+        """
+        if len(self.apart) or self.sides:
+            z = np.array([self._draw(rng) for _ in range(size)], dtype=np.intp).reshape(size, self.count)
+        else:
+            ways = self.allowed.sum(axis=1)
+            z = self._chosen(rng.integers(np.lcm.reduce(ways), size=(size, self.count)) % ways)
+        return self.at_points(z)
+
+    def _draw(self, rng: np.random.Generator) -> IntArray:
+        gain = rng.standard_normal((self.count, *self.names.columns))
+        for _ in range(_DRAWS if len(self.apart) else 0):
+            clusters = draw_linked(self, rng)
+            if clusters is None:
+                continue
+            pinned = self.pinned.copy()
+            pinned[self.apart_blocks[0]] = clusters
+            try:
+                return self.names.best(replace(self, pinned=pinned), gain)
+            except SolverError:
+                continue
+        return self.names.best(self, gain)
+
+    def _chosen(self, ways: IntArray) -> IntArray:
+        """Return component values (..., N), each the given one of those that are allowed."""
+        return self.values[np.argsort(~self.allowed, axis=1, kind="stable")[np.arange(self.count), ways]]
+
     def enumerate(self) -> Iterator[IntArray]:
         """Yield every member of B, in lexicographic order of the component values.
 
         Raises
         ------
         SizeError
-            When there are too many.
+            When the values that components may have combine in more than 2^22 ways.
         """
+        total = math.prod(self.allowed.sum(axis=1).tolist())
+        if total > _ENUMERABLE:
+            many = str(total) if total < 10**9 else f"10^{math.log10(total):.0f}"
+            raise SizeError(
+                f"{int(self.free.sum())} components are free to join {self.clusters} clusters, in about {many} ways; "
+                f"enumerate refuses above {_ENUMERABLE}. Use sample, or maximise with a gain.")
+        return self._members(total)
 
-    @abstractmethod
+    def _members(self, total: int) -> Iterator[IntArray]:
+        ways = self.allowed.sum(axis=1)
+        place = np.cumprod(np.append(1, ways[:0:-1]))[::-1]
+        for start in range(0, total, _BLOCK):
+            codes = np.arange(start, min(start + _BLOCK, total))
+            z = self._chosen(codes[:, None] // place % ways)
+            yield from self.at_points(z[self.holds(z)])
+
     def feasible_moves(self, y: ArrayLike) -> BoolArray:
         """Return which components can move alone to which other place and leave y in B, shape (N, k)."""
+        rows, places = np.arange(self.count), self.places(y)
+        conflicts, broken = self._conflicts(places)
+        feasible = self.free[:, None] & self._pins_hold(places)
+        feasible = feasible & (broken - conflicts[rows, places][:, None] + conflicts == 0)
+        feasible[rows, places] = False
+        for bound in self.sides:
+            terms = bound.terms
+            feasible &= bound.holds(bound.sums(places) - terms[rows, places][:, None] + terms)
+        return np.asarray(feasible)
 
-    @abstractmethod
-    def feasible_swaps(self, y: ArrayLike, first: int, candidates: ArrayLike) -> BoolArray:
-        """Return for which candidate components a move together with ``first`` leaves y in B."""
+    def feasible_pairs(self, y: ArrayLike, first: int, place: int, others: IntArray, theirs: IntArray) -> BoolArray:
+        """Return for which other components a move together with a first one leaves y in B.
+
+        Parameters
+        ----------
+        y : array_like, shape (n,)
+            Labelling that satisfies the links within components.
+        first, place : int
+            Component that moves in every case, and where to.
+        others, theirs : ndarray of int, shape (m,)
+            Components that move with it, and where to; none stays where it is, and ``first`` is none of them.
+
+        Returns
+        -------
+        ndarray of bool, shape (m,)
+        """
+        places = self.places(y)
+        conflicts, broken = self._conflicts(places)
+        mine, own = places[first], places[others]
+        linked = np.asarray(self.neighbours[[first]].toarray())[0, others]
+        left = broken - conflicts[first, mine] - conflicts[others, own] + conflicts[first, place]
+        left = left + conflicts[others, theirs] + linked * (
+            (own == mine).astype(int) - (own == place) - (theirs == mine) + (theirs == place))
+        feasible = (others != first) & (theirs != own) & self.free[others] & (left == 0)
+        feasible &= bool(place != mine and self.free[first] and self._pins_hold(places))
+        for bound in self.sides:
+            terms = bound.terms
+            step = terms[first, place] - terms[first, mine] + terms[others, theirs] - terms[others, own]
+            feasible &= bound.holds(bound.sums(places) + step)
+        return np.asarray(feasible)
+
+    def _conflicts(self, places: IntArray) -> tuple[IntArray, int]:
+        """Return (N, k) numbers of cannot-linked components in each cluster, and of broken cannot-links."""
+        pointers, shape = np.arange(self.count + 1), (self.count, self.clusters)
+        members = csr_array((np.ones(self.count, dtype=np.intp), places, pointers), shape=shape)
+        i, j = self.cannot.T
+        return np.asarray((self.neighbours @ members).toarray()), int((places[i] == places[j]).sum())
+
+    def _pins_hold(self, places: IntArray) -> bool:
+        return bool((self.free | (self.held == places)).all())
 
     # -- names and cases ----------------------------------------------------------------------------
 
-    @abstractmethod
+    @cached_property
+    def groups(self) -> IntArray:
+        """Return a number a cluster, equal where the clusters may exchange names without leaving the set, shape (k,).
+
+        A cluster something is pinned to is alone; others go by their size bounds. Sums of labels that are bounded on
+        one side tell all apart.
+        """
+        clusters = np.arange(self.clusters)
+        alone = np.isin(clusters, self.held) | (not all(bound.is_symmetric for bound in self.bounds))
+        rows = np.column_stack([np.where(alone, clusters, -1), self.at_least, self.at_most])
+        return np.asarray(np.unique(rows, axis=0, return_inverse=True)[1]).ravel()
+
     def orientation(self, y: IntArray) -> Any:
-        """Return the names under which y is given: one choice of those that B does not tell apart."""
+        """Return the names under which y is given: clusters that may exchange theirs are called after first points."""
+        return self.names.renaming(y, self.groups)
 
-    @abstractmethod
     def oriented(self, members: IntArray) -> BoolArray:
-        """Return which members (M, n) bear the names of their `orientation`."""
+        """Return which members (M, n) bear the names of their `orientation`: one of all that differ in names only."""
+        inside = [members == value for value in self.values]
+        first = np.stack([np.where(own.any(axis=1), own.argmax(axis=1), self.n) for own in inside], axis=1)
+        order = self.names.order[np.argsort(self.groups[self.names.order], kind="stable")]
+        same = np.diff(self.groups[order]) == 0
+        return np.asarray((np.diff(first[:, order], axis=1)[:, same] >= 0).all(axis=1))
 
-    @abstractmethod
     def aligned(self, y: IntArray, other: IntArray) -> IntArray:
         """Return y under the names in which it agrees best with another labelling, of those B does not tell apart."""
+        places = np.searchsorted(self.values, y)
+        shared = np.eye(self.clusters) / (2 * self.clusters)  # names stay where others are no better
+        np.add.at(shared, (places, np.searchsorted(self.values, other)), 1.0)
+        same = self.groups[:, None] == self.groups
+        new = linear_sum_assignment(np.where(same, shared, -1.0 - self.n**2), maximize=True)[1]
+        return np.asarray(self.values[new][places])
 
-    @abstractmethod
     def implied(self, path: Path) -> IntArray | None:
-        """Return component values (N,) that B implies once a path is taken, `open` where free; None if none is left."""
+        """Return component values (N,) that B implies once a path is taken, open where free; None if none is left."""
+        return implied(self, path)
 
-    @abstractmethod
     def branches(self, path: Path) -> list[int]:
-        """Return the values that the next component on a path can take, of exchangeable ones not taken yet one."""
+        """Return the values that the next component on a path can take, of exchangeable ones not taken yet one.
 
-    @abstractmethod
+        Parameters
+        ----------
+        path : tuple of (component, value)
+        """
+        z = self.implied(path)
+        order = self.values[self.names.order].tolist()
+        unused = [value for value in order if self.is_symmetric and (z is None or value not in z)]
+        return [value for value in order if value not in unused[1:]]
+
     def steps(self, path: Path) -> list[int]:
         """Return a path by points, as a proof holds it."""
+        return [self.names.step(int(self.first[c]), self.n, int(value * self.sign[self.first[c]])) for c, value in path]
 
-    # -- what is given ------------------------------------------------------------------------------
+    # -- semidefinite relaxations -------------------------------------------------------------------
 
-    @property
-    def _columns(self) -> tuple[int, ...]:
-        """Return the shape of a point's gains."""
-        return ()
+    def merged(self) -> LabelSet:
+        """Return the same B of signs with all pinned components merged into one, pinned at z = +1.
 
-    def _gain(self, gain: ArrayLike, length: int, what: str) -> FloatArray:
-        table, shape = np.asarray(gain), (length, *self._columns)
-        if table.shape != shape:
-            columns = " and a column per cluster" if self._columns else ""
-            raise DeclarationError(f"gain has shape {table.shape}; expected {shape}, an entry per {what}{columns}.")
-        if table.dtype.kind not in "iuf":
-            raise DeclarationError(f"gain has type {table.dtype}; expected numbers.")
-        table = table.astype(float)
-        if not np.isfinite(table).all():
-            place = tuple(int(i) for i in np.argwhere(~np.isfinite(table))[0])
-            where = "".join(f" in cluster {q}" for q in place[1:])
-            raise DeclarationError(f"gain is {table[place]} at {what} {place[0]}{where}; expected finite numbers.")
-        return table
+        Semidefinite relaxations see z only up to a global sign, so they can carry one pin at most. Signs of
+        the points of the merged component are their known labels.
+        """
+        return lifting.merge_pins(self)
 
-    def _values(self, given: ArrayLike, length: int, name: str, what: str) -> IntArray:
-        vector = np.asarray(given)
-        if vector.shape != (length,):
-            raise DeclarationError(f"{name} have shape {vector.shape}; expected ({length},), one per {what}.")
-        if vector.dtype.kind not in "iuf":
-            raise DeclarationError(f"{name} have type {vector.dtype}; expected numbers.")
-        wrong = np.flatnonzero(~self.is_label(vector))
-        if wrong.size:
-            place = int(wrong[0])
-            raise DeclarationError(
-                f"{name} hold {vector[place]} at {what} {place}; expected {self.expected}.")
-        return vector.astype(np.intp)
+    def lifted_bounds(self) -> list[LiftedBound]:
+        """Return every bound lower <= omega.z <= upper as (omega_lift.z)^2 <= radius^2.
 
+        The middle of an asymmetric bound is carried by the first pinned component (take `merged` sets, so
+        that there is one only); when nothing is pinned, by an extra reference variable: every ``omega`` then
+        has N + 1 entries, the last one minus the middle, and ``reference`` is None.
+        """
+        return lifting.lift_bounds(self)
+
+    def size_radius_squared(self) -> float:
+        """Return the greatest |sum_i c_{y_i}|^2 that the size bounds admit, c the simplex code.
+
+        The codes c_0, ..., c_{k-1} are unit vectors with inner products -1/(k-1), so clusters of sizes n_q give
+        k/(k-1) sum_q n_q^2 - n^2/(k-1). The maximum of this convex function over sizes between at_least and
+        at_most with sum n is at a vertex: all but one of the sizes at a limit; a dynamic programme finds it.
+
+        Examples
+        --------
+        >>> from margindsl.labelset import Clusters, presolve
+        >>> presolve(9, Clusters(3), sizes=[([3, 3, 3], [9, 9, 9])]).size_radius_squared()
+        0.0
+        """
+        k, limits = self.clusters, tighten_sizes(self)
+        greatest = max(greatest_squares(self.n, *limits, odd) for odd in range(k))
+        return max((k * greatest - float(self.n) ** 2) / (k - 1), 0.0)
+
+    def lines(self, coding: str) -> list[str]:
+        """Return components, sizes and bounds as lines of text."""
+        sizes = ", ".join(f"{low}..{high}" for low, high in zip(self.at_least, self.at_most))
+        return [f"label set: {self.clusters} clusters, {coding} margins, {self.count} components, "
+                f"{int(np.sum(~self.free))} pinned, {len(self.cannot)} cannot-links, {len(self.bounds)} bounds",
+                *[f"cluster sizes: {sizes}"] * self.has_sizes,
+                *[f"label bound: {b.lower:.6g} <= omega z <= {b.upper:.6g}" for b in self.bounds]]
 
 __all__ = ["LabelSet"]

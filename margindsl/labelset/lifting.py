@@ -10,10 +10,10 @@ import numpy as np
 from margindsl.labelset.bound import LiftedBound
 
 if TYPE_CHECKING:
-    from margindsl.labelset.signs import SignSet
+    from margindsl.labelset.labelset import LabelSet
 
 
-def merge_pins(labels: SignSet) -> SignSet:
+def merge_pins(labels: LabelSet) -> LabelSet:
     """Merge all pinned components into the first of them, oriented so that its pin is +1."""
     pins = np.flatnonzero(labels.pinned)
     if not pins.size or (pins.size == 1 and labels.pinned[pins[0]] == 1):
@@ -39,7 +39,7 @@ def merge_pins(labels: SignSet) -> SignSet:
     )
 
 
-def lift_bounds(labels: SignSet) -> list[LiftedBound]:
+def lift_bounds(labels: LabelSet) -> list[LiftedBound]:
     """Write each bound as a square, its middle carried by a pinned component or an extra variable."""
     pins = np.flatnonzero(labels.pinned)
     extra = not pins.size and not all(bound.is_symmetric for bound in labels.bounds)

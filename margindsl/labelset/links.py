@@ -6,8 +6,9 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from margindsl.labelset.contradiction import odd_cycle, raise_labels, raise_links
-from margindsl.typing import IntArray
+from margindsl.labelset.contradiction import raise_labels, raise_links
+from margindsl.labelset.names import Names
+from margindsl.typing import BoolArray, IntArray
 
 
 def sign_components(n: int, must: IntArray, cannot: IntArray) -> tuple[IntArray, IntArray]:
@@ -23,17 +24,16 @@ def sign_components(n: int, must: IntArray, cannot: IntArray) -> tuple[IntArray,
         When a cycle of links holds an odd number of cannot-links.
     """
     component, sign = np.arange(n), np.ones(n, dtype=np.intp)
-    links = np.vstack([must, cannot])
+    links, flips = _flipped(must, cannot)
     if not len(links):
         return component, sign
     points, flat = np.unique(links, return_inverse=True)
     ends = flat.reshape(-1, 2)
-    flips = np.arange(len(links)) >= len(must)
     upper, lower = _double_cover(len(points), ends, flips)
     torn = np.flatnonzero(upper == lower)
     if torn.size:
         inside = upper[ends[:, 0]] == upper[torn[0]]
-        raise_links(odd_cycle(links[inside], flips[inside]))
+        raise_links(links[inside], flips[inside])
     # The lift pair {upper, lower} names the component; the smaller label is the same for all its points.
     name = np.minimum(upper, lower)
     _, first, member = np.unique(name, return_index=True, return_inverse=True)
@@ -52,10 +52,31 @@ def _double_cover(m: int, ends: IntArray, flips: IntArray) -> tuple[IntArray, In
     return lift[:m], lift[m:]
 
 
-def pin_components(
-    component: IntArray, sign: IntArray, known: tuple[IntArray, IntArray], must: IntArray, cannot: IntArray
-) -> IntArray:
-    """Return pinned (N,) in {-1, 0, 1}: the sign known labels force on each component.
+def refuse_torn(component: IntArray, must: IntArray, cannot: IntArray) -> None:
+    """Raise when a cannot-link joins two points that must-links join, with the cycle of both.
+
+    Raises
+    ------
+    ContradictionError
+        When one does.
+    """
+    torn = cannot[component[cannot[:, 0]] == component[cannot[:, 1]]]
+    if len(torn):
+        inside = component[must[:, 0]] == component[torn[0, 0]]
+        raise_links(*_flipped(must[inside], torn[:1]))
+
+
+def pin_components(component: IntArray, sign: IntArray, known: tuple[IntArray, IntArray], names: Names,
+                   must: IntArray, cannot: IntArray) -> IntArray:
+    """Return pinned (N,): the value known labels force on each component, open without any.
+
+    Parameters
+    ----------
+    component, sign : (n,) int arrays
+    known : (index, value), arrays of int
+    names : Names
+    must, cannot : (m, 2) int arrays
+        The links within components.
 
     Raises
     ------
@@ -63,13 +84,53 @@ def pin_components(
         When two known labels of one component disagree.
     """
     index, value = known
-    count = int(component.max()) + 1
     where, forced = component[index], value * sign[index]
-    positive = np.bincount(where[forced > 0], minlength=count) > 0
-    negative = np.bincount(where[forced < 0], minlength=count) > 0
-    both = np.flatnonzero(positive & negative)
-    if both.size:
-        members = where == both[0]
-        inside = [component[pairs[:, 0]] == both[0] for pairs in (must, cannot)]
-        raise_labels(index[members], value[members], forced[members], must[inside[0]], cannot[inside[1]])
-    return positive.astype(np.intp) - negative.astype(np.intp)
+    pinned = np.full(int(component.max()) + 1, names.open, dtype=np.intp)
+    pinned[where] = forced
+    clashing = where[pinned[where] != forced]
+    if clashing.size:
+        members = where == clashing.min()
+        alike = members & (forced == forced[members.argmax()])
+        here, there = (_said(index[part], value[part], names) for part in (alike, members & ~alike))
+        inside = [pairs[component[pairs[:, 0]] == clashing.min()] for pairs in (must, cannot)]
+        raise_labels(here, there, *_flipped(*inside))
+    return pinned
+
+
+def refuse_equal(component: IntArray, pinned: IntArray, known: tuple[IntArray, IntArray], names: Names,
+                 must: IntArray, cannot: IntArray) -> None:
+    """Raise when a cannot-link joins components with equal known labels.
+
+    Parameters
+    ----------
+    component, pinned : (n,) and (N,) int arrays
+    known : (index, value), arrays of int
+    names : Names
+    must, cannot : (m, 2) int arrays
+        The links within components and those between them.
+
+    Raises
+    ------
+    ContradictionError
+        When one does.
+    """
+    ends = component[cannot]
+    equal = cannot[(pinned[ends[:, 0]] == pinned[ends[:, 1]]) & (pinned[ends[:, 0]] != names.open)]
+    if len(equal):
+        index, value = known
+        here, there = (component[index] == c for c in component[equal[0]])
+        inside = must[np.isin(component[must[:, 0]], component[equal[0]])]
+        raise_labels(_said(index[here], value[here], names), _said(index[there], value[there], names),
+                     *_flipped(inside, equal[:1]))
+
+
+def _said(index: IntArray, value: IntArray, names: Names) -> dict[int, str]:
+    return {point: names.shown(label) for point, label in zip(index.tolist(), value.tolist())}
+
+
+def _flipped(must: IntArray, cannot: IntArray) -> tuple[IntArray, BoolArray]:
+    """Return links (m, 2) of both kinds and which of them are cannot-links."""
+    return np.vstack([must, cannot]), np.arange(len(must) + len(cannot)) >= len(must)
+
+
+__all__ = ["pin_components", "refuse_equal", "refuse_torn", "sign_components"]

@@ -1,4 +1,4 @@
-"""From links, known labels and bounds to a label set, or to an explanation why there is none."""
+"""From links, known labels, bounds and sizes to a label set, or to an explanation why there is none."""
 
 from __future__ import annotations
 
@@ -8,39 +8,46 @@ from typing import Any
 
 import numpy as np
 
-from margindsl.accuracy import rounding
+from margindsl.clock import check
 from margindsl.errors import InfeasibleError
 from margindsl.labelset.bound import LinearBound, force_components, tighten
-from margindsl.labelset.declaration import read_bounds, read_count, read_known, read_pairs
-from margindsl.labelset.links import pin_components, sign_components
-from margindsl.labelset.programme import solve_counts, solve_signs
-from margindsl.labelset.signs import SignSet
-from margindsl.typing import FloatArray, IntArray
+from margindsl.labelset.contradiction import refuse_clique
+from margindsl.labelset.declaration import read_bounds, read_count, read_known, read_pairs, read_sizes
+from margindsl.labelset.existence import refuse_empty
+from margindsl.labelset.labelset import LabelSet
+from margindsl.labelset.links import pin_components, refuse_equal, refuse_torn, sign_components
+from margindsl.labelset.names import Names, Signs
+from margindsl.labelset.sizes import force_clusters, tighten_sizes
+from margindsl.labelset.sums import binds, intersect, refuse_unattained, renamed
 
 
-def presolve(
-    n: int, must: Any = None, cannot: Any = None, known: Any = None, bounds: Iterable[Any] = ()
-) -> SignSet:
-    """Reduce declared label constraints to free component signs.
+def presolve(n: int, names: Names | None = None, *, must: Any = None, cannot: Any = None, known: Any = None,
+             bounds: Iterable[Any] = (), sizes: Iterable[Any] | None = None) -> LabelSet:
+    """Reduce declared label constraints to free values of components.
 
-    B = {y in {-1, +1}^n : y_i = y_j (must), y_i = -y_j (cannot), y_i given (known),
-    lower <= sum_i w_i y_i <= upper (bounds)} becomes y = A z with one sign z_C per link component. Limits
-    are tightened to attainable sums, and components a bound forces are pinned.
+    B = {y : y_i = y_j (must), y_i != y_j (cannot), y_i given (known), lower <= sum_i w_i y_i <= upper (bounds),
+    at_least_q <= |{i : y_i = q}| <= at_most_q (sizes)} becomes y = A z with one value z_C a component of what links
+    decide. Limits are tightened to sums and sizes that are attained, and components that links, known labels, bounds
+    or sizes force are pinned.
 
     Parameters
     ----------
     n : int
         Number of points, at least 2.
+    names : Names, optional
+        How labels are written: `Signs()`, the default, or `Clusters(k)`.
     must, cannot : array_like of int, shape (m, 2), optional
-        Pairs of points with equal, and with opposite, labels.
+        Pairs of points with equal, and with different, labels.
     known : (array_like of int, array_like), optional
-        Indices and values, +1 or -1, of known labels.
+        Indices and values of known labels.
     bounds : sequence of (weights, lower, upper), optional
-        Weights of shape (n,), None for all ones; limits may be infinite.
+        Of signs. Weights of shape (n,), None for all ones; limits may be infinite.
+    sizes : sequence of (at_least, at_most), optional
+        Pairs of array_like, shape (k,), limits on the numbers of points of the clusters; all of them hold.
 
     Returns
     -------
-    SignSet
+    LabelSet
         Never empty.
 
     Raises
@@ -48,149 +55,62 @@ def presolve(
     DeclarationError
         When an argument is malformed; the message names the entry and its position.
     ContradictionError
-        When links and known labels contradict one another; its ``cycle`` is the proof.
+        When links and known labels contradict one another by a path, or more than k components are mutually
+        cannot-linked; its ``cycle`` holds the edges that prove it.
     InfeasibleError
-        When no labelling satisfies the bounds.
+        When no labelling satisfies bounds or sizes, links and known labels together.
     SolverError
-        When the bounds need an integer programme that exceeds its time limit.
+        When deciding that needs an integer programme that exceeds its time limit.
 
     Examples
     --------
+    >>> from margindsl.labelset import Clusters
     >>> labels = presolve(5, must=[(0, 3)], cannot=[(1, 3)], known=([4], [1]), bounds=[(None, -2, 2)])
     >>> labels.component, labels.sign, labels.pinned
     (array([0, 0, 1, 0, 2]), array([ 1, -1,  1,  1,  1]), array([0, 0, 1]))
+    >>> labels = presolve(5, Clusters(3), must=[(0, 3)], cannot=[(1, 3)], known=([4], [2]))
+    >>> labels.component, labels.pinned, labels.cannot
+    (array([0, 1, 2, 0, 3]), array([-1, -1, -1,  2]), array([[0, 1]]))
     """
+    names = Signs() if names is None else names
     n = read_count(n)
-    pairs = read_pairs(must, n, "must-link"), read_pairs(cannot, n, "cannot-link")
-    labels, declared = read_known(known, n), read_bounds(bounds, n)
-    component, sign = sign_components(n, *pairs)
-    pinned = pin_components(component, sign, labels, *pairs)
-    size = np.bincount(component)
-    contracted = [
-        LinearBound.contracted(w, lower, upper, component, sign, f"bound {position}")
-        for position, (w, lower, upper) in enumerate(declared)
-    ]
-    kept, pinned = _settle(_intersect(contracted), pinned, size)
-    return SignSet(n, component, sign, size, pinned, tuple(kept))
+    must, cannot = read_pairs(must, n, "must-link"), read_pairs(cannot, n, "cannot-link")
+    labelled, (limits, stated) = read_known(known, n, names), names.stated(n, read_sizes(sizes, n, names.clusters))
+    sums = read_bounds([*(bounds or ()), *stated], n)
+    turning, parting = names.divided(cannot)
+    component, sign = sign_components(n, must, turning)
+    refuse_torn(component, must, parting)
+    pinned = pin_components(component, sign, labelled, names, must, turning)
+    refuse_equal(component, pinned, labelled, names, must, parting)
+    apart = np.unique(np.sort(component[parting], axis=1), axis=0).astype(np.intp)
+    declared = LabelSet(n, names, component, sign, np.bincount(component), pinned, apart, *limits, tuple(intersect(
+        [LinearBound.contracted(w, lower, upper, component, sign, f"bound {position}")
+         for position, (w, lower, upper) in enumerate(sums)])))
+    try:
+        labels = _settle(declared)
+        refuse_unattained(labels)
+        refuse_empty(labels)
+    except InfeasibleError:
+        # A clique among the links explains more than what it leads to.
+        refuse_clique(parting, component, names.clusters)
+        raise
+    return labels
 
 
-def _intersect(bounds: list[LinearBound]) -> list[LinearBound]:
-    """Join bounds whose weights are multiples of one another, but for rounding."""
-    joined: dict[tuple[bytes, int], LinearBound] = {}
-    for bound in bounds:
-        key, factor = _direction(bound.omega), _leading(bound.omega)
-        alike = [place for place in joined if place[0] == key and _is_multiple(joined[place].omega, bound.omega)]
-        if not alike:
-            joined[key, len(joined)] = bound
-            continue
-        same = joined[alike[0]]
-        ratio = _leading(same.omega) / factor
-        limits = sorted((bound.lower * ratio, bound.upper * ratio))
-        name = f"{same.name.replace('bound ', 'bounds ')} and {bound.name.removeprefix('bound ')}"
-        name = name.replace("boundss", "bounds")
-        lower, upper = max(same.lower, limits[0]), min(same.upper, limits[1])
-        if lower > upper + same.tolerance:
-            raise InfeasibleError(
-                f"{name} exclude one another: the first asks {same.lower:g} <= sum <= {same.upper:g}, "
-                "the second "
-                f"{limits[0]:g} <= sum <= {limits[1]:g} on the same weights; relax one of them."
-            )
-        joined[alike[0]] = replace(same, lower=lower, upper=max(lower, upper), name=name,
-                                   noise=max(same.noise, bound.noise * abs(ratio)))
-    return list(joined.values())
-
-
-def _leading(omega: FloatArray) -> float:
-    """Return the size of the greatest weight with the sign of the first one, one where there is none."""
-    nonzero = omega[omega != 0]
-    return float(np.copysign(np.abs(nonzero).max(), nonzero[0])) if nonzero.size else 1.0
-
-
-def _direction(omega: FloatArray) -> bytes:
-    """Return a key that multiples share; 12 digits, and 0.0 added to turn -0.0 into 0.0."""
-    return (np.round(omega / _leading(omega), 12) + 0.0).tobytes()
-
-
-def _is_multiple(first: FloatArray, second: FloatArray) -> bool:
-    other = second * (_leading(first) / _leading(second))
-    return bool(np.all(np.abs(first - other) <= rounding(np.abs(first), 1)))
-
-
-def _settle(
-    bounds: list[LinearBound], pinned: IntArray, size: IntArray
-) -> tuple[list[LinearBound], IntArray]:
-    """Tighten bounds and force components until nothing moves, then check the bounds together."""
-    bounds = [tighten(bound, pinned, size) for bound in bounds]
+def _settle(labels: LabelSet) -> LabelSet:
+    """Tighten limits and pin forced components until nothing moves."""
+    limits = tighten_sizes(labels) if labels.asks_sizes else (labels.at_least, labels.at_most)
+    bounds = [tighten(bound, labels.pinned, labels.size) for bound in labels.bounds]
     while True:
-        before = pinned
+        check()
+        pinned = labels.pinned
         for bound in bounds:
             pinned = force_components(bound, pinned)
-        if np.array_equal(before, pinned):
+        held = force_clusters(labels, replace(labels, pinned=pinned).held, *limits)
+        pinned = np.where(held < 0, pinned, labels.values[held])
+        if np.array_equal(labels.pinned, pinned):
             break
-        bounds = [tighten(_renamed(bound, bounds), pinned, size) for bound in bounds]
-    binding = [bound for bound in bounds if _binds(bound, pinned)]
-    if len(binding) > 1 or any(bound.unit is None for bound in binding):
-        _refuse_empty(binding, pinned)
-    return binding, pinned
-
-
-def _renamed(bound: LinearBound, bounds: list[LinearBound]) -> LinearBound:
-    others = [other.name for other in bounds if other is not bound]
-    if not others or "together with" in bound.name:
-        return bound
-    return replace(bound, name=f"{bound.name} (together with {', '.join(others)})")
-
-
-def _binds(bound: LinearBound, pinned: IntArray) -> bool:
-    fixed, reach = bound.omega @ pinned, np.abs(bound.omega[pinned == 0]).sum()
-    slack = bound.tolerance
-    return bool(bound.lower > fixed - reach + slack or bound.upper < fixed + reach - slack)
-
-
-def _refuse_empty(bounds: list[LinearBound], pinned: IntArray) -> None:
-    if _is_attained(bounds, pinned):
-        return
-    culprits = list(bounds)
-    for bound in bounds:
-        fewer = [other for other in culprits if other is not bound]
-        if fewer and not _is_attained(fewer, pinned):
-            culprits = fewer
-    names = " and ".join(bound.name for bound in culprits)
-    asks = "; ".join(f"{bound.name}: {bound.lower:g} <= sum <= {bound.upper:g}" for bound in culprits)
-    free = int(((pinned == 0) & np.any([bound.omega != 0 for bound in culprits], axis=0)).sum())
-    raise InfeasibleError(
-        f"no signs of the {free} free components satisfy {names}{' together' if len(culprits) > 1 else ''} "
-        f"({asks}, after tightening); relax {'one of them' if len(culprits) > 1 else 'it'}, "
-        "or remove links or known labels."
-    )
-
-
-def _is_attained(bounds: list[LinearBound], pinned: IntArray) -> bool:
-    """Decide whether bounds have a common member; components with equal weights are counted, not listed."""
-    table = np.array([bound.omega for bound in bounds])
-    fixed, free = table @ pinned, table[:, pinned == 0]
-    lower = np.array([bound.lower for bound in bounds]) - fixed
-    upper = np.array([bound.upper for bound in bounds]) - fixed
-    slack = np.array([bound.tolerance for bound in bounds])
-    if _greedy_attains(free, lower, upper, slack):
-        return True
-    columns, many = np.unique(free, axis=1, return_counts=True)
-    counts = solve_counts(columns, many, lower - slack / 2, upper + slack / 2)
-    if counts is None:
-        return False
-    sums = columns @ (2 * counts - many)
-    if bool(((sums >= lower - slack) & (sums <= upper + slack)).all()):
-        return True
-    return solve_signs(np.zeros(free.shape[1]), free, lower, upper, slack) is not None
-
-
-def _greedy_attains(free: FloatArray, lower: FloatArray, upper: FloatArray, slack: FloatArray) -> bool:
-    """Try for a member: heavy components first, a sign moving the sums towards the middle of the bounds."""
-    scale = np.maximum(np.abs(free).max(axis=1, initial=0.0), 1e-300)
-    order = np.argsort(-np.abs(free / scale[:, None]).sum(axis=0), kind="stable")
-    left = ((lower + upper) / 2 / scale).tolist()
-    for column in (free[:, order] / scale[:, None]).T.tolist():
-        turn = 1.0 if sum(a * b for a, b in zip(left, column)) >= 0 else -1.0
-        left = [a - turn * b for a, b in zip(left, column)]
-    sums = (lower + upper) / 2 - np.array(left) * scale
-    return bool(((sums >= lower - slack / 2) & (sums <= upper + slack / 2)).all())
+        labels = replace(labels, pinned=pinned)
+        bounds = [tighten(renamed(bound, bounds), pinned, labels.size) for bound in bounds]
+    binding = tuple(bound for bound in bounds if binds(bound, pinned))
+    return replace(labels, bounds=binding, at_least=limits[0], at_most=limits[1])

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from margindsl.errors import DeclarationError, GrammarError
+from margindsl.labelset import Names, names_of
 from margindsl.language.expressions import Expression, Index
 from margindsl.language.symbols import Named, check_name
 from margindsl.owned import Owned
@@ -45,6 +46,11 @@ class Labels(Named):
             raise DeclarationError(f"Labels: {self.clusters} clusters for {self.n} points; give fewer clusters")
         self.name = check_name(name, "Labels")
         self.shape = (self.n,)
+
+    @property
+    def names(self) -> Names:
+        """Return how the labels are written: two clusters as signs, several by number."""
+        return names_of(self.clusters)
 
 
 class Hyperplane(Named):

@@ -70,7 +70,7 @@ class MarginProgram:
     source: Any = None
 
     def __post_init__(self) -> None:
-        if self.coding not in self.labels.codings:
+        if self.coding not in self.labels.names.codings:
             raise DeclarationError(
                 f"coding of a margin program is {self.coding!r}; expected 'binary' with a label set of signs, "
                 "'crammer-singer' or 'simplex' with one of clusters")

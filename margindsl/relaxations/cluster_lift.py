@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import numpy as np
 
 from margindsl.contract import Refusal
 from margindsl.errors import CalculusError
-from margindsl.labelset import PartitionSet
 from margindsl.program.bounds import QuadraticBound
 from margindsl.program.cuts import CodeCuts
 from margindsl.program.moment import MomentLiftForm
@@ -32,7 +29,7 @@ def lift_clusters(program: MarginProgram) -> MomentLiftForm:
 
     Components known to lie in one cluster are merged. Sizes enter through the largest ‖Σ_i c_{y_i}‖² they admit.
     """
-    labels = cast(PartitionSet, program.labels)
+    labels = program.labels
     component, pinned = _merged(np.asarray(labels.component), np.asarray(labels.pinned))
     count = int(component.max()) + 1
     sizes = np.bincount(component, minlength=count).astype(float)

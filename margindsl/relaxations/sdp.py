@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -14,7 +14,6 @@ from margindsl.drivers.guard import doubted, name_of
 from margindsl.drivers.run import Run
 from margindsl.drivers.starts import first_start
 from margindsl.errors import CalculusError
-from margindsl.labelset import SignSet
 from margindsl.program.absorption import absorbed_terms
 from margindsl.program.bounds import QuadraticBound
 from margindsl.program.certificates import Certificate
@@ -116,7 +115,7 @@ class SDP(Relaxation):
             refusal = _refuse_moments(program)
             if refusal is not None:
                 return refusal
-        return Offer(f"M of order {cast(SignSet, program.labels).merged().count}")
+        return Offer(f"M of order {program.labels.merged().count}")
 
     def _accepts_clusters(self, program: MarginProgram) -> Offer | Refusal:
         if self.moments or self.cuts == "triangle":
@@ -268,7 +267,7 @@ def _refuse_moments(program: MarginProgram) -> Refusal | None:
 
 def lift_labels(program: MarginProgram) -> LabelLiftForm:
     """Return the label lift of a program: pinned components merged, bounds homogenised."""
-    merged = cast(SignSet, program.labels).merged()
+    merged = program.labels.merged()
     lifted = merged.lifted_bounds()
     component, count = np.asarray(merged.component), merged.count
     pinned = np.flatnonzero(merged.pinned)

@@ -11,7 +11,7 @@ import numpy as np
 from margindsl.errors import DeclarationError, InfeasibleError, RefusalError
 from margindsl.features import DenseFeatures, FeatureOperator, MappedFeatures, build, in_span
 from margindsl.features.maps import NoMap
-from margindsl.labelset import LabelSet, PartitionSet, presolve, presolve_partition
+from margindsl.labelset import LabelSet, presolve
 from margindsl.language.lowering import Declaration
 from margindsl.language.margins import Hyperplane
 from margindsl.program.bounded_bias import bias_limits, centred_by, moves_with_bias, sum_vanishes
@@ -19,7 +19,6 @@ from margindsl.program.bounds import DecisionBound
 from margindsl.program.program import MarginProgram
 from margindsl.program.scaling import power_of_two
 from margindsl.runtime.decision import first_other
-from margindsl.typing import FloatArray
 
 ROUNDING = 1e-13  # features this small against those they are projected from are what rounding left
 
@@ -59,34 +58,14 @@ def prepare_labels(declaration: Declaration) -> LabelSet:
     ContradictionError, InfeasibleError
         If the label constraints contradict one another or leave no labelling.
     """
-    if declaration.labels.clusters > 2:
-        return _prepare_partition(declaration)
-    index, values = declaration.known
-    bounds = [*declaration.label_bounds, *_size_bounds(declaration)]
-    return presolve(declaration.labels.n, must=declaration.must, cannot=declaration.cannot,
-                    known=(index, values), bounds=bounds)
-
-
-def _prepare_partition(declaration: Declaration) -> PartitionSet:
-    name, clusters = declaration.labels.name, declaration.labels.clusters
-    if declaration.label_bounds:
+    name, names = declaration.labels.name, declaration.labels.names
+    if declaration.label_bounds and names.refusal_of_numbers():
         raise RefusalError(
-            f"labels of {clusters} clusters are names, not numbers, so that sums of {name} mean nothing; bound the "
-            f"sizes of the clusters with md.sizes({name}, at_least=..., at_most=...)")
-    sizes = [(s.at_least, s.at_most) for s in declaration.sizes]
-    return presolve_partition(declaration.labels.n, clusters, must=declaration.must, cannot=declaration.cannot,
-                              known=declaration.known, sizes=sizes)
-
-
-def _size_bounds(declaration: Declaration) -> list[tuple[FloatArray, float, float]]:
-    """Return sizes of two clusters as bounds on Σy: cluster 0 is y = −1, cluster 1 is y = +1."""
-    n = declaration.labels.n
-    bounds = []
-    for sizes in declaration.sizes:
-        low = max(2 * sizes.at_least[1] - n, n - 2 * sizes.at_most[0])
-        high = min(2 * sizes.at_most[1] - n, n - 2 * sizes.at_least[0])
-        bounds.append((np.ones(n), float(low), float(high)))
-    return bounds
+            f"{names.refusal_of_numbers()}, so that sums of {name} mean nothing; bound the sizes of the "
+            f"clusters with md.sizes({name}, at_least=..., at_most=...)")
+    return presolve(declaration.labels.n, names, must=declaration.must, cannot=declaration.cannot,
+                    known=declaration.known, bounds=declaration.label_bounds,
+                    sizes=[(size.at_least, size.at_most) for size in declaration.sizes])
 
 
 def assemble(declaration: Declaration, prepared: Prepared, labels: LabelSet,

@@ -18,8 +18,8 @@ def warn_if_trivial(program: MarginProgram) -> None:
     """Warn when one label for all points is allowed and may be better than w = 0."""
     if program.decision or not program.labels.admits_one or _gains_nothing(program):
         return
-    warnings.warn(f"{program.labels.unbalanced}, or declare the hyperplane centred and without a bias, with equal "
-                  "weights of the points",
+    warnings.warn(f"{program.labels.names.unbalanced}, or declare the hyperplane centred and without a bias, with "
+                  "equal weights of the points",
                   TrivialityWarning, stacklevel=_level_of_user())
 
 

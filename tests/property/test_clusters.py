@@ -11,7 +11,7 @@ import margindsl as md
 from margindsl.contract import Budget
 from margindsl.drivers.alternation import alternate
 from margindsl.drivers.run import Run
-from margindsl.labelset import presolve_partition
+from margindsl.labelset import Clusters, presolve
 from margindsl.program.codings import CODINGS
 
 N, K = 7, 3
@@ -87,8 +87,8 @@ def test_two_clusters_through_the_machinery_of_k_are_the_binary_path(seed, loss)
     X = rng.normal(size=(N, 2))
     y, f = md.Labels(N), md.Hyperplane(X)
     binary = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 3 * md.mean(loss(y * f)))).program()
-    coded = dataclasses.replace(binary, labels=presolve_partition(N, 2), coding="simplex")
-    paired = dataclasses.replace(binary.rescaled(0.5), labels=presolve_partition(N, 2), coding="crammer-singer")
+    coded = dataclasses.replace(binary, labels=presolve(N, Clusters(2)), coding="simplex")
+    paired = dataclasses.replace(binary.rescaled(0.5), labels=presolve(N, Clusters(2)), coding="crammer-singer")
     labels = rng.choice([-1, 1], size=N)
     named = (labels > 0).astype(int)
     assert np.isclose(value_of(coded, named), value_of(binary, labels), rtol=1e-6)

@@ -102,11 +102,12 @@ def check_moves(labels, y, members):
     z = labels.contract(y)
     assert (labels.expand(z) == y).all()
     flips = np.eye(labels.count, dtype=int) * -2 + 1
-    assert labels.feasible_flips(y).tolist() == [tuple(labels.expand(z * f)) in members for f in flips]
+    assert labels.feasible_moves(y).any(axis=1).tolist() == [tuple(labels.expand(z * f)) in members for f in flips]
     expected = [
         k != 0 and tuple(labels.expand(z * flips[0] * flips[k])) in members for k in range(labels.count)
     ]
-    assert labels.feasible_swaps(y, 0, np.arange(labels.count)).tolist() == expected
+    other = 1 - labels.places(y)
+    assert labels.feasible_pairs(y, 0, other[0], np.arange(labels.count), other).tolist() == expected
 
 
 def check_lifting(labels, Y, keep, consistent):

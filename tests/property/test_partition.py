@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from margindsl.errors import ContradictionError, InfeasibleError
-from margindsl.labelset import presolve, presolve_partition
-from margindsl.labelset.partition_links import assign_linked
-from margindsl.labelset.partition_transport import assign_bounded
+from margindsl.labelset import Clusters, presolve
+from margindsl.labelset.linked import assign_linked
+from margindsl.labelset.transport import assign_bounded
 
 
 @st.composite
@@ -57,12 +57,12 @@ def test_everything_agrees_with_brute_force(declared):
     }
     if not keep.any():
         with pytest.raises((InfeasibleError, ContradictionError)) as caught:
-            presolve_partition(n, k, **arguments)
+            presolve(n, Clusters(k), **arguments)
         if isinstance(caught.value, ContradictionError):
             assert not consistent
             check_proof(caught.value.cycle, must, cannot, known, k)
         return
-    labels = presolve_partition(n, k, **arguments)
+    labels = presolve(n, Clusters(k), **arguments)
     for row in rng.choice(len(Y), min(len(Y), 40), replace=False):
         assert labels.contains(Y[row]) == keep[row]
         assert (not labels.violations(Y[row])) == keep[row]
@@ -116,8 +116,9 @@ def check_changes(labels, y, members):
             swapped = z.copy()
             swapped[[first, c]] = z[[c, first]]
             able = labels.free[c] and labels.free[first] and z[c] != z[first]
-            expected.append(able and tuple(labels.expand(swapped)) in members)
-        assert labels.feasible_swaps(y, first, np.arange(labels.count)).tolist() == expected
+            expected.append(bool(able and tuple(labels.expand(swapped)) in members))
+        found = [labels.feasible_pairs(y, first, z[c], np.array([c]), z[[first]])[0] for c in range(labels.count)]
+        assert found == expected
 
 
 def check_flags(labels, Y, keep, counts):
@@ -130,7 +131,7 @@ def check_flags(labels, Y, keep, counts):
     renamed = {tuple((y + 1) % k) for y in Y[keep]} | {tuple(np.where(y < 2, 1 - y, y)) for y in Y[keep]}
     assert not labels.is_symmetric or renamed <= members
     assert (labels.at_least <= counts[keep]).all() and (counts[keep] <= labels.at_most).all()
-    inside = ((counts >= labels.at_least) & (counts <= labels.at_most)).all(axis=1)
+    inside = ((counts >= np.maximum(labels.at_least, labels.pinned_sizes)) & (counts <= labels.at_most)).all(axis=1)
     squares = (k * (counts[inside] ** 2).sum(axis=1) - n**2) / (k - 1)
     assert labels.size_radius_squared() == pytest.approx(squares.max())
 
@@ -149,9 +150,9 @@ def test_two_clusters_agree_with_the_binary_label_set(n, seed):
         labels = presolve(n, **arguments, known=signs, bounds=bounds)
     except (ContradictionError, InfeasibleError):
         with pytest.raises((ContradictionError, InfeasibleError)):
-            presolve_partition(n, 2, **arguments, known=known, sizes=[([lower] * 2, [n] * 2)])
+            presolve(n, Clusters(2), **arguments, known=known, sizes=[([lower] * 2, [n] * 2)])
         return
-    partition = presolve_partition(n, 2, **arguments, known=known, sizes=[([lower] * 2, [n] * 2)])
+    partition = presolve(n, Clusters(2), **arguments, known=known, sizes=[([lower] * 2, [n] * 2)])
     gain = rng.normal(size=(n, 2))
     signs = labels.maximise((gain[:, 1] - gain[:, 0]) / 2)
     assert (partition.maximise(gain) == (signs + 1) // 2).all()

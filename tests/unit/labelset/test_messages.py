@@ -63,7 +63,7 @@ def test_infeasible_bounds_are_explained(arguments, words):
 def test_contradictions_show_a_shortest_cycle():
     must = [(i, i + 1) for i in range(20)] + [(30, 20)]
     with pytest.raises(ContradictionError, match="a must-link joins points .*, a cannot-link parts them") as caught:
-        presolve(40, must, [(0, 20), (20, 30)])
+        presolve(40, must=must, cannot=[(0, 20), (20, 30)])
     assert sorted(kind for *_, kind in caught.value.cycle) == ["cannot-link", "must-link"]
 
 
@@ -74,13 +74,13 @@ def test_contradictions_show_a_shortest_cycle():
 ])
 def test_contradictory_links_are_told_in_words(must, cannot, words):
     with pytest.raises(ContradictionError) as caught:
-        presolve(4, must, cannot)
+        presolve(4, must=must, cannot=cannot)
     assert words in str(caught.value)
 
 
 def test_clashing_labels_are_joined_by_their_path():
     with pytest.raises(ContradictionError, match="point 0 is labelled") as caught:
-        presolve(4, [(0, 1)], [(1, 2)], ([0, 2], [1, 1]))
+        presolve(4, must=[(0, 1)], cannot=[(1, 2)], known=([0, 2], [1, 1]))
     assert caught.value.cycle == ((0, 1, "must-link"), (1, 2, "cannot-link"), (2, 0, "known label"))
     with pytest.raises(ContradictionError, match="point 1 has two known labels"):
         presolve(4, known=([1, 1], [1, -1]))
@@ -105,7 +105,7 @@ def test_label_set_refuses_malformed_arguments():
 
 
 def test_violations_are_sentences():
-    labels = presolve(4, [(0, 1)], known=([2], [1]), bounds=[(None, 0, 2)])
+    labels = presolve(4, must=[(0, 1)], known=([2], [1]), bounds=[(None, 0, 2)])
     assert labels.violations([1, 1]) == ["labels have shape (2,), expected (4,)"]
     assert "point 3 has label 0" in labels.violations([1, 1, 1, 0])[0]
     told = " ".join(labels.violations([-1, 1, -1, -1]))

@@ -29,6 +29,6 @@ def test_large_balanced_set_meets_the_lagrangian_bound():
 
 
 def test_contract_rows_is_the_transposed_indicator():
-    labels, rows = presolve(5, [(0, 4)], [(1, 4)]), np.arange(10.0).reshape(5, 2)
+    labels, rows = presolve(5, must=[(0, 4)], cannot=[(1, 4)]), np.arange(10.0).reshape(5, 2)
     np.testing.assert_allclose(labels.contract_rows(rows), labels.indicator.toarray().T @ rows)
     np.testing.assert_allclose(labels.contract_rows(rows[:, 1]), labels.indicator.toarray().T @ rows[:, 1])

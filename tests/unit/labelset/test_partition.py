@@ -8,9 +8,9 @@ from scipy.optimize import linprog
 from scipy.sparse import csr_array, eye, kron, vstack
 
 from margindsl.errors import SolverError
-from margindsl.labelset import presolve_partition
-from margindsl.labelset.partition_programme import solve_assignment
-from margindsl.labelset.partition_transport import assign_priced
+from margindsl.labelset import Clusters, presolve
+from margindsl.labelset.assignment import solve_assignment
+from margindsl.labelset.transport import assign_priced
 
 
 def picked(gain, y):
@@ -45,7 +45,7 @@ def test_bounded_assignment_agrees_with_the_transportation_programme():
     n, k = 300, 4
     rng = np.random.default_rng(0)
     gain, lower, upper = rng.normal(size=(n, k)) + np.arange(k), np.array([20, 100, 0, 0]), np.array([90, 300, 50, 150])
-    labels = presolve_partition(n, k, sizes=[(lower, upper)])
+    labels = presolve(n, Clusters(k), sizes=[(lower, upper)])
     columns = kron(np.ones((1, n)), csr_array(eye(k)))
     answer = linprog(
         -gain.ravel(),
@@ -66,7 +66,7 @@ def test_sizes_and_links_agree_with_the_whole_programme(links):
     cannot = np.vstack([pairs[20:], pairs[20:30, [1, 0]], np.column_stack([pairs[20:29, 0], pairs[21:30, 0]])])
     cannot = cannot if links != "must" else []
     sizes = [(np.full(k, 35), np.full(k, 44))]
-    labels = presolve_partition(n, k, must=must, cannot=cannot, known=([0, 1], [0, 1]), sizes=sizes)
+    labels = presolve(n, Clusters(k), must=must, cannot=cannot, known=([0, 1], [0, 1]), sizes=sizes)
     for gain in (rng.normal(size=(n, k)) + np.arange(k), rng.integers(0, 9, (n, k)) - 2.0 * np.arange(k)):
         y = labels.maximise(gain)
         assert labels.contains(y)
@@ -78,7 +78,7 @@ def test_sizes_and_links_agree_with_the_whole_programme(links):
 def test_components_of_one_size_are_a_transportation_problem():
     rng = np.random.default_rng(2)
     n, k = 60, 3
-    labels = presolve_partition(n, k, must=np.arange(n).reshape(-1, 2), sizes=[([13, 13, 13], [25, 25, 25])])
+    labels = presolve(n, Clusters(k), must=np.arange(n).reshape(-1, 2), sizes=[([13, 13, 13], [25, 25, 25])])
     gain = rng.normal(size=(n, k)) + 2 * np.arange(k)
     y = labels.maximise(gain)
     assert labels.contains(y)
@@ -89,7 +89,7 @@ def test_components_of_one_size_are_a_transportation_problem():
 
 
 def test_ties_are_broken_the_same_way():
-    labels = presolve_partition(40, 3, cannot=[(0, 1), (1, 2), (2, 0), (2, 3)], sizes=[([10] * 3, [15] * 3)])
+    labels = presolve(40, Clusters(3), cannot=[(0, 1), (1, 2), (2, 0), (2, 3)], sizes=[([10] * 3, [15] * 3)])
     first = labels.maximise(np.zeros((40, 3)))
     assert labels.contains(first)
     assert (labels.maximise(np.zeros((40, 3))) == first).all()
@@ -98,21 +98,21 @@ def test_ties_are_broken_the_same_way():
 def test_chains_of_links_and_labels_pin_points():
     n = 3000
     strip = [(i, j) for i in range(n) for j in (i + 1, i + 2) if j < n]
-    labels = presolve_partition(n, 3, cannot=strip, known=([0, 1], [2, 0]))
+    labels = presolve(n, Clusters(3), cannot=strip, known=([0, 1], [2, 0]))
     assert labels.is_single
     assert (labels.maximise(np.zeros((n, 3))) == np.array([2, 0, 1] * 1000)).all()
 
 
 def test_sizes_pin_what_they_need():
-    labels = presolve_partition(4, 3, cannot=[(0, 2), (0, 3)], known=([0], [0]), sizes=[([2, 0, 0], [4, 4, 4])])
+    labels = presolve(4, Clusters(3), cannot=[(0, 2), (0, 3)], known=([0], [0]), sizes=[([2, 0, 0], [4, 4, 4])])
     assert labels.pinned.tolist() == [0, 0, -1, -1]
 
 
 def test_size_limits_are_tightened_and_rounded():
-    labels = presolve_partition(10, 3, sizes=[([2.5, 0, -1], [np.inf, 4.9, 3]), ([0, 2, 0], [10, 10, 10])])
+    labels = presolve(10, Clusters(3), sizes=[([2.5, 0, -1], [np.inf, 4.9, 3]), ([0, 2, 0], [10, 10, 10])])
     assert labels.at_least.tolist() == [3, 2, 0] and labels.at_most.tolist() == [8, 4, 3]
     assert labels.has_sizes and not labels.is_symmetric and not labels.has_links
-    fractions = presolve_partition(30, 3, sizes=[(np.full(3, 0.1 * 3 * 30), np.full(3, 1.1 * 10))])
+    fractions = presolve(30, Clusters(3), sizes=[(np.full(3, 0.1 * 3 * 30), np.full(3, 1.1 * 10))])
     assert fractions.at_least.tolist() == [9] * 3 and fractions.at_most.tolist() == [11] * 3
     assert fractions.is_symmetric
 
@@ -123,7 +123,7 @@ def test_planted_labelling_of_a_dense_graph_is_found_and_drawn():
     pairs = rng.integers(0, 80, (400, 2))
     pairs = pairs[truth[pairs[:, 0]] != truth[pairs[:, 1]]]
     sizes = [(np.bincount(truth) - 2, np.bincount(truth) + 2)]
-    labels = presolve_partition(80, 3, cannot=pairs, sizes=sizes)
+    labels = presolve(80, Clusters(3), cannot=pairs, sizes=sizes)
     gain = np.eye(3)[truth] + 0.3 * rng.normal(size=(80, 3))
     y = labels.maximise(gain)
     assert labels.contains(y) and picked(gain, y) >= picked(gain, truth) - 1e-9
@@ -132,7 +132,7 @@ def test_planted_labelling_of_a_dense_graph_is_found_and_drawn():
 def test_every_member_can_be_drawn():
     rng = np.random.default_rng(0)
     for sizes in (None, [([1, 1, 1], [2, 2, 2])]):
-        labels = presolve_partition(5, 3, must=[(0, 1)], cannot=[(1, 2), (2, 3)], sizes=sizes)
+        labels = presolve(5, Clusters(3), must=[(0, 1)], cannot=[(1, 2), (2, 3)], sizes=sizes)
         drawn = labels.sample(rng, 1500)
         members = {tuple(y) for y in labels.enumerate()}
         assert {tuple(y) for y in drawn} == members
@@ -141,23 +141,23 @@ def test_every_member_can_be_drawn():
 
 @pytest.mark.parametrize(("n", "k"), [(12, 3), (50, 7)])
 def test_size_radius_without_bounds_is_n(n, k):
-    labels = presolve_partition(n, k)
+    labels = presolve(n, Clusters(k))
     assert labels.size_radius_squared() == pytest.approx(n**2)
     codes = np.eye(k) - 1 / k
     codes *= np.sqrt(k / (k - 1))
     y = labels.sample(np.random.default_rng(0), 1)[0]
     sizes = np.bincount(y, minlength=k)
-    exact = presolve_partition(n, k, sizes=[(sizes, sizes)]).size_radius_squared()
+    exact = presolve(n, Clusters(k), sizes=[(sizes, sizes)]).size_radius_squared()
     assert exact == pytest.approx((codes[y].sum(axis=0) ** 2).sum())
 
 
 def test_a_draw_that_leaves_a_point_no_cluster_is_drawn_again():
     """Clusters drawn for 1 and 3 may leave none to 0, which may not join 4 in cluster 0."""
-    labels = presolve_partition(5, 3, cannot=[(2, 1), (1, 3), (0, 4)], known=([4, 2], [0, 2]),
+    labels = presolve(5, Clusters(3), cannot=[(2, 1), (1, 3), (0, 4)], known=([4, 2], [0, 2]),
                                 sizes=[([2, 1, 2], [2, 1, 2])])
     members = {tuple(y) for y in labels.enumerate()}
     drawn = {tuple(y) for y in labels.sample(np.random.default_rng(0), 60)}
     assert drawn == members
     stuck = dataclasses.replace(labels, pinned=np.array([-1, 1, 2, 2, 0]))
-    with pytest.raises(SolverError, match="no labelling satisfies all links and size bounds"):
+    with pytest.raises(SolverError, match="no labelling satisfies all links and bounds"):
         stuck.maximise(np.zeros((5, 3)))

@@ -1,21 +1,19 @@
-"""Every refusal of presolve_partition and of its label set says what was given and what to do."""
+"""Every refusal of presolve of several clusters and of its label set says what was given and what to do."""
 
 import numpy as np
 import pytest
 
 from margindsl.clock import Budget, Cancelled
 from margindsl.errors import ContradictionError, DeclarationError, InfeasibleError, SizeError, SolverError
-from margindsl.labelset import presolve_partition
-from margindsl.labelset.partition_links import assign_linked
-from margindsl.labelset.partition_programme import relax_assignment, solve_assignment
+from margindsl.labelset import Clusters, presolve
+from margindsl.labelset.assignment import relax_assignment, solve_assignment
+from margindsl.labelset.linked import assign_linked
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         ({"n": 1}, "n = 1 was given"),
-        ({"clusters": 1}, "the number of clusters = 1 was given"),
-        ({"clusters": 2.5}, "the number of clusters = 2.5 was given"),
         ({"must": [(0, 9)]}, r"must-link pair \(0, 9\) at position 0 is out of range"),
         ({"cannot": [(2, 2)]}, r"cannot-link pair \(2, 2\) at position 0 links a point with itself"),
         ({"known": 4}, "not given as a pair"),
@@ -31,7 +29,7 @@ from margindsl.labelset.partition_programme import relax_assignment, solve_assig
 )
 def test_malformed_declarations_are_named(arguments, words):
     with pytest.raises(DeclarationError, match=words):
-        presolve_partition(**{"n": 5, "clusters": 3, **arguments})
+        presolve(**{"n": 5, "names": Clusters(3), **arguments})
 
 
 @pytest.mark.parametrize(
@@ -63,7 +61,7 @@ def test_malformed_declarations_are_named(arguments, words):
         ),
         (
             {
-                "clusters": 4,
+                "names": Clusters(4),
                 "cannot": [(3, 0), (3, 1), (4, 0), (4, 1)],
                 "known": ([0, 1], [0, 1]),
                 "sizes": [([2, 2, 0, 0], [5, 5, 5, 5])],
@@ -90,19 +88,19 @@ def test_malformed_declarations_are_named(arguments, words):
 )
 def test_infeasible_declarations_are_explained(arguments, words):
     with pytest.raises(InfeasibleError, match=words):
-        presolve_partition(**{"n": 5, "clusters": 3, **arguments})
+        presolve(**{"n": 5, "names": Clusters(3), **arguments})
 
 
 def test_pairs_too_large_for_what_is_left_have_no_cluster():
     with pytest.raises(InfeasibleError, match="no cluster is left for the 2 must-linked points with point 0"):
-        presolve_partition(4, 3, must=[(0, 1)], known=([2, 3], [2, 2]), sizes=[([1, 1, 0], [4, 4, 4])])
+        presolve(4, Clusters(3), must=[(0, 1)], known=([2, 3], [2, 2]), sizes=[([1, 1, 0], [4, 4, 4])])
 
 
 def test_forced_points_exceed_a_limit():
     # Points 2 and 3 must join cluster 2, which holds one point.
     cannot = [(0, 2), (1, 2), (0, 3), (1, 3)]
     with pytest.raises(InfeasibleError, match="force 2 points into cluster 2, which may hold at most 1"):
-        presolve_partition(5, 3, cannot=cannot, known=([0, 1], [0, 1]), sizes=[([0, 0, 0], [5, 5, 1])])
+        presolve(5, Clusters(3), cannot=cannot, known=([0, 1], [0, 1]), sizes=[([0, 0, 0], [5, 5, 1])])
 
 
 @pytest.mark.parametrize(
@@ -110,8 +108,8 @@ def test_forced_points_exceed_a_limit():
     [
         (
             {"must": [(0, 1), (1, 2), (3, 2)], "cannot": [(0, 3)]},
-            "must-links 0-1, 1-2, 2-3 join points 0 and 3, a cannot-link parts them",
-            [(0, 1, "must-link"), (1, 2, "must-link"), (2, 3, "must-link"), (3, 0, "cannot-link")],
+            "must-links 3-2, 2-1, 1-0 join points 3 and 0, a cannot-link parts them",
+            [(3, 2, "must-link"), (2, 1, "must-link"), (1, 0, "must-link"), (0, 3, "cannot-link")],
         ),
         (
             {"must": [(0, 1)], "known": ([0, 1], [2, 1])},
@@ -121,7 +119,7 @@ def test_forced_points_exceed_a_limit():
         ({"known": ([1, 1], [0, 2])}, "point 1 has two known labels, 0 and 2", [(1, 1, "known label")]),
         (
             {"must": [(0, 1)], "cannot": [(1, 2)], "known": ([0, 2], [2, 2])},
-            "points 0 and 2 are both labelled 2, against must-link 0-1, then cannot-link 1-2",
+            "point 0 is labelled 2 and point 2 is labelled 2, against must-link 0-1, then cannot-link 1-2",
             [(0, 1, "must-link"), (1, 2, "cannot-link"), (2, 0, "known label")],
         ),
         (
@@ -138,25 +136,31 @@ def test_forced_points_exceed_a_limit():
 )
 def test_contradictions_show_their_links(arguments, words, cycle):
     with pytest.raises(ContradictionError, match=words) as caught:
-        presolve_partition(**{"n": 5, "clusters": 3, **arguments})
+        presolve(**{"n": 5, "names": Clusters(3), **arguments})
     if cycle is not None:
         assert list(caught.value.cycle) == cycle
 
 
+@pytest.mark.parametrize("clusters", [1, 2.5])
+def test_numbers_of_clusters_are_whole_and_two_at_least(clusters):
+    with pytest.raises(DeclarationError, match=f"the number of clusters = {clusters} was given"):
+        Clusters(clusters)
+
+
 def test_a_long_path_is_shortened():
     must = [(i, i + 1) for i in range(30)]
-    with pytest.raises(ContradictionError, match="10-11, 11-12, then 18 more to 30 join points 0 and 30, a cannot"):
-        presolve_partition(40, 3, must=must, cannot=[(0, 30)])
+    with pytest.raises(ContradictionError, match="20-19, 19-18, then 18 more to 0 join points 30 and 0, a cannot"):
+        presolve(40, Clusters(3), must=must, cannot=[(0, 30)])
 
 
 def test_odd_cycle_of_two_clusters():
-    with pytest.raises(ContradictionError, match="an odd number"):
-        presolve_partition(5, 2, cannot=[(i, (i + 1) % 5) for i in range(5)])
+    with pytest.raises(InfeasibleError, match="cannot be divided among 2 clusters"):
+        presolve(5, Clusters(2), cannot=[(i, (i + 1) % 5) for i in range(5)])
 
 
 def test_label_set_refuses_malformed_arguments():
-    labels = presolve_partition(30, 3, must=[(0, 1)])
-    with pytest.raises(SizeError, match=r"29 free components may join 3 clusters in about 10\^14 ways"):
+    labels = presolve(30, Clusters(3), must=[(0, 1)])
+    with pytest.raises(SizeError, match=r"29 components are free to join 3 clusters, in about 10\^14 ways"):
         labels.enumerate()
     with pytest.raises(DeclarationError, match=r"gain has shape \(30,\); expected \(30, 3\)"):
         labels.maximise(np.zeros(30))
@@ -168,32 +172,32 @@ def test_label_set_refuses_malformed_arguments():
         labels.maximise(gain)
     with pytest.raises(DeclarationError, match=r"labels y have shape \(2,\)"):
         labels.contract([0, 1])
-    with pytest.raises(DeclarationError, match="labels y hold 3 at point 29; expected whole numbers from 0 to 2"):
+    with pytest.raises(DeclarationError, match="labels y hold 3 at point 29; expected a whole number from 0 to 2"):
         labels.contract([0] * 29 + [3])
-    with pytest.raises(DeclarationError, match="points 0 and 1 are in clusters 0 and 2 but must-links join them"):
+    with pytest.raises(DeclarationError, match="points 0 and 1 have labels 0 and 2 but links make them equal"):
         labels.contract([0, 2] + [0] * 28)
-    with pytest.raises(DeclarationError, match="component clusters z have type"):
+    with pytest.raises(DeclarationError, match="component values z have type"):
         labels.expand(["a"] * 29)
     with pytest.raises(DeclarationError, match=r"rows have shape \(3, 3\)"):
         labels.contract_rows(np.zeros((3, 3)))
 
 
 def test_violations_name_what_is_broken():
-    labels = presolve_partition(
-        6, 3, must=[(0, 1)], cannot=[(1, 2)], known=([5], [2]), sizes=[([1, 1, 1], [3, 3, 3])]
+    labels = presolve(
+        6, Clusters(3), must=[(0, 1)], cannot=[(1, 2)], known=([5], [2]), sizes=[([1, 1, 1], [3, 3, 3])]
     )
     told = labels.violations([0, 1, 0, 0, 0, 0])
     assert told == [
-        "points 0 and 1 are in clusters 0 and 1 but must-links join them",
-        "points 0 and 2 are both in cluster 0 but cannot-links part them",
-        "point 5 is in cluster 0 but known labels, links or sizes force cluster 2",
+        "points 0 and 1 have labels 0 and 1 but links make them equal",
+        "points 0 and 2 both have label 0 but cannot-links part them",
+        "point 5 has label 0 but known labels, links, bounds or sizes force 2",
         "cluster 0 holds 5 points, outside [1, 3]",
         "cluster 2 holds 0 points, outside [1, 3]",
     ]
     assert labels.violations([0]) == ["labels have shape (1,), expected (6,)"]
-    assert labels.violations(np.zeros(6, dtype=bool)) == ["labels have type bool, expected whole numbers"]
+    assert labels.violations(np.zeros(6, dtype=bool)) == ["labels have type bool, expected a whole number from 0 to 2"]
     assert labels.violations([0, 0, 1, 2, 0, 7]) == ["point 5 has label 7, expected a whole number from 0 to 2"]
-    many = presolve_partition(40, 3, must=[(0, i) for i in range(1, 40)]).violations(np.arange(40) % 2)
+    many = presolve(40, Clusters(3), must=[(0, i) for i in range(1, 40)]).violations(np.arange(40) % 2)
     assert many[-1] == "and 10 more of this kind"
 
 
@@ -210,5 +214,5 @@ def test_programmes_stop_at_their_time_limit():
 
 def test_sets_that_presolve_did_not_make_are_refused():
     triangle = np.array([[0, 1], [0, 2], [1, 2], [2, 3], [3, 0]])
-    with pytest.raises(SolverError, match="not built by presolve_partition"):
+    with pytest.raises(SolverError, match="not built by presolve"):
         assign_linked(np.zeros((4, 2)), triangle)

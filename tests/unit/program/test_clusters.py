@@ -12,7 +12,7 @@ from margindsl.contract import Budget, RawSolution, Status
 from margindsl.errors import CalculusError, DeclarationError
 from margindsl.features import build
 from margindsl.features.coded import CodedFeatures, weighted_gram
-from margindsl.labelset import presolve, presolve_partition
+from margindsl.labelset import Clusters, presolve
 from margindsl.program.bounds import DecisionBound
 from margindsl.program.cluster_certificate import ClusterCertificate, certify_clusters
 from margindsl.program.clusters import ClusterForm, SplitLosses, runner_up
@@ -233,7 +233,7 @@ def test_two_clusters_are_the_binary_program(loss):
         return problem.program()
 
     def clustered(coding):
-        return dataclasses.replace(binary(4.0), labels=presolve_partition(N, 2), coding=coding)
+        return dataclasses.replace(binary(4.0), labels=presolve(N, Clusters(2)), coding=coding)
 
     named = (signs > 0).astype(int)
     simplex = newton(clustered("simplex").fix_labels(named))
@@ -268,7 +268,7 @@ def test_what_forms_of_clusters_refuse():
         ClusterForm(p.features, p.losses, LABELS, K, parts, free_bias=True)
     with pytest.raises(DeclarationError, match=r"of the form \|sum\| <= l only"):
         ClusterForm(p.features, p.losses, LABELS, K, parts, decision=(DecisionBound(np.ones(N), -1.0, 2.0),))
-    for labels, coding in ((presolve_partition(N, 3), "binary"), (presolve(N), "simplex"), (presolve(N), "other")):
+    for labels, coding in ((presolve(N, Clusters(3)), "binary"), (presolve(N), "simplex"), (presolve(N), "other")):
         with pytest.raises(DeclarationError, match="coding of a margin program is"):
             MarginProgram(p.features, labels, p.losses, coding=coding)
 

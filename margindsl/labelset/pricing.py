@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from margindsl.errors import SolverError
-from margindsl.labelset.partition_links import assign_linked, best_elsewhere, connected_blocks
-from margindsl.labelset.partition_programme import relax_assignment, solve_assignment
+from margindsl.labelset.assignment import relax_assignment, solve_assignment
+from margindsl.labelset.linked import assign_linked, best_elsewhere, connected_blocks
 from margindsl.typing import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
-    from margindsl.labelset.partition import PartitionSet
+    from margindsl.labelset.labelset import LabelSet
 
 _OPEN = 256
 _ROUNDS = 30
@@ -31,7 +31,7 @@ class _Regrets(NamedTuple):
         return int((self.cost <= 0).sum()) + _OPEN
 
 
-def solve_priced(labels: PartitionSet, masked: FloatArray, price: FloatArray, imposed: BoolArray) -> IntArray:
+def solve_priced(labels: LabelSet, masked: FloatArray, price: FloatArray, imposed: BoolArray) -> IntArray:
     """Return z (N,) that maximises sum_C masked[C, z_C] over a set of k-cluster labellings.
 
     A 0/1 programme is solved over choices of small regret and under imposed cannot-links. An answer that
@@ -41,7 +41,7 @@ def solve_priced(labels: PartitionSet, masked: FloatArray, price: FloatArray, im
 
     Parameters
     ----------
-    labels : PartitionSet
+    labels : LabelSet
     masked : ndarray, shape (N, k)
         Gains, -inf where not allowed.
     price : ndarray, shape (k,)
@@ -67,7 +67,7 @@ def solve_priced(labels: PartitionSet, masked: FloatArray, price: FloatArray, im
         if z is None:
             if count == len(levels):
                 raise SolverError(
-                    "no labelling satisfies all links and sizes; the label set was not built by presolve_partition."
+                    "no labelling satisfies all links and sizes; the label set was not built by presolve."
                 )
             count, step = count + step, 4 * step
             continue
@@ -89,7 +89,7 @@ def solve_priced(labels: PartitionSet, masked: FloatArray, price: FloatArray, im
         count = needed
 
 
-def _price_blocks(labels: PartitionSet, masked: FloatArray, price: FloatArray, edges: IntArray) -> _Regrets:
+def _price_blocks(labels: LabelSet, masked: FloatArray, price: FloatArray, edges: IntArray) -> _Regrets:
     """Return regrets for prices lam of the clusters.
 
     The maximum of the priced gain gain[C, q] - size_C lam_q without size bounds, plus
@@ -116,7 +116,7 @@ def _price_blocks(labels: PartitionSet, masked: FloatArray, price: FloatArray, e
 
 
 def _sharpen(
-    labels: PartitionSet, masked: FloatArray, regrets: _Regrets, gap: float, open_: BoolArray, edges: IntArray
+    labels: LabelSet, masked: FloatArray, regrets: _Regrets, gap: float, open_: BoolArray, edges: IntArray
 ) -> _Regrets:
     """Return regrets from multipliers of the linear relaxation, solved by generation of columns.
 
@@ -144,7 +144,7 @@ def _sharpen(
     return best
 
 
-def _price_of_sizes(labels: PartitionSet, price: FloatArray) -> float:
+def _price_of_sizes(labels: LabelSet, price: FloatArray) -> float:
     return float(np.where(price > 0, labels.at_most, labels.at_least) @ price)
 
 
@@ -158,7 +158,7 @@ class _Open(NamedTuple):
     z: IntArray
 
 
-def _open_problem(labels: PartitionSet, masked: FloatArray, open_: BoolArray, edges: IntArray) -> _Open:
+def _open_problem(labels: LabelSet, masked: FloatArray, open_: BoolArray, edges: IntArray) -> _Open:
     inside = open_.sum(axis=1) > 1
     inside[edges] = True
     core, z = np.flatnonzero(inside), np.argmax(open_, axis=1)
@@ -167,7 +167,7 @@ def _open_problem(labels: PartitionSet, masked: FloatArray, open_: BoolArray, ed
     return _Open(core, np.where(open_[core], masked[core], -np.inf), (np.cumsum(inside) - 1)[edges], limits, z)
 
 
-def _solve_open(labels: PartitionSet, masked: FloatArray, open_: BoolArray, edges: IntArray) -> IntArray | None:
+def _solve_open(labels: LabelSet, masked: FloatArray, open_: BoolArray, edges: IntArray) -> IntArray | None:
     """Maximise over open choices; None when they hold no member."""
     problem = _open_problem(labels, masked, open_, edges)
     counts = solve_assignment(problem.gain, problem.edges, labels.size[problem.core], problem.limits)

@@ -9,7 +9,7 @@ from scipy.sparse.csgraph import connected_components
 
 from margindsl.clock import check
 from margindsl.errors import SolverError
-from margindsl.labelset.partition_programme import solve_assignment
+from margindsl.labelset.assignment import solve_assignment
 from margindsl.typing import FloatArray, IntArray
 
 
@@ -124,5 +124,5 @@ def _assign_block(gain: FloatArray, edges: IntArray) -> IntArray:
         return np.asarray(linear_sum_assignment(-gain)[1])
     counts = solve_assignment(gain, edges, np.ones(m, dtype=np.intp))
     if counts is None:
-        raise SolverError("no labelling satisfies all cannot-links; the label set was not built by presolve_partition.")
+        raise SolverError("no labelling satisfies all cannot-links; the label set was not built by presolve.")
     return np.argmax(counts, axis=1)

@@ -10,13 +10,13 @@ import numpy as np
 
 from margindsl.clock import check
 from margindsl.errors import InfeasibleError
-from margindsl.labelset.partition_domain import pinned_sizes
-from margindsl.labelset.partition_links import connected_blocks
-from margindsl.labelset.partition_programme import solve_assignment
+from margindsl.labelset.assignment import solve_assignment
+from margindsl.labelset.domain import pinned_sizes
+from margindsl.labelset.linked import connected_blocks
 from margindsl.typing import BoolArray, IntArray
 
 if TYPE_CHECKING:
-    from margindsl.labelset.partition import PartitionSet
+    from margindsl.labelset.labelset import LabelSet
 
 Choice: TypeAlias = Callable[[list[int], list[int], list[int]], int]
 
@@ -24,7 +24,7 @@ _SHRUNK = 40
 _SHOWN = 12
 
 
-def refuse_empty(labels: PartitionSet) -> None:
+def refuse_empty(labels: LabelSet) -> None:
     """Raise when a label set has no member.
 
     A greedy member settles most cases. Otherwise cannot-links alone, sizes alone and both together are
@@ -59,14 +59,14 @@ def refuse_empty(labels: PartitionSet) -> None:
         )
 
 
-def greedy_member(labels: PartitionSet) -> IntArray | None:
+def greedy_member(labels: LabelSet) -> IntArray | None:
     """Return clusters (N,) of a member that greedy placement finds, None where it finds none."""
     choices = (_roomiest, _lowest) if labels.has_sizes else (_lowest,)
     found = (_fill(labels, _place_linked(labels, choose)) for choose in choices)
     return next((z for z in found if z is not None), None)
 
 
-def draw_linked(labels: PartitionSet, rng: np.random.Generator) -> IntArray | None:
+def draw_linked(labels: LabelSet, rng: np.random.Generator) -> IntArray | None:
     """Draw clusters of the cannot-linked free components one after another, uniformly among those left.
 
     Returns
@@ -78,7 +78,7 @@ def draw_linked(labels: PartitionSet, rng: np.random.Generator) -> IntArray | No
     return _place_linked(labels, lambda options, need, room: options[int(rng.integers(len(options)))])
 
 
-def _is_plain(labels: PartitionSet) -> bool:
+def _is_plain(labels: LabelSet) -> bool:
     """Return whether sums prove a member: free components are single points that may join all clusters."""
     # Presolve has checked that sums of limits, pinned points counted, lie on both sides of n.
     return bool((labels.size[labels.free] == 1).all() and labels.allowed[labels.free].all())
@@ -92,7 +92,7 @@ def _lowest(options: list[int], need: list[int], room: list[int]) -> int:
     return options[0]
 
 
-def _place_linked(labels: PartitionSet, choose: Choice) -> IntArray | None:
+def _place_linked(labels: LabelSet, choose: Choice) -> IntArray | None:
     """Place cannot-linked components greedily, those with fewest clusters left first; None if that fails."""
     nodes, edges = labels.apart_blocks
     need, room = (limit.tolist() for limit in (labels.needed_sizes, labels.room))
@@ -120,7 +120,7 @@ def _place_linked(labels: PartitionSet, choose: Choice) -> IntArray | None:
     return placed
 
 
-def _fill(labels: PartitionSet, placed: IntArray | None) -> IntArray | None:
+def _fill(labels: LabelSet, placed: IntArray | None) -> IntArray | None:
     """Return clusters of all components, the unlinked ones placed after the linked, largest first; None if that fails.
     """
     if placed is None:
@@ -145,7 +145,7 @@ def _fill(labels: PartitionSet, placed: IntArray | None) -> IntArray | None:
     return z if max(need) <= 0 <= min(room) else None
 
 
-def _colour(labels: PartitionSet) -> IntArray:
+def _colour(labels: LabelSet) -> IntArray:
     """Return clusters of the cannot-linked components without regard to sizes.
 
     A component with more clusters than neighbours can be placed after these, so it is set aside; connected
@@ -222,7 +222,7 @@ def _shrink(allowed: BoolArray, edges: IntArray, members: IntArray) -> IntArray:
     return members
 
 
-def _uncolourable(labels: PartitionSet, guilty: IntArray) -> str:
+def _uncolourable(labels: LabelSet, guilty: IntArray) -> str:
     points = np.sort(labels.first[guilty]).tolist()
     shown = ", ".join(map(str, points[:_SHOWN]))
     rest = f" and {len(points) - _SHOWN} more" if len(points) > _SHOWN else ""
@@ -234,7 +234,7 @@ def _uncolourable(labels: PartitionSet, guilty: IntArray) -> str:
     )
 
 
-def _is_attained(labels: PartitionSet, with_links: bool) -> bool:
+def _is_attained(labels: LabelSet, with_links: bool) -> bool:
     """Decide whether sizes can be met; components of one size and equal choices are counted, not listed."""
     single = np.zeros(labels.count, dtype=bool)
     if with_links:
@@ -254,6 +254,6 @@ def _is_attained(labels: PartitionSet, with_links: bool) -> bool:
     return counts is not None
 
 
-def _asked(labels: PartitionSet) -> str:
+def _asked(labels: LabelSet) -> str:
     pairs = [f"{low} to {high}" for low, high in zip(labels.at_least.tolist(), labels.at_most.tolist())]
     return f"({', '.join(pairs[:_SHOWN])}{', ...' if len(pairs) > _SHOWN else ''})"

@@ -1,0 +1,203 @@
+"""How labels are written: two clusters as signs, which links turn over, or k clusters by number."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+
+import numpy as np
+
+from margindsl.labelset.declaration import read_clusters
+from margindsl.labelset.oracle import maximise_clusters, maximise_signs
+from margindsl.labelset.orientation import ClusterNames, GlobalSign, by_first_point
+from margindsl.typing import BoolArray, FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from margindsl.labelset.labelset import LabelSet
+
+Limits: TypeAlias = tuple[IntArray, IntArray]  # at_least and at_most
+Sum: TypeAlias = tuple[FloatArray, float, float]  # weights of points, limits
+
+
+class Names(ABC):
+    """Say how the labels of k clusters are written and what gains of them are.
+
+    Everything else of a label set goes by places 0, ..., k-1 among the `values`.
+
+    Attributes
+    ----------
+    values : ndarray of int, shape (k,)
+        The labels, ascending.
+    open : int
+        The value of a component that is not decided.
+    order : ndarray of int, shape (k,)
+        Places by which clusters that may exchange names are called after their first points.
+    columns : tuple of int
+        Shape of the gains of one point.
+    expected : str
+        What a label is, for messages.
+    unbalanced : str
+        What is said where all points may lie in one cluster.
+    """
+
+    codings: ClassVar[tuple[str, ...]]  # of margins that such labels have
+    open: ClassVar[int]
+    unbalanced: ClassVar[str]
+    values: IntArray
+    order: IntArray
+    columns: tuple[int, ...]
+    expected: str
+
+    @property
+    def clusters(self) -> int:
+        """Return the number of clusters k."""
+        return len(self.values)
+
+    @abstractmethod
+    def divided(self, cannot: IntArray) -> tuple[IntArray, IntArray]:
+        """Return the cannot-links (m, 2) that decide one label by the other, and those that only part two."""
+
+    @abstractmethod
+    def stated(self, n: int, sizes: Limits) -> tuple[Limits, list[Sum]]:
+        """Return limits of the sizes of n points as they are stated: as limits (k,), or as bounds on sums of labels."""
+
+    @abstractmethod
+    def refusal_of_numbers(self) -> str:
+        """Return why labels cannot be added or multiplied, nothing where they are numbers."""
+
+    @abstractmethod
+    def best(self, labels: LabelSet, gain: FloatArray) -> IntArray:
+        """Return the component values of a label set that are best for gains of components."""
+
+    @abstractmethod
+    def gain(self, candidate: FloatArray) -> FloatArray:
+        """Return gains that are greatest at a candidate, which may be labels (n,) or gains."""
+
+    @abstractmethod
+    def renaming(self, y: IntArray, groups: IntArray) -> Any:
+        """Return the names under which clusters of equal group (k,) are called after their first points in y."""
+
+    @abstractmethod
+    def step(self, point: int, n: int, label: int) -> int:
+        """Return the number by which a proof says that one of n points has a label."""
+
+    @abstractmethod
+    def shown(self, label: int) -> str:
+        """Return a label as text."""
+
+    def is_label(self, values: Any) -> BoolArray:
+        """Return which numbers are labels, elementwise."""
+        return np.isin(values, self.values)
+
+
+class Signs(Names):
+    """Two clusters, -1 and +1: a cannot-link turns the sign over, so that it makes one component of its ends."""
+
+    codings = ("binary",)
+    open = 0
+    unbalanced = ("neither a balance constraint, known labels nor cannot-links exclude the all-equal labelling, and "
+                  "decision values may all have one sign; add abs(md.sum(y)) <= b")
+
+    def __init__(self) -> None:
+        self.values, self.order, self.columns = np.array([-1, 1]), np.array([1, 0]), ()
+        self.expected = "+1 or -1"
+
+    def divided(self, cannot: IntArray) -> tuple[IntArray, IntArray]:
+        """Return all and none."""
+        return cannot, cannot[:0]
+
+    def stated(self, n: int, sizes: Limits) -> tuple[Limits, list[Sum]]:
+        """Return no limits, and those of the sum, which is the number of +1 less that of -1."""
+        at_least, at_most = sizes
+        low, high = max(2 * at_least[1], 2 * (n - at_most[0])) - n, min(2 * at_most[1], 2 * (n - at_least[0])) - n
+        sums: list[Sum] = [(np.ones(n), float(low), float(high))] if low > -n or high < n else []
+        return (np.zeros_like(at_least), np.full_like(at_most, n)), sums
+
+    def refusal_of_numbers(self) -> str:
+        """Return nothing."""
+        return ""
+
+    def best(self, labels: LabelSet, gain: FloatArray) -> IntArray:
+        """Return the best signs for gains (N,)."""
+        return maximise_signs(labels, gain)
+
+    def gain(self, candidate: FloatArray) -> FloatArray:
+        """Return the candidate: signs are gains."""
+        return candidate
+
+    def renaming(self, y: IntArray, groups: IntArray) -> GlobalSign:
+        """Return the sign under which the first point of y has label +1; none where B tells signs apart."""
+        return GlobalSign(int(y[0])) if groups[0] == groups[1] else GlobalSign()
+
+    def step(self, point: int, n: int, label: int) -> int:
+        """Return the number of the point, from 1, times its label."""
+        return label * (point + 1)
+
+    def shown(self, label: int) -> str:
+        """Return the label with its sign."""
+        return f"{label:+d}"
+
+
+class Clusters(Names):
+    """Clusters 0, ..., k-1: a cannot-link leaves k - 1 of them, so that it stands between two components.
+
+    Parameters
+    ----------
+    clusters : int
+        Number k, at least 2.
+    """
+
+    codings = ("crammer-singer", "simplex")
+    open = -1
+    unbalanced = ("neither cluster sizes, known labels nor cannot-links exclude a single cluster, and one may win "
+                  "everywhere; add md.sizes(y, at_least=m)")
+
+    def __init__(self, clusters: int) -> None:
+        self.values = self.order = np.arange(read_clusters(clusters))
+        self.columns, self.expected = (self.clusters,), f"a whole number from 0 to {clusters - 1}"
+
+    def divided(self, cannot: IntArray) -> tuple[IntArray, IntArray]:
+        """Return none and all."""
+        return cannot[:0], cannot
+
+    def stated(self, n: int, sizes: Limits) -> tuple[Limits, list[Sum]]:
+        """Return the limits."""
+        return sizes, []
+
+    def refusal_of_numbers(self) -> str:
+        """Return that names are no numbers."""
+        return f"labels of {self.clusters} clusters are names, not numbers"
+
+    def best(self, labels: LabelSet, gain: FloatArray) -> IntArray:
+        """Return the best clusters for gains (N, k)."""
+        return maximise_clusters(labels, gain)
+
+    def gain(self, candidate: FloatArray) -> FloatArray:
+        """Return gains of one where a candidate's labels are, or its gains."""
+        given = np.asarray(candidate)
+        return (given[:, None] == self.values).astype(float) if given.ndim == 1 else given
+
+    def renaming(self, y: IntArray, groups: IntArray) -> ClusterNames:
+        """Return the names under which clusters of a group are numbered by first appearance in y."""
+        return by_first_point(np.asarray(y), groups)
+
+    def step(self, point: int, n: int, label: int) -> int:
+        """Return the number of the point, from 1, and n times its cluster added."""
+        return point + 1 + n * label
+
+    def shown(self, label: int) -> str:
+        """Return the number of the cluster."""
+        return str(label)
+
+
+def names_of(clusters: int) -> Names:
+    """Return how labels of so many clusters are written: two as signs.
+
+    Parameters
+    ----------
+    clusters : int
+    """
+    return Signs() if clusters == 2 else Clusters(clusters)
+
+
+__all__ = ["Clusters", "Names", "Signs", "names_of"]

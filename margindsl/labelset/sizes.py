@@ -1,0 +1,151 @@
+"""What sizes, pins and cannot-links force: limits tightened, components pinned, refusals where nothing is left."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from margindsl.clock import check
+from margindsl.errors import InfeasibleError
+from margindsl.labelset.domain import allowed_clusters, pinned_sizes
+from margindsl.typing import BoolArray, IntArray
+
+if TYPE_CHECKING:
+    from margindsl.labelset.labelset import LabelSet
+
+
+def tighten_sizes(labels: LabelSet) -> tuple[IntArray, IntArray]:
+    """Return the limits of the sizes moved to what sizes of the others and pinned points leave.
+
+    Raises
+    ------
+    InfeasibleError
+        When no sizes within the limits have n points together.
+    """
+    low, high, n = labels.at_least, labels.at_most, labels.n
+    crossed = np.flatnonzero(low > high)
+    if crossed.size:
+        q = int(crossed[0])
+        raise InfeasibleError(
+            f"sizes ask at least {low[q]} and at most {high[q]} points in cluster {q}; exchange or relax these limits."
+        )
+    fixed = labels.pinned_sizes
+    full = np.flatnonzero(fixed > high)
+    if full.size:
+        q = int(full[0])
+        raise InfeasibleError(
+            f"known labels and must-links put {fixed[q]} points into cluster {q}, which may hold at most {high[q]}; "
+            "raise the limit, or remove known labels or links."
+        )
+    low = np.maximum(low, fixed)
+    if low.sum() > n or high.sum() < n:
+        asked = f"at least {low.sum()}" if low.sum() > n else f"at most {high.sum()}"
+        raise InfeasibleError(
+            f"sizes and known labels ask {asked} points in all {labels.clusters} clusters "
+            f"together, but there are {n} points; relax the size bounds."
+        )
+    return np.maximum(low, n - (high.sum() - high)), np.minimum(high, n - (low.sum() - low))
+
+
+def force_clusters(labels: LabelSet, held: IntArray, at_least: IntArray, at_most: IntArray) -> IntArray:
+    """Return the places (N,) that components are forced to, -1 where free, given those of some.
+
+    Raises
+    ------
+    InfeasibleError
+        When a component has no cluster left, or a cluster not enough points.
+    """
+    held = held.copy()
+    allowed = allowed_clusters(held, labels.cannot, labels.size, at_most)
+    _refuse_homeless(labels, held, allowed, at_most)
+    forced = np.flatnonzero((held < 0) & (allowed.sum(axis=1) == 1))
+    held[forced] = np.argmax(allowed[forced], axis=1)
+    _spread(labels, allowed, held)
+    _force_sizes(labels, allowed, held, at_least)
+    return held
+
+
+def _spread(labels: LabelSet, allowed: BoolArray, held: IntArray) -> None:
+    """Forbid the neighbours of pinned components their cluster and pin those with one cluster left, in place."""
+    linked = labels.neighbours
+    queue = np.flatnonzero((held >= 0) & (np.diff(linked.indptr) > 0)).tolist()
+    while queue:
+        check()
+        here = queue.pop()
+        q = held[here]
+        for there in linked.indices[linked.indptr[here] : linked.indptr[here + 1]].tolist():
+            if held[there] == q:
+                raise InfeasibleError(
+                    f"points {labels.first[here]} and {labels.first[there]} are parted by cannot-links, but known "
+                    f"labels, links and sizes force both into cluster {q}; change one of the labels, links or sizes."
+                )
+            if held[there] < 0 and allowed[there, q]:
+                allowed[there, q] = False
+                left = np.flatnonzero(allowed[there])
+                if len(left) == 1:
+                    held[there] = left[0]
+                    queue.append(there)
+
+
+def _force_sizes(labels: LabelSet, allowed: BoolArray, held: IntArray, at_least: IntArray) -> None:
+    """Pin components without which a cluster cannot reach its lower limit, in place."""
+    fixed = np.flatnonzero(held >= 0)
+    possible = allowed.copy()
+    possible[fixed] = False
+    possible[fixed, held[fixed]] = True
+    reach = labels.size @ possible
+    short = np.flatnonzero(reach < at_least)
+    if short.size:
+        q = int(short[0])
+        raise InfeasibleError(
+            f"cluster {q} must hold at least {at_least[q]} points, but known labels and links let only {reach[q]} join "
+            "it; lower the limit, or remove known labels or links."
+        )
+    needed = (held < 0)[:, None] & possible & (reach - labels.size[:, None] < at_least)
+    twice = np.flatnonzero(needed.sum(axis=1) > 1)
+    if twice.size:
+        one, other = np.flatnonzero(needed[twice[0]])[:2]
+        raise InfeasibleError(
+            f"clusters {one} and {other} both need the points linked with point {labels.first[twice[0]]} to reach "
+            "their lower limits; lower one of the limits, or remove known labels or links."
+        )
+    forced = np.flatnonzero(needed.any(axis=1))
+    held[forced] = np.argmax(needed[forced], axis=1)
+
+
+def _refuse_homeless(labels: LabelSet, held: IntArray, allowed: BoolArray, at_most: IntArray) -> None:
+    """Raise when pinned points exceed a limit, or when a component has no cluster left."""
+    fixed = pinned_sizes(held, labels.size, labels.clusters)
+    full = np.flatnonzero(fixed > at_most)
+    if full.size:
+        q = int(full[0])
+        raise InfeasibleError(
+            f"known labels, links and sizes force {fixed[q]} points into cluster {q}, which may hold at most "
+            f"{at_most[q]}; raise the limit, or remove known labels or links."
+        )
+    homeless = np.flatnonzero(~allowed.any(axis=1))
+    if not homeless.size:
+        return
+    c = int(homeless[0])
+    point, many = int(labels.first[c]), int(labels.size[c])
+    what = f"point {point}" if many == 1 else f"the {many} must-linked points with point {point}"
+    if (many > at_most).all():
+        raise InfeasibleError(
+            f"{what} fit into no cluster: none may hold more than {at_most.max()}; raise the limits or remove "
+            "must-links."
+        )
+    reasons = ", ".join(f"cluster {q} {_reason(labels, held, c, q)}" for q in range(labels.clusters))
+    raise InfeasibleError(
+        f"no cluster is left for {what}: {reasons}; change one of the links, known labels or sizes."
+    )
+
+
+def _reason(labels: LabelSet, held: IntArray, component: int, cluster: int) -> str:
+    ends = labels.cannot[(labels.cannot == component).any(axis=1)]
+    others = ends[ends != component]
+    inside = others[held[others] == cluster]
+    return f"holds the cannot-linked point {labels.first[inside[0]]}" if inside.size else "has no room"
+
+
+__all__ = ["force_clusters", "tighten_sizes"]

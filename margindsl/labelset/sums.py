@@ -1,0 +1,135 @@
+"""Several bounds on sums of labels: those of one direction joined, and whether all have a common member."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from margindsl.accuracy import rounding
+from margindsl.errors import InfeasibleError
+from margindsl.labelset.bound import LinearBound
+from margindsl.labelset.programme import solve_counts, solve_signs
+from margindsl.typing import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from margindsl.labelset.labelset import LabelSet
+
+
+def intersect(bounds: list[LinearBound]) -> list[LinearBound]:
+    """Join bounds whose weights are multiples of one another, but for rounding."""
+    joined: dict[tuple[bytes, int], LinearBound] = {}
+    for bound in bounds:
+        key, factor = _direction(bound.omega), _leading(bound.omega)
+        alike = [place for place in joined if place[0] == key and _is_multiple(joined[place].omega, bound.omega)]
+        if not alike:
+            joined[key, len(joined)] = bound
+            continue
+        same = joined[alike[0]]
+        ratio = _leading(same.omega) / factor
+        limits = sorted((bound.lower * ratio, bound.upper * ratio))
+        name = f"{same.name.replace('bound ', 'bounds ')} and {bound.name.removeprefix('bound ')}"
+        name = name.replace("boundss", "bounds")
+        lower, upper = max(same.lower, limits[0]), min(same.upper, limits[1])
+        if lower > upper + same.tolerance:
+            raise InfeasibleError(
+                f"{name} exclude one another: the first asks {same.lower:g} <= sum <= {same.upper:g}, "
+                "the second "
+                f"{limits[0]:g} <= sum <= {limits[1]:g} on the same weights; relax one of them."
+            )
+        joined[alike[0]] = replace(same, lower=lower, upper=max(lower, upper), name=name,
+                                   noise=max(same.noise, bound.noise * abs(ratio)))
+    return list(joined.values())
+
+
+def _leading(omega: FloatArray) -> float:
+    """Return the size of the greatest weight with the sign of the first one, one where there is none."""
+    nonzero = omega[omega != 0]
+    return float(np.copysign(np.abs(nonzero).max(), nonzero[0])) if nonzero.size else 1.0
+
+
+def _direction(omega: FloatArray) -> bytes:
+    """Return a key that multiples share; 12 digits, and 0.0 added to turn -0.0 into 0.0."""
+    return (np.round(omega / _leading(omega), 12) + 0.0).tobytes()
+
+
+def _is_multiple(first: FloatArray, second: FloatArray) -> bool:
+    other = second * (_leading(first) / _leading(second))
+    return bool(np.all(np.abs(first - other) <= rounding(np.abs(first), 1)))
+
+
+def renamed(bound: LinearBound, bounds: list[LinearBound]) -> LinearBound:
+    """Return a bound whose name says which others have forced components of it."""
+    others = [other.name for other in bounds if other is not bound]
+    if not others or "together with" in bound.name:
+        return bound
+    return replace(bound, name=f"{bound.name} (together with {', '.join(others)})")
+
+
+def binds(bound: LinearBound, pinned: IntArray) -> bool:
+    """Return whether free components can leave the limits of a bound."""
+    fixed, reach = bound.omega @ pinned, np.abs(bound.omega[pinned == 0]).sum()
+    slack = bound.tolerance
+    return bool(bound.lower > fixed - reach + slack or bound.upper < fixed + reach - slack)
+
+
+def refuse_unattained(labels: LabelSet) -> None:
+    """Raise when bounds have no common member, or one of weights without a unit has none.
+
+    Raises
+    ------
+    InfeasibleError
+        With the fewest bounds found that have none together.
+    """
+    bounds, pinned = list(labels.bounds), labels.pinned
+    alone = len(bounds) < 2 and all(bound.unit is not None for bound in bounds)
+    if alone or _is_attained(bounds, pinned):  # tightening has found the sums of one bound with a unit
+        return
+    culprits = list(bounds)
+    for bound in bounds:
+        fewer = [other for other in culprits if other is not bound]
+        if fewer and not _is_attained(fewer, pinned):
+            culprits = fewer
+    names = " and ".join(bound.name for bound in culprits)
+    asks = "; ".join(f"{bound.name}: {bound.lower:g} <= sum <= {bound.upper:g}" for bound in culprits)
+    free = int(((pinned == 0) & np.any([bound.omega != 0 for bound in culprits], axis=0)).sum())
+    raise InfeasibleError(
+        f"no signs of the {free} free components satisfy {names}{' together' if len(culprits) > 1 else ''} "
+        f"({asks}, after tightening); relax {'one of them' if len(culprits) > 1 else 'it'}, "
+        "or remove links or known labels."
+    )
+
+
+def _is_attained(bounds: list[LinearBound], pinned: IntArray) -> bool:
+    """Decide whether bounds have a common member; components with equal weights are counted, not listed."""
+    table = np.array([bound.omega for bound in bounds])
+    fixed, free = table @ pinned, table[:, pinned == 0]
+    lower = np.array([bound.lower for bound in bounds]) - fixed
+    upper = np.array([bound.upper for bound in bounds]) - fixed
+    slack = np.array([bound.tolerance for bound in bounds])
+    if _greedy_attains(free, lower, upper, slack):
+        return True
+    columns, many = np.unique(free, axis=1, return_counts=True)
+    counts = solve_counts(columns, many, lower - slack / 2, upper + slack / 2)
+    if counts is None:
+        return False
+    sums = columns @ (2 * counts - many)
+    if bool(((sums >= lower - slack) & (sums <= upper + slack)).all()):
+        return True
+    return solve_signs(np.zeros(free.shape[1]), free, lower, upper, slack) is not None
+
+
+def _greedy_attains(free: FloatArray, lower: FloatArray, upper: FloatArray, slack: FloatArray) -> bool:
+    """Try for a member: heavy components first, a sign moving the sums towards the middle of the bounds."""
+    scale = np.maximum(np.abs(free).max(axis=1, initial=0.0), 1e-300)
+    order = np.argsort(-np.abs(free / scale[:, None]).sum(axis=0), kind="stable")
+    left = ((lower + upper) / 2 / scale).tolist()
+    for column in (free[:, order] / scale[:, None]).T.tolist():
+        turn = 1.0 if sum(a * b for a, b in zip(left, column)) >= 0 else -1.0
+        left = [a - turn * b for a, b in zip(left, column)]
+    sums = (lower + upper) / 2 - np.array(left) * scale
+    return bool(((sums >= lower - slack / 2) & (sums <= upper + slack / 2)).all())
+
+
+__all__ = ["binds", "intersect", "refuse_unattained", "renamed"]
