@@ -44,7 +44,7 @@ def plan(model: Model) -> Plan:
              "exact", "supervised", "transductive", "safe"]
     weights = np.array([14, 10, 8, 4, 3, 12, 12, 4, 10, 18, 3, 3, 1], dtype=float)
     if model.k > 2:
-        weights = np.array([20, 20, 20, 10, 0.5, 0.5, 30, 0.5, 0.5, 0.5, 3, 0.5, 0.5])
+        weights = np.array([15, 15, 15, 3, 0.5, 10, 15, 0.5, 10, 10, 3, 0.5, 0.5])
     if model.bias is True and not model.decision:
         weights[[5, 6, 7, 8]] *= 0.3
     if not model.known:
