@@ -164,6 +164,12 @@ def as_member(program: MarginProgram, candidate: FloatArray) -> IntArray:
     return program.labels.nearest(candidate)
 
 
+def keep_starts(run: Run) -> None:
+    """Fit the labels of a warm start, which a relaxation moves before it descends, so that it ends no higher."""
+    for labels in run.starts:
+        run.fit(as_member(run.program, labels))
+
+
 def distinct(labellings: list[IntArray]) -> list[IntArray]:
     """Return the labellings without repeats, in order."""
     seen: dict[bytes, IntArray] = {}

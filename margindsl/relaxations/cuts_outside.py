@@ -11,6 +11,7 @@ import numpy as np
 from margindsl.contract import Offer, Refusal, numbers
 from margindsl.drivers.cluster_working_set import ClusterWorkingSet
 from margindsl.drivers.run import Run
+from margindsl.drivers.starts import keep_starts
 from margindsl.drivers.working_set import WorkingSet
 from margindsl.program.bounded_bias import sum_vanishes
 from margindsl.program.program import MarginProgram
@@ -72,6 +73,7 @@ class CutsOutside(CCCP):
 
     def starts(self, run: Run) -> Iterator[IntArray]:
         """Yield the last labels of the sequence of every start."""
+        keep_starts(run)
         for labels in super().starts(run):
             with run.share(0.8):
                 found = self._tighten(run, labels)

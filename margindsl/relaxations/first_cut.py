@@ -10,6 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from margindsl.drivers.run import Run
+from margindsl.drivers.starts import keep_starts
 from margindsl.program.program import MarginProgram
 from margindsl.relaxations.cccp import CCCP
 from margindsl.relaxations.relaxation import check_count
@@ -55,6 +56,7 @@ class FirstCut(CCCP):
 
     def starts(self, run: Run) -> Iterator[IntArray]:
         """Yield the starting labellings, at rest under the first cut."""
+        keep_starts(run)
         every = CCCP(restarts=self.restarts + self.skip, start=self.start).starts(run)
         for labels in itertools.islice(every, self.skip, None):
             yield (sparse_cut(run.program, labels, self.basis, run.rng) if self.basis

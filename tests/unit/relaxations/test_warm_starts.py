@@ -1,0 +1,19 @@
+"""No relaxation that looks for low objectives answers worse labels than those it was given."""
+
+import numpy as np
+import pytest
+
+import margindsl as md
+
+rng = np.random.default_rng(11)
+X = rng.normal(size=(14, 3))
+
+
+@pytest.mark.parametrize("relaxation", ["alternating", "cccp", "cuts-outside", "first-cut", "weight-lifting"])
+@pytest.mark.parametrize("offset", [0.0, 1.5])
+def test_warm_starts_are_not_left_for_worse(relaxation, offset):
+    y, f = md.Labels(14), md.Hyperplane(X + offset, centre=relaxation == "cuts-outside")  # which takes no others
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 4 * md.mean(md.hinge(y * f))), [abs(md.sum(y)) <= 12])
+    best = problem.solve("exact", random_state=0)
+    again = problem.solve(relaxation, warm_start=best, random_state=0)
+    assert again.value <= best.value + 1e-7 * abs(best.value)
