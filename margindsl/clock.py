@@ -87,6 +87,8 @@ class Budget:
         `time.monotonic` when the solve began.
     request : Request
         When the callback or Ctrl-C asked to stop; copies share it.
+    cutoff : float
+        What the answer is compared with: a solver may end, as converged, once it has proved that it is no lower.
     """
 
     tol: float = 1e-6
@@ -95,6 +97,7 @@ class Budget:
     callback: Callable[[Progress], bool | None] | None = None
     start: float = field(default_factory=time.monotonic)
     request: Request = field(default_factory=Request, compare=False)
+    cutoff: float = math.inf
 
     @classmethod
     def within(cls, seconds: float | None = None, **options: Any) -> Budget:

@@ -45,7 +45,7 @@ def descend(run: Run, fit: Fit, proposals: Proposals, rounds: int, tol: float) -
 def first_lower(run: Run, fit: Fit, labellings: Iterable[IntArray], tol: float) -> Fit | None:
     """Return the first labelling, evaluated, that lowers the objective, or None."""
     for labels in labellings:
-        candidate = run.fit(labels, fit, tol)
+        candidate = run.fit(labels, fit, tol, cutoff=fit.value)
         if candidate.value < fit.value - 1e-9 * abs(fit.value):
             return candidate
         if run.stopped:

@@ -165,6 +165,9 @@ def generate(run: Run, initial: list[IntArray], *, tol: float, most: int, per_ro
             return Generated(*(solved or (form, answer)), lower, status, answer.message)
         raw, solved = answer, (form, answer)
         master = form.dual_objective(raw["u"])
+        if answer.status is Status.INACCURATE and answer.objective - master > tol * abs(master):
+            # What violates a point that is not the master's says little, and the next master is no easier.
+            return Generated(form, raw, lower, answer.status, _told(answer))
         violated = _violated(run, form, raw, raw["u"], starts, exhaustive)
         linear = -program.losses.conjugate_value(raw["u"])
         found = violated[:per_round]
@@ -182,7 +185,7 @@ def generate(run: Run, initial: list[IntArray], *, tol: float, most: int, per_ro
             if answer.status in (Status.OPTIMAL, Status.CONVERGED):
                 return Generated(form, raw, lower, Status.CONVERGED)
             return Generated(form, raw, lower, answer.status,  # a master cut short closes nothing
-                             f"the last master problem ended as {answer.status.word}: {answer.message}")
+                             _told(answer))
         if stop or run.budget.expired:
             return Generated(form, raw, lower, Status.INTERRUPTED if stop else Status.TIME_LIMIT)
         alive, raw = _drop_dead(working, raw)
@@ -190,6 +193,10 @@ def generate(run: Run, initial: list[IntArray], *, tol: float, most: int, per_ro
     working = working[: len(raw["mu"])] if raw else working
     form = master_of(program, working)
     return Generated(form, raw, lower, Status.ITERATION_LIMIT)  # type: ignore[arg-type]
+
+
+def _told(answer: RawSolution) -> str:
+    return f"the last master problem ended as {answer.status.word}: {answer.message}"
 
 
 def vertices(program: MarginProgram, labellings: list[IntArray]) -> list[Vertex]:

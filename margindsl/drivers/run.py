@@ -141,10 +141,11 @@ class Run:
             self.seconds[stage] = self.seconds.get(stage, 0.0) + seconds
         return raw
 
-    def fit(self, labels: IntArray, start: Fit | None = None, tol: float = 1e-7) -> Fit:
+    def fit(self, labels: IntArray, start: Fit | None = None, tol: float = 1e-7, cutoff: float = np.inf) -> Fit:
         """Fit the hyperplane to a labelling with the fixed-label solver, and remember the best.
 
-        Where the time is up before that solver has a point, the `late_solver` gives one.
+        Where the time is up before that solver has a point, the `late_solver` gives one. One that is proved to be no
+        lower than `cutoff` may be returned as it is.
 
         Raises
         ------
@@ -152,7 +153,7 @@ class Run:
             If the solver returns no answer; its own words are passed on.
         """
         form = self.program.fix_labels(labels)
-        budget = self.budget.replace(tol=tol, max_iter=None, callback=None)
+        budget = self.budget.replace(tol=tol, max_iter=None, callback=None, cutoff=cutoff)
         raw = self.session(form, self.fixed_solver).solve(form, budget, start.raw if start else None, is_judged=False)
         if raw.status in LATE and not raw.has_answer and self.late_solver is not None:
             raw = self.session(form, self.late_solver).solve(form, budget, is_judged=False)

@@ -8,6 +8,7 @@ from scipy.sparse import csr_array, vstack
 
 from margindsl.errors import SolverError
 from margindsl.labelset.highs import solve_within
+from margindsl.labelset.levels import solve_levels
 from margindsl.typing import FloatArray, IntArray
 
 _CUTS = 200
@@ -21,7 +22,8 @@ def solve_signs(
 ) -> IntArray | None:
     """Return an exact maximiser of gain.b over b in {-1, +1}^m with lower <= rows b <= upper, None if empty.
 
-    With multipliers lam from the linear relaxation, flipping b_i away from sign(gain_i - (lam rows)_i) costs
+    Sums that are few are listed, as are those of weights of another magnitude (see `margindsl.labelset.levels`). Else,
+    with multipliers lam from the linear relaxation, flipping b_i away from sign(gain_i - (lam rows)_i) costs
     twice the reduced gain, so only signs cheaper than the gap of a known member can differ; the 0/1
     programme is solved over this core, which grows until it holds all of them.
 
@@ -39,6 +41,13 @@ def solve_signs(
     SolverError
         When HiGHS stops without a proof of optimality or infeasibility.
     """
+    return solve_levels(gain, rows, lower, upper, slack, _solve_cored)
+
+
+def _solve_cored(
+    gain: FloatArray, rows: FloatArray, lower: FloatArray, upper: FloatArray, slack: FloatArray
+) -> IntArray | None:
+    """Solve over the signs that can differ from those of the linear relaxation."""
     m = len(gain)
     if m <= _CORE:
         return _solve_whole(gain, rows, lower, upper, slack)

@@ -13,6 +13,8 @@ from margindsl.contract import Budget, RawSolution, Status, numbers
 from margindsl.typing import FloatArray
 
 TOLERANCE = numbers(most=1.0).or_none()  # the option `tol` of native solvers; None takes the budget's
+IDLE = 100  # steps in a row that count nothing, after which nothing new is to be expected of them
+PROGRESS, RESTED = 0.9, 0.875  # times the error: a fall that counts; share of the iterations without one
 WORDS = {
     Status.OPTIMAL: "relative gap {error:.1e} after {count} {counted}",
     Status.CONVERGED: "relative gap {error:.1e} after {count} {counted}",
@@ -78,7 +80,8 @@ class Course(ABC, Generic[P]):
     An engine is a subclass: its attributes are the state of the method, `init` judges the first point, `step` improves
     it, and both hand every point they judge to `certify`. Limits, reports to the callback, the trace, the best point
     and the words of the answer are kept here. Class attributes: `stage` (what progress reports call the engine),
-    `counted` (what `iterations` counts).
+    `counted` (what `iterations` counts), `stall_limit` (of these in which, and in the last seven eighths, the
+    error has to fall by a tenth: a solve that has reached what rounding or its method allow would go on for ever).
 
     Parameters
     ----------
@@ -104,6 +107,7 @@ class Course(ABC, Generic[P]):
 
     stage: ClassVar[str]
     counted: ClassVar[str] = "iterations"
+    stall_limit: float = math.inf
 
     def __init__(self, budget: Budget, begin: float | None = None) -> None:
         self.budget, self.tol = budget, budget.tol
@@ -112,6 +116,7 @@ class Course(ABC, Generic[P]):
         self.iterations = 0
         self.best: P | None = None
         self.remark = ""
+        self.mark, self.marked = math.inf, 0  # the error when it last fell by a tenth, and after how many iterations
         self.trace: list[tuple[float, float, float]] = []
 
     # -- what an engine says ------------------------------------------------------------------------
@@ -136,9 +141,13 @@ class Course(ABC, Generic[P]):
 
     def run(self) -> Status:
         """Take steps until the gap is closed, a limit is met or the engine ends by itself."""
-        status = self.stop(self.init())
+        status, idle = self.stop(self.init()), 0
         while status is None:
+            counted = self.iterations
             status = self.stop(self.step())
+            idle = 0 if self.iterations > counted else idle + 1
+            if idle > IDLE:
+                status = status or Status.INACCURATE
         return status
 
     def solve(self) -> RawSolution:
@@ -157,6 +166,8 @@ class Course(ABC, Generic[P]):
         self.trace.append((time.monotonic() - self.begin, float(point.primal), float(point.dual)))
         if self.best is None or self.is_better(point):
             self.best = point
+        if self.error <= PROGRESS * self.mark and math.isfinite(self.error):
+            self.mark, self.marked = self.error, self.iterations
         return point
 
     def is_better(self, point: P) -> bool:
@@ -174,10 +185,13 @@ class Course(ABC, Generic[P]):
         return self.error <= self.tol
 
     def spent(self) -> Status | None:
-        """Return the limit that is met, inside a step too."""
+        """Return the limit that is met, inside a step too; rest is one."""
         if self.budget.expired:
             return Status.TIME_LIMIT
-        return Status.ITERATION_LIMIT if self.iterations >= self.max_iter else None
+        if self.iterations >= self.max_iter:
+            return Status.ITERATION_LIMIT
+        rest = self.iterations - self.marked
+        return Status.INACCURATE if rest > max(self.stall_limit, RESTED * self.iterations) else None
 
     def stop(self, ended: Status | None = None) -> Status | None:
         """Return the status to end with, None to go on; reports progress.
@@ -189,6 +203,8 @@ class Course(ABC, Generic[P]):
         """
         if self.is_closed():
             return Status.OPTIMAL
+        if self.best is not None and self.best.dual - self.error * abs(self.best.primal) > self.budget.cutoff:
+            return Status.CONVERGED
         status = ended or self.spent()
         if status is None and self.best is not None and self.budget.report(
                 self.stage, self.iterations, self.best.primal, self.best.dual):

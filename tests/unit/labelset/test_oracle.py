@@ -1,9 +1,11 @@
 """The linear oracle beyond the sizes brute force reaches."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 
-from margindsl.labelset import presolve
+from margindsl.labelset import levels, presolve
 from margindsl.labelset.programme import solve_signs
 
 
@@ -32,3 +34,40 @@ def test_contract_rows_is_the_transposed_indicator():
     labels, rows = presolve(5, must=[(0, 4)], cannot=[(1, 4)]), np.arange(10.0).reshape(5, 2)
     np.testing.assert_allclose(labels.contract_rows(rows), labels.indicator.toarray().T @ rows)
     np.testing.assert_allclose(labels.contract_rows(rows[:, 1]), labels.indicator.toarray().T @ rows[:, 1])
+
+
+@pytest.mark.parametrize("listed", [10, levels.LISTED], ids=["few sums", "many sums"])
+@pytest.mark.parametrize("seed", range(12))
+def test_signs_under_weights_of_many_magnitudes_are_the_best_of_all(seed, listed, monkeypatch):
+    monkeypatch.setattr(levels, "LISTED", listed)
+    rng = np.random.default_rng(seed)
+    m, count = 9, int(rng.integers(1, 3))
+    rows = (rng.choice([0.4, 1.0, 1e8], (count, m)) if seed % 2 else
+            rng.normal(size=(count, m)) * 10.0**rng.choice([-9, 0, 8], m))
+    gain = rng.normal(size=m)
+    every = np.array(list(product([-1, 1], repeat=m)))
+    sums, weight = every @ rows.T, np.abs(rows).sum(axis=1)
+    lower = sums[rng.integers(len(every))] - 0.1 * rng.random() * weight
+    upper, slack = lower + 0.2 * rng.random() * weight, 1e-13 * weight
+    inside = np.all((sums >= lower - slack) & (sums <= upper + slack), axis=1)
+    best = solve_signs(gain, rows, lower, upper, slack)
+    assert (best is None) == (not inside.any())
+    if best is not None:
+        assert gain @ best == pytest.approx(np.max(every[inside] @ gain), rel=1e-9)
+        assert np.all((rows @ best >= lower - 2 * slack) & (rows @ best <= upper + 2 * slack))
+
+
+def test_heavy_weights_beside_light_ones_bind_at_once():
+    weights = np.where(np.arange(58) < 7, 1e8, 0.4)
+    labels = presolve(58, bounds=[(weights, -np.inf, -1e8)])
+    gain = np.random.default_rng(0).normal(size=58)
+    best = labels.maximise(gain)
+    falling, light = -np.sort(-gain[:7]), -np.sort(-gain[7:])
+
+    def heaviest(plus):
+        return falling[:plus].sum() - falling[plus:].sum()
+
+    free = max(map(heaviest, range(3))) + np.abs(light).sum()  # three heavy pluses leave the light ones at most half
+    bound = heaviest(3) + max(light[:k].sum() - light[k:].sum() for k in range(26))
+    assert labels.contains(best) and weights @ best <= -1e8
+    assert gain @ best == pytest.approx(max(free, bound), rel=1e-9)

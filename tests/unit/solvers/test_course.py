@@ -52,6 +52,40 @@ def test_a_closed_gap_is_optimal_even_where_the_engine_gave_up():
     assert Given(Budget(tol=0.5), [0.5, 9.0]).solve().iterations == 0
 
 
+class Repeating(Given):
+    """Judge the same error for ever, with or without counting."""
+
+    stall_limit = 20
+
+    def step(self):
+        self.iterations += self.counts
+        self.certify(Bracket(1.0, 0.0, 1.0))
+
+
+@pytest.mark.parametrize("counts", [0, 1])
+def test_a_solve_that_rests_or_counts_nothing_ends(counts):
+    course = Repeating(Budget(tol=1e-3), [1.0, 1.0])
+    course.counts = counts
+    assert course.solve().status is Status.INACCURATE
+
+
+def test_slow_progress_is_no_rest():
+    course = Given(Budget(tol=1e-3), 1.0 / np.sqrt(np.arange(1, 400)))
+    course.stall_limit = 20
+    assert course.solve().iterations == 398
+
+
+def test_a_value_proved_above_the_cutoff_is_not_made_more_accurate():
+    class Above(Given):
+        def judge(self):
+            error = self.errors.pop(0)
+            self.certify(Bracket(10.0 + error, 10.0 - error, error / 10.0))
+
+    answer = Above(Budget(tol=1e-6, cutoff=5.0), [20.0, 3.0, 1.0, 0.1]).solve()
+    assert answer.status is Status.CONVERGED and answer.iterations == 2
+    assert Above(Budget(tol=1e-3, cutoff=10.0), [20.0, 3.0, 1.0, 0.001]).solve().status is Status.OPTIMAL
+
+
 def test_limits_and_interrupts_end_it_with_the_best_point():
     capped = Given(Budget(tol=0.0, max_iter=2), [3.0, 1.0, 2.0, 0.5, 0.4]).solve()
     assert capped.status is Status.ITERATION_LIMIT and capped["x"] == 1.0 and "raise max_iter" in capped.message

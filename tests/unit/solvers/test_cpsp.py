@@ -104,6 +104,7 @@ def test_the_threshold_problem_agrees_with_clarabel():
 @settings(deadline=None, max_examples=20)
 @given(seed=st.integers(0, 10**6), name=st.sampled_from(sorted(LOSSES)), bias=st.booleans())
 @example(seed=5000, name="logistic", bias=False)  # the bounds meet in a point
+@example(seed=262143, name="hinge", bias=True)  # a dual point outside the equalities, of the highest value, was kept
 def test_decision_bounds_that_exclude_zero_and_one_sided_ones(seed, name, bias):
     rng = np.random.default_rng(seed)
     n, r = int(rng.integers(6, 30)), int(rng.integers(2, 8))

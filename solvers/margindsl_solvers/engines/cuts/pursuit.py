@@ -149,12 +149,13 @@ class PursuitRun(Course[Pair]):
         """Judge on the whole problem; return what the span misses of the dual, ½‖(I − P)Ψ‖², and (I − P)Ψ."""
         assert self.bundle.answer is not None
         slopes, leans = self.bundle.slopes(), self.bundle.answer.leans
-        found = self.model.judge(self._whole(self.bundle.best), slopes)
-        # A dual point that leans on the box violates the equalities and proves nothing.
-        if self.slopes is None or (found.dual > self.dual and not leans):
+        x = self._whole(self.bundle.best)
+        found, kept = self.model.judge(x, slopes), None if self.slopes is None else self.model.judge(x, self.slopes)
+        # A dual point that leans on the box violates the equalities: its value is none, however high.
+        if kept is None or not kept.error <= found.error:
             self.slopes, self.dual = slopes, -math.inf if leans else found.dual
         else:
-            found = self.model.judge(self._whole(self.bundle.best), self.slopes)
+            found = kept
         self.certify(found)
         residual = self.basis.residual(self.model.adjoint(self.model.weights * slopes)[: self.model.rank])
         return 0.5 * float(residual @ residual), residual

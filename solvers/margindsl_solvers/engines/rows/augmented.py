@@ -64,7 +64,7 @@ class NewtonRun(Course[Pair]):
         Largest dense system.
     """
 
-    stage, counted = "newton", "Newton steps"
+    stage, counted, stall_limit = "newton", "Newton steps", 150  # where it gets on, the error halves within a dozen
 
     def __init__(self, model: Rows, budget: Budget, x: FloatArray, centre: FloatArray, penalty: Penalty,
                  dense_limit: int = 4000) -> None:

@@ -46,6 +46,9 @@ class MirrorSolver(EngineSolver):
         Relative gap to reach; None takes the budget's.
     max_iter : int
         Cap on iterations (first-order and Newton steps alike), unless the budget sets one.
+    stall_limit : int
+        Iterations in which, and in the last seven eighths, the gap has to fall by a tenth, or the solve ends as
+        inaccurate; of the adaptive version.
     newton_limit : int
         Largest order of a Newton system of the adaptive version, the free rows or the rank times the labellings with
         mass; 0 leaves the first-order method alone.
@@ -61,6 +64,7 @@ class MirrorSolver(EngineSolver):
     solves: ClassVar[str] = "minimax masters"
 
     max_iter: int = integers(1).option(20_000)
+    stall_limit: int = integers(1).option(4000)  # an epsilon-insensitive master rested for 3,400, then closed
     newton_limit: int = integers(0).option(2000)
     random_state: int | None = integers(0).or_none().option(0)
     tau: float | None = numbers().or_none().option(None)
@@ -101,7 +105,7 @@ class MirrorSolver(EngineSolver):
         if self.schedule == "adaptive":
             start = coarse_start(model, budget, rng, self.solve) if start is None else start
             return MirrorRun(model, budget, starting_pair(model, start), self.method.advance, begin=begin,
-                             newton_limit=self.newton_limit, **self._adaptive())
+                             newton_limit=self.newton_limit, stall_limit=self.stall_limit, **self._adaptive())
         if self.schedule == "anchored":
             return AnchoredRun(model, budget, rng=rng, start=starting_pair(model, start)[:2])
         box, sampled = BoxModel(model, self.tau), self.sampling != "none"

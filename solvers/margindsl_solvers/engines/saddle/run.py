@@ -25,7 +25,6 @@ LATER = 1.3, 32  # or this multiple of the iterations at the last attempt, and a
 RESERVE, NEWCOMERS = 1e-4, 0.1  # mass spread over all labellings at a warm start
 BLEND = 1e-2  # mass taken from the last mirror-prox iterate after Newton steps
 WIDTH = 1.0  # prox step telling free rows from fixed ones; x and the margins are of order one
-ROUNDING, PATIENCE = 1e-10, 500  # a gap this small that rests for this many iterations is round-off
 SMOOTHING = 0.5  # of the primal weight, in the logarithm (same, Sec. 3.3)
 
 
@@ -76,17 +75,19 @@ class MirrorRun(SaddleCourse):
     restarts : bool
     newton_limit : int
         Largest order of a Newton system.
+    stall_limit : float
+        Iterations in which the gap has to fall by a tenth.
     begin : float or None
         `time.monotonic` at which the trace begins; None is now.
     """
 
     def __init__(self, model: SaddleModel, budget: Budget, start: Place, advance: Advance, *,
                  weight: float | None = None, restarts: bool = True, newton_limit: int = 2000,
-                 begin: float | None = None) -> None:
+                 stall_limit: float = math.inf, begin: float | None = None) -> None:
         super().__init__(model, budget, begin)
         self.start, self.advance = start, advance
         self.fixed_weight, self.restarts, self.newton_limit = weight, restarts, newton_limit
-        self.last_newton = self.improved = 0
+        self.last_newton, self.stall_limit = 0, stall_limit
         self.threshold = NEWTON_FIRST
 
     def init(self) -> None:
@@ -105,18 +106,6 @@ class MirrorRun(SaddleCourse):
             if status is not None:
                 return status
         return self._epoch()
-
-    def certify(self, point: Point) -> Point:
-        """Book a point, and when it was the best."""
-        if not self.trace or self.is_better(point):
-            self.improved = self.iterations
-        return super().certify(point)
-
-    def stop(self, ended: Status | None = None) -> Status | None:
-        """Return the status to end with; a tiny gap that rests is round-off."""
-        if self.tol < self.error <= ROUNDING and self.iterations - self.improved > PATIENCE:
-            ended = ended or Status.INACCURATE
-        return super().stop(ended)
 
     def _is_newton_due(self) -> bool:
         return bool(self.newton_limit) and (
