@@ -10,7 +10,7 @@ import numpy as np
 
 from margindsl.cli.table import read_table
 from margindsl.errors import DeclarationError
-from margindsl.proof.check import check_data
+from margindsl.proof.data import check_data
 from margindsl.proof.files import FOREIGN
 from margindsl.runtime.solution import Solution
 from margindsl.runtime.stored import StoredProof

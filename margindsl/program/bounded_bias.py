@@ -6,6 +6,7 @@ The bias of the declaration is t − ⟨w, c⟩.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,6 +66,13 @@ def moves_with_bias(weights: FloatArray) -> bool:
     return bool(abs(np.sum(weights)) > rounding(np.abs(weights).sum(), len(weights)))
 
 
+def holder(bounds: Sequence[DecisionBound]) -> int | None:
+    """Return the place of the narrowest of bounds `lower` ≤ Σ a f ≤ `upper` that hold a bias, None without one."""
+    widths = {place: (b.upper - b.lower) / abs(float(b.weights.sum())) for place, b in enumerate(bounds)
+              if moves_with_bias(b.weights) and np.isfinite(b.upper - b.lower)}
+    return min(widths, key=lambda place: widths[place]) if widths else None
+
+
 def centred_by(features: FeatureOperator, bounds: tuple[DecisionBound, ...]) -> FeatureOperator:
     """Return features about the centre at which the narrowest bound that holds a bias is one on the bias alone.
 
@@ -75,11 +83,10 @@ def centred_by(features: FeatureOperator, bounds: tuple[DecisionBound, ...]) -> 
     features : FeatureOperator
     bounds : tuple of DecisionBound
     """
-    widths = {place: (b.upper - b.lower) / abs(float(b.weights.sum())) for place, b in enumerate(bounds)
-              if moves_with_bias(b.weights) and np.isfinite(b.upper - b.lower)}
-    if not widths:
+    place = holder(bounds)
+    if place is None:
         return features
-    weights = bounds[min(widths, key=lambda place: widths[place])].weights
+    weights = bounds[place].weights
     if sum_vanishes(features, weights):
         return features
     return ShiftedFeatures(features, features.adjoint(weights) / weights.sum())
@@ -102,4 +109,4 @@ def bias_limits(features: FeatureOperator, bounds: tuple[DecisionBound, ...]) ->
     return Interval(low, high), alone
 
 
-__all__ = ["NO_BIAS", "Interval", "bias_limits", "centred_by", "moves_with_bias", "sum_vanishes"]
+__all__ = ["NO_BIAS", "Interval", "bias_limits", "centred_by", "holder", "moves_with_bias", "sum_vanishes"]

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from margindsl.accuracy import rounding
 from margindsl.features import FeatureOperator, ShiftedFeatures
 from margindsl.language.lowering import Declaration
-from margindsl.program.bounded_bias import moves_with_bias
+from margindsl.program.bounded_bias import holder
 from margindsl.program.certificates import Certificate
 from margindsl.program.program import MarginProgram
-from margindsl.proof.check import FORMAT, VERSION
+from margindsl.proof.check import EPS, FORMAT, VERSION, LabelSet, Proof
 from margindsl.proof.tables import UnknownProof, loss_tables, tangents
+from margindsl.proof.witnesses import common_units, definite, every_labelling, grow, within_domain
 from margindsl.typing import FloatArray, IntArray
 
 LARGEST = 30_000_000  # entries of features that are written out or checked
+FLOOR = 1e-8  # least entry of a diagonal, as a part of the mean
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +56,7 @@ class Claim:
     tol: float
 
 
+@np.errstate(all="ignore")
 def export(program: MarginProgram, claim: Claim, certificate: Certificate | None,
            features: bool = True) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return (header, arrays) of a proof, in the units of the declaration.
@@ -71,107 +77,197 @@ def export(program: MarginProgram, claim: Claim, certificate: Certificate | None
     """
     declaration = program.source
     header, arrays = declared(declaration)
-    order = _places(declaration, program)
-    header |= {"value": claim.value, "bound": claim.bound, "state": claim.state, "tol": claim.tol,
-               "bias": claim.bias, "kind": "none", "data": digest_data(declaration),
+    order, two, n = _places(declaration, program), program.is_binary, program.n
+    held = holder(declaration.decision) if header["free_bias"] else None
+    header |= {"value": claim.value, "bound": claim.bound, "state": claim.state, "tol": claim.tol, "bias": claim.bias,
+               "held": -1 if held is None else held, "kind": "none", "data": digest_data(declaration),
                "kernel": repr(declaration.hyperplane.kernel), "declaration": digest(header, arrays)}
-    arrays |= {"labels": claim.labels, "w": claim.weights, "decision": claim.decision, "scalars": claim.scalars}
-    if features and program.n * program.features.rank <= LARGEST:
-        arrays["phi"] = np.asarray(declared_features(program).toarray(), dtype=float)
-    arrays["turn"] = np.zeros((program.n, len(declaration.decision)))
+    arrays |= {"labels": claim.labels, "decision": claim.decision}
+    if math.isfinite(claim.value):  # without weights there is none
+        arrays |= {"w": with_bias(claim.weights, claim.bias, header), "scalars": claim.scalars}
+    phi = with_ones(program.features, header) if n * program.features.rank <= LARGEST else None
+    shown = {"phi": phi} if features and phi is not None else {}
     if certificate is None or not np.isfinite(claim.bound):
-        return header, arrays
+        return header, arrays | shown
     try:
         point = certificate.dual_point().rescaled(1.0, 1.0, program.scale)
     except NotImplementedError as error:
         raise UnknownProof(str(error)) from None
-    if point.kind == "cases":
-        point.arrays.setdefault("eta", np.zeros((len(point.arrays["tau"]), len(program.decision))))
-    header["kind"], arrays["turn"] = point.kind, _turn(declaration, program, point.kind)
-    dual = {name: _declared_order(name, np.asarray(x), order, arrays, program) for name, x in point.arrays.items()}
-    if point.kind == "lift":
-        dual = _by_points(dual, arrays, program)
-    if point.kind == "cases" and program.is_binary:
-        _orient(dual, program)
-    return header, arrays | dual | {"tangents": _tangents(header, arrays, dual)}
+    if phi is None:
+        raise UnknownProof(f"features of {n} x {program.features.rank} entries are too large to be checked")
+    header["kind"] = "lift" if point.kind == "lift" else "cases"
+    dual = {name: _declared_order(name, np.asarray(x), order, arrays, program.clusters)
+            for name, x in point.arrays.items()}
+    if two and point.kind == "lift":
+        labels: Any = program.labels
+        dual["decided"] = labels.pinned[labels.component] != 0
+    B = LabelSet(SimpleNamespace(**header, **arrays))
+    proof = Proof(header, arrays | {"phi": phi})
+    proof.centre()
+    return header, arrays | shown | {"lift": _lift, "cases": _cases, "pool": _pool}[point.kind](B, dual, proof)
 
 
-def _turn(declaration: Declaration, program: MarginProgram, kind: str) -> FloatArray:
-    """Return (n, J) multiples of bounded sums that take a bias out of the features: where the program has none, or all
-    dual points are of known labels."""
-    turn = np.zeros((program.n, len(declaration.decision)))
-    if declaration.hyperplane.bias is not True or (program.free_bias and kind != "pool"):
-        return turn
-    widths = {place: (bound.upper - bound.lower) / abs(bound.weights.sum())
-              for place, bound in enumerate(declaration.decision) if moves_with_bias(bound.weights)}
-    if widths:
-        place = min(widths, key=lambda j: widths[j])
-        turn[:, place] = 1.0 / declaration.decision[place].weights.sum()
-    return turn
+def with_ones(features: FeatureOperator, header: dict[str, Any]) -> FloatArray:
+    """Return features (n, r) as a proof holds them: about the declared centre, ones last for a free bias."""
+    base = features.base if isinstance(features, ShiftedFeatures) else features
+    phi = np.asarray(base.toarray(), dtype=float)
+    return np.column_stack([phi, np.ones(len(phi))]) if header["free_bias"] else phi
 
 
-def declared_features(program: MarginProgram) -> FeatureOperator:
-    """Return the features as declared, which the program may have about another centre."""
-    features = program.features
-    return features.base if isinstance(features, ShiftedFeatures) else features
+def with_bias(weights: FloatArray, bias: float, header: dict[str, Any]) -> FloatArray:
+    """Return weights (r, 1) or (r, k) as a proof holds them: with a last row for a free bias."""
+    w = np.asarray(weights, dtype=float).reshape(len(weights), -1)
+    return np.vstack([w, np.full((1, w.shape[1]), bias)]) if header["free_bias"] else w
 
 
-def _tangents(header: dict[str, Any], tables: dict[str, Any], dual: dict[str, Any]) -> FloatArray:
-    """Return the tangents of logistic terms for every dual point, where the sum they are part of is least."""
-    u, q = dual["u"], dual.get("q", np.zeros((1, 1)))
-    if u.ndim == 3:
-        u = u.sum(axis=2)
-    elif header["kind"] in ("lift", "pool") and header["coding"] == "crammer-singer":
-        u = np.maximum(u, 0.0) / np.sqrt(header["clusters"] / (header["clusters"] - 1))
-    q = q * (1 - 1 / header["clusters"]) if header["coding"] == "crammer-singer" else q
-    return tangents(tables, u, q if q.shape[-1] == u.shape[-1] else np.zeros((1, u.shape[1])))
+def _points(proof: Proof, u: Any, q: Any, tau: Any, eta: Any) -> dict[str, Any]:
+    """Return dual points with their tangents, moved by rounding into the domains of losses and norm.
+
+    Parameters
+    ----------
+    proof : Proof
+    u : (P, m, c), q : (P, m), tau : (P, L, c), eta : (P, L) float arrays
+    """
+    tables, u, q = vars(proof), np.array(u, dtype=float), np.array(q, dtype=float)
+    plain = np.array_equal(proof.points, np.arange(proof.n))
+    for number in range(len(u)) if plain and np.any(q) else ():
+        q[number] = definite(proof, q[number], eta[number])
+    v = tangents(tables, u.sum(axis=2), q)
+    for number in range(len(u)):
+        before = u[number].sum(axis=1)
+        after = within_domain(tables, before, q[number], v[number])
+        if u.shape[2] == 1:
+            u[number] = after[:, None]
+        else:  # a sum of multipliers of one sign, which shrink
+            factor = np.where(after < before, after * (1 - 16 * EPS) / np.where(before > 0, before, 1), 1.0)
+            u[number] *= factor[:, None]
+    return {"u": u, "q": q, "tau": tau, "eta": eta, "tangents": v}
 
 
-def _orient(dual: dict[str, Any], program: MarginProgram) -> None:
-    """Turn cases where B = −B so that the first sign that is asked is +1."""
-    paths = dual["paths"]
-    if program.labels.is_symmetric and all(b.lower == -b.upper for b in program.decision) and paths.any():
-        turn = np.where(paths[:, int(np.argmax(paths.any(axis=0)))] < 0, -1, 1)[:, None]
-        dual["paths"], dual["tau"] = paths * turn, dual["tau"] * turn
+def _cases(B: LabelSet, dual: dict[str, Any], proof: Proof) -> dict[str, Any]:
+    """Return cases with a tree of decisions that leads to all of them."""
+    u, q, tau, paths = (dual[name] for name in ("u", "q", "tau", "paths"))
+    u, m, place = np.array(u.reshape(*u.shape[:2], -1)), len(proof.points), np.nonzero(paths)
+    point = (np.abs(paths) - 1) % proof.n
+    columns, asked = B.component[point], np.zeros((len(paths), len(B.z)), dtype=int)
+    value = np.sign(paths) * B.sign[point] if B.two else (paths - 1) // proof.n + 1
+    asked[place[0], columns[place]] = value[place]
+    order = [path[np.sort(np.unique(path, return_index=True)[1])] for path in (
+        row[path != 0] for row, path in zip(columns, paths))]
+    q = q / (proof.stretch if proof.singer else 1.0) if q.shape[1] == m else np.zeros((len(u), m))
+    if B.is_symmetric:
+        asked, u, tau = _named(B, asked, order, u, tau)
+    used = np.array([np.bincount(B.component, np.bincount(proof.points, np.abs(x).sum(axis=1), proof.n), len(B.z))
+                     for x in u]) > 0
+    B.p.tree = grow(B, asked, order, used)
+    Z, leaf = B.leaves()
+    for number, z in zip(leaf, Z):
+        u[number, (z == 0)[B.component[proof.points]]] = 0.0
+    eta = dual["eta"][..., 0] if "eta" in dual else np.zeros((len(u), len(proof.decision_lower)))
+    return {**_points(proof, u, q, tau, eta), "tree": B.p.tree}
 
 
-def _by_points(dual: dict[str, Any], arrays: dict[str, Any], program: MarginProgram) -> dict[str, Any]:
+def _named(B: LabelSet, asked: IntArray, order: list[IntArray], u: FloatArray,
+           tau: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:
+    """Return cases where B = −B with clusters named in the order in which they are met."""
+    asked, u, tau, k = asked.copy(), u.copy(), tau.copy(), len(B.values)
+    for row, path in enumerate(order):
+        met = list(dict.fromkeys(asked[row, path].tolist()))
+        if B.two:
+            turn = met[0] if met else 1
+            asked[row], tau[row] = turn * asked[row], turn * tau[row]
+            continue
+        names = [*met, *(c for c in range(1, k + 1) if c not in met)]  # the new name of names[c] is c + 1
+        asked[row] = np.argsort([0, *names])[asked[row]]
+        turned = np.array(names) - 1
+        u[row] = u[row][:, turned] if u.shape[2] == k else u[row]
+        first, second = np.triu_indices(k, 1)
+        force = np.zeros((tau.shape[1], k, k))
+        force[:, first, second], force[:, second, first] = tau[row], -tau[row]
+        tau[row] = force[:, turned[first], turned[second]]
+    return asked, u, tau
+
+
+def _pool(B: LabelSet, dual: dict[str, Any], proof: Proof) -> dict[str, Any]:
+    """Return dual points with a tree to every labelling, which says the best of them for each."""
+    u = dual["u"].reshape(*dual["u"].shape[:2], -1)
+    u = np.maximum(u, 0.0) / math.sqrt(proof.stretch) if proof.singer else u
+    tau = np.zeros((len(u), len(proof.decision_lower), len(proof.pairs)))
+    found = _points(proof, u, np.zeros(u.shape[:2]), tau, tau[:, :, 0])
+    vars(proof).update(found, kind="cases")
+    return {**found, "tree": every_labelling(B, proof, len(u))}
+
+
+def _lift(B: LabelSet, dual: dict[str, Any], proof: Proof) -> dict[str, Any]:
     """Return a lifted dual point by points and declared bounds instead of components and vectors of the form.
 
     A component is named by its first point, known labels by a point beside, n. A vector is α(ω − m·1) for a declared
-    bound ω and a middle m, which a component of known sign carries.
+    bound ω and a middle m, which a component of known sign carries. A cut on three signs or two codes is the square of
+    their sum, and a negative entry of the diagonal a cut on one, for the diagonal of a proof is positive.
     """
-    n, component, sign, V = program.n, dual["component"], dual["sign"], dual["vectors"]
-    count, pinned = len(dual["d"]), np.zeros(n, dtype=int)
+    n, count, m = proof.n, len(dual["d"]), len(proof.points)
     first = np.full(count, n)
-    first[component[::-1]] = np.arange(n)[::-1]
-    turn = np.append(sign, 1)[first]
-    u = dual["u"] if len(dual["u"]) == len(arrays["points"]) else np.zeros(len(arrays["points"]))
-    out = {"u": u[None], "q": dual["q"][None], "eta": dual["eta"], "theta": dual["theta"],
-           "d": np.bincount(first, dual["d"], n + 1)}
-    kappa, middles = np.zeros(len(arrays["bound_weights"])), np.zeros(len(arrays["bound_weights"]))
-    if program.is_binary:
-        labels: Any = program.labels
-        pinned = labels.sign * labels.pinned[labels.component]
-        place = component[np.flatnonzero(pinned)[0]] if pinned.any() else count - 1 if first[-1] == n else -1
-        sums = np.array([np.bincount(component, sign * w, count) for w in arrays["bound_weights"]]).reshape(-1, count)
-        free = np.arange(count) != place
-        for v, multiplier in zip(V.T, dual["kappa"]):
-            alpha = sums[:, free] @ v[free] / np.maximum(np.sum(sums[:, free] ** 2, axis=1), 1e-300)
-            if not multiplier > 0 or not len(alpha):
-                continue
-            j = int(np.argmin(np.abs(v[free] - alpha[:, None] * sums[:, free]).sum(axis=1)))
-            if alpha[j] != 0:
-                kappa[j] += multiplier * alpha[j] ** 2
-                middles[j] = -v[place] / alpha[j] if place >= 0 else 0.0
-        rows, columns, products = dual["cut_rows"], dual["cut_columns"], dual["cut_products"]
-        triples = np.column_stack([rows[:, 0], columns[:, 0], columns[:, 1]])
-        signs = np.column_stack([np.ones(len(rows)), products[:, :2]]).astype(int)
-        out["cuts"] = signs * turn[triples] * (first[triples] + 1)
+    first[dual["component"][::-1]] = np.arange(n)[::-1]
+    turn = np.append(dual["sign"], 1)[first]
+    u = dual["u"] if len(dual["u"]) == m else np.zeros(m)
+    u = np.maximum(u, 0.0) / math.sqrt(proof.stretch) if proof.singer else u
+    q = dual["q"] / (proof.stretch if proof.singer else 1.0) if len(dual["q"]) == m else np.zeros(m)
+    tau = np.zeros((1, len(proof.decision_lower), len(proof.pairs)))
+    B.p.units = common_units(B)
+    B.p.tree = grow(B, np.zeros((1, len(B.z)), dtype=int), [np.zeros(0, dtype=int)], np.ones((1, len(B.z)), dtype=bool))
+    d = np.bincount(first, dual["d"], n + 1)
+    rows, columns, chosen = dual["cut_rows"], dual["cut_columns"], dual["theta"] != 0
+    ends = np.column_stack([rows[:, :1], columns[:, :2]] if B.two else [rows, columns])[chosen]
+    signs = np.column_stack([np.ones(len(rows)), dual["cut_products"][:, :2]])[chosen] * turn[ends] if B.two else 1
+    cuts, theta = np.zeros((len(ends), n + 1), dtype=np.int8), dual["theta"][chosen] * (len(B.values) - 1) / 2
+    np.add.at(cuts, (np.arange(len(ends))[:, None], first[ends]), np.asarray(signs, dtype=np.int8))
+    d += np.bincount(first[ends].ravel(), np.repeat(theta, ends.shape[1]), n + 1)
+    kappa, middles = _bound_multipliers(B, dual) if B.two else (np.array([dual["kappa"].sum()]), np.zeros(1))
+    point = _points(proof, u[None, :, None], q[None], tau, dual["eta"].reshape(1, -1))
+    Z = B.leaves()[0]
+    joined = np.vstack([cuts, np.column_stack([B.rows, -middles])[kappa > 0]])
+    used = np.append(np.bincount(proof.points, np.abs(u), n), 0) + np.abs(joined).sum(axis=0)
+    d, more = _positive(B, Z[0], d, used)
+    single = np.zeros((np.count_nonzero(more), n + 1), dtype=np.int8)
+    single[np.arange(len(single)), np.flatnonzero(more)] = 1
+    return {**point, "d": d, "kappa": kappa, "middles": middles, "units": B.p.units,
+            "tree": B.p.tree, "cuts": np.vstack([cuts, single]), "theta": np.append(theta, more[more > 0])}
+
+
+def _positive(B: LabelSet, z: IntArray, d: FloatArray, used: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return a diagonal d (n + 1,), positive where its row is used, one entry a row, and what was added to it."""
+    n = len(d) - 1
+    first = np.unique(B.component, return_index=True)[1]
+    where = np.append(first[B.component], n)
+    if B.two:
+        where[:-1][(z != 0)[B.component]] = n
     else:
-        kappa = np.array([dual["kappa"].sum()])
-        out["cuts"] = np.column_stack([first[dual["cut_rows"][:, 0]], first[dual["cut_columns"][:, 0]]]) + 1
-    return {**out, "kappa": kappa, "middles": middles}
+        for c in B.values:
+            own = np.flatnonzero((z == c)[B.component])
+            where[own] = own.min(initial=n)
+    d, used = np.bincount(where, d, n + 1), np.bincount(where, used, n + 1)
+    least = FLOOR * (np.abs(d).mean() or 1.0)
+    more = np.where((d < least) & ((used > 0) | (d < 0)), least - d, 0.0)
+    return d + more, more
+
+
+def _bound_multipliers(B: LabelSet, dual: dict[str, Any]) -> tuple[FloatArray, FloatArray]:
+    """Return multipliers of declared bounds and their middles, for vectors of the form that are multiples of them."""
+    count, component, sign = len(dual["d"]), dual["component"], dual["sign"]
+    sums = np.array([np.bincount(component, sign * w, count) for w in B.rows]).reshape(-1, count)
+    kappa, middles = np.zeros(len(sums)), np.zeros(len(sums))
+    known = np.unique(component[dual["decided"]])
+    place = known[0] if len(known) else count - 1 if count > component.max() + 1 else -1
+    free = np.arange(count) != place
+    for v, multiplier in zip(dual["vectors"].T, dual["kappa"]):
+        alpha = sums[:, free] @ v[free] / np.maximum(np.sum(sums[:, free] ** 2, axis=1), 1e-300)
+        if not multiplier > 0 or not len(alpha):
+            continue
+        j = int(np.argmin(np.abs(v[free] - alpha[:, None] * sums[:, free]).sum(axis=1)))
+        if alpha[j] != 0:
+            kappa[j] += multiplier * alpha[j] ** 2
+            middles[j] = sums[j, place] - v[place] / alpha[j] if place >= 0 else 0.0
+    return kappa, middles
 
 
 def _places(declaration: Declaration, program: MarginProgram) -> list[tuple[int, float]]:
@@ -191,17 +287,17 @@ def _places(declaration: Declaration, program: MarginProgram) -> list[tuple[int,
 
 
 def _declared_order(name: str, x: Any, order: list[tuple[int, float]], arrays: dict[str, Any],
-                    program: MarginProgram) -> Any:
+                    clusters: int) -> Any:
     """Return multipliers of decision bounds in order and units of the declaration, zero where one was left out."""
     if name not in ("eta", "tau"):
         return x
-    pairs = 1 if program.is_binary or name == "eta" else program.clusters * (program.clusters - 1) // 2
+    pairs = 1 if clusters == 2 or name == "eta" else math.comb(clusters, 2)
     total = len(arrays["decision_lower"])
     out = np.zeros((*x.shape[:-1], total, pairs))
     if x.shape[-1]:
         units = np.array([unit ** (2 if name == "eta" else 1) for _, unit in order])
         out[..., [place for place, _ in order], :] = x.reshape(*x.shape[:-1], len(order), pairs) / units[:, None]
-    return out.reshape(*x.shape[:-1], total * pairs)
+    return out
 
 
 def declared(declaration: Declaration) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -214,14 +310,15 @@ def declared(declaration: Declaration) -> tuple[dict[str, Any], dict[str, Any]]:
     """
     plane, labels, losses = declaration.hyperplane, declaration.labels, declaration.losses
     n, clusters = labels.n, labels.clusters
-    bounds = [*declaration.label_bounds, *(_size_bound(s, n) for s in declaration.sizes if clusters == 2)]
+    bounds = _joined([*declaration.label_bounds, *(_size_bound(s, n) for s in declaration.sizes if clusters == 2)])
     header = {
         "format": FORMAT, "version": VERSION, "n": n, "clusters": clusters, "coding": declaration.coding,
         "free_bias": plane.bias is True, "penalised": plane.bias == "penalised", "centre": plane.centre,
         "linear": plane.kernel == "linear" and not (declaration.orthogonal or declaration.manifolds),
-        "ridge": declaration.ridge, "constant": declaration.constant}
+        "ridge": declaration.ridge * (1 - 1 / clusters if declaration.coding == "simplex" else 1.0),
+        "constant": declaration.constant}
     arrays = {
-        **loss_tables(losses, parted=declaration.coding == "crammer-singer"),
+        **loss_tables(losses, declaration.coding == "crammer-singer"),
         "must": declaration.must, "cannot": declaration.cannot,
         "known_index": declaration.known[0], "known_values": declaration.known[1],
         "bound_weights": np.array([w for w, _, _ in bounds], dtype=float).reshape(-1, n),
@@ -233,6 +330,21 @@ def declared(declaration: Declaration) -> tuple[dict[str, Any], dict[str, Any]]:
         "decision_lower": np.array([b.lower for b in declaration.decision], dtype=float),
         "decision_upper": np.array([b.upper for b in declaration.decision], dtype=float)}
     return header, arrays
+
+
+def _joined(bounds: list[tuple[FloatArray, float, float]]) -> list[tuple[FloatArray, float, float]]:
+    """Return bounds with those joined whose weights are multiples of one another, but for rounding."""
+    kept: list[tuple[FloatArray, float, float]] = []
+    for weights, lower, upper in bounds:
+        for place, (own, low, high) in enumerate(kept):
+            ratio = float(own @ weights) / max(float(weights @ weights), 1e-300)
+            if ratio and np.all(np.abs(own - ratio * weights) <= rounding(np.abs(own), 1)):
+                below, above = sorted((ratio * lower, ratio * upper))
+                kept[place] = own, max(low, below), min(high, above)
+                break
+        else:
+            kept.append((weights, lower, upper))
+    return kept
 
 
 def _size_bound(sizes: Any, n: int) -> tuple[FloatArray, float, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,9 @@ import numpy as np
 from margindsl.calculus import PLQ
 from margindsl.calculus.smooth import Logistic
 from margindsl.program.losses import Losses
-from margindsl.typing import FloatArray
+from margindsl.typing import FloatArray, IntArray
 
+FEW = 16  # places at which pieces are evaluated in rationals
 STEPS, FURTHEST = 100, 80.0  # of the bisection for a minimum, over t = sinh(x) with |x| no further
 
 
@@ -22,8 +24,9 @@ class UnknownProof(Exception):
 def loss_tables(losses: Losses, parted: bool = False) -> dict[str, Any]:
     """Return arrays of the losses: of points, or of rows where scalars are shared.
 
-    Loss i is, between `left` and `right` of each of its cells, Ax² + Bx + C at x = slope·margin + coupling·s + shift,
+    Loss i is, between `left` and `right` of each of its cells, At² + Bt + C at t = slope·margin + coupling·s − anchor,
     plus c·log(1 + exp(−ax − d)) for its logistic terms; `steep` and `size` are sums of moduli of the parts of B and C.
+    Anchors are where a cell is least, so that what vanishes there is zero and not what rounding leaves of it.
 
     Parameters
     ----------
@@ -44,7 +47,6 @@ def loss_tables(losses: Losses, parted: bool = False) -> dict[str, Any]:
     columns = [np.concatenate([t[i] for t in curved]) if curved else np.zeros(0) for i in range(1, 5)]
     return {
         "points": losses.points if shared else np.arange(n), "slopes": losses.slopes if shared else np.ones(n),
-        "shifts": losses.shifts if shared else np.zeros(n),
         "coupling": losses.coupling if shared else np.zeros((n, 0)),
         "costs": losses.scalars.costs, "nonneg": np.asarray(losses.scalars.nonneg, dtype=bool), **cells,
         "log_at": columns[0].astype(int), "log_c": columns[1], "log_a": columns[2], "log_d": columns[3]}
@@ -59,8 +61,7 @@ def _terms(losses: Losses, shared: bool) -> list[tuple[Any, Any, Any, Any, Any]]
         for factor, a, b, base in term.loss.atoms():
             if not isinstance(base, (PLQ, Logistic)):
                 raise UnknownProof(f"the loss {base!r} has no form a proof knows")
-            slopes, shifts = (np.ones(len(rows)), np.zeros(len(rows))) if shared else (
-                losses.slopes[rows], losses.shifts[rows])
+            slopes, shifts = np.ones(len(rows)) if shared else losses.slopes[rows], losses.shifts[rows]
             place = rows if shared else losses.points[rows]
             found.append((base, place, factor * weights, a * slopes, a * shifts + b))
     return found
@@ -80,21 +81,51 @@ def _cells(tables: list[tuple[Any, Any, Any, Any, Any]], count: int, parted: boo
     low, high = (np.where(np.isinf(x), 0.0, x) for x in (left, right))
     middle = np.where(np.isinf(left), np.where(np.isinf(right), 0.0, high - np.abs(high) - 1),
                       np.where(np.isinf(right), low + np.abs(low) + 1, low / 2 + high / 2))
-    sums, start = np.zeros((5, len(own))), np.searchsorted(own, np.arange(count + 1))
-    held = np.ones(len(own), dtype=bool)
+    start, held = np.searchsorted(own, np.arange(count + 1)), np.ones(len(own), dtype=bool)
+    sums, found = np.zeros((5, len(own))), []
     for base, place, c, a, d in tables:
         many = np.diff(start)[place]
         at = np.arange(int(many.sum())) + np.repeat(start[place] - np.cumsum(many) + many, many)
         c, a, d = (np.repeat(z, many) for z in (c, a, d))
         t, z = np.array(base.pieces, dtype=float), a * middle[at] + d
-        n2, n1, n0 = t[np.searchsorted(t[1:, 0], z), 2:].T
-        parts = (n2 * a * a, a * (2 * n2 * d + n1), (n2 * d + n1) * d + n0,
-                 np.abs(a) * (np.abs(2 * n2 * d) + np.abs(n1)), (np.abs(n2 * d) + np.abs(n1)) * np.abs(d) + np.abs(n0))
-        for row, part in zip(sums, parts):
-            row += np.bincount(at, c * part, len(own))
+        piece = np.searchsorted(t[1:, 0], z)
         held[at[(z < t[0, 0]) | (z > t[-1, 1])]] = False
-    names = "cell", "left", "right", "A", "B", "C", "steep", "size"
-    return dict(zip(names, (x[held] for x in (own, left, right, *sums))))
+        found.append((at, c, a, d, piece, t[:, 2:]))
+        square, slope = t[piece, 2], t[piece, 3]
+        sums[0] += np.bincount(at, c * square * a * a, len(own))
+        sums[1] += np.bincount(at, c * a * (2 * square * d + slope), len(own))
+    anchor = _lowest(left, right, sums[0], sums[1])
+    sums[:] = 0.0
+    for at, c, a, d, piece, t in found:
+        for row, part in zip(sums, _anchored(anchor[at], a, d, piece, t)):
+            row += np.bincount(at, c * part, len(own))
+    names = "cell", "left", "right", "anchor", "A", "B", "C", "steep", "size"
+    return dict(zip(names, (x[held] for x in (own, left, right, anchor, *sums))))
+
+
+def _lowest(left: FloatArray, right: FloatArray, A: FloatArray, B: FloatArray) -> FloatArray:
+    """Return where Ax² + Bx is least in each cell, a finite end of it or zero where that is at infinity."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        low = np.where(A > 0, np.clip(-B / (2 * A), left, right), np.where(B > 0, left, right))
+    low = np.where(np.isfinite(low), low, np.where(np.isfinite(left), left, right))
+    return np.where(np.isfinite(low), low, 0.0)
+
+
+def _anchored(anchor: FloatArray, a: FloatArray, d: FloatArray, piece: IntArray,
+              pieces: FloatArray) -> tuple[FloatArray, ...]:
+    """Return A, B, C and the sizes of the parts of B and C of pieces at ax + d, about an anchor."""
+    z, (n2, n1, n0) = a * anchor + d, pieces[piece].T
+    value, size = (n2 * z + n1) * z + n0, (np.abs(n2 * z) + np.abs(n1)) * np.abs(z) + np.abs(n0)
+    for number, (square, slope, constant) in enumerate(pieces):
+        own = piece == number
+        places, where = np.unique(z[own], return_inverse=True)
+        if len(places) <= FEW:  # as with losses of the margins themselves: no more than their knots
+            exact = np.array([float((Fraction(square) * x + Fraction(slope)) * x + Fraction(constant))
+                              for x in map(Fraction, places.tolist())])
+            value[own], size[own] = exact[where], np.abs(exact)[where]
+    steep = np.abs(2 * n2 * z) + np.abs(n1)
+    moved = steep * np.where((np.abs(a) == 1) & (d == 0), 0.0, np.abs(a * anchor) + np.abs(d))
+    return n2 * a * a, a * (2 * n2 * z + n1), value, np.abs(a) * steep, size + moved
 
 
 def tangents(tables: dict[str, Any], u: FloatArray, q: FloatArray) -> FloatArray:
@@ -112,7 +143,7 @@ def tangents(tables: dict[str, Any], u: FloatArray, q: FloatArray) -> FloatArray
     places, where = np.unique(at, return_inverse=True)
     used = np.isin(tables["cell"], places)
     own = np.searchsorted(places, tables["cell"][used])
-    right, A, B, steep = (tables[name][used] for name in ("right", "A", "B", "steep"))
+    right, A, B, steep, anchor = (tables[name][used] for name in ("right", "A", "B", "steep", "anchor"))
     start, order = np.searchsorted(own, np.arange(len(places))), np.argsort(where, kind="stable")
     last = np.append(start[1:], len(own)) - 1
     first = np.searchsorted(where[order], np.arange(len(places)))
@@ -124,7 +155,7 @@ def tangents(tables: dict[str, Any], u: FloatArray, q: FloatArray) -> FloatArray
             v = -1 / (1 + np.exp(a * t[:, where] + d))
             cell = np.minimum(start + np.add.reduceat(t[:, own] > right, start, axis=1), last)
             pull = np.add.reduceat((c * a * v)[:, order], first, axis=1)
-            slope = (2 * A[cell] + q) * t + B[cell] + u + pull
+            slope = 2 * A[cell] * (t - anchor[cell]) + q * t + B[cell] + u + pull
             low, high = np.where(slope > 0, low, low / 2 + high / 2), np.where(slope > 0, low / 2 + high / 2, high)
     # Where nothing but the tangents curves, their slopes must cancel u to the last digit: the most curved gives way.
     loose = (2 * A[cell] + q == 0) & (np.abs(slope) <= 2.0**-30 * (steep[cell] + np.abs(u) + np.abs(pull)))

@@ -17,8 +17,8 @@ from margindsl.errors import DeclarationError, UnknownNameError
 from margindsl.plots import SOLUTION
 from margindsl.program.certificates import Certificate
 from margindsl.program.codings import CODINGS
-from margindsl.proof.check import Report
 from margindsl.proof.files import write_proof
+from margindsl.proof.report import Report
 from margindsl.runtime.evidence import DeclaredCertificate, Evidence, verify, written
 from margindsl.runtime.scalars import Scalars
 from margindsl.runtime.stored import features_of, judged, read_stored, same_problem

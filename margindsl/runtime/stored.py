@@ -11,9 +11,10 @@ import numpy as np
 
 from margindsl.contract import Status
 from margindsl.errors import DeclarationError
-from margindsl.proof.check import FORMAT, VERSION, Report, check
-from margindsl.proof.export import digest, digest_data
+from margindsl.proof.check import FORMAT, VERSION
+from margindsl.proof.export import digest, digest_data, with_ones
 from margindsl.proof.files import FOREIGN, read_proof
+from margindsl.proof.report import Report, reported
 from margindsl.runtime.decision import first_other
 from margindsl.runtime.evidence import declaration_of
 from margindsl.typing import FloatArray
@@ -46,14 +47,7 @@ class StoredProof:
         """
         header = {**self.header, "value": solution.value, "bound": solution.bound, "state": solution.state.name,
                   "bias": solution.bias}
-        return _checked(header, {**self.arrays, "labels": solution.labels, "decision": solution.decision})
-
-
-def _checked(header: dict[str, Any], arrays: dict[str, Any]) -> Report:
-    try:
-        return check(header, arrays)
-    except FOREIGN as error:
-        return Report(failures=[f"the proof is damaged: {error!r}"])
+        return reported(header, {**self.arrays, "labels": solution.labels, "decision": solution.decision})
 
 
 def read_stored(path: str | Path) -> tuple[dict[str, Any], dict[str, Any], StoredProof | None]:
@@ -109,7 +103,7 @@ def same_problem(path: str | Path, proof: StoredProof, problem: Any) -> StoredPr
     if known and given and known != given:
         raise DeclarationError(
             f"Solution.load: {path} was solved over other points; give the problem it was solved from")
-    return StoredProof(proof.header, {**proof.arrays, "phi": program.features.toarray()})
+    return StoredProof(proof.header, {**proof.arrays, "phi": with_ones(program.features, header)})
 
 
 def judged(path: str | Path, solution: Any, replace: Callable[..., Any]) -> Any:

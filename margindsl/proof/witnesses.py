@@ -1,0 +1,220 @@
+"""What a proof says beside its dual points, so that they are checked in a few steps: trees, units, exact ends."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from margindsl.proof.check import EPS, LabelSet, Proof
+from margindsl.proof.tables import UnknownProof
+from margindsl.typing import BoolArray, FloatArray, IntArray
+
+MOST_NODES = 1 << 23  # of a tree
+COMMON = 1e-6  # a remainder below this part of the greatest weight is rounding
+MARGIN = 4.0  # times what rounding may have done, by which a matrix is made definite
+
+
+class Node:
+    """Represent labels of components on the way to the cases in a group, and what is known to follow next."""
+
+    def __init__(self, z: IntArray, group: IntArray, forced: tuple[int, ...] = ()) -> None:
+        self.z, self.group, self.forced = z, group, forced
+
+
+def forced(B: LabelSet, z: IntArray) -> IntArray:
+    """Return the open components one value of which alone is left by a bound, a size or a cannot-link.
+
+    Parameters
+    ----------
+    B : LabelSet
+    z : (N,) int array
+    """
+    free = z == 0
+    if B.two:
+        size = np.abs(B.sums)
+        middle, reach = B.sums @ z, size @ free + B.slack
+        most, least = (middle + reach)[:, None] - 2 * size, (middle - reach)[:, None] + 2 * size
+        left = (most < B.p.bound_lower[:, None]) | (least > B.p.bound_upper[:, None])
+        return np.flatnonzero(free & np.any(left, axis=0))
+    allowed = np.ones((len(z), len(B.values)), dtype=bool)
+    pairs = B.component[B.p.cannot]
+    for i, j in np.vstack([pairs, pairs[:, ::-1]]):
+        allowed[i, z[j] - 1] &= z[j] == 0
+    counts = np.array([B.sizes[z == c].sum() for c in B.values])
+    allowed &= counts + B.sizes[:, None] <= B.p.at_most
+    return np.flatnonzero(free & (allowed.sum(axis=1) == 1))
+
+
+def grow(B: LabelSet, asked: IntArray, order: list[IntArray], needed: BoolArray) -> IntArray:
+    """Return the tree of decisions that leads to every case, level by level, as `LabelSet.leaves` follows it.
+
+    Parameters
+    ----------
+    B : LabelSet
+    asked : (P, N) int array
+        What a case asks of components, 0 for nothing.
+    order : list of int array
+        In which order it asks.
+    needed : (P, N) bool array
+        Components whose labels a case uses when they follow from what it asks.
+
+    Raises
+    ------
+    UnknownProof
+        If the cases do not cover B, or take too large a tree.
+    """
+    level, tokens = [Node(B.z, np.arange(len(asked)))], [np.zeros(0, dtype=int)]
+    while level:
+        closed = B.refuted(np.stack([node.z for node in level]))
+        found = [(0, -1) if shut else _step(B, node, asked, order, needed) for node, shut in zip(level, closed)]
+        tokens.append(np.array([token for token, _ in found]))
+        if sum(map(len, tokens)) > MOST_NODES:
+            raise UnknownProof("the cases take too large a tree")
+        split = [(node, at) for node, (token, at) in zip(level, found) if token > 0]
+        level = [_child(node, at, value, asked) for used, value in enumerate((1, -1) if B.two else B.values)
+                 for node, at in split if used <= np.abs(node.z).max() or not B.is_symmetric]
+    return np.concatenate(tokens)
+
+
+def _step(B: LabelSet, node: Node, asked: IntArray, order: list[IntArray], needed: BoolArray) -> tuple[int, int]:
+    """Return the token of a node, and the component it decides."""
+    z = node.z
+    rest = (asked[node.group] != 0) & (z == 0)
+    done = ~rest.any(axis=1)
+    at = -1
+    if done.any():
+        case = int(node.group[np.argmax(done)])
+        if np.any(needed[case] & (z == 0)):
+            node.forced = tuple(i for i in node.forced if z[i] == 0) or tuple(forced(B, z))
+            at = node.forced[0] if node.forced else -1
+        if at < 0:
+            return -1 - case, -1
+    elif len(node.group):
+        at = int(next(i for i in order[node.group[0]] if z[i] == 0))
+    else:
+        at = int(np.argmax(z == 0))
+        if z[at] != 0:
+            raise UnknownProof("the cases leave labellings uncovered")
+    return int(np.argmax(B.component == at)) + 1, at
+
+
+def _child(node: Node, at: int, value: int, asked: IntArray) -> Node:
+    z, ask = node.z.copy(), asked[node.group, at]
+    z[at] = value
+    return Node(z, node.group[(ask == 0) | (ask == value)], node.forced)
+
+
+def every_labelling(B: LabelSet, proof: Proof, points: int) -> IntArray:
+    """Return the tree to every labelling of B, each with the dual point that proves most.
+
+    Parameters
+    ----------
+    B : LabelSet
+    proof : Proof
+        With the dual points.
+    points : int
+        Their number.
+
+    Raises
+    ------
+    UnknownProof
+        If the tree is too large.
+    """
+    Z, tokens = B.z[None], []
+    first = np.unique(B.component, return_index=True)[1]
+    for at in np.flatnonzero(B.z == 0):
+        closed, steps = B.refuted(Z), []
+        tokens.append(np.where(closed, 0, first[at] + 1))
+        if sum(map(len, tokens)) > MOST_NODES:
+            raise UnknownProof("the labellings take too large a tree")
+        Z = Z[~closed]
+        for used, value in enumerate((1, -1) if B.two else B.values):
+            step = Z[(np.abs(Z).max(axis=1, initial=0) >= used) | (not B.is_symmetric)]
+            step[:, at] = value
+            steps.append(step)
+        Z = np.concatenate(steps)
+    closed = B.refuted(Z)
+    best, lowest = np.zeros(len(Z), dtype=int), np.full(len(Z), -np.inf)
+    for number in range(points):
+        for part in np.array_split(np.flatnonzero(~closed), 1 + Z.size // (1 << 20)):
+            try:
+                values = proof.leaf_bounds(B, number, Z[part])
+            except ValueError:  # a dual point that proves nothing
+                break
+            best[part] = np.where(values > lowest[part], number, best[part])
+            lowest[part] = np.maximum(values, lowest[part])
+    return np.concatenate([*tokens, np.where(closed, 0, -1 - best)])
+
+
+def common_units(B: LabelSet) -> FloatArray:
+    """Return the unit that the weights of each bound are multiples of, but for rounding."""
+    units = np.ones(len(B.rows))
+    for j, c in enumerate(B.sums):
+        unit, weights = 0.0, np.unique(np.abs(c[c != 0]))[::-1]
+        for w in weights.tolist():
+            while w > COMMON * weights[0]:
+                unit, w = w, abs(math.remainder(unit, w)) if unit else 0.0
+        units[j] = unit or 1.0
+    return units
+
+
+def within_domain(tables: dict[str, Any], u: FloatArray, q: FloatArray, v: FloatArray) -> FloatArray:
+    """Return duals moved, by rounding alone, to where the least of h(t) + ut + ½qt² is finite in floating point.
+
+    Parameters
+    ----------
+    tables : dict
+        Of `loss_tables`.
+    u, q : (m,) float arrays
+    v : (T,) float array
+        Slopes of the tangents of logistic terms.
+    """
+    cell, parts = tables["cell"], tables["log_c"] * tables["log_a"] * v
+    slope, size = (np.bincount(tables["log_at"], x, len(u)) for x in (parts, np.abs(parts)))
+    flat = tables["A"] + q[cell] / 2 == 0
+    high, low, steep = np.full(len(u), np.inf), np.full(len(u), -np.inf), np.zeros(len(u))
+    far = 2 * tables["A"] * tables["anchor"] - tables["B"]
+    np.minimum.at(high, cell, np.where(np.isneginf(tables["left"]) & flat, far, np.inf))
+    np.maximum.at(low, cell, np.where(np.isposinf(tables["right"]) & flat, far, -np.inf))
+    np.maximum.at(steep, cell, tables["steep"])
+    for _ in range(4):
+        pull = u + slope
+        off = np.clip(pull, low, high) - pull
+        u = np.where(np.abs(off) <= 64 * EPS * (steep + np.abs(u) + size), u + off, u)
+    over, under = u + slope > high, u + slope < low
+    return np.where(over, np.nextafter(u, -np.inf), np.where(under, np.nextafter(u, np.inf), u))
+
+
+def definite(proof: Proof, q: FloatArray, eta: FloatArray) -> FloatArray:
+    """Return squares q of margins, shrunk until the norm outweighs them by more than rounding.
+
+    Parameters
+    ----------
+    proof : Proof
+        Whose features and bounds on decision values count.
+    q : (n,) float array
+    eta : (L,) float array
+        Multipliers of squared bounds on decision values.
+    """
+    phi, q = proof.columns, np.array(q, dtype=float)
+    for _ in range(4):
+        own = proof.stretch * (q if proof.two else np.maximum(q, 0.0))
+        if not np.any(own > 0):
+            return q
+        near, far = (proof.norm + np.abs(own) @ x**2 + eta @ y**2 for x, y in (
+            (phi, proof.sums), (proof.spread, proof.sizes)))
+        held, scale = near > 0, np.sqrt(near[near > 0])
+        P = np.diag(proof.norm) - phi.T @ (own[:, None] * phi) + proof.sums.T @ (eta[:, None] * proof.sums)
+        values, vectors = np.linalg.eigh(P[held][:, held] / scale / scale[:, None])
+        ratio = math.sqrt(np.max(far[held] / near[held], initial=1.0))
+        short = MARGIN * proof.rate * (len(values) + 2) * ratio - values[0]
+        if short <= 0:
+            return q
+        gain = float(np.maximum(own, 0.0) @ (phi[:, held] @ (vectors[:, 0] / scale)) ** 2)
+        q = np.where(q > 0, q * (1 - min(1.0, 2 * short / max(gain, 1e-300))), q)
+    return q
+
+
+__all__ = ["common_units", "definite", "every_labelling", "forced", "grow", "within_domain"]
