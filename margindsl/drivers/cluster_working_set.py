@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from margindsl.drivers.working_set import ACCURACY
-from margindsl.program.clusters import ClusterForm, runner_up
+from margindsl.program.clusters import ClusterForm
+from margindsl.program.codes import runner_up
 from margindsl.program.program import MarginProgram
 from margindsl.program.quadratic import minimise
 from margindsl.typing import FloatArray, IntArray

@@ -1,64 +1,122 @@
-"""Small moves of a local search: flips, swaps and groups of components, ranked by one Newton step."""
+"""Small moves of a local search: components to other places, alone, in pairs and groups, ranked by one Newton step."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import islice
+from typing import TypeAlias
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from margindsl.clock import EIGEN_WORK, check
 from margindsl.drivers.run import Fit, Run
 from margindsl.features import FeatureOperator
-from margindsl.points import row_blocks
+from margindsl.features.coded import weighted_gram
+from margindsl.program.codings import cluster_costs
+from margindsl.program.program import MarginProgram
 from margindsl.typing import FloatArray, IntArray
 
 SMOOTHING = 0.2  # Moreau step that gives kinks a curvature in the estimate
-POOL = 150  # components considered for groups
+POOL = 150  # moves considered for groups
 GROUP = 6  # most components of a group
+SHORT_LIST = 60  # moves that are estimated at least
 ROUNDING = 1e-12  # relative to the trace of a Hessian
+BLOCK = 4_000_000  # entries of coded features held at once
+
+Estimated: TypeAlias = tuple[float, tuple[int, ...]]  # change of the value, which moves together
 
 
 @dataclass(frozen=True, eq=False)
 class Moves:
-    """Represent estimated changes of the optimal value for flips of components.
+    """Represent a short list of moves of one component, with estimated changes of the optimal value.
 
-    The change of the optimum when component C flips is estimated by one Newton step from the fitted
-    hyperplane: Δ_C − ½ G_Cᵀ(H + δH)⁻¹G_C, where Δ_C is the change at fixed w and G_C the new gradient.
+    The change of the optimum is estimated by one Newton step from the fitted hyperplane: Δ − ½ GᵀH⁻¹G/(1 + δ), with Δ
+    the change at fixed weights, G the change of the gradient, H the Hessian at the fit and δ the curvature that the
+    component brings to its new place.
+
+    Parameters
+    ----------
+    components, places : (m,) int arrays
+        What moves, and where to.
+    fixed, estimate : (m,) float arrays
+    gradient : (m, r(k−1)) float array
+        H^{-1/2} G.
     """
 
-    fixed: FloatArray  # Δ_C (N,)
-    gradient: FloatArray  # H^{-1/2} G_C as rows (N, r)
-    estimate: FloatArray  # (N,)
+    components: IntArray
+    places: IntArray
+    fixed: FloatArray
+    estimate: FloatArray
+    gradient: FloatArray
 
 
 def estimate_moves(run: Run, fit: Fit) -> Moves:
-    """Return estimates for every component; +inf for pinned ones."""
-    program = run.program
-    losses, labels = program.losses, program.labels
-    plus = losses.arguments(fit.labels * fit.decision, fit.scalars)
-    minus = losses.arguments(-fit.labels * fit.decision, fit.scalars)
-    change = losses.row_losses(minus) - losses.row_losses(plus)
-    at_points = np.bincount(losses.points, weights=change, minlength=program.n)
-    fixed = np.bincount(labels.component, weights=at_points, minlength=labels.count)
-    slope = -fit.labels * losses.spread(losses.derivative(plus) + losses.derivative(minus))
-    now, flipped = (losses.smoothed_curvature(v, SMOOTHING) for v in (plus, minus))
-    gradient = _component_rows(run, slope)
-    hessian = program.features.gram(now) + np.eye(program.features.rank)
-    root = _inverse_root(hessian)
-    gradient = gradient @ root
-    power = np.einsum("cr,cr->c", gradient, gradient)
-    damping = 1.0 + np.bincount(labels.component, weights=np.maximum(flipped - now, 0.0) * _leverage(run, root),
-                                minlength=labels.count)
-    estimate = fixed - 0.5 * power / damping
-    estimate[labels.pinned != 0] = np.inf
-    return Moves(fixed, gradient, estimate)
+    """Return the moves cheapest at fixed weights, as many as cost no more than the Hessian, with their estimates."""
+    program, labels = run.program, run.program.labels
+    table = program.kind.margin_table(fit.decision)
+    costs = labels.by_components(cluster_costs(program.losses, table, fit.scalars))
+    everyone, own = np.arange(labels.count), labels.places(fit.labels)
+    fixed = costs - costs[everyone, own][:, None]
+    fixed[everyone, own] = np.inf
+    fixed[~labels.free] = np.inf
+    most = max(SHORT_LIST, program.n // (program.clusters - 1) ** 2)
+    chosen = np.sort(np.argsort(fixed, axis=None, kind="stable")[:most])
+    chosen = chosen[np.isfinite(fixed.ravel()[chosen])]
+    components, places = np.divmod(chosen, program.clusters)
+    gradient, damping = _second_order(program, fit, table, components, places)
+    estimate = fixed.ravel()[chosen] - 0.5 * np.einsum("mr,mr->m", gradient, gradient) / damping
+    return Moves(components, places, fixed.ravel()[chosen], estimate, gradient)
 
 
-def _component_rows(run: Run, slope: FloatArray) -> FloatArray:
-    """Return (N, r) sums Σ_{i∈C} slope_i φ_i."""
-    labels = run.program.labels
-    return run.program.features.component_sums(labels.component, slope, labels.count)
+def _second_order(program: MarginProgram, fit: Fit, table: FloatArray, components: IntArray,
+                  places: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Return H^{-1/2} G (m, r(k−1)) and 1 + δ (m,) of moves."""
+    labels, losses = program.labels, program.losses
+    slopes, bends = np.empty_like(table), np.empty_like(table)
+    for q, margins in enumerate(table.T):
+        arguments = losses.arguments(margins, fit.scalars)
+        slopes[:, q] = losses.spread(losses.derivative(arguments))
+        bends[:, q] = losses.smoothed_curvature(arguments, SMOOTHING)
+    now = np.searchsorted(labels.values, fit.labels)
+    root = _root(program, fit, bends[np.arange(program.n), now])
+    order = np.argsort(labels.component, kind="stable")
+    ends = np.cumsum(labels.size)[components]
+    points = np.concatenate([order[end - size: end] for end, size in zip(ends, labels.size[components])] or [order[:0]])
+    move = np.repeat(np.arange(len(components)), labels.size[components])
+    moved = labels.sign[points] * labels.values[places[move]]
+    there = np.searchsorted(labels.values, moved)
+    new = program.directions(moved, fit.decision[points])
+    change = slopes[points, there][:, None] * new - slopes[points, now[points]][:, None] * program.directions(
+        fit.labels[points], fit.decision[points])
+    heavier = np.maximum(bends[points, there] - bends[points, now[points]], 0.0)
+    gradient, damping = np.zeros((len(components), len(root))), np.ones(len(components))
+    for start in range(0, len(points), max(1, BLOCK // len(root))):
+        part = slice(start, start + max(1, BLOCK // len(root)))
+        rows = program.features.rows(points[part])
+        np.add.at(gradient, move[part], _coded(change[part], rows))
+        reach = solve_triangular(root, _coded(new[part], rows).T, lower=True)
+        np.add.at(damping, move[part], heavier[part] * np.einsum("rp,rp->p", reach, reach))
+    return solve_triangular(root, gradient.T, lower=True).T, damping
+
+
+def _coded(directions: FloatArray, rows: FloatArray) -> FloatArray:
+    """Return d ⊗ φ (p, r(k−1)) of points."""
+    return (directions[:, :, None] * rows[:, None, :]).reshape(len(rows), -1)
+
+
+def _root(program: MarginProgram, fit: Fit, bend: FloatArray) -> FloatArray:
+    """Return the lower root of I + Σ h_i (d_i d_iᵀ) ⊗ φ_iφ_iᵀ, with d_i the gradient of the margin of point i."""
+    directions, r = program.directions(fit.labels, fit.decision), program.features.rank
+    leading = directions[np.arange(program.n), (directions != 0).argmax(axis=1)]
+    codes, group = np.unique(directions * np.sign(leading)[:, None], axis=0, return_inverse=True)  # d and −d are one
+    total = np.zeros((codes.shape[1], r, codes.shape[1], r))
+    for number, code in enumerate(codes):
+        inside = group.ravel() == number
+        if np.any(bend[inside] > 0):
+            total += np.multiply.outer(np.outer(code, code), weighted_gram(
+                program.features, np.flatnonzero(inside), bend[inside])).transpose(0, 2, 1, 3)
+    check(EIGEN_WORK * (codes.shape[1] * r) ** 3)
+    return np.linalg.cholesky(_regular(total.reshape(codes.shape[1] * r, codes.shape[1] * r)))
 
 
 def regular_hessian(features: FeatureOperator, curvature: FloatArray) -> FloatArray:
@@ -67,90 +125,83 @@ def regular_hessian(features: FeatureOperator, curvature: FloatArray) -> FloatAr
     At a large weight times a large point the ones are lost in that rounding, and repeated or collinear points leave a
     singular matrix.
     """
-    hessian = np.array(features.gram(curvature))
-    hessian.flat[:: features.rank + 1] += max(1.0, ROUNDING * float(np.trace(hessian)))
+    return _regular(np.array(features.gram(curvature)))
+
+
+def _regular(hessian: FloatArray) -> FloatArray:
+    hessian.flat[:: len(hessian) + 1] += max(1.0, ROUNDING * float(np.trace(hessian)))
     return hessian
 
 
-def _inverse_root(hessian: FloatArray) -> FloatArray:
-    """Return R (r, r) with RRᵀ = H⁻¹ for H ⪰ I; eigenvalues below one are rounding (outliers, large weights)."""
-    check(EIGEN_WORK * len(hessian) ** 3)
-    values, vectors = np.linalg.eigh(hessian)
-    return vectors / np.sqrt(np.maximum(values, 1.0))
-
-
-def _leverage(run: Run, root: FloatArray) -> FloatArray:
-    """Return (n,) values φ_iᵀH⁻¹φ_i with RRᵀ = H⁻¹, block by block."""
-    features = run.program.features
-    out = np.empty(features.n)
-    for block in row_blocks(features.n, features.rank):
-        out[block] = np.sum((features.rows(block) @ root) ** 2, axis=1)
-    return out
-
-
 def candidate_moves(run: Run, fit: Fit, tries: int) -> list[IntArray]:
-    """Return the most promising feasible flips and swaps, best estimate first.
+    """Return the labellings in B that the most promising moves, pairs and groups of moves lead to, the best first.
 
-    Only moves with a negative estimate: it is optimistic, and none above zero was ever seen to succeed.
+    Only those with a negative estimate: it is optimistic, and none above zero was ever seen to succeed.
+
+    Parameters
+    ----------
+    run : Run
+    fit : Fit
+    tries : int
+        Most of each kind, for two clusters; fewer of more.
     """
-    moves = estimate_moves(run, fit)
-    label_set = run.program.labels
-    flips = np.where(label_set.feasible_moves(fit.labels).any(axis=1), moves.estimate, np.inf)
-    order = np.argsort(flips)[:tries]
-    ranked = [(float(flips[c]), np.array([c])) for c in order if np.isfinite(flips[c])]
-    ranked += _swaps(run, fit, moves, tries)
-    ranked += _groups(run, fit, moves, tries)
-    ranked.sort(key=lambda move: move[0])
-    return [components for estimate, components in ranked[: 3 * tries] if estimate < 0]
+    labels, moves = run.program.labels, estimate_moves(run, fit)
+    tries = -(-tries // (run.program.clusters - 1))  # fits of k clusters have k − 1 times the unknowns
+    allowed = labels.feasible_moves(fit.labels)[moves.components, moves.places]
+    order = np.argsort(moves.estimate, kind="stable")
+    found: list[Estimated] = [(float(moves.estimate[m]), (int(m),)) for m in order[allowed[order]][:tries]]
+    found += _pairs(run, fit, moves, tries) + _groups(run, fit, moves, tries)
+    found.sort(key=lambda entry: entry[0])
+    return [labels.moved(fit.labels, moves.components[list(chosen)], moves.places[list(chosen)])
+            for estimate, chosen in found if estimate < 0]
 
 
-def _swaps(run: Run, fit: Fit, moves: Moves, tries: int) -> list[tuple[float, IntArray]]:
-    """Return promising pairs of components, feasible together."""
-    label_set = run.program.labels
-    other = 1 - label_set.places(fit.labels)
-    pool = np.argsort(moves.estimate)[: 8 * tries]
-    pool = pool[np.isfinite(moves.estimate[pool])]
-    if len(pool) < 2:
-        return []
+def _pairs(run: Run, fit: Fit, moves: Moves, tries: int) -> list[Estimated]:
+    """Return promising pairs of moves, feasible together."""
+    pool = np.argsort(moves.estimate, kind="stable")[: 8 * tries]
     cross = moves.gradient[pool] @ moves.gradient[pool].T
     pair = moves.estimate[pool][:, None] + moves.estimate[pool][None, :] - cross
-    found: list[tuple[float, IntArray]] = []
-    for index, first in enumerate(pool):
-        others = pool[index + 1:]
-        if not len(others):
-            break
-        values = pair[index, index + 1:]
-        keep = np.argsort(values)[:tries]
-        allowed = label_set.feasible_pairs(
-            fit.labels, int(first), int(other[first]), others[keep], other[others[keep]])
-        found += [(float(values[k]), np.array([first, others[k]])) for k, ok in zip(keep, allowed) if ok]
-    found.sort(key=lambda move: move[0])
-    return found[:tries]
+    found: list[Estimated] = []
+    for index, first in enumerate(pool[:-1]):
+        nearest = index + 1 + np.argsort(pair[index, index + 1:], kind="stable")[:tries]
+        others = pool[nearest]
+        allowed = run.program.labels.feasible_pairs(
+            fit.labels, int(moves.components[first]), int(moves.places[first]), moves.components[others],
+            moves.places[others])
+        found += [(float(pair[index, k]), (int(first), int(pool[k]))) for k, ok in zip(nearest, allowed) if ok]
+    return sorted(found, key=lambda entry: entry[0])[:tries]
 
 
-def _groups(run: Run, fit: Fit, moves: Moves, tries: int) -> list[tuple[float, IntArray]]:
-    """Return promising groups of three and more components, grown one by one from the best single ones.
+def _groups(run: Run, fit: Fit, moves: Moves, tries: int) -> list[Estimated]:
+    """Return promising groups of three and more moves, grown one by one from the best single ones.
 
-    The estimate of a group is Σ estimate − Σ_{a<b} G̃_aᵀG̃_b, as for pairs; each step adds the component that
-    lowers it most, so that components that gain only together are found (the chains of Kernighan and Lin).
+    The estimate of a group is Σ estimate − Σ_{a<b} G̃_aᵀG̃_b, as for pairs; each step adds the move that lowers it most,
+    so that components that gain only together are found (the chains of Kernighan and Lin).
     """
-    label_set = run.program.labels
-    pool = np.argsort(moves.estimate)[:POOL]
-    pool = pool[np.isfinite(moves.estimate[pool])]
+    labels = run.program.labels
+    pool = np.argsort(moves.estimate, kind="stable")[:POOL]
     estimate, cross = moves.estimate[pool], moves.gradient[pool] @ moves.gradient[pool].T
-    found: dict[tuple[int, ...], float] = {}
+    component = moves.components[pool]
+    most = min(GROUP, len(np.unique(component)))
+    totals: dict[tuple[int, ...], float] = {}
     for seed in range(min(4 * tries, len(pool))):
-        chosen, gain, total = [seed], estimate - cross[seed], estimate[seed]
-        while len(chosen) < min(GROUP, len(pool)):
-            gain[chosen] = np.inf
+        chosen, gain, total = [seed], estimate - cross[seed], float(estimate[seed])
+        while len(chosen) < most:
+            gain[np.isin(component, component[chosen])] = np.inf
             best = int(np.argmin(gain))
-            total += gain[best]
+            total += float(gain[best])
             chosen.append(best)
             gain = gain - cross[best]
             if len(chosen) > 2:
-                found[tuple(sorted(chosen))] = total
-    ranked = sorted((item for item in found.items() if item[1] < 0), key=lambda item: item[1])
-    groups = [(float(total), pool[list(members)]) for members, total in ranked]
-    z = label_set.contract(fit.labels)
-    return list(islice(((total, group) for total, group in groups
-                        if label_set.holds(np.where(np.isin(np.arange(len(z)), group), -z, z))), tries))
+                totals[tuple(sorted(chosen))] = total
+    found: list[Estimated] = []
+    z = labels.contract(fit.labels)
+    for members, total in sorted(totals.items(), key=lambda item: item[1]):
+        group = pool[list(members)]
+        changed = z.copy()
+        changed[moves.components[group]] = labels.values[moves.places[group]]
+        if total >= 0 or len(found) == tries:
+            break
+        if labels.holds(changed):
+            found.append((total, tuple(int(m) for m in group)))
+    return found

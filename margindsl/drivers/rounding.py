@@ -8,7 +8,7 @@ from margindsl.clock import timely
 from margindsl.drivers.alternation import alternate
 from margindsl.drivers.moves import regular_hessian
 from margindsl.drivers.run import Fit, Run
-from margindsl.drivers.search import LARGEST_RANK, search
+from margindsl.drivers.search import LARGEST_RANK, escape, search
 from margindsl.drivers.starts import distinct
 from margindsl.program.losses import Losses
 from margindsl.typing import FloatArray, IntArray
@@ -179,5 +179,5 @@ def polish(run: Run, candidates: list[IntArray], how: str, keep: int = 6, tol: f
         unique = distinct([fit.labels for fit in improved])
         chosen = [next(f for f in improved if f.labels is labels) for labels in unique[:3]]
         improved = sorted((search(run, fit, tol=tol) for fit in timely(chosen, run.budget)), key=lambda fit: fit.value)
-        improved[0] = search(run, improved[0], tol=tol, blocks=BLOCKS)
+        improved[0] = escape(run, improved[0], BLOCKS, tol=tol)
     return improved[0]

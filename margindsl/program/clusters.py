@@ -15,17 +15,10 @@ from margindsl.features import CodedFeatures, FeatureOperator
 from margindsl.frozen import frozen_property
 from margindsl.program.absorption import absorbed_terms
 from margindsl.program.answers import Variable
-from margindsl.program.codes import contrasts, simplex_codes
+from margindsl.program.codes import contrasts, runner_up, simplex_codes
 from margindsl.program.forms import FixedLabelForm, Form
 from margindsl.program.losses import Losses, LossTerm
 from margindsl.typing import FloatArray, IntArray
-
-
-def runner_up(decision: FloatArray, labels: IntArray) -> IntArray:
-    """Return the (n,) strongest cluster other than a point's own."""
-    rest = np.array(decision)
-    rest[np.arange(len(labels)), labels] = -np.inf
-    return rest.argmax(axis=1)
 
 
 @dataclass(frozen=True, eq=False)

@@ -58,6 +58,13 @@ def simplex_codes(clusters: int) -> FloatArray:
     return contrasts(clusters) * np.sqrt(clusters / (clusters - 1.0))
 
 
+def runner_up(decision: FloatArray, labels: IntArray) -> IntArray:
+    """Return the (n,) strongest cluster other than a point's own, of decision values (n, k)."""
+    rest = np.array(decision)
+    rest[np.arange(len(labels)), labels] = -np.inf
+    return rest.argmax(axis=1)
+
+
 def code_rows(labellings: IntArray, codes: FloatArray | None) -> FloatArray | IntArray:
     """Return (T q, n) coordinates of the codes of T labellings, those of one labelling together; signs are their own.
 

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from margindsl.program.codes import contrasts, simplex_codes
+from margindsl.program.codes import contrasts, runner_up, simplex_codes
 from margindsl.program.losses import Losses
 from margindsl.typing import FloatArray, IntArray
 
@@ -37,6 +37,10 @@ class Coding(ABC):
     @abstractmethod
     def margins(self, labels: IntArray, decision: FloatArray) -> FloatArray:
         """Return the (n,) margins of labels at decision values (n,) or (n, k)."""
+
+    @abstractmethod
+    def directions(self, labels: IntArray, decision: FloatArray, clusters: int) -> FloatArray:
+        """Return the (n, q) gradients of the margins of labels in Vᵀφ."""
 
     @abstractmethod
     def gains(self, losses: Losses, decision: FloatArray, scalars: FloatArray | None) -> FloatArray:
@@ -77,6 +81,10 @@ class Signs(Coding):
     def margins(self, labels: IntArray, decision: FloatArray) -> FloatArray:
         """Return y f."""
         return labels * decision
+
+    def directions(self, labels: IntArray, decision: FloatArray, clusters: int) -> FloatArray:
+        """Return the signs."""
+        return labels[:, None].astype(float)
 
     def gains(self, losses: Losses, decision: FloatArray, scalars: FloatArray | None) -> FloatArray:
         """Return by how much the loss of −1 is above that of +1."""
@@ -138,6 +146,10 @@ class Simplex(Clustered):
         """Return the codes."""
         return simplex_codes(clusters)
 
+    def directions(self, labels: IntArray, decision: FloatArray, clusters: int) -> FloatArray:
+        """Return the codes of the labels."""
+        return self.codes(clusters)[labels]
+
     def margin_table(self, decision: FloatArray) -> FloatArray:
         """Return f itself."""
         return decision
@@ -162,6 +174,11 @@ class CrammerSinger(Clustered):
         At an optimum Σ_p w_p = 0, since the margins see differences only, and then ‖V‖ = ‖W‖.
         """
         return contrasts(clusters)
+
+    def directions(self, labels: IntArray, decision: FloatArray, clusters: int) -> FloatArray:
+        """Return the codes of the labels less those of the strongest other clusters."""
+        codes = self.codes(clusters)
+        return np.asarray(codes[labels] - codes[runner_up(decision, labels)])
 
     def margin_table(self, decision: FloatArray) -> FloatArray:
         """Return f_q − max over p ≠ q of f_p."""

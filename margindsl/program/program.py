@@ -250,6 +250,10 @@ class MarginProgram:
         """Return the (n,) margins of labels at decision values (n,) or (n, k)."""
         return self.kind.margins(labels, decision)
 
+    def directions(self, labels: IntArray, decision: FloatArray) -> FloatArray:
+        """Return the (m, q) gradients in Vᵀφ of the margins of some points with labels (m,) at decision values."""
+        return self.kind.directions(labels, decision, self.clusters)
+
     def no_gain(self) -> FloatArray:
         """Return zero gains, whose maximiser is any member of B, or the decision values of w = 0."""
         return self.kind.no_gain(self.n, self.clusters)

@@ -13,7 +13,7 @@ from margindsl.drivers.alternation import best_labels
 from margindsl.drivers.run import Fit, Run
 from margindsl.errors import CalculusError
 from margindsl.program.absorption import absorbed_terms
-from margindsl.program.clusters import runner_up
+from margindsl.program.codes import runner_up
 from margindsl.program.forms import DCStepForm
 from margindsl.program.losses import Losses, LossTerm
 from margindsl.program.program import MarginProgram

@@ -7,7 +7,6 @@ from sklearn.datasets import load_digits
 import margindsl as md
 from margindsl.contract import Budget
 from margindsl.drivers import moves as moving
-from margindsl.drivers import search as searching
 from margindsl.drivers.alternation import alternate
 from margindsl.drivers.blocks import block_moves, newton_values, sub_clusters
 from margindsl.drivers.moves import candidate_moves, estimate_moves
@@ -87,9 +86,11 @@ def test_groups_are_members_of_b_with_the_second_order_estimate():
     moves = estimate_moves(run, fit)
     groups = moving._groups(run, fit, moves, 5)
     assert groups
-    for total, group in groups:
-        assert 3 <= len(group) == len(set(group.tolist())) and total < 0
-        assert run.program.labels.contains(searching._flipped(run, fit, group))
+    for total, chosen in groups:
+        group = np.array(chosen)
+        assert 3 <= len(group) == len(set(moves.components[group])) and total < 0
+        labels = run.program.labels.moved(fit.labels, moves.components[group], moves.places[group])
+        assert run.program.labels.contains(labels)
         cross = moves.gradient[group] @ moves.gradient[group].T
         expected = moves.estimate[group].sum() - (cross.sum() - np.trace(cross)) / 2
         assert total == pytest.approx(expected, rel=1e-9)
@@ -100,8 +101,8 @@ def test_candidates_are_members_of_b():
     fit = alternate(run, run.program.labels.sample(np.random.default_rng(0), 1)[0])
     moves = candidate_moves(run, fit, 6)
     assert moves
-    for components in moves:
-        assert run.program.labels.contains(searching._flipped(run, fit, components))
+    for labels in moves:
+        assert run.program.labels.contains(labels)
 
 
 def test_block_moves_are_other_members_of_b_of_several_sizes():

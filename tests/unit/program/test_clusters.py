@@ -15,8 +15,8 @@ from margindsl.features.coded import CodedFeatures, weighted_gram
 from margindsl.labelset import Clusters, presolve
 from margindsl.program.bounds import DecisionBound
 from margindsl.program.cluster_certificate import ClusterCertificate, certify_clusters
-from margindsl.program.clusters import ClusterForm, SplitLosses, runner_up
-from margindsl.program.codes import contrasts, simplex_codes
+from margindsl.program.clusters import ClusterForm, SplitLosses
+from margindsl.program.codes import contrasts, runner_up, simplex_codes
 from margindsl.program.codings import CODINGS, cluster_costs
 from margindsl.program.losses import Losses, LossTerm, SharedScalars
 from margindsl.program.program import MarginProgram

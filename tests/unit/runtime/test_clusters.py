@@ -6,9 +6,10 @@ import pytest
 
 import margindsl as md
 from margindsl.contract import Budget
-from margindsl.drivers.cluster_search import estimate_moves, promising_changes, search_clusters
 from margindsl.drivers.means import best_k_means, k_means
+from margindsl.drivers.moves import candidate_moves, estimate_moves
 from margindsl.drivers.run import Run
+from margindsl.drivers.search import search
 from margindsl.drivers.starts import as_member, starting_labels
 from margindsl.errors import DeclarationError, GrammarError, RefusalError
 from margindsl.metrics import clustering_accuracy
@@ -133,8 +134,8 @@ def test_search_finds_the_exchange_that_was_spoilt(coding):
     assert fit.value > good.value
     moves = estimate_moves(run, fit)
     assert np.all(moves.estimate <= moves.fixed + 1e-12)  # a Newton step only lowers
-    assert promising_changes(run, fit, 4)
-    assert search_clusters(run, fit).value <= good.value + 1e-6
+    assert candidate_moves(run, fit, 4)
+    assert search(run, fit).value <= good.value + 1e-6
 
 
 def test_starts_are_distinct_members():

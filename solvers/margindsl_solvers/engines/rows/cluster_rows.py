@@ -14,8 +14,8 @@ from scipy.sparse.linalg import LinearOperator, cg
 from margindsl.accuracy import rounding
 from margindsl.contract import Budget, RawSolution, Status
 from margindsl.features.coded import weighted_gram
-from margindsl.program.clusters import ClusterForm, runner_up
-from margindsl.program.codes import simplex_codes
+from margindsl.program.clusters import ClusterForm
+from margindsl.program.codes import runner_up, simplex_codes
 from margindsl.typing import FloatArray
 from margindsl_solvers.engines.nearest import ROUNDING, ROUNDS, nearest
 from margindsl_solvers.engines.rows.clusters import ClusterModel
