@@ -13,7 +13,6 @@ import json
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,8 +22,13 @@ PACKAGES = {"margindsl": ROOT / "margindsl", "margindsl_solvers": ROOT / "solver
 APART = ("experiments", "testing")  # no part of the core
 LONGEST_FUNCTION, LONGEST_MODULE = 60, 450
 SAME = 7  # lines of code that make a duplicate
-BINARY = re.compile(r"\bis_binary\b|clusters\s*[<>=!]=?\s*2\b|2\s*[<>=!]=?\s*\w*\.?clusters\b|coding\s*[=!]=\s*'binary'"
-                    r"|isinstance\([^()]*, *\(?[^()]*\b(LabelSet|PartitionSet)(Like)?\b")
+TWO = re.compile(r"(is|has|are|of)_(binary|two\w*|signs?|cluster\w*|multi\w*|numbers)|two|binary|two_clusters")
+COUNTED = {"clusters", "k", "K", "outputs", "classes", "width"}  # compared with one, two or three
+CODINGS = {"binary", "crammer-singer", "simplex"}
+KINDS = re.compile(r"\b(Signs|Clusters|GlobalSign|ClusterNames|Clustered|CrammerSinger|Simplex|ClusterForm|CodedForm"
+                   r"|CodeCuts|CodedFeatures|Cluster\w+)\b")
+SHAPELESS = ("calculus", "points", "metrics", "language", "frozen", "experiments")
+SHAPED = re.compile(r"\b(ndim|shape)\b")
 GOALS = {"lines of core and solvers": 36_000, "branches on two clusters": 25, "isinstance on forms": 20,
          "frames from solve to the solver": 8, "circles of imports": 0, "functions over 60 lines": 0,
          "modules over 450 lines": 0, "duplicates": 0}
@@ -57,24 +61,48 @@ def lines_by_room() -> dict[str, int]:
     return dict(sorted(count.items()))
 
 
-def _conditions(tree: ast.AST) -> Iterator[ast.expr]:
-    """Yield what decides where a program goes on: tests, filters, and the parts of boolean values."""
+def _tells_two(node: ast.AST) -> bool:
+    """Return whether an expression tells two clusters from several, one way of writing labels from another, or forms
+    and arrays of the one from those of the other: by a name, a number, a coding, a class, a shape."""
+    if isinstance(node, (ast.Attribute, ast.Name)) and isinstance(node.ctx, ast.Load):
+        return bool(TWO.fullmatch(node.attr if isinstance(node, ast.Attribute) else node.id))
+    if isinstance(node, ast.Call) and ast.unparse(node.func) in ("isinstance", "issubclass", "hasattr", "getattr"):
+        return bool(KINDS.search(ast.unparse(node.args[1])))
+    if isinstance(node, ast.Subscript):
+        return ast.unparse(node.slice).rpartition(".")[2] == "coding"
+    if not isinstance(node, ast.Compare):
+        return False
+    sides = [node.left, *node.comparators]
+    values = [part.value for side in sides for part in ast.walk(side) if isinstance(part, ast.Constant)]
+    said = ast.unparse(node)
+    if CODINGS & {value for value in values if isinstance(value, str)} or (None in values and "codes" in said):
+        return True
+    small = any(isinstance(side, ast.Constant) and side.value in (1, 2, 3) for side in sides)
+    counted = any(ast.unparse(side).rpartition(".")[2].rstrip(")") in COUNTED for side in sides)
+    return small and bool(counted or (SHAPED.search(said) and "shape[0]" not in said))
+
+
+def _refused(tree: ast.AST) -> set[int]:
+    """Return what is asked of the shape of an argument before it is refused: no way of going on."""
+    found = set()
     for node in ast.walk(tree):
-        if isinstance(node, (ast.If, ast.IfExp, ast.While, ast.Assert)):
-            yield node.test
-        elif isinstance(node, ast.comprehension):
-            yield from node.ifs
-        elif isinstance(node, ast.BoolOp):
-            yield node
+        if isinstance(node, ast.If) and isinstance(node.body[0], ast.Raise) and SHAPED.search(ast.unparse(node.test)):
+            found |= {id(part) for part in ast.walk(node.test)}
+    return found
 
 
 def branches_on_two_clusters() -> list[str]:
-    """Return the places that decide by whether there are two clusters."""
+    """Return the places that tell two clusters from several, wherever it is done: in a test, an index, a product.
+
+    Rooms whose arrays have nothing to do with clusters are not asked for shapes.
+    """
     found = set()
     for module, (_, tree) in sources().items():
-        for test in _conditions(tree):
-            if BINARY.search(ast.unparse(test)):
-                found.add((module, test.lineno))
+        refused = _refused(tree)
+        for node in ast.walk(tree):
+            if id(node) not in refused and _tells_two(node) and not (
+                    room_of(module) in SHAPELESS and SHAPED.search(ast.unparse(node))):
+                found.add((module, node.lineno))
     return [f"{module}:{line}" for module, line in sorted(found)]
 
 
