@@ -26,6 +26,8 @@ T = TypeVar("T")
 LEAST_ALLOWANCE, PART_OF_LIMIT = 0.5, 0.1  # seconds after a stop: at least, and as a part of the limit
 SMALL_WORK = 1e8  # multiply-adds that take no time worth asking for
 EIGEN_WORK = 12.0  # of an eigenvalue problem with vectors, times n**3; measured 11 at n = 300, 5 at 1,000
+PRODUCT = 2e4  # multiply-adds that take as long as what surrounds one product
+TOGETHER = 8.0  # columns after the first that a product takes in the time of the first; 6 to 10 were measured
 PROBE = 256  # order of the matrix product that tells the speed of the machine
 
 
@@ -69,6 +71,23 @@ class Request:
         self.at = min(self.at, time.monotonic())
 
 
+@dataclass
+class Account:
+    """Hold what a solve has spent and what it has in hand; shared by all budgets made from one.
+
+    Parameters
+    ----------
+    work : float
+        Multiply-adds of products with the features, as `product` counts them: the same on every machine.
+    value, bound : float
+        Of the best labels so far, and the best certified bound, in the user's units; kept where a callback asks.
+    """
+
+    work: float = 0.0
+    value: float = math.inf
+    bound: float = -math.inf
+
+
 @dataclass(frozen=True)
 class Budget:
     """Represent how much a solve may spend.
@@ -87,6 +106,8 @@ class Budget:
         `time.monotonic` when the solve began.
     request : Request
         When the callback or Ctrl-C asked to stop; copies share it.
+    account : Account
+        What was spent, and the best so far; copies share it.
     cutoff : float
         What the answer is compared with: a solver may end, as converged, once it has proved that it is no lower.
     """
@@ -97,6 +118,7 @@ class Budget:
     callback: Callable[[Progress], bool | None] | None = None
     start: float = field(default_factory=time.monotonic)
     request: Request = field(default_factory=Request, compare=False)
+    account: Account = field(default_factory=Account, compare=False)
     cutoff: float = math.inf
 
     @classmethod
@@ -200,6 +222,25 @@ def check(work: float = 0.0) -> None:
         raise Cancelled
 
 
+def product(entries: float, columns: int = 1) -> None:
+    """Book a product of the feature matrix with some columns, and raise when the time is used up.
+
+    Parameters
+    ----------
+    entries : float
+        Of the feature matrix.
+    columns : int
+
+    Raises
+    ------
+    Cancelled
+    """
+    scope = _limit.get()
+    if scope is not None:
+        scope[0].account.work += PRODUCT + entries * (1.0 + (columns - 1.0) / TOGETHER)
+    check()
+
+
 def affords(work: float) -> bool:
     """Return whether there is time for a call of so many multiply-adds, which cannot be stopped."""
     left = remaining()
@@ -263,5 +304,5 @@ def speed() -> float:
 
 
 __all__ = [
-    "EIGEN_WORK", "Budget", "Cancelled", "Progress", "Request", "affords", "check", "expired", "remaining", "timely",
-    "turns"]
+    "EIGEN_WORK", "PRODUCT", "Account", "Budget", "Cancelled", "Progress", "Request", "affords", "check", "expired",
+    "product", "remaining", "timely", "turns"]

@@ -30,7 +30,7 @@ def alternate(run: Run, labels: IntArray, rounds: int = 100, tol: float = 1e-7, 
     """
     fit = run.fit(labels, tol=tol) if fit is None else fit
     for iteration in range(rounds):
-        if run.stopped:
+        if run.done:
             break
         new = best_labels(run, fit)
         if np.array_equal(new, fit.labels):

@@ -31,7 +31,7 @@ def descend(run: Run, fit: Fit, proposals: Proposals, rounds: int, tol: float) -
         Never worse than the one given.
     """
     for iteration in range(rounds):
-        if run.stopped:
+        if run.done:
             break
         better = first_lower(run, fit, proposals(fit), tol)
         if better is None:
@@ -48,6 +48,6 @@ def first_lower(run: Run, fit: Fit, labellings: Iterable[IntArray], tol: float) 
         candidate = run.fit(labels, fit, tol, cutoff=fit.value)
         if candidate.value < fit.value - 1e-9 * abs(fit.value):
             return candidate
-        if run.stopped:
+        if run.done:
             return None
     return None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numpy as np
 
 from margindsl.clock import timely
@@ -150,7 +152,8 @@ def secant_curvature(losses: Losses, arguments: FloatArray) -> FloatArray:
     return np.bincount(losses.points, weights=out * losses.slopes**2, minlength=losses.n)
 
 
-def polish(run: Run, candidates: list[IntArray], how: str, keep: int = 6, tol: float = 1e-7) -> Fit:
+def polish(run: Run, candidates: list[IntArray], how: str, keep: int = 6, tol: float = 1e-7,
+           bound: float = -np.inf) -> Fit:
     """Return the best fit among candidates after polishing.
 
     Parameters
@@ -158,26 +161,33 @@ def polish(run: Run, candidates: list[IntArray], how: str, keep: int = 6, tol: f
     run : Run
     candidates : list of (n,) int arrays
         Labellings in B, at least one.
-    how : {"none", "alternate", "search"}
+    how : {"none", "alternate", "search", "auto"}
         "none" evaluates; "alternate" runs alternation from the best `keep`; "search" adds flips, swaps and groups,
-        and from the best of all also escapes by blocks.
+        and from the best of all also escapes by blocks; "auto" is that for as long as it pays (see `Worth`).
     keep : int
         Candidates that are polished, fewer for millions of points; twice as many are fitted, chosen by `screen`.
     tol : float
+    bound : float
+        A certified lower bound in units of the program, which says what can still be gained.
     """
+    with run.weighed(bound) if how == "auto" else nullcontext():
+        return _polished(run, candidates, how, keep, tol)
+
+
+def _polished(run: Run, candidates: list[IntArray], how: str, keep: int, tol: float) -> Fit:
     keep = max(1, min(keep, POLISHED_POINTS // run.program.n))
     fits: list[Fit] = []
-    for labels in timely(screen(run, candidates, 2 * keep), run.budget):
+    for labels in run.improving(screen(run, candidates, 2 * keep)):
         fits = sorted([*fits, run.fit(labels, tol=max(tol, 1e-5))], key=lambda fit: fit.value)[:keep]
     if how == "none":
         return fits[0]
     improved: list[Fit] = []
-    for fit in timely(fits[:keep], run.budget):
-        improved.append(alternate(run, fit.labels, tol=tol))
+    for fit in run.improving(fits[:keep]):
+        improved.append(alternate(run, fit.labels, tol=tol, fit=run.fit(fit.labels, fit, tol)))
     improved.sort(key=lambda fit: fit.value)
-    if how == "search":
+    if how != "alternate" and not run.done:
         unique = distinct([fit.labels for fit in improved])
         chosen = [next(f for f in improved if f.labels is labels) for labels in unique[:3]]
-        improved = sorted((search(run, fit, tol=tol) for fit in timely(chosen, run.budget)), key=lambda fit: fit.value)
+        improved = sorted((search(run, fit, tol=tol) for fit in run.improving(chosen)), key=lambda fit: fit.value)
         improved[0] = escape(run, improved[0], BLOCKS, tol=tol)
     return improved[0]

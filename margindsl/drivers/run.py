@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -14,12 +15,14 @@ from margindsl.clock import Cancelled, expired
 from margindsl.contract import Budget, Progress, RawSolution, Solver, Status
 from margindsl.drivers.checkpoint import Checkpoint, State
 from margindsl.drivers.guard import Guarded, name_of
+from margindsl.drivers.worth import Worth
 from margindsl.errors import UnansweredError
 from margindsl.program.clusters import ClusterForm
 from margindsl.program.forms import FixedLabelForm, Form
 from margindsl.program.program import MarginProgram
 from margindsl.typing import FloatArray, IntArray
 
+T = TypeVar("T")
 FINISHED = 0.8  # of the time in which a fit must end, where its solver is asked to
 LATE = (Status.TIME_LIMIT, Status.INTERRUPTED)  # ends of which a solver may have no point yet
 
@@ -110,6 +113,7 @@ class Run:
         self.history: list[Record] = []
         self.seconds: dict[str, float] = {}
         self.fits = 0
+        self.worth: Worth | None = None  # while labels are improved for as long as that pays
         self._compiled = {} if sessions is None else sessions
         self._own: dict[Hashable, Guarded] = {}
 
@@ -243,6 +247,29 @@ class Run:
             self.checkpoint.keep(stage, lambda: {**state(), **best}, self.rng)
 
     # -- bookkeeping --------------------------------------------------------------------------------
+
+    @property
+    def done(self) -> bool:
+        """Return whether improving labels ends: the solve is stopped, or it no longer pays."""
+        if self.stopped is not None:
+            return True
+        return self.worth is not None and self.best is not None and not self.worth.pays(self.best.value)
+
+    def improving(self, items: Iterable[T]) -> Iterator[T]:
+        """Yield items until it is `done`, the first one always."""
+        for item in items:
+            yield item
+            if self.done:
+                return
+
+    @contextmanager
+    def weighed(self, bound: float = -np.inf) -> Iterator[None]:
+        """Let labels be improved inside for as long as that pays, given a certified lower bound of the program."""
+        before, self.worth = self.worth, Worth(self.budget.account, self.program, bound)
+        try:
+            yield
+        finally:
+            self.worth = before
 
     @property
     def stopped(self) -> Status | None:

@@ -65,6 +65,8 @@ def escape(run: Run, fit: Fit, blocks: int, rounds: int = 60, tries: int = 6, to
         Never worse than the one given.
     """
     for number in range(LARGEST_ESCAPES if run.program.is_binary and _is_affordable(run) else 0):
+        if run.done:
+            break
         better = _escape(run, fit, rounds, tries, tol, blocks)
         if better is None or run.record("escape", number, better.value):
             return fit if better is None else better
@@ -93,7 +95,7 @@ def _escape(run: Run, fit: Fit, rounds: int, tries: int, tol: float, blocks: int
     """Return the first lower labelling that an escape and small moves after it reach, or None."""
     seen = {labelling_key(run, fit.labels)}
     for labels in _escapes(run, fit, blocks, tol):
-        if run.stopped:
+        if run.done:
             return None
         if labelling_key(run, labels) in seen:
             continue

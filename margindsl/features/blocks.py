@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from margindsl.clock import check
+from margindsl.clock import check, product
 from margindsl.features.maps import LinearMap, PointMap
-from margindsl.features.operator import FeatureOperator, Index, as_index
+from margindsl.features.operator import FeatureOperator, Index, as_index, columns
 from margindsl.frozen import frozen
 from margindsl.points import check_points, release, row_blocks
 from margindsl.typing import FloatArray, IntArray
@@ -74,12 +74,14 @@ class BlockFeatures(FeatureOperator):
         return self.source.dtype
 
     def apply(self, W: FloatArray) -> FloatArray:
+        product(self.n * self.rank, columns(W))
         out = np.empty((self.n, *np.shape(W)[1:]))
         for block, part in self.walk():
             np.matmul(part, W, out=out[block])
         return out
 
     def adjoint(self, R: FloatArray) -> FloatArray:
+        product(self.n * self.rank, columns(R))
         total = np.zeros((self.rank, *R.shape[1:]))
         for block, part in self.walk():
             total += part.T @ R[block]

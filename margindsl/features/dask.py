@@ -9,8 +9,9 @@ from typing import Any
 import dask
 import numpy as np
 
+from margindsl.clock import product
 from margindsl.features.maps import LinearMap, PointMap
-from margindsl.features.operator import GRAM_LIMIT, FeatureOperator, Index, as_index
+from margindsl.features.operator import GRAM_LIMIT, FeatureOperator, Index, as_index, columns
 from margindsl.points import check_points
 from margindsl.typing import FloatArray
 
@@ -74,14 +75,17 @@ class DaskFeatures(FeatureOperator):
         return self.point_map.offset
 
     def apply(self, W: FloatArray) -> FloatArray:
+        product(self.n * self.rank, columns(W))
         parts = self._each(_apply, lambda block: W)
         return np.concatenate(parts) if parts else np.zeros((0, *W.shape[1:]))
 
     def adjoint(self, R: FloatArray) -> FloatArray:
+        product(self.n * self.rank, columns(R))
         return sum(self._each(_adjoint, lambda block: R[block]), start=np.zeros((self.rank, *R.shape[1:])))
 
     def gram(self, weights: FloatArray | None = None, *, limit: int = GRAM_LIMIT) -> FloatArray:
         self._check_gram(limit)
+        product(self.n * self.rank, self.rank)
         c = None if weights is None else np.asarray(weights, dtype=np.float64)
         parts = self._each(_gram, lambda block: None if c is None else c[block])
         total = sum(parts, start=np.zeros((self.rank, self.rank)))

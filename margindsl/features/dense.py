@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from margindsl.clock import check
+from margindsl.clock import product
 from margindsl.features.maps import PointMap
-from margindsl.features.operator import FeatureOperator, Index, as_index
+from margindsl.features.operator import FeatureOperator, Index, as_index, columns
 from margindsl.frozen import frozen
 from margindsl.typing import FloatArray
 
@@ -22,11 +22,11 @@ class HeldMatrix:
         return self._matrix
 
     def apply(self, W: FloatArray) -> FloatArray:
-        check()
+        product(self._matrix.size, columns(W))
         return self._matrix @ W
 
     def adjoint(self, R: FloatArray) -> FloatArray:
-        check()
+        product(self._matrix.size, columns(R))
         return self._matrix.T @ R
 
     def rows(self, index: Index) -> FloatArray:

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
-from margindsl.clock import check
+from margindsl.clock import check, product
 from margindsl.errors import DeclarationError, SizeError
 from margindsl.points import NEW_POINTS, check_points, is_lazy, row_blocks
 from margindsl.typing import FloatArray, IntArray
@@ -183,6 +183,7 @@ class FeatureOperator(ABC):
         """
         self._check_gram(limit)
         check(self.n * self.rank**2)
+        product(self.n * self.rank, self.rank)
         total = np.zeros((self.rank, self.rank))
         for block in row_blocks(self.n, self.rank):
             check()
@@ -306,6 +307,11 @@ class FeatureOperator(ABC):
                 f"limit is r = {limit}. "
                 "Pass limit= to allow it, or reduce the columns first."
             )
+
+
+def columns(block: FloatArray) -> int:
+    """Return how many columns a product takes: one of a vector."""
+    return int(np.shape(block)[1]) if np.ndim(block) > 1 else 1
 
 
 def as_index(index: Index) -> Index:

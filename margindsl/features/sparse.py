@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from margindsl.clock import check
-from margindsl.features.operator import GRAM_LIMIT, FeatureOperator, Index, as_index
+from margindsl.clock import check, product
+from margindsl.features.operator import GRAM_LIMIT, FeatureOperator, Index, as_index, columns
 from margindsl.frozen import frozen
 from margindsl.points import Points, check_new_points, check_points
 from margindsl.typing import FloatArray
@@ -61,15 +61,15 @@ class SparseFeatures(FeatureOperator):
         return cls(points, mean, label + (", centred" if centre else ""))
 
     def apply(self, W: FloatArray) -> FloatArray:
-        check()
+        product(self.points.nnz, columns(W))
         return self._times(self.points, W)
 
     def adjoint(self, R: FloatArray) -> FloatArray:
-        check()
-        product = np.asarray(self.points.T @ R)
+        product(self.points.nnz, columns(R))
+        found = np.asarray(self.points.T @ R)
         if self.mean is None:
-            return product
-        return product - np.multiply.outer(self.mean, np.sum(R, axis=0))
+            return found
+        return found - np.multiply.outer(self.mean, np.sum(R, axis=0))
 
     @property
     def offset(self) -> FloatArray | None:
@@ -94,7 +94,9 @@ class SparseFeatures(FeatureOperator):
 
     def gram(self, weights: FloatArray | None = None, *, limit: int = GRAM_LIMIT) -> FloatArray:
         self._check_gram(limit)
-        check(self.points.nnz * self.points.nnz / max(self.n, 1) * SPARSE_COST)
+        squares = self.points.nnz * self.points.nnz / max(self.n, 1)
+        check(squares * SPARSE_COST)
+        product(squares)
         c = np.ones(self.n) if weights is None else np.asarray(weights, dtype=np.float64)
         total = (self.points.T @ self.points.multiply(c[:, None]).tocsr()).toarray()
         if self.mean is not None:

@@ -29,7 +29,7 @@ class Alternating(LocalRelaxation):
         Where they come from.
     rounds : int
         Most rounds a start.
-    polish : {"none", "alternate", "search"} or bool
+    polish : {"auto", "none", "alternate", "search"} or bool
         "none" by default: the plain method; "search" adds flips and swaps.
     continuation : int
         Steps of continuation in the loss weight before each descent; 0 for none.

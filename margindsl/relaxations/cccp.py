@@ -38,7 +38,7 @@ class CCCP(LocalRelaxation):
     start : {"mixed", "kmeans", "spectral", "random"}
     rounds : int
         Most steps a start.
-    polish : {"none", "alternate", "search"} or bool
+    polish : {"auto", "none", "alternate", "search"} or bool
         "none" by default: the plain method.
     continuation : int
         Steps of continuation in the loss weight before each descent; 0 for none.

@@ -36,7 +36,7 @@ class GMMC(Relaxation):
         of the dual's matrix (with polish="none").
     tol : float or None
         Relative accuracy asked of the solver; None takes the solve's.
-    polish : {"none", "alternate", "search"} or bool
+    polish : {"auto", "none", "alternate", "search"} or bool
 
     References
     ----------

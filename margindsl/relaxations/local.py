@@ -36,7 +36,7 @@ class LocalRelaxation(Relaxation):
         Where they come from; "known" is one start, from the hyperplane of the known labels alone.
     rounds : int
         Most rounds a start.
-    polish : {"none", "alternate", "search"} or bool
+    polish : {"auto", "none", "alternate", "search"} or bool
         "none" by default: the plain method; "search" adds flips, swaps and escapes by blocks.
     continuation : int
         Steps of continuation in the loss weight before each descent; 0, the default, for none.

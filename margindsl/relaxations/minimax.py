@@ -64,7 +64,7 @@ class Minimax(Relaxation):
     tighten : bool
         Whether the label lift (Xu et al. 2005), solved roughly from the mixture found, may raise `bound`: its own
         dual point is worth more to the lift's certificate than the master's.
-    polish : {"none", "alternate", "search"} or bool
+    polish : {"auto", "none", "alternate", "search"} or bool
 
     References
     ----------

@@ -65,9 +65,11 @@ class Relaxation(ABC):
 
     Parameters
     ----------
-    polish : {"none", "alternate", "search"} or bool
-        What is done to rounded labels: nothing, alternation with the exact oracle, or alternation with
-        flips and swaps of components. True means "search", False "none".
+    polish : {"auto", "none", "alternate", "search"} or bool
+        What is done to rounded labels: nothing, alternation with the exact oracle, or alternation with flips and swaps
+        of components, without limit ("search") or for as long as it pays ("auto", True). That is: beyond some tenths of
+        a second the certified gap has to leave room for it, beyond a second or half of what the relaxation took the
+        value has to fall by 1e-4 a pass over the points. It is counted in multiply-adds, alike on every machine.
     """
 
     name: ClassVar[str]
@@ -77,7 +79,7 @@ class Relaxation(ABC):
     minimises: ClassVar[bool] = True
     alternatives: ClassVar[tuple[str, ...]] = ()
 
-    polish: str | bool = "search"
+    polish: str | bool = "auto"
 
     def __new__(cls, **options: Any) -> Relaxation:
         """Refuse unknown options with the nearest known ones, before the fields are set."""
@@ -87,10 +89,10 @@ class Relaxation(ABC):
         return super().__new__(cls)
 
     def __post_init__(self) -> None:
-        how = ("search" if self.polish else "none") if isinstance(self.polish, bool) else self.polish
-        if how not in ("none", "alternate", "search"):
+        how = ("auto" if self.polish else "none") if isinstance(self.polish, bool) else self.polish
+        if how not in ("none", "alternate", "search", "auto"):
             raise DeclarationError(
-                f"{type(self).__name__}(polish={self.polish!r}): expected 'none', 'alternate' or 'search'")
+                f"{type(self).__name__}(polish={self.polish!r}): expected 'none', 'alternate', 'search' or 'auto'")
         object.__setattr__(self, "polish", how)
         read_options(self, type(self).__name__)
 

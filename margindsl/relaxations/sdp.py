@@ -64,7 +64,7 @@ class SDP(Relaxation):
         Relative accuracy asked of the solver; None takes the solve's, but at least 1e-4 of a native solver.
     rounding : int
         Number of sampled directions; the leading ones are always tried.
-    polish : {"none", "alternate", "search"} or bool
+    polish : {"auto", "none", "alternate", "search"} or bool
 
     References
     ----------

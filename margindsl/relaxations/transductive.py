@@ -33,7 +33,7 @@ class Transductive(InductiveRelaxation):
         Factor from level to level, above 1.
     rounds : int
         Most alternations a level.
-    polish : {"none", "alternate", "search"} or bool
+    polish : {"auto", "none", "alternate", "search"} or bool
         "none" by default: the plain method; "search" adds flips and swaps at the end.
 
     References

@@ -42,7 +42,7 @@ class WeightLifting(Relaxation):
         Directions sampled from N(0, P); the leading ones are always tried.
     tol : float or None
         Relative certified gap asked of the solver; None takes the solve's tolerance but at least 1e-4.
-    polish : {"none", "alternate", "search"} or bool
+    polish : {"auto", "none", "alternate", "search"} or bool
     """
 
     name: ClassVar[str] = "weight-lifting"

@@ -161,7 +161,8 @@ class Polish(Stage):
         """Leave the best labels in the run; of a rounding that was interrupted what there is is evaluated alone."""
         outcome = found.outcome
         if outcome is not None and found.is_open and outcome.candidates:
-            polish(run, list(outcome.candidates), self.how if found.state is outcome.status else "none")
+            bound = -np.inf if outcome.certificate is None else outcome.certificate.bound
+            polish(run, list(outcome.candidates), self.how if found.state is outcome.status else "none", bound=bound)
         return found
 
     def describe(self) -> str:

@@ -209,7 +209,7 @@ def test_values_of_solve_options(options, words):
     (lambda: md.SDP(rounding=-1), "SDP(rounding=-1): expected an integer of at least 0"),
     (lambda: md.Exact(max_components=0), "expected an integer of at least 1"),
     (lambda: md.Alternating(restarts=True), "Alternating(restarts=True)"),
-    (lambda: md.SDP(polish="much"), "expected 'none', 'alternate' or 'search'"),
+    (lambda: md.SDP(polish="much"), "expected 'none', 'alternate', 'search' or 'auto'"),
     (lambda: md.Minimax(tol=0), "Minimax(tol=0): expected a positive finite number or None"),
     (lambda: md.SDP(tol=float("nan")), "SDP(tol=nan): expected a positive finite number or None"),
     (lambda: md.SDP(moments="a"), "SDP(moments='a'): expected True or False"),

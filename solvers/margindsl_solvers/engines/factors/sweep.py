@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from margindsl.clock import check
+from margindsl.clock import check, product
 from margindsl.points import row_blocks
 from margindsl.program.forms import WeightLiftForm
 from margindsl.program.losses import Losses
@@ -58,6 +58,7 @@ class Sweep:
         if not simple or not (dense or hasattr(features, "walk")):
             return self._whole(losses, W)
         W = np.ascontiguousarray(W)
+        product(2.0 * self.form.n * features.rank, W.shape[1])
 
         def part(block: slice) -> Part:
             check()

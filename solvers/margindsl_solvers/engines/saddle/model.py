@@ -11,6 +11,7 @@ import numpy as np
 
 from margindsl.accuracy import relative_gap
 from margindsl.calculus import ConvexFunction
+from margindsl.clock import product
 from margindsl.program.certificates import project_duals
 from margindsl.program.codes import first_names
 from margindsl.program.forms import SaddleForm
@@ -117,6 +118,7 @@ class SaddleModel:
         """Return the rows Φᵀ(y_k∘s) of a vector s (n,), for all labellings or the active ones."""
         rows = slice(None) if active is None else self.coordinates(active)
         total: FloatArray = np.zeros((len(self.labels[rows]), self.form.features.rank))
+        self._book(len(total))
         for part, labels in self._blocks():
             signed = labels[rows] * spread[part]
             total += signed @ self.matrix[part] if self.matrix is not None else self.form.features.adjoint(signed.T).T
@@ -137,6 +139,7 @@ class SaddleModel:
         """Return the (n,) margins Σ_k y_k∘(Φw_k + m_k b_k) of rows w_k of W (T, q r) and masses m (T,), else zero."""
         out, W = np.empty(self.form.n), W.reshape(len(self.labels), -1)
         active = np.flatnonzero(np.any(W != 0, axis=1))
+        self._book(len(active))
         for part, labels in self._blocks():
             rows = W[active] @ self.matrix[part].T if self.matrix is not None else self.form.features.apply(
                 np.ascontiguousarray(W[active].T)).T
@@ -159,6 +162,10 @@ class SaddleModel:
         """Return the (m, T) numbers Σ_q signs∘(Φv_k + b_k) of some rows of Φ (m, r), by their codes (m, T q)."""
         found = (phi @ directions.reshape(len(self.labels), -1).T + (self.biases if self.is_biased else 0.0)) * signs
         return found if self.width == 1 else found.reshape(len(phi), self.count, self.width).sum(axis=2)
+
+    def _book(self, columns: int) -> None:
+        if self.matrix is not None:  # the products of other features book themselves
+            product(self.matrix.size, max(columns, 1))
 
     def _blocks(self) -> Iterator[tuple[slice, FloatArray]]:
         if self.matrix is None or self.labels.size <= BLOCK:

@@ -1,0 +1,57 @@
+"""Whether improving labels still pays: what the value falls by, for what is spent on it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from margindsl.clock import PRODUCT, Account
+from margindsl.program.program import MarginProgram
+
+FREE, ROOM = 1e8, 1e9  # multiply-adds spent in any case (tenths of a second), and where the gap leaves room
+HALF = 0.5  # of what the relaxation spent, where that is more than the latter
+PRICE = 1e-4  # relative fall of the value that a pass over the points has to bring beyond that
+WINDOW = 20.0  # passes over which it is looked for: about what one fit takes
+
+
+@dataclass
+class Worth:
+    """Say when to stop improving labels, by counts that are the same on every machine.
+
+    The first `FREE` multiply-adds are free. Beyond them the certified gap has to be worth a fit at `PRICE` a pass, that
+    is a product with the features and one with their transpose; beyond `ROOM`, or half of what the relaxation took, the
+    value has to fall at that price.
+
+    Parameters
+    ----------
+    account : Account
+        Of the solve.
+    program : MarginProgram
+    bound : float
+        A certified lower bound in units of the program, −inf without one.
+    """
+
+    account: Account
+    program: MarginProgram
+    bound: float = -math.inf
+    value: float = field(init=False, default=math.inf)
+
+    def __post_init__(self) -> None:
+        features, begun = self.program.features, self.account.work
+        self.a_pass = 2.0 * (float(features.n) * features.rank + PRODUCT)
+        self.free = begun + FREE
+        self.mark = begun + max(ROOM, HALF * begun)
+
+    def pays(self, value: float) -> bool:
+        """Return whether to go on from the best value so far."""
+        work, size = self.account.work, abs(value)
+        if work > self.free and value - self.bound <= PRICE * size * WINDOW:
+            return False
+        if work <= self.mark or not math.isfinite(self.value):
+            self.value = value
+            return True
+        passes = (work - self.mark) / self.a_pass
+        if self.value - value < PRICE * size * max(passes, 1.0):
+            return passes <= WINDOW
+        self.value, self.mark = value, work
+        return True

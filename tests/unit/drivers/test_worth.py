@@ -1,0 +1,78 @@
+"""When improving labels no longer pays: by counts of products, the certified gap, and what the value falls by."""
+
+import math
+
+import numpy as np
+import pytest
+
+import margindsl as md
+from margindsl.clock import Account, Budget
+from margindsl.drivers.worth import FREE, PRICE, ROOM, WINDOW, Worth
+from margindsl.features.build import build
+from margindsl.features.kernels import Linear
+
+
+def two_clouds(n=40, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4)) + 0.4 * rng.choice([-1, 1], n)[:, None]
+    y, f = md.Labels(n), md.Hyperplane(X, centre=True)
+    return md.Problem(md.Minimize(md.sq_norm(f) / 2 + 10 * md.mean(md.hinge(y * f))), [abs(md.sum(y)) <= 0.6 * n])
+
+
+@pytest.fixture
+def program():
+    return two_clouds().program()
+
+
+def test_small_work_is_free_and_larger_work_has_to_leave_room(program):
+    account = Account(work=7.0)
+    worth = Worth(account, program, bound=1.0 - 0.5 * PRICE * WINDOW)
+    account.work += FREE
+    assert worth.pays(1.0)
+    account.work += 1.0
+    assert not worth.pays(1.0) and worth.pays(2.0)  # of a gap of half there is much to win
+
+
+def test_beyond_that_the_value_has_to_fall(program):
+    account = Account()
+    worth = Worth(account, program)
+    account.work, value = ROOM, 1.0
+    assert worth.pays(value)
+    for _ in range(5):
+        account.work += 10 * worth.a_pass
+        value *= 1 - 11 * PRICE
+        assert worth.pays(value)
+    account.work += 0.9 * WINDOW * worth.a_pass
+    assert worth.pays(value)  # one fit may fail
+    account.work += 0.2 * WINDOW * worth.a_pass
+    assert not worth.pays(value)
+
+
+def test_half_of_what_the_relaxation_took_may_be_spent(program):
+    account = Account(work=10 * ROOM)
+    worth = Worth(account, program)
+    account.work = 14 * ROOM
+    assert worth.pays(1.0) and worth.pays(1.0)
+    account.work = 16 * ROOM
+    assert not worth.pays(1.0)
+
+
+@pytest.mark.parametrize("columns", [1, 9])
+def test_products_are_counted_inside_a_solve_alone(columns):
+    features = build(np.random.default_rng(0).normal(size=(50, 3)), Linear())
+    budget, W = Budget(), np.ones((3, columns))
+    features.apply(W)
+    assert budget.account.work == 0
+    with budget.limit(1.0):
+        features.apply(W)
+        once = budget.account.work
+        features.adjoint(np.ones((50, columns)))
+        assert once > 150 and budget.account.work == 2 * once
+    assert budget.replace(tol=1.0).account is budget.account and math.isinf(budget.cutoff)
+
+
+def test_search_without_limit_is_never_worse_and_counts_are_repeated():
+    problem = two_clouds()
+    auto, again, search = (problem.solve(md.SDP(polish=how), random_state=0) for how in ("auto", True, "search"))
+    assert auto.value == again.value and np.array_equal(auto.labels, again.labels)
+    assert search.value <= auto.value * (1 + 1e-9)
