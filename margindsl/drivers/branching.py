@@ -67,7 +67,7 @@ class Met:
     raw : RawSolution or None
         The start of its children.
     w : (r,) or (q r,) float array
-    bias : float
+    bias : float, or (k,) float array of clusters
     scalars : (S,) float array
     charged : (n,) float array
         Losses in the node's problem.
@@ -76,7 +76,7 @@ class Met:
     node: Node
     raw: RawSolution | None
     w: FloatArray
-    bias: float
+    bias: FloatArray | float
     scalars: FloatArray
     charged: FloatArray
 
@@ -243,7 +243,8 @@ class Branching:
         if not raw.has_answer:
             return Met(node, None, np.zeros((program.clusters - 1) * program.features.rank), 0.0, none, charged)
         solved = self._better(node, z, *bounds.settled(z, raw.variables))
-        return Met(solved, raw, np.asarray(raw["w"]), float(raw.get("bias", 0.0)), raw.get("scalars", none), charged)
+        bias, scalars = form.plane(raw.variables)
+        return Met(solved, raw, np.asarray(raw["w"]), bias, scalars, charged)
 
     def _settle(self, node: Node, z: IntArray) -> Node:
         """Return a node without free components, bounded by the dual of its fixed-label problem."""

@@ -85,4 +85,4 @@ def continue_weights(run: Run, labels: IntArray, factors: Iterable[float], tol: 
 
 def _value_here(run: Run, fit: Fit) -> float:
     """Return the value of the run's own program at the labels and hyperplane of a fit of another weight."""
-    return float(run.program.fix_labels(fit.labels).objective(fit.w, fit.bias, fit.scalars))
+    return run.program.value_at(fit.labels, fit.w, fit.bias, fit.scalars)

@@ -27,10 +27,10 @@ PATIENCE = 20  # rounds without progress of the master's value after which gener
 
 
 class Vertex(NamedTuple):
-    """Represent what a mixture is of: a labelling with a bias, an end of its interval."""
+    """Represent what a mixture is of: a labelling with a bias (q,), a corner of its limits."""
 
     labels: IntArray
-    bias: float = 0.0
+    bias: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,9 +107,9 @@ def improve_by_moves(run: Run, spread: FloatArray, value: float, y: IntArray,
         gains = (H @ (H.T @ codes[z])) @ codes.T
         change = 2.0 * (gains - gains[everyone, z][:, None]) + norms[:, None] * apart[z]
         if len(sums):
-            total = float(sums @ codes[z][:, 0])
-            moved = program.bias.support(total + sums[:, None] * (codes[:, 0] - codes[z]))
-            change += 2.0 * (moved - program.bias.support(np.asarray(total)))
+            total = sums @ codes[z]
+            moved = total + sums[:, None, None] * (codes - codes[z][:, None])
+            change += 2.0 * (program.bias.support(moved) - program.bias.support(total))
         change[~label_set.feasible_moves(y)] = -np.inf
         component, place = (int(at) for at in np.unravel_index(np.argmax(change), change.shape))
         if not change[component, place] > 1e-12 * max(value, 1e-300):
@@ -200,14 +200,14 @@ def _told(answer: RawSolution) -> str:
 
 
 def vertices(program: MarginProgram, labellings: list[IntArray]) -> list[Vertex]:
-    """Return labellings, each once, with every end of the interval of the bias."""
+    """Return labellings, each once, with corners of the limits of the bias, both ends of an interval."""
     return [Vertex(y, end) for y in distinct(labellings) for end in program.bias.ends]
 
 
 def master_of(program: MarginProgram, working: list[Vertex]) -> SaddleForm:
     """Return the master problem over a working set."""
     return SaddleForm(program.features, program.losses, np.stack([v.labels for v in working]),
-                      np.array([v.bias for v in working]), program.label_codes)
+                      np.stack([v.bias for v in working]), program.label_codes)
 
 
 def improved_starts(run: Run, initial: list[IntArray], rounds: int = 20) -> list[IntArray]:
@@ -245,7 +245,7 @@ class _Place:
     def state(self) -> State:
         """Return it as arrays."""
         found = {"labellings": pack([v.labels for v in self.working]), "course": np.array(self.course),
-                 "biases": np.array([v.bias for v in self.working]),
+                 "biases": np.stack([v.bias for v in self.working]),
                  "value": np.array(self.centre.value), "iteration": np.array(self.iteration)}
         if self.centre.u is not None:
             found["u"] = self.centre.u
@@ -254,7 +254,7 @@ class _Place:
     @classmethod
     def restored(cls, state: State) -> _Place:
         """Return it from arrays."""
-        working = [Vertex(y, float(bias)) for y, bias in zip(state["labellings"], state["biases"])]
+        working = [Vertex(y, bias) for y, bias in zip(state["labellings"], state["biases"])]
         return cls(working, raw_of(state), _Centre(state.get("u"), float(state["value"])),
                    state["course"].tolist(), int(state["iteration"]))
 
@@ -284,8 +284,8 @@ def _violated(run: Run, form: SaddleForm, raw: RawSolution, u: FloatArray, start
     spread, program = form.losses.spread(u), run.program.bounding
     found = _costliest(run, spread, exhaustive) if exhaustive is not None else _searched(run, form, raw, u, starts)
     if not program.is_biased:
-        return [(value, Vertex(y)) for value, y in found]
-    return [(value, Vertex(y, program.bias.end(float(y @ spread)))) for value, y in found]
+        return [(value, Vertex(y, np.zeros(form.width))) for value, y in found]
+    return [(value, Vertex(y, program.bias.end(spread @ program.codes_at(y)))) for value, y in found]
 
 
 def _costliest(run: Run, spread: FloatArray, everything: IntArray) -> list[tuple[float, IntArray]]:
@@ -319,10 +319,11 @@ def _fresh(working: list[Vertex], violated: list[tuple[float, Vertex]]) -> list[
     return fresh
 
 
-def _keys(found: list[Vertex]) -> list[tuple[bytes, float]]:
-    """Return keys that are equal where names alone differ; a bias changes its sign with the labels."""
+def _keys(found: list[Vertex]) -> list[tuple[bytes, bytes]]:
+    """Return keys that are equal where names alone differ; a bias of signs changes its own with the labels."""
     rows = first_names(np.stack([vertex.labels for vertex in found]))
-    return [(row.tobytes(), v.bias * (v.labels[0] if v.bias else 1.0)) for v, row in zip(found, rows)]
+    turns = [v.labels[0] if v.bias.shape == (1,) and np.any(v.bias) else 1.0 for v in found]
+    return [(row.tobytes(), (turn * v.bias).tobytes()) for v, row, turn in zip(found, rows, turns)]
 
 
 def _drop_dead(working: list[Vertex], raw: RawSolution) -> tuple[list[Vertex], RawSolution]:

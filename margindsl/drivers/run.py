@@ -53,9 +53,9 @@ class Fit:
         return self.raw["w"]
 
     @property
-    def bias(self) -> float:
-        """Return the bias."""
-        return float(self.raw.get("bias", 0.0))
+    def bias(self) -> FloatArray | float:
+        """Return the bias, of clusters one for each."""
+        return np.asarray(self.raw.get("bias", 0.0))[()]
 
     @property
     def scalars(self) -> FloatArray:
@@ -184,10 +184,10 @@ class Run:
         if not raw.has_answer:
             raise UnansweredError(f"{name_of(solver or self.solver)} ended as {raw.status.word} on the fixed-label "
                                   f"problem: {raw.message or raw.status.value}")
-        bias = float(raw.get("bias", 0.0))
+        bias, scalars = form.plane(raw.variables)
+        raw = dataclasses.replace(raw, variables={**raw.variables, "bias": np.asarray(bias), "scalars": scalars})
         decision = form.outputs(raw["w"], bias)
-        losses = self.program.losses
-        value = 0.5 * float(raw["w"] @ raw["w"]) + losses.value(form.margins(decision), raw.get("scalars"))
+        value = 0.5 * float(raw["w"] @ raw["w"]) + self.program.losses.value(form.margins(decision), scalars)
         fit = Fit(np.asarray(form.labelling), raw, decision, value)
         if self.best is None or value < self.best.value:
             self.best = fit

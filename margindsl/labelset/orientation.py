@@ -39,9 +39,9 @@ class ClusterNames:
         return np.asarray(self.new[labels])
 
     def reorder(self, outputs: FloatArray | float) -> FloatArray:
-        """Return decision values (n, k) or weights (r, k) with the columns in the new order; a bias has none."""
+        """Return decision values (n, k), weights (r, k) or a bias (k,) in the new order, a number as it is."""
         values = np.asarray(outputs)
-        return values if values.ndim < 2 else values[:, np.argsort(self.new)]
+        return values if values.ndim == 0 else values[..., np.argsort(self.new)]
 
 
 def by_first_point(labels: IntArray, groups: IntArray) -> ClusterNames:

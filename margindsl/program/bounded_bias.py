@@ -14,7 +14,7 @@ import numpy as np
 from margindsl.accuracy import rounding
 from margindsl.features import FeatureOperator, ShiftedFeatures
 from margindsl.program.bounds import DecisionBound
-from margindsl.typing import FloatArray
+from margindsl.typing import BoolArray, FloatArray
 
 
 @dataclass(frozen=True)
@@ -40,20 +40,88 @@ class Interval:
         return self.low == -self.high
 
     def support(self, sums: FloatArray) -> FloatArray:
-        """Return max {t s : low ≤ t ≤ high} for every s."""
-        return np.maximum(self.low * sums, self.high * sums)
+        """Return max {t s : low ≤ t ≤ high} for every s, on a last axis of one."""
+        return np.maximum(self.low * sums, self.high * sums)[..., 0]
 
-    def end(self, total: float) -> float:
+    def end(self, sums: FloatArray) -> FloatArray:
         """Return the t of that maximum."""
-        return self.high if total > 0 else self.low
+        return np.where(sums > 0, self.high, self.low)
 
     @property
-    def ends(self) -> tuple[float, ...]:
-        """Return the limits, once where they are equal."""
-        return (self.low,) if self.low == self.high else (self.low, self.high)
+    def ends(self) -> tuple[FloatArray, ...]:
+        """Return the limits (1,), once where they are equal."""
+        return tuple(np.array([end]) for end in sorted({self.low, self.high}))
 
 
 NO_BIAS = Interval(0.0, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterLimits:
+    """Represent the biases β (q,) of k coded clusters with |⟨c_p − c_q, β⟩| ≤ width for every two of them.
+
+    The corners have ⟨c_p, β⟩ higher by the width in some clusters than in the others.
+
+    Parameters
+    ----------
+    codes : (k, q) float array
+        Rows that sum to zero.
+    width : float
+    """
+
+    codes: FloatArray
+    width: float
+
+    is_symmetric = True
+
+    @property
+    def is_finite(self) -> bool:
+        """Return whether the width is."""
+        return bool(np.isfinite(self.width))
+
+    @property
+    def reach(self) -> float:
+        """Return the greatest ‖β‖: that of a corner with half of the clusters higher."""
+        return self.norm_of(self.codes, self.width)
+
+    @staticmethod
+    def norm_of(codes: FloatArray, width: float) -> float:
+        """Return the greatest norm of a vector whose products with two codes differ by at most a width."""
+        k = len(codes)
+        square = float(np.sum(codes[0] ** 2)) * k / (k - 1)  # CᵀC = square I
+        return width * float(np.sqrt((k // 2) * (k - k // 2) / k / square)) if width else 0.0
+
+    def support(self, sums: FloatArray) -> FloatArray:
+        """Return max ⟨β, s⟩ over the limits, s on the last axis."""
+        heights = self._heights(sums)
+        return self.width * np.maximum(heights, 0.0).sum(axis=-1) if self.width else np.zeros(heights.shape[:-1])
+
+    def end(self, sums: FloatArray) -> FloatArray:
+        """Return the β of that maximum, for s (q,)."""
+        return self._corner(self._heights(sums) > 0)
+
+    @property
+    def ends(self) -> tuple[FloatArray, ...]:
+        """Return a corner for every cluster, on whose side the others are not."""
+        corners = tuple(self._corner(own) for own in np.eye(len(self.codes), dtype=bool))
+        return corners if self.width else corners[:1]
+
+    def inside(self, beta: FloatArray) -> FloatArray:
+        """Return β shrunk into the limits."""
+        spread = float(np.ptp(self.codes @ beta))
+        return beta * min(1.0, self.width / spread) if spread > 0 else beta
+
+    def pairs(self) -> FloatArray:
+        """Return the rows c_p − c_q (k(k−1)/2, q)."""
+        first, second = np.triu_indices(len(self.codes), 1)
+        return np.asarray(self.codes[first] - self.codes[second])
+
+    def _heights(self, sums: FloatArray) -> FloatArray:
+        """Return h with Σ h = 0 and ⟨β, s⟩ = Σ h_p ⟨c_p, β⟩."""
+        return np.asarray(sums @ self.codes.T) / float(np.sum(self.codes[:, 0] ** 2))
+
+    def _corner(self, high: BoolArray) -> FloatArray:
+        return self.width * (high @ self.codes) / float(np.sum(self.codes[:, 0] ** 2))
 
 
 def sum_vanishes(features: FeatureOperator, weights: FloatArray) -> bool:
@@ -109,4 +177,5 @@ def bias_limits(features: FeatureOperator, bounds: tuple[DecisionBound, ...]) ->
     return Interval(low, high), alone
 
 
-__all__ = ["NO_BIAS", "Interval", "bias_limits", "centred_by", "holder", "moves_with_bias", "sum_vanishes"]
+__all__ = [
+    "NO_BIAS", "ClusterLimits", "Interval", "bias_limits", "centred_by", "holder", "moves_with_bias", "sum_vanishes"]

@@ -217,7 +217,7 @@ def node_dual(table: PointLosses, phi: FloatArray, labels: IntArray, u: FloatArr
     v = phi.T @ (u * labels)
     if bias.reach > 0:
         v[-1] -= tau
-        price = 0.5 * eta * bias.reach**2 + (float(bias.support(np.asarray(tau))) if tau else 0.0)
+        price = 0.5 * eta * bias.reach**2 + (float(bias.support(np.array([tau]))) if tau else 0.0)
         if eta > 0:
             unit = np.append(np.ones(len(v) - 1), np.sqrt(eta))
             phi, v = phi / unit, v / unit

@@ -62,11 +62,6 @@ def decided(losses: Losses, labels: IntArray, signs: bool) -> IntArray:
     return order[None]
 
 
-def row_duals(losses: Losses, u: FloatArray) -> FloatArray:
-    """Return duals of points; of rows, where shared scalars couple them."""
-    return u if losses.scalars.count else losses.spread(u)
-
-
 @dataclass(frozen=True, eq=False)
 class Certificate(ABC):
     """Represent a proof that no labelling in B has a value below `bound` (in units of the program).
@@ -134,7 +129,7 @@ class FixedLabelCertificate(Certificate):
     def dual_point(self) -> DualPoint:
         """Return one case: the labels of the points, all of them decided."""
         return DualPoint("cases", {
-            "u": row_duals(self.form.losses, self.u)[None], "q": np.zeros((1, self.form.n)),
+            "u": self.form.point_duals(self.u)[None], "q": np.zeros((1, self.form.n)),
             "tau": np.asarray(self.tau)[None],
             "paths": decided(self.form.losses, self.form.labelling, getattr(self.form, "clustering", None) is None)})
 
@@ -284,4 +279,4 @@ def _clip_duals(losses, u: FloatArray) -> FloatArray:  # type: ignore[no-untyped
 
 __all__ = [
     "FEASIBLE", "SAFETY", "WIDE_SAFETY", "Certificate", "CombinedCertificate", "DualPoint", "FixedLabelCertificate",
-    "LeastValueCertificate", "certify_fixed_labels", "project_duals", "row_duals", "unlifted_point"]
+    "LeastValueCertificate", "certify_fixed_labels", "project_duals", "unlifted_point"]

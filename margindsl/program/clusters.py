@@ -15,9 +15,10 @@ from margindsl.features import CodedFeatures, FeatureOperator
 from margindsl.frozen import frozen_property
 from margindsl.program.absorption import absorbed_terms
 from margindsl.program.answers import Variable
+from margindsl.program.bounded_bias import ClusterLimits
 from margindsl.program.codes import contrasts, runner_up, simplex_codes
 from margindsl.program.forms import FixedLabelForm, Form
-from margindsl.program.losses import Losses, LossTerm
+from margindsl.program.losses import Losses, LossTerm, SharedScalars
 from margindsl.typing import FloatArray, IntArray
 
 
@@ -106,36 +107,89 @@ def _falling(term: LossTerm, factor: float) -> LossTerm:
     return LossTerm(loss, term.points, term.weights, factor * term.slopes, term.shifts, term.coupling)
 
 
+def biased_losses(losses: Losses, features: FeatureOperator, limits: ClusterLimits, clustering: IntArray) -> Losses:
+    """Return losses of margins to which a bias ⟨c_{y_i}, β⟩ is added, β shared scalars, and the rows of its limits."""
+    own, codes, q = losses.scalars, limits.codes, limits.codes.shape[1]
+    terms = tuple(replace(term, coupling=np.column_stack(
+        [term.coupling, term.slopes[:, None] * codes[clustering[term.points]]])) for term in losses.terms)
+    if limits.is_finite:
+        rows = np.column_stack([np.zeros((len(pairs := limits.pairs()), own.count)), pairs])
+        outside = PLQ.affine(1.0, -limits.width).positive_part() + PLQ.affine(-1.0, -limits.width).positive_part()
+        zeros, steep = np.zeros(len(rows)), np.full(len(rows), slopes_within(losses, features, limits.width))
+        terms = (*terms, LossTerm(outside, zeros.astype(int), steep, zeros, zeros, rows))
+    names, symbols = (*own.names, *(f"bias {j}" for j in range(q))), (*own.symbols, *[None] * q)
+    return Losses(losses.n, terms, SharedScalars(np.append(own.costs, np.zeros(q)),
+                                                 np.append(own.nonneg, np.zeros(q, dtype=bool)), names, symbols))
+
+
+def slopes_within(losses: Losses, features: FeatureOperator, bias: float) -> float:
+    """Return Σ c|aρ'| where weights no worse than w = 0 and a bias can take the margins, generously with scalars."""
+    zero = losses.arguments(np.zeros(losses.n))
+    lost = losses.value(np.zeros(losses.n)) - losses.least_value()
+    steps = np.abs(losses.slopes) * (np.sqrt(np.asarray(features.row_norms()))[losses.points] * np.sqrt(2.0 * lost)
+                                     + bias)
+    found = [losses.derivative(zero + sign * (steps if np.isfinite(lost) else 0.0)) for sign in (-1.0, 0.0, 1.0)]
+    total = float(np.sum(np.abs(losses.slopes) * np.max(np.abs(found), axis=0)))
+    return total if np.isfinite(lost) else 64.0 * (total + float(np.abs(losses.scalars.costs).sum()))
+
+
 @dataclass(frozen=True, eq=False)
 class CodedForm(FixedLabelForm):
     """Represent fixed clusters with simplex-coded margins γ_i = ⟨c_{y_i}, Vᵀφ_i⟩.
 
     Linear in V, so that this is the fixed-label form with features c_{y_i} ⊗ φ_i and all labels +1; every
-    solver of fixed labels accepts it.
+    solver of fixed labels accepts it. A bias β (k−1,) are shared scalars more, γ_i = ⟨c_{y_i}, Vᵀφ_i + β⟩, and its
+    limits |⟨c_p − c_q, β⟩| ≤ l losses more, zero within the limits and outside so steep that β stays inside: no
+    multiplier of a limit is above the slopes of all losses together.
 
     Parameters
     ----------
     clustering : (n,) int array
         The cluster of each point, 0..k−1.
+    limits : ClusterLimits, optional
+        Of a bias; None without one.
     """
 
     clustering: IntArray
+    limits: ClusterLimits | None = None
 
     @classmethod
-    def at(cls, features: FeatureOperator, losses: Losses, clustering: IntArray, clusters: int) -> CodedForm:
+    def at(cls, features: FeatureOperator, losses: Losses, clustering: IntArray, clusters: int,
+           limits: ClusterLimits | None = None) -> CodedForm:
         """Return the form of some clusters on the features of the program."""
         coded: Any = CodedFeatures(features, clustering, simplex_codes(clusters))
-        return cls(coded, losses, np.ones(losses.n, dtype=int), np.asarray(clustering))
+        if limits is not None:
+            losses = biased_losses(losses, features, limits, np.asarray(clustering))
+        return cls(coded, losses, np.ones(losses.n, dtype=int), np.asarray(clustering), limits)
+
+    def plane(self, answer: Mapping[str, FloatArray]) -> tuple[FloatArray | float, FloatArray]:
+        """Return the bias of an answer by clusters (k,), within its limits, and the scalars that are not it.
+
+        A bias by clusters that stands in the answer already is left as it is.
+        """
+        scalars = np.asarray(answer.get("scalars", np.zeros(self.losses.scalars.count)))
+        own = self.losses.scalars.count - (0 if self.limits is None else self.limits.codes.shape[1])
+        if self.limits is None or len(scalars) == own:
+            return np.asarray(answer.get("bias", 0.0))[()], scalars
+        return self.limits.codes @ self.limits.inside(scalars[own:]), scalars[:own]
+
+    def point_duals(self, u: FloatArray) -> FloatArray:
+        """Return duals of points, of rows where shared scalars couple them; not those of the limits of a bias."""
+        limits = self.limits
+        if limits is None:
+            return super().point_duals(u)
+        own = self.losses.scalars.count - limits.codes.shape[1]
+        return u[:len(u) - (len(limits.pairs()) if limits.is_finite else 0)] if own else self.losses.spread(u)
 
     @property
     def labelling(self) -> IntArray:
         """Return the clusters."""
         return self.clustering
 
-    def outputs(self, w: FloatArray, bias: float = 0.0) -> FloatArray:
-        """Return the (n, k) decision values ⟨c_q, Vᵀφ_i⟩."""
+    def outputs(self, w: FloatArray, bias: FloatArray | float = 0.0) -> FloatArray:
+        """Return the (n, k) decision values ⟨c_q, Vᵀφ_i⟩, of a bias (k,) by clusters."""
         coded: Any = self.features
-        return np.asarray(coded.base.apply(coded.unpack(w)) @ coded.codes.T)
+        return np.asarray(coded.base.apply(coded.unpack(w)) @ coded.codes.T + bias)
 
     def margins(self, outputs: FloatArray) -> FloatArray:
         """Return the (n,) decision values of the points' own clusters."""
@@ -185,7 +239,7 @@ class ClusterForm(Form):
         if self.labels.shape != (self.n,):
             raise DeclarationError(f"labels: given shape {self.labels.shape}, expected ({self.n},)")
         if self.free_bias:
-            raise DeclarationError("more than two clusters take no free bias; use bias='penalised'")
+            raise DeclarationError("Crammer-Singer margins take no free bias; use bias='penalised'")
         for bound in self.decision:
             if not bound.is_symmetric:
                 raise DeclarationError("clusters take decision bounds of the form |sum| <= l only")
@@ -244,9 +298,13 @@ class ClusterForm(Form):
         """Return V (r, k−1) of a vector w."""
         return w.reshape(self.clusters - 1, self.features.rank).T
 
-    def outputs(self, w: FloatArray, bias: float = 0.0) -> FloatArray:
+    def plane(self, answer: Mapping[str, FloatArray]) -> tuple[FloatArray | float, FloatArray]:
+        """Return no bias and no scalars."""
+        return 0.0, np.zeros(0)
+
+    def outputs(self, w: FloatArray, bias: FloatArray | float = 0.0) -> FloatArray:
         """Return the (n, k) decision values."""
-        return np.asarray(self.features.apply(self.unpack(w)) @ self.codes.T)
+        return np.asarray(self.features.apply(self.unpack(w)) @ self.codes.T + bias)
 
     def margins(self, outputs: FloatArray) -> FloatArray:
         """Return the (n,) Crammer-Singer margins of the points in their clusters."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from margindsl.labelset import LabelSet
-from margindsl.program.certificates import FEASIBLE, Certificate, DualPoint, project_duals, row_duals
+from margindsl.program.certificates import FEASIBLE, Certificate, DualPoint, project_duals
 from margindsl.program.codes import code_rows
 from margindsl.program.program import MarginProgram
 from margindsl.typing import FloatArray, IntArray
@@ -64,10 +64,13 @@ def pool_bounds(program: MarginProgram, pool: FloatArray, labellings: IntArray) 
 
 
 def coded_costs(program: MarginProgram, labellings: IntArray, spread: FloatArray) -> FloatArray:
-    """Return ‖Σ_i s_i φ_i c(y_i)ᵀ‖² + 2 max bΣ_i s_i y_i (M,) of labellings (M, n) at duals s (n,) of coded margins."""
+    """Return ‖Σ_i s_i φ_i c(y_i)ᵀ‖² + 2 max ⟨b, Σ_i s_i c(y_i)⟩ (M,), of coded margins at duals s (n,) and labellings.
+    """
     rows = code_rows(labellings, program.label_codes)
     costs = np.sum(program.features.adjoint((rows * spread).T) ** 2, axis=0).reshape(len(labellings), -1).sum(axis=1)
-    return costs + 2.0 * program.bias.support(labellings @ spread) if program.is_biased else costs
+    if not program.is_biased:
+        return costs
+    return costs + 2.0 * program.bias.support((rows @ spread).reshape(len(labellings), -1))
 
 
 def _chunks(count: int) -> Iterator[slice]:
@@ -104,7 +107,7 @@ class PoolCertificate(Certificate):
 
     def dual_point(self) -> DualPoint:
         """Return the pool."""
-        return DualPoint("pool", {"u": np.stack([row_duals(self.program.losses, u) for u in self.pool])})
+        return DualPoint("pool", {"u": np.stack([self.program.losses.point_duals(u) for u in self.pool])})
 
     def describe(self) -> str:
         """Return one line saying what the proof is."""

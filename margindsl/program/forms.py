@@ -57,16 +57,24 @@ class FixedLabelForm(Form):
         return (self.dual_objective(answer["u"], answer.get("tau")),
                 self.objective(answer["w"], float(answer["bias"]), answer["scalars"]))
 
-    def decision_values(self, w: FloatArray, bias: float = 0.0) -> FloatArray:
+    def decision_values(self, w: FloatArray, bias: FloatArray | float = 0.0) -> FloatArray:
         """Return the (n,) decision values f = Φw + b."""
         return self.features.apply(w) + bias
+
+    def plane(self, answer: Mapping[str, FloatArray]) -> tuple[FloatArray | float, FloatArray]:
+        """Return the bias and the shared scalars of an answer."""
+        return float(answer.get("bias", 0.0)), np.asarray(answer.get("scalars", np.zeros(self.losses.scalars.count)))
+
+    def point_duals(self, u: FloatArray) -> FloatArray:
+        """Return duals of points; of rows, where shared scalars couple them."""
+        return self.losses.point_duals(u)
 
     @property
     def labelling(self) -> IntArray:
         """Return the labels as the label set knows them."""
         return self.labels
 
-    def outputs(self, w: FloatArray, bias: float = 0.0) -> FloatArray:
+    def outputs(self, w: FloatArray, bias: FloatArray | float = 0.0) -> FloatArray:
         """Return what labels are chosen from: the (n,) decision values, (n, k) of k clusters."""
         return self.decision_values(w, bias)
 
@@ -136,10 +144,12 @@ class SaddleForm(Form):
     """Represent the minimax master problem over a working set of T labellings, each with a bias b_k.
 
     min over μ ∈ Δ of max over u of Σ_k μ_k G(u, y_k, b_k), subject to Σ b_r u_r = q (Li et al. 2009; ODMC Eq. 7),
-    G(u, y, b) = −Σ cρ*(−u/c) − uᵀd − ½‖Σ_i ũ_i c(y_i) ⊗ φ_i‖² − b yᵀũ, the same as
-    min ½Σ‖w_k‖²/μ_k + qᵀs + Σ cρ(Σ_k ⟨w_k, c(y_k,i) ⊗ φ_i⟩ + μ_k b_k y_k,i), which without biases is ½(Σ‖w_k‖)² + … .
-    A bias in an interval is a mixture of its ends: max over b of −b yᵀũ is met there. The code c of a sign is the sign
-    itself; of k clusters it is one of k unit vectors in R^q. G is the same where clusters exchange names.
+    G(u, y, b) = −Σ cρ*(−u/c) − uᵀd − ½‖Σ_i ũ_i c(y_i) ⊗ φ_i‖² − ⟨b, Σ_i ũ_i c(y_i)⟩, the same as
+    min ½Σ‖w_k‖²/μ_k + qᵀs + Σ cρ(Σ_k ⟨w_k, c(y_k,i) ⊗ φ_i⟩ + μ_k⟨b_k, c(y_k,i)⟩), which without biases is
+    ½(Σ‖w_k‖)² + … .
+    A bias within limits is a mixture of their corners: max over b of −Σ_i ũ_i⟨b, c(y_i)⟩ is met there. The code c of a
+    sign is the sign itself; of k clusters it is one of k unit vectors in R^q. G is the same where clusters exchange
+    names.
 
     A solver returns ``mu`` (T,), ``u`` (m,) and optionally ``W`` (q r, T), ``scalars`` (S,).
 
@@ -147,8 +157,8 @@ class SaddleForm(Form):
     ----------
     labellings : (T, n) int array
         The working set, signs or clusters.
-    biases : (T,) float array, optional
-        The bias of each labelling; zero when left out, and with codes.
+    biases : (T, q) float array, optional
+        The bias of each labelling in the coordinates of codes, (T,) of signs; zero when left out.
     codes : (k, q) float array, optional
         The codes of clusters as rows; None for signs.
     """
@@ -158,14 +168,14 @@ class SaddleForm(Form):
     codes: FloatArray | None = None
 
     def __post_init__(self) -> None:
-        if not np.any(self.biases):  # none, whatever the number of labellings
-            object.__setattr__(self, "biases", np.zeros(len(self.labellings)))
+        biases = self.biases if np.any(self.biases) else np.zeros((len(self.labellings), self.width))
+        object.__setattr__(self, "biases", np.reshape(biases, (len(biases), -1)))
         super().__post_init__()
         if self.labellings.ndim != 2 or self.labellings.shape[1] != self.n or not len(self.labellings):
             raise DeclarationError(
                 f"labellings: given shape {self.labellings.shape}, expected (T >= 1, {self.n})")
-        if self.biases.shape != (self.count,):
-            raise DeclarationError(f"biases: given shape {self.biases.shape}, expected ({self.count},)")
+        if self.biases.shape != (self.count, self.width):
+            raise DeclarationError(f"biases: given shape {self.biases.shape}, expected {self.count, self.width}")
         if self.free_bias or self.decision:
             raise DeclarationError("a saddle form has neither a free bias nor decision bounds")
 
@@ -214,7 +224,8 @@ class SaddleForm(Form):
         """Return min_k G(u, y_k, b_k), a lower bound of the master's value where u satisfies Σ b_r u_r = q."""
         costs = 0.5 * np.sum(self.directions(u) ** 2, axis=0)
         if self.is_biased:
-            costs = costs + self.biases * (self.labellings @ self.losses.spread(u))
+            sums = (self.coded() @ self.losses.spread(u)).reshape(self.biases.shape)
+            costs = costs + np.sum(self.biases * sums, axis=1)
         return -self.losses.conjugate_value(u) - float(costs.max())
 
     def primal_objective(self, W: FloatArray, scalars: FloatArray | None = None, mu: FloatArray | None = None) -> float:
@@ -226,7 +237,8 @@ class SaddleForm(Form):
             return np.inf if self.is_biased else 0.5 * float(lengths.sum()) ** 2 + self.losses.value(margins, scalars)
         with np.errstate(divide="ignore"):
             square = float(np.sum(np.divide(lengths**2, mu, out=np.zeros(self.count), where=lengths > 0)))
-        return 0.5 * square + self.losses.value(margins + (mu * self.biases) @ self.labellings, scalars)
+        offsets = (mu[:, None] * self.biases).ravel() @ self.coded()
+        return 0.5 * square + self.losses.value(margins + offsets, scalars)
 
     def size(self) -> dict[str, int]:
         """Return the sizes `explain` prints."""

@@ -18,7 +18,6 @@ from margindsl.program.certificates import (
     Certificate,
     DualPoint,
     project_duals,
-    row_duals,
 )
 from margindsl.program.component_rows import ComponentRows, greatest_eigenvalue
 from margindsl.program.cuts import MatrixCuts, TriangleCuts
@@ -68,7 +67,7 @@ class LabelLiftCertificate(Certificate):
 
     def dual_point(self) -> DualPoint:
         """Return the lifted dual point, without cuts or second moments."""
-        return lifted_point(self.form, row_duals(self.form.losses, self.u), np.zeros(self.form.n), self.d, self.kappa,
+        return lifted_point(self.form, self.form.losses.point_duals(self.u), np.zeros(self.form.n), self.d, self.kappa,
                             self.eta)
 
     def describe(self) -> str:

@@ -227,6 +227,10 @@ class Losses:
             return u
         return np.bincount(self.points, weights=u * self.slopes, minlength=self.n)
 
+    def point_duals(self, u: FloatArray) -> FloatArray:
+        """Return duals of points; of rows, where shared scalars couple them."""
+        return u if self.scalars.count else self.spread(u)
+
     def arguments(self, margins: FloatArray, scalars: FloatArray | None = None) -> FloatArray:
         """Return the (m,) arguments v_r = a_r γ_p(r) + b_rᵀs + d_r."""
         v = self.gather(margins) + self.shifts

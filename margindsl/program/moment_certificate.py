@@ -10,7 +10,7 @@ import numpy as np
 from margindsl.accuracy import eigenpairs, eigenvalues
 from margindsl.calculus import PLQ
 from margindsl.clock import EIGEN_WORK, check
-from margindsl.program.certificates import FEASIBLE, SAFETY, Certificate, DualPoint, project_duals, row_duals
+from margindsl.program.certificates import FEASIBLE, SAFETY, Certificate, DualPoint, project_duals
 from margindsl.program.label_certificate import lifted_point
 from margindsl.program.losses import Losses
 from margindsl.program.moment import MomentLiftForm
@@ -65,7 +65,7 @@ class MomentLiftCertificate(Certificate):
     def dual_point(self) -> DualPoint:
         """Return the lifted dual point; q of the inequality enters with its sign changed."""
         losses = self.form.losses
-        return lifted_point(self.form, row_duals(losses, self.u), -losses.spread(self.q), self.d, self.kappa, self.eta,
+        return lifted_point(self.form, losses.point_duals(self.u), -losses.spread(self.q), self.d, self.kappa, self.eta,
                             self.form.cuts, self.tau)
 
     def describe(self) -> str:

@@ -170,7 +170,7 @@ class PartialNodes(NodeBounds):
         form = self.program.fix_labels(self.completed(z))
         held = self.program.labels.is_decided(z)[np.asarray(self.program.labels.component)]
         losses = form.parts.falling if isinstance(form, ClusterForm) else form.losses
-        if np.any(u[~held[losses.points]]):
+        if np.any(u[~held[losses.points] & (losses.slopes != 0)]):  # rows that see a label
             return -np.inf
         found = self._certificate(form, u, rest)
         found = replace(found, bound=found.value)

@@ -23,7 +23,7 @@ class Answer:
     Parameters
     ----------
     w : (r,) float array
-    bias : float
+    bias : float, or (k,) float array of clusters
     scalars : (S,) float array
     decision : (n,) float array
         Decision values; (n, k) of k clusters.
@@ -31,7 +31,7 @@ class Answer:
     """
 
     w: FloatArray
-    bias: float
+    bias: FloatArray | float
     scalars: FloatArray
     decision: FloatArray
     certificate: Certificate | None = None

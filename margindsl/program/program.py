@@ -11,7 +11,7 @@ import numpy as np
 from margindsl.errors import DeclarationError
 from margindsl.features.operator import FeatureOperator
 from margindsl.labelset import LabelSet
-from margindsl.program.bounded_bias import Interval, bias_limits
+from margindsl.program.bounded_bias import ClusterLimits, Interval, bias_limits
 from margindsl.program.bounds import DecisionBound
 from margindsl.program.clusters import (
     ClusterForm,
@@ -106,9 +106,10 @@ class MarginProgram:
         return self.coding == "binary"
 
     @cached_property
-    def bias(self) -> Interval:
+    def bias(self) -> Interval | ClusterLimits:
         """Return the limits of the bias: zero without one, infinite where no bound on decision values holds it."""
-        return bias_limits(self.features, self.decision)[0] if self.free_bias else Interval(0.0, 0.0)
+        limits = bias_limits(self.features, self.decision)[0] if self.free_bias else Interval(0.0, 0.0)
+        return limits if self.label_codes is None else ClusterLimits(self.label_codes, limits.high)
 
     @cached_property
     def bias_limits(self) -> dict[int, Interval]:
@@ -152,7 +153,9 @@ class MarginProgram:
         """
         if self.coding != "crammer-singer":
             return self
-        return replace(self, losses=simplex_losses(self.losses, self.clusters), coding="simplex")
+        losses, stretch = simplex_losses(self.losses, self.clusters), np.sqrt(self.clusters / (self.clusters - 1.0))
+        decision = tuple(DecisionBound(b.weights, stretch * b.lower, stretch * b.upper) for b in self.decision)
+        return replace(self, losses=losses, decision=decision, coding="simplex")
 
     @cached_property
     def label_codes(self) -> FloatArray | None:
@@ -166,7 +169,18 @@ class MarginProgram:
     @property
     def is_biased(self) -> bool:
         """Return whether there is a bias."""
-        return self.bias.reach > 0
+        return bool(self.bias.reach > 0)
+
+    @property
+    def lifted_decision(self) -> tuple[DecisionBound, ...]:
+        """Return bounds on the lengths of sums of coded decision values, which the bounds on their differences imply.
+
+        Signs are their own codes.
+        """
+        if self.label_codes is None:
+            return tuple(bound.symmetric() for bound in self.decision)
+        radii = [ClusterLimits.norm_of(self.label_codes, bound.reach) for bound in self.decision]
+        return tuple(DecisionBound(bound.weights, -radius, radius) for bound, radius in zip(self.decision, radii))
 
     def code_sum(self, labels: IntArray, spread: FloatArray) -> FloatArray:
         """Return V = Σ_i s_i φ_i c(y_i)ᵀ (r, q), the weights that duals s (n,) stand for, Σ_i s_i y_i below for a bias.
@@ -181,7 +195,7 @@ class MarginProgram:
         A row Σ_i s_i y_i below stands for the bias that is best there.
         """
         r = self.features.rank
-        bias = self.bias.end(float(V[r:].sum())) if len(V) > r else 0.0
+        bias = self.bias.end(V[r]) if len(V) > r else 0.0
         return self.gains_of(spread[:, None] * (self.features.apply(V[:r]) + bias))
 
     def code_cost(self, V: FloatArray) -> float:
@@ -208,7 +222,8 @@ class MarginProgram:
         FixedLabelForm or ClusterForm
         """
         if self.coding == "simplex":
-            return CodedForm.at(self.features, self.losses, labels, self.clusters)
+            return CodedForm.at(self.features, self.losses, labels, self.clusters,
+                                cast(ClusterLimits, self.bias) if self.free_bias else None)
         if self.coding == "crammer-singer":
             return ClusterForm(self.features, self.losses, np.asarray(labels), self.clusters, self.split,
                                runner, decision=self.decision)
@@ -232,10 +247,17 @@ class MarginProgram:
             raise DeclarationError(f"loss weights cannot be multiplied by {factor}; expected a positive finite number")
         return replace(self, losses=self.losses.rescaled(factor))
 
-    def objective(self, labels: IntArray, w: FloatArray, bias: float = 0.0,
+    def objective(self, labels: IntArray, w: FloatArray, bias: FloatArray | float = 0.0,
                   scalars: FloatArray | None = None) -> float:
         """Return the user's objective at labels (n,), w (r,), bias and shared scalars (S,)."""
-        return self.to_user(self.fix_labels(labels).objective(w, bias, scalars))
+        return self.to_user(self.value_at(labels, w, bias, scalars))
+
+    def value_at(self, labels: IntArray, w: FloatArray, bias: FloatArray | float = 0.0,
+                 scalars: FloatArray | None = None) -> float:
+        """Return the normalised objective at labels (n,), w (r,), bias (a number, (k,) of clusters) and scalars (S,).
+        """
+        decision = self.fix_labels(labels).outputs(w, bias)
+        return 0.5 * float(w @ w) + self.losses.value(self.margins(labels, decision), scalars)
 
     def size(self, fit: Any) -> float:
         """Return ½‖w‖² + Σ |c ρ| + |q|ᵀ|s| of a fit, what the rounding of its value is relative to."""

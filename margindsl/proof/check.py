@@ -107,8 +107,9 @@ class Proof(SimpleNamespace):
             need(fair and alike, f"{name} does not hold such numbers, or not as many, as the other arrays ask for")
             setattr(self, name, x.astype(float if x.dtype.kind == "f" else int))
         known = self.coding in (("binary",) if self.two else ("simplex", "crammer-singer")) and k > 1
-        need(known and self.free_bias in (0, self.two) and 0 < self.ridge < math.inf, "the header contradicts itself")
+        need(known and self.free_bias in (0, 1) and 0 < self.ridge < math.inf, "the header contradicts itself")
         self.stretch = 1 if self.two else k / (k - 1) if self.singer else 1 - 1 / k
+        self.corner = 1 if self.two else k // 2 * (k - k // 2) / k  # most of sum s^2, sum s = 0, no two 1 apart
         self.codes, (a, b) = np.array([[0], [1], [-1]]) if self.two else np.eye(k + 1)[:, 1:], np.triu_indices(k, 1)
         self.pairs = (np.eye(k)[a] - np.eye(k)[b])[:, :1 if self.two else k]
 
@@ -123,6 +124,7 @@ class Proof(SimpleNamespace):
             self.columns -= np.where(last, 0.0, a @ self.phi / a.sum())
             self.spread += np.where(last, 0.0, np.abs(a) @ self.spread * 2 * size / a.sum()**2)
             self.limits = np.array([self.decision_lower[self.held], self.decision_upper[self.held]]) / a.sum()
+            self.limits = self.limits if self.two else np.array([-0.5, 0.5]) * np.abs(self.limits).max()
             self.columns[:, -1] = self.spread[:, -1] = np.any(self.limits)
         kept = last | (np.arange(len(D))[:, None] != self.held)
         self.sums, self.sizes = kept * (D @ self.columns), kept * (np.abs(D) @ self.spread)
@@ -243,11 +245,12 @@ class Proof(SimpleNamespace):
                 (np.abs(v[:, None] * own) + np.abs(others), self.spread, np.abs(force), self.sizes)))
             if self.held >= 0 and not np.any(eta * self.sums[:, -1]):  # nothing but its limits holds the bias
                 gain = np.max(H[:, -1:] * self.limits, axis=1) + self.rate * sizes[:, -1] * np.abs(self.limits).max()
+                gain = gain.reshape(len(Z), -1).sum(axis=1)
                 H[:, -1] = sizes[:, -1] = 0.0
             F, off = self.whitened(q, eta, H, sizes)
             prices = np.column_stack([((np.linalg.norm(F, axis=1) + self.rate * off)**2).reshape(len(Z), -1), 2 * gain])
         limits = np.where(tau > 0, self.decision_upper[:, None], self.decision_lower[:, None])
-        reach = np.maximum(-self.decision_lower, self.decision_upper)**2 * (1 if self.two else (self.clusters - 1) / 2)
+        reach = np.maximum(-self.decision_lower, self.decision_upper)**2 * self.corner
         paid = np.append(np.where(tau == 0, 0.0, 2 * tau * limits), np.where(eta == 0, 0.0, eta * reach))
         return low - (prices.sum(1) + paid.sum()) / 2 - self.rate * (abs(low) + abs(prices).sum(1) + abs(paid).sum())
 

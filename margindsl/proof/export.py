@@ -223,7 +223,8 @@ def _lift(B: LabelSet, dual: dict[str, Any], proof: Proof) -> dict[str, Any]:
     np.add.at(cuts, (np.arange(len(ends))[:, None], first[ends]), np.asarray(signs, dtype=np.int8))
     d += np.bincount(first[ends].ravel(), np.repeat(theta, ends.shape[1]), n + 1)
     kappa, middles = _bound_multipliers(B, dual) if B.two else (np.array([dual["kappa"].sum()]), np.zeros(1))
-    point = _points(proof, u[None, :, None], q[None], tau, dual["eta"].reshape(1, -1))
+    eta = dual["eta"] * (1.0 if proof.singer else proof.stretch)  # of sums of codes, which the norm counts so
+    point = _points(proof, u[None, :, None], q[None], tau, eta.reshape(1, -1))
     Z = B.leaves()[0]
     joined = np.vstack([cuts, np.column_stack([B.rows, -middles])[kappa > 0]])
     used = np.append(np.bincount(proof.points, np.abs(u), n), 0) + np.abs(joined).sum(axis=0)

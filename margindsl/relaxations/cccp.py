@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -111,10 +111,11 @@ class CCCP(LocalRelaxation):
             if not answer.has_answer:
                 return (labels if raw is not None else None), answer.status, answer.message
             raw = answer
-            bias = float(raw.get("bias", 0.0))
-            value_now = form.objective(raw["w"], bias, raw.get("scalars"))
+            value_now = form.objective(raw["w"], float(raw.get("bias", 0.0)), raw.get("scalars"))
+            bias, scalars = form.plane(raw.variables)
             decision = form.outputs(raw["w"], bias)
-            fit = Fit(labels, raw, decision, value_now)
+            held = replace(raw, variables={**raw.variables, "scalars": scalars})
+            fit = Fit(labels, held, decision, value_now)
             new = best_labels(run, fit)
             stop = run.record("cccp", iteration, fit.value)
             done = np.array_equal(new, labels) or fit.value >= value - 1e-9 * abs(fit.value)

@@ -41,7 +41,7 @@ def lift_clusters(program: MarginProgram) -> MomentLiftForm:
     cuts = CodeCuts(labels.clusters, apart[:, 0], apart[:, 1], np.ones(len(apart), dtype=bool))
     return MomentLiftForm(
         program.features, program.bounding.losses, component, np.ones(program.n, dtype=int), count, balance,
-        None, cuts=cuts, moments=False)
+        None, cuts=cuts, moments=False, decision=program.bounding.lifted_decision, free_bias=program.free_bias)
 
 
 def _merged(component: IntArray, pinned: IntArray) -> tuple[IntArray, IntArray]:

@@ -17,6 +17,7 @@ from margindsl.drivers.search import search
 from margindsl.drivers.starts import starting_labels
 from margindsl.errors import CalculusError, DeclarationError
 from margindsl.program.absorption import absorbed_envelopes
+from margindsl.program.bounded_bias import Interval
 from margindsl.program.branching import BranchNodeForm, PointLosses
 from margindsl.program.certificates import Certificate
 from margindsl.program.forms import Form
@@ -128,6 +129,8 @@ class Exact(Relaxation):
     def _branches(self, program: MarginProgram) -> bool:
         if program.weight_bounds or not program.bias.is_finite or program.coding == "crammer-singer":
             return True
+        if program.is_biased and not program.is_binary:  # the duals of a labelling hold the bias of that one alone
+            return True
         return self.method == "branching" or (self.method == "auto" and not self._enumerates(program))
 
     def _branch(self, run: Run) -> Outcome:
@@ -207,7 +210,8 @@ def lift_obstacle(program: MarginProgram) -> str | None:
     """
     if not program.is_binary:
         return "the lift absorbs signs"
-    if program.weight_bounds or not program.bias.is_finite or 0 != program.bias.low == program.bias.high:
+    pinned = isinstance(program.bias, Interval) and 0 != program.bias.low == program.bias.high
+    if program.weight_bounds or not program.bias.is_finite or pinned:
         return "the lift has bounds on decision values only where they hold a free bias within limits"
     if program.features.rank > LARGEST_RANK:
         return f"the features have rank {program.features.rank}, above {LARGEST_RANK}"

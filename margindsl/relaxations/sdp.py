@@ -121,9 +121,6 @@ class SDP(Relaxation):
         if self.moments or self.cuts == "triangle":
             return Refusal("moments and triangle cuts hold for the signs of two clusters only",
                            "Use SDP(moments=False, cuts='auto')")
-        if program.decision or program.free_bias:
-            return Refusal("bounds on decision values and a free bias are not lifted for more than two clusters",
-                           "Use bias='penalised' and md.sizes(y, ...)")
         for refusal in (refuse_clusters(program), refuse_split(program)):  # rounded labels are judged by the split
             if refusal is not None:
                 return refusal
@@ -277,7 +274,7 @@ def lift_labels(program: MarginProgram) -> LabelLiftForm:
     balance = tuple(QuadraticBound(np.asarray(omega, dtype=float), float(radius)) for omega, radius, _ in lifted)
     return LabelLiftForm(
         program.features, program.losses, component, np.asarray(merged.sign), count,
-        balance=balance, reference=reference, decision=tuple(bound.symmetric() for bound in program.decision),
+        balance=balance, reference=reference, decision=program.lifted_decision,
         free_bias=program.free_bias)
 
 

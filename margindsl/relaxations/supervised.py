@@ -68,7 +68,7 @@ class Supervised(Relaxation):
     @staticmethod
     def _labelled(program: MarginProgram, form: Any, raw: RawSolution) -> Any:
         """Return the form at the labels in B that follow the decision values; the loss does not see the change."""
-        decision = form.outputs(raw["w"], float(raw.get("bias", 0.0)))
+        decision = form.outputs(raw["w"], form.plane(raw.variables)[0])
         return program.fix_labels(program.labels.maximise(decision))
 
 

@@ -83,8 +83,8 @@ class WeightLifting(Relaxation):
 
     def lower(self, program: MarginProgram) -> WeightLiftForm:
         """Return the weight-lift form."""
-        decision = tuple(bound.symmetric() for bound in program.decision if program.is_binary)  # of clusters, left out
-        return WeightLiftForm(program.features, lengths_losses(program), decision=decision, free_bias=program.free_bias)
+        return WeightLiftForm(program.features, lengths_losses(program), decision=program.bounding.lifted_decision,
+                              free_bias=program.free_bias)
 
     def default_solver(self, form: object) -> str:
         """Return "burer-monteiro"."""

@@ -11,7 +11,8 @@ from margindsl.typing import FloatArray
 ACCURACY, ROUNDING = 1e-6, 1e-13
 
 
-def first_other(features: FeatureOperator, weights: FloatArray, bias: float, decision: FloatArray) -> int | None:
+def first_other(features: FeatureOperator, weights: FloatArray, bias: FloatArray | float,
+                decision: FloatArray) -> int | None:
     """Return the first point to which features and weights give another decision value, None when there is none.
 
     Parameters
@@ -19,7 +20,7 @@ def first_other(features: FeatureOperator, weights: FloatArray, bias: float, dec
     features : FeatureOperator
         As many points as decision values, of the rank of the weights.
     weights : (r,) or (r, k) float array
-    bias : float
+    bias : float or (k,) float array
     decision : (n,) or (n, k) float array
         The values features · weights + bias once had.
     """
@@ -29,7 +30,7 @@ def first_other(features: FeatureOperator, weights: FloatArray, bias: float, dec
         return None
     values = decision[finite]
     # Values that hardly differ from one another, beside a large bias, must not hide other features.
-    allowed = ACCURACY * float(np.ptp(values)) + ROUNDING * (float(np.abs(values).max()) + abs(bias))
+    allowed = ACCURACY * float(np.ptp(values)) + ROUNDING * (float(np.abs(values).max()) + float(np.abs(bias).max()))
     found = np.asarray(features.apply(np.asarray(weights, dtype=float))) + bias
     other = finite & ~(np.abs(found - decision) <= allowed)
     return int(np.argwhere(other)[0][0]) if np.any(other) else None

@@ -56,7 +56,8 @@ class Evidence:
 
     def claim(self, solution: Any, bound: float | None = None) -> Claim:
         """Return what a solution claims, or what it would claim with another bound."""
-        return Claim(solution.labels, self.weights, solution.bias, solution.decision, self.scalars, solution.value,
+        return Claim(solution.labels, self.weights, np.asarray(solution.bias).tolist(), solution.decision,
+                     self.scalars, solution.value,
                      solution.bound if bound is None else bound, solution.state.name, self.tol)
 
 

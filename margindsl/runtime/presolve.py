@@ -82,12 +82,13 @@ def assemble(declaration: Declaration, prepared: Prepared, labels: LabelSet,
     features = centred_by(features, declaration.decision) if free_bias else features
     free_bias = free_bias and not _fixes_bias(declaration.decision, features)
     decision, identities = _settle_decision(declaration.decision, features, free_bias)
-    if declaration.coding != "binary":
-        _check_clusters(declaration, decision)
-    return MarginProgram(
+    program = MarginProgram(
         features, labels, declaration.losses.rescaled(1.0 / ridge), decision,
         free_bias=free_bias, scale=ridge, constant=declaration.constant, text=text, coding=declaration.coding,
         identities=identities, source=declaration)
+    if not program.is_binary:
+        _check_clusters(declaration, program)
+    return program
 
 
 def outline(declaration: Declaration, labels: LabelSet, text: str = "") -> MarginProgram:
@@ -142,24 +143,26 @@ def _settle_decision(bounds: tuple[DecisionBound, ...], features: FeatureOperato
     return tuple(kept), tuple(identities)
 
 
-def _check_clusters(declaration: Declaration, decision: tuple[DecisionBound, ...]) -> None:
+def _check_clusters(declaration: Declaration, program: MarginProgram) -> None:
     """Check decision bounds of k clusters: |Σ a f_p − Σ a f_q| ≤ l over all pairs (slides Eq. 18).
 
     Raises
     ------
     RefusalError
-        For a free bias, a one-sided bound, or a bound that binds with simplex-coded margins.
+        For a bias of Crammer-Singer margins that bounds leave free, a one-sided bound, or a bound on weights with
+        simplex-coded margins.
     """
     plane, clusters = declaration.hyperplane, declaration.labels.clusters
-    if plane.bias is True:
+    if program.free_bias and program.coding == "crammer-singer":
         raise RefusalError(
-            f"{clusters} clusters take no free bias: without a penalty one cluster is made to win everywhere at no "
-            "cost. Declare md.Hyperplane(X, bias='penalised')")
-    if any(not bound.is_symmetric for bound in decision):
+            f"Crammer-Singer margins of {clusters} clusters take a free bias only where bounds on decision values hold "
+            f"it at zero about the mean. Write abs(md.sum({plane.name})) <= 0, declare md.Hyperplane(X, "
+            "bias='penalised'), or take md.margin(y, f, coding='simplex')")
+    if any(not bound.is_symmetric for bound in program.decision):
         raise RefusalError(
             f"a bound on decision values of {clusters} clusters is one on their differences and has no sign; write "
             f"abs(md.sum({plane.name})) <= l")
-    if decision and declaration.coding == "simplex":
+    if program.weight_bounds and program.coding == "simplex":
         raise RefusalError(
             "decision bounds do not go with simplex-coded margins unless the features are centred; use "
             "coding='crammer-singer', centre=True, or md.sizes")

@@ -43,6 +43,7 @@ class Solution:
     weights : (r,) float array
         Weight vector in the coordinates of the features (a kernel's factor); (r, k) of k clusters.
     bias : float
+        (k,) of k clusters with a free bias.
     decision : (n,) float array
         Decision values f of the training points; (n, k) of k clusters.
     scalars : mapping of str or Scalar to float
@@ -75,7 +76,7 @@ class Solution:
     estimate: float
     state: Status
     weights: FloatArray
-    bias: float
+    bias: FloatArray | float
     decision: FloatArray
     scalars: Mapping[str, float]
     features: Any
@@ -257,7 +258,7 @@ class Solution:
         """
         header = {
             "value": self.value, "bound": self.bound, "estimate": self.estimate, "state": self.state.name,
-            "bias": self.bias, "scalars": dict(self.scalars), "timings": dict(self.timings),
+            "bias": np.asarray(self.bias).tolist(), "scalars": dict(self.scalars), "timings": dict(self.timings),
             "message": self.message, "relaxation": self.relaxation, "solver": self.solver, "coding": self.coding}
         arrays: dict[str, Any] = {"labels": self.labels, "weights": self.weights, "decision": self.decision}
         if self.label_weights is not None:
@@ -289,6 +290,7 @@ class Solution:
             If the file cannot be read; FileNotFoundError if it is not there.
         """
         header, arrays, proof = read_stored(path)
+        header["bias"] = np.asarray(header["bias"], dtype=float)[()]
         features = None
         if problem is not None:
             features = features_of(problem, arrays["weights"], header["bias"], arrays["decision"])

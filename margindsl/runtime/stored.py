@@ -46,7 +46,7 @@ class StoredProof:
         solution : Solution
         """
         header = {**self.header, "value": solution.value, "bound": solution.bound, "state": solution.state.name,
-                  "bias": solution.bias}
+                  "bias": np.asarray(solution.bias).tolist()}
         return reported(header, {**self.arrays, "labels": solution.labels, "decision": solution.decision})
 
 
@@ -80,7 +80,9 @@ def read_stored(path: str | Path) -> tuple[dict[str, Any], dict[str, Any], Store
 
 def _is_whole(header: dict[str, Any], arrays: dict[str, Any]) -> bool:
     labels, weights, decision = (arrays[name] for name in ARRAYS)
-    numbers = all(isinstance(header[name], (int, float)) for name in ("value", "bound", "estimate", "bias"))
+    numbers = all(isinstance(header[name], (int, float)) for name in ("value", "bound", "estimate"))
+    bias = np.asarray(header["bias"])
+    numbers = numbers and bias.dtype.kind in "if" and bias.shape in ((), decision.shape[1:])
     return bool(header["state"] in Status.__members__ and labels.ndim == 1 and decision.shape[:1] == labels.shape
                 and labels.dtype.kind == "i" and numbers and header["value"] == header["value"]
                 and weights.ndim == decision.ndim in (1, 2) and weights.shape[1:] == decision.shape[1:])
@@ -127,14 +129,14 @@ def judged(path: str | Path, solution: Any, replace: Callable[..., Any]) -> Any:
     return replace(solution, state=state, bound=bound, unverified="; ".join(report.unverified))
 
 
-def features_of(problem: Any, weights: FloatArray, bias: float, decision: FloatArray) -> Any:
+def features_of(problem: Any, weights: FloatArray, bias: FloatArray | float, decision: FloatArray) -> Any:
     """Return the features of the problem a solution was solved from.
 
     Parameters
     ----------
     problem : Problem
     weights : (r,) or (r, k) float array
-    bias : float
+    bias : float or (k,) float array
     decision : (n,) or (n, k) float array
         Decision values, features · weights + bias.
 

@@ -30,7 +30,7 @@ def solution_of(compiled: Compiled, attempt: Attempt, run: Run, fit: Fit, outcom
     program = compiled.program
     certificate = outcome.certificate if outcome is not None else None
     # Judged in the units of the solve, where nothing large was added to what is compared.
-    reached = run.program.fix_labels(fit.labels).objective(fit.w, fit.bias, fit.scalars)
+    reached = run.program.value_at(fit.labels, fit.w, fit.bias, fit.scalars)
     if certificate is not None and not np.isfinite(sound_bound(certificate.bound, reached, run.program.size(fit))):
         certificate = None
     answer = attempt.presolved.undo(Answer(fit.w, fit.bias, fit.scalars, fit.decision, certificate))
@@ -57,7 +57,7 @@ def solution_of(compiled: Compiled, attempt: Attempt, run: Run, fit: Fit, outcom
         program.source, named.reorder(program.weights(w)), np.asarray(scalars, dtype=float), asked)
     solution = Solution(
         labels=named.rename(fit.labels).astype(int), value=value, bound=bound, estimate=estimate,
-        state=state, weights=named.reorder(weights), bias=float(named.reorder(bias)),
+        state=state, weights=named.reorder(weights), bias=plain(named.reorder(bias)),
         decision=named.reorder(answer.decision),
         scalars=Scalars(dict(zip(shared.names, scalars)), shared.symbols),
         features=features, certificate=proof, evidence=evidence,
@@ -68,13 +68,18 @@ def solution_of(compiled: Compiled, attempt: Attempt, run: Run, fit: Fit, outcom
     return solution if evidence is None else settled(solution, program, proof, least)
 
 
-def base_weights(features: Any, w: np.ndarray, bias: float = 0.0) -> tuple[Any, np.ndarray, float]:
+def plain(bias: np.ndarray) -> np.ndarray | float:
+    """Return a bias as a number, of clusters as an array."""
+    return bias if bias.ndim else float(bias)
+
+
+def base_weights(features: Any, w: np.ndarray, bias: Any = 0.0) -> tuple[Any, np.ndarray, Any]:
     """Return the features before any mapping or shift, and the weights and the bias in their coordinates."""
     while isinstance(features, (MappedFeatures, ShiftedFeatures)):
         if isinstance(features, MappedFeatures):
             w = features.map_matrix @ w
         else:
-            bias = bias - float(features.shift @ w)
+            bias = bias - features.shift @ w
         features = features.base
     return features, w, bias
 

@@ -76,7 +76,8 @@ def _widened(form: Any, labels: np.ndarray) -> Form:
 def _(form: SaddleForm, labels: np.ndarray) -> Form:
     rng = np.random.default_rng(0)
     flips = np.where(rng.random((4, form.n)) < 0.3, -1, 1)
-    return dataclasses.replace(form, labellings=np.vstack([labels, labels * flips]), biases=np.resize(form.biases, 5))
+    return dataclasses.replace(form, labellings=np.vstack([labels, labels * flips]),
+                               biases=np.resize(form.biases, (5, form.width)))
 
 
 @singledispatch

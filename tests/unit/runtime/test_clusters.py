@@ -215,7 +215,6 @@ def test_explain_names_clusters_sizes_and_form():
 def test_what_has_no_meaning_for_clusters_is_refused():
     cases = [
         (lambda y, f: [abs(md.sum(y)) <= 3], {}, RefusalError, "labels of 3 clusters are names.*md.sizes"),
-        (sized, {"bias": True}, RefusalError, "3 clusters take no free bias.*bias='penalised'"),
         (lambda y, f: [md.sum(f) <= 1], {"centre": False}, RefusalError, r"has no sign; write abs\(md.sum\(f\)\) <= l"),
         (lambda y, f: [abs(md.sum(f)) <= 1], {"centre": False, "coding": "simplex"}, RefusalError,
          "do not go with simplex-coded margins"),

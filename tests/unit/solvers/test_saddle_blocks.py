@@ -45,7 +45,8 @@ def reference(form: SaddleForm) -> float:
     """Solve min ½Σ‖w_k‖²/μ_k + qᵀs + Σ cρ(Σ_k y_k∘(Φw_k + μ_k b_k)) as written."""
     phi, losses = form.features.toarray(), form.losses
     W, mu, s = cp.Variable((phi.shape[1], form.count)), cp.Variable(form.count), cp.Variable((losses.scalars.count, 1))
-    outputs = phi @ W + np.ones((form.n, 1)) @ cp.reshape(cp.multiply(form.biases, mu), (1, form.count), order="F")
+    tilts = cp.reshape(cp.multiply(form.biases[:, 0], mu), (1, form.count), order="F")
+    outputs = phi @ W + np.ones((form.n, 1)) @ tilts
     margins = cp.sum(cp.multiply(form.labellings.T, outputs), axis=1)
     value = cp.sum([cp.quad_over_lin(W[:, k], mu[k]) for k in range(form.count)]) / 2
     constraints = [mu >= 0, cp.sum(mu) == 1]

@@ -295,8 +295,8 @@ class SaddleLowering(Lowering[SaddleForm]):
     """Write min Σcρ*(−ũ) + uᵀd + ½t² with ‖Φᵀ(y_k∘z)‖ ≤ t, z = Σ a u, u = c∘ũ, Bᵀu = q.
 
     The multipliers of the T cones, divided by their sum t, are μ. With biases it is r in place of ½t²,
-    ½‖Φᵀ(y_k∘z)‖² ≤ r − b_k y_kᵀz. Their number is a capacity: a smaller working set is filled with copies of its last
-    labelling, whose shares of μ are added up again.
+    ½‖Φᵀ(y_k∘z)‖² ≤ r − Σ_i z_i⟨b_k, c(y_k,i)⟩. Their number is a capacity: a smaller working set is filled with
+    copies of its last labelling, whose shares of μ are added up again.
     """
 
     is_dual = True
@@ -340,7 +340,7 @@ class SaddleLowering(Lowering[SaddleForm]):
         for place, part in enumerate(self.labels):
             part.value = form.coded(last)[place::form.width].T.astype(float)
         if self.tilts is not None:
-            self.tilts.value = self.labels[0].value * form.biases[last]
+            self.tilts.value = sum(part.value * bias for part, bias in zip(self.labels, form.biases[last].T))
 
     def read(self, form: SaddleForm) -> dict[str, FloatArray]:
         """Return mu, u, W, scalars."""

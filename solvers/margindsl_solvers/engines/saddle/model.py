@@ -147,12 +147,14 @@ class SaddleModel:
         return out if masses is None else out + self.offsets(masses)
 
     def offsets(self, masses: FloatArray) -> FloatArray | float:
-        """Return the (n,) margins Σ_k m_k b_k y_k of the biases."""
-        return (masses * self.biases) @ self.labels if self.is_biased else 0.0
+        """Return the (n,) margins Σ_k m_k⟨b_k, c(y_k)⟩ of the biases."""
+        return (masses[:, None] * self.biases).ravel() @ self.labels if self.is_biased else 0.0
 
     def sums(self, spread: FloatArray) -> FloatArray:
-        """Return the (T,) numbers b_k y_kᵀs of a vector s (n,)."""
-        return self.biases * (self.labels @ spread) if self.is_biased else np.zeros(self.count)
+        """Return the (T,) numbers Σ_i s_i⟨b_k, c(y_k,i)⟩ of a vector s (n,)."""
+        if not self.is_biased:
+            return np.zeros(self.count)
+        return np.sum(self.biases * (self.labels @ spread).reshape(self.biases.shape), axis=1)
 
     def columns(self, directions: FloatArray, points: IntArray) -> FloatArray:
         """Return the (len(points), T) numbers y_k∘(Φv_k + b_k) at some points."""
@@ -160,7 +162,8 @@ class SaddleModel:
 
     def products(self, phi: FloatArray, directions: FloatArray, signs: FloatArray) -> FloatArray:
         """Return the (m, T) numbers Σ_q signs∘(Φv_k + b_k) of some rows of Φ (m, r), by their codes (m, T q)."""
-        found = (phi @ directions.reshape(len(self.labels), -1).T + (self.biases if self.is_biased else 0.0)) * signs
+        found = phi @ directions.reshape(len(self.labels), -1).T
+        found = (found + (self.biases.ravel() if self.is_biased else 0.0)) * signs
         return found if self.width == 1 else found.reshape(len(phi), self.count, self.width).sum(axis=2)
 
     def _book(self, columns: int) -> None:
@@ -309,9 +312,14 @@ def newton_direction(H: FloatArray, gradient: FloatArray) -> FloatArray | None:
 
 
 def distinct(labellings: IntArray, biases: FloatArray) -> tuple[IntArray, IntArray]:
-    """Return (first, group): the first of each class {(y, b), (−y, −b)}, or up to names, and the class of all."""
+    """Return (first, group): the first of each class {(y, b), (−y, −b)}, or up to names, and the class of all.
+
+    Biases of clusters tell all labellings apart.
+    """
     canonical = first_names(np.asarray(labellings))
-    _, kind = np.unique(np.where(np.asarray(labellings)[:, 0] > 0, 1, -1) * biases, return_inverse=True)
+    turned = np.where(np.asarray(labellings)[:, 0] > 0, 1, -1)[:, None] * biases
+    apart = biases.shape[1] > 1 and bool(np.any(biases))
+    kind = np.arange(len(biases)) if apart else np.unique(turned, axis=0, return_inverse=True)[1]
     canonical = np.packbits(canonical, axis=1) if canonical.max() <= 1 else canonical
     canonical = np.column_stack([canonical, np.ravel(kind)])
     _, first, group = np.unique(canonical, axis=0, return_index=True, return_inverse=True)

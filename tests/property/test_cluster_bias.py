@@ -1,0 +1,123 @@
+"""A bound on decision values holds a free bias of several clusters: centred features, differences of biases bounded."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+import margindsl as md
+from margindsl.program.bounded_bias import ClusterLimits
+from margindsl.program.codes import contrasts, simplex_codes
+from margindsl.proof import check as script
+
+N, K = 6, 3
+LOSSES: dict[str, tuple[Any, Any]] = {
+    "hinge": (lambda g: 5 * md.mean(md.hinge(g)), lambda g: 5 / N * cp.sum(cp.pos(1 - g))),
+    "least squares": (lambda g: 5 * md.mean(md.square(1 - g)), lambda g: 5 / N * cp.sum_squares(1 - g)),
+    "mean and variance": (lambda g: md.mean_variance(g, 1.0, 2.0),  # the free mean is 1/4 above the mean
+                          lambda g: 2 / N * cp.sum_squares(g - cp.sum(g) / N) - cp.sum(g) / N - 1 / 8)}
+RELAXATIONS: dict[str, Any] = {
+    "alternating": "alternating", "cccp": "cccp", "minimax": "minimax", "sdp": "sdp",
+    "weight-lifting": "weight-lifting", "exact": "exact", "exhaustive": md.Minimax(oracle="exhaustive")}
+
+
+def points() -> np.ndarray:
+    return np.random.default_rng(3).normal(size=(N, 2)) + 3.0
+
+
+def declared(loss: str, *, bias: bool, high: float = 0.0, centre: bool = False, coding: str = "simplex") -> md.Problem:
+    y, f = md.Labels(N, clusters=K), md.Hyperplane(points(), bias=bias, centre=centre)
+    held = [abs(md.sum(f)) <= high] if bias else []
+    objective = md.sq_norm(f) / 2 + LOSSES[loss][0](md.margin(y, f, coding=coding))
+    return md.Problem(md.Minimize(objective), [md.sizes(y, at_least=1, at_most=4), *held])
+
+
+def least(loss: str, high: float) -> float:
+    """Return the least value over all clusterings, each solved as declared."""
+    X, codes, best = points(), simplex_codes(K), np.inf
+    V, b, own = cp.Variable((2, K - 1)), cp.Variable((1, K - 1)), cp.Parameter((N, K - 1))
+    plane = (X - X.mean(axis=0)) @ V + np.ones((N, 1)) @ b
+    apart = [N * ((codes[p] - codes[q]) @ b[0]) <= high for p, q in itertools.permutations(range(K), 2)]
+    margins = cp.sum(cp.multiply(own, plane), axis=1)
+    problem = cp.Problem(cp.Minimize(cp.sum_squares(V) / 2 + LOSSES[loss][1](margins)), apart)
+    for y in itertools.product(range(K), repeat=N):
+        sizes = np.bincount(y, minlength=K)
+        if list(dict.fromkeys(y)) == [0, 1, 2] and sizes.max() <= 4:  # one of those that differ in names
+            own.value = codes[np.array(y)]
+            best = min(best, problem.solve(solver=cp.CLARABEL))
+    return float(best)
+
+
+@pytest.mark.parametrize("clusters", [2, 3, 4, 5])
+def test_limits_are_those_of_the_linear_programme(clusters: int) -> None:
+    rng = np.random.default_rng(clusters)
+    for codes in (simplex_codes(clusters), contrasts(clusters)):
+        limits, beta, s = ClusterLimits(codes, 1.7), cp.Variable(clusters - 1), rng.normal(size=clusters - 1)
+        most = cp.Problem(cp.Maximize(s @ beta), [cp.abs(limits.pairs() @ beta) <= 1.7]).solve(solver=cp.CLARABEL)
+        assert limits.support(s) == pytest.approx(most, rel=1e-6)
+        assert limits.end(s) @ s == pytest.approx(most, rel=1e-6) and np.ptp(codes @ limits.end(s)) <= 1.7 + 1e-12
+        corners = [limits.end(codes[list(some)].sum(axis=0)) for m in range(1, clusters)
+                   for some in itertools.combinations(range(clusters), m)]
+        assert limits.reach == pytest.approx(max(np.linalg.norm(corner) for corner in corners))
+
+
+@pytest.mark.filterwarnings("ignore::margindsl.errors.TrivialityWarning")
+@pytest.mark.parametrize("coding", ["simplex", "crammer-singer"])
+@pytest.mark.parametrize("relaxation", RELAXATIONS)
+def test_a_sum_of_zero_is_the_centred_twin(relaxation: str, coding: str) -> None:
+    twin = declared("hinge", bias=False, centre=True, coding=coding).solve(RELAXATIONS[relaxation], random_state=0)
+    solution = declared("hinge", bias=True, coding=coding).solve(RELAXATIONS[relaxation], random_state=0)
+    assert solution.value == pytest.approx(twin.value, rel=1e-8)
+    assert solution.bound == pytest.approx(twin.bound, rel=1e-6), "conic solvers start from other rounding"
+    assert np.array_equal(solution.labels, twin.labels) and solution.verify()
+    assert points() @ np.asarray(solution.weights) + solution.bias == pytest.approx(solution.decision, abs=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore::margindsl.errors.TrivialityWarning")
+@pytest.mark.parametrize("loss", LOSSES)
+def test_differences_of_biases_against_all_clusterings(loss: str, tmp_path: Path) -> None:
+    problem, best, bounds = declared(loss, bias=True, high=2.0), least(loss, 2.0), {}
+    for name, relaxation in RELAXATIONS.items():
+        if name == "weight-lifting" and loss == "mean and variance":
+            continue  # a theorem refuses shared scalars there
+        solution = problem.solve(relaxation, random_state=0)
+        size = 1e-6 * abs(best)
+        assert solution.bound <= best + size and solution.value >= best - size and solution.verify(), name
+        sums = solution.decision.sum(axis=0)
+        assert np.ptp(sums) <= 2.0 * (1 + 1e-6)
+        assert points() @ np.asarray(solution.weights) + solution.bias == pytest.approx(solution.decision, abs=1e-9)
+        if np.isfinite(solution.bound):
+            assert solution.certificate.inner.verify(), name
+        bounds[name] = solution.bound
+    assert bounds["exact"] == pytest.approx(best, rel=1e-6)
+    assert bounds["exhaustive"] >= bounds["minimax"] - size
+    solution.save(tmp_path / "solution.npz")
+    said = subprocess.run([sys.executable, str(Path(script.__file__)), str(tmp_path / "solution.npz")],
+                          capture_output=True, text=True, timeout=60, check=False)
+    assert said.returncode == 0 and "proved      bound" in said.stdout, said.stdout
+    again = md.Solution.load(tmp_path / "solution.npz")
+    assert np.array_equal(again.bias, solution.bias) and again.verify()
+
+
+def test_a_bias_that_nothing_holds_is_solved_and_not_relaxed() -> None:
+    y, f = md.Labels(N, clusters=K), md.Hyperplane(points(), bias=True)
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 5 * md.mean(md.hinge(md.margin(y, f, coding="simplex")))),
+                         [md.sizes(y, at_least=1, at_most=4)])
+    for name in ("alternating", "cccp", "exact"):
+        solution = problem.solve(name, random_state=0)
+        assert solution.verify() and solution.value <= least("hinge", 2.0)
+    for name in ("minimax", "sdp", "weight-lifting"):
+        with pytest.raises(md.errors.RefusalError, match="trivial"):
+            problem.solve(name)
+
+
+def test_crammer_singer_margins_take_a_bias_held_at_zero_alone() -> None:
+    with pytest.raises(md.errors.RefusalError, match=r"hold it at zero.*coding='simplex'"):
+        declared("hinge", bias=True, high=1.0, coding="crammer-singer").solve("alternating")
