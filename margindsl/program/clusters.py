@@ -107,18 +107,23 @@ def _falling(term: LossTerm, factor: float) -> LossTerm:
     return LossTerm(loss, term.points, term.weights, factor * term.slopes, term.shifts, term.coupling)
 
 
-def biased_losses(losses: Losses, features: FeatureOperator, limits: ClusterLimits, clustering: IntArray) -> Losses:
-    """Return losses of margins to which a bias ⟨c_{y_i}, β⟩ is added, β shared scalars, and the rows of its limits."""
+def limit_terms(losses: Losses, features: FeatureOperator, limits: ClusterLimits) -> tuple[LossTerm, ...]:
+    """Return the losses that keep a bias, the last scalars beside those of some losses, within its limits."""
+    if not limits.is_finite:
+        return ()
+    rows = np.column_stack([np.zeros((len(pairs := limits.pairs()), losses.scalars.count)), pairs])
+    outside = PLQ.affine(1.0, -limits.width).positive_part() + PLQ.affine(-1.0, -limits.width).positive_part()
+    zeros, steep = np.zeros(len(rows)), np.full(len(rows), slopes_within(losses, features, limits.width))
+    return (LossTerm(outside, zeros.astype(int), steep, zeros, zeros, rows),)
+
+
+def biased_losses(losses: Losses, limits: ClusterLimits, held: tuple[LossTerm, ...], clustering: IntArray) -> Losses:
+    """Return losses of margins to which a bias ⟨c_{y_i}, β⟩ is added, β shared scalars, and those of its limits."""
     own, codes, q = losses.scalars, limits.codes, limits.codes.shape[1]
     terms = tuple(replace(term, coupling=np.column_stack(
         [term.coupling, term.slopes[:, None] * codes[clustering[term.points]]])) for term in losses.terms)
-    if limits.is_finite:
-        rows = np.column_stack([np.zeros((len(pairs := limits.pairs()), own.count)), pairs])
-        outside = PLQ.affine(1.0, -limits.width).positive_part() + PLQ.affine(-1.0, -limits.width).positive_part()
-        zeros, steep = np.zeros(len(rows)), np.full(len(rows), slopes_within(losses, features, limits.width))
-        terms = (*terms, LossTerm(outside, zeros.astype(int), steep, zeros, zeros, rows))
     names, symbols = (*own.names, *(f"bias {j}" for j in range(q))), (*own.symbols, *[None] * q)
-    return Losses(losses.n, terms, SharedScalars(np.append(own.costs, np.zeros(q)),
+    return Losses(losses.n, (*terms, *held), SharedScalars(np.append(own.costs, np.zeros(q)),
                                                  np.append(own.nonneg, np.zeros(q, dtype=bool)), names, symbols))
 
 
@@ -155,11 +160,11 @@ class CodedForm(FixedLabelForm):
 
     @classmethod
     def at(cls, features: FeatureOperator, losses: Losses, clustering: IntArray, clusters: int,
-           limits: ClusterLimits | None = None) -> CodedForm:
+           limits: ClusterLimits | None = None, held: tuple[LossTerm, ...] = ()) -> CodedForm:
         """Return the form of some clusters on the features of the program."""
         coded: Any = CodedFeatures(features, clustering, simplex_codes(clusters))
         if limits is not None:
-            losses = biased_losses(losses, features, limits, np.asarray(clustering))
+            losses = biased_losses(losses, limits, held, np.asarray(clustering))
         return cls(coded, losses, np.ones(losses.n, dtype=int), np.asarray(clustering), limits)
 
     def plane(self, answer: Mapping[str, FloatArray]) -> tuple[FloatArray | float, FloatArray]:

@@ -17,11 +17,12 @@ from margindsl.program.clusters import (
     ClusterForm,
     CodedForm,
     SplitLosses,
+    limit_terms,
     simplex_losses,
 )
 from margindsl.program.codings import CODINGS, Clustered, Coding
 from margindsl.program.forms import FixedLabelForm
-from margindsl.program.losses import Losses
+from margindsl.program.losses import Losses, LossTerm
 from margindsl.typing import FloatArray, IntArray
 
 
@@ -182,6 +183,11 @@ class MarginProgram:
         radii = [ClusterLimits.norm_of(self.label_codes, bound.reach) for bound in self.decision]
         return tuple(DecisionBound(bound.weights, -radius, radius) for bound, radius in zip(self.decision, radii))
 
+    @cached_property
+    def limit_terms(self) -> tuple[LossTerm, ...]:
+        """Return the losses that keep a bias of simplex-coded margins within its limits at fixed labels."""
+        return limit_terms(self.losses, self.features, self.bias) if isinstance(self.bias, ClusterLimits) else ()
+
     def code_sum(self, labels: IntArray, spread: FloatArray) -> FloatArray:
         """Return V = Σ_i s_i φ_i c(y_i)ᵀ (r, q), the weights that duals s (n,) stand for, Σ_i s_i y_i below for a bias.
         """
@@ -222,8 +228,9 @@ class MarginProgram:
         FixedLabelForm or ClusterForm
         """
         if self.coding == "simplex":
-            return CodedForm.at(self.features, self.losses, labels, self.clusters,
-                                cast(ClusterLimits, self.bias) if self.free_bias else None)
+            limits = cast(ClusterLimits, self.bias) if self.free_bias else None
+            held = () if limits is None else self.limit_terms
+            return CodedForm.at(self.features, self.losses, labels, self.clusters, limits, held)
         if self.coding == "crammer-singer":
             return ClusterForm(self.features, self.losses, np.asarray(labels), self.clusters, self.split,
                                runner, decision=self.decision)
