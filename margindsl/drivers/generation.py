@@ -100,7 +100,7 @@ def improve_by_moves(run: Run, spread: FloatArray, value: float, y: IntArray,
     H = features.component_sums(label_set.component, label_set.sign * spread, label_set.count)
     norms = np.einsum("cr,cr->c", H, H)
     sums = label_set.contract_rows(spread) if program.is_biased else np.zeros(0)
-    codes = np.array([[-1.0], [1.0]]) if program.label_codes is None else program.label_codes
+    codes = program.kind.value_codes(program.clusters)
     apart = np.sum((codes[:, None] - codes) ** 2, axis=2)
     everyone, z = np.arange(label_set.count), label_set.places(y)
     for _ in range(rounds):

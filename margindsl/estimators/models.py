@@ -10,6 +10,7 @@ import numpy as np
 
 import margindsl as md
 from margindsl.errors import DeclarationError, UnknownNameError
+from margindsl.labelset import names_of
 from margindsl.recipes.recipe import traits_of
 from margindsl.typing import IntArray
 
@@ -249,10 +250,9 @@ def known_labels(labels: Any, codes: IntArray) -> list[Any]:
     index = np.flatnonzero(codes >= 0)
     if not len(index):
         return []
-    values = 2 * codes[index] - 1 if labels.clusters == 2 else codes[index]
-    return [labels[index] == values]
+    return [labels[index] == labels.names.values[codes[index]]]
 
 
 def cluster_codes(labels: IntArray, clusters: int) -> IntArray:
     """Return clusters 0..k−1 of labels in the library's coding: signs for two clusters."""
-    return (labels + 1) // 2 if clusters == 2 else np.asarray(labels)
+    return np.searchsorted(names_of(clusters).values, labels)

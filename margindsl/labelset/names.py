@@ -85,6 +85,16 @@ class Names(ABC):
     def shown(self, label: int) -> str:
         """Return a label as text."""
 
+    @property
+    @abstractmethod
+    def domain(self) -> str:
+        """Return the set of labels as text."""
+
+    @property
+    @abstractmethod
+    def domain_latex(self) -> str:
+        """Return the set of labels in LaTeX."""
+
     def is_label(self, values: Any) -> BoolArray:
         """Return which numbers are labels, elementwise."""
         return np.isin(values, self.values)
@@ -137,6 +147,16 @@ class Signs(Names):
         """Return the label with its sign."""
         return f"{label:+d}"
 
+    @property
+    def domain(self) -> str:
+        """Return both signs."""
+        return "{-1, +1}"
+
+    @property
+    def domain_latex(self) -> str:
+        """Return both signs."""
+        return r"\{-1, +1\}"
+
 
 class Clusters(Names):
     """Clusters 0, ..., k-1: a cannot-link leaves k - 1 of them, so that it stands between two components.
@@ -188,6 +208,16 @@ class Clusters(Names):
     def shown(self, label: int) -> str:
         """Return the number of the cluster."""
         return str(label)
+
+    @property
+    def domain(self) -> str:
+        """Return the numbers."""
+        return f"{{0, ..., {self.clusters - 1}}}"
+
+    @property
+    def domain_latex(self) -> str:
+        """Return the numbers."""
+        return rf"\{{0, \dots, {self.clusters - 1}\}}"
 
 
 def names_of(clusters: int) -> Names:

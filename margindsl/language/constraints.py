@@ -196,13 +196,11 @@ class Known(Constraint):
             raise DeclarationError(f"`{self.left.text()} {self.sign} values`: {len(self.index)} points against "
                                    f"{len(numbers)} values")
         numbers = np.broadcast_to(numbers, self.index.shape)
-        clusters = self.labels.clusters
-        bad = ~np.isin(numbers, (-1.0, 1.0) if clusters == 2 else range(clusters))
+        bad = ~self.labels.names.is_label(numbers)
         if np.any(bad):
-            expected = "-1 or +1" if clusters == 2 else f"0..{clusters - 1}"
             raise DeclarationError(
                 f"`{self.left.text()} {self.sign} values`: point {int(self.index[bad][0])} is given "
-                f"{numbers[bad][0]:g}, expected {expected}")
+                f"{numbers[bad][0]:g}, expected {self.labels.names.expected}")
         return (numbers if self.sign == "==" else -numbers).astype(int)
 
     def text(self) -> str:

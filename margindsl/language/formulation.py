@@ -122,11 +122,8 @@ class Formulation:
         return list({id(n): n for n in self._nodes() if isinstance(n, Scalar)}.values())
 
     def _domains(self) -> list[str]:
-        y, n, k = self.labels.text(), self.labels.n, self.labels.clusters
-        labels = f"{y} in {{-1, +1}}^{n}" if k == 2 else f"{y} in {{0, ..., {k - 1}}}^{n}"
+        labels = f"{self.labels.text()} in {self.labels.names.domain}^{self.labels.n}"
         return [labels, *(f"{s.text()} >= 0" for s in self._scalars() if s.nonneg)]
 
     def _domain_latex(self) -> str:
-        n, k = self.labels.n, self.labels.clusters
-        values = r"\{-1, +1\}" if k == 2 else rf"\{{0, \dots, {k - 1}\}}"
-        return rf"{self.labels.latex()} \in {values}^{{{n}}}"
+        return rf"{self.labels.latex()} \in {self.labels.names.domain_latex}^{{{self.labels.n}}}"

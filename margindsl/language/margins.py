@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from margindsl.errors import DeclarationError, GrammarError
-from margindsl.labelset import Names, names_of
+from margindsl.labelset import Clusters, Names, names_of
 from margindsl.language.expressions import Expression, Index
 from margindsl.language.symbols import Named, check_name
 from margindsl.owned import Owned
 from margindsl.points import check_points
+from margindsl.program.codings import CODINGS
 
 
 class Labels(Named):
@@ -142,14 +143,10 @@ class Margin(Expression):
     precedence = 30
 
     def __init__(self, labels: Labels, hyperplane: Hyperplane, coding: str = "binary") -> None:
-        if labels.n != hyperplane.n:
-            written = f"{labels.text()} * {hyperplane.text()}"
-            if labels.clusters > 2:
-                written = f"md.margin({labels.text()}, {hyperplane.text()})"
-            raise DeclarationError(
-                f"`{written}`: {labels.n} labels against {hyperplane.n} points; "
-                "declare both over the same points")
         self.labels, self.hyperplane, self.coding = labels, hyperplane, coding
+        if labels.n != hyperplane.n:
+            raise DeclarationError(f"`{self.text()}`: {labels.n} labels against {hyperplane.n} points; "
+                                   "declare both over the same points")
         self.shape = labels.shape
 
     @property
@@ -159,15 +156,11 @@ class Margin(Expression):
 
     def text(self) -> str:
         """Return ``y * f``."""
-        if self.coding == "binary":
-            return f"{self.labels.text()} * {self.hyperplane.text()}"
-        return f"md.margin({self.labels.text()}, {self.hyperplane.text()}, coding={self.coding!r})"
+        return CODINGS[self.coding].text(self.labels.text(), self.hyperplane.text())
 
     def latex(self) -> str:
         """Return the product of one point."""
-        if self.coding == "binary":
-            return rf"{self.labels.latex()}_i {self.hyperplane.latex()}_i"
-        return rf"\gamma_i({self.labels.latex()}, {self.hyperplane.latex()})"
+        return CODINGS[self.coding].latex(self.labels.latex(), self.hyperplane.latex())
 
 
 def margin(labels: Labels, hyperplane: Hyperplane, coding: str = "crammer-singer") -> Margin:
@@ -189,9 +182,10 @@ def margin(labels: Labels, hyperplane: Hyperplane, coding: str = "crammer-singer
     """
     if not isinstance(labels, Labels) or not isinstance(hyperplane, Hyperplane):
         raise DeclarationError("md.margin(y, f): expected md.Labels and md.Hyperplane, in this order")
-    if coding not in ("crammer-singer", "simplex"):
+    if coding not in Clusters.codings:
         raise DeclarationError(f"md.margin(coding={coding!r}): expected 'crammer-singer' or 'simplex'")
-    return Margin(labels, hyperplane, "binary" if labels.clusters == 2 else coding)
+    codings = labels.names.codings
+    return Margin(labels, hyperplane, coding if coding in codings else codings[0])
 
 
 def margin_product(left: Expression, right: Expression) -> Expression | None:
@@ -201,8 +195,9 @@ def margin_product(left: Expression, right: Expression) -> Expression | None:
     if not (_is(left, Labels) and _is(right, Hyperplane)):
         return None
     if isinstance(left, Labels) and isinstance(right, Hyperplane):
-        if left.clusters > 2:
-            raise GrammarError(f"{left.text()} * {right.text()}", f"labels of {left.clusters} clusters are not signs",
+        obstacle = left.names.refusal_of_numbers()
+        if obstacle:
+            raise GrammarError(f"{left.text()} * {right.text()}", obstacle,
                                f"Write md.margin({left.text()}, {right.text()}).")
         return Margin(left, right)
     if isinstance(left, Index) and isinstance(right, Index) and np.array_equal(left.index, right.index):

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from margindsl.accuracy import rounding
-from margindsl.calculus import PLQ, ConvexFunction
+from margindsl.calculus import PLQ, ConvexFunction, maximum
 from margindsl.errors import CalculusError
 from margindsl.program.losses import Losses, LossTerm
 
@@ -136,3 +136,34 @@ def _vertices(loss: PLQ, knots: np.ndarray) -> np.ndarray:
     with np.errstate(divide="ignore", invalid="ignore"):
         vertex = middle - slope / bend
     return vertex[np.isfinite(vertex) & (vertex > left) & (vertex < right)]
+
+
+def absorb_labels(losses: Losses) -> Losses:
+    """Return the losses γ ↦ ρ↓(γ) + ρ↑(|γ|) of a difference-of-convex step (mathematics, 3.3).
+
+    Raises
+    ------
+    CalculusError
+        If a loss that rises has more than 512 different arguments.
+    """
+    terms = [new for term in losses.terms for new in _absorb_term(term)]
+    return Losses(losses.n, tuple(terms), losses.scalars)
+
+
+def _absorb_term(term: LossTerm) -> list[LossTerm]:
+    """Return the terms that replace one: unchanged when it only falls in the margin."""
+    if term.falls or (term.loss.is_affine and np.all(term.slopes <= 0)):
+        return [term]
+    if not isinstance(term.loss, PLQ) or term.coupling.shape[1]:
+        return [term]  # the least over labels is no more than at the present ones: a majoriser that touches, too
+    return [_fold_rising(new) for new in absorbed_terms(Losses(int(term.points.max(initial=-1)) + 1, (term,))).terms]
+
+
+def _fold_rising(term: LossTerm) -> LossTerm:
+    falling, rising = term.loss.split()
+    return LossTerm(falling + fold(rising), term.points, term.weights, term.slopes, term.shifts, term.coupling)
+
+
+def fold(rising: ConvexFunction) -> ConvexFunction:
+    """Return γ ↦ ρ↑(|γ|) for a convex nondecreasing ρ↑: the larger of ρ↑(γ) and ρ↑(−γ)."""
+    return maximum(rising, rising.precompose(-1.0, 0.0))

@@ -3,16 +3,85 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 
+from margindsl.errors import CalculusError
+from margindsl.labelset import Names, names
+from margindsl.program.absorption import absorb_labels
+from margindsl.program.bounded_bias import ClusterLimits
+from margindsl.program.bounds import DecisionBound
+from margindsl.program.clusters import ClusterForm, CodedForm, falling_losses, simplex_losses
 from margindsl.program.codes import contrasts, runner_up, simplex_codes
+from margindsl.program.forms import DCStepForm, FixedLabelForm
 from margindsl.program.losses import Losses
 from margindsl.typing import FloatArray, IntArray
 
+if TYPE_CHECKING:
+    from margindsl.program.program import MarginProgram
+
 
 class Coding(ABC):
-    """Say how decision values, labels and margins go together."""
+    """Say how decision values, labels and margins go together, and which forms that makes."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def names(self, clusters: int) -> Names:
+        """Return how the labels are written."""
+
+    @abstractmethod
+    def text(self, labels: str, hyperplane: str) -> str:
+        """Return how margins are written."""
+
+    @abstractmethod
+    def latex(self, labels: str, hyperplane: str) -> str:
+        """Return how the margin of one point is written in LaTeX."""
+
+    @abstractmethod
+    def fixed(self, program: MarginProgram, labels: IntArray, runner: IntArray | None) -> Any:
+        """Return the form left when the labels are fixed; rising losses are majorised at a runner-up given."""
+
+    @abstractmethod
+    def absorbed(self, losses: Losses) -> Losses:
+        """Return the losses of a majorant that no longer depends on the labels where it can.
+
+        Raises
+        ------
+        CalculusError
+            If a loss has too many different arguments.
+        """
+
+    @abstractmethod
+    def majorant(self, program: MarginProgram, losses: Losses, labels: IntArray,
+                 decision: FloatArray | None = None) -> Any:
+        """Return the form of `absorbed` losses that touches the objective at labels and decision values."""
+
+    def bounding(self, program: MarginProgram) -> MarginProgram:
+        """Return a program of coded margins, whose values are no higher; this one, unless it says otherwise."""
+        return program
+
+    def by_length(self, program: MarginProgram) -> Losses:
+        """Return losses of the length of Vᵀφ that bound those of the best label; those of coded margins that fall."""
+        return falling_losses(program.bounding.losses)
+
+    def obstacle(self, program: MarginProgram) -> str:
+        """Return why the losses of a program do not go with the margins, nothing where they do."""
+        return ""
+
+    def is_convex(self, program: MarginProgram) -> bool:
+        """Return whether the problem left when labels are fixed is convex."""
+        return True
+
+    @abstractmethod
+    def value_codes(self, clusters: int) -> FloatArray:
+        """Return the (k, q) codes of the values of labels, ascending."""
+
+    @abstractmethod
+    def code_gains(self, vectors: FloatArray) -> FloatArray:
+        """Return gains whose best labels have the greatest inner products of codes with vectors (n, q)."""
 
     @abstractmethod
     def no_gain(self, n: int, clusters: int) -> FloatArray:
@@ -57,6 +126,46 @@ class Coding(ABC):
 
 class Signs(Coding):
     """Two clusters, −1 and +1, by the sign of one decision value; margins y f."""
+
+    name = "binary"
+
+    def names(self, clusters: int) -> Names:
+        """Return signs."""
+        return names.Signs()
+
+    def text(self, labels: str, hyperplane: str) -> str:
+        """Return ``y * f``."""
+        return f"{labels} * {hyperplane}"
+
+    def latex(self, labels: str, hyperplane: str) -> str:
+        """Return y_i f_i."""
+        return rf"{labels}_i {hyperplane}_i"
+
+    def fixed(self, program: MarginProgram, labels: IntArray, runner: IntArray | None) -> FixedLabelForm:
+        """Return the form with signed features."""
+        return FixedLabelForm(program.features, program.losses, labels, decision=program.decision,
+                              free_bias=program.free_bias)
+
+    def absorbed(self, losses: Losses) -> Losses:
+        """Return ρ↓(γ) + ρ↑(|γ|)."""
+        return absorb_labels(losses)
+
+    def majorant(self, program: MarginProgram, losses: Losses, labels: IntArray,
+                 decision: FloatArray | None = None) -> DCStepForm:
+        """Return the step with the concave part linearised."""
+        return DCStepForm(program.features, losses, labels, decision=program.decision, free_bias=program.free_bias)
+
+    def by_length(self, program: MarginProgram) -> Losses:
+        """Return the losses: f is as long as the best of y f."""
+        return program.losses
+
+    def value_codes(self, clusters: int) -> FloatArray:
+        """Return the signs."""
+        return np.array([[-1.0], [1.0]])
+
+    def code_gains(self, vectors: FloatArray) -> FloatArray:
+        """Return the one coordinate."""
+        return vectors[:, 0]
 
     def no_gain(self, n: int, clusters: int) -> FloatArray:
         """Return zeros (n,)."""
@@ -106,6 +215,35 @@ class Clustered(Coding):
     def codes(self, clusters: int) -> FloatArray:
         """Return the (k, k−1) rows that turn V into decision values."""
 
+    def names(self, clusters: int) -> Names:
+        """Return the numbers of clusters."""
+        return names.Clusters(clusters)
+
+    def text(self, labels: str, hyperplane: str) -> str:
+        """Return ``md.margin(y, f, coding=...)``."""
+        return f"md.margin({labels}, {hyperplane}, coding={self.name!r})"
+
+    def latex(self, labels: str, hyperplane: str) -> str:
+        """Return γ_i(y, f)."""
+        return rf"\gamma_i({labels}, {hyperplane})"
+
+    def absorbed(self, losses: Losses) -> Losses:
+        """Return the losses as they are."""
+        return losses
+
+    def majorant(self, program: MarginProgram, losses: Losses, labels: IntArray,
+                 decision: FloatArray | None = None) -> Any:
+        """Return the form of fixed clusters, rising losses at the present runners-up."""
+        return program.fix_labels(labels, None if decision is None else runner_up(decision, labels))
+
+    def value_codes(self, clusters: int) -> FloatArray:
+        """Return simplex codes."""
+        return simplex_codes(clusters)
+
+    def code_gains(self, vectors: FloatArray) -> FloatArray:
+        """Return the inner products with all codes."""
+        return vectors @ simplex_codes(vectors.shape[1] + 1).T
+
     def no_gain(self, n: int, clusters: int) -> FloatArray:
         """Return zeros (n, k)."""
         return np.zeros((n, clusters))
@@ -142,6 +280,13 @@ class Clustered(Coding):
 class Simplex(Clustered):
     """Margins ⟨c_y, Vᵀφ⟩ of k unit codes with inner products −1/(k−1)."""
 
+    name = "simplex"
+
+    def fixed(self, program: MarginProgram, labels: IntArray, runner: IntArray | None) -> CodedForm:
+        """Return the form with coded features."""
+        limits, held = (cast(ClusterLimits, program.bias), program.limit_terms) if program.free_bias else (None, ())
+        return CodedForm.at(program.features, program.losses, labels, program.clusters, limits, held)
+
     def codes(self, clusters: int) -> FloatArray:
         """Return the codes."""
         return simplex_codes(clusters)
@@ -167,6 +312,32 @@ class CrammerSinger(Clustered):
     >>> CrammerSinger().margin_table(np.array([[3.0, 1.0, 0.0]])).tolist()
     [[2.0, -2.0, -3.0]]
     """
+
+    name = "crammer-singer"
+
+    def fixed(self, program: MarginProgram, labels: IntArray, runner: IntArray | None) -> ClusterForm:
+        """Return the form of margins against all other clusters."""
+        return ClusterForm(program.features, program.losses, labels, program.clusters, program.split, runner,
+                           decision=program.decision)
+
+    def bounding(self, program: MarginProgram) -> MarginProgram:
+        """Return the program of simplex-coded margins, taken at the mean of the other clusters."""
+        stretch = np.sqrt(program.clusters / (program.clusters - 1.0))
+        decision = tuple(DecisionBound(b.weights, stretch * b.lower, stretch * b.upper) for b in program.decision)
+        return replace(program, losses=simplex_losses(program.losses, program.clusters), decision=decision,
+                       coding="simplex")
+
+    def obstacle(self, program: MarginProgram) -> str:
+        """Return why losses cannot be split into what falls and what rises."""
+        try:
+            program.split  # noqa: B018  (computed once and kept)
+        except CalculusError as error:
+            return str(error)
+        return ""
+
+    def is_convex(self, program: MarginProgram) -> bool:
+        """Return whether no loss rises."""
+        return not program.split.rising.rows
 
     def codes(self, clusters: int) -> FloatArray:
         """Return an orthonormal basis of the contrasts.
@@ -196,6 +367,6 @@ def cluster_costs(losses: Losses, margins: FloatArray, scalars: FloatArray | Non
     return np.stack(columns, axis=1)
 
 
-CODINGS: dict[str, Coding] = {"binary": Signs(), "crammer-singer": CrammerSinger(), "simplex": Simplex()}
+CODINGS: dict[str, Coding] = {coding.name: coding for coding in (Signs(), CrammerSinger(), Simplex())}
 
 __all__ = ["CODINGS", "Clustered", "Coding", "CrammerSinger", "Signs", "Simplex", "cluster_costs"]

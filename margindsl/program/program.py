@@ -13,15 +13,8 @@ from margindsl.features.operator import FeatureOperator
 from margindsl.labelset import LabelSet
 from margindsl.program.bounded_bias import ClusterLimits, Interval, bias_limits
 from margindsl.program.bounds import DecisionBound
-from margindsl.program.clusters import (
-    ClusterForm,
-    CodedForm,
-    SplitLosses,
-    limit_terms,
-    simplex_losses,
-)
+from margindsl.program.clusters import SplitLosses, limit_terms
 from margindsl.program.codings import CODINGS, Clustered, Coding
-from margindsl.program.forms import FixedLabelForm
 from margindsl.program.losses import Losses, LossTerm
 from margindsl.typing import FloatArray, IntArray
 
@@ -134,6 +127,11 @@ class MarginProgram:
         return SplitLosses.of(self.losses)
 
     @property
+    def is_convex(self) -> bool:
+        """Return whether the problem left when the labels are fixed is convex."""
+        return self.kind.is_convex(self)
+
+    @property
     def kind(self) -> Coding:
         """Return how decision values, labels and margins go together."""
         return CODINGS[self.coding]
@@ -152,11 +150,7 @@ class MarginProgram:
         CalculusError
             If a loss of Crammer-Singer margins rises and is not piecewise quadratic.
         """
-        if self.coding != "crammer-singer":
-            return self
-        losses, stretch = simplex_losses(self.losses, self.clusters), np.sqrt(self.clusters / (self.clusters - 1.0))
-        decision = tuple(DecisionBound(b.weights, stretch * b.lower, stretch * b.upper) for b in self.decision)
-        return replace(self, losses=losses, decision=decision, coding="simplex")
+        return self.kind.bounding(self)
 
     @cached_property
     def label_codes(self) -> FloatArray | None:
@@ -165,7 +159,7 @@ class MarginProgram:
 
     def codes_at(self, labels: IntArray) -> FloatArray:
         """Return the (n, q) codes of labels."""
-        return np.asarray(labels[:, None] if self.label_codes is None else self.label_codes[labels], dtype=float)
+        return self.kind.value_codes(self.clusters)[np.searchsorted(self.labels.values, labels)]
 
     @property
     def is_biased(self) -> bool:
@@ -211,7 +205,7 @@ class MarginProgram:
 
     def gains_of(self, vectors: FloatArray) -> FloatArray:
         """Return gains whose best labels have the greatest inner products of codes with vectors (n, q)."""
-        return vectors[:, 0] if self.label_codes is None else vectors @ self.label_codes.T
+        return self.kind.code_gains(vectors)
 
     def fix_labels(self, labels: IntArray, runner: IntArray | None = None) -> Any:
         """Return the form left when the labels are fixed.
@@ -227,15 +221,7 @@ class MarginProgram:
         -------
         FixedLabelForm or ClusterForm
         """
-        if self.coding == "simplex":
-            limits = cast(ClusterLimits, self.bias) if self.free_bias else None
-            held = () if limits is None else self.limit_terms
-            return CodedForm.at(self.features, self.losses, labels, self.clusters, limits, held)
-        if self.coding == "crammer-singer":
-            return ClusterForm(self.features, self.losses, np.asarray(labels), self.clusters, self.split,
-                               runner, decision=self.decision)
-        return FixedLabelForm(self.features, self.losses, np.asarray(labels),
-                              decision=self.decision, free_bias=self.free_bias)
+        return self.kind.fixed(self, np.asarray(labels), runner)
 
     def rescaled(self, factor: float) -> MarginProgram:
         """Return the same program with the weight of every loss, and the cost of every scalar, times a factor.

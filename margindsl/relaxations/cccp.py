@@ -7,19 +7,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from margindsl.calculus import PLQ, ConvexFunction
 from margindsl.contract import Offer, Refusal, Status
 from margindsl.drivers.alternation import best_labels
 from margindsl.drivers.run import Fit, Run
 from margindsl.errors import CalculusError
-from margindsl.program.absorption import absorbed_terms
-from margindsl.program.codes import runner_up
-from margindsl.program.forms import DCStepForm
-from margindsl.program.losses import Losses, LossTerm
+from margindsl.program.losses import Losses
 from margindsl.program.program import MarginProgram
 from margindsl.relaxations.local import LocalRelaxation
 from margindsl.relaxations.relaxation import Outcome, refuse_split
-from margindsl.typing import FloatArray, IntArray
+from margindsl.typing import IntArray
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,32 +58,26 @@ class CCCP(LocalRelaxation):
 
     def accepts(self, program: MarginProgram) -> Offer | Refusal:
         """Refuse Crammer-Singer losses that cannot be split, and rising ones of more than 512 different arguments."""
-        if not program.is_binary:
-            refusal = refuse_split(program)
-            return Offer("local: no bound") if refusal is None else refusal
+        refusal = refuse_split(program)
+        if refusal is not None:
+            return refusal
         try:
-            absorb_labels(program.losses)
+            program.kind.absorbed(program.losses)
         except CalculusError as error:
             return Refusal(str(error), "Use relaxation='alternating', which needs no split")
         return Offer("local: no bound")
 
     def lower(self, program: MarginProgram) -> Any:
         """Return the first step at one member of B."""
-        return self._step(program, _absorbed(program), program.labels.maximise(program.no_gain()))
-
-    @staticmethod
-    def _step(program: MarginProgram, losses: Losses, labels: IntArray, decision: FloatArray | None = None) -> Any:
-        """Return the majoriser at labels and decision values, a `DCStepForm` or a form of fixed clusters."""
-        if not program.is_binary:
-            return program.fix_labels(labels, None if decision is None else runner_up(decision, labels))
-        return DCStepForm(program.features, losses, labels, decision=program.decision, free_bias=program.free_bias)
+        losses = program.kind.absorbed(program.losses)
+        return program.kind.majorant(program, losses, program.labels.maximise(program.no_gain()))
 
     def run(self, run: Run) -> Outcome:
         """Descend from every start; the returned labels are those best at the last decision values.
 
         A step that the time limit or a callback cut short moves no label.
         """
-        losses = _absorbed(run.program)
+        losses = run.program.kind.absorbed(run.program.losses)
         ends: list[IntArray] = []
         status, message = Status.CONVERGED, ""
         for labels in self.starts(run):
@@ -104,7 +94,7 @@ class CCCP(LocalRelaxation):
         raw, value, decision = None, np.inf, None
         for iteration in range(self.rounds):
             run.standing = labels
-            form = self._step(run.program, losses, labels, decision)
+            form = run.program.kind.majorant(run.program, losses, labels, decision)
             answer = run.solve(form, raw)
             if answer.status in (Status.TIME_LIMIT, Status.INTERRUPTED):
                 break
@@ -123,41 +113,3 @@ class CCCP(LocalRelaxation):
             if done or stop or run.stopped:
                 break
         return labels, Status.CONVERGED, ""
-
-
-def _absorbed(program: MarginProgram) -> Losses:
-    """Return the losses of a step: those with the labels absorbed, or the program's own for k clusters."""
-    return absorb_labels(program.losses) if program.is_binary else program.losses
-
-
-def absorb_labels(losses: Losses) -> Losses:
-    """Return the losses γ ↦ ρ↓(γ) + ρ↑(|γ|) of a difference-of-convex step (mathematics, 3.3).
-
-    Raises
-    ------
-    CalculusError
-        If a loss that rises has more than 512 different arguments.
-    """
-    terms = [new for term in losses.terms for new in _absorb_term(term)]
-    return Losses(losses.n, tuple(terms), losses.scalars)
-
-
-def _absorb_term(term: LossTerm) -> list[LossTerm]:
-    """Return the terms that replace one: unchanged when it only falls in the margin."""
-    if term.falls or (term.loss.is_affine and np.all(term.slopes <= 0)):
-        return [term]
-    if not isinstance(term.loss, PLQ) or term.coupling.shape[1]:
-        return [term]  # the least over labels is no more than at the present ones: a majoriser that touches, too
-    return [_fold_rising(new) for new in absorbed_terms(Losses(int(term.points.max(initial=-1)) + 1, (term,))).terms]
-
-
-def _fold_rising(term: LossTerm) -> LossTerm:
-    falling, rising = term.loss.split()
-    return LossTerm(falling + fold(rising), term.points, term.weights, term.slopes, term.shifts, term.coupling)
-
-
-def fold(rising: ConvexFunction) -> ConvexFunction:
-    """Return γ ↦ ρ↑(|γ|) for a convex nondecreasing ρ↑: the larger of ρ↑(γ) and ρ↑(−γ)."""
-    from margindsl.calculus import maximum
-
-    return maximum(rising, rising.precompose(-1.0, 0.0))

@@ -194,7 +194,7 @@ def refuse_rising(program: MarginProgram) -> Refusal | None:
     program : MarginProgram
     """
     refusal = refuse_split(program)
-    if refusal is not None or program.coding != "crammer-singer" or not program.split.rising.rows:
+    if refusal is not None or program.is_convex:
         return refusal
     return Refusal("a loss that rises leaves a problem in Crammer-Singer margins that is not convex even at fixed "
                    "labels, and no dual point bounds it: rho(f_y - max f_q) is convex only where rho falls",

@@ -11,7 +11,7 @@ import numpy as np
 
 from margindsl.contract import Offer, Refusal, Status, read_options
 from margindsl.drivers.run import Fit, Run
-from margindsl.errors import CalculusError, DeclarationError, UnknownNameError
+from margindsl.errors import DeclarationError, UnknownNameError
 from margindsl.program.certificates import Certificate
 from margindsl.program.forms import Form
 from margindsl.program.program import MarginProgram
@@ -145,13 +145,8 @@ class Relaxation(ABC):
 
 def refuse_split(program: MarginProgram) -> Refusal | None:
     """Return why Crammer-Singer margins of a program cannot be handled, None when they can or there are none."""
-    if program.coding != "crammer-singer":
-        return None
-    try:
-        program.split  # noqa: B018  (computed once and kept)
-    except CalculusError as error:
-        return Refusal(str(error), "Use md.margin(y, f, coding='simplex'), whose margins take any loss")
-    return None
+    obstacle = program.kind.obstacle(program)
+    return Refusal(obstacle, "Use md.margin(y, f, coding='simplex'), whose margins take any loss") if obstacle else None
 
 
 def check_count(owner: Any, name: str, least: int) -> None:

@@ -42,7 +42,7 @@ class Supervised(Relaxation):
         refusal = refuse_split(program)
         if refusal is not None:
             return refusal
-        if program.coding == "crammer-singer" and program.split.rising.rows:
+        if not program.is_convex:
             return Offer("one problem, not convex where the loss rises: a stationary point, no bound")
         return Offer("one convex problem")
 

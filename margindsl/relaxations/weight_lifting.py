@@ -14,7 +14,6 @@ from margindsl.drivers.run import Run
 from margindsl.drivers.starts import first_start
 from margindsl.errors import CalculusError
 from margindsl.program.absorption import absorbed_envelopes
-from margindsl.program.clusters import falling_losses
 from margindsl.program.forms import WeightLiftForm
 from margindsl.program.losses import Losses
 from margindsl.program.program import MarginProgram
@@ -116,4 +115,4 @@ def lengths_losses(program: MarginProgram) -> Losses:
     CalculusError
         If labels cannot be absorbed.
     """
-    return absorbed_envelopes(program.losses if program.is_binary else falling_losses(program.bounding.losses))
+    return absorbed_envelopes(program.kind.by_length(program))

@@ -9,6 +9,7 @@ import numpy as np
 
 import margindsl as md
 from margindsl.features import build, mean_distance
+from margindsl.labelset import names_of
 from margindsl.selection.prediction import select
 from margindsl.typing import FloatArray
 
@@ -52,7 +53,7 @@ def held_out(X: FloatArray) -> Callable[[Sequence[Any]], int]:
         clusters = max([2, *(int(labels.max(initial=0)) + 1 for labels in found)])
         if clusters not in judges:
             judges[clusters] = judges_of(X, clusters)
-        return select(judges[clusters], [2 * labels - 1 if clusters == 2 else labels for labels in found])
+        return select(judges[clusters], [names_of(clusters).values[labels] for labels in found])
 
     return rule
 

@@ -10,6 +10,7 @@ of k clusters are those of one hyperplane over the rows c_{y_i} ⊗ φ_i with al
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,8 @@ from margindsl.contract import Budget, RawSolution
 from margindsl.drivers.moves import SMOOTHING
 from margindsl.errors import DeclarationError, RefusalError, SolverError
 from margindsl.features.operator import FeatureOperator
+from margindsl.labelset import presolve
 from margindsl.points import row_blocks
-from margindsl.program.clusters import CodedForm
 from margindsl.program.forms import FixedLabelForm
 from margindsl.program.losses import Losses, LossTerm
 from margindsl.program.program import MarginProgram
@@ -164,11 +165,10 @@ def _check(program: MarginProgram, labellings: Sequence[ArrayLike], folds: int |
             raise DeclarationError(
                 f"select: a labelling has shape {np.shape(labels)}, a problem {program.n} points; give labellings and "
                 "problems of the same points")
-        if program.is_binary and not np.isin(labels, (-1, 1)).all():
-            raise DeclarationError("select: a labelling holds something else than +1 and -1")
-        if not program.is_binary and not np.isin(labels, np.arange(program.clusters)).all():
+        wrong = np.asarray(labels)[~program.labels.names.is_label(labels)]
+        if wrong.size:
             raise DeclarationError(
-                f"select: a labelling holds something else than the clusters 0 to {program.clusters - 1} of a problem")
+                f"select: a labelling holds {wrong[0]}; labels of a problem are each {program.labels.names.expected}")
     if folds is None:
         return
     if isinstance(folds, bool) or not isinstance(folds, (int, np.integer)) or not 2 <= folds <= program.labels.count:
@@ -221,9 +221,10 @@ def _refit(program: MarginProgram, labellings: Sequence[IntArray], fold: IntArra
 
 def _form(program: MarginProgram, features: FeatureOperator, losses: Losses, labels: IntArray) -> FixedLabelForm:
     """Return the problem of fixed labels on all points or some, without bounds on decision values."""
-    if program.is_binary:
-        return FixedLabelForm(features, losses, labels, free_bias=program.free_bias)
-    return CodedForm.at(features, losses, labels, program.clusters)
+    form: FixedLabelForm = replace(
+        program, features=features, losses=losses, labels=presolve(len(labels), program.labels.names),
+        decision=()).fix_labels(labels)
+    return form
 
 
 def _margins(form: FixedLabelForm, raw: RawSolution) -> FloatArray:

@@ -84,7 +84,7 @@ def test_known_labels_and_bounds_follow_their_parameters():
     p.value = -1.0
     assert problem.solve("exact").labels[0] == -1
     p.value = 0.5
-    with pytest.raises(DeclarationError, match="point 0 is given 0.5, expected -1 or"):
+    with pytest.raises(DeclarationError, match="point 0 is given 0.5, expected \\+1 or"):
         problem.solve("exact")
     p.value, b.value = 1.0, -1.0
     with pytest.raises(DeclarationError):

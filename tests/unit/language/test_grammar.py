@@ -140,7 +140,7 @@ SENTENCES = {
     lambda: md.Problem(md.Minimize(R + md.mean(FLAT)), [abs(md.sum(f)) <= -1]): "is empty: the lower bound exceeds",
     lambda: md.manifold(y, np.eye(N)): "the manifold term is of a hyperplane",
     lambda: md.orthogonal(y, []): "orthogonality is of hyperplanes",
-    lambda: md.Labels(N, clusters=3) * f: "labels of 3 clusters are not signs. Write md.margin(y, f)",
+    lambda: md.Labels(N, clusters=3) * f: "labels of 3 clusters are names, not numbers. Write md.margin(y, f)",
 }
 
 
