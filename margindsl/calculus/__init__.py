@@ -1,8 +1,9 @@
 """One-dimensional convex functions: piecewise linear-quadratic algebra and smooth losses."""
 
 from margindsl.calculus.atoms import absolute, huber, maximum, pos, square
+from margindsl.calculus.compound import Envelope
 from margindsl.calculus.plq import PLQ
 from margindsl.calculus.protocol import ConvexFunction
 from margindsl.calculus.smooth import Logistic
 
-__all__ = ["PLQ", "ConvexFunction", "Logistic", "absolute", "huber", "maximum", "pos", "square"]
+__all__ = ["PLQ", "ConvexFunction", "Envelope", "Logistic", "absolute", "huber", "maximum", "pos", "square"]

@@ -9,11 +9,17 @@ import numpy as np
 
 from margindsl.calculus.arguments import checked_step, shaped
 from margindsl.calculus.plq import PLQ
-from margindsl.calculus.protocol import ConvexFunction
+from margindsl.calculus.protocol import ConvexFunction, composed_of, constant_beside, envelope_of, multiple_of, sum_of
 from margindsl.errors import CalculusError
 from margindsl.typing import ArrayLike
 
 
+@constant_beside.register(ConvexFunction)
+def _constant(function: ConvexFunction, value: float) -> ConvexFunction:
+    return PLQ.constant(value)
+
+
+@multiple_of.register(ConvexFunction)
 def scale(base: ConvexFunction, factor: float) -> ConvexFunction:
     """Return factor·base for a factor ≥ 0."""
     if factor == 0:
@@ -23,6 +29,7 @@ def scale(base: ConvexFunction, factor: float) -> ConvexFunction:
     return base if factor == 1 else Scaled(base, factor)
 
 
+@composed_of.register(ConvexFunction)
 def precompose(base: ConvexFunction, a: float, b: float) -> ConvexFunction:
     """Return x ↦ base(a x + b)."""
     if a == 0:
@@ -32,6 +39,7 @@ def precompose(base: ConvexFunction, a: float, b: float) -> ConvexFunction:
     return base if (a, b) == (1, 0) else Precomposed(base, a, b)
 
 
+@sum_of.register(ConvexFunction)
 def add(f: ConvexFunction, g: ConvexFunction | float) -> ConvexFunction:
     """Return f + g, its piecewise quadratic summands gathered into one."""
     terms: list[ConvexFunction] = []
@@ -308,6 +316,7 @@ class Summed(ConvexFunction):
         return sum(expression for expression, _ in forms), [one for _, many in forms for one in many]
 
 
+@envelope_of.register(ConvexFunction)
 @dataclass(frozen=True)
 class Envelope(Following):
     """Represent the Moreau envelope x ↦ min_v ρ(v) + (v − x)²/(2 step)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import singledispatch
 from numbers import Real
 from typing import Any
 
@@ -12,6 +13,38 @@ from margindsl.calculus.arguments import checked_step, finite_member, number, re
 from margindsl.calculus.root import monotone_root
 from margindsl.errors import CalculusError
 from margindsl.typing import ArrayLike, FloatArray
+
+# What operations on functions make is registered, for all functions, where it is defined: there this class is derived.
+
+
+@singledispatch
+def envelope_of(function: ConvexFunction, step: float) -> ConvexFunction:
+    """Return the Moreau envelope of a function."""
+    raise NotImplementedError
+
+
+@singledispatch
+def constant_beside(function: ConvexFunction, value: float) -> ConvexFunction:
+    """Return the constant function of some value."""
+    raise NotImplementedError
+
+
+@singledispatch
+def sum_of(function: ConvexFunction, other: ConvexFunction | float) -> ConvexFunction:
+    """Return the sum of a function and another, or a constant."""
+    raise NotImplementedError
+
+
+@singledispatch
+def multiple_of(function: ConvexFunction, factor: float) -> ConvexFunction:
+    """Return a multiple of a function."""
+    raise NotImplementedError
+
+
+@singledispatch
+def composed_of(function: ConvexFunction, a: float, b: float) -> ConvexFunction:
+    """Return x ↦ ρ(a x + b)."""
+    raise NotImplementedError
 
 
 class ConvexFunction(ABC):
@@ -178,9 +211,7 @@ class ConvexFunction(ABC):
         ConvexFunction
             Smooth, with constant at most 1/step.
         """
-        from margindsl.calculus.compound import Envelope  # compounds subclass this class
-
-        return Envelope(self, float(checked_step(step)))
+        return envelope_of(self, float(checked_step(step)))
 
     # -- shape --------------------------------------------------------------------------------------
 
@@ -258,22 +289,18 @@ class ConvexFunction(ABC):
         CalculusError
             If no such pair of known form exists.
         """
-        from margindsl.calculus.plq import PLQ  # PLQ subclasses this class
-
         if self.is_nonincreasing:
-            return self, PLQ.constant(0.0)
+            return self, constant_beside(self, 0.0)
         if self.is_nondecreasing:
-            return PLQ.constant(0.0), self
+            return constant_beside(self, 0.0), self
         raise CalculusError(f"{self!r} cannot be split into a nonincreasing and a nondecreasing part; "
                             "give its class a `split` method, or use a piecewise linear-quadratic loss")
 
     def __add__(self, other: ConvexFunction | float) -> ConvexFunction:
         """Return ρ + other, a convex function or a constant."""
-        from margindsl.calculus.compound import add  # compounds subclass this class
-
         if isinstance(other, ConvexFunction):
-            return add(self, other)
-        return add(self, number(other, "summand")) if isinstance(other, Real) else NotImplemented
+            return sum_of(self, other)
+        return sum_of(self, number(other, "summand")) if isinstance(other, Real) else NotImplemented
 
     def __radd__(self, other: float) -> ConvexFunction:
         return self + other
@@ -286,9 +313,7 @@ class ConvexFunction(ABC):
         CalculusError
             If the factor is negative or not finite.
         """
-        from margindsl.calculus.compound import scale  # compounds subclass this class
-
-        return scale(self, self._factor(factor)) if isinstance(factor, Real) else NotImplemented
+        return multiple_of(self, self._factor(factor)) if isinstance(factor, Real) else NotImplemented
 
     def __rmul__(self, factor: float) -> ConvexFunction:
         return self * factor
@@ -309,9 +334,7 @@ class ConvexFunction(ABC):
         CalculusError
             If a = 0 and ρ(b) = ∞: the result would be +∞ everywhere.
         """
-        from margindsl.calculus.compound import precompose  # compounds subclass this class
-
-        return precompose(self, number(a, "slope"), number(b, "shift"))
+        return composed_of(self, number(a, "slope"), number(b, "shift"))
 
     # -- what forms need ----------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ import numpy as np
 from margindsl.calculus import PLQ, ConvexFunction
 from margindsl.errors import DeclarationError, GrammarError
 from margindsl.language.entries import is_number
-from margindsl.language.expressions import Expression, Sum, as_expression
+from margindsl.language.expressions import Expression, Sum, as_expression, modulus, squared
 from margindsl.language.margins import Hyperplane
 from margindsl.language.printing import bracket, number_text
 from margindsl.language.symbols import Scalar
@@ -148,11 +148,13 @@ def pos(x: Any) -> Expression:
     return PositivePart(as_expression(x))
 
 
+@modulus.register(Expression)
 def absolute(x: Any) -> Expression:
     """Return |x|, entry by entry (also written ``abs(x)``)."""
     return Absolute(as_expression(x))
 
 
+@squared.register(Expression)
 def square(x: Any) -> Expression:
     """Return x², entry by entry (also written ``x**2``)."""
     return Square(as_expression(x))

@@ -11,7 +11,7 @@ import numpy as np
 from margindsl.errors import DeclarationError, GrammarError
 from margindsl.language.conditions import Conditions
 from margindsl.language.entries import constant_value, fix_once, frozen
-from margindsl.language.expressions import Expression
+from margindsl.language.expressions import Expression, at_most
 from margindsl.language.linear import split_equality, split_inequality
 from margindsl.language.margins import Hyperplane, Labels
 from margindsl.language.printing import SHOWN_ENTRIES
@@ -85,6 +85,7 @@ class Comparison(Constraint):
         return rf"{self.left.latex()} {self.sign_latex} {self.right.latex()}"
 
 
+@at_most.register(Expression)
 class Inequality(Comparison):
     """Represent ``left <= right``."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import singledispatch
 from typing import Any, ClassVar
 
 import numpy as np
@@ -120,8 +121,6 @@ class Expression:
         return divide(as_expression(other), self)
 
     def __pow__(self, exponent: Any) -> Expression:
-        from margindsl.language.atoms import square
-
         power = exponent if is_number(exponent) else None
         if power == 1:
             return self
@@ -129,12 +128,10 @@ class Expression:
             raise GrammarError(
                 f"{bracket(self, 90)}**{exponent}", "only squares are piecewise quadratic",
                 "Write **2, or give your own loss with md.plq or a subclass of md.ConvexFunction.")
-        return square(self)
+        return squared(self)
 
     def __abs__(self) -> Expression:
-        from margindsl.language.atoms import absolute
-
-        return absolute(self)
+        return modulus(self)
 
     def __getitem__(self, index: Any) -> Expression:
         return Index(self, index)
@@ -142,14 +139,10 @@ class Expression:
     # -- comparison -----------------------------------------------------------------------------------
 
     def __le__(self, other: Any) -> Any:
-        from margindsl.language.constraints import Inequality
-
-        return Inequality(self, as_expression(other))
+        return at_most(self, as_expression(other))
 
     def __ge__(self, other: Any) -> Any:
-        from margindsl.language.constraints import Inequality
-
-        return Inequality(as_expression(other), self)
+        return at_most(as_expression(other), self)
 
     def __lt__(self, other: Any) -> Any:
         raise GrammarError(f"{self.text()} < {other}", "strict inequalities do not close a set", "Write <=.")
@@ -158,14 +151,10 @@ class Expression:
         raise GrammarError(f"{self.text()} > {other}", "strict inequalities do not close a set", "Write >=.")
 
     def __eq__(self, other: Any) -> Any:
-        from margindsl.language.relations import equality
-
-        return equality(self, as_expression(other))
+        return equal(self, as_expression(other))
 
     def __ne__(self, other: Any) -> Any:
-        from margindsl.language.relations import inequality_of_labels
-
-        return inequality_of_labels(self, as_expression(other))
+        return different(self, as_expression(other))
 
 
 class Constant(Expression):
@@ -364,6 +353,45 @@ class Index(Expression):
 # -- building blocks ------------------------------------------------------------------------------------
 
 
+# What the operators make is registered, for all expressions, where it is defined: those modules import this one.
+
+
+@singledispatch
+def squared(inner: Expression) -> Expression:
+    """Return the square of an expression."""
+    raise NotImplementedError
+
+
+@singledispatch
+def modulus(inner: Expression) -> Expression:
+    """Return the absolute value of an expression."""
+    raise NotImplementedError
+
+
+@singledispatch
+def at_most(left: Expression, right: Expression) -> Any:
+    """Return the constraint left <= right."""
+    raise NotImplementedError
+
+
+@singledispatch
+def equal(left: Expression, right: Expression) -> Any:
+    """Return the constraint left == right."""
+    raise NotImplementedError
+
+
+@singledispatch
+def different(left: Expression, right: Expression) -> Any:
+    """Return the constraint left != right."""
+    raise NotImplementedError
+
+
+@singledispatch
+def margin_of(left: Expression, right: Expression) -> Expression | None:
+    """Return the margins that a product of labels and decision values is, None where it is none."""
+    raise NotImplementedError
+
+
 def as_expression(value: Any) -> Expression:
     """Return an expression, wrapping numbers and arrays as constants."""
     if isinstance(value, Expression):
@@ -381,13 +409,11 @@ def multiply(left: Expression, right: Expression) -> Expression:
     GrammarError
         If neither factor is constant.
     """
-    from margindsl.language.margins import margin_product
-
     if left.is_constant:
         return Product(left, right)
     if right.is_constant:
         return Product(right, left)
-    product = margin_product(left, right)
+    product = margin_of(left, right)
     if product is not None:
         return product
     raise GrammarError(

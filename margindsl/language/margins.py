@@ -9,7 +9,7 @@ import numpy as np
 
 from margindsl.errors import DeclarationError, GrammarError
 from margindsl.labelset import Clusters, Names, names_of
-from margindsl.language.expressions import Expression, Index
+from margindsl.language.expressions import Expression, Index, margin_of
 from margindsl.language.symbols import Named, check_name
 from margindsl.owned import Owned
 from margindsl.points import check_points
@@ -188,6 +188,7 @@ def margin(labels: Labels, hyperplane: Hyperplane, coding: str = "crammer-singer
     return Margin(labels, hyperplane, coding if coding in codings else codings[0])
 
 
+@margin_of.register(Expression)
 def margin_product(left: Expression, right: Expression) -> Expression | None:
     """Return y * f as margins (also of equal selections y[i] * f[i]), or None when it is something else."""
     if _is(left, Hyperplane) and _is(right, Labels):

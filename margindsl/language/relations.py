@@ -9,12 +9,13 @@ import numpy as np
 from margindsl.errors import DeclarationError, GrammarError
 from margindsl.language import grammar
 from margindsl.language.constraints import Constraint, Equality, Known, Links, Orthogonal, Sizes
-from margindsl.language.expressions import Expression, Index
+from margindsl.language.expressions import Expression, Index, different, equal
 from margindsl.language.graphs import as_pairs
 from margindsl.language.margins import Hyperplane, Labels, Margin
 from margindsl.typing import FloatArray, IntArray
 
 
+@equal.register(Expression)
 def equality(left: Expression, right: Expression) -> Constraint:
     """Return what ``left == right`` declares: a must-link, known labels, or a linear equality."""
     if _selection(right) is not None and _selection(left) is None:
@@ -33,6 +34,7 @@ def equality(left: Expression, right: Expression) -> Constraint:
     return Equality(left, right)
 
 
+@different.register(Expression)
 def inequality_of_labels(left: Expression, right: Expression) -> Constraint:
     """Return what ``left != right`` declares: a cannot-link, or the opposite known label."""
     if _selection(right) is not None and _selection(left) is None:

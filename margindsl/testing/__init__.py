@@ -7,7 +7,8 @@ Run your class against them before registering it:
 True
 """
 
-from margindsl.testing.faults import FAULTS, FaultySolver
+from margindsl.testing.faults import FAULTS
+from margindsl.testing.faulty import FaultySolver
 from margindsl.testing.instances import Instance, random_instance, random_instances
 from margindsl.testing.relaxations import RELAXATION_CHECKS, check_relaxation
 from margindsl.testing.report import Check, ConformanceError, Report

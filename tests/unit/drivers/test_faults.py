@@ -11,7 +11,8 @@ from margindsl.contract import Status
 from margindsl.errors import MarginError, RefusalError, SolverError
 from margindsl.process import PIECES
 from margindsl.runtime.registry import make_solver
-from margindsl.testing.faults import FAULTS, RAISED, FaultySolver
+from margindsl.testing.faults import FAULTS, RAISED
+from margindsl.testing.faulty import FaultySolver
 from margindsl.threads import _libraries
 
 pytestmark = [
