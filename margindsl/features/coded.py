@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from margindsl.clock import check, product
 from margindsl.features.derived import DerivedFeatures
 from margindsl.features.operator import FeatureOperator, Index
 from margindsl.frozen import frozen
@@ -94,11 +95,11 @@ def weighted_gram(features: FeatureOperator, index: IntArray, weights: FloatArra
     weights : (m,) float array or None for ones
     """
     r = features.rank
-    if len(index) == features.n:
-        full = None if weights is None else np.empty(features.n)
-        if full is not None:
-            full[index] = weights
-        return np.array(features.gram(full))
+    if len(index) == features.n or features.skips_zeros:
+        ones = np.ones(len(index)) if weights is None else weights
+        return np.array(features.gram(np.bincount(index, weights=ones, minlength=features.n)))
+    check(len(index) * r**2)
+    product(len(index) * r, r)
     total = np.zeros((r, r))
     for block in _blocks(len(index), r):
         rows = features.rows(index[block])

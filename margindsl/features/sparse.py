@@ -36,6 +36,8 @@ class SparseFeatures(FeatureOperator):
     [2.0, -1.0, -1.0]
     """
 
+    skips_zeros = True
+
     def __init__(self, points: Points, mean: FloatArray | None = None, label: str = "linear, sparse") -> None:
         self.points = frozen(points if isinstance(points, sp.csr_array) else sp.csr_array(points))
         self.mean, self.label = frozen(mean), label
@@ -94,11 +96,13 @@ class SparseFeatures(FeatureOperator):
 
     def gram(self, weights: FloatArray | None = None, *, limit: int = GRAM_LIMIT) -> FloatArray:
         self._check_gram(limit)
-        squares = self.points.nnz * self.points.nnz / max(self.n, 1)
+        c = np.ones(self.n) if weights is None else np.asarray(weights, dtype=np.float64)
+        held = np.flatnonzero(c)
+        points = self.points if len(held) == self.n else self.points[held]
+        squares = points.nnz * points.nnz / max(len(held), 1)
         check(squares * SPARSE_COST)
         product(squares)
-        c = np.ones(self.n) if weights is None else np.asarray(weights, dtype=np.float64)
-        total = (self.points.T @ self.points.multiply(c[:, None]).tocsr()).toarray()
+        total = (points.T @ points.multiply(c[held, None]).tocsr()).toarray()
         if self.mean is not None:
             # S^T C S - m s^T - s m^T + (e^T c) m m^T with s = S^T c
             cross = np.outer(self.mean, self.points.T @ c)

@@ -51,10 +51,10 @@ class MomentLiftCertificate(Certificate):
             return False
         if form.losses.scalar_residual(self.u) > FEASIBLE:
             return False
+        check(EIGEN_WORK * len(self.d) ** 3 / 2)
         G = schur_term(form, self.u, self.q, self.eta)
         if G is None:
             return False
-        check(EIGEN_WORK * len(self.d) ** 3 / 2)
         values = eigenvalues(np.diag(self.d) + label_part(form, self.kappa, self.tau) - G)
         scale = max(float(np.abs(values).max()), float(np.abs(self.d).max(initial=0.0)), 1e-300)
         if values[0] < -1e-11 * scale:
@@ -137,12 +137,12 @@ def _domain_points(form: MomentLiftForm, u: FloatArray,
 
 def _shifted(form: MomentLiftForm, u: FloatArray, q: FloatArray, d: FloatArray | None, kappa: FloatArray,
              eta: FloatArray, tau: FloatArray) -> MomentLiftCertificate | None:
+    check(EIGEN_WORK * form.count**3 / 2)  # before the matrices of that order are made
     G = schur_term(form, u, q, eta)
     if G is None:
         return None
     d = np.diag(G).copy() if d is None else d
     part = label_part(form, kappa, tau)
-    check(EIGEN_WORK * len(d) ** 3 / 2)
     values = eigenvalues(np.diag(d) + part - G)
     scale = max(float(np.abs(values).max()), *(float(np.abs(x).max(initial=0.0)) for x in (d, part, G)), 1e-300)
     d = d + max(0.0, -float(values[0])) + 1e-2 * SAFETY * scale
@@ -162,11 +162,11 @@ def escape_moment(form: MomentLiftForm, u: FloatArray, d: FloatArray, kappa: Flo
     slack : float
         Relative violation that is passed over; None is returned below it.
     """
+    check(EIGEN_WORK * len(d) ** 3)
     u = project_duals(form.losses, np.asarray(u, dtype=float))
     G = schur_term(form, u, np.zeros_like(u), eta)
     if G is None:
         return None
-    check(EIGEN_WORK * len(d) ** 3)
     found = eigenpairs(np.diag(d) + label_part(form, kappa, tau) - G)
     if found is None:
         return None

@@ -5,6 +5,7 @@ import itertools
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import margindsl as md
 from margindsl.calculus import ConvexFunction, Logistic
@@ -82,8 +83,9 @@ def test_simplex_coded_hinge_of_more_columns_than_points_is_solved():
     assert np.isfinite(found.value) and sizes.min() >= 10 and sizes.max() <= 30
 
 
-def test_a_weighted_gram_of_an_index_is_the_sum_over_it():
-    base, index = build(X), np.array([4, 9, 2])
+@pytest.mark.parametrize("held", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+def test_a_weighted_gram_of_an_index_is_the_sum_over_it(held):
+    base, index = build(held(X)), np.array([4, 9, 2])
     rows, weights = base.rows(index), np.array([1.0, -0.5, 2.0])
     assert np.allclose(weighted_gram(base, index, weights), rows.T @ (weights[:, None] * rows))
     assert np.allclose(weighted_gram(base, index, None), rows.T @ rows)

@@ -9,10 +9,11 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.sparse.linalg import LinearOperator, cg
 
+from margindsl.clock import check
+from margindsl.features.coded import weighted_gram
 from margindsl.typing import FloatArray, IntArray
 from margindsl_solvers.engines.rows.model import RowModel
 
-_BLOCK = 4_000_000
 _PRODUCTS = 2e8  # of a dense Woodbury system of features that are not dense; above, products with them are cheaper
 
 
@@ -97,14 +98,8 @@ class Curvature:
 
     def _gram(self, points: FloatArray, active: IntArray) -> FloatArray:
         features, r = self.model.form.features, self.model.rank
-        if 3 * len(active) > features.n or features.skips_zeros:
-            out = np.array(features.gram(points))
-        else:
-            out, size = np.zeros((r, r)), max(1, _BLOCK // max(r, 1))
-            for begin in range(0, len(active), size):
-                block = active[begin : begin + size]
-                R = features.rows(block) * np.sqrt(points[block])[:, None]
-                out += R.T @ R
+        all_of_them = 3 * len(active) > features.n
+        out = np.array(features.gram(points)) if all_of_them else weighted_gram(features, active, points[active])
         if len(self.tau):
             G = self.model.form.decision_rows[0]
             out += (G.T * self.tau) @ G
@@ -164,6 +159,7 @@ def solve_positive(H: FloatArray, right: FloatArray, lower: bool = False) -> Flo
     """Solve H x = right by one triangle of H, lifting the diagonal until Cholesky succeeds."""
     if not right.size:  # which scipy before 1.14 does not factor
         return right
+    check(len(H) ** 3 / 3)
     scale = np.maximum(np.abs(np.diag(H)), np.finfo(float).tiny)
     lift = 0.0
     for _ in range(12):
