@@ -21,7 +21,7 @@ pairs = rng.choice(len(train), size=(40, 2))
 pairs = pairs[pairs[:, 0] != pairs[:, 1]]
 same = known[pairs[:, 0]] == known[pairs[:, 1]]
 
-model = MarginClusterer(n_clusters=4, lam=100.0, balance=0.2, random_state=0)
+model = MarginClusterer(n_clusters=4, random_state=0)
 model.fit(train, must_link=pairs[same], cannot_link=pairs[~same])
 
 broken = np.sum(model.labels_[pairs[same, 0]] != model.labels_[pairs[same, 1]])

@@ -8,7 +8,7 @@ from margindsl.clock import timely
 from margindsl.drivers.run import Run
 from margindsl.features import DenseFeatures, FeatureOperator
 from margindsl.features.maps import NoMap
-from margindsl.typing import FloatArray, IntArray
+from margindsl.typing import FloatArray
 
 ROUNDS = 30
 RUNS = 10  # ten seeds then end within half a point of accuracy of each other on four digits
@@ -78,25 +78,21 @@ def _gains(features: FeatureOperator, norms: FloatArray, centres: FloatArray) ->
     return np.asarray(2.0 * features.apply(centres.T) - norms[:, None] - np.sum(centres**2, axis=1))
 
 
-def cluster_start(run: Run, turn: str, spectral: FloatArray | None) -> IntArray:
-    """Return one starting clustering in B.
+def cluster_gains(run: Run, turn: str, spectral: FloatArray | None) -> FloatArray:
+    """Return the (n, k) gains of one k-means run.
 
     Parameters
     ----------
     run : Run
-    turn : {"best kmeans", "kmeans", "spectral", "random"}
+    turn : {"best kmeans", "kmeans", "spectral"}
         "best kmeans" is the best of several k-means runs.
     spectral : (n, p) float array or None
         Decision values of the leading principal directions, scaled to equal variance for ``"spectral"``.
     """
-    program = run.program
-    if turn == "random":
-        return np.asarray(program.labels.sample(run.rng, 1)[0])
+    features: FeatureOperator = run.program.features
     if turn == "spectral" and spectral is not None:
         spread = np.std(spectral, axis=0)
         varies = spread > 1e-10 * np.abs(spectral).max(axis=0)  # a constant direction, of a bias, tells nothing apart
-        features: FeatureOperator = DenseFeatures(spectral[:, varies] / spread[varies], NoMap())
-    else:
-        features = program.features
+        features = DenseFeatures(spectral[:, varies] / spread[varies], NoMap())
     means = best_k_means if turn == "best kmeans" else k_means
-    return np.asarray(program.labels.maximise(means(features, program.clusters, run.rng)))
+    return means(features, run.program.clusters, run.rng)

@@ -1,4 +1,4 @@
-"""Starting labellings: principal directions, two-means (k-means), random members of B."""
+"""Starting labellings: principal directions, k-means, averages over neighbours, random members of B."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 import numpy as np
+from scipy.optimize import linear_sum_assignment
 
 from margindsl.clock import EIGEN_WORK, Cancelled, check, timely
-from margindsl.drivers.means import cluster_start
+from margindsl.drivers.means import cluster_gains
+from margindsl.drivers.neighbours import neighbour_means
 from margindsl.drivers.run import Run
 from margindsl.drivers.unlabelled import labels_from_known
 from margindsl.errors import SolverError, UnansweredError
@@ -75,11 +77,11 @@ def starting_labels(run: Run, count: int, kind: str = "mixed") -> list[IntArray]
     run : Run
     count : int
         Most labellings returned.
-    kind : {"mixed", "kmeans", "spectral", "random", "known"}
+    kind : {"mixed", "kmeans", "spectral", "random", "neighbours", "known"}
         Two-means runs, principal directions, random members of B, or all three in turn. For k clusters:
         k-means runs in feature space (with "kmeans" the first start is the best of ten), in the space of the leading
-        k − 1 principal directions, random members.
-        "known" is one start, from the hyperplane of the known labels alone.
+        k − 1 principal directions, random members. "neighbours" is k-means on averages over nearest neighbours,
+        "known" one start, from the hyperplane of the known labels alone.
     """
     labels = run.program.labels
     found = [as_member(run.program, start) for start in run.starts]
@@ -95,6 +97,8 @@ def starting_labels(run: Run, count: int, kind: str = "mixed") -> list[IntArray]
         step = index // 3 if kind == "mixed" else index
         if turn == "kmeans":
             gain = two_means(run.program, run.rng)
+        elif turn == "neighbours":
+            gain = np.diff(neighbour_means(run.program.features, 2, run.rng), axis=1)[:, 0]
         elif turn == "spectral" and spectral is not None and step < spectral.shape[1]:
             gain = spectral[:, step]
         else:
@@ -155,8 +159,22 @@ def _cluster_starts(run: Run, found: list[IntArray], count: int, kind: str) -> l
         turn = kind if kind != "mixed" else ("kmeans", "spectral", "random")[index % 3]
         if kind == "kmeans" and index == 0:
             turn = "best kmeans"
-        found = distinct([*found, cluster_start(run, turn, spectral)])
+        if turn == "random":
+            start = run.program.labels.sample(run.rng, 1)[0]
+        else:
+            gains = neighbour_means(run.program.features, run.program.clusters, run.rng) if turn == "neighbours" else (
+                cluster_gains(run, turn, spectral))
+            start = run.program.labels.maximise(named(run.program, gains))
+        found = distinct([*found, np.asarray(start)])
     return found
+
+
+def named(program: MarginProgram, gains: FloatArray) -> FloatArray:
+    """Return gains (n, k) with the columns in the order that agrees best with the known labels."""
+    labels = program.labels
+    summed = labels.contract_rows(gains)
+    known = [summed[~labels.free & (labels.pinned == q)].sum(axis=0) for q in range(program.clusters)]
+    return gains[:, linear_sum_assignment(np.stack(known), maximize=True)[1]]
 
 
 def as_member(program: MarginProgram, candidate: FloatArray) -> IntArray:

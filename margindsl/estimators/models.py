@@ -1,4 +1,4 @@
-"""The declarations behind the estimators: optimal margin distribution for k clusters, and recipes by name."""
+"""The declarations behind the estimators: maximum margin clustering into k clusters, and recipes by name."""
 
 from __future__ import annotations
 
@@ -10,28 +10,31 @@ import numpy as np
 
 import margindsl as md
 from margindsl.errors import DeclarationError, UnknownNameError
+from margindsl.features import Precomputed, build
 from margindsl.labelset import names_of
 from margindsl.recipes.recipe import traits_of
+from margindsl.relaxations.relaxation import Relaxation
+from margindsl.runtime.problem import choose_relaxation
 from margindsl.typing import IntArray
 
 AUTO = "auto"
+MEASURED = 1000  # points whose features are measured
 
 
-def optimal_margin(X: Any, clusters: int = 2, *, lam: float = 10.0, nu: float = 0.4, theta: float = 0.2,
-                   balance: float | None = 0.5, kernel: Any = "linear") -> md.Problem:
-    """Declare optimal-margin-distribution clustering into k clusters.
+def maximum_margin(X: Any, clusters: int = 2, *, lam: float | md.Parameter = 30.0, balance: float | None = 0.6,
+                   kernel: Any = "linear") -> md.Problem:
+    """Declare maximum margin clustering into k clusters with a weight that knows no units.
 
-    minimise ½‖w‖² + λ mean ρ(γ), ρ the loss of `md.odm`, cluster sizes within (1 ± balance) n/k; simplex-coded
-    margins for more than two clusters, which are convex in the weights for every loss.
+    minimise ½‖w‖² + λ (n / tr K) mean (1 − γ)₊, K the centred kernel matrix: multiples of the points or of the kernel
+    leave the problem as it is. Cluster sizes are within (1 ± balance) n/k; margins of more than two clusters are
+    simplex-coded, which keeps fixed labels a problem of the features' order.
 
     Parameters
     ----------
     X : (n, d) array or sparse matrix
     clusters : int
-    lam : float
-        Weight λ > 0 of the losses.
-    nu, theta : float
-        Weight ν of margins above the band and its half width θ.
+    lam : float or Parameter
+        λ > 0. From 3 to 100 the mean agreement with classes is the same to .03, over forty data sets.
     balance : float or None
         Relative deviation of cluster sizes from n/k, in [0, 1]; None leaves sizes free.
     kernel : str or kernel
@@ -39,14 +42,44 @@ def optimal_margin(X: Any, clusters: int = 2, *, lam: float = 10.0, nu: float = 
     Returns
     -------
     Problem
+        Default relaxation "alternating" from k-means on averages over nearest neighbours: one descent for two clusters;
+        more clusters stay those of the start, for linear simplex-coded margins mask clusters that lie between others.
+    """
+    y = md.Labels(X.shape[0], clusters=clusters)
+    f = md.Hyperplane(X, kernel=kernel)
+    loss = md.mean(md.hinge(md.margin(y, f, coding="simplex")))
+    objective = md.Minimize(md.sq_norm(f) / 2 + lam / mean_length(X, kernel) * loss)
+    # Ten sets of 3 to 10 classes: .79 at the start, .75 after a descent; with Crammer-Singer margins, which do not mask
+    # but take ten times as long, .79. Two classes, forty sets: .44 at the start, .465 after it.
+    rounds = 100 if clusters == 2 else 1
+    method = md.Alternating(restarts=1, start="neighbours", rounds=rounds)
+    return md.Problem(objective, size_bounds(y, balance), relaxation=method)
+
+
+def mean_length(X: Any, kernel: Any = "linear") -> float:
+    """Return tr(K)/n of a centred kernel, of a sample of the points where there are many; one where all are alike.
+
+    Parameters
+    ----------
+    X : (n, d) array or sparse matrix
+    kernel : str or kernel
     """
     n = X.shape[0]
-    y = md.Labels(n, clusters=clusters)
-    f = md.Hyperplane(X, kernel=kernel)
-    objective = md.Minimize(md.sq_norm(f) / 2 + lam * md.mean(md.odm(md.margin(y, f, coding="simplex"), nu, theta)))
-    # many clusters have many poor local minima; growing the loss weight avoids most of them
-    relaxation = md.Alternating(restarts=6, continuation=3, continuation_start=0.03) if clusters > 2 else None
-    return md.Problem(objective, size_bounds(y, balance), relaxation=relaxation)
+    drawn = np.sort(np.random.default_rng(0).choice(n, min(n, MEASURED), replace=False))
+    given = isinstance(kernel, Precomputed)
+    part = Precomputed(np.asarray(kernel.K)[np.ix_(drawn, drawn)], repair=kernel.repair) if given else kernel
+    return build(None if given else X[drawn], part).trace / len(drawn) or 1.0
+
+
+def bounding(problem: md.Problem) -> Relaxation:
+    """Return the relaxation that finds the lowest objective of a problem and bounds it.
+
+    Parameters
+    ----------
+    problem : Problem
+    """
+    chosen = choose_relaxation(problem.program())
+    return md.WeightLifting() if chosen.bound == "none" else chosen
 
 
 def size_bounds(labels: Any, balance: float | None) -> list[Any]:
@@ -85,7 +118,7 @@ def make_problem(model: str | Callable[..., md.Problem] | None, X: Any, clusters
     Parameters
     ----------
     model : str, callable or None
-        A recipe by name, a function ``model(X, **parameters) -> Problem``, or None for `optimal_margin`.
+        A recipe by name, a function ``model(X, **parameters) -> Problem``, or None for `maximum_margin`.
     X : (n, d) array or sparse matrix
     clusters : int
         Passed on as ``clusters`` where the model takes it.
@@ -224,7 +257,7 @@ def _place(model: Any, function: Callable[..., Any], name: str, value: Any, n: i
 
 def _function(model: Any) -> Callable[..., md.Problem]:
     if model is None:
-        return optimal_margin
+        return maximum_margin
     if isinstance(model, str):
         if model not in md.recipes.names():
             raise UnknownNameError("recipe", model, md.recipes.names())

@@ -31,7 +31,7 @@ class CCCP(LocalRelaxation):
     ----------
     restarts : int
         Number of starting labellings.
-    start : {"mixed", "kmeans", "spectral", "random"}
+    start : {"mixed", "kmeans", "spectral", "random", "neighbours", "known"}
     rounds : int
         Most steps a start.
     polish : {"auto", "none", "alternate", "search"} or bool

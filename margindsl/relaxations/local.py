@@ -21,7 +21,7 @@ from margindsl.relaxations.relaxation import Outcome, Relaxation, check_choice, 
 from margindsl.typing import IntArray
 
 STAGE = "starts"
-STARTS = ("mixed", "kmeans", "spectral", "random", "known")
+STARTS = ("mixed", "kmeans", "spectral", "random", "neighbours", "known")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,8 +32,9 @@ class LocalRelaxation(Relaxation):
     ----------
     restarts : int
         Number of starting labellings.
-    start : {"mixed", "kmeans", "spectral", "random", "known"}
-        Where they come from; "known" is one start, from the hyperplane of the known labels alone.
+    start : {"mixed", "kmeans", "spectral", "random", "neighbours", "known"}
+        Where they come from; "neighbours" is k-means on averages over nearest neighbours, "known" is one start, from
+        the hyperplane of the known labels alone.
     rounds : int
         Most rounds a start.
     polish : {"auto", "none", "alternate", "search"} or bool

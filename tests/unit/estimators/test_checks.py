@@ -13,7 +13,7 @@ EXCEPTIONS: dict[str, dict[str, str]] = {
 }
 
 ESTIMATORS = [
-    MarginClusterer(relaxation="alternating"),
+    MarginClusterer(),
     ODMClassifier(),
     SemiSupervisedODM(parameters={"max_iter": 200}),
     MaximumMarginEmbedding(n_components=1),

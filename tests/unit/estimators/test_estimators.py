@@ -28,17 +28,47 @@ def pair():
     return digits.data[:120] / 16, digits.target[:120]
 
 
-def test_the_clusterer_is_the_declaration_solved(pair):
+@pytest.mark.parametrize("clusters", [2, 3])
+def test_the_clusterer_is_the_declaration_solved(pair, clusters):
     X, _ = pair
-    model = MarginClusterer(lam=10.0, balance=0.2, random_state=0).fit(X)
-    y, f = md.Labels(len(X)), md.Hyperplane(X)
-    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 10 * md.mean(md.odm(y * f, 0.4, 0.2))),
-                         [md.sizes(y, at_least=48, at_most=72)])
-    assert model.value_ == pytest.approx(problem.solve(random_state=0).value, rel=1e-6)
-    assert model.bound_ <= model.value_ and model.gap_ == model.solution_.gap
-    assert np.array_equal(model.predict(X), model.labels_)
-    assert 48 <= model.labels_.sum() <= 72
-    assert np.allclose(model.margins_, (2 * model.labels_ - 1) * model.decision_function(X))
+    model = MarginClusterer(clusters, lam=10.0, balance=0.2, random_state=0).fit(X)
+    y, f = md.Labels(len(X), clusters=clusters), md.Hyperplane(X)
+    weight = 10 / np.mean(np.sum((X - X.mean(axis=0)) ** 2, axis=1))
+    least, most = int(0.8 * 120 / clusters), int(1.2 * 120 / clusters)
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + weight * md.mean(md.hinge(md.margin(y, f, coding="simplex")))),
+                         [md.sizes(y, at_least=least, at_most=most)])
+    fixed = problem.with_constraints(y == model.solution_.labels).solve("supervised")
+    assert model.value_ == pytest.approx(fixed.value, rel=1e-6)
+    sizes = np.bincount(model.labels_)
+    assert least <= sizes.min() and sizes.max() <= most
+    if clusters == 2:
+        assert np.array_equal(model.predict(X), model.labels_)
+        assert np.allclose(model.margins_, (2 * model.labels_ - 1) * model.decision_function(X))
+
+
+@pytest.mark.parametrize("kernel, scale", [("linear", 1e-6), ("linear", 1e6), (md.Polynomial(2, offset=0), 1e2),
+                                           (md.RBF("median"), 1e3)])
+def test_units_of_the_points_do_not_matter(blobs, kernel, scale):
+    X, _ = blobs
+    model, scaled = (MarginClusterer(3, kernel=kernel, random_state=0).fit(Z) for Z in (X, scale * X))
+    assert np.array_equal(model.labels_, scaled.labels_)
+    if kernel == "linear":
+        assert scaled.value_ * scale**2 == pytest.approx(model.value_, rel=1e-4)
+
+
+@pytest.mark.parametrize("model", [None, "cpmmc"])
+def test_optimising_is_no_worse_and_has_a_bound(pair, model):
+    X, _ = pair
+    refined, best = (MarginClusterer(model=model, optimise=how, random_state=0).fit(X) for how in (False, True))
+    assert refined.bound_ == -np.inf and best.value_ <= refined.value_ * (1 + 1e-6)
+    assert -np.inf < best.bound_ <= best.value_ and best.gap_ == best.solution_.gap
+    assert best.solution_.certificate.verify()
+
+
+def test_kernels_given_as_matrices_are_measured_too(blobs):
+    X, _ = blobs
+    given = MarginClusterer(3, kernel=md.Precomputed(X @ X.T), random_state=0).fit(X)
+    assert given.value_ == pytest.approx(MarginClusterer(3, random_state=0).fit(X).value_, rel=1e-6)
 
 
 def test_three_clusters_links_and_known_labels_are_kept(blobs):
@@ -77,7 +107,8 @@ def test_recipes_by_name_and_own_declarations(pair):
     ({"model": 3}, DeclarationError, "expected the name of a recipe, a function of X, or None"),
     ({"model": lambda X: None}, DeclarationError, "returned NoneType, expected md.Problem"),
     ({"model": "odmc", "n_clusters": 3}, DeclarationError, "recipe 'odmc' makes two clusters"),
-    ({"parameters": {"lambda_": 1}}, UnknownNameError, "unknown parameter of model 'optimal_margin' 'lambda_'"),
+    ({"parameters": {"lambda_": 1}}, UnknownNameError, "unknown parameter of model 'maximum_margin' 'lambda_'"),
+    ({"optimise": "yes"}, DeclarationError, "optimise='yes': expected True or False"),
     ({"balance": 2}, DeclarationError, "expected None or a number between 0 and 1"),
     ({"n_clusters": 0}, DeclarationError, "n_clusters=0: expected a positive integer"),
     ({"n_clusters": 200}, DeclarationError, "n_samples=120 should be >= n_clusters=200")])
