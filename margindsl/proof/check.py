@@ -109,7 +109,6 @@ class Proof(SimpleNamespace):
         known = self.coding in (("binary",) if self.two else ("simplex", "crammer-singer")) and k > 1
         need(known and self.free_bias in (0, 1) and 0 < self.ridge < math.inf, "the header contradicts itself")
         self.stretch = 1 if self.two else k / (k - 1) if self.singer else 1 - 1 / k
-        self.corner = 1 if self.two else k // 2 * (k - k // 2) / k  # most of sum s^2, sum s = 0, no two 1 apart
         self.codes, (a, b) = np.array([[0], [1], [-1]]) if self.two else np.eye(k + 1)[:, 1:], np.triu_indices(k, 1)
         self.pairs = (np.eye(k)[a] - np.eye(k)[b])[:, :1 if self.two else k]
 
@@ -196,11 +195,10 @@ class Proof(SimpleNamespace):
         # FF' + T theta T' <= c(d + V kappa V'), d > 0, gives the price c(sum d + kappa r^2) - sum theta l for sums
         # |V'z| <= r that are bounded and cuts |T'z|^2 >= l, with equality where theta < 0. For any W, c may be the
         # greatest eigenvalue of GG', G' = [(F - VW) / sqrt d, W / sqrt kappa], T joined to F or V by its sign.
-        two, k, is_open = self.two, self.clusters, z == 0
-        N = int(is_open.sum()) + (1 if two else k)  # what is decided is one row, of a sign, or one for every cluster
-        place = np.where(is_open, np.cumsum(is_open) - 1, N - 1 if two else N - k - 1 + z)
-        place = np.append(place[B.component], N - 1)
-        sign = np.append(B.sign * np.where(is_open | (not two), 1, z)[B.component], 1)
+        two, k, free = self.two, self.clusters, z == 0
+        N = int(free.sum()) + (1 if two else k)  # what is decided is one row, of a sign, or one for every cluster
+        place = np.append(np.where(free, np.cumsum(free) - 1, N - 1 if two else N - k - 1 + z)[B.component], N - 1)
+        sign = np.append(B.sign * np.where(free | (not two), 1, z)[B.component], 1)
         pull = math.sqrt(self.stretch) * v[:, None]
         squares = sign * np.vstack([np.column_stack([B.rows, -self.middles * two]), self.cuts])
         H, sizes, U = (np.array([np.bincount(place[:len(X)], x, N) for x in X.T]).reshape(-1, N).T
@@ -209,33 +207,32 @@ class Proof(SimpleNamespace):
         cut, count = U.T[len(B.rows):] != 0, np.abs(self.cuts).sum(axis=1)
         i, j = cut.argmax(axis=1), N - 1 - cut[:, ::-1].argmax(axis=1)
         apart = np.isin(i * N + j, np.sort(place[self.cannot], axis=1) @ [N, 1]) | ((i >= N - k) & (i < j))
-        free = (count > 1) & (two | ~apart)  # a multiplier of what is not an equality
+        loose = (count > 1) & (two | ~apart)  # what is not an equality
         wrong = count % 2 == 0 if two else (count < 1) | (count > 2) | np.any(self.cuts < 0, axis=1)
         need(not np.any(wrong) and np.all(self.cuts == np.sign(self.cuts)), "a cut does not hold for every labelling")
-        need(np.all(self.theta[free] >= 0) and np.all(v * self.singer >= 0), "a multiplier is negative")
+        need(np.all(self.theta[loose] >= 0) and np.all(v * self.singer >= 0), "a multiplier is negative")
         least, radii = np.where((count == 1) | two, 1, 2 - 2 / (k - 1)), [B.radius(j, z) for j in range(len(B.rows))]
         weights, d = np.append(self.kappa, -self.theta), np.bincount(place, self.d, N)
         met, left = np.any(F, axis=1) | np.any(U * weights, axis=1) | (d != 0), weights > 0
         root, U = np.sqrt(d[met])[:, None], U[met] * np.sqrt(np.abs(weights))
         X, Y = np.hstack([F[met], U[:, ~left]]) / root, U[:, left] / root
-        unit = np.sqrt(1 + np.sum(Y**2, axis=0))
+        unit, rate = np.sqrt(1 + np.sum(Y**2, axis=0)), self.rate + sum(U.shape) * EPS
         W = np.linalg.solve((np.eye(len(unit)) + Y.T @ Y) / unit / unit[:, None], (Y / unit).T @ X) / unit[:, None]
         G = np.vstack([X - Y @ W, W])
         G = G.T @ G if len(G) > len(G.T) else G @ G.T
         far = off[met] / root[:, 0] + np.linalg.norm(X, axis=1) + np.abs(Y) @ np.linalg.norm(W, axis=1)
-        rate = self.rate + sum(U.shape) * EPS
         c = np.sqrt(np.max(np.linalg.eigvalsh(G), initial=0.0) + rate * np.trace(G)) + rate * np.linalg.norm(far)
         terms = (c**2, d), (np.where(left, c**2, 1) * weights, np.append(np.square(radii), least))
         return np.concatenate([np.where(a == 0, 0.0, a * b) for a, b in terms])
 
     def leaf_bounds(self, B: LabelSet, number: int, Z: Any) -> Any:
         """Return what a dual point proves for rows of Z, labels of components."""
-        u, q, tau, eta = (x[number] for x in (self.u, self.q, self.tau * (self.kind != "lift"), self.eta))
+        (u, q, tau, eta), k = (x[number] for x in (self.u, self.q, self.tau, self.eta)), self.clusters
         low, v, q = self.least(u.sum(axis=1), q if self.two else np.maximum(q, 0.0), self.tangents[number])
         if self.kind == "lift":
-            prices = np.array([self.lifted(B, z, v, q, eta) for z in Z])
+            prices, tau = np.array([self.lifted(B, z, v, q, eta) for z in Z]), 0 * tau
         else:  # cases: all labels that the dual point uses are decided
-            y, force, gain, k = Z[:, B.component] * B.sign, tau @ self.pairs, np.zeros(len(Z)), self.clusters
+            y, force, gain = Z[:, B.component] * B.sign, tau @ self.pairs, np.zeros(len(Z))
             own, one = self.codes[y], self.singer and u.shape[1] > 1
             others = u if one else v[:, None] * ((1 - own) / (k - 1) if self.singer else 0 if self.two else 1 / k)
             signs = (u >= 0).all() and (v == u.sum(1)).all() and not (u * own).any() if one else v * self.singer >= 0
@@ -245,12 +242,12 @@ class Proof(SimpleNamespace):
                 (np.abs(v[:, None] * own) + np.abs(others), self.spread, np.abs(force), self.sizes)))
             if self.held >= 0 and not np.any(eta * self.sums[:, -1]):  # nothing but its limits holds the bias
                 gain = np.max(H[:, -1:] * self.limits, axis=1) + self.rate * sizes[:, -1] * np.abs(self.limits).max()
-                gain = gain.reshape(len(Z), -1).sum(axis=1)
                 H[:, -1] = sizes[:, -1] = 0.0
             F, off = self.whitened(q, eta, H, sizes)
-            prices = np.column_stack([((np.linalg.norm(F, axis=1) + self.rate * off)**2).reshape(len(Z), -1), 2 * gain])
+            length = np.linalg.norm(F, axis=1) + self.rate * off
+            prices = np.hstack([x.reshape(len(Z), -1) for x in (length**2, 2 * gain)])
         limits = np.where(tau > 0, self.decision_upper[:, None], self.decision_lower[:, None])
-        reach = np.maximum(-self.decision_lower, self.decision_upper)**2 * self.corner
+        reach = np.maximum(-self.decision_lower, self.decision_upper)**2 * (self.two or k // 2 * (k - k // 2) / k)
         paid = np.append(np.where(tau == 0, 0.0, 2 * tau * limits), np.where(eta == 0, 0.0, eta * reach))
         return low - (prices.sum(1) + paid.sum()) / 2 - self.rate * (abs(low) + abs(prices).sum(1) + abs(paid).sum())
 

@@ -1,0 +1,96 @@
+"""Problems whose solutions have certificates of every kind, of two clusters and three, with a held bias and without."""
+
+import functools
+import warnings
+
+import numpy as np
+
+import margindsl as md
+
+
+def points(seed, k=2, n=6):
+    rng = np.random.default_rng(seed)
+    centres = np.array([[0.8, 0.0], [-0.8, 0.0], [0.0, 1.5]])[:k]
+    return centres[np.arange(n) % k] + 0.7 * rng.normal(size=(n, 2))
+
+
+def declare(X, loss=md.hinge, constraint="balance", weight=3.0, k=2, coding="crammer-singer", scale=1.0):
+    n, held = len(X), constraint in HELD
+    y, f = md.Labels(n, clusters=k), md.Hyperplane(X * scale, bias=held, centre=constraint != "beside")
+    margins = md.margin(y, f, coding=coding) if k > 2 else y * f
+    constraints = {
+        "balance": lambda: [abs(md.sum(y)) <= 2],
+        "links": lambda: [y[0] == y[2], y[1] != y[2], md.sum(y) <= 4, md.sum(y) >= -2],
+        "known": lambda: [y[0] == 1, y[1] == -1, md.sum(y) <= 3],
+        "decision": lambda: [abs(md.sum(f)) <= 0.5 * scale, y[0] == y[2]],
+        "held": lambda: [abs(md.sum(f)) <= 0.5],
+        "beside": lambda: [md.sum(f) >= 0.1, md.sum(f) <= 0.6, y[0] != y[1]],
+        "zero": lambda: [abs(md.sum(np.arange(1.0, n + 1) * f)) <= 0, abs(md.sum(y)) <= 2],
+        "level": lambda: [abs(md.sum(f)) <= 0, md.sizes(y, at_least=1)],
+        "all": lambda: [y[i] == (1 if i % 2 else -1) for i in range(n)],
+        "sizes": lambda: [md.sizes(y, at_least=1, at_most=4)],
+        "partly": lambda: [md.sizes(y, at_least=1), y[0] == 0, y[1] == 1, y[3] == y[4], y[2] != y[5]],
+        "clusters": lambda: [y[i] == i % k for i in range(n)]}[constraint]()
+    return md.Problem(md.Minimize(md.sq_norm(f) / 2 + weight * md.mean(loss(margins))), constraints)
+
+
+HELD = "held", "beside", "zero", "level"  # of which a bound on decision values holds a free bias
+
+
+def soft(m):
+    return md.logistic(-m)
+
+
+def shared(m):
+    """Return a loss with a scalar that all points share."""
+    rho = md.Scalar(nonneg=True, name="rho")
+    return md.pos(rho - m) - 0.4 * rho
+
+
+TWO = [(relaxation, loss, constraint)
+       for relaxation, losses, constraints in (
+           ("exact", (md.hinge, md.squared_hinge, soft), ("balance", "known")),
+           (md.Exact(method="branching"), (md.hinge, md.squared_hinge), ("balance", "links")),
+           ("exact", (md.hinge,), ("decision",)),
+           ("weight-lifting", (md.hinge, soft), ("balance", "decision")),
+           ("minimax", (md.hinge, md.squared_hinge), ("balance", "links")),
+           (md.Minimax(oracle="exhaustive"), (md.hinge,), ("links",)),
+           ("sdp", (md.hinge, soft), ("balance", "known", "decision")),
+           (md.SDP(moments=True, cuts="triangle"), (md.hinge, md.squared_hinge), ("balance",)),
+           ("gmmc", (md.squared_hinge,), ("balance",)),
+           ("supervised", (md.hinge, soft), ("all",)),
+           ("sdp", (shared,), ("balance",)), ("exact", (shared,), ("links",)),
+           ("sdp", (md.hinge, soft), ("held", "beside", "zero")), ("exact", (md.hinge,), ("beside", "zero")),
+           (md.Exact(method="branching"), (md.squared_hinge,), ("held", "beside")),
+           (md.SDP(moments=True, cuts="triangle"), (md.squared_hinge,), ("held", "zero")),
+           ("weight-lifting", (md.hinge,), ("held", "zero")), ("minimax", (md.hinge,), ("beside",)),
+           (md.Minimax(oracle="exhaustive"), (md.hinge,), ("beside", "zero")))
+       for loss in losses for constraint in constraints]
+MORE = [(relaxation, loss, coding, constraint) for coding in ("crammer-singer", "simplex")
+        for relaxation, constraints in (("sdp", ("sizes", "partly")), ("supervised", ("clusters",)))
+        for loss in (md.hinge, md.squared_hinge) for constraint in constraints]
+MORE += [(relaxation, md.hinge, coding, constraint) for relaxation, coding, constraint in (
+    ("exact", "simplex", "sizes"), ("exact", "crammer-singer", "partly"), ("minimax", "crammer-singer", "sizes"),
+    (md.Exact(method="branching"), "simplex", "partly"), (md.Minimax(oracle="exhaustive"), "crammer-singer", "partly"),
+    ("weight-lifting", "simplex", "sizes"), ("weight-lifting", "crammer-singer", "sizes"), ("sdp", "simplex", "held"),
+    ("sdp", "crammer-singer", "level"), ("exact", "simplex", "held"), ("exact", "crammer-singer", "level"),
+    (md.Minimax(oracle="exhaustive"), "simplex", "held"), ("weight-lifting", "simplex", "held"))]
+KINDS = [*range(len(TWO) + len(MORE))]
+SCALES = {0: 1.0, 1: 1e3, 2: 1e-3}
+
+
+@functools.cache
+def problem(kind, seed=0, weight=3.0):
+    weight = weight / max(1.0, SCALES[seed]) ** 2  # far features with the margins of near ones
+    if kind < len(TWO):
+        _, loss, constraint = TWO[kind]
+        return declare(points(seed + kind), loss, constraint, weight, scale=SCALES[seed])
+    _, loss, coding, constraint = MORE[kind - len(TWO)]
+    return declare(points(seed + kind, 3), loss, constraint, weight, 3, coding, scale=SCALES[seed])
+
+
+@functools.cache
+def solved(kind, seed=0):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return problem(kind, seed).solve([*TWO, *MORE][kind][0], random_state=0)
