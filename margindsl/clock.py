@@ -46,11 +46,15 @@ class Progress:
     iteration : int
         Its iteration.
     value : float
-        The best value so far, in the user's units where known.
+        The best value so far of the loop that reports, in the user's units where known: of a relaxation its own.
     bound : float
-        The best lower bound or estimate so far.
+        The best lower bound or estimate so far of that loop.
     seconds : float
         Seconds since the solve began.
+    best : float
+        The value of the best labels so far, in the user's units; inf before there are any.
+    proved : float
+        The best certified lower bound so far, in the user's units; −inf before there is one. It is checked at the end.
     """
 
     stage: str
@@ -58,6 +62,14 @@ class Progress:
     value: float
     bound: float
     seconds: float
+    best: float = math.inf
+    proved: float = -math.inf
+
+    @property
+    def gap(self) -> float:
+        """Return the gap between the best labels and the bound relative to their value; inf where either is missing."""
+        gap = self.best - self.proved
+        return gap / abs(self.best) if math.isfinite(gap) and self.best else math.inf
 
 
 @dataclass
@@ -80,7 +92,7 @@ class Account:
     work : float
         Multiply-adds of products with the features, as `product` counts them: the same on every machine.
     value, bound : float
-        Of the best labels so far, and the best certified bound, in the user's units; kept where a callback asks.
+        Of the best labels so far, kept where there is a callback, and the best certified bound, in the user's units.
     """
 
     work: float = 0.0
@@ -160,7 +172,8 @@ class Budget:
             return False
         seconds = time.monotonic() - self.start
         with by_the_user():
-            asked = bool(self.callback(Progress(stage, iteration, value, bound, seconds)))
+            asked = bool(self.callback(Progress(
+                stage, iteration, value, bound, seconds, self.account.value, self.account.bound)))
         if asked:
             self.request.make()
         return asked

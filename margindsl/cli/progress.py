@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from typing import Any, TextIO
@@ -43,7 +44,9 @@ class ProgressLine:
         now = time.monotonic()
         if self.shown and now - self._last >= _SECONDS_BETWEEN:
             self._last = now
-            self._write(f"{self.title}: {progress.stage} {progress.iteration}, value {progress.value:.6g}, "
+            gap = f", gap {progress.gap:.2g}" if math.isfinite(progress.gap) else ""
+            value = progress.best if math.isfinite(progress.best) else progress.value
+            self._write(f"{self.title}: {progress.stage} {progress.iteration}, value {value:.6g}{gap}, "
                         f"{progress.seconds:.1f} s")
         return False
 

@@ -191,6 +191,9 @@ class Run:
         fit = Fit(np.asarray(form.labelling), raw, decision, value)
         if self.best is None or value < self.best.value:
             self.best = fit
+            if self.budget.callback is not None:  # programs of other weights have none
+                account = self.budget.account
+                account.value = min(account.value, self.program.to_user(value))
         return fit
 
     def _callback(self) -> Callable[[Progress], bool | None] | None:
@@ -290,6 +293,11 @@ class Run:
         self.history.append(Record(seconds, stage, iteration, value, bound))
         to_user = self.program.to_user
         return self.budget.report(stage, iteration, to_user(value), to_user(bound))
+
+    def tell(self, stage: str) -> None:
+        """Report the best labels and bound at the end of a stage, unless it was the last to be heard."""
+        if not self.budget.expired:
+            self.budget.report(stage, self.fits, self.budget.account.value, self.budget.account.bound)
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:

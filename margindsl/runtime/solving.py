@@ -50,6 +50,8 @@ def solve_compiled(compiled: Compiled, options: SolveOptions, budget: Budget | N
                                 try:
                                     with run.stage(stage.books), run.budget.limit(stage.part):
                                         found = stage.apply(run, found)
+                                    if not stage.is_last:
+                                        run.tell(stage.name)
                                 except KeyboardInterrupt as end:
                                     if stage.is_last:
                                         raise

@@ -104,6 +104,9 @@ class Relax(Stage):
         finally:
             if run.checkpoint is not None:
                 run.checkpoint.write()
+        if outcome.certificate is not None:
+            account = run.budget.account
+            account.bound = max(account.bound, run.program.to_user(outcome.certificate.bound))
         return Found(outcome, outcome.status)
 
 

@@ -46,6 +46,20 @@ def test_a_tiny_time_limit(relaxation, seconds):
 
 
 @pytest.mark.parametrize("relaxation", SOLVERS)
+def test_a_callback_sees_the_best_labels_and_what_is_proved(relaxation):
+    seen = []
+    solution = problem_of(relaxation).solve(relaxation, SOLVERS[relaxation], random_state=0, callback=seen.append)
+    best, proved = [p.best for p in seen], [p.proved for p in seen]
+    assert best == sorted(best, reverse=True) and proved == sorted(proved)
+    assert solution.value <= best[-1] * (1 + 1e-9) and best[-1] < np.inf
+    assert max(proved) <= solution.value + 1e-9 * abs(solution.value)
+    assert proved[-1] == pytest.approx(solution.bound, rel=1e-6)
+    if relaxation in ("sdp", "exact"):
+        assert seen[-1].gap == pytest.approx((best[-1] - solution.bound) / best[-1], abs=1e-6)
+    assert {"relax", "round", "polish"} <= {p.stage for p in seen}
+
+
+@pytest.mark.parametrize("relaxation", SOLVERS)
 def test_a_callback_that_asks_to_stop(relaxation):
     problem = problem_of(relaxation)
     seen = []
