@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,6 +39,7 @@ def solve_compiled(compiled: Compiled, options: SolveOptions, budget: Budget | N
     """Try solvers and units in turn; each attempt goes through the stages and back through the passes."""
     budget = options.budget() if budget is None else budget
     attempts = Attempts(compiled.order(), compiled.presolved, compiled.relaxation.bound != "none", budget)
+    run: Run | None = None
     with small_work_threads(compiled.program.n * compiled.program.features.rank**2):
         try:
             with budget.limit(FITTED):
@@ -64,7 +65,10 @@ def solve_compiled(compiled: Compiled, options: SolveOptions, budget: Budget | N
                         except SolverError as error:
                             attempts.note(error)
                 return attempts.result()
-        except Cancelled:
+        except Cancelled as end:
+            if attempts.best is None and run is not None and run.best is not None:
+                with suppress(Cancelled), budget.limit(1.0):  # no time for the proof: what is in hand is the answer
+                    return answered(compiled, attempt, run, Found(state=run.ended_by(end), fit=run.best))
             if attempts.best is not None:
                 return attempts.result()
             return unfitted(compiled.program, options, budget, compiled.relaxation.name, compiled.solver.name)

@@ -7,8 +7,10 @@ import pytest
 
 import margindsl as md
 from margindsl import clock
+from margindsl.clock import Cancelled
 from margindsl.errors import TimeLimitError
 from margindsl.features.dense import HeldMatrix
+from margindsl.runtime import solving
 
 CASES = {"alternating": 2, "cccp": 2, "minimax": 2, "sdp": 2, "weight-lifting": 2, "exact": 2, "alternating 3": 3,
          "sdp 3": 3}
@@ -143,3 +145,21 @@ def test_label_sets_that_are_not_known_to_have_members(monkeypatch):
     monkeypatch.setattr(clock, "affords", lambda work: False)
     with pytest.raises(TimeLimitError, match="the time limit of 1 seconds was up before"):
         problem_of("alternating 3", 30).solve("alternating", time_limit=1.0)
+
+
+def test_labels_in_hand_are_the_answer_where_the_time_ends_while_it_is_written(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((20, 2)) + np.where(np.arange(20) % 2, 1.5, -1.5)[:, None]
+    y, f = md.Labels(20), md.Hyperplane(X)
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 5 * md.mean(md.hinge(y * f))), [abs(md.sum(y)) <= 4])
+    whole, written = problem.solve("sdp", random_state=0), solving.answered
+
+    def late(compiled, attempt, run, found):
+        if found.outcome is not None:
+            raise Cancelled
+        return written(compiled, attempt, run, found)
+
+    monkeypatch.setattr(solving, "answered", late)
+    solution = problem.solve("sdp", random_state=0, time_limit=60.0)
+    assert np.array_equal(solution.labels, whole.labels) and np.isclose(solution.value, whole.value)
+    assert solution.status in ("time_limit", "interrupted") and solution.verify()
