@@ -22,8 +22,9 @@ PACKAGES = {"margindsl": ROOT / "margindsl", "margindsl_solvers": ROOT / "solver
 APART = ("experiments", "testing")  # no part of the core
 LONGEST_FUNCTION, LONGEST_MODULE = 60, 450
 SAME = 7  # lines of code that make a duplicate
-TWO = re.compile(r"(is|has|are|of)_(binary|two\w*|signs?|cluster\w*|multi\w*|numbers)|two|binary|two_clusters")
-COUNTED = {"clusters", "k", "K", "outputs", "classes", "width"}  # compared with one, two or three
+TWO = re.compile(r"(is|has|are|of)_(binary|two\w*|signs?|cluster\w*|multi\w*|numbers)|two|binary|two_clusters"
+                 r"|refusal_of_numbers")
+COUNTED = {"clusters", "k", "K", "outputs", "classes"}  # compared with one, two or three
 CODINGS = {"binary", "crammer-singer", "simplex"}
 KINDS = re.compile(r"\b(Signs|Clusters|GlobalSign|ClusterNames|Clustered|CrammerSinger|Simplex|ClusterForm|CodedForm"
                    r"|CodeCuts|CodedFeatures|Cluster\w+)\b")

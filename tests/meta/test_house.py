@@ -12,7 +12,7 @@ sys.modules[SPEC.name] = house  # dataclasses look their module up
 SPEC.loader.exec_module(house)
 
 HELD = ["lines of core and solvers", "frames from solve to the solver", "isinstance on forms",
-        "functions over 60 lines", "duplicates"]  # of house.GOALS
+        "functions over 60 lines", "circles of imports", "modules over 450 lines", "duplicates"]  # of house.GOALS
 
 
 @pytest.fixture(scope="module")
