@@ -76,8 +76,11 @@ def test_data_that_are_centred_already():
 def test_what_excludes_one_label():
     words = warned(declare(md.hinge, bias=True))
     assert len(words) == 1 and "add abs(md.sum(y)) <= b" in words[0]
-    for constraint in (lambda y, f: [abs(md.sum(y)) <= 2], lambda y, f: [y[0] != y[1]], lambda y, f: [y[0] == 1]):
+    for constraint in (lambda y, f: [abs(md.sum(y)) <= 2], lambda y, f: [y[0] != y[1]],
+                       lambda y, f: [y[0] == 1, y[1] == -1]):
         assert warned(declare(md.hinge, constraints=constraint, bias=True)) == []
+    for constraint in (lambda y, f: [y[0] == 1], lambda y, f: [md.sum(y) >= 2]):  # all +1 is left
+        assert len(warned(declare(md.hinge, constraints=constraint, bias=True))) == 1
     assert len(warned(declare(md.hinge, clusters=3, bias="penalised"))) == 1
     assert warned(declare(md.hinge, 3, lambda y, f: [md.sizes(y, at_least=1)], bias="penalised")) == []
 
