@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 
 from margindsl.clock import check, product
+from margindsl.features.dense import DenseFeatures, FactorFeatures
 from margindsl.features.maps import LinearMap, PointMap
 from margindsl.features.operator import FeatureOperator, Index, as_index, columns
 from margindsl.frozen import frozen
 from margindsl.points import check_points, release, row_blocks
 from margindsl.typing import FloatArray, IntArray
+
+HELD = 2**24  # entries of chosen rows that are held in memory, 128 MB
 
 
 class BlockFeatures(FeatureOperator):
@@ -30,6 +33,8 @@ class BlockFeatures(FeatureOperator):
     selection : ndarray of int (n,) or None
         The rows in use; all when None.
     """
+
+    walks = True
 
     def __init__(
         self,
@@ -88,12 +93,6 @@ class BlockFeatures(FeatureOperator):
         return total
 
     def walk(self) -> Iterator[tuple[slice, FloatArray]]:
-        """Yield (slice of points, their features) in order.
-
-        Yields
-        ------
-        slice, ndarray (m, r)
-        """
         for block in row_blocks(self.n, self.width):
             check()
             yield block, self.rows(block)
@@ -109,7 +108,10 @@ class BlockFeatures(FeatureOperator):
         return part
 
     def take(self, index: Index) -> FeatureOperator:
-        return BlockFeatures(self.source, self.mean, self.label, self._chosen(index))
+        chosen = self._chosen(index)
+        if len(chosen) < self.n and len(chosen) * self.rank <= HELD:  # reading scattered rows again and again is slow
+            return self._held(self.rows(index), chosen)
+        return self._part(chosen)
 
     def transform(self, X_new: Any) -> FloatArray:
         return LinearMap(self.rank, self.mean)(X_new)
@@ -119,6 +121,14 @@ class BlockFeatures(FeatureOperator):
         if self.mean is not None:
             rows -= self.mean
         return rows
+
+    def _held(self, rows: FloatArray, chosen: IntArray) -> FeatureOperator:
+        """Return the features (m, r) of chosen rows in memory."""
+        return DenseFeatures(rows, LinearMap(self.rank, self.mean), self.label)
+
+    def _part(self, chosen: IntArray) -> FeatureOperator:
+        """Return the features of chosen rows where they are."""
+        return BlockFeatures(self.source, self.mean, self.label, chosen)
 
     def _chosen(self, index: Index) -> IntArray:
         chosen = np.arange(self.n) if self.selection is None else self.selection
@@ -150,9 +160,12 @@ class MappedBlockFeatures(BlockFeatures):
         self.point_map, self.rank, self.width, self.residual = point_map, rank, width, frozen(residual)
         self.trace_error = float(residual.sum() if selection is None else residual[selection].sum())
 
-    def take(self, index: Index) -> FeatureOperator:
+    def _held(self, rows: FloatArray, chosen: IntArray) -> FeatureOperator:
+        return FactorFeatures(rows, self.point_map, self.label, self.residual[chosen])
+
+    def _part(self, chosen: IntArray) -> FeatureOperator:
         return MappedBlockFeatures(self.source, self.point_map, self.rank, self.width, self.label, self.residual,
-                                   self._chosen(index))
+                                   chosen)
 
     @property
     def offset(self) -> FloatArray | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -33,6 +34,8 @@ class FeatureOperator(ABC):
         What the features are, for `describe`.
     is_dense : bool
         Whether `matrix`, an in-memory (n, r) array equal to Phi, exists, so that plain BLAS may be used.
+    walks : bool
+        Whether products are read block by block, so that a caller's own loop over `walk` costs no more.
     skips_zeros : bool
         Whether `gram` costs nothing at points of weight zero.
     trace_error : float
@@ -44,6 +47,7 @@ class FeatureOperator(ABC):
     rank: int
     label: str
     is_dense: bool = False
+    walks: bool = False
     skips_zeros: bool = False
     trace_error: float = 0.0
 
@@ -190,6 +194,17 @@ class FeatureOperator(ABC):
             part = self.rows(block)
             total += part.T @ (part if weights is None else np.asarray(weights)[block, None] * part)
         return (total + total.T) / 2
+
+    def walk(self) -> Iterator[tuple[slice, FloatArray]]:
+        """Yield (slice of points, their features) in order, in blocks of about 8 MB.
+
+        Yields
+        ------
+        slice, ndarray (m, r)
+        """
+        for block in row_blocks(self.n, self.rank):
+            check()
+            yield block, self.rows(block)
 
     def row_norms(self) -> FloatArray:
         """Return the squared norms of the features, the diagonal of Phi Phi^T.

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from margindsl.contract import choices
 from margindsl.errors import DeclarationError
-from margindsl_solvers.engines.saddle.mirror import DESCENT, Method, MirrorSolver
+from margindsl_solvers.engines.saddle.mirror import DESCENT, FULL, Method, MirrorSolver
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +25,8 @@ class MirrorDescent(MirrorSolver):
         Relative gap to reach; None takes the budget's.
     max_iter : int
         The number T of iterations, unless the budget sets one.
-    sampling : {"none", "labels", "importance"}
+    sampling : {"auto", "none", "progressive", "labels", "importance"}
+        "progressive" solves growing samples of the points first; "auto", the default, does so from 20,000 points.
     steps : {"adaptive", "theorem"} or None
         None is "theorem" with sampling and "adaptive" without.
     tau : float or None
@@ -51,12 +52,12 @@ class MirrorDescent(MirrorSolver):
     summary: ClassVar[str] = "mirror descent for the minimax master, sampled (ODMC) or full"
     method: ClassVar[Method] = DESCENT
 
-    sampling: str = choices("none", "labels", "importance").option("none")
+    sampling: str = choices("auto", "none", "progressive", "labels", "importance").option("auto")
     steps: str | None = choices("adaptive", "theorem").or_none().option(None)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.sampling != "none" and self.steps == "adaptive":
+        if self.sampling not in FULL and self.steps == "adaptive":
             raise DeclarationError("mirror-descent: adaptive steps need full gradients; give sampling='none' or "
                                    "steps='theorem'")
 

@@ -32,8 +32,10 @@ class MirrorProx(MirrorSolver):
         Largest order of a Newton system, the free rows or the rank times the labellings with mass; 0 leaves
         mirror prox alone.
     random_state : int or None
-        Seed of every random choice: the points of a coarse start, the sampled labellings.
-    sampling : {"none", "labels", "importance", "variance-reduced"}
+        Seed of every random choice: the order of sampled points, the sampled labellings.
+    sampling : {"auto", "none", "progressive", "labels", "importance", "variance-reduced"}
+        "progressive" solves growing samples of the points first, each the start of the next; "auto", the default,
+        does so from 20,000 points. All others take all points from the start.
         "labels" is Algorithm 1 of ssODM: i uniform, j ~ μ, fixed steps for `max_iter` iterations, the average
         returned when it is best. "importance" draws i and j by the norms last seen and leaves out what needs
         no sampling. "variance-reduced" keeps a full gradient at an anchor (Alacaoglu and Malitsky 2022).
@@ -61,7 +63,7 @@ class MirrorProx(MirrorSolver):
 
     primal_weight: float | None = numbers().or_none().option(None)
     restarts: bool = flags().option(True)
-    sampling: str = choices("none", "labels", "importance", "variance-reduced").option("none")
+    sampling: str = choices("auto", "none", "progressive", "labels", "importance", "variance-reduced").option("auto")
 
     def _adaptive(self) -> dict[str, Any]:
         return {"weight": self.primal_weight, "restarts": self.restarts}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 
 import cvxpy as cp
@@ -20,7 +21,7 @@ from margindsl_solvers.clarabel import Clarabel
 from margindsl_solvers.engines.rows import system as row_system
 from margindsl_solvers.engines.rows.augmented import NewtonRun, Penalty
 from margindsl_solvers.engines.rows.plane import PlaneRows
-from margindsl_solvers.engines.saddle import coarse as coarse_module
+from margindsl_solvers.engines.saddle import progressive
 from margindsl_solvers.engines.saddle import system as saddle_system
 from margindsl_solvers.engines.saddle.alternation import StackedFeatures
 from margindsl_solvers.engines.saddle.box import BoxModel, descent_steps, greatest_eigenvalue, prox_steps
@@ -355,7 +356,7 @@ def test_warm_starts_are_used_and_hostile_ones_do_no_harm(solver: Solver) -> Non
 
 
 def test_wrong_options_are_named() -> None:
-    with pytest.raises(DeclarationError, match=r"sampling='points'\): expected one of 'none', 'labels'"):
+    with pytest.raises(DeclarationError, match=r"sampling='points'\): expected one of 'auto', 'none', 'progressive'"):
         MirrorProx(sampling="points")
     with pytest.raises(DeclarationError, match=r"mirror-prox\(tau=-1\): expected a positive finite number"):
         MirrorProx(tau=-1)
@@ -397,7 +398,7 @@ def linearised(seed: int, n: int = 80) -> tuple[SaddleModel, object, Rows]:
 
 def test_woodbury_system_equals_the_dense_one() -> None:
     model, base, rows = linearised(43)
-    dense, low = DenseSystem(model, base, rows), WoodburySystem(model, base, rows, heavy(base.mu))
+    dense, low = DenseSystem(model, base, rows), WoodburySystem(model, base, rows, heavy(base.mu, 1e-9), 1e-10)
     change = np.random.default_rng(0).normal(size=model.count + 2)
     assert low.is_exact
     assert low.curvature == pytest.approx(dense.curvature, rel=1e-5, abs=1e-6)
@@ -406,10 +407,9 @@ def test_woodbury_system_equals_the_dense_one() -> None:
 
 
 def test_sampled_system_is_corrected_by_conjugate_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(saddle_system, "FLOPS", 1.0)
-    monkeypatch.setattr(saddle_system, "ACCURACY", 1e-10)
+    monkeypatch.setattr(saddle_system, "GRAM_PASSES", 0.0)
     model, base, rows = linearised(47, n=200)
-    dense, low = DenseSystem(model, base, rows), WoodburySystem(model, base, rows, heavy(base.mu))
+    dense, low = DenseSystem(model, base, rows), WoodburySystem(model, base, rows, heavy(base.mu, 1e-9), 1e-10)
     change = np.random.default_rng(0).normal(size=model.count + 2)
     assert not low.is_exact
     assert low.pull == pytest.approx(dense.pull, rel=1e-4, abs=1e-5)
@@ -461,24 +461,34 @@ def test_damped_newton_steps_finish_the_hinge_early() -> None:
         assert form.primal_objective(quick["W"]) >= form.dual_objective(alone["u"]) - 1e-9
 
 
-def test_coarse_start_and_low_order_systems_give_the_same_value(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(coarse_module, "LARGE", 1000)
+def test_growing_samples_lead_to_the_same_value_by_a_better_start() -> None:
     for loss in (odm(), HINGE):
-        form = instance(59, loss, n=4000, d=4, T=5, total=5.0)
-        with_start = MirrorProx().solve(form, Budget(tol=1e-7))
-        monkeypatch.setattr(coarse_module, "LARGE", 10**9)
-        without = MirrorProx().solve(form, Budget(tol=1e-7))
-        monkeypatch.setattr(coarse_module, "LARGE", 1000)
-        assert with_start.status is Status.OPTIMAL, with_start.message
-        assert values(form, with_start)[0] == pytest.approx(values(form, without)[0], rel=2e-7)
-        first = [solution.trace[0][1] - solution.trace[0][2] for solution in (with_start, without)]
-        assert first[0] <= first[1]  # a start that misleads is left aside
+        form = instance(59, loss, n=36_000, d=4, T=5, total=5.0)
+        grown, alone = (MirrorProx(sampling=s).solve(form, Budget(tol=1e-7)) for s in ("progressive", "none"))
+        assert grown.status is Status.OPTIMAL, grown.message
+        assert values(form, grown)[0] == pytest.approx(values(form, alone)[0], rel=2e-7)
+        first = [solution.trace[0][1] - solution.trace[0][2] for solution in (grown, alone)]
+        assert first[0] <= (1 + 1e-12) * first[1]  # labellings drawn at random mislead every sample
+        assert MirrorProx().solve(form, Budget(tol=1e-7)).trace[0][1:] == grown.trace[0][1:]  # the default, so many
+
+
+def test_samples_that_mislead_are_left_aside() -> None:
+    """Nearly all the weight lies on points that no sample holds."""
+    form = instance(61, odm(), n=9_000, d=3, T=4, total=5.0)
+    heavy = np.full(9_000, 1e-9)
+    heavy[np.random.default_rng(0).permutation(9_000)[-3:]] = 1.0
+    terms = tuple(dataclasses.replace(t, weights=heavy[t.points]) for t in form.losses.terms)
+    uneven = dataclasses.replace(form, losses=dataclasses.replace(form.losses, terms=terms))
+    found = MirrorProx(sampling="progressive").solve(uneven, Budget(tol=1e-6))
+    plain = MirrorProx(sampling="none").solve(uneven, Budget(tol=1e-6))
+    assert values(uneven, found)[0] == pytest.approx(values(uneven, plain)[0], rel=3e-6)
+    assert found.trace[0][1] - found.trace[0][2] <= (1 + 1e-12) * (plain.trace[0][1] - plain.trace[0][2])
 
 
 def test_restricted_forms_keep_rows_of_their_points_and_the_total_weight() -> None:
     form = rows_everywhere(61)
     points = np.array([1, 4, 5, 9, 12])
-    small = coarse_module.restrict(form, points)
+    small = progressive.restrict(form, points)
     assert small.n == 5 and np.array_equal(small.labellings, form.labellings[:, points])
     assert small.losses.weights.sum() == pytest.approx(form.losses.weights.sum())
     kept = np.isin(form.losses.points, points)

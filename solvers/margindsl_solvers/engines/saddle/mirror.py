@@ -13,11 +13,11 @@ from margindsl.contract import Budget, Offer, RawSolution, Refusal, integers, nu
 from margindsl.program.forms import Form, SaddleForm
 from margindsl.threads import small_work_threads
 from margindsl_solvers.engines.saddle.box import BoxModel, Schedule, bounded, descent_steps, prox_steps
-from margindsl_solvers.engines.saddle.coarse import coarse_start
 from margindsl_solvers.engines.saddle.iteration import Advance, descend, extragradient
-from margindsl_solvers.engines.saddle.model import SaddleModel
+from margindsl_solvers.engines.saddle.model import Point, SaddleModel
+from margindsl_solvers.engines.saddle.progressive import progressive_start
 from margindsl_solvers.engines.saddle.run import MirrorRun, SaddleCourse, refuse_unconjugated, starting_pair
-from margindsl_solvers.engines.saddle.sampling import GRADIENTS, StochasticRun, start_in
+from margindsl_solvers.engines.saddle.sampling import GRADIENTS, FullGradient, StochasticRun, start_in
 from margindsl_solvers.engines.saddle.variance import AnchoredRun
 from margindsl_solvers.engines.solver import EngineSolver, Solve
 
@@ -30,8 +30,10 @@ class Method(NamedTuple):
     extra: bool
 
 
+LARGE = 20_000  # points from which "auto" samples: below, a solve takes less than a second
 PROX = Method(extragradient, prox_steps, True)
 DESCENT = Method(descend, descent_steps, False)
+FULL = ("auto", "none", "progressive")  # sampling with full gradients
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +55,7 @@ class MirrorSolver(EngineSolver):
         Largest order of a Newton system of the adaptive version, the free rows or the rank times the labellings with
         mass; 0 leaves the first-order method alone.
     random_state : int or None
-        Seed of every random choice: the points of a coarse start, the sampled labellings.
+        Seed of every random choice: the order of sampled points, the sampled labellings.
     tau : float or None
         Half-width of the box of duals of the theorem's version; None takes one that holds the optimum.
     step_factor : float
@@ -69,12 +71,19 @@ class MirrorSolver(EngineSolver):
     random_state: int | None = integers(0).or_none().option(0)
     tau: float | None = numbers().or_none().option(None)
     step_factor: float = numbers().option(1.0)
-    sampling: str = "none"
+    sampling: str = "auto"
 
     @property
     def schedule(self) -> str:
         """Return the steps in force: "adaptive", "theorem" or "anchored"."""
-        return {"none": "adaptive", "variance-reduced": "anchored"}.get(self.sampling, "theorem")
+        if self.sampling in FULL:
+            return "adaptive"
+        return "anchored" if self.sampling == "variance-reduced" else "theorem"
+
+    def is_progressive(self, form: SaddleForm) -> bool:
+        """Return whether growing samples come before all points: where that is asked for, or points are many."""
+        return hasattr(form.features, "take") and (
+            self.sampling == "progressive" or (self.sampling == "auto" and form.n >= LARGE))
 
     def offer(self, form: Form) -> Offer | Refusal:
         """Return an `Offer` for losses that know their conjugate; what is published moves masses and duals alone."""
@@ -96,22 +105,25 @@ class MirrorSolver(EngineSolver):
         begin = time.monotonic()
         with small_work_threads(form.n * form.features.rank * form.count):
             course = self._course(SaddleModel(form), budget, start, begin)
-            course.remark = "" if self.sampling == "none" else f"sampling {self.sampling}"
+            course.remark = "" if self.sampling in FULL else f"sampling {self.sampling}"
             return course.solve()
 
     def _course(self, model: SaddleModel, budget: Budget, start: RawSolution | None, begin: float) -> SaddleCourse:
         """Return the engine of the options."""
         rng = np.random.default_rng(self.random_state)
         if self.schedule == "adaptive":
-            start = coarse_start(model, budget, rng, self.solve) if start is None else start
-            return MirrorRun(model, budget, starting_pair(model, start), self.method.advance, begin=begin,
-                             newton_limit=self.newton_limit, stall_limit=self.stall_limit, **self._adaptive())
+            def engine(model: SaddleModel, budget: Budget, point: Point | None) -> MirrorRun:
+                return MirrorRun(model, budget, point or starting_pair(model, start), self.method.advance, begin=begin,
+                                 newton_limit=self.newton_limit, stall_limit=self.stall_limit, **self._adaptive())
+
+            grows = start is None and self.is_progressive(model.form)
+            return engine(model, budget, progressive_start(model, budget, rng, engine) if grows else None)
         if self.schedule == "anchored":
             return AnchoredRun(model, budget, rng=rng, start=starting_pair(model, start)[:2])
-        box, sampled = BoxModel(model, self.tau), self.sampling != "none"
+        box, sampled = BoxModel(model, self.tau), self.sampling not in FULL
         steps = self.method.schedule(box, int(budget.max_iter or self.max_iter), sampled).times(self.step_factor)
-        return StochasticRun(box, GRADIENTS[self.sampling](box), steps, budget, rng=rng, extra=self.method.extra,
-                             start=start_in(box, start))
+        gradient = GRADIENTS.get(self.sampling, FullGradient)(box)
+        return StochasticRun(box, gradient, steps, budget, rng=rng, extra=self.method.extra, start=start_in(box, start))
 
     def _adaptive(self) -> dict[str, Any]:
         """Return further options of the adaptive version."""

@@ -119,9 +119,9 @@ class SaddleModel:
         rows = slice(None) if active is None else self.coordinates(active)
         total: FloatArray = np.zeros((len(self.labels[rows]), self.form.features.rank))
         self._book(len(total))
-        for part, labels in self._blocks():
+        for part, labels, phi in self._blocks():
             signed = labels[rows] * spread[part]
-            total += signed @ self.matrix[part] if self.matrix is not None else self.form.features.adjoint(signed.T).T
+            total += signed @ phi if phi is not None else self.form.features.adjoint(signed.T).T
         return total.reshape(-1, self.order)
 
     def direction(self, spread: FloatArray, k: int) -> FloatArray:
@@ -140,8 +140,8 @@ class SaddleModel:
         out, W = np.empty(self.form.n), W.reshape(len(self.labels), -1)
         active = np.flatnonzero(np.any(W != 0, axis=1))
         self._book(len(active))
-        for part, labels in self._blocks():
-            rows = W[active] @ self.matrix[part].T if self.matrix is not None else self.form.features.apply(
+        for part, labels, phi in self._blocks():
+            rows = W[active] @ phi.T if phi is not None else self.form.features.apply(
                 np.ascontiguousarray(W[active].T)).T
             out[part] = np.einsum("kn,kn->n", labels[active], rows)
         return out if masses is None else out + self.offsets(masses)
@@ -167,17 +167,24 @@ class SaddleModel:
         return found if self.width == 1 else found.reshape(len(phi), self.count, self.width).sum(axis=2)
 
     def _book(self, columns: int) -> None:
-        if self.matrix is not None:  # the products of other features book themselves
-            product(self.matrix.size, max(columns, 1))
+        """Book a product that is made here; those the features make book themselves."""
+        if self.matrix is not None or self.form.features.walks:
+            product(float(self.form.n) * self.form.features.rank, max(columns, 1))
 
-    def _blocks(self) -> Iterator[tuple[slice, FloatArray]]:
-        if self.matrix is None or self.labels.size <= BLOCK:
-            yield slice(None), self._float_labels
-            return
-        width = max(BLOCK // self.count, 1)
-        for begin in range(0, self.form.n, width):
-            part = slice(begin, begin + width)
-            yield part, self.labels[:, part].astype(float)
+    def _blocks(self) -> Iterator[tuple[slice, FloatArray, FloatArray | None]]:
+        """Yield points, their labels (T q, m), and their features (m, r) where these may be read block by block."""
+        if self.matrix is None and not self.form.features.walks:
+            yield slice(None), self._float_labels, None
+        elif self.matrix is None:
+            for part, phi in self.form.features.walk():
+                yield part, self.labels[:, part].astype(float), phi
+        elif self.labels.size <= BLOCK:
+            yield slice(None), self._float_labels, self.matrix
+        else:
+            width = max(BLOCK // self.count, 1)
+            for begin in range(0, self.form.n, width):
+                part = slice(begin, begin + width)
+                yield part, self.labels[:, part].astype(float), self.matrix[part]
 
     @cached_property
     def _float_labels(self) -> FloatArray:

@@ -11,6 +11,7 @@ from margindsl.typing import FloatArray
 from margindsl_solvers.engines.saddle.model import Point, SaddleModel
 from margindsl_solvers.engines.saddle.system import DAMPING, Rows, linear_system
 
+FORCING, FORCED = 0.3, (1e-4, 0.1)  # of the root of the relative gap, and its range
 
 def newton_step(model: SaddleModel, point: Point, width: float, limit: int, damping: float = 0.0) -> Point | None:
     """Return the point one damped semismooth Newton step ahead, or None if there is no such step.
@@ -49,7 +50,7 @@ def newton_step(model: SaddleModel, point: Point, width: float, limit: int, damp
     root = np.sqrt(model.weights[free])
     rows = Rows(model.losses.points[free], root * model.losses.slopes[free], kappa + damping, root * residual,
                 root[:, None] * model.coupling[free])
-    system = linear_system(model, base, rows, limit)
+    system = linear_system(model, base, rows, limit, forcing(point.error))
     if system is None:
         return None
     curvature, T = system.curvature.copy(), model.count
@@ -61,6 +62,11 @@ def newton_step(model: SaddleModel, point: Point, width: float, limit: int, damp
     x[free] += system.step(change) / root
     s = base.scalars + change[T:]
     return model.judge(model.evaluate(mu, model.clip(x), np.where(model.losses.scalars.nonneg, np.maximum(s, 0.0), s)))
+
+
+def forcing(error: float) -> float:
+    """Return the accuracy of a Newton system that does not slow the steps (Eisenstat and Walker 1996)."""
+    return float(np.clip(FORCING * np.sqrt(error), *FORCED))
 
 
 @dataclass(frozen=True, eq=False)

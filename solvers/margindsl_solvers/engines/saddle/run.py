@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cached_property
 
 import numpy as np
 
@@ -66,8 +67,8 @@ class MirrorRun(SaddleCourse):
     ----------
     model : SaddleModel
     budget : Budget
-    start : tuple of arrays
-        The first (μ, x, s).
+    start : Point or tuple of arrays
+        The first one, judged, or its (μ, x, s).
     advance : callable
         Takes one first-order step: `extragradient` or `descend`.
     weight : float or None
@@ -81,7 +82,7 @@ class MirrorRun(SaddleCourse):
         `time.monotonic` at which the trace begins; None is now.
     """
 
-    def __init__(self, model: SaddleModel, budget: Budget, start: Place, advance: Advance, *,
+    def __init__(self, model: SaddleModel, budget: Budget, start: Place | Point, advance: Advance, *,
                  weight: float | None = None, restarts: bool = True, newton_limit: int = 2000,
                  stall_limit: float = math.inf, begin: float | None = None) -> None:
         super().__init__(model, budget, begin)
@@ -91,10 +92,18 @@ class MirrorRun(SaddleCourse):
         self.threshold = NEWTON_FIRST
 
     def init(self) -> None:
-        """Judge the start and choose steps at its scales."""
-        self.point = self.judge(*self.start)
-        self.steps = first_steps(self.model, self.point, self.fixed_weight)
-        self.weight_range = self.steps.weight * RANGE[0], self.steps.weight * RANGE[1]
+        """Judge the start."""
+        self.point = self.certify(self.start) if isinstance(self.start, Point) else self.judge(*self.start)
+
+    @cached_property
+    def steps(self) -> Steps:
+        """Return the steps of the first-order method, at the scales of the point where they are first taken."""
+        return first_steps(self.model, self.point, self.fixed_weight)
+
+    @cached_property
+    def weight_range(self) -> tuple[float, float]:
+        """Return the range of the primal weight, about its first guess."""
+        return self.steps.weight * RANGE[0], self.steps.weight * RANGE[1]
 
     def step(self) -> Status | None:
         """Take Newton steps when they are due, then first-order steps up to the next restart."""
@@ -200,10 +209,12 @@ def starting_masses(model: SaddleModel, start: RawSolution | None, reserve: floa
 
 def starting_pair(model: SaddleModel, start: RawSolution | None) -> Place:
     """Return (μ, x, s) from a warm start for the beginning of the working set, or from w = 0."""
-    mu, x, s = starting_masses(model, start, RESERVE), model.first_guess(), np.zeros(len(model.costs))
+    mu, s = starting_masses(model, start, RESERVE), np.zeros(len(model.costs))
     u, scalars = (None, None) if start is None else (start.get("u"), start.get("scalars"))
-    if u is not None and u.shape == x.shape and np.all(np.isfinite(u)):
-        x = model.clip(np.divide(-u, model.weights, out=np.zeros(len(x)), where=model.weights > 0))
+    if u is not None and u.shape == model.weights.shape and np.all(np.isfinite(u)):
+        x = model.clip(np.divide(-u, model.weights, out=np.zeros(len(u)), where=model.weights > 0))
+    else:
+        x = model.first_guess()
     if scalars is not None and scalars.shape == s.shape and np.all(np.isfinite(scalars)):
         s = np.asarray(scalars)
     return mu, x, s

@@ -107,7 +107,7 @@ class ImportanceGradient:
 
 
 GRADIENTS: dict[str, Callable[[BoxModel], Gradient]] = {
-    "none": FullGradient, "labels": LabelGradient, "importance": ImportanceGradient}
+    "labels": LabelGradient, "importance": ImportanceGradient}
 
 
 def draw(law: FloatArray, rng: np.random.Generator) -> int:

@@ -13,9 +13,11 @@ from margindsl.typing import FloatArray, IntArray
 from margindsl_solvers.engines.saddle.model import Point, SaddleModel
 
 DAMPING = 1e-9  # proximal weights of the step, relative to the mean diagonals of its systems
-FLOPS = 1e10  # spent on one Gram matrix of the Woodbury system; more rows than this allows are sampled
-NEGLIGIBLE = 1e-7  # mass of labellings left out of the Woodbury system
-ACCURACY, STEPS = 1e-4, 30  # of the conjugate gradients that correct a sampled system
+# The Gram matrix of the Woodbury system is of a sample of the rows where all would cost more passes than that; a sample
+# has so many rows for every column.
+GRAM_PASSES, GRAM_ROWS = 4.0, 2.0
+NEGLIGIBLE = 1e-2  # mass of labellings left out of the Woodbury system, relative to its accuracy
+STEPS = 30  # of the conjugate gradients that correct a sampled system
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +60,7 @@ class System(Protocol):
         """Return e = H⁻¹(√c R + QΔ) for a step Δ (T + S,) of masses and scalars."""
 
 
-def linear_system(model: SaddleModel, base: Point, rows: Rows, limit: int) -> System | None:
+def linear_system(model: SaddleModel, base: Point, rows: Rows, limit: int, accuracy: float = 1e-4) -> System | None:
     """Return the cheaper system of order at most `limit`, None if there is none or it is singular.
 
     Parameters
@@ -67,23 +69,25 @@ def linear_system(model: SaddleModel, base: Point, rows: Rows, limit: int) -> Sy
     base : Point
     rows : Rows
     limit : int
+    accuracy : float
+        Relative residual to which a sampled system is corrected.
     """
-    m, active = len(rows.points), heavy(base.mu)
+    m, active = len(rows.points), heavy(base.mu, NEGLIGIBLE * accuracy)
     order = len(active) * model.order
     has_curvature = bool(m and rows.kappa.min() > 1e-6 * rows.kappa.mean())
     dense = m**2 * (m / 3 + model.form.features.rank + 2 * model.count)
     try:
         if m <= limit and (dense <= m * float(order) ** 2 or order > limit or not has_curvature):
             return DenseSystem(model, base, rows)
-        return WoodburySystem(model, base, rows, active) if has_curvature and order <= limit else None
+        return WoodburySystem(model, base, rows, active, accuracy) if has_curvature and order <= limit else None
     except scipy.linalg.LinAlgError:
         return None
 
 
-def heavy(mu: FloatArray) -> IntArray:
-    """Return the fewest labellings that hold all mass but `NEGLIGIBLE`."""
+def heavy(mu: FloatArray, negligible: float) -> IntArray:
+    """Return the fewest labellings that hold all mass but a negligible part."""
     order = np.argsort(-mu)
-    count = 1 + int(np.searchsorted(np.cumsum(mu[order]), (1.0 - NEGLIGIBLE) * mu.sum()))
+    count = 1 + int(np.searchsorted(np.cumsum(mu[order]), (1.0 - negligible) * mu.sum()))
     return np.sort(order[:count])
 
 
@@ -128,14 +132,17 @@ class WoodburySystem:
     rows : Rows
     active : (s,) int array
         The labellings with mass.
+    accuracy : float
+        Relative residual of the conjugate gradients.
     """
 
-    def __init__(self, model: SaddleModel, base: Point, rows: Rows, active: IntArray) -> None:
-        self.model, self.base, self.rows, self.active = model, base, rows, active
+    def __init__(self, model: SaddleModel, base: Point, rows: Rows, active: IntArray, accuracy: float) -> None:
+        self.model, self.base, self.rows, self.active, self.accuracy = model, base, rows, active, accuracy
         self.root = np.sqrt(base.mu[active])
         self.inverse = 1.0 / (rows.kappa + DAMPING * float(rows.kappa.mean()))
         m, order = len(rows.points), len(active) * model.order
-        size = int(max(FLOPS / order**2, 2.0 * order))
+        one_pass = 4.0 * model.form.n * model.form.features.rank * model.count
+        size = int(max(GRAM_PASSES * one_pass / order**2, GRAM_ROWS * order))
         self.is_exact = m <= size
         sample = np.arange(m) if self.is_exact else np.sort(np.random.default_rng(m).choice(m, size, replace=False))
         self._factor(sample, m / max(len(sample), 1))
@@ -193,7 +200,7 @@ class WoodburySystem:
         if self.is_exact:
             return z
         residual = right - self._inside(z)
-        goal = ACCURACY * float(np.linalg.norm(right))
+        goal = self.accuracy * float(np.linalg.norm(right))
         towards = direction = self._precondition(residual)
         energy = float(residual @ towards)
         for _ in range(STEPS):
