@@ -265,7 +265,7 @@ class Proof(SimpleNamespace):
             return
         self.centre()
         value, rounding = self.valued(y) if hasattr(self, "w") else (math.inf, 0.0)
-        need(self.value == value or abs(self.value - value) <= rounding, f"labels and weights have value {value:.17g}")
+        need(self.value == value or abs(self.value - value) <= rounding, f"value {value:.17g}, not {self.value:.17g}")
         (report.proved if value < math.inf else report.unverified).append(f"value {value:.12g}")
         gap, tol = self.value - self.bound, 1.5 * self.tol * abs(self.value) + rounding
         need(self.state != "OPTIMAL" or gap <= tol, f"status: optimal with a gap of {gap:.3g}")
