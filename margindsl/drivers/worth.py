@@ -51,7 +51,7 @@ class Worth:
             self.value = value
             return True
         passes = (work - self.mark) / self.a_pass
-        if self.value - value < PRICE * size * max(passes, 1.0):
+        if self.value - value < PRICE * size * max(passes, 1):
             return passes <= WINDOW
         self.value, self.mark = value, work
         return True

@@ -28,7 +28,7 @@ from margindsl.typing import IntArray
 RULES = "sign", "violated"
 LIFT_TOL, LIFT_SHARE, LIFT_WIDTH = 2e-3, 0.2, 8  # accuracy, share of the time left, columns of the first factor
 # of the gap to the best labels known: the tail of label generation, most of its rounds, moves the mixture by less.
-# On mean and variance, ODM and least squares (300 and 3,000 points) the bound and the labels are the same without it.
+# On mean and variance, ODM and least squares of 300 points the bound and the labels are the same without the tail.
 SHARE = 0.05
 MINIMAX_POINTS = 5000  # up to which "auto" generates labels
 

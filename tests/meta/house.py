@@ -2,7 +2,7 @@
 
 Run ``python tests/meta/house.py [--json FILE] [--list]``; `--list` names the places behind each figure. Lines are those
 that are not blank, comments and docstrings included; core and solvers are all rooms but `experiments`, what
-`margindsl reproduce` runs, and `testing`, the conformance suites.
+`margindsl reproduce` runs, `testing`, the conformance suites, and `plots`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = {"margindsl": ROOT / "margindsl", "margindsl_solvers": ROOT / "solvers" / "margindsl_solvers"}
-APART = ("experiments", "testing")  # no part of the core
+APART = ("experiments", "testing", "plots")  # no part of the core
 LONGEST_FUNCTION, LONGEST_MODULE = 60, 450
 SAME = 7  # lines of code that make a duplicate
 TWO = re.compile(r"(is|has|are|of)_(binary|two\w*|signs?|cluster\w*|multi\w*|numbers)|two|binary|two_clusters"
