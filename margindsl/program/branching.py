@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -171,6 +172,10 @@ class BranchNodeForm(Form):
         return {"u": Variable((self.n,)), "a": Variable((self.n,)), "w": Variable((order - 1,)),
                 "eta": Variable((), default=0.0, least=0.0), "tau": Variable((), default=0.0),
                 "z": Variable((self.n,), least=0.0), "Y": Variable((order, order), needed=False)}
+
+    def bracket(self, answer: Mapping[str, FloatArray]) -> tuple[float, float]:
+        """Return the dual objective; the primal one takes the lifted matrix."""
+        return self.dual_value(answer["u"], answer["a"], float(answer["eta"]), float(answer["tau"])), np.inf
 
     @frozen_property
     def columns(self) -> FloatArray:

@@ -105,8 +105,8 @@ class Exact(Relaxation):
         return form
 
     def default_solver(self, form: object) -> str:
-        """Return "burer-monteiro" for nodes, "newton" for fixed labels."""
-        return "burer-monteiro" if isinstance(form, BranchNodeForm) else "newton"
+        """Return "node-newton" for nodes, "newton" for fixed labels."""
+        return "node-newton" if isinstance(form, BranchNodeForm) else "newton"
 
     def run(self, run: Run) -> Outcome:
         """Search for an incumbent, then branch or enumerate."""

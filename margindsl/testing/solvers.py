@@ -13,8 +13,10 @@ import numpy as np
 from margindsl.contract import Budget, RawSolution, Refusal, Solver, Status
 from margindsl.drivers.guard import Guarded
 from margindsl.errors import UnknownNameError
+from margindsl.program.branching import BranchNodeForm
 from margindsl.program.forms import FixedLabelForm, Form, SaddleForm
 from margindsl.program.repair import repaired
+from margindsl.relaxations.exact import Exact
 from margindsl.runtime.registry import as_relaxation, make_solver
 from margindsl.testing.report import Report, Trial, require, run_checks
 from margindsl.testing.zoo import zoo
@@ -63,6 +65,9 @@ def standard_forms() -> Iterator[tuple[str, Form]]:
             relaxation = as_relaxation(name)
             if relaxation.accepts(program):
                 yield f"{name} form of {known.name!r}", _widened(relaxation.lower(program), known.labels)
+        branching = as_relaxation(Exact(method="branching"))
+        if branching.accepts(program) and isinstance(node := branching.lower(program), BranchNodeForm):
+            yield f"first node of {known.name!r}", node
 
 
 @singledispatch

@@ -8,9 +8,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from margindsl.contract import Budget, Offer, RawSolution, Refusal, Session, integers
+from margindsl.contract import Budget, Offer, RawSolution, Refusal, integers
 from margindsl.errors import CalculusError
-from margindsl.program.branching import BranchNodeForm
 from margindsl.program.forms import Form, LabelLiftForm, WeightLiftForm
 from margindsl.program.moment import MomentLiftForm
 from margindsl.threads import small_work_threads
@@ -18,7 +17,6 @@ from margindsl_solvers.engines.factors.label import LabelRun
 from margindsl_solvers.engines.factors.quasinewton import QuasiNewton
 from margindsl_solvers.engines.factors.sweep import threads
 from margindsl_solvers.engines.factors.weight import WeightRun
-from margindsl_solvers.engines.nodes.newton import LARGEST_ORDER, NodeSession
 from margindsl_solvers.engines.solver import EngineSolver, Solve, of_form
 
 
@@ -52,7 +50,7 @@ class BurerMonteiro(EngineSolver):
     seed: int = integers(0).option(0)
 
     def offer(self, form: Form) -> Offer | Refusal:
-        """Accept weight lifts, label lifts, and nodes of branch and bound with few features."""
+        """Accept weight lifts and label lifts."""
         offer = of_form(_OFFERS, form)
         assert offer is not None
         return offer(self, form)
@@ -60,11 +58,6 @@ class BurerMonteiro(EngineSolver):
     def refuse(self, form: Form) -> Refusal:
         """Return why a form of another class is not taken."""
         return Refusal(f"a {type(form).__name__} has no factor to lift")
-
-    def keeper(self, form: Form) -> Session[Any]:
-        """Return a session for nodes, which share arrays; the solver itself for lifts."""
-        session = of_form(_SESSIONS, form)
-        return self if session is None else session(form, self.max_iter)
 
     def solve_labels(self, form: LabelLiftForm, budget: Budget, start: RawSolution | None) -> RawSolution:
         """Solve a label lift; a start with factors W and V of the right orders is used."""
@@ -80,15 +73,7 @@ class BurerMonteiro(EngineSolver):
     def _capped(self, budget: Budget) -> Budget:
         return budget.replace(max_iter=min(budget.max_iter or self.max_iter, self.max_iter))
 
-    takes: ClassVar[Mapping[type[Form], Solve]] = {
-        LabelLiftForm: solve_labels, WeightLiftForm: solve_weights, BranchNodeForm: NodeSession.solve}
-
-
-def _offer_node(solver: BurerMonteiro, form: BranchNodeForm) -> Offer | Refusal:
-    if form.features.rank > LARGEST_ORDER:
-        return Refusal(f"a node of branch and bound with {form.features.rank} features is too large for "
-                       f"Newton's method (at most {LARGEST_ORDER})", "Take fewer features")
-    return Offer(f"Newton's method on a lifted matrix of order {form.features.rank + 1}")
+    takes: ClassVar[Mapping[type[Form], Solve]] = {LabelLiftForm: solve_labels, WeightLiftForm: solve_weights}
 
 
 def _offer_weights(solver: BurerMonteiro, form: WeightLiftForm) -> Offer | Refusal:
@@ -116,6 +101,4 @@ def _offer_labels(solver: BurerMonteiro, form: LabelLiftForm) -> Offer | Refusal
 
 
 _OFFERS: Mapping[type[Form], Callable[[BurerMonteiro, Any], Offer | Refusal]] = {
-    BranchNodeForm: _offer_node, WeightLiftForm: _offer_weights, MomentLiftForm: _offer_moments,
-    LabelLiftForm: _offer_labels}
-_SESSIONS: Mapping[type[Form], Callable[[Any, int], Session]] = {BranchNodeForm: NodeSession}
+    WeightLiftForm: _offer_weights, MomentLiftForm: _offer_moments, LabelLiftForm: _offer_labels}

@@ -11,14 +11,14 @@ from models import Model
 import margindsl as md
 
 SOLVERS = ("newton", "clarabel", "ecos", "osqp", "highs", "scs", "lbfgs", "dual-coordinate", "cutting-plane", "cpsp",
-           "burer-monteiro", "mirror-prox", "mirror-descent", "alternating-mu")
+           "burer-monteiro", "node-newton", "mirror-prox", "mirror-descent", "alternating-mu")
 LIKELY = {
     "alternating": ("newton", "clarabel", "ecos", "osqp", "highs", "scs", "lbfgs", "dual-coordinate", "cutting-plane",
                     "cpsp"),
     "minimax": ("mirror-prox", "clarabel", "alternating-mu", "mirror-descent", "ecos"),
     "sdp": ("clarabel", "burer-monteiro", "scs"),
     "weight-lifting": ("burer-monteiro", "clarabel", "scs"),
-    "exact": ("newton", "clarabel", "burer-monteiro"),
+    "exact": ("newton", "clarabel", "node-newton"),
 }
 
 

@@ -153,7 +153,7 @@ def above(z, constraints):
 @pytest.mark.parametrize("kind", ["hinge", "odm"])
 @pytest.mark.parametrize("weight", [2.0, 20.0])
 def test_node_values_agree_with_clarabel(kind, weight):
-    rng, solver = np.random.default_rng(3), make_solver("burer-monteiro")
+    rng, solver = np.random.default_rng(3), make_solver("node-newton")
     X = rng.normal(size=(9, 2)) - 0.2
     X -= X.mean(axis=0)
     for count in (0, 1, 4, 8):
@@ -182,7 +182,7 @@ def test_any_dual_point_is_below_every_completion():
 
 def test_warm_starts_change_no_value_and_wrong_ones_are_ignored():
     X = np.random.default_rng(2).normal(size=(20, 3))
-    session = make_solver("burer-monteiro").open(form := node(X, HINGE, 10.0, np.zeros(20, dtype=int), accuracy=1e-5))
+    session = make_solver("node-newton").open(form := node(X, HINGE, 10.0, np.zeros(20, dtype=int), accuracy=1e-5))
     cold = session.solve(form, Budget())
     labels = np.zeros(20, dtype=int)
     labels[3] = 1
@@ -200,7 +200,7 @@ def test_nodes_refuse_what_they_cannot_hold():
     with pytest.raises(DeclarationError, match="neither a free bias nor decision bounds"):
         dataclasses.replace(form, free_bias=True)
     wide = node(np.random.default_rng(0).normal(size=(70, 65)), HINGE, 1.0, np.zeros(70, dtype=int))
-    answer = make_solver("burer-monteiro").accepts(wide)
+    answer = make_solver("node-newton").accepts(wide)
     assert isinstance(answer, Refusal) and "too large for Newton's method (at most 60)" in answer.reason
 
 
@@ -333,7 +333,7 @@ def test_automatic_choice_enumerates_small_label_sets_and_branches_above():
     assert "labellings, pruned" in method.accepts(small).note
     assert "branch and bound over" in method.accepts(large).note
     assert isinstance(method.lower(large), BranchNodeForm)
-    assert method.default_solver(method.lower(large)) == "burer-monteiro"
+    assert method.default_solver(method.lower(large)) == "node-newton"
     assert "decided points alone" in md.Exact().accepts(declare(md.logistic, n=30).program()).note
     refusal = md.Exact(method="enumeration").accepts(large)
     assert isinstance(refusal, Refusal) and "md.Exact(method='branching')" in refusal.repair

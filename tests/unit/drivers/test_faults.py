@@ -51,7 +51,7 @@ CASES = {
     "gmmc": (md.GMMC(rounding=4), "clarabel", lambda: declare(md.squared_hinge, lambda y, f: [])),
     "weight-lifting": (md.WeightLifting(rounding=4), "burer-monteiro", declare),
     "exact, enumeration": (md.Exact(starts=1), "newton", declare),
-    "exact, branching": (md.Exact(starts=1, method="branching"), "burer-monteiro", declare),
+    "exact, branching": (md.Exact(starts=1, method="branching"), "node-newton", declare),
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -70,14 +70,18 @@ class NodeSession(Session[BranchNodeForm]):
     form : BranchNodeForm
     max_iter : int
         Cap on Newton steps; that of a budget counts nodes.
+    tol : float, optional
+        Gap to reach, relative to the value at which a node is settled; None leaves it to the node.
     """
 
-    def __init__(self, form: BranchNodeForm, max_iter: int = STEPS) -> None:
-        self.shape, self.max_iter = build_shape(form), min(max_iter, STEPS)
+    def __init__(self, form: BranchNodeForm, max_iter: int = STEPS, tol: float | None = None) -> None:
+        self.shape, self.max_iter, self.tol = build_shape(form), max_iter, tol
 
     def solve(self, form: BranchNodeForm, budget: Budget, start: RawSolution | None = None) -> RawSolution:
         """Solve a node; a start with a lifted matrix Y of the right order is used."""
         began = time.perf_counter()
+        if self.tol is not None and np.isfinite(form.target):
+            form = replace(form, accuracy=self.tol * abs(form.target))
         run = NodeRun(self.shape, form, self.max_iter)
         Y = None if start is None else start.get("Y")
         usable = Y is not None and np.shape(Y) == (self.shape.phi.shape[1] + 1,) * 2 and np.all(np.isfinite(Y))
