@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from margindsl.errors import DeclarationError, NotInstalledError
+from margindsl.program.codings import CODINGS
 from margindsl.typing import BoolArray
 
 # Okabe and Ito (2008): told apart with every kind of colour vision. Vermilion and blue first, grey for what is beside.
@@ -34,10 +35,14 @@ def axes_of(ax: Any) -> Any:
 
 def clusters_of(solution: Any) -> Iterator[tuple[str, str, BoolArray]]:
     """Yield name, colour and points of every cluster."""
-    values = (1, -1) if solution.coding == "binary" else range(solution.clusters)
-    for value, colour in zip(values, np.resize(COLOURS, solution.clusters)):
-        yield f"cluster {value:+d}" if solution.coding == "binary" else f"cluster {value}", str(colour), (
-            solution.labels == value)
+    names = CODINGS[solution.coding].names(solution.clusters)
+    for value, colour in zip(names.values[names.order], np.resize(COLOURS, solution.clusters)):
+        yield f"cluster {value}", str(colour), solution.labels == value
+
+
+def margin_of(solution: Any) -> str:
+    """Return how the margins are written."""
+    return f"margin {CODINGS[solution.coding].text('y', 'f')}"
 
 
 def declared(solution: Any, what: str) -> Any:

@@ -41,8 +41,8 @@ def label_matrix(solution: Any, ax: Any = None) -> Any:
         matrix = solution.label_factor[order] @ solution.label_factor[order].T
     elif solution.label_weights is not None:
         rows, weights = solution.label_weights[0][:, order], solution.label_weights[1]
-        matrix = sum(w * (np.outer(row, row) if solution.coding == "binary" else row[:, None] == row)
-                     for row, w in zip(rows, weights))
+        apart = -1.0 / (solution.clusters - 1)  # of unit codes, signs among them
+        matrix = sum(w * np.where(row[:, None] == row, 1.0, apart) for row, w in zip(rows, weights))
     else:
         raise DeclarationError(f"{solution.relaxation!r} has no label matrix; 'sdp' and 'minimax' have one")
     ax = axes_of(ax)

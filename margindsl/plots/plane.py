@@ -89,7 +89,7 @@ def _regions(ax: Any, solution: Any, middle: FloatArray, axes: FloatArray, shown
     sides = [np.linspace(a, b, GRID) for a, b in zip(low - room, high + room)]
     u, v = np.meshgrid(*sides)
     values = solution.decision_function(middle + np.column_stack([u.ravel(), v.ravel()]) @ axes)
-    if solution.coding == "binary":
+    if values.ndim == 1:
         ax.contour(u, v, values.reshape(u.shape), levels=[-1.0, 0.0, 1.0], colors=BESIDE,
                    linestyles=["dotted", "solid", "dotted"], linewidths=[0.8, 1.4, 0.8])
         return

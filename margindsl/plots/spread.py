@@ -6,11 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from margindsl.plots.canvas import BESIDE, axes_of, clusters_of
-
-
-def _margin_of(solution: Any) -> str:
-    return "margin y f" if solution.coding == "binary" else f"{solution.coding} margin"
+from margindsl.plots.canvas import BESIDE, axes_of, clusters_of, margin_of
 
 
 def margins(solution: Any, ax: Any = None) -> Any:
@@ -35,7 +31,7 @@ def margins(solution: Any, ax: Any = None) -> Any:
     for name, colour, points in clusters_of(solution):
         ax.hist(solution.margins[points], bins=edges, alpha=0.6, label=name, color=colour)
     ax.axvline(solution.margin_mean, linestyle="--", color=BESIDE, label="mean")
-    ax.set(xlabel=_margin_of(solution), ylabel="points")
+    ax.set(xlabel=margin_of(solution), ylabel="points")
     ax.legend()
     return ax
 
@@ -66,6 +62,6 @@ def profile(solution: Any, ax: Any = None) -> Any:
         floor += len(own) + max(1, len(solution.labels) // 50)
     ax.axvline(solution.margin_mean, linestyle="--", color=BESIDE, label="mean")
     ax.set_yticks(*map(list, zip(*ticks)))
-    ax.set_xlabel(_margin_of(solution))
+    ax.set_xlabel(margin_of(solution))
     ax.legend()
     return ax
