@@ -16,7 +16,7 @@ GROUPS = PROJECT["project"]["entry-points"]
 TOP_LEVEL = {"LICENSE", "README.md", "docs", "examples", "margindsl", "pyproject.toml", "solvers", "tests"}
 ROOMS = {
     "calculus", "cli", "drivers", "estimators", "experiments", "features", "labelset", "language", "program", "proof",
-    "recipes", "relaxations", "report", "runtime", "selection", "testing"}
+    "plots", "recipes", "relaxations", "report", "runtime", "selection", "testing"}
 FILES = {"__init__.py", "__main__.py", "accuracy.py", "archive.py", "clock.py", "contract.py", "errors.py",
          "extensions.py", "frozen.py", "metrics.py", "owned.py", "points.py", "process.py", "py.typed", "threads.py",
          "typing.py"}
