@@ -19,7 +19,7 @@ from margindsl.program.bounded_bias import holder
 from margindsl.program.certificates import Certificate
 from margindsl.program.program import MarginProgram
 from margindsl.proof.check import EPS, FORMAT, VERSION, LabelSet, Proof
-from margindsl.proof.tables import UnknownProof, loss_tables, tangents
+from margindsl.proof.tables import NoProof, UnknownProof, loss_tables, tangents
 from margindsl.proof.witnesses import common_units, definite, every_labelling, grow, within_domain
 from margindsl.typing import FloatArray, IntArray
 
@@ -283,7 +283,7 @@ def _places(declaration: Declaration, program: MarginProgram) -> list[tuple[int,
                 places.append((place, unit))
                 break
         else:
-            raise UnknownProof("a bound on decision values is not among those declared")
+            raise NoProof("a bound on decision values is not among those declared")
     return places
 
 

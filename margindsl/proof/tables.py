@@ -21,6 +21,10 @@ class UnknownProof(Exception):
     """Say why there is no proof in plain arrays."""
 
 
+class NoProof(UnknownProof):
+    """Say why a certificate proves nothing, whatever means there are to check it."""
+
+
 def loss_tables(losses: Losses, parted: bool = False) -> dict[str, Any]:
     """Return arrays of the losses: of points, or of rows where scalars are shared.
 
@@ -166,4 +170,4 @@ def tangents(tables: dict[str, Any], u: FloatArray, q: FloatArray) -> FloatArray
     return np.clip(v - moved, -1.0, 0.0)
 
 
-__all__ = ["UnknownProof", "loss_tables", "tangents"]
+__all__ = ["NoProof", "UnknownProof", "loss_tables", "tangents"]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from margindsl.proof.check import EPS, LabelSet, Proof
-from margindsl.proof.tables import UnknownProof
+from margindsl.proof.tables import NoProof, UnknownProof
 from margindsl.typing import BoolArray, FloatArray, IntArray
 
 MOST_NODES = 1 << 23  # of a tree
@@ -62,8 +62,10 @@ def grow(B: LabelSet, asked: IntArray, order: list[IntArray], needed: BoolArray)
 
     Raises
     ------
+    NoProof
+        If the cases do not cover B.
     UnknownProof
-        If the cases do not cover B, or take too large a tree.
+        If they take too large a tree.
     """
     level, tokens = [Node(B.z, np.arange(len(asked)))], [np.zeros(0, dtype=int)]
     while level:
@@ -96,7 +98,7 @@ def _step(B: LabelSet, node: Node, asked: IntArray, order: list[IntArray], neede
     else:
         at = int(np.argmax(z == 0))
         if z[at] != 0:
-            raise UnknownProof("the cases leave labellings uncovered")
+            raise NoProof("the cases leave labellings uncovered")
     return int(np.argmax(B.component == at)) + 1, at
 
 

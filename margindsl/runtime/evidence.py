@@ -17,7 +17,7 @@ from margindsl.language.lowering import Declaration
 from margindsl.program.certificates import Certificate, DualPoint
 from margindsl.program.program import MarginProgram
 from margindsl.proof.data import check_data
-from margindsl.proof.export import LARGEST, Claim, UnknownProof, declared, export
+from margindsl.proof.export import LARGEST, Claim, NoProof, UnknownProof, declared, export
 from margindsl.proof.report import Report, reported
 from margindsl.runtime.decision import first_other
 from margindsl.runtime.presolve import assemble, prepare_features, prepare_labels
@@ -132,6 +132,8 @@ def _check(program: MarginProgram, claim: Claim, certificate: Certificate | None
     fits = program.n * program.features.rank <= most
     try:
         header, arrays = export(program, claim, certificate, features=fits)
+    except NoProof as error:
+        return Report(failures=[str(error)])
     except UnknownProof as error:
         return Report(unverified=[str(error)])
     if arrays["labels"].shape != (program.n,) or ("phi" in arrays and len(claim.weights) != program.features.rank):
@@ -185,7 +187,8 @@ def _told(solution: Any, lowered: Any) -> Any:
         closed = relative_gap(lowered.value, lowered.bound) <= CLOSED * solution.evidence.tol
         optimal = solution.state is Status.OPTIMAL and not closed
         return dataclasses.replace(lowered, state=Status.CONVERGED) if optimal else lowered
-    said = f"rounding leaves of the bound {solution.bound:.6g} a proof of {lowered.bound:.6g}"
+    said = (f"rounding leaves of the bound {solution.bound:.6g} a proof of {lowered.bound:.6g}"
+            if np.isfinite(lowered.bound) else f"the proof of the bound {solution.bound:.6g} does not hold")
     claims = solution.state in (Status.OPTIMAL, Status.CONVERGED)
     return dataclasses.replace(
         lowered, state=Status.INACCURATE if claims else solution.state,

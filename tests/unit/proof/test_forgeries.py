@@ -5,7 +5,7 @@ import pytest
 from forger import CLAIMS, CLOSE, FORGED, edited, is_caught, overstated, proof
 from kinds import KINDS, solved
 
-CLAIM_SHARE, WITNESS_SHARE = 6, 12  # a kind meets one claim in six and one witness in twelve
+CLAIM_SHARE, WITNESS_SHARE = 12, 24  # a kind meets one claim in twelve and one witness in 24
 
 
 @pytest.mark.parametrize("kind", KINDS)
