@@ -97,11 +97,10 @@ def first_names(labellings: IntArray) -> IntArray:
     >>> first_names(np.array([[2, 0, 2, 1], [0, 1, 0, 2], [-1, 1, 1, 1]])).tolist()
     [[0, 1, 0, 2], [0, 1, 0, 2], [0, 1, 1, 1]]
     """
-    names = np.unique(labellings)
-    found = [labellings == name for name in names]
+    found = [labellings == name for name in range(int(labellings.min()), int(labellings.max()) + 1)]
     first = np.stack([np.where(own.any(axis=1), own.argmax(axis=1), own.shape[1]) for own in found], axis=1)
     rank = np.argsort(np.argsort(first, axis=1, kind="stable"), axis=1, kind="stable")
-    out = np.zeros(labellings.shape, dtype=np.int32)
+    out = np.zeros(labellings.shape, dtype=np.min_scalar_type(len(found)))
     for own, place in zip(found, rank.T):
-        out += own * place[:, None].astype(np.int32)
+        out += own * place[:, None].astype(out.dtype)
     return out

@@ -29,8 +29,7 @@ ALLOWED = {
         ("solvers/margindsl_solvers/engines/rows/system.py", "1e-14 + 1e-13 * np.diag(corner)"),
         ("margindsl/selection/prediction.py", "float(curvature.sum()) * (1 + 1e-09) + 1e-09")],
     "the ones of I + Φᵀ H Φ": [
-        ("margindsl/drivers/moves.py", "max(1.0, ROUNDING * float(np.trace(hessian)))"),
-        ("margindsl/drivers/moves.py", "np.maximum(values, 1.0)")],
+        ("margindsl/drivers/moves.py", "max(1.0, ROUNDING * float(np.trace(hessian)))")],
     "factors that shrink a dual point, never stretch it": [
         ("margindsl/program/weight_certificate.py", "max(factor, 1.0)"),
         ("solvers/margindsl_solvers/engines/conic/lift.py", "max(1.0, float(top))")],

@@ -325,7 +325,7 @@ def test_histories_are_in_the_users_units():
     ends = [s.history[-1].value if s.history else np.nan for s in solutions]
     assert np.isnan(ends[0]) == np.isnan(ends[1])
     if not np.isnan(ends[0]):
-        assert ends[1] == pytest.approx(1024.0**2 * ends[0], rel=1e-3)
+        assert ends[1] == pytest.approx(ends[0], rel=1e-3)
 
 
 @pytest.mark.parametrize("solver", ["clarabel", "scs"])

@@ -146,7 +146,7 @@ def test_lists(capsys):
 
 @pytest.mark.parametrize("arguments, message", [
     (["--relaxation", "sdq"], r"unknown relaxation 'sdq'. Did you mean 'sdp'?"),
-    (["--solver", "newtn"], r"unknown solver 'newtn'. Did you mean 'newton'?"),
+    (["--solver", "newtn"], r"unknown solver 'newtn'. Did you mean 'newton'"),
     (["--relaxation", "minimax", "--bias", "free"], r"minimax is trivial with a free bias"),
     (["--truth", "sort"], r"has no column 'sort'; its columns are height, width, kind"),
     (["--balance", "7"], r"--balance 7: expected a fraction between 0 and 1"),

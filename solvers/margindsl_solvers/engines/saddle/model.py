@@ -327,10 +327,7 @@ def distinct(labellings: IntArray, biases: FloatArray) -> tuple[IntArray, IntArr
     turned = np.where(np.asarray(labellings)[:, 0] > 0, 1, -1)[:, None] * biases
     apart = biases.shape[1] > 1 and bool(np.any(biases))
     kind = np.arange(len(biases)) if apart else np.unique(turned, axis=0, return_inverse=True)[1]
-    canonical = np.packbits(canonical, axis=1) if canonical.max() <= 1 else canonical
-    canonical = np.column_stack([canonical, np.ravel(kind)])
-    _, first, group = np.unique(canonical, axis=0, return_index=True, return_inverse=True)
-    order = np.argsort(first)  # classes in order of appearance
-    rank = np.empty(len(order), dtype=int)
-    rank[order] = np.arange(len(order))
-    return first[order], rank[np.ravel(group)]
+    classes: dict[tuple[bytes, int], int] = {}
+    group = np.array([classes.setdefault((row.tobytes(), int(own)), len(classes))
+                      for row, own in zip(canonical, np.ravel(kind))])
+    return np.unique(group, return_index=True)[1], group
