@@ -21,7 +21,7 @@ from margindsl.program.program import MarginProgram
 from margindsl.proof.check import EPS, FORMAT, VERSION, LabelSet, Proof
 from margindsl.proof.tables import NoProof, UnknownProof, loss_tables, tangents
 from margindsl.proof.witnesses import common_units, definite, every_labelling, grow, within_domain
-from margindsl.typing import FloatArray, IntArray
+from margindsl.typing import BoolArray, FloatArray, IntArray
 
 LARGEST = 30_000_000  # entries of features that are written out or checked
 FLOOR = 1e-8  # least entry of a diagonal, as a part of the mean
@@ -157,13 +157,24 @@ def _cases(B: LabelSet, dual: dict[str, Any], proof: Proof) -> dict[str, Any]:
     q = q / (proof.stretch if proof.singer else 1.0) if q.shape[1] == m else np.zeros((len(u), m))
     if B.is_symmetric:
         asked, u, tau = _named(B, asked, order, u, tau)
-    used = np.array([np.bincount(B.component, np.bincount(proof.points, np.abs(x).sum(axis=1), proof.n), len(B.z))
-                     for x in u]) > 0
-    B.p.tree = grow(B, asked, order, used)
+    eta = dual["eta"][..., 0] if "eta" in dual else np.zeros((len(u), len(proof.decision_lower)))
+
+    def used() -> BoolArray:
+        return np.array([np.bincount(B.component, np.bincount(proof.points, np.abs(x).sum(axis=1), proof.n), len(B.z))
+                         for x in u]) > 0
+
+    try:
+        B.p.tree = grow(B, asked, order, used())
+    except NoProof:
+        if not B.two:
+            raise
+        # Presolve saw B = -B where limits as declared do not show it: the other half has the same dual points.
+        asked, tau, order = np.concatenate([asked, -asked]), np.concatenate([tau, -tau]), [*order, *order]
+        u, q, eta = (np.concatenate([part, part]) for part in (u, q, eta))
+        B.p.tree = grow(B, asked, order, used())
     Z, leaf = B.leaves()
     for number, z in zip(leaf, Z):
         u[number, (z == 0)[B.component[proof.points]]] = 0.0
-    eta = dual["eta"][..., 0] if "eta" in dual else np.zeros((len(u), len(proof.decision_lower)))
     return {**_points(proof, u, q, tau, eta), "tree": B.p.tree}
 
 
