@@ -82,7 +82,7 @@ class LabelSet(Components):
     @cached_property
     def has_sizes(self) -> bool:
         """Return whether size bounds exclude labellings that links and known labels admit."""
-        reach = self.size @ self.allowed
+        reach = self.size @ allowed_clusters(self.held, self.cannot, self.size, np.full(self.clusters, self.n))
         return bool((self.at_least > self.pinned_sizes).any() or (self.at_most < reach).any())
 
     @property
