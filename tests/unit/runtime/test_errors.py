@@ -230,7 +230,7 @@ def test_values_of_options(make, words):
     (lambda p: p.solve("newton"), "unknown relaxation 'newton'. 'newton' is a solver: give solver='newton'."),
     (lambda p: p.solve("cccp", "sdp"), "unknown solver 'sdp'. 'sdp' is a relaxation: give relaxation='sdp'."),
     (lambda p: md.Solver("CCCP"), "unknown solver 'CCCP'. 'CCCP' is a relaxation"),
-    (lambda p: p.solve("cccp", "nwton"), "unknown solver 'nwton'. Did you mean 'newton'?"),
+    (lambda p: p.solve("cccp", "nwton"), "unknown solver 'nwton'. Did you mean 'newton'"),
 ])
 def test_names_of_the_other_kind(solve, words):
     with pytest.raises(UnknownNameError) as caught:
