@@ -73,7 +73,7 @@ class Assessment:
         elif np.isfinite(self.bound):
             lines.append(f"gap         {100 * self.gap:.3g} %: no labelling in B is better by more")
         if self.better is not None:
-            moved = _points_moved(self.labels, self.better.labels, self.better.clusters)
+            moved = _points_moved(self.labels, self.better.labels)
             lines.append(f"better      {self.better.value:.8g}, {moved} of {len(self.labels)} points elsewhere")
         else:
             lines.append(f"better      none found, by {self.answer.relaxation!r} from these labels")
@@ -97,7 +97,7 @@ def certify(problem: Problem, labels: Any, relaxation: str | Relaxation | None =
         What proves the bound; default the first choice of "auto" that proves one.
     solver : str or Solver, optional
     **options
-        As for `Problem.solve`; `time_limit` holds for all.
+        As for `Problem.solve`; `time_limit` holds for all solves, `checkpoint` is of the one that proves the bound.
 
     Returns
     -------
@@ -129,15 +129,16 @@ def certify(problem: Problem, labels: Any, relaxation: str | Relaxation | None =
     program = Draft(problem).compiled()
     given = named(labels, program.labels)
     method = choose_relaxation(program, proving=True) if relaxation in (None, "auto") else relaxation
-    fitted = problem.at_labels(given).solve("supervised", **left())
+    apart = {"checkpoint": None, "warm_start": None}
+    fitted = problem.at_labels(given).solve("supervised", **left() | apart)
     start: Any = given
     with suppress(RefusalError):  # descent first: what polishes a bound's labels descends less far
-        start = problem.solve(DESCENT, **left(DESCENDED) | {"warm_start": given})
+        start = problem.solve(DESCENT, **left(DESCENDED) | apart | {"warm_start": given})
     answer = problem.solve(method, solver, **left() | {"warm_start": start})
     return Assessment(given, fitted, answer, tuple(program.labels.violations(given)))
 
 
-def _points_moved(labels: IntArray, others: IntArray, clusters: int) -> int:
+def _points_moved(labels: IntArray, others: IntArray) -> int:
     """Return how many points lie elsewhere, names of clusters apart."""
     return round(len(labels) * (1.0 - clustering_accuracy(labels, others)))
 

@@ -87,3 +87,9 @@ def test_time_limit_holds_for_all_of_it():
     found = md.certify(declared(make=lambda y, f: [abs(md.sum(y)) <= 90], points=points), rng.integers(0, 2, 3_000),
                        time_limit=1.0)
     assert found.answer.timings["total"] <= 1.5 and np.isfinite(found.value)
+
+
+def test_a_checkpoint_is_of_the_solve_that_proves_the_bound(tmp_path):
+    problem, given = declared(make=balanced), np.arange(10) % 2
+    first, again = (md.certify(problem, given, random_state=0, checkpoint=tmp_path / "run") for _ in range(2))
+    assert again.bound == pytest.approx(first.bound, rel=1e-6) and again.value == first.value
