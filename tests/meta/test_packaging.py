@@ -22,6 +22,10 @@ FILES = {"__init__.py", "__main__.py", "accuracy.py", "archive.py", "clock.py", 
          "typing.py"}
 
 
+def test_one_version():
+    assert PROJECT["project"]["version"] == md.__version__
+
+
 @pytest.mark.parametrize("group", GROUPS)
 def test_installed_entry_points_are_those_of_pyproject(group):
     installed = {p.name: p.value for p in importlib.metadata.entry_points(group=group)
