@@ -3,6 +3,7 @@
 import argparse
 import configparser
 import dataclasses
+import importlib
 import inspect
 import re
 import tomllib
@@ -20,7 +21,9 @@ from margindsl.runtime import relaxation_names, solvers
 from margindsl.runtime.registry import make_solver
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCS = ROOT / "docs"
+MADE = ("api", "gallery")  # by the site, from the source and the examples
+PAGES = [ROOT / "README.md", *sorted(p for p in DOCS.rglob("*.md") if p.relative_to(DOCS).parts[0] not in MADE)]
 WITH_CODE = [page for page in PAGES if "```python" in page.read_text(encoding="utf-8")]
 
 
@@ -129,12 +132,37 @@ def test_every_option_of_every_solver_is_listed_with_its_values():
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_between_pages_lead_somewhere(page):
     targets = re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8"))
-    assert [target for target in targets if not (page.parent / target).exists()] == []
+    assert [target for target in targets if not source_of((page.parent / target).resolve()).exists()] == []
 
 
-def test_index_lists_every_page():
-    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
-    assert [page.name for page in PAGES[1:] if page.name != "index.md" and f"({page.name})" not in index] == []
+def source_of(target):
+    """Return what a page of the site is made from: an example, or the file itself."""
+    if target.parent == DOCS / "gallery":
+        return ROOT / "examples" / ("README.rst" if target.name == "index.rst" else f"{target.stem}.py")
+    if target.parent == DOCS / "gallery" / "images":
+        return ROOT / "examples" / re.sub(r"sphx_glr_(\w+)_\d+\.png", r"\1.py", target.name)
+    return target
+
+
+def test_every_page_is_in_a_table_of_contents():
+    listed = set()
+    for page in PAGES[1:]:
+        text = page.read_text(encoding="utf-8")
+        for tree in re.findall(r"^```\{toctree\}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+            entries = (re.sub(r".*<(.+)>", r"\1", line) for line in tree.splitlines() if line and line[0] != ":")
+            listed |= {(page.parent / entry).resolve().with_suffix(".md") for entry in entries}
+    assert set(PAGES[1:]) - listed == {DOCS / "index.md"}
+
+
+@pytest.mark.parametrize("room", ("", ".estimators", ".recipes", ".plots", ".metrics", ".errors", ".testing"))
+def test_every_public_name_is_on_the_page_of_the_api(room):
+    module = importlib.import_module(f"margindsl{room}")
+    own = {name for name, value in vars(module).items()
+           if not name.startswith("_") and getattr(value, "__module__", "") == module.__name__}
+    public = {name for name in getattr(module, "__all__", own) if callable(getattr(module, name))}
+    page = (DOCS / "api.md").read_text(encoding="utf-8")
+    sections = re.findall(rf"^\.\. currentmodule:: margindsl{room}\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    assert public and public - set(" ".join(sections).split()) == set()
 
 
 def test_ci_runs_the_commands_of_the_readme():
