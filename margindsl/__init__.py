@@ -1,13 +1,13 @@
 """Margin-based clustering as a modelling language: declare, relax, solve, certify.
 
 Names are loaded when first used, so that ``import margindsl`` stays light; relaxations are served as they are
-registered.
+registered. Editors and type checkers read ``__init__.pyi``, which is generated from the names below.
 """
 
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 __version__ = "0.2.0"
 
@@ -26,55 +26,6 @@ _ROOMS: dict[str, tuple[str, ...]] = {
 _HOME = {name: room for room, names in _ROOMS.items() for name in names}
 _SUBPACKAGES = ("estimators", "metrics", "plots", "recipes")
 _ALIASES = {"Solver": ("margindsl.runtime", "make_solver")}
-
-if TYPE_CHECKING:
-    from margindsl.calculus import PLQ, ConvexFunction
-    from margindsl.features import RBF, Linear, Polynomial, Precomputed, mean_distance, sqrt_mean_distance
-    from margindsl.language import (
-        Expression,
-        Hyperplane,
-        Labels,
-        Minimize,
-        Parameter,
-        Scalar,
-        cannot_link,
-        epsilon_insensitive,
-        hinge,
-        huber,
-        logistic,
-        manifold,
-        margin,
-        maximum,
-        mean,
-        mean_variance,
-        must_link,
-        odm,
-        orthogonal,
-        plq,
-        pos,
-        sizes,
-        sq_norm,
-        square,
-        squared_hinge,
-        sum,
-        var,
-    )
-    from margindsl.relaxations.alternating import Alternating
-    from margindsl.relaxations.cccp import CCCP
-    from margindsl.relaxations.cuts_outside import CutsOutside
-    from margindsl.relaxations.exact import Exact
-    from margindsl.relaxations.first_cut import FirstCut
-    from margindsl.relaxations.gmmc import GMMC
-    from margindsl.relaxations.minimax import Minimax
-    from margindsl.relaxations.safe import Safe
-    from margindsl.relaxations.sdp import SDP
-    from margindsl.relaxations.supervised import Supervised
-    from margindsl.relaxations.transductive import Transductive
-    from margindsl.relaxations.weight_lifting import WeightLifting
-    from margindsl.runtime import Assessment, Comparison, Compiled, Problem, Solution, certify, compare, solvers
-    from margindsl.runtime import make_solver as Solver
-    from margindsl.selection import held_out_losses, judges_of, select
-
 
 def _registered() -> dict[str, str]:
     """Return the module of every relaxation of the library, and every word added to the language, as registered."""

@@ -1,8 +1,24 @@
-"""Type names shared by all rooms."""
+"""Type names shared by all rooms, and the names that can be given where the library chooses by name.
+
+A name that another package registers is in none of them: give the object itself, as ``problem.solve(MyRelaxation())``.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+RelaxationName: TypeAlias = Literal[
+    "auto", "alternating", "cccp", "cuts-outside", "exact", "first-cut", "gmmc", "minimax", "safe", "sdp", "supervised",
+    "transductive", "weight-lifting"]
+SolverName: TypeAlias = Literal[
+    "auto", "alternating-mu", "burer-monteiro", "clarabel", "cpsp", "cutting-plane", "dual-coordinate", "ecos", "highs",
+    "lbfgs", "mirror-descent", "mirror-prox", "newton", "node-newton", "osqp", "scs"]
+Bias: TypeAlias = bool | Literal["penalised", "penalized"]
+KernelName: TypeAlias = Literal["linear", "polynomial", "rbf"]
+RecipeName: TypeAlias = Literal[
+    "adaptive_cpmmc", "cpm3c", "cpmmc", "cuts3vm", "gmmc", "itersvr", "kernel_cpmmc", "lapsvm", "lgmmc",
+    "maximum_margin_embedding", "mmc", "mme", "odm", "odmc", "odmssc", "s4vm", "skmmc", "skmmc_v2", "ssodm", "svm",
+    "tsvm", "usvm"]
 
 if TYPE_CHECKING:
     import numpy as np
@@ -16,4 +32,5 @@ if TYPE_CHECKING:
 else:
     FloatArray = IntArray = BoolArray = ArrayLike = RandomState = Any
 
-__all__ = ["ArrayLike", "BoolArray", "FloatArray", "IntArray", "RandomState"]
+__all__ = ["ArrayLike", "Bias", "BoolArray", "FloatArray", "IntArray", "KernelName", "RandomState", "RecipeName",
+           "RelaxationName", "SolverName"]

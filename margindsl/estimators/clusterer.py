@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 import margindsl as md
 from margindsl.errors import DeclarationError
 from margindsl.estimators.models import bounding, cluster_codes, known_labels, make_problem
+from margindsl.estimators.rows import named_rows, numbered
 from margindsl.typing import ArrayLike, FloatArray, IntArray
 
 
@@ -92,7 +93,7 @@ class MarginClusterer(ClusterMixin, BaseEstimator):
         X : (n, d) array, sparse matrix or DataFrame
         y : ignored
         must_link, cannot_link : (m, 2) array, networkx graph or (n, n) sparse matrix, optional
-            Pairs of points; kept exactly.
+            Pairs of points; kept exactly. Where X is a data frame, pairs of labels of its index.
         labels : (n,) array of whole numbers, optional
             Known clusters 0..k−1, −1 where unknown; kept exactly.
 
@@ -103,6 +104,9 @@ class MarginClusterer(ClusterMixin, BaseEstimator):
         """
         if not isinstance(self.optimise, (bool, np.bool_)):
             raise DeclarationError(f"optimise={self.optimise!r}: expected True or False")
+        rows = named_rows(X)
+        must_link = numbered(must_link, rows, "must_link")
+        cannot_link = numbered(cannot_link, rows, "cannot_link")
         X = validate_data(self, X, accept_sparse=["csr"], dtype=[np.float64, np.float32], ensure_min_samples=2)
         clusters = self._check_clusters(X.shape[0])
         if clusters == 1:

@@ -100,6 +100,7 @@ def _odmc(task: Task) -> md.Problem:
 def _ssodm(relaxation: Any) -> Call:
     """Return the call of ssODM under a relaxation."""
     def run(task: Task) -> md.Problem:
+        assert task.known is not None
         problem: md.Problem = md.recipes.ssodm(task.X, task.known, kernel=task.kernel, max_iter=ITERATIONS,
                                                **task.setting)
         return problem

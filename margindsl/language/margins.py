@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numbers
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -14,6 +15,10 @@ from margindsl.language.symbols import Named, check_name
 from margindsl.owned import Owned
 from margindsl.points import check_points
 from margindsl.program.codings import CODINGS
+from margindsl.typing import Bias, KernelName
+
+if TYPE_CHECKING:
+    from margindsl.features import Kernel
 
 
 class Labels(Named):
@@ -78,7 +83,8 @@ class Hyperplane(Named):
         is not one of the three values.
     """
 
-    def __init__(self, X: Any, kernel: Any = "linear", bias: bool | str = False, *, centre: bool = True,
+    def __init__(self, X: Any, kernel: KernelName | Kernel | Callable[[Any, Any], Any] = "linear",
+                 bias: Bias = False, *, centre: bool = True,
                  name: str = "f") -> None:
         if bias not in (True, False, "penalised", "penalized"):
             raise DeclarationError(
@@ -87,7 +93,7 @@ class Hyperplane(Named):
         self._has_points = X is not None
         self.n = int(self._owned[-1].points.shape[0])
         self.kernel = kernel
-        self.bias: bool | str = "penalised" if bias in ("penalised", "penalized") else bool(bias)
+        self.bias: Bias = "penalised" if bias in ("penalised", "penalized") else bool(bias)
         self.centre = bool(centre)
         self.name = check_name(name, "Hyperplane")
         self.shape = (self.n,)
@@ -163,7 +169,8 @@ class Margin(Expression):
         return CODINGS[self.coding].latex(self.labels.latex(), self.hyperplane.latex())
 
 
-def margin(labels: Labels, hyperplane: Hyperplane, coding: str = "crammer-singer") -> Margin:
+def margin(labels: Labels, hyperplane: Hyperplane,
+           coding: Literal["crammer-singer", "simplex"] = "crammer-singer") -> Margin:
     """Return the margins γ of a labelling and decision values.
 
     For two clusters this is ``y * f``. For k clusters, the Crammer-Singer margin

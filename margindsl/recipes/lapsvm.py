@@ -8,12 +8,12 @@ import margindsl as md
 from margindsl.recipes.graph import neighbour_graph
 from margindsl.recipes.known import read_known
 from margindsl.recipes.recipe import recipe
-from margindsl.typing import ArrayLike
+from margindsl.typing import ArrayLike, Bias
 
 
 @recipe(method="Belkin et al. 2006", declares="known labels, hinge, manifold term")
 def lapsvm(X: Any, y: ArrayLike, *, gamma_A: float | md.Parameter = 0.01, gamma_I: float | md.Parameter = 1.0,
-           neighbours: int = 6, graph: Any = None, kernel: Any = "linear", bias: bool | str = True) -> md.Problem:
+           neighbours: int = 6, graph: Any = None, kernel: Any = "linear", bias: Bias = True) -> md.Problem:
     """Declare the Laplacian support vector machine.
 
     min over w, b of 1/l Σ_{i∈L} (1−y_i f_i)₊ + γ_A ‖w‖² + γ_I/m² fᵀLf, L the Laplacian of a graph of nearest

@@ -7,12 +7,12 @@ from typing import Any
 import margindsl as md
 from margindsl.recipes.known import read_known
 from margindsl.recipes.recipe import recipe
-from margindsl.typing import ArrayLike
+from margindsl.typing import ArrayLike, Bias
 
 
 @recipe(method="optimal margin distribution machine", declares="known labels, ODM loss", weight="lam")
 def odm(X: Any, y: ArrayLike, *, lam: float | md.Parameter = 10.0, nu: float = 0.4, theta: float = 0.2,
-        kernel: Any = "linear", bias: bool | str = False) -> md.Problem:
+        kernel: Any = "linear", bias: Bias = False) -> md.Problem:
     """Declare the optimal margin distribution machine on the points whose label is known.
 
     min over w of ½‖w‖² + λ/l Σ_{i∈L} [(1−θ−y_i f_i)₊² + ν (y_i f_i−1−θ)₊²]/(1−θ)², f_i = ⟨w, φ(x_i)⟩. Points of

@@ -8,13 +8,13 @@ import margindsl as md
 from margindsl.recipes.recipe import recipe
 from margindsl.recipes.tsvm import transductive
 from margindsl.relaxations.safe import Safe
-from margindsl.typing import ArrayLike
+from margindsl.typing import ArrayLike, Bias
 
 
 @recipe(method="Li and Zhou 2011", declares="the declaration of `tsvm`")
 def s4vm(X: Any, y: ArrayLike, *, C: float | md.Parameter = 1.0, C_u: float | md.Parameter = 0.1,
          balance: float | None = 0.1, samples: int = 100, separators: int = 10, caution: float = 3.0,
-         kernel: Any = "linear", bias: bool | str = True) -> md.Problem:
+         kernel: Any = "linear", bias: Bias = True) -> md.Problem:
     """Declare the safe semi-supervised support vector machine.
 
     The objective of `tsvm`, with |eᵀŷ_U/(m−l) − eᵀy_L/l| ≤ β. It is not minimised once: of many local minima, the

@@ -9,14 +9,14 @@ from margindsl.errors import UnknownNameError
 from margindsl.recipes.known import KnownLabels, check_fraction, read_known
 from margindsl.recipes.recipe import recipe
 from margindsl.recipes.rules import STOCHASTIC_TOL, dual_box, minimax
-from margindsl.typing import ArrayLike
+from margindsl.typing import ArrayLike, Bias
 
 
 @recipe(method="Zhang and Zhou 2018 (IJCAI)",
         declares="ODM loss with weights of labelled and unlabelled points, class ratio")
 def ssodm(X: Any, y: ArrayLike, *, lam1: float | md.Parameter = 10.0, lam2: float | md.Parameter = 10.0,
           nu: float = 0.4, theta: float = 0.2, balance: float | None = 0.0, kernel: Any = "linear",
-          bias: bool | str = False, centre: bool = True, labels: str = "polished", max_iter: int = 2000,
+          bias: Bias = False, centre: bool = True, labels: str = "polished", max_iter: int = 2000,
           tau: float | None = None, step_factor: float = 1000.0) -> md.Problem:
     """Declare the semi-supervised optimal margin distribution machine.
 

@@ -8,12 +8,12 @@ import margindsl as md
 from margindsl.recipes.known import check_fraction, read_known
 from margindsl.recipes.recipe import recipe
 from margindsl.relaxations.transductive import Transductive
-from margindsl.typing import ArrayLike
+from margindsl.typing import ArrayLike, Bias
 
 
 @recipe(method="Joachims 1999", declares="known labels, hinge, class ratio")
 def tsvm(X: Any, y: ArrayLike, *, C: float | md.Parameter = 1.0, C_u: float | md.Parameter = 1.0,
-         balance: float | None = 0.0, kernel: Any = "linear", bias: bool | str = True) -> md.Problem:
+         balance: float | None = 0.0, kernel: Any = "linear", bias: Bias = True) -> md.Problem:
     """Declare the transductive support vector machine.
 
     min over ŷ_U, w, b of ½‖w‖² + C Σ_{i∈L} (1−y_i f_i)₊ + C* Σ_{i∈U} (1−ŷ_i f_i)₊, with the share of positives among
@@ -60,7 +60,7 @@ def tsvm(X: Any, y: ArrayLike, *, C: float | md.Parameter = 1.0, C_u: float | md
 
 
 def transductive(name: str, X: Any, y: ArrayLike, C: float | md.Parameter, C_u: float | md.Parameter,
-                 balance: float | None, kernel: Any, bias: bool | str) -> md.Problem:
+                 balance: float | None, kernel: Any, bias: Bias) -> md.Problem:
     """Return the problem of `tsvm`, with errors that begin with the name of another recipe.
 
     Parameters

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, Unpack
 
 import numpy as np
 
 from margindsl.accuracy import relative_gap
+from margindsl.contract import Solver
 from margindsl.errors import RefusalError
 from margindsl.metrics import clustering_accuracy
 from margindsl.relaxations.relaxation import Relaxation
 from margindsl.runtime.draft import Draft
 from margindsl.runtime.naming import named
-from margindsl.runtime.options import SolveOptions
+from margindsl.runtime.options import SolveArguments, SolveOptions
 from margindsl.runtime.problem import Problem, choose_relaxation
 from margindsl.runtime.solution import Solution
-from margindsl.typing import IntArray
+from margindsl.typing import IntArray, RelaxationName, SolverName
 
-DESCENT, DESCENDED = "alternating", 0.3  # from the labels given, in that part of the time
+DESCENT: Final = "alternating"  # from the labels given,
+DESCENDED = 0.3  # in that part of the time
 LEAST = 1e-3  # part of the limit that every solve has
 
 
@@ -84,8 +86,8 @@ class Assessment:
                 f"{'not in B' if self.violations else 'in B'}, better={self.better!r})")
 
 
-def certify(problem: Problem, labels: Any, relaxation: str | Relaxation | None = None, solver: Any = None,
-            **options: Any) -> Assessment:
+def certify(problem: Problem, labels: Any, relaxation: RelaxationName | Relaxation | None = None,
+            solver: SolverName | Solver | None = None, **options: Unpack[SolveArguments]) -> Assessment:
     """Assess a clustering found elsewhere: its value, how far from the best it can be, and a better one if found.
 
     Parameters
@@ -124,7 +126,8 @@ def certify(problem: Problem, labels: Any, relaxation: str | Relaxation | None =
 
     def left(part: float = 1.0) -> dict[str, Any]:
         limit = chosen.time_limit
-        return options if limit is None else options | {"time_limit": max(part * clock.remaining, LEAST * limit)}
+        own: dict[str, Any] = {**options}
+        return own if limit is None else own | {"time_limit": max(part * clock.remaining, LEAST * limit)}
 
     program = Draft(problem).compiled()
     given = named(labels, program.labels)

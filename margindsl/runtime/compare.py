@@ -6,16 +6,19 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
+from margindsl.contract import Solver
 from margindsl.errors import MarginError, NotInstalledError
 from margindsl.metrics import clustering_accuracy
-from margindsl.runtime.options import SolveOptions
+from margindsl.relaxations.relaxation import Relaxation
+from margindsl.runtime.options import SolveArguments, SolveOptions
 from margindsl.runtime.problem import Problem
 from margindsl.runtime.registry import as_relaxation, as_solver
 from margindsl.runtime.solution import Solution
+from margindsl.typing import RelaxationName, SolverName
 
 NOTE_WIDTH = 72
 STAGES = ("compile", "solve", "round and polish", "evaluate", "certify")
@@ -144,8 +147,10 @@ def _number(value: float, digits: int = 6) -> str:
     return "none" if np.isinf(value) else f"{value:.{digits}g}"
 
 
-def compare(problem: Problem, relaxations: Iterable[Any], solvers: Iterable[Any] | None = None,
-            truth: Any = None, progress: Callable[[Row], None] | None = None, **options: Any) -> Comparison:
+def compare(problem: Problem, relaxations: RelaxationName | Relaxation | Iterable[RelaxationName | Relaxation],
+            solvers: SolverName | Solver | Iterable[SolverName | Solver | None] | None = None,
+            truth: Any = None, progress: Callable[[Row], None] | None = None,
+            **options: Unpack[SolveArguments]) -> Comparison:
     """Run combinations of relaxations and solvers of one problem side by side.
 
     Parameters
@@ -183,10 +188,10 @@ def compare(problem: Problem, relaxations: Iterable[Any], solvers: Iterable[Any]
     [1.0, 1.0]
     """
     SolveOptions.of(options)
-    relaxations, solvers = _several(relaxations, as_relaxation), _several(solvers, as_solver)
     rows: list[Row] = []
-    for relaxation in relaxations:
-        for solver in solvers:
+    engines = _several(solvers, as_solver)
+    for relaxation in _several(relaxations, as_relaxation):
+        for solver in engines:
             rows.append(_run(problem, relaxation, solver, truth, options))
             if progress is not None:
                 progress(rows[-1])
@@ -203,7 +208,7 @@ def _several(given: Any, read: Callable[[Any], Any]) -> list[Any]:
     return many
 
 
-def _run(problem: Problem, relaxation: Any, solver: Any, truth: Any, options: dict[str, Any]) -> Row:
+def _run(problem: Problem, relaxation: Any, solver: Any, truth: Any, options: SolveArguments) -> Row:
     began = time.perf_counter()
     name, shown = ("" if one is None else getattr(one, "name", one) for one in (relaxation, solver))
     try:

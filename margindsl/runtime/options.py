@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
 from margindsl.contract import Budget, Progress
 from margindsl.errors import DeclarationError, UnknownNameError
 from margindsl.runtime.solution import Solution
+from margindsl.typing import ArrayLike, RandomState
+
+
+class SolveArguments(TypedDict, total=False):
+    """Type the keyword arguments of `Problem.solve` and of what solves; `SolveOptions` says what they mean."""
+
+    tol: float
+    time_limit: float | None
+    max_iter: int | None
+    warm_start: Solution | ArrayLike | None
+    random_state: RandomState
+    verbose: bool
+    callback: Callable[[Progress], bool | None] | None
+    checkpoint: str | Path | None
 
 
 @dataclass(frozen=True)
@@ -72,7 +86,7 @@ class SolveOptions:
             raise DeclarationError(f"solve(checkpoint={self.checkpoint!r}): expected the path of a file")
 
     @classmethod
-    def of(cls, options: dict[str, Any]) -> SolveOptions:
+    def of(cls, options: Mapping[str, Any]) -> SolveOptions:
         """Return the options of a call, checked before anything is solved.
 
         Raises
@@ -110,4 +124,4 @@ class SolveOptions:
         return report
 
 
-__all__ = ["SolveOptions"]
+__all__ = ["SolveArguments", "SolveOptions"]

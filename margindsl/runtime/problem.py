@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Hashable, Iterable
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -22,13 +22,13 @@ from margindsl.program.program import MarginProgram
 from margindsl.relaxations.relaxation import Relaxation
 from margindsl.runtime.compiled import Compiled, check_form
 from margindsl.runtime.draft import Draft
-from margindsl.runtime.options import SolveOptions
+from margindsl.runtime.options import SolveArguments, SolveOptions
 from margindsl.runtime.presolve import Prepared, outline, prepare_features
 from margindsl.runtime.registry import as_relaxation, as_solver, make_solver, relaxation_classes, solvers_for
 from margindsl.runtime.solution import Solution
 from margindsl.runtime.solving import COMPILED, solve_compiled, unfitted
 from margindsl.runtime.triviality import warn_if_trivial
-from margindsl.typing import IntArray
+from margindsl.typing import IntArray, RelaxationName, SolverName
 
 
 class Problem(Formulation):
@@ -61,7 +61,8 @@ class Problem(Formulation):
     """
 
     def __init__(self, objective: Minimize, constraints: Iterable[Constraint] | None = None, *,
-                 relaxation: str | Relaxation | None = None, solver: str | Solver | None = None) -> None:
+                 relaxation: RelaxationName | Relaxation | None = None,
+                 solver: SolverName | Solver | None = None) -> None:
         super().__init__(objective, constraints)
         self.relaxation = relaxation
         self.solver = solver
@@ -126,8 +127,8 @@ class Problem(Formulation):
         """Return the margin program at the present parameter values."""
         return Draft(self).compiled()
 
-    def compile(self, relaxation: str | Relaxation | None = None,
-                solver: str | Solver | None = None) -> Compiled:
+    def compile(self, relaxation: RelaxationName | Relaxation | None = None,
+                solver: SolverName | Solver | None = None) -> Compiled:
         """Lower the problem for a relaxation and a solver.
 
         Parameters
@@ -152,7 +153,7 @@ class Problem(Formulation):
         """
         return self._compile(relaxation, solver, Draft(self))
 
-    def _compile(self, relaxation: str | Relaxation | None, solver: str | Solver | None,
+    def _compile(self, relaxation: RelaxationName | Relaxation | None, solver: SolverName | Solver | None,
                  draft: Draft) -> Compiled:
         given_relaxation = relaxation if relaxation is not None else self.relaxation
         given_solver = solver if solver is not None else self.solver
@@ -175,8 +176,8 @@ class Problem(Formulation):
         return Compiled(presolved, method, used, form, self.text(), draft.seconds, self._sessions,
                         hands_over=named is None, unchanged=self.hyperplane.check_unchanged)
 
-    def solve(self, relaxation: str | Relaxation | None = None, solver: str | Solver | None = None,
-              **options: Any) -> Solution:
+    def solve(self, relaxation: RelaxationName | Relaxation | None = None, solver: SolverName | Solver | None = None,
+              **options: Unpack[SolveArguments]) -> Solution:
         """Solve the problem.
 
         Parameters
@@ -219,7 +220,7 @@ class Problem(Formulation):
         return solve_compiled(compiled, chosen, budget)
 
     def _uncompiled(self, draft: Draft, options: SolveOptions, budget: Budget,
-                    relaxation: str | Relaxation | None, solver: str | Solver | None) -> Solution:
+                    relaxation: RelaxationName | Relaxation | None, solver: SolverName | Solver | None) -> Solution:
         """Return an answer where the time was up before the program was compiled."""
         if draft.declaration is None or draft.labels is None:
             raise TimeLimitError(f"the time limit of {options.time_limit:g} seconds was up before the label set was "
@@ -228,7 +229,9 @@ class Problem(Formulation):
             relaxation or self.relaxation, solver or self.solver))
         return unfitted(outline(draft.declaration, draft.labels, self.text()), options, budget, method, engine)
 
-    def path(self, parameter: Parameter, values: Iterable[float], **arguments: Any) -> list[Solution]:
+    def path(self, parameter: Parameter, values: Iterable[float],
+             relaxation: RelaxationName | Relaxation | None = None, solver: SolverName | Solver | None = None,
+             **options: Unpack[SolveArguments]) -> list[Solution]:
         """Solve along values of a parameter, each solve warm-started with the one before.
 
         Parameters
@@ -236,7 +239,7 @@ class Problem(Formulation):
         parameter : Parameter
             One of the problem's; its value is restored afterwards.
         values : iterable of float
-        **arguments
+        relaxation, solver, **options
             As for `solve`.
 
         Raises
@@ -248,14 +251,15 @@ class Problem(Formulation):
             raise DeclarationError("problem.path: the parameter does not occur in the objective")
         before, values = parameter.value, list(values)
         solutions: list[Solution] = []
-        previous = arguments.pop("warm_start", None)
+        settings: dict[str, Any] = {**options}
+        previous = settings.pop("warm_start", None)
         try:
             for value in values:  # a value outside its domain is named before hours of solves, not after
                 parameter.value = value
                 self.lower()
             for value in values:
                 parameter.value = value
-                solutions.append(self.solve(warm_start=previous, **arguments))
+                solutions.append(self.solve(relaxation, solver, **settings | {"warm_start": previous}))
                 previous = solutions[-1]
         finally:
             parameter.value = before

@@ -11,7 +11,7 @@ import numpy as np
 
 import margindsl as md
 from margindsl.testing.losses import LOSS_FAMILIES, LossFamily
-from margindsl.typing import FloatArray, IntArray
+from margindsl.typing import Bias, FloatArray, IntArray
 
 KERNELS = ("linear", "linear", "rbf", "polynomial")
 
@@ -46,7 +46,7 @@ class Instance:
     problem: Any
     X: FloatArray
     kernel: str
-    bias: bool | str
+    bias: Bias
     ridge: float
     family: LossFamily
     parameters: dict[str, float]
@@ -169,7 +169,7 @@ def _kernel_of(kernel: str) -> Any:
     return {"linear": "linear", "rbf": md.RBF(1.5), "polynomial": md.Polynomial(2, 1.0)}[kernel]
 
 
-def _random_bias(rng: np.random.Generator, free_bias: float) -> tuple[bool | str, float | None]:
+def _random_bias(rng: np.random.Generator, free_bias: float) -> tuple[Bias, float | None]:
     if rng.random() < free_bias:
         return True, float(rng.uniform(0.2, 2.0))
     return ("penalised", None) if rng.random() < 0.25 else (False, None)

@@ -1,11 +1,20 @@
 """`import margindsl` stays light, and every lazy name resolves."""
 
+import importlib.util
 import subprocess
 import sys
+from pathlib import Path
+from typing import get_args
 
 import pytest
 
 import margindsl as md
+from margindsl import typing
+from margindsl.runtime.options import SolveArguments, SolveOptions
+
+spec = importlib.util.spec_from_file_location("stub", Path(__file__).with_name("stub.py"))
+stub = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(stub)
 
 HEAVY = ("cvxpy", "scipy", "sklearn", "numba", "pandas", "networkx", "matplotlib")
 
@@ -34,12 +43,20 @@ def test_an_unknown_attribute_is_an_attribute_error():
         md.nosuch  # noqa: B018
 
 
-def test_the_static_names_are_the_lazy_ones():
-    """What type checkers see under TYPE_CHECKING is what `__getattr__` serves; words may be registered beside."""
-    import ast
-    import inspect
+@pytest.mark.parametrize("place", stub.STUBS)
+def test_type_checkers_see_the_names_that_are_served(place):
+    written = (stub.ROOT / place).read_text(encoding="utf-8")
+    assert written == stub.STUBS[place](), "run `python tests/meta/stub.py`"
 
-    tree = ast.parse(inspect.getsource(md))
-    block = next(node for node in tree.body if isinstance(node, ast.If))
-    names = {a.asname or a.name for node in block.body if isinstance(node, ast.ImportFrom) for a in node.names}
-    assert names <= set(md.__all__)
+
+@pytest.mark.parametrize("name", ["RelaxationName", "SolverName", "KernelName", "RecipeName"])
+def test_names_that_can_be_given_are_those_that_are_known(name):
+    assert set(get_args(getattr(typing, name))) == stub.known_names()[name]
+
+
+def test_options_of_solve_are_typed_as_they_are_checked():
+    assert set(SolveArguments.__annotations__) == set(SolveOptions.__dataclass_fields__)
+
+
+def test_both_packages_are_marked_as_typed():
+    assert all((stub.ROOT / place / "py.typed").is_file() for place in ("margindsl", "solvers/margindsl_solvers"))

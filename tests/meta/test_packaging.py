@@ -17,9 +17,9 @@ TOP_LEVEL = {"LICENSE", "README.md", "docs", "examples", "margindsl", "pyproject
 ROOMS = {
     "calculus", "cli", "drivers", "estimators", "experiments", "features", "labelset", "language", "program", "proof",
     "plots", "recipes", "relaxations", "report", "runtime", "selection", "testing"}
-FILES = {"__init__.py", "__main__.py", "accuracy.py", "archive.py", "clock.py", "contract.py", "errors.py",
-         "extensions.py", "frozen.py", "metrics.py", "owned.py", "points.py", "process.py", "py.typed", "threads.py",
-         "typing.py"}
+FILES = {"__init__.py", "__init__.pyi", "__main__.py", "accuracy.py", "archive.py", "clock.py", "contract.py",
+         "errors.py", "extensions.py", "frozen.py", "metrics.py", "owned.py", "points.py", "process.py", "py.typed",
+         "threads.py", "typing.py"}
 
 
 def test_one_version():
