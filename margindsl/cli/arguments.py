@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 _OUTPUT = {"compare": "where the table goes; default stdout", "certify": "where the best labels found go"}
 LOSSES = ("odm", "hinge", "squared-hinge", "epsilon-insensitive", "logistic", "mean-variance")
@@ -76,4 +77,11 @@ def add_solve_options(parser: argparse.ArgumentParser, command: str) -> None:
                        help="random state (default 0)")
     group.add_argument("--output", metavar="FILE.CSV",
                        help=_OUTPUT.get(command, "where the labels go; default stdout"))
-    group.add_argument("--quiet", action="store_true", help="no progress and no summary on stderr")
+    add_talk(group, "no progress and no summary on stderr")
+
+
+def add_talk(parser: Any, quiet: str) -> None:
+    """Add the arguments that say how much is told on the way; without them a line on a terminal."""
+    talk = parser.add_mutually_exclusive_group()
+    talk.add_argument("--quiet", action="store_true", help=quiet)
+    talk.add_argument("--verbose", action="store_true", help="a line a round on stderr, in pipes too")

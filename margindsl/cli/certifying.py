@@ -6,7 +6,6 @@ import argparse
 
 from margindsl.cli.declaration import declare, read_points, solve_options
 from margindsl.cli.output import check_writable
-from margindsl.cli.progress import ProgressLine
 from margindsl.cli.solving import is_stopped, write_labels
 from margindsl.cli.table import read_table
 from margindsl.errors import DeclarationError
@@ -24,9 +23,7 @@ def run(arguments: argparse.Namespace) -> int:
     check_writable(arguments.output)
     X, _ = read_points(arguments)
     labels, problem = read_labels(arguments.labels, len(X)), declare(arguments, X)
-    with ProgressLine(arguments.relaxation, quiet=arguments.quiet) as line:
-        found = certify(problem, labels, arguments.relaxation, arguments.solver, callback=line,
-                        **solve_options(arguments))
+    found = certify(problem, labels, arguments.relaxation, arguments.solver, **solve_options(arguments))
     print(found.summary())
     if arguments.output is not None:
         write_labels(arguments.output, found.better or found.fitted)

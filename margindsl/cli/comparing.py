@@ -10,7 +10,6 @@ from typing import Any
 
 from margindsl.cli.declaration import declare, read_points, solve_options
 from margindsl.cli.output import check_writable, write_rows
-from margindsl.cli.progress import ProgressLine
 from margindsl.cli.solving import is_stopped
 from margindsl.contract import Status
 from margindsl.errors import DeclarationError
@@ -51,9 +50,7 @@ def run_combinations(problem: Problem, combinations: Sequence[tuple[Any, Any]], 
     """Run combinations one by one with progress; Ctrl-C ends the list after the present one."""
     rows: list[Row] = []
     for relaxation, solver in combinations:
-        title = relaxation if solver is None else f"{relaxation} with {solver}"
-        with ProgressLine(title, quiet=quiet) as line:
-            rows += compare(problem, [relaxation], [solver], truth, callback=line, **options).rows
+        rows += compare(problem, [relaxation], [solver], truth, **options).rows
         if not quiet:
             print(_finished(rows[-1]), file=sys.stderr)
         solution = rows[-1].solution

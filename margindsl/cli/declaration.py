@@ -110,4 +110,4 @@ def _constraints(arguments: argparse.Namespace, labels: md.Labels) -> list[Any]:
 def solve_options(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the options of `Problem.solve` the arguments give."""
     return {"tol": arguments.tol, "max_iter": arguments.max_iter, "time_limit": arguments.time_limit,
-            "random_state": arguments.seed}
+            "random_state": arguments.seed, "verbose": 0 if arguments.quiet else 1 if arguments.verbose else None}

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from margindsl import __version__
-from margindsl.cli.arguments import add_data, add_declaration, add_solve_options, seed
+from margindsl.cli.arguments import add_data, add_declaration, add_solve_options, add_talk, seed
 from margindsl.errors import MarginError, TrivialityWarning
 from margindsl.experiments.figures import PAPERS
 
@@ -157,7 +157,7 @@ def _add_reproduce(commands: Any) -> None:
                          help="limit of each solve (default 60)")
     command.add_argument("--choose", default="agreement", metavar="RULE",
                          help="rule that picks a setting without labels (default agreement)")
-    command.add_argument("--quiet", action="store_true", help="no progress on stderr")
+    add_talk(command, "no progress on stderr")
 
 
 def _count(text: str) -> int:

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from margindsl.errors import DeclarationError
 from margindsl.experiments import require_installed
-from margindsl.experiments.campaign import Campaign, plan, run_campaign
+from margindsl.experiments.campaign import Campaign, plan, run_campaign, title_of
 from margindsl.experiments.cells import Conduct
 from margindsl.experiments.choice import Rule, as_rule
 from margindsl.experiments.journal import Journal
 from margindsl.experiments.page import as_text, write_html
-from margindsl.experiments.protocols import describe, get_protocol
+from margindsl.experiments.protocols import get_protocol
 from margindsl.experiments.tables import tabulate, write_csv
-
-_WIDTH = 78
-_SECONDS_BETWEEN_LINES = 10.0
-_SECONDS_BETWEEN_SHOWS = 0.1
+from margindsl.progress import say
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -45,15 +41,13 @@ def run(arguments: argparse.Namespace) -> int:
                     methods=methods, sample=arguments.sample)
     folder = make_folder(arguments.output or f"reproduce-{arguments.paper}")
     journal = Journal(folder / "cells.jsonl")
-    progress = CellProgress(campaign, quiet=arguments.quiet)
     code = 0
     try:
-        run_campaign(campaign, journal, jobs=arguments.jobs, report=progress)
+        run_campaign(campaign, journal, jobs=arguments.jobs, report=_say if arguments.verbose else None,
+                     shown=not (arguments.quiet or arguments.verbose))
     except KeyboardInterrupt:
         print("margindsl: interrupted; the same command goes on from here", file=sys.stderr)
         code = 3
-    finally:
-        progress.close()
     if not write_results(campaign, journal, folder, rule) and code == 0:
         code = 1
     if not arguments.quiet:
@@ -86,54 +80,5 @@ def make_folder(name: str) -> Path:
     return folder
 
 
-class CellProgress:
-    """Show finished cells: one line that rewrites itself on a terminal, a line now and then elsewhere.
-
-    Parameters
-    ----------
-    campaign : Campaign
-    stream : text stream, optional
-        Default standard error.
-    quiet : bool
-    """
-
-    def __init__(self, campaign: Campaign, stream: TextIO | None = None, quiet: bool = False) -> None:
-        self.paper = campaign.protocol.paper
-        self.stream = sys.stderr if stream is None else stream
-        self.quiet = quiet
-        self.rewriting = self.stream.isatty()
-        self.began = time.monotonic()
-        self._first: int | None = None
-        self._last = -_SECONDS_BETWEEN_LINES
-
-    def __call__(self, record: dict[str, Any], finished: int, total: int) -> None:
-        """Show one record."""
-        if self.quiet:
-            return
-        now = time.monotonic()
-        if self._first is None:
-            self._first = finished - 1
-        pause = _SECONDS_BETWEEN_SHOWS if self.rewriting else _SECONDS_BETWEEN_LINES
-        if now - self._last < pause and finished < total:
-            return
-        self._last = now
-        left = (now - self.began) / (finished - self._first) * (total - finished)
-        setting = describe(tuple((name, value) for name, value in record["setting"]))
-        text = (f"{self.paper} {finished}/{total}, about {_duration(left)} left: {record['dataset']}, "
-                f"{record['method']} {setting}".rstrip() + f", repeat {record['repeat'] + 1}")
-        if record["status"] != "done":
-            text += f", {record['status']}"
-        self.stream.write("\r" + text[:_WIDTH].ljust(_WIDTH) if self.rewriting else text + "\n")
-        self.stream.flush()
-
-    def close(self) -> None:
-        """Clear the line."""
-        if self.rewriting and self._first is not None:
-            self.stream.write("\r" + " " * _WIDTH + "\r")
-            self.stream.flush()
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+def _say(record: dict[str, Any], finished: int, total: int) -> None:
+    say(f"{finished}/{total} {title_of(record)}")

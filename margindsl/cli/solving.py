@@ -7,7 +7,6 @@ import sys
 
 from margindsl.cli.declaration import declare, read_points, solve_options
 from margindsl.cli.output import check_writable, write_rows
-from margindsl.cli.progress import ProgressLine
 from margindsl.contract import Status
 from margindsl.metrics import clustering_accuracy
 from margindsl.runtime.solution import Solution
@@ -24,8 +23,7 @@ def run(arguments: argparse.Namespace) -> int:
     check_writable(arguments.output)
     X, truth = read_points(arguments)
     problem = declare(arguments, X)
-    with ProgressLine(arguments.relaxation, quiet=arguments.quiet) as line:
-        solution = problem.solve(arguments.relaxation, arguments.solver, callback=line, **solve_options(arguments))
+    solution = problem.solve(arguments.relaxation, arguments.solver, **solve_options(arguments))
     try:
         write_labels(arguments.output, solution)
     finally:  # the summary is worth having where the file could not be written, too

@@ -18,7 +18,8 @@ from margindsl.errors import DeclarationError, SolverError, UnknownNameError
 from margindsl.experiments.cells import DONE, Cell, Conduct, cell_key, fingerprint_of, load_for, run_cell
 from margindsl.experiments.datasets import MissingDataError, sources
 from margindsl.experiments.journal import Journal
-from margindsl.experiments.protocols import EXTENTS, Condition, Method, Protocol, Setting
+from margindsl.experiments.protocols import EXTENTS, Condition, Method, Protocol, Setting, describe
+from margindsl.progress import task
 
 Report = Callable[[dict[str, Any], int, int], None]
 
@@ -200,7 +201,8 @@ def _inspect(protocol: Protocol, condition: Condition, name: str, conduct: Condu
     return Part(condition, name, data.n, data.X.shape[1], fingerprint_of(data), note), False
 
 
-def run_campaign(campaign: Campaign, journal: Journal, *, jobs: int = 1, report: Report | None = None) -> None:
+def run_campaign(campaign: Campaign, journal: Journal, *, jobs: int = 1, report: Report | None = None,
+                 shown: bool = True) -> None:
     """Run every cell that is not finished, and append it to the journal.
 
     Parameters
@@ -211,6 +213,8 @@ def run_campaign(campaign: Campaign, journal: Journal, *, jobs: int = 1, report:
         Processes; BLAS has one thread in each.
     report : callable, optional
         Called with each new record, the number of finished cells and the number of all.
+    shown : bool
+        Whether a line says on a terminal how far the run has come, and what is left.
 
     Raises
     ------
@@ -224,18 +228,27 @@ def run_campaign(campaign: Campaign, journal: Journal, *, jobs: int = 1, report:
     total = len(finished) + len(waiting)
     numbers = itertools.count(len(finished) + 1)
 
-    def keep(record: dict[str, Any]) -> None:
-        journal.append(record)
-        number = next(numbers)
-        if report is not None:
-            report(record, number, total)
+    with task(f"{campaign.protocol.paper}, cells", len(waiting), shown=shown) as whole:
+        def keep(record: dict[str, Any]) -> None:
+            journal.append(record)
+            number = next(numbers)
+            whole.step(title_of(record))
+            if report is not None:
+                report(record, number, total)
 
-    if jobs == 1:
-        with threadpool_limits(limits=1):
-            for cell in waiting:
-                keep(run_cell(cell, campaign.conduct))
-    elif waiting:
-        _run_parallel(waiting, campaign.conduct, min(jobs, len(waiting)), keep)
+        if jobs == 1:
+            with threadpool_limits(limits=1):
+                for cell in waiting:
+                    keep(run_cell(cell, campaign.conduct))
+        elif waiting:
+            _run_parallel(waiting, campaign.conduct, min(jobs, len(waiting)), keep)
+
+
+def title_of(record: dict[str, Any]) -> str:
+    """Return what a record is of, and how it ended unless it is done."""
+    setting = describe(tuple((name, value) for name, value in record["setting"]))
+    title = f"{record['dataset']}, {record['method']} {setting}".rstrip() + f", repeat {record['repeat'] + 1}"
+    return title if record["status"] == DONE else f"{title}, {record['status']}"
 
 
 def _run_parallel(cells: list[Cell], conduct: Conduct, jobs: int, keep: Callable[[dict[str, Any]], None]) -> None:

@@ -12,6 +12,7 @@ from margindsl.accuracy import relative_gap
 from margindsl.contract import Solver
 from margindsl.errors import RefusalError
 from margindsl.metrics import clustering_accuracy
+from margindsl.progress import task
 from margindsl.relaxations.relaxation import Relaxation
 from margindsl.runtime.draft import Draft
 from margindsl.runtime.naming import named
@@ -133,11 +134,12 @@ def certify(problem: Problem, labels: Any, relaxation: RelaxationName | Relaxati
     given = named(labels, program.labels)
     method = choose_relaxation(program, proving=True) if relaxation in (None, "auto") else relaxation
     apart = {"checkpoint": None, "warm_start": None}
-    fitted = problem.at_labels(given).solve("supervised", **left() | apart)
-    start: Any = given
-    with suppress(RefusalError):  # descent first: what polishes a bound's labels descends less far
-        start = problem.solve(DESCENT, **left(DESCENDED) | apart | {"warm_start": given})
-    answer = problem.solve(method, solver, **left() | {"warm_start": start})
+    with task("certify", shown=chosen.verbose is None):
+        fitted = problem.at_labels(given).solve("supervised", **left() | apart)
+        start: Any = given
+        with suppress(RefusalError):  # descent first: what polishes a bound's labels descends less far
+            start = problem.solve(DESCENT, **left(DESCENDED) | apart | {"warm_start": given})
+        answer = problem.solve(method, solver, **left() | {"warm_start": start})
     return Assessment(given, fitted, answer, tuple(program.labels.violations(given)))
 
 

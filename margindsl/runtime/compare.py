@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -13,6 +14,7 @@ import numpy as np
 from margindsl.contract import Solver
 from margindsl.errors import MarginError, NotInstalledError
 from margindsl.metrics import clustering_accuracy
+from margindsl.progress import task
 from margindsl.relaxations.relaxation import Relaxation
 from margindsl.runtime.options import SolveArguments, SolveOptions
 from margindsl.runtime.problem import Problem
@@ -189,10 +191,11 @@ def compare(problem: Problem, relaxations: RelaxationName | Relaxation | Iterabl
     """
     SolveOptions.of(options)
     rows: list[Row] = []
-    engines = _several(solvers, as_solver)
-    for relaxation in _several(relaxations, as_relaxation):
-        for solver in engines:
+    pairs = list(itertools.product(_several(relaxations, as_relaxation), _several(solvers, as_solver)))
+    with task("compare", len(pairs), shown=options.get("verbose") is None) as whole:
+        for relaxation, solver in pairs:
             rows.append(_run(problem, relaxation, solver, truth, options))
+            whole.step()
             if progress is not None:
                 progress(rows[-1])
     return Comparison(tuple(rows), truth is not None)

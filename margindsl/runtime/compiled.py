@@ -114,7 +114,8 @@ class Compiled:
         chosen = SolveOptions.of(options)
         if self.unchanged is not None:
             self.unchanged()
-        return solve_compiled(self, chosen)
+        with chosen.watched() as watch:
+            return watch.ended(solve_compiled(self, chosen, watch.of(self)))
 
 
 def check_form(solver: Solver, form: Form, relaxation: Relaxation) -> None:

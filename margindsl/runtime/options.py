@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from numbers import Integral, Real
 from pathlib import Path
@@ -12,6 +14,7 @@ import numpy as np
 
 from margindsl.contract import Budget, Progress
 from margindsl.errors import DeclarationError, UnknownNameError
+from margindsl.progress import Rounds, Task, task
 from margindsl.runtime.solution import Solution
 from margindsl.typing import ArrayLike, RandomState
 
@@ -24,7 +27,7 @@ class SolveArguments(TypedDict, total=False):
     max_iter: int | None
     warm_start: Solution | ArrayLike | None
     random_state: RandomState
-    verbose: bool
+    verbose: int | None
     callback: Callable[[Progress], bool | None] | None
     checkpoint: str | Path | None
 
@@ -45,8 +48,10 @@ class SolveOptions:
         Labels to begin with: of an earlier solution, or of any clustering, whose names are those that break the fewest
         constraints.
     random_state : int, numpy Generator or None
-    verbose : bool
-        Log progress (logger ``margindsl``) at level INFO.
+    verbose : int, bool or None
+        None (default) shows one line on a terminal or in a notebook once the solve takes more than two seconds, 0
+        nothing; 1 writes a line a round, of value, bound, gap and seconds, to the logger ``margindsl`` at level INFO,
+        or to standard error where no logging was configured.
     callback : callable or None
         Called with a `Progress`; a true answer stops the solve.
     checkpoint : str, Path or None
@@ -59,7 +64,7 @@ class SolveOptions:
     max_iter: int | None = None
     warm_start: Any = None
     random_state: Any = None
-    verbose: bool = False
+    verbose: int | None = None
     callback: Callable[[Progress], bool | None] | None = None
     checkpoint: str | Path | None = None
 
@@ -80,6 +85,8 @@ class SolveOptions:
         if not (self.warm_start is None or isinstance(self.warm_start, Solution) or np.ndim(self.warm_start) == 1):
             raise DeclarationError(f"solve(warm_start=...): given {type(self.warm_start).__name__}, expected an "
                                    "earlier Solution, or one label for each point")
+        if self.verbose is not None and not (isinstance(self.verbose, Integral) and self.verbose >= 0):
+            raise DeclarationError(f"solve(verbose={self.verbose!r}): expected None, 0 or 1")
         if self.callback is not None and not callable(self.callback):
             raise DeclarationError(f"solve(callback={self.callback!r}): expected a function of one `Progress`")
         if self.checkpoint is not None and not isinstance(self.checkpoint, (str, Path)):
@@ -105,23 +112,56 @@ class SolveOptions:
 
     def budget(self) -> Budget:
         """Return the budget, its clock started."""
+        return self._budget(self.callback)
+
+    def _budget(self, callback: Callable[[Progress], bool | None] | None) -> Budget:
         seconds = None if self.time_limit is None else float(self.time_limit)
         steps = None if self.max_iter is None else int(self.max_iter)
-        return Budget.within(seconds, tol=float(self.tol), max_iter=steps, callback=self._callback())
+        return Budget.within(seconds, tol=float(self.tol), max_iter=steps, callback=callback)
 
-    def _callback(self) -> Callable[[Progress], bool | None] | None:
-        if not self.verbose:
-            return self.callback
-        import logging
+    @contextmanager
+    def watched(self) -> Iterator[Watch]:
+        """Show a solve while it is under way, as `verbose` asks; its budget tells where it stands."""
+        with task("compiling", shown=self.verbose is None) as shown:
+            rounds = Rounds() if self.verbose else None
+            tellers = [teller for teller in (shown.tell if shown.is_seen else None, rounds) if teller is not None]
 
-        log, own = logging.getLogger("margindsl"), self.callback
+            def report(progress: Progress) -> bool | None:
+                for teller in tellers:
+                    teller(progress)
+                return self.callback(progress) if self.callback else None
 
-        def report(progress: Progress) -> bool | None:
-            log.info("%s %d: value %.8g, bound %.8g, %.2f s", progress.stage, progress.iteration,
-                     progress.value, progress.bound, progress.seconds)
-            return own(progress) if own else None
-
-        return report
+            yield Watch(self._budget(report if tellers else self.callback), shown, rounds)
 
 
-__all__ = ["SolveArguments", "SolveOptions"]
+@dataclass(frozen=True)
+class Watch:
+    """Represent the watching of a solve.
+
+    Parameters
+    ----------
+    budget : Budget
+        Of the solve, its clock started.
+    shown : Task
+        What is seen of it.
+    rounds : Rounds or None
+        Where the rounds are written.
+    """
+
+    budget: Budget
+    shown: Task
+    rounds: Rounds | None
+
+    def of(self, compiled: Any) -> Budget:
+        """Return the budget, for a solve of which it is known by now what it is."""
+        self.shown.title = f"{compiled.relaxation.name} with {compiled.solver.name}"
+        return self.budget
+
+    def ended(self, solution: Solution) -> Solution:
+        """Return a solution, its end written where the rounds are."""
+        if self.rounds is not None:
+            self.rounds.end(solution, time.monotonic() - self.budget.start)
+        return solution
+
+
+__all__ = ["SolveArguments", "SolveOptions", "Watch"]

@@ -19,6 +19,7 @@ from margindsl.language.symbols import Parameter
 from margindsl.program.forms import Form
 from margindsl.program.passes import Presolved
 from margindsl.program.program import MarginProgram
+from margindsl.progress import task
 from margindsl.relaxations.relaxation import Relaxation
 from margindsl.runtime.compiled import Compiled, check_form
 from margindsl.runtime.draft import Draft
@@ -209,15 +210,15 @@ class Problem(Formulation):
             If Ctrl-C comes while the problem is compiled.
         """
         chosen = SolveOptions.of(options)
-        budget = chosen.budget()
-        draft = Draft(self)
-        try:
-            with budget.limit(COMPILED):
-                compiled = self._compile(relaxation, solver, draft)
-        except Cancelled:
-            return self._uncompiled(draft, chosen, budget, relaxation, solver)
-        warn_if_trivial(compiled.program)
-        return solve_compiled(compiled, chosen, budget)
+        with chosen.watched() as watch:
+            draft = Draft(self)
+            try:
+                with watch.budget.limit(COMPILED):
+                    compiled = self._compile(relaxation, solver, draft)
+            except Cancelled:
+                return self._uncompiled(draft, chosen, watch.budget, relaxation, solver)
+            warn_if_trivial(compiled.program)
+            return watch.ended(solve_compiled(compiled, chosen, watch.of(compiled)))
 
     def _uncompiled(self, draft: Draft, options: SolveOptions, budget: Budget,
                     relaxation: RelaxationName | Relaxation | None, solver: SolverName | Solver | None) -> Solution:
@@ -257,10 +258,12 @@ class Problem(Formulation):
             for value in values:  # a value outside its domain is named before hours of solves, not after
                 parameter.value = value
                 self.lower()
-            for value in values:
-                parameter.value = value
-                solutions.append(self.solve(relaxation, solver, **settings | {"warm_start": previous}))
-                previous = solutions[-1]
+            with task("path", len(values), shown=settings.get("verbose") is None) as whole:
+                for value in values:
+                    parameter.value = value
+                    solutions.append(self.solve(relaxation, solver, **settings | {"warm_start": previous}))
+                    previous = solutions[-1]
+                    whole.step()
         finally:
             parameter.value = before
         return solutions

@@ -35,9 +35,8 @@ COMPILED = 0.3  # part of the allowance after a stop in which a problem is compi
 LIFT_SOLVER, LIFT_EVALUATIONS = "burer-monteiro", 500  # a bound is tightened cheaply, or not at all
 
 
-def solve_compiled(compiled: Compiled, options: SolveOptions, budget: Budget | None = None) -> Solution:
+def solve_compiled(compiled: Compiled, options: SolveOptions, budget: Budget) -> Solution:
     """Try solvers and units in turn; each attempt goes through the stages and back through the passes."""
-    budget = options.budget() if budget is None else budget
     attempts = Attempts(compiled.order(), compiled.presolved, compiled.relaxation.bound != "none", budget)
     run: Run | None = None
     with small_work_threads(compiled.program.n * compiled.program.features.rank**2):

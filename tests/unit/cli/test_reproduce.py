@@ -11,7 +11,6 @@ import pytest
 
 import margindsl as md
 from margindsl.cli.main import main
-from margindsl.cli.reproducing import CellProgress
 from margindsl.experiments import cells, datasets
 
 standins = SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[1] / "experiments" / "standins.py")))
@@ -37,11 +36,12 @@ def records(folder):
 
 
 def test_tables_are_written_and_printed(run, tmp_path, capsys):
-    assert run("--sets", "hepatitis,diabetes", "--quick") == 0
+    assert run("--sets", "hepatitis,diabetes", "--quick", "--verbose") == 0
     out, err = capsys.readouterr()
     assert "unsupervised, Acc" in out and "1.000 / 1.000 / 0.841" in out
     assert "diabetes (unsupervised): skipped: data set 'diabetes': not in" in out
-    assert "38/38" in err and "written: " in err
+    assert [line.split()[0] for line in err.splitlines() if "repeat" in line] == [f"{k}/38" for k in range(1, 39)]
+    assert "38/38 hepatitis, " in err and "written: " in err
     folder = tmp_path / "reproduce-odmc"
     assert len(records(folder)) == 38
     rows = list(csv.DictReader(io.StringIO((folder / "table.csv").read_text(encoding="utf-8"))))
@@ -117,28 +117,3 @@ def test_a_broken_journal_is_named(run, tmp_path, capsys):
     (folder / "cells.jsonl").write_text("nonsense\n", encoding="utf-8")
     assert run("--sets", "hepatitis", "--quick") == 1
     assert "line 1 is no record of a cell" in capsys.readouterr().err
-
-
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
-
-
-RECORD = {"dataset": "house", "method": "ODMC", "setting": [["kernel", "rbf 1"], ["lam", 10.0]], "repeat": 1,
-          "status": "refused"}
-RUN = SimpleNamespace(protocol=SimpleNamespace(paper="odmc"))
-
-
-def test_progress_is_one_line_on_a_terminal_and_few_lines_elsewhere():
-    terminal, log, silent = Terminal(), io.StringIO(), io.StringIO()
-    for stream, quiet in ((terminal, False), (log, False), (silent, True)):
-        progress = CellProgress(RUN, stream, quiet)
-        for k in range(1, 501):
-            progress(RECORD, k, 500)
-        progress.close()
-    assert "\n" not in terminal.getvalue() and terminal.getvalue().endswith(" \r")
-    assert max(map(len, terminal.getvalue().split("\r"))) < 80
-    lines = log.getvalue().splitlines()
-    assert lines[0].startswith("odmc 1/500") and lines[-1].startswith("odmc 500/500") and len(lines) < 5
-    assert lines[0].endswith("house, ODMC kernel=rbf 1 lam=10, repeat 2, refused")
-    assert silent.getvalue() == ""
