@@ -100,7 +100,7 @@ def test_every_option_of_the_command_line_is_documented():
 def test_the_page_says_which_commands_are_quiet():
     page = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
     said = re.search(r"`--quiet`, of (.*?), leaves", page, flags=re.DOTALL)
-    commands = ("demo", "solvers", "relaxations", "solve", "compare", "explain", "reproduce")
+    commands = ("demo", "solvers", "relaxations", "solve", "compare", "certify", "explain", "reproduce")
     assert set(re.findall(r"`(\w+)`", said[1])) == {c for c in commands if "--quiet" in options_of(c)}
 
 
