@@ -8,11 +8,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from margindsl.accuracy import relative_gap
 from margindsl.contract import RawSolution, Status
 from margindsl.drivers.alternation import alternate
 from margindsl.drivers.checkpoint import State, pack, raw_of, raw_state
 from margindsl.drivers.run import Run
 from margindsl.drivers.starts import distinct
+from margindsl.drivers.worth import Worth
 from margindsl.errors import SolverError
 from margindsl.program.codes import first_names
 from margindsl.program.exhaustion import coded_costs
@@ -23,6 +25,8 @@ from margindsl.typing import FloatArray, IntArray
 STAGE = "label generation"
 LONG = 150  # labellings in the working set from which dead ones are dropped
 MASTER_TOL = 1e-6  # an exact master needs fewer rounds, and the engines finish fast
+INEXACT, LOOSEST = 1e-2, 1e-2  # accuracy of a master, relative to the gap that new labellings may close; the roughest
+UNPAID = "label generation ended where it no longer paid, with {left:.1e} of the master's value left; tol goes on"
 PATIENCE = 20  # rounds without progress of the master's value after which generation stops
 
 
@@ -142,7 +146,7 @@ def generate(run: Run, initial: list[IntArray], *, tol: float, most: int, per_ro
         All of B: the oracle is then exact.
     share : float
         Stop, too, when what the master may still lose is this part of the gap to the best labels known, which no
-        labelling that is added closes.
+        labelling that is added closes, or its fall no longer pays (see `Worth`); 0 to go on to `tol`.
 
     References
     ----------
@@ -154,11 +158,12 @@ def generate(run: Run, initial: list[IntArray], *, tol: float, most: int, per_ro
         at = _Place.restored(state)
     working, raw, centre, course = at.working, at.raw, at.centre, at.course
     solved: tuple[SaddleForm, RawSolution] | None = None
-    lower = centre.value
+    lower, finest, left = centre.value, max(min(tol * 0.2, MASTER_TOL), 1e-9), 0.0
+    worth = Worth(run.budget.account, program)
     for iteration in range(at.iteration, most):
         run.keep(STAGE, _Place(working, raw, centre, list(course), iteration).state)
-        form = master_of(program, working)
-        answer = run.solve(form, raw, tol=max(min(tol * 0.2, MASTER_TOL), 1e-9))
+        form, accuracy = master_of(program, working), max(finest, min(INEXACT * left, LOOSEST))
+        answer = run.solve(form, raw, tol=accuracy)
         if not answer.has_answer or (answer.status is Status.TIME_LIMIT and solved is not None):
             kept = solved is not None and answer.status is Status.FAILED  # the masters before stand
             status = Status.INACCURATE if kept else answer.status
@@ -176,14 +181,20 @@ def generate(run: Run, initial: list[IntArray], *, tol: float, most: int, per_ro
             found = [item for pair in zip(violated, inner[:per_round]) for item in pair] + found
         centre = centre.moved(raw["u"], linear - 0.5 * violated[0][0])
         lower, fresh = centre.value, _fresh(working, found) or _fresh(working, violated)[:per_round]
-        stop = run.record(STAGE, iteration, master, lower)
+        stop, left = run.record(STAGE, iteration, master, lower), relative_gap(master, min(lower, master))
         closed = violated[0][0] <= 2.0 * (linear - master) + 2.0 * tol * abs(master)
+        if (closed or not fresh) and accuracy > finest and not stop:
+            left = 0.0  # the same master once more, to the end
+            continue
         closed = closed or (run.best is not None and master - lower < share * (run.best.value - master))
         course.append(master)
         stalled = len(course) > PATIENCE and course[-PATIENCE - 1] - master <= 0.2 * tol * abs(master)
-        if closed or stalled or not fresh:
+        worth.bound = lower
+        unpaid = share > 0 and not worth.pays(master)
+        if closed or stalled or unpaid or not fresh:
             if answer.status in (Status.OPTIMAL, Status.CONVERGED):
-                return Generated(form, raw, lower, Status.CONVERGED)
+                said = UNPAID.format(left=left) if unpaid and not closed else ""
+                return Generated(form, raw, lower, Status.CONVERGED, said)
             return Generated(form, raw, lower, answer.status,  # a master cut short closes nothing
                              _told(answer))
         if stop or run.budget.expired:

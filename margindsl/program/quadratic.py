@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg import LinAlgError
+from scipy.linalg.lapack import dpotrf, dpotrs
 
 from margindsl.typing import FloatArray
 
@@ -77,19 +78,33 @@ def _factor(Q: FloatArray, E: FloatArray, z: FloatArray, s: FloatArray, dual: Fl
     """Return the map from a target of z∘s to the Newton direction (dz, ds, dy)."""
     H = Q.copy()
     H.flat[:: len(H) + 1] += s / z + 1e-15
-    factor = cho_factor(H, overwrite_a=True, check_finite=False)
-    across = cho_solve(factor, E.T, check_finite=False)
+    solve = _solver(H)
+    across = solve(E.T) if len(E) else E.T
     small = E @ across
     small.flat[:: len(small) + 1] *= 1.0 + 1e-14
-    border = cho_factor(small, check_finite=False)
+    border = _solver(small) if len(E) else None
 
     def newton(target: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        free = cho_solve(factor, target / z - dual, check_finite=False)
-        dy = cho_solve(border, -primal - E @ free, check_finite=False) if len(E) else primal
+        free = solve(target / z - dual)
+        dy = primal if border is None else border(-primal - E @ free)
         dz = free + across @ dy
         return dz, (target - s * dz) / z, dy
 
     return newton
+
+
+def _solver(H: FloatArray) -> Callable[[FloatArray], FloatArray]:
+    """Return the map from right-hand sides b to H⁻¹b; H is overwritten. LAPACK itself: most systems are small.
+
+    Raises
+    ------
+    LinAlgError
+        If H is not positive definite.
+    """
+    factor, wrong = dpotrf(H.T, overwrite_a=1, clean=0)
+    if wrong:
+        raise LinAlgError
+    return lambda b: np.asarray(dpotrs(factor, b)[0])
 
 
 def _corrected(newton: Callable[[FloatArray], tuple[FloatArray, FloatArray, FloatArray]], z: FloatArray,
@@ -108,6 +123,5 @@ def _length(z: FloatArray, s: FloatArray, dz: FloatArray, ds: FloatArray) -> flo
 
 
 def _reach(z: FloatArray, dz: FloatArray) -> float:
-    """Return the largest t with z + t dz ≥ 0."""
-    falling = dz < 0
-    return float(np.min(-z[falling] / dz[falling], initial=1e10))
+    """Return the largest t up to 1e10 with z + t dz ≥ 0."""
+    return 1.0 / max(float((-dz / z).max(initial=0.0)), 1e-10)

@@ -9,6 +9,8 @@ from margindsl.errors import UnknownNameError
 from margindsl.recipes.recipe import recipe
 from margindsl.relaxations.gmmc import GMMC
 
+TOL = 1e-4  # of the lifted program; further digits change no labels
+
 
 @recipe(method="Valizadegan and Jin 2006", declares="squared hinge, free bias, decision balance", weight="C",
         decision_sum="l")
@@ -38,7 +40,7 @@ def gmmc(X: Any, *, C: float | md.Parameter = 10.0, l: float | None = None, kern
     Returns
     -------
     Problem
-        Default relaxation "gmmc", solver "clarabel" or "scs" by size; some hundred points at most.
+        Default relaxation "gmmc" to a relative gap of 1e-4, solver "clarabel" or "burer-monteiro" by size.
 
     Raises
     ------
@@ -62,6 +64,6 @@ def gmmc(X: Any, *, C: float | md.Parameter = 10.0, l: float | None = None, kern
         raise UnknownNameError("rule for labels in gmmc", labels, ("sign", "rounded"))
     f = md.Hyperplane(X, kernel=kernel, bias=True)
     y = md.Labels(f.n)
-    relaxation = GMMC(rounding="sign", polish="none") if labels == "sign" else GMMC()
+    relaxation = GMMC(rounding="sign", polish="none", tol=TOL) if labels == "sign" else GMMC(tol=TOL)
     return md.Problem(md.Minimize(md.sq_norm(f) / 2 + C * md.mean(md.squared_hinge(y * f))),
                       [abs(md.sum(f)) <= (0.03 * f.n if l is None else l)], relaxation=relaxation)

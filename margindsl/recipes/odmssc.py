@@ -77,5 +77,5 @@ def odmssc(X: Any, *, must_link: Any = (), cannot_link: Any = (), lam: float | m
     links = [md.must_link(y, must_link), md.cannot_link(y, cannot_link)]
     bound = [] if balance is None else [abs(md.sum(y)) <= max(balance * f.n, f.n % 2)]
     return md.Problem(md.Minimize(md.sq_norm(f) / 2 + lam / 2 * md.mean(loss)), [*links, *bound],
-                      relaxation=minimax("odmssc", labels, "violated", ALTERNATING_TOL),
-                      solver=md.Solver("alternating-mu", tol=ALTERNATING_TOL, max_iter=ALTERNATIONS))
+                      relaxation=minimax("odmssc", labels, "violated"),
+                      solver=md.Solver("alternating-mu", max_iter=ALTERNATIONS))

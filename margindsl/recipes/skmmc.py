@@ -122,8 +122,9 @@ def skmmc_v2(X: Any, *, C: float | md.Parameter = 10.0, l: float = 0.0, kernel: 
 
 @recipe(method="SKMMC section 3.2, Eq. 22", declares="shared threshold, kernel, no basis vectors", weight="C",
         decision_sum="l")
-def kernel_cpmmc(X: Any, *, C: float | md.Parameter = 10.0, l: float = 0.0, kernel: Any = None, restarts: int = 5,
-                 start: str = "mixed", first_cut: bool = True, skip: int = 0) -> md.Problem:
+def kernel_cpmmc(X: Any, *, C: float | md.Parameter = 10.0, l: float = 0.0, kernel: Any = None,
+                 eta: float | None = 0.01, restarts: int = 5, start: str = "mixed", first_cut: bool = True,
+                 skip: int = 0) -> md.Problem:
     """Declare kernel CPMMC: SKMMC without basis vectors (Eq. 22, Algorithm 2).
 
     Parameters
@@ -131,6 +132,8 @@ def kernel_cpmmc(X: Any, *, C: float | md.Parameter = 10.0, l: float = 0.0, kern
     X, C, l, kernel, restarts, start, first_cut, skip
         As for `skmmc`. A kernel's own rank decides how exact its factor is: the default is exact up to
         2,000 points.
+    eta : float or None
+        Relative precision of the cutting planes; None solves to the tolerance of `solve`.
 
     Returns
     -------
@@ -153,12 +156,13 @@ def kernel_cpmmc(X: Any, *, C: float | md.Parameter = 10.0, l: float = 0.0, kern
     """
     y, f = _hyperplane(X, _gaussian(kernel))
     return md.Problem(_threshold(y, f, C), [abs(md.sum(f)) <= l], relaxation=_descent(restarts, start, first_cut, skip),
-                      solver=md.Solver("cutting-plane"))
+                      solver=md.Solver("cutting-plane", tol=eta))
 
 
 @recipe(method="SKMMC Eq. 10-13", declares="shared threshold in CPMMC", weight="C", decision_sum="l")
-def adaptive_cpmmc(X: Any, *, C: float | md.Parameter = 10.0, l: float = 0.0, kernel: Any = "linear", restarts: int = 5,
-                   start: str = "mixed", first_cut: bool = True, skip: int = 0) -> md.Problem:
+def adaptive_cpmmc(X: Any, *, C: float | md.Parameter = 10.0, l: float = 0.0, kernel: Any = "linear",
+                   eta: float | None = 0.01, restarts: int = 5, start: str = "mixed", first_cut: bool = True,
+                   skip: int = 0) -> md.Problem:
     """Declare CPMMC with an adaptive threshold: linear, solved in the primal (Eq. 11, Algorithm 1).
 
     Parameters
@@ -167,6 +171,8 @@ def adaptive_cpmmc(X: Any, *, C: float | md.Parameter = 10.0, l: float = 0.0, ke
         As for `skmmc`.
     kernel : kernel
         Linear, as in the paper.
+    eta : float or None
+        As for `kernel_cpmmc`.
 
     Returns
     -------
@@ -189,7 +195,7 @@ def adaptive_cpmmc(X: Any, *, C: float | md.Parameter = 10.0, l: float = 0.0, ke
     """
     y, f = _hyperplane(X, kernel)
     return md.Problem(_threshold(y, f, C), [abs(md.sum(f)) <= l], relaxation=_descent(restarts, start, first_cut, skip),
-                      solver=md.Solver("cutting-plane"))
+                      solver=md.Solver("cutting-plane", tol=eta))
 
 
 def _hyperplane(X: Any, kernel: Any) -> tuple[md.Labels, md.Hyperplane]:

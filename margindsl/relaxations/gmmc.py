@@ -56,7 +56,7 @@ class GMMC(Relaxation):
     name: ClassVar[str] = "gmmc"
     summary: ClassVar[str] = "signed outputs lifted, one dual variable a point; squared hinge"
     bound: ClassVar[str] = "certified"
-    alternatives: ClassVar[tuple[str, ...]] = ("clarabel", "scs")
+    alternatives: ClassVar[tuple[str, ...]] = ("clarabel", "burer-monteiro", "scs")
 
     rounding: int | str = 30
     tol: float | None = numbers().or_none().option(None)
@@ -86,9 +86,9 @@ class GMMC(Relaxation):
         return OutputLiftForm.of_program(program)
 
     def default_solver(self, form: OutputLiftForm) -> str:  # type: ignore[override]
-        """Return "clarabel" for a matrix of order up to 50, "scs" above."""
+        """Return "clarabel" for a matrix of order up to 50, "burer-monteiro" above."""
         order = len(form.kept) + len(form.decision) + int(form.free_bias)
-        return "clarabel" if order <= CONIC_ORDER else "scs"
+        return "clarabel" if order <= CONIC_ORDER else "burer-monteiro"
 
     def run(self, run: Run) -> Outcome:
         """Solve, repair the dual point to a certificate of the problem with its label set, return directions."""

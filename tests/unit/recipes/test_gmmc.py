@@ -145,7 +145,7 @@ def test_the_recipe_declares_it():
     by_hand = declare(X, C=5.0, bias=True, bounds=lambda y, f: [abs(md.sum(f)) <= 1.0])
     solution = problem.solve()
     assert solution.relaxation == "gmmc"
-    assert solution.bound == pytest.approx(by_hand.solve(GMMC()).bound, rel=1e-9)
+    assert solution.bound == pytest.approx(by_hand.solve(problem.relaxation).bound, rel=1e-9)
     rounded = md.recipes.gmmc(X, C=5.0, l=1.0, labels="rounded").solve(random_state=0)
     assert rounded.bound <= rounded.value * (1 + 1e-9) and rounded.value <= solution.value * (1 + 1e-9)
     with pytest.raises(UnknownNameError, match="rule for labels in gmmc"):

@@ -169,3 +169,12 @@ def test_weighted_losses_fall_too():
     repeated = solve(points[twice], lambda m: md.sum(md.hinge(m)))
     assert np.isclose(weighted.value, repeated.value, rtol=1e-6)
     assert abs(int(weighted.labels @ repeated.labels[:16])) == 16
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_cuts_that_lower_nothing_come_to_rest_at_the_best_labels(seed):
+    X = np.random.default_rng(seed).standard_normal((60, 6))
+    solution = md.recipes.cpmmc(X, C=100.0).solve(random_state=seed)
+    values = [record.value for record in solution.history if record.stage == "cuts"]
+    assert len(values) <= int(np.argmin(values)) + 1 + cuts_outside.PATIENCE
+    assert solution.value <= min(values) * (1 + 1e-6)
