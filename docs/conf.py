@@ -7,6 +7,7 @@ import tomllib
 from pathlib import Path
 
 import latex2mathml.converter
+import ziamath
 from docutils import nodes
 
 ROOT = Path(__file__).parents[1]
@@ -59,11 +60,9 @@ sphinx_gallery_conf = {
     "reset_modules": ("matplotlib",),
 }
 
-linkcheck_ignore = [r"https?://.*"]  # links within the site are checked wherever it is built
-
 html_theme = "pydata_sphinx_theme"
 html_title = project
-html_static_path = ["_static"]
+html_static_path = ["_static", str(Path(ziamath.__file__).parent / "fonts" / "STIXTwoMath-Regular.ttf")]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_copy_source = False

@@ -2,7 +2,7 @@
 Which relaxation should I use?
 ==============================
 
-Ask all of them: the dots are values of labellings, the dashes certified bounds, and the truth lies between.
+Ask several: dots are values of labellings, dashes certified bounds; moments and triangles close this gap.
 """
 import matplotlib.pyplot as plt
 from sklearn.datasets import load_iris
