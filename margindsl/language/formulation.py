@@ -95,15 +95,26 @@ class Formulation:
 
     def latex(self) -> str:
         """Return the formulation as a LaTeX ``aligned`` environment."""
+        body = [rf"{head} \quad & {row} \\" for head, row in self._latex_rows()]
+        return "\\begin{aligned}\n" + "\n".join(body) + "\n\\end{aligned}"
+
+    def _latex_rows(self) -> list[tuple[str, str]]:
+        """Return head and formula of every row."""
         with distinct_names(self._nodes()):
             labels, plane = self.labels.latex(), self.hyperplane.latex()
             objective = self.objective.expression.latex()
             rows = [*(c.latex() for c in self.constraints), self._domain_latex(), self.hyperplane.definition_latex()]
             rows += [rf"{s.latex()} \ge 0" for s in self._scalars() if s.nonneg]
-        body = [rf"\min_{{{labels},\, {plane}}} \quad & {objective} \\"]
         heads = [r"\text{s.t.}", *[""] * (len(rows) - 1)]
-        body += [rf"{head} \quad & {row} \\" for head, row in zip(heads, rows)]
-        return "\\begin{aligned}\n" + "\n".join(body) + "\n\\end{aligned}"
+        return [(rf"\min_{{{labels},\, {plane}}}", objective), *zip(heads, rows)]
+
+    def printed(self) -> dict[str, Any]:
+        """Return what the formulation says, in text, LaTeX and numbers, to be kept with its answers."""
+        with distinct_names(self._nodes()):
+            parameters = {p.text(): p.value for p in self.parameters if p.name}
+        columns = getattr(self.hyperplane.X, "shape", (0, 0))[1]
+        return {"text": self.text(), "latex": self._latex_rows(), "parameters": parameters, "points": self.labels.n,
+                "columns": int(columns), "model": self.hyperplane.definition(self.labels.clusters)}
 
     def __str__(self) -> str:
         return self.text()

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Unpack
 
 import numpy as np
@@ -16,6 +17,7 @@ from margindsl.errors import MarginError, NotInstalledError
 from margindsl.metrics import clustering_accuracy
 from margindsl.progress import task
 from margindsl.relaxations.relaxation import Relaxation
+from margindsl.report import write_comparison
 from margindsl.runtime.options import SolveArguments, SolveOptions
 from margindsl.runtime.problem import Problem
 from margindsl.runtime.registry import as_relaxation, as_solver
@@ -105,7 +107,23 @@ class Comparison:
 
         return comparison(self, ax)
 
-    def _cells(self) -> tuple[list[str], list[list[str]]]:
+    def report(self, path: str | Path) -> None:
+        """Write one HTML page that needs nothing else: the table, a figure of it, and the best solution in full.
+
+        Parameters
+        ----------
+        path : str or Path
+
+        Raises
+        ------
+        NotInstalledError
+            If jinja2, matplotlib or latex2mathml are not installed.
+        OSError
+            If the file cannot be written.
+        """
+        write_comparison(self, path)
+
+    def cells(self) -> tuple[list[str], list[list[str]]]:
         truth = ["accuracy %"] if self.has_truth else []
         heads = ["relaxation", "solver", "status", "value", "bound", "gap %", *truth, "seconds",
                  "compile", "solve", "polish", "note"]
@@ -122,7 +140,7 @@ class Comparison:
         return heads, lines
 
     def __str__(self) -> str:
-        heads, lines = self._cells()
+        heads, lines = self.cells()
         if not any(line[-1] for line in lines):
             heads, lines = heads[:-1], [line[:-1] for line in lines]
         widths = [max(len(head), *(len(line[k]) for line in lines)) for k, head in enumerate(heads)]
@@ -132,7 +150,7 @@ class Comparison:
     def _repr_html_(self) -> str:
         import html
 
-        heads, lines = self._cells()
+        heads, lines = self.cells()
         head = "".join(f"<th>{html.escape(h)}</th>" for h in heads)
         body = "".join("<tr>" + "".join(f"<td>{html.escape(c)}</td>" for c in line) + "</tr>" for line in lines)
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any
 
 from margindsl.contract import Refusal, Solver
@@ -31,8 +31,8 @@ class Compiled:
     solver : Solver
     form : Form
         What the relaxation lowers the program to, in the units in which it is solved.
-    text : str
-        The declaration.
+    printed : mapping
+        The declaration, as `Formulation.printed` says it.
     seconds : dict
         Seconds of the passes so far.
     sessions : dict, optional
@@ -43,12 +43,13 @@ class Compiled:
         Raises where the inputs are no longer those that were declared.
     """
 
-    def __init__(self, presolved: Presolved, relaxation: Relaxation, solver: Solver, form: Form, text: str,
+    def __init__(self, presolved: Presolved, relaxation: Relaxation, solver: Solver, form: Form,
+                 printed: Mapping[str, Any],
                  seconds: dict[str, float], sessions: dict[Hashable, Guarded] | None = None, *,
                  hands_over: bool = False, unchanged: Callable[[], None] | None = None) -> None:
         self.program, self.presolved, self.relaxation, self.solver = presolved.declared, presolved, relaxation, solver
         self.stages = stages_of(relaxation)
-        self.form, self.text, self.seconds = form, text, seconds
+        self.form, self.printed, self.seconds = form, printed, seconds
         self.sessions = {} if sessions is None else sessions
         self.hands_over, self.unchanged = hands_over, unchanged
 
@@ -64,7 +65,7 @@ class Compiled:
         offer = self.relaxation.offer(self.program)
         note = getattr(offer, "note", "")
         parts = [
-            ("language", self.text),
+            ("language", self.printed["text"]),
             ("margin program", self.program.dump()),
             *([("presolve", self._explain_presolve())] if self.presolved.passes else []),
             ("relaxation", f"{self.relaxation.name}: {type(self.relaxation).summary}\n{self.relaxation!r}\n{note}\n"
@@ -115,7 +116,7 @@ class Compiled:
         if self.unchanged is not None:
             self.unchanged()
         with chosen.watched() as watch:
-            return watch.ended(solve_compiled(self, chosen, watch.of(self)))
+            return watch.ended(solve_compiled(self, chosen, watch.of(self)), self.printed)
 
 
 def check_form(solver: Solver, form: Form, relaxation: Relaxation) -> None:

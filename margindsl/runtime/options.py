@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import platform
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, TypedDict
@@ -131,7 +133,13 @@ class SolveOptions:
                     teller(progress)
                 return self.callback(progress) if self.callback else None
 
-            yield Watch(self._budget(report if tellers else self.callback), shown, rounds)
+            yield Watch(self, self._budget(report if tellers else self.callback), shown, rounds)
+
+    def told(self) -> dict[str, Any]:
+        """Return the options that an answer may depend on, as plain values."""
+        state = self.random_state
+        return {"tol": float(self.tol), "time_limit": self.time_limit, "max_iter": self.max_iter,
+                "random_state": int(state) if isinstance(state, Integral) else state and type(state).__name__}
 
 
 @dataclass(frozen=True)
@@ -140,6 +148,7 @@ class Watch:
 
     Parameters
     ----------
+    options : SolveOptions
     budget : Budget
         Of the solve, its clock started.
     shown : Task
@@ -148,6 +157,7 @@ class Watch:
         Where the rounds are written.
     """
 
+    options: SolveOptions
     budget: Budget
     shown: Task
     rounds: Rounds | None
@@ -157,11 +167,23 @@ class Watch:
         self.shown.title = f"{compiled.relaxation.name} with {compiled.solver.name}"
         return self.budget
 
-    def ended(self, solution: Solution) -> Solution:
-        """Return a solution, its end written where the rounds are."""
+    def ended(self, solution: Solution, printed: Mapping[str, Any]) -> Solution:
+        """Return a solution that knows what it answers, its end written where the rounds are."""
         if self.rounds is not None:
             self.rounds.end(solution, time.monotonic() - self.budget.start)
-        return solution
+        proof = solution.certificate
+        told = {} if proof is None else {"certificate": proof.describe(), "trivial": proof.is_trivial}
+        return replace(solution, origin={**printed, **self.options.told(), **told, "versions": versions()})
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python and of the packages that answers come from."""
+    packages = ("margindsl", "numpy", "scipy", "cvxpy", "clarabel", "scs", "ecos", "osqp", "highspy")
+    found = {"python": platform.python_version()}
+    for package in packages:
+        with suppress(importlib.metadata.PackageNotFoundError):
+            found[package] = importlib.metadata.version(package)
+    return found
 
 
 __all__ = ["SolveArguments", "SolveOptions", "Watch"]

@@ -174,7 +174,7 @@ class Problem(Formulation):
         used = choose_solver(method, form) if named is None else named
         check_form(used, form, method)
         draft.seconds["lower"] = time.perf_counter() - began
-        return Compiled(presolved, method, used, form, self.text(), draft.seconds, self._sessions,
+        return Compiled(presolved, method, used, form, self.printed(), draft.seconds, self._sessions,
                         hands_over=named is None, unchanged=self.hyperplane.check_unchanged)
 
     def solve(self, relaxation: RelaxationName | Relaxation | None = None, solver: SolverName | Solver | None = None,
@@ -216,9 +216,10 @@ class Problem(Formulation):
                 with watch.budget.limit(COMPILED):
                     compiled = self._compile(relaxation, solver, draft)
             except Cancelled:
-                return self._uncompiled(draft, chosen, watch.budget, relaxation, solver)
+                found = self._uncompiled(draft, chosen, watch.budget, relaxation, solver)
+                return watch.ended(found, self.printed())
             warn_if_trivial(compiled.program)
-            return watch.ended(solve_compiled(compiled, chosen, watch.of(compiled)))
+            return watch.ended(solve_compiled(compiled, chosen, watch.of(compiled)), compiled.printed)
 
     def _uncompiled(self, draft: Draft, options: SolveOptions, budget: Budget,
                     relaxation: RelaxationName | Relaxation | None, solver: SolverName | Solver | None) -> Solution:

@@ -19,10 +19,14 @@ from margindsl.program.certificates import Certificate
 from margindsl.program.codings import CODINGS
 from margindsl.proof.files import write_proof
 from margindsl.proof.report import Report
+from margindsl.report import write_report
+from margindsl.report.reading import advice, meaning
 from margindsl.runtime.evidence import DeclaredCertificate, Evidence, verify, written
 from margindsl.runtime.scalars import Scalars
 from margindsl.runtime.stored import features_of, judged, read_stored, same_problem
 from margindsl.typing import FloatArray, IntArray
+
+FROZEN = ("timings", "origin")  # mappings that nobody can write to
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +72,8 @@ class Solution:
         What `verify` judges it by: the problem as declared, or the proof in its file.
     unverified : str
         What of a loaded solution could not be verified.
+    origin : mapping
+        What was solved and how: the formula, its parameters, the options of the solve, versions of packages.
     """
 
     labels: IntArray
@@ -91,6 +97,7 @@ class Solution:
     coding: str = "binary"
     evidence: Any = None
     unverified: str = ""
+    origin: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.evidence is not None and self.certificate is not None:
@@ -103,15 +110,16 @@ class Solution:
             object.__setattr__(self, name, array)
         if not isinstance(self.scalars, Scalars):
             object.__setattr__(self, "scalars", Scalars(self.scalars))
-        object.__setattr__(self, "timings", MappingProxyType(dict(self.timings)))
+        for name in FROZEN:
+            object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the fields, read-only mappings as dicts, so that solutions can be pickled."""
-        return {**self.__dict__, "timings": dict(self.timings)}
+        return self.__dict__ | {name: dict(getattr(self, name)) for name in FROZEN}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         for name, value in state.items():
-            object.__setattr__(self, name, MappingProxyType(value) if name == "timings" else value)
+            object.__setattr__(self, name, MappingProxyType(value) if name in FROZEN else value)
 
     @property
     def status(self) -> str:
@@ -213,6 +221,7 @@ class Solution:
             lines.append(f"unverified {self.unverified}")
         if self.message:
             lines.append(f"message   {self.message}")
+        lines += [f"meaning   {meaning(self)}", f"next      {advice(self)}"]
         return "\n".join(lines)
 
     def __repr__(self) -> str:
@@ -245,6 +254,22 @@ class Solution:
             raise UnknownNameError("picture of a solution", kind, SOLUTION)
         return SOLUTION[kind](self, ax, **options)
 
+    def report(self, path: str | Path) -> None:
+        """Write one HTML page that needs nothing else: formula, labels, margins, bound, proof, versions and seed.
+
+        Parameters
+        ----------
+        path : str or Path
+
+        Raises
+        ------
+        NotInstalledError
+            If jinja2, matplotlib or latex2mathml are not installed.
+        OSError
+            If the file cannot be written.
+        """
+        write_report(self, path)
+
     def save(self, path: str | Path) -> None:
         """Write the solution and its proof to a ``.npz`` file, in place of an old one only when it is whole.
 
@@ -259,7 +284,8 @@ class Solution:
         header = {
             "value": self.value, "bound": self.bound, "estimate": self.estimate, "state": self.state.name,
             "bias": np.asarray(self.bias).tolist(), "scalars": dict(self.scalars), "timings": dict(self.timings),
-            "message": self.message, "relaxation": self.relaxation, "solver": self.solver, "coding": self.coding}
+            "message": self.message, "relaxation": self.relaxation, "solver": self.solver, "coding": self.coding,
+            "origin": dict(self.origin), "history": [vars(record) for record in self.history]}
         arrays: dict[str, Any] = {"labels": self.labels, "weights": self.weights, "decision": self.decision}
         if self.label_weights is not None:
             arrays |= {"labellings": self.label_weights[0], "mixture": self.label_weights[1]}
@@ -301,4 +327,5 @@ class Solution:
             arrays["weights"], header["bias"], arrays["decision"], header["scalars"], features,
             label_weights=mixture, label_factor=arrays.get("label_factor"), timings=header["timings"],
             message=header["message"], relaxation=header["relaxation"], solver=header["solver"],
-            coding=header.get("coding", "binary"), evidence=proof), replace)
+            coding=header.get("coding", "binary"), evidence=proof, origin=header.get("origin", {}),
+            history=tuple(Record(**record) for record in header.get("history", ()))), replace)

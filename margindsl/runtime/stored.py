@@ -20,6 +20,7 @@ from margindsl.runtime.evidence import declaration_of
 from margindsl.typing import FloatArray
 
 HEADER = ("value", "bound", "estimate", "state", "bias", "scalars", "timings", "message", "relaxation", "solver")
+ROUND = {"seconds", "stage", "iteration", "value", "bound"}
 ARRAYS = ("labels", "weights", "decision")
 OWN = ("weights", "labellings", "mixture", "label_factor")  # arrays of a solution that are no part of its proof
 
@@ -83,6 +84,8 @@ def _is_whole(header: dict[str, Any], arrays: dict[str, Any]) -> bool:
     numbers = all(isinstance(header[name], (int, float)) for name in ("value", "bound", "estimate"))
     bias = np.asarray(header["bias"])
     numbers = numbers and bias.dtype.kind in "if" and bias.shape in ((), decision.shape[1:])
+    rounds, origin = header.get("history", []), header.get("origin", {})
+    numbers = numbers and isinstance(origin, dict) and all(set(record) == ROUND for record in rounds)
     return bool(header["state"] in Status.__members__ and labels.ndim == 1 and decision.shape[:1] == labels.shape
                 and labels.dtype.kind == "i" and numbers and header["value"] == header["value"]
                 and weights.ndim == decision.ndim in (1, 2) and weights.shape[1:] == decision.shape[1:])
