@@ -23,7 +23,7 @@ copyright = author
 
 extensions = [
     "myst_parser", "numpydoc", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx_gallery.gen_gallery",
-    "matplotlib.sphinxext.plot_directive", "declarations"]
+    "matplotlib.sphinxext.plot_directive", "sphinx_copybutton", "declarations"]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 exclude_patterns = ["gallery/*.ipynb", "gallery/*.py", "gallery/sg_execution_times.rst", "sg_execution_times.rst"]
 templates_path = ["_templates"]
@@ -38,6 +38,9 @@ autodoc_typehints = "none"
 autodoc_member_order = "groupwise"
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
+
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
 
 plot_formats = [("png", 120)]
 plot_html_show_formats = False

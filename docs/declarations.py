@@ -1,13 +1,17 @@
-"""What the site reads from the source: declarations of recipes, and the order of the gallery."""
+"""What the site reads from the source: declarations, what gaps and statuses mean; and the order of the gallery."""
 
 import ast
 import inspect
 import textwrap
 
 from docutils import nodes
+from sphinx import addnodes
 from sphinx.util.docutils import SphinxDirective
 
 import margindsl as md
+from margindsl.contract import Status
+from margindsl.recipes.recipe import traits_of
+from margindsl.report import reading
 
 
 def declaration(name):
@@ -46,10 +50,49 @@ class Declaration(SphinxDirective):
         name = self.arguments[0]
         self.env.note_dependency(inspect.getsourcefile(inspect.unwrap(getattr(md.recipes, name))))
         code = declaration(name)
-        return [nodes.literal_block(code, code, language="python")]
+        link = addnodes.pending_xref("", nodes.literal("", f"md.recipes.{name}"), refdomain="py", reftype="func",
+                                     reftarget=f"margindsl.recipes.{name}", refwarn=True, refdoc=self.env.docname)
+        said = nodes.paragraph("", f"{traits_of(getattr(md.recipes, name)).method}. Arguments: ", link)
+        return [said, nodes.literal_block(code, code, language="python")]
+
+
+class Table(SphinxDirective):
+    """Show rows that are read from the source."""
+
+    head = ()
+
+    def rows(self):
+        """Return the rows, a tuple of cells each."""
+        raise NotImplementedError
+
+    def run(self):
+        lines = [self.head, ["---"] * len(self.head), *self.rows()]
+        return self.parse_text_to_nodes("\n".join(f"| {' | '.join(line)} |" for line in lines))
+
+
+class Gaps(Table):
+    """Show what a gap means, and what to do."""
+
+    head = ("gap", "what it means", "what to do next")
+
+    def rows(self):
+        known = [("`optimal`", reading.PROVED)]
+        known += [(f"up to {each.most:.0%}" if each.most < 1 else "more", each) for each in reading.GAPS]
+        return [(gap, each.means.format(gap="the gap"), each.do) for gap, each in [*known, ("∞", reading.UNBOUNDED)]]
+
+
+class Statuses(Table):
+    """Show what the word of a status means, and what to do."""
+
+    head = ("status", "what it means", "what to do next")
+
+    def rows(self):
+        then = {Status.OPTIMAL: reading.PROVED.do, Status.CONVERGED: "Look at the gap.", **reading.NEXT}
+        return [(f"`{status.word}`", status.value, then[status]) for status in Status if status.has_answer]
 
 
 def setup(app):
-    """Register the directive."""
-    app.add_directive("declaration", Declaration)
+    """Register the directives."""
+    for kind in (Declaration, Gaps, Statuses):
+        app.add_directive(kind.__name__.lower(), kind)
     return {"parallel_read_safe": True}
