@@ -138,15 +138,15 @@ def test_a_working_set_of_clusters_is_equation_13_over_its_cuts(balance, seed):
 
 
 def test_cuts_outside_take_several_clusters_and_keep_their_constraints():
-    X = several(60)
+    X = several(36)
     problem = md.recipes.cpm3c(X, 3, beta=0.1, outer="cuts")
     assert problem.relaxation.name == "cuts-outside"
     solution = problem.solve(random_state=0)
     assert len(np.unique(solution.labels)) == 3
-    linked = problem.with_constraints(md.cannot_link(problem.labels, [(0, 3)]), md.sizes(problem.labels, at_least=15))
+    linked = problem.with_constraints(md.cannot_link(problem.labels, [(0, 3)]), md.sizes(problem.labels, at_least=9))
     labels = linked.solve(random_state=0).labels
-    assert labels[0] != labels[3] and np.bincount(labels).min() >= 15
-    y, f = md.Labels(60, clusters=3), md.Hyperplane(X)
+    assert labels[0] != labels[3] and np.bincount(labels).min() >= 9
+    y, f = md.Labels(36, clusters=3), md.Hyperplane(X)
     coded = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean(md.hinge(md.margin(y, f, coding="simplex")))),
                        [md.sizes(y, at_least=5)])
     with pytest.raises(RefusalError, match="Crammer-Singer margins of at most 20 clusters"):

@@ -31,8 +31,8 @@ def solve_all(problem, relaxations=SPDS):
     best = solutions["exact"].value
     for solution in solutions.values():
         assert problem.program().labels.contains(solution.labels)
-        assert solution.value >= best - 1e-6 * max(1.0, abs(best))
-        assert solution.bound <= best + 1e-7 * max(1.0, abs(best))
+        assert solution.value >= best - 1e-6 * abs(best)
+        assert solution.bound <= best + 1e-7 * abs(best)
     return solutions
 
 
@@ -71,7 +71,7 @@ def test_the_data_of_the_user_are_left_alone():
     "one outlier": np.vstack([X[:6], [1e4, -1e4, 1e4]]),
 }.items())
 def test_degenerate_points(name, points):
-    solutions = solve_all(problem_of(points))
+    solutions = solve_all(problem_of(points), SPDS if name != "huge" else ["exact", "sdp", "cccp"])
     if name in ("one point repeated", "all zero"):  # w = 0: the loss at margin zero
         assert solutions["exact"].value == pytest.approx(5.0, rel=1e-8)
         assert solutions["sdp"].bound == pytest.approx(5.0, rel=1e-5)

@@ -556,8 +556,8 @@ def test_keyboard_interrupt_passes_through(monkeypatch):
 @pytest.mark.parametrize("loss", [md.hinge, md.squared_hinge, md.odm])
 def test_the_weight_lift_agrees_with_the_low_rank_engine(name, bias, loss):
     rng = np.random.default_rng(4)
-    X = rng.normal(size=(40, 3)) + np.where(np.arange(40)[:, None] < 20, 0.8, -0.8)
-    y, f = md.Labels(40), md.Hyperplane(X, bias=bias)
+    X = rng.normal(size=(20, 3)) + np.where(np.arange(20)[:, None] < 10, 0.8, -0.8)
+    y, f = md.Labels(20), md.Hyperplane(X, bias=bias)
     balance = [abs(md.sum(f)) <= 2.0] if bias else [abs(md.sum(y)) <= 8]
     problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 8 * md.mean(loss(y * f))), balance)
     conic = problem.solve(md.WeightLifting(tol=1e-6), name, random_state=0)
