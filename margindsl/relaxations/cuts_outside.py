@@ -19,6 +19,7 @@ from margindsl.relaxations.cccp import CCCP
 from margindsl.typing import FloatArray, IntArray
 
 MOST_CUTS = 400  # a working set of a start; the dual has one variable a cut
+LOST = 1e-6  # above the highest value that cuts can have: more is no rounding of a sound programme
 # Cuts in a row after which no lower objective is expected: on digits it fell at least every 18; where clouds overlap
 # labels move with every cut, and the violation need not vanish at all.
 PATIENCE = 50
@@ -87,10 +88,13 @@ class CutsOutside(CCCP):
         program = run.program
         cuts = WorkingSet(program, labels) if program.is_binary else ClusterWorkingSet(program, labels)
         loss = program.losses.value(np.zeros(program.n))
+        highest = loss + LOST * abs(loss)  # cuts lie below the loss: no minimum over them is above that of w = 0
         lowest, best, most = np.inf, labels, MOST_CUTS
         while True:
             run.standing = cuts.labels
-            f, value = self._settle(run, cuts)
+            f, value = self._settle(run, cuts, highest)
+            if not value <= highest:
+                return best
             violation = cuts.loss(f) - cuts.slack
             stop = run.record("cuts", cuts.count, value + violation)
             if violation <= self.epsilon * loss or stop or run.stopped:
@@ -101,11 +105,16 @@ class CutsOutside(CCCP):
                 return best
             cuts.add(f)
 
-    def _settle(self, run: Run, cuts: WorkingSet | ClusterWorkingSet) -> tuple[FloatArray, float]:
-        """Return decision values and value of Problem 8 over the cuts, labels moved by the concave-convex procedure."""
+    def _settle(self, run: Run, cuts: WorkingSet | ClusterWorkingSet, highest: float) -> tuple[FloatArray, float]:
+        """Return decision values and value of Problem 8 over the cuts, labels moved by the concave-convex procedure.
+
+        A value above `highest` says that the cuts are lost in rounding.
+        """
         before = np.inf
         while True:
             f, value = cuts.solve()
+            if not value <= highest:
+                return f, value
             gains = f if run.program.is_binary else run.program.gains(f)
             same = not cuts.relabel(run.program.labels.maximise(gains))
             if same or before - value <= self.epsilon * abs(value) or run.stopped:

@@ -565,3 +565,15 @@ def test_the_weight_lift_agrees_with_the_low_rank_engine(name, bias, loss):
     assert conic.certificate.verify() and native.certificate.verify()
     assert conic.estimate == pytest.approx(native.estimate, rel=1e-4)
     assert conic.bound == pytest.approx(native.bound, rel=1e-3)
+
+
+@pytest.mark.parametrize("clusters", [2, 3])
+@pytest.mark.parametrize("name", ["clarabel", "scs"])
+@pytest.mark.filterwarnings("ignore::margindsl.errors.TrivialityWarning")
+def test_points_without_any_extent_have_the_loss_at_the_origin(name, clusters):
+    """Three points in four columns, all zero: no weights matter."""
+    y, f = md.Labels(3, clusters=clusters), md.Hyperplane(np.zeros((3, 4)))
+    margins = y * f if clusters == 2 else md.margin(y, f, coding="crammer-singer")
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 3 * md.mean(md.squared_hinge(margins))), [y[0] != y[1]])
+    solution = problem.solve("alternating", name, random_state=0)
+    assert solution.value == pytest.approx(3.0, rel=1e-6) and not np.any(solution.decision)

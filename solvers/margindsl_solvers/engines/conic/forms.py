@@ -112,8 +112,10 @@ def selection(losses: Losses) -> sp.csr_array | None:
 
 
 def reduced(features: FeatureOperator) -> tuple[FloatArray, FloatArray | None]:
-    """Return (F, V) with ΦV = F, FFᵀ = ΦΦᵀ and F of at most n columns; V is None when F = Φ."""
+    """Return (F, V) with ΦV = F, FFᵀ = ΦΦᵀ and F of one to n columns; V is None when F = Φ."""
     phi = np.asarray(features.toarray(), dtype=float)
+    if not phi.any():  # cvxpy writes no square of an empty variable
+        return np.zeros((len(phi), 1)), np.zeros((phi.shape[1], 1))
     if phi.shape[1] <= phi.shape[0]:
         return phi, None
     left, values, right = scipy.linalg.svd(phi, full_matrices=False)
