@@ -10,9 +10,9 @@ import numpy as np
 from margindsl.calculus import PLQ, ConvexFunction
 from margindsl.errors import DeclarationError, GrammarError
 from margindsl.language.entries import is_number
-from margindsl.language.expressions import Expression, Sum, as_expression, modulus, squared
+from margindsl.language.expressions import Expression, Index, Sum, as_expression, modulus, squared
 from margindsl.language.margins import Hyperplane
-from margindsl.language.printing import bracket, number_text
+from margindsl.language.printing import bracket, bracket_latex, entries, number_text, words_latex
 from margindsl.language.symbols import Scalar
 
 
@@ -140,7 +140,8 @@ class Curve(Atom):
 
     def latex(self) -> str:
         """Return the function applied."""
-        return rf"\mathrm{{{self.word}}}\left({self.arguments[0].latex()}\right)"
+        before, after = (words_latex(text) if text else "" for text in (self.before, self.after))
+        return rf"\mathrm{{{self.word}}}\left({before}{self.arguments[0].latex()}{after}\right)"
 
 
 def pos(x: Any) -> Expression:
@@ -277,6 +278,15 @@ class Aggregate(Expression):
         """Return ``md.word(inner)``."""
         return f"md.{self.word}({self.inner.text()})"
 
+    def _summand(self) -> str:
+        with entries():
+            return bracket_latex(self.inner, 30)
+
+    def _range(self) -> str:
+        """Return the index of a sum, with its range where it does not go over all points."""
+        part = any(isinstance(node, Index) and node.shape for node in self.inner.walk())
+        return f"{{i=0}}^{{{len(self.inner) - 1}}}" if part else "i"
+
 
 class Total(Aggregate):
     """Represent the sum over points."""
@@ -289,7 +299,7 @@ class Total(Aggregate):
 
     def latex(self) -> str:
         """Return a sum sign."""
-        return rf"\sum_i {self.inner.latex()}"
+        return rf"\sum_{self._range()} {self._summand()}"
 
 
 class Mean(Aggregate):
@@ -304,7 +314,7 @@ class Mean(Aggregate):
     def latex(self) -> str:
         """Return a normalised sum."""
         count = len(self.inner) if self.inner.shape else 1
-        return rf"\frac{{1}}{{{count}}}\sum_i {self.inner.latex()}"
+        return rf"\frac{{1}}{{{count}}}\sum_{self._range()} {self._summand()}"
 
 
 class Variance(Aggregate):
@@ -323,7 +333,8 @@ class Variance(Aggregate):
 
     def latex(self) -> str:
         """Return the variance."""
-        return rf"\operatorname{{var}}_i\left({self.inner.latex()}\right)"
+        with entries():
+            return rf"\operatorname{{var}}_i\left({self.inner.latex()}\right)"
 
 
 def sum(x: Any) -> Expression:
@@ -370,7 +381,7 @@ class SquaredNorm(Expression):
 
     def latex(self) -> str:
         """Return the squared norm."""
-        return rf"\|{self.hyperplane.latex()}\|^2"
+        return rf"\|{self.hyperplane.letter()}\|^2"
 
 
 class Manifold(Expression):
@@ -390,7 +401,7 @@ class Manifold(Expression):
 
     def latex(self) -> str:
         """Return the quadratic form."""
-        name = self.hyperplane.latex()
+        name = self.hyperplane.letter()
         return rf"{name}^\top L {name}"
 
 

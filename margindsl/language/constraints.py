@@ -14,7 +14,7 @@ from margindsl.language.entries import constant_value, fix_once, frozen
 from margindsl.language.expressions import Expression, at_most
 from margindsl.language.linear import split_equality, split_inequality
 from margindsl.language.margins import Hyperplane, Labels
-from margindsl.language.printing import SHOWN_ENTRIES
+from margindsl.language.printing import SHOWN_ENTRIES, distinct_names, number_latex, subscript, words_latex
 from margindsl.typing import FloatArray, IntArray
 
 
@@ -48,7 +48,11 @@ class Constraint(ABC):
 
     def latex(self) -> str:
         """Return the constraint as LaTeX mathematics."""
-        return rf"\text{{{self.text()}}}"
+        return words_latex(self.text())
+
+    def _repr_latex_(self) -> str:
+        with distinct_names(node for expression in self.expressions for node in expression.walk()):
+            return f"${self.latex()}$"
 
     def __repr__(self) -> str:
         return self.text()
@@ -147,12 +151,13 @@ class Links(Constraint):
     def latex(self) -> str:
         """Return the links over their set of pairs."""
         sign = "=" if self.kind == "must-link" else r"\ne"
-        name = self.labels.latex()
-        if len(self.pairs) == 1:
-            i, j = self.pairs[0]
-            return rf"{name}_{{{i}}} {sign} {name}_{{{j}}}"
+        name = self.labels.letter()
+        if 2 * len(self.pairs) <= SHOWN_ENTRIES:
+            pairs = self.pairs.astype(str).tolist()
+            return r",\ ".join(f"{subscript(name, i)} {sign} {subscript(name, j)}" for i, j in pairs)
         family = r"\mathcal{M}" if self.kind == "must-link" else r"\mathcal{C}"
-        return rf"{name}_i {sign} {name}_j \quad ((i,j) \in {family},\ |{family}| = {len(self.pairs)})"
+        first, second = subscript(name, "i"), subscript(name, "j")
+        return rf"{first} {sign} {second} \quad ((i,j) \in {family},\ |{family}| = {len(self.pairs)})"
 
 
 class Known(Constraint):
@@ -210,8 +215,12 @@ class Known(Constraint):
 
     def latex(self) -> str:
         """Return the known labels."""
-        name = self.labels.latex()
-        return rf"{name}_i = \bar {name}_i \quad (i \in \mathcal{{L}},\ |\mathcal{{L}}| = {len(self.index)})"
+        name = self.labels.letter()
+        if len(self.index) <= SHOWN_ENTRIES:
+            return r",\ ".join(f"{subscript(name, str(i))} = {number_latex(value)}" for i, value in zip(
+                self.index.tolist(), self.values().tolist()))
+        entry, given = subscript(name, "i"), subscript(rf"\bar {name}", "i")
+        return rf"{entry} = {given} \quad (i \in \mathcal{{L}},\ |\mathcal{{L}}| = {len(self.index)})"
 
 
 class Sizes(Constraint):
@@ -238,9 +247,12 @@ class Sizes(Constraint):
 
     def latex(self) -> str:
         """Return bounds on the number of points of every cluster."""
-        low, high = (", ".join(f"{size:g}" for size in bound) for bound in (self.at_least, self.at_most))
-        name = self.labels.latex()
-        return rf"({low}) \le |\{{i : {name}_i = c\}}|_c \le ({high})"
+        name, k = subscript(self.labels.letter(), "i"), len(self.at_least)
+        bounds = [(number_latex(low), number_latex(high)) for low, high in zip(self.at_least, self.at_most)]
+        alike = len(set(bounds)) == 1
+        rows = [rf"{low} \le |\{{i : {name} = {'c' if alike else c}\}}| \le {high}"
+                for c, (low, high) in enumerate(bounds[:1] if alike else bounds)]
+        return r",\ ".join(rows) + (rf" \quad (c = 0, \dots, {k - 1})" if alike else "")
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,19 @@ import numpy as np
 
 from margindsl.errors import DeclarationError, GrammarError
 from margindsl.language.entries import Shape, as_index, as_values, broadcast, constant_value, fix_once, is_number
-from margindsl.language.printing import array_text, bracket, bracket_latex, index_text, number_text
+from margindsl.language.printing import (
+    array_text,
+    bracket,
+    bracket_latex,
+    distinct_names,
+    entries,
+    entry_latex,
+    index_latex,
+    index_text,
+    number_latex,
+    number_text,
+    shown_name,
+)
 
 
 class Expression:
@@ -62,7 +74,8 @@ class Expression:
         return self.text()
 
     def _repr_latex_(self) -> str:
-        return f"${self.latex()}$"
+        with distinct_names(self.walk()), entries("i" if self.children and self.shape else ""):
+            return f"${self.latex()}$"
 
     def __len__(self) -> int:
         if not self.shape:
@@ -174,6 +187,11 @@ class Constant(Expression):
         """Return True."""
         return True
 
+    @property
+    def symbol(self) -> str | None:
+        """Return the letter of an array."""
+        return "c" if self.shape else None
+
     def numeric(self) -> Any:
         """Return the value."""
         return self.value[()]
@@ -183,8 +201,12 @@ class Constant(Expression):
         return array_text(self.value) if self.shape else number_text(self.value)
 
     def latex(self) -> str:
-        """Return the number, or a bold c for an array."""
-        return f"{float(self.value):.6g}" if not self.shape else r"\mathbf{c}"
+        """Return the number, or a bold letter for an array."""
+        if not self.shape:
+            return number_latex(self.value)
+        letter, _, number = shown_name(self, self.symbol or "").partition("_")
+        bold = rf"\mathbf{{{letter}}}"
+        return entry_latex(rf"{bold}^{{({number})}}" if number else bold, True)
 
 
 class Sum(Expression):
@@ -321,6 +343,7 @@ class Index(Expression):
         If the index is out of range, fractional, or not one-dimensional.
     """
 
+
     def __init__(self, inner: Expression, index: Any) -> None:
         if not inner.shape:
             raise DeclarationError(f"`{inner.text()}` is a single number and cannot be indexed")
@@ -328,6 +351,8 @@ class Index(Expression):
         self.index, self.is_item = as_index(index, inner.shape[0], inner.text())
         self.index.flags.writeable = False
         self.shape = () if self.is_item else (len(self.index),)
+        self.is_slice = not self.is_item and len(self.index) > 1 and bool(np.all(np.diff(self.index) == 1))
+        self.symbol = None if self.is_item or self.is_slice else "I"
 
     @property
     def children(self) -> tuple[Expression, ...]:
@@ -345,9 +370,17 @@ class Index(Expression):
         return f"{bracket(self.inner, 95)}[{shown}]"
 
     def latex(self) -> str:
-        """Return the entries as a subscript."""
-        shown = str(int(self.index[0])) if self.is_item else r"\mathcal{I}"
-        return rf"{bracket_latex(self.inner, 95)}_{{{shown}}}"
+        """Return the expression at the points indexed: at one of them, or at every one of a list."""
+        if self.is_item:
+            shown = str(int(self.index[0]))
+        elif self.is_slice:
+            first = int(self.index[0])
+            shown = f"{first}+{index_latex() or 'i'}" if first else index_latex() or "i"
+        else:
+            letter, _, number = shown_name(self, self.symbol or "").partition("_")
+            shown = rf"\mathcal{{{letter}}}{f'^{{({number})}}' if number else ''}_{{{index_latex() or 'i'}}}"
+        with entries(shown):
+            return self.inner.latex()
 
 
 # -- building blocks ------------------------------------------------------------------------------------

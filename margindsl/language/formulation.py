@@ -15,6 +15,8 @@ from margindsl.language.margins import Hyperplane, Labels
 from margindsl.language.printing import distinct_names
 from margindsl.language.symbols import Parameter, Scalar
 
+SHOWN = 72  # characters of an objective in one line
+
 
 class Minimize:
     """Declare that an expression is minimised.
@@ -37,6 +39,10 @@ class Minimize:
 
     def __repr__(self) -> str:
         return f"minimise {self.expression.text()}"
+
+    def _repr_latex_(self) -> str:
+        with distinct_names(self.expression.walk()):
+            return rf"$\min \; {self.expression.latex()}$"
 
 
 class Formulation:
@@ -101,10 +107,11 @@ class Formulation:
     def _latex_rows(self) -> list[tuple[str, str]]:
         """Return head and formula of every row."""
         with distinct_names(self._nodes()):
-            labels, plane = self.labels.latex(), self.hyperplane.latex()
+            labels, plane = self.labels.letter(), self.hyperplane.letter()
             objective = self.objective.expression.latex()
             rows = [*(c.latex() for c in self.constraints), self._domain_latex(), self.hyperplane.definition_latex()]
             rows += [rf"{s.latex()} \ge 0" for s in self._scalars() if s.nonneg]
+            rows += [rf"\|{plane}\|^2 = \|w\|^2 + \|b\|^2"] if self.hyperplane.bias == "penalised" else []
         heads = [r"\text{s.t.}", *[""] * (len(rows) - 1)]
         return [(rf"\min_{{{labels},\, {plane}}}", objective), *zip(heads, rows)]
 
@@ -115,6 +122,13 @@ class Formulation:
         columns = getattr(self.hyperplane.X, "shape", (0, 0))[1]
         return {"text": self.text(), "latex": self._latex_rows(), "parameters": parameters, "points": self.labels.n,
                 "columns": int(columns), "model": self.hyperplane.definition(self.labels.clusters)}
+
+    def __repr__(self) -> str:
+        said = self.objective.expression.text()
+        shown = said if len(said) <= SHOWN else f"{said[:SHOWN - 3]}..."
+        rules = f"{len(self.constraints)} constraint{'' if len(self.constraints) == 1 else 's'}"
+        return (f"{type(self).__name__}({self.labels.n} points, {self.labels.clusters} clusters, {rules}, "
+                f"minimise {shown})")
 
     def __str__(self) -> str:
         return self.text()
@@ -137,4 +151,4 @@ class Formulation:
         return [labels, *(f"{s.text()} >= 0" for s in self._scalars() if s.nonneg)]
 
     def _domain_latex(self) -> str:
-        return rf"{self.labels.latex()} \in {self.labels.names.domain_latex}^{{{self.labels.n}}}"
+        return rf"{self.labels.letter()} \in {self.labels.names.domain_latex}^{{{self.labels.n}}}"

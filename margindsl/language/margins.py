@@ -11,6 +11,7 @@ import numpy as np
 from margindsl.errors import DeclarationError, GrammarError
 from margindsl.labelset import Clusters, Names, names_of
 from margindsl.language.expressions import Expression, Index, margin_of
+from margindsl.language.printing import index_latex, subscript
 from margindsl.language.symbols import Named, check_name
 from margindsl.owned import Owned
 from margindsl.points import check_points
@@ -132,7 +133,7 @@ class Hyperplane(Named):
     def definition_latex(self) -> str:
         """Return what f is, one point."""
         features = r"\phi(x_i) - \bar\phi" if self.centre else r"\phi(x_i)"
-        return rf"{self.latex()}_i = \langle w, {features} \rangle{' + b' if self.bias else ''}"
+        return rf"{subscript(self.letter(), 'i')} = \langle w, {features} \rangle{' + b' if self.bias else ''}"
 
 
 class Margin(Expression):
@@ -166,7 +167,8 @@ class Margin(Expression):
 
     def latex(self) -> str:
         """Return the product of one point."""
-        return CODINGS[self.coding].latex(self.labels.latex(), self.hyperplane.latex())
+        names = self.labels.letter(), self.hyperplane.letter()
+        return CODINGS[self.coding].latex(*names, lambda name: subscript(name, index_latex() or "i"))
 
 
 def margin(labels: Labels, hyperplane: Hyperplane,

@@ -16,6 +16,9 @@ SHOWN_ENTRIES = 12  # arrays up to this length are printed in full
 
 _GREEK = {"lam": r"\lambda", "lambda": r"\lambda", "nu": r"\nu", "theta": r"\theta", "eta": r"\eta",
           "rho": r"\rho", "beta": r"\beta", "gamma": r"\gamma", "mu": r"\mu", "eps": r"\varepsilon"}
+_SPECIAL = {"\\": r"\backslash ", "{": r"\{", "}": r"\}", "^": r"\hat{\ }", "~": r"\sim ", "<": r"\lt ", ">": r"\gt ",
+            " ": r"\ ", **{character: "\\" + character for character in "_&%$#"}}
+_ENTRY: ContextVar[str] = ContextVar("the index of the entry being printed", default="")
 _NAMES: ContextVar[Mapping[int, str]] = ContextVar("names of the formula being printed")
 
 
@@ -36,7 +39,46 @@ def latex_name(name: str) -> str:
     stem, _, number = name.rpartition("_")
     if stem and number.isdigit():
         return rf"{latex_name(stem)}_{{{number}}}"
-    return _GREEK.get(name, name if len(name) == 1 else rf"\mathrm{{{name}}}")
+    if name in _GREEK or (len(name) == 1 and name not in _SPECIAL):
+        return _GREEK.get(name, name)
+    return rf"\mathrm{{{''.join(_SPECIAL.get(character, character) for character in name)}}}"
+
+
+def words_latex(text: str) -> str:
+    """Return words as they are written, within LaTeX mathematics."""
+    kept = {**_SPECIAL, " ": " ", "<": "<", ">": ">", "\\": r"\textbackslash ", "^": r"\^{}", "~": r"\~{}"}
+    return rf"\text{{{''.join(kept.get(character, character) for character in text)}}}"
+
+
+def number_latex(value: Any) -> str:
+    """Return the shortest LaTeX that reads as the same number."""
+    mantissa, _, exponent = number_text(value).partition("e")
+    return rf"{mantissa} \cdot 10^{{{int(exponent)}}}" if exponent else mantissa
+
+
+def subscript(latex: str, index: str) -> str:
+    """Return an entry of something; what has an index of its own is grouped first."""
+    return f"{{{latex}}}_{{{index}}}" if "_" in latex else f"{latex}_{index if len(index) == 1 else f'{{{index}}}'}"
+
+
+def index_latex() -> str:
+    """Return the index of the entry that is printed, nothing where whole arrays are."""
+    return _ENTRY.get()
+
+
+def entry_latex(latex: str, is_array: bool) -> str:
+    """Return an array as LaTeX: its entry where entries are printed."""
+    return subscript(latex, _ENTRY.get()) if is_array and _ENTRY.get() else latex
+
+
+@contextmanager
+def entries(index: str = "i") -> Iterator[None]:
+    """Print arrays by their entry of an index: formulas of one point."""
+    token = _ENTRY.set(index)
+    try:
+        yield
+    finally:
+        _ENTRY.reset(token)
 
 
 def number_text(value: Any) -> str:
@@ -66,11 +108,11 @@ def distinct_names(nodes: Iterable[Expression]) -> Iterator[None]:
     Parameters
     ----------
     nodes : iterable of Expression
-        In the order in which they are read; those without a name are passed over.
+        In the order in which they are read; those without a name, or a `symbol` for what has none, are passed over.
     """
     names: dict[int, str] = {}
-    for node in nodes:
-        name = getattr(node, "name", None)
+    found = list(nodes)
+    for node, name in [(node, getattr(node, what, None)) for what in ("name", "symbol") for node in found]:
         if name and id(node) not in names:
             number, taken = 1, set(names.values())
             while (unique := name if number == 1 else f"{name}_{number}") in taken:

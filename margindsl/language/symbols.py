@@ -9,7 +9,7 @@ import numpy as np
 from margindsl.errors import DeclarationError
 from margindsl.language.entries import is_number
 from margindsl.language.expressions import Expression
-from margindsl.language.printing import latex_name, number_text, shown_name
+from margindsl.language.printing import entry_latex, latex_name, number_latex, number_text, shown_name
 
 
 class Named(Expression):
@@ -22,6 +22,10 @@ class Named(Expression):
         return shown_name(self, self.name)
 
     def latex(self) -> str:
+        """Return the name as LaTeX, with the index where entries are printed."""
+        return entry_latex(self.letter(), bool(self.shape))
+
+    def letter(self) -> str:
         """Return the name as LaTeX."""
         return latex_name(self.text())
 
@@ -104,7 +108,7 @@ class Parameter(Expression):
 
     def latex(self) -> str:
         """Return the name as LaTeX."""
-        return latex_name(self.text()) if self.name else f"{self._value:.6g}"
+        return latex_name(self.text()) if self.name else number_latex(self._value)
 
 
 class Scalar(Named):

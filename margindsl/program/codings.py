@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -37,8 +38,8 @@ class Coding(ABC):
         """Return how margins are written."""
 
     @abstractmethod
-    def latex(self, labels: str, hyperplane: str) -> str:
-        """Return how the margin of one point is written in LaTeX."""
+    def latex(self, labels: str, hyperplane: str, entry: Callable[[str], str]) -> str:
+        """Return how the margin of one point is written in LaTeX; `entry` gives the point's entry of a name."""
 
     @abstractmethod
     def fixed(self, program: MarginProgram, labels: IntArray, runner: IntArray | None) -> Any:
@@ -137,9 +138,9 @@ class Signs(Coding):
         """Return ``y * f``."""
         return f"{labels} * {hyperplane}"
 
-    def latex(self, labels: str, hyperplane: str) -> str:
+    def latex(self, labels: str, hyperplane: str, entry: Callable[[str], str]) -> str:
         """Return y_i f_i."""
-        return rf"{labels}_i {hyperplane}_i"
+        return f"{entry(labels)} {entry(hyperplane)}"
 
     def fixed(self, program: MarginProgram, labels: IntArray, runner: IntArray | None) -> FixedLabelForm:
         """Return the form with signed features."""
@@ -223,9 +224,10 @@ class Clustered(Coding):
         """Return ``md.margin(y, f, coding=...)``."""
         return f"md.margin({labels}, {hyperplane}, coding={self.name!r})"
 
-    def latex(self, labels: str, hyperplane: str) -> str:
+    def latex(self, labels: str, hyperplane: str, entry: Callable[[str], str]) -> str:
         """Return γ_i(y, f)."""
-        return rf"\gamma_i({labels}, {hyperplane})"
+        gamma = entry(r"\gamma")
+        return f"{gamma}({labels}, {hyperplane})"
 
     def absorbed(self, losses: Losses) -> Losses:
         """Return the losses as they are."""

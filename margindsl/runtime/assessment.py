@@ -14,6 +14,7 @@ from margindsl.errors import RefusalError
 from margindsl.metrics import clustering_accuracy
 from margindsl.progress import task
 from margindsl.relaxations.relaxation import Relaxation
+from margindsl.report import notebook
 from margindsl.runtime.draft import Draft
 from margindsl.runtime.naming import named
 from margindsl.runtime.options import SolveArguments, SolveOptions
@@ -81,6 +82,9 @@ class Assessment:
         else:
             lines.append(f"better      none found, by {self.answer.relaxation!r} from these labels")
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return notebook.facts("Assessment of given labels", self.summary().replace("not in B", "outside"))
 
     def __repr__(self) -> str:
         return (f"Assessment(value={self.value:.6g}, bound={self.bound:.6g}, gap={self.gap:.3g}, "

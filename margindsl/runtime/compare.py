@@ -17,7 +17,7 @@ from margindsl.errors import MarginError, NotInstalledError
 from margindsl.metrics import clustering_accuracy
 from margindsl.progress import task
 from margindsl.relaxations.relaxation import Relaxation
-from margindsl.report import write_comparison
+from margindsl.report import notebook, write_comparison
 from margindsl.runtime.options import SolveArguments, SolveOptions
 from margindsl.runtime.problem import Problem
 from margindsl.runtime.registry import as_relaxation, as_solver
@@ -38,6 +38,9 @@ class Row:
     accuracy: float
     seconds: float
     refusal: str = ""
+
+    def __repr__(self) -> str:
+        return f"Row({self.relaxation!r}, {self.solver!r}, {self.solution or 'refused'})"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the row as plain values."""
@@ -148,12 +151,12 @@ class Comparison:
         return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() for line in table)
 
     def _repr_html_(self) -> str:
-        import html
+        return notebook.table(*self.cells())
 
-        heads, lines = self.cells()
-        head = "".join(f"<th>{html.escape(h)}</th>" for h in heads)
-        body = "".join("<tr>" + "".join(f"<td>{html.escape(c)}</td>" for c in line) + "</tr>" for line in lines)
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    def __repr__(self) -> str:
+        solved = sum(row.solution is not None for row in self.rows)
+        best = f", best value {self.best().value:.6g}" if solved else ""
+        return f"Comparison({len(self.rows)} rows, {solved} solved{best}, bound {self.bound:.6g})"
 
 
 def _short(note: str) -> str:

@@ -12,6 +12,7 @@ from margindsl.program.dump import dump_form, dump_losses
 from margindsl.program.forms import Form
 from margindsl.program.passes import Presolved
 from margindsl.relaxations.relaxation import Relaxation
+from margindsl.report import notebook
 from margindsl.runtime.draft import FRONT
 from margindsl.runtime.options import SolveOptions
 from margindsl.runtime.registry import solvers_for
@@ -62,9 +63,20 @@ class Compiled:
 
     def explain(self) -> str:
         """Return every stage with its sizes, from the language to the solver."""
+        return "\n\n".join(f"[{title}]\n{body}" for title, body in self._parts())
+
+    def __repr__(self) -> str:
+        program = self.program
+        return (f"Compiled({program.n} points, {program.clusters} clusters, relaxation={self.relaxation.name!r}, "
+                f"solver={self.solver.name!r}, form={type(self.form).__name__!r})")
+
+    def _repr_html_(self) -> str:
+        return notebook.parts(repr(self), self._parts())
+
+    def _parts(self) -> list[tuple[str, str]]:
         offer = self.relaxation.offer(self.program)
         note = getattr(offer, "note", "")
-        parts = [
+        return [
             ("language", self.printed["text"]),
             ("margin program", self.program.dump()),
             *([("presolve", self._explain_presolve())] if self.presolved.passes else []),
@@ -75,7 +87,6 @@ class Compiled:
             ("after the solver", ", ".join([*(stage.describe() for stage in self.stages[1:]), "certify"])),
             ("passes", " -> ".join(self.passes())),
         ]
-        return "\n\n".join(f"[{title}]\n{body}" for title, body in parts)
 
     def _explain_order(self) -> str:
         others = ", then ".join(repr(solver.name) for solver in self.order() if solver is not self.solver)

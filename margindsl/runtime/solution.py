@@ -19,7 +19,7 @@ from margindsl.program.certificates import Certificate
 from margindsl.program.codings import CODINGS
 from margindsl.proof.files import write_proof
 from margindsl.proof.report import Report
-from margindsl.report import write_report
+from margindsl.report import notebook, write_report
 from margindsl.report.reading import advice, meaning
 from margindsl.runtime.evidence import DeclaredCertificate, Evidence, verify, written
 from margindsl.runtime.scalars import Scalars
@@ -227,6 +227,9 @@ class Solution:
     def __repr__(self) -> str:
         return (f"Solution(status={self.status!r}, value={self.value:.6g}, bound={self.bound:.6g}, "
                 f"relaxation={self.relaxation!r}, solver={self.solver!r}{', unverified' if self.unverified else ''})")
+
+    def _repr_html_(self) -> str:
+        return notebook.facts(f"Solution by {self.relaxation} with {self.solver}", self.summary())
 
     def plot(self, kind: str = "margins", ax: Any = None, **options: Any) -> Any:
         """Draw a picture of the solution.

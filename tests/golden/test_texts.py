@@ -85,4 +85,4 @@ def test_print_and_notebook_show_the_same_formulation():
     problem, _, _ = complete()
     assert str(problem) == problem.text()
     assert problem._repr_latex_() == f"$${problem.latex()}$$"
-    assert problem.latex().count(r"\\") == 8 and r"\mathcal{M}" in problem.latex()
+    assert problem.latex().count(r"\\") == 8 and r"y_2 = y_3,\ y_3 = y_4" in problem.latex()
