@@ -17,6 +17,7 @@ Points: TypeAlias = Any  # FloatArray (possibly a memory map), scipy.sparse.csr_
 BLOCK_ENTRIES = 2**20
 COPY_BYTES = 2**29  # larger arrays are not copied
 NEW_POINTS = "the new points"
+CPU = (1, 3, 11)  # device types of DLPack whose memory the CPU reads: its own, and pinned
 LARGEST_ENTRY, LEAST_ENTRY = 1e70, 1e-70  # squares of squared norms must neither overflow nor vanish
 
 
@@ -70,6 +71,7 @@ def check_points(X: Any, n_min: int = 2, name: str = "X") -> Points:
     array([[0., 1.],
            [2., 3.]])
     """
+    X = on_cpu(X, name)
     if is_lazy(X):
         points = _as_lazy(X, name)
     else:
@@ -83,6 +85,37 @@ def check_points(X: Any, n_min: int = 2, name: str = "X") -> Points:
         raise DeclarationError(f"{_has(name)} {n} row(s); at least {n_min} points are needed. Rows are points.")
     _check_finite(points, name)
     return points
+
+
+def on_cpu(X: Any, name: str = "X") -> Any:
+    """Return an array of another library, such as a tensor, as a numpy array; anything else as it is.
+
+    Parameters
+    ----------
+    X : any
+        Arrays that say where they are (``__dlpack_device__``) are read where that is the memory of the CPU.
+    name : str
+        What messages call the argument.
+
+    Raises
+    ------
+    DeclarationError
+        If the array is on another device, or cannot be read.
+    """
+    if isinstance(X, np.ndarray) or not hasattr(X, "__dlpack_device__"):
+        return X
+    try:
+        device = X.__dlpack_device__()[0]
+    except ValueError:  # of a device DLPack has no number for
+        device = None
+    if device not in CPU:
+        raise DeclarationError(f"{_has(name)} device {getattr(X, 'device', '?')}; this library computes on the CPU. "
+                               "Copy the array there first, as X.cpu() or cupy.asnumpy(X) do.")
+    try:
+        return np.asarray(X)
+    except (RuntimeError, TypeError) as error:  # a tensor that records gradients
+        raise DeclarationError(f"{name} is a {type(X).__module__.partition('.')[0]} array that numpy cannot read: "
+                               f"{error}") from None
 
 
 def is_lazy(X: Any) -> bool:

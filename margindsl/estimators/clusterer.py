@@ -2,22 +2,134 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from numbers import Integral
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClusterMixin
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 
 import margindsl as md
 from margindsl.errors import DeclarationError
+from margindsl.estimators.base import LinearWeights, MarginEstimator, generator, weights_of
 from margindsl.estimators.models import bounding, cluster_codes, known_labels, make_problem
 from margindsl.estimators.rows import named_rows, numbered
 from margindsl.typing import ArrayLike, FloatArray, IntArray
 
 
-class MarginClusterer(ClusterMixin, BaseEstimator):
+class Clusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, MarginEstimator):
+    """Represent a clusterer that solves a declaration; `_declare` returns it."""
+
+    relaxation: Any
+    solver: Any
+    tol: float
+    time_limit: float | None
+    warm_start: Any
+    verbose: Any
+    random_state: Any
+
+    def _declare(self, X: Any, clusters: int, shared: Mapping[str, Any]) -> md.Problem:
+        """Return the problem of points into clusters, with the kernel and the weights of points in `shared`."""
+        raise NotImplementedError
+
+    def _method(self, problem: Any) -> Any:
+        """Return the relaxation that is asked for, None being the problem's own."""
+        return self.relaxation
+
+    def fit(self, X: Any, y: Any = None, *, must_link: Any = None, cannot_link: Any = None,
+            labels: ArrayLike | None = None) -> Any:
+        """Cluster points.
+
+        Parameters
+        ----------
+        X : (n, d) array, sparse matrix or DataFrame
+        y : ignored
+        must_link, cannot_link : (m, 2) array, networkx graph or (n, n) sparse matrix, optional
+            Pairs of points; kept exactly. Where X is a data frame, pairs of labels of its index.
+        labels : (n,) array of whole numbers, optional
+            Known clusters 0..k−1, −1 where unknown; kept exactly.
+
+        Raises
+        ------
+        DeclarationError, ContradictionError, InfeasibleError, RefusalError
+            All are `ValueError`.
+        """
+        return self._solve(X, must_link, cannot_link, labels)
+
+    def _solve(self, X: Any, must_link: Any, cannot_link: Any, labels: Any, sample_weight: Any = None) -> Any:
+        rows = named_rows(X)
+        must_link = numbered(must_link, rows, "must_link")
+        cannot_link = numbered(cannot_link, rows, "cannot_link")
+        X = self._read(X, ensure_min_samples=2)
+        clusters = self._check_clusters(X.shape[0])
+        weights = weights_of(sample_weight, X.shape[0])
+        if clusters == 1:
+            _check_one(X.shape[0], must_link, cannot_link, labels)
+            return self._fit_one(X.shape[0])
+        shared = {"kernel": self._kernel(X), "sample_weight": weights}
+        problem = self._declare(X, clusters, shared)
+        problem = problem.with_constraints(*_links(problem.labels, must_link, cannot_link),
+                                           *known_labels(problem.labels, _codes(labels, X.shape[0], clusters)))
+        self.problem_: Any = problem
+        self.solution_: Any = problem.solve(
+            relaxation=self._method(problem), solver=self.solver, tol=self.tol, time_limit=self.time_limit,
+            warm_start=self._start(X.shape[0]), verbose=self.verbose, random_state=generator(self.random_state))
+        self.labels_ = cluster_codes(self.solution_.labels, problem.labels.clusters)
+        self.value_, self.bound_, self.gap_ = self.solution_.value, self.solution_.bound, self.solution_.gap
+        self.margins_ = self.solution_.margins
+        self.n_iter_ = max(1, len(self.solution_.history))
+        self._n_features_out = np.atleast_2d(self.solution_.decision.T).shape[0]
+        return self
+
+    def _fit_one(self, n: int) -> Any:
+        self.problem_ = self.solution_ = None
+        self.labels_, self.margins_ = np.zeros(n, dtype=int), np.zeros(n)
+        self.value_, self.bound_, self.gap_, self.n_iter_, self._n_features_out = 0.0, 0.0, 0.0, 1, 1
+        return self
+
+    def predict(self, X: Any) -> IntArray:
+        """Return the clusters 0..k−1 of points (m, d); constraints of the training set are not applied."""
+        X = self._read(X, reset=False)
+        if self.solution_ is None:
+            return np.zeros(X.shape[0], dtype=int)
+        return cluster_codes(self.solution_.predict(X), self.problem_.labels.clusters)
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Return decision values (m,) for two clusters, positive for cluster 1, or (m, k)."""
+        X = self._read(X, reset=False)
+        return np.zeros(X.shape[0]) if self.solution_ is None else self.solution_.decision_function(X)
+
+    def transform(self, X: Any) -> FloatArray:
+        """Return decision values of points (m, d), one column for two clusters: (m, 1), or (m, k)."""
+        values = self.decision_function(X)
+        return values.reshape(len(values), -1)
+
+    def score(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> float:
+        """Return the opposite of the mean hinge loss (1 − γ)₊ of points in the clusters they are predicted in.
+
+        It is at most 0, and 0 where all points lie beyond the margin: fit for comparing models of one weight, not for
+        choosing the weight, since a greater one makes it greater.
+
+        Parameters
+        ----------
+        X : (m, d) array, sparse matrix or DataFrame
+        y : ignored
+        sample_weight : (m,) array, optional
+        """
+        values = np.sort(self.transform(X), axis=1)
+        margins = np.abs(values[:, 0]) if values.shape[1] == 1 else values[:, -1] - values[:, -2]
+        losses = np.maximum(0.0, 1.0 - margins)
+        return -float(np.average(losses, weights=weights_of(sample_weight, len(losses))))
+
+    def _check_clusters(self, n: int) -> int:
+        k = getattr(self, "n_clusters", 2)
+        if isinstance(k, bool) or not isinstance(k, Integral) or int(k) < 1:
+            raise DeclarationError(f"n_clusters={k!r}: expected a positive integer")
+        if int(k) > n:
+            raise DeclarationError(f"n_samples={n} should be >= n_clusters={k}")
+        return int(k)
+
+class MarginClusterer(Clusterer):
     """Cluster by a margin objective: a good start refined, a recipe, or a declaration solved.
 
     Parameters
@@ -37,7 +149,8 @@ class MarginClusterer(ClusterMixin, BaseEstimator):
         balance · n, and of a function. Recipes that bound the decision values (``"cpmmc"``, ``"cpm3c"``, …) get
         |Σf| ≤ balance · n. "auto" is the model's own, 0.6 for ``model=None``; None leaves sizes free.
     kernel : str or kernel
-        Passed to models that take ``kernel``.
+        Passed to models that take ``kernel``; with "precomputed" X is the kernel matrix (n, n), and new points are
+        rows (m, n) of it.
     parameters : dict or None
         Further keyword arguments of the model. What `lam`, `balance` and `kernel` say is never dropped: a model without
         a place for it, or `parameters` that give it too, are an error.
@@ -50,6 +163,10 @@ class MarginClusterer(ClusterMixin, BaseEstimator):
     tol : float
     time_limit : float or None
         Seconds; the best labelling so far is returned.
+    warm_start : bool or (n,) array
+        Labels to begin with, of any names; True takes those of the last fit, if it had as many points.
+    verbose : bool or int
+        Passed to `Problem.solve`.
     random_state : int, RandomState or None
 
     Attributes
@@ -64,6 +181,8 @@ class MarginClusterer(ClusterMixin, BaseEstimator):
     problem_ : Problem
     n_iter_ : int
         Number of entries of the history.
+    coef_, intercept_ : (1, d) or (k, d), (1,) or (k,) float arrays
+        Of linear kernels: decision values are X @ coef_.T + intercept_.
     n_features_in_ : int
 
     Examples
@@ -78,14 +197,15 @@ class MarginClusterer(ClusterMixin, BaseEstimator):
     def __init__(self, n_clusters: int = 2, *, model: Any = None, lam: Any = "auto", balance: Any = "auto",
                  kernel: Any = "linear", parameters: dict[str, Any] | None = None, optimise: bool = False,
                  relaxation: Any = None, solver: Any = None, tol: float = 1e-6, time_limit: float | None = None,
-                 random_state: Any = None) -> None:
+                 warm_start: Any = False, verbose: Any = False, random_state: Any = None) -> None:
         self.n_clusters, self.model = n_clusters, model
         self.lam, self.balance, self.kernel, self.parameters = lam, balance, kernel, parameters
         self.optimise, self.relaxation, self.solver = optimise, relaxation, solver
         self.tol, self.time_limit, self.random_state = tol, time_limit, random_state
+        self.warm_start, self.verbose = warm_start, verbose
 
     def fit(self, X: Any, y: Any = None, *, must_link: Any = None, cannot_link: Any = None,
-            labels: ArrayLike | None = None) -> MarginClusterer:
+            labels: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Any:
         """Cluster points.
 
         Parameters
@@ -96,73 +216,25 @@ class MarginClusterer(ClusterMixin, BaseEstimator):
             Pairs of points; kept exactly. Where X is a data frame, pairs of labels of its index.
         labels : (n,) array of whole numbers, optional
             Known clusters 0..k−1, −1 where unknown; kept exactly.
+        sample_weight : (n,) array, optional
+            Weights of the points' losses; sizes of clusters count points. For ``model=None`` and functions that take
+            ``sample_weight``.
 
         Raises
         ------
         DeclarationError, ContradictionError, InfeasibleError, RefusalError
             All are `ValueError`.
         """
+        return self._solve(X, must_link, cannot_link, labels, sample_weight)
+
+    def _declare(self, X: Any, clusters: int, shared: Mapping[str, Any]) -> md.Problem:
         if not isinstance(self.optimise, (bool, np.bool_)):
             raise DeclarationError(f"optimise={self.optimise!r}: expected True or False")
-        rows = named_rows(X)
-        must_link = numbered(must_link, rows, "must_link")
-        cannot_link = numbered(cannot_link, rows, "cannot_link")
-        X = validate_data(self, X, accept_sparse=["csr"], dtype=[np.float64, np.float32], ensure_min_samples=2)
-        clusters = self._check_clusters(X.shape[0])
-        if clusters == 1:
-            _check_one(X.shape[0], must_link, cannot_link, labels)
-            return self._fit_one(X.shape[0])
-        shared = {"lam": self.lam, "balance": self.balance, "kernel": self.kernel}
-        problem = make_problem(self.model, X, clusters, self.parameters, shared)
-        problem = problem.with_constraints(*_links(problem.labels, must_link, cannot_link),
-                                           *known_labels(problem.labels, _codes(labels, X.shape[0], clusters)))
-        self.problem_: Any = problem
-        self.solution_: Any = problem.solve(
-            relaxation=self._method(problem), solver=self.solver, tol=self.tol, time_limit=self.time_limit,
-            random_state=_generator(self.random_state))
-        self.labels_ = cluster_codes(self.solution_.labels, problem.labels.clusters)
-        self.value_, self.bound_, self.gap_ = self.solution_.value, self.solution_.bound, self.solution_.gap
-        self.margins_ = self.solution_.margins
-        self.n_iter_ = max(1, len(self.solution_.history))
-        return self
+        own = {"lam": self.lam, "balance": self.balance}
+        return make_problem(self.model, X, clusters, self.parameters, {**own, **shared})
 
     def _method(self, problem: Any) -> Any:
         return bounding(problem) if self.optimise and self.relaxation is None else self.relaxation
-
-    def _fit_one(self, n: int) -> MarginClusterer:
-        self.problem_ = self.solution_ = None
-        self.labels_, self.margins_ = np.zeros(n, dtype=int), np.zeros(n)
-        self.value_, self.bound_, self.gap_, self.n_iter_ = 0.0, 0.0, 0.0, 1
-        return self
-
-    def predict(self, X: Any) -> IntArray:
-        """Return the clusters 0..k−1 of points (m, d); constraints of the training set are not applied."""
-        X = self._checked(X)
-        if self.solution_ is None:
-            return np.zeros(X.shape[0], dtype=int)
-        return cluster_codes(self.solution_.predict(X), self.problem_.labels.clusters)
-
-    def decision_function(self, X: Any) -> FloatArray:
-        """Return decision values (m,) for two clusters, positive for cluster 1, or (m, k)."""
-        X = self._checked(X)
-        return np.zeros(X.shape[0]) if self.solution_ is None else self.solution_.decision_function(X)
-
-    def _checked(self, X: Any) -> Any:
-        check_is_fitted(self)
-        return validate_data(self, X, accept_sparse=["csr"], dtype=[np.float64, np.float32], reset=False)
-
-    def _check_clusters(self, n: int) -> int:
-        k = self.n_clusters
-        if isinstance(k, bool) or not isinstance(k, Integral) or k < 1:
-            raise DeclarationError(f"n_clusters={k!r}: expected a positive integer")
-        if k > n:
-            raise DeclarationError(f"n_samples={n} should be >= n_clusters={k}")
-        return int(k)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
 
 def _links(labels: Any, must_link: Any, cannot_link: Any) -> list[Any]:
@@ -207,10 +279,4 @@ def _shown(value: Any) -> str:
     return repr(value.item() if isinstance(value, np.generic) else value)
 
 
-def _generator(random_state: Any) -> np.random.Generator:
-    if isinstance(random_state, np.random.Generator):
-        return random_state
-    return np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
-
-
-__all__ = ["MarginClusterer"]
+__all__ = ["Clusterer", "MarginClusterer"]

@@ -6,17 +6,16 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 import margindsl as md
 from margindsl.errors import DeclarationError
-from margindsl.estimators.clusterer import _generator
+from margindsl.estimators.base import MarginEstimator, generator
 from margindsl.estimators.models import check_parameters
 from margindsl.typing import FloatArray
 
 
-class MaximumMarginEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class MaximumMarginEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MarginEstimator):
     """Embed by successive orthogonal hyperplanes of maximum margin (MME, slides Eq. 23).
 
     Parameters
@@ -33,6 +32,8 @@ class MaximumMarginEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
     tol : float
     time_limit : float or None
         Seconds a direction.
+    verbose : bool or int
+        Passed to `Problem.solve`.
     random_state : int, RandomState or None
 
     Attributes
@@ -51,10 +52,11 @@ class MaximumMarginEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
 
     def __init__(self, n_components: int = 2, *, C: float = 1.0, kernel: Any = "linear",
                  parameters: dict[str, Any] | None = None, relaxation: Any = None, solver: Any = None,
-                 tol: float = 1e-6, time_limit: float | None = None, random_state: Any = None) -> None:
+                 tol: float = 1e-6, time_limit: float | None = None, verbose: Any = False,
+                 random_state: Any = None) -> None:
         self.n_components, self.C, self.kernel, self.parameters = n_components, C, kernel, parameters
         self.relaxation, self.solver, self.tol = relaxation, solver, tol
-        self.time_limit, self.random_state = time_limit, random_state
+        self.time_limit, self.verbose, self.random_state = time_limit, verbose, random_state
 
     def fit(self, X: Any, y: Any = None) -> MaximumMarginEmbedding:
         """Find the directions of points (n, d); y is ignored.
@@ -69,14 +71,15 @@ class MaximumMarginEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         count = self.n_components
         if isinstance(count, bool) or not isinstance(count, Integral) or count < 1:
             raise DeclarationError(f"n_components={count!r}: expected a positive integer")
-        X = validate_data(self, X, accept_sparse=["csr"], dtype=[np.float64, np.float32], ensure_min_samples=2)
+        X = self._read(X, ensure_min_samples=2)
         further = check_parameters(md.recipes.mme, self.parameters, ("earlier", "C", "kernel"))
-        rng = _generator(self.random_state)
+        rng, kernel = generator(self.random_state), self._kernel(X)
         solutions: list[Any] = []
         for _ in range(int(count)):
-            problem = md.recipes.mme(X, earlier=tuple(solutions), C=self.C, kernel=self.kernel, **further)
+            problem = md.recipes.mme(X, earlier=tuple(solutions), C=self.C, kernel=kernel, **further)
             solutions.append(problem.solve(relaxation=self.relaxation, solver=self.solver, tol=self.tol,
-                                           time_limit=self.time_limit, random_state=rng))
+                                           time_limit=self.time_limit, verbose=self.verbose,
+                                           random_state=rng))
         self.solutions_ = solutions
         self.embedding_ = self._embed(X)
         self._n_features_out = int(count)
@@ -84,16 +87,10 @@ class MaximumMarginEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
 
     def transform(self, X: Any) -> FloatArray:
         """Return decision values (m, n_components) of points (m, d)."""
-        check_is_fitted(self)
-        return self._embed(validate_data(self, X, accept_sparse=["csr"], dtype=[np.float64, np.float32], reset=False))
+        return self._embed(self._read(X, reset=False))
 
     def _embed(self, X: Any) -> FloatArray:
         return np.column_stack([solution.decision_function(X) for solution in self.solutions_])
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
 
 __all__ = ["MaximumMarginEmbedding"]

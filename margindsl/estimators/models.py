@@ -15,14 +15,15 @@ from margindsl.labelset import names_of
 from margindsl.recipes.recipe import traits_of
 from margindsl.relaxations.relaxation import Relaxation
 from margindsl.runtime.problem import choose_relaxation
-from margindsl.typing import IntArray
+from margindsl.typing import FloatArray, IntArray
 
 AUTO = "auto"
+DEFAULTS = {"kernel": "linear", "sample_weight": None}  # of the arguments models take by these names; others are "auto"
 MEASURED = 1000  # points whose features are measured
 
 
 def maximum_margin(X: Any, clusters: int = 2, *, lam: float | md.Parameter = 30.0, balance: float | None = 0.6,
-                   kernel: Any = "linear") -> md.Problem:
+                   kernel: Any = "linear", sample_weight: FloatArray | None = None) -> md.Problem:
     """Declare maximum margin clustering into k clusters with a weight that knows no units.
 
     minimise ½‖w‖² + λ (n / tr K) mean (1 − γ)₊, K the centred kernel matrix: multiples of the points or of the kernel
@@ -38,6 +39,8 @@ def maximum_margin(X: Any, clusters: int = 2, *, lam: float | md.Parameter = 30.
     balance : float or None
         Relative deviation of cluster sizes from n/k, in [0, 1]; None leaves sizes free.
     kernel : str or kernel
+    sample_weight : (n,) array or None
+        Weights of the losses, of mean one.
 
     Returns
     -------
@@ -47,8 +50,9 @@ def maximum_margin(X: Any, clusters: int = 2, *, lam: float | md.Parameter = 30.
     """
     y = md.Labels(X.shape[0], clusters=clusters)
     f = md.Hyperplane(X, kernel=kernel)
-    loss = md.mean(md.hinge(md.margin(y, f, coding="simplex")))
-    objective = md.Minimize(md.sq_norm(f) / 2 + lam / mean_length(X, kernel) * loss)
+    loss = md.hinge(md.margin(y, f, coding="simplex"))
+    mean = md.mean(loss if sample_weight is None else sample_weight * loss)
+    objective = md.Minimize(md.sq_norm(f) / 2 + lam / mean_length(X, kernel) * mean)
     # Ten sets of 3 to 10 classes: .79 at the start, .75 after a descent; Crammer-Singer margins, which do not mask
     # but are slow, lost nothing on eight small ones. Two classes, 34 sets: .44 at the start, .465 after it.
     rounds = 100 if clusters == 2 else 1
@@ -125,7 +129,8 @@ def make_problem(model: str | Callable[..., md.Problem] | None, X: Any, clusters
     parameters : mapping or None
         Keyword arguments of the model.
     shared : mapping
-        The estimator's own `lam`, `balance` and `kernel`, passed on under the model's names (`shared_arguments`).
+        The estimator's own `lam`, `balance`, `kernel` and weights of points, passed on under the
+        model's names (`shared_arguments`).
 
     Raises
     ------
@@ -195,7 +200,7 @@ def _takes(function: Callable[..., Any], name: str) -> bool:
 
 def shared_arguments(model: Any, function: Callable[..., Any], n: int, parameters: Mapping[str, Any],
                      shared: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the estimator's `lam`, `balance` and `kernel` as keyword arguments of a model; "auto" leaves one out.
+    """Return the estimator's own arguments as keyword arguments of a model; "auto" leaves one out.
 
     Parameters
     ----------
@@ -216,17 +221,18 @@ def shared_arguments(model: Any, function: Callable[..., Any], n: int, parameter
     _check_weight(shared.get("lam", AUTO))
     arguments = {}
     for name, value in shared.items():
-        is_default = isinstance(value, str) and value == ("linear" if name == "kernel" else AUTO)
+        default = DEFAULTS.get(name, AUTO)
+        is_default = value is None if default is None else isinstance(value, str) and value == default
         if is_default and (name != "kernel" or name not in inspect.signature(function).parameters):
             continue
         place, value = _place(model, function, name, value, n)
         if place is not None and place not in parameters:
             arguments[place] = value
         elif not is_default:
-            default = "kernel='linear'" if name == "kernel" else f"{name}='auto'"
+            shown = name if np.ndim(value) else f"{name}={value!r}"
             reason = (f"model {_name(function)!r} has no such argument; its own go through parameters"
                       if place is None else f"parameters give {place!r} too")
-            raise DeclarationError(f"{name}={value!r}: {reason}; leave {default}")
+            raise DeclarationError(f"{shown}: {reason}; leave {name}={default!r}")
     return arguments
 
 
@@ -240,7 +246,7 @@ def _check_weight(lam: Any) -> None:
 
 def _place(model: Any, function: Callable[..., Any], name: str, value: Any, n: int) -> tuple[str | None, Any]:
     """Return the name and value under which a model takes an argument of the estimator; no name when it does not."""
-    if name == "kernel" or not isinstance(model, str):
+    if name in DEFAULTS or not isinstance(model, str):
         return (name if _takes(function, name) else None), value
     traits = traits_of(function)
     if name == "lam":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable as Function
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -63,6 +63,29 @@ class Kernel(ABC):
     def describe(self) -> str:
         """Return the kernel's name and parameters in a few words."""
         return type(self).__name__.lower()
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters by name, as scikit-learn asks estimators for theirs."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.init}  # type: ignore[arg-type]
+
+    def set_params(self, **parameters: Any) -> Kernel:
+        """Return the kernel with other parameters; it is itself left as it is, for a declaration may hold it.
+
+        Raises
+        ------
+        UnknownNameError
+            If it has no such parameter.
+        DeclarationError
+            If one is outside its domain.
+        """
+        known = self.get_params()
+        for name in parameters:
+            if name not in known:
+                raise UnknownNameError(f"parameter of kernel {self.describe()}", name, known)
+        return type(self)(**known | parameters)
+
+    def __sklearn_clone__(self) -> Kernel:
+        return self
 
     def _check_factor(self) -> None:
         if self.method not in METHODS:

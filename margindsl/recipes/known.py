@@ -9,7 +9,7 @@ import numpy as np
 
 import margindsl as md
 from margindsl.errors import DeclarationError
-from margindsl.typing import ArrayLike, IntArray
+from margindsl.typing import ArrayLike, FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +47,26 @@ class KnownLabels:
         if slack == 0:
             return [*found, total == target]
         return [*found, abs(total - target) <= slack * len(self.unlabelled)]
+
+
+def read_weights(name: str, sample_weight: ArrayLike | None, known: KnownLabels) -> FloatArray:
+    """Return weights (n,) of mean one over the labelled and over the unlabelled points; all one where none are given.
+
+    Raises
+    ------
+    DeclarationError
+        If there is not one finite non-negative number a point, or those of the labelled or of the unlabelled points are
+        all zero.
+    """
+    n = len(known.values)
+    weights = np.ones(n) if sample_weight is None else np.array(sample_weight, dtype=float)
+    if weights.shape != (n,) or not np.all(np.isfinite(weights)) or np.any(weights < 0):
+        raise DeclarationError(f"{name}(sample_weight=...): expected ({n},) finite weights of at least 0")
+    for points, said in ((known.labelled, "labelled"), (known.unlabelled, "unlabelled")):
+        if len(points) and not weights[points].any():
+            raise DeclarationError(f"{name}(sample_weight=...): the weights of all {said} points are 0")
+        weights[points] /= weights[points].mean() if len(points) else 1.0
+    return weights
 
 
 def read_known(name: str, y: ArrayLike, n: int) -> KnownLabels:

@@ -6,7 +6,7 @@ from typing import Any
 
 import margindsl as md
 from margindsl.errors import UnknownNameError
-from margindsl.recipes.known import KnownLabels, check_fraction, read_known
+from margindsl.recipes.known import KnownLabels, check_fraction, read_known, read_weights
 from margindsl.recipes.recipe import recipe
 from margindsl.recipes.rules import STOCHASTIC_TOL, dual_box, minimax
 from margindsl.typing import ArrayLike, Bias
@@ -17,7 +17,8 @@ from margindsl.typing import ArrayLike, Bias
 def ssodm(X: Any, y: ArrayLike, *, lam1: float | md.Parameter = 10.0, lam2: float | md.Parameter = 10.0,
           nu: float = 0.4, theta: float = 0.2, balance: float | None = 0.0, kernel: Any = "linear",
           bias: Bias = False, centre: bool = True, labels: str = "polished", max_iter: int = 2000,
-          tau: float | None = None, step_factor: float = 1000.0) -> md.Problem:
+          tau: float | None = None, step_factor: float = 1000.0,
+          sample_weight: ArrayLike | None = None) -> md.Problem:
     """Declare the semi-supervised optimal margin distribution machine.
 
     min over ŷ ∈ B, w of ½‖w‖² + λ₁/l Σ_{i∈L} ρ(ŷ_i f_i) + λ₂/(m−l) Σ_{i∈U} ρ(ŷ_i f_i), ρ the ODM loss (Eq. 2), with
@@ -57,6 +58,8 @@ def ssodm(X: Any, y: ArrayLike, *, lam1: float | md.Parameter = 10.0, lam2: floa
         The bound τ on the duals; None takes the dual of a margin of −1, or what can be proved for a `Parameter`.
     step_factor : float
         Factor on a step η that is proved to converge; the paper states none.
+    sample_weight : (n,) array or None
+        Weights of the points' losses, in the mean of the labelled and in that of the unlabelled points.
 
     Returns
     -------
@@ -84,12 +87,14 @@ def ssodm(X: Any, y: ArrayLike, *, lam1: float | md.Parameter = 10.0, lam2: floa
     check_fraction("ssodm", "balance", balance)
     f = md.Hyperplane(X, kernel=kernel, bias=bias, centre=centre)
     signs, known = md.Labels(f.n), read_known("ssodm", y, f.n)
+    weights = read_weights("ssodm", sample_weight, known)
     loss = md.odm(signs * f, nu, theta)
+    loss = loss if sample_weight is None else loss * weights
     total = md.sq_norm(f) / 2 + lam1 * md.mean(loss[known.labelled])
     if len(known.unlabelled):
         total = total + lam2 * md.mean(loss[known.unlabelled])
     engine = md.Solver("mirror-prox", sampling="labels", max_iter=max_iter, step_factor=step_factor,
-                       tau=box(known, lam1, lam2, theta) if tau is None else tau)
+                       tau=box(known, lam1, lam2, theta, weights.max()) if tau is None else tau)
     return md.Problem(md.Minimize(total), known.constraints(signs, balance), solver=engine,
                       relaxation=rule(labels))
 
@@ -103,7 +108,8 @@ def rule(labels: str) -> md.Minimax:
     return minimax("ssodm", labels, tol=STOCHASTIC_TOL)
 
 
-def box(known: KnownLabels, lam1: float | md.Parameter, lam2: float | md.Parameter, theta: float) -> float | None:
-    """Return the larger box of the labelled and of the unlabelled points, None if one has none."""
+def box(known: KnownLabels, lam1: float | md.Parameter, lam2: float | md.Parameter, theta: float,
+        heaviest: float = 1.0) -> float | None:
+    """Return the larger box of the labelled and of the unlabelled points, of that weight, None if one has none."""
     sizes = [dual_box(lam1, len(known.labelled), theta), dual_box(lam2, max(len(known.unlabelled), 1), theta)]
-    return None if None in sizes else max(size for size in sizes if size is not None)
+    return None if None in sizes else heaviest * max(size for size in sizes if size is not None)

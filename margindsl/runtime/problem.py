@@ -272,8 +272,8 @@ class Problem(Formulation):
 
 def choose_solver(relaxation: Relaxation, form: Form) -> Solver:
     """Return the first solver of a relaxation's order that accepts a form, its default when none does."""
-    default = make_solver(relaxation.default_solver(form))
-    return next(solvers_for(form, relaxation.solver_order(form)), default)
+    found = next(solvers_for(form, relaxation.solver_order(form)), None)
+    return make_solver(relaxation.default_solver(form)) if found is None else found
 
 
 def choose_relaxation(program: MarginProgram, proving: bool = False) -> Relaxation:

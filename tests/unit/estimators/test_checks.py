@@ -3,17 +3,21 @@
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from margindsl.estimators import MarginClusterer, MaximumMarginEmbedding, ODMClassifier, SemiSupervisedODM
+from margindsl.estimators import CPMMC, MarginClusterer, MaximumMarginEmbedding, ODMClassifier, SemiSupervisedODM
 
 UNLABELLED = "-1 says that a label is unknown; the check uses -1 as a class, or labels of three classes"
+COUNTED = "weights are of losses: the mean of the points, sizes of clusters and starts of clusterings count points"
+WEIGHED = {f"check_sample_weight_equivalence_on_{kind}_data": COUNTED for kind in ("dense", "sparse")}
 EXCEPTIONS: dict[str, dict[str, str]] = {
-    "SemiSupervisedODM": {
-        "check_classifiers_classes": UNLABELLED,
-    },
+    "MarginClusterer": WEIGHED,
+    "ODMClassifier": WEIGHED,
+    "SemiSupervisedODM": {**WEIGHED, "check_classifiers_classes": UNLABELLED,
+                          "check_class_weight_classifiers": "without a bias no side holds all points"},
 }
 
 ESTIMATORS = [
     MarginClusterer(),
+    CPMMC(),  # the other published methods are of the same class
     ODMClassifier(),
     SemiSupervisedODM(parameters={"max_iter": 200}),
     MaximumMarginEmbedding(n_components=1),

@@ -8,9 +8,9 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, ClassVar
 
-import cvxpy as cp
 import numpy as np
 
 from margindsl.calculus import PLQ
@@ -22,6 +22,7 @@ from margindsl.program.forms import FixedLabelForm, Form, LabelLiftForm, SaddleF
 from margindsl.program.moment import MomentLiftForm
 from margindsl.program.output_lift import OutputLiftForm
 from margindsl.typing import FloatArray
+from margindsl_solvers.engines.conic import modelling as cp
 from margindsl_solvers.engines.conic.clusters import ClusterLowering
 from margindsl_solvers.engines.conic.forms import FixedLabelLowering, Lowering, SaddleLowering, capacity_for, cone_of
 from margindsl_solvers.engines.conic.lift import is_uncoupled, lift_lowering, psd_order
@@ -32,18 +33,23 @@ from margindsl_solvers.engines.conic.weight import WeightDual
 from margindsl_solvers.engines.rows.cluster_rows import majorise
 from margindsl_solvers.engines.solver import of_form
 
-_STATUS = {
-    cp.OPTIMAL: Status.OPTIMAL,
-    cp.OPTIMAL_INACCURATE: Status.INACCURATE,
-    cp.USER_LIMIT: Status.ITERATION_LIMIT,
-    cp.INFEASIBLE: Status.INFEASIBLE,
-    cp.INFEASIBLE_INACCURATE: Status.INFEASIBLE,
-    cp.UNBOUNDED: Status.UNBOUNDED,
-    cp.UNBOUNDED_INACCURATE: Status.UNBOUNDED,
-}
 COMPILE_WORK, ENTRY_WORK = 4e9, 3e3  # .2 s, and .15 µs an entry, at 2e10 multiply-adds a second
 _GROSS = 1e-2  # relative error from which an answer called optimal is no answer
 _OF_THE_DUAL = {Status.INFEASIBLE: Status.UNBOUNDED, Status.UNBOUNDED: Status.INFEASIBLE}
+
+
+@cache
+def _statuses() -> dict[str, Status]:
+    """Return what the words of cvxpy mean."""
+    return {
+        cp.OPTIMAL: Status.OPTIMAL,
+        cp.OPTIMAL_INACCURATE: Status.INACCURATE,
+        cp.USER_LIMIT: Status.ITERATION_LIMIT,
+        cp.INFEASIBLE: Status.INFEASIBLE,
+        cp.INFEASIBLE_INACCURATE: Status.INFEASIBLE,
+        cp.UNBOUNDED: Status.UNBOUNDED,
+        cp.UNBOUNDED_INACCURATE: Status.UNBOUNDED,
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -292,7 +298,7 @@ class ConicSession(Session):
     def _collect(self, lowering: Lowering, form: Form, words: str, seconds: dict[str, float],
                  tol: float) -> RawSolution:
         problem = lowering.problem
-        status = _STATUS.get(problem.status, Status.FAILED)
+        status = _statuses().get(problem.status, Status.FAILED)
         if status in (Status.ITERATION_LIMIT, Status.INACCURATE):
             status = _limit_reached(words) or status
         if lowering.is_dual:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import cvxpy as cp
 import numpy as np
 
 from margindsl.accuracy import relative_gap
 from margindsl.program.clusters import ClusterForm
 from margindsl.typing import FloatArray
+from margindsl_solvers.engines.conic import modelling as cp
 from margindsl_solvers.engines.conic.forms import Lowering, reduced
 from margindsl_solvers.engines.rows.cluster_rows import ClusterRows
 

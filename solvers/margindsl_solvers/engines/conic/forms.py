@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any, ClassVar, Generic, TypeVar
 
-import cvxpy as cp
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
@@ -19,9 +18,14 @@ from margindsl.program.bounds import DecisionBound
 from margindsl.program.forms import FixedLabelForm, Form, SaddleForm
 from margindsl.program.losses import Losses
 from margindsl.typing import FloatArray, IntArray
+from margindsl_solvers.engines.conic import modelling as cp
 
-_EXPONENTIAL = (cp.exp, cp.log, cp.log1p, cp.entr, cp.rel_entr, cp.kl_div, cp.logistic, cp.log_sum_exp,
-                cp.xexp)
+
+@cache
+def _exponential() -> tuple[type, ...]:
+    """Return the atoms that need exponential cones."""
+    return (cp.exp, cp.log, cp.log1p, cp.entr, cp.rel_entr, cp.kl_div, cp.logistic, cp.log_sum_exp,
+            cp.xexp)
 
 
 F = TypeVar("F", bound=Form)
@@ -100,7 +104,7 @@ def cone_of(loss: ConvexFunction, conjugate: bool = False) -> str:
     if problem.is_qp():
         return "linear"
     atoms: list[Any] = problem.atoms()
-    return "exp" if any(issubclass(atom, _EXPONENTIAL) for atom in atoms) else "soc"
+    return "exp" if any(issubclass(atom, _exponential()) for atom in atoms) else "soc"
 
 
 def selection(losses: Losses) -> sp.csr_array | None:

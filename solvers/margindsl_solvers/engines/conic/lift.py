@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Generic, TypeVar
 
-import cvxpy as cp
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
@@ -12,6 +11,7 @@ import scipy.sparse as sp
 from margindsl.features.operator import FeatureOperator
 from margindsl.program.forms import Form, LabelLiftForm
 from margindsl.typing import FloatArray, IntArray
+from margindsl_solvers.engines.conic import modelling as cp
 from margindsl_solvers.engines.conic.forms import CouplingRows, LossParameters, LossRows, Lowering, into_domain
 
 _FLOORS = (0.0, 1e-9, 1e-7, 1e-6, 1e-5, 1e-4)

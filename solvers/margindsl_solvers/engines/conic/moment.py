@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
@@ -13,6 +12,7 @@ from margindsl.program.cuts import MatrixCuts
 from margindsl.program.losses import LossTerm
 from margindsl.program.moment import MomentLiftForm
 from margindsl.typing import FloatArray
+from margindsl_solvers.engines.conic import modelling as cp
 from margindsl_solvers.engines.conic.forms import CouplingRows, into_domain
 from margindsl_solvers.engines.conic.lift import (
     LiftedDual,

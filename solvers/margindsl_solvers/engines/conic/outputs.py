@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import cvxpy as cp
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
 from margindsl.program.output_lift import OutputLiftForm
 from margindsl.typing import FloatArray
+from margindsl_solvers.engines.conic import modelling as cp
 from margindsl_solvers.engines.conic.forms import Lowering
 from margindsl_solvers.engines.conic.lift import decision_directions, full_rank_factor, multiplier_values, unit_diagonal
 

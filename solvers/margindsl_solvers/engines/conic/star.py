@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
 from margindsl.program.forms import LabelLiftForm
 from margindsl.typing import FloatArray
+from margindsl_solvers.engines.conic import modelling as cp
 from margindsl_solvers.engines.conic.forms import LossRows
 from margindsl_solvers.engines.conic.lift import (
     LabelLowering,

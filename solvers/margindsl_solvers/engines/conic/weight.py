@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
 from margindsl.calculus import PLQ
 from margindsl.program.forms import WeightLiftForm
 from margindsl.typing import FloatArray
+from margindsl_solvers.engines.conic import modelling as cp
 from margindsl_solvers.engines.conic.forms import LossParameters, Lowering
 from margindsl_solvers.engines.conic.lift import decision_directions, multiplier_values, outer_columns
 from margindsl_solvers.engines.conic.moment import piece_cones

@@ -1,0 +1,156 @@
+"""What the estimators share: how points are read, kernels whose parameters are searched, documentation links."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from functools import cache
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+import margindsl as md
+from margindsl.errors import DeclarationError
+from margindsl.features.kernels import as_kernel
+from margindsl.points import on_cpu, row_blocks
+from margindsl.typing import FloatArray
+
+PRECOMPUTED = "precomputed"
+
+
+class MarginEstimator(BaseEstimator):
+    """Represent an estimator over a declaration with one kernel."""
+
+    kernel: Any
+    warm_start: Any = False
+
+    _doc_link_module = "margindsl"
+
+    @property
+    def _doc_link_template(self) -> str:  # links appear with the first release that has a site
+        return documentation() and f"{documentation()}/api/margindsl.estimators.{{estimator_name}}.html"
+
+    def set_params(self, **parameters: Any) -> Any:
+        """Set parameters; ``kernel__width=2.0`` puts another kernel in place, kernels themselves are never changed."""
+        nested = {name: value for name, value in parameters.items() if name.startswith("kernel__")}
+        super().set_params(**{name: value for name, value in parameters.items() if name not in nested})
+        if nested:
+            self._check_searched()
+            inner = {name.removeprefix("kernel__"): value for name, value in nested.items()}
+            self.kernel = as_kernel(self.kernel).set_params(**inner)
+        return self
+
+    def _check_searched(self) -> None:
+        if isinstance(self.kernel, str) and self.kernel == PRECOMPUTED:
+            raise DeclarationError("kernel='precomputed' has no parameters; give a kernel such as md.RBF()")
+
+    def _read(self, X: Any, *y: Any, reset: bool = True, **checks: Any) -> Any:
+        """Return points, and targets where given, as scikit-learn checks them."""
+        if not reset:
+            check_is_fitted(self)
+        return validate_data(self, on_cpu(X), *(on_cpu(values, "y") for values in y), reset=reset,
+                             accept_sparse=False if self._is_pairwise else ["csr"],
+                             dtype=[np.float64, np.float32], **checks)
+
+    @property
+    def _is_pairwise(self) -> bool:
+        return isinstance(self.kernel, str) and self.kernel == PRECOMPUTED
+
+    def _kernel(self, X: Any) -> Any:
+        """Return the kernel of points; with "precomputed" they are its matrix."""
+        if not self._is_pairwise:
+            return self.kernel
+        if X.shape[0] != X.shape[1]:
+            raise DeclarationError(f"kernel='precomputed': X has shape {X.shape}, expected the square matrix of kernel "
+                                   "values between the points")
+        return md.Precomputed(X)
+
+    def _start(self, n: int) -> Any:
+        """Return the labels to begin with, None without any."""
+        if isinstance(self.warm_start, (bool, np.bool_)):
+            last = getattr(self, "labels_", None) if self.warm_start else None
+            return None if last is None or len(last) != n else last
+        return None if self.warm_start is None else np.asarray(self.warm_start)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = not self._is_pairwise
+        tags.input_tags.pairwise = self._is_pairwise
+        return tags
+
+
+class LinearWeights:
+    """Give the weights of the decision function in the coordinates of the points, where the kernel is linear."""
+
+    problem_: Any
+    solution_: Any
+    n_features_in_: int
+
+    @property
+    def coef_(self) -> FloatArray:
+        """Return the weights (1, d), or (k, d) of more than two classes: f(x) = coef_ @ x + intercept_."""
+        self._check_linear("coef_")
+        d, constant = self.n_features_in_, self._decided(np.zeros((1, self.n_features_in_)))
+        blocks = [self._decided(np.eye(d)[block]) - constant for block in row_blocks(d, d)]
+        return np.concatenate(blocks).T
+
+    @property
+    def intercept_(self) -> FloatArray:
+        """Return the decision values (1,), or (k,), of the point 0."""
+        self._check_linear("intercept_")
+        return self._decided(np.zeros((1, self.n_features_in_)))[0]
+
+    def _check_linear(self, name: str) -> None:
+        check_is_fitted(self)
+        kernel = None if self.problem_ is None else as_kernel(self.problem_.hyperplane.kernel)
+        if not isinstance(kernel, md.Linear):
+            said = "there is no hyperplane" if kernel is None else f"the kernel is {kernel.describe()}"
+            raise AttributeError(f"{name} exists for linear kernels only; {said}")
+
+    def _decided(self, X: Any) -> FloatArray:
+        """Return decision values (m, 1) of two classes, (m, k) of more."""
+        values = np.asarray(self.solution_.decision_function(X))
+        return values.reshape(len(values), -1)
+
+
+def weights_of(sample_weight: Any, n: int) -> FloatArray | None:
+    """Return weights of points (n,) scaled to mean one, None being None.
+
+    Raises
+    ------
+    DeclarationError
+        If there is not one finite non-negative number a point, or all are zero.
+    """
+    if sample_weight is None:
+        return None
+    weights = np.asarray(on_cpu(sample_weight, "sample_weight"), dtype=float)
+    if weights.shape != (n,):
+        raise DeclarationError(f"sample_weight has shape {weights.shape}; expected ({n},), a weight a point")
+    if not np.all(np.isfinite(weights)) or np.any(weights < 0):
+        raise DeclarationError("sample_weight: expected finite numbers of at least 0")
+    if not np.any(weights):
+        raise DeclarationError("sample_weight: all weights are zero; give points that count a positive one")
+    return weights / weights.mean()
+
+
+def generator(random_state: Any) -> np.random.Generator:
+    """Return a numpy generator from anything scikit-learn takes as a random state."""
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    return np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
+
+
+@cache
+def documentation() -> str:
+    """Return the address of the documentation, as the installed package names it; empty where it names none."""
+    try:
+        named = importlib.metadata.metadata("margindsl").get_all("Project-URL") or []
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+    places = dict(entry.split(", ", 1) for entry in named if ", " in entry)
+    return next((url.rstrip("/") for label, url in places.items() if label.lower() == "documentation"), "")
+
+
+__all__ = ["LinearWeights", "MarginEstimator", "documentation", "generator", "weights_of"]
