@@ -2,7 +2,7 @@
 Do all solvers agree?
 =====================
 
-With known labels the problem is convex. Every solver gives its own estimate; value and bound are recomputed for all.
+Values are recomputed, so they agree. Each bound is proved by the solver's own dual point, and shows how exact it was.
 """
 import matplotlib.pyplot as plt
 import numpy as np
@@ -17,9 +17,8 @@ y, f = md.Labels(len(X)), md.Hyperplane(X)
 problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 10 * md.mean(md.odm(y * f, 0.4, 0.2))),
                      [y[np.arange(len(X))] == truth], relaxation="supervised")
 answers = [problem.solve(solver=name) for name in ("newton", "lbfgs", "clarabel", "ecos", "scs", "osqp")]
-away = [abs(answer.estimate - answers[0].value) / answers[0].value for answer in answers]
-plt.bar([answer.solver for answer in answers], np.maximum(away, 1e-16))
+plt.bar([answer.solver for answer in answers], [max(answer.gap, 1e-16) for answer in answers])
 plt.yscale("log")
-plt.ylabel("relative distance from the value")
+plt.ylabel("certified gap")
 
-assert max(away) <= 1e-4 and answers[0].gap <= 1e-8
+assert np.ptp([answer.value for answer in answers]) <= 1e-8 and all(answer.gap <= 1e-6 for answer in answers)
