@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import ast
 from typing import Any
 
-_OUTPUT = {"compare": "where the table goes; default stdout", "certify": "where the best labels found go"}
+_OUTPUT = {"compare": "where the table goes; default stdout", "certify": "where the best labels found go",
+           "select": "where the labels chosen go"}
 LOSSES = ("odm", "hinge", "squared-hinge", "epsilon-insensitive", "logistic", "mean-variance")
 
 
@@ -22,10 +24,28 @@ def seed(text: str) -> int:
     return int(text)
 
 
+def setting(text: str) -> tuple[str, Any]:
+    """Return name and value of NAME=VALUE, a number where it reads as one.
+
+    Raises
+    ------
+    argparse.ArgumentTypeError
+        For any other text.
+    """
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    try:
+        return name, ast.literal_eval(value)
+    except (SyntaxError, ValueError):
+        return name, value
+
+
 def add_data(parser: argparse.ArgumentParser, command: str) -> None:
     """Add the arguments that say which points are read."""
     group = parser.add_argument_group("data")
-    group.add_argument("data", metavar="data.csv", help="one point a row, header optional; '-' reads stdin")
+    group.add_argument("data", metavar="data.csv", help="one point a row: .csv, .tsv, .parquet, .npy, .npz, .libsvm; "
+                       "'-' reads CSV from stdin")
     if command == "certify":
         group.add_argument("labels", metavar="labels.csv",
                            help="the cluster of each point, of any names: one column, or one called 'label'")
@@ -40,6 +60,11 @@ def add_data(parser: argparse.ArgumentParser, command: str) -> None:
 def add_declaration(parser: argparse.ArgumentParser) -> None:
     """Add the arguments that declare the problem."""
     group = parser.add_argument_group("declaration")
+    group.add_argument("--clusters", type=int, default=2, metavar="K", help="number of clusters (default 2)")
+    group.add_argument("--recipe", metavar="NAME", help="a published method instead of loss, kernel and bias; "
+                       "`margindsl recipes` lists them")
+    group.add_argument("--set", metavar="NAME=VALUE", type=setting, action="append", default=[],
+                       help="a parameter of the recipe (may be repeated)")
     group.add_argument("--loss", choices=LOSSES, default="odm", help="margin loss (default odm)")
     group.add_argument("--lam", type=float, default=10.0, help="weight of the mean loss (default 10)")
     group.add_argument("--nu", type=float, help="odm: weight above the band (default 0.4)")
@@ -51,10 +76,11 @@ def add_declaration(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--degree", type=int, help="polynomial: degree (default 3)")
     group.add_argument("--bias", choices=("none", "free", "penalised"), default="none")
     group.add_argument("--balance", type=float, metavar="FRACTION",
-                       help="|sum of labels| at most this fraction of the number of points")
+                       help="sizes within this fraction of equal ones; of two clusters, |sum of labels| at most this "
+                            "fraction of the number of points")
     group.add_argument("--must-link", metavar="PAIRS.CSV", help="rows i,j: same cluster (points numbered from 0)")
     group.add_argument("--cannot-link", metavar="PAIRS.CSV", help="rows i,j: different clusters")
-    group.add_argument("--known", metavar="KNOWN.CSV", help="rows index,label with labels -1 and 1")
+    group.add_argument("--known", metavar="KNOWN.CSV", help="rows index,label with labels -1 and 1, or 0 to K-1")
 
 
 def add_solve_options(parser: argparse.ArgumentParser, command: str) -> None:
@@ -66,8 +92,8 @@ def add_solve_options(parser: argparse.ArgumentParser, command: str) -> None:
         group.add_argument("--solvers", metavar="X,Y,...",
                            help="names, comma separated; default: each relaxation's own choice")
     else:
-        group.add_argument("--relaxation", default="auto", help="name, or auto (default)")
-        group.add_argument("--solver", default="auto", help="name, or auto (default)")
+        group.add_argument("--relaxation", help="name, or auto (default: the recipe's, else auto)")
+        group.add_argument("--solver", help="name, or auto (default: the recipe's, else auto)")
     if command == "explain":
         return
     group.add_argument("--tol", type=float, default=1e-6, help="relative accuracy (default 1e-6)")
@@ -77,6 +103,14 @@ def add_solve_options(parser: argparse.ArgumentParser, command: str) -> None:
                        help="random state (default 0)")
     group.add_argument("--output", metavar="FILE.CSV",
                        help=_OUTPUT.get(command, "where the labels go; default stdout"))
+    group.add_argument("--json", action="store_true", help="the answer as one JSON object on stdout")
+    if command == "select":
+        group.add_argument("--weights", default="0.1,1,10,100", metavar="A,B,...",
+                           help="weights of the mean loss to choose from (default 0.1,1,10,100)")
+    if command in ("solve", "compare"):
+        group.add_argument("--report", metavar="FILE.HTML", help="one HTML page about the answer")
+    if command == "solve":
+        group.add_argument("--save", metavar="FILE.NPZ", help="the solution with its proof, for `verify` and `report`")
     add_talk(group, "no progress and no summary on stderr")
 
 

@@ -6,6 +6,7 @@ import argparse
 
 from margindsl.cli.declaration import declare, read_points, solve_options
 from margindsl.cli.output import check_writable
+from margindsl.cli.reporting import print_json, solution_fields
 from margindsl.cli.solving import is_stopped, write_labels
 from margindsl.cli.table import read_table
 from margindsl.errors import DeclarationError
@@ -24,7 +25,11 @@ def run(arguments: argparse.Namespace) -> int:
     X, _ = read_points(arguments)
     labels, problem = read_labels(arguments.labels, len(X)), declare(arguments, X)
     found = certify(problem, labels, arguments.relaxation, arguments.solver, **solve_options(arguments))
-    print(found.summary())
+    if arguments.json:
+        print_json({"value": found.value, "bound": found.bound, "gap": found.gap, "violations": found.violations,
+                    "labels": found.labels, "better": found.better and solution_fields(found.better)})
+    else:
+        print(found.summary())
     if arguments.output is not None:
         write_labels(arguments.output, found.better or found.fitted)
     return 3 if is_stopped(found.answer, arguments.max_iter) else 0
@@ -44,11 +49,11 @@ def read_labels(source: str, n: int) -> list[str]:
     if len(table.names) > 1 and "label" not in table.names:
         raise DeclarationError(f"{table.source}: which of {len(table.names)} columns holds the labels? Call it "
                                "'label', or give a file of one column")
-    if "index" in table.names and table.text(table.column("index")) != [str(k) for k in range(len(table.rows))]:
+    if "index" in table.names and table.text(table.column("index")) != [str(k) for k in range(len(table))]:
         raise DeclarationError(f"{table.source}: the column 'index' is not 0, 1, 2, ... in order; sort the rows")
     if len(table.names) > 1:
         return table.text(table.column("label"))
-    return [*(table.names if len(table.rows) == n - 1 else ()), *table.text(0)]
+    return [*(table.names if len(table) == n - 1 else ()), *table.text(0)]
 
 
 __all__ = ["read_labels", "run"]

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from margindsl.cli.declaration import declare, read_points, solve_options
-from margindsl.cli.output import check_writable, write_rows
+from margindsl.cli.output import write_rows
+from margindsl.cli.reporting import check_targets, print_json, written
 from margindsl.cli.solving import is_stopped
 from margindsl.contract import Status
 from margindsl.errors import DeclarationError
@@ -26,7 +27,7 @@ def run(arguments: argparse.Namespace) -> int:
     int
         0; 1 when every combination was refused; 3 when one was stopped early.
     """
-    check_writable(arguments.output)
+    check_targets(arguments)
     relaxations = _names(arguments.relaxations, "--relaxations")
     solvers: list[Any] = [None] if arguments.solvers is None else _names(arguments.solvers, "--solvers")
     for name in relaxations:
@@ -38,7 +39,11 @@ def run(arguments: argparse.Namespace) -> int:
     problem.program()
     combinations = list(itertools.product(relaxations, solvers))
     table = run_combinations(problem, combinations, truth, quiet=arguments.quiet, **solve_options(arguments))
-    write_comparison(arguments.output, table)
+    if arguments.json:
+        print_json({"rows": [row.as_dict() for row in table.rows], "bound": table.bound})
+    if not arguments.json or arguments.output is not None:
+        write_comparison(arguments.output, table)
+    written(table, arguments)
     solved = [row.solution for row in table.rows if row.solution is not None]
     if not solved:
         return 1

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import inspect
+import math
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,7 @@ import margindsl as md
 from margindsl.cli.options import settle
 from margindsl.cli.pairs import read_known, read_links
 from margindsl.cli.table import NotNumericError, read_table
-from margindsl.errors import DeclarationError
+from margindsl.errors import DeclarationError, UnknownNameError
 from margindsl.typing import FloatArray
 
 
@@ -25,11 +27,11 @@ def read_points(arguments: argparse.Namespace) -> tuple[FloatArray, list[str] | 
     """
     table = read_table(arguments.data)
     truth = None if arguments.truth is None else table.column(arguments.truth)
-    out = {table.column(name) for name in arguments.drop} | ({truth} if truth is not None else set())
+    out = {table.column(name) for name in arguments.drop} | ({truth} if truth is not None else set()) | table.apart
     columns = [k for k in range(len(table.names)) if k not in out]
     if not columns:
         raise DeclarationError(f"{table.source}: no column is left as a feature")
-    if len(table.rows) < 2:
+    if len(table) < 2:
         raise DeclarationError(f"{table.source} has one point; at least two are needed")
     try:
         X = scale_columns(table.numbers(columns), arguments.scale)
@@ -67,11 +69,43 @@ def declare(arguments: argparse.Namespace, X: FloatArray) -> md.Problem:
         As the language raises it.
     """
     options = settle(arguments)
+    if arguments.recipe is not None:
+        problem = by_recipe(arguments.recipe, X, dict(arguments.set))
+        return problem.with_constraints(*_constraints(arguments, problem.labels))
     bias: Any = {"none": False, "free": True, "penalised": "penalised"}[arguments.bias]
-    labels = md.Labels(len(X))
+    labels = md.Labels(len(X), arguments.clusters)
     plane = md.Hyperplane(X, kernel=_kernel(arguments.kernel, options), bias=bias)
-    objective = md.sq_norm(plane) / 2 + _loss(arguments.loss, arguments.lam, options, labels * plane)
+    objective = md.sq_norm(plane) / 2 + _loss(arguments.loss, arguments.lam, options, md.margin(labels, plane))
     return md.Problem(md.Minimize(objective), _constraints(arguments, labels))
+
+
+def by_recipe(name: str, X: FloatArray, parameters: dict[str, Any]) -> md.Problem:
+    """Return the problem that a published method declares over the points.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no such recipe, or it has no such parameter.
+    DeclarationError
+        If it needs more than points.
+    """
+    if name not in md.recipes.names():
+        raise UnknownNameError("recipe", name, md.recipes.names())
+    recipe = getattr(md.recipes, name)
+    known = dict(list(inspect.signature(recipe).parameters.items())[1:])
+    for key in parameters:
+        if key not in known:
+            raise UnknownNameError(f"parameter of recipe {name!r}", key, known)
+    missing = [key for key, one in known.items() if one.default is one.empty and key not in parameters
+               and one.kind is not one.VAR_KEYWORD]
+    if missing:
+        raise DeclarationError(f"recipe {name!r} needs {', '.join(missing)}: give --set {missing[0]}=VALUE, or use it "
+                               f"from Python, md.recipes.{name}")
+    problem = recipe(X, **parameters)
+    if not isinstance(problem, md.Problem):
+        raise DeclarationError(f"recipe {name!r} returns no problem to be solved here; use it from Python, "
+                               f"md.recipes.{name}")
+    return problem
 
 
 def _kernel(name: str, options: dict[str, Any]) -> Any:
@@ -96,15 +130,25 @@ def _loss(name: str, weight: float, options: dict[str, Any], margins: Any) -> An
 def _constraints(arguments: argparse.Namespace, labels: md.Labels) -> list[Any]:
     constraints: list[Any] = []
     if arguments.balance is not None:
-        constraints.append(abs(md.sum(labels)) <= arguments.balance * labels.n)
+        constraints.append(_balanced(labels, arguments.balance))
     if arguments.must_link is not None:
         constraints.append(md.must_link(labels, read_links(arguments.must_link, labels.n)))
     if arguments.cannot_link is not None:
         constraints.append(md.cannot_link(labels, read_links(arguments.cannot_link, labels.n)))
     if arguments.known is not None:
-        index, values = read_known(arguments.known, labels.n)
+        index, values = read_known(arguments.known, labels)
         constraints.append(labels[index] == values)
     return constraints
+
+
+def _balanced(labels: md.Labels, fraction: float) -> Any:
+    """Return bounds on the sizes within a fraction of equal ones; of two clusters, |sum of labels| ≤ fraction n."""
+    equal, slack = labels.n / labels.clusters, 1e-9
+    low, high = math.ceil(equal * (1 - fraction) - slack), math.floor(equal * (1 + fraction) + slack)
+    if low > high:
+        raise DeclarationError(f"--balance {fraction:g}: {labels.n} points cannot be split so evenly into "
+                               f"{labels.clusters} clusters; give at least {1 - math.floor(equal) / equal:.3g}")
+    return md.sizes(labels, low, high)
 
 
 def solve_options(arguments: argparse.Namespace) -> dict[str, Any]:

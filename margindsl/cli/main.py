@@ -30,9 +30,10 @@ _TRIVIAL = ("neither --balance, --known nor --cannot-link excludes the all-equal
 
 _COMMANDS = {
     "demo": "margindsl.cli.demo", "solvers": "margindsl.cli.names", "relaxations": "margindsl.cli.names",
+    "recipes": "margindsl.cli.names", "report": "margindsl.cli.reporting", "completion": "margindsl.cli.completing",
     "solve": "margindsl.cli.solving", "compare": "margindsl.cli.comparing", "explain": "margindsl.cli.explaining",
     "reproduce": "margindsl.cli.reproducing", "verify": "margindsl.cli.verifying",
-    "certify": "margindsl.cli.certifying"}
+    "certify": "margindsl.cli.certifying", "select": "margindsl.cli.selecting"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -94,11 +95,13 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
     _add_demo(commands)
     for name, what in (("solvers", "list solvers: what each accepts, version, installed or not"),
-                       ("relaxations", "list relaxations and the bounds they certify")):
+                       ("relaxations", "list relaxations and the bounds they certify"),
+                       ("recipes", "list published methods and what they declare")):
         listing = commands.add_parser(name, help=what, description=what)
         listing.add_argument("--names", action="store_true", help="names alone, one a line")
+        listing.add_argument("--json", action="store_true", help="as JSON")
     _add_data_commands(commands)
-    _add_verify(commands)
+    _add_files(commands)
     _add_reproduce(commands)
     return parser
 
@@ -116,6 +119,7 @@ def _add_data_commands(commands: Any) -> None:
     for name, what in (("solve", "cluster the points of a CSV file; writes index,label,decision,margin"),
                        ("compare", "run several relaxations and solvers on a CSV file; prints a table"),
                        ("certify", "value, certified gap and improvement of labels found elsewhere"),
+                       ("select", "solve at several loss weights and choose labels without classes; a table"),
                        ("explain", "print every stage of the compilation, without solving")):
         command = commands.add_parser(name, help=what, description=what, epilog=_EPILOG,
                                       formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -124,7 +128,14 @@ def _add_data_commands(commands: Any) -> None:
         add_solve_options(command, name)
 
 
-def _add_verify(commands: Any) -> None:
+def _add_files(commands: Any) -> None:
+    what = "write one HTML page about a saved solution"
+    command = commands.add_parser("report", help=what, description=what)
+    command.add_argument("file", metavar="FILE", help="a .npz file that Solution.save or `solve --save` wrote")
+    command.add_argument("--output", metavar="FILE.HTML", help="where the page goes; default beside the file")
+    what = "print a script that completes commands and options: eval \"$(margindsl completion bash)\""
+    command = commands.add_parser("completion", help=what, description=what)
+    command.add_argument("shell", choices=("bash", "zsh", "tcsh"))
     what = "recompute labels, value and bound of a saved solution from the proof in its file"
     command = commands.add_parser("verify", help=what, description=what)
     command.add_argument("file", metavar="FILE", help="a .npz file that Solution.save wrote")

@@ -1,42 +1,70 @@
-"""The commands that list solvers and relaxations."""
+"""The commands that list solvers, relaxations and recipes; solvers and relaxations without importing them."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import importlib.metadata
+import importlib.util
+import json
+from collections.abc import Callable
+from typing import Any
 
-from margindsl.runtime.registry import RELAXATIONS, load_class, relaxation_names, solvers
+from margindsl.extensions import RELAXATIONS, SOLVERS, attributes_of, registered
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the list of solvers or relaxations."""
-    head, rows = _solver_rows() if arguments.command == "solvers" else _relaxation_rows()
+    """Print the list of solvers, relaxations or recipes."""
+    rows = LISTS[arguments.command]()
     if arguments.names:
-        print("\n".join(row[0] for row in rows))
+        print("\n".join(row["name"] for row in rows))
+    elif arguments.json:
+        print(json.dumps(rows, indent=1, ensure_ascii=False))
     else:
-        print(aligned([head, *rows]))
+        from tabulate import tabulate
+
+        print(tabulate([row.values() for row in rows], list(rows[0]), "plain", disable_numparse=True))
     return 0
 
 
-def aligned(rows: Sequence[Sequence[str]]) -> str:
-    """Return rows of cells as columns of equal width.
-
-    Examples
-    --------
-    >>> print(aligned([["a", "bb"], ["ccc", "d"]]))
-    a    bb
-    ccc  d
-    """
-    widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
-    return "\n".join("  ".join(c.ljust(w) for c, w in zip(row, widths)).rstrip() for row in rows)
-
-
-def _solver_rows() -> tuple[list[str], list[list[str]]]:
-    rows = [[s.name, s.kind, s.version, "yes" if s.installed else "no", s.accepts] for s in solvers()]
-    return ["name", "kind", "version", "installed", "accepts"], rows
+def solver_rows() -> list[dict[str, Any]]:
+    """Return name, kind, version, whether it is installed, and what it accepts, of every solver."""
+    rows = []
+    for name, point in sorted(registered(SOLVERS).items()):
+        stated: dict[str, Any] = {"requires": (), "native": True, "summary": ""}
+        stated |= attributes_of(point, *stated)
+        installed = all(importlib.util.find_spec(package) is not None for package in stated["requires"])
+        package = stated["requires"][0] if stated["requires"] else "margindsl"
+        rows.append({"name": name, "kind": "native" if stated["native"] else "through CVXPY",
+                     "version": _version(package) if installed else "-",
+                     "installed": "yes" if installed else "no", "accepts": stated["summary"]})
+    return rows
 
 
-def _relaxation_rows() -> tuple[list[str], list[list[str]]]:
-    classes = [load_class(RELAXATIONS, "relaxation", name) for name in relaxation_names()]
-    rows = [[cls.name, cls.bound, cls.summary] for cls in classes]
-    return ["name", "certified bound", "what happens to the unknown labels"], rows
+def relaxation_rows() -> list[dict[str, Any]]:
+    """Return name, bound and what happens to the labels, of every relaxation."""
+    stated = {name: attributes_of(point, "bound", "summary") for name, point in registered(RELAXATIONS).items()}
+    return [{"name": name, "certified bound": found.get("bound", "none"),
+             "what happens to the unknown labels": found.get("summary", "")} for name, found in sorted(stated.items())]
+
+
+def recipe_rows() -> list[dict[str, Any]]:
+    """Return name, paper and what is declared, of every recipe."""
+    import margindsl as md
+    from margindsl.recipes.recipe import traits_of
+
+    traits = {name: traits_of(getattr(md.recipes, name)) for name in md.recipes.names()}
+    return [{"name": name, "method": found.method, "declares": found.declares} for name, found in traits.items()]
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "?"
+
+
+LISTS: dict[str, Callable[[], list[dict[str, Any]]]] = {
+    "solvers": solver_rows, "relaxations": relaxation_rows, "recipes": recipe_rows}
+
+
+__all__ = ["LISTS", "recipe_rows", "relaxation_rows", "run", "solver_rows"]

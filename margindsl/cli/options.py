@@ -15,12 +15,14 @@ _OWNED: dict[str, tuple[str, str, Any]] = {
     "eta": ("loss", "mean-variance", 1.0), "width": ("kernel", "rbf", "median"),
     "degree": ("kernel", "polynomial", 3)}
 
+_OF_FORMULA = {"loss": "odm", "lam": 10.0, "kernel": "linear", "bias": "none", "clusters": 2}  # with defaults
 _NONNEGATIVE = (lambda v: 0 <= v < math.inf, "a number of at least 0")
 _RANGES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "lam": _NONNEGATIVE, "nu": _NONNEGATIVE, "eps": _NONNEGATIVE, "eta": (math.isfinite, "a finite number"),
     "theta": (lambda v: 0 <= v < 1, "0 <= theta < 1"), "degree": (lambda v: v >= 1, "a whole number of at least 1"),
     "width": (lambda v: isinstance(v, str) or 0 < v < math.inf, "a positive number, or 'median'"),
     "balance": (lambda v: 0 <= v <= 1, "a fraction between 0 and 1"),
+    "clusters": (lambda v: v >= 2, "a whole number of at least 2"),
     "tol": (lambda v: 0 < v < 1, "a number between 0 and 1"),
     "max_iter": (lambda v: v >= 1, "a whole number of at least 1"),
     "time_limit": (lambda v: v > 0, "a positive number of seconds")}
@@ -34,6 +36,12 @@ def settle(arguments: argparse.Namespace) -> dict[str, Any]:
     DeclarationError
         If a number is outside its range, or an option is given that belongs to another loss or kernel.
     """
+    for name, default in _OF_FORMULA.items():
+        if arguments.recipe is not None and getattr(arguments, name) != default:
+            raise DeclarationError(f"--{name} is part of a formula of one's own, and --recipe {arguments.recipe} "
+                                   "has its own: give its parameters with --set")
+    if arguments.set and arguments.recipe is None:
+        raise DeclarationError(f"--set {arguments.set[0][0]}=... is a parameter of a recipe: add --recipe NAME")
     settled = {}
     for name, (choice, owner, default) in _OWNED.items():
         given = getattr(arguments, name)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from margindsl.cli.table import read_table
 from margindsl.errors import DeclarationError
+from margindsl.language import Labels
 from margindsl.typing import BoolArray, IntArray
 
 
@@ -19,12 +21,12 @@ class Pairs:
     ----------
     source : str
     values : (m, 2) int array
-    lines : list of int
+    lines : sequence of int
     """
 
     source: str
     values: IntArray
-    lines: list[int]
+    lines: Sequence[int]
 
     def require(self, right: BoolArray, expected: str) -> None:
         """Raise unless every row is right.
@@ -64,7 +66,7 @@ def read_pairs(source: str) -> Pairs:
     if np.any(whole != values):
         bad = int(np.flatnonzero(np.any(whole != values, axis=1))[0])
         raise DeclarationError(
-            f"{table.source}: line {table.lines[bad]} holds {','.join(table.rows[bad])}, expected whole numbers")
+            f"{table.source}: line {table.lines[bad]} holds {','.join(table.cells(bad))}, expected whole numbers")
     return Pairs(table.source, whole, table.lines)
 
 
@@ -82,8 +84,8 @@ def read_links(source: str, n: int) -> IntArray:
     return pairs.values
 
 
-def read_known(source: str, n: int) -> tuple[IntArray, IntArray]:
-    """Read rows index,label with points 0..n−1 and labels −1 and 1.
+def read_known(source: str, labels: Labels) -> tuple[IntArray, IntArray]:
+    """Read rows index,label with points 0..n−1 and labels −1 and 1, or 0..k−1 of k clusters.
 
     Raises
     ------
@@ -92,8 +94,8 @@ def read_known(source: str, n: int) -> tuple[IntArray, IntArray]:
     """
     pairs = read_pairs(source)
     index, label = pairs.values.T
-    pairs.require(_within(index, n), f"a point number first, {_points(n)}")
-    pairs.require(np.isin(label, (-1, 1)), "a label -1 or 1 second")
+    pairs.require(_within(index, labels.n), f"a point number first, {_points(labels.n)}")
+    pairs.require(labels.names.is_label(label), f"a label second, {labels.names.expected}")
     return index, label
 
 

@@ -6,7 +6,8 @@ import argparse
 import sys
 
 from margindsl.cli.declaration import declare, read_points, solve_options
-from margindsl.cli.output import check_writable, write_rows
+from margindsl.cli.output import write_rows
+from margindsl.cli.reporting import check_targets, print_json, solution_fields, written
 from margindsl.contract import Status
 from margindsl.metrics import clustering_accuracy
 from margindsl.runtime.solution import Solution
@@ -20,12 +21,16 @@ def run(arguments: argparse.Namespace) -> int:
     int
         0, or 3 when the solve was stopped early; labels are written in both cases.
     """
-    check_writable(arguments.output)
+    check_targets(arguments)
     X, truth = read_points(arguments)
     problem = declare(arguments, X)
     solution = problem.solve(arguments.relaxation, arguments.solver, **solve_options(arguments))
     try:
-        write_labels(arguments.output, solution)
+        if arguments.json:
+            print_json(solution_fields(solution))
+        if not arguments.json or arguments.output is not None:
+            write_labels(arguments.output, solution)
+        written(solution, arguments)
     finally:  # the summary is worth having where the file could not be written, too
         if not arguments.quiet:
             _summarise(solution, truth)
@@ -40,9 +45,10 @@ def _summarise(solution: Solution, truth: list[str] | None) -> None:
 
 def write_labels(target: str | None, solution: Solution) -> None:
     """Write one row a point: index, label, decision value, margin."""
-    rows = zip(range(len(solution.labels)), solution.labels.tolist(), solution.decision.tolist(),
-               solution.margins.tolist())
-    write_rows(target, ("index", "label", "decision", "margin"), rows)
+    decision = solution.decision.reshape(len(solution.labels), -1)
+    heads = ["decision", *(f"decision_{c}" for c in range(1, decision.shape[-1]))]
+    rows = zip(range(len(decision)), solution.labels.tolist(), *decision.T.tolist(), solution.margins.tolist())
+    write_rows(target, ("index", "label", *heads, "margin"), rows)
 
 
 def is_stopped(solution: Solution, max_iter: int | None) -> bool:

@@ -1,4 +1,8 @@
-"""CSV in: cells of points, links and known labels, with an optional header."""
+"""Files in: points, links and known labels.
+
+CSV and TSV are split by Python's own `csv`: pandas and numpy neither refuse short rows nor know the line of a cell.
+What has types of its own is read by the libraries it belongs to: `margindsl.cli.formats`.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +19,7 @@ from margindsl.errors import DeclarationError
 from margindsl.typing import FloatArray
 
 _DELIMITERS = (",", ";", "\t")
+SUFFIXES = (".npy", ".npz", ".parquet", ".svm", ".libsvm", ".svmlight")  # of `margindsl.cli.formats`
 
 
 class NotNumericError(DeclarationError):
@@ -43,14 +48,24 @@ class Table:
     names : tuple of str
         Column names; their numbers where the file has no header.
     rows : list of list of str
-    lines : list of int
+    lines : sequence of int
         Line of each row in the file.
+    apart : set of int
+        Columns that are no features unless they are asked for, as labels.
     """
 
     source: str
     names: tuple[str, ...]
     rows: list[list[str]]
-    lines: list[int]
+    lines: Sequence[int]
+    apart: frozenset[int] = frozenset()
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def cells(self, row: int) -> list[str]:
+        """Return a row as text."""
+        return self.rows[row]
 
     def column(self, name: str) -> int:
         """Return the number of a column given by name or number.
@@ -98,12 +113,12 @@ class Table:
 
 
 def read_table(source: str, row: str = "one point a row") -> Table:
-    """Read a CSV file; the delimiter (comma, semicolon, tab) and the header are found out.
+    """Read a file by its ending, else as CSV; the delimiter (comma, semicolon, tab) and the header are found out.
 
     Parameters
     ----------
     source : str
-        A path, or ``-`` for standard input.
+        A path, or ``-`` for standard input, which is CSV.
     row : str
         What is expected, for messages.
 
@@ -113,6 +128,10 @@ def read_table(source: str, row: str = "one point a row") -> Table:
         If the file cannot be read, is empty, has rows of different lengths, other separators, or a first row that is
         neither a header nor like the others.
     """
+    if Path(source).suffix.lower() in SUFFIXES:
+        from margindsl.cli.formats import read_columns
+
+        return read_columns(source)
     lines = _read_text(source).splitlines()
     shown = "standard input" if source == "-" else source
     first = next((line for line in lines if line.strip()), "")

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from margindsl.cli.table import read_table
 from margindsl.errors import DeclarationError
 from margindsl.proof.data import check_data
-from margindsl.proof.files import FOREIGN
 from margindsl.runtime.solution import Solution
 from margindsl.runtime.stored import StoredProof
 from margindsl.typing import FloatArray
@@ -37,15 +33,8 @@ def _features_differ(evidence: Any, X: FloatArray) -> list[str]:
 
 
 def _read_points(path: str) -> FloatArray:
-    if path.endswith(".npy"):
-        try:
-            return np.asarray(np.load(path, allow_pickle=False), dtype=float)
-        except FOREIGN as error:
-            raise DeclarationError(f"verify: {path} holds no array of numbers") from error
-    if not Path(path).exists():
-        raise DeclarationError(f"verify: there is no file {path}")
     table = read_table(path)
-    return table.numbers(range(len(table.names)))
+    return table.numbers([k for k in range(len(table.names)) if k not in table.apart])
 
 
 __all__ = ["run"]

@@ -30,6 +30,8 @@ def blocks(table: Table) -> Iterator[tuple[str, str, list[str], list[str]]]:
 
 def as_text(table: Table) -> str:
     """Return the table as aligned text: best / chosen without labels / paper."""
+    from tabulate import tabulate
+
     lines = [table.campaign.protocol.title, LEGEND, f"Rule without labels: {table.rule}."]
     cells = {(e.condition, e.measure, e.dataset, e.method): e for e in table.entries}
     for condition, measure, datasets, methods in blocks(table):
@@ -40,7 +42,7 @@ def as_text(table: Table) -> str:
         tallies = [table.tally(condition, measure, method) for method in methods]
         if any(map(sum, tallies)):
             rows.append(["w/t/l", *("/".join(map(str, t)) if sum(t) else "" for t in tallies)])
-        lines += ["", f"{condition}, {measure}", *_aligned(rows)]
+        lines += ["", f"{condition}, {measure}", tabulate(rows, tablefmt="plain", disable_numparse=True)]
     lines += ["", *notes_of(table)] if notes_of(table) else []
     return "\n".join(lines)
 
@@ -132,8 +134,3 @@ def _figures(entry: Entry, deviations: bool = False) -> tuple[str, str, str]:
 
 def _digits(entry: Entry) -> int:
     return 2 if entry.measure in (*ERRORS, "accuracy") else 3
-
-
-def _aligned(rows: list[list[str]]) -> list[str]:
-    widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]

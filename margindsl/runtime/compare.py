@@ -143,12 +143,12 @@ class Comparison:
         return heads, lines
 
     def __str__(self) -> str:
+        from tabulate import tabulate
+
         heads, lines = self.cells()
         if not any(line[-1] for line in lines):
             heads, lines = heads[:-1], [line[:-1] for line in lines]
-        widths = [max(len(head), *(len(line[k]) for line in lines)) for k, head in enumerate(heads)]
-        table = [heads, ["-" * width for width in widths], *lines]
-        return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() for line in table)
+        return tabulate(lines, heads, "simple", disable_numparse=True)
 
     def _repr_html_(self) -> str:
         return notebook.table(*self.cells())

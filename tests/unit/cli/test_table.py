@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import margindsl as md
 from margindsl.cli.declaration import scale_columns
 from margindsl.cli.output import check_writable, write_rows
 from margindsl.cli.pairs import read_known, read_links, read_pairs
@@ -150,12 +151,12 @@ def test_links_name_file_and_line(tmp_path, row, expected):
 
 @pytest.mark.parametrize("row, expected", [
     ("6,1", "a point number first, points from 0 to 5"), ("-1,1", "a point number first"),
-    ("1,0", "a label -1 or 1 second"), ("1,2", "a label -1 or 1 second")])
+    ("1,0", "a label second, +1 or -1"), ("1,2", "a label second, +1 or -1")])
 def test_known_labels_name_file_and_line(tmp_path, row, expected):
     path = write(tmp_path, f"0,1\n{row}\n")
     with pytest.raises(DeclarationError, match=re.escape(f"{path}: line 2 holds {row}, expected {expected}")):
-        read_known(path, 6)
-    index, labels = read_known(write(tmp_path, "0,1\n5,-1\n"), 6)
+        read_known(path, md.Labels(6))
+    index, labels = read_known(write(tmp_path, "0,1\n5,-1\n"), md.Labels(6))
     assert index.tolist() == [0, 5] and labels.tolist() == [1, -1]
 
 
