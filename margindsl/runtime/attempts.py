@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from margindsl.contract import Budget, Solver, Status
 from margindsl.errors import SolverError, UnansweredError
 from margindsl.program.passes import Presolved
+from margindsl.runtime.evidence import Evidence
 from margindsl.runtime.solution import Solution
 
 
@@ -156,4 +157,21 @@ def better(first: Solution, second: Solution) -> Solution:
     return second if second.value <= first.value + slack and second.bound > first.bound else first
 
 
-__all__ = ["Attempt", "Attempts", "better", "trouble_of"]
+def no_worse(found: Solution, start: object) -> Solution:
+    """Return a solution with the labels and hyperplane of its warm start, where those have a lower value.
+
+    The time may end before labels are fitted anew. Both are of one declaration with the same values of its parameters.
+    """
+    if not isinstance(start, Solution) or not start.value < found.value:
+        return found
+    theirs = start.evidence
+    if not (isinstance(theirs, Evidence) and found.evidence is not None and theirs.judges_as(found.evidence)):
+        return found
+    own = replace(found.evidence, weights=theirs.weights, scalars=theirs.scalars)
+    bound, estimate = min(found.bound, start.value), min(found.estimate, start.value)
+    return replace(found, labels=start.labels, value=start.value, weights=start.weights, bias=start.bias,
+                   decision=start.decision, scalars=start.scalars, features=start.features, bound=bound,
+                   estimate=estimate, evidence=own)
+
+
+__all__ = ["Attempt", "Attempts", "better", "no_worse", "trouble_of"]

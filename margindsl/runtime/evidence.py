@@ -17,7 +17,7 @@ from margindsl.language.lowering import Declaration
 from margindsl.program.certificates import Certificate, DualPoint
 from margindsl.program.program import MarginProgram
 from margindsl.proof.data import check_data
-from margindsl.proof.export import LARGEST, Claim, NoProof, UnknownProof, declared, export
+from margindsl.proof.export import LARGEST, Claim, NoProof, UnknownProof, declared, digest, export
 from margindsl.proof.report import Report, reported
 from margindsl.runtime.decision import first_other
 from margindsl.runtime.presolve import assemble, prepare_features, prepare_labels
@@ -53,6 +53,11 @@ class Evidence:
         """Return the margin program, lowered and its features built anew from the declaration."""
         features = prepare_features(self.declaration.hyperplane)
         return assemble(self.declaration, features, prepare_labels(self.declaration))
+
+    def judges_as(self, other: Evidence) -> bool:
+        """Return whether another declaration is over the same points and says the same, parameters included."""
+        own, theirs = self.declaration, other.declaration
+        return own.hyperplane is theirs.hyperplane and digest(*declared(own)) == digest(*declared(theirs))
 
     def claim(self, solution: Any, bound: float | None = None) -> Claim:
         """Return what a solution claims, or what it would claim with another bound."""

@@ -17,6 +17,7 @@ import numpy as np
 from margindsl.contract import Budget, Progress
 from margindsl.errors import DeclarationError, UnknownNameError
 from margindsl.progress import Rounds, Task, task
+from margindsl.runtime.attempts import no_worse
 from margindsl.runtime.solution import Solution
 from margindsl.typing import ArrayLike, RandomState
 
@@ -155,20 +156,26 @@ class Watch:
         What is seen of it.
     rounds : Rounds or None
         Where the rounds are written.
+    minimises : bool
+        Whether what is solved looks for low values.
     """
 
     options: SolveOptions
     budget: Budget
     shown: Task
     rounds: Rounds | None
+    minimises: bool = False
 
     def of(self, compiled: Any) -> Budget:
         """Return the budget, for a solve of which it is known by now what it is."""
+        self.minimises = compiled.relaxation.minimises
         self.shown.title = f"{compiled.relaxation.name} with {compiled.solver.name}"
         return self.budget
 
     def ended(self, solution: Solution, printed: Mapping[str, Any]) -> Solution:
-        """Return a solution that knows what it answers, its end written where the rounds are."""
+        """Return a solution, or its warm start where that is lower, that knows what it answers; its end is written."""
+        if self.minimises:
+            solution = no_worse(solution, self.options.warm_start)
         if self.rounds is not None:
             self.rounds.end(solution, time.monotonic() - self.budget.start)
         proof = solution.certificate

@@ -19,6 +19,7 @@ from margindsl.process import process_kept
 from margindsl.program.passes import Answer
 from margindsl.program.program import MarginProgram
 from margindsl.runtime.attempts import Attempt, Attempts
+from margindsl.runtime.evidence import Evidence
 from margindsl.runtime.naming import named
 from margindsl.runtime.options import SolveOptions
 from margindsl.runtime.registry import make_solver, solvers_for
@@ -127,6 +128,7 @@ def unfitted(program: MarginProgram, options: SolveOptions, budget: Budget, rela
                              "raise it") from None
     w, scalars = np.zeros((program.clusters - 1) * program.features.rank), np.zeros(program.losses.scalars.count)
     allowed = all(bound.lower <= 0.0 <= bound.upper for bound in program.decision)
+    evidence = None if program.source is None else Evidence(program.source, program.weights(w), scalars, budget.tol)
     return Solution(
         labels=labels.astype(int), value=program.objective(labels, w, 0.0, scalars) if allowed else np.inf,
         bound=-np.inf, estimate=np.nan, state=Status.INTERRUPTED if budget.interrupted else Status.TIME_LIMIT,
@@ -134,6 +136,7 @@ def unfitted(program: MarginProgram, options: SolveOptions, budget: Budget, rela
         decision=program.no_gain(),
         scalars=dict.fromkeys(program.losses.scalars.names, 0.0), features=program.features,
         timings={"total": time.monotonic() - budget.start}, relaxation=relaxation, solver=solver, coding=program.coding,
+        evidence=evidence,
         message="there was no time to fit a hyperplane: w = 0 and any labels that the constraints allow")
 
 

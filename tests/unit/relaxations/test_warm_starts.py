@@ -17,3 +17,18 @@ def test_warm_starts_are_not_left_for_worse(relaxation, offset):
     best = problem.solve("exact", random_state=0)
     again = problem.solve(relaxation, warm_start=best, random_state=0)
     assert again.value <= best.value + 1e-7 * abs(best.value)
+
+
+@pytest.mark.parametrize("clusters", [2, 3])
+@pytest.mark.parametrize("relaxation", ["exact", "sdp", "minimax", "cccp"])
+def test_time_that_is_up_at_once_leaves_the_warm_start(relaxation, clusters):
+    y, f = md.Labels(200, clusters=clusters), md.Hyperplane(rng.normal(size=(200, 4)))
+    lam = md.Parameter(4.0)
+    margins = y * f if clusters == 2 else md.margin(y, f, coding="simplex")
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + lam * md.mean(md.hinge(margins))), [md.sizes(y, at_least=40)])
+    start = problem.solve("alternating", random_state=0)
+    again = problem.solve(relaxation, warm_start=start, time_limit=1e-4, random_state=0)
+    assert again.value <= start.value and again.bound <= again.value and again.verify()
+    lam.value = 40.0
+    heavier = problem.solve(relaxation, warm_start=start, time_limit=1e-4, random_state=0)
+    assert heavier.verify(), "the value is that of the new weight"

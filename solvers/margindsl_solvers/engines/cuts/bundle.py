@@ -111,6 +111,8 @@ class Bundle:
             return False
         self.answer = answer
         self._leaning += answer.leans
+        if self.lower - self.value > rounding(abs(self.value) + abs(self.lower), self.model.form.n):
+            self.lower = -math.inf  # an earlier master was lost in rounding: what was attained is below its value
         if not answer.leans:
             self.lower = max(self.lower, answer.value)
         if self._leaning > LEANING:

@@ -30,7 +30,7 @@ class CutsRun(Course[Judged]):
         Share of the master's point in the point of the new cut; the rest is the best point.
     """
 
-    stage, counted = "cutting-plane", "cuts"
+    stage, counted, stall_limit = "cutting-plane", "cuts", 300  # where masters are sound, a tenth takes some ten cuts
 
     def __init__(self, bundle: Bundle, budget: Budget, x: FloatArray, points: list[FloatArray], patience: int,
                  mix: float) -> None:
@@ -52,6 +52,10 @@ class CutsRun(Course[Judged]):
             return Status.INACCURATE
         self.bundle.prune(self.patience)
         return self._master()
+
+    def is_better(self, point: Bracket | Pair) -> bool:
+        """Return True: the bundle's value and bound only improve, or take back what rounding had made of them."""
+        return True
 
     def settle(self, status: Status) -> Status:
         """Judge the best point with the dual point of the last master: what was found, on its own, decides."""
