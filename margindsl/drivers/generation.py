@@ -159,7 +159,7 @@ def generate(run: Run, initial: list[IntArray], *, tol: float, most: int, per_ro
     working, raw, centre, course = at.working, at.raw, at.centre, at.course
     solved: tuple[SaddleForm, RawSolution] | None = None
     lower, finest, left = centre.value, max(min(tol * 0.2, MASTER_TOL), 1e-9), 0.0
-    worth = Worth(run.budget.account, program)
+    worth: Worth | None = None
     for iteration in range(at.iteration, most):
         run.keep(STAGE, _Place(working, raw, centre, list(course), iteration).state)
         form, accuracy = master_of(program, working), max(finest, min(INEXACT * left, LOOSEST))
@@ -189,6 +189,7 @@ def generate(run: Run, initial: list[IntArray], *, tol: float, most: int, per_ro
         closed = closed or (run.best is not None and master - lower < share * (run.best.value - master))
         course.append(master)
         stalled = len(course) > PATIENCE and course[-PATIENCE - 1] - master <= 0.2 * tol * abs(master)
+        worth = worth or Worth(run.budget.account, program, lower)
         worth.bound = lower
         unpaid = share > 0 and not worth.pays(master)
         if closed or stalled or unpaid or not fresh:

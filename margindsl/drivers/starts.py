@@ -9,6 +9,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from margindsl.clock import EIGEN_WORK, Cancelled, check, timely
+from margindsl.drivers.alternation import alternate
 from margindsl.drivers.means import cluster_gains
 from margindsl.drivers.neighbours import neighbour_means
 from margindsl.drivers.run import Run
@@ -18,6 +19,7 @@ from margindsl.program.program import MarginProgram
 from margindsl.typing import FloatArray, IntArray
 
 LARGEST_GRAM = 3000
+FIRST_TOL = 1e-3  # of fits on the way to a first answer
 IN_HAND = 0.6  # of the allowance after a stop, in which the labels in hand are fitted
 
 
@@ -140,6 +142,23 @@ def in_hand(run: Run) -> Iterator[None]:
 def first_start(run: Run) -> IntArray:
     """Return the warm start, without one a k-means labelling in B."""
     return starting_labels(run, 1, "kmeans")[0]
+
+
+def answer_first(run: Run) -> None:
+    """Leave a good labelling in the run at once: the warm start or k-means, one descent for as long as it pays.
+
+    Later random choices are what they would be without it. A program without least value is left to what comes after.
+
+    Parameters
+    ----------
+    run : Run
+    """
+    random = run.rng.bit_generator.state
+    try:
+        with suppress(SolverError), run.weighed():
+            alternate(run, first_start(run), tol=FIRST_TOL)
+    finally:
+        run.rng.bit_generator.state = random
 
 
 def oriented(program: MarginProgram, gain: FloatArray) -> FloatArray:

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from margindsl.clock import PRODUCT, Account
 from margindsl.program.program import MarginProgram
 
-FREE, ROOM = 1e8, 1e9  # multiply-adds spent in any case (tenths of a second), and where the gap leaves room
+FREE, ROOM = 1e8, 1e9  # multiply-adds spent in any case (tenths of a second), and where a gap leaves room
+HOPE = 1e7  # the same where no bound says that there is room: of what search without limit wins, three quarters
 HALF = 0.5  # of what the relaxation spent, where that is more than the latter
 PRICE = 1e-4  # relative fall of the value that a pass over the points has to bring beyond that
 WINDOW = 20.0  # passes over which it is looked for: about what one fit takes
@@ -19,8 +20,8 @@ class Worth:
     """Say when to stop improving labels, by counts that are the same on every machine.
 
     The first `FREE` multiply-adds are free. Beyond them the certified gap has to be worth a fit at `PRICE` a pass, that
-    is a product with the features and one with their transpose; beyond `ROOM`, or half of what the relaxation took, the
-    value has to fall at that price.
+    is a product with the features and one with their transpose; beyond `ROOM`, without a bound beyond `HOPE`, or half
+    of what the relaxation took, the value has to fall at that price.
 
     Parameters
     ----------
@@ -40,7 +41,7 @@ class Worth:
         features, begun = self.program.features, self.account.work
         self.a_pass = 2.0 * (float(features.n) * features.rank + PRODUCT)
         self.free = begun + FREE
-        self.mark = begun + max(ROOM, HALF * begun)
+        self.mark = begun + max(ROOM if math.isfinite(self.bound) else HOPE, HALF * begun)
 
     def pays(self, value: float) -> bool:
         """Return whether to go on from the best value so far."""

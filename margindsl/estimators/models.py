@@ -56,7 +56,7 @@ def maximum_margin(X: Any, clusters: int = 2, *, lam: float | md.Parameter = 30.
     # Ten sets of 3 to 10 classes: .79 at the start, .75 after a descent; Crammer-Singer margins, which do not mask
     # but are slow, lost nothing on eight small ones. Two classes, 34 sets: .44 at the start, .465 after it.
     rounds = 100 if clusters == 2 else 1
-    method = md.Alternating(restarts=1, start="neighbours", rounds=rounds)
+    method = md.Alternating(restarts=1, start="neighbours", rounds=rounds, polish="none")
     return md.Problem(objective, size_bounds(y, balance), relaxation=method)
 
 

@@ -85,4 +85,6 @@ def outer_loop(name: str, outer: str, epsilon: float) -> md.CCCP:
     """
     if outer not in ORDERS:
         raise UnknownNameError(f"outer loop of {name}", outer, ORDERS)
-    return md.CutsOutside(epsilon=epsilon) if outer == "cuts" else md.CCCP(restarts=1, start="kmeans")
+    if outer == "cuts":
+        return md.CutsOutside(epsilon=epsilon, polish="none")
+    return md.CCCP(restarts=1, start="kmeans", polish="none")

@@ -58,5 +58,6 @@ def cuts3vm(X: Any, y: ArrayLike, *, C_l: float | md.Parameter = 10.0,
     total = md.sq_norm(f) / 2 + C_l / f.n * md.sum(loss[known.labelled])
     if len(known.unlabelled):
         total = total + C_u / f.n * md.sum(loss[known.unlabelled])
-    return md.Problem(md.Minimize(total), known.constraints(labels), relaxation=md.CCCP(restarts=1, start="known"),
+    return md.Problem(md.Minimize(total), known.constraints(labels),
+                      relaxation=md.CCCP(restarts=1, start="known", polish="none"),
                       solver=md.Solver("cutting-plane", tol=epsilon))

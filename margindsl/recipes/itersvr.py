@@ -57,4 +57,4 @@ def itersvr(X: Any, *, C: float | md.Parameter = 10.0, epsilon: float = 0.1, bal
     y = md.Labels(f.n)
     return md.Problem(md.Minimize(md.sq_norm(f) / 2 + C * md.mean(md.epsilon_insensitive(y * f, epsilon))),
                       [abs(md.sum(y)) <= max(balance * f.n, f.n % 2)],
-                      relaxation=md.Alternating(restarts=1, start="kmeans"))
+                      relaxation=md.Alternating(restarts=1, start="kmeans", polish="none"))

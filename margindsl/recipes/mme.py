@@ -63,7 +63,8 @@ def mme(X: Any, earlier: Sequence[md.Solution] = (), *, C: float | md.Parameter 
     balance = [abs(md.sum(f)) <= (0.03 * f.n if l is None else l)]
     return md.Problem(md.Minimize(md.sq_norm(f) / 2 + C * md.mean(md.hinge(y * f))),
                       balance + ([md.orthogonal(f, list(earlier))] if earlier else []),
-                      relaxation=md.CCCP(restarts=1, start="kmeans"), solver=md.Solver("cutting-plane", tol=epsilon))
+                      relaxation=md.CCCP(restarts=1, start="kmeans", polish="none"),
+                      solver=md.Solver("cutting-plane", tol=epsilon))
 
 
 @recipe(method="Zhao et al. 2008, slides Eq. 23", declares="hinge, orthogonal to earlier hyperplanes")

@@ -210,7 +210,7 @@ def _gaussian(kernel: Any) -> Any:
 def _descent(restarts: int, start: str, first_cut: bool, skip: int) -> md.FirstCut:
     sparse = start == "basis"
     return md.FirstCut(restarts=restarts, start="random" if sparse else start, moves=100 if first_cut else 0, skip=skip,
-                    basis=SEARCHED if sparse else 0)
+                    basis=SEARCHED if sparse else 0, polish="none")
 
 
 def _threshold(y: md.Labels, f: md.Hyperplane, C: float | md.Parameter) -> md.Minimize:

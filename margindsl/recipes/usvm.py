@@ -61,5 +61,5 @@ def usvm(X: Any, y: ArrayLike, *, C: float | md.Parameter = 1.0, C_u: float | md
     if len(known.unlabelled):
         total = total + C_u * md.sum(loss[known.unlabelled])
         constraints += [md.mean(f[known.unlabelled]) == known.ratio] if balance else []
-    return md.Problem(md.Minimize(total), constraints, relaxation=md.CCCP(start="known", restarts=1),
+    return md.Problem(md.Minimize(total), constraints, relaxation=md.CCCP(start="known", restarts=1, polish="none"),
                       solver="newton")

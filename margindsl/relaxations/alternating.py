@@ -30,7 +30,7 @@ class Alternating(LocalRelaxation):
     rounds : int
         Most rounds a start.
     polish : {"auto", "none", "alternate", "search"} or bool
-        "none" by default: the plain method; "search" adds flips and swaps.
+        "none" is the plain method.
     continuation : int
         Steps of continuation in the loss weight before each descent; 0 for none.
     continuation_start : float

@@ -35,7 +35,7 @@ class CCCP(LocalRelaxation):
     rounds : int
         Most steps a start.
     polish : {"auto", "none", "alternate", "search"} or bool
-        "none" by default: the plain method.
+        "none" is the plain method.
     continuation : int
         Steps of continuation in the loss weight before each descent; 0 for none.
     continuation_start : float

@@ -38,7 +38,7 @@ class LocalRelaxation(Relaxation):
     rounds : int
         Most rounds a start.
     polish : {"auto", "none", "alternate", "search"} or bool
-        "none" by default: the plain method; "search" adds flips, swaps and escapes by blocks.
+        As for every relaxation; "none" is the plain method.
     continuation : int
         Steps of continuation in the loss weight before each descent; 0, the default, for none.
     continuation_start : float
@@ -48,7 +48,6 @@ class LocalRelaxation(Relaxation):
     restarts: int = 5
     start: str = "mixed"
     rounds: int = 100
-    polish: str | bool = "none"
     continuation: int = 0
     continuation_start: float = 0.01
 

@@ -58,7 +58,7 @@ def solve_compiled(compiled: Compiled, options: SolveOptions, budget: Budget) ->
                                         raise
                                     found = found.ended(run.ended_by(end))
                                 except UnansweredError as error:
-                                    if stage.is_last or run.best is None:
+                                    if stage.is_last or not found.is_answered(run):
                                         raise
                                     found = found.failed(error.words)
                             attempts.note(answered(compiled, attempt, run, found))

@@ -12,7 +12,7 @@ from margindsl.clock import Cancelled
 from margindsl.contract import Status
 from margindsl.drivers.rounding import polish, round_directions, round_vectors
 from margindsl.drivers.run import Fit, Run
-from margindsl.drivers.starts import as_member, distinct, in_hand
+from margindsl.drivers.starts import answer_first, as_member, distinct, in_hand
 from margindsl.errors import UnansweredError
 from margindsl.relaxations.relaxation import Outcome, Relaxation
 
@@ -36,12 +36,19 @@ class Found:
         The labels of the answer, fitted to high accuracy.
     is_broken : bool
         Whether a stage failed: the labels in hand are evaluated, none are looked for.
+    begun : int
+        Fits of the first answer, 0 without one.
     """
 
     outcome: Outcome | None = None
     state: Status = Status.CONVERGED
     fit: Fit | None = None
     is_broken: bool = False
+    begun: int = 0
+
+    def is_answered(self, run: Run) -> bool:
+        """Return whether labels were fitted that are worth more than a failure: the first answer alone is not."""
+        return run.best is not None and not (self.begun and run.fits == self.begun)
 
     @property
     def is_open(self) -> bool:
@@ -83,6 +90,25 @@ class Stage(ABC):
 
 
 @dataclass(frozen=True)
+class Begin(Stage):
+    """Find a first answer, which callbacks see from the beginning and no later labels are worse than."""
+
+    name: ClassVar[str] = "begin"
+    part: ClassVar[float] = RELAXED
+    books: ClassVar[str] = "begin"
+
+    def apply(self, run: Run, found: Found) -> Found:
+        """Leave a good labelling in the run."""
+        with in_hand(run):
+            answer_first(run)
+        return replace(found, begun=run.fits)
+
+    def describe(self) -> str:
+        """Return the name with what it does."""
+        return "begin (one descent from k-means)"
+
+
+@dataclass(frozen=True)
 class Relax(Stage):
     """Run the relaxation.
 
@@ -107,7 +133,7 @@ class Relax(Stage):
         if outcome.certificate is not None:
             account = run.budget.account
             account.bound = max(account.bound, run.program.to_user(outcome.certificate.bound))
-        return Found(outcome, outcome.status)
+        return replace(found, outcome=outcome, state=outcome.status)
 
 
 @dataclass(frozen=True)
@@ -214,7 +240,9 @@ def labels_in_hand(run: Run, outcome: Outcome | None) -> np.ndarray:
 
 def stages_of(relaxation: Relaxation) -> tuple[Stage, ...]:
     """Return the stages of a solve by a relaxation, in turn."""
-    return Relax(relaxation), Round(relaxation), Polish(str(relaxation.polish)), Evaluate()
+    rest = Relax(relaxation), Round(relaxation), Polish(str(relaxation.polish)), Evaluate()
+    searches = relaxation.polish in ("auto", "search")  # else the labels are those of the relaxation's own rule
+    return (Begin(), *rest) if searches and relaxation.bound != "none" else rest
 
 
 __all__ = [

@@ -35,7 +35,7 @@ def test_small_work_is_free_and_larger_work_has_to_leave_room(program):
 
 def test_beyond_that_the_value_has_to_fall(program):
     account = Account()
-    worth = Worth(account, program)
+    worth = Worth(account, program, bound=0.0)
     account.work, value = ROOM, 1.0
     assert worth.pays(value)
     for _ in range(5):
@@ -50,7 +50,7 @@ def test_beyond_that_the_value_has_to_fall(program):
 
 def test_half_of_what_the_relaxation_took_may_be_spent(program):
     account = Account(work=10 * ROOM)
-    worth = Worth(account, program)
+    worth = Worth(account, program, bound=0.0)
     account.work = 14 * ROOM
     assert worth.pays(1.0) and worth.pays(1.0)
     account.work = 16 * ROOM

@@ -129,7 +129,7 @@ def test_other_failed_ends_hand_over_too(monkeypatch, status):
 
 
 @pytest.mark.parametrize("relaxation,order", [
-    ("gmmc", ("clarabel", "scs")), ("weight-lifting", ("burer-monteiro", "clarabel", "scs")),
+    ("gmmc", ("clarabel", "burer-monteiro", "scs")), ("weight-lifting", ("burer-monteiro", "clarabel", "scs")),
     ("minimax", ("mirror-prox", "clarabel", "alternating-mu")), (md.SDP(moments=True), ("clarabel", "scs"))])
 def test_every_relaxation_has_its_order(monkeypatch, relaxation, order):
     loss = (lambda g: md.pos(1 - g) ** 2) if relaxation == "gmmc" else md.hinge
