@@ -90,16 +90,20 @@ def _mathml(display):
     return visit, None
 
 
-def _modulus(app, what, name, obj, options, lines):
-    """Escape, outside of literals and doctests, what reStructuredText misreads: bars of |x|, authors' initials."""
+def _escape(text):
+    """Escape what reStructuredText misreads in prose: the bars of |x| and the last underscore of coef_."""
+    return re.sub(r"(\w)_(?!\w)", r"\1\\_", text.replace("|", r"\|"))
+
+
+def _as_meant(app, what, name, obj, options, lines):
+    """Escape a docstring outside of its literals and doctests, and authors' initials at the head of a line."""
     for number, line in enumerate(lines):
-        line = re.sub(r"^(\s*[A-Z])\. ", r"\1\\. ", line)
         if not line.lstrip().startswith((">>>", "...", ".. ")):
-            parts = re.split(r"(``.*?``|`[^`]+`)", line)
-            lines[number] = "".join(part if part.startswith("`") else part.replace("|", r"\|") for part in parts)
+            parts = re.split(r"(``.*?``|`[^`]+`)", re.sub(r"^(\s*[A-Z])\. ", r"\1\\. ", line))
+            lines[number] = "".join(part if part.startswith("`") else _escape(part) for part in parts)
 
 
 def setup(app):
-    """Write formulas as MathML, which needs no script, and bars as they are meant."""
-    app.connect("autodoc-process-docstring", _modulus, priority=900)
+    """Write formulas as MathML, which needs no script, and docstrings as they are meant."""
+    app.connect("autodoc-process-docstring", _as_meant, priority=900)
     app.add_html_math_renderer("mathml", inline_renderers=_mathml("inline"), block_renderers=_mathml("block"))
