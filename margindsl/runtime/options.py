@@ -143,7 +143,7 @@ class SolveOptions:
                 "random_state": int(state) if isinstance(state, Integral) else state and type(state).__name__}
 
 
-@dataclass(frozen=True)
+@dataclass
 class Watch:
     """Represent the watching of a solve.
 
