@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
+import scipy
 
 from margindsl.clock import EIGEN_WORK, Cancelled, check, timely
 from margindsl.drivers.alternation import alternate
@@ -193,7 +193,7 @@ def named(program: MarginProgram, gains: FloatArray) -> FloatArray:
     labels = program.labels
     summed = labels.contract_rows(gains)
     known = [summed[~labels.free & (labels.pinned == q)].sum(axis=0) for q in range(program.clusters)]
-    return gains[:, linear_sum_assignment(np.stack(known), maximize=True)[1]]
+    return gains[:, scipy.optimize.linear_sum_assignment(np.stack(known), maximize=True)[1]]
 
 
 def as_member(program: MarginProgram, candidate: FloatArray) -> IntArray:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+import scipy
 import scipy.sparse as sp
-from scipy.spatial.distance import cdist
 
 from margindsl.points import Points, row_blocks
 from margindsl.typing import FloatArray
@@ -29,7 +29,7 @@ def squared_distances(X: Points, Z: Points) -> FloatArray:
         return np.maximum(values, 0.0, out=values)
     X, Z = np.asarray(X, dtype=np.float64), np.asarray(Z, dtype=np.float64)
     if Z.shape[0] < 16 or Z.shape[1] < 16:
-        return np.asarray(cdist(X, Z, "sqeuclidean"))
+        return np.asarray(scipy.spatial.distance.cdist(X, Z, "sqeuclidean"))
     return _expanded_distances(X, Z, Z.mean(axis=0))
 
 
@@ -43,7 +43,7 @@ def _expanded_distances(X: FloatArray, Z: FloatArray, centre: FloatArray) -> Flo
     values += norms_z
     i, j = np.nonzero(values < 1e-4 * norms_x[:, None])
     if i.size > values.size // 50:
-        return np.asarray(cdist(X, Z, "sqeuclidean"))
+        return np.asarray(scipy.spatial.distance.cdist(X, Z, "sqeuclidean"))
     if i.size:
         difference = X[i] - Z[j]
         values[i, j] = np.einsum("ij,ij->i", difference, difference)

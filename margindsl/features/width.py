@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
+import scipy
 import scipy.sparse as sp
-from scipy.spatial.distance import pdist
 
 from margindsl.errors import DeclarationError, UnknownNameError
 from margindsl.points import Points
@@ -144,7 +144,7 @@ def _sampled_distances(X: Points, rng: np.random.Generator) -> FloatArray:
     if n > SAMPLE:
         X = X[np.sort(rng.choice(n, SAMPLE, replace=False))]
     if not sp.issparse(X):
-        return np.asarray(pdist(np.asarray(X, dtype=np.float64)))
+        return np.asarray(scipy.spatial.distance.pdist(np.asarray(X, dtype=np.float64)))
     products = (X @ X.T).toarray()
     norms = np.diag(products)
     squares = norms[:, None] + norms - 2 * products

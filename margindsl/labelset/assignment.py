@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 import numpy as np
-from scipy.optimize import Bounds, LinearConstraint, linprog, milp
+import scipy
 from scipy.sparse import coo_array, csr_array, vstack
 
 from margindsl.errors import SolverError
@@ -57,11 +57,11 @@ def solve_assignment(
     rows = [_once(row, many), *_clique_rows((row, column), cover_cliques(edges), m, k)]
     if limits is not None:
         rows.append(_size_row(row, column, size, limits))
-    answer = solve_within(lambda seconds: milp(
+    answer = solve_within(lambda seconds: scipy.optimize.milp(
         -_scaled(gain, row, column)[0],
         integrality=np.ones(len(row)),
-        bounds=Bounds(np.zeros(len(row)), many[row]),
-        constraints=LinearConstraint(*_stack(rows, len(row))),
+        bounds=scipy.optimize.Bounds(np.zeros(len(row)), many[row]),
+        constraints=scipy.optimize.LinearConstraint(*_stack(rows, len(row))),
         options={"mip_rel_gap": 0.0, "time_limit": seconds},
     ))
     if answer.status == 2:
@@ -101,7 +101,7 @@ def relax_assignment(
     size_table = _stack([_size_row(row, column, size, limits)], len(row))[0]
     blocks = [_stack(cliques, len(row))[0]] if cliques else []
     many, scaled = len(cliques[0][4]) if cliques else 0, _scaled(gain, row, column)
-    answer = solve_within(lambda seconds: linprog(
+    answer = solve_within(lambda seconds: scipy.optimize.linprog(
         -scaled[0],
         A_ub=vstack([*blocks, size_table, -size_table]),
         b_ub=np.concatenate([np.ones(many), limits[1], -limits[0]]),

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
+import scipy
 from scipy.sparse import csr_array
 
 from margindsl.clock import check
@@ -366,7 +366,7 @@ class LabelSet(Components):
         shared = np.eye(self.clusters) / (2 * self.clusters)  # names stay where others are no better
         np.add.at(shared, (places, np.searchsorted(self.values, other)), 1.0)
         same = self.groups[:, None] == self.groups
-        new = linear_sum_assignment(np.where(same, shared, -1.0 - self.n**2), maximize=True)[1]
+        new = scipy.optimize.linear_sum_assignment(np.where(same, shared, -1.0 - self.n**2), maximize=True)[1]
         return np.asarray(self.values[new][places])
 
     def implied(self, path: Path) -> IntArray | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
+import scipy
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
@@ -121,7 +121,7 @@ def connected_blocks(m: int, edges: IntArray) -> IntArray:
 def _assign_block(gain: FloatArray, edges: IntArray) -> IntArray:
     m, k = gain.shape
     if 2 * len(edges) == m * (m - 1) and m <= k:
-        return np.asarray(linear_sum_assignment(-gain)[1])
+        return np.asarray(scipy.optimize.linear_sum_assignment(-gain)[1])
     counts = solve_assignment(gain, edges, np.ones(m, dtype=np.intp))
     if counts is None:
         raise SolverError("no labelling satisfies all cannot-links; the label set was not built by presolve.")

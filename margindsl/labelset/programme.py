@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.optimize import Bounds, LinearConstraint, linprog, milp
+import scipy
 from scipy.sparse import csr_array, vstack
 
 from margindsl.errors import SolverError
@@ -75,7 +75,7 @@ def _solve_cored(
 def _multipliers(
     gain: FloatArray, rows: FloatArray, lower: FloatArray, upper: FloatArray
 ) -> FloatArray | None:
-    answer = solve_within(lambda seconds: linprog(
+    answer = solve_within(lambda seconds: scipy.optimize.linprog(
         -gain, np.vstack([rows, -rows]), np.concatenate([upper, -lower]), bounds=(-1, 1), method="highs",
         options={"time_limit": seconds},
     ))
@@ -147,11 +147,11 @@ def solve_counts(rows: FloatArray, many: IntArray, lower: FloatArray, upper: Flo
 def _solve(
     cost: FloatArray, table: csr_array, low: FloatArray, high: FloatArray, most: IntArray | int = 1
 ) -> FloatArray | None:
-    answer = solve_within(lambda seconds: milp(
+    answer = solve_within(lambda seconds: scipy.optimize.milp(
         cost,
         integrality=np.ones(len(cost)),
-        bounds=Bounds(np.zeros(len(cost)), np.broadcast_to(most, len(cost))),
-        constraints=LinearConstraint(table, low, high),
+        bounds=scipy.optimize.Bounds(np.zeros(len(cost)), np.broadcast_to(most, len(cost))),
+        constraints=scipy.optimize.LinearConstraint(table, low, high),
         options={"mip_rel_gap": 0.0, "time_limit": seconds},
     ))
     if answer.status == 2:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
-from scipy.optimize import minimize_scalar
+import scipy
 
 from margindsl.accuracy import eigenpairs, eigenvalues
 from margindsl.clock import EIGEN_WORK, check, timely
@@ -168,7 +168,7 @@ def scale_dual_point(certificate: LabelLiftCertificate) -> LabelLiftCertificate:
         value = form.losses.conjugate_value(t * u)
         return value + t * t * price if np.isfinite(value) else wall * (1.0 + t)  # a number, for interpolation
 
-    found = minimize_scalar(loss, bounds=(0.0, 2.0), method="bounded", options={"xatol": 1e-6})
+    found = scipy.optimize.minimize_scalar(loss, bounds=(0.0, 2.0), method="bounded", options={"xatol": 1e-6})
     t = float(found.x)
     scaled = t * u, t * t * certificate.d, t * t * certificate.kappa, certificate.eta
     bound = _dual_value(form, *scaled)
@@ -240,7 +240,8 @@ def _holding(form: LabelLiftForm, u: FloatArray, kappa: FloatArray) -> FloatArra
         d = None if H is None else ascend_cut(form, H, kappa, HOLDING)[0]
         return np.inf if d is None else float(d.sum()) + eta[j] * limit**2
 
-    eta[j] = size * np.exp(minimize_scalar(price, bounds=(-12.0, 3.0), method="bounded", options={"xatol": 0.05}).x)
+    found = scipy.optimize.minimize_scalar(price, bounds=(-12.0, 3.0), method="bounded", options={"xatol": 0.05})
+    eta[j] = size * np.exp(found.x)
     return eta
 
 

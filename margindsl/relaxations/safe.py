@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy.optimize import linprog
+import scipy
 
 from margindsl.contract import Status, numbers
 from margindsl.drivers.alternation import alternate
@@ -130,7 +130,7 @@ def worst_case(slopes: FloatArray, shifts: FloatArray) -> FloatArray:
     """
     count, points = slopes.shape
     rows = np.column_stack([-slopes, np.ones(count)])
-    answer = solve_within(lambda seconds: linprog(
+    answer = solve_within(lambda seconds: scipy.optimize.linprog(
         np.append(np.zeros(points), -1.0), A_ub=rows, b_ub=shifts,
         bounds=[(-1.0, 1.0)] * points + [(None, None)], method="highs", options={"time_limit": seconds}))
     if answer.x is None:

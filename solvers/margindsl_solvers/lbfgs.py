@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy.optimize import minimize
+import scipy
 
 from margindsl.contract import Budget, Offer, RawSolution, Refusal, Status, integers
 from margindsl.program.forms import FixedLabelForm, Form
@@ -110,9 +110,10 @@ class QuasiNewtonRun(Course[Pair]):
             return Status.INACCURATE
         self.last = self.error
         left = self.max_iter - self.iterations
-        result = minimize(self._value, self.x * self.scale, jac=True, method="L-BFGS-B", callback=self._watch,
-                          options={"maxiter": int(left), "maxcor": self.memory, "ftol": 0.0, "gtol": 0.0, "maxls": 50,
-                                   "maxfun": int(20 * self.max_iter)})
+        result = scipy.optimize.minimize(
+            self._value, self.x * self.scale, jac=True, method="L-BFGS-B", callback=self._watch,
+            options={"maxiter": int(left), "maxcor": self.memory, "ftol": 0.0, "gtol": 0.0, "maxls": 50,
+                     "maxfun": int(20 * self.max_iter)})
         self.x = result.x / self.scale
         if float(np.max(np.abs(self.x), initial=0.0)) > _FAR:
             return Status.UNBOUNDED

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.optimize import nnls
+import scipy
 
 from margindsl.typing import FloatArray
 
@@ -55,7 +55,7 @@ def _step(rows: FloatArray, missing: FloatArray) -> FloatArray:
     G, scale = rows @ basis, float(missing.max())
     target = np.append(np.zeros(G.shape[1]), 1.0)
     try:
-        weights, _ = nnls(np.vstack([G.T, missing / scale]), target)
+        weights, _ = scipy.optimize.nnls(np.vstack([G.T, missing / scale]), target)
     except RuntimeError:
         weights = np.zeros(len(missing))
     residual = target - np.vstack([G.T, missing / scale]) @ weights

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import Bounds, minimize
+import scipy
 
 from margindsl.contract import Budget, Status
 from margindsl.typing import FloatArray
@@ -62,8 +62,8 @@ def descend(oracle: Oracle, start: FloatArray, budget: Budget, tol: float, most:
         return value, gradient.ravel()
 
     try:
-        bounds = None if lower is None else Bounds(lower.ravel(), np.inf)
-        result = minimize(evaluate, start.ravel(), jac=True, method="L-BFGS-B", bounds=bounds,
+        bounds = None if lower is None else scipy.optimize.Bounds(lower.ravel(), np.inf)
+        result = scipy.optimize.minimize(evaluate, start.ravel(), jac=True, method="L-BFGS-B", bounds=bounds,
                           options={"maxiter": most, "maxcor": memory, "ftol": tol, "gtol": 0.0, "maxfun": 4 * most})
         if result.nit >= most:
             best[3] = Status.ITERATION_LIMIT

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
-from scipy.optimize import minimize_scalar
+import scipy
 from scipy.sparse.linalg import ArpackError, ArpackNoConvergence, LinearOperator, eigsh
 
 from margindsl.accuracy import greatest_ratio
@@ -216,7 +216,8 @@ def best_length(form: WeightLiftForm, losses: Losses, new: FloatArray, norms: Fl
         return half * t + float(np.sum(losses.row_losses(losses.arguments(np.sqrt(squares + t * gain)))))
 
     most = float(squares.sum()) / max(float(gain.sum()), 1e-300)
-    found = minimize_scalar(value, bounds=(0.0, most), method="bounded", options={"xatol": 1e-3 * most, "maxiter": 12})
+    found = scipy.optimize.minimize_scalar(value, bounds=(0.0, most), method="bounded",
+                                           options={"xatol": 1e-3 * most, "maxiter": 12})
     return float(np.sqrt(found.x)) if found.fun < value(0.0) else 0.0
 
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import linprog
+import scipy
 
 from margindsl.accuracy import greatest_ratio, rounding
 from margindsl.contract import RawSolution, Status
@@ -73,7 +73,7 @@ class PlaneRows(RowModel):
         lower, upper = self.bound_ends
         ends = np.concatenate([upper, -lower])
         finite = np.isfinite(ends)
-        result = linprog(np.zeros(N.shape[1]), A_ub=np.vstack([N, -N])[finite], b_ub=ends[finite],
+        result = scipy.optimize.linprog(np.zeros(N.shape[1]), A_ub=np.vstack([N, -N])[finite], b_ub=ends[finite],
                          bounds=(None, None), method="highs")
         return bool(result.status != 2)
 

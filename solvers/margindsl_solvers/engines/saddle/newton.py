@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.optimize
+import scipy
 
 from margindsl.typing import FloatArray
 from margindsl_solvers.engines.saddle.model import Point, SaddleModel
