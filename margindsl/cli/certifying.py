@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 
 from margindsl.cli.declaration import declare, read_points, solve_options
+from margindsl.cli.formats import read_table
 from margindsl.cli.output import check_writable
 from margindsl.cli.reporting import print_json, solution_fields
 from margindsl.cli.solving import is_stopped, write_labels
-from margindsl.cli.table import read_table
 from margindsl.errors import DeclarationError
 from margindsl.runtime.assessment import certify
 

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 import margindsl as md
+from margindsl.cli.formats import read_table
 from margindsl.cli.options import settle
 from margindsl.cli.pairs import read_known, read_links
-from margindsl.cli.table import NotNumericError, read_table
+from margindsl.cli.table import NotNumericError
 from margindsl.errors import DeclarationError, UnknownNameError
 from margindsl.typing import FloatArray
 

@@ -1,4 +1,4 @@
-"""Files with types of their own, each read by the library it belongs to: NumPy, Parquet, LIBSVM."""
+"""Files in, by their ending: NumPy, Parquet and LIBSVM by the libraries they belong to, anything else as CSV."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from margindsl.cli.table import NotNumericError, Table
+from margindsl.cli.table import NotNumericError, Table, read_csv
 from margindsl.errors import DeclarationError, NotInstalledError
 from margindsl.proof.files import FOREIGN
 from margindsl.typing import FloatArray
@@ -60,6 +60,24 @@ class Columns(Table):
                 raise NotNumericError(f"{self.source}: column {name!r} holds {given[bad[0]]} (row {bad[0] + 1}), "
                                       "expected finite numbers", name)
         return values
+
+
+def read_table(source: str, row: str = "one point a row") -> Table:
+    """Read a file by its ending, else as CSV.
+
+    Parameters
+    ----------
+    source : str
+        A path, or ``-`` for standard input, which is CSV.
+    row : str
+        What is expected, for messages.
+
+    Raises
+    ------
+    DeclarationError
+        As `read_columns` and `read_csv`.
+    """
+    return read_columns(source) if Path(source).suffix.lower() in READERS else read_csv(source, row)
 
 
 def read_columns(source: str) -> Columns:
@@ -129,4 +147,4 @@ READERS: dict[str, Callable[[str], tuple[list[str], list[Any]]]] = {
     ".libsvm": _read_libsvm, ".svmlight": _read_libsvm}
 
 
-__all__ = ["Columns", "read_columns"]
+__all__ = ["Columns", "read_columns", "read_table"]

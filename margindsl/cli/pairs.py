@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from margindsl.cli.table import read_table
+from margindsl.cli.formats import read_table
 from margindsl.errors import DeclarationError
 from margindsl.language import Labels
 from margindsl.typing import BoolArray, IntArray

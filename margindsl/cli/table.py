@@ -1,4 +1,4 @@
-"""Files in: points, links and known labels.
+"""CSV in: cells of points, links and known labels, with an optional header.
 
 CSV and TSV are split by Python's own `csv`: pandas and numpy neither refuse short rows nor know the line of a cell.
 What has types of its own is read by the libraries it belongs to: `margindsl.cli.formats`.
@@ -19,7 +19,6 @@ from margindsl.errors import DeclarationError
 from margindsl.typing import FloatArray
 
 _DELIMITERS = (",", ";", "\t")
-SUFFIXES = (".npy", ".npz", ".parquet", ".svm", ".libsvm", ".svmlight")  # of `margindsl.cli.formats`
 
 
 class NotNumericError(DeclarationError):
@@ -112,13 +111,13 @@ class Table:
             f"{self.source}: column {name!r} holds {_shown(cell)} (line {line}), expected finite numbers", name)
 
 
-def read_table(source: str, row: str = "one point a row") -> Table:
-    """Read a file by its ending, else as CSV; the delimiter (comma, semicolon, tab) and the header are found out.
+def read_csv(source: str, row: str = "one point a row") -> Table:
+    """Read a CSV file; the delimiter (comma, semicolon, tab) and the header are found out.
 
     Parameters
     ----------
     source : str
-        A path, or ``-`` for standard input, which is CSV.
+        A path, or ``-`` for standard input.
     row : str
         What is expected, for messages.
 
@@ -128,10 +127,6 @@ def read_table(source: str, row: str = "one point a row") -> Table:
         If the file cannot be read, is empty, has rows of different lengths, other separators, or a first row that is
         neither a header nor like the others.
     """
-    if Path(source).suffix.lower() in SUFFIXES:
-        from margindsl.cli.formats import read_columns
-
-        return read_columns(source)
     lines = _read_text(source).splitlines()
     shown = "standard input" if source == "-" else source
     first = next((line for line in lines if line.strip()), "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from margindsl.cli.table import read_table
+from margindsl.cli.formats import read_table
 from margindsl.errors import DeclarationError
 from margindsl.proof.data import check_data
 from margindsl.runtime.solution import Solution

@@ -98,8 +98,8 @@ class ODMClassifier(_MarginClassifier):
     tol : float
     time_limit : float or None
         Seconds.
-    verbose : bool or int
-        Passed to `Problem.solve`.
+    verbose : int, bool or None
+        As of `Problem.solve`: None shows a line on a terminal, 0 nothing, 1 writes a line a round.
 
     Attributes
     ----------
@@ -124,7 +124,7 @@ class ODMClassifier(_MarginClassifier):
 
     def __init__(self, *, lam: float = 100.0, nu: float = 0.4, theta: float = 0.2, kernel: Any = "linear",
                  class_weight: Any = None, calibration: str | None = None, solver: Any = None, tol: float = 1e-6,
-                 time_limit: float | None = None, verbose: Any = False) -> None:
+                 time_limit: float | None = None, verbose: Any = None) -> None:
         self.lam, self.nu, self.theta, self.kernel = lam, nu, theta, kernel
         self.class_weight, self.calibration = class_weight, calibration
         self.solver, self.tol, self.time_limit, self.verbose = solver, tol, time_limit, verbose
@@ -186,8 +186,8 @@ class SemiSupervisedODM(_MarginClassifier):
     time_limit : float or None
     warm_start : bool or (n,) array
         Labels to begin with, of any names; True takes those of the last fit, if it had as many points.
-    verbose : bool or int
-        Passed to `Problem.solve`.
+    verbose : int, bool or None
+        As of `Problem.solve`: None shows a line on a terminal, 0 nothing, 1 writes a line a round.
     random_state : int, RandomState or None
 
     Attributes
@@ -211,7 +211,7 @@ class SemiSupervisedODM(_MarginClassifier):
     def __init__(self, *, lam1: float = 10.0, lam2: float = 10.0, kernel: Any = "linear", class_weight: Any = None,
                  calibration: str | None = None, parameters: dict[str, Any] | None = None, relaxation: Any = None,
                  solver: Any = None, tol: float = 1e-4, time_limit: float | None = None, warm_start: Any = False,
-                 verbose: Any = False, random_state: Any = None) -> None:
+                 verbose: Any = None, random_state: Any = None) -> None:
         self.lam1, self.lam2, self.kernel, self.parameters = lam1, lam2, kernel, parameters
         self.class_weight, self.calibration, self.warm_start, self.verbose = (
             class_weight, calibration, warm_start, verbose)

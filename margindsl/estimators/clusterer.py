@@ -165,8 +165,8 @@ class MarginClusterer(Clusterer):
         Seconds; the best labelling so far is returned.
     warm_start : bool or (n,) array
         Labels to begin with, of any names; True takes those of the last fit, if it had as many points.
-    verbose : bool or int
-        Passed to `Problem.solve`.
+    verbose : int, bool or None
+        As of `Problem.solve`: None shows a line on a terminal, 0 nothing, 1 writes a line a round.
     random_state : int, RandomState or None
 
     Attributes
@@ -197,7 +197,7 @@ class MarginClusterer(Clusterer):
     def __init__(self, n_clusters: int = 2, *, model: Any = None, lam: Any = "auto", balance: Any = "auto",
                  kernel: Any = "linear", parameters: dict[str, Any] | None = None, optimise: bool = False,
                  relaxation: Any = None, solver: Any = None, tol: float = 1e-6, time_limit: float | None = None,
-                 warm_start: Any = False, verbose: Any = False, random_state: Any = None) -> None:
+                 warm_start: Any = False, verbose: Any = None, random_state: Any = None) -> None:
         self.n_clusters, self.model = n_clusters, model
         self.lam, self.balance, self.kernel, self.parameters = lam, balance, kernel, parameters
         self.optimise, self.relaxation, self.solver = optimise, relaxation, solver

@@ -32,8 +32,8 @@ class MaximumMarginEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
     tol : float
     time_limit : float or None
         Seconds a direction.
-    verbose : bool or int
-        Passed to `Problem.solve`.
+    verbose : int, bool or None
+        As of `Problem.solve`: None shows a line on a terminal, 0 nothing, 1 writes a line a round.
     random_state : int, RandomState or None
 
     Attributes
@@ -52,7 +52,7 @@ class MaximumMarginEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
 
     def __init__(self, n_components: int = 2, *, C: float = 1.0, kernel: Any = "linear",
                  parameters: dict[str, Any] | None = None, relaxation: Any = None, solver: Any = None,
-                 tol: float = 1e-6, time_limit: float | None = None, verbose: Any = False,
+                 tol: float = 1e-6, time_limit: float | None = None, verbose: Any = None,
                  random_state: Any = None) -> None:
         self.n_components, self.C, self.kernel, self.parameters = n_components, C, kernel, parameters
         self.relaxation, self.solver, self.tol = relaxation, solver, tol

@@ -17,8 +17,8 @@ FURTHER = """    kernel : str or kernel
         Seconds; the best labelling so far is returned.
     warm_start : bool or (n,) array
         Labels to begin with, of any names; True takes those of the last fit, if it had as many points.
-    verbose : bool or int
-        Passed to `Problem.solve`.
+    verbose : int, bool or None
+        As of `Problem.solve`: None shows a line on a terminal, 0 nothing, 1 writes a line a round.
     random_state : int, RandomState or None
 
     Attributes
@@ -69,7 +69,7 @@ class ODMC(Published):
 
     def __init__(self, *, lam: float = 10.0, nu: float = 0.4, theta: float = 0.2, balance: float | None = 0.03,
                  kernel: Any = "linear", relaxation: Any = None, solver: Any = None, tol: float = 1e-6,
-                 time_limit: float | None = None, warm_start: Any = False, verbose: Any = False,
+                 time_limit: float | None = None, warm_start: Any = False, verbose: Any = None,
                  random_state: Any = None) -> None:
         self.lam, self.nu, self.theta, self.balance, self.kernel = lam, nu, theta, balance, kernel
         self._solved_by(relaxation, solver, tol, time_limit, warm_start, verbose, random_state)
@@ -94,7 +94,7 @@ class CPMMC(Published):
 
     def __init__(self, *, C: float = 100.0, l: float | None = None, epsilon: float = 0.01, outer: str = "cuts",
                  kernel: Any = "linear", relaxation: Any = None, solver: Any = None, tol: float = 1e-6,
-                 time_limit: float | None = None, warm_start: Any = False, verbose: Any = False,
+                 time_limit: float | None = None, warm_start: Any = False, verbose: Any = None,
                  random_state: Any = None) -> None:
         self.C, self.l, self.epsilon, self.outer, self.kernel = C, l, epsilon, outer, kernel
         self._solved_by(relaxation, solver, tol, time_limit, warm_start, verbose, random_state)
@@ -121,7 +121,7 @@ class CPM3C(Published):
 
     def __init__(self, n_clusters: int = 2, *, beta: float = 0.1, balance: float | None = None, epsilon: float = 0.01,
                  outer: str = "labels", kernel: Any = "linear", relaxation: Any = None, solver: Any = None,
-                 tol: float = 1e-6, time_limit: float | None = None, warm_start: Any = False, verbose: Any = False,
+                 tol: float = 1e-6, time_limit: float | None = None, warm_start: Any = False, verbose: Any = None,
                  random_state: Any = None) -> None:
         self.n_clusters, self.beta, self.balance, self.epsilon = n_clusters, beta, balance, epsilon
         self.outer, self.kernel = outer, kernel
@@ -143,7 +143,7 @@ class LGMMC(Published):
 
     def __init__(self, *, C: float = 10.0, balance: float = 0.03, kernel: Any = "linear", relaxation: Any = None,
                  solver: Any = None, tol: float = 1e-6, time_limit: float | None = None, warm_start: Any = False,
-                 verbose: Any = False, random_state: Any = None) -> None:
+                 verbose: Any = None, random_state: Any = None) -> None:
         self.C, self.balance, self.kernel = C, balance, kernel
         self._solved_by(relaxation, solver, tol, time_limit, warm_start, verbose, random_state)
 

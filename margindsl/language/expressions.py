@@ -9,20 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from margindsl.errors import DeclarationError, GrammarError
+from margindsl.language import printing
 from margindsl.language.entries import Shape, as_index, as_values, broadcast, constant_value, fix_once, is_number
-from margindsl.language.printing import (
-    array_text,
-    bracket,
-    bracket_latex,
-    distinct_names,
-    entries,
-    entry_latex,
-    index_latex,
-    index_text,
-    number_latex,
-    number_text,
-    shown_name,
-)
+from margindsl.language.printing import array_text, bracket, bracket_latex, index_text, number_text
 
 
 class Expression:
@@ -74,7 +63,7 @@ class Expression:
         return self.text()
 
     def _repr_latex_(self) -> str:
-        with distinct_names(self.walk()), entries("i" if self.children and self.shape else ""):
+        with printing.distinct_names(self.walk()), printing.entries("i" if self.children and self.shape else ""):
             return f"${self.latex()}$"
 
     def __len__(self) -> int:
@@ -176,6 +165,7 @@ class Constant(Expression):
     def __init__(self, value: Any) -> None:
         self.value = as_values(value)
         self.shape = self.value.shape
+        self.symbol = "c" if self.shape else None
 
     @property
     def precedence(self) -> int:  # type: ignore[override]
@@ -186,11 +176,6 @@ class Constant(Expression):
     def is_constant(self) -> bool:
         """Return True."""
         return True
-
-    @property
-    def symbol(self) -> str | None:
-        """Return the letter of an array."""
-        return "c" if self.shape else None
 
     def numeric(self) -> Any:
         """Return the value."""
@@ -203,10 +188,8 @@ class Constant(Expression):
     def latex(self) -> str:
         """Return the number, or a bold letter for an array."""
         if not self.shape:
-            return number_latex(self.value)
-        letter, _, number = shown_name(self, self.symbol or "").partition("_")
-        bold = rf"\mathbf{{{letter}}}"
-        return entry_latex(rf"{bold}^{{({number})}}" if number else bold, True)
+            return printing.number_latex(self.value)
+        return printing.entry_latex(printing.lettered(self, "mathbf"), True)
 
 
 class Sum(Expression):
@@ -371,15 +354,11 @@ class Index(Expression):
 
     def latex(self) -> str:
         """Return the expression at the points indexed: at one of them, or at every one of a list."""
-        if self.is_item:
-            shown = str(int(self.index[0]))
-        elif self.is_slice:
-            first = int(self.index[0])
-            shown = f"{first}+{index_latex() or 'i'}" if first else index_latex() or "i"
-        else:
-            letter, _, number = shown_name(self, self.symbol or "").partition("_")
-            shown = rf"\mathcal{{{letter}}}{f'^{{({number})}}' if number else ''}_{{{index_latex() or 'i'}}}"
-        with entries(shown):
+        first, place = str(int(self.index[0])) if len(self.index) else "", printing.index_latex() or "i"
+        if not self.is_item:
+            listed = f"{printing.lettered(self, 'mathcal')}_{{{place}}}"
+            first = listed if not self.is_slice else place if first == "0" else f"{first}+{place}"
+        with printing.entries(first):
             return self.inner.latex()
 
 

@@ -61,6 +61,12 @@ def subscript(latex: str, index: str) -> str:
     return f"{{{latex}}}_{{{index}}}" if "_" in latex else f"{latex}_{index if len(index) == 1 else f'{{{index}}}'}"
 
 
+def lettered(node: Any, font: str) -> str:
+    """Return the letter of an array or a list of points, told from others by a number."""
+    letter, _, number = shown_name(node, node.symbol or "").partition("_")
+    return rf"\{font}{{{letter}}}" + (f"^{{({number})}}" if number else "")
+
+
 def index_latex() -> str:
     """Return the index of the entry that is printed, nothing where whole arrays are."""
     return _ENTRY.get()

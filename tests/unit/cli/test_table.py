@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 import margindsl as md
 from margindsl.cli.declaration import scale_columns
+from margindsl.cli.formats import read_table
 from margindsl.cli.output import check_writable, write_rows
 from margindsl.cli.pairs import read_known, read_links, read_pairs
-from margindsl.cli.table import has_header, read_table
+from margindsl.cli.table import has_header
 from margindsl.errors import DeclarationError
 
 
