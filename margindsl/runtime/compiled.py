@@ -127,7 +127,8 @@ class Compiled:
         if self.unchanged is not None:
             self.unchanged()
         with chosen.watched() as watch:
-            return watch.ended(solve_compiled(self, chosen, watch.of(self)), self.printed)
+            found = solve_compiled(self, chosen, watch.of(self))
+            return watch.ended(found, self.printed, self.relaxation.minimises)
 
 
 def check_form(solver: Solver, form: Form, relaxation: Relaxation) -> None:

@@ -143,7 +143,7 @@ class SolveOptions:
                 "random_state": int(state) if isinstance(state, Integral) else state and type(state).__name__}
 
 
-@dataclass
+@dataclass(frozen=True)
 class Watch:
     """Represent the watching of a solve.
 
@@ -156,25 +156,21 @@ class Watch:
         What is seen of it.
     rounds : Rounds or None
         Where the rounds are written.
-    minimises : bool
-        Whether what is solved looks for low values.
     """
 
     options: SolveOptions
     budget: Budget
     shown: Task
     rounds: Rounds | None
-    minimises: bool = False
 
     def of(self, compiled: Any) -> Budget:
         """Return the budget, for a solve of which it is known by now what it is."""
-        self.minimises = compiled.relaxation.minimises
         self.shown.title = f"{compiled.relaxation.name} with {compiled.solver.name}"
         return self.budget
 
-    def ended(self, solution: Solution, printed: Mapping[str, Any]) -> Solution:
+    def ended(self, solution: Solution, printed: Mapping[str, Any], minimises: bool = True) -> Solution:
         """Return a solution, or its warm start where that is lower, that knows what it answers; its end is written."""
-        if self.minimises:
+        if minimises:
             solution = no_worse(solution, self.options.warm_start)
         if self.rounds is not None:
             self.rounds.end(solution, time.monotonic() - self.budget.start)

@@ -221,7 +221,8 @@ class Problem(Formulation):
                 found = self._uncompiled(draft, chosen, watch.budget, relaxation, solver)
                 return watch.ended(found, self.printed())
             warn_if_trivial(compiled.program)
-            return watch.ended(solve_compiled(compiled, chosen, watch.of(compiled)), compiled.printed)
+            found = solve_compiled(compiled, chosen, watch.of(compiled))
+            return watch.ended(found, compiled.printed, compiled.relaxation.minimises)
 
     def _uncompiled(self, draft: Draft, options: SolveOptions, budget: Budget,
                     relaxation: RelaxationName | Relaxation | None, solver: SolverName | Solver | None) -> Solution:
