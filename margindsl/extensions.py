@@ -59,6 +59,8 @@ def attributes_of(point: importlib.metadata.EntryPoint, *names: str) -> dict[str
 
 def _read_class(module: str, name: str, names: set[str], found: dict[str, Any]) -> None:
     """Add the attributes of a class, then those of its bases that it does not state itself."""
+    if names <= found.keys():
+        return
     body = _source(module).body
     for node in body:
         if isinstance(node, ast.ImportFrom) and node.module:

@@ -7,6 +7,7 @@ import importlib.metadata
 import importlib.util
 import json
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from margindsl.extensions import RELAXATIONS, SOLVERS, attributes_of, registered
@@ -56,6 +57,7 @@ def recipe_rows() -> list[dict[str, Any]]:
     return [{"name": name, "method": found.method, "declares": found.declares} for name, found in traits.items()]
 
 
+@cache
 def _version(package: str) -> str:
     try:
         return importlib.metadata.version(package)

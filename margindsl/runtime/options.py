@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import cache
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, TypedDict
@@ -176,11 +177,12 @@ class Watch:
             self.rounds.end(solution, time.monotonic() - self.budget.start)
         proof = solution.certificate
         told = {} if proof is None else {"certificate": proof.describe(), "trivial": proof.is_trivial}
-        return replace(solution, origin={**printed, **self.options.told(), **told, "versions": versions()})
+        return replace(solution, origin={**printed, **self.options.told(), **told, "versions": dict(versions())})
 
 
-def versions() -> dict[str, str]:
-    """Return the versions of Python and of the packages that answers come from."""
+@cache
+def versions() -> Mapping[str, str]:
+    """Return the versions of Python and of the packages that answers come from, read once a process."""
     packages = ("margindsl", "numpy", "scipy", "cvxpy", "clarabel", "scs", "ecos", "osqp", "highspy")
     found = {"python": platform.python_version()}
     for package in packages:
