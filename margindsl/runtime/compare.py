@@ -127,6 +127,7 @@ class Comparison:
         write_comparison(self, path)
 
     def cells(self) -> tuple[list[str], list[list[str]]]:
+        """Return the heads of the columns and the cells of the table, as they are printed."""
         truth = ["accuracy %"] if self.has_truth else []
         heads = ["relaxation", "solver", "status", "value", "bound", "gap %", *truth, "seconds",
                  "compile", "solve", "polish", "note"]
