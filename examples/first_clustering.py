@@ -9,7 +9,7 @@ from sklearn.datasets import make_blobs
 
 import margindsl as md
 
-X = make_blobs([40, 60], centers=[[-2, -1], [2, 1]], random_state=0)[0]
+X = make_blobs([16, 24], centers=[[-2, -1], [2, 1]], random_state=0)[0]
 n = len(X)
 y = md.Labels(n)  # y in {-1, +1}^n, unknown
 f = md.Hyperplane(X)  # f_i = <w, x_i>, over centred points
@@ -20,4 +20,4 @@ solution = problem.solve(relaxation="weight-lifting", random_state=0)
 print(solution.summary())
 solution.plot("boundary")
 
-assert solution.bound <= solution.value and sorted(solution.cluster_sizes) == [40, 60]
+assert solution.bound <= solution.value and sorted(solution.cluster_sizes) == [16, 24]
