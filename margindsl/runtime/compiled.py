@@ -76,6 +76,7 @@ class Compiled:
     def _parts(self) -> list[tuple[str, str]]:
         offer = self.relaxation.offer(self.program)
         note = getattr(offer, "note", "")
+        after = self.stages[[stage.name for stage in self.stages].index("relax") + 1:]
         return [
             ("language", self.printed["text"]),
             ("margin program", self.program.dump()),
@@ -84,7 +85,7 @@ class Compiled:
                            f"bound: {type(self.relaxation).bound}"),
             ("standard form", dump_form(self.form)),
             ("solver", f"{self.solver.name}: {type(self.solver).summary}\n{self.solver!r}{self._explain_order()}"),
-            ("after the solver", ", ".join([*(stage.describe() for stage in self.stages[1:]), "certify"])),
+            ("after the solver", ", ".join([*(stage.describe() for stage in after), "certify"])),
             ("passes", " -> ".join(self.passes())),
         ]
 
