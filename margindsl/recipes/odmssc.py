@@ -9,7 +9,7 @@ from margindsl.recipes.known import check_fraction
 from margindsl.recipes.recipe import recipe
 from margindsl.recipes.rules import minimax
 
-ALTERNATING_TOL, ALTERNATIONS = 1e-3, 200  # the closed form's last digits come slowly, for the same labels
+ALTERNATIONS = 200  # changes of the masses: the closed form's last digits come slowly, for the same labels
 
 
 @recipe(method="ODM for semi-supervised clustering, 2022",
@@ -48,9 +48,9 @@ def odmssc(X: Any, *, must_link: Any = (), cannot_link: Any = (), lam: float | m
     Returns
     -------
     Problem
-        Default relaxation "minimax", solver "alternating-mu", both to a relative gap of 1e-3 and at most 200 changes of
-        the masses for each set of labellings: the alternation needs thousands for further digits, which changed no
-        labels where we tried. ``.solve(md.Minimax(), "mirror-prox")`` has them at once.
+        Default relaxation "minimax", solver "alternating-mu" with at most 200 changes of the masses for each set of
+        labellings: the alternation needs thousands for further digits, which changed no labels where we tried.
+        ``.solve(md.Minimax(), "mirror-prox")`` has them at once.
 
     Raises
     ------
