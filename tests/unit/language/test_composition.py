@@ -199,3 +199,20 @@ def test_conjugates_satisfy_fenchel_and_young():
             lower, upper = dual.domain
             outside = [end for end in (lower - 1, upper + 1) if np.isfinite(end)]
             assert np.all(np.isposinf(dual(np.array(outside)))) and dual.conjugate() is made
+
+
+@pytest.mark.parametrize("parts", [
+    (md.odm, md.hinge), (md.hinge, md.hinge), (md.squared_hinge, md.epsilon_insensitive),
+    (lambda m: (1 - m)**2, md.hinge)])
+def test_means_apart_have_the_bound_of_one_mean(parts):
+    """Relaxations absorb labels row by row: two rows of one margin would see less than their sum."""
+    X = np.random.default_rng(3).normal(size=(12, 2)) + np.where(np.arange(12)[:, None] < 6, 1.0, -1.0)
+
+    def bound(objective):
+        y, f = md.Labels(12), md.Hyperplane(X)
+        problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + objective(y * f)), [abs(md.sum(y)) <= 4])
+        return problem.solve("weight-lifting", random_state=0).bound
+
+    first, second = parts
+    apart = bound(lambda m: 7 * md.mean(first(m)) + md.mean(second(m)))
+    assert apart == pytest.approx(bound(lambda m: md.mean(7 * first(m) + second(m))), rel=1e-6) and apart > 0

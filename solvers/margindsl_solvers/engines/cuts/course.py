@@ -53,7 +53,7 @@ class CutsRun(Course[Judged]):
         self.bundle.prune(self.patience)
         return self._master()
 
-    def is_better(self, point: Bracket | Pair) -> bool:
+    def is_better(self, point: Judged) -> bool:
         """Return True: the bundle's value and bound only improve, or take back what rounding had made of them."""
         return True
 
