@@ -28,6 +28,8 @@ class Supervised(Relaxation):
     bound: ClassVar[str] = "its dual"
     two_clusters: ClassVar[str] = ""
 
+    polish: str | bool = "none"  # moves of points without a loss change no value
+
     @classmethod
     def priority(cls, program: MarginProgram) -> float:
         """Come first: where all labels are known nothing is left to choose."""
