@@ -326,7 +326,6 @@ class Index(Expression):
         If the index is out of range, fractional, or not one-dimensional.
     """
 
-
     def __init__(self, inner: Expression, index: Any) -> None:
         if not inner.shape:
             raise DeclarationError(f"`{inner.text()}` is a single number and cannot be indexed")

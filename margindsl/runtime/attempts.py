@@ -11,6 +11,8 @@ from margindsl.program.passes import Presolved
 from margindsl.runtime.evidence import Evidence
 from margindsl.runtime.solution import Solution
 
+KEPT = "the answer is the warm start: nothing lower was found in the time"
+
 
 @dataclass(frozen=True, eq=False)
 class Attempt:
@@ -169,9 +171,10 @@ def no_worse(found: Solution, start: object) -> Solution:
         return found
     own = replace(found.evidence, weights=theirs.weights, scalars=theirs.scalars)
     bound, estimate = min(found.bound, start.value), min(found.estimate, start.value)
+    cut = found.state in (Status.TIME_LIMIT, Status.INTERRUPTED)  # whose words are about what was found
     return replace(found, labels=start.labels, value=start.value, weights=start.weights, bias=start.bias,
                    decision=start.decision, scalars=start.scalars, features=start.features, bound=bound,
-                   estimate=estimate, evidence=own)
+                   estimate=estimate, evidence=own, message=KEPT if cut else found.message)
 
 
 __all__ = ["Attempt", "Attempts", "better", "no_worse", "trouble_of"]

@@ -29,6 +29,7 @@ def test_time_that_is_up_at_once_leaves_the_warm_start(relaxation, clusters):
     start = problem.solve("alternating", random_state=0)
     again = problem.solve(relaxation, warm_start=start, time_limit=1e-4, random_state=0)
     assert again.value <= start.value and again.bound <= again.value and again.verify()
+    assert "no time to fit" not in again.message, "the words are of the answer that is given"
     lam.value = 40.0
     heavier = problem.solve(relaxation, warm_start=start, time_limit=1e-4, random_state=0)
     assert heavier.verify(), "the value is that of the new weight"

@@ -30,7 +30,7 @@ class CutsRun(Course[Judged]):
         Share of the master's point in the point of the new cut; the rest is the best point.
     """
 
-    stage, counted, stall_limit = "cutting-plane", "cuts", 300  # where masters are sound, a tenth takes some ten cuts
+    stage, counted, stall_limit = "cutting-plane", "cuts", 300  # on digits a tenth took at most 3
 
     def __init__(self, bundle: Bundle, budget: Budget, x: FloatArray, points: list[FloatArray], patience: int,
                  mix: float) -> None:
