@@ -49,8 +49,11 @@ def monotone_root(
         return np.asarray(curvature(v)) if step is None else 1.0 + step * np.asarray(curvature(v))
 
     v = np.clip(np.zeros_like(x) if step is None else x, *domain)
-    low = _bracket(residual, v, domain[0], -1.0)
-    high = _bracket(residual, v, domain[1], 1.0)
+    # ρ' does not decrease: at v₁ = x − step ρ'(v) the residual, step (ρ'(v₁) − ρ'(v)), has the other sign than at v
+    ahead = -np.asarray(residual(v))
+    ahead = ahead if step is not None else np.where(ahead == 0, 0.0, np.copysign(np.inf, ahead))
+    low = _bracket(residual, v, np.clip(v + np.minimum(ahead, 0.0), *domain), -1.0)
+    high = _bracket(residual, v, np.clip(v + np.maximum(ahead, 0.0), *domain), 1.0)
     done = np.zeros(x.shape, dtype=bool)
     before = last = np.full(x.shape, np.inf)
     for _ in range(300):
@@ -71,17 +74,19 @@ def monotone_root(
 
 
 def _bracket(
-    residual: Callable[[FloatArray], FloatArray], start: FloatArray, end: float, side: float
+    residual: Callable[[FloatArray], FloatArray], start: FloatArray, end: FloatArray, side: float
 ) -> FloatArray:
-    """Return points at or beyond which the residual has the sign of `side`, or the domain's end."""
-    if np.isfinite(end):
-        return np.full_like(start, end)
-    width, point = 1.0, start
+    """Return points between `start` and `end` where the residual has the sign of `side`, as it has at the end."""
+    point, width = start, 1.0
+    wrong = point != end
     for _ in range(1100):
-        wrong = side * residual(point) < 0
         if not np.any(wrong):
             return point
-        point = np.where(wrong, start + side * width * (1 + np.abs(start)), point)
+        reach = start + side * width * (1 + np.abs(start))
+        point = np.where(wrong, np.minimum(reach, end) if side > 0 else np.maximum(reach, end), point)
+        wrong &= point != end
+        if np.any(wrong):
+            wrong &= side * residual(point) < 0
         width *= 2
         if not np.isfinite(width):
             break

@@ -177,13 +177,17 @@ def _project_out(features: FeatureOperator, solutions: tuple[Any, ...]) -> Featu
             "solve both over the same points and kernel")
     for number, solution in enumerate(solutions):
         _check_points(features, solution, number)
-    values, vectors = np.linalg.eigh(W @ W.T)
-    complement = vectors[:, values <= 1e-12 * max(float(values[-1]), 1e-300)]
+    # Directions of unit length, whatever the weights' sizes: singular vectors err by rounding times σ₁/σ_r
+    unit = W / np.maximum(np.linalg.norm(W, axis=0), np.finfo(float).tiny)
+    vectors, values, _ = np.linalg.svd(unit)
+    spanned = int(np.sum(values > 1e-6 * values[0]))
+    complement = vectors[:, spanned:]
     if not complement.shape[1]:
         raise DeclarationError(f"md.orthogonal: {W.shape[1]} earlier solutions span all {W.shape[0]} features")
     left = MappedFeatures(features, complement @ complement.T, label="orthogonal")
-    if np.max(left.row_norms()) <= ROUNDING**2 * np.max(features.row_norms()):  # nothing is left of the points
-        return MappedFeatures(features, np.zeros_like(W @ W.T), label="orthogonal")
+    noise = ROUNDING * (values[0] / values[spanned - 1] if spanned else 1.0)
+    if np.max(left.row_norms()) <= noise**2 * np.max(features.row_norms()):  # nothing is left of the points
+        return MappedFeatures(features, np.zeros_like(left.map_matrix), label="orthogonal")
     return left
 
 

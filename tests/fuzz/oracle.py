@@ -90,6 +90,7 @@ class Oracle:
             phi = np.column_stack([phi, np.ones(m.n)])
         if earlier:
             directions = np.column_stack([np.linalg.lstsq(phi, f, rcond=1e-11)[0] for f in earlier])
+            directions /= np.maximum(np.linalg.norm(directions, axis=0), 1e-300)
             u, s, _ = np.linalg.svd(directions, full_matrices=False)
             u = u[:, s > 1e-12 * s[0]] if s[0] > 0 else u[:, :0]
             phi = phi - (phi @ u) @ u.T
@@ -553,10 +554,12 @@ def gram(m: Model) -> np.ndarray:
 
 
 def _factor(K: np.ndarray, centre: bool) -> np.ndarray:
-    n = len(K)
+    n, heft = len(K), float(np.abs(K).max())
     if centre:
         H = np.eye(n) - 1.0 / n
         K = H @ K @ H
+        if np.abs(K).max() <= 64 * EPS * heft:  # one point many times
+            K = np.zeros_like(K)
     values, vectors = np.linalg.eigh((K + K.T) / 2)
     top = max(float(values[-1]), 1e-300)
     if np.any((np.abs(values) > 1e-13 * top) & (np.abs(values) < 1e-5 * top)):

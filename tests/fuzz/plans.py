@@ -22,6 +22,9 @@ LIKELY = {
 }
 
 
+LARGE = 14  # points from which exactness may take hours: its answers under a limit are judged
+
+
 @dataclass
 class Plan:
     relaxation: Any
@@ -59,6 +62,8 @@ def plan(model: Model) -> Plan:
         options["time_limit"] = float(rng.choice([0.01, 0.1, 0.5, 2.0]))
     if rng.random() < 0.05:
         options["max_iter"] = int(rng.choice([1, 5, 50]))
+    if name == "exact" and model.n > LARGE:
+        options.setdefault("time_limit", 2.0)
     solver = None
     style = rng.random()
     if style < 0.3:

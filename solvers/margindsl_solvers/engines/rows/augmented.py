@@ -194,6 +194,10 @@ class NewtonRun(Course[Pair]):
         return v + t * change, last, turned
 
     def _noise(self, v: FloatArray, change: FloatArray) -> float:
-        """Return what the rounding of the arguments does to the slope of the objective along a step."""
-        moved = self.model.bends(v, self.centre, self.kappa) * change * rounding(np.abs(v) + np.abs(self.model.shifts))
-        return float(np.linalg.norm(moved))
+        """Return what the rounding of the arguments does to the slope of the objective along a step.
+
+        Slopes are compared across the rounding, so that a kink as near as that is seen.
+        """
+        model, room = self.model, rounding(np.abs(v) + np.abs(self.model.shifts))
+        above, below = (model.slopes(v + sign * room, self.centre, self.kappa) for sign in (1.0, -1.0))
+        return 0.5 * float(np.linalg.norm(model.weights * (above - below) * change))

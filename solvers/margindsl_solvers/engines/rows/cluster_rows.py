@@ -103,10 +103,6 @@ class ClusterRows(ClusterModel):
         moved, self.runner = not np.array_equal(runner, self.runner), runner
         return moved
 
-    def bends(self, v: FloatArray, centre: FloatArray, kappa: float) -> FloatArray:
-        """Return a bound of how much the weighted slopes of the rows change with their arguments."""
-        return kappa * self.weights
-
     def newton_step(self, v: FloatArray, centre: FloatArray, kappa: float, gradient: FloatArray, reach: FloatArray,
                     limit: int) -> FloatArray:
         """Return the Newton step of the envelopes at v; dense systems up to an order of `limit`."""

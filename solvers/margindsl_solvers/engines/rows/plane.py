@@ -122,10 +122,6 @@ class PlaneRows(RowModel):
         """Return whether the rows changed with the point: they never do."""
         return False
 
-    def bends(self, v: FloatArray, centre: FloatArray, kappa: float) -> FloatArray:
-        """Return by how much the weighted slopes of the rows change with their arguments."""
-        return self.curvatures(v, centre, kappa)
-
     def newton_step(self, v: FloatArray, centre: FloatArray, kappa: float, gradient: FloatArray, reach: FloatArray,
                     limit: int) -> FloatArray:
         """Return the Newton step of the envelopes at v; dense systems up to an order of `limit`."""
