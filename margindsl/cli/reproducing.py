@@ -59,8 +59,8 @@ def write_results(campaign: Campaign, journal: Journal, folder: Path, rule: Rule
     """Write table.csv and table.html of what is finished, and print the table; returns whether it has figures."""
     table = tabulate(campaign, journal.records, rule)
     write_csv(table, folder / "table.csv")
-    write_html(table, folder / "table.html")
     print(as_text(table))
+    write_html(table, folder / "table.html")
     return any(entry.oracle is not None for entry in table.entries)
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +11,10 @@ import numpy as np
 from margindsl.errors import DeclarationError
 from margindsl.experiments.cells import ERRORS
 from margindsl.experiments.tables import LEVEL, Entry, Table
+from margindsl.report.rendering import rendered
 
 LEGEND = ("Each cell: ours at the best setting, chosen by the true classes as the papers do (an oracle's choice); "
           "ours at the setting chosen without labels; the paper's figure.")
-_STYLE = """body{font:14px sans-serif;margin:2em;max-width:120em}table{border-collapse:collapse;margin:1em 0}
-td,th{border:1px solid #bbb;padding:.25em .5em;text-align:right;vertical-align:top}th:first-child,td:first-child
-{text-align:left}.oracle{font-weight:bold}.honest{color:#046}.paper{color:#666}.note{color:#666;font-size:12px}"""
 
 
 def blocks(table: Table) -> Iterator[tuple[str, str, list[str], list[str]]]:
@@ -74,63 +72,41 @@ def write_html(table: Table, path: str | Path) -> None:
 
 
 def as_html(table: Table) -> str:
-    """Return the HTML page."""
-    protocol, campaign = table.campaign.protocol, table.campaign
-    title = html.escape(protocol.title)
-    grid = f"the {campaign.extent} grid"
-    if campaign.sample is not None:
-        grid = f"at most {campaign.sample} settings drawn from {grid}"
-    parts = [
-        f"<!doctype html><html lang='en'><meta charset='utf-8'><title>{title}</title><style>{_STYLE}</style>",
-        f"<h1>{title}</h1><p>{html.escape(LEGEND)} Beside the paper's figure, the difference of ours at the best "
-        f"setting. Rule without labels: {html.escape(table.rule)}. {campaign.repeats} repeats, {grid}, random state "
-        f"{campaign.conduct.random_state}, {campaign.conduct.time_limit:g} s a solve.</p>",
-        f"<p>w/t/l: sets on which {html.escape(' or '.join(protocol.own))} is significantly better, not significantly "
-        f"different, or worse than the method, both at their best settings (paired t-test over repeats, "
-        f"{100 * LEVEL:g} %); • and ◦ mark the cells of significant wins and losses.</p>"]
+    """Return the HTML page.
+
+    Raises
+    ------
+    NotInstalledError
+        If jinja2 is not installed.
+    """
     cells = {(e.condition, e.measure, e.dataset, e.method): e for e in table.entries}
-    for condition, measure, datasets, methods in blocks(table):
-        direction = "less" if measure in ERRORS else "more"
-        parts.append(f"<h2>{html.escape(condition)}: {html.escape(measure)} ({direction} is better)</h2>"
-                     "<table><tr><th>")
-        parts += [f"<th>{html.escape(method)}" for method in methods]
-        for name in datasets:
-            found = [cells.get((condition, measure, name, method)) for method in methods]
-            size = next((f"{e.n} × {e.d}" for e in found if e is not None), "")
-            parts.append(f"<tr><td>{html.escape(name)}<br><span class='note'>{size}</span>")
-            parts += [f"<td>{'' if entry is None else _html_cell(entry)}" for entry in found]
-        parts.append("<tr><th>w/t/l" + "".join(
-            "<td>" + ("/".join(map(str, t)) if sum(t) else "")
-            for t in (table.tally(condition, measure, method) for method in methods)) + "</table>")
-    for head, sentences in (("Data and cells", notes_of(table)), ("How the paper is read", protocol.readings),
-                            ("Printed figures that look wrong", protocol.printed.suspicious)):
-        if sentences:
-            parts.append(f"<h2>{head}</h2><ul>" + "".join(f"<li>{html.escape(s)}" for s in sentences) + "</ul>")
-    return "\n".join(parts) + "\n"
+    parts = [Block(condition, measure, "less" if measure in ERRORS else "more", methods,
+                   [(name, [cells.get((condition, measure, name, method)) for method in methods]) for name in datasets],
+                   [table.tally(condition, measure, method) for method in methods])
+             for condition, measure, datasets, methods in blocks(table)]
+    return rendered(Path(__file__).with_name("table.html"), {
+        "table": table, "campaign": table.campaign, "protocol": table.campaign.protocol, "legend": LEGEND,
+        "level": f"{100 * LEVEL:g} %", "blocks": parts, "figures": _figures, "notes": notes_of(table)})
 
 
-def _html_cell(entry: Entry) -> str:
-    oracle, honest, printed = (html.escape(text) for text in _figures(entry, deviations=True))
-    mark = {"win": " •", "loss": " ◦"}.get(entry.verdict, "")
-    hint = html.escape("" if entry.oracle is None else entry.oracle.setting, quote=True)
-    chosen = html.escape("" if entry.honest is None else entry.honest.setting, quote=True)
-    difference = "" if np.isnan(entry.difference) else f" ({entry.difference:+.{_digits(entry)}f})"
-    return (f"<span class='oracle' title='{hint}'>{oracle}{mark}</span><br><span class='honest' title='{chosen}'>"
-            f"{honest}</span><br><span class='paper'>{printed}{difference}</span>")
+@dataclass(frozen=True)
+class Block:
+    """Represent what the page shows of one condition and measure: a row of entries a data set, and the tallies."""
+
+    condition: str
+    measure: str
+    better: str
+    methods: list[str]
+    rows: list[tuple[str, list[Entry | None]]]
+    tallies: list[tuple[int, int, int]]
 
 
 def _figures(entry: Entry, deviations: bool = False) -> tuple[str, str, str]:
-    digits = _digits(entry)
+    """Return ours at the oracle's and at the honest choice, and the paper's figure with ours beside it."""
+    digits = 2 if entry.measure in (*ERRORS, "accuracy") else 3
     texts = []
     for found in (entry.oracle, entry.honest, entry.printed):
-        if found is None:
-            texts.append("–")
-        elif deviations and found.std is not None:
-            texts.append(f"{found.mean:.{digits}f} ± {found.std:.{digits}f}")
-        else:
-            texts.append(f"{found.mean:.{digits}f}")
-    return texts[0], texts[1], texts[2]
-
-
-def _digits(entry: Entry) -> int:
-    return 2 if entry.measure in (*ERRORS, "accuracy") else 3
+        text = "–" if found is None else f"{found.mean:.{digits}f}"
+        texts.append(f"{text} ± {found.std:.{digits}f}" if deviations and found and found.std is not None else text)
+    difference = f" ({entry.difference:+.{digits}f})" if deviations and not np.isnan(entry.difference) else ""
+    return texts[0], texts[1], texts[2] + difference

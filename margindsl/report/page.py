@@ -16,6 +16,7 @@ from margindsl.program.codings import CODINGS
 from margindsl.report.figures import figure_of, figures_of
 from margindsl.report.formula import Unreadable, math_of
 from margindsl.report.reading import advice, meaning
+from margindsl.report.rendering import rendered
 
 LONGEST = 2_000  # characters of a formula that is shown as mathematics
 
@@ -142,15 +143,11 @@ def _math(latex: str) -> tuple[str, str]:
 
 def _write(path: str | Path, content: Callable[[], dict[str, Any]]) -> None:
     try:
-        from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-        places = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True,
-                             undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-        text = places.get_template("page.html").render(**content())
+        known = content()
     except ImportError as error:
         raise NotInstalledError(
             f"a report needs the package {error.name}; run `pip install margindsl[report]`") from None
-    Path(path).write_text(text, encoding="utf-8")
+    Path(path).write_text(rendered(Path(__file__).with_name("page.html"), known), encoding="utf-8")
 
 
 __all__ = ["answer_of", "number", "write_comparison", "write_report"]
