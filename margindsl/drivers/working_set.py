@@ -1,109 +1,104 @@
-"""Working set of cuts of the mean loss, solved over its dual by an interior-point method."""
+"""Working set of cuts of the loss, whose labels move, solved over its dual by an interior-point method."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from margindsl.program.bounds import coded_rows
 from margindsl.program.program import MarginProgram
 from margindsl.program.quadratic import minimise
 from margindsl.typing import FloatArray, IntArray
 
 ACCURACY = 1e-10  # of the master, in units of its data
+BLOCK = 1 << 22  # entries of the changes of all cuts that are formed at once
 
 
 class WorkingSet:
-    """Hold the cuts Ω, one row of slopes C/n c_k each, and solve Problem 11 over them at the present labels.
+    """Hold cuts of Σ c ρ(γ), and solve the problem over them at the present labels.
+
+    A cut is the loss of every point linearised at some margin (Eq. 6; slides Eq. 17), and the rival q_i of a margin
+    f_{i,y_i} − max over q ≠ y_i of f_{i,q}. It stays when labels move; a point whose rival is its own cluster then has
+    its least loss in it.
 
     Parameters
     ----------
     program : MarginProgram
-        Two clusters, a loss of the margin alone that does not rise, one bound |Σf| ≤ l.
+        Losses of the margin alone, a bias within limits; of Crammer-Singer margins losses that fall, to a least value.
     labels : (n,) int array
+
+    References
+    ----------
+    B. Zhao, F. Wang, C. Zhang (2008). Efficient maximum margin clustering via cutting plane algorithm, Problem 11.
+    C. Zhang, B. Zhao (2008). Efficient maximum margin clustering (slides), Eq. 13-19.
     """
 
     def __init__(self, program: MarginProgram, labels: IntArray) -> None:
-        self.program, self.labels = program, labels
-        self.slack = 0.0
-        self.mean = program.features.adjoint(np.full(program.n, 1.0 / program.n))
-        self.reach = program.bias.reach
-        self.slopes, self.offsets = np.zeros((0, program.n)), np.zeros(0)
-        self.rows = np.zeros((0, program.features.rank))
-        self.add(np.zeros(program.n))
+        self.program, self.labels, self.slack = program, labels, 0.0
+        self.least = program.losses.least_losses()
+        self.codes = program.kind.plane_codes(program.clusters)
+        n, q = program.n, self.codes.shape[1]
+        sums = program.features.adjoint(np.stack([b.weights for b in program.decision] or [np.zeros(n)], axis=1)).T
+        self.bounds = coded_rows(program.decision, sums[:len(program.decision)], program.kind.differences(self.codes))
+        self.slopes, self.offsets, self.rivals = np.zeros((0, n)), np.zeros((0, n)), np.zeros((0, n), dtype=int)
+        self.rows, self.tilts = np.zeros((0, q, program.features.rank)), np.zeros((0, q))
+        self.add(program.no_gain())
 
     @property
     def count(self) -> int:
         """Return the number of cuts."""
-        return len(self.offsets)
+        return len(self.rows)
 
     def loss(self, f: FloatArray) -> float:
         """Return the loss at decision values and the present labels."""
-        return self.program.losses.value(self.labels * f)
+        return self.program.losses.value(self.program.margins(self.labels, f))
 
     def add(self, f: FloatArray) -> None:
-        """Add the cut that is most violated at decision values f: the loss linearised at their margins (Eq. 6)."""
-        losses, margins = self.program.losses, self.labels * f
-        slopes = losses.spread(losses.derivative(losses.arguments(margins)))
-        self.slopes = np.vstack([self.slopes, slopes])
-        self.offsets = np.append(self.offsets, losses.value(margins) - float(slopes @ margins))
-        self.rows = np.vstack([self.rows, self.program.features.adjoint(slopes * self.labels)])
+        """Add the cut that is most violated at decision values."""
+        program, losses, margins = self.program, self.program.losses, self.program.margins(self.labels, f)
+        arguments = losses.arguments(margins)
+        slopes = losses.spread(losses.derivative(arguments))
+        values = np.bincount(losses.points, weights=losses.row_losses(arguments), minlength=losses.n)
+        rivals = program.kind.rivals(self.labels, f)
+        self.slopes, self.rivals = np.vstack([self.slopes, slopes]), np.vstack([self.rivals, rivals])
+        self.offsets = np.vstack([self.offsets, values - slopes * margins])
+        turned = slopes[:, None] * program.kind.directions(self.labels, rivals, self.codes)
+        self.rows = np.concatenate([self.rows, program.features.adjoint(turned).T[None]])
+        self.tilts = np.vstack([self.tilts, turned.sum(axis=0)])
 
     def relabel(self, labels: IntArray) -> bool:
         """Move the cuts to other labels and return whether any changed."""
-        changed = np.flatnonzero(labels != self.labels)
-        if len(changed):
-            step = self.slopes[:, changed] * (labels - self.labels)[changed]
-            self.rows = self.rows + step @ self.program.features.rows(changed)
-            self.labels = labels
+        changed, kind = np.flatnonzero(labels != self.labels), self.program.kind
+        for part in np.array_split(changed, 1 + len(changed) * self.tilts.size // BLOCK):
+            rivals = self.rivals[:, part]
+            turn = kind.directions(labels[part], rivals, self.codes) - kind.directions(
+                self.labels[part], rivals, self.codes)
+            turn = self.slopes[:, part, None] * turn
+            self.rows += turn.transpose(0, 2, 1) @ self.program.features.rows(part)
+            self.tilts += turn.sum(axis=1)
+        self.labels = labels
         return len(changed) > 0
 
     def solve(self) -> tuple[FloatArray, float]:
-        """Return the decision values and the value of the minimiser of ½‖w‖² + ξ over w, |mean f| ≤ l/n and ξ.
+        """Return decision values and value of the minimiser of ½‖w‖² + ξ over the cuts and bounds on decision values.
 
-        With t = mean f the cuts read o_k + ⟨g_k − β_k mean φ, w⟩ + β_k t ≤ ξ, β_k the sum of y_i times the slopes; the
-        dual is a quadratic programme over their weights.
+        The dual is a quadratic programme over the weights of cuts, which sum to one, and of the sides of bounds; the
+        multipliers of its other equalities are the bias.
         """
-        tilts = self.slopes @ self.labels
-        G = np.vstack([self.rows - np.outer(tilts, self.mean), np.zeros(self.program.features.rank)])
-        offsets, tilts = np.append(self.offsets, 0.0), np.append(tilts, 0.0)  # the last cut is ξ ≥ 0
-        weights, t = weigh_cuts(G @ G.T, offsets, tilts, self.reach)
-        w = -weights @ G
-        self.slack = float(np.max(offsets + G @ w + tilts * t))
-        f = self.program.features.apply(w) + (t - float(self.mean @ w))
-        return f, 0.5 * float(w @ w) + self.slack
-
-
-def weigh_cuts(gram: FloatArray, offsets: FloatArray, tilts: FloatArray, reach: float) -> tuple[FloatArray, float]:
-    """Return the cut weights λ and t of min over w, |t| ≤ reach of ½‖w‖² + max_k(o_k + ⟨g_k, w⟩ + β_k t).
-
-    By Mehrotra's interior-point method on min ½λᵀGλ − oᵀλ + reach (p + q), Σλ = 1, Σβλ + p − q = 0, all ≥ 0, in which
-    t is the multiplier of the last equality and w = −Σ λ_k g_k.
-
-    Parameters
-    ----------
-    gram : (K, K) float array
-        Inner products of the g_k.
-    offsets, tilts : (K,) float array
-        The o_k and β_k.
-    reach : float
-        At least 0.
-
-    Examples
-    --------
-    >>> weights, t = weigh_cuts(np.array([[4.0, 0.0], [0.0, 0.0]]), np.array([1.0, 0.0]), np.array([-1.0, 0.0]), 0.5)
-    >>> weights.round(6).tolist(), round(t, 6)
-    ([0.125, 0.875], 0.5)
-    """
-    K, tilt = len(offsets), np.abs(tilts).max()
-    # cuts of a loss without weight vanish; any unit serves them
-    unit = max(float(np.diag(gram).max()), float(np.abs(offsets).max())) or reach * tilt or 1.0
-    sides = 2 if reach * tilt > 0 else 0
-    Q = np.zeros((K + sides, K + sides))
-    Q[:K, :K] = gram
-    c = np.concatenate([-offsets, np.full(sides, reach * tilt)])
-    E = np.zeros((1 + sides // 2, K + sides))
-    E[0, :K] = 1.0
-    if sides:
-        E[1] = np.concatenate([tilts / tilt, [1.0, -1.0]])
-    z, y, _ = minimise(Q, c, E, np.eye(len(E))[0], ACCURACY * unit)
-    t = float(y[1]) / tilt if sides else 0.0
-    return z[:K] / z[:K].sum(), float(np.clip(t, -reach, reach))
+        program, (G, h, upper) = self.program, self.bounds
+        cuts, tilts = self.rows.reshape(self.count, -1), self.tilts
+        offsets = np.sum(np.where(self.rivals == self.labels, self.least, self.offsets), axis=1)
+        if np.isfinite(self.least).all():  # no loss is below its least value
+            cuts, tilts = np.vstack([cuts, np.zeros_like(cuts[:1])]), np.vstack([tilts, np.zeros_like(tilts[:1])])
+            offsets = np.append(offsets, self.least.sum())
+        length = float(np.sqrt(np.max(np.einsum("kr,kr->k", cuts, cuts)))) or 1.0  # cuts without weight vanish
+        size = np.maximum(np.sqrt(np.sum(G**2, axis=1) + np.sum(h**2, axis=1)), 1e-300) / length
+        G, h, upper = G / size[:, None], h / size[:, None], upper / size
+        A, c = np.vstack([cuts, G]), np.concatenate([-offsets, upper])
+        E = np.vstack([np.arange(len(A)) < len(cuts), *(np.vstack([tilts, h]).T if program.free_bias else [])])
+        unit = max(length**2, float(np.abs(offsets).max()))
+        z, y, _ = minimise(A @ A.T, c, E.astype(float), np.eye(len(E))[0], ACCURACY * unit)
+        z[:len(cuts)] /= z[:len(cuts)].sum()
+        w, bias = -z @ A, y[1:] if program.free_bias else np.zeros(len(self.codes.T))
+        self.slack = float(np.max(offsets + cuts @ w + tilts @ bias))
+        decision = program.features.apply(program.weights(w)) + program.weights(bias)
+        return decision, 0.5 * float(w @ w) + self.slack

@@ -69,6 +69,27 @@ class DecisionBound:
         return multiplier * (self.upper if multiplier > 0 else self.lower)
 
 
+def coded_rows(bounds: Sequence[DecisionBound], sums: FloatArray,
+               differences: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return (G, h, upper), the finite sides of bounds on differences of decision values: ⟨g, w⟩ + ⟨h, β⟩ ≤ upper.
+
+    Parameters
+    ----------
+    bounds : sequence of DecisionBound
+    sums : (J, r) float array
+        The Φᵀa of every bound.
+    differences : (P, q) float array
+        Of codes of clusters; a row of one for signs.
+    """
+    sides = [(sign, bound, total, end) for bound, total in zip(bounds, sums)
+             for sign, end in ((1.0, bound.upper), (-1.0, -bound.lower)) if np.isfinite(end)]
+    G = [np.kron(sign * differences, total) for sign, _, total, _ in sides]
+    h = [sign * float(bound.weights.sum()) * differences for sign, bound, _, _ in sides]
+    count, q = differences.shape
+    return (np.array(G).reshape(len(sides) * count, q * sums.shape[1]), np.array(h).reshape(len(sides) * count, q),
+            np.repeat([end for *_, end in sides], count))
+
+
 def joined(bounds: Sequence[DecisionBound]) -> tuple[DecisionBound, ...]:
     """Return bounds with those on multiples of one sum made one, unless they exclude each other."""
     kept: list[DecisionBound] = []

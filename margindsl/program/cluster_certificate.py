@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from margindsl.program.certificates import Certificate, DualPoint, decided
+from margindsl.accuracy import greatest_ratio
+from margindsl.program.certificates import FEASIBLE, Certificate, DualPoint, decided
 from margindsl.program.clusters import ClusterForm
 from margindsl.typing import FloatArray
 
@@ -15,7 +16,8 @@ from margindsl.typing import FloatArray
 class ClusterCertificate(Certificate):
     """Prove a bound of a fixed-cluster problem without rising losses by a dual point (u, τ).
 
-    Weak duality for max over u ≥ 0 of −Σ cρ*(−Σ_q u_q/c) − ½‖Σ_i Σ_q u_iq (b_{y_i} − b_q) ⊗ φ_i − Gᵀτ‖² − Σ ℓ|τ|.
+    Weak duality for max over u ≥ 0 of −Σ cρ*(−Σ_q u_q/c) − ½‖Σ_i Σ_q u_iq (b_{y_i} − b_q) ⊗ φ_i − Gᵀτ‖² − Σ ℓ|τ|;
+    with a free bias the same sum over ones for φ is zero.
 
     Parameters
     ----------
@@ -34,9 +36,10 @@ class ClusterCertificate(Certificate):
         return self.form.dual_objective(self.u, np.zeros(0), self.tau)
 
     def verify(self) -> bool:
-        """Recompute the dual objective."""
-        value = self.value
-        return bool(not self.form.parts.rising.rows and self.bound <= value + 1e-9 * abs(value))
+        """Recompute the dual objective and its residual."""
+        value, terms = self.value, self.form.bias_terms(self.u, np.zeros(0), self.tau)
+        level = greatest_ratio(terms.sum(axis=0), np.abs(terms).sum(axis=0)) <= FEASIBLE
+        return bool(level and not self.form.parts.rising.rows and self.bound <= value + 1e-9 * abs(value))
 
     def dual_point(self) -> DualPoint:
         """Return one case with a dual for every cluster but a point's own."""
@@ -53,10 +56,35 @@ class ClusterCertificate(Certificate):
 
 
 def certify_clusters(form: ClusterForm, u: FloatArray | None, tau: FloatArray | None) -> ClusterCertificate | None:
-    """Return the certificate of a dual point; None without one, or with rising losses, which are not convex."""
+    """Return the certificate of a dual point, moved onto the equalities of a free bias.
+
+    None without a dual point, or with rising losses, which are not convex.
+    """
     if u is None or form.parts.rising.rows:
         return None
-    tau = np.zeros(len(form.balance[1])) if tau is None else np.asarray(tau, dtype=float)
-    bound = form.dual_objective(np.asarray(u), np.zeros(0), tau)
-    certificate = ClusterCertificate(bound, form, np.asarray(u), tau)
+    u, tau = np.asarray(u), np.zeros(len(form.balance[1])) if tau is None else np.asarray(tau, dtype=float)
+    if form.free_bias:
+        u, tau = _level(form, u, tau)
+    bound = form.dual_objective(u, np.zeros(0), tau)
+    certificate = ClusterCertificate(bound, form, u, tau)
     return certificate if np.isfinite(bound) and certificate.verify() else None
+
+
+def _level(form: ClusterForm, u: FloatArray, tau: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return (u, τ) whose sums a free bias makes zero: a bound takes up the rest, else flows between clusters do.
+
+    The u are flows from the clusters of points to others. Those from p to q times 1 + z_p − z_q leave nothing over
+    where z solves a Laplacian system; divided by the largest such factor they stay in the domain of the conjugates.
+    """
+    k, h, rest = form.clusters, form.decision_rows[1], form.bias_terms(u, np.zeros(0), tau).sum(axis=0)
+    if np.any(h != 0):
+        tau = np.array(tau).reshape(len(h), len(form.pairs))
+        place = int(np.argmax(np.abs(h) * (np.abs(tau).sum(axis=1) > 0) + 1e-9 * np.abs(h)))
+        tau[place] += form.pairs @ rest / (k * h[place])
+        return u, tau.ravel()
+    own, flows = form.labels[form.parts.falling.points], np.zeros((k, k))
+    np.add.at(flows, own, u)
+    flows = flows + flows.T
+    z = np.linalg.lstsq(np.diag(flows.sum(axis=1)) - flows, -rest, rcond=None)[0]
+    factor = 1.0 + z[own][:, None] - z
+    return u * (factor / factor.max(initial=1.0)), tau

@@ -214,10 +214,11 @@ class ClusterForm(Form):
     every q, with equality at the runner-up. With `runner` given it is replaced by this majorant, and the
     problem is convex; without, a solver takes majorants until it is stationary.
     Dual of the convex problem: max −Σ cρ↓*(−Σ_q u_q/c) − Σ cρ↑*(t/c) − ½‖w(u, t, τ)‖² − Σ ℓ|τ| over u ≥ 0, with
-    w = Σ_i Σ_q u_iq (b_y − b_q) ⊗ φ_i − Σ_i t_i (b_y − b_runner) ⊗ φ_i − Gᵀτ.
+    w = Σ_i Σ_q u_iq (b_y − b_q) ⊗ φ_i − Σ_i t_i (b_y − b_runner) ⊗ φ_i − Gᵀτ. A free bias is one number a cluster,
+    Bβ, and its dual equality the same sum with ones for φ.
 
-    A solver returns ``w`` (r(k−1),), the columns of V one after the other, ``u`` (m↓, k) with zeros in the
-    point's own cluster, ``t`` (m↑,), ``tau`` (J,), and the ``runner`` (n,) they belong to.
+    A solver returns ``w`` (r(k−1),), the columns of V one after the other, ``bias`` (k,), ``u`` (m↓, k) with zeros in
+    the point's own cluster, ``t`` (m↑,), ``tau`` (J,), and the ``runner`` (n,) they belong to.
 
     Parameters
     ----------
@@ -243,8 +244,6 @@ class ClusterForm(Form):
         super().__post_init__()
         if self.labels.shape != (self.n,):
             raise DeclarationError(f"labels: given shape {self.labels.shape}, expected ({self.n},)")
-        if self.free_bias:
-            raise DeclarationError("Crammer-Singer margins take no free bias; use bias='penalised'")
         for bound in self.decision:
             if not bound.is_symmetric:
                 raise DeclarationError("clusters take decision bounds of the form |sum| <= l only")
@@ -254,15 +253,17 @@ class ClusterForm(Form):
         duals = {"u": Variable((self.parts.falling.rows, self.clusters), needed=False, least=0.0),
                  "t": Variable((self.parts.rising.rows,), needed=False),
                  "tau": Variable((len(self.balance[1]),), needed=False)}
-        return {"w": Variable((self.size_of_w,)), **duals,
+        bias = Variable((self.clusters,), default=None if self.free_bias else 0.0)
+        return {"w": Variable((self.size_of_w,)), "bias": bias, **duals,
                 "runner": Variable((self.n,), needed=False, below=self.clusters)}
 
     def bracket(self, answer: Mapping[str, FloatArray]) -> tuple[float, float]:
         """Return the primal objective, and the dual one where no loss rises."""
+        value = self.objective(answer["w"], answer["bias"])
         if self.parts.rising.rows or "u" not in answer:
-            return -np.inf, self.objective(answer["w"])
+            return -np.inf, value
         tau = answer.get("tau", np.zeros(len(self.balance[1])))
-        return self.dual_objective(answer["u"], np.zeros(0), tau), self.objective(answer["w"])
+        return self.dual_objective(answer["u"], np.zeros(0), tau), value
 
     @property
     def labelling(self) -> IntArray:
@@ -286,13 +287,23 @@ class ClusterForm(Form):
 
     @frozen_property
     def balance(self) -> tuple[FloatArray, FloatArray]:
-        """Return (G, l): rows (J, r(k−1)) and radii of |Σ a f_p − Σ a f_q| ≤ l over all pairs (slides Eq. 18)."""
+        """Return (G, l): rows over (w, β) and radii (J,) of |Σ a f_p − Σ a f_q| ≤ l over all pairs (slides Eq. 18)."""
+        (sums, totals), differences = self.decision_rows, self.pairs @ self.codes
+        radii = np.repeat([bound.upper for bound in self.decision], len(differences))
+        rows = np.einsum("pc,jr->jpcr", differences, sums).reshape(len(radii), self.size_of_w)
+        tilts = np.einsum("pc,j->jpc", differences, totals).reshape(len(radii), self.clusters - 1)
+        return np.hstack([rows, tilts[:, : self.border]]), radii
+
+    @frozen_property
+    def pairs(self) -> FloatArray:
+        """Return the (k(k−1)/2, k) differences of two clusters."""
         first, second = np.triu_indices(self.clusters, 1)
-        differences = self.codes[first] - self.codes[second]
-        sums = [self.features.adjoint(bound.weights) for bound in self.decision]
-        rows = [np.kron(difference, total) for total in sums for difference in differences]
-        radii = np.repeat([bound.upper for bound in self.decision], len(first))
-        return np.array(rows).reshape(len(rows), -1) if rows else np.zeros((0, self.size_of_w)), radii
+        return np.asarray(np.eye(self.clusters)[first] - np.eye(self.clusters)[second])
+
+    @property
+    def border(self) -> int:
+        """Return the number of coordinates β of a free bias, 0 without one."""
+        return (self.clusters - 1) * self.free_bias
 
     @property
     def size_of_w(self) -> int:
@@ -303,9 +314,18 @@ class ClusterForm(Form):
         """Return V (r, k−1) of a vector w."""
         return w.reshape(self.clusters - 1, self.features.rank).T
 
+    def split(self, x: FloatArray) -> tuple[FloatArray, FloatArray | float]:
+        """Return w and the bias Bβ (k,) of x = (w, β), 0 where it is not free."""
+        r = self.size_of_w
+        return x[:r], self.codes @ x[r:] if self.free_bias else 0.0
+
+    def join(self, w: FloatArray, bias: FloatArray | float) -> FloatArray:
+        """Return x = (w, β)."""
+        return np.append(w, self.codes.T @ np.broadcast_to(bias, self.clusters)) if self.free_bias else w
+
     def plane(self, answer: Mapping[str, FloatArray]) -> tuple[FloatArray | float, FloatArray]:
-        """Return no bias and no scalars."""
-        return 0.0, np.zeros(0)
+        """Return the bias (k,), 0 where it is not free, and no scalars."""
+        return np.asarray(answer["bias"])[()] if self.free_bias else 0.0, np.zeros(0)
 
     def outputs(self, w: FloatArray, bias: FloatArray | float = 0.0) -> FloatArray:
         """Return the (n, k) decision values."""
@@ -316,13 +336,13 @@ class ClusterForm(Form):
         everyone = np.arange(self.n)
         return np.asarray(outputs[everyone, self.labels] - outputs[everyone, runner_up(outputs, self.labels)])
 
-    def objective(self, w: FloatArray, bias: float = 0.0, scalars: FloatArray | None = None) -> float:
+    def objective(self, w: FloatArray, bias: FloatArray | float = 0.0, scalars: FloatArray | None = None) -> float:
         """Return the objective, the rising part at the true runner-up."""
-        return 0.5 * float(w @ w) + self.losses.value(self.margins(self.outputs(w)), scalars)
+        return 0.5 * float(w @ w) + self.losses.value(self.margins(self.outputs(w, bias)), scalars)
 
-    def majorant(self, w: FloatArray) -> float:
+    def majorant(self, w: FloatArray, bias: FloatArray | float = 0.0) -> float:
         """Return the objective with the rising part at the given runner-ups."""
-        outputs = self.outputs(w)
+        outputs = self.outputs(w, bias)
         value = 0.5 * float(w @ w) + self.parts.falling.value(self.margins(outputs)) + self.parts.constant
         if self.parts.rising.rows:
             assert self.runner is not None
@@ -330,8 +350,8 @@ class ClusterForm(Form):
             value += self.parts.rising.value(outputs[everyone, self.labels] - outputs[everyone, self.runner])
         return value
 
-    def dual_direction(self, u: FloatArray, t: FloatArray, tau: FloatArray) -> FloatArray:
-        """Return the (r(k−1),) weights w(u, t, τ)."""
+    def dual_table(self, u: FloatArray, t: FloatArray) -> FloatArray:
+        """Return the (n, k) duals of the decision values; rows sum to zero."""
         table = np.zeros((self.n, self.clusters))
         everyone = np.arange(self.n)
         falling, rising = self.parts.falling, self.parts.rising
@@ -343,8 +363,19 @@ class ClusterForm(Form):
             spread = rising.spread(t)
             table[everyone, self.labels] -= spread
             table[everyone, self.runner] += spread
-        w = self.features.adjoint(table @ self.codes).T.ravel()
-        return w - self.balance[0].T @ tau if len(tau) else w
+        return table
+
+    def dual_direction(self, u: FloatArray, t: FloatArray, tau: FloatArray) -> FloatArray:
+        """Return the (r(k−1),) weights w(u, t, τ)."""
+        w = self.features.adjoint(self.dual_table(u, t) @ self.codes).T.ravel()
+        return w - self.balance[0][:, : len(w)].T @ tau if len(tau) else w
+
+    def bias_terms(self, u: FloatArray, t: FloatArray, tau: FloatArray) -> FloatArray:
+        """Return the terms (M, k) of sums that a free bias makes zero; none without one."""
+        if not self.free_bias:
+            return np.zeros((0, self.clusters))
+        pulls = tau.reshape(len(self.decision), len(self.pairs)) * self.decision_rows[1][:, None]
+        return np.vstack([self.dual_table(u, t), -(pulls[:, :, None] * self.pairs).reshape(-1, self.clusters)])
 
     def dual_objective(self, u: FloatArray, t: FloatArray, tau: FloatArray) -> float:
         """Return the dual objective of the convex problem at u ≥ 0, t, τ; −inf outside its domain."""
@@ -356,11 +387,11 @@ class ClusterForm(Form):
         value -= self.parts.rising.conjugate_value(-t) if len(t) else 0.0
         return value
 
-    def primal_residual(self, w: FloatArray) -> float:
+    def primal_residual(self, w: FloatArray, bias: FloatArray | float = 0.0) -> float:
         """Return the largest violation of the decision bounds, relative to the size of their rows."""
-        G, radii = self.balance
-        return greatest_ratio(np.maximum(np.abs(G @ w) - radii, 0.0),
-                              np.linalg.norm(G, axis=1) * np.linalg.norm(w) + radii)
+        (G, radii), x = self.balance, self.join(w, bias)
+        sizes = np.linalg.norm(G, axis=1) * np.linalg.norm(x)
+        return greatest_ratio(np.maximum(np.abs(G @ x) - radii, 0.0), sizes + radii)
 
     def structure(self) -> tuple[Any, ...]:
         """Return the key of a form: labels and runners may differ."""

@@ -23,6 +23,8 @@ from margindsl.typing import FloatArray, IntArray
 if TYPE_CHECKING:
     from margindsl.program.program import MarginProgram
 
+NOBODY = -2  # no value of a label
+
 
 class Coding(ABC):
     """Say how decision values, labels and margins go together, and which forms that makes."""
@@ -109,8 +111,20 @@ class Coding(ABC):
         """Return the (n,) margins of labels at decision values (n,) or (n, k)."""
 
     @abstractmethod
-    def directions(self, labels: IntArray, decision: FloatArray, clusters: int) -> FloatArray:
-        """Return the (n, q) gradients of the margins of labels in Vᵀφ."""
+    def directions(self, labels: IntArray, rivals: IntArray, codes: FloatArray) -> FloatArray:
+        """Return the (…, n, q) gradients in Vᵀφ of the margins of labels with some `rivals` (…, n)."""
+
+    def rivals(self, labels: IntArray, decision: FloatArray) -> IntArray:
+        """Return the (n,) clusters that margins are against; none is."""
+        return np.full(len(labels), NOBODY)
+
+    @abstractmethod
+    def plane_codes(self, clusters: int) -> FloatArray:
+        """Return the codes that turn V into decision values, as rows."""
+
+    @abstractmethod
+    def differences(self, codes: FloatArray) -> FloatArray:
+        """Return the (P, q) functions of Vᵀ Σ a φ that bounds on decision values hold."""
 
     @abstractmethod
     def gains(self, losses: Losses, decision: FloatArray, scalars: FloatArray | None) -> FloatArray:
@@ -192,9 +206,17 @@ class Signs(Coding):
         """Return y f."""
         return labels * decision
 
-    def directions(self, labels: IntArray, decision: FloatArray, clusters: int) -> FloatArray:
+    def directions(self, labels: IntArray, rivals: IntArray, codes: FloatArray) -> FloatArray:
         """Return the signs."""
         return labels[:, None].astype(float)
+
+    def plane_codes(self, clusters: int) -> FloatArray:
+        """Return one."""
+        return np.ones((1, 1))
+
+    def differences(self, codes: FloatArray) -> FloatArray:
+        """Return one."""
+        return codes
 
     def gains(self, losses: Losses, decision: FloatArray, scalars: FloatArray | None) -> FloatArray:
         """Return by how much the loss of −1 is above that of +1."""
@@ -212,9 +234,11 @@ class Signs(Coding):
 class Clustered(Coding):
     """Clusters 0..k−1 by decision values f = Φ V codesᵀ (n, k)."""
 
-    @abstractmethod
-    def codes(self, clusters: int) -> FloatArray:
-        """Return the (k, k−1) rows that turn V into decision values."""
+    def differences(self, codes: FloatArray) -> FloatArray:
+        """Return those of two codes each."""
+        first, second = np.triu_indices(len(codes), 1)
+        both = np.append(first, second), np.append(second, first)
+        return np.asarray(codes[both[0]] - codes[both[1]])
 
     def names(self, clusters: int) -> Names:
         """Return the numbers of clusters."""
@@ -260,7 +284,7 @@ class Clustered(Coding):
 
     def weights(self, w: FloatArray, clusters: int) -> FloatArray:
         """Return V codesᵀ."""
-        return np.asarray(w.reshape(clusters - 1, -1).T @ self.codes(clusters).T)
+        return np.asarray(w.reshape(clusters - 1, -1).T @ self.plane_codes(clusters).T)
 
     def margins(self, labels: IntArray, decision: FloatArray) -> FloatArray:
         """Return the entries of the points' own clusters."""
@@ -289,13 +313,13 @@ class Simplex(Clustered):
         limits, held = (cast(ClusterLimits, program.bias), program.limit_terms) if program.free_bias else (None, ())
         return CodedForm.at(program.features, program.losses, labels, program.clusters, limits, held)
 
-    def codes(self, clusters: int) -> FloatArray:
+    def plane_codes(self, clusters: int) -> FloatArray:
         """Return the codes."""
         return simplex_codes(clusters)
 
-    def directions(self, labels: IntArray, decision: FloatArray, clusters: int) -> FloatArray:
+    def directions(self, labels: IntArray, rivals: IntArray, codes: FloatArray) -> FloatArray:
         """Return the codes of the labels."""
-        return self.codes(clusters)[labels]
+        return np.asarray(codes[labels])
 
     def margin_table(self, decision: FloatArray) -> FloatArray:
         """Return f itself."""
@@ -320,7 +344,7 @@ class CrammerSinger(Clustered):
     def fixed(self, program: MarginProgram, labels: IntArray, runner: IntArray | None) -> ClusterForm:
         """Return the form of margins against all other clusters."""
         return ClusterForm(program.features, program.losses, labels, program.clusters, program.split, runner,
-                           decision=program.decision)
+                           decision=program.decision, free_bias=program.free_bias)
 
     def bounding(self, program: MarginProgram) -> MarginProgram:
         """Return the program of simplex-coded margins, taken at the mean of the other clusters."""
@@ -341,17 +365,20 @@ class CrammerSinger(Clustered):
         """Return whether no loss rises."""
         return not program.split.rising.rows
 
-    def codes(self, clusters: int) -> FloatArray:
+    def plane_codes(self, clusters: int) -> FloatArray:
         """Return an orthonormal basis of the contrasts.
 
         At an optimum Σ_p w_p = 0, since the margins see differences only, and then ‖V‖ = ‖W‖.
         """
         return contrasts(clusters)
 
-    def directions(self, labels: IntArray, decision: FloatArray, clusters: int) -> FloatArray:
-        """Return the codes of the labels less those of the strongest other clusters."""
-        codes = self.codes(clusters)
-        return np.asarray(codes[labels] - codes[runner_up(decision, labels)])
+    def rivals(self, labels: IntArray, decision: FloatArray) -> IntArray:
+        """Return the strongest other clusters."""
+        return runner_up(decision, labels)
+
+    def directions(self, labels: IntArray, rivals: IntArray, codes: FloatArray) -> FloatArray:
+        """Return the codes of the labels less those of the rivals."""
+        return np.asarray(codes[labels] - codes[rivals])
 
     def margin_table(self, decision: FloatArray) -> FloatArray:
         """Return f_q − max over p ≠ q of f_p."""

@@ -290,17 +290,21 @@ class Losses:
             total += float(np.sum(term.weights * np.abs(term.slopes) * ends.max(axis=0, initial=0.0)))
         return total
 
-    def least_value(self) -> float:
-        """Return Σ c min ρ, less than which no value is; −inf with shared scalars, or losses without a minimum."""
-        if self.scalars.count:
-            return -np.inf
+    def least_losses(self) -> FloatArray:
+        """Return Σ c min ρ of every point (n,); −inf with shared scalars, or losses without a minimum."""
         try:
             lowest = [float(term.loss.minimum()) for term in self.terms]
         except CalculusError:
-            return -np.inf
-        parts = [low * float(np.sum(term.weights)) for low, term in zip(lowest, self.terms)]
-        total = float(sum(parts))
-        return total - float(rounding(sum(map(abs, parts)), self.rows)) if np.isfinite(total) else -np.inf
+            lowest = [-np.inf]
+        if self.scalars.count or not np.all(np.isfinite(lowest)):
+            return np.full(self.n, -np.inf)
+        return np.bincount(self.points, weights=np.concatenate(
+            [np.zeros(0), *(low * term.weights for low, term in zip(lowest, self.terms))]), minlength=self.n)
+
+    def least_value(self) -> float:
+        """Return Σ c min ρ, less than which no value is; −inf with shared scalars, or losses without a minimum."""
+        parts = self.least_losses()
+        return float(np.sum(parts) - rounding(np.abs(parts).sum(), self.rows)) if np.isfinite(parts).all() else -np.inf
 
     def conjugate_value(self, u: FloatArray) -> float:
         """Return Σ c ρ*(−u/c) + uᵀd, the negative of the linear part of the dual (may be inf)."""

@@ -15,10 +15,11 @@ from margindsl.labelset.implication import Path
 from margindsl.program.absorption import absorbed_envelopes
 from margindsl.program.bounded_bias import NO_BIAS, Interval
 from margindsl.program.branching import BranchNodeForm, PointLosses, node_dual, with_bias
-from margindsl.program.certificates import DualPoint, FixedLabelCertificate, certify_fixed_labels, project_duals
+from margindsl.program.certificates import DualPoint, FixedLabelCertificate, project_duals
 from margindsl.program.cluster_certificate import ClusterCertificate
 from margindsl.program.clusters import ClusterForm
 from margindsl.program.program import MarginProgram
+from margindsl.program.repair import repaired
 from margindsl.typing import FloatArray, IntArray
 
 
@@ -159,11 +160,8 @@ class PartialNodes(NodeBounds):
 
     def settled(self, z: IntArray, answer: Mapping[str, FloatArray]) -> tuple[FloatArray, FloatArray]:
         """Return the dual point of an answer to the problem of a node, moved onto the dual's equalities."""
-        u, tau = (np.asarray(answer.get(name, zero)) for name, zero in zip(("u", "tau"), self.zero))
-        if u.ndim == 2:
-            return u, tau
-        found = certify_fixed_labels(self.form(z), u, tau)
-        return found.u, found.tau
+        found: Any = repaired(self.form(z), answer)
+        return self.zero if found is None else (found.u, found.tau)
 
     def value(self, z: IntArray, u: FloatArray, rest: FloatArray) -> float:
         """Return the dual value, in which open points count by the least of their losses."""

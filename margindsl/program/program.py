@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from margindsl.labelset import LabelSet
 from margindsl.program.bounded_bias import ClusterLimits, Interval, bias_limits
 from margindsl.program.bounds import DecisionBound
 from margindsl.program.clusters import SplitLosses, limit_terms
-from margindsl.program.codings import CODINGS, Clustered, Coding
+from margindsl.program.codings import CODINGS, Coding
 from margindsl.program.losses import Losses, LossTerm
 from margindsl.typing import FloatArray, IntArray
 
@@ -138,8 +138,8 @@ class MarginProgram:
 
     @cached_property
     def codes(self) -> FloatArray:
-        """Return the (k, k−1) matrix with f = Φ V codesᵀ."""
-        return cast(Clustered, self.kind).codes(self.clusters)
+        """Return the (k, k−1) matrix with f = Φ V codesᵀ; one for signs."""
+        return self.kind.plane_codes(self.clusters)
 
     @cached_property
     def bounding(self) -> MarginProgram:
@@ -267,7 +267,7 @@ class MarginProgram:
 
     def directions(self, labels: IntArray, decision: FloatArray) -> FloatArray:
         """Return the (m, q) gradients in Vᵀφ of the margins of some points with labels (m,) at decision values."""
-        return self.kind.directions(labels, decision, self.clusters)
+        return self.kind.directions(labels, self.kind.rivals(labels, decision), self.codes)
 
     def no_gain(self) -> FloatArray:
         """Return zero gains, whose maximiser is any member of B, or the decision values of w = 0."""

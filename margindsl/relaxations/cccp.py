@@ -101,7 +101,7 @@ class CCCP(LocalRelaxation):
             if not answer.has_answer:
                 return (labels if raw is not None else None), answer.status, answer.message
             raw = answer
-            value_now = form.objective(raw["w"], float(raw.get("bias", 0.0)), raw.get("scalars"))
+            value_now = form.objective(raw["w"], raw.get("bias", 0.0), raw.get("scalars"))
             bias, scalars = form.plane(raw.variables)
             decision = form.outputs(raw["w"], bias)
             held = replace(raw, variables={**raw.variables, "scalars": scalars})

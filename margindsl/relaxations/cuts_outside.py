@@ -9,11 +9,10 @@ from typing import ClassVar
 import numpy as np
 
 from margindsl.contract import Offer, Refusal, numbers
-from margindsl.drivers.cluster_working_set import ClusterWorkingSet
 from margindsl.drivers.run import Run
 from margindsl.drivers.starts import keep_starts
 from margindsl.drivers.working_set import WorkingSet
-from margindsl.program.bounded_bias import sum_vanishes
+from margindsl.program.codings import NOBODY
 from margindsl.program.program import MarginProgram
 from margindsl.relaxations.cccp import CCCP
 from margindsl.typing import FloatArray, IntArray
@@ -51,29 +50,24 @@ class CutsOutside(CCCP):
     epsilon: float = numbers().option(0.01)
 
     def accepts(self, program: MarginProgram) -> Offer | Refusal:
-        """Refuse losses that rise; for two clusters anything but |Σf| ≤ l, of a bias that it holds; simplex codes."""
+        """Refuse what the first cuts leave unbounded, and rivals whose cuts do not lie below the loss."""
         offer = super().accepts(program)
         if isinstance(offer, Refusal):
             return offer
-        losses = program.losses
-        if losses.scalars.count or not all(term.falls for term in losses.terms):
-            return Refusal("cuts outside take losses that never rise with the margin", "Use relaxation='cccp'")
-        if not program.is_binary:
-            return self._accepts_clusters(program)
-        held = program.bias.is_finite and program.bias.is_symmetric and not program.weight_bounds
-        if not (held and sum_vanishes(program.features, np.ones(program.n))):
-            return Refusal("cuts outside take a free bias with the one bound abs(md.sum(f)) <= l, or centred features",
-                           "Use relaxation='cccp', which takes any bounds")
+        if program.losses.scalars.count or not program.bias.is_finite:
+            return Refusal("cuts outside begin with one cut, under which nothing holds shared scalars or a free bias "
+                           "without bounds on both sides of decision values", "Use relaxation='cccp'")
+        if np.any(program.kind.rivals(np.zeros(program.n, dtype=int), program.no_gain()) != NOBODY):
+            if not program.is_convex:
+                return Refusal("a cut fixes the rival of every point, and ρ(f_y - f_q) of a fixed rival lies below the "
+                               "loss of its margin only where ρ falls", "Use relaxation='cccp'")
+            if not np.all(np.isfinite(program.losses.least_losses())):
+                return Refusal("a cut says of a point in the cluster of its rival only that its loss is no lower than "
+                               "the least, which these losses do not have", "Use relaxation='cccp'")
+        if program.decision and program.clusters > MOST_CLUSTERS:
+            return Refusal(f"cuts outside hold bounds on decision values of at most {MOST_CLUSTERS} clusters, by two "
+                           "variables of a dense programme for every two clusters", "Use relaxation='cccp'")
         return offer
-
-    @staticmethod
-    def _accepts_clusters(program: MarginProgram) -> Offer | Refusal:
-        if program.coding != "crammer-singer" or program.clusters > MOST_CLUSTERS:
-            return Refusal(f"cuts outside take Crammer-Singer margins of at most {MOST_CLUSTERS} clusters",
-                           "Use relaxation='cccp'")
-        if any(part.loss(1e12) < 0 for term in program.losses.terms for part in term.oriented()):
-            return Refusal("cuts outside of several clusters take losses of at least 0", "Use relaxation='cccp'")
-        return Offer("local: no bound")
 
     def starts(self, run: Run) -> Iterator[IntArray]:
         """Yield the last labels of the sequence of every start."""
@@ -86,9 +80,10 @@ class CutsOutside(CCCP):
     def _tighten(self, run: Run, labels: IntArray) -> IntArray:
         """Return the labels at which no cut is violated by more than ε, or the best ones where cuts lower nothing."""
         program = run.program
-        cuts = WorkingSet(program, labels) if program.is_binary else ClusterWorkingSet(program, labels)
+        cuts = WorkingSet(program, labels)
         loss = program.losses.value(np.zeros(program.n))
-        highest = loss + LOST * abs(loss)  # cuts lie below the loss: no minimum over them is above that of w = 0
+        # Cuts lie below the loss: no minimum over them is above the value of w = 0, where bounds allow that.
+        highest = loss + LOST * abs(loss) if all(b.lower <= 0 <= b.upper for b in program.decision) else np.inf
         lowest, best, most = np.inf, labels, MOST_CUTS
         while True:
             run.standing = cuts.labels
@@ -105,7 +100,7 @@ class CutsOutside(CCCP):
                 return best
             cuts.add(f)
 
-    def _settle(self, run: Run, cuts: WorkingSet | ClusterWorkingSet, highest: float) -> tuple[FloatArray, float]:
+    def _settle(self, run: Run, cuts: WorkingSet, highest: float) -> tuple[FloatArray, float]:
         """Return decision values and value of Problem 8 over the cuts, labels moved by the concave-convex procedure.
 
         A value above `highest` says that the cuts are lost in rounding.
@@ -115,8 +110,7 @@ class CutsOutside(CCCP):
             f, value = cuts.solve()
             if not value <= highest:
                 return f, value
-            gains = f if run.program.is_binary else run.program.gains(f)
-            same = not cuts.relabel(run.program.labels.maximise(gains))
+            same = not cuts.relabel(run.program.labels.maximise(run.program.gains(f)))
             if same or before - value <= self.epsilon * abs(value) or run.stopped:
                 return f, value
             before = value

@@ -149,15 +149,9 @@ def _check_clusters(declaration: Declaration, program: MarginProgram) -> None:
     Raises
     ------
     RefusalError
-        For a bias of Crammer-Singer margins that bounds leave free, a one-sided bound, or a bound on weights with
-        simplex-coded margins.
+        For a one-sided bound, or a bound on weights with simplex-coded margins.
     """
     plane, clusters = declaration.hyperplane, declaration.labels.clusters
-    if program.free_bias and program.coding == "crammer-singer":
-        raise RefusalError(
-            f"Crammer-Singer margins of {clusters} clusters take a free bias only where bounds on decision values hold "
-            f"it at zero about the mean. Write abs(md.sum({plane.name})) <= 0, declare md.Hyperplane(X, "
-            "bias='penalised'), or take md.margin(y, f, coding='simplex')")
     if any(not bound.is_symmetric for bound in program.decision):
         raise RefusalError(
             f"a bound on decision values of {clusters} clusters is one on their differences and has no sign; write "

@@ -266,8 +266,6 @@ def test_what_forms_of_clusters_refuse():
     parts = p.split
     with pytest.raises(DeclarationError, match="labels: given shape"):
         ClusterForm(p.features, p.losses, LABELS[:-1], K, parts)
-    with pytest.raises(DeclarationError, match="no free bias; use bias='penalised'"):
-        ClusterForm(p.features, p.losses, LABELS, K, parts, free_bias=True)
     with pytest.raises(DeclarationError, match=r"of the form \|sum\| <= l only"):
         ClusterForm(p.features, p.losses, LABELS, K, parts, decision=(DecisionBound(np.ones(N), -1.0, 2.0),))
     for labels, coding in ((presolve(N, Clusters(3)), "binary"), (presolve(N), "simplex"), (presolve(N), "other")):

@@ -1,12 +1,13 @@
 """Cuts outside, labels inside: the working set against a conic solver, the end of the sequence, refusals."""
 
+import itertools
+
 import cvxpy as cp
 import numpy as np
 import pytest
 
 import margindsl as md
-from margindsl.drivers.cluster_working_set import ClusterWorkingSet
-from margindsl.drivers.working_set import WorkingSet, weigh_cuts
+from margindsl.drivers.working_set import WorkingSet
 from margindsl.errors import DeclarationError, RefusalError
 from margindsl.relaxations import cuts_outside
 
@@ -49,21 +50,6 @@ def test_a_working_set_is_equation_11(l, seed):
     assert abs(decision.sum()) <= l + 1e-8
 
 
-def test_the_weights_of_cuts_have_no_duality_gap():
-    rng = np.random.default_rng(0)
-    for trial in range(60):
-        count = int(rng.integers(1, 30))
-        G = np.vstack([rng.standard_normal((count, 4)) * 10 ** rng.uniform(-1, 1), np.zeros(4)])
-        offsets, tilts = np.append(rng.uniform(0, 3, count), 0.0), np.append(rng.standard_normal(count), 0.0)
-        reach = [0.0, 0.01, 1.0][trial % 3]
-        weights, t = weigh_cuts(G @ G.T, offsets, tilts, reach)
-        w = -weights @ G
-        primal = 0.5 * w @ w + np.max(offsets + G @ w + tilts * t)
-        dual = offsets @ weights - 0.5 * w @ w - reach * abs(tilts @ weights)
-        assert np.all(weights >= 0) and weights.sum() == pytest.approx(1.0) and abs(t) <= reach
-        assert 0 <= primal - dual + 1e-12 <= 1e-6 * (1 + np.diag(G @ G.T).max())
-
-
 @pytest.mark.parametrize("epsilon", [0.1, 1e-3])
 def test_the_sequence_ends_when_no_cut_is_violated(monkeypatch, epsilon):
     ends = []
@@ -90,20 +76,25 @@ def test_cuts_outside_refuse_what_they_cannot_bound():
     X, _ = points()
     f, y = md.Hyperplane(X, bias=True), md.Labels(40)
     size = md.sq_norm(f) / 2
-    rising = md.Problem(md.Minimize(size + md.mean(md.odm(y * f, nu=0.4, theta=0.2))), [abs(md.sum(f)) <= 1])
-    with pytest.raises(RefusalError, match="losses that never rise"):
-        rising.solve(md.CutsOutside())
-    one_sided = md.Problem(md.Minimize(size + md.mean(md.hinge(y * f))), [abs(md.sum(f)) <= 1, md.sum(f) <= 0.5])
-    with pytest.raises(RefusalError, match="one bound"):
-        one_sided.solve(md.CutsOutside())
+    for loose in (md.Problem(md.Minimize(size + md.mean(md.hinge(y * f))), [md.sum(f) <= 0.5]),
+                  md.Problem(md.Minimize(size + md.mean_variance(y * f, 1.0, 1.0)), [abs(md.sum(f)) <= 1])):
+        with pytest.raises(RefusalError, match="nothing holds shared scalars or a free bias"):
+            loose.solve(md.CutsOutside())
     with pytest.raises(DeclarationError, match="expected a positive finite number"):
         md.CutsOutside(epsilon=0)
     weights = np.linspace(0.5, 2.0, 40)
     plane = md.Hyperplane(X)
     margin = md.margin(md.Labels(40, clusters=3), plane)
     for loss in (-margin, weights * -margin):
-        with pytest.raises(RefusalError, match="losses of at least 0"):
+        with pytest.raises(RefusalError, match="no lower than the least"):
             md.Problem(md.Minimize(md.sq_norm(plane) / 2 + md.mean(loss))).solve(md.CutsOutside())
+    rising = md.Problem(md.Minimize(md.sq_norm(plane) / 2 + md.mean(md.odm(margin, nu=0.4, theta=0.2))))
+    with pytest.raises(RefusalError, match="only where ρ falls"):
+        rising.solve(md.CutsOutside())
+    many = md.margin(md.Labels(40, clusters=21), plane)
+    held = md.Problem(md.Minimize(md.sq_norm(plane) / 2 + md.mean(md.hinge(many))), [abs(md.sum(weights * plane)) <= 1])
+    with pytest.raises(RefusalError, match="at most 20 clusters"):
+        held.solve(md.CutsOutside())
 
 
 def several(n=30, k=3, seed=0):
@@ -118,7 +109,7 @@ def test_a_working_set_of_clusters_is_equation_13_over_its_cuts(balance, seed):
     X, k, beta = several(seed=seed), 3, 0.3
     n, rng = len(X), np.random.default_rng(seed)
     program = md.recipes.cpm3c(X, k, beta=beta, balance=balance).program()
-    cuts = ClusterWorkingSet(program, rng.integers(0, k, n))
+    cuts = WorkingSet(program, rng.integers(0, k, n))
     for _ in range(4):
         cuts.relabel(rng.integers(0, k, n))
         cuts.add(X @ rng.standard_normal((4, k)))
@@ -146,11 +137,44 @@ def test_cuts_outside_take_several_clusters_and_keep_their_constraints():
     linked = problem.with_constraints(md.cannot_link(problem.labels, [(0, 3)]), md.sizes(problem.labels, at_least=9))
     labels = linked.solve(random_state=0).labels
     assert labels[0] != labels[3] and np.bincount(labels).min() >= 9
-    y, f = md.Labels(36, clusters=3), md.Hyperplane(X)
-    coded = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean(md.hinge(md.margin(y, f, coding="simplex")))),
-                       [md.sizes(y, at_least=5)])
-    with pytest.raises(RefusalError, match="Crammer-Singer margins of at most 20 clusters"):
-        coded.solve(md.CutsOutside())
+
+
+LABELLED = np.arange(40) % 3
+PLANES = {
+    "a rising loss": (md.odm, {}, lambda f: []),
+    "a bias within one-sided bounds": (md.hinge, {"bias": True}, lambda f: [md.sum(f) >= 1, md.sum(f) <= 9]),
+    "a bound on weights": (md.odm, {"centre": False}, lambda f: [md.sum(np.linspace(0, 1, 40) * f) >= 2]),
+    "two bounds": (md.hinge, {"bias": True}, lambda f: [abs(md.sum(f)) <= 3, f[0] - f[1] <= 0.1])}
+
+
+@pytest.mark.parametrize(("coding", "case"), [
+    *itertools.product(("binary", "simplex"), PLANES), *(("crammer-singer", case) for case in list(PLANES)[1::2])])
+def test_a_working_set_is_below_every_loss_and_tight_in_the_end(case, coding):
+    """The cuts at fixed labels grow into the fixed-label problem itself."""
+    loss, plane, bounds = PLANES[case]
+    X, truth = points()
+    y, f = md.Labels(40, clusters=2 if coding == "binary" else 3), md.Hyperplane(X, **plane)
+    margin = y * f if coding == "binary" else md.margin(y, f, coding=coding)
+    held = bounds(f) if coding == "binary" else [abs(md.sum(f)) <= 3] * (coding == "crammer-singer" or "bias" in plane)
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 20 * md.mean(loss(margin))), held)
+    program, labels = problem.compile("alternating").program, truth if coding == "binary" else LABELLED
+    best = problem.with_constraints(y[np.arange(40)] == labels).solve("supervised", tol=1e-8).value
+    cuts, below = WorkingSet(program, labels), -np.inf
+    for _ in range(100):
+        f, value = cuts.solve()
+        assert below - 1e-6 * best <= value <= best * (1 + 1e-6)
+        below = value
+        cuts.add(f)
+    assert program.to_user(below) == pytest.approx(best, rel=2e-3)
+    other = np.roll(labels, 1)
+    assert cuts.relabel(other)
+    again = WorkingSet(program, other)
+    again.slopes, again.offsets, again.rivals = cuts.slopes, cuts.offsets, cuts.rivals
+    directions = program.kind.directions(other, cuts.rivals, program.codes)
+    turned = np.broadcast_to(cuts.slopes[:, :, None] * directions, (*cuts.slopes.shape, directions.shape[-1]))
+    again.rows = np.stack([program.features.adjoint(step).T for step in turned])
+    again.tilts = turned.sum(axis=1)
+    assert cuts.solve()[1] == pytest.approx(again.solve()[1], rel=1e-6)
 
 
 def test_weighted_losses_fall_too():

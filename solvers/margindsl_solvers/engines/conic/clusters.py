@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from margindsl.accuracy import relative_gap
+from margindsl.accuracy import greatest_ratio, relative_gap
 from margindsl.program.clusters import ClusterForm
 from margindsl.typing import FloatArray
 from margindsl_solvers.engines.conic import modelling as cp
@@ -15,7 +15,7 @@ from margindsl_solvers.engines.rows.cluster_rows import ClusterRows
 
 
 class ClusterLowering(Lowering[ClusterForm]):
-    """Write min ½‖V‖² + Σ cρ↓(t) + Σ cρ↑(s), t ≤ f_y − f_q for q ≠ y, s = f_y − f_runner, f = ΦVBᵀ.
+    """Write min ½‖V‖² + Σ cρ↓(t) + Σ cρ↑(s), t ≤ f_y − f_q for q ≠ y, s = f_y − f_runner, f = ΦVBᵀ + Bβ.
 
     ρ↓ falls, so that t is the margin at an optimum; multipliers of t ≤ f_y − f_q are u_q, of s = … t.
     """
@@ -26,7 +26,11 @@ class ClusterLowering(Lowering[ClusterForm]):
         phi, self.basis = reduced(form.features)
         k, everyone = form.clusters, np.arange(form.n)
         self.V = cp.Variable((phi.shape[1], k - 1), name="V")
-        outputs = (phi @ self.V) @ form.codes.T
+        coded = phi @ self.V
+        if form.free_bias:
+            self.beta = cp.Variable((1, k - 1), name="beta")
+            coded = coded + np.ones((form.n, 1)) @ self.beta
+        outputs = coded @ form.codes.T
         flat = cp.vec(outputs, order="C")
         own = flat[everyone * k + form.labels]
         value, constraints = self._falling(form, own, flat)
@@ -75,6 +79,7 @@ class ClusterLowering(Lowering[ClusterForm]):
         """Return w, u, t, tau, runner and clusters."""
         model, V = self.model, np.asarray(self.V.value)
         w = (V if self.basis is None else self.basis @ V).T.ravel()
+        x = np.append(w, np.asarray(self.beta.value)) if form.free_bias else w
         parts = [np.zeros(0)]
         if self.least:
             parts.append(-np.stack([np.ravel(c.dual_value) for c in self.least], axis=1).ravel())
@@ -83,13 +88,15 @@ class ClusterLowering(Lowering[ClusterForm]):
         tau = [np.ravel(up.dual_value) - np.ravel(down.dual_value)
                for up, down in zip(self.balance[::2], self.balance[1::2])]
         multipliers = np.concatenate([*parts, *tau])
-        return model.variables(model.judge(w, model.normalised(multipliers)))
+        return model.variables(model.judge(x, model.normalised(multipliers)))
 
     def error(self, form: ClusterForm, variables: dict[str, FloatArray]) -> float:
         """Return the larger of the gap and the violation of the balance, computed anew."""
-        primal = form.majorant(variables["w"])
-        dual = form.dual_objective(variables["u"], variables["t"], variables["tau"])
-        return max(relative_gap(primal, dual), form.primal_residual(variables["w"]))
+        w, bias, duals = variables["w"], variables["bias"], [variables[name] for name in ("u", "t", "tau")]
+        primal, dual = form.majorant(w, bias), form.dual_objective(*duals)
+        owed = np.abs(form.bias_terms(*duals).sum(axis=0)) * np.maximum(np.abs(bias), form.units[1])
+        return max(relative_gap(primal, dual), form.primal_residual(w, bias),
+                   greatest_ratio(owed, max(abs(primal), form.floor)))
 
 
 def _weighted(losses: Any, argument: Any) -> tuple[Any, list[Any]]:

@@ -11,12 +11,12 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.linalg import LinearOperator, cg
 
-from margindsl.accuracy import rounding
+from margindsl.accuracy import greatest_ratio, rounding
 from margindsl.contract import Budget, RawSolution, Status
 from margindsl.features.coded import weighted_gram
 from margindsl.program.clusters import ClusterForm
 from margindsl.program.codes import runner_up, simplex_codes
-from margindsl.typing import FloatArray
+from margindsl.typing import FloatArray, IntArray
 from margindsl_solvers.engines.nearest import ROUNDING, ROUNDS, nearest
 from margindsl_solvers.engines.rows.clusters import ClusterModel
 from margindsl_solvers.engines.rows.model import Pair
@@ -39,28 +39,30 @@ class ClusterRows(ClusterModel):
     """
 
     @classmethod
-    def at(cls, form: ClusterForm, w: FloatArray) -> ClusterRows:
-        """Return the rows majorised at the form's runner-ups, or at those of some weights where it has none."""
-        return cls(form, runner_up(form.outputs(w), form.labels) if form.runner is None else form.runner)
+    def at(cls, form: ClusterForm, x: FloatArray) -> ClusterRows:
+        """Return the rows majorised at the form's runner-ups, or at those of a point where it has none."""
+        return cls(form, runners(form, x) if form.runner is None else form.runner)
 
     # -- judging ------------------------------------------------------------------------------------
 
     def judge(self, x: FloatArray, slopes: FloatArray) -> Pair:
         """Return the feasible pair next to (x, slopes) with its values."""
         x, p, form = self.inside(x), self.clip(slopes), self.form
-        direction = x - self.gradient(x, self.weights * p)
-        primal = 0.5 * float(x @ x) + self.values(self.apply(x))
-        conjugate, spent = self.conjugate_value(p), 0.5 * float(direction @ direction)
+        r, pulled = self.rank, self.adjoint(self.weights * p)
+        primal = 0.5 * float(x[:r] @ x[:r]) + self.values(self.apply(x))
+        conjugate, spent = self.conjugate_value(p), 0.5 * float(pulled[:r] @ pulled[:r])
         noise = float(rounding(abs(primal) + abs(conjugate) + spent, form.n))
-        return Pair(x, p, primal, -conjugate - spent, 0.0, self.violation(x), noise)
+        owed = np.abs(pulled[r:]) * np.maximum(np.abs(x[r:]), form.units[1])
+        residual = greatest_ratio(owed, max(abs(primal), form.floor))
+        return Pair(x, p, primal, -conjugate - spent, residual, self.violation(x), noise, form.floor)
 
-    def inside(self, w: FloatArray) -> FloatArray:
-        """Return weights moved into the pairwise balance by the shortest way."""
-        return inside_balance(self.form, w)
+    def inside(self, x: FloatArray) -> FloatArray:
+        """Return a point moved into the pairwise balance by the shortest way."""
+        return inside_balance(self.form, x)
 
     def violation(self, x: FloatArray) -> float:
-        """Return by how much weights leave the pairwise balance, relative to its rows."""
-        return self.form.primal_residual(x)
+        """Return by how much a point leaves the pairwise balance, relative to its rows."""
+        return self.form.primal_residual(*self.form.split(x))
 
     # -- starts and answers -------------------------------------------------------------------------
 
@@ -90,8 +92,10 @@ class ClusterRows(ClusterModel):
         if len(u):
             np.put_along_axis(u, self.others[form.parts.falling.points],
                               -multipliers[self.block_rows].reshape(-1, self.width), axis=1)
-        return {"w": pair.x.copy(), "u": np.maximum(u, 0.0), "t": multipliers[self.rising_rows],
-                "tau": multipliers[self.balance_rows], "runner": self.runner, "clusters": form.labels}
+        w, bias = form.split(pair.x)
+        return {"w": w.copy(), "bias": np.broadcast_to(bias, form.clusters), "u": np.maximum(u, 0.0),
+                "t": multipliers[self.rising_rows], "tau": multipliers[self.balance_rows], "runner": self.runner,
+                "clusters": form.labels}
 
     # -- Newton -------------------------------------------------------------------------------------
 
@@ -99,7 +103,7 @@ class ClusterRows(ClusterModel):
         """Majorise anew at a point; return whether that changed the rows."""
         if self.form.is_convex:
             return False
-        runner = runner_up(self.form.outputs(x), self.form.labels)
+        runner = runners(self.form, x)
         moved, self.runner = not np.array_equal(runner, self.runner), runner
         return moved
 
@@ -107,22 +111,45 @@ class ClusterRows(ClusterModel):
                     limit: int) -> FloatArray:
         """Return the Newton step of the envelopes at v; dense systems up to an order of `limit`."""
         curvature, balance = self.curvature(v, centre, kappa), self.balance_curvature(v, centre, kappa)
+        damping = self._damping(curvature, gradient, reach)
         if self.rank <= limit:
-            return dense_step(self.form, curvature, balance, gradient)
-        return -_iterative(self.form, curvature, balance, gradient)
+            return dense_step(self.form, curvature, balance, gradient, damping)
+        return -_iterative(self.form, curvature, balance, gradient, damping)
+
+    def _damping(self, curvature: csr_array, gradient: FloatArray, reach: FloatArray) -> float:
+        """Return what holds a bias in a Newton system, in proportion to its gradient: see `Curvature.step`."""
+        if not self.border:
+            return 0.0
+        curved = float(curvature.trace())
+        firm = curved <= 1e-10 * float(np.sum(self.weights[self.loss_rows]))
+        pull = float(np.max(np.abs(gradient[self.rank :]) / reach))
+        return 1e-13 * curved + (1e-3 if firm else 1e-7) * pull  # where both are zero, nothing pulls at the bias
 
     def falls_forever(self, step: FloatArray) -> bool:
-        """Return whether the objective falls without end along a step: the regulariser holds every weight."""
-        return False
+        """Return whether the objective falls without end along the bias part of a step."""
+        far = np.array(step)
+        far[: self.rank] = 0.0
+        size = float(np.max(np.abs(far), initial=0.0))
+        if size == 0.0:
+            return False
+        terms = self.recession(self.apply(far / size))
+        return float(np.sum(terms)) < -1e-9 * float(np.sum(np.abs(terms)))
 
 
-def dense_step(form: ClusterForm, curvature: csr_array, balance: FloatArray, gradient: FloatArray) -> FloatArray:
+def runners(form: ClusterForm, x: FloatArray) -> IntArray:
+    """Return the (n,) strongest clusters other than the points' own, at x = (w, β)."""
+    return runner_up(form.outputs(*form.split(x)), form.labels)
+
+
+def dense_step(form: ClusterForm, curvature: csr_array, balance: FloatArray, gradient: FloatArray,
+               damping: float = 0.0) -> FloatArray:
     """Return the Newton step by Cholesky's factor of I + Σ_i H_i ⊗ φ_iφ_iᵀ, H_i the k × k block of point i.
 
     The system is assembled in W = VBᵀ, where it has one r × r block a pair of clusters that meet; it maps the
-    weights that sum to zero over clusters to themselves.
+    weights that sum to zero over clusters to themselves. A bias has one row more a cluster.
     """
-    k, r = form.clusters, form.features.rank
+    k, r, bias = form.clusters, form.features.rank, int(form.free_bias)
+    size = r + bias
     entries = curvature.tocoo()
     point, first, second = entries.row // k, entries.row % k, entries.col % k
     lower = first >= second
@@ -130,52 +157,68 @@ def dense_step(form: ClusterForm, curvature: csr_array, balance: FloatArray, gra
     order = np.argsort(pair, kind="stable")
     point, value = point[lower][order], entries.data[lower][order]
     ends = np.searchsorted(pair[order], np.arange(k * k + 1))
-    blocks = np.zeros((k, r, k, r))
+    blocks = np.zeros((k, size, k, size))
     for code in np.flatnonzero(np.diff(ends)):
         inside, (p, q) = slice(ends[code], ends[code + 1]), divmod(int(code), k)
-        blocks[p, :, q, :] = weighted_gram(form.features, point[inside], value[inside])
-    H = blocks.reshape(k * r, k * r)
-    H.flat[:: k * r + 1] += 1.0
+        blocks[p, :r, q, :r] = weighted_gram(form.features, point[inside], value[inside])
+        if bias:
+            blocks[p, r, q, r] = value[inside].sum()
+            blocks[p, r, q, :r] = blocks[p, :r, q, r] = value[inside] @ form.features.rows(point[inside])
+    H = blocks.reshape(k * size, k * size)
+    H.flat[:: k * size + 1] += np.tile(np.append(np.ones(r), np.full(bias, damping)), k)
+    if bias:  # nothing moves with a number added to the biases of all clusters
+        H[r::size, r::size] += max(float(np.diag(H)[r::size].max()), 1e-300)
     if len(balance):
-        G = (form.codes @ form.balance[0].reshape(-1, k - 1, r)).reshape(-1, k * r)
+        G = (form.codes @ _packed(form, form.balance[0])).reshape(-1, k * size)
         H += (G.T * balance) @ G
-    right = (form.unpack(gradient) @ form.codes.T).T.ravel()
-    step = solve_positive(H, right, lower=True)
-    return -np.asarray((step.reshape(k, r).T @ form.codes).T.ravel())
+    right = (form.codes @ _packed(form, gradient)).ravel()
+    step = form.codes.T @ solve_positive(H, right, lower=True).reshape(k, size)
+    return -np.append(step[:, :r].ravel(), step[:, r:].ravel())
 
 
-def _iterative(form: ClusterForm, curvature: csr_array, balance: FloatArray, gradient: FloatArray) -> FloatArray:
+def _packed(form: ClusterForm, x: FloatArray) -> FloatArray:
+    """Return rows (…, k−1, r [+1]) of the weights of every code and its bias, of x (…, r(k−1) [+k−1])."""
+    r = form.size_of_w
+    return np.concatenate([x[..., :r].reshape(*x.shape[:-1], form.clusters - 1, form.features.rank),
+                           x[..., r:].reshape(*x.shape[:-1], form.clusters - 1, int(form.free_bias))], axis=-1)
+
+
+def _iterative(form: ClusterForm, curvature: csr_array, balance: FloatArray, gradient: FloatArray,
+               damping: float = 0.0) -> FloatArray:
     """Solve the Newton system by conjugate gradients."""
     G, k = form.balance[0], form.clusters
+    held = np.append(np.ones(form.size_of_w), np.full(form.border, damping))
 
     def product(x: FloatArray) -> FloatArray:
         x = x.ravel()
-        table = (curvature @ form.outputs(x).ravel()).reshape(-1, k)
-        pulled = form.features.adjoint(table @ form.codes).T.ravel()
-        return x + pulled + (G.T @ (balance * (G @ x)) if len(balance) else 0.0)
+        table = (curvature @ form.outputs(*form.split(x)).ravel()).reshape(-1, k)
+        pulled = form.join(form.features.adjoint(table @ form.codes).T.ravel(), table.sum(axis=0))
+        return held * x + pulled + (G.T @ (balance * (G @ x)) if len(balance) else 0.0)
 
     operator = LinearOperator((len(gradient), len(gradient)), matvec=product, dtype=float)
     return np.asarray(cg(operator, gradient, rtol=1e-8, maxiter=500)[0])
 
 
-def inside_balance(form: ClusterForm, w: FloatArray) -> FloatArray:
-    """Return weights moved into the pairwise balance by the shortest way."""
+def inside_balance(form: ClusterForm, x: FloatArray) -> FloatArray:
+    """Return a point moved into the pairwise balance by the shortest way."""
     if not form.decision:
-        return np.array(w, dtype=float)
+        return np.array(x, dtype=float)
     if len(form.decision) > 1:
         G, radii = form.balance
-        return nearest(w, G, -radii, radii)
-    # The sums Σ a f_p = ⟨b_p ⊗ σ, w⟩ add up to zero and BᵀB = I: ‖Δw‖ = ‖Δ sums‖/‖σ‖, and only their range counts.
-    total = form.features.adjoint(form.decision[0].weights)
+        return nearest(x, G, -radii, radii)
+    # The sums Σ a f_p = ⟨b_p ⊗ σ, x⟩ add up to zero and BᵀB = I: ‖Δx‖ = ‖Δ sums‖/‖σ‖, and only their range counts.
+    sums, totals = form.decision_rows
+    total = np.append(sums[0], totals[: int(form.free_bias)])
     square = float(total @ total)
-    W = np.array(w, dtype=float).reshape(form.clusters - 1, -1)
+    X = _packed(form, np.array(x, dtype=float))
     for _ in range(ROUNDS if square > 0 else 0):
-        sums = form.codes @ (W @ total)
+        sums = form.codes @ (X @ total)
         change = clip_range(sums, float(form.decision[0].upper)) - sums
         if not np.any(change):
             break
-        W += np.outer(form.codes.T @ change, total / square)
-    return W.ravel()
+        X = X + np.outer(form.codes.T @ change, total / square)
+    r = form.features.rank
+    return np.append(X[:, :r].ravel(), X[:, r:].ravel())
 
 
 def clip_range(values: FloatArray, width: float) -> FloatArray:
@@ -203,15 +246,17 @@ def clip_range(values: FloatArray, width: float) -> FloatArray:
 
 
 def start_clusters(form: ClusterForm, start: RawSolution | None) -> tuple[FloatArray, bool]:
-    """Return the weights of an earlier solution, or the directions to the clusters' means; and which."""
-    value = np.ravel(np.asarray(start.get("w", ()), dtype=float)) if start else np.zeros(0)
-    if value.shape == (form.size_of_w,) and np.all(np.isfinite(value)):
-        return np.array(value), True
+    """Return x = (w, β) of an earlier solution, or the directions to the clusters' means; and which."""
+    given = [np.ravel(np.asarray(start.get(name, none), dtype=float)) if start else np.zeros(0)
+             for name, none in (("w", ()), ("bias", 0.0))]
+    if given[0].shape == (form.size_of_w,) and len(given[1]) in (1, form.clusters) and all(
+            np.all(np.isfinite(value)) for value in given):
+        return np.array(form.join(*given)), True
     sizes = np.maximum(np.bincount(form.labels, minlength=form.clusters), 1)
     V = form.features.adjoint(simplex_codes(form.clusters)[form.labels] / sizes[form.labels][:, None])
     outputs = form.features.apply(V) @ form.codes.T
     spread = float(np.mean(np.abs(form.margins(outputs))))
-    return (V / spread if spread > 0 else V).T.ravel(), False
+    return form.join((V / spread if spread > 0 else V).T.ravel(), 0.0), False
 
 
 Solve = Callable[[ClusterForm, Budget, RawSolution | None], RawSolution]
@@ -244,8 +289,7 @@ def majorise(form: ClusterForm, budget: Budget, start: RawSolution | None, solve
     if form.is_convex:
         return solve(form, budget, start)
     tol, start = budget.tol, fair_start(form, budget, start, solve)
-    w, _ = start_clusters(form, start)
-    runner = runner_up(form.outputs(w), form.labels)
+    runner = runners(form, start_clusters(form, start)[0])
     best, value, answer, iterations, seconds = None, math.inf, start, 0, 0.0
     for turn in range(MAJORANTS):
         accuracy = max(tol, 1e-3 * 0.1**turn)
@@ -253,8 +297,8 @@ def majorise(form: ClusterForm, budget: Budget, start: RawSolution | None, solve
         iterations, seconds = iterations + new.iterations, seconds + new.seconds.get("solve", 0.0)
         if not new.has_answer:
             return new if best is None else best
-        answer, now = new, form.objective(new["w"])
-        changed = runner_up(form.outputs(new["w"]), form.labels)
+        answer, now = new, form.objective(new["w"], new["bias"])
+        changed = runner_up(form.outputs(new["w"], new["bias"]), form.labels)
         settled = accuracy == tol and value - now <= tol * abs(now)
         if now < value:
             best, value = new, now

@@ -13,6 +13,7 @@ from margindsl.calculus import ConvexFunction
 from margindsl.program.clusters import ClusterForm
 from margindsl.program.losses import LossTerm
 from margindsl.typing import FloatArray, IntArray
+from margindsl_solvers.engines.rows.model import FLAT, directional
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ class Block:
 
 @dataclass(eq=False)
 class ClusterModel:
-    """Write a convex fixed-cluster form as min ½‖w‖² + Σ c h(v), v = A w, with the interface of `RowModel`.
+    """Write a convex fixed-cluster form as min ½‖w‖² + Σ c h(v), v = A x, x = (w, β), as `RowModel` does.
 
     The rows are the blocks of the falling losses (differences f_y − f_q, q ≠ y), the differences of rising
     losses to the runner-up, and those of the pairwise balance.
@@ -88,14 +89,22 @@ class ClusterModel:
     form: ClusterForm
     runner: IntArray
 
-    bias: ClassVar[int] = 0
-    border: ClassVar[int] = 0
     is_smooth: ClassVar[bool] = False
 
     @cached_property
     def rank(self) -> int:
         """Return the number r(k−1) of weights."""
         return self.form.size_of_w
+
+    @property
+    def bias(self) -> int:
+        """Return the number of coordinates of a free bias."""
+        return self.form.border
+
+    @property
+    def border(self) -> int:
+        """Return the number of unpenalised variables, the coordinates of a free bias."""
+        return self.form.border
 
     @property
     def signed(self) -> IntArray:
@@ -107,9 +116,9 @@ class ClusterModel:
         weights = self.weights[part]
         return np.divide(multipliers, weights, out=np.zeros_like(weights), where=weights > 0)
 
-    def split(self, x: FloatArray) -> tuple[FloatArray, float, FloatArray]:
-        """Return w, no bias and no scalars."""
-        return x, 0.0, np.zeros(0)
+    def split(self, x: FloatArray) -> tuple[FloatArray, FloatArray | float, FloatArray]:
+        """Return w, the bias (k,) and no scalars."""
+        return (*self.form.split(x), np.zeros(0))
 
     @cached_property
     def width(self) -> int:
@@ -179,10 +188,10 @@ class ClusterModel:
 
     # -- the linear map -----------------------------------------------------------------------------
 
-    def apply(self, w: FloatArray) -> FloatArray:
-        """Return A w."""
+    def apply(self, x: FloatArray) -> FloatArray:
+        """Return A x."""
         form, everyone = self.form, np.arange(self.form.n)
-        outputs = form.outputs(w)
+        outputs = form.outputs(*form.split(x))
         own = outputs[everyone, form.labels]
         falling, rising = form.parts.falling, form.parts.rising
         parts = []
@@ -192,7 +201,7 @@ class ClusterModel:
         if rising.rows:
             parts.append(_gathered(rising.points, own - outputs[everyone, self.runner]))
         if form.decision:
-            parts.append(form.balance[0] @ w)
+            parts.append(form.balance[0] @ x)
         return np.concatenate(parts) if parts else np.zeros(0)
 
     def adjoint(self, multipliers: FloatArray) -> FloatArray:
@@ -209,12 +218,14 @@ class ClusterModel:
             single = rising.spread(multipliers[self.rising_rows])
             table[everyone, form.labels] += single
             table[everyone, self.runner] -= single
-        w = form.features.adjoint(table @ form.codes).T.ravel()
-        return w + form.balance[0].T @ multipliers[self.balance_rows] if form.decision else w
+        x = form.join(form.features.adjoint(table @ form.codes).T.ravel(), table.sum(axis=0))
+        return x + form.balance[0].T @ multipliers[self.balance_rows] if form.decision else x
 
-    def gradient(self, w: FloatArray, multipliers: FloatArray) -> FloatArray:
-        """Return w + Aᵀλ."""
-        return w + self.adjoint(multipliers)
+    def gradient(self, x: FloatArray, multipliers: FloatArray) -> FloatArray:
+        """Return (w, 0) + Aᵀλ."""
+        out = self.adjoint(multipliers)
+        out[: self.rank] += x[: self.rank]
+        return out
 
     # -- envelopes ----------------------------------------------------------------------------------
 
@@ -259,6 +270,17 @@ class ClusterModel:
             total += float(np.sum(np.where(weights > 0, weights * values, 0.0)))
         # The support function of [−l, l] is l|p|.
         return total + float(np.sum(self.weights[self.balance_rows] * self.radii * np.abs(slopes[self.balance_rows])))
+
+    def recession(self, rows: FloatArray) -> FloatArray:
+        """Return the weighted limits c h(v + t d)/t for growing t, by the ends of the conjugates' domains."""
+        out = []
+        for block in self.blocks:
+            least = rows[block.part].reshape(-1, self.width).min(axis=1)
+            out.append(self.weights[block.part][:: self.width] * directional(block.conjugate, least))
+        for _, conjugate, part in self.singles:
+            out.append(self.weights[part] * directional(conjugate, rows[part]))
+        out.append(np.where(np.abs(rows[self.balance_rows]) > FLAT, np.inf, 0.0))
+        return np.concatenate(out)
 
     def sums(self, slopes: FloatArray, block: Block) -> FloatArray:
         """Return Σ_q p_q of the points of a block, rounding kept inside the domain of ρ*."""

@@ -236,16 +236,23 @@ class RowModel:
         """Return the weighted limits c ρ(v + t d)/t for growing t, by the ends of the conjugates' domains."""
         out = np.zeros(len(rows))
         for group in self.groups:
-            low, high = group.conjugate.domain
-            d, weights = rows[group.part], self.weights[group.part]
-            moving = (np.abs(d) > FLAT) & (weights > 0)
-            out[group.part][moving] = weights[moving] * np.where(d > 0, high, low)[moving] * d[moving]
+            weights = self.weights[group.part]
+            held = weights > 0
+            out[group.part][held] = weights[held] * directional(group.conjugate, rows[group.part][held])
         return out
 
     def _shifted(self, v: FloatArray, centre: FloatArray, kappa: float) -> Iterator[tuple[Group, FloatArray]]:
         for group in self.groups:
             x = v[group.part]
             yield group, x if group.smooth else x + centre[group.part] / kappa
+
+
+def directional(conjugate: ConvexFunction, d: FloatArray) -> FloatArray:
+    """Return the limits ρ(v + t d)/t for growing t, by the ends of the domain of ρ*."""
+    low, high = conjugate.domain
+    moving, out = np.abs(d) > FLAT, np.zeros(len(d))
+    out[moving] = (np.where(d > 0, high, low) * d)[moving]
+    return out
 
 
 @dataclass(frozen=True, eq=False)
