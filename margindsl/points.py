@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -130,6 +130,24 @@ def is_lazy(X: Any) -> bool:
     bool
     """
     return type(X).__module__.partition(".")[0] == "dask" and hasattr(X, "to_delayed") and hasattr(X, "map_blocks")
+
+
+def map_chunks(function: Callable[[Any], Any], X: Any, columns: int | None, dtype: Any) -> Any:
+    """Return what a function makes of every chunk of rows of a Dask array, as a Dask array: nothing is computed yet.
+
+    Parameters
+    ----------
+    function : callable
+        Takes rows and returns as many numbers, or rows of as many columns.
+    X : Dask array (m,) or (m, d)
+    columns : int or None
+        Of what is returned; None for one number a row.
+    dtype : data-type
+    """
+    shape = {"drop_axis": 1} if columns is None and X.ndim == 2 else {}
+    chunks = (X.chunks[0],) if columns is None else (X.chunks[0], (columns,))
+    whole = X.rechunk({1: -1}) if X.ndim == 2 else X
+    return whole.map_blocks(function, dtype=dtype, chunks=chunks, meta=np.empty((0,) * len(chunks), dtype), **shape)
 
 
 def release(points: Any) -> None:

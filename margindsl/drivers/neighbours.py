@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from scipy.sparse import csr_array, diags_array
 
@@ -45,9 +47,14 @@ def neighbour_means(features: FeatureOperator, clusters: int, rng: np.random.Gen
     sizes = inside.sum(axis=0)
     centres = inside.T @ means / np.maximum(sizes, 1.0)[:, None]
     table = 2.0 * averaged @ centres.T - np.sum(centres**2, axis=1)
-    out = np.empty((features.n, clusters))
-    for block in row_blocks(features.n, max(size, features.rank)):
-        out[block] = table[nearest(features.rows(block), points)].mean(axis=1)
+    return features.each(partial(_near_means, table, points))
+
+
+def _near_means(table: FloatArray, sample: FloatArray, points: FloatArray) -> FloatArray:
+    """Return the means of a table (s, k) over the nearest members of a sample (s, r) to points (m, r)."""
+    out = np.empty((len(points), table.shape[1]))
+    for block in row_blocks(len(points), max(len(sample), points.shape[1])):
+        out[block] = table[nearest(points[block], sample)].mean(axis=1)
     return out
 
 

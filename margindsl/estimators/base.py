@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 import margindsl as md
 from margindsl.errors import DeclarationError
 from margindsl.features.kernels import as_kernel
-from margindsl.points import on_cpu, row_blocks
+from margindsl.points import is_lazy, on_cpu, row_blocks
 from margindsl.typing import FloatArray
 
 PRECOMPUTED = "precomputed"
@@ -47,9 +47,12 @@ class MarginEstimator(BaseEstimator):
             raise DeclarationError("kernel='precomputed' has no parameters; give a kernel such as md.RBF()")
 
     def _read(self, X: Any, *y: Any, reset: bool = True, **checks: Any) -> Any:
-        """Return points, and targets where given, as scikit-learn checks them."""
+        """Return points, and targets where given, as scikit-learn checks them; of a Dask array the columns alone."""
         if not reset:
             check_is_fitted(self)
+        if is_lazy(X):  # its entries are checked where they are, by the declaration
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            return (X, *y) if y else X
         return validate_data(self, on_cpu(X), *(on_cpu(values, "y") for values in y), reset=reset,
                              accept_sparse=False if self._is_pairwise else ["csr"],
                              dtype=[np.float64, np.float32], **checks)

@@ -16,6 +16,7 @@ from margindsl.errors import DeclarationError
 from margindsl.estimators.base import LinearWeights, MarginEstimator, generator, weights_of
 from margindsl.estimators.calibration import calibrate
 from margindsl.estimators.models import check_parameters, cluster_codes, known_labels
+from margindsl.points import is_lazy, map_chunks
 from margindsl.typing import ArrayLike, BoolArray, FloatArray, IntArray
 
 
@@ -68,7 +69,8 @@ class _MarginClassifier(LinearWeights, ClassifierMixin, MarginEstimator):
     def predict(self, X: Any) -> Any:
         """Return the classes of points (m, d)."""
         X = self._read(X, reset=False)
-        return self.classes_[cluster_codes(self.solution_.predict(X), len(self.classes_))]
+        codes = cluster_codes(self.solution_.predict(X), len(self.classes_))
+        return map_chunks(self.classes_.take, codes, None, self.classes_.dtype) if is_lazy(X) else self.classes_[codes]
 
     def decision_function(self, X: Any) -> FloatArray:
         """Return decision values (m,) for two classes, positive for ``classes_[1]``, or (m, k)."""

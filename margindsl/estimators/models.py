@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import margindsl as md
 from margindsl.errors import DeclarationError, UnknownNameError
 from margindsl.features import Precomputed, build
 from margindsl.labelset import names_of
+from margindsl.points import is_lazy, map_chunks
 from margindsl.recipes.recipe import traits_of
 from margindsl.relaxations.relaxation import Relaxation
 from margindsl.runtime.problem import choose_relaxation
@@ -294,4 +296,6 @@ def known_labels(labels: Any, codes: IntArray) -> list[Any]:
 
 def cluster_codes(labels: IntArray, clusters: int) -> IntArray:
     """Return clusters 0..k−1 of labels in the library's coding: signs for two clusters."""
+    if is_lazy(labels):
+        return map_chunks(partial(cluster_codes, clusters=clusters), labels, None, int)
     return np.searchsorted(names_of(clusters).values, labels)

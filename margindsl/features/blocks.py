@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from margindsl.clock import check, product
+from margindsl.clock import check
 from margindsl.features.dense import DenseFeatures, FactorFeatures
 from margindsl.features.maps import LinearMap, PointMap
-from margindsl.features.operator import FeatureOperator, Index, as_index, columns
+from margindsl.features.operator import FeatureOperator, Index, as_index
 from margindsl.frozen import frozen
 from margindsl.points import check_points, release, row_blocks
 from margindsl.typing import FloatArray, IntArray
@@ -77,25 +76,6 @@ class BlockFeatures(FeatureOperator):
     def dtype(self) -> np.dtype[Any]:
         """Return the storage type of the source."""
         return self.source.dtype
-
-    def apply(self, W: FloatArray) -> FloatArray:
-        product(self.n * self.rank, columns(W))
-        out = np.empty((self.n, *np.shape(W)[1:]))
-        for block, part in self.walk():
-            np.matmul(part, W, out=out[block])
-        return out
-
-    def adjoint(self, R: FloatArray) -> FloatArray:
-        product(self.n * self.rank, columns(R))
-        total = np.zeros((self.rank, *R.shape[1:]))
-        for block, part in self.walk():
-            total += part.T @ R[block]
-        return total
-
-    def walk(self) -> Iterator[tuple[slice, FloatArray]]:
-        for block in row_blocks(self.n, self.width):
-            check()
-            yield block, self.rows(block)
 
     @property
     def offset(self) -> FloatArray | None:

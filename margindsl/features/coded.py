@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -68,8 +69,17 @@ class CodedFeatures(DerivedFeatures):
         return total.reshape(q * r, q * r)
 
     def rows(self, index: Index) -> FloatArray:
-        base, own = self.base.rows(index), np.atleast_2d(self._own[index])
-        return np.asarray((own[:, :, None] * base[:, None, :]).reshape(len(base), own.shape[1] * base.shape[1]))
+        return _coded(self.base.rows(index), np.atleast_2d(self._own[index]))
+
+    def parts(self, function: Callable[..., Any], *rows: FloatArray | None) -> Iterator[tuple[slice, Any]]:
+        if not self.walks:
+            return super().parts(function, *rows)
+        return self.base.parts(partial(_after_codes, function), self._own, *rows)
+
+    def fold(self, function: Callable[..., Any], *rows: FloatArray | None) -> Any:
+        if not self.walks:
+            return super().fold(function, *rows)
+        return self.base.fold(partial(_after_codes, function), self._own, *rows)
 
     def row_norms(self) -> FloatArray:
         return np.asarray(self.base.row_norms() * np.einsum("nq,nq->n", self._own, self._own))
@@ -83,6 +93,15 @@ class CodedFeatures(DerivedFeatures):
 
     def _extend(self, rows: FloatArray) -> FloatArray:
         return rows  # of new points, which have no code yet
+
+
+def _coded(phi: FloatArray, own: FloatArray) -> FloatArray:
+    """Return the rows c ⊗ φ."""
+    return np.asarray((own[:, :, None] * phi[:, None, :]).reshape(len(phi), own.shape[1] * phi.shape[1]))
+
+
+def _after_codes(function: Callable[..., Any], phi: FloatArray, own: FloatArray, *rows: FloatArray | None) -> Any:
+    return function(_coded(phi, own), *rows)
 
 
 def weighted_gram(features: FeatureOperator, index: IntArray, weights: FloatArray | None) -> FloatArray:

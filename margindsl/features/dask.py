@@ -3,26 +3,38 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+import uuid
+import weakref
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any
 
 import dask
 import numpy as np
 
-from margindsl.clock import product
+from margindsl.clock import check
+from margindsl.features.blocks import HELD
+from margindsl.features.dense import DenseFeatures
 from margindsl.features.maps import LinearMap, PointMap
-from margindsl.features.operator import GRAM_LIMIT, FeatureOperator, Index, as_index, columns
+from margindsl.features.operator import FeatureOperator, Index, as_index, cut, total
 from margindsl.points import check_points
+from margindsl.threads import small_work_threads
 from margindsl.typing import FloatArray
 
 RowMap = Callable[[FloatArray], FloatArray]
+CACHED = 2**17  # numbers of features that stay in a core's cache between the products of one pass
+FAN = 16  # partial sums that are added at a time: by workers, which is one more hop, and the last ones here
 
 
 class DaskFeatures(FeatureOperator):
-    """Compute products with the chunks of a Dask array, as many at a time as the scheduler has workers.
+    """Compute with the chunks of a Dask array where they are, as many at a time as the scheduler has workers.
 
-    Threads of this process by default; the workers of a `dask.distributed.Client` where one is active. Partial
-    sums are added in the order of the chunks, so that the scheduler does not change the answer.
+    Threads of this process by default; the workers of a `dask.distributed.Client` where one is active. A pass is one
+    round trip: `fold` sends a function and has its sum back. Of an array that was persisted every thread of a worker
+    has one task, over all chunks it holds, and arrays of the points that nobody can write to (labels, weights) are
+    sent there once; other arrays are read anew, one task a chunk. Constant arrays are sent as one number.
 
     Parameters
     ----------
@@ -38,13 +50,15 @@ class DaskFeatures(FeatureOperator):
     trace_error : float
     """
 
+    walks = skips_zeros = True
+
     def __init__(self, source: Any, row_map: RowMap, point_map: PointMap, rank: int, label: str,
                  trace_error: float = 0.0) -> None:
         self.source, self.row_map, self.point_map = source, row_map, point_map
         self.n, self.rank, self.label, self.trace_error = int(source.shape[0]), rank, label, trace_error
-        self._chunks = list(source.to_delayed().ravel())
         ends = np.concatenate([[0], np.cumsum(source.chunks[0])]).astype(int)
         self._blocks = [slice(int(a), int(b)) for a, b in itertools.pairwise(ends)]
+        self._sent: dict[int, tuple[Any, list[Any]]] = {}
 
     @classmethod
     def from_points(cls, X: Any, centre: bool = True) -> DaskFeatures:
@@ -74,25 +88,19 @@ class DaskFeatures(FeatureOperator):
     def offset(self) -> FloatArray | None:
         return self.point_map.offset
 
-    def apply(self, W: FloatArray) -> FloatArray:
-        product(self.n * self.rank, columns(W))
-        parts = self._each(_apply, lambda block: W)
-        return np.concatenate(parts) if parts else np.zeros((0, *W.shape[1:]))
+    def parts(self, function: Callable[..., Any], *rows: FloatArray | None) -> Iterator[tuple[slice, Any]]:
+        found: dict[int, Any] = {}
+        for place, results in zip(self._places, self._computed(*self._tasks(_each_chunk, function, rows))):
+            found |= zip(place.chunks, results)
+        return ((block, found[k]) for k, block in enumerate(self._blocks))
 
-    def adjoint(self, R: FloatArray) -> FloatArray:
-        product(self.n * self.rank, columns(R))
-        return sum(self._each(_adjoint, lambda block: R[block]), start=np.zeros((self.rank, *R.shape[1:])))
-
-    def gram(self, weights: FloatArray | None = None, *, limit: int = GRAM_LIMIT) -> FloatArray:
-        self._check_gram(limit)
-        product(self.n * self.rank, self.rank)
-        c = None if weights is None else np.asarray(weights, dtype=np.float64)
-        parts = self._each(_gram, lambda block: None if c is None else c[block])
-        total = sum(parts, start=np.zeros((self.rank, self.rank)))
-        return (total + total.T) / 2
-
-    def row_norms(self) -> FloatArray:
-        return np.concatenate(self._each(_norms, lambda block: None))
+    def fold(self, function: Callable[..., Any], *rows: FloatArray | None) -> Any:
+        graph, sums = self._tasks(_fold_chunks, function, rows)
+        while len(sums) > FAN:
+            added = [f"{sums[0]}-sum-{start}" for start in range(0, len(sums), FAN)]
+            graph |= {key: (total, sums[place * FAN:(place + 1) * FAN]) for place, key in enumerate(added)}
+            sums = added
+        return total(self._computed(graph, sums))
 
     def rows(self, index: Index) -> FloatArray:
         index = as_index(index)
@@ -104,17 +112,110 @@ class DaskFeatures(FeatureOperator):
         index = as_index(index)
         if not isinstance(index, slice) and np.asarray(index).dtype == bool:
             index = np.flatnonzero(index)
-        return DaskFeatures(self.source[index], self.row_map, self.point_map, self.rank, self.label, self.trace_error)
+        chosen = self.source[index]
+        if chosen.shape[0] < self.n and chosen.shape[0] * self.rank <= HELD:
+            held = DenseFeatures(self.row_map(np.asarray(chosen.compute())), self.point_map, self.label)
+            held.trace_error = self.trace_error
+            return held
+        if chosen.shape[0] < self.n:  # chunks are not read again and again for a part of their points
+            chosen = chosen.persist()
+        return DaskFeatures(chosen, self.row_map, self.point_map, self.rank, self.label, self.trace_error)
 
     def transform(self, X_new: Any) -> FloatArray:
         return self.point_map(X_new)
 
-    def _each(self, function: Callable[..., FloatArray], argument: Callable[[slice], Any]) -> list[FloatArray]:
-        """Return function(features of a chunk, its argument) for every chunk."""
-        task = dask.delayed(function, pure=False)
-        row_map = dask.delayed(self.row_map, pure=False)
-        return list(dask.compute(*[
-            task(chunk, row_map, argument(block)) for chunk, block in zip(self._chunks, self._blocks)]))
+    @cached_property
+    def _chunks(self) -> tuple[dict[Any, Any], list[Any]]:
+        """Return the graph that reads the chunks, and what stands for each in a task: its key, or a future itself."""
+        graph, found = self.source.__dask_graph__(), dask.optimize(self.source)[0]
+        futures = {key: value for key, value in graph.items() if hasattr(value, "add_done_callback")}
+        keys = [keys[0] for keys in found.__dask_keys__()]
+        graph = {key: value for key, value in found.__dask_graph__().items() if key not in futures}
+        return graph, [futures.get(key, key) for key in keys]
+
+    @cached_property
+    def _places(self) -> list[_Place]:
+        """Return the chunks of each task: those that one thread of a worker holds, or a single one read anew."""
+        chunks, held = self._chunks[1], defaultdict(list)
+        client = chunks[0].client if all(hasattr(chunk, "client") for chunk in chunks) else None
+        where = {} if client is None else client.who_has(chunks)
+        if client is None or not all(where.values()):
+            return [_Place([k]) for k in range(len(chunks))]
+        for k, chunk in enumerate(chunks):
+            held[next(iter(where[chunk.key]))].append(k)
+        threads = client.nthreads()
+        return [_Place(own[first::threads[worker]], worker) for worker, own in sorted(held.items())
+                for first in range(min(threads[worker], len(own)))]
+
+    def _tasks(self, run: Callable[..., Any], function: Callable[..., Any],
+               rows: tuple[FloatArray | None, ...]) -> tuple[dict[Any, Any], list[str]]:
+        """Return a graph with one task a place, `run` on its chunks and their parts of rows, and the keys of these."""
+        graph, chunks = self._chunks
+        what = _What(self.row_map, function, max(self.rank, int(self.source.shape[1])))
+        name, divided = uuid.uuid4().hex, [self._divided(row) for row in rows]
+        tasks = {f"pass-{name}-{number}": (run, [chunks[k] for k in place.chunks], what, *own)
+                 for number, (place, *own) in enumerate(zip(self._places, *divided))}
+        return {**graph, **tasks}, list(tasks)
+
+    def _divided(self, row: FloatArray | None) -> list[Any]:
+        """Return what belongs to the chunks of each place: their parts of an array, or one number of a constant one."""
+        if row is None or (row.ndim == 1 and len(row) and bool(np.all(row == row[0]))):
+            one = None if row is None else Constant(row[0])
+            return [[one] * len(place.chunks) for place in self._places]
+        if row.flags.writeable or not any(place.worker for place in self._places):
+            return [self._own(row, place) for place in self._places]
+        reference, sent = self._sent.get(id(row), (None, []))
+        if reference is None or reference() is not row:
+            client = self._chunks[1][0].client
+            sent = [client.scatter(self._own(row, place), workers=[place.worker], hash=False) for place in self._places]
+            self._sent[id(row)] = weakref.ref(row, partial(_forget, self._sent, id(row))), sent
+        return sent
+
+    def _own(self, row: FloatArray, place: _Place) -> list[FloatArray]:
+        return [row[self._blocks[k]] for k in place.chunks]
+
+    def _computed(self, graph: dict[Any, Any], keys: list[str]) -> list[Any]:
+        check()
+        scheduler = dask.base.get_scheduler(collections=[self.source])
+        with small_work_threads(0):  # the chunks share the cores
+            return list(scheduler(graph, keys))
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Represent one task of a pass: the numbers of its chunks, and the worker that holds them, where one does."""
+
+    chunks: list[int]
+    worker: str | None = None
+
+
+@dataclass(frozen=True)
+class _What:
+    """Say what is done with every chunk: the map to features, then a function of few points at a time."""
+
+    row_map: RowMap
+    function: Callable[..., Any]
+    width: int
+
+
+def _forget(sent: dict[int, Any], key: int, _: Any) -> None:
+    sent.pop(key, None)
+
+
+@dataclass(frozen=True)
+class Constant:
+    """Stand for an array of equal numbers, on its way to a worker.
+
+    Parameters
+    ----------
+    value : float
+    """
+
+    value: Any
+
+    def full(self, length: int) -> FloatArray:
+        """Return an array of so many, which takes no memory."""
+        return np.broadcast_to(self.value, (length,))
 
 
 class Centring:
@@ -135,19 +236,19 @@ class Centring:
         return rows
 
 
-def _apply(part: FloatArray, row_map: RowMap, W: FloatArray) -> FloatArray:
-    return row_map(part) @ W
+def _fold_chunks(chunks: list[FloatArray], what: _What, *rows: list[Any]) -> Any:
+    return total(_fold_chunk(chunk, what, own) for chunk, *own in zip(chunks, *rows))
 
 
-def _adjoint(part: FloatArray, row_map: RowMap, R: FloatArray) -> FloatArray:
-    return row_map(part).T @ R
+def _fold_chunk(chunk: FloatArray, what: _What, rows: list[Any]) -> Any:
+    size, own = max(64, CACHED // what.width), _filled(rows, len(chunk))
+    blocks = (slice(start, start + size) for start in range(0, max(len(chunk), 1), size))
+    return total(what.function(what.row_map(chunk[block]), *cut(own, block)) for block in blocks)
 
 
-def _gram(part: FloatArray, row_map: RowMap, weights: FloatArray | None) -> FloatArray:
-    rows = row_map(part)
-    return rows.T @ (rows if weights is None else weights[:, None] * rows)
+def _each_chunk(chunks: list[FloatArray], what: _What, *rows: list[Any]) -> list[Any]:
+    return [what.function(what.row_map(chunk), *_filled(own, len(chunk))) for chunk, *own in zip(chunks, *rows)]
 
 
-def _norms(part: FloatArray, row_map: RowMap, _: None) -> FloatArray:
-    rows = row_map(part)
-    return np.einsum("ij,ij->i", rows, rows)
+def _filled(rows: list[Any], length: int) -> list[FloatArray | None]:
+    return [row.full(length) if isinstance(row, Constant) else row for row in rows]

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from copy import copy
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -43,11 +46,35 @@ class DerivedFeatures(FeatureOperator):
     def _extend(self, rows: FloatArray) -> FloatArray:
         """Return features of the base as features of this operator."""
 
+    @property
+    def walks(self) -> bool:  # type: ignore[override]
+        """Return whether the base reads points block by block."""
+        return self.base.walks
+
+    def parts(self, function: Callable[..., Any], *rows: FloatArray | None) -> Iterator[tuple[slice, Any]]:
+        if not self.walks:
+            return super().parts(function, *rows)
+        return self.base.parts(self._after(function), *rows)
+
+    def fold(self, function: Callable[..., Any], *rows: FloatArray | None) -> Any:
+        return self.base.fold(self._after(function), *rows) if self.walks else super().fold(function, *rows)
+
     def rows(self, index: Index) -> FloatArray:
         return self._extend(self.base.rows(index))
 
     def transform(self, X_new: Any) -> FloatArray:
         return self._extend(self.base.transform(X_new))
+
+    def _after(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function of features of this operator as one of features of the base."""
+        alone = copy(self)  # what is sent to workers must not take the points along
+        alone.base, alone.__dict__["_dense"] = None, None  # type: ignore[assignment]
+        return partial(_extended, alone._extend, function)
+
+
+def _extended(extend: Callable[[FloatArray], FloatArray], function: Callable[..., Any], phi: FloatArray,
+              *rows: FloatArray | None) -> Any:
+    return function(extend(phi), *rows)
 
 
 class ScaledFeatures(DerivedFeatures):

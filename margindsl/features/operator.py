@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property, partial, reduce
+from operator import add
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -35,7 +36,8 @@ class FeatureOperator(ABC):
     is_dense : bool
         Whether `matrix`, an in-memory (n, r) array equal to Phi, exists, so that plain BLAS may be used.
     walks : bool
-        Whether products are read block by block, so that a caller's own loop over `walk` costs no more.
+        Whether points are read block by block, from a file or by workers, so that a pass is what costs: a caller asks
+        for all it wants of one (`fold`, `each`) rather than for products one after the other.
     skips_zeros : bool
         Whether `gram` costs nothing at points of weight zero.
     trace_error : float
@@ -75,7 +77,6 @@ class FeatureOperator(ABC):
             "memory."
         )
 
-    @abstractmethod
     def apply(self, W: FloatArray) -> FloatArray:
         """Return Phi W.
 
@@ -87,8 +88,9 @@ class FeatureOperator(ABC):
         -------
         ndarray (n,) or (n, p)
         """
+        product(self.n * self.rank, columns(W))
+        return self.each(partial(_times, W)) if self.n else np.zeros((0, *np.shape(W)[1:]))
 
-    @abstractmethod
     def adjoint(self, R: FloatArray) -> FloatArray:
         """Return Phi^T R.
 
@@ -100,6 +102,8 @@ class FeatureOperator(ABC):
         -------
         ndarray (r,) or (r, p)
         """
+        product(self.n * self.rank, columns(R))
+        return np.asarray(self.fold(_sums, R)) if self.n else np.zeros((self.rank, *np.shape(R)[1:]))
 
     @abstractmethod
     def rows(self, index: Index) -> FloatArray:
@@ -188,23 +192,67 @@ class FeatureOperator(ABC):
         self._check_gram(limit)
         check(self.n * self.rank**2)
         product(self.n * self.rank, self.rank)
-        total = np.zeros((self.rank, self.rank))
-        for block in row_blocks(self.n, self.rank):
-            check()
-            part = self.rows(block)
-            total += part.T @ (part if weights is None else np.asarray(weights)[block, None] * part)
-        return (total + total.T) / 2
+        found = np.asarray(self.fold(_gram, None if weights is None else np.asarray(weights, dtype=np.float64)))
+        return (found + found.T) / 2
 
-    def walk(self) -> Iterator[tuple[slice, FloatArray]]:
-        """Yield (slice of points, their features) in order, in blocks of about 8 MB.
+    # -- passes over the points -----------------------------------------------------------------------
+
+    @cached_property
+    def width(self) -> int:
+        """Return how many numbers a point needs while it is read, which sets the size of blocks."""
+        return self.rank
+
+    def parts(self, function: Callable[..., Any], *rows: FloatArray | None) -> Iterator[tuple[slice, Any]]:
+        """Yield what a function makes of each block of points, in order, computed where the points are.
+
+        Parameters
+        ----------
+        function : callable
+            Takes the features (m, r) of a block and its part of every one of `rows`. It is sent to the workers where
+            they hold the points, so that it must be a function of a module, or a `functools.partial` of one.
+        *rows : ndarray (n, ...) or None
+            What belongs to the points, beside the features.
 
         Yields
         ------
-        slice, ndarray (m, r)
+        slice, object
         """
-        for block in row_blocks(self.n, self.rank):
+        for block in row_blocks(self.n, self.width):
             check()
-            yield block, self.rows(block)
+            yield block, function(self.rows(block), *cut(rows, block))
+
+    def fold(self, function: Callable[..., Any], *rows: FloatArray | None) -> Any:
+        """Return the sum over blocks of points of what a function makes of each: one pass, one small answer.
+
+        Parameters
+        ----------
+        function, *rows
+            As for `parts`; the function returns an array or number, or a tuple of them.
+
+        Returns
+        -------
+        object
+            As the function returns.
+        """
+        return total(found for _, found in self.parts(function, *rows))
+
+    def each(self, function: Callable[..., FloatArray], *rows: FloatArray | None) -> FloatArray:
+        """Return what a function makes of every point: one pass.
+
+        Parameters
+        ----------
+        function, *rows
+            As for `parts`; the function returns one number or row a point.
+
+        Returns
+        -------
+        ndarray (n, ...)
+        """
+        out: FloatArray | None = None
+        for block, found in self.parts(function, *rows):
+            out = np.empty((self.n, *found.shape[1:]), found.dtype) if out is None else out
+            out[block] = found
+        return np.zeros(0) if out is None else out
 
     def row_norms(self) -> FloatArray:
         """Return the squared norms of the features, the diagonal of Phi Phi^T.
@@ -213,12 +261,7 @@ class FeatureOperator(ABC):
         -------
         ndarray (n,)
         """
-        norms = np.empty(self.n)
-        for block in row_blocks(self.n, self.rank):
-            check()
-            part = self.rows(block)
-            norms[block] = np.einsum("ij,ij->i", part, part)
-        return norms
+        return self.each(_norms)
 
     def component_sums(self, component: IntArray, weights: FloatArray, count: int) -> FloatArray:
         """Return the sums over components of weighted features, block by block.
@@ -237,16 +280,10 @@ class FeatureOperator(ABC):
         """
         if self.is_dense and count == self.n and np.array_equal(component, np.arange(self.n)):
             return self.matrix * np.asarray(weights)[:, None]
-        total = np.zeros((count, self.rank))
-        for block in row_blocks(self.n, self.rank):
-            check()
-            inside = component[block]
-            # Only the components a block meets: many blocks of singletons must not cost count rows each.
-            met, local = np.unique(inside, return_inverse=True)
-            places = (local, np.arange(len(inside)))
-            share = sp.csr_array((np.asarray(weights)[block], places), shape=(len(met), len(inside)))
-            total[met] += share @ self.rows(block)
-        return total
+        sums = np.zeros((count, self.rank))
+        for _, (met, found) in self.parts(_component_sums, component, np.asarray(weights)):
+            sums[met] += found
+        return sums
 
     @property
     def offset(self) -> FloatArray | None:
@@ -264,10 +301,9 @@ class FeatureOperator(ABC):
         -------
         ndarray (r,)
         """
-        sizes, total = np.abs(weights), np.zeros(self.rank)
-        for block in row_blocks(self.n, self.rank):
-            total += sizes[block] @ np.abs(self.rows(block))
-        return total if self.offset is None else total + sizes.sum() * np.abs(self.offset)
+        sizes = np.abs(weights)
+        found = np.asarray(self.fold(_magnitudes, sizes)) if self.n else np.zeros(self.rank)
+        return found if self.offset is None else found + sizes.sum() * np.abs(self.offset)
 
     @cached_property
     def trace(self) -> float:
@@ -322,6 +358,47 @@ class FeatureOperator(ABC):
                 f"limit is r = {limit}. "
                 "Pass limit= to allow it, or reduce the columns first."
             )
+
+
+def cut(rows: Iterable[FloatArray | None], block: slice) -> Iterator[FloatArray | None]:
+    """Yield the part of every array that belongs to a block of points."""
+    return (None if row is None else row[block] for row in rows)
+
+
+def total(parts: Iterable[Any]) -> Any:
+    """Return the sum of arrays, numbers, or tuples of them, added in order."""
+    return reduce(lambda a, b: tuple(map(add, a, b)) if isinstance(a, tuple) else a + b, parts)
+
+
+def _times(W: FloatArray, phi: FloatArray) -> FloatArray:
+    return phi @ W
+
+
+def _sums(phi: FloatArray, R: FloatArray) -> FloatArray:
+    return phi.T @ R
+
+
+def _gram(phi: FloatArray, weights: FloatArray | None) -> FloatArray:
+    if weights is None:
+        return phi.T @ phi
+    held = np.flatnonzero(weights)
+    phi, weights = (phi, weights) if len(held) == len(phi) else (phi[held], weights[held])
+    return phi.T @ (weights[:, None] * phi)
+
+
+def _norms(phi: FloatArray) -> FloatArray:
+    return np.asarray(np.einsum("ij,ij->i", phi, phi))
+
+
+def _magnitudes(phi: FloatArray, sizes: FloatArray) -> FloatArray:
+    return np.asarray(sizes @ np.abs(phi))
+
+
+def _component_sums(phi: FloatArray, component: IntArray, weights: FloatArray) -> tuple[IntArray, FloatArray]:
+    """Return the components a block meets and their sums: many blocks of singletons must not cost count rows each."""
+    met, local = np.unique(component, return_inverse=True)
+    places = (local, np.arange(len(component)))
+    return met, sp.csr_array((weights, places), shape=(len(met), len(component))) @ phi
 
 
 def columns(block: FloatArray) -> int:

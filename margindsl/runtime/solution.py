@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -15,6 +16,7 @@ from margindsl.contract import Status
 from margindsl.drivers.run import Record
 from margindsl.errors import DeclarationError, UnknownNameError
 from margindsl.plots import SOLUTION
+from margindsl.points import is_lazy, map_chunks
 from margindsl.program.certificates import Certificate
 from margindsl.program.codings import CODINGS
 from margindsl.proof.files import write_proof
@@ -164,7 +166,7 @@ class Solution:
     def decision_function(self, X: Any) -> FloatArray:
         """Return the decision values of new points (m, d): (m,), or (m, k) of k clusters.
 
-        Constraints of the training set are not applied.
+        Constraints of the training set are not applied. Of a Dask array they are one, computed when it is.
 
         Raises
         ------
@@ -176,11 +178,16 @@ class Solution:
             raise DeclarationError(
                 "this solution was loaded without its problem and cannot map new points; load it with "
                 "Solution.load(path, problem)")
-        return np.asarray(self.features.apply_to(X, np.asarray(self.weights))) + self.bias
+        weights = np.asarray(self.weights)
+        if is_lazy(X):
+            decided = partial(_decided, self.features.take(slice(0, 0)), weights, self.bias)  # the map without points
+            return map_chunks(decided, X, None if weights.ndim == 1 else weights.shape[1], float)
+        return _decided(self.features, weights, self.bias, X)
 
     def predict(self, X: Any) -> IntArray:
         """Return labels of new points: the sign of `decision_function` (+1 at zero), or its largest column."""
-        return CODINGS[self.coding].predicted(self.decision_function(X))
+        found, predicted = self.decision_function(X), CODINGS[self.coding].predicted
+        return map_chunks(predicted, found, None, int) if is_lazy(X) else predicted(found)
 
     def verify(self) -> Report:
         """Recompute labels in B, decision values, value, bound, gap and status for the problem as declared.
@@ -332,3 +339,7 @@ class Solution:
             message=header["message"], relaxation=header["relaxation"], solver=header["solver"],
             coding=header.get("coding", "binary"), evidence=proof, origin=header.get("origin", {}),
             history=tuple(Record(**record) for record in header.get("history", ()))), replace)
+
+
+def _decided(features: Any, weights: FloatArray, bias: FloatArray | float, X: Any) -> FloatArray:
+    return np.asarray(features.apply_to(X, weights)) + bias

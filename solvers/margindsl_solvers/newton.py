@@ -12,6 +12,7 @@ from margindsl.program.forms import FixedLabelForm, Form
 from margindsl_solvers.engines.rows.augmented import NewtonRun, Penalty
 from margindsl_solvers.engines.rows.cluster_rows import ClusterRows, fair_start, start_clusters
 from margindsl_solvers.engines.rows.model import refuse_infinite
+from margindsl_solvers.engines.rows.passes import approach, suits
 from margindsl_solvers.engines.rows.plane import PlaneRows, infeasible
 from margindsl_solvers.engines.rows.solver import RowsSolver
 from margindsl_solvers.engines.solver import Solve, of_form
@@ -72,6 +73,8 @@ class Newton(RowsSolver):
         if not rows.is_feasible():
             return infeasible()
         x, centre, warm = rows.start(start)
+        if suits(rows, self.dense_limit):
+            x = approach(rows, budget, x)
         penalty = Penalty.for_form(form, self.penalty, self.growth, 2 * warm)
         return NewtonRun(rows, budget, x, centre, penalty, self.dense_limit).solve()
 

@@ -11,9 +11,13 @@ import scipy.sparse as sp
 import margindsl as md
 import margindsl.points as points_module
 from margindsl.errors import DeclarationError
+from margindsl.estimators import MarginClusterer
 from margindsl.features import BlockFeatures, build
 from margindsl.features import factor as factor_module
 from margindsl.features.blocks import MappedBlockFeatures
+from margindsl.features.coded import CodedFeatures
+from margindsl.features.derived import AugmentedFeatures, MappedFeatures, ScaledFeatures, ShiftedFeatures
+from margindsl.frozen import frozen
 from margindsl.points import check_points, release
 
 RNG = np.random.default_rng(11)
@@ -68,7 +72,7 @@ def test_one_pass_over_a_map_holds_one_block(tmp_path, monkeypatch):
     monkeypatch.setattr(points_module, "BLOCK_ENTRIES", 100)
     phi = build(on_disk(tmp_path))
     assert isinstance(phi, BlockFeatures)
-    sizes = [part.size for _, part in phi.walk()]
+    sizes = [size for _, size in phi.parts(np.size)]
     assert max(sizes) <= 100 and sum(sizes) == N * D
 
 
@@ -173,3 +177,66 @@ def test_solves_in_dask_threads_and_on_two_workers_agree():
     with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
         assert len(client.scheduler_info()["workers"]) == 2
         assert_same([few_steps(points, name) for name in ("alternating", "weight-lifting")], expected)
+
+
+def _moments(phi, weights, labels):
+    return weights @ phi, float(weights.sum()), phi.T @ labels
+
+
+@pytest.mark.parametrize("derive", [
+    lambda phi: phi, lambda phi: ScaledFeatures(phi, 4.0), lambda phi: ShiftedFeatures(phi, np.arange(phi.rank)),
+    lambda phi: AugmentedFeatures(phi, 2.0), lambda phi: MappedFeatures(phi, np.ones((phi.rank, 2))),
+    lambda phi: CodedFeatures(phi, np.arange(N) % 3, np.eye(3))],
+    ids=["plain", "scaled", "shifted", "augmented", "mapped", "coded"])
+@pytest.mark.parametrize("kernel", ["linear", NYSTROM], ids=["linear", "nystrom"])
+@pytest.mark.parametrize("kind", ["disk", "dask"])
+def test_a_pass_gives_what_the_dense_features_give(kind, kernel, derive, tmp_path, monkeypatch):
+    phi, plain = derive(operators(kind, kernel, tmp_path, monkeypatch)), derive(build(X, kernel)).toarray()
+    assert phi.walks
+    labels, weights = frozen(RNG.integers(0, 2, (N, 4)).astype(np.int8)), np.abs(X[:, 0])
+    for own in (weights, np.full(N, 0.25)):  # numbers of points, and one number for all
+        for got, expected in zip(phi.fold(_moments, own, labels), _moments(plain, own, labels)):
+            np.testing.assert_allclose(got, expected, atol=1e-9)
+    np.testing.assert_allclose(phi.each(np.multiply, weights[:, None]), plain * weights[:, None], atol=1e-9)
+
+
+def test_two_workers_hold_labels_and_answer_a_pass_in_one_round_trip(monkeypatch):
+    """What comes and goes with a pass does not grow with the points: labels are sent once."""
+    options = {"n_workers": 2, "threads_per_worker": 1, "processes": False, "dashboard_address": None}
+    with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
+        phi = build(da.from_array(X, chunks=(40, D)).persist())
+        labels, trips, sent = frozen(np.sign(X[:, :1])), [], []
+        get, scatter = client.get, client.scatter
+        monkeypatch.setattr(client, "get", lambda graph, keys, **options: trips.append(keys) or get(
+            graph, keys, **options))
+        monkeypatch.setattr(client, "scatter", lambda *data, **options: sent.append(data) or scatter(*data, **options))
+        for _ in range(3):
+            value = phi.fold(_moments, np.ones(N), labels)[2]
+        np.testing.assert_allclose(value, build(X).adjoint(labels), atol=1e-9)
+        assert len(trips) == 3 and max(map(len, trips)) <= 2  # one task a worker
+        assert sum(part.size for data in sent for part in data[0]) == N
+
+
+@pytest.mark.parametrize("clusters", [2, 3])
+@pytest.mark.parametrize("kernel", ["linear", NYSTROM], ids=["linear", "nystrom"])
+def test_predictions_of_a_dask_array_are_computed_when_it_is(kernel, clusters):
+    new = np.random.default_rng(2).normal(size=(90, D))
+    read = []
+
+    def rows(block_info=None):
+        read.append(1)
+        (first, last), _ = block_info[None]["array-location"]
+        return new[first:last]
+
+    lazy = da.map_blocks(rows, chunks=((40, 50), (D,)), dtype=float, meta=np.empty((0, 0)))
+    own = MarginClusterer(clusters, kernel=kernel, random_state=0).fit(X)
+    held = MarginClusterer(clusters, kernel=kernel, random_state=0).fit(da.from_array(X, chunks=(70, 3)))
+    np.testing.assert_array_equal(held.labels_, own.labels_)
+    answers = [(ask(lazy), ask(new)) for model in (own, held) for ask in (
+        model.predict, model.decision_function, model.solution_.predict, model.solution_.decision_function)]
+    assert not read
+    for got, expected in answers:
+        assert got.shape == expected.shape and got.dtype == expected.dtype
+        np.testing.assert_allclose(got.compute(), expected, atol=1e-9)
+    with pytest.raises(ValueError, match="features"):
+        own.predict(lazy[:, :2])

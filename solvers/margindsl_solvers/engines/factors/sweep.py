@@ -6,13 +6,15 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from margindsl.clock import check, product
-from margindsl.points import row_blocks
+from margindsl.calculus import ConvexFunction
+from margindsl.clock import product
+from margindsl.features.operator import total
 from margindsl.program.forms import WeightLiftForm
 from margindsl.program.losses import Losses
 from margindsl.threads import SMALL_WORK
@@ -30,8 +32,9 @@ Sum = Callable[[Callable[[slice], Part], list[slice]], Iterator[Part]]
 class Sweep:
     """Evaluate Σ cρ(‖Wᵀφ‖) and its gradient Φᵀ Diag(cρ'(s)/s) ΦW block by block, never holding n × p numbers.
 
-    Features that are neither in memory nor readable in row blocks, rows in another order than the points, and
-    losses of several kinds are taken by whole products instead.
+    Blocks of features that are read from a file or held by workers are evaluated where they are read. Features that
+    are neither in memory nor read in blocks, rows in another order than the points, and losses of several kinds are
+    taken by whole products instead.
 
     Parameters
     ----------
@@ -55,40 +58,22 @@ class Sweep:
         features: Any = self.form.features
         dense = features.is_dense
         simple = len(losses.terms) == 1 and losses.is_identity
-        if not simple or not (dense or hasattr(features, "walk")):
+        if not simple or not (dense or features.walks):
             return self._whole(losses, W)
-        W = np.ascontiguousarray(W)
+        W, term = np.ascontiguousarray(W), losses.terms[0]
         product(2.0 * self.form.n * features.rank, W.shape[1])
-
-        def part(block: slice) -> Part:
-            check()
-            return self._block(losses, W, features.rows(block), block)
-
-        if not dense:  # one block in memory at a time
-            return _total(map(part, row_blocks(self.form.n, features.rank)))
+        part = partial(_block, term.loss, W, self.form.free_bias)
+        if not dense:
+            value, gradient = features.fold(part, term.weights, term.shifts)
+            return value, gradient
         size = max(64, CACHED // max(1, features.rank))
 
         def task(rows: slice) -> Part:
-            return _total(self._block(losses, W, features.matrix[start:start + size],
-                                      slice(start, min(start + size, rows.stop)))
-                          for start in range(rows.start, rows.stop, size))
+            blocks = (slice(start, min(start + size, rows.stop)) for start in range(rows.start, rows.stop, size))
+            return total(part(features.matrix[block], term.weights[block], term.shifts[block]) for block in blocks)
 
         starts = range(0, self.form.n, GROUP * size)
-        return _total(self.gather(task, [slice(start, min(start + GROUP * size, self.form.n)) for start in starts]))
-
-    def _block(self, losses: Losses, W: FloatArray, rows: FloatArray, block: slice) -> Part:
-        term, r = losses.terms[0], rows.shape[1]
-        F = rows @ W[:r]
-        if self.form.free_bias:
-            F += W[-1]
-        lengths = np.sqrt(np.einsum("np,np->n", F, F))
-        values, slopes = term.loss.value_and_derivative(lengths + term.shifts[block])
-        slopes *= term.weights[block]
-        slopes /= np.maximum(lengths, TINY)
-        F *= slopes[:, None]
-        below = rows.T @ F
-        gradient = np.vstack([below, F.sum(axis=0)]) if self.form.free_bias else below
-        return float(term.weights[block] @ values), gradient
+        return total(self.gather(task, [slice(start, min(start + GROUP * size, self.form.n)) for start in starts]))
 
     def _whole(self, losses: Losses, W: FloatArray) -> Part:
         F = self.form.outputs(W)
@@ -98,11 +83,19 @@ class Sweep:
         return float(np.sum(values)), self.form.adjoint(F)
 
 
-def _total(parts: Iterator[Part]) -> Part:
-    value, gradient = next(parts)
-    for more, direction in parts:
-        value, gradient = value + more, gradient + direction
-    return value, gradient
+def _block(loss: ConvexFunction, W: FloatArray, free_bias: bool, rows: FloatArray, weights: FloatArray,
+           shifts: FloatArray) -> Part:
+    """Return the part of one block of features: value and gradient."""
+    F = rows @ W[:rows.shape[1]]
+    if free_bias:
+        F += W[-1]
+    lengths = np.sqrt(np.einsum("np,np->n", F, F))
+    values, slopes = loss.value_and_derivative(lengths + shifts)
+    slopes *= weights
+    slopes /= np.maximum(lengths, TINY)
+    F *= slopes[:, None]
+    below = rows.T @ F
+    return float(weights @ values), np.vstack([below, F.sum(axis=0)]) if free_bias else below
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from margindsl.accuracy import relative_gap
 from margindsl.calculus import ConvexFunction
 from margindsl.clock import product
+from margindsl.frozen import frozen_property
 from margindsl.program.certificates import project_duals
 from margindsl.program.codes import first_names
 from margindsl.program.forms import SaddleForm
@@ -119,6 +120,9 @@ class SaddleModel:
         rows = slice(None) if active is None else self.coordinates(active)
         total: FloatArray = np.zeros((len(self.labels[rows]), self.form.features.rank))
         self._book(len(total))
+        if self.walks:
+            return np.asarray(self.form.features.fold(
+                partial(_signed_sums, rows), self._points, spread)).reshape(-1, self.order)
         for part, labels, phi in self._blocks():
             signed = labels[rows] * spread[part]
             total += signed @ phi if phi is not None else self.form.features.adjoint(signed.T).T
@@ -140,6 +144,9 @@ class SaddleModel:
         out, W = np.empty(self.form.n), W.reshape(len(self.labels), -1)
         active = np.flatnonzero(np.any(W != 0, axis=1))
         self._book(len(active))
+        if self.walks:
+            out = self.form.features.each(partial(_margins, W[active], active), self._points)
+            return out if masses is None else out + self.offsets(masses)
         for part, labels, phi in self._blocks():
             rows = W[active] @ phi.T if phi is not None else self.form.features.apply(
                 np.ascontiguousarray(W[active].T)).T
@@ -168,16 +175,13 @@ class SaddleModel:
 
     def _book(self, columns: int) -> None:
         """Book a product that is made here; those the features make book themselves."""
-        if self.matrix is not None or self.form.features.walks:
+        if self.matrix is not None or self.walks:
             product(float(self.form.n) * self.form.features.rank, max(columns, 1))
 
     def _blocks(self) -> Iterator[tuple[slice, FloatArray, FloatArray | None]]:
-        """Yield points, their labels (T q, m), and their features (m, r) where these may be read block by block."""
-        if self.matrix is None and not self.form.features.walks:
+        """Yield points, their labels (T q, m), and their features (m, r) where these are in memory."""
+        if self.matrix is None:
             yield slice(None), self._float_labels, None
-        elif self.matrix is None:
-            for part, phi in self.form.features.walk():
-                yield part, self.labels[:, part].astype(float), phi
         elif self.labels.size <= BLOCK:
             yield slice(None), self._float_labels, self.matrix
         else:
@@ -185,6 +189,16 @@ class SaddleModel:
             for begin in range(0, self.form.n, width):
                 part = slice(begin, begin + width)
                 yield part, self.labels[:, part].astype(float), self.matrix[part]
+
+    @property
+    def walks(self) -> bool:
+        """Return whether features are read block by block, a pass a product."""
+        return self.matrix is None and self.form.features.walks
+
+    @frozen_property
+    def _points(self) -> FloatArray:
+        """Return the labels (n, T q), a row a point."""
+        return np.ascontiguousarray(self.labels.T)
 
     @cached_property
     def _float_labels(self) -> FloatArray:
@@ -307,6 +321,16 @@ class SaddleModel:
         # w_k must follow the sign of the first labelling of its class, which is the one kept.
         W[:, self.first] = (point.scale * point.mu[:, None] * point.directions).T
         return {"mu": mu, "u": -self.weights * point.proved, "W": W, "scalars": point.fitted}
+
+
+def _signed_sums(rows: slice | IntArray, phi: FloatArray, labels: FloatArray, spread: FloatArray) -> FloatArray:
+    """Return the part of Φᵀ(y_k∘s) of one block of features, for the labellings of some rows."""
+    return np.asarray((labels[:, rows] * spread[:, None]).T @ phi)
+
+
+def _margins(W: FloatArray, active: IntArray, phi: FloatArray, labels: FloatArray) -> FloatArray:
+    """Return the margins of one block of features at the rows W of the active labellings."""
+    return np.einsum("nk,nk->n", labels[:, active], phi @ W.T)
 
 
 def newton_direction(H: FloatArray, gradient: FloatArray) -> FloatArray | None:
