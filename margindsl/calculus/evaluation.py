@@ -28,12 +28,15 @@ class Evaluation:
         Rows (q, s, c).
     lower, upper : float
         Ends of the domain.
+    anchors : (P, 3) float array or None
+        Rows (a, ρ'(a), ρ(a)) where they are known better than by the coefficients.
     """
 
     breakpoints: FloatArray
     coefficients: FloatArray
     lower: float
     upper: float
+    anchors: FloatArray | None = None
 
     def both(self, x: FloatArray, value: bool = True, slope: bool = True) -> tuple[FloatArray, FloatArray]:
         """Return what is asked for of value and derivative, in blocks that fit the cache."""
@@ -74,6 +77,9 @@ class Evaluation:
     @frozen_property
     def _columns(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Return q, and the points a of the pieces with slope and value there, rounding snapped to zero."""
+        if self.anchors is not None:
+            a, slope, value = np.ascontiguousarray(self.anchors.T)
+            return np.ascontiguousarray(self.coefficients[:, 0]), a, slope, value
         ends = np.concatenate([[self.lower], self.breakpoints, [self.upper]])
         a = np.array([_anchor(row, low, high) for row, low, high in zip(self.coefficients, ends[:-1], ends[1:])])
         return (np.ascontiguousarray(self.coefficients[:, 0]), a, rows.slopes_at(self.coefficients, a),

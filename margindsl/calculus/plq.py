@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from numbers import Real
@@ -187,7 +187,12 @@ class PLQ(ConvexFunction):
 
     @cached_property
     def _conjugate(self) -> PLQ:
-        return PLQ._on(*self._polyline.conjugate())
+        knots, table, anchors = self._polyline.conjugate()
+        found = PLQ._on(knots, table)
+        inside = np.array([rows.inner_point(low, high) for low, high in zip(found._knots[:-1], found._knots[1:])])
+        kept = frozen(anchors[np.searchsorted(np.maximum.accumulate(knots)[1:-1], inside, side="right")])
+        found.__dict__["_evaluation"] = replace(found._evaluation, anchors=kept)
+        return found
 
     def prox(self, x: ArrayLike, step: ArrayLike = 1.0) -> Any:
         x, step = np.asarray(x, dtype=float), checked_step(step)

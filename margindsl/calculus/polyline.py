@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -102,34 +103,45 @@ class Polyline:
         jumps = after - before > rows.CHECK * rows.slopes_at(height, np.abs(self.knots[1:-1]))
         return float("inf") if np.any(jumps) else float(2 * self.coefficients[:, 0].max())
 
-    def conjugate(self) -> tuple[FloatArray, FloatArray]:
-        """Return knots and coefficients of ρ*, whose polyline has the axes swapped.
+    def conjugate(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return knots and coefficients of ρ*, whose polyline has the axes swapped, and its value and slope at places.
+
+        Where ρ bends little ρ* bends much: coefficients about zero lose its values by cancellation. ρ*(2qt + s) is
+        q t² − c, with slope t, at any point t of a piece.
 
         Returns
         -------
         knots, coefficients : arrays
+        anchors : (P, 3) array
+            Rows (u, ρ*'(u), ρ*(u)) of a place of each piece.
         """
         t, slope = self.knots, self.slopes
         if t[0] == t[-1]:
-            return np.array([-np.inf, np.inf]), np.array([[0.0, t[0], -self.values[0]]])
-        starts, table = [], []
+            return (np.array([-np.inf, np.inf]), np.array([[0.0, t[0], -self.values[0]]]),
+                    np.array([[0.0, t[0], -self.values[0]]]))
+        starts, table, anchors = [], [], []
         for k, (q, s, c) in enumerate(self.coefficients):
             if np.isfinite(t[k]):
                 # a vertical segment at x = t_k becomes the affine piece t_k u − ρ(t_k)
                 starts.append(slope[k - 1, 1] if k else -np.inf)
                 table.append([0.0, t[k], -self.values[k]])
+                sides = self.coefficients[max(k - 1, 0):k + 1]
+                anchors.append(_mirrored(sides[np.argmin(sides[:, 0] * t[k]**2 + np.abs(sides[:, 2]))], t[k]))
             if q > 0:
                 top = s * s / (4 * q)
                 starts.append(slope[k, 0])
                 table.append([1 / (4 * q), -s / (2 * q), float(rows.snapped(top - c, top + abs(c)))])
+                anchors.append(_mirrored((q, s, c), float(np.clip(0.0, t[k], t[k + 1]))))
         if np.isfinite(t[-1]):
             starts.append(slope[-1, 1])
             table.append([0.0, t[-1], -self.values[-1]])
+            anchors.append(_mirrored(self.coefficients[-1], t[-1]))
         if not table:
             # affine: finite at its slope alone
-            return slope[0], np.array([[0.0, 0.0, -self.coefficients[0, 2]]])
+            return slope[0], np.array([[0.0, 0.0, -self.coefficients[0, 2]]]), np.array(
+                [_mirrored(self.coefficients[0], 0.0)])
         last = np.inf if np.isfinite(t[-1]) else slope[-1, 1]
-        return np.array([*starts, last]), np.array(table)
+        return np.array([*starts, last]), np.array(table), np.array(anchors)
 
     def envelope(self, h: float) -> tuple[FloatArray, FloatArray]:
         """Return knots and coefficients of the Moreau envelope with step h, whose polyline is sheared.
@@ -156,3 +168,9 @@ class Polyline:
     def _vertex(self, k: int) -> float:
         q, s, _ = self.coefficients[k]
         return float(np.clip(-s / (2 * q), self.knots[k], self.knots[k + 1]))
+
+
+def _mirrored(row: Any, t: float) -> tuple[float, float, float]:
+    """Return slope, place and conjugate value of a piece (q, s, c) at t."""
+    q, s, c = row
+    return 2 * q * t + s, t, q * t * t - c

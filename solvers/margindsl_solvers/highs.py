@@ -18,6 +18,7 @@ class HiGHS(ConicSolver):
     summary: ClassVar[str] = "active set for quadratic programs; fixed labels only"
     requires: ClassVar[tuple[str, ...]] = ("highspy", "cvxpy")
     engine: ClassVar[str] = "HIGHS"
+    largest: ClassVar[float] = 1e12  # one of 2.5e15 in the Hessian of 30 variables ended the process, 1e13 never ended
     elsewhere: ClassVar[Mapping[str, str]] = {
         "primal_feasibility_tolerance": "tol", "dual_feasibility_tolerance": "tol",
         "simplex_iteration_limit": "max_iter", "qp_iteration_limit": "max_iter", "ipm_iteration_limit": "max_iter",

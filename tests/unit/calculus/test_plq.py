@@ -213,3 +213,12 @@ def test_operators_refuse_other_types():
         hinge + "one"
     with pytest.raises(TypeError):
         Logistic() * "one"
+
+
+@pytest.mark.parametrize("bend", [1e-3, 1e-8, 1e-11, 1e-14])
+def test_the_conjugate_of_a_function_that_hardly_bends_is_accurate(bend):
+    within, slope, constant = 2e3, -1.0, 0.25
+    tangent = [0.0, 2 * bend * within + slope, constant - bend * within**2]
+    rho = PLQ([within], [[bend, slope, constant], tangent])
+    x = np.array([-3e3, -1e3, -1.0, 0.0, 1.0, 1e3])
+    assert rho.conjugate()(2 * bend * x + slope) == pytest.approx(bend * x**2 - constant, rel=1e-9, abs=4e-16 * 1e3)

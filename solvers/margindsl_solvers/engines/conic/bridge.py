@@ -6,7 +6,7 @@ import math
 import time
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar
@@ -71,6 +71,7 @@ class ConicSolver(Solver):
     native: ClassVar[bool] = False
     # above so many parameter values, compiling with their values each time is faster than compiling once
     parameter_limit: ClassVar[int] = 3000
+    largest: ClassVar[float] = math.inf  # number that the solver bears
 
     max_iter: int | None = integers(1, 2**31 - 1).or_none().option(None)  # C integers
     verbose: bool = flags().option(False)
@@ -267,6 +268,10 @@ class ConicSession(Session):
                     self.solver.engine, solver_opts={}, ignore_dpp=self._is_large(lowering.problem))
                 middle = time.perf_counter()
                 seconds["compile"] = middle - begin
+                if (size := _largest(data)) > self.solver.largest:
+                    words = (f"the problem holds numbers up to {size:.1e}, and {self.solver.name} does not bear those "
+                             f"above {self.solver.largest:.0e}")
+                    return RawSolution(Status.FAILED, message=words, seconds=seconds)
                 options = self._options(budget)
                 outcome = chain.solve_via_data(lowering.problem, data, False, self.solver.verbose, options)
                 seconds["solve"] = time.perf_counter() - middle
@@ -319,6 +324,13 @@ class ConicSession(Session):
         sign = -1.0 if lowering.is_dual else 1.0
         return RawSolution(status, variables, "" if status is Status.OPTIMAL else words, sign * float(value),
                            iterations, seconds)
+
+
+def _largest(data: Mapping[str, Any]) -> float:
+    """Return the size of the largest finite number of a problem in the form of an engine."""
+    arrays = [getattr(value, "data", value) if hasattr(value, "nnz") else value for value in data.values()]
+    return max((float(np.max(np.abs(a), initial=0.0, where=np.isfinite(a))) for a in arrays
+                if isinstance(a, np.ndarray) and a.dtype.kind == "f"), default=0.0)
 
 
 def compile_work(problem: cp.Problem) -> float:

@@ -80,8 +80,10 @@ class WeightRun(Course[Bracket]):
 
     def step(self) -> Status | None:
         """Move the multipliers of kinks, append columns, and descend again."""
-        if self.bound - max((t[2] for t in self.trace[:-PATIENCE]), default=-np.inf) <= 0.02 * self.tol * self.size:
-            return Status.INACCURATE
+        if len(self.trace) > PATIENCE:
+            before = max(t[2] for t in self.trace[:-PATIENCE])
+            if not self.bound > before + 0.02 * self.tol * self.size:  # none at all so far is no progress either
+                return Status.INACCURATE
         if self.ended is not Status.ITERATION_LIMIT:
             self.accuracy = max(0.1 * self.accuracy, 1e-9 / self.tol)
         self.smooth, _ = self.smooth.advance(self.norms)
