@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
     journal = Journal(folder / "cells.jsonl")
     code = 0
     try:
-        run_campaign(campaign, journal, jobs=arguments.jobs, report=_say if arguments.verbose else None,
+        run_campaign(campaign, journal, n_jobs=arguments.jobs, report=_say if arguments.verbose else None,
                      shown=not (arguments.quiet or arguments.verbose))
     except KeyboardInterrupt:
         print("margindsl: interrupted; the same command goes on from here", file=sys.stderr)

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import itertools
-import multiprocessing
-import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from margindsl.errors import DeclarationError, SolverError, UnknownNameError
+from margindsl.errors import DeclarationError, UnknownNameError
 from margindsl.experiments.cells import DONE, Cell, Conduct, cell_key, fingerprint_of, load_for, run_cell
 from margindsl.experiments.datasets import MissingDataError, sources
 from margindsl.experiments.journal import Journal
 from margindsl.experiments.protocols import EXTENTS, Condition, Method, Protocol, Setting, describe
+from margindsl.parallel import share_out
 from margindsl.progress import task
+from margindsl.threads import small_work_threads
 
 Report = Callable[[dict[str, Any], int, int], None]
 
@@ -201,7 +199,7 @@ def _inspect(protocol: Protocol, condition: Condition, name: str, conduct: Condu
     return Part(condition, name, data.n, data.X.shape[1], fingerprint_of(data), note), False
 
 
-def run_campaign(campaign: Campaign, journal: Journal, *, jobs: int = 1, report: Report | None = None,
+def run_campaign(campaign: Campaign, journal: Journal, *, n_jobs: int | None = None, report: Report | None = None,
                  shown: bool = True) -> None:
     """Run every cell that is not finished, and append it to the journal.
 
@@ -209,8 +207,9 @@ def run_campaign(campaign: Campaign, journal: Journal, *, jobs: int = 1, report:
     ----------
     campaign : Campaign
     journal : Journal
-    jobs : int
-        Processes; BLAS has one thread in each.
+    n_jobs : int or None
+        Cells at a time, as in scikit-learn, on joblib's active backend: processes unless `joblib.parallel_config` says
+        otherwise. BLAS has one thread in each.
     report : callable, optional
         Called with each new record, the number of finished cells and the number of all.
     shown : bool
@@ -219,7 +218,7 @@ def run_campaign(campaign: Campaign, journal: Journal, *, jobs: int = 1, report:
     Raises
     ------
     KeyboardInterrupt
-        Once the cells under way have been recorded (with several processes).
+        Once the cells under way have been recorded (with several jobs).
     SolverError
         If a process died.
     """
@@ -236,12 +235,7 @@ def run_campaign(campaign: Campaign, journal: Journal, *, jobs: int = 1, report:
             if report is not None:
                 report(record, number, total)
 
-        if jobs == 1:
-            with threadpool_limits(limits=1):
-                for cell in waiting:
-                    keep(run_cell(cell, campaign.conduct))
-        elif waiting:
-            _run_parallel(waiting, campaign.conduct, min(jobs, len(waiting)), keep)
+        share_out(_confined, [(cell, campaign.conduct) for cell in waiting], lambda _, record: keep(record), n_jobs)
 
 
 def title_of(record: dict[str, Any]) -> str:
@@ -251,37 +245,9 @@ def title_of(record: dict[str, Any]) -> str:
     return title if record["status"] == DONE else f"{title}, {record['status']}"
 
 
-def _run_parallel(cells: list[Cell], conduct: Conduct, jobs: int, keep: Callable[[dict[str, Any]], None]) -> None:
-    queue = iter(cells)
-    pending: set[Future[dict[str, Any]]] = set()
-    context = multiprocessing.get_context("spawn")  # a fork of a process with BLAS threads may hang
-    with ProcessPoolExecutor(jobs, mp_context=context, initializer=_quiet_worker) as pool:
-        try:
-            while True:
-                for cell in queue:
-                    pending.add(pool.submit(run_cell, cell, conduct))
-                    if len(pending) >= 2 * jobs:
-                        break
-                if not pending:
-                    return
-                for future in wait(pending, return_when=FIRST_COMPLETED).done:
-                    pending.discard(future)
-                    keep(future.result())
-        except KeyboardInterrupt:
-            for future in pending:
-                future.cancel()
-            for future in wait(pending).done:
-                if not future.cancelled():
-                    keep(future.result())
-            raise
-        except BrokenProcessPool:
-            raise SolverError("a process of the run died, perhaps for want of memory; finished cells are kept: run the "
-                              "same command again, with --jobs 1") from None
-
-
-def _quiet_worker() -> None:
-    """Leave Ctrl-C to the parent, and BLAS with one thread."""
+def _confined(cell: Cell, conduct: Conduct) -> dict[str, Any]:
+    """Run a cell with one thread of BLAS and of scikit-learn."""
     import sklearn.cluster  # noqa: F401  (its OpenMP must be loaded to be limited)
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threadpool_limits(limits=1)
+    with small_work_threads(0), threadpool_limits(limits=1, user_api="openmp"):
+        return run_cell(cell, conduct)

@@ -15,10 +15,11 @@ import numpy as np
 from margindsl.contract import Solver
 from margindsl.errors import MarginError, NotInstalledError
 from margindsl.metrics import clustering_accuracy
+from margindsl.parallel import share_out
 from margindsl.progress import task
 from margindsl.relaxations.relaxation import Relaxation
 from margindsl.report import notebook, write_comparison
-from margindsl.runtime.options import SolveArguments, SolveOptions
+from margindsl.runtime.options import SolveArguments, SolveOptions, split_options
 from margindsl.runtime.problem import Problem
 from margindsl.runtime.registry import as_relaxation, as_solver
 from margindsl.runtime.solution import Solution
@@ -173,7 +174,7 @@ def _number(value: float, digits: int = 6) -> str:
 
 def compare(problem: Problem, relaxations: RelaxationName | Relaxation | Iterable[RelaxationName | Relaxation],
             solvers: SolverName | Solver | Iterable[SolverName | Solver | None] | None = None,
-            truth: Any = None, progress: Callable[[Row], None] | None = None,
+            truth: Any = None, progress: Callable[[Row], None] | None = None, n_jobs: int | None = None,
             **options: Unpack[SolveArguments]) -> Comparison:
     """Run combinations of relaxations and solvers of one problem side by side.
 
@@ -187,13 +188,16 @@ def compare(problem: Problem, relaxations: RelaxationName | Relaxation | Iterabl
         Class of each point; the accuracy under the best matching of clusters is added.
     progress : callable, optional
         Called with each finished `Row`.
+    n_jobs : int or None
+        Combinations at a time, as in scikit-learn: None is one unless `joblib.parallel_config` says otherwise, −1 as
+        many as processors. Rows are the same for every number and backend.
     **options
-        As for `Problem.solve`.
+        As for `Problem.solve`. A generator as `random_state` is split, one for every combination.
 
     Returns
     -------
     Comparison
-        Combinations that are refused keep their row, with the reason.
+        Combinations that are refused, or not begun at Ctrl-C, keep their row, with the reason.
 
     Raises
     ------
@@ -212,14 +216,22 @@ def compare(problem: Problem, relaxations: RelaxationName | Relaxation | Iterabl
     [1.0, 1.0]
     """
     SolveOptions.of(options)
-    rows: list[Row] = []
     pairs = list(itertools.product(_several(relaxations, as_relaxation), _several(solvers, as_solver)))
     with task("compare", len(pairs), shown=options.get("verbose") is None) as whole:
-        for relaxation, solver in pairs:
-            rows.append(_run(problem, relaxation, solver, truth, options))
+        rows: list[Row] = [_unbegun(*pair) for pair in pairs]
+
+        def keep(number: int, row: Row) -> None:
+            rows[number] = row
             whole.step()
             if progress is not None:
-                progress(rows[-1])
+                progress(row)
+
+        tasks = [(problem, *pair, truth, own) for pair, own in zip(pairs, split_options(options, len(pairs)))]
+        try:
+            share_out(_run, tasks, keep, n_jobs)
+        except KeyboardInterrupt:
+            if not any(row.solution for row in rows):
+                raise
     return Comparison(tuple(rows), truth is not None)
 
 
@@ -233,12 +245,21 @@ def _several(given: Any, read: Callable[[Any], Any]) -> list[Any]:
     return many
 
 
+def _unbegun(relaxation: Any, solver: Any) -> Row:
+    name, shown = _names(relaxation, solver)
+    return Row(name, shown, None, float("nan"), 0.0, "not begun: the comparison was interrupted")
+
+
+def _names(relaxation: Any, solver: Any) -> tuple[str, str]:
+    name, shown = ("" if one is None else str(getattr(one, "name", one)) for one in (relaxation, solver))
+    return name or "default", shown or "default"
+
+
 def _run(problem: Problem, relaxation: Any, solver: Any, truth: Any, options: SolveArguments) -> Row:
     began = time.perf_counter()
-    name, shown = ("" if one is None else getattr(one, "name", one) for one in (relaxation, solver))
     try:
         solution = problem.solve(relaxation, solver, **options)
     except MarginError as error:
-        return Row(name or "default", shown or "default", None, float("nan"), time.perf_counter() - began, str(error))
+        return Row(*_names(relaxation, solver), None, float("nan"), time.perf_counter() - began, str(error))
     accuracy = clustering_accuracy(truth, solution.labels) if truth is not None else float("nan")
     return Row(solution.relaxation, solution.solver, solution, accuracy, time.perf_counter() - began)

@@ -191,4 +191,14 @@ def versions() -> Mapping[str, str]:
     return found
 
 
-__all__ = ["SolveArguments", "SolveOptions", "Watch"]
+def split_options(options: SolveArguments, count: int) -> Iterator[SolveArguments]:
+    """Yield options with random numbers of their own for every task, whoever runs it."""
+    state = options.get("random_state")
+    if not isinstance(state, np.random.Generator):
+        yield from [options] * count
+        return
+    for own in state.spawn(count):
+        yield {**options, "random_state": own}
+
+
+__all__ = ["SolveArguments", "SolveOptions", "Watch", "split_options"]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 import time
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
+from numbers import Integral
 from typing import Any, Unpack
 
 import numpy as np
@@ -17,6 +19,7 @@ from margindsl.language.conditions import Conditions
 from margindsl.language.constraints import Constraint
 from margindsl.language.formulation import Formulation, Minimize
 from margindsl.language.symbols import Parameter
+from margindsl.parallel import share_out
 from margindsl.program.forms import Form
 from margindsl.program.passes import Presolved
 from margindsl.program.program import MarginProgram
@@ -24,7 +27,7 @@ from margindsl.progress import task
 from margindsl.relaxations.relaxation import Relaxation
 from margindsl.runtime.compiled import Compiled, check_form
 from margindsl.runtime.draft import Draft
-from margindsl.runtime.options import SolveArguments, SolveOptions
+from margindsl.runtime.options import SolveArguments, SolveOptions, split_options
 from margindsl.runtime.presolve import Prepared, outline, prepare_features
 from margindsl.runtime.registry import as_relaxation, as_solver, make_solver, relaxation_classes, solvers_for
 from margindsl.runtime.solution import Solution
@@ -236,7 +239,7 @@ class Problem(Formulation):
 
     def path(self, parameter: Parameter, values: Iterable[float],
              relaxation: RelaxationName | Relaxation | None = None, solver: SolverName | Solver | None = None,
-             **options: Unpack[SolveArguments]) -> list[Solution]:
+             chain: int | None = None, n_jobs: int | None = None, **options: Unpack[SolveArguments]) -> list[Solution]:
         """Solve along values of a parameter, each solve warm-started with the one before.
 
         Parameters
@@ -246,31 +249,62 @@ class Problem(Formulation):
         values : iterable of float
         relaxation, solver, **options
             As for `solve`.
+        chain : int or None
+            How many values in a row are warm-started one with the other; None all of them. Every chain begins with
+            `warm_start`, and chains can be solved at the same time.
+        n_jobs : int or None
+            Chains at a time, as in scikit-learn: None is one unless `joblib.parallel_config` says otherwise. Each works
+            on a copy of the problem. A generator as `random_state` is split among chains, which have answers of their
+            own whatever their number at a time.
 
         Raises
         ------
         DeclarationError
-            If the parameter does not occur in the objective, or a value is outside its domain; before any solve.
+            If the parameter does not occur in the objective, a value is outside its domain, or `chain` is no positive
+            number; before any solve.
         """
         if all(parameter is not own for own in self.parameters):
             raise DeclarationError("problem.path: the parameter does not occur in the objective")
+        if chain is not None and not (isinstance(chain, Integral) and chain > 0):
+            raise DeclarationError(f"problem.path(chain={chain!r}): expected None or a positive number of values")
         before, values = parameter.value, list(values)
-        solutions: list[Solution] = []
-        settings: dict[str, Any] = {**options}
-        previous = settings.pop("warm_start", None)
         try:
             for value in values:  # a value outside its domain is named before hours of solves, not after
                 parameter.value = value
                 self.lower()
-            with task("path", len(values), shown=settings.get("verbose") is None) as whole:
-                for value in values:
-                    parameter.value = value
-                    solutions.append(self.solve(relaxation, solver, **settings | {"warm_start": previous}))
-                    previous = solutions[-1]
-                    whole.step()
+            size = len(values) if chain is None else int(chain)
+            chains = [values[start:start + size] for start in range(0, len(values), max(size, 1))]
+            arguments: dict[str, Any] = {"relaxation": relaxation, "solver": solver}
+            with task("path", len(values), shown=options.get("verbose") is None) as whole:
+                if len(chains) <= 1:
+                    return _along(self, parameter, values, arguments | {**options}, whole.step)
+                found: list[list[Solution]] = [[] for _ in chains]
+
+                def keep(number: int, solutions: list[Solution]) -> None:
+                    found[number] = solutions
+                    whole.step(done=sum(map(len, found)))
+
+                share_out(_along_copy, [(self, parameter, part, arguments | {**own}) for part, own in zip(
+                    chains, split_options(options, len(chains)))], keep, n_jobs)
+                return [solution for solutions in found for solution in solutions]
         finally:
             parameter.value = before
-        return solutions
+
+
+def _along(problem: Problem, parameter: Parameter, values: list[float], arguments: dict[str, Any],
+           told: Callable[[], object] = lambda: None) -> list[Solution]:
+    solutions: list[Solution] = []
+    for value in values:
+        parameter.value = value
+        solutions.append(problem.solve(**arguments))
+        arguments = arguments | {"warm_start": solutions[-1]}
+        told()
+    return solutions
+
+
+def _along_copy(problem: Problem, parameter: Parameter, values: list[float],
+                arguments: dict[str, Any]) -> list[Solution]:
+    return _along(*copy.deepcopy((problem, parameter)), values, arguments)
 
 
 def choose_solver(relaxation: Relaxation, form: Form) -> Solver:

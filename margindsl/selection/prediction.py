@@ -20,6 +20,7 @@ from margindsl.drivers.moves import SMOOTHING
 from margindsl.errors import DeclarationError, RefusalError, SolverError
 from margindsl.features.operator import FeatureOperator
 from margindsl.labelset import presolve
+from margindsl.parallel import share_out
 from margindsl.points import row_blocks
 from margindsl.program.forms import FixedLabelForm
 from margindsl.program.losses import Losses, LossTerm
@@ -31,7 +32,7 @@ TOL = 1e-6
 
 
 def select(problems: Sequence[Any], solutions: Sequence[Any], folds: int | None = None,
-           random_state: RandomState = 0) -> int:
+           random_state: RandomState = 0, n_jobs: int | None = None) -> int:
     """Return the index of the solution whose labels the problems predict best on held-out points.
 
     The score of a labelling is the mean over the problems of its held-out loss (`held_out_losses`), each in units of
@@ -50,6 +51,8 @@ def select(problems: Sequence[Any], solutions: Sequence[Any], folds: int | None 
         labelling and problem. A number of folds, at least 2, refits without each.
     random_state : int, numpy Generator or None
         Draws the folds, the same ones for all labellings.
+    n_jobs : int or None
+        Judgements at a time, as in scikit-learn: None is one unless `joblib.parallel_config` says otherwise.
 
     Returns
     -------
@@ -84,7 +87,7 @@ def select(problems: Sequence[Any], solutions: Sequence[Any], folds: int | None 
         raise DeclarationError(
             f"select: given {len(problems)} problems and {len(labellings)} solutions; at least one of each is needed")
     programs = [problem.program() for problem in problems]
-    scores = _judge(programs, labellings, folds, random_state)
+    scores = _judge(programs, labellings, folds, random_state, n_jobs)
     # Not the geometric mean, in which a judge who finds several labellings almost perfect outvotes all others.
     return int(np.argmin(np.mean(scores / [_loss_at_zero(program) for program in programs], axis=1)))
 
@@ -124,18 +127,21 @@ def held_out_losses(problems: Sequence[Any], labellings: Sequence[ArrayLike], fo
 
 
 def _judge(programs: Sequence[MarginProgram], labellings: Sequence[ArrayLike], folds: int | None,
-           random_state: RandomState) -> FloatArray:
+           random_state: RandomState, n_jobs: int | None = None) -> FloatArray:
     """Return the (labellings, programs) held-out losses, those of equal clusterings computed once."""
     seed = int(np.random.default_rng(random_state).integers(2**32))
     for program in programs:
         _check(program, labellings, folds)
     distinct, place = _without_repeats(labellings)
     scores = np.empty((len(distinct), len(programs)))
-    for column, program in enumerate(programs):
-        if folds is None:
-            scores[:, column] = [_leave_one_out(program, labels) for labels in distinct]
-        else:
-            scores[:, column] = _refit(program, distinct, _draw_folds(program, folds, np.random.default_rng(seed)))
+    if folds is None:
+        places = [(row, column) for column in range(len(programs)) for row in range(len(distinct))]
+        share_out(_leave_one_out, [(programs[column], distinct[row]) for row, column in places],
+                  lambda number, found: scores.__setitem__(places[number], found), n_jobs)
+    else:
+        drawn = [_draw_folds(program, folds, np.random.default_rng(seed)) for program in programs]
+        share_out(_refit, [(program, distinct, fold) for program, fold in zip(programs, drawn)],
+                  lambda column, found: scores.__setitem__((slice(None), column), found), n_jobs)
     return scores[place]
 
 

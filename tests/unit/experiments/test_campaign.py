@@ -1,23 +1,23 @@
 """Runs: which cells there are, what counts as finished, processes, interruptions, kills."""
 
 import json
+import os
 import runpy
 import signal
 import subprocess
 import sys
-from concurrent.futures import Future
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import joblib
 import pytest
 
 from margindsl.errors import DeclarationError, SolverError, UnknownNameError
 from margindsl.experiments import campaign as campaign_module
 from margindsl.experiments import cells, datasets
 from margindsl.experiments.campaign import plan, run_campaign
-from margindsl.experiments.cells import Conduct, run_cell
+from margindsl.experiments.cells import Conduct
 from margindsl.experiments.journal import Journal
 from margindsl.experiments.protocols import get_protocol
 from margindsl.experiments.tables import tabulate
@@ -177,8 +177,8 @@ def test_processes_find_what_one_process_finds(conduct, tmp_path):
     parts = tuple(replace(p, condition=replace(p.condition, methods=p.condition.methods[:2])) for p in found.parts)
     found = replace(found, parts=parts)
     one, two = Journal(tmp_path / "one.jsonl"), Journal(tmp_path / "two.jsonl")
-    run_campaign(found, one, jobs=1)
-    run_campaign(found, two, jobs=2)
+    run_campaign(found, one, n_jobs=1)
+    run_campaign(found, two, n_jobs=2)
     assert len(one.records) == 12 and without_seconds(one.records) == without_seconds(two.records)
 
 
@@ -229,43 +229,27 @@ def test_a_killed_run_goes_on_where_it_was(conduct, tmp_path):
         (e.oracle, e.honest, e.verdict) for e in tables[1].entries]
 
 
-class Pool:
-    """Run in this process what a pool would run in others."""
-
-    def __init__(self, outcome):
-        self.outcome = outcome
-
-    def __call__(self, *arguments, **options):
-        return self
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exception):
-        return None
-
-    def submit(self, function, *arguments):
-        future = Future()
-        self.outcome(future, *arguments)
-        return future
+def dying(*arguments):
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="the system has no SIGKILL")
 def test_a_dead_process_is_explained(conduct, tmp_path, monkeypatch):
-    monkeypatch.setattr(campaign_module, "ProcessPoolExecutor",
-                        Pool(lambda future, *arguments: future.set_exception(BrokenProcessPool())))
-    with pytest.raises(SolverError, match="a process of the run died.*run the same command again, with --jobs 1"):
-        run_campaign(quick(conduct), Journal(tmp_path / "cells.jsonl"), jobs=2)
+    monkeypatch.setattr(campaign_module, "_confined", dying)
+    with pytest.raises(SolverError, match="a process died.*what was finished is kept: try again with one job"):
+        run_campaign(quick(conduct), Journal(tmp_path / "cells.jsonl"), n_jobs=2)
 
 
-def test_cells_under_way_are_kept_when_interrupted(conduct, tmp_path, monkeypatch):
-    pool = Pool(lambda future, *arguments: future.set_result(run_cell(*arguments)))
-    monkeypatch.setattr(campaign_module, "ProcessPoolExecutor", pool)
-    journal = Journal(tmp_path / "cells.jsonl")
+def test_cells_under_way_are_kept_when_interrupted(conduct, tmp_path):
+    journal, began = Journal(tmp_path / "cells.jsonl"), []
 
     def report(record, number, total):
+        began.append(number)
         if number == 1:
             raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        run_campaign(quick(conduct), journal, jobs=2, report=report)
-    assert len(journal.records) == 4  # twice as many as processes were under way
+    with pytest.raises(KeyboardInterrupt), joblib.parallel_config(backend="threading", n_jobs=2):
+        run_campaign(quick(conduct), journal, report=report)
+    assert len(journal.records) == len(began) and 1 < len(began) < 38  # those under way; no other was begun
+    run_campaign(quick(conduct), journal)
+    assert len(journal.records) == 38

@@ -1,0 +1,127 @@
+"""Tasks shared out by joblib: among threads, processes, or the workers of Dask or Ray, whichever backend is active."""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor
+from numbers import Integral
+from typing import Any
+
+from margindsl.errors import DeclarationError, SolverError
+
+
+def share_out(function: Callable[..., Any], tasks: Sequence[tuple[Any, ...]], keep: Callable[[int, Any], None],
+              n_jobs: int | None = None) -> None:
+    """Call a function for every task, and hand each answer over as soon as it is there.
+
+    With one job, and with None where no `joblib.parallel_config` says otherwise, tasks run in turn in this thread and
+    joblib is not loaded. Answers do not depend on where tasks run, as long as each draws its own random numbers.
+
+    Parameters
+    ----------
+    function : callable
+        Of a module, or one that cloudpickle takes.
+    tasks : sequence of tuples
+        Its arguments.
+    keep : callable
+        Called in this thread with the number of a task and its answer, in the order in which they finish.
+    n_jobs : int or None
+        As in scikit-learn: None is one unless `joblib.parallel_config` says otherwise, −1 all processors.
+
+    Raises
+    ------
+    DeclarationError
+        If `n_jobs` is zero or no integer.
+    KeyboardInterrupt
+        After Ctrl-C, here or in `keep`, once the tasks under way are finished and kept; at once at a second one.
+    SolverError
+        If a process died.
+    """
+    _check(n_jobs)
+    pool = _pool(n_jobs) if len(tasks) > 1 else None
+    if pool is None:
+        for number, task in enumerate(tasks):
+            keep(number, function(*task))
+        return
+    stop = threading.Event()
+    answers, interrupt = _answers(pool, function, tasks, stop), None
+    try:
+        while True:
+            try:
+                answer = answers.get()
+                if answer is None:
+                    break
+                keep(*_found(*answer))
+            except KeyboardInterrupt as again:
+                if interrupt is not None:
+                    raise
+                interrupt = again
+                stop.set()
+    finally:
+        stop.set()
+    if interrupt is not None:
+        raise interrupt
+
+
+def _found(number: int, answer: Any, error: BaseException | None) -> tuple[int, Any]:
+    if isinstance(error, BrokenExecutor):
+        raise SolverError("a process died, perhaps for want of memory; what was finished is kept: try again with one "
+                          "job") from None
+    if error is not None:
+        raise error
+    return number, answer
+
+
+def _check(n_jobs: Any) -> None:
+    is_number = isinstance(n_jobs, Integral) and not isinstance(n_jobs, bool) and n_jobs != 0
+    if n_jobs is not None and not is_number:
+        raise DeclarationError(f"n_jobs={n_jobs!r}: expected None, a number of jobs, or −1 for all processors")
+
+
+def _pool(n_jobs: int | None) -> Any:
+    """Return joblib's pool of the active backend; None where tasks are to run in turn."""
+    if n_jobs == 1 or (n_jobs is None and "joblib" not in sys.modules):
+        return None
+    import joblib
+
+    return None if joblib.effective_n_jobs(n_jobs) == 1 else joblib.Parallel(n_jobs, return_as="generator_unordered")
+
+
+def _answers(pool: Any, function: Callable[..., Any], tasks: Sequence[tuple[Any, ...]],
+             stop: threading.Event) -> queue.SimpleQueue[Any]:
+    """Return a queue of (number, answer, error), then None: filled by a thread, which Ctrl-C does not reach."""
+    import joblib
+
+    found: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    call, own = joblib.delayed(_numbered), os.getpid()
+
+    def waiting() -> Iterator[Any]:
+        for number, task in enumerate(tasks):
+            if stop.is_set():
+                return
+            yield call(number, own, function, task)
+
+    def fill() -> None:
+        try:
+            for number, answer in pool(waiting()):
+                found.put((number, answer, None))
+        except BaseException as error:  # it is raised in the thread that asked
+            found.put((-1, None, error))
+        found.put(None)
+
+    threading.Thread(target=fill, daemon=True).start()
+    return found
+
+
+def _numbered(number: int, owner: int, function: Callable[..., Any], task: tuple[Any, ...]) -> tuple[int, Any]:
+    if os.getpid() != owner and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends Ctrl-C to all; the one who waits decides
+    return number, function(*task)
+
+
+__all__ = ["share_out"]
