@@ -24,6 +24,7 @@ from margindsl.typing import FloatArray, IntArray
 
 T = TypeVar("T")
 FINISHED = 0.8  # of the time in which a fit must end, where its solver is asked to
+REMEMBERED = 2_000_000  # decision values of the fits that a run keeps: local searches come back to their labellings
 LATE = (Status.TIME_LIMIT, Status.INTERRUPTED)  # ends of which a solver may have no point yet
 
 
@@ -61,6 +62,15 @@ class Fit:
     def scalars(self) -> FloatArray:
         """Return the (S,) shared scalars."""
         return np.asarray(self.raw.get("scalars", np.zeros(0)))
+
+
+@dataclass(frozen=True)
+class _Known:
+    """Remember a fit, the accuracy it has, and what its labelling was proved to be no lower than."""
+
+    fit: Fit
+    tol: float = np.inf
+    least: float = -np.inf
 
 
 @dataclass(frozen=True)
@@ -116,6 +126,7 @@ class Run:
         self.worth: Worth | None = None  # while labels are improved for as long as that pays
         self._compiled = {} if sessions is None else sessions
         self._own: dict[Hashable, Guarded] = {}
+        self._known: dict[bytes, _Known] = {}
 
     def apart(self) -> Run:
         """Return another run of the same program that leaves the best labels and the history of this one alone."""
@@ -149,20 +160,33 @@ class Run:
         """Fit the hyperplane to a labelling with the fixed-label solver, and remember the best.
 
         Where the time is up before that solver has a point, the `late_solver` gives one. One that is proved to be no
-        lower than `cutoff` may be returned as it is.
+        lower than `cutoff` may be returned as it is. A labelling that was fitted to this accuracy is not fitted again.
 
         Raises
         ------
         UnansweredError
             If the solver returns no answer; its own words are passed on.
         """
+        self.fits += 1
+        known = self._known.get(labels.tobytes())
+        if known is not None and (known.tol <= tol or cutoff <= known.least):
+            return known.fit
         form = self.program.fix_labels(labels)
         budget = self.budget.replace(tol=tol, max_iter=None, callback=None, cutoff=cutoff)
         raw = self.session(form, self.fixed_solver).solve(form, budget, start.raw if start else None, is_judged=False)
         if raw.status in LATE and not raw.has_answer and self.late_solver is not None:
             raw = self.session(form, self.late_solver).solve(form, budget, is_judged=False)
-        self.fits += 1
-        return self.adopt(form, raw, self.fixed_solver)
+        fit = self.adopt(form, raw, self.fixed_solver)
+        if raw.status is Status.OPTIMAL:
+            self._remember(_Known(fit, tol))
+        elif raw.status is Status.CONVERGED and cutoff < np.inf:
+            self._remember(_Known(fit, least=cutoff))
+        return fit
+
+    def _remember(self, known: _Known) -> None:
+        if (len(self._known) + 1) * known.fit.decision.size > REMEMBERED:
+            self._known.clear()
+        self._known[known.fit.labels.tobytes()] = known
 
     def plain_fit(self, labels: IntArray) -> Fit:
         """Return the labelling with the hyperplane w = 0, for which there is always time."""

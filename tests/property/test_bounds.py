@@ -16,8 +16,8 @@ from margindsl.program.label_certificate import LabelLiftCertificate
 from margindsl.testing import random_instance
 from margindsl.testing.losses import LOSS_FAMILIES
 
-INSTANCES = 48  # tests/fuzz/run.py draws as many more as one wants
-CHUNKS = 12
+INSTANCES = 32  # tests/fuzz/run.py draws as many more as one wants
+CHUNKS = 8
 SEED = 20240
 
 EXACT = md.Exact(starts=1)

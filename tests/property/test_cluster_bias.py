@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import subprocess
 import sys
@@ -41,6 +42,7 @@ def declared(loss: str, *, bias: bool, high: float = 0.0, centre: bool = False, 
     return md.Problem(md.Minimize(objective), [md.sizes(y, at_least=1, at_most=3), *held])
 
 
+@functools.cache
 def least(loss: str, high: float, coding: str = "simplex") -> float:
     """Return the least value over all clusterings, each solved as declared."""
     X, codes, best = points(), simplex_codes(K), np.inf

@@ -34,7 +34,10 @@ def codes():
 
 
 def members(n, constrained):
+    """Yield the labellings of B, of those that differ in the names of the clusters one."""
     for labels in itertools.product(range(CLUSTERS), repeat=n):
+        if list(dict.fromkeys(labels)) != [*range(len(set(labels)))]:
+            continue
         sizes = np.bincount(labels, minlength=CLUSTERS)
         if not constrained or (labels[0] == labels[1] and labels[2] != labels[3] and sizes.min() >= 1
                                and sizes.max() <= 3):

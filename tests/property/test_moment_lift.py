@@ -91,7 +91,7 @@ def test_hinge_gains_nothing_from_moments_and_least_squares_does():
 @pytest.mark.slow
 def test_gaps_of_enumerated_instances():  # tests/bench/bench_gap.py has more of them
     rows = [gaps(declared(seed, kernel, "odm", links=bool(seed % 2)))
-            for seed, kernel in itertools.product(range(5), ("linear", "rbf"))]
+            for seed, kernel in itertools.product(range(3), ("linear", "rbf"))]
     for row in rows:
         assert_order(row)
     mean = {name: np.mean([row[name] for row in rows]) for name in WAYS}
@@ -261,7 +261,7 @@ def test_moments_and_triangles_leave_a_few_per_cent():
     """On instances of the bench (kernels of trace m, balance, links in half) the mean gap is below 5 %."""
     bench = runpy.run_path(str(Path(__file__).parents[1] / "bench" / "bench_gap.py"))
     names = ["label SDP", "moments", "moments, triangles"]
-    rows = [bench["gaps"](bench["instance"](seed, kind), names) for seed in range(4) for kind in ("linear", "rbf")]
+    rows = [bench["gaps"](bench["instance"](seed, kind), names) for seed in range(2) for kind in ("linear", "rbf")]
     plain, moments, tight = (np.array([row[name] for row in rows]) for name in names)
     assert np.all(tight >= -1e-7) and np.all(tight <= moments + 1e-6) and np.all(moments <= plain + 1e-6)
     assert tight.mean() <= 0.05 and tight.mean() < 0.4 * moments.mean()

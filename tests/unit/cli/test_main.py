@@ -358,7 +358,7 @@ def test_help_starts_light():
 
 @pytest.mark.slow
 def test_demo_runs_every_kind_of_relaxation_and_solver(capsys):
-    assert main(["demo", "--time-limit", "2"]) == 0
+    assert main(["demo", "--time-limit", "0.7"]) == 0
     out, err = capsys.readouterr()
     for word in ("minimise", "alternating", "cccp", "minimax", "sdp", "weight-lifting", "lbfgs", "mirror-prox", "scs",
                  "certified", "k-means", "accuracy"):

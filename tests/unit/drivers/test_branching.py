@@ -307,14 +307,14 @@ def declare(loss, n=20, d=2, bias=False, more=lambda f: []):
 
 
 @pytest.mark.parametrize(("problem", "words"), [
-    (declare(md.hinge, n=7, bias=True), "only where they hold a free bias"),
-    (declare(md.hinge, n=7, more=lambda f: [abs(f[0] + f[1]) <= 1]), "only where they hold a free bias"),
-    (declare(md.hinge, n=7, d=65), "rank 65, above 60"),
-    (declare(lambda g: md.logistic(-g), n=7), "finite piecewise quadratic losses"),
+    (declare(md.hinge, n=6, bias=True), "only where they hold a free bias"),
+    (declare(md.hinge, n=6, more=lambda f: [abs(f[0] + f[1]) <= 1]), "only where they hold a free bias"),
+    (declare(md.hinge, n=6, d=65), "rank 65, above 60"),
+    (declare(lambda g: md.logistic(-g), n=6), "finite piecewise quadratic losses"),
 ], ids=["bias", "decision", "rank", "logistic"])
 def test_what_the_lift_does_not_bound_is_bounded_by_the_decided_points(problem, words):
     program, method = problem.program(), md.Exact(method="branching", tol=1e-6)
-    assert words in method.accepts(program).note or words == "rank 65, above 60"  # 7 points span fewer
+    assert words in method.accepts(program).note or words == "rank 65, above 60"  # 6 points span fewer
     found = problem.solve(method, random_state=0)
     values = [problem.solve("alternating", warm_start=None, random_state=seed).value for seed in range(3)]
     every = min(_fixed(problem, labels) for labels in program.labels.enumerate() if labels[0] == 1)  # and mirrored

@@ -1,5 +1,7 @@
 """A solve that was stopped and goes on from its file reaches the answer of one that was not."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -27,12 +29,16 @@ def stop_after(reports):
     return lambda progress: seen.append(progress) or len(seen) > reports
 
 
+@cache
+def whole_of(relaxation):
+    return problem_of().solve(relaxation, random_state=0)
+
+
 @pytest.mark.parametrize("relaxation", RELAXATIONS, ids=NAMES)
 @pytest.mark.parametrize("reports", [0, 2, 7])
 def test_a_stopped_solve_goes_on_to_the_same_answer(relaxation, reports, tmp_path, monkeypatch):
     monkeypatch.setattr(kept, "EVERY", 0.0)
-    problem, path = problem_of(), tmp_path / "run"
-    whole = problem.solve(relaxation, random_state=0)
+    problem, path, whole = problem_of(), tmp_path / "run", whole_of(relaxation)
     cut = problem.solve(relaxation, random_state=0, checkpoint=path, callback=stop_after(reports))
     assert problem.program().labels.contains(cut.labels) and path.exists()
     resumed = problem.solve(relaxation, random_state=0, checkpoint=path)

@@ -7,6 +7,7 @@ from sklearn.datasets import load_digits
 import margindsl as md
 from margindsl.contract import Budget
 from margindsl.drivers import moves as moving
+from margindsl.drivers import run as running
 from margindsl.drivers.alternation import alternate
 from margindsl.drivers.blocks import block_moves, newton_values, sub_clusters
 from margindsl.drivers.moves import candidate_moves, estimate_moves
@@ -55,6 +56,21 @@ def test_never_worse_and_in_b(seed, rules):
     assert run.program.labels.contains(small.labels) and run.program.labels.contains(large.labels)
     form = run.program.fix_labels(large.labels)
     assert large.value == pytest.approx(form.objective(large.w, large.bias, large.scalars), rel=1e-12)
+
+
+def test_a_labelling_is_fitted_again_only_for_a_higher_accuracy(monkeypatch):
+    run = start(declare(blobs(0), 30.0))
+    labels, other = run.program.labels.sample(np.random.default_rng(0), 2)
+    best = run.fit(labels, tol=1e-8)
+    cut = run.fit(other, tol=1e-8, cutoff=0.0)  # no value is below it: proved at once, and fitted no further
+    assert run.fit(labels.copy(), tol=1e-5) is best and run.fit(other, cutoff=-1.0) is cut
+    fitted = run.fit(other, tol=1e-8)
+    assert fitted.value <= cut.value and run.fit(other, cutoff=cut.value) is fitted
+    monkeypatch.setattr(running, "REMEMBERED", 0)  # nothing is kept of programs too large for it
+    fresh = start(declare(blobs(0), 30.0))
+    first = fresh.fit(labels)
+    fresh.fit(other)
+    assert fresh.fit(labels) is not first
 
 
 def test_escapes_where_small_moves_stick():

@@ -19,7 +19,7 @@ ESTIMATORS = [
     MarginClusterer(),
     CPMMC(),  # the other published methods are of the same class
     ODMClassifier(),
-    SemiSupervisedODM(parameters={"max_iter": 200}),
+    SemiSupervisedODM(parameters={"max_iter": 60}),
     MaximumMarginEmbedding(n_components=1),
 ]
 

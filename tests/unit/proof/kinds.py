@@ -84,9 +84,24 @@ def problem(kind, seed=0, weight=3.0):
     weight = weight / max(1.0, SCALES[seed]) ** 2  # far features with the margins of near ones
     if kind < len(TWO):
         _, loss, constraint = TWO[kind]
-        return declare(points(seed + kind), loss, constraint, weight, scale=SCALES[seed])
+        return declare(points(seed + first(kind)), loss, constraint, weight, scale=SCALES[seed])
     _, loss, coding, constraint = MORE[kind - len(TWO)]
-    return declare(points(seed + kind, 3), loss, constraint, weight, 3, coding, scale=SCALES[seed])
+    return declare(points(seed + first(kind), 3), loss, constraint, weight, 3, coding, scale=SCALES[seed])
+
+
+@functools.cache
+def first(kind):
+    """Return the first kind of the same declaration: relaxations of one problem have one optimum."""
+    declarations = [declaration for _, *declaration in (*TWO, *MORE)]
+    return declarations.index(declarations[kind])
+
+
+@functools.cache
+def least(kind):
+    """Return the least value over B of a kind that is the first of its declaration."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return problem(kind).solve("exact", random_state=0).value
 
 
 def solved(kind, seed=0):
