@@ -15,9 +15,9 @@ from margindsl.program.moment import MomentLiftForm
 from margindsl.threads import small_work_threads
 from margindsl_solvers.engines.factors.label import LabelRun
 from margindsl_solvers.engines.factors.quasinewton import QuasiNewton
-from margindsl_solvers.engines.factors.sweep import threads
 from margindsl_solvers.engines.factors.weight import WeightRun
 from margindsl_solvers.engines.solver import EngineSolver, Solve, of_form
+from margindsl_solvers.engines.threads import threads
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from concurrent.futures import ThreadPoolExecutor
 
 import cvxpy as cp
 import numpy as np
@@ -21,11 +22,12 @@ from margindsl_solvers.clarabel import Clarabel
 from margindsl_solvers.engines.rows import system as row_system
 from margindsl_solvers.engines.rows.augmented import NewtonRun, Penalty
 from margindsl_solvers.engines.rows.plane import PlaneRows
+from margindsl_solvers.engines.saddle import model as saddle_model
 from margindsl_solvers.engines.saddle import progressive
 from margindsl_solvers.engines.saddle import system as saddle_system
 from margindsl_solvers.engines.saddle.alternation import StackedFeatures
 from margindsl_solvers.engines.saddle.box import BoxModel, descent_steps, greatest_eigenvalue, prox_steps
-from margindsl_solvers.engines.saddle.model import SaddleModel
+from margindsl_solvers.engines.saddle.model import SaddleModel, distinct
 from margindsl_solvers.engines.saddle.newton import newton_step
 from margindsl_solvers.engines.saddle.sampling import FullGradient, ImportanceGradient, LabelGradient, StochasticRun
 from margindsl_solvers.engines.saddle.system import DenseSystem, Rows, WoodburySystem, heavy
@@ -398,7 +400,7 @@ def linearised(seed: int, n: int = 80) -> tuple[SaddleModel, object, Rows]:
 
 def test_woodbury_system_equals_the_dense_one() -> None:
     model, base, rows = linearised(43)
-    dense, low = DenseSystem(model, base, rows), WoodburySystem(model, base, rows, heavy(base.mu, 1e-9), 1e-10)
+    dense, low = DenseSystem(model, base, rows), WoodburySystem(model, base, rows, heavy(base.mu, 1e-9))
     change = np.random.default_rng(0).normal(size=model.count + 2)
     assert low.is_exact
     assert low.curvature == pytest.approx(dense.curvature, rel=1e-5, abs=1e-6)
@@ -406,14 +408,47 @@ def test_woodbury_system_equals_the_dense_one() -> None:
     assert low.step(change) == pytest.approx(dense.step(change), rel=1e-5, abs=1e-6)
 
 
-def test_sampled_system_is_corrected_by_conjugate_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", LOSSES)
+def test_steps_of_a_sampled_curvature_close_the_gap(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(saddle_system, "GRAM_PASSES", 0.0)
+    monkeypatch.setattr(saddle_system, "SMALL_WORK", 0.0)
+    form = instance(47, LOSSES[name], n=3000, d=4, T=6, total=20.0)
+    primal, dual = values(form, MirrorProx(newton_limit=100).solve(form, Budget.within(20, tol=1e-5)))
+    assert primal - dual <= 1.01e-5 * primal
+    assert primal == pytest.approx(optimum(form), rel=1e-5)
+
+
+def test_a_sample_of_all_rows_is_no_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     model, base, rows = linearised(47, n=200)
-    dense, low = DenseSystem(model, base, rows), WoodburySystem(model, base, rows, heavy(base.mu, 1e-9), 1e-10)
-    change = np.random.default_rng(0).normal(size=model.count + 2)
-    assert not low.is_exact
-    assert low.pull == pytest.approx(dense.pull, rel=1e-4, abs=1e-5)
-    assert low.step(change) == pytest.approx(dense.step(change), rel=1e-4, abs=1e-5)
+    whole = WoodburySystem(model, base, rows, heavy(base.mu, 1e-9))
+    monkeypatch.setattr(saddle_system, "GRAM_PASSES", 0.0)
+    monkeypatch.setattr(saddle_system, "SMALL_WORK", 0.0)
+    part = WoodburySystem(model, base, rows, heavy(base.mu, 1e-9))
+    assert whole.is_exact and not part.is_exact
+    error = np.linalg.norm(part.curvature - whole.curvature) / np.linalg.norm(whole.curvature)
+    assert 0 < error < 0.5
+
+
+@pytest.mark.parametrize("cached", [64, 2**16])
+def test_blocks_and_threads_change_no_product(cached: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    form = instance(49, odm(), n=203, d=4, T=6)
+    monkeypatch.setattr(saddle_model, "CACHED", cached)
+    rng, Phi, Y = np.random.default_rng(0), form.features.toarray(), form.labellings
+    W, s = rng.normal(size=(6, 4)), rng.normal(size=203)
+    with ThreadPoolExecutor(2) as pool:
+        for model in (SaddleModel(form), SaddleModel(form, pool.map)):
+            assert model.margins(W) == pytest.approx(np.sum(Y * (W @ Phi.T), axis=0))
+            assert model.adjoint(s) == pytest.approx((Y * s) @ Phi)
+            assert np.array_equal(model.adjoint(s), SaddleModel(form).adjoint(s))
+
+
+def test_labellings_that_differ_in_few_points_are_told_apart() -> None:
+    rng = np.random.default_rng(0)
+    y = np.where(rng.random(50_000) < 0.5, -1, 1)
+    close = y.copy()
+    close[49_999] *= -1
+    first, group = distinct(np.array([y, close, -y, -close, y]), np.zeros((5, 1)))
+    assert first.tolist() == [0, 1] and group.tolist() == [0, 1, 0, 1, 0]
 
 
 def test_newton_needs_no_system_above_its_limit() -> None:

@@ -15,8 +15,9 @@ from margindsl_solvers.burer_monteiro import BurerMonteiro
 from margindsl_solvers.engines.factors import sweep as sweeps
 from margindsl_solvers.engines.factors import weight
 from margindsl_solvers.engines.factors.quasinewton import QuasiNewton
-from margindsl_solvers.engines.factors.sweep import Sweep, threads
+from margindsl_solvers.engines.factors.sweep import Sweep
 from margindsl_solvers.engines.factors.weight import SUBSAMPLE
+from margindsl_solvers.engines.threads import threads
 
 
 def form_of(X, weight=10.0, bias=False):

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_info, threadpool_limits
 
 from margindsl.calculus import ConvexFunction
 from margindsl.clock import product
 from margindsl.features.operator import total
 from margindsl.program.forms import WeightLiftForm
 from margindsl.program.losses import Losses
-from margindsl.threads import SMALL_WORK
 from margindsl.typing import FloatArray
 
 CACHED = 2**17  # numbers of a block of features that stays in a core's cache between its two products
@@ -96,27 +92,3 @@ def _block(loss: ConvexFunction, W: FloatArray, free_bias: bool, rows: FloatArra
     F *= slopes[:, None]
     below = rows.T @ F
     return float(weights @ values), np.vstack([below, F.sum(axis=0)]) if free_bias else below
-
-
-@contextmanager
-def threads(work: int) -> Iterator[Sum]:
-    """Give a map over blocks that uses as many threads as BLAS may, BLAS itself confined to one.
-
-    BLAS splits every thin product and waits for the slower half; whole blocks need no waiting, and the losses
-    are evaluated in parallel too.
-
-    Parameters
-    ----------
-    work : int
-        Multiply-adds of a matrix product inside; small ones stay on one thread.
-    """
-    if work <= SMALL_WORK:  # the session has confined BLAS already
-        yield map
-        return
-    count = max([pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"], default=1)
-    with threadpool_limits(limits=1, user_api="blas"):
-        if count == 1:
-            yield map
-            return
-        with ThreadPoolExecutor(count) as pool:
-            yield pool.map

@@ -20,6 +20,7 @@ from margindsl_solvers.engines.saddle.run import MirrorRun, SaddleCourse, refuse
 from margindsl_solvers.engines.saddle.sampling import GRADIENTS, FullGradient, StochasticRun, start_in
 from margindsl_solvers.engines.saddle.variance import AnchoredRun
 from margindsl_solvers.engines.solver import EngineSolver, Solve
+from margindsl_solvers.engines.threads import threads
 
 
 class Method(NamedTuple):
@@ -103,8 +104,9 @@ class MirrorSolver(EngineSolver):
     def solve_saddle(self, form: SaddleForm, budget: Budget, start: RawSolution | None) -> RawSolution:
         """Solve a saddle form."""
         begin = time.monotonic()
-        with small_work_threads(form.n * form.features.rank * form.count):
-            course = self._course(SaddleModel(form), budget, start, begin)
+        work = form.n * form.features.rank * form.count
+        with small_work_threads(work), threads(work if form.features.is_dense else 0) as gather:
+            course = self._course(SaddleModel(form, gather), budget, start, begin)
             course.remark = "" if self.sampling in FULL else f"sampling {self.sampling}"
             return course.solve()
 

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 
 from margindsl.accuracy import relative_gap
 from margindsl.calculus import ConvexFunction
 from margindsl.clock import product
+from margindsl.features.operator import total
 from margindsl.frozen import frozen_property
 from margindsl.program.certificates import project_duals
 from margindsl.program.codes import first_names
 from margindsl.program.forms import SaddleForm
 from margindsl.typing import FloatArray, IntArray
+from margindsl_solvers.engines.threads import Gather
 
-BLOCK = 2**22  # entries of a (labellings × points) block; larger working sets are processed block by block
-STEPS, STILL = 6, 1e-13  # of the fit of scale and scalars at a point, and its relative gain not worth a step
+T = TypeVar("T")
+CACHED = 2**16  # entries of a (labellings × points) block: signed and multiplied before they leave a core's cache
+STEPS = 6  # of the fit of scale and scalars at a point
+STILL, WORTH = 1e-13, 1e-3  # gain not worth a step, relative to the value and to the gap
+TELLING = 4_096  # points on which labellings are compared first
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,10 +96,12 @@ class SaddleModel:
     Parameters
     ----------
     form : SaddleForm
+    gather : callable
+        Maps a function over blocks of points, in their order; `threads` gives one that uses several cores.
     """
 
-    def __init__(self, form: SaddleForm) -> None:
-        self.form, self.losses = form, form.losses
+    def __init__(self, form: SaddleForm, gather: Gather = map) -> None:
+        self.form, self.losses, self.gather = form, form.losses, gather
         self.first, self.group = distinct(form.labellings, form.biases)
         self.labels = np.ascontiguousarray(form.coded(self.first), dtype=np.int8 if form.codes is None else float)
         self.biases, self.is_biased = form.biases[self.first], form.is_biased
@@ -117,16 +124,24 @@ class SaddleModel:
 
     def adjoint(self, spread: FloatArray, active: IntArray | None = None) -> FloatArray:
         """Return the rows Φᵀ(y_k∘s) of a vector s (n,), for all labellings or the active ones."""
-        rows = slice(None) if active is None else self.coordinates(active)
-        total: FloatArray = np.zeros((len(self.labels[rows]), self.form.features.rank))
-        self._book(len(total))
+        labels = self.labels if active is None else self.labels[self.coordinates(active)]
+        self._book(len(labels))
         if self.walks:
-            return np.asarray(self.form.features.fold(
-                partial(_signed_sums, rows), self._points, spread)).reshape(-1, self.order)
-        for part, labels, phi in self._blocks():
-            signed = labels[rows] * spread[part]
-            total += signed @ phi if phi is not None else self.form.features.adjoint(signed.T).T
-        return total.reshape(-1, self.order)
+            rows = slice(None) if active is None else self.coordinates(active)
+            found = self.form.features.fold(partial(_in_cache, partial(_signed_sums, rows)), self._points, spread)
+            return np.asarray(found).reshape(-1, self.order)
+        if self.matrix is None:
+            return self.form.features.adjoint((labels * spread).T).T.reshape(-1, self.order)
+
+        def part(points: slice, phi: FloatArray) -> FloatArray:
+            signed = labels[:, points].astype(float)
+            signed *= spread[points]
+            return signed @ phi
+
+        out = np.zeros((len(labels), self.form.features.rank))
+        for found in self._blocks(part, len(labels)):
+            out += found
+        return out.reshape(-1, self.order)
 
     def direction(self, spread: FloatArray, k: int) -> FloatArray:
         """Return the row Φᵀ(y_k∘s) (q r,) of one labelling."""
@@ -141,16 +156,22 @@ class SaddleModel:
 
     def margins(self, W: FloatArray, masses: FloatArray | None = None) -> FloatArray:
         """Return the (n,) margins Σ_k y_k∘(Φw_k + m_k b_k) of rows w_k of W (T, q r) and masses m (T,), else zero."""
-        out, W = np.empty(self.form.n), W.reshape(len(self.labels), -1)
+        out, W = np.zeros(self.form.n), W.reshape(len(self.labels), -1)
         active = np.flatnonzero(np.any(W != 0, axis=1))
         self._book(len(active))
         if self.walks:
             out = self.form.features.each(partial(_margins, W[active], active), self._points)
             return out if masses is None else out + self.offsets(masses)
-        for part, labels, phi in self._blocks():
-            rows = W[active] @ phi.T if phi is not None else self.form.features.apply(
-                np.ascontiguousarray(W[active].T)).T
-            out[part] = np.einsum("kn,kn->n", labels[active], rows)
+        labels, W = self.labels[active], np.ascontiguousarray(W[active])
+
+        def part(points: slice, phi: FloatArray) -> None:
+            out[points] = np.einsum("kn,kn->n", labels[:, points].astype(float), W @ phi.T)
+
+        if self.matrix is not None:
+            for _ in self._blocks(part, len(active)):
+                pass
+        elif len(active):
+            out = np.einsum("kn,nk->n", labels, self.form.features.apply(np.ascontiguousarray(W.T)))
         return out if masses is None else out + self.offsets(masses)
 
     def offsets(self, masses: FloatArray) -> FloatArray | float:
@@ -178,17 +199,19 @@ class SaddleModel:
         if self.matrix is not None or self.walks:
             product(float(self.form.n) * self.form.features.rank, max(columns, 1))
 
-    def _blocks(self) -> Iterator[tuple[slice, FloatArray, FloatArray | None]]:
-        """Yield points, their labels (T q, m), and their features (m, r) where these are in memory."""
-        if self.matrix is None:
-            yield slice(None), self._float_labels, None
-        elif self.labels.size <= BLOCK:
-            yield slice(None), self._float_labels, self.matrix
-        else:
-            width = max(BLOCK // self.count, 1)
-            for begin in range(0, self.form.n, width):
-                part = slice(begin, begin + width)
-                yield part, self.labels[:, part].astype(float), self.matrix[part]
+    def _blocks(self, part: Callable[[slice, FloatArray], T], columns: int) -> Iterator[T]:
+        """Yield what a function makes of each block of points and their features in memory, in order.
+
+        Parameters
+        ----------
+        part : callable
+        columns : int
+            Numbers a point that are held together; blocks are so long that these stay in the cache.
+        """
+        n, width, matrix = self.form.n, max(CACHED // max(columns, 1), 1), self.matrix
+        assert matrix is not None
+        blocks = [slice(begin, min(begin + width, n)) for begin in range(0, n, width)]
+        return self.gather(lambda points: part(points, matrix[points]), blocks)
 
     @property
     def walks(self) -> bool:
@@ -199,10 +222,6 @@ class SaddleModel:
     def _points(self) -> FloatArray:
         """Return the labels (n, T q), a row a point."""
         return np.ascontiguousarray(self.labels.T)
-
-    @cached_property
-    def _float_labels(self) -> FloatArray:
-        return self.labels.astype(float)
 
     # -- points -------------------------------------------------------------------------------------
 
@@ -223,7 +242,7 @@ class SaddleModel:
         dual = -self.losses.conjugate_value(-self.weights * x) - float(costs.max())
         lengths = np.sqrt(point.norms)
         square = float(point.mu @ point.norms) if self.is_biased else float(point.mu @ lengths) ** 2
-        primal, scale, fitted = self._best_fit(point, square)
+        primal, scale, fitted = self._best_fit(point, square, dual)
         floor = self.form.floor if len(self.costs) or self.is_biased else 0.0
         return replace(point, primal=primal, dual=dual, scale=scale, proved=x, fitted=fitted, floor=floor)
 
@@ -234,35 +253,37 @@ class SaddleModel:
         u = project_duals(self.losses, -self.weights * x)
         return np.divide(-u, self.weights, out=np.zeros(len(u)), where=self.weights > 0)
 
-    def _best_fit(self, point: Point, square: float) -> tuple[float, float, FloatArray]:
+    def _best_fit(self, point: Point, square: float, dual: float) -> tuple[float, float, FloatArray]:
         """Return min over (β, s) of ½β²N² + qᵀs + Σ cρ(βγ + o + Bs + d), and where, by safeguarded Newton steps."""
         fixed = self.losses.shifts + self.losses.gather(np.broadcast_to(self.offsets(point.mu), self.form.n))
         J = np.column_stack([point.arguments - fixed - self.coupling @ point.scalars, self.coupling])
         bend = np.append(square, np.zeros(len(self.costs)))
         lowest = np.append(-np.inf, np.where(self.losses.scalars.nonneg, 0.0, -np.inf))
 
-        def value(z: FloatArray) -> float:
-            return float(0.5 * bend @ z**2 + self.costs @ z[1:] + self.losses.row_losses(J @ z + fixed).sum())
+        def value(z: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+            at = J @ z + fixed
+            values, slopes = self.losses.values_and_derivatives(at)
+            return float(0.5 * bend @ z**2 + self.costs @ z[1:] + values.sum()), at, slopes
 
         z = np.append(1.0, np.maximum(point.scalars, lowest[1:]))
-        best = value(z)
+        best, at, slopes = value(z)
+        least = WORTH * (best - dual) if dual < best < np.inf and np.isfinite(dual) else 0.0
         for _ in range(STEPS):
-            at = J @ z + fixed
-            rise = bend * z + np.append(0.0, self.costs) + J.T @ self.losses.derivative(at)
+            rise = bend * z + np.append(0.0, self.costs) + J.T @ slopes
             H = np.diag(bend) + (J.T * self.losses.curvature(at)) @ J
             free = (z > lowest) | (rise < 0)
             step = newton_direction(H[np.ix_(free, free)], rise[free])
-            if step is None or abs(step @ rise[free]) <= STILL * abs(best):
+            if step is None or abs(step @ rise[free]) <= max(STILL * abs(best), least):
                 break
             trial = z.copy()
             trial[free] += step
             trial = np.maximum(trial, lowest)
             found = value(trial)
-            if not found < best:
+            if not found[0] < best:
                 break
-            best, z = found, trial
+            (best, at, slopes), z = found, trial
         zero = np.append(0.0, z[1:])
-        if not np.isfinite(best) and (best := value(zero)) < np.inf:
+        if not np.isfinite(best) and (best := value(zero)[0]) < np.inf:
             z = zero
         return best, float(z[0]), z[1:]
 
@@ -323,6 +344,14 @@ class SaddleModel:
         return {"mu": mu, "u": -self.weights * point.proved, "W": W, "scalars": point.fitted}
 
 
+def _in_cache(function: Callable[..., FloatArray], phi: FloatArray, labels: FloatArray,
+              *more: FloatArray) -> FloatArray:
+    """Return the sum of a function of blocks of points that fit the cache."""
+    width = max(CACHED // labels.shape[1], 1)
+    starts = range(0, len(phi), width)
+    return np.asarray(total(function(*(rows[at:at + width] for rows in (phi, labels, *more))) for at in starts))
+
+
 def _signed_sums(rows: slice | IntArray, phi: FloatArray, labels: FloatArray, spread: FloatArray) -> FloatArray:
     """Return the part of Φᵀ(y_k∘s) of one block of features, for the labellings of some rows."""
     return np.asarray((labels[:, rows] * spread[:, None]).T @ phi)
@@ -330,7 +359,11 @@ def _signed_sums(rows: slice | IntArray, phi: FloatArray, labels: FloatArray, sp
 
 def _margins(W: FloatArray, active: IntArray, phi: FloatArray, labels: FloatArray) -> FloatArray:
     """Return the margins of one block of features at the rows W of the active labellings."""
-    return np.einsum("nk,nk->n", labels[:, active], phi @ W.T)
+    width, out = max(CACHED // max(len(W), 1), 1), np.empty(len(phi))
+    for at in range(0, len(phi), width):
+        block = slice(at, at + width)
+        out[block] = np.einsum("nk,nk->n", labels[block][:, active].astype(float), phi[block] @ W.T)
+    return out
 
 
 def newton_direction(H: FloatArray, gradient: FloatArray) -> FloatArray | None:
@@ -347,11 +380,20 @@ def distinct(labellings: IntArray, biases: FloatArray) -> tuple[IntArray, IntArr
 
     Biases of clusters tell all labellings apart.
     """
-    canonical = first_names(np.asarray(labellings))
-    turned = np.where(np.asarray(labellings)[:, 0] > 0, 1, -1)[:, None] * biases
+    labellings = np.asarray(labellings)
+    turned = np.where(labellings[:, 0] > 0, 1, -1)[:, None] * biases
     apart = biases.shape[1] > 1 and bool(np.any(biases))
     kind = np.arange(len(biases)) if apart else np.unique(turned, axis=0, return_inverse=True)[1]
+    stride = max(labellings.shape[1] // TELLING, 1)
+    keys = list(zip(_names(labellings[:, ::stride]), np.ravel(kind).tolist()))
+    alike = np.flatnonzero([stride > 1 and keys.count(key) > 1 for key in keys])
+    if len(alike):  # on some of the points, which tells most apart at little cost
+        for k, names in zip(alike, _names(labellings[alike])):
+            keys[k] = names, keys[k][1]
     classes: dict[tuple[bytes, int], int] = {}
-    group = np.array([classes.setdefault((row.tobytes(), int(own)), len(classes))
-                      for row, own in zip(canonical, np.ravel(kind))])
+    group = np.array([classes.setdefault(key, len(classes)) for key in keys])
     return np.unique(group, return_index=True)[1], group
+
+
+def _names(labellings: IntArray) -> list[bytes]:
+    return [row.tobytes() for row in first_names(labellings)]

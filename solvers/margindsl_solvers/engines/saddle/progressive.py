@@ -93,7 +93,7 @@ def progressive_start(model: SaddleModel, budget: Budget, rng: np.random.Generat
     order, handed = rng.permutation(form.n), None
     deadline = min(budget.deadline, time.monotonic() + SHARE * budget.remaining)
     for size in levels(form.n):
-        level = SaddleModel(restrict(form, np.sort(order[:size])))
+        level = SaddleModel(restrict(form, np.sort(order[:size])), model.gather)
         point = arrive(level, handed)
         tol = max(budget.tol, point.error / (2 * GROWTH))
         course = engine(level, budget.replace(tol=min(tol, COARSEST), deadline=deadline), point)

@@ -21,7 +21,10 @@ SUFFICIENT, NECESSARY, ARTIFICIAL = 0.2, 0.8, 0.36  # restart rules of PDLP (App
 RANGE = 0.3, 1e3  # of the primal weight, relative to the first guess
 NEWTON_FIRST, NEWTON_AGAIN = 0.5, 0.5  # relative gap of the first attempt, and its fall before the next
 FAILURES = 4  # Newton steps in a row that do not halve the gap, after which first-order steps go on
-RAISE, LOWER, DAMPING = 4.0, 0.2, (1e-6, 10.0)  # of the damping after such a step and after another, and its range
+HALVED, QUICK = 0.5, 0.2  # times the gap: what a Newton step should reach, and what is quick
+# Of the damping after a step that fell short, after a quick one and after another; 0.2 after all that halved the gap
+# let every second step fall short (hinge loss, 100,000 and 1,000,000 points). And the range of the damping.
+RAISE, LOWER, EASE, DAMPING = 4.0, 0.2, 0.4, (1e-6, 10.0)
 LATER = 1.3, 32  # or this multiple of the iterations at the last attempt, and as many more
 RESERVE, NEWCOMERS = 1e-4, 0.1  # mass spread over all labellings at a warm start
 BLEND = 1e-2  # mass taken from the last mirror-prox iterate after Newton steps
@@ -131,9 +134,10 @@ class MirrorRun(SaddleCourse):
             if trial is None or not np.isfinite(trial.gap):
                 break
             self.iterations += 1
-            halved = trial.gap < 0.5 * self.best.gap
-            failures = 0 if halved else failures + 1
-            damping = float(np.clip(damping * (LOWER if halved else RAISE), *DAMPING))
+            fall = trial.gap / self.best.gap
+            failures = failures + 1 if fall >= HALVED else 0
+            damping *= RAISE if fall >= HALVED else LOWER if fall < QUICK else EASE
+            damping = float(np.clip(damping, *DAMPING))
             # The gap of a proximal step may rise for a while: the next one starts there all the same.
             current = trial
             self.certify(trial)

@@ -9,15 +9,16 @@ from typing import Protocol
 import numpy as np
 import scipy.linalg
 
+from margindsl.clock import SMALL_WORK
 from margindsl.typing import FloatArray, IntArray
 from margindsl_solvers.engines.saddle.model import Point, SaddleModel
 
 DAMPING = 1e-9  # proximal weights of the step, relative to the mean diagonals of its systems
-# The Gram matrix of the Woodbury system is of a sample of the rows where all would cost more passes than that; a sample
-# has so many rows for every column.
-GRAM_PASSES, GRAM_ROWS = 4.0, 2.0
-NEGLIGIBLE = 1e-2  # mass of labellings left out of the Woodbury system, relative to its accuracy
-STEPS = 30  # of the conjugate gradients that correct a sampled system
+# The Gram matrix of the Woodbury system is of a sample of the rows where all would cost more passes than that, and more
+# than a moment; a sample has so many rows for every column. More of either cost more than the steps they saved (copies
+# of digits, 100,000 to 1,000,000 points): steps of a sampled curvature still cut the gap to a tenth.
+GRAM_PASSES, GRAM_ROWS = 1.0, 2.0
+NEGLIGIBLE = 0.1  # mass of labellings left out of the Woodbury system, relative to the accuracy asked of it
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +71,7 @@ def linear_system(model: SaddleModel, base: Point, rows: Rows, limit: int, accur
     rows : Rows
     limit : int
     accuracy : float
-        Relative residual to which a sampled system is corrected.
+        Of the system, relative.
     """
     m, active = len(rows.points), heavy(base.mu, NEGLIGIBLE * accuracy)
     order = len(active) * model.order
@@ -79,7 +80,7 @@ def linear_system(model: SaddleModel, base: Point, rows: Rows, limit: int, accur
     try:
         if m <= limit and (dense <= m * float(order) ** 2 or order > limit or not has_curvature):
             return DenseSystem(model, base, rows)
-        return WoodburySystem(model, base, rows, active, accuracy) if has_curvature and order <= limit else None
+        return WoodburySystem(model, base, rows, active) if has_curvature and order <= limit else None
     except scipy.linalg.LinAlgError:
         return None
 
@@ -122,8 +123,9 @@ class DenseSystem:
 class WoodburySystem:
     """Solve H = diag κ + BBᵀ, B = [√μ_k √c a y_k∘Φ]_k, through I + Bᵀκ⁻¹B of order r·s, s labellings with mass.
 
-    When the Gram matrix would cost too much it is estimated from a sample of the rows. It then gives the
-    curvature S, and preconditions conjugate gradients for everything else, which stays exact.
+    When the Gram matrix would cost too much it is estimated from a sample of the rows; so is, then, all that goes
+    through it. What does not, the residual above all, stays exact, so that steps close the gap all the same, each by
+    a factor (Pilanci and Wainwright 2017; Roosta-Khorasani and Mahoney 2019). A step takes one adjoint and one product.
 
     Parameters
     ----------
@@ -132,17 +134,15 @@ class WoodburySystem:
     rows : Rows
     active : (s,) int array
         The labellings with mass.
-    accuracy : float
-        Relative residual of the conjugate gradients.
     """
 
-    def __init__(self, model: SaddleModel, base: Point, rows: Rows, active: IntArray, accuracy: float) -> None:
-        self.model, self.base, self.rows, self.active, self.accuracy = model, base, rows, active, accuracy
+    def __init__(self, model: SaddleModel, base: Point, rows: Rows, active: IntArray) -> None:
+        self.model, self.base, self.rows, self.active = model, base, rows, active
         self.root = np.sqrt(base.mu[active])
         self.inverse = 1.0 / (rows.kappa + DAMPING * float(rows.kappa.mean()))
         m, order = len(rows.points), len(active) * model.order
         one_pass = 4.0 * model.form.n * model.form.features.rank * model.count
-        size = int(max(GRAM_PASSES * one_pass / order**2, GRAM_ROWS * order))
+        size = int(max(max(GRAM_PASSES * one_pass, SMALL_WORK) / order**2, GRAM_ROWS * order))
         self.is_exact = m <= size
         sample = np.arange(m) if self.is_exact else np.sort(np.random.default_rng(m).choice(m, size, replace=False))
         self._factor(sample, m / max(len(sample), 1))
@@ -151,10 +151,8 @@ class WoodburySystem:
         """Factor I + Bᵀκ⁻¹B and form S from a sample of the rows, each standing for `share` of them."""
         model, rows, order = self.model, self.rows, len(self.active) * self.model.order
         held, root = model.coordinates(self.active), np.repeat(self.root, model.width)
-        total = model.count + rows.coupling.shape[1]
-        gram, cross, square = np.zeros((order, order)), np.zeros((order, total)), np.zeros((total, total))
-        width = max(2**22 // order, 1)
-        for begin in range(0, len(sample), width):
+
+        def part(begin: int) -> tuple[FloatArray, ...]:
             part = sample[begin:begin + width]
             points, weight = rows.points[part], np.sqrt(share * self.inverse[part]) * rows.scaled[part]
             signs = model.labels[:, points].T * weight[:, None]
@@ -162,74 +160,54 @@ class WoodburySystem:
             B = ((signs[:, held] * root)[:, :, None] * phi[:, None, :]).reshape(len(part), order)
             Q = model.products(phi, self.base.directions, signs)
             Q = np.column_stack([Q, np.sqrt(share * self.inverse[part])[:, None] * rows.coupling[part]])
-            gram += B.T @ B
-            cross += B.T @ Q
-            square += Q.T @ Q
+            return B.T @ B, B.T @ Q, Q.T @ Q
+
+        total = model.count + rows.coupling.shape[1]
+        gram, self.cross, square = np.zeros((order, order)), np.zeros((order, total)), np.zeros((total, total))
+        width = max(2**22 // order, 1)
+        for found in model.gather(part, range(0, len(sample), width)):
+            gram += found[0]
+            self.cross += found[1]
+            square += found[2]
         np.einsum("ii->i", gram)[:] += 1.0
         self.factor = scipy.linalg.cho_factor(gram, overwrite_a=True, check_finite=False)
-        half = scipy.linalg.solve_triangular(
-            self.factor[0], cross, trans=0 if self.factor[1] else 1, lower=self.factor[1], check_finite=False)
+        half = scipy.linalg.solve_triangular(self.factor[0], self.cross, trans=0 if self.factor[1] else 1,
+                                             lower=self.factor[1], check_finite=False)
         self.curvature = square - half.T @ half
 
     @cached_property
-    def first(self) -> FloatArray:
-        """Return H⁻¹√c R."""
-        return self.solve(self.rows.residual)
+    def _free(self) -> FloatArray:
+        """Return κ⁻¹√c R."""
+        return self.inverse * self.rows.residual
+
+    @cached_property
+    def _images(self) -> FloatArray:
+        """Return the rows Φᵀ(y_k∘√c aκ⁻¹√c R) of all labellings."""
+        return self.model.adjoint(self._spread(self._free))
 
     @cached_property
     def pull(self) -> FloatArray:
-        """Return QᵀH⁻¹√c R."""
-        spread = self._spread(self.first)
-        masses = np.einsum("kr,kr->k", self.model.adjoint(spread), self.base.directions) + self.model.sums(spread)
-        return np.append(masses, self.first @ self.rows.coupling)
+        """Return QᵀH⁻¹√c R = Qᵀκ⁻¹(√c R − B z), z = (I + Bᵀκ⁻¹B)⁻¹Bᵀκ⁻¹√c R; the part with z from the sample."""
+        masses = np.einsum("kr,kr->k", self._images, self.base.directions) + self.model.sums(self._spread(self._free))
+        return np.append(masses, self._free @ self.rows.coupling) - self.cross.T @ self._precondition(self._held)
+
+    @property
+    def _held(self) -> FloatArray:
+        """Return Bᵀκ⁻¹√c R."""
+        return (self.root[:, None] * self._images[self.active]).ravel()
 
     def step(self, change: FloatArray) -> FloatArray:
-        """Return H⁻¹(√c R + QΔ)."""
-        masses, scalars = change[:self.model.count], change[self.model.count:]
-        right = self._gather(masses[:, None] * self.base.directions, masses) + self.rows.coupling @ scalars
-        return self.first + self.solve(right)
-
-    def solve(self, right: FloatArray) -> FloatArray:
-        """Return H⁻¹b = κ⁻¹(b − B(I + Bᵀκ⁻¹B)⁻¹Bᵀκ⁻¹b)."""
-        inside = self._solve_inside(self._collect(self.inverse * right))
-        return self.inverse * (right - self._expand(inside))
-
-    def _solve_inside(self, right: FloatArray) -> FloatArray:
-        """Solve (I + Bᵀκ⁻¹B) z = b, by preconditioned conjugate gradients when the factor was sampled."""
-        z = self._precondition(right)
-        if self.is_exact:
-            return z
-        residual = right - self._inside(z)
-        goal = self.accuracy * float(np.linalg.norm(right))
-        towards = direction = self._precondition(residual)
-        energy = float(residual @ towards)
-        for _ in range(STEPS):
-            if float(np.linalg.norm(residual)) <= goal or not energy > 0:
-                break
-            image = self._inside(direction)
-            length = energy / float(direction @ image)
-            z, residual = z + length * direction, residual - length * image
-            towards = self._precondition(residual)
-            last, energy = energy, float(residual @ towards)
-            direction = towards + energy / last * direction
-        return z
+        """Return H⁻¹(√c R + QΔ) = κ⁻¹(√c R + QΔ − B z), z = (I + Bᵀκ⁻¹B)⁻¹Bᵀκ⁻¹(√c R + QΔ)."""
+        masses = change[:self.model.count]
+        z = self._precondition(self._held + self.cross @ change)
+        W = masses[:, None] * self.base.directions
+        W[self.active] -= self.root[:, None] * z.reshape(len(self.active), -1)
+        return self._free + self.inverse * (
+            self._gather(W, masses) + self.rows.coupling @ change[self.model.count:])
 
     def _precondition(self, right: FloatArray) -> FloatArray:
         solved: FloatArray = scipy.linalg.cho_solve(self.factor, right, check_finite=False)
         return solved
-
-    def _inside(self, z: FloatArray) -> FloatArray:
-        return z + self._collect(self.inverse * self._expand(z))
-
-    def _expand(self, z: FloatArray) -> FloatArray:
-        """Return B z."""
-        W = np.zeros((self.model.count, self.model.order))
-        W[self.active] = self.root[:, None] * z.reshape(len(self.active), -1)
-        return self._gather(W)
-
-    def _collect(self, p: FloatArray) -> FloatArray:
-        """Return Bᵀp."""
-        return (self.root[:, None] * self.model.adjoint(self._spread(p), self.active)).ravel()
 
     def _gather(self, W: FloatArray, masses: FloatArray | None = None) -> FloatArray:
         return self.rows.scaled * self.model.margins(W, masses)[self.rows.points]
