@@ -27,7 +27,8 @@ class DualPoint:
     kind : str
     arrays : dict of str to float array
         `u` counts margins of points (rows, where losses share scalars), `q` their squares; `d`, `kappa`, `theta` the
-        label matrix, its lifted bounds `vectors` and its cuts; `eta` squared decision bounds, `tau` decision bounds.
+        label matrix, its lifted bounds `vectors` and its cuts; `eta` squared decision bounds, which have limits on both
+        sides, `tau` decision bounds.
     """
 
     kind: str
@@ -146,7 +147,7 @@ class LeastValueCertificate(Certificate):
     ----------
     losses : Losses
     bounds : int
-        The number of bounds on decision values, of which no use is made.
+        The number of bounds on decision values with limits on both sides, of which no use is made.
     """
 
     losses: Losses

@@ -127,11 +127,12 @@ class LiftedNodes(NodeBounds):
     def case(self, u: FloatArray, rest: FloatArray) -> DualPoint:
         """Return the multipliers of margins, squares and the bound that holds the bias."""
         a, eta, tau = self.split(rest)
-        held = np.zeros((2, 1, len(self.program.decision)))
+        bounds = self.program.decision
+        held, both = np.zeros((2, 1, len(bounds))), [bool(np.isfinite(bound.reach)) for bound in bounds]
         if self.holder is not None:
-            total = float(self.program.decision[self.holder].weights.sum())
+            total = float(bounds[self.holder].weights.sum())
             held[:, 0, self.holder] = eta / total**2, tau / total
-        return DualPoint("cases", {"u": u[None], "q": a[None], "eta": held[0], "tau": held[1]})
+        return DualPoint("cases", {"u": u[None], "q": a[None], "eta": held[0][:, both], "tau": held[1]})
 
 
 @dataclass(frozen=True, eq=False)

@@ -71,7 +71,7 @@ class OutputLiftForm(LabelLiftForm):
         """Return the form of a program, label constraints left out; rows are merged to one a point."""
         merged, points = merge_rows(program.losses), np.arange(program.n)
         return cls(program.features, merged, points, np.ones(program.n, dtype=int), program.n,
-                   decision=program.decision, free_bias=program.free_bias)
+                   decision=program.lifted_decision, free_bias=program.free_bias)
 
     def variables(self) -> dict[str, Variable]:
         """Return what an answer holds."""

@@ -168,14 +168,22 @@ class MarginProgram:
 
     @property
     def lifted_decision(self) -> tuple[DecisionBound, ...]:
-        """Return bounds on the lengths of sums of coded decision values, which the bounds on their differences imply.
+        """Return bounds on the lengths of sums of coded decision values, which those with limits on both sides imply.
 
-        Signs are their own codes.
+        Signs are their own codes. A bound on one side says nothing of a length, and a relaxation without it proves no
+        less.
         """
+        bounds = tuple(bound for bound in self.decision if np.isfinite(bound.reach))
         if self.label_codes is None:
-            return tuple(bound.symmetric() for bound in self.decision)
-        radii = [ClusterLimits.norm_of(self.label_codes, bound.reach) for bound in self.decision]
-        return tuple(DecisionBound(bound.weights, -radius, radius) for bound, radius in zip(self.decision, radii))
+            return tuple(bound.symmetric() for bound in bounds)
+        radii = [ClusterLimits.norm_of(self.label_codes, bound.reach) for bound in bounds]
+        return tuple(DecisionBound(bound.weights, -radius, radius) for bound, radius in zip(bounds, radii))
+
+    @property
+    def unlifted(self) -> str:
+        """Return what a bound proved with `lifted_decision` leaves out, for an offer."""
+        return "" if len(self.lifted_decision) == len(self.decision) else (
+            "; bounds on decision values without limits on both sides are used in rounding, not in the bound")
 
     @cached_property
     def limit_terms(self) -> tuple[LossTerm, ...]:

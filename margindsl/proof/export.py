@@ -96,7 +96,8 @@ def export(program: MarginProgram, claim: Claim, certificate: Certificate | None
     if phi is None:
         raise UnknownProof(f"features of {n} x {program.features.rank} entries are too large to be checked")
     header["kind"] = "lift" if point.kind == "lift" else "cases"
-    dual = {name: _declared_order(name, np.asarray(x), order, arrays, program.clusters)
+    lifted = [place for place, bound in zip(order, program.decision) if math.isfinite(bound.reach)]
+    dual = {name: _declared_order(name, np.asarray(x), lifted if name == "eta" else order, arrays, program.clusters)
             for name, x in point.arrays.items()}
     if two and point.kind == "lift":
         labels: Any = program.labels

@@ -43,7 +43,8 @@ def forced(B: LabelSet, z: IntArray) -> IntArray:
     for i, j in np.vstack([pairs, pairs[:, ::-1]]):
         allowed[i, z[j] - 1] &= z[j] == 0
     counts = np.array([B.sizes[z == c].sum() for c in B.values])
-    allowed &= counts + B.sizes[:, None] <= B.p.at_most
+    room = np.minimum(B.p.at_most, B.p.n - (B.p.at_least.sum() - B.p.at_least))  # what others need is not free
+    allowed &= counts + B.sizes[:, None] <= room
     return np.flatnonzero(free & (allowed.sum(axis=1) == 1))
 
 

@@ -67,19 +67,17 @@ class GMMC(Relaxation):
             check_count(self, "rounding", 0)
 
     def accepts(self, program: MarginProgram) -> Offer | Refusal:
-        """Refuse other losses, a free bias without decision balance, and one-sided decision bounds."""
+        """Refuse other losses, and a free bias without decision balance."""
         if hinge_weights(program.losses) is None:
             return Refusal("gmmc takes the squared hinge alone: its slack is a shift of the kernel, K + Diag(1/2c)",
                            "Use md.squared_hinge(y * f), or relaxation='sdp', which takes any convex loss")
-        if any(not bound.is_symmetric for bound in program.decision):
-            return Refusal("decision bounds are lifted only in the form abs(md.sum(f)) <= l",
-                           "Write the bound symmetrically, or use relaxation='cccp'")
-        if program.free_bias and not program.decision:
+        if program.free_bias and not program.lifted_decision:
             return Refusal("a free bias without decision balance makes gmmc trivial (its value is 0)",
                            "Add abs(md.sum(f)) <= l, or use centred features without a bias")
         if np.any(program.labels.pinned) or not program.labels.is_unconstrained:
-            return Offer(f"{program.n} dual variables; label constraints are used in rounding and in the certificate")
-        return Offer(f"{program.n} dual variables")
+            return Offer(f"{program.n} dual variables; label constraints are used in rounding and in the certificate"
+                         f"{program.unlifted}")
+        return Offer(f"{program.n} dual variables{program.unlifted}")
 
     def lower(self, program: MarginProgram) -> OutputLiftForm:
         """Return the output lift."""

@@ -101,19 +101,17 @@ class Minimax(Relaxation):
         return 70.0 / (program.clusters - 1) ** 2 if program.n <= MINIMAX_POINTS else 0.0
 
     def accepts(self, program: MarginProgram) -> Offer | Refusal:
-        """Refuse a free bias that nothing holds, and bounds on decision values that are on the weights."""
+        """Refuse a free bias that nothing holds."""
         if program.free_bias and not program.bias.is_finite:
             return Refusal(
                 "minimax is trivial with a free bias: the dual point must satisfy sum u_i y_i = 0 for all labellings "
                 "at once, so that u = 0 where they are free, and a mixture of labellings fits the constant at no cost",
                 "Use bias='penalised', centred features without a bias, or bound the sum, abs(md.sum(f)) <= l")
-        if program.weight_bounds:
-            return Refusal("minimax takes no bounds on decision values but those that hold a free bias",
-                           "Bound the labels, abs(md.sum(y)) <= b, or use relaxation='cccp'")
         for refusal in (refuse_clusters(program), refuse_split(program)):  # rounded labels are judged by the split
             if refusal is not None:
                 return refusal
-        return Offer("label generation")
+        on_weights = "; bounds on decision values enter the certificate, not the masters" * bool(program.weight_bounds)
+        return Offer(f"label generation{on_weights}{program.unlifted}")
 
     def lower(self, program: MarginProgram) -> SaddleForm:
         """Return the first master problem, over one labelling."""

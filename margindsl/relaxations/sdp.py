@@ -97,15 +97,11 @@ class SDP(Relaxation):
         return self.moments or self.cuts == "triangle"
 
     def accepts(self, program: MarginProgram) -> Offer | Refusal:
-        """Refuse a free bias that nothing holds, and decision bounds on one side."""
-        if program.free_bias and not program.bias.is_finite and not any(np.isfinite(b.reach) for b in program.decision):
+        """Refuse a free bias that nothing holds."""
+        if program.free_bias and not program.lifted_decision:
             return Refusal(
                 "a free bias makes the label SDP trivial (its value is 0, even under label balance)",
                 "Use bias='penalised', or centred features without a bias, or add abs(md.sum(f)) <= l")
-        for bound in program.decision:
-            if not np.isfinite(bound.reach):
-                return Refusal("decision bounds are lifted as squares, which need limits on both sides",
-                               "Write the bound symmetrically, or use relaxation='cccp'")
         if not program.is_binary:
             return self._accepts_clusters(program)
         if self.cuts == "products":
@@ -115,7 +111,7 @@ class SDP(Relaxation):
             refusal = _refuse_moments(program)
             if refusal is not None:
                 return refusal
-        return Offer(f"M of order {program.labels.merged().count}")
+        return Offer(f"M of order {program.labels.merged().count}{program.unlifted}")
 
     def _accepts_clusters(self, program: MarginProgram) -> Offer | Refusal:
         if self.moments or self.cuts == "triangle":

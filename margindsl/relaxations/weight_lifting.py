@@ -70,15 +70,12 @@ class WeightLifting(Relaxation):
             said = (": with a scalar of its own every point's loss is linear in |f|, so that lifted weights prove no "
                     "more than the label lift without label constraints") if program.losses.scalars.count else ""
             return Refusal(f"{error}{said}", "Use relaxation='sdp' or 'minimax'")
-        if program.free_bias and not program.decision:
+        if program.free_bias and not program.lifted_decision:
             return Refusal("a free bias without decision balance makes weight lifting trivial",
                            "Use bias='penalised', or centred features without a bias, or add abs(md.sum(f)) <= l")
-        if any(not np.isfinite(bound.reach) for bound in program.decision):
-            return Refusal("decision bounds are lifted as squares, which need limits on both sides",
-                           "Bound the sum on both sides, or use relaxation='cccp'")
         rounding_only = "; label constraints are used in rounding, not in the bound"
         ignored = "" if program.labels.is_unconstrained else rounding_only
-        return Offer(f"P of order {program.features.rank + int(program.free_bias)}{ignored}")
+        return Offer(f"P of order {program.features.rank + int(program.free_bias)}{ignored}{program.unlifted}")
 
     def lower(self, program: MarginProgram) -> WeightLiftForm:
         """Return the weight-lift form."""

@@ -37,7 +37,7 @@ def sound_bound(bound: float, value: float, size: float) -> float:
 
 def least_proof(program: MarginProgram) -> Certificate | None:
     """Return the proof that the losses of a program give by themselves, None where they have no least value."""
-    least = LeastValueCertificate.of(program.losses, len(program.decision))
+    least = LeastValueCertificate.of(program.losses, len(program.lifted_decision))
     return least if np.isfinite(least.bound) else None
 
 
