@@ -34,7 +34,7 @@ def finite_member(lower: float, upper: float) -> float | None:
 def checked_step(step: ArrayLike) -> FloatArray:
     """Return the steps as an array of positive finite floats, or refuse."""
     values = np.asarray(step, dtype=float)
-    if values.size and not (np.all(values > 0) and np.all(np.isfinite(values))):
+    if values.size and not (values.min() > 0 and values.max() < np.inf):
         raise CalculusError("a proximal step must be positive and finite; "
                             f"given a smallest step of {values.min():g}")
     return values

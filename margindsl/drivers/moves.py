@@ -187,7 +187,7 @@ def _groups(run: Run, fit: Fit, moves: Moves, tries: int) -> list[Estimated]:
     for seed in range(min(4 * tries, len(pool))):
         chosen, gain, total = [seed], estimate - cross[seed], float(estimate[seed])
         while len(chosen) < most:
-            gain[np.isin(component, component[chosen])] = np.inf
+            gain[component == component[chosen[-1]]] = np.inf
             best = int(np.argmin(gain))
             total += float(gain[best])
             chosen.append(best)

@@ -126,6 +126,7 @@ class Run:
         self.worth: Worth | None = None  # while labels are improved for as long as that pays
         self._compiled = {} if sessions is None else sessions
         self._own: dict[Hashable, Guarded] = {}
+        self.settled: set[Hashable] = set()  # where a local search has ended: descents that come by end there too
         self._known: dict[bytes, _Known] = {}
 
     def apart(self) -> Run:

@@ -88,7 +88,15 @@ def _descend(run: Run, fit: Fit, rounds: int, tries: int, tol: float) -> Fit:
     """Descend by moves, pairs and small groups of them."""
     if not _is_affordable(run):
         return fit
-    return descend(run, fit, lambda at: candidate_moves(run, at, tries), rounds, tol)
+    fit = descend(run, fit, lambda at: () if _place(at, tries) in run.settled else candidate_moves(run, at, tries),
+                  rounds, tol)
+    if not run.done:
+        run.settled.add(_place(fit, tries))
+    return fit
+
+
+def _place(fit: Fit, tries: int) -> tuple[int, int]:
+    return hash(fit.labels.tobytes()), tries
 
 
 def _escape(run: Run, fit: Fit, rounds: int, tries: int, tol: float, blocks: int) -> Fit | None:

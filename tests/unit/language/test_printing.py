@@ -77,7 +77,7 @@ def check(problem, solution):
 
 @pytest.mark.parametrize("known", zoo(), ids=lambda known: known.name)
 def test_the_zoo_recomputes(known):
-    check(known.problem, known.problem.solve("alternating", random_state=0))
+    check(known.problem, known.problem.solve(md.Alternating(restarts=1, polish="none"), random_state=0))
 
 
 third, s, p = 1 / 3, md.Scalar(name="s"), md.Parameter(1 / 7, name="p")
@@ -106,21 +106,21 @@ def test_formulas_recompute(loss, options):
     problem = md.Problem(md.Minimize(third * md.sq_norm(f) + loss(y * f)),
                          [abs(md.sum(WEIGHTS * y)) <= 5, y[0] != y[1], y[[2, 6]] == [1, -1], y[7] != 1,
                           md.cannot_link(y, [(2, 3)]), md.sizes(y, at_least=2)])
-    check(problem, problem.solve("alternating", random_state=0))
+    check(problem, problem.solve(md.Alternating(restarts=1, polish="none"), random_state=0))
 
 
 @pytest.mark.parametrize("options", [{"bias": True}, {"bias": True, "kernel": md.RBF(1.0)}], ids=["linear", "rbf"])
 def test_free_biases_recompute(options):
     y, f = md.Labels(8), md.Hyperplane(X + 1, **options)
     problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 3 * md.mean(md.hinge(y * f))), [abs(md.sum(f)) <= 0.25])
-    check(problem, problem.solve("cccp", random_state=0))
+    check(problem, problem.solve(md.CCCP(restarts=1, polish="none"), random_state=0))
 
 
 @pytest.mark.filterwarnings("ignore::margindsl.errors.TrivialityWarning")
 def test_several_clusters_recompute():
     y, f = md.Labels(8, clusters=3), md.Hyperplane(X)
     problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 4 * md.mean(md.hinge(md.margin(y, f)))))
-    solution = problem.solve("alternating", random_state=0)
+    solution = problem.solve(md.Alternating(restarts=1, polish="none"), random_state=0)
     value, _, decision = read(problem, solution)
     assert value == pytest.approx(solution.value, rel=1e-9)
     np.testing.assert_allclose(decision, solution.decision, atol=1e-9)

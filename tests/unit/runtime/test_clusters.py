@@ -15,6 +15,7 @@ from margindsl.errors import DeclarationError, GrammarError, RefusalError
 from margindsl.metrics import clustering_accuracy
 
 N, K = 45, 3
+QUICK = md.Alternating(restarts=1, polish="none")
 RNG = np.random.default_rng(3)
 TRUTH = np.arange(N) % K
 X = RNG.normal(scale=0.4, size=(N, 4)) + 1.6 * np.eye(K, 4)[TRUTH]
@@ -91,7 +92,7 @@ def test_all_labels_known_is_one_certified_convex_problem():
 
 def test_a_saved_solution_predicts_again(tmp_path):
     problem = declare()
-    solution = problem.solve("alternating", random_state=0)
+    solution = problem.solve(QUICK, random_state=0)
     solution.save(tmp_path / "answer.npz")
     loaded = md.Solution.load(tmp_path / "answer.npz", problem)
     assert np.array_equal(loaded.predict(X), solution.predict(X)) and loaded.coding == "crammer-singer"
@@ -101,7 +102,7 @@ def test_a_saved_solution_predicts_again(tmp_path):
 def test_a_figure_of_every_cluster():
     matplotlib = pytest.importorskip("matplotlib")
     matplotlib.use("Agg")
-    axes = declare().solve("alternating", random_state=0).plot()
+    axes = declare().solve(QUICK, random_state=0).plot()
     names = [text.get_text() for text in axes.get_legend().get_texts()]
     assert names == ["cluster 0", "cluster 1", "cluster 2", "mean"]
 
@@ -162,7 +163,7 @@ def test_the_first_k_means_start_is_nearest_to_its_centres():
 
 def test_kernels_and_a_penalised_bias():
     for options in ({"kernel": md.RBF("median")}, {"bias": "penalised"}, {"bias": "penalised", "centre": False}):
-        solution = declare(md.squared_hinge, **options).solve("alternating", random_state=0)
+        solution = declare(md.squared_hinge, **options).solve(QUICK, random_state=0)
         assert clustering_accuracy(TRUTH, solution.labels) >= 0.9
         assert np.allclose(solution.decision_function(X), solution.decision)
 
@@ -171,7 +172,7 @@ def test_balance_of_decision_values():
     """|Σ f_p − Σ f_q| ≤ l for all pairs (slides Eq. 18); nothing is left of it for centred features."""
     problem = declare(md.hinge, lambda y, f: [abs(md.sum(f)) <= 1.0], centre=False)
     for solver in ("newton", "cutting-plane"):
-        sums = problem.solve("cccp", solver, random_state=0).decision.sum(axis=0)
+        sums = problem.solve(md.CCCP(restarts=1, polish="none"), solver, random_state=0).decision.sum(axis=0)
         assert sums.max() - sums.min() <= 1.0 + 1e-6
     centred = declare(md.hinge, lambda y, f: [*sized(y, f), abs(md.sum(f)) <= 0.0])
     assert not centred.program().decision
@@ -183,15 +184,15 @@ def test_manifold_terms_and_orthogonality_go_through():
     y, f = md.Labels(N, clusters=K), md.Hyperplane(X)
     loss = 5 * md.mean(md.hinge(md.margin(y, f)))
     smooth = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 0.1 * md.manifold(f, graph) + loss), sized(y, f))
-    solution = smooth.solve("alternating", random_state=0)
+    solution = smooth.solve(QUICK, random_state=0)
     laplacian = np.diag(graph.sum(axis=1)) - graph
     energy = sum(column @ laplacian @ column for column in solution.decision.T)
     value = np.sum(solution.weights**2) / 2 + 0.1 * energy + 5 * np.mean(np.maximum(0, 1 - solution.margins))
     assert np.isclose(solution.value, value, rtol=1e-6)
-    first = declare(md.hinge).solve("alternating", random_state=0)
+    first = declare(md.hinge).solve(QUICK, random_state=0)
     y2, f2 = md.Labels(N, clusters=K), md.Hyperplane(X)
     second = md.Problem(md.Minimize(md.sq_norm(f2) / 2 + md.mean(md.hinge(md.margin(y2, f2)))),
-                        [*sized(y2, f2), md.orthogonal(f2, first)]).solve("alternating", random_state=0)
+                        [*sized(y2, f2), md.orthogonal(f2, first)]).solve(QUICK, random_state=0)
     assert np.allclose(first.weights.T @ second.weights, 0, atol=1e-8)
 
 

@@ -60,7 +60,7 @@ def test_the_first_point_is_positive_where_signs_mean_nothing(relaxation):
 def test_weights_bias_and_scalars_follow(loss, bias):
     y, f = md.Labels(12), md.Hyperplane(X, bias=bias)
     problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + loss(y * f)), [abs(md.sum(y)) <= 4])
-    solution = problem.solve("alternating", random_state=1)
+    solution = problem.solve(md.Alternating(restarts=1, polish="none"), random_state=1)
     assert solution.labels[0] == 1
     assert_consistent(problem, solution)
     assert np.array_equal(solution.predict(X), np.where(solution.decision >= 0, 1, -1))

@@ -10,6 +10,7 @@ from margindsl.errors import DeclarationError
 rng = np.random.default_rng(3)
 X = np.repeat([[2.0, 0.0, 0.0], [-2.0, 0.0, 0.0], [0.0, 3.0, 0.0]], 8, axis=0) + 0.5 * rng.normal(size=(24, 3))
 N = len(X)
+QUICK = md.Alternating(restarts=1, polish="none")
 WIDE = sp.csr_array(sp.random(N, 90, density=0.1, random_state=rng))
 KERNELS = {"linear": "linear", "rbf": md.RBF(1.5), "polynomial": md.Polynomial(2)}
 
@@ -23,12 +24,12 @@ def declare(points=X, kernel="linear", bias=False, coding=None, extra=None):
     if extra == "manifold":
         objective = objective + md.manifold(f, sp.csr_array(np.ones((n, n))))
     if extra == "orthogonal":
-        constraints.append(md.orthogonal(f, declare(points, kernel, bias).solve("alternating", random_state=0)))
+        constraints.append(md.orthogonal(f, declare(points, kernel, bias).solve(QUICK, random_state=0)))
     return md.Problem(md.Minimize(objective), constraints)
 
 
 def saved(tmp_path, problem):
-    solution = problem.solve("alternating", random_state=0)
+    solution = problem.solve(QUICK, random_state=0)
     solution.save(tmp_path / "s.npz")
     return solution, tmp_path / "s.npz"
 
@@ -121,7 +122,7 @@ def test_foreign_files(tmp_path):
 
 def test_a_solution_without_finite_values_is_still_read(tmp_path):
     problem = declare()
-    solution = problem.solve("alternating", random_state=0)
+    solution = problem.solve(QUICK, random_state=0)
     broken = md.Solution(**{**solution.__dict__, "decision": np.full(N, np.nan), "weights": np.full(3, np.nan),
                             "value": np.inf})
     broken.save(tmp_path / "s.npz")

@@ -29,7 +29,7 @@ def declare(loss, clusters=2, constraints=lambda y, f: [], coding="crammer-singe
 def warned(problem):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        problem.solve("alternating", random_state=0)
+        problem.solve(md.Alternating(restarts=1, polish="none"), random_state=0)
     return [str(one.message) for one in caught if one.category is TrivialityWarning]
 
 
