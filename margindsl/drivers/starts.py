@@ -1,4 +1,4 @@
-"""Starting labellings: principal directions, k-means, averages over neighbours, random members of B."""
+"""Starting labellings: principal directions, k-means, consensus of clusterings, random members of B."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import scipy
 
 from margindsl.clock import EIGEN_WORK, Cancelled, check, timely
 from margindsl.drivers.alternation import alternate
+from margindsl.drivers.consensus import consensus
 from margindsl.drivers.means import cluster_gains
-from margindsl.drivers.neighbours import neighbour_means
 from margindsl.drivers.run import Run
 from margindsl.drivers.unlabelled import labels_from_known
 from margindsl.errors import SolverError, UnansweredError
@@ -79,10 +79,10 @@ def starting_labels(run: Run, count: int, kind: str = "mixed") -> list[IntArray]
     run : Run
     count : int
         Most labellings returned.
-    kind : {"mixed", "kmeans", "spectral", "random", "neighbours", "known"}
+    kind : {"mixed", "kmeans", "spectral", "random", "consensus", "known"}
         Two-means runs, principal directions, random members of B, or all three in turn. For k clusters:
         k-means runs in feature space (with "kmeans" the first start is the best of ten), in the space of the leading
-        k − 1 principal directions, random members. "neighbours" is k-means on averages over nearest neighbours,
+        k − 1 principal directions, random members. "consensus" is what clusterings of several kinds agree upon,
         "known" one start, from the hyperplane of the known labels alone.
     """
     labels = run.program.labels
@@ -99,8 +99,8 @@ def starting_labels(run: Run, count: int, kind: str = "mixed") -> list[IntArray]
         step = index // 3 if kind == "mixed" else index
         if turn == "kmeans":
             gain = two_means(run.program, run.rng)
-        elif turn == "neighbours":
-            gain = np.diff(neighbour_means(run.program.features, 2, run.rng), axis=1)[:, 0]
+        elif turn == "consensus":
+            gain = np.diff(consensus(run.program.features, 2, run.rng), axis=1)[:, 0]
         elif turn == "spectral" and spectral is not None and step < spectral.shape[1]:
             gain = spectral[:, step]
         else:
@@ -181,7 +181,7 @@ def _cluster_starts(run: Run, found: list[IntArray], count: int, kind: str) -> l
         if turn == "random":
             start = run.program.labels.sample(run.rng, 1)[0]
         else:
-            gains = neighbour_means(run.program.features, run.program.clusters, run.rng) if turn == "neighbours" else (
+            gains = consensus(run.program.features, run.program.clusters, run.rng) if turn == "consensus" else (
                 cluster_gains(run, turn, spectral))
             start = run.program.labels.maximise(named(run.program, gains))
         found = distinct([*found, np.asarray(start)])

@@ -130,7 +130,7 @@ class Clusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         return int(k)
 
 class MarginClusterer(Clusterer):
-    """Cluster by a margin objective: a good start refined, a recipe, or a declaration solved.
+    """Cluster by a margin objective: a consensus of clusterings, a recipe, or a declaration solved.
 
     Parameters
     ----------
@@ -139,14 +139,15 @@ class MarginClusterer(Clusterer):
     model : str, callable or None
         The name of a recipe (``"odmc"``, ``"cpmmc"``, ``"cpm3c"``, …), a function ``model(X, **parameters)`` that
         returns a `Problem`, or None: maximum margin clustering, ½‖w‖² + λ (n / tr K) mean (1 − γ)₊ with cluster sizes
-        within (1 ± balance) n/k, from k-means on averages over nearest neighbours; see `optimise`.
+        within a factor 1 − balance of n/k, at the consensus of several clusterings; see `optimise`.
     lam : float or "auto"
         Weight λ > 0 of the mean loss: ``lam`` or ``C`` of a recipe that has such a weight, ``lam`` of a function.
         "auto" is the model's own. For ``model=None`` it is 30, measured against the trace of the centred kernel
         matrix K (`lam` = 1 where features have mean squared length one), so that units of the points do not matter.
     balance : float, None or "auto"
-        Relative deviation of cluster sizes from n/k in [0, 1]: ``balance`` of the recipes that bound the labels, |Σy| ≤
-        balance · n, and of a function. Recipes that bound the decision values (``"cpmmc"``, ``"cpm3c"``, …) get
+        In [0, 1]. Of ``model=None``: clusters are smaller or greater than n/k by the factor 1 − balance at most, for
+        two clusters |Σy| ≤ balance · n, which is what recipes that bound the labels take as ``balance``. Functions get
+        it under that name. Recipes that bound the decision values (``"cpmmc"``, ``"cpm3c"``, …) get
         |Σf| ≤ balance · n. "auto" is the model's own, 0.6 for ``model=None``; None leaves sizes free.
     kernel : str or kernel
         Passed to models that take ``kernel``; with "precomputed" X is the kernel matrix (n, n), and new points are
@@ -155,8 +156,9 @@ class MarginClusterer(Clusterer):
         Further keyword arguments of the model. What `lam`, `balance` and `kernel` say is never dropped: a model without
         a place for it, or `parameters` that give it too, are an error.
     optimise : bool
-        False: the model's own method, for ``model=None`` what agrees best with classes, a descent from a good start for
-        two clusters and the start itself for more. True: the lowest objective that can be found, with a certified
+        False: the model's own method, for ``model=None`` what agrees best with classes, the consensus of k-means, walks
+        over nearest neighbours and mixtures, as near as sizes, links and known labels allow, with its hyperplane.
+        True: the lowest objective that can be found, with a certified
         bound; slower by orders of magnitude, and clusters of a lower objective need not be better.
     relaxation, solver : str, object or None
         As for `Problem.solve`; None takes the model's, or what `optimise` says.

@@ -25,7 +25,7 @@ class Alternating(LocalRelaxation):
     ----------
     restarts : int
         Number of starting labellings.
-    start : {"mixed", "kmeans", "spectral", "random", "neighbours", "known"}
+    start : {"mixed", "kmeans", "spectral", "random", "consensus", "known"}
         Where they come from.
     rounds : int
         Most rounds a start.

@@ -31,7 +31,7 @@ class CCCP(LocalRelaxation):
     ----------
     restarts : int
         Number of starting labellings.
-    start : {"mixed", "kmeans", "spectral", "random", "neighbours", "known"}
+    start : {"mixed", "kmeans", "spectral", "random", "consensus", "known"}
     rounds : int
         Most steps a start.
     polish : {"auto", "none", "alternate", "search"} or bool

@@ -21,7 +21,7 @@ from margindsl.relaxations.relaxation import Outcome, Relaxation, check_choice, 
 from margindsl.typing import IntArray
 
 STAGE = "starts"
-STARTS = ("mixed", "kmeans", "spectral", "random", "neighbours", "known")
+STARTS = ("mixed", "kmeans", "spectral", "random", "consensus", "known")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,8 +32,8 @@ class LocalRelaxation(Relaxation):
     ----------
     restarts : int
         Number of starting labellings.
-    start : {"mixed", "kmeans", "spectral", "random", "neighbours", "known"}
-        Where they come from; "neighbours" is k-means on averages over nearest neighbours, "known" is one start, from
+    start : {"mixed", "kmeans", "spectral", "random", "consensus", "known"}
+        Where they come from; "consensus" is what clusterings of several kinds agree upon, "known" is one start, from
         the hyperplane of the known labels alone.
     rounds : int
         Most rounds a start.

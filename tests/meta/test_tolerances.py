@@ -37,7 +37,6 @@ ALLOWED = {
         ("margindsl/program/label_certificate.py", "np.maximum(power, 1.0)")],
     "numbers of points": [
         ("margindsl/drivers/means.py", "np.maximum(sizes, 1.0)"),
-        ("margindsl/drivers/neighbours.py", "np.maximum(sizes, 1.0)"),
         ("margindsl/experiments/baselines.py", "np.maximum(sizes, 1.0)")],
     "arguments of losses in the units of the solve; candidates of rounding alone": [
         ("margindsl/drivers/rounding.py", "distance > 1e-06")],

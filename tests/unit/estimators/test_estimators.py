@@ -34,7 +34,7 @@ def test_the_clusterer_is_the_declaration_solved(pair, clusters):
     model = MarginClusterer(clusters, lam=10.0, balance=0.2, random_state=0).fit(X)
     y, f = md.Labels(len(X), clusters=clusters), md.Hyperplane(X)
     weight = 10 / np.mean(np.sum((X - X.mean(axis=0)) ** 2, axis=1))
-    least, most = int(0.8 * 120 / clusters), int(1.2 * 120 / clusters)
+    least, most = int(0.8 * 120 / clusters), int(120 / clusters / 0.8)
     problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + weight * md.mean(md.hinge(md.margin(y, f, coding="simplex")))),
                          [md.sizes(y, at_least=least, at_most=most)])
     fixed = problem.with_constraints(y == model.solution_.labels).solve("supervised")

@@ -1,4 +1,4 @@
-"""Starts from averages over nearest neighbours: better than k-means, in any units, under constraints."""
+"""Starts by consensus: better than k-means, in any units, under constraints."""
 
 import numpy as np
 import pytest
@@ -7,8 +7,8 @@ from sklearn.datasets import load_digits, make_blobs
 from sklearn.preprocessing import StandardScaler
 
 import margindsl as md
+from margindsl.drivers.consensus import SAMPLE, consensus
 from margindsl.drivers.means import best_k_means
-from margindsl.drivers.neighbours import SAMPLE, neighbour_means
 from margindsl.features import build
 from margindsl.metrics import clustering_accuracy
 
@@ -25,7 +25,7 @@ def digits(*names):
 def test_digits_are_told_apart_where_k_means_fails(names, make):
     X, truth = digits(*names)
     features, rng = build(make(X)), np.random.default_rng(0)
-    found = clustering_accuracy(truth, neighbour_means(features, len(names), rng).argmax(axis=1))
+    found = clustering_accuracy(truth, consensus(features, len(names), rng).argmax(axis=1))
     plain = clustering_accuracy(truth, best_k_means(features, len(names), rng).argmax(axis=1))
     assert found > plain + 0.03
 
@@ -33,7 +33,7 @@ def test_digits_are_told_apart_where_k_means_fails(names, make):
 @pytest.mark.parametrize("clusters", [2, 3])
 def test_points_outside_the_sample_follow_their_neighbours(clusters):
     X, truth = make_blobs(SAMPLE + 500, 5, centers=4 * np.eye(clusters, 5), random_state=0, cluster_std=0.5)
-    gains = neighbour_means(build(X), clusters, np.random.default_rng(0))
+    gains = consensus(build(X), clusters, np.random.default_rng(0))
     assert clustering_accuracy(truth, gains.argmax(axis=1)) == 1.0
 
 
@@ -44,7 +44,7 @@ def test_known_labels_name_the_clusters_of_a_start(clusters):
     known = 2 * truth[:9] - 1 if clusters == 2 else truth[:9]
     loss = md.mean(md.hinge(md.margin(y, f, coding="simplex")))
     problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 10 * loss), [y[np.arange(9)] == known])
-    for start in ("neighbours", "kmeans"):
+    for start in ("consensus", "kmeans"):
         for seed in range(3):
             found = problem.solve(md.Alternating(restarts=1, start=start, rounds=1), random_state=seed).labels
             assert np.array_equal((found + 1) // 2 if clusters == 2 else found, truth)
@@ -52,5 +52,5 @@ def test_known_labels_name_the_clusters_of_a_start(clusters):
 
 @pytest.mark.parametrize("X", [np.ones((5, 2)), np.arange(3.0)[:, None]])
 def test_few_points_and_points_that_are_alike(X):
-    gains = neighbour_means(build(X), 2, np.random.default_rng(0))
+    gains = consensus(build(X), 2, np.random.default_rng(0))
     assert gains.shape == (len(X), 2) and np.isfinite(gains).all()
