@@ -25,7 +25,7 @@ class MirrorProx(MirrorSolver):
     max_iter : int
         Cap on iterations (mirror-prox and Newton steps alike), unless the budget sets one.
     primal_weight : float or None
-        Weight ω > 0 of the step in μ against that in u; None adapts it.
+        Weight ω > 0 of the step in μ against that in u; None adapts it, or takes the theorem's.
     restarts : bool
         Whether to restart from the better of the last iterate and the average.
     newton_limit : int
@@ -67,3 +67,6 @@ class MirrorProx(MirrorSolver):
 
     def _adaptive(self) -> dict[str, Any]:
         return {"weight": self.primal_weight, "restarts": self.restarts}
+
+    def _weighted(self) -> dict[str, float]:
+        return {} if self.primal_weight is None else {"weight": self.primal_weight}

@@ -23,7 +23,7 @@ from margindsl_solvers.engines.rows import system as row_system
 from margindsl_solvers.engines.rows.augmented import NewtonRun, Penalty
 from margindsl_solvers.engines.rows.plane import PlaneRows
 from margindsl_solvers.engines.saddle import model as saddle_model
-from margindsl_solvers.engines.saddle import progressive
+from margindsl_solvers.engines.saddle import progressive, sampling
 from margindsl_solvers.engines.saddle import system as saddle_system
 from margindsl_solvers.engines.saddle.alternation import StackedFeatures
 from margindsl_solvers.engines.saddle.box import BoxModel, descent_steps, greatest_eigenvalue, prox_steps
@@ -148,11 +148,12 @@ def test_anchored_gradients_are_unbiased_and_exact_at_the_anchor(form: SaddleFor
     box = BoxModel(model)
     anchor, other = (model.evaluate(mu, box.scaled(u)) for mu, u in (point_inside(box, 3), point_inside(box, 4)))
     gradient = AnchoredGradient(model, anchor)
-    norms = sum(q * gradient(other.mu, other.x, j)[0] for j, q in enumerate(gradient.law))
-    arguments = sum(q * gradient(other.mu, other.x, j)[1] for j, q in enumerate(gradient.law))
+    met = other.mu, other.x, other.scalars
+    norms = sum(q * gradient(met, j)[0] for j, q in enumerate(gradient.law))
+    arguments = sum(q * gradient(met, j)[1] for j, q in enumerate(gradient.law))
     assert norms == pytest.approx(other.norms) and arguments == pytest.approx(other.arguments)
     for j in range(model.count):
-        still = gradient(anchor.mu, anchor.x, j)
+        still = gradient((anchor.mu, anchor.x, anchor.scalars), j)
         assert still[0] == pytest.approx(anchor.norms) and still[1] == pytest.approx(anchor.arguments)
 
 
@@ -224,6 +225,47 @@ def test_theorem_steps_are_those_printed() -> None:
     extra = prox_steps(box, T, sampled=True)
     assert (extra.a, extra.b) == pytest.approx((1 / np.sqrt(np.log(B)), np.sqrt(2) / root))
     assert extra.times(2.0).eta == 2 * extra.eta and extra.times(2.0).bound == np.inf
+
+
+@pytest.mark.parametrize("solver", [MirrorProx(sampling="labels", step_factor=30.0), MirrorDescent(sampling="labels")],
+                         ids=lambda s: s.name)
+@pytest.mark.parametrize("name", LOSSES)
+def test_compiled_steps_are_the_interpreted_ones(name: str, solver: Solver, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("numba")
+    form, budget = instance(3, LOSSES[name], n=23, T=6), Budget(tol=1e-12, max_iter=90)
+    plain = solver.solve(form, budget)
+    monkeypatch.setattr(sampling, "COMPILED", 0.0)
+    compiled = solver.solve(form, budget)
+    assert compiled.iterations == plain.iterations == 90
+    assert np.array(compiled.trace)[:, 1:] == pytest.approx(np.array(plain.trace)[:, 1:], rel=1e-9, abs=1e-12)
+    assert compiled["mu"] == pytest.approx(plain["mu"], abs=1e-9)
+    assert compiled["u"] == pytest.approx(plain["u"], abs=1e-9)
+    assert np.subtract(*values(form, compiled)) == pytest.approx(np.diff(np.array(compiled.trace)[:, :0:-1]).min())
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_pieces_give_values_and_slopes_of_their_function(name: str) -> None:
+    function = LOSSES[name].conjugate()
+    low, high = np.maximum(function.domain[0], -3.0), np.minimum(function.domain[1], 3.0)
+    x = np.linspace(low, high, 41)[1:-1]
+    a, value, slope, bend = sampling.pieces_of(function)[np.searchsorted(function.breakpoints, x, side="right")].T
+    assert value + (x - a) * (slope + bend * (x - a)) == pytest.approx(function(x), abs=1e-12)
+    assert slope + 2 * bend * (x - a) == pytest.approx(function.derivative(x), abs=1e-12)
+
+
+@pytest.mark.parametrize("weight", [0.2, 5.0])
+def test_a_primal_weight_turns_the_mirror_map_and_keeps_its_bound(weight: float) -> None:
+    form = instance(5, odm(), n=12, T=4)
+    box = BoxModel(SaddleModel(form))
+    plain, turned = prox_steps(box, 400, True), prox_steps(box, 400, True, weight)
+    assert (turned.a, turned.b) == pytest.approx((plain.a / weight, plain.b * weight))
+    answers = [MirrorProx(sampling=rule, primal_weight=w, max_iter=60).solve(form, Budget(tol=1e-12))
+               for rule in ("labels", "variance-reduced") for w in (None, weight)]
+    assert not any(np.array_equal(a["mu"], b["mu"]) for a, b in zip(answers[::2], answers[1::2]))
+    run = StochasticRun(box, LabelGradient(box), turned, Budget(tol=0.0, max_iter=400), rng=np.random.default_rng(0),
+                        extra=True)
+    run.run()
+    assert exact_gap(form, run.mean_mu, -form.losses.weights * box.scaled(run.mean_u)) <= turned.bound
 
 
 def test_full_descent_improves_with_the_horizon() -> None:
@@ -310,6 +352,20 @@ def test_alternating_takes_shared_scalars() -> None:
     known = Clarabel().solve(form, Budget(tol=1e-8))
     assert primal == pytest.approx(known.objective, rel=1e-3, abs=1e-5)
     assert primal - dual <= 1e-3 * abs(primal) + 1e-6
+
+
+def test_variance_reduction_takes_shared_scalars() -> None:
+    rng = np.random.default_rng(23)
+    n, T = 16, 4
+    term = LossTerm(odm(), np.arange(n), np.full(n, 2.0 / n), np.ones(n), -np.ones(n), -np.ones((n, 1)))
+    scalars = SharedScalars(np.array([-0.5]), np.array([True]), ("rho",))
+    form = SaddleForm(build(rng.normal(size=(n, 3)), "linear"), Losses(n, (term,), scalars),
+                      labellings=np.where(rng.random((T, n)) < 0.5, -1, 1))
+    solution = MirrorProx(sampling="variance-reduced").solve(form, Budget.within(20, tol=1e-3))
+    primal, dual = values(form, solution)
+    known = Clarabel().solve(form, Budget(tol=1e-8))
+    assert solution.status is Status.OPTIMAL and form.losses.scalar_residual(solution["u"]) <= 1e-9
+    assert primal == pytest.approx(known.objective, rel=2e-3) and dual == pytest.approx(known.objective, rel=2e-3)
 
 
 def test_stacked_features_are_those_of_the_paper() -> None:

@@ -139,7 +139,7 @@ class TheoremSteps:
         return self if factor == 1.0 else TheoremSteps(self.a, self.b, self.eta * factor, math.inf)
 
 
-Schedule = Callable[[BoxModel, int, bool], TheoremSteps]  # (box, iterations, whether sampled) -> steps
+Schedule = Callable[..., TheoremSteps]  # (box, iterations, whether sampled, [primal weight]) -> steps
 
 
 def descent_steps(box: BoxModel, horizon: int, sampled: bool) -> TheoremSteps:
@@ -155,17 +155,17 @@ def descent_steps(box: BoxModel, horizon: int, sampled: bool) -> TheoremSteps:
     return TheoremSteps(first / math.sqrt(entropy), math.sqrt(2.0) * second / radius, math.sqrt(2.0 / horizon), bound)
 
 
-def prox_steps(box: BoxModel, horizon: int, sampled: bool) -> TheoremSteps:
+def prox_steps(box: BoxModel, horizon: int, sampled: bool, weight: float = 1.0) -> TheoremSteps:
     """Return the mirror map of ssODM with a step that needs no smoothness.
 
-    a = 1/√log|B|, b = √2/(τ√m) (ssODM, Section 4.2). The paper states no η. Let G² = (|B|L₁)²/a + L₂²/b
-    (L₁ for |B|L₁ with full gradients) bound the squared dual norm of a gradient estimate, and
+    a = 1/(ω√log|B|), b = ω√2/(τ√m) (ssODM, Section 4.2, at a primal weight ω = 1). The paper states no η. Let
+    G² = (|B|L₁)²/a + L₂²/b (L₁ for |B|L₁ with full gradients) bound the squared dual norm of a gradient estimate, and
     Ω = a log|B| + b mτ²/2. Two estimates differ by at most 2G, and so does one from its mean, hence (Juditsky,
     Nemirovski and Tauvel 2011, Section 3) E gap ≤ 2Ω/(ηT) + 4ηG² = 4√2 G√(Ω/T) at η = √(Ω/2T)/G; without
     noise the same step gives half of it.
     """
     entropy, radius = math.log(max(box.model.count, 2)), max(box.radius, 1e-300)
-    a, b = 1.0 / math.sqrt(entropy), math.sqrt(2.0) / radius
+    a, b = 1.0 / (weight * math.sqrt(entropy)), weight * math.sqrt(2.0) / radius
     omega = a * entropy + 0.5 * b * radius**2
     first = box.bound_of_value * (box.model.count if sampled else 1)
     size = max(math.sqrt(first**2 / a + box.bound_of_slope**2 / b), 1e-300)

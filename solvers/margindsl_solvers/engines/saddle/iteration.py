@@ -129,11 +129,7 @@ class Average:
 
     def add(self, point: Point, step: float) -> None:
         """Add a half point."""
-        self.add_pair(point.mu, point.x, step)
-        self.scalars += (step / self.mass) * (point.scalars - self.scalars)
-
-    def add_pair(self, mu: FloatArray, x: FloatArray, step: float) -> None:
-        """Add a pair (μ, x)."""
         self.mass += step
-        self.mu += (step / self.mass) * (mu - self.mu)
-        self.x += (step / self.mass) * (x - self.x)
+        self.mu += (step / self.mass) * (point.mu - self.mu)
+        self.x += (step / self.mass) * (point.x - self.x)
+        self.scalars += (step / self.mass) * (point.scalars - self.scalars)

@@ -88,7 +88,8 @@ class MirrorSolver(EngineSolver):
 
     def offer(self, form: Form) -> Offer | Refusal:
         """Return an `Offer` for losses that know their conjugate; what is published moves masses and duals alone."""
-        if self.schedule != "adaptive" and (form.losses.scalars.count or form.is_biased):  # type: ignore[attr-defined]
+        scalars, biased = form.losses.scalars.count, form.is_biased  # type: ignore[attr-defined]
+        if (self.schedule == "theorem" and scalars) or (self.schedule != "adaptive" and biased):
             return Refusal(f"the published steps of {self.name} move masses and duals alone, neither shared scalars "
                            f"nor a bias", f"use solver={self.name!r} with its defaults, full gradients and adaptive "
                            "steps, or 'clarabel'")
@@ -121,14 +122,20 @@ class MirrorSolver(EngineSolver):
             grows = start is None and self.is_progressive(model.form)
             return engine(model, budget, progressive_start(model, budget, rng, engine) if grows else None)
         if self.schedule == "anchored":
-            return AnchoredRun(model, budget, rng=rng, start=starting_pair(model, start)[:2])
+            return AnchoredRun(model, budget, rng=rng, start=starting_pair(model, start),
+                               weight=self._adaptive()["weight"])
         box, sampled = BoxModel(model, self.tau), self.sampling not in FULL
-        steps = self.method.schedule(box, int(budget.max_iter or self.max_iter), sampled).times(self.step_factor)
+        steps = self.method.schedule(box, int(budget.max_iter or self.max_iter), sampled, **self._weighted())
+        steps = steps.times(self.step_factor)
         gradient = GRADIENTS.get(self.sampling, FullGradient)(box)
         return StochasticRun(box, gradient, steps, budget, rng=rng, extra=self.method.extra, start=start_in(box, start))
 
     def _adaptive(self) -> dict[str, Any]:
         """Return further options of the adaptive version."""
+        return {}
+
+    def _weighted(self) -> dict[str, float]:
+        """Return the weight of the theorem's version, where one is given."""
         return {}
 
     takes: ClassVar[Mapping[type[Form], Solve]] = {SaddleForm: solve_saddle}

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
+from margindsl.calculus import PLQ
 from margindsl.contract import Budget, RawSolution
 from margindsl.typing import FloatArray
 from margindsl_solvers.engines.saddle.box import BoxModel, TheoremSteps
 from margindsl_solvers.engines.saddle.run import SaddleCourse, starting_pair
 
 MIX = 0.2  # share of the uniform law in an adaptive one
+COMPILED = 1e8  # multiply-adds of a run from which steps are compiled: interpreted, these take a few seconds
+KERNEL = "margindsl_solvers.engines.saddle.kernel"
+COMPILING = 10.0  # seconds that compiling may take, once on a machine
+MOMENT = 3e7  # multiply-adds between two looks at the clock
 
 
 class Gradient(Protocol):
@@ -56,7 +63,7 @@ class LabelGradient:
 
     def __call__(self, mu: FloatArray, u: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
         """Return the estimates at one draw of (i, j)."""
-        i = int(rng.integers(len(mu)))
+        i = min(int(rng.random() * len(mu)), len(mu) - 1)
         return self.at(u, i, draw(mu, rng))
 
     def at(self, u: FloatArray, i: int, j: int) -> tuple[FloatArray, FloatArray]:
@@ -138,6 +145,43 @@ def start_in(box: BoxModel, start: RawSolution | None) -> tuple[FloatArray, Floa
     return mu, box.project(-box.model.weights * x)
 
 
+def compiled_steps(box: BoxModel) -> Callable[..., None] | None:
+    """Return the compiled steps on a box; None where numba is missing or a form is not of the kind they take.
+
+    They take features in memory, two clusters, a row a point of slope one, and piecewise quadratic losses.
+    """
+    model, losses = box.model, box.losses
+    plain = model.matrix is not None and model.width == 1 and losses.is_identity
+    if not plain or not all(isinstance(conjugate, PLQ) for conjugate in model.conjugates):
+        return None
+    try:
+        kernel = importlib.import_module(KERNEL)
+    except ImportError:
+        return None
+    tables: list[Any] = model.conjugates
+    first = np.concatenate([[0], np.cumsum([len(table.breakpoints) for table in tables])]).astype(np.int64)
+    arrays = (np.ascontiguousarray(model.matrix, dtype=float), model.labels, model.weights,
+              np.asarray(losses.shifts, dtype=float),
+              np.repeat(np.arange(len(tables)), [term.rows for term in losses.terms]), first,
+              np.concatenate([table.breakpoints for table in tables]).astype(float),
+              np.vstack([pieces_of(table) for table in tables]), np.array([table.domain for table in tables], float))
+
+    def run(draws: FloatArray, done: int, rate: float, length: float, *state: FloatArray) -> None:
+        kernel.sweep(draws, done, rate, length, *state, *arrays)
+
+    return run
+
+
+def pieces_of(function: PLQ) -> FloatArray:
+    """Return a row (a, f(a), f'(a), f''/2) for every piece: from the point a on it has this Taylor series."""
+    low, high = function.domain
+    knots = np.asarray(function.breakpoints, dtype=float)
+    inner = min(high, 0.0) if not len(knots) else knots[0] - 1.0
+    a = np.append(low if np.isfinite(low) else inner, knots)
+    value, slope = function.value_and_derivative(a)
+    return np.column_stack([a, value, slope, np.asarray(function.curvature(a)) / 2.0])
+
+
 class StochasticRun(SaddleCourse):
     """Run Algorithm 1 of ODMC (mirror descent) or of ssODM (mirror prox): fixed steps, averaging, duality gap.
 
@@ -162,25 +206,43 @@ class StochasticRun(SaddleCourse):
         model = box.model
         super().__init__(model, budget)
         self.box, self.gradient, self.steps, self.rng, self.extra = box, gradient, steps, rng, extra
-        self.mu: FloatArray = np.full(model.count, 1.0 / model.count) if start is None else start[0]
-        self.u: FloatArray = np.zeros(box.losses.rows) if start is None else start[1]
+        self.mu: FloatArray = np.full(model.count, 1.0 / model.count) if start is None else start[0].copy()
+        self.u: FloatArray = np.zeros(box.losses.rows) if start is None else start[1].copy()
         self.mean_mu, self.mean_u = np.zeros(model.count), np.zeros(box.losses.rows)
         # One gap costs a full gradient, that is about T sampled ones.
         self.check, self.due = max(8, 2 * model.count), 8
+        work = min(self.max_iter, 1e9) * model.form.n * model.form.features.rank
+        pays = isinstance(gradient, LabelGradient) and work > COMPILED
+        ready = KERNEL in sys.modules or budget.remaining > COMPILING
+        self.compiled = compiled_steps(box) if pays and ready else None
 
     def init(self) -> None:
         """Judge the start."""
-        self.judge(self.mu, self.box.scaled(self.u))
+        self.judge(self.mu.copy(), self.box.scaled(self.u))
 
     def step(self) -> None:
         """Iterate until the gap of the average and of the iterate is due."""
         while True:
-            self._iterate()
+            if self.compiled is None:
+                self._iterate()
+            else:
+                self._sweep(self.compiled)
             if self.iterations >= min(self.due, self.max_iter) or self.budget.expired:
                 break
-        self.judge(self.mean_mu, self.box.scaled(self.mean_u))
-        self.judge(self.mu, self.box.scaled(self.u))
+        self.judge(self.mean_mu.copy(), self.box.scaled(self.mean_u))  # both go on changing in place
+        self.judge(self.mu.copy(), self.box.scaled(self.u))
         self.due = self.iterations + max(self.check, self.iterations // 16)
+
+    def _sweep(self, compiled: Callable[..., None]) -> None:
+        """Take compiled steps, no more than are due and than a moment allows."""
+        model = self.box.model
+        most = max(int(MOMENT / (model.form.n * model.form.features.rank)), 1)
+        count = int(min(self.due, self.max_iter)) - self.iterations
+        count = min(max(count, 1), most)
+        steps = self.steps
+        compiled(self.rng.random((count, 2 if self.extra else 1, 2)), self.iterations, steps.eta / steps.a,
+                 steps.eta / steps.b, self.mu, self.u, self.mean_mu, self.mean_u, self.box.lower, self.box.upper)
+        self.iterations += count
 
     def _iterate(self) -> None:
         centre = self.mu, self.u

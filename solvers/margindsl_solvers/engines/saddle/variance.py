@@ -8,7 +8,7 @@ import numpy as np
 
 from margindsl.contract import Budget
 from margindsl.typing import FloatArray
-from margindsl_solvers.engines.saddle.iteration import FLOOR, Average, Steps
+from margindsl_solvers.engines.saddle.iteration import FLOOR, Place, Steps, place
 from margindsl_solvers.engines.saddle.model import Point, SaddleModel
 from margindsl_solvers.engines.saddle.run import RANGE, SaddleCourse, first_steps
 from margindsl_solvers.engines.saddle.sampling import draw, mixed
@@ -34,14 +34,19 @@ class AnchoredGradient:
         self.model, self.anchor = model, anchor
         self.law = mixed(anchor.mu * np.sqrt(anchor.norms))
 
-    def __call__(self, mu: FloatArray, x: FloatArray, j: int) -> tuple[FloatArray, FloatArray]:
-        """Return the estimates for a given index."""
+    def __call__(self, met: Place, j: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return the estimates for a given index, and the gradient by the scalars, which needs none."""
         model, anchor, q = self.model, self.anchor, float(self.law[j])
+        mu, x, s = met
         v = model.direction(model.losses.spread(-model.weights * x), j)
         norms = anchor.norms.copy()
         norms[j] += (float(v @ v) - norms[j]) / q
         change = (mu[j] * v - anchor.mu[j] * anchor.directions[j]) / q
-        return norms, anchor.arguments + model.losses.gather(model.margin(change, j))
+        arguments = anchor.arguments + model.losses.gather(model.margin(change, j))
+        if not len(s):
+            return norms, arguments, anchor.slack
+        slack = model.costs + model.coupling.T @ (model.weights * x)
+        return norms, arguments + model.coupling @ (s - anchor.scalars), slack
 
 
 class AnchoredRun(SaddleCourse):
@@ -56,48 +61,48 @@ class AnchoredRun(SaddleCourse):
     budget : Budget
     rng : numpy.random.Generator
     start : tuple of arrays
-        The first (μ, x).
+        The first (μ, x, s).
+    weight : float or None
+        Fixed weight of the step in μ against that in x; None adapts it.
     """
 
     stage = "mirror prox, variance reduced"
 
-    def __init__(self, model: SaddleModel, budget: Budget, *, rng: np.random.Generator,
-                 start: tuple[FloatArray, FloatArray]) -> None:
+    def __init__(self, model: SaddleModel, budget: Budget, *, rng: np.random.Generator, start: Place,
+                 weight: float | None = None) -> None:
         super().__init__(model, budget)
-        self.start, self.rng = start, rng
+        self.start, self.rng, self.fixed_weight = start, rng, weight
         self.epoch = max(model.count, 8)
 
     def init(self) -> None:
         """Judge the start and choose steps at its scales."""
         self.anchor = self._judge(*self.start)
-        first = first_steps(self.model, self.anchor, None)
-        self.steps = Steps(first.step / math.sqrt(self.epoch), first.weight)
+        first = first_steps(self.model, self.anchor, self.fixed_weight)
+        self.steps = Steps(first.step / math.sqrt(self.epoch), first.weight, first.metric)
         self.weight_range = first.weight * RANGE[0], first.weight * RANGE[1]
-        self.z = self.mean = (np.log(np.maximum(self.start[0], FLOOR)), self.start[1])
+        self.z = self.mean = mirrored(self.start)
 
     def step(self) -> None:
         """Take an epoch."""
         gradient, alpha = AnchoredGradient(self.model, self.anchor), 1.0 - 1.0 / self.epoch
-        average = Average((self.model.count, len(self.z[1])))
-        z, mean = self.z, (np.zeros(self.model.count), np.zeros(len(self.z[1])))
+        z, mean, met_mean = self.z, zeros_like(self.z), zeros_like(self.z)
         for k in range(self.epoch):
-            centre = tuple(alpha * a + (1.0 - alpha) * b for a, b in zip(z, self.mean))
-            half = self._move(centre, self.anchor.norms, self.anchor.arguments)
-            met = np.exp(half[0]), half[1]
-            z = self._move(centre, *gradient(*met, draw(gradient.law, self.rng)))
-            mean = mean[0] + (z[0] - mean[0]) / (k + 1), mean[1] + (z[1] - mean[1]) / (k + 1)
-            average.add_pair(*met, 1.0)
+            centre = mixture(z, self.mean, 1.0 - alpha)
+            half = self._move(centre, self.anchor.norms, self.anchor.arguments, self.anchor.slack)
+            met = np.exp(half[0]), half[1], half[2]
+            z = self._move(centre, *gradient(met, draw(gradient.law, self.rng)))
+            mean, met_mean = mixture(mean, z, 1.0 / (k + 1)), mixture(met_mean, met, 1.0 / (k + 1))
             self.iterations += 1
             if self.iterations >= self.max_iter or self.budget.expired:
                 break
-        self._adopt(self._judge(average.mu, average.x), z, mean)
+        self._adopt(self._judge(*met_mean), z, mean)
 
-    def _adopt(self, found: Point, z: tuple[FloatArray, FloatArray], mean: tuple[FloatArray, FloatArray]) -> None:
+    def _adopt(self, found: Point, z: Place, mean: Place) -> None:
         """Go on from the epoch's end, or back to the best point with a shorter step."""
         if found.gap > WORSE * self.best.gap or not np.isfinite(found.gap):
             self.steps.step *= SHRINK
             self.anchor = self.best
-            self.z = self.mean = np.log(np.maximum(self.best.mu, FLOOR)), self.best.x
+            self.z = self.mean = mirrored(place(self.best))
             return
         if found.gap < 0.9 * self.anchor.gap:
             self.steps.step *= GROW
@@ -108,18 +113,34 @@ class AnchoredRun(SaddleCourse):
         """Balance the distances travelled by μ and x over the epoch."""
         travelled = float(np.abs(found.mu - self.anchor.mu).sum()), math.sqrt(
             float(self.model.weights @ (found.x - self.anchor.x) ** 2))
-        if min(travelled) > 1e-12:
+        if min(travelled) > 1e-12 and self.fixed_weight is None:
             weight = (travelled[0] / travelled[1])**REWEIGHT * self.steps.weight ** (1 - REWEIGHT)
             self.steps.weight = min(max(weight, self.weight_range[0]), self.weight_range[1])
 
-    def _move(self, centre: tuple[FloatArray, ...], norms: FloatArray,
-              arguments: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return (log μ, x), the prox-mapping along given gradients."""
+    def _move(self, centre: Place, norms: FloatArray, arguments: FloatArray, slack: FloatArray) -> Place:
+        """Return (log μ, x, s), the prox-mapping along given gradients."""
         tau, sigma = self.steps.step / self.steps.weight, self.steps.step * self.steps.weight
         logits = centre[0] + 0.5 * sigma * norms
         logits = logits - logits.max()
         logits = np.maximum(logits - math.log(float(np.exp(logits).sum())), math.log(FLOOR))
-        return logits, self.model.prox(centre[1] + tau * arguments, tau)
+        s = centre[2] - sigma * slack / self.steps.metric if len(slack) else centre[2]
+        return (logits, self.model.prox(centre[1] + tau * arguments, tau),
+                np.where(self.model.losses.scalars.nonneg, np.maximum(s, 0.0), s))
 
-    def _judge(self, mu: FloatArray, x: FloatArray) -> Point:
-        return self.judge(mu / mu.sum(), x)
+    def _judge(self, mu: FloatArray, x: FloatArray, scalars: FloatArray) -> Point:
+        return self.judge(mu / mu.sum(), x, scalars)
+
+
+def mirrored(place: Place) -> Place:
+    """Return (log μ, x, s)."""
+    return np.log(np.maximum(place[0], FLOOR)), place[1], place[2]
+
+
+def zeros_like(place: Place) -> Place:
+    """Return a place of zeros."""
+    return np.zeros(len(place[0])), np.zeros(len(place[1])), np.zeros(len(place[2]))
+
+
+def mixture(a: Place, b: Place, share: float) -> Place:
+    """Return a + share (b − a)."""
+    return a[0] + share * (b[0] - a[0]), a[1] + share * (b[1] - a[1]), a[2] + share * (b[2] - a[2])
