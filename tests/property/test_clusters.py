@@ -59,7 +59,8 @@ def test_alternation_never_beats_enumeration_and_stays_inside(seed, loss, coding
 @given(seeds, losses, codings)
 def test_the_value_belongs_to_labels_and_weights(seed, loss, coding):
     problem = problem_of(seed, loss, coding)
-    solution, program = problem.solve("alternating", random_state=0), problem.program()
+    method = md.Alternating(restarts=2, polish="none")
+    solution, program = problem.solve(method, random_state=0), problem.program()
     outputs = program.features.apply(solution.weights)
     margins = CODINGS[coding].margin_table(outputs)[np.arange(N), solution.labels]
     norm = np.sum(solution.weights**2) * (1.0 if coding == "crammer-singer" else (K - 1) / K)
