@@ -158,13 +158,15 @@ def release(points: Any) -> None:
     Parameters
     ----------
     points : ndarray or memmap
+        Or a view of one, which may be read-only.
     """
-    if not isinstance(points, np.memmap) or points.mode == "c":
-        return
     base: Any = points
+    is_shared = False
     while base is not None and not isinstance(base, mmap.mmap):
-        base = getattr(base, "base", None)
-    if base is not None and hasattr(base, "madvise"):
+        if isinstance(base, np.memmap):
+            is_shared = base.mode != "c"
+        base = base.obj if isinstance(base, memoryview) else getattr(base, "base", None)  # a frozen view rests on one
+    if is_shared and base is not None and hasattr(base, "madvise"):
         base.madvise(mmap.MADV_DONTNEED)
 
 

@@ -90,8 +90,17 @@ class BlockFeatures(FeatureOperator):
     def take(self, index: Index) -> FeatureOperator:
         chosen = self._chosen(index)
         if len(chosen) < self.n and len(chosen) * self.rank <= HELD:  # reading scattered rows again and again is slow
-            return self._held(self.rows(index), chosen)
+            return self._held(self._read(chosen), chosen)
         return self._part(chosen)
+
+    def _read(self, chosen: IntArray) -> FloatArray:
+        """Return the features (m, r) of rows of the source, block by block: what maps them may need as much again."""
+        rows = np.empty((len(chosen), self.rank))
+        for block in row_blocks(len(chosen), self.width):
+            check()
+            rows[block] = self._features(self.source[chosen[block]])
+            release(self.source)
+        return rows
 
     def transform(self, X_new: Any) -> FloatArray:
         return LinearMap(self.rank, self.mean)(X_new)

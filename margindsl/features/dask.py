@@ -50,7 +50,7 @@ class DaskFeatures(FeatureOperator):
     trace_error : float
     """
 
-    walks = skips_zeros = True
+    walks = is_remote = skips_zeros = True
 
     def __init__(self, source: Any, row_map: RowMap, point_map: PointMap, rank: int, label: str,
                  trace_error: float = 0.0) -> None:

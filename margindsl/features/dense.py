@@ -15,7 +15,7 @@ class HeldMatrix:
     """Read Phi off a dense matrix in memory."""
 
     _matrix: FloatArray
-    walks = False
+    walks = is_remote = False
 
     @property
     def matrix(self) -> FloatArray:

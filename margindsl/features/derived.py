@@ -51,6 +51,11 @@ class DerivedFeatures(FeatureOperator):
         """Return whether the base reads points block by block."""
         return self.base.walks
 
+    @property
+    def is_remote(self) -> bool:  # type: ignore[override]
+        """Return whether the points of the base may be on other machines."""
+        return self.base.is_remote
+
     def parts(self, function: Callable[..., Any], *rows: FloatArray | None) -> Iterator[tuple[slice, Any]]:
         if not self.walks:
             return super().parts(function, *rows)

@@ -38,6 +38,8 @@ class FeatureOperator(ABC):
     walks : bool
         Whether points are read block by block, from a file or by workers, so that a pass is what costs: a caller asks
         for all it wants of one (`fold`, `each`) rather than for products one after the other.
+    is_remote : bool
+        Whether the points may be on other machines, so that fetching them all is to be avoided.
     skips_zeros : bool
         Whether `gram` costs nothing at points of weight zero.
     trace_error : float
@@ -50,6 +52,7 @@ class FeatureOperator(ABC):
     label: str
     is_dense: bool = False
     walks: bool = False
+    is_remote: bool = False
     skips_zeros: bool = False
     trace_error: float = 0.0
 

@@ -24,6 +24,7 @@ from margindsl.proof.witnesses import common_units, definite, every_labelling, g
 from margindsl.typing import BoolArray, FloatArray, IntArray
 
 LARGEST = 30_000_000  # entries of features that are written out or checked
+FETCHED = 1_000_000  # the same where workers hold the points
 FLOOR = 1e-8  # least entry of a diagonal, as a part of the mean
 
 
@@ -85,7 +86,8 @@ def export(program: MarginProgram, claim: Claim, certificate: Certificate | None
     arrays |= {"labels": claim.labels, "decision": claim.decision}
     if math.isfinite(claim.value):  # without weights there is none
         arrays |= {"w": with_bias(claim.weights, claim.bias, header), "scalars": claim.scalars}
-    phi = with_ones(program.features, header) if n * program.features.rank <= LARGEST else None
+    most = FETCHED if program.features.is_remote else LARGEST
+    phi = with_ones(program.features, header) if n * program.features.rank <= most else None
     shown = {"phi": phi} if features and phi is not None else {}
     if certificate is None or not np.isfinite(claim.bound):
         return header, arrays | shown

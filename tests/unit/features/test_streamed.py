@@ -1,6 +1,7 @@
 """Points on disk and in Dask: the same operators, the same answers, no copy of the whole."""
 
 import mmap
+from pathlib import Path
 
 import dask.array as da
 import distributed
@@ -96,6 +97,21 @@ def test_a_private_map_keeps_its_changes(tmp_path):
     shared[1] = 8.0
     release(shared[10:20])
     assert np.all(shared[1] == 8.0) and isinstance(shared.base, mmap.mmap)
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="the system does not say what is mapped")
+def test_points_that_were_read_leave_memory(tmp_path):
+    """A pass over a file gives its pages back, though its features hold a read-only view of it."""
+    shape = (200_000, 8)
+    disk = np.memmap(tmp_path / "large", dtype=np.float32, mode="w+", shape=shape)
+    disk[:] = RNG.normal(size=shape)
+    del disk
+    phi = build(np.memmap(tmp_path / "large", dtype=np.float32, mode="r", shape=shape))
+    phi.apply(np.ones(8))
+    phi.take(np.arange(0, shape[0], 2)).apply(np.ones(8))
+    found = Path("/proc/self/smaps").read_text().split(str(tmp_path / "large"))[1:]
+    mapped = sum(int(part.split("Rss:")[1].split()[0]) for part in found)  # kB
+    assert found and mapped <= 0.2 * 4 * np.prod(shape) / 1024
 
 
 def test_dask_points_are_checked():
