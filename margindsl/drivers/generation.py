@@ -12,7 +12,7 @@ from margindsl.accuracy import relative_gap
 from margindsl.contract import RawSolution, Status
 from margindsl.drivers.alternation import alternate
 from margindsl.drivers.checkpoint import State, pack, raw_of, raw_state
-from margindsl.drivers.run import Run
+from margindsl.drivers.run import LATE, Run
 from margindsl.drivers.starts import distinct
 from margindsl.drivers.worth import Worth
 from margindsl.errors import SolverError
@@ -164,7 +164,7 @@ def generate(run: Run, initial: list[IntArray], *, tol: float, most: int, per_ro
         run.keep(STAGE, _Place(working, raw, centre, list(course), iteration).state)
         form, accuracy = master_of(program, working), max(finest, min(INEXACT * left, LOOSEST))
         answer = run.solve(form, raw, tol=accuracy)
-        if not answer.has_answer or (answer.status is Status.TIME_LIMIT and solved is not None):
+        if not answer.has_answer or (answer.status in LATE and solved is not None):
             kept = solved is not None and answer.status is Status.FAILED  # the masters before stand
             status = Status.INACCURATE if kept else answer.status
             return Generated(*(solved or (form, answer)), lower, status, answer.message)

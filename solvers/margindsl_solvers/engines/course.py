@@ -206,6 +206,8 @@ class Course(ABC, Generic[P]):
         if self.best is not None and self.best.dual - self.error * abs(self.best.primal) > self.budget.cutoff:
             return Status.CONVERGED
         status = ended or self.spent()
+        if status is Status.TIME_LIMIT and self.budget.interrupted:
+            status = Status.INTERRUPTED
         if status is None and self.best is not None and self.budget.report(
                 self.stage, self.iterations, self.best.primal, self.best.dual):
             return Status.INTERRUPTED
@@ -213,7 +215,5 @@ class Course(ABC, Generic[P]):
 
     def words(self, status: Status) -> str:
         """Return the message of the answer."""
-        if status is Status.TIME_LIMIT and self.budget.interrupted:
-            status = Status.INTERRUPTED
         said = WORDS.get(status, status.value).format(error=self.error, count=self.iterations, counted=self.counted)
         return f"{said}; {self.remark}" if self.remark else said

@@ -498,6 +498,16 @@ def test_blocks_and_threads_change_no_product(cached: int, monkeypatch: pytest.M
             assert np.array_equal(model.adjoint(s), SaddleModel(form).adjoint(s))
 
 
+def test_stopped_on_a_sample_the_answer_is_certified_on_all_points() -> None:
+    form = instance(61, odm(), n=20_000, d=4, T=3, total=20.0)
+    reports: list[float] = []
+    stopped = MirrorProx(sampling="progressive").solve(
+        form, Budget(tol=1e-9, callback=lambda progress: bool(reports.append(progress.value)) or len(reports) > 1))
+    primal, dual = values(form, stopped)
+    assert stopped.status is Status.INTERRUPTED and "the callback or Ctrl-C stopped" in stopped.message
+    assert dual <= primal < np.inf
+
+
 def test_labellings_that_differ_in_few_points_are_told_apart() -> None:
     rng = np.random.default_rng(0)
     y = np.where(rng.random(50_000) < 0.5, -1, 1)
