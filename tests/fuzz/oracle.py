@@ -183,7 +183,9 @@ class Oracle:
         parts = [m.norm * norm, m.constant]
         if m.manifolds:
             share = (m.k - 1) / m.k if m.coding == "simplex" else 1.0  # the values of V, as in the norm
-            parts.append(share * float(np.sum(decision * (self.laplacian @ decision))))
+            apart = decision[:, None] - decision[None]  # pair by pair: values that differ little cancel in fᵀLf
+            apart = apart**2 if apart.ndim == 2 else np.sum(apart**2, axis=2)
+            parts.append(-0.5 * share * float(np.sum(self.laplacian * apart)))
         parts += [c * s for c, s in zip(m.costs, scalars)]
         parts += self._loss_parts(self.margins(labels, decision), scalars)
         return math.fsum(parts), math.fsum(map(abs, parts))

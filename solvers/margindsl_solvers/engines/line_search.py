@@ -58,6 +58,7 @@ def _bracketed(slope: Callable[[float], float], low: float, at_low: float, high:
         middle = 0.5 * (low + high) if low > 0.01 * high else 0.1 * high
         t = middle if turn % 3 == 2 or not low < guess < high else guess
         value = slope(t)
+        target = max(target, at_low - value, value - at_high)  # what is not monotone is rounding
         if abs(value) <= target or high - low <= 1e-15 * high:
             break
         if value < 0:

@@ -158,7 +158,7 @@ class NewtonRun(Course[Pair]):
                 return ended, slopes
             self.iterations += 1
             step = model.newton_step(v, self.centre, self.kappa, gradient, reach, self.dense_limit)
-            found = self._move(v, step, gradient)
+            found = self._move(v, slopes, step, gradient)
             if found is None:
                 self.lost = True
                 return None, slopes
@@ -171,7 +171,7 @@ class NewtonRun(Course[Pair]):
         known = self.best and math.isfinite(self.best.primal)
         return max(abs(self.best.primal) if self.best and known else 0.0, self.model.form.floor)
 
-    def _move(self, v: FloatArray, step: FloatArray,
+    def _move(self, v: FloatArray, slopes: FloatArray, step: FloatArray,
               gradient: FloatArray) -> tuple[FloatArray, FloatArray, bool] | None:
         """Search along the step; return the new arguments and slopes, None when it is lost in rounding."""
         model, r = self.model, self.model.rank
@@ -186,7 +186,9 @@ class NewtonRun(Course[Pair]):
             last = model.slopes(v + t * change, self.centre, self.kappa)
             return linear + t * square + float(last @ weighted)
 
-        initial, noise = float(gradient @ step), self._noise(v, change)
+        initial = float(gradient @ step)
+        # Of features that nearly cancel, A step and Aᵀλ do not know the slope alike
+        noise = max(self._noise(v, change), abs(initial - linear - float(slopes @ weighted)))
         if not initial < -noise:
             return None
         t, turned = search(slope, initial, noise)
