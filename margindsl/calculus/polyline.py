@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -125,21 +124,20 @@ class Polyline:
                 # a vertical segment at x = t_k becomes the affine piece t_k u − ρ(t_k)
                 starts.append(slope[k - 1, 1] if k else -np.inf)
                 table.append([0.0, t[k], -self.values[k]])
-                sides = self.coefficients[max(k - 1, 0):k + 1]
-                anchors.append(_mirrored(sides[np.argmin(sides[:, 0] * t[k]**2 + np.abs(sides[:, 2]))], t[k]))
+                anchors.append(_mirrored(self.coefficients[max(k - 1, 0):k + 1], t[k], t[k]))
             if q > 0:
                 top = s * s / (4 * q)
                 starts.append(slope[k, 0])
                 table.append([1 / (4 * q), -s / (2 * q), float(rows.snapped(top - c, top + abs(c)))])
-                anchors.append(_mirrored((q, s, c), float(np.clip(0.0, t[k], t[k + 1]))))
+                anchors.append(_mirrored(self.coefficients[k:k + 1], t[k], t[k + 1]))
         if np.isfinite(t[-1]):
             starts.append(slope[-1, 1])
             table.append([0.0, t[-1], -self.values[-1]])
-            anchors.append(_mirrored(self.coefficients[-1], t[-1]))
+            anchors.append(_mirrored(self.coefficients[-1:], t[-1], t[-1]))
         if not table:
             # affine: finite at its slope alone
             return slope[0], np.array([[0.0, 0.0, -self.coefficients[0, 2]]]), np.array(
-                [_mirrored(self.coefficients[0], 0.0)])
+                [_mirrored(self.coefficients, 0.0, 0.0)])
         last = np.inf if np.isfinite(t[-1]) else slope[-1, 1]
         return np.array([*starts, last]), np.array(table), np.array(anchors)
 
@@ -170,7 +168,15 @@ class Polyline:
         return float(np.clip(-s / (2 * q), self.knots[k], self.knots[k + 1]))
 
 
-def _mirrored(row: Any, t: float) -> tuple[float, float, float]:
-    """Return slope, place and conjugate value of a piece (q, s, c) at t."""
-    q, s, c = row
-    return 2 * q * t + s, t, q * t * t - c
+def _mirrored(pieces: FloatArray, low: float, high: float) -> tuple[float, float, float]:
+    """Return slope, place and conjugate value where that is smallest: an end of [low, high] or the point next to zero.
+
+    On several pieces, which meet there, it is that whose numbers are the smallest.
+    """
+    row = pieces[np.argmin(np.abs(pieces[:, 0]) * low * low + np.abs(pieces[:, 2]))] if len(pieces) > 1 else pieces[0]
+    places = np.array([end for end in (np.clip(0.0, low, high), low, high) if np.isfinite(end)])
+    table = np.tile(row, (len(places), 1))
+    slopes = rows.slopes_at(table, places)
+    values = rows.values_at(table * [1.0, 0.0, -1.0], places)
+    best = int(np.argmin(np.abs(values)))
+    return float(slopes[best]), float(places[best]), float(values[best])

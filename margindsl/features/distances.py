@@ -9,6 +9,8 @@ import scipy.sparse as sp
 from margindsl.points import Points, row_blocks
 from margindsl.typing import FloatArray
 
+CANCELLED = 1e-4  # of the norms: distances this small have lost four digits of an expansion
+
 
 def squared_distances(X: Points, Z: Points) -> FloatArray:
     """Return |x_i - z_j|^2, non-negative.
@@ -25,7 +27,9 @@ def squared_distances(X: Points, Z: Points) -> FloatArray:
     ndarray (n, m)
     """
     if sp.issparse(X) or sp.issparse(Z):
-        values = squared_norms(X)[:, None] + squared_norms(Z) - 2 * inner_products(X, Z)
+        norms = squared_norms(X)
+        values = norms[:, None] + squared_norms(Z) - 2 * inner_products(X, Z)
+        _take_differences(values, X, Z, norms)
         return np.maximum(values, 0.0, out=values)
     X, Z = np.asarray(X, dtype=np.float64), np.asarray(Z, dtype=np.float64)
     if Z.shape[0] < 16 or Z.shape[1] < 16:
@@ -41,13 +45,19 @@ def _expanded_distances(X: FloatArray, Z: FloatArray, centre: FloatArray) -> Flo
     norms_x, norms_z = squared_norms(about_x), squared_norms(about_z)
     values += norms_x[:, None]
     values += norms_z
-    i, j = np.nonzero(values < 1e-4 * norms_x[:, None])
-    if i.size > values.size // 50:
+    if np.count_nonzero(values < CANCELLED * norms_x[:, None]) > values.size // 50:
         return np.asarray(scipy.spatial.distance.cdist(X, Z, "sqeuclidean"))
-    if i.size:
-        difference = X[i] - Z[j]
-        values[i, j] = np.einsum("ij,ij->i", difference, difference)
+    _take_differences(values, X, Z, norms_x)
     return np.maximum(values, 0.0, out=values)
+
+
+def _take_differences(values: FloatArray, X: Points, Z: Points, norms: FloatArray) -> None:
+    """Replace expanded distances in which over four digits cancel against the norms (n,) of X, in blocks of pairs."""
+    i, j = np.nonzero(values < CANCELLED * norms[:, None])
+    width = max(1, (X.nnz + Z.nnz) // (X.shape[0] + Z.shape[0])) if sp.issparse(X) and sp.issparse(Z) else X.shape[1]
+    for begin in range(0, len(i), step := max(2**22 // max(width, 1), 1)):
+        rows, columns = i[begin:begin + step], j[begin:begin + step]
+        values[rows, columns] = squared_norms(X[rows] - Z[columns])
 
 
 def inner_products(X: Points, Z: Points) -> FloatArray:

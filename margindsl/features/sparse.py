@@ -8,9 +8,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from margindsl.clock import check, product
+from margindsl.features.distances import CANCELLED
 from margindsl.features.operator import GRAM_LIMIT, FeatureOperator, Index, as_index, columns
 from margindsl.frozen import frozen
-from margindsl.points import Points, check_new_points, check_points
+from margindsl.points import Points, check_new_points, check_points, row_blocks
 from margindsl.typing import FloatArray
 
 SPARSE_COST = 30  # of one multiply-add of a sparse product beside a dense one
@@ -105,15 +106,22 @@ class SparseFeatures(FeatureOperator):
         total = (points.T @ points.multiply(c[held, None]).tocsr()).toarray()
         if self.mean is not None:
             # S^T C S - m s^T - s m^T + (e^T c) m m^T with s = S^T c
-            cross = np.outer(self.mean, self.points.T @ c)
+            before, cross = np.diag(total).copy(), np.outer(self.mean, self.points.T @ c)
             total += c.sum() * np.outer(self.mean, self.mean) - cross - cross.T
+            if np.any(np.abs(np.diag(total)) < CANCELLED * np.abs(before)):
+                blocks = ((self._dense(points[block]), c[held][block]) for block in row_blocks(*points.shape))
+                total = sum((part.T @ (heft[:, None] * part) for part, heft in blocks), np.zeros_like(total))
         return (total + total.T) / 2
 
     def row_norms(self) -> FloatArray:
         squares = np.asarray(self.points.multiply(self.points).sum(axis=1)).ravel()
         if self.mean is None:
             return squares
-        return np.maximum(squares - 2 * (self.points @ self.mean) + self.mean @ self.mean, 0.0)
+        centred = squares - 2 * (self.points @ self.mean) + self.mean @ self.mean
+        lost = np.flatnonzero(centred < CANCELLED * squares)
+        for block in row_blocks(len(lost), self.rank):
+            centred[lost[block]] = np.sum(self._dense(self.points[lost[block]])**2, axis=1)
+        return np.maximum(centred, 0.0)
 
     def _times(self, points: Points, W: FloatArray) -> FloatArray:
         product = np.asarray(points @ W)

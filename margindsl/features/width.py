@@ -10,6 +10,7 @@ import scipy
 import scipy.sparse as sp
 
 from margindsl.errors import DeclarationError, UnknownNameError
+from margindsl.features.distances import squared_distances
 from margindsl.points import Points
 from margindsl.typing import FloatArray
 
@@ -145,8 +146,4 @@ def _sampled_distances(X: Points, rng: np.random.Generator) -> FloatArray:
         X = X[np.sort(rng.choice(n, SAMPLE, replace=False))]
     if not sp.issparse(X):
         return np.asarray(scipy.spatial.distance.pdist(np.asarray(X, dtype=np.float64)))
-    products = (X @ X.T).toarray()
-    norms = np.diag(products)
-    squares = norms[:, None] + norms - 2 * products
-    squares[squares < 8 * np.finfo(float).eps * (norms[:, None] + norms)] = 0.0
-    return np.sqrt(squares[np.triu_indices(X.shape[0], 1)])
+    return np.sqrt(squared_distances(X, X)[np.triu_indices(X.shape[0], 1)])

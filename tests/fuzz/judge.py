@@ -273,6 +273,8 @@ class Answer:
             sums = row.coefficients @ self.decision
             heft = float(np.abs(row.coefficients) @ np.abs(self.decision.reshape(m.n, -1)).max(axis=1))
             slack = 1e-6 * max(heft, *(abs(b) for b in (row.lower, row.upper) if np.isfinite(b)))
+            rounded = np.sqrt(self.norm()) * self.oracle.longest  # what decision values of these weights are sums of
+            slack += 64 * np.finfo(float).eps * float(np.abs(row.coefficients).sum()) * rounded
             low, high = (sums, sums) if m.k == 2 else (-np.ptp(sums), np.ptp(sums))
             if low < row.lower - slack or high > row.upper + slack:
                 self.fail("decision bound broken", f"{sums!r} outside [{row.lower}, {row.upper}]")

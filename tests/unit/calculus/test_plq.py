@@ -222,3 +222,10 @@ def test_the_conjugate_of_a_function_that_hardly_bends_is_accurate(bend):
     rho = PLQ([within], [[bend, slope, constant], tangent])
     x = np.array([-3e3, -1e3, -1.0, 0.0, 1.0, 1e3])
     assert rho.conjugate()(2 * bend * x + slope) == pytest.approx(bend * x**2 - constant, rel=1e-9, abs=4e-16 * 1e3)
+
+
+def test_a_loss_that_reaches_zero_proves_exactly_zero():
+    bend, knot = 2.1988885241397726**2, 1.1489129 / 2.1988885241397726
+    rho = (pos().square()).precompose(-2.1988885241397726, 1.14891287160285524)
+    assert rho.conjugate()(0.0) == 0.0
+    assert rho.conjugate()(-1e-3) == pytest.approx(1e-6 / (4 * bend) - 1e-3 * knot, rel=1e-6)

@@ -372,3 +372,17 @@ def test_parameters_of_kernels_are_numbers(make):
                                               "precomputed(clipped to semidefinite)")])
 def test_descriptions_close_their_brackets(kernel, text):
     assert kernel.describe() == text
+
+
+@pytest.mark.parametrize("columns", [2, 40])
+def test_sparse_points_far_from_the_origin_lose_no_digits(columns):
+    X = np.random.default_rng(0).normal(size=(50, columns))
+    X[:, 0] += 1e7
+    held, exact = sp.csr_array(X), ((X[:, None] - X[None]) ** 2).sum(axis=2)
+    for a, b in ((held, held), (held, X), (X, held), (X, X)):
+        np.testing.assert_allclose(squared_distances(a, b), exact, rtol=1e-12)
+    dense, sparse = build(X), build(held)
+    weights = np.linspace(0.0, 2.0, 50)
+    np.testing.assert_allclose(sparse.row_norms(), dense.row_norms(), rtol=1e-7)
+    np.testing.assert_allclose(sparse.gram(weights), dense.gram(weights), rtol=1e-7, atol=1e-7)
+    assert build(held, RBF("median")).describe() == build(X, RBF("median")).describe()
