@@ -169,12 +169,13 @@ class Polyline:
 
 
 def _mirrored(pieces: FloatArray, low: float, high: float) -> tuple[float, float, float]:
-    """Return slope, place and conjugate value where that is smallest: an end of [low, high] or the point next to zero.
+    """Return slope, place and conjugate value where that is smallest: an end of [low, high], the vertex, or next to zero.
 
     On several pieces, which meet there, it is that whose numbers are the smallest.
     """
     row = pieces[np.argmin(np.abs(pieces[:, 0]) * low * low + np.abs(pieces[:, 2]))] if len(pieces) > 1 else pieces[0]
-    places = np.array([end for end in (np.clip(0.0, low, high), low, high) if np.isfinite(end)])
+    vertex = -row[1] / (2 * row[0]) if row[0] else 0.0
+    places = np.array([t for t in (*np.clip([0.0, vertex], low, high), low, high) if np.isfinite(t)])
     table = np.tile(row, (len(places), 1))
     slopes = rows.slopes_at(table, places)
     values = rows.values_at(table * [1.0, 0.0, -1.0], places)

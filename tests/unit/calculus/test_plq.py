@@ -229,3 +229,9 @@ def test_a_loss_that_reaches_zero_proves_exactly_zero():
     rho = (pos().square()).precompose(-2.1988885241397726, 1.14891287160285524)
     assert rho.conjugate()(0.0) == 0.0
     assert rho.conjugate()(-1e-3) == pytest.approx(1e-6 / (4 * bend) - 1e-3 * knot, rel=1e-6)
+
+
+def test_the_conjugate_is_accurate_about_the_slope_zero():
+    rho = PLQ([0.5], [[2.1, -3.6, 1.65], [1.5, -3.0, 1.5]])
+    for u in (-1e-9, -1e-5, 0.0, 1e-9):
+        assert rho.conjugate()(u) == pytest.approx(u + u**2 / 6, rel=1e-12)  # the vertex lies at one
