@@ -397,7 +397,7 @@ def Solver(
     max_iter : int
         Cap on iterations (mirror-prox and Newton steps alike), unless the budget sets one.
     primal_weight : float or None
-        Weight ω > 0 of the step in μ against that in u; None adapts it.
+        Weight ω > 0 of the step in μ against that in u; None adapts it, or takes the theorem's.
     restarts : bool
         Whether to restart from the better of the last iterate and the average.
     newton_limit : int

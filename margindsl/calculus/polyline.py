@@ -169,7 +169,7 @@ class Polyline:
 
 
 def _mirrored(pieces: FloatArray, low: float, high: float) -> tuple[float, float, float]:
-    """Return slope, place and conjugate value where that is smallest: an end of [low, high], the vertex, or next to zero.
+    """Return slope, place and conjugate value where that is smallest: an end of [low, high], the vertex or near zero.
 
     On several pieces, which meet there, it is that whose numbers are the smallest.
     """

@@ -18,8 +18,8 @@ ROOMS = {
     "calculus", "cli", "drivers", "estimators", "experiments", "features", "labelset", "language", "program", "proof",
     "plots", "recipes", "relaxations", "report", "runtime", "selection", "testing"}
 FILES = {"__init__.py", "__init__.pyi", "__main__.py", "accuracy.py", "archive.py", "clock.py", "contract.py",
-         "deprecation.py", "errors.py", "extensions.py", "frozen.py", "metrics.py", "owned.py", "points.py",
-         "process.py", "progress.py", "py.typed", "threads.py", "typing.py"}
+         "deprecation.py", "errors.py", "extensions.py", "frozen.py", "metrics.py", "owned.py", "parallel.py",
+         "points.py", "process.py", "progress.py", "py.typed", "threads.py", "typing.py"}
 
 
 def test_one_version():

@@ -141,7 +141,7 @@ def test_without_calibration_there_are_no_probabilities():
         SemiSupervisedODM(calibration="sigmoid", **FEW).fit(TWO, np.where(np.arange(100) % 99 == 0, of_two, -1))
 
 
-@pytest.mark.parametrize("model,given", [(ODMClassifier(), of_two), (MarginClusterer(random_state=0), None),
+@pytest.mark.parametrize("model,given", [(ODMClassifier(), of_two), (MarginClusterer(warm_start=of_two), None),
                                          (SemiSupervisedODM(**FEW), known), (CPMMC(random_state=0), None)],
                          ids=["supervised", "clusterer", "semi-supervised", "cpmmc"])
 def test_a_precomputed_kernel_is_the_kernel(model, given):
