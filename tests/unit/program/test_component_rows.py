@@ -106,7 +106,7 @@ def test_weight_lifting_proves_the_same_of_wide_features(unrotated):
 
 @pytest.mark.parametrize("relaxation", ["weight-lifting", "sdp", "minimax", "alternating", "cccp"])
 def test_wide_solves_agree_with_rotated_ones(relaxation, request):
-    points = sp.random(16, 1100, density=0.02, format="csr", random_state=1)
+    points = sp.random(8, 1100, density=0.02, format="csr", random_state=1)
     rotated = compiled(points, relaxation).solve(random_state=0, tol=1e-3)
     request.getfixturevalue("unrotated")
     wide = compiled(points, relaxation).solve(random_state=0, tol=1e-3)

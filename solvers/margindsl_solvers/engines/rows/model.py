@@ -251,7 +251,7 @@ def directional(conjugate: ConvexFunction, d: FloatArray) -> FloatArray:
     """Return the limits ρ(v + t d)/t for growing t, by the ends of the domain of ρ*."""
     low, high = conjugate.domain
     moving, out = np.abs(d) > FLAT, np.zeros(len(d))
-    out[moving] = (np.where(d > 0, high, low) * d)[moving]
+    out[moving] = np.where(d[moving] > 0, high, low) * d[moving]
     return out
 
 
