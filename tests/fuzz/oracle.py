@@ -227,7 +227,8 @@ class Oracle:
         for step in (1e-13, -1e-13):
             for g, s in ((margins + step * reach, scalars), (margins, scalars * (1 + step))):
                 moves.append(float(np.abs(np.array(self._loss_parts(g, s)) - base).sum()))
-        return max(moves)
+        apart = np.abs(decision[:, None] - decision[None]).reshape(len(labels), len(labels), -1).sum(axis=2)
+        return max(moves) + 1e-13 * reach * float(np.sum(np.abs(self.laplacian) * apart))
 
     # -- the best over weights at given labels ------------------------------------------------------------
 
