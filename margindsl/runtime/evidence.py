@@ -55,9 +55,15 @@ class Evidence:
         return assemble(self.declaration, features, prepare_labels(self.declaration))
 
     def judges_as(self, other: Evidence) -> bool:
-        """Return whether another declaration is over the same points and says the same, parameters included."""
+        """Return whether another declaration is over the same points and says the same, parameters included.
+
+        Of losses that proofs do not know that is not known, and denied.
+        """
         own, theirs = self.declaration, other.declaration
-        return own.hyperplane is theirs.hyperplane and digest(*declared(own)) == digest(*declared(theirs))
+        try:
+            return own.hyperplane is theirs.hyperplane and digest(*declared(own)) == digest(*declared(theirs))
+        except UnknownProof:
+            return False
 
     def claim(self, solution: Any, bound: float | None = None) -> Claim:
         """Return what a solution claims, or what it would claim with another bound."""

@@ -41,3 +41,12 @@ def test_time_that_is_up_at_once_leaves_the_warm_start(relaxation, clusters):
     lam.value = 40.0
     heavier = problem.solve(relaxation, warm_start=start, time_limit=1e-4, random_state=0)
     assert heavier.verify(), "the value is that of the new weight"
+
+
+def test_a_warm_start_goes_with_losses_that_no_proof_knows():
+    y, f = md.Labels(6), md.Hyperplane(np.random.default_rng(0).normal(size=(6, 2)))
+    loss = md.pos(md.logistic(-(y * f)) - 0.4)
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 5 * md.mean(loss)), [md.sum(y) == 0])
+    first = problem.solve("alternating", random_state=1)
+    again = problem.solve("alternating", random_state=0, warm_start=first, time_limit=1e-9)
+    assert again.labels.sum() == 0 and np.isfinite(again.value)
