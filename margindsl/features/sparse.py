@@ -20,8 +20,9 @@ SPARSE_COST = 30  # of one multiply-add of a sparse product beside a dense one
 class SparseFeatures(FeatureOperator):
     """Hold Phi = S - e m^T with S sparse (CSR) and m the subtracted mean.
 
-    The mean is applied inside each product, so Phi is never formed. When the mean exceeds the spread by a
-    factor t, products lose about log10(t) digits (squared quantities twice as many).
+    The mean is applied inside each product, so Phi is never formed. A column whose mean far exceeds its spread has next
+    to no zeros: `from_points` subtracts the mean of columns without zeros from what is stored, so that products lose no
+    more digits than those of dense features.
 
     Parameters
     ----------
@@ -29,6 +30,8 @@ class SparseFeatures(FeatureOperator):
     mean : ndarray (d,) or None
         Subtracted from every row when given.
     label : str
+    shift : ndarray (d,) or None
+        What was subtracted from `points` before, and is from new ones too.
 
     Examples
     --------
@@ -39,9 +42,10 @@ class SparseFeatures(FeatureOperator):
 
     skips_zeros = True
 
-    def __init__(self, points: Points, mean: FloatArray | None = None, label: str = "linear, sparse") -> None:
+    def __init__(self, points: Points, mean: FloatArray | None = None, label: str = "linear, sparse",
+                 shift: FloatArray | None = None) -> None:
         self.points = frozen(points if isinstance(points, sp.csr_array) else sp.csr_array(points))
-        self.mean, self.label = frozen(mean), label
+        self.mean, self.label, self.shift = frozen(mean), label, frozen(shift)
         self.n, self.rank = self.points.shape
 
     @classmethod
@@ -58,14 +62,19 @@ class SparseFeatures(FeatureOperator):
         SparseFeatures
         """
         points = check_points(X)
-        mean = np.asarray(points.sum(axis=0)).ravel() / points.shape[0] if centre else None
-        density = points.nnz / (points.shape[0] * points.shape[1])
-        label = f"linear, {points.shape[1]} columns, sparse ({100 * density:.2g} % non-zero)"
-        return cls(points, mean, label + (", centred" if centre else ""))
+        n, d = points.shape
+        label = f"linear, {d} columns, sparse ({100 * points.nnz / (n * d):.2g} % non-zero)"
+        if not centre:
+            return cls(points, label=label)
+        full = np.bincount(points.indices, minlength=d) == n
+        shift = np.where(full, _column_means(points), 0.0) if np.any(full) else None
+        if shift is not None:
+            points = sp.csr_array((points.data - shift[points.indices], points.indices, points.indptr), (n, d))
+        return cls(points, _column_means(points), label + ", centred", shift)
 
     def apply(self, W: FloatArray) -> FloatArray:
         product(self.points.nnz, columns(W))
-        return self._times(self.points, W)
+        return _less(np.asarray(self.points @ W), self.mean, W)
 
     def adjoint(self, R: FloatArray) -> FloatArray:
         product(self.points.nnz, columns(R))
@@ -76,24 +85,24 @@ class SparseFeatures(FeatureOperator):
 
     @property
     def offset(self) -> FloatArray | None:
-        return self.mean
+        return self.mean if self.mean is None or self.shift is None else self.mean + self.shift
 
     def magnitudes(self, weights: FloatArray) -> FloatArray:
         sizes = np.abs(weights)
         total = np.asarray(abs(self.points).T @ sizes)
-        return total if self.mean is None else total + sizes.sum() * np.abs(self.mean)
+        return total if self.offset is None else total + sizes.sum() * np.abs(self.offset)
 
     def rows(self, index: Index) -> FloatArray:
-        return self._dense(self.points[as_index(index)])
+        return _less(_dense(self.points[as_index(index)]), self.mean)
 
     def take(self, index: Index) -> FeatureOperator:
-        return SparseFeatures(self.points[as_index(index)], self.mean, self.label)
+        return SparseFeatures(self.points[as_index(index)], self.mean, self.label, self.shift)
 
     def transform(self, X_new: Any) -> FloatArray:
-        return self._dense(check_new_points(X_new, self.rank))
+        return _less(_dense(check_new_points(X_new, self.rank)), self.offset)
 
     def apply_to(self, X_new: Any, W: FloatArray) -> FloatArray:
-        return self._times(check_new_points(X_new, self.rank), W)
+        return _less(np.asarray(check_new_points(X_new, self.rank) @ W), self.offset, W)
 
     def gram(self, weights: FloatArray | None = None, *, limit: int = GRAM_LIMIT) -> FloatArray:
         self._check_gram(limit)
@@ -109,7 +118,7 @@ class SparseFeatures(FeatureOperator):
             before, cross = np.diag(total).copy(), np.outer(self.mean, self.points.T @ c)
             total += c.sum() * np.outer(self.mean, self.mean) - cross - cross.T
             if np.any(np.abs(np.diag(total)) < CANCELLED * np.abs(before)):
-                blocks = ((self._dense(points[block]), c[held][block]) for block in row_blocks(*points.shape))
+                blocks = ((_less(_dense(points[block]), self.mean), c[held][block]) for block in row_blocks(*points.shape))
                 total = sum((part.T @ (heft[:, None] * part) for part, heft in blocks), np.zeros_like(total))
         return (total + total.T) / 2
 
@@ -120,13 +129,18 @@ class SparseFeatures(FeatureOperator):
         centred = squares - 2 * (self.points @ self.mean) + self.mean @ self.mean
         lost = np.flatnonzero(centred < CANCELLED * squares)
         for block in row_blocks(len(lost), self.rank):
-            centred[lost[block]] = np.sum(self._dense(self.points[lost[block]])**2, axis=1)
+            centred[lost[block]] = np.sum(_less(_dense(self.points[lost[block]]), self.mean)**2, axis=1)
         return np.maximum(centred, 0.0)
 
-    def _times(self, points: Points, W: FloatArray) -> FloatArray:
-        product = np.asarray(points @ W)
-        return product if self.mean is None else product - self.mean @ W
 
-    def _dense(self, points: Points) -> FloatArray:
-        dense = points.toarray() if sp.issparse(points) else np.asarray(points, dtype=np.float64)
-        return dense if self.mean is None else dense - self.mean
+def _dense(points: Points) -> FloatArray:
+    return points.toarray() if sp.issparse(points) else np.asarray(points, dtype=np.float64)
+
+
+def _less(values: FloatArray, offset: FloatArray | None, W: FloatArray | None = None) -> FloatArray:
+    """Return points without their offset, or the products of points with W without those of the offset."""
+    return values if offset is None else values - (offset if W is None else offset @ W)
+
+
+def _column_means(points: Points) -> FloatArray:
+    return np.asarray(points.sum(axis=0)).ravel() / points.shape[0]

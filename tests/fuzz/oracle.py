@@ -92,7 +92,7 @@ class Oracle:
             directions = np.column_stack([np.linalg.lstsq(phi, f, rcond=1e-11)[0] for f in earlier])
             directions /= np.maximum(np.linalg.norm(directions, axis=0), 1e-300)
             u, s, _ = np.linalg.svd(directions, full_matrices=False)
-            u = u[:, s > 1e-12 * s[0]] if s[0] > 0 else u[:, :0]
+            u = u[:, s > 1e-12 * np.max(s, initial=0.0)]
             phi = phi - (phi @ u) @ u.T
         return phi
 

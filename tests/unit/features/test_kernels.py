@@ -381,8 +381,12 @@ def test_sparse_points_far_from_the_origin_lose_no_digits(columns):
     held, exact = sp.csr_array(X), ((X[:, None] - X[None]) ** 2).sum(axis=2)
     for a, b in ((held, held), (held, X), (X, held), (X, X)):
         np.testing.assert_allclose(squared_distances(a, b), exact, rtol=1e-12)
-    dense, sparse = build(X), build(held)
+    sparse, centred = build(held), np.asarray(X - X.mean(axis=0, dtype=np.longdouble), dtype=float)
     weights = np.linspace(0.0, 2.0, 50)
-    np.testing.assert_allclose(sparse.row_norms(), dense.row_norms(), rtol=1e-7)
-    np.testing.assert_allclose(sparse.gram(weights), dense.gram(weights), rtol=1e-7, atol=1e-7)
+    for found, expected in (
+            (sparse.apply(np.eye(columns)), centred), (sparse.transform(held)[:, 1:], centred[:, 1:]),
+            (sparse.adjoint(weights), centred.T @ weights), (sparse.row_norms(), np.sum(centred**2, axis=1)),
+            (sparse.gram(weights), centred.T @ (weights[:, None] * centred))):
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-11)
+    np.testing.assert_allclose(sparse.transform(held), centred, atol=1e-8)  # the mean is rounded
     assert build(held, RBF("median")).describe() == build(X, RBF("median")).describe()
