@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from margindsl.calculus.arguments import checked_step, shaped
+from margindsl.calculus.composed import Conjugate
 from margindsl.calculus.plq import PLQ
 from margindsl.calculus.protocol import ConvexFunction, composed_of, constant_beside, envelope_of, multiple_of, sum_of
 from margindsl.errors import CalculusError
@@ -70,6 +71,10 @@ class Following(ConvexFunction):
     @property
     def is_nondecreasing(self) -> bool:
         return self.base.is_nondecreasing
+
+    @property
+    def is_searched_for_duals(self) -> bool:
+        return self.base.is_searched_for_duals
 
     def argmin(self) -> tuple[float, float]:
         return self.base.argmin()
@@ -169,6 +174,10 @@ class Precomposed(ConvexFunction):
     def curvature(self, x: ArrayLike) -> Any:
         return self.a**2 * self.base.curvature(self._inner(x))
 
+    @property
+    def is_searched_for_duals(self) -> bool:
+        return self.base.is_searched_for_duals
+
     def conjugate(self) -> ConvexFunction:
         # ρ*(u/a) − b u/a
         return self.base.conjugate().precompose(1 / self.a) + PLQ.affine(-self.b / self.a)
@@ -256,16 +265,20 @@ class Summed(ConvexFunction):
     def curvature(self, x: ArrayLike) -> Any:
         return shaped(sum(np.asarray(term.curvature(x)) for term in self.terms))
 
+    @property
+    def is_searched_for_duals(self) -> bool:
+        last = self.terms[-1]
+        regular = isinstance(last, PLQ) and len(last.pieces) == 1 and bool(np.all(np.isinf(last.domain)))
+        return not regular or any(term.is_searched_for_duals for term in self.terms[:-1]) or len(self.terms) > 2
+
     def conjugate(self) -> ConvexFunction:
         last = self.terms[-1]
-        if isinstance(last, PLQ) and len(last.pieces) == 1 and np.all(np.isinf(last.domain)):
-            # (f + q x² + s x + c)*(u) = envelope of f* with step 2q, at u − s, minus c
-            (_, _, q, s, c), = last.pieces
-            rest = add(Summed(self.terms[:-1]), 0.0) if len(self.terms) > 2 else self.terms[0]
-            conjugate = rest.conjugate()
-            return (conjugate.envelope(2 * q) if q else conjugate).precompose(1.0, -s) + (-c)
-        raise CalculusError(f"{self!r} has no conjugate in closed form (a sum's conjugate is an infimal "
-                            "convolution); add only a quadratic to a loss that is not piecewise quadratic")
+        if self.is_searched_for_duals or not isinstance(last, PLQ):
+            return Conjugate(self)
+        # (f + q x² + s x + c)*(u) = envelope of f* with step 2q, at u − s, minus c
+        (_, _, q, s, c), = last.pieces
+        conjugate = self.terms[0].conjugate()
+        return (conjugate.envelope(2 * q) if q else conjugate).precompose(1.0, -s) + (-c)
 
     @property
     def smoothness(self) -> float:

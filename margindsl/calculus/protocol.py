@@ -163,6 +163,11 @@ class ConvexFunction(ABC):
         raise CalculusError(f"{self!r} has no conjugate in closed form; give its class a `conjugate` method, "
                             "or use a piecewise linear-quadratic loss")
 
+    @property
+    def is_searched_for_duals(self) -> bool:
+        """Return whether the conjugate is that of a sum without a closed form: its summands apart are solved faster."""
+        return False
+
     def prox(self, x: ArrayLike, step: ArrayLike = 1.0) -> Any:
         """Return argmin_v ρ(v) + (v − x)²/(2 step).
 

@@ -118,8 +118,9 @@ class SparseFeatures(FeatureOperator):
             before, cross = np.diag(total).copy(), np.outer(self.mean, self.points.T @ c)
             total += c.sum() * np.outer(self.mean, self.mean) - cross - cross.T
             if np.any(np.abs(np.diag(total)) < CANCELLED * np.abs(before)):
-                blocks = ((_less(_dense(points[block]), self.mean), c[held][block]) for block in row_blocks(*points.shape))
-                total = sum((part.T @ (heft[:, None] * part) for part, heft in blocks), np.zeros_like(total))
+                blocks = row_blocks(*points.shape)
+                parts = ((_less(_dense(points[block]), self.mean), c[held][block]) for block in blocks)
+                total = sum((part.T @ (heft[:, None] * part) for part, heft in parts), np.zeros_like(total))
         return (total + total.T) / 2
 
     def row_norms(self) -> FloatArray:

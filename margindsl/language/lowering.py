@@ -147,17 +147,15 @@ def _joint(affine: Affine, pieces: tuple[Piece, ...]) -> tuple[Piece, ...]:
     Raises
     ------
     PointwiseParameters, LookupError
-        If the arguments differ, or are the points' own.
-    CalculusError
-        If the sum has no conjugate in closed form: duals and bounds need one.
+        If the arguments differ, or are the points' own, or the sum has no conjugate in closed form.
     """
     common = max((float(piece.weight) for piece in pieces), default=0.0)
     if common == 0.0:
         raise LookupError
     scaled = tuple(Piece(piece.weight / common, piece.function, piece.argument) for piece in pieces)
     function, argument = merge(Lowered(affine.times(1.0 / common), scaled, 1))
-    if len(pieces) > 1:
-        function.conjugate()
+    if len(pieces) > 1 and function.is_searched_for_duals:
+        raise LookupError
     return (Piece(common, function, argument),)
 
 
@@ -422,9 +420,8 @@ def _sum(first: LossTerm, second: LossTerm) -> LossTerm:
     Raises
     ------
     LookupError
-        If their points or weights differ, or their arguments are the points' own or hold a shared scalar.
-    CalculusError
-        If the sum has no conjugate in closed form.
+        If their points or weights differ, or their arguments are the points' own or hold a shared scalar, or the sum
+        has no conjugate in closed form.
     """
     if not len(first.points) or not np.array_equal(first.points, second.points) or any(
             np.ptp(t.slopes) or np.ptp(t.shifts) or not t.slopes[0] or np.any(t.coupling) for t in (first, second)):
@@ -435,7 +432,8 @@ def _sum(first: LossTerm, second: LossTerm) -> LossTerm:
         raise LookupError
     total = sum((t.loss.precompose(float(t.slopes[0]), float(t.shifts[0])) * factor
                  for t, factor in ((first, 1.0), (second, float(ratio)))), start=PLQ.constant(0.0))
-    total.conjugate()
+    if total.is_searched_for_duals:
+        raise LookupError
     return LossTerm(total, first.points, first.weights, one, 0.0 * one, first.coupling)
 
 
