@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -265,21 +266,25 @@ class LabelSet(Components):
         SizeError
             When the values that components may have combine in more than 2^22 ways.
         """
+        return chain.from_iterable(self.blocks())
+
+    def blocks(self) -> Iterator[IntArray]:
+        """Yield the members of B in arrays (m, n), as `enumerate` does one by one."""
         total = math.prod(self.allowed.sum(axis=1).tolist())
         if total > _ENUMERABLE:
             many = str(total) if total < 10**9 else f"10^{math.log10(total):.0f}"
             raise SizeError(
                 f"{int(self.free.sum())} components are free to join {self.clusters} clusters, in about {many} ways; "
                 f"enumerate refuses above {_ENUMERABLE}. Use sample, or maximise with a gain.")
-        return self._members(total)
+        return self._blocks(total)
 
-    def _members(self, total: int) -> Iterator[IntArray]:
+    def _blocks(self, total: int) -> Iterator[IntArray]:
         ways = self.allowed.sum(axis=1)
         place = np.cumprod(np.append(1, ways[:0:-1]))[::-1]
         for start in range(0, total, _BLOCK):
             codes = np.arange(start, min(start + _BLOCK, total))
             z = self._chosen(codes[:, None] // place % ways)
-            yield from self.at_points(z[self.holds(z)])
+            yield self.at_points(z[self.holds(z)])
 
     def feasible_moves(self, y: ArrayLike) -> BoolArray:
         """Return which components can move alone to which other place and leave y in B, shape (N, k)."""

@@ -24,8 +24,13 @@ def enumerate_up_to_names(labels: LabelSet) -> IntArray:
     SizeError
         If the label set has too many free components to enumerate.
     """
-    members = np.array(list(labels.enumerate()), dtype=np.int8).reshape(-1, labels.n)
+    members = everything(labels)
     return members[labels.oriented(members)]
+
+
+def everything(labels: LabelSet) -> IntArray:
+    """Return all labellings of B as an (M, n) array."""
+    return np.concatenate([np.empty((0, labels.n), np.int8), *(block.astype(np.int8) for block in labels.blocks())])
 
 
 def members(program: MarginProgram) -> IntArray:
@@ -38,7 +43,7 @@ def members(program: MarginProgram) -> IntArray:
     """
     if all(bound.is_symmetric for bound in program.decision):
         return enumerate_up_to_names(program.labels)
-    return np.array(list(program.labels.enumerate()), dtype=np.int8).reshape(-1, program.n)
+    return everything(program.labels)
 
 
 def pool_bounds(program: MarginProgram, pool: FloatArray, labellings: IntArray) -> FloatArray:

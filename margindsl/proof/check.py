@@ -29,6 +29,11 @@ def need(holds: Any, said: str) -> None:
         raise ValueError(said)
 
 
+def gathered(place: Any, X: Any, N: int) -> Any:
+    """Return the sums (N, r) of those rows of X (n, r) that have the same place."""
+    return np.array([np.bincount(place, x, N) for x in X.T]).reshape(-1, N).T
+
+
 class LabelSet:
     """Hold B: y_i = sign_i z_C of components C; z is 0 where it is open, else a sign, or 1 + the cluster if k > 2."""
 
@@ -109,7 +114,7 @@ class Proof(SimpleNamespace):
         known = self.coding in (("binary",) if self.two else ("simplex", "crammer-singer")) and k > 1
         need(known and self.free_bias in (0, 1) and 0 < self.ridge < math.inf, "the header contradicts itself")
         self.stretch = 1 if self.two else k / (k - 1) if self.singer else 1 - 1 / k
-        self.codes, (a, b) = np.array([[0], [1], [-1]]) if self.two else np.eye(k + 1)[:, 1:], np.triu_indices(k, 1)
+        self.codes, (a, b) = np.array([[0.0], [1], [-1]]) if self.two else np.eye(k + 1)[:, 1:], np.triu_indices(k, 1)
         self.pairs = (np.eye(k)[a] - np.eye(k)[b])[:, :1 if self.two else k]
 
     def centre(self) -> None:
@@ -201,8 +206,8 @@ class Proof(SimpleNamespace):
         sign = np.append(B.sign * np.where(free | (not two), 1, z)[B.component], 1)
         pull = math.sqrt(self.stretch) * v[:, None]
         squares = sign * np.vstack([np.column_stack([B.rows, -self.middles * two]), self.cuts])
-        H, sizes, U = (np.array([np.bincount(place[:len(X)], x, N) for x in X.T]).reshape(-1, N).T
-                       for X in (sign[:-1, None] * pull * self.columns, np.abs(pull) * self.spread, squares.T))
+        H, sizes, U = (gathered(place[:len(X)], X, N) for X in (
+            sign[:-1, None] * pull * self.columns, np.abs(pull) * self.spread, squares.T))
         F, off = self.whitened(q, eta, H, sizes)
         cut, count = U.T[len(B.rows):] != 0, np.abs(self.cuts).sum(axis=1)
         i, j = cut.argmax(axis=1), N - 1 - cut[:, ::-1].argmax(axis=1)
@@ -232,14 +237,18 @@ class Proof(SimpleNamespace):
         if self.kind == "lift":
             prices, tau = np.array([self.lifted(B, z, v, q, eta) for z in Z]), 0 * tau
         else:  # cases: all labels that the dual point uses are decided
-            y, force, gain = Z[:, B.component] * B.sign, tau @ self.pairs, np.zeros(len(Z))
-            own, one = self.codes[y], self.singer and u.shape[1] > 1
-            others = u if one else v[:, None] * ((1 - own) / (k - 1) if self.singer else 0 if self.two else 1 / k)
-            signs = (u >= 0).all() and (v == u.sum(1)).all() and not (u * own).any() if one else v * self.singer >= 0
-            need(np.all(signs) and self.kind == "cases" and not np.any(v * (y == 0)), "a dual point uses open labels")
-            H, sizes = (np.concatenate(np.tensordot(a, b, (1, 0)) + np.dot(c.T, d)) for a, b, c, d in (
-                (v[:, None] * own - others, self.columns, -force, self.sums),
-                (np.abs(v[:, None] * own) + np.abs(others), self.spread, np.abs(force), self.sizes)))
+            own, force, gain, N = self.codes[Z], tau @ self.pairs, np.zeros(len(Z)), Z.shape[1]
+            one, met = self.singer and u.shape[1] > 1, np.bincount(B.component, v != 0, N) > 0
+            signs = (u >= 0).all() and (v == u.sum(1)).all() and not (
+                own * gathered(B.component, u != 0, N)).any() if one else v * self.singer >= 0
+            need(np.all(signs) and self.kind == "cases" and not np.any(met & (Z == 0)), "a dual point uses open labels")
+            # A point weighs v (stretch own - rest), or v own - u, its own code its component's times its sign.
+            stretch, rest = (1, 0) if self.two or one else (self.stretch, 1 / (k - 1)) if self.singer else (1, 1 / k)
+            others = u if one else np.repeat(rest * v[:, None], own.shape[2], axis=1)
+            H, sizes = ((np.tensordot(a, gathered(B.component, w[:, None] * b, N), (1, 0)) - c.T @ b - d.T @ e).reshape(
+                -1, b.shape[1]) for a, w, b, c, d, e in (
+                    (own, stretch * B.sign * v, self.columns, others, force, self.sums),
+                    (abs(own), stretch * abs(v), self.spread, -abs(others), -abs(force), self.sizes)))
             if self.held >= 0 and not np.any(eta * self.sums[:, -1]):  # nothing but its limits holds the bias
                 gain = np.max(H[:, -1:] * self.limits, axis=1) + self.rate * sizes[:, -1] * np.abs(self.limits).max()
                 H[:, -1] = sizes[:, -1] = 0.0
