@@ -14,10 +14,12 @@ from margindsl.calculus.plq import PLQ
 from margindsl.calculus.protocol import ConvexFunction
 from margindsl.calculus.root import monotone_root
 from margindsl.errors import CalculusError
+from margindsl.frozen import frozen_property
 from margindsl.typing import ArrayLike, FloatArray
 
 FAR = 1e15  # slopes are read off at this distance; those that grow tenfold from a thousandth of it are infinite
 NEAR = 1e-8  # relative distance over which a slope that jumps is taken to bend
+ULPS = 4 * float(np.finfo(float).eps)  # relative distance of the neighbours of a point known to its last digits
 INSIDE = 1e-13  # how far, relative to the domain of a conjugate, its ends are approached
 
 
@@ -139,6 +141,17 @@ class Composed(Compound):
     def __call__(self, x: ArrayLike) -> Any:
         return self.outer(self.inner(x))
 
+    def derivative(self, x: ArrayLike) -> Any:
+        return self.value_and_derivative(x)[1]
+
+    def value_and_derivative(self, x: ArrayLike) -> tuple[Any, Any]:
+        value, slope = self.inner.value_and_derivative(x)
+        slope = np.asarray(slope)
+        left, right = (np.maximum(end, 0.0) for end in self.outer.subdifferential(value))
+        with np.errstate(invalid="ignore"):
+            inside = np.where(slope < 0, left, right) * slope
+        return self.outer(value), shaped(np.where(np.isfinite(slope), inside, slope))
+
     def subdifferential(self, x: ArrayLike) -> tuple[Any, Any]:
         low, high = map(np.asarray, self.inner.subdifferential(x))
         left, right = (np.maximum(slope, 0.0) for slope in self.outer.subdifferential(self.inner(x)))
@@ -256,7 +269,7 @@ class Conjugate(ConvexFunction):
 
     base: ConvexFunction
 
-    @property
+    @frozen_property
     def domain(self) -> tuple[float, float]:
         lower, upper = self.base.domain
         return (-np.inf if np.isfinite(lower) else _end_slope(self.base, -1.0),
@@ -266,7 +279,10 @@ class Conjugate(ConvexFunction):
         u = np.asarray(u, dtype=float)
         lower, upper = self.domain
         x = self._attained(u)
-        return shaped(np.where((u < lower) | (u > upper), np.inf, u * x - self.base(x)))
+        near = np.stack([x, *(np.clip(x + side * ULPS * np.abs(x), *self.base.domain) for side in (-1, 1))])
+        # the two sides of a kink are rounded in two ways, and one of them often is exact
+        value = np.max(u * near - self.base(near), axis=0)
+        return shaped(np.where((u < lower) | (u > upper), np.inf, value))
 
     def derivative(self, u: ArrayLike) -> Any:
         u = np.asarray(u, dtype=float)
@@ -291,7 +307,7 @@ class Conjugate(ConvexFunction):
         lower, upper = self.domain
         slack = INSIDE * (upper - lower if np.isfinite(upper - lower) else 1.0)
         inside = np.clip(u, lower + slack, upper - slack)
-        return monotone_root(self.base.derivative, self.base.curvature, self.base.domain, inside, None)
+        return monotone_root(self.base, inside, None)
 
 
 def _end_slope(function: ConvexFunction, side: float) -> float:

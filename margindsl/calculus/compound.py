@@ -96,6 +96,10 @@ class Scaled(Following):
     def derivative(self, x: ArrayLike) -> Any:
         return self.factor * self.base.derivative(x)
 
+    def value_and_derivative(self, x: ArrayLike) -> tuple[Any, Any]:
+        value, slope = self.base.value_and_derivative(x)
+        return self.factor * value, self.factor * slope
+
     def subdifferential(self, x: ArrayLike) -> tuple[Any, Any]:
         lo, hi = self.base.subdifferential(x)
         return self.factor * lo, self.factor * hi
@@ -157,6 +161,8 @@ class Precomposed(ConvexFunction):
         return self.base(self._inner(x))
 
     def derivative(self, x: ArrayLike) -> Any:
+        if self.base.is_smooth:
+            return self.a * self.base.derivative(self._inner(x))
         # for a < 0 the right derivative comes from the left one of ρ
         lo, hi = self.subdifferential(x)
         slope = np.where(np.isfinite(hi) | (hi < lo), hi, lo)
@@ -246,14 +252,21 @@ class Summed(ConvexFunction):
         return shaped(sum(np.asarray(term(x)) for term in self.terms))
 
     def derivative(self, x: ArrayLike) -> Any:
+        return self.value_and_derivative(x)[1]
+
+    def value_and_derivative(self, x: ArrayLike) -> tuple[Any, Any]:
         x = np.asarray(x, dtype=float)
         lower, upper = self.domain
+        if lower == -np.inf and upper == np.inf:
+            value, slope = (sum(map(np.asarray, parts)) for parts in zip(
+                *(term.value_and_derivative(x) for term in self.terms)))
+            return shaped(value), shaped(slope)
         inside = np.clip(x, lower, upper)
         slopes = [np.asarray(term.derivative(inside)) for term in self.terms]
         at_top = [np.asarray(term.subdifferential(inside)[0]) for term in self.terms]
         top = (inside == upper) & np.isfinite(upper)
         total = sum(np.where(top & np.isfinite(left), left, slope) for left, slope in zip(at_top, slopes))
-        return shaped(np.where(x < lower, -np.inf, np.where(x > upper, np.inf, total)))
+        return self(x), shaped(np.where(x < lower, -np.inf, np.where(x > upper, np.inf, total)))
 
     def subdifferential(self, x: ArrayLike) -> tuple[Any, Any]:
         ends = [term.subdifferential(x) for term in self.terms]

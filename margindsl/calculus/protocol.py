@@ -188,7 +188,7 @@ class ConvexFunction(ABC):
         """
         step = checked_step(step)
         x, step = np.broadcast_arrays(np.asarray(x, dtype=float), step)
-        return shaped(monotone_root(self.derivative, self.curvature, self.domain, x, step))
+        return shaped(monotone_root(self, x, step))
 
     def prox_derivative(self, x: ArrayLike, step: ArrayLike = 1.0) -> Any:
         """Return an element of the Clarke derivative of x ↦ prox(x, step), a number in [0, 1].
@@ -264,7 +264,7 @@ class ConvexFunction(ABC):
         """
         if self.is_nonincreasing or self.is_nondecreasing:
             raise CalculusError(f"the minimisers of {self!r} are not known; give its class an `argmin`")
-        point = float(monotone_root(self.derivative, self.curvature, self.domain, np.zeros(()), None))
+        point = float(monotone_root(self, np.zeros(()), None))
         return point, point
 
     def minimum(self) -> float:

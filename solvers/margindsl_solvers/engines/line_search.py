@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 ACCEPT = 0.2
+Point = tuple[float, float]  # a step t and φ'(t)
 
 
 def search(slope: Callable[[float], float], initial: float, noise: float = 0.0,
            largest: float = 1e18) -> tuple[float, bool]:
     """Find a step t where the derivative φ'(t) has at most a fifth of its size at 0.
 
-    The derivative of a convex function is monotone: expand until it turns positive, then alternate secant
+    The derivative of a convex function is monotone: expand until it turns positive, then alternate secants
     and bisection steps.
 
     Parameters
@@ -47,22 +49,33 @@ def search(slope: Callable[[float], float], initial: float, noise: float = 0.0,
         value = slope(t)
     if value <= target:
         return t, True
-    return _bracketed(slope, low, at_low, t, value, target), True
+    return _bracketed(slope, (low, at_low), (t, value), target), True
 
 
-def _bracketed(slope: Callable[[float], float], low: float, at_low: float, high: float, at_high: float,
-               target: float) -> float:
-    t = high
-    for turn in range(100):
-        guess = low - at_low * (high - low) / (at_high - at_low)
-        middle = 0.5 * (low + high) if low > 0.01 * high else 0.1 * high
-        t = middle if turn % 3 == 2 or not low < guess < high else guess
+def _bracketed(slope: Callable[[float], float], low: Point, high: Point, target: float) -> float:
+    """Narrow a bracket by lines through two points, of one side or of both, and by halving.
+
+    A line along a steep ramp reaches its foot, where chords across the bracket only skirt it.
+    """
+    before, last, t = high, high, high[0]  # the two points found last on one side
+    slow = False
+    for _ in range(100):
+        middle = 0.5 * (low[0] + high[0]) if low[0] > 0.01 * high[0] else 0.1 * high[0]
+        line, skewed = _zero(last, before), not 1e-2 < -low[1] / high[1] < 1e2
+        guess = line if low[0] < line < high[0] else middle if skewed else _zero(low, high)
+        t = middle if slow or not low[0] < guess < high[0] else guess
         value = slope(t)
-        target = max(target, at_low - value, value - at_high)  # what is not monotone is rounding
-        if abs(value) <= target or high - low <= 1e-15 * high:
+        target = max(target, low[1] - value, value - high[1])  # what is not monotone is rounding
+        if abs(value) <= target or high[0] - low[0] <= 1e-15 * high[0]:
             break
-        if value < 0:
-            low, at_low = t, value
-        else:
-            high, at_high = t, value
+        width, last = high[0] - low[0], (t, value)
+        before, low, high = (low, last, high) if value < 0 else (high, low, last)
+        slow = high[0] - low[0] > 0.5 * width
     return t
+
+
+def _zero(one: Point, other: Point) -> float:
+    """Return where the line through two points crosses zero, NaN where it does not rise."""
+    (t, value), (s, before) = one, other
+    rise = (before - value) * (s - t)
+    return t - value * (s - t) / (before - value) if rise > 0 else math.nan

@@ -46,3 +46,12 @@ def test_what_is_not_monotone_is_rounding_and_not_searched():
     told, calls = counted(slope)
     search(told, -1.0)
     assert len(calls) < 30
+
+
+@pytest.mark.parametrize("steep", [1e3, 1e7, 1e12])
+@pytest.mark.parametrize("foot", [0.0123, 0.1057, 0.77, 1.4, 42.0])
+def test_the_foot_of_a_steep_ramp_is_reached_along_the_ramp(steep, foot):
+    told, calls = counted(lambda t: -1.0 + 0.1 * t / foot + steep * min(max(t - foot, 0.0), 0.3))
+    step, turned = search(told, -1.0)
+    assert turned and foot < step < foot + 2.0 / steep + 4e-15 * foot
+    assert len(calls) < 30

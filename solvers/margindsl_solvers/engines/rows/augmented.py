@@ -188,18 +188,18 @@ class NewtonRun(Course[Pair]):
 
         initial = float(gradient @ step)
         # Of features that nearly cancel, A step and Aᵀλ do not know the slope alike
-        noise = max(self._noise(v, change), abs(initial - linear - float(slopes @ weighted)))
+        noise = max(self._noise(v, slopes, change), abs(initial - linear - float(slopes @ weighted)))
         if not initial < -noise:
             return None
         t, turned = search(slope, initial, noise)
         self.x = self.x + t * step
         return v + t * change, last, turned
 
-    def _noise(self, v: FloatArray, change: FloatArray) -> float:
+    def _noise(self, v: FloatArray, slopes: FloatArray, change: FloatArray) -> float:
         """Return what the rounding of the arguments does to the slope of the objective along a step.
 
-        Slopes are compared across the rounding, so that a kink as near as that is seen.
+        Slopes are compared across the rounding, ahead, so that a kink as near as that is seen.
         """
         model, room = self.model, rounding(np.abs(v) + np.abs(self.model.shifts))
-        above, below = (model.slopes(v + sign * room, self.centre, self.kappa) for sign in (1.0, -1.0))
-        return 0.5 * float(np.linalg.norm(model.weights * (above - below) * change))
+        ahead = model.slopes(v + np.sign(change) * room, self.centre, self.kappa)
+        return float(np.linalg.norm(model.weights * (ahead - slopes) * change))
