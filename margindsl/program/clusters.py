@@ -130,7 +130,7 @@ def biased_losses(losses: Losses, limits: ClusterLimits, held: tuple[LossTerm, .
 def slopes_within(losses: Losses, features: FeatureOperator, bias: float) -> float:
     """Return Σ c|aρ'| where weights no worse than w = 0 and a bias can take the margins, generously with scalars."""
     zero = losses.arguments(np.zeros(losses.n))
-    lost = losses.value(np.zeros(losses.n)) - losses.least_value()
+    lost = np.inf if losses.scalars.count else losses.value(np.zeros(losses.n)) - losses.least_value()
     steps = np.abs(losses.slopes) * (np.sqrt(np.asarray(features.row_norms()))[losses.points] * np.sqrt(2.0 * lost)
                                      + bias)
     found = [losses.derivative(zero + sign * (steps if np.isfinite(lost) else 0.0)) for sign in (-1.0, 0.0, 1.0)]

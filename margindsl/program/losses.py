@@ -122,6 +122,11 @@ class SharedScalars:
         """Return the number S of scalars."""
         return len(self.costs)
 
+    @property
+    def may_pay(self) -> bool:
+        """Return whether the cost of some scalar can be negative."""
+        return bool(np.any(np.where(self.nonneg, self.costs < 0, self.costs != 0)))
+
     @classmethod
     def none(cls) -> SharedScalars:
         """Return the empty collection."""
@@ -291,18 +296,18 @@ class Losses:
         return total
 
     def least_losses(self) -> FloatArray:
-        """Return Σ c min ρ of every point (n,); −inf with shared scalars, or losses without a minimum."""
+        """Return Σ c min ρ of every point (n,); −inf where shared scalars may lower the sum, or without a minimum."""
         try:
             lowest = [float(term.loss.minimum()) for term in self.terms]
         except CalculusError:
             lowest = [-np.inf]
-        if self.scalars.count or not np.all(np.isfinite(lowest)):
+        if self.scalars.may_pay or not np.all(np.isfinite(lowest)):
             return np.full(self.n, -np.inf)
         return np.bincount(self.points, weights=np.concatenate(
             [np.zeros(0), *(low * term.weights for low, term in zip(lowest, self.terms))]), minlength=self.n)
 
     def least_value(self) -> float:
-        """Return Σ c min ρ, less than which no value is; −inf with shared scalars, or losses without a minimum."""
+        """Return Σ c min ρ, less than which no value is; −inf where shared scalars may lower it or there is none."""
         parts = self.least_losses()
         return float(np.sum(parts) - rounding(np.abs(parts).sum(), self.rows)) if np.isfinite(parts).all() else -np.inf
 

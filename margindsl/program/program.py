@@ -277,6 +277,11 @@ class MarginProgram:
         """Return the (m, q) gradients in Vᵀφ of the margins of some points with labels (m,) at decision values."""
         return self.kind.directions(labels, self.kind.rivals(labels, decision), self.codes)
 
+    @property
+    def allows_zero(self) -> bool:
+        """Return whether w = 0, b = 0 keep the bounds on decision values."""
+        return all(bound.lower <= 0.0 <= bound.upper for bound in self.decision)
+
     def no_gain(self) -> FloatArray:
         """Return zero gains, whose maximiser is any member of B, or the decision values of w = 0."""
         return self.kind.no_gain(self.n, self.clusters)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import nullcontext, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,13 +20,14 @@ from margindsl.process import process_kept
 from margindsl.program.passes import Answer
 from margindsl.program.program import MarginProgram
 from margindsl.runtime.attempts import Attempt, Attempts
-from margindsl.runtime.evidence import Evidence
+from margindsl.runtime.evidence import Evidence, settled
 from margindsl.runtime.naming import named
 from margindsl.runtime.options import SolveOptions
 from margindsl.runtime.registry import make_solver, solvers_for
 from margindsl.runtime.solution import Solution
 from margindsl.runtime.stages import EVALUATED, EVALUATION_SOLVER, EVALUATION_TOL, FITTED, Found
 from margindsl.runtime.undo import solution_of
+from margindsl.runtime.verdict import least_proof
 from margindsl.threads import small_work_threads
 from margindsl.typing import IntArray
 
@@ -127,17 +129,25 @@ def unfitted(program: MarginProgram, options: SolveOptions, budget: Budget, rela
         raise TimeLimitError(f"the time limit of {options.time_limit:g} seconds was up before labels in B were found; "
                              "raise it") from None
     w, scalars = np.zeros((program.clusters - 1) * program.features.rank), np.zeros(program.losses.scalars.count)
-    allowed = all(bound.lower <= 0.0 <= bound.upper for bound in program.decision)
     evidence = None if program.source is None else Evidence(program.source, program.weights(w), scalars, budget.tol)
-    return Solution(
-        labels=labels.astype(int), value=program.objective(labels, w, 0.0, scalars) if allowed else np.inf,
-        bound=-np.inf, estimate=np.nan, state=Status.INTERRUPTED if budget.interrupted else Status.TIME_LIMIT,
+    value = program.objective(labels, w, 0.0, scalars) if program.allows_zero else np.inf
+    least = least_proof(program)
+    solution = Solution(
+        labels=labels.astype(int), value=value, bound=-np.inf if least is None else program.to_user(least.bound),
+        certificate=least, estimate=np.nan, state=Status.INTERRUPTED if budget.interrupted else Status.TIME_LIMIT,
         weights=program.weights(w), bias=0.0,
         decision=program.no_gain(),
         scalars=dict.fromkeys(program.losses.scalars.names, 0.0), features=program.features,
         timings={"total": time.monotonic() - budget.start}, relaxation=relaxation, solver=solver, coding=program.coding,
         evidence=evidence,
         message="there was no time to fit a hyperplane: w = 0 and any labels that the constraints allow")
+    if evidence is None:
+        return solution
+    try:
+        with Budget.within(0.0).limit(1.0 - FITTED):
+            return settled(solution, program, least, least)
+    except Cancelled:
+        return replace(solution, bound=-np.inf, certificate=None)
 
 
 def _evaluate_presolved(compiled: Compiled, run: Run, fit: Fit) -> Fit:

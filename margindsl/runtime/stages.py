@@ -8,13 +8,15 @@ from typing import ClassVar
 
 import numpy as np
 
+from margindsl.accuracy import relative_gap
 from margindsl.clock import Cancelled
 from margindsl.contract import Status
 from margindsl.drivers.rounding import polish, round_directions, round_vectors
 from margindsl.drivers.run import Fit, Run
-from margindsl.drivers.starts import answer_first, as_member, distinct, in_hand
+from margindsl.drivers.starts import answer_first, as_member, distinct, first_start, in_hand
 from margindsl.errors import UnansweredError
 from margindsl.relaxations.relaxation import Outcome, Relaxation
+from margindsl.runtime.verdict import least_proof
 
 EVALUATION_SOLVER = "newton"
 EVALUATION_TOL = 1e-10
@@ -123,7 +125,13 @@ class Relax(Stage):
     relaxation: Relaxation
 
     def apply(self, run: Run, found: Found) -> Found:
-        """Return the outcome; an interrupt or a failure leaves the best labelling so far in the run."""
+        """Return the outcome; an interrupt or a failure leaves the best labelling so far in the run.
+
+        There is nothing to relax where no labels are better than w = 0.
+        """
+        least = least_proof(run.program) if self.relaxation.bound != "none" and run.program.allows_zero else None
+        if least and relative_gap(run.program.losses.value(np.zeros(run.program.n)), least.bound) <= run.budget.tol:
+            return replace(found, outcome=Outcome(Status.CONVERGED, (first_start(run),), certificate=least))
         try:
             with in_hand(run):
                 outcome = self.relaxation.run(run)

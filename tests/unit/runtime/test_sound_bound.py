@@ -59,3 +59,18 @@ def test_zero_is_a_value_like_any_other():
     problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean(md.pos(0 - y * f))), [abs(md.sum(y)) <= 0])
     solution = problem.solve("exact")
     assert solution.value == 0.0 and solution.bound == 0.0 and solution.gap == 0.0 and solution.status == "optimal"
+
+
+@pytest.mark.filterwarnings("ignore::margindsl.errors.TrivialityWarning")
+@pytest.mark.parametrize("relaxation", ["sdp", "minimax", "weight-lifting", "exact"])
+@pytest.mark.parametrize("loss", [md.huber, md.var, lambda m: m**2, lambda m: 1e9 * abs(m)])
+def test_nothing_is_better_than_no_hyperplane_where_losses_are_least_at_it(loss, relaxation):
+    X = np.random.default_rng(0).normal(size=(9, 2))
+    y, f = md.Labels(9), md.Hyperplane(X)
+    part = loss(y * f) if loss is md.var else md.mean(loss(y * f))
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + part), [abs(md.sum(y)) <= 3])
+    if loss is md.var and relaxation == "weight-lifting":
+        pytest.skip("the scalar of the variance leaves nothing to lift")
+    solution = problem.solve(relaxation, random_state=0)
+    assert solution.status == "optimal" and solution.value == solution.bound == 0 and solution.verify()
+    assert abs(int(solution.labels.sum())) <= 3
