@@ -119,7 +119,7 @@ class LinearWeights:
 
 
 def weights_of(sample_weight: Any, n: int) -> FloatArray | None:
-    """Return weights of points (n,) scaled to mean one, None being None.
+    """Return weights of points (n,), None being None.
 
     Raises
     ------
@@ -135,7 +135,12 @@ def weights_of(sample_weight: Any, n: int) -> FloatArray | None:
         raise DeclarationError("sample_weight: expected finite numbers of at least 0")
     if not np.any(weights):
         raise DeclarationError("sample_weight: all weights are zero; give points that count a positive one")
-    return weights / weights.mean()
+    return weights
+
+
+def mean_one(weights: FloatArray | None) -> FloatArray | None:
+    """Return weights scaled to mean one, as losses in a mean take them; None being None."""
+    return None if weights is None else weights / weights.mean()
 
 
 def generator(random_state: Any) -> np.random.Generator:
@@ -156,4 +161,4 @@ def documentation() -> str:
     return next((url.rstrip("/") for label, url in places.items() if label.lower() == "documentation"), "")
 
 
-__all__ = ["LinearWeights", "MarginEstimator", "documentation", "generator", "weights_of"]
+__all__ = ["LinearWeights", "MarginEstimator", "documentation", "generator", "mean_one", "weights_of"]

@@ -11,6 +11,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import StratifiedKFold
 
 from margindsl.errors import DeclarationError, UnknownNameError
+from margindsl.estimators.base import mean_one
 from margindsl.typing import FloatArray, IntArray
 
 METHODS = ("sigmoid", "isotonic")
@@ -89,7 +90,7 @@ def calibrate(estimator: Any, X: Any, y: Any, known: IntArray, weights: FloatArr
     whole = np.arange(len(known))
     scale = CalibratedClassifierCV(FrozenEstimator(Decided(classes)), method=estimator.calibration,
                                    cv=[(whole, whole)], ensemble=False)
-    return scale.fit(values, y[known], sample_weight=None if weights is None else weights[known])
+    return scale.fit(values, y[known], sample_weight=mean_one(None if weights is None else weights[known]))
 
 
 __all__ = ["calibrate"]

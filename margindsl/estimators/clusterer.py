@@ -11,7 +11,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transfor
 
 import margindsl as md
 from margindsl.errors import DeclarationError
-from margindsl.estimators.base import LinearWeights, MarginEstimator, generator, weights_of
+from margindsl.estimators.base import LinearWeights, MarginEstimator, generator, mean_one, weights_of
 from margindsl.estimators.models import bounding, cluster_codes, known_labels, make_problem
 from margindsl.estimators.rows import named_rows, numbered
 from margindsl.typing import ArrayLike, FloatArray, IntArray
@@ -62,7 +62,7 @@ class Clusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         cannot_link = numbered(cannot_link, rows, "cannot_link")
         X = self._read(X, ensure_min_samples=2)
         clusters = self._check_clusters(X.shape[0])
-        weights = weights_of(sample_weight, X.shape[0])
+        weights = mean_one(weights_of(sample_weight, X.shape[0]))
         if clusters == 1:
             _check_one(X.shape[0], must_link, cannot_link, labels)
             return self._fit_one(X.shape[0])

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 import margindsl as md
-from margindsl.recipes.known import read_known
+from margindsl.recipes.known import read_known, read_weights, weighted
 from margindsl.recipes.recipe import recipe
 from margindsl.typing import ArrayLike
 
@@ -13,7 +15,8 @@ from margindsl.typing import ArrayLike
 @recipe(method="Zhao et al. 2008, slides Eq. 20-22", declares="known labels, hinge with weights C_l and C_u")
 def cuts3vm(X: Any, y: ArrayLike, *, C_l: float | md.Parameter = 10.0,
             C_u: float | md.Parameter = 10.0, epsilon: float = 0.01,
-            kernel: Any = "linear") -> md.Problem:
+            kernel: Any = "linear",
+            sample_weight: ArrayLike | None = None) -> md.Problem:
     """Declare the cutting-plane semi-supervised support vector machine.
 
     min over w, b of ½‖w‖² + C_l/n Σ_{i∈L} (1 − y_i f_i)₊ + C_u/n Σ_{j∈U} (1 − |f_j|)₊, f_i = ⟨w, φ(x_i)⟩ + b, and
@@ -30,6 +33,8 @@ def cuts3vm(X: Any, y: ArrayLike, *, C_l: float | md.Parameter = 10.0,
     epsilon : float
         Relative accuracy ε of each step.
     kernel : str, kernel or callable
+    sample_weight : (n,) array or None
+        Weights of the points' losses, scaled to mean one over all points.
 
     Returns
     -------
@@ -54,7 +59,8 @@ def cuts3vm(X: Any, y: ArrayLike, *, C_l: float | md.Parameter = 10.0,
     """
     f = md.Hyperplane(X, kernel=kernel, bias=True)
     labels, known = md.Labels(f.n), read_known("cuts3vm", y, f.n)
-    loss = md.hinge(labels * f)
+    weights = read_weights("cuts3vm", sample_weight, known, np.arange(f.n))
+    loss = weighted(md.hinge(labels * f), weights)
     total = md.sq_norm(f) / 2 + C_l / f.n * md.sum(loss[known.labelled])
     if len(known.unlabelled):
         total = total + C_u / f.n * md.sum(loss[known.unlabelled])

@@ -49,8 +49,18 @@ class KnownLabels:
         return [*found, abs(total - target) <= slack * len(self.unlabelled)]
 
 
-def read_weights(name: str, sample_weight: ArrayLike | None, known: KnownLabels) -> FloatArray:
-    """Return weights (n,) of mean one over the labelled and over the unlabelled points; all one where none are given.
+def read_weights(name: str, sample_weight: ArrayLike | None, known: KnownLabels, *means: IntArray) -> FloatArray:
+    """Return weights (n,) of the points' losses; all one where none are given.
+
+    Parameters
+    ----------
+    name : str
+        The recipe, for messages.
+    sample_weight : (n,) array or None
+    known : KnownLabels
+    *means : int arrays
+        Points over which a loss is a mean: their weights are scaled to mean one. Weights in a sum stay as they are, so
+        that a weight of two is a point twice.
 
     Raises
     ------
@@ -65,8 +75,14 @@ def read_weights(name: str, sample_weight: ArrayLike | None, known: KnownLabels)
     for points, said in ((known.labelled, "labelled"), (known.unlabelled, "unlabelled")):
         if len(points) and not weights[points].any():
             raise DeclarationError(f"{name}(sample_weight=...): the weights of all {said} points are 0")
+    for points in means:
         weights[points] /= weights[points].mean() if len(points) else 1.0
     return weights
+
+
+def weighted(loss: Any, weights: FloatArray) -> Any:
+    """Return losses (n,) times weights; as they are where all weights are one."""
+    return loss if np.all(weights == 1.0) else loss * weights
 
 
 def read_known(name: str, y: ArrayLike, n: int) -> KnownLabels:

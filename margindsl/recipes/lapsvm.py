@@ -6,14 +6,15 @@ from typing import Any
 
 import margindsl as md
 from margindsl.recipes.graph import neighbour_graph
-from margindsl.recipes.known import read_known
+from margindsl.recipes.known import read_known, read_weights, weighted
 from margindsl.recipes.recipe import recipe
 from margindsl.typing import ArrayLike, Bias
 
 
 @recipe(method="Belkin et al. 2006", declares="known labels, hinge, manifold term")
 def lapsvm(X: Any, y: ArrayLike, *, gamma_A: float | md.Parameter = 0.01, gamma_I: float | md.Parameter = 1.0,
-           neighbours: int = 6, graph: Any = None, kernel: Any = "linear", bias: Bias = True) -> md.Problem:
+           neighbours: int = 6, graph: Any = None, kernel: Any = "linear", bias: Bias = True,
+           sample_weight: ArrayLike | None = None) -> md.Problem:
     """Declare the Laplacian support vector machine.
 
     min over w, b of 1/l Σ_{i∈L} (1−y_i f_i)₊ + γ_A ‖w‖² + γ_I/m² fᵀLf, L the Laplacian of a graph of nearest
@@ -36,6 +37,8 @@ def lapsvm(X: Any, y: ArrayLike, *, gamma_A: float | md.Parameter = 0.01, gamma_
         Symmetric non-negative weights to take instead.
     kernel : str, kernel or callable
     bias : bool or "penalised"
+    sample_weight : (n,) array or None
+        Weights of the labelled points' losses, scaled to mean one over them; the graph counts points.
 
     Returns
     -------
@@ -62,6 +65,7 @@ def lapsvm(X: Any, y: ArrayLike, *, gamma_A: float | md.Parameter = 0.01, gamma_
     f = md.Hyperplane(X, kernel=kernel, bias=bias)
     signs, known = md.Labels(f.n), read_known("lapsvm", y, f.n)
     weights = neighbour_graph(X, neighbours) if graph is None else graph
-    total = (md.mean(md.hinge(signs * f)[known.labelled]) + gamma_A * md.sq_norm(f)
+    loss = weighted(md.hinge(signs * f), read_weights("lapsvm", sample_weight, known, known.labelled))
+    total = (md.mean(loss[known.labelled]) + gamma_A * md.sq_norm(f)
              + gamma_I / f.n**2 * md.manifold(f, weights))
     return md.Problem(md.Minimize(total), known.constraints(signs), relaxation="supervised", solver="newton")

@@ -14,7 +14,8 @@ from margindsl.typing import ArrayLike, Bias
 @recipe(method="Li and Zhou 2011", declares="the declaration of `tsvm`")
 def s4vm(X: Any, y: ArrayLike, *, C: float | md.Parameter = 1.0, C_u: float | md.Parameter = 0.1,
          balance: float | None = 0.1, samples: int = 100, separators: int = 10, caution: float = 3.0,
-         kernel: Any = "linear", bias: Bias = True) -> md.Problem:
+         kernel: Any = "linear", bias: Bias = True,
+         sample_weight: ArrayLike | None = None) -> md.Problem:
     """Declare the safe semi-supervised support vector machine.
 
     The objective of `tsvm`, with |eᵀŷ_U/(m−l) − eᵀy_L/l| ≤ β. It is not minimised once: of many local minima, the
@@ -38,6 +39,8 @@ def s4vm(X: Any, y: ArrayLike, *, C: float | md.Parameter = 1.0, C_u: float | md
         Cost c of a label lost against one earned.
     kernel : str, kernel or callable
     bias : bool or "penalised"
+    sample_weight : (n,) array or None
+        As of `tsvm`.
 
     Returns
     -------
@@ -59,6 +62,6 @@ def s4vm(X: Any, y: ArrayLike, *, C: float | md.Parameter = 1.0, C_u: float | md
     >>> s4vm(X, [-1, 0, 0, 1]).solve(random_state=0).labels.tolist()
     [-1, -1, 1, 1]
     """
-    problem = transductive("s4vm", X, y, C, C_u, balance, kernel, bias)
+    problem = transductive("s4vm", X, y, C, C_u, balance, kernel, bias, sample_weight)
     return md.Problem(problem.objective, problem.constraints, solver="newton",
                       relaxation=Safe(samples=samples, separators=separators, caution=caution))

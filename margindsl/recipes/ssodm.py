@@ -6,7 +6,7 @@ from typing import Any
 
 import margindsl as md
 from margindsl.errors import UnknownNameError
-from margindsl.recipes.known import KnownLabels, check_fraction, read_known, read_weights
+from margindsl.recipes.known import KnownLabels, check_fraction, read_known, read_weights, weighted
 from margindsl.recipes.recipe import recipe
 from margindsl.recipes.rules import STOCHASTIC_TOL, dual_box, minimax
 from margindsl.typing import ArrayLike, Bias
@@ -87,9 +87,8 @@ def ssodm(X: Any, y: ArrayLike, *, lam1: float | md.Parameter = 10.0, lam2: floa
     check_fraction("ssodm", "balance", balance)
     f = md.Hyperplane(X, kernel=kernel, bias=bias, centre=centre)
     signs, known = md.Labels(f.n), read_known("ssodm", y, f.n)
-    weights = read_weights("ssodm", sample_weight, known)
-    loss = md.odm(signs * f, nu, theta)
-    loss = loss if sample_weight is None else loss * weights
+    weights = read_weights("ssodm", sample_weight, known, known.labelled, known.unlabelled)
+    loss = weighted(md.odm(signs * f, nu, theta), weights)
     total = md.sq_norm(f) / 2 + lam1 * md.mean(loss[known.labelled])
     if len(known.unlabelled):
         total = total + lam2 * md.mean(loss[known.unlabelled])

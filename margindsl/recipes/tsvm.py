@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import margindsl as md
-from margindsl.recipes.known import check_fraction, read_known
+from margindsl.recipes.known import check_fraction, read_known, read_weights, weighted
 from margindsl.recipes.recipe import recipe
 from margindsl.relaxations.transductive import Transductive
 from margindsl.typing import ArrayLike, Bias
@@ -13,7 +13,8 @@ from margindsl.typing import ArrayLike, Bias
 
 @recipe(method="Joachims 1999", declares="known labels, hinge, class ratio")
 def tsvm(X: Any, y: ArrayLike, *, C: float | md.Parameter = 1.0, C_u: float | md.Parameter = 1.0,
-         balance: float | None = 0.0, kernel: Any = "linear", bias: Bias = True) -> md.Problem:
+         balance: float | None = 0.0, kernel: Any = "linear", bias: Bias = True,
+         sample_weight: ArrayLike | None = None) -> md.Problem:
     """Declare the transductive support vector machine.
 
     min over ŷ_U, w, b of ½‖w‖² + C Σ_{i∈L} (1−y_i f_i)₊ + C* Σ_{i∈U} (1−ŷ_i f_i)₊, with the share of positives among
@@ -35,6 +36,8 @@ def tsvm(X: Any, y: ArrayLike, *, C: float | md.Parameter = 1.0, C_u: float | md
         paper has 0. None: no ratio is asked for.
     kernel : str, kernel or callable
     bias : bool or "penalised"
+    sample_weight : (n,) array or None
+        Weights of the points' losses: two is a point twice, but for the class ratio, which counts points.
 
     Returns
     -------
@@ -56,18 +59,19 @@ def tsvm(X: Any, y: ArrayLike, *, C: float | md.Parameter = 1.0, C_u: float | md
     >>> tsvm(X, [-1, 0, 0, 1]).solve().labels.tolist()
     [-1, -1, 1, 1]
     """
-    return transductive("tsvm", X, y, C, C_u, balance, kernel, bias)
+    return transductive("tsvm", X, y, C, C_u, balance, kernel, bias, sample_weight)
 
 
 def transductive(name: str, X: Any, y: ArrayLike, C: float | md.Parameter, C_u: float | md.Parameter,
-                 balance: float | None, kernel: Any, bias: Bias) -> md.Problem:
+                 balance: float | None, kernel: Any, bias: Bias,
+                 sample_weight: ArrayLike | None) -> md.Problem:
     """Return the problem of `tsvm`, with errors that begin with the name of another recipe.
 
     Parameters
     ----------
     name : str
         The recipe, for messages.
-    X, y, C, C_u, balance, kernel, bias
+    X, y, C, C_u, balance, kernel, bias, sample_weight
         As for `tsvm`.
 
     Raises
@@ -78,7 +82,7 @@ def transductive(name: str, X: Any, y: ArrayLike, C: float | md.Parameter, C_u: 
     check_fraction(name, "balance", balance)
     f = md.Hyperplane(X, kernel=kernel, bias=bias)
     signs, known = md.Labels(f.n), read_known(name, y, f.n)
-    loss = md.hinge(signs * f)
+    loss = weighted(md.hinge(signs * f), read_weights(name, sample_weight, known))
     total = md.sq_norm(f) / 2 + C * md.sum(loss[known.labelled])
     if len(known.unlabelled):
         total = total + C_u * md.sum(loss[known.unlabelled])

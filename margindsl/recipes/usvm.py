@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import margindsl as md
-from margindsl.recipes.known import read_known
+from margindsl.recipes.known import read_known, read_weights, weighted
 from margindsl.recipes.recipe import recipe
 from margindsl.typing import ArrayLike
 
 
 @recipe(method="Collobert et al. 2006", declares="known labels, ramp loss by CCCP, mean decision")
 def usvm(X: Any, y: ArrayLike, *, C: float | md.Parameter = 1.0, C_u: float | md.Parameter = 1.0,
-         balance: bool = True, kernel: Any = "linear") -> md.Problem:
+         balance: bool = True, kernel: Any = "linear",
+         sample_weight: ArrayLike | None = None) -> md.Problem:
     """Declare the transductive support vector machine as the concave-convex procedure takes it.
 
     min over w, b of ½‖w‖² + C Σ_{i∈L} (1−y_i f_i)₊ + C* Σ_{i∈U} (1−|f_i|)₊ subject to
@@ -32,6 +33,8 @@ def usvm(X: Any, y: ArrayLike, *, C: float | md.Parameter = 1.0, C_u: float | md
     balance : bool
         Whether the class ratio is asked for.
     kernel : str, kernel or callable
+    sample_weight : (n,) array or None
+        Weights of the points' losses: two is a point twice, but for the mean decision, which counts points.
 
     Returns
     -------
@@ -56,7 +59,8 @@ def usvm(X: Any, y: ArrayLike, *, C: float | md.Parameter = 1.0, C_u: float | md
     """
     f = md.Hyperplane(X, kernel=kernel, bias=True)
     signs, known = md.Labels(f.n), read_known("usvm", y, f.n)
-    loss, constraints = md.hinge(signs * f), known.constraints(signs)
+    loss = weighted(md.hinge(signs * f), read_weights("usvm", sample_weight, known))
+    constraints = known.constraints(signs)
     total = md.sq_norm(f) / 2 + C * md.sum(loss[known.labelled])
     if len(known.unlabelled):
         total = total + C_u * md.sum(loss[known.unlabelled])

@@ -1,7 +1,7 @@
 """What editors and type checkers read of the names that are loaded when first used.
 
 Run ``python tests/meta/stub.py`` to write the stubs anew: every public name of the package, the options of every
-solver, every recipe.
+solver, every recipe, the parameters of every estimator made from one.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 
 import margindsl as md
 from margindsl import recipes
+from margindsl.estimators import RecipeClassifier, RecipeClusterer, published
 from margindsl.features.kernels import NAMED
 from margindsl.runtime.registry import make_solver
 
@@ -92,6 +93,26 @@ def recipes_package() -> str:
     return f"{said}\n\n{taken}\n\n{_shown(recipes.__all__)}\n\ndef names() -> tuple[str, ...]: ...\n"
 
 
+def published_estimators() -> str:
+    """Return the stub of the estimators made from recipes: what their constructors take, and their documentation."""
+    bases = {base.__name__: f"{base.__module__}" for base in (RecipeClassifier, RecipeClusterer)}
+    classes = "\n\n".join(_estimator(getattr(published, name)) for name in published.__all__)
+    return (f'"""The published methods as estimators.\n\n{SAID}\n"""\n\nfrom typing import Any\n\n'
+            f"import margindsl as md\n{imports(bases)}\nfrom margindsl.typing import Bias\n\n"
+            f"{_shown(published.__all__)}\n\n{classes}\n")
+
+
+def _estimator(cls: Any) -> str:
+    """Return the stub of one estimator."""
+    parameters = list(inspect.signature(cls).parameters.values())
+    named = [p.kind is p.KEYWORD_ONLY for p in parameters]
+    given = [f"{p.name}: {p.annotation} = ..." for p in parameters]
+    given.insert(named.index(True), "*")
+    said = f'"""{inspect.getdoc(cls).strip()}\n"""'
+    body = f"{said}\n{_names('def __init__(', ['self', *given], ') -> None: ...')}"
+    return f"class {cls.__name__}({cls.__bases__[0].__name__}):\n{indent(body, '    ')}"
+
+
 def known_names() -> dict[str, set[str]]:
     """Return what the literals of `margindsl.typing` have to hold."""
     return {"RelaxationName": {"auto", *POINTS["margindsl.relaxations"]},
@@ -99,7 +120,8 @@ def known_names() -> dict[str, set[str]]:
             "KernelName": set(NAMED), "RecipeName": set(recipes.__all__)}
 
 
-STUBS = {"margindsl/__init__.pyi": package, "margindsl/recipes/__init__.pyi": recipes_package}
+STUBS = {"margindsl/__init__.pyi": package, "margindsl/recipes/__init__.pyi": recipes_package,
+         "margindsl/estimators/published.pyi": published_estimators}
 
 
 if __name__ == "__main__":

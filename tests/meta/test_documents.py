@@ -113,7 +113,8 @@ def test_every_argument_of_a_recipe_is_documented(recipe):
 @pytest.mark.parametrize("estimator", estimators.__all__)
 def test_every_argument_of_an_estimator_is_documented(estimator):
     arguments = inspect.signature(getattr(estimators, estimator)).parameters
-    assert [argument for argument in arguments if not names("estimators.md", argument)] == []
+    pages = ("estimators.md", "recipes.md")  # those of recipes are on their page
+    assert [argument for argument in arguments if not any(names(page, argument) for page in pages)] == []
 
 
 def test_solutions_and_metrics_are_documented():
