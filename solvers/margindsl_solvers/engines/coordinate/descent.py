@@ -15,7 +15,7 @@ from margindsl.contract import Budget, Status
 from margindsl.points import row_blocks
 from margindsl.typing import BoolArray, FloatArray, IntArray
 from margindsl_solvers.engines.course import Course
-from margindsl_solvers.engines.rows.model import Pair
+from margindsl_solvers.engines.rows.envelopes import Pair
 from margindsl_solvers.engines.rows.plane import PlaneRows
 
 RARE = 1.25  # the gap is looked at after sweeps k, RARE k, RARE² k, …

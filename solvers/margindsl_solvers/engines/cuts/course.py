@@ -8,7 +8,7 @@ from margindsl.contract import Budget, Status
 from margindsl.typing import FloatArray
 from margindsl_solvers.engines.course import Bracket, Course, Judged
 from margindsl_solvers.engines.cuts.bundle import Bundle
-from margindsl_solvers.engines.rows.model import Pair
+from margindsl_solvers.engines.rows.envelopes import Pair
 
 STALLED = 50  # rounds in a row that neither move the best point nor close a hundredth of the gap
 

@@ -11,8 +11,8 @@ import numpy as np
 from margindsl.calculus import PLQ
 from margindsl.program.losses import LossTerm
 from margindsl.typing import FloatArray
-from margindsl_solvers.engines.rows.augmented import Rows
 from margindsl_solvers.engines.rows.cluster_rows import ClusterRows
+from margindsl_solvers.engines.rows.envelopes import Rows
 from margindsl_solvers.engines.rows.plane import PlaneRows
 
 Packed = tuple[FloatArray, ...]
@@ -28,10 +28,6 @@ class Linearisation(ABC):
     """
 
     model: Rows
-
-    @abstractmethod
-    def value(self, v: FloatArray) -> float:
-        """Return R at arguments v."""
 
     @abstractmethod
     def derivative(self, v: FloatArray) -> FloatArray:
@@ -54,6 +50,10 @@ class Linearisation(ABC):
         """Return the arguments v = A x + d of the losses; one product with the features."""
         return (self.model.apply(x) + self.model.shifts)[: self.rows]
 
+    def value(self, v: FloatArray) -> float:
+        """Return R at arguments v."""
+        return float(np.sum(self.model.charges(v)))
+
     def cut(self, v: FloatArray) -> tuple[FloatArray, float, Packed]:
         """Return (g, o, multipliers) with R(x) ≥ ⟨g, x⟩ + o, equal at v.
 
@@ -71,10 +71,6 @@ class PlaneLine(Linearisation):
     """Linearise R(x) = Σ c ρ(A x + d); multipliers of piecewise linear losses are numbers of pieces, a byte a row."""
 
     model: PlaneRows
-
-    def value(self, v: FloatArray) -> float:
-        """Return R at arguments v."""
-        return float(np.sum(self.model.form.losses.row_losses(v)))
 
     def derivative(self, v: FloatArray) -> FloatArray:
         """Return the (m,) slopes of R in its arguments."""
@@ -109,10 +105,6 @@ class ClusterLine(Linearisation):
     """Linearise R(w) = Σ c ρ↓(min_q m_q) + Σ c ρ↑(m_runner), m the differences f_y − f_q; few slopes are not zero."""
 
     model: ClusterRows
-
-    def value(self, v: FloatArray) -> float:
-        """Return R at differences v."""
-        return self.model.values(v)
 
     def derivative(self, v: FloatArray) -> FloatArray:
         """Return one subgradient of R in the differences: that of a block lies on its least entry."""

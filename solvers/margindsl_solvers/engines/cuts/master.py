@@ -8,7 +8,7 @@ import numpy as np
 
 from margindsl.program.quadratic import minimise
 from margindsl.typing import FloatArray, IntArray
-from margindsl_solvers.engines.rows.augmented import Rows
+from margindsl_solvers.engines.rows.envelopes import Rows
 from margindsl_solvers.engines.rows.plane import PlaneRows
 
 USABLE = 1e-6  # error of the quadratic programme, relative, beyond which it had no feasible point

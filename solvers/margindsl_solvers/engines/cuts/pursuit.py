@@ -16,7 +16,7 @@ from margindsl_solvers.engines.cuts.basis import Basis, SpanFeatures
 from margindsl_solvers.engines.cuts.bundle import IDLE, Bundle
 from margindsl_solvers.engines.cuts.linearisation import PlaneLine
 from margindsl_solvers.engines.cuts.master import Bounds
-from margindsl_solvers.engines.rows.model import Pair
+from margindsl_solvers.engines.rows.envelopes import Pair
 from margindsl_solvers.engines.rows.plane import PlaneRows
 
 STALLED = 60  # cuts that close less than a hundredth of the gap

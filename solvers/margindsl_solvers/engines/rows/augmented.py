@@ -15,11 +15,8 @@ from margindsl.program.forms import FixedLabelForm
 from margindsl.typing import FloatArray
 from margindsl_solvers.engines.course import Course
 from margindsl_solvers.engines.line_search import search
-from margindsl_solvers.engines.rows.cluster_rows import ClusterRows
-from margindsl_solvers.engines.rows.model import Pair, reach
-from margindsl_solvers.engines.rows.plane import PlaneRows
-
-Rows = PlaneRows | ClusterRows
+from margindsl_solvers.engines.rows.envelopes import Pair, Rows
+from margindsl_solvers.engines.rows.model import reach
 
 
 @dataclass(frozen=True)
@@ -53,7 +50,7 @@ class NewtonRun(Course[Pair]):
 
     Parameters
     ----------
-    model : RowModel
+    model : Rows
     budget : Budget
     x : float array
         The current (w, b, s).

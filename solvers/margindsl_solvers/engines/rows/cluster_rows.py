@@ -11,7 +11,6 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.linalg import LinearOperator, cg
 
-from margindsl.accuracy import greatest_ratio, rounding
 from margindsl.contract import Budget, RawSolution, Status
 from margindsl.features.coded import weighted_gram
 from margindsl.program.clusters import ClusterForm
@@ -19,7 +18,7 @@ from margindsl.program.codes import runner_up, simplex_codes
 from margindsl.typing import FloatArray, IntArray
 from margindsl_solvers.engines.nearest import ROUNDING, ROUNDS, nearest
 from margindsl_solvers.engines.rows.clusters import ClusterModel
-from margindsl_solvers.engines.rows.model import Pair
+from margindsl_solvers.engines.rows.envelopes import Pair
 from margindsl_solvers.engines.rows.system import solve_positive
 
 MAJORANTS = 60
@@ -44,17 +43,6 @@ class ClusterRows(ClusterModel):
         return cls(form, runners(form, x) if form.runner is None else form.runner)
 
     # -- judging ------------------------------------------------------------------------------------
-
-    def judge(self, x: FloatArray, slopes: FloatArray) -> Pair:
-        """Return the feasible pair next to (x, slopes) with its values."""
-        x, p, form = self.inside(x), self.clip(slopes), self.form
-        r, pulled = self.rank, self.adjoint(self.weights * p)
-        primal = 0.5 * float(x[:r] @ x[:r]) + self.values(self.apply(x))
-        conjugate, spent = self.conjugate_value(p), 0.5 * float(pulled[:r] @ pulled[:r])
-        noise = float(rounding(abs(primal) + abs(conjugate) + spent, form.n))
-        owed = np.abs(pulled[r:]) * np.maximum(np.abs(x[r:]), form.units[1])
-        residual = greatest_ratio(owed, max(abs(primal), form.floor))
-        return Pair(x, p, primal, -conjugate - spent, residual, self.violation(x), noise, form.floor)
 
     def inside(self, x: FloatArray) -> FloatArray:
         """Return a point moved into the pairwise balance by the shortest way."""
@@ -110,7 +98,8 @@ class ClusterRows(ClusterModel):
     def newton_step(self, v: FloatArray, centre: FloatArray, kappa: float, gradient: FloatArray, reach: FloatArray,
                     limit: int) -> FloatArray:
         """Return the Newton step of the envelopes at v; dense systems up to an order of `limit`."""
-        curvature, balance = self.curvature(v, centre, kappa), self.balance_curvature(v, centre, kappa)
+        rows = self.curvatures(v, centre, kappa)
+        curvature, balance = self.curvature(v, centre, kappa, rows), rows[self.balance_rows]
         damping = self._damping(curvature, gradient, reach)
         if self.rank <= limit:
             return dense_step(self.form, curvature, balance, gradient, damping)
@@ -124,16 +113,6 @@ class ClusterRows(ClusterModel):
         firm = curved <= 1e-10 * float(np.sum(self.weights[self.loss_rows]))
         pull = float(np.max(np.abs(gradient[self.rank :]) / reach))
         return 1e-13 * curved + (1e-3 if firm else 1e-7) * pull  # where both are zero, nothing pulls at the bias
-
-    def falls_forever(self, step: FloatArray) -> bool:
-        """Return whether the objective falls without end along the bias part of a step."""
-        far = np.array(step)
-        far[: self.rank] = 0.0
-        size = float(np.max(np.abs(far), initial=0.0))
-        if size == 0.0:
-            return False
-        terms = self.recession(self.apply(far / size))
-        return float(np.sum(terms)) < -1e-9 * float(np.sum(np.abs(terms)))
 
 
 def runners(form: ClusterForm, x: FloatArray) -> IntArray:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
 
 import numpy as np
 from scipy.sparse import csr_array
 
-from margindsl.calculus import ConvexFunction
+from margindsl.calculus import PLQ
 from margindsl.program.clusters import ClusterForm
 from margindsl.program.losses import LossTerm
 from margindsl.typing import FloatArray, IntArray
-from margindsl_solvers.engines.rows.model import FLAT, directional
+from margindsl_solvers.engines.rows.envelopes import Group, Rows
 
 
 @dataclass(frozen=True)
-class Block:
+class Block(Group):
     """Represent rows m_1, …, m_{k−1} a point with one function h(m) = ρ(min_q m_q), ρ nonincreasing.
 
     Its Moreau envelope has a closed form: prox(m) = max(m, t), t the minimiser of ρ(t) + κ/2 Σ (t − m_q)₊²,
@@ -33,14 +32,11 @@ class Block:
         The number k − 1 of rows a point.
     """
 
-    function: ConvexFunction
-    part: slice
-    width: int
+    width: int = 1
 
-    @cached_property
-    def conjugate(self) -> ConvexFunction:
-        """Return ρ*."""
-        return self.function.conjugate()
+    def table(self, x: FloatArray) -> FloatArray:
+        """Return rows by points, (m, k − 1)."""
+        return x.reshape(-1, self.width)
 
     def level(self, m: FloatArray, kappa: float) -> tuple[FloatArray, IntArray, FloatArray]:
         """Return (t, j, mean) of every point, t the least entry of prox(m) and j how many entries reach it."""
@@ -56,24 +52,41 @@ class Block:
             level[more] = self.function.prox(mean[more], 1.0 / (j * kappa))
         return level, count, mean
 
-    def slopes(self, m: FloatArray, kappa: float) -> FloatArray:
+    def slopes(self, x: FloatArray, kappa: float) -> FloatArray:
         """Return κ(m − prox(m)), entries of a subgradient of h."""
-        return np.minimum(kappa * (m - self.level(m, kappa)[0][:, None]), 0.0)
+        m = self.table(x)
+        return np.minimum(kappa * (m - self.level(m, kappa)[0][:, None]), 0.0).ravel()
+
+    def curvatures(self, x: FloatArray, kappa: float) -> FloatArray:
+        """Return zeros: the rows of a point curve together, as `ClusterModel.curvature` says."""
+        return np.zeros(len(x))
 
     def clip(self, p: FloatArray) -> FloatArray:
         """Return slopes moved into the domain of h*: p ≤ 0 and Σp in the domain of ρ*."""
         low, high = self.conjugate.domain
-        p = np.minimum(p, 0.0)
+        p = np.minimum(self.table(p), 0.0)
         total = p.sum(axis=1)
         with np.errstate(divide="ignore", invalid="ignore"):
             p = np.where((total < low)[:, None], p * (low / total)[:, None], p)
         short = np.flatnonzero(total > high)
         p[short, 0] += high - total[short]
-        return p
+        return p.ravel()
+
+    def charged(self, weights: FloatArray) -> FloatArray:
+        """Return the weights of the points."""
+        return weights[self.part][:: self.width]
+
+    def argument(self, x: FloatArray) -> FloatArray:
+        """Return the least entries of the points."""
+        return self.table(x).min(axis=1)
+
+    def pull(self, p: FloatArray) -> FloatArray:
+        """Return Σ_q p_q of the points, rounding kept inside the domain of ρ*."""
+        return np.clip(self.table(p).sum(axis=1), *self.conjugate.domain)
 
 
 @dataclass(eq=False)
-class ClusterModel:
+class ClusterModel(Rows):
     """Write a convex fixed-cluster form as min ½‖w‖² + Σ c h(v), v = A x, x = (w, β), as `RowModel` does.
 
     The rows are the blocks of the falling losses (differences f_y − f_q, q ≠ y), the differences of rising
@@ -89,7 +102,10 @@ class ClusterModel:
     form: ClusterForm
     runner: IntArray
 
-    is_smooth: ClassVar[bool] = False
+    @property
+    def constant(self) -> float:
+        """Return the constant of the losses that were split."""
+        return self.form.parts.constant
 
     @cached_property
     def rank(self) -> int:
@@ -100,21 +116,6 @@ class ClusterModel:
     def bias(self) -> int:
         """Return the number of coordinates of a free bias."""
         return self.form.border
-
-    @property
-    def border(self) -> int:
-        """Return the number of unpenalised variables, the coordinates of a free bias."""
-        return self.form.border
-
-    @property
-    def signed(self) -> IntArray:
-        """Return the scalars constrained in sign: there are none."""
-        return np.zeros(0, dtype=int)
-
-    def normalised(self, multipliers: FloatArray, part: slice = slice(None)) -> FloatArray:
-        """Return multipliers of some rows over their weights, zero where these are."""
-        weights = self.weights[part]
-        return np.divide(multipliers, weights, out=np.zeros_like(weights), where=weights > 0)
 
     def split(self, x: FloatArray) -> tuple[FloatArray, FloatArray | float, FloatArray]:
         """Return w, the bias (k,) and no scalars."""
@@ -155,22 +156,18 @@ class ClusterModel:
     def blocks(self) -> tuple[Block, ...]:
         """Return the falling losses with their rows."""
         k = self.width
-        return tuple(Block(term.loss, slice(part.start * k, part.stop * k), k)
+        return tuple(Block(term.loss, slice(part.start * k, part.stop * k), width=k)
                      for term, part in self.form.parts.falling.slices() if term.rows)
 
     @cached_property
-    def singles(self) -> tuple[tuple[ConvexFunction, ConvexFunction, slice], ...]:
-        """Return (ρ, ρ*, rows) of the rising losses."""
-        start, out = self.rising_rows.start, []
-        for term, part in self.form.parts.rising.slices():
-            if term.rows:
-                out.append((term.loss, term.loss.conjugate(), slice(start + part.start, start + part.stop)))
-        return tuple(out)
-
-    @cached_property
-    def radii(self) -> FloatArray:
-        """Return the (J,) radii l of the balance rows, whose function is the indicator of [−l, l]."""
-        return np.asarray(self.form.balance[1], dtype=float)
+    def groups(self) -> tuple[Group, ...]:
+        """Return the functions with their rows: falling and rising losses, and indicators of the pairwise balance."""
+        start, pairs = self.rising_rows.start, len(self.form.pairs)
+        rising = [Group(term.loss, slice(start + part.start, start + part.stop), bool(term.loss.is_smooth))
+                  for term, part in self.form.parts.rising.slices() if term.rows]
+        held = [Group(PLQ.indicator(-bound.upper, bound.upper), slice(at, at + pairs)) for at, bound in zip(
+            range(self.balance_rows.start, self.balance_rows.stop, pairs), self.form.decision)]
+        return (*self.blocks, *rising, *held)
 
     @cached_property
     def weights(self) -> FloatArray:
@@ -221,73 +218,22 @@ class ClusterModel:
         x = form.join(form.features.adjoint(table @ form.codes).T.ravel(), table.sum(axis=0))
         return x + form.balance[0].T @ multipliers[self.balance_rows] if form.decision else x
 
-    def gradient(self, x: FloatArray, multipliers: FloatArray) -> FloatArray:
-        """Return (w, 0) + Aᵀλ."""
-        out = self.adjoint(multipliers)
-        out[: self.rank] += x[: self.rank]
-        return out
-
     # -- envelopes ----------------------------------------------------------------------------------
 
-    def slopes(self, v: FloatArray, centre: FloatArray, kappa: float) -> FloatArray:
-        """Return the normalised multipliers κ(x − prox(x)), x = v + centre/κ."""
-        out, x = np.empty(len(v)), v + centre / kappa
-        for block in self.blocks:
-            out[block.part] = block.slopes(x[block.part].reshape(-1, self.width), kappa).ravel()
-        for rho, _, part in self.singles:
-            out[part] = rho.derivative(v[part]) if rho.is_smooth else kappa * (x[part] - rho.prox(x[part], 1.0 / kappa))
-        outside = x[self.balance_rows]
-        out[self.balance_rows] = kappa * (outside - np.clip(outside, -self.radii, self.radii))
-        return out
+    def charges(self, v: FloatArray) -> FloatArray:
+        """Return the losses of the rows at differences v, and the constant."""
+        falling, rising, parts = self.form.parts.falling, self.form.parts.rising, [np.array([self.constant])]
+        if falling.rows:
+            parts.append(falling.row_losses(v[self.block_rows].reshape(-1, self.width).min(axis=1)))
+        if rising.rows:
+            parts.append(rising.row_losses(v[self.rising_rows]))
+        return np.concatenate(parts)
 
-    def clip(self, slopes: FloatArray) -> FloatArray:
-        """Return the slopes moved into the domains of the conjugates."""
-        out = np.array(slopes, dtype=float)
-        for block in self.blocks:
-            out[block.part] = block.clip(out[block.part].reshape(-1, self.width)).ravel()
-        for _, conjugate, part in self.singles:
-            out[part] = np.clip(out[part], *conjugate.domain)
-        return out
+    def curvature(self, v: FloatArray, centre: FloatArray, kappa: float, rows: FloatArray) -> csr_array:
+        """Return the (nk, nk) generalised second derivative in the decision values, a k × k block a point.
 
-    def values(self, v: FloatArray) -> float:
-        """Return Σ c h(v) of the losses."""
-        parts, total = self.form.parts, self.form.parts.constant
-        if parts.falling.rows:
-            total += float(np.sum(parts.falling.row_losses(v[self.block_rows].reshape(-1, self.width).min(axis=1))))
-        if parts.rising.rows:
-            total += float(np.sum(parts.rising.row_losses(v[self.rising_rows])))
-        return total
-
-    def conjugate_value(self, slopes: FloatArray) -> float:
-        """Return Σ c h*(p) − constant."""
-        total = -self.form.parts.constant
-        for block in self.blocks:
-            weights = self.weights[block.part][:: self.width]
-            values = np.asarray(block.conjugate(self.sums(slopes[block.part], block)))
-            total += float(np.sum(np.where(weights > 0, weights * values, 0.0)))
-        for _, conjugate, part in self.singles:
-            weights, values = self.weights[part], np.asarray(conjugate(slopes[part]))
-            total += float(np.sum(np.where(weights > 0, weights * values, 0.0)))
-        # The support function of [−l, l] is l|p|.
-        return total + float(np.sum(self.weights[self.balance_rows] * self.radii * np.abs(slopes[self.balance_rows])))
-
-    def recession(self, rows: FloatArray) -> FloatArray:
-        """Return the weighted limits c h(v + t d)/t for growing t, by the ends of the conjugates' domains."""
-        out = []
-        for block in self.blocks:
-            least = rows[block.part].reshape(-1, self.width).min(axis=1)
-            out.append(self.weights[block.part][:: self.width] * directional(block.conjugate, least))
-        for _, conjugate, part in self.singles:
-            out.append(self.weights[part] * directional(conjugate, rows[part]))
-        out.append(np.where(np.abs(rows[self.balance_rows]) > FLAT, np.inf, 0.0))
-        return np.concatenate(out)
-
-    def sums(self, slopes: FloatArray, block: Block) -> FloatArray:
-        """Return Σ_q p_q of the points of a block, rounding kept inside the domain of ρ*."""
-        return np.clip(slopes.reshape(-1, self.width).sum(axis=1), *block.conjugate.domain)
-
-    def curvature(self, v: FloatArray, centre: FloatArray, kappa: float) -> csr_array:
-        """Return the (nk, nk) generalised second derivative in the decision values, a k × k block a point."""
+        The `curvatures` of rows are those of the rising losses, in the difference to the runner-up.
+        """
         form, k = self.form, self.form.clusters
         x = v + centre / kappa
         places: list[tuple[IntArray, IntArray, IntArray, FloatArray]] = []
@@ -296,7 +242,7 @@ class ClusterModel:
             places += self._block_curvature(block, term, m, kappa)
         if form.parts.rising.rows:
             points = np.arange(form.n)
-            single = self._single_curvature(v, x, kappa)
+            single = form.parts.rising.spread(rows[self.rising_rows])
             labels, runner = form.labels, self.runner
             places += [(points, a, b, sign * single) for a, b, sign in (
                 (labels, labels, 1), (runner, runner, 1), (labels, runner, -1), (runner, labels, -1))]
@@ -325,22 +271,6 @@ class ClusterModel:
                 (points[side], labels[side], others[side, c], -own[side, c]),
                 (points[side], others[side, c], labels[side], -own[side, c]),
                 (points, labels, labels, own.sum(axis=1))]
-
-    def _single_curvature(self, v: FloatArray, x: FloatArray, kappa: float) -> FloatArray:
-        """Return the (n,) curvatures of the rising losses in the difference to the runner-up."""
-        start = self.rising_rows.start
-        out = np.zeros(self.form.parts.rising.rows)
-        for rho, _, part in self.singles:
-            rows = slice(part.start - start, part.stop - start)
-            out[rows] = (rho.curvature(v[part]) if rho.is_smooth
-                         else kappa * (1.0 - rho.prox_derivative(x[part], 1.0 / kappa)))
-        return self.form.parts.rising.spread(self.form.parts.rising.weights * np.maximum(out, 0.0))
-
-    def balance_curvature(self, v: FloatArray, centre: FloatArray, kappa: float) -> FloatArray:
-        """Return the (J,) weighted curvatures of the balance rows."""
-        part = self.balance_rows
-        x = v[part] + centre[part] / kappa
-        return self.weights[part] * np.where(np.abs(x) > self.radii, kappa, 0.0)
 
 
 def _gathered(points: IntArray, values: FloatArray) -> FloatArray:

@@ -3,48 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from margindsl.accuracy import relative_gap
 from margindsl.calculus import PLQ, ConvexFunction
 from margindsl.contract import Refusal
 from margindsl.program.clusters import ClusterForm
 from margindsl.program.forms import FixedLabelForm
-from margindsl.typing import FloatArray, IntArray
-
-FLAT = 1e-9  # entries of a direction below it are rounding
-
-
-@dataclass(frozen=True)
-class Group:
-    """Represent rows sharing one function ρ, each weighted by its entry of `RowModel.weights`.
-
-    Parameters
-    ----------
-    function : ConvexFunction
-        The one-dimensional function ρ.
-    part : slice
-        Its rows.
-    smooth : bool
-        Whether ρ enters by its derivative; otherwise by its Moreau envelope.
-    """
-
-    function: ConvexFunction
-    part: slice
-    smooth: bool
-
-    @cached_property
-    def conjugate(self) -> ConvexFunction:
-        """Return ρ*."""
-        return self.function.conjugate()
+from margindsl.typing import FloatArray
+from margindsl_solvers.engines.rows.envelopes import Group, Rows
 
 
 @dataclass(frozen=True, eq=False)
-class RowModel:
+class RowModel(Rows):
     """Write a fixed-label form as min ½‖w‖² + qᵀs + Σ_r c_r ρ_r(v_r), v = A x + d, x = (w, b, s).
 
     The rows are those of the losses, then one a decision bound (ρ the indicator of its interval), then one
@@ -70,19 +44,9 @@ class RowModel:
         return int(self.form.free_bias)
 
     @cached_property
-    def border(self) -> int:
-        """Return the number of unpenalised variables (bias and shared scalars)."""
-        return self.bias + self.form.losses.scalars.count
-
-    @cached_property
     def signs(self) -> FloatArray:
         """Return the labels as floats."""
         return np.asarray(self.form.labels, dtype=float)
-
-    @cached_property
-    def signed(self) -> IntArray:
-        """Return the indices of the scalars constrained to be non-negative."""
-        return np.flatnonzero(self.form.losses.scalars.nonneg)
 
     @cached_property
     def loss_rows(self) -> slice:
@@ -113,11 +77,6 @@ class RowModel:
         return tuple(groups)
 
     @cached_property
-    def is_smooth(self) -> bool:
-        """Return whether no row needs an envelope."""
-        return all(group.smooth for group in self.groups)
-
-    @cached_property
     def weights(self) -> FloatArray:
         """Return the weight of every row; that of an indicator balances its penalty with the losses."""
         losses = self.form.losses
@@ -144,11 +103,6 @@ class RowModel:
         bounds = self.form.decision
         return (np.array([bound.lower for bound in bounds], dtype=float),
                 np.array([bound.upper for bound in bounds], dtype=float))
-
-    def normalised(self, multipliers: FloatArray, part: slice = slice(None)) -> FloatArray:
-        """Return multipliers of some rows over their weights, zero where these are."""
-        weights = self.weights[part]
-        return np.divide(multipliers, weights, out=np.zeros_like(weights), where=weights > 0)
 
     # -- the linear map -----------------------------------------------------------------------------
 
@@ -186,115 +140,6 @@ class RowModel:
             w += G.T @ tau
             b += float(h @ tau)
         return out
-
-    def gradient(self, x: FloatArray, multipliers: FloatArray) -> FloatArray:
-        """Return (w, 0, q) + Aᵀλ, the violation of the dual equalities."""
-        out = self.adjoint(multipliers)
-        out[: self.rank] += x[: self.rank]
-        out[self.rank + self.bias :] += self.form.losses.scalars.costs
-        return out
-
-    # -- envelopes ----------------------------------------------------------------------------------
-
-    def slopes(self, v: FloatArray, centre: FloatArray, kappa: float) -> FloatArray:
-        """Return the normalised multipliers at v: ρ'(v), or κ(x − prox(x)), x = v + centre/κ.
-
-        A smooth row contributes ρ itself; another one the Moreau envelope of ρ around the multiplier
-        estimate `centre`, whose slope lies in the subdifferential of ρ at prox(x).
-        """
-        out = np.empty(len(v))
-        for group, x in self._shifted(v, centre, kappa):
-            rho = group.function
-            out[group.part] = rho.derivative(x) if group.smooth else kappa * (x - rho.prox(x, 1.0 / kappa))
-        return out
-
-    def curvatures(self, v: FloatArray, centre: FloatArray, kappa: float) -> FloatArray:
-        """Return the weighted generalised derivatives of `slopes`."""
-        out = np.empty(len(v))
-        for group, x in self._shifted(v, centre, kappa):
-            rho = group.function
-            out[group.part] = (rho.curvature(x) if group.smooth
-                               else kappa * (1.0 - rho.prox_derivative(x, 1.0 / kappa)))
-        return self.weights * np.maximum(out, 0.0)
-
-    def clip(self, slopes: FloatArray) -> FloatArray:
-        """Return the slopes moved into the domains of the conjugates."""
-        out = np.array(slopes, dtype=float)
-        for group in self.groups:
-            out[group.part] = np.clip(out[group.part], *group.conjugate.domain)
-        return out
-
-    def conjugate_value(self, slopes: FloatArray) -> float:
-        """Return Σ c ρ*(p) − λᵀd at slopes p, λ = c p."""
-        total = -float((self.weights * slopes) @ self.shifts)
-        for group in self.groups:
-            weights, values = self.weights[group.part], np.asarray(group.conjugate(slopes[group.part]))
-            total += float(np.sum(np.where(weights > 0, weights * values, 0.0)))
-        return total
-
-    def recession(self, rows: FloatArray) -> FloatArray:
-        """Return the weighted limits c ρ(v + t d)/t for growing t, by the ends of the conjugates' domains."""
-        out = np.zeros(len(rows))
-        for group in self.groups:
-            weights = self.weights[group.part]
-            held = weights > 0
-            out[group.part][held] = weights[held] * directional(group.conjugate, rows[group.part][held])
-        return out
-
-    def _shifted(self, v: FloatArray, centre: FloatArray, kappa: float) -> Iterator[tuple[Group, FloatArray]]:
-        for group in self.groups:
-            x = v[group.part]
-            yield group, x if group.smooth else x + centre[group.part] / kappa
-
-
-def directional(conjugate: ConvexFunction, d: FloatArray) -> FloatArray:
-    """Return the limits ρ(v + t d)/t for growing t, by the ends of the domain of ρ*."""
-    low, high = conjugate.domain
-    moving, out = np.abs(d) > FLAT, np.zeros(len(d))
-    out[moving] = np.where(d[moving] > 0, high, low) * d[moving]
-    return out
-
-
-@dataclass(frozen=True, eq=False)
-class Pair:
-    """Represent a primal point with a dual point and what they prove.
-
-    Parameters
-    ----------
-    x : float array
-        (w, b, s), inside the decision bounds and signs.
-    slopes : float array
-        The normalised multipliers, inside the domains of the conjugates.
-    primal, dual : float
-        The two values.
-    residual : float
-        What the violation of the dual equalities costs, relative to the primal value.
-    violation : float
-        The largest violation of the decision bounds, relative to their rows.
-    noise : float
-        What rounding may have done to the difference of the values.
-    floor : float
-        The form's size of values as good as zero.
-    """
-
-    x: FloatArray
-    slopes: FloatArray
-    primal: float
-    dual: float
-    residual: float
-    violation: float
-    noise: float = 0.0
-    floor: float = 0.0
-
-    @property
-    def gap(self) -> float:
-        """Return the gap relative to |primal|, rounding apart."""
-        return relative_gap(self.primal, self.dual, self.noise, self.floor)
-
-    @property
-    def error(self) -> float:
-        """Return the larger of gap and residuals."""
-        return max(self.gap, self.residual, self.violation)
 
 
 def reach(form: FixedLabelForm | ClusterForm) -> float:

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-from margindsl.accuracy import greatest_ratio, rounding
 from margindsl.contract import RawSolution, Status
 from margindsl.typing import FloatArray
 from margindsl_solvers.engines.nearest import nearest
-from margindsl_solvers.engines.rows.model import Pair, RowModel
+from margindsl_solvers.engines.rows.envelopes import Pair
+from margindsl_solvers.engines.rows.model import RowModel
 from margindsl_solvers.engines.rows.system import Curvature
 
 
@@ -27,22 +27,9 @@ class PlaneRows(RowModel):
 
     # -- judging ------------------------------------------------------------------------------------
 
-    def judge(self, x: FloatArray, slopes: FloatArray) -> Pair:
-        """Return the feasible pair next to (x, slopes) with its values."""
-        x, p, form = self.inside(x), self.clip(slopes), self.form
-        gradient = self.gradient(x, self.weights * p)
-        w, _, s = self.split(x)
-        v = (self.apply(x) + self.shifts)[self.loss_rows]
-        rows, costs = form.losses.row_losses(v), form.losses.scalars.costs * s
-        half = 0.5 * float(w @ w)
-        direction = w - gradient[: self.rank]
-        spent, conjugate = 0.5 * float(direction @ direction), self.conjugate_value(p)
-        parts = half + float(np.abs(rows).sum() + np.abs(costs).sum()) + spent + abs(conjugate)
-        primal = half + float(np.sum(rows)) + float(np.sum(costs))
-        owed = np.abs(gradient[self.rank :]) * np.maximum(np.abs(x[self.rank :]), form.units[1])
-        residual = greatest_ratio(owed, max(abs(primal), form.floor))
-        return Pair(x, p, primal, -conjugate - spent, residual, self.violation(x),
-                    float(rounding(parts, form.n)), form.floor)
+    def charges(self, v: FloatArray) -> FloatArray:
+        """Return the losses of the rows at arguments v."""
+        return self.form.losses.row_losses(v)
 
     def inside(self, x: FloatArray) -> FloatArray:
         """Return the point with signs clipped and moved into the decision bounds by the shortest way."""
@@ -118,26 +105,10 @@ class PlaneRows(RowModel):
 
     # -- Newton -------------------------------------------------------------------------------------
 
-    def renew(self, x: FloatArray) -> bool:
-        """Return whether the rows changed with the point: they never do."""
-        return False
-
     def newton_step(self, v: FloatArray, centre: FloatArray, kappa: float, gradient: FloatArray, reach: FloatArray,
                     limit: int) -> FloatArray:
         """Return the Newton step of the envelopes at v; dense systems up to an order of `limit`."""
         return Curvature(self, self.curvatures(v, centre, kappa), limit).step(gradient, reach)
-
-    def falls_forever(self, step: FloatArray) -> bool:
-        """Return whether the objective falls without end along the bias and scalar part of a step."""
-        r, far = self.rank, np.array(step)
-        far[:r] = 0.0
-        size = float(np.max(np.abs(far), initial=0.0))
-        if size == 0.0:
-            return False
-        far *= 1.0 / size
-        terms = self.recession(self.apply(far))
-        cost = float(self.form.losses.scalars.costs @ far[r + self.bias :])
-        return float(np.sum(terms)) + cost < -1e-9 * (float(np.sum(np.abs(terms))) + abs(cost))
 
 
 def infeasible() -> RawSolution:
