@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from margindsl.accuracy import rounding
-from margindsl.features import FeatureOperator, ShiftedFeatures
+from margindsl.features import FeatureOperator
 from margindsl.program.bounds import DecisionBound
 from margindsl.typing import BoolArray, FloatArray
 
@@ -141,10 +141,10 @@ def holder(bounds: Sequence[DecisionBound]) -> int | None:
     return min(widths, key=lambda place: widths[place]) if widths else None
 
 
-def centred_by(features: FeatureOperator, bounds: tuple[DecisionBound, ...]) -> FeatureOperator:
-    """Return features about the centre at which the narrowest bound that holds a bias is one on the bias alone.
+def centre_of(features: FeatureOperator, bounds: tuple[DecisionBound, ...]) -> FloatArray | None:
+    """Return the centre (r,) about which the narrowest bound that holds a bias is one on the bias alone.
 
-    The features themselves where there is none, or they are about such a centre already.
+    None where no bound holds it, or features are about such a centre already.
 
     Parameters
     ----------
@@ -152,12 +152,10 @@ def centred_by(features: FeatureOperator, bounds: tuple[DecisionBound, ...]) -> 
     bounds : tuple of DecisionBound
     """
     place = holder(bounds)
-    if place is None:
-        return features
+    if place is None or sum_vanishes(features, bounds[place].weights):
+        return None
     weights = bounds[place].weights
-    if sum_vanishes(features, weights):
-        return features
-    return ShiftedFeatures(features, features.adjoint(weights) / weights.sum())
+    return features.adjoint(weights) / float(weights.sum())
 
 
 def bias_limits(features: FeatureOperator, bounds: tuple[DecisionBound, ...]) -> tuple[Interval, list[bool]]:
@@ -178,4 +176,4 @@ def bias_limits(features: FeatureOperator, bounds: tuple[DecisionBound, ...]) ->
 
 
 __all__ = [
-    "NO_BIAS", "ClusterLimits", "Interval", "bias_limits", "centred_by", "holder", "moves_with_bias", "sum_vanishes"]
+    "NO_BIAS", "ClusterLimits", "Interval", "bias_limits", "centre_of", "holder", "moves_with_bias", "sum_vanishes"]

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar, TypeAlias
 
+import numpy as np
+
+from margindsl.errors import InfeasibleError
+from margindsl.features import FeatureOperator, ShiftedFeatures
+from margindsl.program.bounded_bias import Interval, bias_limits, centre_of
 from margindsl.program.certificates import Certificate
 from margindsl.program.program import MarginProgram
 from margindsl.program.scaling import Scaling
@@ -121,6 +126,64 @@ class Units(Pass):
         return self.scaling.describe()
 
 
+@dataclass(frozen=True, eq=False)
+class BoxedBias(Pass):
+    """Write a free bias that bounds on decision values hold as one in an interval, over features about their centre.
+
+    With c = Φᵀa / Σa decision values are ⟨w, φ_i − c⟩ + t, and l ≤ Σ a f ≤ h is l ≤ (Σa) t ≤ h: the bias is t − ⟨w, c⟩.
+
+    Parameters
+    ----------
+    limits : Interval
+        Of t; where it is zero alone there is no bias.
+    centre : (r,) float array or None
+        None where features are about it already.
+    """
+
+    name: ClassVar[str] = "box the bias"
+
+    limits: Interval
+    centre: FloatArray | None = None
+
+    @classmethod
+    def of(cls, program: MarginProgram, accepts: Accepts) -> BoxedBias | None:
+        """Return the pass for a free bias that some bound holds.
+
+        Raises
+        ------
+        InfeasibleError
+            If bounds contradict one another.
+        """
+        if not program.free_bias:
+            return None
+        centre = centre_of(program.features, program.decision)
+        limits, _ = bias_limits(_about(program.features, centre), program.decision)
+        if limits.low > limits.high:
+            raise InfeasibleError(
+                f"bounds on decision values contradict one another: with features about their mean, they ask for a "
+                f"bias of at least {limits.low:.6g} and of at most {limits.high:.6g}; relax one of them")
+        return cls(limits, centre) if np.isfinite([limits.low, limits.high]).any() else None
+
+    def apply(self, program: MarginProgram) -> tuple[MarginProgram, Undo]:
+        """Return the program about the centre, and the way back."""
+        return replace(program, features=_about(program.features, self.centre),
+                       free_bias=not self.limits.low == self.limits.high == 0.0), partial(self._undo, program)
+
+    def _undo(self, program: MarginProgram, answer: Answer) -> Answer:
+        shift = 0.0 if self.centre is None else self.centre @ program.weights(answer.w)
+        return replace(answer, bias=answer.bias - shift)
+
+    def describe(self) -> str:
+        """Return one line saying what is changed."""
+        about = "" if self.centre is None else ", over features about another centre"
+        return f"bounds on decision values hold the bias within {self.limits.low:.6g} and {self.limits.high:.6g}{about}"
+
+
+def _about(features: FeatureOperator, centre: FloatArray | None) -> FeatureOperator:
+    return features if centre is None else ShiftedFeatures(features, centre)
+
+
+NORMAL: tuple[type[Pass], ...] = (BoxedBias,)  # to the form in which relaxations see every program
 PASSES: tuple[type[Pass], ...] = (Units,)
 
 
@@ -178,4 +241,4 @@ class Presolved:
         return found
 
 
-__all__ = ["PASSES", "Answer", "Pass", "Presolved", "Units"]
+__all__ = ["NORMAL", "PASSES", "Answer", "BoxedBias", "Pass", "Presolved", "Units"]

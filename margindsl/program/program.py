@@ -49,6 +49,8 @@ class MarginProgram:
         Declared bounds on decision values that hold for every hyperplane and were dropped, for `explain`.
     source : object, optional
         The declaration it was lowered from, against which proofs are checked.
+    normal : Presolved, optional
+        The passes that led to it from the program of the declaration.
     """
 
     features: FeatureOperator
@@ -62,6 +64,7 @@ class MarginProgram:
     coding: str = "binary"
     identities: tuple[str, ...] = ()
     source: Any = None
+    normal: Any = None
 
     def __post_init__(self) -> None:
         if self.coding not in self.labels.names.codings:

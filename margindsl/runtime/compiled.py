@@ -10,7 +10,7 @@ from margindsl.drivers.guard import Guarded, offer_of, opened
 from margindsl.errors import RefusalError
 from margindsl.program.dump import dump_form, dump_losses
 from margindsl.program.forms import Form
-from margindsl.program.passes import Presolved
+from margindsl.program.passes import Pass, Presolved
 from margindsl.relaxations.relaxation import Relaxation
 from margindsl.report import notebook
 from margindsl.runtime.draft import FRONT
@@ -80,7 +80,7 @@ class Compiled:
         return [
             ("language", self.printed["text"]),
             ("margin program", self.program.dump()),
-            *([("presolve", self._explain_presolve())] if self.presolved.passes else []),
+            *([("presolve", self._explain_presolve())] if self._steps() else []),
             ("relaxation", f"{self.relaxation.name}: {type(self.relaxation).summary}\n{self.relaxation!r}\n{note}\n"
                            f"bound: {type(self.relaxation).bound}"),
             ("standard form", dump_form(self.form)),
@@ -95,13 +95,19 @@ class Compiled:
 
     def passes(self) -> tuple[str, ...]:
         """Return the names of all that is done, in turn: what compiles, the passes, the stages, and the way back."""
-        steps = [step.name for step in self.presolved.passes]
+        steps = [step.name for step in self._steps()]
         return (*(step.name for step in FRONT), *steps, "form", *(stage.name for stage in self.stages),
                 *(f"undo {name}" for name in reversed(steps)), "certify")
 
+    def _steps(self) -> tuple[Pass, ...]:
+        """Return the passes to the normal form, and those after it."""
+        return (*self.program.normal.passes, *self.presolved.passes)
+
     def _explain_presolve(self) -> str:
         program = self.presolved.program
-        text = "; ".join(step.describe() for step in self.presolved.passes)
+        text = "; ".join(step.describe() for step in self._steps())
+        if not self.presolved.passes:
+            return text
         value = f"value = {program.scale:.6g} * program + {program.constant:.6g}"
         return "\n".join([f"{text}; solved with", *dump_losses(program.losses), value])
 

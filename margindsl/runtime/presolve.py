@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,8 +14,9 @@ from margindsl.features.maps import NoMap
 from margindsl.labelset import LabelSet, presolve
 from margindsl.language.lowering import Declaration
 from margindsl.language.margins import Hyperplane
-from margindsl.program.bounded_bias import bias_limits, centred_by, moves_with_bias, sum_vanishes
+from margindsl.program.bounded_bias import moves_with_bias, sum_vanishes
 from margindsl.program.bounds import DecisionBound
+from margindsl.program.passes import NORMAL, Presolved
 from margindsl.program.program import MarginProgram
 from margindsl.program.scaling import power_of_two
 from margindsl.runtime.decision import first_other
@@ -78,14 +79,13 @@ def assemble(declaration: Declaration, prepared: Prepared, labels: LabelSet,
         features = _project_out(features, declaration.orthogonal)
     if declaration.manifolds:
         features = _manifold_metric(features, declaration.manifolds, ridge)
-    free_bias = declaration.hyperplane.bias is True
-    features = centred_by(features, declaration.decision) if free_bias else features
-    free_bias = free_bias and not _fixes_bias(declaration.decision, features)
-    decision, identities = _settle_decision(declaration.decision, features, free_bias)
-    program = MarginProgram(
-        features, labels, declaration.losses.rescaled(1.0 / ridge), decision,
-        free_bias=free_bias, scale=ridge, constant=declaration.constant, text=text, coding=declaration.coding,
-        identities=identities, source=declaration)
+    normal = Presolved.of(MarginProgram(
+        features, labels, declaration.losses.rescaled(1.0 / ridge), declaration.decision,
+        free_bias=declaration.hyperplane.bias is True, scale=ridge, constant=declaration.constant, text=text,
+        coding=declaration.coding, source=declaration), bool, NORMAL)
+    program = normal.program
+    decision, identities = _settle_decision(declaration.decision, program.features, program.free_bias)
+    program = replace(program, decision=decision, identities=identities, normal=normal)
     if not program.is_binary:
         _check_clusters(declaration, program)
     return program
@@ -98,22 +98,6 @@ def outline(declaration: Declaration, labels: LabelSet, text: str = "") -> Margi
     return MarginProgram(
         features, labels, declaration.losses.rescaled(1.0 / declaration.ridge), decision,
         scale=declaration.ridge, constant=declaration.constant, text=text, coding=declaration.coding)
-
-
-def _fixes_bias(bounds: tuple[DecisionBound, ...], features: FeatureOperator) -> bool:
-    """Return whether bounds hold a free bias over these features at zero, so that there is none.
-
-    Raises
-    ------
-    InfeasibleError
-        If they contradict one another.
-    """
-    limits, _ = bias_limits(features, bounds)
-    if limits.low > limits.high:
-        raise InfeasibleError(
-            f"bounds on decision values contradict one another: with features about their mean, they ask for a bias of "
-            f"at least {limits.low:.6g} and of at most {limits.high:.6g}; relax one of them")
-    return limits.low == limits.high == 0.0
 
 
 def _settle_decision(bounds: tuple[DecisionBound, ...], features: FeatureOperator,

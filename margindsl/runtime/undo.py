@@ -10,7 +10,7 @@ import numpy as np
 
 from margindsl.contract import Status
 from margindsl.drivers.run import Fit, Run
-from margindsl.features import MappedFeatures, ShiftedFeatures
+from margindsl.features import MappedFeatures
 from margindsl.program.passes import Answer
 from margindsl.relaxations.relaxation import Outcome
 from margindsl.runtime.evidence import Evidence, settled
@@ -44,7 +44,8 @@ def solution_of(compiled: Compiled, attempt: Attempt, run: Run, fit: Fit, outcom
         state = Status.TIME_LIMIT
     if run.budget.interrupted and state in (Status.CONVERGED, Status.OPTIMAL, Status.TIME_LIMIT):
         state = Status.INTERRUPTED  # also when asked to stop while the labels were rounded or polished
-    features, weights, bias = base_weights(program.features, program.weights(w), bias)
+    declared, bias = program.normal.declared, program.normal.undo(answer).bias
+    features, weights = base_weights(declared.features, declared.weights(w))
     named = orientation(program, fit.labels)
     run.seconds["total"] = time.monotonic() - run.budget.start + sum(compiled.seconds.values())
     asked = getattr(compiled.relaxation, "tol", None) or run.budget.tol
@@ -73,15 +74,11 @@ def plain(bias: np.ndarray) -> np.ndarray | float:
     return bias if bias.ndim else float(bias)
 
 
-def base_weights(features: Any, w: np.ndarray, bias: Any = 0.0) -> tuple[Any, np.ndarray, Any]:
-    """Return the features before any mapping or shift, and the weights and the bias in their coordinates."""
-    while isinstance(features, (MappedFeatures, ShiftedFeatures)):
-        if isinstance(features, MappedFeatures):
-            w = features.map_matrix @ w
-        else:
-            bias = bias - features.shift @ w
-        features = features.base
-    return features, w, bias
+def base_weights(features: Any, w: np.ndarray) -> tuple[Any, np.ndarray]:
+    """Return the features before any mapping, and the weights in their coordinates."""
+    while isinstance(features, MappedFeatures):
+        features, w = features.base, features.map_matrix @ w
+    return features, w
 
 
 __all__ = ["base_weights", "solution_of"]

@@ -144,3 +144,15 @@ def test_a_bias_on_one_side_alone_still_falls_to_infinity() -> None:
     with pytest.raises(md.errors.RefusalError, match="trivial with a free bias"):
         problem.solve("minimax")
     assert problem.solve("cccp", random_state=0).decision.sum() >= -1e-6
+
+
+def test_the_box_is_a_pass_that_explain_prints_and_an_answer_leaves() -> None:
+    weights = np.linspace(0.5, 2.0, 6)
+    problem = declared(LOSSES["hinge"], bias=True, centre=False, low=-0.6, high=0.9, weights=weights)
+    compiled = problem.compile("minimax")
+    steps = compiled.passes()
+    assert steps.index("box the bias") < steps.index("form") < steps.index("undo box the bias")
+    assert f"within {-0.6 / weights.sum():.6g} and {0.9 / weights.sum():.6g}" in compiled.explain()
+    solution = problem.solve("minimax", random_state=0)
+    assert np.allclose(points() @ solution.weights + solution.bias, solution.decision)  # in declared coordinates
+    assert -0.6 - 1e-6 <= weights @ solution.decision <= 0.9 + 1e-6
