@@ -161,14 +161,15 @@ def _pairs(run: Run, fit: Fit, moves: Moves, tries: int) -> list[Estimated]:
     pool = np.argsort(moves.estimate, kind="stable")[: 8 * tries]
     cross = moves.gradient[pool] @ moves.gradient[pool].T
     pair = moves.estimate[pool][:, None] + moves.estimate[pool][None, :] - cross
-    found: list[Estimated] = []
-    for index, first in enumerate(pool[:-1]):
-        nearest = index + 1 + np.argsort(pair[index, index + 1:], kind="stable")[:tries]
-        others = pool[nearest]
-        allowed = run.program.labels.feasible_pairs(
-            fit.labels, int(moves.components[first]), int(moves.places[first]), moves.components[others],
-            moves.places[others])
-        found += [(float(pair[index, k]), (int(first), int(pool[k]))) for k, ok in zip(nearest, allowed) if ok]
+    later = [index + 1 + np.argsort(pair[index, index + 1:], kind="stable")[:tries] for index in range(len(pool) - 1)]
+    if not later:
+        return []
+    first, second = np.repeat(np.arange(len(later)), [len(nearest) for nearest in later]), np.concatenate(later)
+    one, other = pool[first], pool[second]
+    allowed = run.program.labels.feasible_pairs(
+        fit.labels, moves.components[one], moves.places[one], moves.components[other], moves.places[other])
+    found: list[Estimated] = [
+        (float(pair[a, b]), (int(pool[a]), int(pool[b]))) for a, b in zip(first[allowed], second[allowed])]
     return sorted(found, key=lambda entry: entry[0])[:tries]
 
 

@@ -298,31 +298,34 @@ class LabelSet(Components):
             feasible &= bound.holds(bound.sums(places) - terms[rows, places][:, None] + terms)
         return np.asarray(feasible)
 
-    def feasible_pairs(self, y: ArrayLike, first: int, place: int, others: IntArray, theirs: IntArray) -> BoolArray:
-        """Return for which other components a move together with a first one leaves y in B.
+    def feasible_pairs(self, y: ArrayLike, first: IntArray | int, place: IntArray | int, others: IntArray,
+                       theirs: IntArray) -> BoolArray:
+        """Return which pairs of components, each moved elsewhere, leave y in B.
 
         Parameters
         ----------
         y : array_like, shape (n,)
             Labelling that satisfies the links within components.
-        first, place : int
-            Component that moves in every case, and where to.
+        first, place : int or ndarray of int, shape (m,)
+            One component of each pair, or the same of all, and where to.
         others, theirs : ndarray of int, shape (m,)
-            Components that move with it, and where to; none stays where it is, and ``first`` is none of them.
+            The other one, and where to; none stays where it is.
 
         Returns
         -------
         ndarray of bool, shape (m,)
         """
+        first, place = np.broadcast_to(first, others.shape), np.broadcast_to(place, others.shape)
         places = self.places(y)
         conflicts, broken = self._conflicts(places)
         mine, own = places[first], places[others]
-        linked = np.asarray(self.neighbours[[first]].toarray())[0, others]
         left = broken - conflicts[first, mine] - conflicts[others, own] + conflicts[first, place]
-        left = left + conflicts[others, theirs] + linked * (
-            (own == mine).astype(int) - (own == place) - (theirs == mine) + (theirs == place))
+        left = left + conflicts[others, theirs]
+        if len(self.cannot):
+            linked = np.asarray(self.neighbours[first, others]).ravel()
+            left = left + linked * ((own == mine).astype(int) - (own == place) - (theirs == mine) + (theirs == place))
         feasible = (others != first) & (theirs != own) & self.free[others] & (left == 0)
-        feasible &= bool(place != mine and self.free[first] and self._pins_hold(places))
+        feasible &= (place != mine) & self.free[first] & self._pins_hold(places)
         for bound in self.sides:
             terms = bound.terms
             step = terms[first, place] - terms[first, mine] + terms[others, theirs] - terms[others, own]

@@ -72,6 +72,7 @@ class Formulation:
                 f"md.Problem: given {type(constraints).__name__} as constraints, expected a list of constraints")
         self.objective = objective
         self.constraints: tuple[Constraint, ...] = () if constraints is None else tuple(constraints)
+        self._declared: Declaration | None = None
         first = self.lower()
         self.labels: Labels = first.labels
         self.hyperplane: Hyperplane = first.hyperplane
@@ -87,8 +88,13 @@ class Formulation:
 
     def lower(self) -> Declaration:
         """Check every rule at the present parameter values and return plain arrays."""
+        if self._declared is not None:
+            return self._declared
         with distinct_names(self._nodes()):
-            return declare(self.objective.expression, self.constraints)
+            declared = declare(self.objective.expression, self.constraints)
+        if not self.parameters:  # nothing in it can change
+            self._declared = declared
+        return declared
 
     def text(self) -> str:
         """Return the formulation as text: what is minimised, the constraints, and what f is."""

@@ -254,8 +254,7 @@ def _walk_entries(e: Expression, coefficient: float, parts: ObjectiveParts) -> N
     if isinstance(inner, (Labels, Hyperplane)):
         rule = grammar.LABELS_IN_OBJECTIVE if isinstance(inner, Labels) else grammar.BARE_DECISION
         raise rule.broken_by(e, what="decision values")
-    for rows in _groups(inner, count):
-        lowered = lower_entries(inner, rows)
+    for rows, lowered in _groups(inner, count):
         if lowered.sign * weight < 0:
             _check_parameters(e, -1.0, parts)
             raise grammar.CONVEX_LOSS.broken_by(inner if coefficient > 0 else _negated(e, coefficient))
@@ -289,12 +288,11 @@ def _variance_entries(e: Variance, coefficient: float) -> Expression:
     return (e.inner - e.centre) ** 2
 
 
-def _groups(inner: Expression, count: int) -> Iterable[IntArray]:
-    """Return the rows in groups with equal per-point numbers, one group unless merging needs more."""
+def _groups(inner: Expression, count: int) -> list[tuple[IntArray, Lowered]]:
+    """Return rows with equal per-point numbers and what they lower to, one group unless merging needs more."""
     rows = np.arange(count)
     try:
-        lower_entries(inner, rows)
-        return [rows]
+        return [(rows, lower_entries(inner, rows))]
     except PointwiseParameters:
         pass
     columns = _arrays(inner, rows)
@@ -302,7 +300,8 @@ def _groups(inner: Expression, count: int) -> Iterable[IntArray]:
     number = int(group.max()) + 1
     if number > MOST_GROUPS:
         raise grammar.MANY_SETTINGS.broken_by(inner, number=str(number), most=str(MOST_GROUPS))
-    return [rows[group == k] for k in range(number)]
+    groups = (rows[group == k] for k in range(number))
+    return [(some, lower_entries(inner, some)) for some in groups]
 
 
 def _arrays(e: Expression, rows: IntArray) -> list[FloatArray]:

@@ -69,7 +69,8 @@ def solve_compiled(compiled: Compiled, options: SolveOptions, budget: Budget) ->
                 return attempts.result()
         except Cancelled as end:
             if attempts.best is None and run is not None and run.best is not None:
-                with suppress(Cancelled), budget.limit(1.0):  # no time for the proof: what is in hand is the answer
+                # No time for the proof: what is in hand is the answer, also where a busy machine let the allowance pass
+                with suppress(Cancelled), Budget.within(0.0).limit(1.0):
                     return answered(compiled, attempt, run, Found(state=run.ended_by(end), fit=run.best))
             if attempts.best is not None:
                 return attempts.result()
@@ -126,8 +127,9 @@ def unfitted(program: MarginProgram, options: SolveOptions, budget: Budget, rela
             start = options.warm_start
             labels = as_member(program, program.no_gain() if start is None else start_labels(program, start))
     except Cancelled:
-        raise TimeLimitError(f"the time limit of {options.time_limit:g} seconds was up before labels in B were found; "
-                             "raise it") from None
+        up = "the solve was stopped" if options.time_limit is None else (
+            f"the time limit of {options.time_limit:g} seconds was up")
+        raise TimeLimitError(f"{up} before labels in B were found; give it more time") from None
     w, scalars = np.zeros((program.clusters - 1) * program.features.rank), np.zeros(program.losses.scalars.count)
     evidence = None if program.source is None else Evidence(program.source, program.weights(w), scalars, budget.tol)
     value = program.objective(labels, w, 0.0, scalars) if program.allows_zero else np.inf

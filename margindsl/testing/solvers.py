@@ -50,10 +50,36 @@ def check_solver(solver: Any, only: Iterable[str] | None = None) -> Report:
     if isinstance(solver, type):
         solver = solver()
     subject: Solver = make_solver(solver) if isinstance(solver, str) else solver
-    trial = Trial(
-        subject, lambda: ((name, form) for name, form in standard_forms() if subject.accepts(form)),
-        lambda form: answer(subject, form))
+    trial = SolverTrial(subject)
     return run_checks(trial, f"solver {subject.name!r}", SOLVER_CHECKS, only)
+
+
+class SolverTrial(Trial):
+    """Represent a solver under test with the standard forms it accepts.
+
+    What a solver compiles is compiled once a form; native sessions, which may carry state, are opened for every answer.
+
+    Parameters
+    ----------
+    solver : Solver
+    """
+
+    def __init__(self, solver: Solver) -> None:
+        super().__init__(
+            solver, lambda: ((name, form) for name, form in standard_forms() if solver.accepts(form)), self.answer)
+        self._sessions: dict[int, Guarded] = {}
+
+    def session(self, form: Form) -> Guarded:
+        """Return a session to ask for answers to one of the cases."""
+        if self.subject.native:
+            return Guarded(self.subject, form)
+        if id(form) not in self._sessions:
+            self._sessions[id(form)] = Guarded(self.subject, form)
+        return self._sessions[id(form)]
+
+    def answer(self, form: Form, budget: Budget | None = None, start: RawSolution | None = None) -> RawSolution:
+        """Return the solver's answer to one of the cases, its claims as they are."""
+        return self.session(form).solve(form, budget or Budget(tol=TOL), start, is_judged=False)
 
 
 def standard_forms() -> Iterator[tuple[str, Form]]:
@@ -189,13 +215,13 @@ def _agrees_with_the_reference(trial: Trial) -> None:
                 f"{name}: {own:.9g}, the reference has {other:.9g}")
 
 
-def _sessions_are_reused(trial: Trial) -> None:
+def _sessions_are_reused(trial: SolverTrial) -> None:
     """One session solves other labels of the same shape as a fresh one does."""
     for name, form in trial.cases:
         flipped = relabelled(form)
         if flipped is None:
             continue
-        session = Guarded(trial.subject, form)
+        session = trial.session(form)
         session.solve(form, Budget(tol=TOL))
         again, fresh = session.solve(flipped, Budget(tol=TOL)), answer(trial.subject, flipped)
         values = [bracket(flipped, raw)[1] for raw in (again, fresh)]
@@ -203,32 +229,32 @@ def _sessions_are_reused(trial: Trial) -> None:
                 f"{name}: {values[0]:.9g} in a used session, {values[1]:.9g} in a fresh one")
 
 
-def _starts_do_no_harm(trial: Trial) -> None:
+def _starts_do_no_harm(trial: SolverTrial) -> None:
     """A warm start changes no value, whatever it lacks; one of the wrong shape is ignored."""
     wrong = RawSolution(Status.OPTIMAL, {"w": np.zeros(1), "u": np.full(2, np.nan), "W": np.zeros((1, 1))})
     met: set[type[Form]] = set()
     for name, form, cold in trial.answers():
         value = bracket(form, cold)[0]
         for start in (cold,) if type(form) in met else (cold, wrong):
-            warm = bracket(form, answer(trial.subject, form, start=start))[0]
+            warm = bracket(form, trial.answer(form, start=start))[0]
             require(abs(warm - value) <= CLOSE * _size(form, warm, value), f"{name}: {value:.9g} cold, {warm:.9g} warm")
         met.add(type(form))
 
 
 def _forms_are_left_alone(trial: Trial) -> None:
     """Solving changes nothing in the form."""
-    pristine = dict(standard_forms())
     for name, form, _ in trial.answers():
-        for now, before in ((form.losses.weights, pristine[name].losses.weights),
-                            (form.features.toarray(), pristine[name].features.toarray())):
+        pristine = _reference_forms()[name]
+        for now, before in ((form.losses.weights, pristine.losses.weights),
+                            (form.features.toarray(), pristine.features.toarray())):
             require(np.array_equal(now, before), f"{name}: the form was changed")
 
 
-def _limits_are_statuses(trial: Trial) -> None:
+def _limits_are_statuses(trial: SolverTrial) -> None:
     """Limits end in a status, never an exception, and "optimal" is claimed only with a closed gap."""
     for name, form in trial.cases:
         for budget in (Budget(tol=TOL, max_iter=1), Budget.within(0.0, tol=TOL)):
-            raw = answer(trial.subject, form, budget)
+            raw = trial.answer(form, budget)
             if raw.status is Status.OPTIMAL:
                 lower, upper = bracket(form, raw)
                 upper = upper if math.isfinite(upper) else raw.objective
@@ -239,7 +265,7 @@ def _limits_are_statuses(trial: Trial) -> None:
 
 def _refusals_give_a_reason(trial: Trial) -> None:
     """A form that is not accepted is answered with a Refusal that gives a reason."""
-    for name, form in standard_forms():
+    for name, form in _reference_forms().items():
         answer = trial.subject.accepts(form)
         if not answer:
             require(isinstance(answer, Refusal) and bool(answer.reason), f"{name}: refused without a reason")
@@ -265,7 +291,7 @@ def _options_are_checked(trial: Trial) -> None:
         require(False, "options can be changed after construction")
 
 
-SOLVER_CHECKS: dict[str, Callable[[Trial], None]] = {
+SOLVER_CHECKS: dict[str, Callable[[SolverTrial], None]] = {
     check.__name__.lstrip("_"): check for check in (
         _accepts_something, _answers_have_shapes, _gap_closes, _residuals_vanish, _agrees_with_the_reference,
         _sessions_are_reused, _starts_do_no_harm, _forms_are_left_alone, _limits_are_statuses,

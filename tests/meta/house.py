@@ -48,6 +48,12 @@ def sources() -> dict[str, tuple[str, ast.Module]]:
     return found
 
 
+@cache
+def nodes(tree: ast.AST) -> tuple[ast.AST, ...]:
+    """Return a tree and all below it, walked once."""
+    return tuple(ast.walk(tree))
+
+
 def room_of(module: str) -> str:
     """Return the room of a module: the folder or file below the package."""
     package, _, rest = module.partition(".")
@@ -86,7 +92,7 @@ def _tells_two(node: ast.AST) -> bool:
 def _refused(tree: ast.AST) -> set[int]:
     """Return what is asked of the shape of an argument before it is refused: no way of going on."""
     found = set()
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.If) and isinstance(node.body[0], ast.Raise) and SHAPED.search(ast.unparse(node.test)):
             found |= {id(part) for part in ast.walk(node.test)}
     return found
@@ -100,7 +106,7 @@ def branches_on_two_clusters() -> list[str]:
     found = set()
     for module, (_, tree) in sources().items():
         refused = _refused(tree)
-        for node in ast.walk(tree):
+        for node in nodes(tree):
             if id(node) not in refused and _tells_two(node) and not (
                     room_of(module) in SHAPELESS and SHAPED.search(ast.unparse(node))):
                 found.add((module, node.lineno))
@@ -111,7 +117,7 @@ def isinstance_on_forms() -> list[str]:
     """Return the places that ask an object which standard form it is."""
     found = []
     for module, (_, tree) in sources().items():
-        for node in ast.walk(tree):
+        for node in nodes(tree):
             asks = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance"
             if asks and re.search(r"\w+Form\b", ast.unparse(node.args[1])):
                 found.append(f"{module}:{node.lineno}")
@@ -120,10 +126,11 @@ def isinstance_on_forms() -> list[str]:
 
 def _imports(tree: ast.Module, modules: set[str]) -> set[str]:
     """Return the modules of the project that a module imports where it runs: inside functions too, not for types."""
-    typed = [node for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)]
+    typed = [node for node in nodes(tree) if isinstance(node, ast.If)
+             and isinstance(node.test, (ast.Name, ast.Attribute)) and "TYPE_CHECKING" in ast.unparse(node.test)]
     skipped = {id(node) for block in typed for part in block.body for node in ast.walk(part)}
     found = set()
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if id(node) in skipped:
             continue
         if isinstance(node, ast.Import):
@@ -169,7 +176,7 @@ def long_functions() -> list[str]:
     """Return the functions of more than 60 lines without their docstring."""
     found = []
     for module, (_, tree) in sources().items():
-        for node in ast.walk(tree):
+        for node in nodes(tree):
             if isinstance(node, ast.FunctionDef):
                 first = node.body[0]
                 told = first.end_lineno - first.lineno + 1 if ast.get_docstring(node) and first.end_lineno else 0
@@ -209,7 +216,7 @@ def duplicates() -> list[str]:
     """Return the pairs of functions that share seven statements in a row, word for word."""
     seen: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for module, (_, tree) in sources().items():
-        for node in ast.walk(tree):
+        for node in nodes(tree):
             if isinstance(node, ast.FunctionDef):
                 said = _statements(_without_inner(node))
                 for at in range(len(said) - SAME + 1):

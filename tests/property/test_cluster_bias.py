@@ -25,10 +25,12 @@ LOSSES: dict[str, tuple[Any, Any]] = {
     "least squares": (lambda g: 5 * md.mean(md.square(1 - g)), lambda g: 5 / N * cp.sum_squares(1 - g)),
     "mean and variance": (lambda g: md.mean_variance(g, 1.0, 2.0),  # the free mean is 1/4 above the mean
                           lambda g: 2 / N * cp.sum_squares(g - cp.sum(g) / N) - cp.sum(g) / N - 1 / 8)}
+# Values and bounds hold at any labels: moves of points would look for lower ones.
 RELAXATIONS: dict[str, Any] = {
-    "alternating": "alternating", "cccp": "cccp", "minimax": "minimax", "sdp": "sdp",
-    "weight-lifting": "weight-lifting", "exact": "exact", "exhaustive": md.Minimax(oracle="exhaustive"),
-    "cuts-outside": "cuts-outside"}
+    "alternating": md.Alternating(restarts=2, polish="none"), "cccp": md.CCCP(restarts=1, polish="none"),
+    "minimax": md.Minimax(polish="none"), "sdp": md.SDP(polish="none"),
+    "weight-lifting": md.WeightLifting(polish="none"), "exact": "exact",
+    "exhaustive": md.Minimax(oracle="exhaustive", polish="none"), "cuts-outside": md.CutsOutside(polish="none")}
 
 
 def points() -> np.ndarray:

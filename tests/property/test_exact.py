@@ -83,7 +83,7 @@ def test_a_stopped_tree_has_a_valid_bound(seed, nodes):
     assert found.certificate.verify()
 
 
-@settings(deadline=None, max_examples=4)
+@settings(deadline=None, max_examples=2)
 @given(seed=st.integers(0, 10**6))
 def test_signs_order_and_rotation_of_the_points_do_not_matter(seed):
     rng = np.random.default_rng(seed)

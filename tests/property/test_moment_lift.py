@@ -74,7 +74,7 @@ def assert_order(found):
     assert found["triangles"] >= found["both"] - slack and found["moments"] >= found["both"] - slack
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 def test_the_order_of_the_bounds(seed, kernel):
     assert_order(gaps(declared(seed, kernel, links=bool(seed % 2), apart=0.5)))
@@ -91,7 +91,7 @@ def test_hinge_gains_nothing_from_moments_and_least_squares_does():
 @pytest.mark.slow
 def test_gaps_of_enumerated_instances():  # tests/bench/bench_gap.py has more of them
     rows = [gaps(declared(seed, kernel, "odm", links=bool(seed % 2), apart=0.0))
-            for seed, kernel in itertools.product(range(3), ("linear", "rbf"))]
+            for seed, kernel in itertools.product(range(2), ("linear", "rbf"))]
     for row in rows:
         assert_order(row)
     mean = {name: np.mean([row[name] for row in rows]) for name in WAYS}

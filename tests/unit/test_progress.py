@@ -33,7 +33,7 @@ def at_once(monkeypatch):
     monkeypatch.setattr(progress, "EVERY", 0.005)
 
 
-def problem_of(n=16):
+def problem_of(n=12):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, 4)) + np.repeat([[1.0], [-1.0]], n // 2, axis=0)
     y, f = md.Labels(n), md.Hyperplane(X)

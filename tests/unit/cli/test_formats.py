@@ -108,9 +108,9 @@ def test_a_recipe_is_solved_as_it_is_published(tmp_path, capsys):
     assert main(["solve", path, "--recipe", "cpm3c", "--set", "clusters=3", "--relaxation", "alternating",
                  "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)["cluster_sizes"]) == 3
-    assert main(["solve", path, "--recipe", "odmc", "--set", "lam=2", "--json", "--quiet", "--tol", "1e-3"]) == 0
+    assert main(["solve", path, "--recipe", "cpmmc", "--set", "C=2", "--json", "--quiet", "--tol", "1e-3"]) == 0
     found = json.loads(capsys.readouterr().out)
-    own = md.recipes.odmc(X, lam=2).solve(tol=1e-3, random_state=0)
+    own = md.recipes.cpmmc(X, C=2).solve(tol=1e-3, random_state=0)
     assert found["value"] == pytest.approx(own.value, rel=1e-6) and found["relaxation"] == own.relaxation
 
 
