@@ -11,13 +11,12 @@ import numpy as np
 from margindsl.calculus import pieces as rows
 from margindsl.calculus.arguments import checked_step, shaped
 from margindsl.calculus.plq import PLQ
-from margindsl.calculus.protocol import ConvexFunction
+from margindsl.calculus.protocol import FAR, ConvexFunction
 from margindsl.calculus.root import monotone_root
 from margindsl.errors import CalculusError
 from margindsl.frozen import frozen_property
 from margindsl.typing import ArrayLike, FloatArray
 
-FAR = 1e15  # slopes are read off at this distance; those that grow tenfold from a thousandth of it are infinite
 NEAR = 1e-8  # relative distance over which a slope that jumps is taken to bend
 ULPS = 4 * float(np.finfo(float).eps)  # relative distance of the neighbours of a point known to its last digits
 INSIDE = 1e-13  # how far, relative to the domain of a conjugate, its ends are approached

@@ -14,6 +14,9 @@ from margindsl.calculus.root import monotone_root
 from margindsl.errors import CalculusError
 from margindsl.typing import ArrayLike, FloatArray
 
+FAR = 1e15  # slopes are read off at this distance; those that grow tenfold from a thousandth of it are infinite
+LEAST = 1e-150  # of squares, where slopes are divided by their roots
+
 # What operations on functions make is registered, for all functions, where it is defined: there this class is derived.
 
 
@@ -348,7 +351,8 @@ class ConvexFunction(ABC):
     ) -> Any:
         """Return min over s ≥ lower of weight·ρ(s) + curvature·s²/2, −∞ where unbounded below.
 
-        Weight zero keeps the domain of ρ. The generic version is for curvature ≥ 0.
+        Weight zero keeps the domain of ρ. The generic version takes a curvature < 0 where q ↦ ρ(√q) is convex and
+        finite, for lower ≥ 0.
 
         Parameters
         ----------
@@ -368,10 +372,10 @@ class ConvexFunction(ABC):
         """
         w, k, lower = (np.array(a, dtype=float) for a in np.broadcast_arrays(weight, curvature, lower))
         refuse_negative_weights(w)
-        if np.any(k < 0):
-            raise CalculusError(f"the minimum of {self!r} plus a concave quadratic is not known in closed "
-                                "form; use a piecewise linear-quadratic loss")
         bottom, top = np.maximum(lower, self.domain[0]), self.domain[1]
+        if np.any(k < 0):
+            return shaped(np.where(k < 0, self._minimum_with_concave(w, np.minimum(k, 0.0), lower),
+                                   self.minimum_with_quadratic(w, np.maximum(k, 0.0), lower)))
         curved, flat = (k > 0) & (w > 0), (k == 0) & (w > 0)
         point = np.zeros_like(w)
         if np.any(curved):
@@ -402,6 +406,20 @@ class ConvexFunction(ABC):
 
     # -- inside -------------------------------------------------------------------------------------
 
+    def _minimum_with_concave(self, w: FloatArray, k: FloatArray, lower: FloatArray) -> FloatArray:
+        """Return min over s ≥ lower of w ρ(s) + k s²/2 for k ≤ 0, a convex problem in q = s²; −∞ at the limit."""
+        known = self.is_nonincreasing or (self.is_root_convex and np.all(lower >= 0))
+        if not (known and np.isposinf(self.domain[1])):
+            raise CalculusError(f"the minimum of {self!r} plus a concave quadratic is not known in closed "
+                                "form; use a piecewise linear-quadratic loss")
+        rises = -k < w * float(self.derivative(FAR)) / FAR
+        slope, s = np.divide(-k, 2 * w, out=np.zeros_like(w), where=rises), np.array(lower)
+        s[rises] = np.sqrt(np.maximum(monotone_root(_OfRoots(self), slope[rises], None), lower[rises] ** 2))
+        value = np.where(np.isposinf(lower), np.inf, -np.inf)
+        held = rises & ~np.isposinf(s)
+        value[held] = w[held] * np.asarray(self(s[held])) + k[held] * s[held] ** 2 / 2
+        return value
+
     def _minimum_above(self, lower: FloatArray) -> FloatArray:
         lo, hi = self.argmin()
         finite = finite_member(lo, hi)
@@ -422,3 +440,26 @@ class ConvexFunction(ABC):
         if value < 0:
             raise CalculusError(f"{value:g} times {self!r} would be concave; give a non-negative factor")
         return value
+
+
+class _OfRoots:
+    """Represent q ↦ ρ(√q) where it is convex."""
+
+    def __init__(self, base: ConvexFunction) -> None:
+        self.base, self.domain = base, (0.0, np.inf)
+
+    def value_and_derivative(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        value, slope = self.base.value_and_derivative(_root(x))
+        return value, slope / (2 * _root(x))
+
+    def derivative(self, x: FloatArray) -> FloatArray:
+        return np.asarray(self.base.derivative(_root(x))) / (2 * _root(x))
+
+    def curvature(self, x: FloatArray) -> FloatArray:
+        s = _root(x)
+        bend = np.asarray(self.base.curvature(s)) - np.asarray(self.base.derivative(s)) / s
+        return np.divide(bend, 4 * s * s, out=np.zeros_like(s), where=x > LEAST)  # at zero it may be infinite
+
+
+def _root(q: FloatArray) -> FloatArray:
+    return np.sqrt(np.maximum(q, LEAST))

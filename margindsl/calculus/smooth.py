@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from margindsl.calculus.arguments import checked_step, refuse_negative_weights, shaped
+from margindsl.calculus.arguments import checked_step, shaped
 from margindsl.calculus.protocol import ConvexFunction
 from margindsl.typing import ArrayLike, FloatArray
 
@@ -61,15 +61,6 @@ class Logistic(ConvexFunction):
 
     def minimum(self) -> float:
         return 0.0
-
-    def minimum_with_quadratic(
-        self, weight: ArrayLike, curvature: ArrayLike, lower: ArrayLike = -np.inf
-    ) -> Any:
-        w, k, lower = np.broadcast_arrays(*(np.asarray(a, dtype=float) for a in (weight, curvature, lower)))
-        refuse_negative_weights(w)
-        # the loss grows at most linearly, so any concave quadratic wins at infinity
-        value = super().minimum_with_quadratic(w, np.maximum(k, 0.0), lower)
-        return shaped(np.where((k < 0) & ~np.isposinf(lower), -np.inf, value))
 
     def conic(self, cp: Any, x: Any) -> tuple[Any, list[Any]]:
         if x.parameters():

@@ -43,7 +43,7 @@ from margindsl.language.linear import linear_part
 from margindsl.language.margins import Hyperplane, Labels, Margin
 from margindsl.language.symbols import Parameter, Scalar
 from margindsl.program.bounds import DecisionBound
-from margindsl.program.losses import Losses, LossTerm, SharedScalars
+from margindsl.program.losses import Losses, LossTerm, SharedScalars, added
 from margindsl.typing import FloatArray, IntArray
 
 MOST_GROUPS = 512
@@ -366,7 +366,7 @@ def _losses(parts: ObjectiveParts, n: int) -> Losses:
                            tuple(s.text() for s in scalars), tuple(scalars))
     terms = [_term(function, argument, weights, points, scalars)
              for function, argument, weights, points in parts.rows]
-    return Losses(n, tuple(_added(_join(_added(terms)))), shared)
+    return Losses(n, added(_join(list(added(terms)))), shared)
 
 
 def _term(function: Any, argument: Affine, weights: FloatArray, points: IntArray,
@@ -396,44 +396,6 @@ def _join(terms: list[LossTerm]) -> list[LossTerm]:
         else:
             joined.append([term])
     return [_concatenate(family) for family in joined]
-
-
-def _added(terms: list[LossTerm]) -> list[LossTerm]:
-    """Add up terms of the same margins, as one mean of their sum declares: apart, relaxations see less of them."""
-    added: list[LossTerm] = []
-    for term in terms:
-        for place, other in enumerate(added):
-            try:
-                added[place] = _sum(other, term)
-                break
-            except (LookupError, CalculusError):
-                continue
-        else:
-            added.append(term)
-    return added
-
-
-def _sum(first: LossTerm, second: LossTerm) -> LossTerm:
-    """Return two terms as one.
-
-    Raises
-    ------
-    LookupError
-        If their points or weights differ, or their arguments are the points' own or hold a shared scalar, or the sum
-        has no conjugate in closed form.
-    """
-    if not len(first.points) or not np.array_equal(first.points, second.points) or any(
-            np.ptp(t.slopes) or np.ptp(t.shifts) or not t.slopes[0] or np.any(t.coupling) for t in (first, second)):
-        raise LookupError
-    one, common = np.ones(len(first.points)), first.weights[0]
-    ratio = second.weights[0] / common if common > 0 else 0.0
-    if not np.allclose(second.weights, ratio * first.weights, rtol=4e-16, atol=0):
-        raise LookupError
-    total = sum((t.loss.precompose(float(t.slopes[0]), float(t.shifts[0])) * factor
-                 for t, factor in ((first, 1.0), (second, float(ratio)))), start=PLQ.constant(0.0))
-    if total.is_searched_for_duals:
-        raise LookupError
-    return LossTerm(total, first.points, first.weights, one, 0.0 * one, first.coupling)
 
 
 def _concatenate(family: list[LossTerm]) -> LossTerm:

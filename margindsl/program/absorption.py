@@ -111,12 +111,13 @@ def prefers_agreement(loss: ConvexFunction) -> bool:
     """Return whether ρ(s) ≤ ρ(−s) for all s ≥ 0, so that the sign of f is the best label.
 
     Exact for piecewise quadratics: the difference is checked at its knots, at the vertices between them and
-    along its last piece; other losses pass when they only fall.
+    along its last piece; other losses pass when they only fall, sums when their summands pass.
     """
     if loss.is_nonincreasing:
         return True
     if not isinstance(loss, PLQ):
-        return False
+        parts = [base.precompose(a, b) for _, a, b, base in loss.atoms()]
+        return len(parts) > 1 and all(map(prefers_agreement, parts))
     ends = np.abs(np.array([end for piece in loss.pieces for end in piece[:2]]))
     knots = np.unique(np.concatenate([[0.0], ends[np.isfinite(ends)]]))
     spans = np.concatenate([knots, (knots[-1] or 1.0) * np.array([2.0, 4.0, 1e6])])

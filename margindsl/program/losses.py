@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from margindsl.accuracy import greatest_ratio, rounding
-from margindsl.calculus import ConvexFunction
+from margindsl.calculus import PLQ, ConvexFunction
 from margindsl.clock import check
 from margindsl.errors import CalculusError, DeclarationError
 from margindsl.frozen import freeze_fields, frozen_property
@@ -378,6 +378,53 @@ class Losses:
         for term, part in self.slices():
             out[part] = function(term, v[part])
         return out
+
+
+def added(terms: Iterable[LossTerm], searched: bool = False) -> tuple[LossTerm, ...]:
+    """Return terms with those of the same margins added up: apart, relaxations see less of them.
+
+    Parameters
+    ----------
+    terms : iterable of LossTerm
+    searched : bool
+        Whether also where no formula of the conjugate of the sum is known, which costs time.
+    """
+    found: list[LossTerm] = []
+    for term in terms:
+        for place, other in enumerate(found):
+            try:
+                found[place] = _sum(other, term, searched)
+                break
+            except (LookupError, CalculusError):
+                continue
+        else:
+            found.append(term)
+    return tuple(found)
+
+
+def _sum(first: LossTerm, second: LossTerm, searched: bool) -> LossTerm:
+    """Return two terms as one.
+
+    Raises
+    ------
+    LookupError
+        If their points or weights differ, or their arguments are the points' own or hold a shared scalar, or the sum
+        has no conjugate in closed form.
+    CalculusError
+        If the losses are nowhere finite together.
+    """
+    if not len(first.points) or not np.array_equal(first.points, second.points) or any(
+            np.ptp(t.slopes) or np.ptp(t.shifts) or not t.slopes[0] or np.any(t.coupling) for t in (first, second)):
+        raise LookupError
+    one, common = np.ones(len(first.points)), first.weights[0]
+    ratio = second.weights[0] / common if common > 0 else 0.0
+    if not np.allclose(second.weights, ratio * first.weights, rtol=4e-16, atol=0):
+        raise LookupError
+    total = sum((t.loss.precompose(float(t.slopes[0]), float(t.shifts[0])) * factor
+                 for t, factor in ((first, 1.0), (second, float(ratio)))), start=PLQ.constant(0.0))
+    if total.is_searched_for_duals and not searched:
+        raise LookupError
+    return LossTerm(total, first.points, first.weights, one, 0.0 * one, first.coupling)
 
 
 def _digest(array: FloatArray) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -15,7 +15,7 @@ from margindsl.drivers.starts import first_start
 from margindsl.errors import CalculusError
 from margindsl.program.absorption import absorbed_envelopes
 from margindsl.program.forms import WeightLiftForm
-from margindsl.program.losses import Losses
+from margindsl.program.losses import Losses, added
 from margindsl.program.program import MarginProgram
 from margindsl.program.weight_certificate import repair_weight_lift
 from margindsl.relaxations.relaxation import Outcome, Relaxation, check_count
@@ -112,4 +112,5 @@ def lengths_losses(program: MarginProgram) -> Losses:
     CalculusError
         If labels cannot be absorbed.
     """
-    return absorbed_envelopes(program.kind.by_length(program))
+    losses = program.kind.by_length(program)
+    return absorbed_envelopes(replace(losses, terms=added(losses.terms, searched=True)))

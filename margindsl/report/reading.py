@@ -74,7 +74,7 @@ def meaning(solution: Any) -> str:
     ----------
     solution : Solution
     """
-    shown = f"{100 * solution.gap:.3g} %" if math.isfinite(solution.gap) else "the value itself, which is zero,"
+    shown = f"{100 * solution.gap:.3g} %" if math.isfinite(solution.gap) else "the value itself, which is zero"
     said = reading_of(solution).means.format(gap=shown)
     return f"{said} {TRIVIAL}" if solution.origin.get("trivial") and math.isfinite(solution.bound) else said
 

@@ -7,11 +7,14 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy
 
+from margindsl.accuracy import rounding
 from margindsl.errors import DeclarationError, InfeasibleError, RefusalError
 from margindsl.features import DenseFeatures, FeatureOperator, MappedFeatures, build, in_span
 from margindsl.features.maps import NoMap
 from margindsl.labelset import LabelSet, presolve
+from margindsl.language.graphs import differences
 from margindsl.language.lowering import Declaration
 from margindsl.language.margins import Hyperplane
 from margindsl.program.bounded_bias import moves_with_bias, sum_vanishes
@@ -21,6 +24,7 @@ from margindsl.program.program import MarginProgram
 from margindsl.program.scaling import power_of_two
 from margindsl.runtime.decision import first_other
 
+LOST = 1e-8  # part of the norm of weights that rounding of manifold terms may change
 ROUNDING = 1e-13  # features this small against those they are projected from are what rounding left
 
 
@@ -185,13 +189,26 @@ def _check_points(features: FeatureOperator, solution: Any, number: int) -> None
 
 def _manifold_metric(features: FeatureOperator, manifolds: tuple[tuple[float, Any], ...],
                      ridge: float) -> FeatureOperator:
-    """Return Φ R⁻¹ with RᵀR = I + Σ 2μ/κ ΦᵀLΦ, so that ½‖w‖² carries the manifold terms."""
+    """Return Φ R⁻¹ with RᵀR = I + Σ 2μ/κ ΦᵀLΦ, so that ½‖w‖² carries the manifold terms.
+
+    Where the rounding of the products reaches the identity, R comes from their roots, which square nothing.
+    """
     matrix = features.toarray()
     metric = np.eye(features.rank)
     for coefficient, laplacian in manifolds:
         metric += (2.0 * coefficient / ridge) * (matrix.T @ (laplacian @ matrix))
-    factor = np.linalg.cholesky((metric + metric.T) / 2)
-    return MappedFeatures(features, np.linalg.inv(factor).T, label="manifold metric")
+    if rounding(np.trace(metric), features.n) < LOST:
+        inverse = np.linalg.inv(np.linalg.cholesky((metric + metric.T) / 2)).T
+    else:
+        factor = np.zeros((0, features.rank))
+        for coefficient, laplacian in manifolds:
+            for rows in differences(laplacian, matrix):
+                factor = np.linalg.qr(np.vstack([factor, np.sqrt(2.0 * coefficient / ridge) * rows])).R
+        # Columns exchanged and the large rows first, each row is as accurate as it is long.
+        factor, order = scipy.linalg.qr(np.vstack([factor, np.eye(features.rank)]), mode="r", pivoting=True)
+        inverse = np.empty((features.rank, features.rank))
+        inverse[order] = scipy.linalg.solve_triangular(factor[:features.rank], np.eye(features.rank))
+    return MappedFeatures(features, inverse, label="manifold metric")
 
 
 __all__ = ["Prepared", "assemble", "outline", "prepare_features", "prepare_labels"]

@@ -20,10 +20,12 @@ FUNCTIONS = {
     "least squares": square().precompose(1, -1), "wrong sign": pos().precompose(1, 1), "absolute": absolute(),
     "either sign": maximum(maximum(PLQ.affine(-1.0, 0.0), PLQ.affine(0.2, 0.0)), PLQ.affine(1.0, -1.0)),
     "line, then square": maximum(maximum(PLQ.affine(2.0, -2.0), square().precompose(1, -3)), PLQ.affine(-1.0, 0.5)),
-    "logistic": Logistic()}
+    "logistic": Logistic(), "logistic, two sides": Logistic() + square().precompose(1, -3)}
 LOSSES: dict[str, Any] = {
     "huber": lambda g: md.huber(1 - g), "epsilon-insensitive": lambda g: md.pos(abs(1 - g) - 0.3),
-    "wrong sign": lambda g: md.pos(1 + g), "several": lambda g: md.huber(1 - g) + 0.3 * md.squared_hinge(g)}
+    "wrong sign": lambda g: md.pos(1 + g), "several": lambda g: md.huber(1 - g) + 0.3 * md.squared_hinge(g),
+    "logistic, hinge": lambda g: md.logistic(-g) + md.hinge(g),
+    "logistic, two sides": lambda g: 0.5 * md.logistic(-g) + md.pos(0.8 - g) ** 2 + 0.4 * md.pos(g - 1.2) ** 2}
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

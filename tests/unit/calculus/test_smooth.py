@@ -111,6 +111,11 @@ def test_minimum_with_quadratic_against_a_grid():
         for curvature, lower in [(1.0, -inf), (0.3, 1.0), (0.3, -2.0)]:
             grid = np.min((0.7 * f(s) + curvature * s**2 / 2)[s >= lower])
             assert f.minimum_with_quadratic(0.7, curvature, lower) == pytest.approx(grid, abs=1e-8)
+    both = loss + (pos().precompose(-1, 0.8).square() + 0.4 * pos().precompose(1, -1.2).square())
+    for curvature, lower in [(-0.3, 0.0), (-0.45, 1.0), (0.0, 0.5), (0.2, 0.0)]:
+        grid = np.min((0.7 * both(s) + curvature * s**2 / 2)[s >= lower])
+        assert both.minimum_with_quadratic(0.7, curvature, lower) == pytest.approx(grid, abs=1e-8)
+    assert np.isneginf(both.minimum_with_quadratic(0.7, np.array([-0.57, -1.0]), 0.0)).all()
     assert loss.minimum_with_quadratic(1.0, 0.0, 2.0) == 0.0
     assert loss.minimum_with_quadratic(1.0, -0.1) == -inf
     assert loss.minimum_with_quadratic(0.0, 1.0, 2.0) == 2.0

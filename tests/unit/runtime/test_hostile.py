@@ -197,3 +197,30 @@ def test_warnings_do_not_leak_from_solvers():
         warnings.simplefilter("ignore", TrivialityWarning)
         for relaxation in SPDS:
             problem_of(X).solve(relaxation, "clarabel" if relaxation == "minimax" else None, random_state=0)
+
+
+def test_a_manifold_term_leaves_the_other_directions_alone_however_large_it_is():
+    X = np.random.default_rng(0).normal(size=(10, 3))
+    edge = sp.coo_array(([1.0, 1.0], ([0, 1], [1, 0])), shape=(10, 10))
+    across = X[0] - X[1]
+    held = X - np.outer(X @ across, across) / (across @ across)  # w is orthogonal to φ₀ − φ₁
+    y = md.Labels(10)
+
+    def value(points, weight):
+        f = md.Hyperplane(points, centre=False)
+        loss = md.sq_norm(f) / 2 + 3 * md.mean(md.hinge(y * f)) + weight * md.manifold(f, edge)
+        solution = md.Problem(md.Minimize(loss), [abs(md.sum(y)) <= 2]).solve("exact", random_state=0)
+        assert solution.verify()
+        return solution.value
+
+    limit = value(held, 0.0)
+    for weight in (1e8, 1e14, 1e20, 1e26):
+        assert value(X, weight) == pytest.approx(limit, rel=1e-6)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_features_that_vanish_leave_nothing_to_weigh():
+    y, f = md.Labels(3), md.Hyperplane(np.ones((3, 2)), kernel=md.RBF(1.0))
+    solution = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean(md.hinge(y * f))), [abs(md.sum(y)) <= 1]).solve(
+        "sdp", "burer-monteiro", random_state=0)
+    assert solution.value == pytest.approx(1.0) and solution.bound <= solution.value and solution.verify()

@@ -117,9 +117,11 @@ class LabelRun(Course[Bracket]):
         rng = np.random.default_rng(self.seed)
         W = rng.standard_normal((order, width))
         F = problem.outputs(W)
-        W /= max(float(np.median(np.linalg.norm(F, axis=1))), TINY)
+        lengths = np.linalg.norm(F, axis=1)
+        unit = float(np.median(lengths)) or float(lengths.max())
+        W *= 1.0 / unit if unit else 0.0  # of features that vanish there is nothing to weigh
         V = problem.gather(F)
-        V += 0.1 * float(np.abs(V).mean() + TINY) * rng.standard_normal(V.shape)
+        V += 0.1 * (float(np.abs(V).mean()) or 1.0) * rng.standard_normal(V.shape)
         return problem, W, V / np.maximum(np.linalg.norm(V, axis=1, keepdims=True), TINY), s
 
     def _first_multipliers(self, problem: VectorLabels, start: RawSolution | None) -> FloatArray:
