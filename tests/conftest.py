@@ -5,6 +5,14 @@ import signal
 import pytest
 
 
+@pytest.fixture
+def patience():
+    """Give what comes after a stop the time it needs, for tests of what is found then: a busy machine changes none."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("margindsl.clock.LEAST_ALLOWANCE", 600.0)
+        yield
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _ctrl_c_reaches_the_tests():
     """Undo the ignored Ctrl-C that a shell gives its background jobs, for tests that send one to themselves."""

@@ -255,6 +255,7 @@ def test_forty_points_are_certified(kind):
     assert solution.value <= alternating.value * (1 + 1e-3)
 
 
+@pytest.mark.usefixtures("patience")
 def test_callbacks_and_limits_leave_a_valid_gap():
     problem = problem_of(30, C=30.0, kind="hinge")
     best = problem.solve(md.Exact(tol=1e-5), random_state=0).value

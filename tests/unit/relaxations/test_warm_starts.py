@@ -27,6 +27,7 @@ def test_warm_starts_are_not_left_for_worse(relaxation, offset):
     assert again.value <= best.value + 1e-7 * abs(best.value)
 
 
+@pytest.mark.usefixtures("patience")
 @pytest.mark.parametrize("clusters", [2, 3])
 @pytest.mark.parametrize("relaxation", ["exact", "sdp", "minimax", "cccp"])
 def test_time_that_is_up_at_once_leaves_the_warm_start(relaxation, clusters):

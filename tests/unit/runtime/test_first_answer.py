@@ -30,6 +30,7 @@ def test_a_callback_sees_an_answer_before_the_relaxation_that_no_later_one_excee
     assert solution.bound <= solution.value * (1 + 1e-9) and solution.verify()
 
 
+@pytest.mark.usefixtures("patience")
 @pytest.mark.parametrize("relaxation", ["sdp", "minimax", "weight-lifting"])
 def test_a_solve_stopped_in_its_relaxation_answers_no_worse(relaxation):
     seen = []

@@ -7,6 +7,7 @@ import pytest
 
 import margindsl as md
 
+pytestmark = pytest.mark.usefixtures("patience")  # what is found after a stop is not that of a quick machine
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(40, 4))
 X[:20] += 0.7

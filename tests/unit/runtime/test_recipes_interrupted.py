@@ -12,6 +12,7 @@ import margindsl as md
 from margindsl.drivers.run import Run
 from margindsl.errors import DeclarationError
 
+pytestmark = pytest.mark.usefixtures("patience")  # what is found after a stop is not that of a quick machine
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 4))
 X[:20] += 1.5

@@ -220,9 +220,9 @@ def test_losses_without_a_conjugate_are_refused():
 
 def test_two_thousand_points_with_links_and_balance_are_certified_in_seconds():
     form = lifted(n=2000, r=64, weight=10.0, links=200, share=0.7, beta=100.0)
-    began = time.perf_counter()
+    began = time.process_time()
     raw = BurerMonteiro().solve(form, Budget(tol=1e-3))
     bound = certified(form, raw)
     assert bound >= raw.objective * (1 - 1e-3)
     assert raw["kappa"][0] > 0
-    assert time.perf_counter() - began < 60
+    assert time.process_time() - began < 60

@@ -499,9 +499,9 @@ def test_time_limit_is_passed_on(name):
 def test_time_limit_stops_a_long_solve():
     features, _ = instance(60, 60)
     form = lift(features, losses(60), balance=(QuadraticBound(np.ones(60), 6.0),))
-    begin = time.monotonic()
+    begin = time.process_time()
     solution = SCS().solve(form, Budget.within(0.5, tol=1e-12))
-    assert time.monotonic() - begin < 8
+    assert time.process_time() - begin < 8
     assert solution.status is Status.TIME_LIMIT
 
 
