@@ -38,7 +38,8 @@ class WorkingSet:
         self.codes = program.kind.plane_codes(program.clusters)
         n, q = program.n, self.codes.shape[1]
         sums = program.features.adjoint(np.stack([b.weights for b in program.decision] or [np.zeros(n)], axis=1)).T
-        self.bounds = coded_rows(program.decision, sums[:len(program.decision)], program.kind.differences(self.codes))
+        self.bounds = coded_rows(program.decision, sums[:len(program.decision)], self.codes,
+                                 program.kind.bounds_differences)
         self.slopes, self.offsets, self.rivals = np.zeros((0, n)), np.zeros((0, n)), np.zeros((0, n), dtype=int)
         self.rows, self.tilts = np.zeros((0, q, program.features.rank)), np.zeros((0, q))
         self.add(program.no_gain())
@@ -90,15 +91,18 @@ class WorkingSet:
         if np.isfinite(self.least).all():  # no loss is below its least value
             cuts, tilts = np.vstack([cuts, np.zeros_like(cuts[:1])]), np.vstack([tilts, np.zeros_like(tilts[:1])])
             offsets = np.append(offsets, self.least.sum())
+        # What moves freely: a bias, and what sums of clusters are near.
+        free, q = tilts.shape[1] * program.free_bias, tilts.shape[1]
+        tilts, h = np.pad(tilts, ((0, 0), (0, h.shape[1] - q)))[:, q - free:], h[:, q - free:]
         length = float(np.sqrt(np.max(np.einsum("kr,kr->k", cuts, cuts)))) or 1.0  # cuts without weight vanish
         size = np.maximum(np.sqrt(np.sum(G**2, axis=1) + np.sum(h**2, axis=1)), 1e-300) / length
         G, h, upper = G / size[:, None], h / size[:, None], upper / size
         A, c = np.vstack([cuts, G]), np.concatenate([-offsets, upper])
-        E = np.vstack([np.arange(len(A)) < len(cuts), *(np.vstack([tilts, h]).T if program.free_bias else [])])
+        E = np.vstack([np.arange(len(A)) < len(cuts), np.vstack([tilts, h]).T])
         unit = max(length**2, float(np.abs(offsets).max()))
         z, y, _ = minimise(A @ A.T, c, E.astype(float), np.eye(len(E))[0], ACCURACY * unit)
         z[:len(cuts)] /= z[:len(cuts)].sum()
-        w, bias = -z @ A, y[1:] if program.free_bias else np.zeros(len(self.codes.T))
-        self.slack = float(np.max(offsets + cuts @ w + tilts @ bias))
+        w, bias = -z @ A, y[1:1 + q] if program.free_bias else np.zeros(q)
+        self.slack = float(np.max(offsets + cuts @ w + tilts[:, :free] @ bias[:free]))
         decision = program.features.apply(program.weights(w)) + program.weights(bias)
         return decision, 0.5 * float(w @ w) + self.slack

@@ -49,7 +49,7 @@ class CPM3C(RecipeClusterer):
     epsilon : float
         Relative accuracy ε of each step; with the cuts outside also that of the last cut.
     outer : {"labels", "cuts"}
-        The outer loop, as for `cpmmc`: "cuts" is the order of the slides, for at most 20 clusters.
+        The outer loop, as for `cpmmc`: "cuts" is the order of the slides.
     kernel : str or kernel
         With "precomputed" X is the kernel matrix (n, n), and new points are rows (m, n) of it.
     relaxation, solver : str, object or None

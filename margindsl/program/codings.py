@@ -30,6 +30,7 @@ class Coding(ABC):
     """Say how decision values, labels and margins go together, and which forms that makes."""
 
     name: ClassVar[str]
+    bounds_differences: ClassVar[bool] = False  # whether bounds on decision values hold differences of clusters
 
     @abstractmethod
     def names(self, clusters: int) -> Names:
@@ -123,10 +124,6 @@ class Coding(ABC):
         """Return the codes that turn V into decision values, as rows."""
 
     @abstractmethod
-    def differences(self, codes: FloatArray) -> FloatArray:
-        """Return the (P, q) functions of Vᵀ Σ a φ that bounds on decision values hold."""
-
-    @abstractmethod
     def gains(self, losses: Losses, decision: FloatArray, scalars: FloatArray | None) -> FloatArray:
         """Return what the best labels at decision values maximise: gains (n,) of signs, (n, k) of clusters."""
 
@@ -214,10 +211,6 @@ class Signs(Coding):
         """Return one."""
         return np.ones((1, 1))
 
-    def differences(self, codes: FloatArray) -> FloatArray:
-        """Return one."""
-        return codes
-
     def gains(self, losses: Losses, decision: FloatArray, scalars: FloatArray | None) -> FloatArray:
         """Return by how much the loss of −1 is above that of +1."""
         return -losses.label_costs(decision, scalars)
@@ -234,11 +227,7 @@ class Signs(Coding):
 class Clustered(Coding):
     """Clusters 0..k−1 by decision values f = Φ V codesᵀ (n, k)."""
 
-    def differences(self, codes: FloatArray) -> FloatArray:
-        """Return those of two codes each."""
-        first, second = np.triu_indices(len(codes), 1)
-        both = np.append(first, second), np.append(second, first)
-        return np.asarray(codes[both[0]] - codes[both[1]])
+    bounds_differences: ClassVar[bool] = True
 
     def names(self, clusters: int) -> Names:
         """Return the numbers of clusters."""

@@ -35,7 +35,7 @@ def cpm3c(X: Any, clusters: int, *, beta: float | md.Parameter = 0.1, balance: f
     epsilon : float
         Relative accuracy ε of each step; with the cuts outside also that of the last cut.
     outer : {"labels", "cuts"}
-        The outer loop, as for `cpmmc`: "cuts" is the order of the slides, for at most 20 clusters.
+        The outer loop, as for `cpmmc`: "cuts" is the order of the slides.
     kernel : str, kernel or callable
 
     Returns

@@ -22,7 +22,6 @@ LOST = 1e-6  # above the highest value that cuts can have: more is no rounding o
 # Cuts in a row after which no lower objective is expected: on digits it fell at least every 18; where clouds overlap
 # labels move with every cut, and the violation need not vanish at all.
 PATIENCE = 50
-MOST_CLUSTERS = 20  # of whose pairs each has two variables in the dual
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,9 +63,6 @@ class CutsOutside(CCCP):
             if not np.all(np.isfinite(program.losses.least_losses())):
                 return Refusal("a cut says of a point in the cluster of its rival only that its loss is no lower than "
                                "the least, which these losses do not have", "Use relaxation='cccp'")
-        if program.decision and program.clusters > MOST_CLUSTERS:
-            return Refusal(f"cuts outside hold bounds on decision values of at most {MOST_CLUSTERS} clusters, by two "
-                           "variables of a dense programme for every two clusters", "Use relaxation='cccp'")
         return offer
 
     def starts(self, run: Run) -> Iterator[IntArray]:

@@ -56,6 +56,9 @@ class GMMC(Relaxation):
     name: ClassVar[str] = "gmmc"
     summary: ClassVar[str] = "signed outputs lifted, one dual variable a point; squared hinge"
     bound: ClassVar[str] = "certified"
+    two_clusters: ClassVar[str] = (
+        "v² >= 1 says of one output that it has a sign; that one of several exceeds the others by 1 is no bound on "
+        "their squares and products")
     alternatives: ClassVar[tuple[str, ...]] = ("clarabel", "burer-monteiro", "scs")
 
     rounding: int | str = 30

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from margindsl.drivers.unlabelled import lacks_known
 from margindsl.errors import DeclarationError
 from margindsl.program.forms import FixedLabelForm
 from margindsl.program.program import MarginProgram
-from margindsl.relaxations.relaxation import Outcome, Relaxation, check_choice, check_count
+from margindsl.relaxations.relaxation import Outcome, Relaxation, check_choice, check_count, refuse_split
 from margindsl.typing import IntArray
 
 STAGE = "starts"
@@ -93,17 +94,20 @@ class LocalRelaxation(Relaxation):
 class InductiveRelaxation(Relaxation):
     """Begin with the hyperplane of the known labels alone; no bound is certified."""
 
+    two_clusters: ClassVar[str] = ""
+
     def accepts(self, program: MarginProgram) -> Offer | Refusal:
         """Refuse programs without known labels on points that have a loss."""
         lacking = lacks_known(program)
         if lacking is not None:
             return Refusal(f"the method begins with the hyperplane of the known labels, and {lacking[0]}",
                            f"{lacking[1]}, or use relaxation='alternating'")
-        return Offer("local: no bound")
+        refusal = refuse_split(program)
+        return Offer("local: no bound") if refusal is None else refusal
 
     def lower(self, program: MarginProgram) -> FixedLabelForm:
         """Return the fixed-label form at one member of B."""
-        form: FixedLabelForm = program.fix_labels(program.labels.maximise(np.zeros(program.n)))
+        form: FixedLabelForm = program.fix_labels(program.labels.maximise(program.no_gain()))
         return form
 
     def default_solver(self, form: object) -> str:

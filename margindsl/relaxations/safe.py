@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 import scipy
+import scipy.sparse
 
 from margindsl.contract import Status, numbers
 from margindsl.drivers.alternation import alternate
@@ -26,8 +27,9 @@ class Safe(InductiveRelaxation):
 
     Alternation from random members of B (and from a warm start) gives many separators; they are grouped, and the
     best of each group is kept. With y⁰ the labels that follow the known ones alone, the answer is
-    argmax_y min_t earn(y, ŷ_t, y⁰) − c · lose(y, ŷ_t, y⁰), a linear programme over y ∈ [−1, 1]; its solution is
-    brought to B, and y⁰ is kept where its worst case is negative. The labels are not those of lowest objective.
+    argmax_y min_t earn(y, ŷ_t, y⁰) − c · lose(y, ŷ_t, y⁰), a linear programme over shares of every point in the
+    clusters (two in the paper); its solution is brought to B, and y⁰ is kept where its worst case is negative. The
+    labels are not those of lowest objective.
 
     Parameters
     ----------
@@ -66,7 +68,7 @@ class Safe(InductiveRelaxation):
     def run(self, run: Run) -> Outcome:
         """Find separators, choose labels, fit them; on Ctrl-C the labels that follow the known ones are kept."""
         run.standing = known = labels_from_known(run)
-        separators = self._representatives(self._separators(run, known), run.rng)
+        separators = self._representatives(self._separators(run, known), run)
         unknown = unknown_points(run.program)
         with run.stage("worst case"):
             labels = self._safest(run, np.stack([fit.labels for fit in separators]), known, unknown)
@@ -84,55 +86,68 @@ class Safe(InductiveRelaxation):
                 break
         return found
 
-    def _representatives(self, found: list[Fit], rng: np.random.Generator) -> list[Fit]:
+    def _representatives(self, found: list[Fit], run: Run) -> list[Fit]:
         """Return the separator of lowest objective in each of T groups of labellings."""
         from sklearn.cluster import KMeans
 
-        table = np.stack([fit.labels for fit in found]).astype(float)
+        table = shares(np.stack([fit.labels for fit in found]), run.program.labels.values)
+        table = table.reshape(len(found), -1)
         count = min(self.separators, len(np.unique(table, axis=0)))
-        group = KMeans(count, n_init=1, random_state=int(rng.integers(2**31))).fit_predict(table)
+        group = KMeans(count, n_init=1, random_state=int(run.rng.integers(2**31))).fit_predict(table)
         return [min((found[i] for i in np.flatnonzero(group == g)), key=lambda fit: fit.value)
                 for g in np.unique(group)]
 
     def _safest(self, run: Run, separators: IntArray, known: IntArray, unknown: np.ndarray) -> IntArray:
-        slopes, shifts = gains(separators[:, unknown], known[unknown], self.caution)
-        gain = known.astype(float)
-        gain[unknown] = worst_case(slopes, shifts)
-        labels = run.program.labels.maximise(gain)
-        worst = float(np.min(slopes @ labels[unknown] + shifts))
+        program, values = run.program, run.program.labels.values
+        slopes, shifts = gains(separators[:, unknown], known[unknown], values, self.caution)
+        table = shares(known, values)
+        table[unknown] = worst_case(slopes, shifts)
+        codes = program.kind.value_codes(program.clusters)
+        labels = program.labels.maximise(program.gains_of(codes[0] + table @ (codes[1:] - codes[0])))
+        worst = float(np.min(np.tensordot(slopes, shares(labels[unknown], values), 2) + shifts))
         return labels if worst >= 0 else known
 
 
-def gains(separators: IntArray, known: IntArray, caution: float) -> tuple[FloatArray, FloatArray]:
-    """Return (C, d) with earn(y, ŷ_t, y⁰) − c · lose(y, ŷ_t, y⁰) = (Cy + d)_t, counts of points.
+def shares(labels: IntArray, values: IntArray) -> FloatArray:
+    """Return the shares (…, k − 1) that points with labels (…) have in the clusters after the first."""
+    return (labels[..., None] == values[1:]).astype(float)
 
-    earn counts y = ŷ_t ≠ y⁰, lose counts y ≠ ŷ_t = y⁰; both are linear in y for signs ŷ_t, y⁰.
+
+def gains(separators: IntArray, known: IntArray, values: IntArray, caution: float) -> tuple[FloatArray, FloatArray]:
+    """Return (C, d) with earn(y, ŷ_t, y⁰) − c · lose(y, ŷ_t, y⁰) = ⟨C_t, Y⟩ + d_t, Y the `shares` of y.
+
+    earn counts y = ŷ_t ≠ y⁰, lose counts y ≠ ŷ_t = y⁰; both are linear in whether y = ŷ_t.
 
     Parameters
     ----------
     separators : (T, u) int array
     known : (u,) int array
         y⁰.
+    values : (k,) int array
+        The labels there are.
     caution : float
     """
-    slopes = 0.25 * ((1 + caution) * separators - (1 - caution) * known)
-    shifts = 0.25 * ((1 - caution) * len(known) - (1 + caution) * (separators @ known))
-    return slopes, shifts
+    agree = separators == known
+    own = np.where(agree, caution, 1.0)[..., None] * (separators[..., None] == values)
+    return own[..., 1:] - own[..., :1], own[..., 0].sum(axis=1) - caution * agree.sum(axis=1)
 
 
 def worst_case(slopes: FloatArray, shifts: FloatArray) -> FloatArray:
-    """Return y ∈ [−1, 1]^u that maximises min_t (Cy + d)_t.
+    """Return the shares Y (u, k − 1) ≥ 0 of points, at most one together, that maximise min_t ⟨C_t, Y⟩ + d_t.
 
     Raises
     ------
     SolverError
         If the linear programme has no answer.
     """
-    count, points = slopes.shape
-    rows = np.column_stack([-slopes, np.ones(count)])
+    (count, points, others), size = slopes.shape, slopes[0].size
+    together = scipy.sparse.hstack([scipy.sparse.kron(scipy.sparse.eye(points), np.ones((1, others))),
+                                    np.zeros((points, 1))])
+    worst = np.column_stack([-slopes.reshape(count, size), np.ones(count)])
+    rows = scipy.sparse.vstack([worst, together], format="csr")
     answer = solve_within(lambda seconds: scipy.optimize.linprog(
-        np.append(np.zeros(points), -1.0), A_ub=rows, b_ub=shifts,
-        bounds=[(-1.0, 1.0)] * points + [(None, None)], method="highs", options={"time_limit": seconds}))
+        np.append(np.zeros(size), -1.0), A_ub=rows, b_ub=np.append(shifts, np.ones(points)),
+        bounds=[(0.0, 1.0)] * size + [(None, None)], method="highs", options={"time_limit": seconds}))
     if answer.x is None:
         raise SolverError(f"the linear programme of the worst case ended as: {answer.message}")
-    return np.asarray(answer.x[:-1])
+    return np.asarray(answer.x[:-1]).reshape(points, others)

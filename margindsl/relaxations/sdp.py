@@ -115,8 +115,8 @@ class SDP(Relaxation):
 
     def _accepts_clusters(self, program: MarginProgram) -> Offer | Refusal:
         if self.moments or self.cuts == "triangle":
-            return Refusal("moments and triangle cuts hold for the signs of two clusters only",
-                           "Use SDP(moments=False, cuts='auto')")
+            return Refusal("second moments are those of signs, (y f)² = f² whatever y, while ⟨c_y, g⟩² depends on the "
+                           "code c_y; and triangle cuts are those of signs", "Use SDP(moments=False, cuts='auto')")
         for refusal in (refuse_clusters(program), refuse_split(program)):  # rounded labels are judged by the split
             if refusal is not None:
                 return refusal
@@ -253,8 +253,9 @@ def _refuse_moments(program: MarginProgram) -> Refusal | None:
         return Refusal(f"moments are not lifted: {error}", "Use SDP(moments=False)")
     for term in losses.terms:
         if not isinstance(term.loss, PLQ):
-            return Refusal(f"moments are lifted for piecewise quadratic losses only, not {term.loss!r}",
-                           "Use SDP(moments=False), or a loss such as md.odm or md.hinge")
+            return Refusal("the convex hull of (t, t², rho(t)) has a closed form where rho is piecewise quadratic, not "
+                           f"for {term.loss!r}; where rho grows more slowly than squares on one side, it is rho(t) and "
+                           "second moments add nothing", "Use SDP(moments=False), or a loss such as md.odm or md.hinge")
     return None
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import margindsl as md
 from margindsl.errors import DeclarationError, RefusalError
-from margindsl.relaxations.safe import Safe, gains, worst_case
+from margindsl.relaxations.safe import Safe, gains, shares, worst_case
 
 
 def points(n=40, labelled=3, seed=0):
@@ -28,18 +28,19 @@ def counted(y, separator, known, caution):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_the_linear_form_counts_what_is_earned_and_lost(seed):
-    rng = np.random.default_rng(seed)
-    separators, known = rng.choice([-1, 1], (5, 8)), rng.choice([-1, 1], 8)
-    slopes, shifts = gains(separators, known, 3.0)
+@pytest.mark.parametrize("values,points", [((-1, 1), 8), ((0, 1, 2), 5)])
+def test_the_linear_form_counts_what_is_earned_and_lost(seed, values, points):
+    rng, labels = np.random.default_rng(seed), np.array(values)
+    separators, known = rng.choice(labels, (5, points)), rng.choice(labels, points)
+    slopes, shifts = gains(separators, known, labels, 3.0)
     best = -np.inf
-    for signs in itertools.product((-1, 1), repeat=8):
-        y = np.array(signs)
+    for y in map(np.array, itertools.product(values, repeat=points)):
         direct = [counted(y, s, known, 3.0) for s in separators]
-        assert slopes @ y + shifts == pytest.approx(direct)
+        assert np.tensordot(slopes, shares(y, labels), 2) + shifts == pytest.approx(direct)
         best = max(best, min(direct))
     relaxed = worst_case(slopes, shifts)
-    assert np.all(np.abs(relaxed) <= 1 + 1e-9) and np.min(slopes @ relaxed + shifts) >= best - 1e-9
+    assert np.all(relaxed >= -1e-9) and np.all(relaxed.sum(axis=1) <= 1 + 1e-9)
+    assert np.min(np.tensordot(slopes, relaxed, 2) + shifts) >= best - 1e-9
     assert best >= 0  # y = y⁰ earns and loses nothing
 
 
@@ -62,6 +63,20 @@ def test_the_answer_is_chosen_by_worst_case_and_its_value_is_its_own():
     assert safe.value == pytest.approx(problem.program().objective(safe.labels, safe.weights, safe.bias))
     lowest = problem.solve(md.Alternating(restarts=10, start="random"), random_state=0)
     assert lowest.value <= safe.value + 1e-6
+
+
+@pytest.mark.parametrize("relaxation", [md.Safe(samples=10), md.Transductive()])
+@pytest.mark.parametrize("coding", ["simplex", "crammer-singer"])
+def test_few_known_labels_of_three_clusters_lead_to_the_others(relaxation, coding):
+    rng, truth = np.random.default_rng(0), np.arange(36) % 3
+    X = 3.0 * np.eye(3)[truth] + 0.5 * rng.standard_normal((36, 3))
+    y, f = md.Labels(36, clusters=3), md.Hyperplane(X)
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 9 * md.mean(md.hinge(md.margin(y, f, coding=coding)))),
+                         [y[np.arange(6)] == truth[:6]])
+    solution = problem.solve(relaxation, random_state=0)
+    assert np.array_equal(solution.labels, truth)
+    fixed = md.Problem(problem.objective, [y == truth]).solve("supervised")
+    assert solution.value == pytest.approx(fixed.value, rel=1e-6)
 
 
 def test_refusals():

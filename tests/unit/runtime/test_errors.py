@@ -293,7 +293,7 @@ def test_a_solver_that_is_not_installed(monkeypatch):
 
 
 @pytest.mark.parametrize("relaxation,why", [
-    ("first-cut", "the first cut moves labels that are signs")])
+    ("first-cut", "one hyperplane of signs"), ("gmmc", "no bound on their squares and products")])
 def test_relaxations_of_two_clusters_refuse_more_each_with_its_reason(relaxation, why):
     y, f = md.Labels(6, clusters=3), md.Hyperplane(X)
     problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean(md.hinge(md.margin(y, f)))))
