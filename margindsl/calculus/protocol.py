@@ -376,10 +376,13 @@ class ConvexFunction(ABC):
         if np.any(k < 0):
             return shaped(np.where(k < 0, self._minimum_with_concave(w, np.minimum(k, 0.0), lower),
                                    self.minimum_with_quadratic(w, np.maximum(k, 0.0), lower)))
-        curved, flat = (k > 0) & (w > 0), (k == 0) & (w > 0)
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            step = w / k
+        curved = (k > 0) & (w > 0) & np.isfinite(step)  # a curvature too small for a step is no more than none
+        flat = (w > 0) & ~curved & (k >= 0)
         point = np.zeros_like(w)
         if np.any(curved):
-            point[curved] = self.prox(np.zeros(np.count_nonzero(curved)), w[curved] / k[curved])
+            point[curved] = self.prox(np.zeros(np.count_nonzero(curved)), step[curved])
         point = np.clip(point, bottom, np.maximum(top, bottom))
         value = np.where(k > 0, k * point**2 / 2, 0.0)
         value[curved] += w[curved] * self(point[curved])

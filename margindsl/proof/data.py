@@ -9,7 +9,7 @@ import numpy as np
 from margindsl.proof.check import EPS
 
 CLOSE = 1e-9  # relative to the length of the points
-ROUNDED = 64 * EPS  # times the sizes of the parts of a decision value, times their count
+ROUNDED = 64 * EPS  # times the largest size of the parts of a decision value, times their count
 BLOCK = 5000
 
 
@@ -22,8 +22,8 @@ def check_decision(header: dict[str, Any], arrays: dict[str, Any]) -> list[str]:
         Of the proof, with `phi`.
     """
     phi, w = arrays["phi"], arrays["w"]
-    f, sizes = phi @ w, np.max(np.abs(phi) @ np.abs(w), axis=1)
-    off = np.abs(f - np.reshape(arrays["decision"], f.shape)).max(axis=1) > ROUNDED * (sum(phi.shape) + 8) * sizes
+    f, size = phi @ w, np.max(np.abs(phi) @ np.abs(w))  # features may be what projections and means leave of large ones
+    off = np.abs(f - np.reshape(arrays["decision"], f.shape)).max(axis=1) > ROUNDED * (sum(phi.shape) + 8) * size
     if header["free_bias"] and np.any(w[-1] != header["bias"]):
         return ["the bias is not that of the weights"]
     return [f"decision values are not those of the weights, at point {int(np.argmax(off))}"] if off.any() else []
