@@ -16,7 +16,7 @@ from margindsl.program.label_certificate import LabelLiftCertificate
 from margindsl.testing import random_instance
 from margindsl.testing.losses import LOSS_FAMILIES
 
-INSTANCES = 32  # tests/fuzz/run.py draws as many more as one wants
+INSTANCES = 24  # tests/fuzz/run.py draws as many more as one wants
 CHUNKS = 8
 SEED = 20240
 

@@ -38,7 +38,7 @@ def value_of(program, labels, tol=1e-8):
     return program.fix_labels(labels).objective(raw["w"])
 
 
-@settings(max_examples=3, deadline=None)
+@settings(max_examples=2, deadline=None)
 @given(seeds, st.sampled_from(LOSSES[:2]), codings)
 def test_alternation_never_beats_enumeration_and_stays_inside(seed, loss, coding):
     problem = problem_of(seed, loss, coding)

@@ -63,7 +63,8 @@ def test_a_sum_that_centring_makes_zero_costs_nothing():
 def test_the_soft_term_of_gmmc():
     # over centred features C_e (sum f)^2 is C_e n^2 b^2: a penalised bias with another weight
     problem = declare(lambda f: 0.2 * md.sum(f) ** 2, bias="penalised")
-    best = min(by_hand(np.array(y), [(0.2, np.ones(N))], True, True) for y in itertools.product((-1, 1), repeat=N))
+    half = ((1, *y) for y in itertools.product((-1, 1), repeat=N - 1))  # the others are the same under other names
+    best = min(by_hand(np.array(y), [(0.2, np.ones(N))], True, True) for y in half)
     relaxed, exact = problem.solve("gmmc", random_state=0), problem.solve("exact")
     assert exact.value == pytest.approx(best, rel=1e-6)
     assert relaxed.bound <= best * (1 + 1e-7) and relaxed.value >= best * (1 - 1e-6)
