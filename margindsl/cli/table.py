@@ -1,6 +1,8 @@
 """CSV in: cells of points, links and known labels, with an optional header.
 
-CSV and TSV are split by Python's own `csv`: pandas and numpy neither refuse short rows nor know the line of a cell.
+CSV and TSV are split by Python's own `csv`, the only reader that knows the line of a row: numpy and pyarrow refuse
+short rows, but count rows where a file has blank lines or cells of several lines, and pandas fills short rows up. What
+no reader sees, several cells in one and text above numbers, is asked here.
 What has types of its own is read by the libraries it belongs to: `margindsl.cli.formats`.
 """
 

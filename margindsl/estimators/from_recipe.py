@@ -46,23 +46,23 @@ KERNEL = """kernel : str or kernel
 class FromRecipe:
     """Give a class the arguments of a recipe as parameters of its constructor, and the recipe's documentation."""
 
-    recipe: ClassVar[Callable[..., md.Problem]]
-    solving: ClassVar[Mapping[str, Any]] = SOLVING
-    described: ClassVar[str] = SOLVED_BY
-    attributes: ClassVar[str] = ""
+    _recipe: ClassVar[Callable[..., md.Problem]]
+    _solving: ClassVar[Mapping[str, Any]] = SOLVING
+    _described: ClassVar[str] = SOLVED_BY
+    _attributes: ClassVar[str] = ""
 
     def __init_subclass__(cls, *, recipe: Callable[..., md.Problem] | None = None, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
         if recipe is not None:
-            cls.recipe = staticmethod(recipe)
-            cls.__init__ = _constructor(parameters_of(recipe, cls.solving))  # type: ignore[method-assign]
+            cls._recipe = staticmethod(recipe)
+            cls.__init__ = _constructor(parameters_of(recipe, cls._solving))  # type: ignore[method-assign]
             cls.__doc__ = cls.__doc__ or documentation_of(recipe, cls)
 
     def _problem(self, X: Any, kernel: Any, **given: Any) -> md.Problem:
         """Return the recipe's problem of points, with the arguments of this estimator and those given."""
-        known = inspect.signature(type(self).recipe).parameters
+        known = inspect.signature(type(self)._recipe).parameters
         own = {name: getattr(self, RENAMED.get(name, name)) for name in known if name not in GIVEN_TO_FIT}
-        return type(self).recipe(None if self._is_pairwise else X,  # type: ignore[attr-defined]
+        return type(self)._recipe(None if self._is_pairwise else X,  # type: ignore[attr-defined]
                                  **{**own, "kernel": kernel, **given})
 
 
@@ -73,7 +73,7 @@ class RecipeClusterer(FromRecipe, Clusterer):
     its argument ``clusters`` is the parameter ``n_clusters``. It is solved by the problem's own relaxation and solver.
     """
 
-    attributes = """labels_, bound_, value_, gap_, margins_, solution_, problem_, coef_, intercept_
+    _attributes = """labels_, bound_, value_, gap_, margins_, solution_, problem_, coef_, intercept_
     As of `MarginClusterer`."""
 
     def _declare(self, X: Any, clusters: int, shared: Mapping[str, Any]) -> md.Problem:
@@ -86,13 +86,13 @@ class RecipeClassifier(FromRecipe, SemiSupervisedClassifier):
     The recipe takes signs ``y`` as its second argument, 0 where unknown, and ``sample_weight``.
     """
 
-    solving: ClassVar[Mapping[str, Any]] = {**CLASSIFYING, **SOLVING}
-    described = """class_weight : dict, "balanced" or None
+    _solving: ClassVar[Mapping[str, Any]] = {**CLASSIFYING, **SOLVING}
+    _described = """class_weight : dict, "balanced" or None
     Weights of the known classes' losses.
 calibration : {"sigmoid", "isotonic", None}
     Whether there is `predict_proba`, and how decision values become probabilities.
 """ + SOLVED_BY
-    attributes = """classes_, labels_, bound_, gap_, margins_, solution_, problem_, coef_, intercept_
+    _attributes = """classes_, labels_, bound_, gap_, margins_, solution_, problem_, coef_, intercept_
     As of `SemiSupervisedODM`."""
 
     def _declare(self, X: Any, signs: IntArray, kernel: Any, weights: FloatArray | None) -> md.Problem:
@@ -128,7 +128,11 @@ def _constructor(parameters: list[Parameter]) -> Callable[..., None]:
     signature = inspect.Signature([own, *parameters], return_annotation=None)
 
     def __init__(self: Any, *positional: Any, **named: Any) -> None:
-        bound = signature.bind(self, *positional, **named)
+        try:
+            bound = signature.bind(self, *positional, **named)
+        except TypeError as error:
+            known = ", ".join(parameter.name for parameter in parameters)
+            raise TypeError(f"{type(self).__name__}: {error}; its parameters are {known}") from None
         bound.apply_defaults()
         for parameter in parameters:
             setattr(self, parameter.name, bound.arguments[parameter.name])
@@ -144,11 +148,17 @@ def documentation_of(recipe: Callable[..., md.Problem], cls: type[FromRecipe]) -
     known = re.split(r"\n(?=\S)", sections.get("Parameters", ""))
     described = [KERNEL if block.startswith("kernel :") else _renamed(block) for block in known
                  if names & set(map(_renamed, block.split(" :")[0].split(", ")))]
-    parts = {"Parameters": "\n".join([*described, cls.described]), "Attributes": cls.attributes,
-             "References": sections.get("References", "")}
-    opening = re.sub(r"^Declare ", "Solve ", opening) + f"\n\nThe recipe is `md.recipes.{recipe.__name__}`."
+    parts = {"Parameters": "\n".join([*described, cls._described]), "Attributes": cls._attributes,
+             "See Also": f"{_place(recipe)} : The recipe.", "References": sections.get("References", "")}
+    opening = re.sub(r"^Declare ", "Solve ", opening)
     titled = [f"{title}\n{'-' * len(title)}\n{text}" for title, text in parts.items() if text]
     return "\n\n".join([opening.strip(), *titled]) + "\n"
+
+
+def _place(recipe: Callable[..., md.Problem]) -> str:
+    """Return where a recipe is found."""
+    is_named = recipe.__name__ in md.recipes.names()
+    return f"{'margindsl.recipes' if is_named else recipe.__module__}.{recipe.__name__}"
 
 
 def _sections(text: str) -> tuple[str, dict[str, str]]:

@@ -36,7 +36,7 @@ def convergence(solution: Any, ax: Any = None) -> Any:
     ax.step(seconds, best, where="post", color=COLOURS[0], label="value")
     if np.isfinite(solution.bound):
         ax.step(seconds, least, where="post", color=COLOURS[1], label="certified bound")
-        ax.plot(seconds[-1], solution.bound, "_", color=COLOURS[1], markersize=14)
+        ax.plot(seconds[-1], solution.bound, "^", color=COLOURS[1])
     ax.plot(seconds[-1], solution.value, "o", color=COLOURS[0])
     ax.set(xlabel="seconds", ylabel="objective")
     ax.legend()

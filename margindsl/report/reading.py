@@ -30,7 +30,7 @@ class Reading:
 
 GAPS = (
     Reading(0.01, "No labelling that the constraints allow is better by more than {gap}: for most purposes the best.",
-            "Keep the proof: solution.save(path), then `margindsl verify path`."),
+            "Keep the proof: solution.save(path), then run margindsl verify path."),
     Reading(0.2, "No labelling that the constraints allow is better by more than {gap}; how much of that is left to be "
                  "won, and how much the bound is loose, is not known.",
             "To close the gap try 'exact' with a time_limit, or 'sdp' for a tighter bound."),
@@ -41,7 +41,7 @@ UNBOUNDED = Reading(math.inf, "No bound was proved: nothing is known of how much
                     "Ask a relaxation that proves one: md.certify(problem, solution.labels), 'minimax', 'sdp', "
                     "'weight-lifting' or 'exact'.")
 PROVED = Reading(0.0, "No labelling that the constraints allow has a lower value, to the tolerance: none is better.",
-                 "Keep the proof: solution.save(path), then `margindsl verify path`.")
+                 "Keep the proof: solution.save(path), then run margindsl verify path.")
 TRIVIAL = "The bound is what losses and norm prove by themselves, whatever the labels: the relaxation added nothing."
 NEXT = {
     Status.INACCURATE: "Labels, value and bound hold as they are. The message says what fell short; another solver "

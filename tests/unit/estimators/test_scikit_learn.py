@@ -21,6 +21,7 @@ from margindsl.estimators import (
     CPM3C,
     CPMMC,
     ODMC,
+    USVM,
     MarginClusterer,
     MaximumMarginEmbedding,
     ODMClassifier,
@@ -233,8 +234,8 @@ def test_links_and_weights_are_routed():
 @pytest.mark.parametrize("made", NAMED)
 def test_a_named_class_has_the_arguments_and_defaults_of_its_recipe(made):
     own = {k: p.default for k, p in inspect.signature(made).parameters.items()}
-    taken = {RENAMED.get(k, k): p.default for k, p in inspect.signature(made.recipe).parameters.items()}
-    assert set(own) == (set(taken) - GIVEN_TO_FIT) | set(made.solving)
+    taken = {RENAMED.get(k, k): p.default for k, p in inspect.signature(made._recipe).parameters.items()}
+    assert set(own) == (set(taken) - GIVEN_TO_FIT) | set(made._solving)
     assert all(own[k] == taken[k] for k in set(own) & set(taken) - {"n_clusters"})
     assert made().get_params() == own == clone(made(**own)).get_params()
 
@@ -257,10 +258,17 @@ def test_a_named_class_is_its_recipe(made, model, arguments):
 def test_a_classifier_is_its_recipe_and_predicts_in_the_users_classes(made):
     words = np.where(of_two == 1, "yes", "no").astype(object)
     model = made(random_state=0).fit(TWO, np.where(known == -1, -1, words))
-    own = made.recipe(TWO, np.where(known == -1, 0, np.where(of_two == 1, 1, -1))).solve(random_state=base.generator(0))
+    signs = np.where(known == -1, 0, np.where(of_two == 1, 1, -1))
+    own = made._recipe(TWO, signs).solve(random_state=base.generator(0))
     assert np.isclose(model.solution_.value, own.value, rtol=1e-5)
     assert model.classes_.tolist() == ["no", "yes"] and np.mean(model.predict(TWO) == words) > 0.8
     assert np.all(model.labels_[known != -1] == words[known != -1])
+
+
+@pytest.mark.parametrize("positional,named,said", [((), {"Cu": 1.0}, "'Cu'"), ((1.0,), {}, "positional")])
+def test_arguments_a_named_class_does_not_have_are_refused(positional, named, said):
+    with pytest.raises(TypeError, match=f"USVM: .*{said}.*its parameters are C, C_u, balance"):
+        USVM(*positional, **named)
 
 
 def test_a_recipe_of_ones_own_becomes_an_estimator():
