@@ -226,3 +226,17 @@ def test_two_thousand_points_with_links_and_balance_are_certified_in_seconds():
     assert bound >= raw.objective * (1 - 1e-3)
     assert raw["kappa"][0] > 0
     assert time.process_time() - began < 60
+
+
+def test_losses_that_are_least_at_zero_are_solved_at_zero():
+    solution = BurerMonteiro().solve(lifted(loss=PLQ([], [[1.0, 0.0, 0.0]])), Budget(tol=1e-6))
+    assert solution.status is Status.OPTIMAL and solution.objective == 0.0 and not np.any(solution["W"])
+
+
+def test_what_proves_nothing_and_what_creeps_below_any_size_of_a_value_ends():
+    # a free bias without balance: the value is zero, and no dual point has a finite bound
+    solution = BurerMonteiro().solve(lifted(n=6, bias=True), Budget(tol=1e-6))
+    assert solution.status is not Status.ITERATION_LIMIT and solution.objective < 1e-9
+    # |f| has a kink at its least value: smoothed ever more sharply, values fall for ever and never are zero
+    solution = BurerMonteiro().solve(lifted(loss=PLQ([0.0], [[0.0, -1.0, 0.0], [0.0, 1.0, 0.0]])), Budget(tol=1e-6))
+    assert solution.status is not Status.ITERATION_LIMIT and 0 <= solution.objective < 1e-4

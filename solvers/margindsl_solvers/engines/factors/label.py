@@ -87,8 +87,7 @@ class LabelRun(Course[Bracket]):
 
     def step(self) -> Status | None:
         """Move multipliers and penalties, widen the factor, and descend to more accuracy."""
-        past = [t[2] for t in self.trace[:-PATIENCE]]
-        if past and self.bound - max(past) <= 0.02 * self.tol * max(abs(self.trace[-1][1]), TINY):
+        if self._rests():
             return Status.INACCURATE
         self.accuracy = max(0.2 * self.accuracy, 1e-9 / self.tol)
         self._advance()
@@ -104,6 +103,15 @@ class LabelRun(Course[Bracket]):
 
     # -- rounds -------------------------------------------------------------------------------------
 
+    def _rests(self) -> bool:
+        """Return whether the bound has long not risen, by the size of values that need not be told from zero at least.
+
+        None at all so far is no progress either.
+        """
+        past = [bound for _, _, bound in self.trace[:-PATIENCE]]
+        size = max(abs(self.trace[-1][1]), self.problem.form.floor)
+        return bool(past) and not self.bound > max(past) + 0.02 * self.tol * size
+
     def _first_point(self, form: LabelLiftForm, start: RawSolution | None
                      ) -> tuple[VectorLabels, FloatArray, FloatArray, FloatArray]:
         W, V = (None, None) if start is None else (start.get("W"), start.get("V"))
@@ -115,7 +123,7 @@ class LabelRun(Course[Bracket]):
         width = min(self.width, form.count + order)
         problem = VectorLabels(form, width)
         rng = np.random.default_rng(self.seed)
-        W = rng.standard_normal((order, width))
+        W = rng.standard_normal((order, width)) * bool(form.floor)  # at zero itself where that is least
         F = problem.outputs(W)
         lengths = np.linalg.norm(F, axis=1)
         unit = float(np.median(lengths)) or float(lengths.max())

@@ -81,8 +81,8 @@ class WeightRun(Course[Bracket]):
     def step(self) -> Status | None:
         """Move the multipliers of kinks, append columns, and descend again."""
         if len(self.trace) > PATIENCE:
-            before = max(t[2] for t in self.trace[:-PATIENCE])
-            if not self.bound > before + 0.02 * self.tol * self.size:  # none at all so far is no progress either
+            before, size = max(t[2] for t in self.trace[:-PATIENCE]), max(self.size, self.form.floor)
+            if not self.bound > before + 0.02 * self.tol * size:  # none at all so far is no progress either
                 return Status.INACCURATE
         if self.ended is not Status.ITERATION_LIMIT:
             self.accuracy = max(0.1 * self.accuracy, 1e-9 / self.tol)

@@ -38,24 +38,28 @@ class Block(Group):
         """Return rows by points, (m, k − 1)."""
         return x.reshape(-1, self.width)
 
-    def level(self, m: FloatArray, kappa: float) -> tuple[FloatArray, IntArray, FloatArray]:
-        """Return (t, j, mean) of every point, t the least entry of prox(m) and j how many entries reach it."""
+    def level(self, m: FloatArray, kappa: float) -> tuple[FloatArray, IntArray, FloatArray, FloatArray]:
+        """Return (t, j, mean, p) of every point, t the least entry of prox(m), j how many reach it, p in ∂ρ(t)."""
         ordered = np.sort(m, axis=1)
         sums = np.cumsum(ordered, axis=1)
-        level = np.asarray(self.function.prox(sums[:, 0], 1.0 / kappa))
         count, mean = np.ones(len(m), dtype=int), sums[:, 0].copy()
+        slope = np.asarray(self.conjugate.prox(kappa * mean, kappa))
+        level = mean - slope / kappa
         for j in range(2, self.width + 1):
-            more = np.flatnonzero((count == j - 1) & (level > ordered[:, j - 1]))
+            below = kappa * (ordered[:, j - 1] - mean) + slope / (j - 1) < 0  # the level, where they differ by digits
+            more = np.flatnonzero((count == j - 1) & below)
             if not len(more):
                 break
             count[more], mean[more] = j, sums[more, j - 1] / j
-            level[more] = self.function.prox(mean[more], 1.0 / (j * kappa))
-        return level, count, mean
+            slope[more] = self.conjugate.prox(j * kappa * mean[more], j * kappa)
+            level[more] = mean[more] - slope[more] / (j * kappa)
+        return level, count, mean, slope
 
     def slopes(self, x: FloatArray, kappa: float) -> FloatArray:
         """Return κ(m − prox(m)), entries of a subgradient of h."""
         m = self.table(x)
-        return np.minimum(kappa * (m - self.level(m, kappa)[0][:, None]), 0.0).ravel()
+        _, count, mean, slope = (column[:, None] for column in self.level(m, kappa))
+        return np.minimum(kappa * (m - mean) + slope / count, 0.0).ravel()
 
     def curvatures(self, x: FloatArray, kappa: float) -> FloatArray:
         """Return zeros: the rows of a point curve together, as `ClusterModel.curvature` says."""
@@ -256,7 +260,7 @@ class ClusterModel(Rows):
     def _block_curvature(self, block: Block, term: LossTerm, m: FloatArray,
                          kappa: float) -> list[tuple[IntArray, IntArray, IntArray, FloatArray]]:
         """Return κ(I − prox'(m)) on the entries that reach the level, as places in the decision values."""
-        level, count, mean = block.level(m, kappa)
+        level, count, mean, _ = block.level(m, kappa)
         alive = np.flatnonzero(m.min(axis=1) < level)
         share = np.asarray(block.function.prox_derivative(mean[alive], 1.0 / (count[alive] * kappa)))
         active = m[alive] < level[alive, None]

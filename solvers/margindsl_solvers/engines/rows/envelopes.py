@@ -40,9 +40,12 @@ class Group:
         return self.function.conjugate()
 
     def slopes(self, x: FloatArray, kappa: float) -> FloatArray:
-        """Return ρ'(x), or the derivative κ(x − prox(x)) of the envelope."""
-        rho = self.function
-        return np.asarray(rho.derivative(x) if self.smooth else kappa * (x - rho.prox(x, 1.0 / kappa)))
+        """Return ρ'(x), or the derivative κ(x − prox(x)) of the envelope.
+
+        That is the prox of κρ* at κx: far out, where x and prox(x) agree to most digits, the end of its domain and not
+        their difference.
+        """
+        return np.asarray(self.function.derivative(x) if self.smooth else self.conjugate.prox(kappa * x, kappa))
 
     def curvatures(self, x: FloatArray, kappa: float) -> FloatArray:
         """Return the generalised derivatives of `slopes`, row by row."""
