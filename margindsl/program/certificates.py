@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from margindsl.accuracy import EPS, greatest_ratio
+from margindsl.program.clusters import ClusterForm
 from margindsl.program.forms import FixedLabelForm
 from margindsl.program.losses import Losses
 from margindsl.typing import FloatArray, IntArray
@@ -52,14 +53,11 @@ class DualPoint:
                                      for name, x in self.arrays.items()})
 
 
-def decided(losses: Losses, labels: IntArray, signs: bool) -> IntArray:
-    """Return the path (1, n) of a case that decides the labels of all points with a loss.
-
-    A step is the number of a point, from 1, times its sign; of clusters, n times the cluster is added instead.
-    """
-    order, n = np.zeros(losses.n, dtype=int), losses.n
+def decided(form: FixedLabelForm | ClusterForm) -> IntArray:
+    """Return the path (1, n) of a case that decides the labels of all points with a loss, by the numbers of steps."""
+    order, losses = np.zeros(form.n, dtype=int), form.losses
     points = losses.points[losses.weights > 0]  # labels without a loss are no part of the case
-    order[points] = (points + 1) * labels[points] if signs else points + 1 + n * labels[points].astype(int)
+    order[points] = form.steps(points)
     return order[None]
 
 
@@ -103,14 +101,18 @@ class Certificate(ABC):
 class FixedLabelCertificate(Certificate):
     """Prove a bound of a fixed-label problem by a dual point (u, τ).
 
+    Of Crammer-Singer margins u has a column a cluster, where all losses fall: ΣC ρ(γ) ≥ −Σcρ*(−Σ_q u_q/c) − Σ u_q
+    (f_y − f_q) for u ≥ 0, so that completing the square in W gives the dual objective; a free bias is one more column
+    of features without a norm, and asks that w(u, τ) where φ is one is zero.
+
     Parameters
     ----------
-    form : FixedLabelForm
-    u : (m,) float array
+    form : FixedLabelForm or ClusterForm
+    u : (m,) or (m, k) float array
     tau : (J,) float array
     """
 
-    form: FixedLabelForm
+    form: FixedLabelForm | ClusterForm
     u: FloatArray
     tau: FloatArray
 
@@ -122,17 +124,14 @@ class FixedLabelCertificate(Certificate):
     def verify(self) -> bool:
         """Recompute the dual objective and its residual."""
         value = self.value
-        terms = self.form.bias_terms(self.u, self.tau)
-        residual = max(self.form.losses.scalar_residual(self.u), greatest_ratio(np.sum(terms), np.sum(np.abs(terms))))
-        slack = 1e-9 * abs(value)
-        return bool(residual <= FEASIBLE and self.bound <= value + slack)
+        held = self.form.falls and self.form.dual_error(self.u, self.tau) <= FEASIBLE
+        return bool(held and self.bound <= value + 1e-9 * abs(value))
 
     def dual_point(self) -> DualPoint:
         """Return one case: the labels of the points, all of them decided."""
         return DualPoint("cases", {
             "u": self.form.point_duals(self.u)[None], "q": np.zeros((1, self.form.n)),
-            "tau": np.asarray(self.tau)[None],
-            "paths": decided(self.form.losses, self.form.labelling, getattr(self.form, "clustering", None) is None)})
+            "tau": np.asarray(self.tau)[None], "paths": decided(self.form)})
 
     def describe(self) -> str:
         """Return one line saying what the proof is."""
@@ -240,33 +239,27 @@ def project_duals(losses, u: FloatArray) -> FloatArray:  # type: ignore[no-untyp
     return u
 
 
-def certify_fixed_labels(form: FixedLabelForm, u: FloatArray, tau: FloatArray) -> FixedLabelCertificate:
-    """Return the certificate of a dual point (u, τ) of a fixed-label problem, moved onto the dual's equalities.
+def certify_fixed_labels(form: FixedLabelForm | ClusterForm, u: FloatArray | None,
+                         tau: FloatArray | None) -> FixedLabelCertificate | None:
+    """Return the certificate of a dual point (u, τ) of fixed labels, moved onto the equality of a free bias.
+
+    None without a dual point that proves something, or where losses of Crammer-Singer margins rise.
 
     Parameters
     ----------
-    form : FixedLabelForm
-    u : (m,), tau : (J,) float arrays
+    form : FixedLabelForm or ClusterForm
+    u : (m,) or (m, k), tau : (J,) float arrays
+        u on the equalities of shared scalars, see `project_duals`.
     """
-    u, tau = project_duals(form.losses, np.asarray(u, dtype=float)), np.array(tau, dtype=float)
+    if u is None or not form.falls:
+        return None
+    u = np.asarray(u, dtype=float)
+    shape: Any = form.variables()["tau"].shape
+    tau = np.zeros(shape) if tau is None else np.array(tau, dtype=float)
     if form.free_bias:
-        u, tau = _level(form, u, tau)
-    return FixedLabelCertificate(form.dual_objective(u, tau), form, u, tau)
-
-
-def _level(form: FixedLabelForm, u: FloatArray, tau: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return (u, τ) with Σ y ũ = hᵀτ: a multiplier takes up the rest, else the heavier side is scaled."""
-    shares = u * form.losses.slopes * form.labels[form.losses.points]
-    h = form.decision_rows[1]
-    tilt = float(shares.sum() - h @ tau)
-    if len(h) and np.any(h != 0):
-        place = int(np.argmax(np.abs(h) * (np.abs(tau) > 0) + 1e-9 * np.abs(h)))
-        tau[place] += tilt / h[place]
-        return u, tau
-    heavy = shares * np.sign(tilt) > 0
-    total = float(np.abs(shares[heavy]).sum())
-    factor = 1.0 - abs(tilt) / total if total > 0 else 1.0
-    return np.where(heavy, factor * u, u), tau
+        u, tau = form.levelled(u, tau)
+    certificate = FixedLabelCertificate(form.dual_objective(u, tau), form, u, tau)
+    return certificate if np.isfinite(certificate.bound) and certificate.verify() else None
 
 
 def _clip_duals(losses, u: FloatArray) -> FloatArray:  # type: ignore[no-untyped-def]

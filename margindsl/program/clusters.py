@@ -191,6 +191,10 @@ class CodedForm(FixedLabelForm):
         """Return the clusters."""
         return self.clustering
 
+    def steps(self, points: IntArray) -> IntArray:
+        """Return the numbers of points, from 1, n times their cluster added."""
+        return points + 1 + self.n * self.clustering[points].astype(int)
+
     def outputs(self, w: FloatArray, bias: FloatArray | float = 0.0) -> FloatArray:
         """Return the (n, k) decision values ⟨c_q, Vᵀφ_i⟩, of a bias (k,) by clusters."""
         coded: Any = self.features
@@ -263,12 +267,32 @@ class ClusterForm(Form):
         if self.parts.rising.rows or "u" not in answer:
             return -np.inf, value
         tau = answer.get("tau", np.zeros(len(self.balance[1])))
-        return self.dual_objective(answer["u"], np.zeros(0), tau), value
+        return self.dual_objective(answer["u"], tau), value
 
     @property
     def labelling(self) -> IntArray:
         """Return the clusters."""
         return self.labels
+
+    @property
+    def falls(self) -> bool:
+        """Return whether no loss rises."""
+        return not self.parts.rising.rows
+
+    @property
+    def seen(self) -> Losses:
+        """Return the falling losses."""
+        return self.parts.falling
+
+    def steps(self, points: IntArray) -> IntArray:
+        """Return the numbers of points, from 1, n times their cluster added."""
+        return points + 1 + self.n * self.labels[points].astype(int)
+
+    def point_duals(self, u: FloatArray) -> FloatArray:
+        """Return (n, k) duals of points, of rows (m, k)."""
+        out = np.zeros((self.n, self.clusters))
+        np.add.at(out, self.parts.falling.points, u)
+        return out
 
     @property
     def is_convex(self) -> bool:
@@ -350,7 +374,7 @@ class ClusterForm(Form):
             value += self.parts.rising.value(outputs[everyone, self.labels] - outputs[everyone, self.runner])
         return value
 
-    def dual_table(self, u: FloatArray, t: FloatArray) -> FloatArray:
+    def dual_table(self, u: FloatArray, t: FloatArray | None = None) -> FloatArray:
         """Return the (n, k) duals of the decision values; rows sum to zero."""
         table = np.zeros((self.n, self.clusters))
         everyone = np.arange(self.n)
@@ -358,33 +382,57 @@ class ClusterForm(Form):
         if falling.rows:
             np.add.at(table, falling.points, -u)
             table[everyone, self.labels] += np.bincount(falling.points, weights=u.sum(axis=1), minlength=self.n)
-        if rising.rows:
+        if t is not None and len(t):
             assert self.runner is not None
             spread = rising.spread(t)
             table[everyone, self.labels] -= spread
             table[everyone, self.runner] += spread
         return table
 
-    def dual_direction(self, u: FloatArray, t: FloatArray, tau: FloatArray) -> FloatArray:
-        """Return the (r(k−1),) weights w(u, t, τ)."""
+    def dual_direction(self, u: FloatArray, tau: FloatArray, t: FloatArray | None = None) -> FloatArray:
+        """Return the (r(k−1),) weights w(u, τ, t)."""
         w = self.features.adjoint(self.dual_table(u, t) @ self.codes).T.ravel()
         return w - self.balance[0][:, : len(w)].T @ tau if len(tau) else w
 
-    def bias_terms(self, u: FloatArray, t: FloatArray, tau: FloatArray) -> FloatArray:
+    def bias_terms(self, u: FloatArray, tau: FloatArray, t: FloatArray | None = None) -> FloatArray:
         """Return the terms (M, k) of sums that a free bias makes zero; none without one."""
         if not self.free_bias:
             return np.zeros((0, self.clusters))
         pulls = tau.reshape(len(self.decision), len(self.pairs)) * self.decision_rows[1][:, None]
         return np.vstack([self.dual_table(u, t), -(pulls[:, :, None] * self.pairs).reshape(-1, self.clusters)])
 
-    def dual_objective(self, u: FloatArray, t: FloatArray, tau: FloatArray) -> float:
-        """Return the dual objective of the convex problem at u ≥ 0, t, τ; −inf outside its domain."""
+    def dual_error(self, u: FloatArray, tau: FloatArray) -> float:
+        """Return the largest violation of the equalities of a free bias, relative to their terms."""
+        terms = self.bias_terms(u, tau)
+        return greatest_ratio(terms.sum(axis=0), np.abs(terms).sum(axis=0))
+
+    def levelled(self, u: FloatArray, tau: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return (u, τ) whose sums a free bias makes zero: a bound takes up the rest, else flows between clusters do.
+
+        The u are flows from the clusters of points to others. Those from p to q times 1 + z_p − z_q leave nothing over
+        where z solves a Laplacian system; divided by the largest such factor they stay in the domain of the conjugates.
+        """
+        k, h, rest = self.clusters, self.decision_rows[1], self.bias_terms(u, tau).sum(axis=0)
+        if np.any(h != 0):
+            tau = np.array(tau).reshape(len(h), len(self.pairs))
+            place = int(np.argmax(np.abs(h) * (np.abs(tau).sum(axis=1) > 0) + 1e-9 * np.abs(h)))
+            tau[place] += self.pairs @ rest / (k * h[place])
+            return u, tau.ravel()
+        own, flows = self.labels[self.parts.falling.points], np.zeros((k, k))
+        np.add.at(flows, own, u)
+        flows = flows + flows.T
+        z = np.linalg.lstsq(np.diag(flows.sum(axis=1)) - flows, -rest, rcond=None)[0]
+        factor = 1.0 + z[own][:, None] - z
+        return u * (factor / factor.max(initial=1.0)), tau
+
+    def dual_objective(self, u: FloatArray, tau: FloatArray, t: FloatArray | None = None) -> float:
+        """Return the dual objective of the convex problem at u ≥ 0, τ, t; −inf outside its domain."""
         if np.any(u < 0):
             return -np.inf
-        w = self.dual_direction(u, t, tau)
+        w = self.dual_direction(u, tau, t)
         value = self.parts.constant - 0.5 * float(w @ w) - float(np.abs(tau) @ self.balance[1])
         value -= self.parts.falling.conjugate_value(u.sum(axis=1)) if len(u) else 0.0
-        value -= self.parts.rising.conjugate_value(-t) if len(t) else 0.0
+        value -= self.parts.rising.conjugate_value(-t) if t is not None and len(t) else 0.0
         return value
 
     def primal_residual(self, w: FloatArray, bias: FloatArray | float = 0.0) -> float:

@@ -16,6 +16,7 @@ from margindsl.program.bounds import QuadraticBound
 from margindsl.program.codes import code_rows, stacked
 from margindsl.program.component_rows import ComponentRows
 from margindsl.program.form import Form
+from margindsl.program.losses import Losses
 from margindsl.typing import FloatArray, IntArray
 
 WIDE = 1000  # columns above which sums of rows over components are not formed, unless the features are dense
@@ -40,10 +41,21 @@ class FixedLabelForm(Form):
 
     labels: IntArray
 
+    falls: ClassVar[bool] = True  # whether duals at fixed labels prove a bound, as where Crammer-Singer losses fall
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.labels.shape != (self.n,):
             raise DeclarationError(f"labels: given shape {self.labels.shape}, expected ({self.n},)")
+
+    @property
+    def seen(self) -> Losses:
+        """Return the losses whose rows the duals belong to."""
+        return self.losses
+
+    def steps(self, points: IntArray) -> IntArray:
+        """Return the numbers by which a proof says that points have their labels: from 1, times the sign."""
+        return np.asarray((points + 1) * self.labels[points])
 
     def variables(self) -> dict[str, Variable]:
         """Return what an answer holds."""
@@ -106,6 +118,25 @@ class FixedLabelForm(Form):
         """Return the largest violation of the dual's equalities (shared scalars, free bias)."""
         residual = float(np.max(np.abs(self.losses.scalar_slack(u)), initial=0.0))
         return max(residual, abs(float(np.sum(self.bias_terms(u, tau)))))
+
+    def dual_error(self, u: FloatArray, tau: FloatArray | None = None) -> float:
+        """Return the largest violation of the dual's equalities (shared scalars, free bias), relative to its terms."""
+        terms = self.bias_terms(u, tau)
+        return max(self.losses.scalar_residual(u), greatest_ratio(np.sum(terms), np.sum(np.abs(terms))))
+
+    def levelled(self, u: FloatArray, tau: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return (u, τ) with Σ y ũ = hᵀτ: a multiplier takes up the rest, else the heavier side is scaled."""
+        shares = u * self.losses.slopes * self.labels[self.losses.points]
+        h = self.decision_rows[1]
+        tilt = float(shares.sum() - h @ tau)
+        if len(h) and np.any(h != 0):
+            place = int(np.argmax(np.abs(h) * (np.abs(tau) > 0) + 1e-9 * np.abs(h)))
+            tau[place] += tilt / h[place]
+            return u, tau
+        heavy = shares * np.sign(tilt) > 0
+        total = float(np.abs(shares[heavy]).sum())
+        factor = 1.0 - abs(tilt) / total if total > 0 else 1.0
+        return np.where(heavy, factor * u, u), tau
 
     def bias_terms(self, u: FloatArray, tau: FloatArray | None = None) -> FloatArray:
         """Return the terms of Σ y ũ − hᵀτ, which a free bias makes zero; none without one."""

@@ -16,8 +16,6 @@ from margindsl.program.absorption import absorbed_envelopes
 from margindsl.program.bounded_bias import NO_BIAS, Interval
 from margindsl.program.branching import BranchNodeForm, PointLosses, node_dual, with_bias
 from margindsl.program.certificates import DualPoint, FixedLabelCertificate, project_duals
-from margindsl.program.cluster_certificate import ClusterCertificate
-from margindsl.program.clusters import ClusterForm
 from margindsl.program.program import MarginProgram
 from margindsl.program.repair import repaired
 from margindsl.typing import FloatArray, IntArray
@@ -155,9 +153,8 @@ class PartialNodes(NodeBounds):
         """Return zeros of the shapes of u and τ."""
         labels = self.program.labels
         form = self.program.fix_labels(self.completed(np.asarray(labels.pinned)))
-        if isinstance(form, ClusterForm):
-            return np.zeros((form.parts.falling.rows, form.clusters)), np.zeros(len(form.balance[1]))
-        return np.zeros(form.losses.rows), np.zeros(len(form.decision))
+        u, tau = (np.zeros(form.variables()[name].shape) for name in ("u", "tau"))
+        return u, tau
 
     def settled(self, z: IntArray, answer: Mapping[str, FloatArray]) -> tuple[FloatArray, FloatArray]:
         """Return the dual point of an answer to the problem of a node, moved onto the dual's equalities."""
@@ -168,22 +165,16 @@ class PartialNodes(NodeBounds):
         """Return the dual value, in which open points count by the least of their losses."""
         form = self.program.fix_labels(self.completed(z))
         held = self.program.labels.is_decided(z)[np.asarray(self.program.labels.component)]
-        losses = form.parts.falling if isinstance(form, ClusterForm) else form.losses
+        losses = form.seen
         if np.any(u[~held[losses.points] & (losses.slopes != 0)]):  # rows that see a label
             return -np.inf
-        found = self._certificate(form, u, rest)
-        found = replace(found, bound=found.value)
+        found = FixedLabelCertificate(form.dual_objective(u, rest), form, u, rest)
         return float(found.bound) if found.verify() else -np.inf
 
     def case(self, u: FloatArray, rest: FloatArray) -> DualPoint:
         """Return the case of the fixed-label dual point."""
         form = self.program.fix_labels(self.completed(np.asarray(self.program.labels.pinned)))
-        return self._certificate(form, u, rest).dual_point()
-
-    @staticmethod
-    def _certificate(form: Any, u: FloatArray, tau: FloatArray) -> Any:
-        kind = ClusterCertificate if isinstance(form, ClusterForm) else FixedLabelCertificate
-        return kind(-np.inf, form, u, tau)
+        return FixedLabelCertificate(-np.inf, form, u, rest).dual_point()
 
 
 __all__ = ["LiftedNodes", "NodeBounds", "PartialNodes"]

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from margindsl.program.certificates import Certificate, certify_fixed_labels
-from margindsl.program.cluster_certificate import certify_clusters
+from margindsl.program.certificates import Certificate, certify_fixed_labels, project_duals
 from margindsl.program.clusters import ClusterForm
 from margindsl.program.forms import FixedLabelForm, LabelLiftForm, WeightLiftForm
 from margindsl.program.label_certificate import repair_label_lift
@@ -33,16 +32,13 @@ def repaired(form: Any, answer: Any) -> Certificate | None:
 @repaired.register(FixedLabelForm)
 def _fixed(form: FixedLabelForm, answer: Any) -> Certificate | None:
     u = answer.get("u")
-    if u is None:
-        return None
-    tau = np.asarray(answer.get("tau", np.zeros(len(form.decision))), dtype=float)
-    certificate = certify_fixed_labels(form, np.asarray(u), tau)
-    return certificate if np.isfinite(certificate.bound) and certificate.verify() else None
+    return None if u is None else certify_fixed_labels(
+        form, project_duals(form.losses, np.asarray(u, dtype=float)), answer.get("tau"))
 
 
 @repaired.register(ClusterForm)
 def _clusters(form: ClusterForm, answer: Any) -> Certificate | None:
-    return certify_clusters(form, answer.get("u"), answer.get("tau"))
+    return certify_fixed_labels(form, answer.get("u"), answer.get("tau"))
 
 
 @repaired.register(LabelLiftForm)

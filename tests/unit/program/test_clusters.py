@@ -15,7 +15,7 @@ from margindsl.features import build
 from margindsl.features.coded import CodedFeatures, weighted_gram
 from margindsl.labelset import Clusters, presolve
 from margindsl.program.bounds import DecisionBound
-from margindsl.program.cluster_certificate import ClusterCertificate, certify_clusters
+from margindsl.program.certificates import FixedLabelCertificate, certify_fixed_labels
 from margindsl.program.clusters import ClusterForm, SplitLosses
 from margindsl.program.codes import contrasts, runner_up, simplex_codes
 from margindsl.program.codings import CODINGS, cluster_costs
@@ -154,8 +154,8 @@ def test_weak_duality_at_any_dual_point(loss):
         u[np.arange(len(u)), LABELS[form.parts.falling.points]] = 0.0
         t = scale * RNG.random(form.parts.rising.rows)
         tau = 0.1 * RNG.normal(size=len(form.balance[1]))
-        assert fixed.dual_objective(u, t, tau) <= fixed.majorant(w) + 1e-10
-    assert fixed.dual_objective(-np.ones_like(u), t, tau) == -np.inf or not len(u)
+        assert fixed.dual_objective(u, tau, t) <= fixed.majorant(w) + 1e-10
+    assert fixed.dual_objective(-np.ones_like(u), tau, t) == -np.inf or not len(u)
 
 
 @pytest.mark.parametrize("balanced", [False, True])
@@ -170,7 +170,7 @@ def test_solvers_agree_and_certify_themselves(loss, balanced):
     for name in ("newton", "cutting-plane", "clarabel"):
         raw = md.Solver(name).solve(fixed, Budget(tol=1e-7))
         assert raw.status is Status.OPTIMAL and form.primal_residual(raw["w"]) <= 1e-6
-        primal, dual = fixed.majorant(raw["w"]), fixed.dual_objective(raw["u"], raw["t"], raw["tau"])
+        primal, dual = fixed.majorant(raw["w"]), fixed.dual_objective(raw["u"], raw["tau"], raw["t"])
         assert abs(primal - dual) <= 1e-6 * max(1.0, primal)
         assert np.isclose(primal, fixed.majorant(reference["w"]), rtol=1e-6)
 
@@ -252,13 +252,14 @@ def test_two_clusters_are_the_binary_program(loss):
 def test_certificates_prove_the_dual_value_of_falling_losses_only():
     form = program("hinge").fix_labels(LABELS)
     raw = newton(form)
-    certificate = certify_clusters(form, raw["u"], raw["tau"])
+    certificate = certify_fixed_labels(form, raw["u"], raw["tau"])
     assert certificate.verify() and np.isclose(certificate.bound, raw.objective, rtol=1e-8)
-    assert certificate.describe() == "dual point of the fixed-cluster problem"
-    assert not ClusterCertificate(certificate.bound + 0.1, form, raw["u"], raw["tau"]).verify()
+    assert certificate.describe() == "dual point of the fixed-label problem"
+    assert not FixedLabelCertificate(certificate.bound + 0.1, form, raw["u"], raw["tau"]).verify()
     rising = program("odm").fix_labels(LABELS)
     answer = newton(rising)
-    assert certify_clusters(rising, answer["u"], answer["tau"]) is None and certify_clusters(form, None, None) is None
+    assert certify_fixed_labels(rising, answer["u"], answer["tau"]) is None
+    assert certify_fixed_labels(form, None, None) is None
 
 
 def test_what_forms_of_clusters_refuse():

@@ -53,7 +53,7 @@ def test_cutting_planes_over_many_clusters_agree_with_newton(limit):
     assert form.objective(cuts["w"]) == pytest.approx(form.objective(exact["w"]), rel=1e-5)
     G, radii = form.balance
     assert np.all(np.abs(G @ cuts["w"]) <= radii + 1e-9) and len(cuts["tau"]) == len(radii)
-    assert form.dual_objective(cuts["u"], cuts["t"], cuts["tau"]) <= form.objective(exact["w"]) * (1 + 1e-6)
+    assert form.dual_objective(cuts["u"], cuts["tau"], cuts["t"]) <= form.objective(exact["w"]) * (1 + 1e-6)
 
 
 def test_many_clusters_return_near_their_time_limit():

@@ -92,7 +92,7 @@ class ClusterLowering(Lowering[ClusterForm]):
 
     def error(self, form: ClusterForm, variables: dict[str, FloatArray]) -> float:
         """Return the larger of the gap and the violation of the balance, computed anew."""
-        w, bias, duals = variables["w"], variables["bias"], [variables[name] for name in ("u", "t", "tau")]
+        w, bias, duals = variables["w"], variables["bias"], [variables[name] for name in ("u", "tau", "t")]
         primal, dual = form.majorant(w, bias), form.dual_objective(*duals)
         owed = np.abs(form.bias_terms(*duals).sum(axis=0)) * np.maximum(np.abs(bias), form.units[1])
         return max(relative_gap(primal, dual), form.primal_residual(w, bias),
