@@ -25,7 +25,7 @@ from margindsl_solvers.engines.rows.plane import PlaneRows
 from margindsl_solvers.engines.saddle import model as saddle_model
 from margindsl_solvers.engines.saddle import progressive, sampling
 from margindsl_solvers.engines.saddle import system as saddle_system
-from margindsl_solvers.engines.saddle.alternation import StackedFeatures
+from margindsl_solvers.engines.saddle.alternation import SignedGram, StackedFeatures
 from margindsl_solvers.engines.saddle.box import BoxModel, descent_steps, greatest_eigenvalue, prox_steps
 from margindsl_solvers.engines.saddle.model import SaddleModel, distinct
 from margindsl_solvers.engines.saddle.newton import newton_step
@@ -185,7 +185,7 @@ def test_box_constants_bound_values_and_slopes_and_hold_the_optimum(form: Saddle
 def exact_gap(form: SaddleForm, mu: FloatArray, u: FloatArray) -> float:
     """Return max over u of φ(μ, u) less min over μ of φ(μ, u), by solving at fixed masses."""
     model = SaddleModel(form)
-    stacked = StackedFeatures(model, np.flatnonzero(mu), np.sqrt(mu[mu > 0]))
+    stacked = StackedFeatures(model, np.flatnonzero(mu), np.sqrt(mu[mu > 0]), SignedGram(model))
     fixed = FixedLabelForm(stacked, form.losses, np.ones(form.n, dtype=int))  # type: ignore[arg-type]
     row = PlaneRows(fixed)
     run = NewtonRun(row, Budget(tol=1e-9, max_iter=1000), np.zeros(row.rank), np.zeros(form.n), Penalty())
@@ -229,10 +229,12 @@ def test_theorem_steps_are_those_printed() -> None:
 
 @pytest.mark.parametrize("solver", [MirrorProx(sampling="labels", step_factor=30.0), MirrorDescent(sampling="labels")],
                          ids=lambda s: s.name)
-@pytest.mark.parametrize("name", LOSSES)
-def test_compiled_steps_are_the_interpreted_ones(name: str, solver: Solver, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("form", [*(instance(3, loss, n=23, T=6) for loss in LOSSES.values()), rows_everywhere(4)],
+                         ids=[*LOSSES, "rows"])
+def test_compiled_steps_are_the_interpreted_ones(form: SaddleForm, solver: Solver,
+                                                 monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("numba")
-    form, budget = instance(3, LOSSES[name], n=23, T=6), Budget(tol=1e-12, max_iter=90)
+    budget = Budget(tol=1e-12, max_iter=90)
     plain = solver.solve(form, budget)
     monkeypatch.setattr(sampling, "COMPILED", 0.0)
     compiled = solver.solve(form, budget)
@@ -372,7 +374,8 @@ def test_stacked_features_are_those_of_the_paper() -> None:
     form = instance(29, odm())
     model, rng = SaddleModel(form), np.random.default_rng(0)
     active, root = np.array([0, 2, 3]), np.array([0.3, 0.9, 0.5])
-    stacked = StackedFeatures(model, active, root)
+    signed = SignedGram(model)
+    stacked = StackedFeatures(model, active, root, signed)
     phi = np.hstack([r * form.labellings[model.first[k]][:, None] * form.features.toarray()
                      for k, r in zip(active, root)])
     w, R = rng.normal(size=(phi.shape[1], 2)), rng.normal(size=(form.n, 2))
@@ -381,6 +384,12 @@ def test_stacked_features_are_those_of_the_paper() -> None:
     assert stacked.rows(np.arange(4)) == pytest.approx(phi[:4])
     assert stacked.gram() == pytest.approx(phi.T @ phi)
     assert stacked.gram(weights) == pytest.approx(phi.T @ (weights[:, None] * phi))
+    for step in range(60):  # weights that change at few points, and labellings that leave and come back
+        weights[rng.integers(form.n, size=3)] = rng.choice([0.0, 1.0, 1e6])
+        kept = np.arange(3) if step % 7 else np.array([0, 2])
+        blocks = (kept[:, None] * 3 + np.arange(3)).ravel()
+        changed = StackedFeatures(model, active[kept], root[kept], signed).gram(weights)
+        assert changed == pytest.approx(phi[:, blocks].T @ (weights[:, None] * phi[:, blocks]), rel=1e-9, abs=1e-6)
 
 
 @pytest.mark.parametrize("solver", [MirrorDescent(newton_limit=0), MirrorDescent(sampling="labels"), AlternatingMu(),

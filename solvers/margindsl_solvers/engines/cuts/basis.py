@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -105,32 +106,32 @@ class Basis:
     def _pursue(self, residual: FloatArray, count: int, candidates: IntArray) -> tuple[IntArray, FloatArray]:
         """Return (positions in candidates, (r, m) orthonormal directions) of an orthogonal matching pursuit."""
         rows = np.array(self.features.rows(candidates), dtype=float).reshape(len(candidates), len(residual))
-        whole = np.einsum("ir,ir->i", rows, rows)
+        norms = np.einsum("ir,ir->i", rows, rows)
+        least = DEPENDENT * norms
         rows -= (rows @ self.directions) @ self.directions.T
+        gram, along = rows @ rows.T, rows @ residual
+        norms, most = np.diag(gram).copy(), min(count, len(candidates))
+        lower = np.zeros((len(candidates), most))
         picked: list[int] = []
-        found: list[FloatArray] = []
-        while len(picked) < min(count, len(candidates)):
-            norms = np.einsum("ir,ir->i", rows, rows)
-            usable = norms > DEPENDENT * whole
+        while len(picked) < most:  # pivoted Cholesky: rows freed of those picked, seen by products alone
+            usable = norms > least
             usable[picked] = False
-            score = np.where(usable, (rows @ residual) ** 2 / np.where(usable, norms, 1.0), 0.0)
+            score = np.where(usable, along**2 / np.where(usable, norms, 1.0), 0.0)
             best = int(np.argmax(score))
             if not score[best] > 0:
                 break
-            q = self._orthonormal(rows[best], found)
+            k = len(picked)
+            new = (gram[best] - lower[:, :k] @ lower[best, :k]) / math.sqrt(norms[best])
+            along, norms = along - new * (along[best] / math.sqrt(norms[best])), norms - new**2
+            lower[:, k] = new
             picked.append(best)
-            found.append(q)
-            residual = residual - (q @ residual) * q
-            rows -= np.outer(rows @ q, q)
-        return np.array(picked, dtype=int), np.array(found).reshape(len(found), len(residual)).T
+        return np.array(picked, dtype=int), self._orthonormal(rows[picked].T)
 
-    def _orthonormal(self, vector: FloatArray, found: list[FloatArray]) -> FloatArray:
-        vector = self.residual(vector / np.linalg.norm(vector))
-        if found:
-            others = np.array(found)
-            for _ in range(2):
-                vector = vector - others.T @ (others @ vector)
-        return vector / np.linalg.norm(vector)
+    def _orthonormal(self, columns: FloatArray) -> FloatArray:
+        """Return orthonormal columns of the same span outside this one."""
+        for _ in range(2):  # once more for what rounding leaves
+            columns = np.linalg.qr(columns - self.directions @ (self.directions.T @ columns))[0]
+        return np.asarray(columns)
 
 
 @dataclass(frozen=True, eq=False)

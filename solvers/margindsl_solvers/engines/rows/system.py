@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg.lapack import dposv
 from scipy.sparse.linalg import LinearOperator, cg
 
 from margindsl.clock import check
@@ -163,9 +163,8 @@ def solve_positive(H: FloatArray, right: FloatArray, lower: bool = False) -> Flo
     scale = np.maximum(np.abs(np.diag(H)), np.finfo(float).tiny)
     lift = 0.0
     for _ in range(12):
-        try:
-            factor = cho_factor(H + np.diag(lift * scale) if lift else H, lower=lower, check_finite=False)
-            return cho_solve(factor, right, check_finite=False)
-        except LinAlgError:
-            lift = max(1e-14, 30.0 * lift)
+        _, solved, failed = dposv(H + np.diag(lift * scale) if lift else H, right, lower=lower)
+        if not failed:
+            return np.asarray(solved).reshape(right.shape)
+        lift = max(1e-14, 30.0 * lift)
     return right / scale

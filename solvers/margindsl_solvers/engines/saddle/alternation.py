@@ -19,6 +19,59 @@ from margindsl_solvers.engines.saddle.model import SaddleModel
 DEAD = 1e-12  # mass below which a labelling is left out of the inner problem
 STILL, PATIENCE = 1e-3, 50  # of the tolerance: a fall of the value this small, so many times, is a standstill
 PENALTY, GROWTH = 1.0, 10.0
+RENEWED = 20  # times all points that changes of a Gram matrix may sum up to before it is computed anew
+
+
+def signed_rows(model: SaddleModel, active: IntArray, index: IntArray) -> FloatArray:
+    """Return the rows y_i ⊗ φ_i of some points, for some labellings."""
+    signs = model.labels[model.coordinates(active)][:, index].T
+    phi = model.form.features.rows(index)
+    return np.asarray(signs[:, :, None] * phi[:, None, :]).reshape(len(index), len(active) * model.order)
+
+
+class SignedGram:
+    """Hold Σ_i h_i (y_i y_iᵀ) ⊗ φ_iφ_iᵀ over some labellings, and bring it to other weights by the points that differ.
+
+    Parameters
+    ----------
+    model : SaddleModel
+    """
+
+    def __init__(self, model: SaddleModel) -> None:
+        self.model, self.active, self.gram = model, np.zeros(0, dtype=int), np.zeros((0, 0))
+        self.weights, self.spent = np.zeros(model.form.n), 0
+
+    def at(self, active: IntArray, weights: FloatArray) -> FloatArray:
+        """Return it for labellings and non-negative weights (n,), not to be written to."""
+        if not np.array_equal(active, self.active):
+            self._keep(active)
+        changed = np.flatnonzero(weights != self.weights)
+        self.spent += len(changed)
+        if self.spent > RENEWED * len(weights):  # what rounding leaves of points that came and went
+            self.gram, self.weights, changed = np.zeros_like(self.gram), np.zeros(len(weights)), np.flatnonzero(weights)
+            self.spent = 0
+        change = weights - self.weights
+        for sign in (1.0, -1.0):  # a square is half the work of a product
+            self._add(changed[sign * change[changed] > 0], change, sign)
+        self.weights = np.array(weights)
+        return self.gram
+
+    def _keep(self, active: IntArray) -> None:
+        order, place = self.model.order, np.searchsorted(self.active, active)
+        if np.isin(active, self.active).all():
+            kept = (place[:, None] * order + np.arange(order)).ravel()
+            self.gram = self.gram[np.ix_(kept, kept)]
+        else:
+            self.gram = np.zeros((len(active) * order, len(active) * order))
+            self.weights, self.spent = np.zeros(len(self.weights)), 0
+        self.active = active
+
+    def _add(self, index: IntArray, change: FloatArray, sign: float) -> None:
+        width = max(2**22 // max(len(self.gram), 1), 1)
+        for begin in range(0, len(index), width):
+            part = index[begin:begin + width]
+            block = signed_rows(self.model, self.active, part) * np.sqrt(np.abs(change[part]))[:, None]
+            self.gram += sign * (block.T @ block)
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +84,8 @@ class StackedFeatures:
     active : (s,) int array
     root : (s,) float array
         √μ_k.
+    signed : SignedGram
+        Of the labellings without their masses.
     """
 
     is_dense: ClassVar[bool] = False
@@ -39,6 +94,7 @@ class StackedFeatures:
     model: SaddleModel
     active: IntArray
     root: FloatArray
+    signed: SignedGram
 
     @property
     def n(self) -> int:
@@ -70,21 +126,13 @@ class StackedFeatures:
 
     def rows(self, index: IntArray) -> FloatArray:
         """Return the rows φ̃_i of some points."""
-        signs = self.model.labels[self.model.coordinates(self.active)][:, index].T * np.repeat(
-            self.root, self.model.width)
-        phi = self.model.form.features.rows(index)
-        return (signs[:, :, None] * phi[:, None, :]).reshape(len(index), self.rank)
+        return np.asarray(signed_rows(self.model, self.active, index) * np.repeat(self.root, self.model.order))
 
     def gram(self, weights: FloatArray | None = None) -> FloatArray:
         """Return Φ̃ᵀ diag(weights) Φ̃ for non-negative weights."""
-        out, width = np.zeros((self.rank, self.rank)), max(2**22 // max(self.rank, 1), 1)
-        for begin in range(0, self.n, width):
-            index = np.arange(begin, min(begin + width, self.n))
-            block = self.rows(index)
-            if weights is not None:
-                block *= np.sqrt(weights[index])[:, None]
-            out += block.T @ block
-        return out
+        root = np.repeat(self.root, self.model.order)
+        gram = self.signed.at(self.active, np.ones(self.n) if weights is None else weights)
+        return root[:, None] * gram * root
 
     def weights(self, w: FloatArray) -> FloatArray:
         """Return the (T, q r) rows w_k = √μ_k w̃_k."""
@@ -147,7 +195,7 @@ class AlternationRun(Course[Turn]):
     def __init__(self, model: SaddleModel, budget: Budget, mu: FloatArray, exponent: float, dense_limit: int) -> None:
         super().__init__(budget)
         self.model, self.mu, self.exponent, self.dense_limit = model, mu, exponent, dense_limit
-        self.last, self.still = np.inf, 0
+        self.last, self.still, self.signed = np.inf, 0, SignedGram(model)
 
     def init(self) -> Status | None:
         """Solve at the first masses."""
@@ -182,7 +230,7 @@ class AlternationRun(Course[Turn]):
         """Solve at the masses held, from the duals and scalars of the last turn."""
         model, mu = self.model, np.where(self.mu > DEAD, self.mu, 0.0)
         active = np.flatnonzero(mu)
-        stacked = StackedFeatures(model, active, np.sqrt(mu[active]))
+        stacked = StackedFeatures(model, active, np.sqrt(mu[active]), self.signed)
         form = FixedLabelForm(stacked, model.losses, np.ones(model.form.n, dtype=int))  # type: ignore[arg-type]
         rows = PlaneRows(form)
         x, centre = np.zeros(rows.rank + rows.border), np.zeros(len(rows.weights))

@@ -17,7 +17,8 @@ from margindsl_solvers.engines.saddle.box import BoxModel, TheoremSteps
 from margindsl_solvers.engines.saddle.run import SaddleCourse, starting_pair
 
 MIX = 0.2  # share of the uniform law in an adaptive one
-COMPILED = 1e8  # multiply-adds of a run from which steps are compiled: interpreted, these take a few seconds
+COMPILED = 5e8  # multiply-adds of a run from which steps are compiled: interpreted, these take about a second
+INTERPRETED = 5e5  # multiply-adds that take as long as what surrounds the products of an interpreted step
 KERNEL = "margindsl_solvers.engines.saddle.kernel"
 COMPILING = 10.0  # seconds that compiling may take, once on a machine
 MOMENT = 3e7  # multiply-adds between two looks at the clock
@@ -148,11 +149,10 @@ def start_in(box: BoxModel, start: RawSolution | None) -> tuple[FloatArray, Floa
 def compiled_steps(box: BoxModel) -> Callable[..., None] | None:
     """Return the compiled steps on a box; None where numba is missing or a form is not of the kind they take.
 
-    They take features in memory, two clusters, a row a point of slope one, and piecewise quadratic losses.
+    They take features in memory, two clusters and piecewise quadratic losses.
     """
     model, losses = box.model, box.losses
-    plain = model.matrix is not None and model.width == 1 and losses.is_identity
-    if not plain or not all(isinstance(conjugate, PLQ) for conjugate in model.conjugates):
+    if model.matrix is None or model.width > 1 or not all(isinstance(conjugate, PLQ) for conjugate in model.conjugates):
         return None
     try:
         kernel = importlib.import_module(KERNEL)
@@ -160,7 +160,10 @@ def compiled_steps(box: BoxModel) -> Callable[..., None] | None:
         return None
     tables: list[Any] = model.conjugates
     first = np.concatenate([[0], np.cumsum([len(table.breakpoints) for table in tables])]).astype(np.int64)
-    arrays = (np.ascontiguousarray(model.matrix, dtype=float), model.labels, model.weights,
+    Phi, labels = np.ascontiguousarray(model.matrix, dtype=float), model.labels
+    if not losses.is_identity:  # a row takes its point's features, by its slope
+        Phi, labels = losses.slopes[:, None] * Phi[losses.points], np.ascontiguousarray(labels[:, losses.points])
+    arrays = (Phi, labels, model.weights,
               np.asarray(losses.shifts, dtype=float),
               np.repeat(np.arange(len(tables)), [term.rows for term in losses.terms]), first,
               np.concatenate([table.breakpoints for table in tables]).astype(float),
@@ -211,7 +214,7 @@ class StochasticRun(SaddleCourse):
         self.mean_mu, self.mean_u = np.zeros(model.count), np.zeros(box.losses.rows)
         # One gap costs a full gradient, that is about T sampled ones.
         self.check, self.due = max(8, 2 * model.count), 8
-        work = min(self.max_iter, 1e9) * model.form.n * model.form.features.rank
+        work = min(self.max_iter, 1e9) * (model.form.n * model.form.features.rank + INTERPRETED)
         pays = isinstance(gradient, LabelGradient) and work > COMPILED
         ready = KERNEL in sys.modules or budget.remaining > COMPILING
         self.compiled = compiled_steps(box) if pays and ready else None
