@@ -12,9 +12,10 @@ from margindsl.errors import DeclarationError, GrammarError
 from margindsl.language import printing
 from margindsl.language.entries import Shape, as_index, as_values, broadcast, constant_value, fix_once, is_number
 from margindsl.language.printing import array_text, bracket, bracket_latex, index_text, number_text
+from margindsl.language.unanswered import Unanswered
 
 
-class Expression:
+class Expression(Unanswered):
     """Represent a formula; a node of an immutable tree.
 
     Expressions combine with ``+ - * / **`` and `abs`, are indexed like arrays, and compare with

@@ -14,6 +14,7 @@ from margindsl.language.lowering import Declaration, declare
 from margindsl.language.margins import Hyperplane, Labels
 from margindsl.language.printing import distinct_names
 from margindsl.language.symbols import Parameter, Scalar
+from margindsl.language.unanswered import Unanswered
 
 SHOWN = 72  # characters of an objective in one line
 
@@ -45,7 +46,7 @@ class Minimize:
             return rf"$\min \; {self.expression.latex()}$"
 
 
-class Formulation:
+class Formulation(Unanswered):
     """Represent an objective with constraints; immutable but for the values of its parameters.
 
     Parameters
