@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 
 from margindsl.calculus.arguments import checked_step, finite_member, number, refuse_negative_weights, shaped
-from margindsl.calculus.root import monotone_root
+from margindsl.calculus.root import OfRoots, monotone_root
 from margindsl.errors import CalculusError
 from margindsl.typing import ArrayLike, FloatArray
 
 FAR = 1e15  # slopes are read off at this distance; those that grow tenfold from a thousandth of it are infinite
-LEAST = 1e-150  # of squares, where slopes are divided by their roots
 
 # What operations on functions make is registered, for all functions, where it is defined: there this class is derived.
 
@@ -417,7 +416,7 @@ class ConvexFunction(ABC):
                                 "form; use a piecewise linear-quadratic loss")
         rises = -k < w * float(self.derivative(FAR)) / FAR
         slope, s = np.divide(-k, 2 * w, out=np.zeros_like(w), where=rises), np.array(lower)
-        s[rises] = np.sqrt(np.maximum(monotone_root(_OfRoots(self), slope[rises], None), lower[rises] ** 2))
+        s[rises] = np.sqrt(np.maximum(monotone_root(OfRoots(self), slope[rises], None), lower[rises] ** 2))
         value = np.where(np.isposinf(lower), np.inf, -np.inf)
         held = rises & ~np.isposinf(s)
         value[held] = w[held] * np.asarray(self(s[held])) + k[held] * s[held] ** 2 / 2
@@ -443,26 +442,3 @@ class ConvexFunction(ABC):
         if value < 0:
             raise CalculusError(f"{value:g} times {self!r} would be concave; give a non-negative factor")
         return value
-
-
-class _OfRoots:
-    """Represent q ↦ ρ(√q) where it is convex."""
-
-    def __init__(self, base: ConvexFunction) -> None:
-        self.base, self.domain = base, (0.0, np.inf)
-
-    def value_and_derivative(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        value, slope = self.base.value_and_derivative(_root(x))
-        return value, slope / (2 * _root(x))
-
-    def derivative(self, x: FloatArray) -> FloatArray:
-        return np.asarray(self.base.derivative(_root(x))) / (2 * _root(x))
-
-    def curvature(self, x: FloatArray) -> FloatArray:
-        s = _root(x)
-        bend = np.asarray(self.base.curvature(s)) - np.asarray(self.base.derivative(s)) / s
-        return np.divide(bend, 4 * s * s, out=np.zeros_like(s), where=x > LEAST)  # at zero it may be infinite
-
-
-def _root(q: FloatArray) -> FloatArray:
-    return np.sqrt(np.maximum(q, LEAST))

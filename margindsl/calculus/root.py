@@ -11,6 +11,7 @@ from margindsl.errors import CalculusError
 from margindsl.typing import FloatArray
 
 _EPS = float(np.finfo(float).eps)
+LEAST = 1e-150  # of squares, where slopes are divided by their roots
 
 
 class Curve(Protocol):
@@ -28,6 +29,25 @@ class Curve(Protocol):
 
     def curvature(self, x: FloatArray) -> FloatArray:
         """Return ρ''(x)."""
+
+
+class OfRoots:
+    """Represent q ↦ ρ(√q) where it is convex."""
+
+    def __init__(self, base: Curve) -> None:
+        self.base, self.domain = base, (0.0, np.inf)
+
+    def value_and_derivative(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        value, slope = self.base.value_and_derivative(_root(x))
+        return value, slope / (2 * _root(x))
+
+    def derivative(self, x: FloatArray) -> FloatArray:
+        return np.asarray(self.base.derivative(_root(x))) / (2 * _root(x))
+
+    def curvature(self, x: FloatArray) -> FloatArray:
+        s = _root(x)
+        bend = np.asarray(self.base.curvature(s)) - np.asarray(self.base.derivative(s)) / s
+        return np.divide(bend, 4 * s * s, out=np.zeros_like(s), where=x > LEAST)  # at zero it may be infinite
 
 
 def monotone_root(function: Curve, x: FloatArray, step: FloatArray | None) -> FloatArray:
@@ -119,3 +139,7 @@ def _bracket(residual: Callable[[FloatArray], FloatArray], start: FloatArray, en
             break
     raise CalculusError("no minimiser was found: the function decreases without end; "
                         "give its class an `argmin` method")
+
+
+def _root(q: FloatArray) -> FloatArray:
+    return np.sqrt(np.maximum(q, LEAST))
