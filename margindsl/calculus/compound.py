@@ -181,6 +181,10 @@ class Precomposed(ConvexFunction):
         return self.a**2 * self.base.curvature(self._inner(x))
 
     @property
+    def is_root_convex(self) -> bool:
+        return super().is_root_convex or (self.a > 0 and self.b == 0 and self.base.is_root_convex)
+
+    @property
     def is_searched_for_duals(self) -> bool:
         return self.base.is_searched_for_duals
 

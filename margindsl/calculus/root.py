@@ -85,6 +85,7 @@ def monotone_root(function: Curve, x: FloatArray, step: FloatArray | None) -> Fl
     low, high = np.minimum(v, end), np.maximum(v, end)
     width, below = high - low, _tangent(function, end)
     above = below
+    near = np.zeros_like(x) if step is None else np.abs(x)  # without a step x is a slope
     done = np.zeros(x.shape, dtype=bool)
     before, turn = np.full(x.shape, np.inf), np.zeros(x.shape, dtype=int)
     for _ in range(300):
@@ -95,8 +96,8 @@ def monotone_root(function: Curve, x: FloatArray, step: FloatArray | None) -> Fl
         high, above = np.where(right, v, high), np.where(right, at, above)
         with np.errstate(all="ignore"):
             move = -gap / (bend if step is None else 1.0 + step * bend)
-        room = _EPS * (np.abs(low) + np.abs(high) + np.abs(x) + np.minimum(width, _blur(below, above))) + 1e-300
-        done |= (np.abs(move) <= 4 * _EPS * (np.abs(v) + np.abs(x))) | (high - low <= room)
+        room = _EPS * (np.abs(low) + np.abs(high) + near + np.minimum(width, _blur(below, above))) + 1e-300
+        done |= (np.abs(move) <= 4 * _EPS * (np.abs(v) + near)) | (high - low <= room)
         if done.all():
             break
         size = np.abs(gap)

@@ -22,7 +22,8 @@ ALLOWED = {
         ("solvers/margindsl_solvers/engines/saddle/run.py", "min(travelled) > 1e-12"),
         ("solvers/margindsl_solvers/engines/saddle/variance.py", "min(travelled) > 1e-12")],
     "keeps a division from underflow": [
-        ("margindsl/calculus/root.py", "_EPS * (np.abs(low) + np.abs(high) + np.abs(x)) + 1e-300"),
+        ("margindsl/calculus/root.py",
+         "_EPS * (np.abs(low) + np.abs(high) + near + np.minimum(width, _blur(below, above))) + 1e-300"),
         ("margindsl/proof/tables.py", "-v * (1 + v) + 1e-300"),
         ("solvers/margindsl_solvers/engines/saddle/iteration.py", "used < 1e-200")],
     "damps a system that would be singular; the step is judged by what it reaches": [

@@ -6,7 +6,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from margindsl.calculus import PLQ, ConvexFunction, Logistic, absolute, huber, pos, square
+from margindsl.calculus import PLQ, ConvexFunction, Logistic, absolute, huber, maximum, pos, square
 from margindsl.errors import CalculusError
 
 inf = np.inf
@@ -130,6 +130,16 @@ def test_minima_and_splits_of_compounds():
         d, i = f.split()
         assert d.is_nonincreasing and i.is_nondecreasing and np.allclose(d(x) + i(x), f(x))
     assert (loss + 1.0).minimum() == 1.0 and (2 * loss).minimum() == 0.0
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1.0, 1e9])
+def test_concave_quadratics_beside_kinks(unit):
+    steep = maximum(square().precompose(1, 0), PLQ.affine(-30.0, 9.0)) + square()
+    summed, s = (2 * loss + steep).precompose(1 / unit), np.linspace(0.0, 20.0, 400_001)
+    for curvature in (-3.0, -1.0, -1e-3, 1e-3, 1.0):
+        grid = np.min(2 * loss(s) + steep(s) + curvature * s**2 / 2)
+        found = summed.minimum_with_quadratic(1.0, curvature / unit**2, 0.0)
+        assert found == pytest.approx(grid, abs=1e-3) and found <= grid + 1e-9
 
 
 @pytest.mark.parametrize("summed", [
