@@ -284,18 +284,29 @@ class Summed(ConvexFunction):
 
     @property
     def is_searched_for_duals(self) -> bool:
-        last = self.terms[-1]
-        regular = isinstance(last, PLQ) and len(last.pieces) == 1 and bool(np.all(np.isinf(last.domain)))
-        return not regular or any(term.is_searched_for_duals for term in self.terms[:-1]) or len(self.terms) > 2
+        return self._quadratic is None or any(term.is_searched_for_duals for term in self.terms[:-1]) or (
+            len(self.terms) > 2)
 
     def conjugate(self) -> ConvexFunction:
-        last = self.terms[-1]
-        if self.is_searched_for_duals or not isinstance(last, PLQ):
+        if self.is_searched_for_duals or self._quadratic is None:
             return Conjugate(self)
         # (f + q x² + s x + c)*(u) = envelope of f* with step 2q, at u − s, minus c
-        (_, _, q, s, c), = last.pieces
-        conjugate = self.terms[0].conjugate()
+        (q, s, c), conjugate = self._quadratic, self.terms[0].conjugate()
         return (conjugate.envelope(2 * q) if q else conjugate).precompose(1.0, -s) + (-c)
+
+    def prox(self, x: ArrayLike, step: ArrayLike = 1.0) -> Any:
+        if self._quadratic is None or len(self.terms) > 2:
+            return super().prox(x, step)
+        (q, s, _), step = self._quadratic, checked_step(step)
+        shrunk = 1.0 + 2.0 * q * step
+        return self.terms[0].prox((np.asarray(x) - step * s) / shrunk, step / shrunk)
+
+    @property
+    def _quadratic(self) -> tuple[float, float, float] | None:
+        """Return q, s, c where the last summand is q x² + s x + c."""
+        last = self.terms[-1]
+        one = isinstance(last, PLQ) and len(last.pieces) == 1 and bool(np.all(np.isinf(last.domain)))
+        return last.pieces[0][2:] if one and isinstance(last, PLQ) else None
 
     @property
     def smoothness(self) -> float:

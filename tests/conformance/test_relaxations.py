@@ -69,7 +69,7 @@ class Boastful(Alternating):
     restarts: int = 1
 
     def run(self, run):
-        fit = run.fit(run.program.labels.sample(np.random.default_rng(4), 1)[0])
+        fit = run.fit(run.program.labels.sample(np.random.default_rng(4), 1)[0], tol=1e-12)
         form = run.program.fix_labels(fit.labels)
         claim = FixedLabelCertificate(fit.value, form, np.asarray(fit.raw["u"]), np.zeros(len(form.decision)))
         return Outcome(Status.OPTIMAL, fit=fit, certificate=claim)

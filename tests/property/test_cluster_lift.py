@@ -134,8 +134,8 @@ def test_what_is_violated_is_found():
 
 def test_what_cannot_be_lifted_is_refused():
     problem = declare(0)
-    for relaxation, words in ((md.SDP(moments=True), "signs of two clusters"),
-                              (md.SDP(cuts="triangle"), "signs of two clusters")):
+    for relaxation, words in ((md.SDP(moments=True), "second moments are those of signs"),
+                              (md.SDP(cuts="triangle"), "triangle cuts are those of signs")):
         with pytest.raises(RefusalError, match=words):
             problem.solve(relaxation=relaxation)
     X = np.random.default_rng(0).standard_normal((4, 2))

@@ -242,7 +242,7 @@ def test_messages():
 def test_moments_refuse_what_is_not_piecewise_quadratic_or_shares_scalars():
     y, f = md.Labels(6), md.Hyperplane(np.random.default_rng(0).normal(size=(6, 2)), bias=False)
     problem = md.Problem(md.Minimize(0.5 * md.sq_norm(f) + md.sum(md.logistic(y * f))), [abs(md.sum(y)) <= 2])
-    with pytest.raises(RefusalError, match="piecewise quadratic losses only"):
+    with pytest.raises(RefusalError, match="closed form where rho is piecewise quadratic"):
         problem.solve(md.SDP(moments=True), "scs")
 
 
