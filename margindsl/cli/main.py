@@ -77,7 +77,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             return OK
         except OSError as error:
             if error.filename is not None:
-                raise
+                print(f"margindsl: {error.filename}: {error.strerror}", file=sys.stderr)
+                return FAILED
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             print(f"margindsl: cannot write to standard output: {error.strerror}", file=sys.stderr)
             return FAILED

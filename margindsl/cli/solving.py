@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from contextlib import ExitStack
 
 from margindsl.cli.declaration import declare, read_points, solve_options
 from margindsl.cli.output import write_rows
@@ -25,15 +26,14 @@ def run(arguments: argparse.Namespace) -> int:
     X, truth = read_points(arguments)
     problem = declare(arguments, X)
     solution = problem.solve(arguments.relaxation, arguments.solver, **solve_options(arguments))
-    try:
-        if arguments.json:
-            print_json(solution_fields(solution))
-        if not arguments.json or arguments.output is not None:
-            write_labels(arguments.output, solution)
-        written(solution, arguments)
-    finally:  # the summary is worth having where the file could not be written, too
+    with ExitStack() as parts:  # each is worth having where another could not be written; the files first
         if not arguments.quiet:
-            _summarise(solution, truth)
+            parts.callback(_summarise, solution, truth)
+        if not arguments.json or arguments.output is not None:
+            parts.callback(write_labels, arguments.output, solution)
+        if arguments.json:
+            parts.callback(lambda: print_json(solution_fields(solution)))
+        written(solution, arguments)
     return 3 if is_stopped(solution, arguments.max_iter) else 0
 
 

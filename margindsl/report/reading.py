@@ -33,7 +33,7 @@ GAPS = (
             "Keep the proof: solution.save(path), then run margindsl verify path."),
     Reading(0.2, "No labelling that the constraints allow is better by more than {gap}; how much of that is left to be "
                  "won, and how much the bound is loose, is not known.",
-            "To close the gap try 'exact' with a time_limit, or 'sdp' for a tighter bound."),
+            "To close the gap try 'exact' with a time_limit, or another relaxation for a tighter bound (md.compare)."),
     Reading(math.inf, "No labelling that the constraints allow is better by more than {gap}. That the bound is so low "
                       "does not say that the labels are bad: convex relaxations of clusterings are often this loose.",
             "Compare other relaxations (md.compare) and starts; on a small sample 'exact' tells labels from bound."))

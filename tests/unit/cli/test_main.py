@@ -349,6 +349,22 @@ def test_closed_pipe_is_no_error(data):
     assert done.stdout.strip() == "0" and done.stderr == ""
 
 
+@pytest.mark.parametrize("place", ["absent", ""])
+@pytest.mark.parametrize("command", ["verify", "report", "solve"])
+def test_files_that_cannot_be_read_are_one_line(command, place, tmp_path, capsys):
+    absent = str(tmp_path / place)
+    assert main([command, absent]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("margindsl: ") and said.count("\n") == 1 and absent in said
+
+
+def test_a_saved_answer_outlives_the_reader_of_the_labels(data, tmp_path):
+    target = tmp_path / "answer.npz"
+    command = f"{sys.executable} -m margindsl solve {data} --drop kind --quiet --save {target} | head -n 0"
+    subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
+    assert md.Solution.load(target).verify()
+
+
 def test_help_starts_light():
     code = ("import sys; from margindsl.cli.main import build_parser; build_parser().format_help(); "
             "print([m for m in ('numpy', 'scipy', 'cvxpy', 'sklearn', 'networkx') if m in sys.modules])")
