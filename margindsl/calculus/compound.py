@@ -73,8 +73,8 @@ class Following(ConvexFunction):
         return self.base.is_nondecreasing
 
     @property
-    def is_searched_for_duals(self) -> bool:
-        return self.base.is_searched_for_duals
+    def is_solved_apart(self) -> bool:
+        return self.base.is_solved_apart
 
     def argmin(self) -> tuple[float, float]:
         return self.base.argmin()
@@ -185,8 +185,8 @@ class Precomposed(ConvexFunction):
         return super().is_root_convex or (self.a > 0 and self.b == 0 and self.base.is_root_convex)
 
     @property
-    def is_searched_for_duals(self) -> bool:
-        return self.base.is_searched_for_duals
+    def is_solved_apart(self) -> bool:
+        return self.base.is_solved_apart
 
     def conjugate(self) -> ConvexFunction:
         # ρ*(u/a) − b u/a
@@ -283,12 +283,12 @@ class Summed(ConvexFunction):
         return shaped(sum(np.asarray(term.curvature(x)) for term in self.terms))
 
     @property
-    def is_searched_for_duals(self) -> bool:
-        return self._quadratic is None or any(term.is_searched_for_duals for term in self.terms[:-1]) or (
+    def is_solved_apart(self) -> bool:
+        return self._quadratic is None or any(term.is_solved_apart for term in self.terms[:-1]) or (
             len(self.terms) > 2)
 
     def conjugate(self) -> ConvexFunction:
-        if self.is_searched_for_duals or self._quadratic is None:
+        if self.is_solved_apart or self._quadratic is None:
             return Conjugate(self)
         # (f + q x² + s x + c)*(u) = envelope of f* with step 2q, at u − s, minus c
         (q, s, c), conjugate = self._quadratic, self.terms[0].conjugate()

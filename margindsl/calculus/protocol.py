@@ -166,8 +166,8 @@ class ConvexFunction(ABC):
                             "or use a piecewise linear-quadratic loss")
 
     @property
-    def is_searched_for_duals(self) -> bool:
-        """Return whether the conjugate is that of a sum without a closed form: its summands apart are solved faster."""
+    def is_solved_apart(self) -> bool:
+        """Return whether it is a sum whose conjugate has no formula: its summands are solved faster apart."""
         return False
 
     def prox(self, x: ArrayLike, step: ArrayLike = 1.0) -> Any:

@@ -154,7 +154,7 @@ def _joint(affine: Affine, pieces: tuple[Piece, ...]) -> tuple[Piece, ...]:
         raise LookupError
     scaled = tuple(Piece(piece.weight / common, piece.function, piece.argument) for piece in pieces)
     function, argument = merge(Lowered(affine.times(1.0 / common), scaled, 1))
-    if len(pieces) > 1 and function.is_searched_for_duals:
+    if len(pieces) > 1 and function.is_solved_apart:
         raise LookupError
     return (Piece(common, function, argument),)
 

@@ -422,7 +422,7 @@ def _sum(first: LossTerm, second: LossTerm, searched: bool) -> LossTerm:
         raise LookupError
     total = sum((t.loss.precompose(float(t.slopes[0]), float(t.shifts[0])) * factor
                  for t, factor in ((first, 1.0), (second, float(ratio)))), start=PLQ.constant(0.0))
-    if total.is_searched_for_duals and not searched:
+    if total.is_solved_apart and not searched:
         raise LookupError
     return LossTerm(total, first.points, first.weights, one, 0.0 * one, first.coupling)
 
