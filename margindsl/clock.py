@@ -210,7 +210,8 @@ def remaining() -> float:
     if scope is None:
         return math.inf
     budget, part = scope
-    return budget.stop + part * budget.allowance - time.monotonic()
+    stop = budget.stop
+    return math.inf if stop == math.inf else stop + part * budget.allowance - time.monotonic()
 
 
 def expired() -> bool:

@@ -34,6 +34,8 @@ def finite_member(lower: float, upper: float) -> float | None:
 def checked_step(step: ArrayLike) -> FloatArray:
     """Return the steps as an array of positive finite floats, or refuse."""
     values = np.asarray(step, dtype=float)
+    if values.ndim == 0 and 0.0 < float(values) < np.inf:
+        return values
     if values.size and not (values.min() > 0 and values.max() < np.inf):
         raise CalculusError("a proximal step must be positive and finite; "
                             f"given a smallest step of {values.min():g}")

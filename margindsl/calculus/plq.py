@@ -196,13 +196,11 @@ class PLQ(ConvexFunction):
 
     def prox(self, x: ArrayLike, step: ArrayLike = 1.0) -> Any:
         x, step = np.asarray(x, dtype=float), checked_step(step)
-        moving, shift, at, growth = self._polyline.meeting(x, step)
-        return shaped((moving * x - step * shift) / (1 + step * growth) + at)
+        slope, at = self._polyline.meeting(x, step)
+        return shaped(slope * x + at)
 
     def prox_derivative(self, x: ArrayLike, step: ArrayLike = 1.0) -> Any:
-        x, step = np.asarray(x, dtype=float), checked_step(step)
-        moving, _, _, growth = self._polyline.meeting(x, step)
-        return shaped(moving / (1 + step * growth))
+        return shaped(self._polyline.meeting(np.asarray(x, dtype=float), checked_step(step))[0])
 
     def envelope(self, step: float) -> PLQ:
         return PLQ._on(*self._polyline.envelope(float(checked_step(step))))

@@ -57,8 +57,8 @@ class Polyline:
             parts.append((0.0, 0.0, self.knots[-1], 0.0, self.values[-1]))
         return tuple(np.array(column) for column in zip(*parts))
 
-    def meeting(self, x: FloatArray, step: FloatArray) -> tuple[FloatArray, ...]:
-        """Return (moves, s, t, 2q) of the segment on which v + step·g = x, for each x.
+    def meeting(self, x: FloatArray, step: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return slope and constant of x ↦ v on the segment on which v + step·g = x, for each x.
 
         Parameters
         ----------
@@ -66,17 +66,26 @@ class Polyline:
 
         Returns
         -------
-        tuple of four arrays of the broadcast shape
+        tuple of two arrays of the broadcast shape
         """
-        at, slope = self.corners
         if step.ndim == 0:
+            ends, slope, constant = self._sheared(float(step))
+            index = ends.searchsorted(x, side="right")
+            return slope[index], constant[index]
+        index = np.zeros(np.broadcast_shapes(x.shape, step.shape), dtype=np.intp)
+        for t, g in zip(*self.corners):
+            index += x >= t + step * g
+        return _resolved(tuple(column[index] for column in self.segments[:4]), step)
+
+    def _sheared(self, step: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return where the segments of `meeting` end for one step, and slope and constant of each; the last is kept."""
+        known = self.__dict__.get("_last")
+        if known is None or known[0] != step:
+            at, slope = self.corners
             # shearing can only reorder corners by rounding
-            index = np.searchsorted(np.maximum.accumulate(at + step * slope), x, side="right")
-        else:
-            index = np.zeros(np.broadcast_shapes(x.shape, step.shape), dtype=np.intp)
-            for t, g in zip(at, slope):
-                index += x >= t + step * g
-        return tuple(column[index] for column in self.segments[:4])
+            ends = np.maximum.accumulate(at + step * slope)
+            known = self.__dict__["_last"] = step, (ends, *_resolved(self.segments[:4], step))
+        return known[1]
 
     def zeros(self) -> tuple[float, float]:
         """Return the ends of {x: 0 ∈ ∂ρ(x)}, or the infinity towards which ρ decreases, twice."""
@@ -166,6 +175,13 @@ class Polyline:
     def _vertex(self, k: int) -> float:
         q, s, _ = self.coefficients[k]
         return float(np.clip(-s / (2 * q), self.knots[k], self.knots[k + 1]))
+
+
+def _resolved(segments: tuple[FloatArray, ...], step: FloatArray | float) -> tuple[FloatArray, FloatArray]:
+    """Return slope and constant of x ↦ v where v + step·g = x, on segments (moves, s, t, 2q)."""
+    moving, shift, at, growth = segments
+    slope = moving / (1 + step * growth)
+    return slope, at - slope * (step * shift)
 
 
 def _mirrored(pieces: FloatArray, low: float, high: float) -> tuple[float, float, float]:

@@ -14,6 +14,7 @@ from margindsl.features.coded import weighted_gram
 from margindsl.typing import FloatArray, IntArray
 from margindsl_solvers.engines.rows.model import RowModel
 
+TINY = float(np.finfo(float).tiny)
 _PRODUCTS = 2e8  # of a dense Woodbury system of features that are not dense; above, products with them are cheaper
 
 
@@ -160,11 +161,15 @@ def solve_positive(H: FloatArray, right: FloatArray, lower: bool = False) -> Flo
     if not right.size:  # which scipy before 1.14 does not factor
         return right
     check(len(H) ** 3 / 3)
-    scale = np.maximum(np.abs(np.diag(H)), np.finfo(float).tiny)
     lift = 0.0
     for _ in range(12):
-        _, solved, failed = dposv(H + np.diag(lift * scale) if lift else H, right, lower=lower)
+        _, solved, failed = dposv(lifted(H, lift) if lift else H, right, lower=lower)
         if not failed:
             return np.asarray(solved).reshape(right.shape)
         lift = max(1e-14, 30.0 * lift)
-    return right / scale
+    return right / np.maximum(np.abs(np.diag(H)), TINY)
+
+
+def lifted(H: FloatArray, lift: float) -> FloatArray:
+    """Return H with a part of its diagonal added to it."""
+    return H + np.diag(lift * np.maximum(np.abs(np.diag(H)), TINY))
