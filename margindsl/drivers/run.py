@@ -193,7 +193,8 @@ class Run:
         """Return the labelling with the hyperplane w = 0, for which there is always time."""
         size = (self.program.clusters - 1) * self.program.features.rank
         raw = RawSolution(Status.TIME_LIMIT, {
-            "w": np.zeros(size), "bias": np.zeros(()), "scalars": np.zeros(self.program.losses.scalars.count)})
+            "w": np.zeros(size), "bias": np.zeros(()), "scalars": np.zeros(self.program.losses.scalars.count)},
+            "there was no time to fit it, w = 0")
         return self.adopt(self.program.fix_labels(labels), raw)
 
     def adopt(self, form: FixedLabelForm | ClusterForm, raw: RawSolution, solver: Solver | None = None) -> Fit:

@@ -50,7 +50,10 @@ def solution_of(compiled: Compiled, attempt: Attempt, run: Run, fit: Fit, outcom
     run.seconds["total"] = time.monotonic() - run.budget.start + sum(compiled.seconds.values())
     asked = getattr(compiled.relaxation, "tol", None) or run.budget.tol
     convex = run.program.fix_labels(fit.labels).is_convex
-    state, message = earned(state, outcome.message if outcome else "", fit.raw if convex else None, value=value,
+    said = [outcome.message] if outcome and outcome.message else []
+    if fit.raw.status is Status.TIME_LIMIT:
+        said.append(f"the hyperplane of the labels: {fit.raw.message}")
+    state, message = earned(state, "; ".join(said), fit.raw if convex else None, value=value,
                             bound=bound, estimate=estimate, tol=asked)
     shared, there = program.losses.scalars, run.program.to_user
     history = tuple(replace(r, value=there(r.value), bound=there(r.bound)) for r in run.history)

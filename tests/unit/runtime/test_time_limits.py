@@ -8,6 +8,7 @@ import pytest
 import margindsl as md
 from margindsl import clock
 from margindsl.clock import Cancelled
+from margindsl.drivers.run import Run
 from margindsl.errors import TimeLimitError
 from margindsl.features.dense import HeldMatrix
 from margindsl.runtime import solving
@@ -48,7 +49,11 @@ def test_a_solve_ends_soon_after_its_limit(name, plane):
     problem_of(name, SMALL).solve(name.split()[0], time_limit=5.0, random_state=0)  # imports do not count either
     problem, limit = problem_of(name, 3000, **plane), 0.1
     wall, cpu = time.perf_counter(), time.process_time()
-    solution = problem.solve(name.split()[0], time_limit=limit, random_state=0)
+    try:
+        solution = problem.solve(name.split()[0], time_limit=limit, random_state=0)
+    except TimeLimitError:  # other processes had the time in which the label set is prepared
+        assert time.process_time() - cpu < limit + clock.LEAST_ALLOWANCE
+        return
     past = min(time.perf_counter() - wall, time.process_time() - cpu) - limit
     assert past <= 2 * clock.LEAST_ALLOWANCE
     assert problem.program().labels.contains(solution.labels) and solution.bound <= solution.value
@@ -139,6 +144,20 @@ def test_labels_with_nothing_fitted_have_the_value_of_the_origin():
     assert solution.value == pytest.approx(10.0)  # the hinge at zero, its mean weighted by ten
     assert abs(solution.labels.sum()) <= 2 and solution.labels[0] == solution.labels[1]
     assert np.all(solution.weights == 0) and solution.bound == 0  # no hinge is negative
+
+
+@pytest.mark.parametrize("name", ["minimax", "sdp", "exact", "sdp 3"])
+def test_an_answer_at_the_origin_says_so(name, monkeypatch):
+    problem = problem_of(name, SMALL)
+
+    def fit(*arguments, **options):
+        raise Cancelled
+
+    monkeypatch.setattr(Run, "fit", fit)
+    solution = problem.solve(name.split()[0], time_limit=60.0, random_state=0)
+    assert_usable(problem, solution)
+    assert solution.value == pytest.approx(10.0) and not np.any(solution.weights)
+    assert "no time to fit it, w = 0" in solution.message
 
 
 def test_label_sets_that_are_not_known_to_have_members(monkeypatch):
