@@ -26,7 +26,8 @@ T = TypeVar("T")
 LEAST_ALLOWANCE, PART_OF_LIMIT = 0.5, 0.1  # seconds after a stop: at least, and as a part of the limit
 SMALL_WORK = 1e8  # multiply-adds that take no time worth asking for
 EIGEN_WORK = 12.0  # of an eigenvalue problem with vectors, times n**3; measured 11 at n = 300, 5 at 1,000
-PRODUCT = 2e4  # multiply-adds that take as long as what surrounds one product
+PRODUCT = 2e4  # multiply-adds that take as long as what surrounds one product, or one function of an array
+ENTRY = 40.0  # multiply-adds that take as long as a one-dimensional function of one number; 35 to 60 were measured
 TOGETHER = 8.0  # columns after the first that a product takes in the time of the first; 6 to 10 were measured
 PROBE = 256  # order of the matrix product that tells the speed of the machine
 
@@ -90,7 +91,7 @@ class Account:
     Parameters
     ----------
     work : float
-        Multiply-adds of products with the features, as `product` counts them: the same on every machine.
+        Multiply-adds of all that asks `check`, as those of a product with the features: the same on every machine.
     value, bound : float
         Of the best labels so far, kept where there is a callback, and the best certified bound, in the user's units.
     """
@@ -221,7 +222,7 @@ def expired() -> bool:
 
 
 def check(work: float = 0.0) -> None:
-    """Raise when the time is used up, or would be by a call that cannot be stopped.
+    """Book a call that cannot be stopped, and raise when the time is used up or would be by it.
 
     Parameters
     ----------
@@ -232,8 +233,32 @@ def check(work: float = 0.0) -> None:
     ------
     Cancelled
     """
+    _book(PRODUCT + work / TOGETHER)
     if not affords(work):
         raise Cancelled
+
+
+def _book(work: float) -> None:
+    scope = _limit.get()
+    if scope is not None:
+        scope[0].account.work += work
+
+
+def functions(numbers: int, calls: int = 1) -> None:
+    """Book one-dimensional functions of some numbers, and raise when the time is used up.
+
+    Parameters
+    ----------
+    numbers : int
+        Of one call.
+    calls : int
+
+    Raises
+    ------
+    Cancelled
+    """
+    _book((calls - 1) * PRODUCT + calls * ENTRY * numbers)
+    check()
 
 
 def product(entries: float, columns: int = 1) -> None:
@@ -249,9 +274,7 @@ def product(entries: float, columns: int = 1) -> None:
     ------
     Cancelled
     """
-    scope = _limit.get()
-    if scope is not None:
-        scope[0].account.work += PRODUCT + entries * (1.0 + (columns - 1.0) / TOGETHER)
+    _book(entries * (1.0 + (columns - 1.0) / TOGETHER))
     check()
 
 
@@ -319,4 +342,4 @@ def speed() -> float:
 
 __all__ = [
     "EIGEN_WORK", "PRODUCT", "Account", "Budget", "Cancelled", "Progress", "Request", "affords", "check", "expired",
-    "product", "remaining", "timely", "turns"]
+    "functions", "product", "remaining", "timely", "turns"]

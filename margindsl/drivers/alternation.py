@@ -7,6 +7,8 @@ import numpy as np
 from margindsl.drivers.run import Fit, Run
 from margindsl.typing import IntArray
 
+ROUGH = 1e-2  # relative accuracy of fits on the way
+
 
 def best_labels(run: Run, fit: Fit) -> IntArray:
     """Return the labels in B that minimise the objective at the hyperplane of a fit (exact)."""
@@ -15,6 +17,9 @@ def best_labels(run: Run, fit: Fit) -> IntArray:
 
 def alternate(run: Run, labels: IntArray, rounds: int = 100, tol: float = 1e-7, fit: Fit | None = None) -> Fit:
     """Alternate from a labelling until the labels repeat; each round lowers the objective.
+
+    On the way fits have an accuracy of `ROUGH`, which moves most labels as the exact ones do; they are exact where
+    rough ones lead no further, and from there on.
 
     Parameters
     ----------
@@ -28,17 +33,27 @@ def alternate(run: Run, labels: IntArray, rounds: int = 100, tol: float = 1e-7, 
     fit : Fit, optional
         A fit of the labels, when it is known already.
     """
-    fit = run.fit(labels, tol=tol) if fit is None else fit
+    accuracy = max(tol, ROUGH)
+    fit = run.fit(labels, tol=accuracy) if fit is None else fit
     for iteration in range(rounds):
         if run.done:
             break
-        new = best_labels(run, fit)
-        if np.array_equal(new, fit.labels):
-            break
-        candidate = run.fit(new, fit, tol)
-        if candidate.value >= fit.value - 1e-12 * abs(fit.value):
-            break
+        candidate = _next(run, fit, accuracy)
+        if candidate is None and accuracy > tol:
+            accuracy, fit = tol, run.fit(fit.labels, fit, tol)
+            candidate = _next(run, fit, accuracy)
+        if candidate is None:
+            return fit
         fit = candidate
         if run.record("alternation", iteration, fit.value):
             break
-    return fit
+    return fit if accuracy <= tol or run.stopped else run.fit(fit.labels, fit, tol)
+
+
+def _next(run: Run, fit: Fit, tol: float) -> Fit | None:
+    """Return a fit of the best labels at the hyperplane of a fit, None where they are its own or no lower."""
+    labels = best_labels(run, fit)
+    if np.array_equal(labels, fit.labels):
+        return None
+    candidate = run.fit(labels, fit, tol)
+    return candidate if candidate.value < fit.value - 1e-12 * abs(fit.value) else None

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from margindsl.clock import EIGEN_WORK, check
+from margindsl.clock import EIGEN_WORK, check, functions
 from margindsl.drivers.run import Fit, Run
 from margindsl.features import FeatureOperator
 from margindsl.features.coded import weighted_gram
@@ -96,6 +96,7 @@ def _second_order(program: MarginProgram, fit: Fit, table: FloatArray, component
         np.add.at(gradient, move[part], _coded(change[part], rows))
         reach = solve_triangular(root, _coded(new[part], rows).T, lower=True)
         np.add.at(damping, move[part], heavier[part] * np.einsum("rp,rp->p", reach, reach))
+    check(2 * gradient.size * len(root))
     return solve_triangular(root, gradient.T, lower=True).T, damping
 
 
@@ -159,6 +160,7 @@ def candidate_moves(run: Run, fit: Fit, tries: int) -> list[IntArray]:
 def _pairs(run: Run, fit: Fit, moves: Moves, tries: int) -> list[Estimated]:
     """Return promising pairs of moves, feasible together."""
     pool = np.argsort(moves.estimate, kind="stable")[: 8 * tries]
+    functions(len(pool)**2)
     cross = moves.gradient[pool] @ moves.gradient[pool].T
     pair = moves.estimate[pool][:, None] + moves.estimate[pool][None, :] - cross
     later = [index + 1 + np.argsort(pair[index, index + 1:], kind="stable")[:tries] for index in range(len(pool) - 1)]
@@ -188,6 +190,7 @@ def _groups(run: Run, fit: Fit, moves: Moves, tries: int) -> list[Estimated]:
     for seed in range(min(4 * tries, len(pool))):
         chosen, gain, total = [seed], estimate - cross[seed], float(estimate[seed])
         while len(chosen) < most:
+            functions(len(pool))
             gain[component == component[chosen[-1]]] = np.inf
             best = int(np.argmin(gain))
             total += float(gain[best])

@@ -177,8 +177,10 @@ def polish(run: Run, candidates: list[IntArray], how: str, keep: int = 6, tol: f
 def _polished(run: Run, candidates: list[IntArray], how: str, keep: int, tol: float) -> Fit:
     keep = max(1, min(keep, POLISHED_POINTS // run.program.n))
     fits: list[Fit] = []
+    kept = 1 if how == "none" else keep
     for labels in run.improving(screen(run, candidates, 2 * keep)):
-        fits = sorted([*fits, run.fit(labels, tol=max(tol, 1e-5))], key=lambda fit: fit.value)[:keep]
+        cutoff = fits[-1].value if len(fits) == kept else np.inf  # what is no lower than those kept needs no accuracy
+        fits = sorted([*fits, run.fit(labels, tol=max(tol, 1e-5), cutoff=cutoff)], key=lambda fit: fit.value)[:kept]
     if how == "none":
         return fits[0]
     improved: list[Fit] = []

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 import numpy as np
 import scipy
 
-from margindsl.clock import EIGEN_WORK, Cancelled, check, timely
+from margindsl.clock import Cancelled, check, timely
 from margindsl.drivers.alternation import alternate
 from margindsl.drivers.consensus import consensus
 from margindsl.drivers.means import cluster_gains
@@ -19,6 +19,7 @@ from margindsl.program.program import MarginProgram
 from margindsl.typing import FloatArray, IntArray
 
 LARGEST_GRAM = 3000
+TRIDIAGONAL_WORK = 4.0  # of a few eigenvectors, times n**3
 FIRST_TOL = 1e-3  # of fits on the way to a first answer
 IN_HAND = 0.6  # of the allowance after a stop, in which the labels in hand are fitted
 
@@ -36,9 +37,9 @@ def principal_directions(program: MarginProgram, count: int, rng: np.random.Gene
     features = program.features
     count = min(count, features.rank)
     if features.rank <= LARGEST_GRAM:
-        check(EIGEN_WORK * features.rank**3)
-        _, vectors = np.linalg.eigh(features.gram())
-        return features.apply(vectors[:, ::-1][:, :count])
+        check(TRIDIAGONAL_WORK * features.rank**3)
+        _, vectors = scipy.linalg.eigh(features.gram(), subset_by_index=(features.rank - count, features.rank - 1))
+        return features.apply(vectors[:, ::-1])
     basis = rng.standard_normal((features.rank, count + 4))
     for _ in range(8):
         basis, _ = np.linalg.qr(features.adjoint(features.apply(basis)))

@@ -10,7 +10,7 @@ import numpy as np
 
 from margindsl.clock import check, product
 from margindsl.features.derived import DerivedFeatures
-from margindsl.features.operator import FeatureOperator, Index
+from margindsl.features.operator import FeatureOperator, Index, weighted_squares
 from margindsl.frozen import frozen
 from margindsl.typing import FloatArray, IntArray
 
@@ -117,12 +117,12 @@ def weighted_gram(features: FeatureOperator, index: IntArray, weights: FloatArra
     if len(index) == features.n or features.skips_zeros:
         ones = np.ones(len(index)) if weights is None else weights
         return np.array(features.gram(np.bincount(index, weights=ones, minlength=features.n)))
+    product(len(index) * r)
     check(len(index) * r**2)
-    product(len(index) * r, r)
     total = np.zeros((r, r))
     for block in _blocks(len(index), r):
         rows = features.rows(index[block])
-        total += rows.T @ (rows if weights is None else weights[block, None] * rows)
+        total += rows.T @ rows if weights is None else weighted_squares(rows, weights[block])
     return (total + total.T) / 2
 
 

@@ -20,6 +20,7 @@ Index: TypeAlias = Any  # slice, integer array or boolean mask over points
 
 GRAM_LIMIT = 20_000
 ARRAY_LIMIT = 2**28
+SYMMETRIC = 64  # columns from which half a product is worth the roots of the weights
 
 
 class FeatureOperator(ABC):
@@ -193,8 +194,8 @@ class FeatureOperator(ABC):
             If r exceeds `limit`.
         """
         self._check_gram(limit)
+        product(self.n * self.rank)
         check(self.n * self.rank**2)
-        product(self.n * self.rank, self.rank)
         found = np.asarray(self.fold(_gram, None if weights is None else np.asarray(weights, dtype=np.float64)))
         return (found + found.T) / 2
 
@@ -386,7 +387,15 @@ def _gram(phi: FloatArray, weights: FloatArray | None) -> FloatArray:
         return phi.T @ phi
     held = np.flatnonzero(weights)
     phi, weights = (phi, weights) if len(held) == len(phi) else (phi[held], weights[held])
-    return phi.T @ (weights[:, None] * phi)
+    return weighted_squares(phi, weights)
+
+
+def weighted_squares(phi: FloatArray, weights: FloatArray) -> FloatArray:
+    """Return Φᵀ diag(weights) Φ; of weights that are not negative by half the work of a product."""
+    if phi.shape[1] < SYMMETRIC or np.any(weights < 0):
+        return np.asarray(phi.T @ (weights[:, None] * phi))
+    rooted = np.sqrt(weights)[:, None] * phi
+    return np.asarray(rooted.T @ rooted)
 
 
 def _norms(phi: FloatArray) -> FloatArray:

@@ -12,7 +12,7 @@ import numpy as np
 
 from margindsl.accuracy import greatest_ratio, rounding
 from margindsl.calculus import PLQ, ConvexFunction
-from margindsl.clock import check
+from margindsl.clock import functions
 from margindsl.errors import CalculusError, DeclarationError
 from margindsl.frozen import freeze_fields, frozen_property
 from margindsl.typing import FloatArray, IntArray
@@ -251,7 +251,7 @@ class Losses:
 
     def value(self, margins: FloatArray, scalars: FloatArray | None = None) -> float:
         """Return Σ c ρ(v) + qᵀs at margins (n,) and scalars (S,)."""
-        check()
+        functions(self.rows, len(self.terms))
         total = float(np.sum(self.row_losses(self.arguments(margins, scalars))))
         if self.scalars.count and scalars is not None:
             total += float(self.scalars.costs @ scalars)
@@ -259,12 +259,12 @@ class Losses:
 
     def derivative(self, v: FloatArray) -> FloatArray:
         """Return one element of the (m,) subgradients c_r ρ_r'(v_r)."""
-        check()
+        functions(self.rows, len(self.terms))
         return self._map(v, lambda term, x: term.weights * np.asarray(term.loss.derivative(x)))
 
     def values_and_derivatives(self, v: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return `row_losses(v)` and `derivative(v)` in one walk over the rows."""
-        check()
+        functions(self.rows, 2 * len(self.terms))
         if len(self.terms) == 1:
             return self._both(self.terms[0], v)
         values, slopes = np.empty(len(v)), np.empty(len(v))

@@ -52,8 +52,8 @@ class Newton(RowsSolver):
     summary: ClassVar[str] = "semismooth Newton and augmented Lagrangian, certified gap"
 
     max_iter: int = integers(1).option(1000)
-    penalty: float = numbers().option(1.0)
-    growth: float = numbers(above=1.0).option(10.0)
+    penalty: float = numbers().option(0.3)
+    growth: float = numbers(above=1.0).option(4.0)
     dense_limit: int = integers(0).option(4000)
 
     def offer(self, form: Form) -> Offer | Refusal:

@@ -15,11 +15,13 @@ from margindsl.program.moment_certificate import MomentLiftCertificate, escape_m
 from margindsl.typing import FloatArray
 from margindsl_solvers.engines.course import Bracket, Course
 from margindsl_solvers.engines.factors.descent import Descent, descend
+from margindsl_solvers.engines.factors.quasinewton import QuasiNewton
 from margindsl_solvers.engines.factors.smoothing import Smoothed
 from margindsl_solvers.engines.factors.vectors import TINY, VectorLabels
 from margindsl_solvers.engines.solver import of_form
 
 FIRST_STEP = 0.1  # Moreau step of kinked losses, in units of the margin
+ROUND = 100  # evaluations before the certificate is tried and the factor may grow; twice that where it does not help
 PATIENCE = 12  # rounds without a better bound after which the engine gives up
 
 
@@ -78,18 +80,22 @@ class LabelRun(Course[Bracket]):
         self.ceiling, self.accuracy = 1e4 * self.penalty, 1e-2
         self.violation, self.bound = np.inf, -np.inf
         self.answer: dict[str, FloatArray] = {}
+        self.newton, self.round = QuasiNewton(), ROUND
 
     def init(self) -> Status | None:
         """Descend once."""
-        ended = self._descend().status
+        self.ended, before = self._descend().status, self.bound
         self._judge()
-        return ended if ended is Status.TIME_LIMIT else None
+        if self.ended is Status.ITERATION_LIMIT and not self.bound > before:
+            self.round *= 2
+        return self.ended if self.ended is Status.TIME_LIMIT else None
 
     def step(self) -> Status | None:
         """Move multipliers and penalties, widen the factor, and descend to more accuracy."""
         if self._rests():
             return Status.INACCURATE
-        self.accuracy = max(0.2 * self.accuracy, 1e-9 / self.tol)
+        if self.ended is not Status.ITERATION_LIMIT:
+            self.accuracy = max(0.2 * self.accuracy, 1e-9 / self.tol)
         self._advance()
         return self.init()
 
@@ -143,13 +149,14 @@ class LabelRun(Course[Bracket]):
 
     def _descend(self) -> Descent:
         problem, losses = self.problem, self.smooth.losses
-        lower = np.full(len(self.x), -np.inf)
-        count = losses.scalars.count
-        if count:
-            lower[-count:] = np.where(losses.scalars.nonneg, 0.0, -np.inf)
-        done = descend(lambda x: problem.oracle(x, losses, self.multipliers, self.penalty), self.x, self.budget,
-                       1e-2 * self.accuracy * self.tol, int(self.max_iter - self.iterations),
-                       lower=lower if count else None)
+        task = (lambda x: problem.oracle(x, losses, self.multipliers, self.penalty), self.x, self.budget,
+                1e-2 * self.accuracy * self.tol, int(min(self.round, self.max_iter - self.iterations)))
+        signs = losses.scalars.nonneg
+        if np.any(signs):
+            free = np.full(len(self.x) - len(signs), -np.inf)
+            done = descend(*task, lower=np.append(free, np.where(signs, 0.0, -np.inf)))
+        else:
+            done = self.newton.descend(*task)
         self.x, self.iterations = done.point, self.iterations + done.evaluations
         return done
 
@@ -206,4 +213,5 @@ class LabelRun(Course[Bracket]):
         direction = self.proof.escape(problem.form, *self.dual)
         if direction is not None and problem.width < problem.form.count + problem.order:
             self.problem, self.x = problem.widened(self.x, direction)
+            self.newton = QuasiNewton()
 

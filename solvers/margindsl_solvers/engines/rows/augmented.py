@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from margindsl.accuracy import rounding
+from margindsl.clock import functions
 from margindsl.contract import Budget, Status
 from margindsl.program.clusters import ClusterForm
 from margindsl.program.forms import FixedLabelForm
@@ -17,6 +18,8 @@ from margindsl_solvers.engines.course import Course
 from margindsl_solvers.engines.line_search import search
 from margindsl_solvers.engines.rows.envelopes import Pair, Rows
 from margindsl_solvers.engines.rows.model import reach
+
+SURROUNDINGS = 4  # functions of the rows that take as long as what surrounds a Newton step
 
 
 @dataclass(frozen=True)
@@ -154,6 +157,7 @@ class NewtonRun(Course[Pair]):
             if ended is not None:
                 return ended, slopes
             self.iterations += 1
+            functions(len(v), SURROUNDINGS)
             step = model.newton_step(v, self.centre, self.kappa, gradient, reach, self.dense_limit)
             found = self._move(v, slopes, step, gradient)
             if found is None:
