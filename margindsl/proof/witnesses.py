@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from margindsl.clock import affords
 from margindsl.proof.check import EPS, LabelSet, Proof
 from margindsl.proof.tables import NoProof, UnknownProof
 from margindsl.typing import BoolArray, FloatArray, IntArray
 
-MOST_NODES = 1 << 23  # of a tree
+MOST_NODES = 1 << 23  # of a tree of all labellings
+SPARE = 1 << 13  # nodes to refute what no case covers, beside those on the way to the cases
 COMMON = 1e-6  # a remainder below this part of the greatest weight is rounding
 MARGIN = 4.0  # times what rounding may have done, by which a matrix is made definite
 
@@ -66,15 +68,16 @@ def grow(B: LabelSet, asked: IntArray, order: list[IntArray], needed: BoolArray)
     NoProof
         If the cases do not cover B.
     UnknownProof
-        If they take too large a tree.
+        If they take too large a tree, or longer than there is time.
     """
     level, tokens = [Node(B.z, np.arange(len(asked)))], [np.zeros(0, dtype=int)]
+    most = SPARE + 2 * len(B.values) * asked.size
     while level:
         closed = B.refuted(np.stack([node.z for node in level]))
         found = [(0, -1) if shut else _step(B, node, asked, order, needed) for node, shut in zip(level, closed)]
         tokens.append(np.array([token for token, _ in found]))
-        if sum(map(len, tokens)) > MOST_NODES:
-            raise UnknownProof("the cases take too large a tree")
+        if sum(map(len, tokens)) > most or not affords(0.0):
+            raise UnknownProof("the cases take too large a tree, or too long a time")
         split = [(node, at) for node, (token, at) in zip(level, found) if token > 0]
         level = [_child(node, at, value, asked) for used, value in enumerate((1, -1) if B.two else B.values)
                  for node, at in split if used <= np.abs(node.z).max() or not B.is_symmetric]

@@ -646,3 +646,17 @@ def test_products_replace_the_dense_system_of_wide_sparse_features(monkeypatch: 
     products = run.solve(form, Budget(tol=1e-9))
     assert products.objective == pytest.approx(direct.objective, rel=1e-8)
     assert np.allclose(products["w"], direct["w"], atol=1e-6)
+
+
+# -- losses that outweigh the norm ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", [Logistic(), odm(), HINGE], ids=["logistic", "odm", "hinge"])
+@pytest.mark.parametrize("total", [1e5, 1e9])
+def test_masters_of_heavy_losses_are_closed_in_a_few_hundred_iterations(loss: ConvexFunction, total: float) -> None:
+    form = instance(5, loss, n=6, d=3, T=3, total=total)
+    solution = MirrorProx().solve(form, Budget(tol=1e-6))
+    assert solution.status is Status.OPTIMAL
+    assert solution.iterations <= 500
+    primal, dual = values(form, solution)
+    assert primal - dual <= 1.01e-6 * abs(primal)

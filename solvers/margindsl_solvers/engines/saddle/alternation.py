@@ -22,6 +22,11 @@ PENALTY, GROWTH = 1.0, 10.0
 RENEWED = 20  # times all points that changes of a Gram matrix may sum up to before it is computed anew
 
 
+def takes_turns(model: SaddleModel) -> bool:
+    """Return whether masses have a closed form, which holds without a bias, and losses are finite."""
+    return not model.is_biased and all(np.all(np.isinf(term.loss.domain)) for term in model.losses.terms)
+
+
 def signed_rows(model: SaddleModel, active: IntArray, index: IntArray) -> FloatArray:
     """Return the rows y_i ⊗ φ_i of some points, for some labellings."""
     signs = model.labels[model.coordinates(active)][:, index].T
@@ -205,7 +210,7 @@ class AlternationRun(Course[Turn]):
         """Change the masses and solve again, until the value stands still."""
         if self.still >= PATIENCE:
             return Status.INACCURATE
-        self.mu = self._masses(self.turn)
+        self.mu = self.masses(self.turn)
         self.iterations += 1
         return self._advance()
 
@@ -256,7 +261,7 @@ class AlternationRun(Course[Turn]):
         dual = -losses.conjugate_value(u) - 0.5 * float(norms.max())
         return Turn(mu, W, scalars, x, norms, primal, dual, residual, model.form.floor)
 
-    def _masses(self, turn: Turn) -> FloatArray:
+    def masses(self, turn: Turn) -> FloatArray:
         """Return μ_k ∝ μ_k‖v_k‖^exponent, ‖w_k‖ for exponent one (ODMSSC Eq. 10)."""
         if self.exponent == 1.0:
             new = np.linalg.norm(turn.W, axis=1)

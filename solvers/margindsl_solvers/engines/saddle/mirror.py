@@ -67,7 +67,7 @@ class MirrorSolver(EngineSolver):
     solves: ClassVar[str] = "minimax masters"
 
     max_iter: int = integers(1).option(20_000)
-    stall_limit: int = integers(1).option(4000)  # an epsilon-insensitive master rested for 3,400, then closed
+    stall_limit: int = integers(1).option(1000)
     newton_limit: int = integers(0).option(2000)
     random_state: int | None = integers(0).or_none().option(0)
     tau: float | None = numbers().or_none().option(None)

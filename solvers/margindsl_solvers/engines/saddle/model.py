@@ -58,6 +58,8 @@ class Point:
         Scalars as good as any at W.
     floor : float
         Size of values that need not be told from zero, where scalars or a bias can make them zero.
+    W : (T, q r) float array or None
+        The weights of the primal value where they are others than β μ_k v_k.
     """
 
     mu: FloatArray
@@ -74,6 +76,7 @@ class Point:
     proved: FloatArray = field(default_factory=lambda: np.zeros(0))
     fitted: FloatArray = field(default_factory=lambda: np.zeros(0))
     floor: float = 0.0
+    W: FloatArray | None = None
 
     @property
     def gap(self) -> float:
@@ -246,6 +249,16 @@ class SaddleModel:
         floor = self.form.floor if len(self.costs) or self.is_biased else 0.0
         return replace(point, primal=primal, dual=dual, scale=scale, proved=x, fitted=fitted, floor=floor)
 
+    def judge_weights(self, mu: FloatArray, x: FloatArray, scalars: FloatArray, W: FloatArray) -> Point:
+        """Return the point (μ, x, s) judged, with the primal value of weights W (T, q r) where that is lower.
+
+        No labelling may have a bias. Heavy losses make much of what duals leave open of the weights.
+        """
+        point = self.judge(self.evaluate(mu, x, scalars))
+        size = float(np.linalg.norm(W, axis=1).sum())
+        primal = 0.5 * size**2 + self.losses.value(self.margins(W), scalars)
+        return replace(point, primal=primal, fitted=scalars, W=W) if primal < point.primal else point
+
     def feasible(self, x: FloatArray) -> FloatArray:
         """Return dual numbers near x that satisfy Bᵀu = q (≤ q for non-negative scalars); x itself without scalars."""
         if not len(self.costs):
@@ -340,7 +353,7 @@ class SaddleModel:
         mu, W = np.zeros(T), np.zeros((self.order, T))
         mu[self.first] = point.mu
         # w_k must follow the sign of the first labelling of its class, which is the one kept.
-        W[:, self.first] = (point.scale * point.mu[:, None] * point.directions).T
+        W[:, self.first] = (point.scale * point.mu[:, None] * point.directions if point.W is None else point.W).T
         return {"mu": mu, "u": -self.weights * point.proved, "W": W, "scalars": point.fitted}
 
 

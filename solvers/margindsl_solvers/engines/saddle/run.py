@@ -12,6 +12,7 @@ from margindsl.errors import CalculusError
 from margindsl.program.forms import Form
 from margindsl.typing import FloatArray
 from margindsl_solvers.engines.course import Course
+from margindsl_solvers.engines.saddle.alternation import AlternationRun, takes_turns
 from margindsl_solvers.engines.saddle.iteration import Advance, Average, Place, Steps
 from margindsl_solvers.engines.saddle.model import Point, SaddleModel
 from margindsl_solvers.engines.saddle.newton import newton_step
@@ -25,10 +26,13 @@ HALVED, QUICK = 0.5, 0.2  # times the gap: what a Newton step should reach, and 
 # Of the damping after a step that fell short, after a quick one and after another; 0.2 after all that halved the gap
 # let every second step fall short (hinge loss, 100,000 and 1,000,000 points). And the range of the damping.
 RAISE, LOWER, EASE, DAMPING = 4.0, 0.2, 0.4, (1e-6, 10.0)
+RESTS = 40  # iterations in which the gap did not fall by a tenth, after which masses and the rest are solved in turn
 LATER = 1.3, 32  # or this multiple of the iterations at the last attempt, and as many more
 RESERVE, NEWCOMERS = 1e-4, 0.1  # mass spread over all labellings at a warm start
 BLEND = 1e-2  # mass taken from the last mirror-prox iterate after Newton steps
-WIDTH = 1.0  # prox step telling free rows from fixed ones; x and the margins are of order one
+# Prox step telling free rows from fixed ones: x and the margins are of order one, unless x, and with it the step, is
+# smaller by more than the second number, as of heavy losses.
+WIDTH, SMALL = 1.0, 1e-3
 SMOOTHING = 0.5  # of the primal weight, in the logarithm (same, Sec. 3.3)
 
 
@@ -65,6 +69,9 @@ class SaddleCourse(Course[Point]):
 
 class MirrorRun(SaddleCourse):
     """Take first-order steps with restarts, and Newton steps once they are near.
+
+    Where weights are of many magnitudes neither gets on: no step is right for all rows. Then masses and the rest are
+    solved in turn (see `AlternationRun`), and the answer is the best of all that was judged.
 
     Parameters
     ----------
@@ -112,6 +119,8 @@ class MirrorRun(SaddleCourse):
         """Take Newton steps when they are due, then first-order steps up to the next restart."""
         if self._is_newton_due():
             self._newton()
+            if self.iterations - self.marked > RESTS:
+                self._alternate()
             self.threshold = NEWTON_AGAIN * self.best.error
             self.last_newton = self.iterations
             status = self.stop()
@@ -130,7 +139,7 @@ class MirrorRun(SaddleCourse):
         before, current, failures = self.best.gap, self.best, 0
         damping = min(self.best.error, 1.0)  # as the step is shorter far from the solution (Levenberg, Marquardt)
         while failures < FAILURES and self.stop() is None:
-            trial = newton_step(self.model, current, WIDTH, self.newton_limit, damping)
+            trial = newton_step(self.model, current, width(self.model, current), self.newton_limit, damping)
             if trial is None or not np.isfinite(trial.gap):
                 break
             self.iterations += 1
@@ -145,6 +154,24 @@ class MirrorRun(SaddleCourse):
             # Entropy hardly leaves a face of the simplex: labellings a Newton step dropped keep some mass.
             mu = (1 - BLEND) * self.best.mu + BLEND * self.point.mu
             self.point = self.model.judge(self.model.evaluate(mu, self.best.x, self.best.scalars))
+
+    def _alternate(self) -> None:
+        """Change the masses and solve at them in turn for as long as the gap falls; go on from the best point."""
+        model, failures, before = self.model, 0, self.best
+        if not takes_turns(model) or model.count * model.order > self.newton_limit:
+            return
+        mu = (1 - BLEND) * before.mu + BLEND / model.count
+        turns = AlternationRun(model, self.budget, mu, 1.0, self.newton_limit)
+        ended = turns.init()
+        while ended is None and failures < FAILURES and self.stop() is None:
+            self.iterations += 1
+            marked = self.marked
+            turn = turns.turn
+            self.certify(model.judge_weights(turns.masses(turn), turn.x, turn.scalars, turn.W))
+            failures = failures + 1 if self.marked == marked else 0
+            ended = turns.step()
+        if self.best is not before:
+            self.point = self.best
 
     def _epoch(self) -> Status | None:
         """Iterate from one restart to the next."""
@@ -189,6 +216,12 @@ class MirrorRun(SaddleCourse):
             weight = ratio**SMOOTHING * self.steps.weight ** (1 - SMOOTHING)
             # Without a floor a μ that hardly moves is given ever shorter steps.
             self.steps.weight = min(max(weight, self.weight_range[0]), self.weight_range[1])
+
+
+def width(model: SaddleModel, point: Point) -> float:
+    """Return the prox step of a Newton step, in proportion to x over its gradient where x is small."""
+    x, slopes = (math.sqrt(float(model.weights @ part**2)) for part in (point.x, point.arguments))
+    return min(WIDTH, x / slopes / SMALL) if x > 0 and slopes > 0 else WIDTH
 
 
 def starting_masses(model: SaddleModel, start: RawSolution | None, reserve: float) -> FloatArray:
