@@ -128,6 +128,6 @@ def sub_clusters(run: Run, count: int, rounds: int = 10) -> IntArray:
 
 
 def labelling_key(run: Run, labels: IntArray) -> bytes:
-    """Return a key of a labelling, the same for both names of the clusters where B is symmetric."""
-    sign = labels[0] if run.program.labels.is_symmetric else 1
-    return np.asarray(sign * labels, dtype=np.int8).tobytes()
+    """Return a key of a labelling, of two clusters the same for both names where B is symmetric."""
+    sign = labels[0] if run.program.is_binary and run.program.labels.is_symmetric else 1
+    return np.asarray(sign * labels, dtype=np.int32).tobytes()

@@ -185,7 +185,7 @@ def _polished(run: Run, candidates: list[IntArray], how: str, keep: int, tol: fl
         return fits[0]
     improved: list[Fit] = []
     for fit in run.improving(fits[:keep]):
-        improved.append(alternate(run, fit.labels, tol=tol, fit=run.fit(fit.labels, fit, tol)))
+        improved.append(alternate(run, fit.labels, tol=tol, fit=fit))
     if run.best is not None:  # an answer from before the rounding may be lower than all of it
         improved.append(run.best)
     improved.sort(key=lambda fit: fit.value)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from margindsl.drivers.alternation import alternate
+from margindsl.drivers.alternation import ROUGH, alternate
 from margindsl.drivers.blocks import block_moves, labelling_key
 from margindsl.drivers.continuation import continue_weights, weight_factors
 from margindsl.drivers.descent import descend
 from margindsl.drivers.moves import candidate_moves
+from margindsl.drivers.regroup import regroupings
 from margindsl.drivers.run import Fit, Run
+from margindsl.drivers.starts import distinct, starting_labels
 from margindsl.typing import IntArray
 
 LARGEST_RANK = 3000  # of features times k − 1
@@ -17,6 +19,7 @@ LARGEST = 50_000_000  # entries of features up to which flips are estimated
 LARGEST_STORED = 5_000_000  # the same for features on disk, sparse or in Dask
 REHEATS = (0.1, 0.01)  # factors of the loss weight to go back to
 LARGEST_ESCAPES = 20
+MEANS, FRESH, ANEW = 5, 30, "anew"  # new starts: k-means runs, random members of B; under what they are noted
 ESCAPE_CEILING = 4.0  # times the value, above which small moves after an escape are not worth their time
 
 
@@ -46,16 +49,16 @@ def search(run: Run, fit: Fit, rounds: int = 60, tries: int = 6, tol: float = 1e
 
 
 def escape(run: Run, fit: Fit, blocks: int, rounds: int = 60, tries: int = 6, tol: float = 1e-7) -> Fit:
-    """Improve a labelling of two clusters that no small move improves, by escapes with small moves after each.
+    """Improve a labelling that no small move improves, by escapes with small moves after each.
 
-    Escapes lower the loss weight and raise it again, or move a whole block.
+    Escapes lower the loss weight and raise it again, move a block of two clusters or regroup more, and begin anew.
 
     Parameters
     ----------
     run : Run
     fit : Fit
     blocks : int
-        Block moves tried from one labelling.
+        Block moves or regroupings tried from one labelling.
     rounds, tries, tol
         As for `search`.
 
@@ -64,7 +67,7 @@ def escape(run: Run, fit: Fit, blocks: int, rounds: int = 60, tries: int = 6, to
     Fit
         Never worse than the one given.
     """
-    for number in range(LARGEST_ESCAPES if run.program.is_binary and _is_affordable(run) else 0):
+    for number in range(LARGEST_ESCAPES if _is_affordable(run) else 0):
         if run.done:
             break
         better = _escape(run, fit, rounds, tries, tol, blocks)
@@ -107,7 +110,7 @@ def _escape(run: Run, fit: Fit, rounds: int, tries: int, tol: float, blocks: int
             return None
         if labelling_key(run, labels) in seen:
             continue
-        trial = alternate(run, labels, tol=tol, fit=run.fit(labels, fit, tol))
+        trial = alternate(run, labels, tol=tol, fit=run.fit(labels, fit, max(tol, ROUGH)))
         # Most blocks fall back at once to where small moves were tried before.
         fresh = labelling_key(run, trial.labels) not in seen
         seen |= {labelling_key(run, labels), labelling_key(run, trial.labels)}
@@ -120,7 +123,20 @@ def _escape(run: Run, fit: Fit, rounds: int, tries: int, tol: float, blocks: int
 
 
 def _escapes(run: Run, fit: Fit, blocks: int, tol: float) -> Iterator[IntArray]:
-    """Yield labellings of B to go on from: reheated ones, then block moves."""
+    """Yield labellings of B to go on from: reheated ones, large moves, and once where descents from new starts end."""
     for start in REHEATS:
         yield continue_weights(run, fit.labels, weight_factors(2, start), tol).labels
-    yield from block_moves(run, fit, blocks)
+    if run.program.is_binary:
+        yield from block_moves(run, fit, blocks)
+    else:
+        yield from regroupings(run, fit, 2 * blocks)
+        if ANEW not in run.settled:
+            run.settled.add(ANEW)
+            yield from _anew(run, 2 * blocks)
+
+
+def _anew(run: Run, keep: int) -> list[IntArray]:
+    """Return the lowest ends of rough descents from many starts."""
+    starts = [*starting_labels(run, MEANS, "kmeans"), *run.program.labels.sample(run.rng, FRESH)]
+    ends = sorted((alternate(run, labels, tol=ROUGH) for labels in run.improving(starts)), key=lambda fit: fit.value)
+    return distinct([fit.labels for fit in ends])[:keep]

@@ -11,6 +11,7 @@ from margindsl.drivers import run as running
 from margindsl.drivers.alternation import alternate
 from margindsl.drivers.blocks import block_moves, newton_values, sub_clusters
 from margindsl.drivers.moves import candidate_moves, estimate_moves
+from margindsl.drivers.regroup import regroupings
 from margindsl.drivers.run import Run
 from margindsl.drivers.search import search
 from margindsl.metrics import clustering_accuracy
@@ -204,3 +205,38 @@ def test_the_callback_stops_it():
     fit = alternate(run, run.program.labels.sample(np.random.default_rng(5), 1)[0])
     assert search(run, fit, rounds=3, tries=2, blocks=2).value < fit.value
     assert sum(record.stage == "escape" for record in run.history) == 1
+
+
+def several(X, clusters, loss=md.hinge, **bounds):
+    y, f = md.Labels(len(X), clusters=clusters), md.Hyperplane(X)
+    loss = md.mean(loss(md.margin(y, f, coding="simplex")))
+    return md.Problem(md.Minimize(md.sq_norm(f) / 2 + 10 * loss), [md.sizes(y, **bounds)])
+
+
+def test_search_of_several_clusters_leaves_where_small_moves_stick():
+    """From one random labelling it ends no higher than any of ten."""
+    problem = several(blobs(4, groups=7, each=3, spread=0.9), 3, at_least=3, at_most=12)
+    searched = problem.solve(md.Alternating(restarts=1, start="random", polish="search"), random_state=0)
+    plain = problem.solve(md.Alternating(restarts=10, start="random", polish="none"), random_state=1)
+    assert searched.value <= plain.value * (1 + 1e-6)
+
+
+def test_the_first_regrouping_parts_what_was_merged_and_merges_what_was_parted():
+    truth = np.repeat(np.arange(4), 6)
+    X = 10.0 * np.eye(4)[truth] + np.random.default_rng(0).normal(size=(24, 4))
+    run = start(several(X, 4, at_least=2, at_most=14))
+    found = regroupings(run, run.fit(np.repeat([0, 0, 1, 2, 3], [6, 6, 6, 3, 3])), 6)
+    assert clustering_accuracy(truth, found[0]) == 1.0
+    assert len(found) <= 6 and all(run.program.labels.contains(labels) for labels in found)
+
+
+def test_regroupings_keep_links_and_known_labels():
+    X = blobs(1, groups=3, each=6, spread=0.9)
+    y, f = md.Labels(len(X), clusters=3), md.Hyperplane(X)
+    loss = md.mean(md.hinge(md.margin(y, f, coding="simplex")))
+    run = start(md.Problem(md.Minimize(md.sq_norm(f) / 2 + 10 * loss), [
+        md.sizes(y, at_least=4), md.must_link(y, [(0, 6), (7, 13)]), md.cannot_link(y, [(1, 2)]),
+        y[np.array([3])] == 2]))
+    fit = run.fit(run.program.labels.sample(run.rng, 1)[0])
+    found = regroupings(run, fit, 20)
+    assert len(found) > 1 and all(run.program.labels.contains(labels) for labels in found)
