@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from margindsl.calculus import pieces as rows
-from margindsl.frozen import frozen_property
+from margindsl.frozen import frozen, frozen_property
 from margindsl.typing import FloatArray
 
 
@@ -84,7 +84,8 @@ class Polyline:
             at, slope = self.corners
             # shearing can only reorder corners by rounding
             ends = np.maximum.accumulate(at + step * slope)
-            known = self.__dict__["_last"] = step, (ends, *_resolved(self.segments[:4], step))
+            slopes, constants = _resolved(self.segments[:4], step)
+            known = self.__dict__["_last"] = step, (frozen(ends), frozen(slopes), frozen(constants))
         return known[1]
 
     def zeros(self) -> tuple[float, float]:

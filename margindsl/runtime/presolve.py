@@ -23,9 +23,11 @@ from margindsl.program.passes import NORMAL, Presolved
 from margindsl.program.program import MarginProgram
 from margindsl.program.scaling import power_of_two
 from margindsl.runtime.decision import first_other
+from margindsl.typing import FloatArray
 
 LOST = 1e-8  # part of the norm of weights that rounding of manifold terms may change
 ROUNDING = 1e-13  # features this small against those they are projected from are what rounding left
+STRAY = 1e-2  # features this small against those may be what inaccurate weights of earlier solutions left
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,18 +161,38 @@ def _project_out(features: FeatureOperator, solutions: tuple[Any, ...]) -> Featu
             "solve both over the same points and kernel")
     for number, solution in enumerate(solutions):
         _check_points(features, solution, number)
-    # Directions of unit length, whatever the weights' sizes: singular vectors err by rounding times σ₁/σ_r
+    largest = np.max(features.row_norms())
+    left, noise = _complement(features, W)
+    if np.max(left.row_norms()) <= STRAY**2 * largest:  # little is left of the points, or what fits left of theirs
+        left, noise = _complement(features, _within_points(features, W))
+    if np.max(left.row_norms()) <= noise**2 * largest:  # nothing is left of the points
+        return MappedFeatures(features, np.zeros_like(left.map_matrix), label="orthogonal")
+    return left
+
+
+def _complement(features: FeatureOperator, W: FloatArray) -> tuple[MappedFeatures, float]:
+    """Return features orthogonal to some weight vectors, and what rounding leaves of those along them, relative.
+
+    Directions are of unit length, whatever the weights' sizes: singular vectors err by rounding times σ₁/σ_r.
+    """
     unit = W / np.maximum(np.linalg.norm(W, axis=0), np.finfo(float).tiny)
     vectors, values, _ = np.linalg.svd(unit)
     spanned = int(np.sum(values > 1e-6 * values[0]))
     complement = vectors[:, spanned:]
     if not complement.shape[1]:
         raise DeclarationError(f"md.orthogonal: {W.shape[1]} earlier solutions span all {W.shape[0]} features")
-    left = MappedFeatures(features, complement @ complement.T, label="orthogonal")
-    noise = ROUNDING * (values[0] / values[spanned - 1] if spanned else 1.0)
-    if np.max(left.row_norms()) <= noise**2 * np.max(features.row_norms()):  # nothing is left of the points
-        return MappedFeatures(features, np.zeros_like(left.map_matrix), label="orthogonal")
-    return left
+    return (MappedFeatures(features, complement @ complement.T, label="orthogonal"),
+            ROUNDING * (values[0] / values[spanned - 1] if spanned else 1.0))
+
+
+def _within_points(features: FeatureOperator, W: FloatArray) -> FloatArray:
+    """Return weights without what a fit, accurate to a gap, leaves in directions that no point has.
+
+    New weights have no such part either: their inner products with earlier ones stay as they are.
+    """
+    values, vectors = np.linalg.eigh(features.gram())
+    absent = vectors[:, values <= rounding(values.sum(), features.n)]
+    return np.asarray(W - absent @ (absent.T @ W))
 
 
 def _check_points(features: FeatureOperator, solution: Any, number: int) -> None:
