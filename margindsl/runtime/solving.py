@@ -63,11 +63,13 @@ def solve_compiled(compiled: Compiled, options: SolveOptions, budget: Budget) ->
                                     if stage.is_last or not found.is_answered(run):
                                         raise
                                     found = found.failed(error.words)
-                            attempts.note(answered(compiled, attempt, run, found))
+                            attempts.note(answered_anyway(compiled, attempt, run, found))
                         except SolverError as error:
                             attempts.note(error)
                 return attempts.result()
-        except Cancelled as end:
+        except KeyboardInterrupt as end:
+            if not isinstance(end, Cancelled):
+                budget.request.make()
             if attempts.best is None and run is not None and run.best is not None:
                 # No time for the proof: what is in hand is the answer, also where a busy machine let the allowance pass
                 with suppress(Cancelled), Budget.within(0.0).limit(1.0):
@@ -105,6 +107,16 @@ def answered(compiled: Compiled, attempt: Attempt, run: Run, found: Found) -> So
         fit = _evaluate_presolved(compiled, run, fit)
         state = Status.INACCURATE if state in (Status.CONVERGED, Status.OPTIMAL) else state
     return solution_of(compiled, attempt, run, fit, found.outcome, state)
+
+
+def answered_anyway(compiled: Compiled, attempt: Attempt, run: Run, found: Found) -> Solution:
+    """Return the solution of an attempt, begun once more where Ctrl-C came meanwhile."""
+    try:
+        return answered(compiled, attempt, run, found)
+    except KeyboardInterrupt as end:
+        if isinstance(end, Cancelled):
+            raise
+        return answered(compiled, attempt, run, found.ended(run.ended_by(end)))
 
 
 def other_solvers(compiled: Compiled) -> list[str]:

@@ -123,6 +123,25 @@ def test_ctrl_c(relaxation, after):
     assert solution.status == "interrupted" or len(calls) <= after
 
 
+@pytest.mark.parametrize("place", [
+    "margindsl.runtime.solving.begin", "margindsl.runtime.stages.labels_in_hand", "margindsl.runtime.solving.answered",
+    "margindsl.runtime.undo.earned", "margindsl.runtime.undo.settled", "margindsl.runtime.attempts.trouble_of"])
+@pytest.mark.parametrize("relaxation", ["alternating", "sdp"])
+def test_ctrl_c_once_compiled_is_answered(relaxation, place, monkeypatch):
+    """Wherever it comes: before the first stage, between stages, while the answer is written and its proof checked."""
+    problem = problem_of(relaxation)
+
+    def interrupt(*given, **named):
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(place, interrupt)
+    solution = problem.solve(relaxation, SOLVERS[relaxation], random_state=0)
+    assert_usable(problem, solution)
+    assert solution.status == "interrupted" or place.endswith("trouble_of")  # by then it was whole
+    assert place.endswith("begin") or np.linalg.norm(solution.weights) > 0
+
+
 @pytest.mark.parametrize("relaxation", SOLVERS)
 def test_an_error_in_a_callback_is_not_swallowed(relaxation):
     calls = []

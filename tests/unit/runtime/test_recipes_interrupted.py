@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 import time
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -40,17 +41,32 @@ EVERY = LOCAL | CONVEX
 
 
 class Interrupt:
-    """Have a thread send Ctrl-C at one of the reports."""
+    """Have a thread, which runs already, send Ctrl-C at one of the reports.
+
+    A byte in a pipe tells it when: no lock of Python's is held in the main thread when the signal comes.
+    """
 
     def __init__(self, after):
         self.left = after
+        self.heard, self.told = os.pipe()
+        self.thread = threading.Thread(target=self.send)
+        self.thread.start()
+
+    def send(self):
+        if os.read(self.heard, 1) == b"1":
+            os.kill(os.getpid(), signal.SIGINT)
 
     def __call__(self, progress):
         self.left -= 1
         if self.left == 0:
-            threading.Timer(0.01, os.kill, (os.getpid(), signal.SIGINT)).start()
-            time.sleep(5)
+            os.write(self.told, b"1")
+            time.sleep(60)
             raise AssertionError("the signal did not come")
+
+    def close(self):
+        os.close(self.told)
+        self.thread.join()
+        os.close(self.heard)
 
 
 def one_cluster(problem):
@@ -113,7 +129,8 @@ def test_a_signal_from_a_thread_keeps_what_was_found(name):
     whole = problem.solve(random_state=0)
     for after in (1, 3):
         interrupt = Interrupt(after)
-        solution = problem.solve(callback=interrupt, random_state=0)
+        with closing(interrupt):
+            solution = problem.solve(callback=interrupt, random_state=0)
         assert_in_hand(problem, solution, "interrupted" if interrupt.left <= 0 else whole.status)
         values.append(solution.value)
     assert all(value >= whole.value - 1e-2 * abs(whole.value) for value in values)
@@ -153,6 +170,8 @@ def test_ctrl_c_while_the_problem_is_compiled_is_passed_on(monkeypatch):
 def test_limits_and_callbacks_of_the_wrong_kind(option):
     with pytest.raises(DeclarationError, match="expected a"):
         R.cpmmc(X).solve(**option)
+
+
 def test_a_signal_in_the_last_evaluation_keeps_the_fit(monkeypatch):
     problem, fit = R.itersvr(X), Run.fit
     whole = problem.solve(random_state=0)
