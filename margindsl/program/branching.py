@@ -56,8 +56,9 @@ class PointLosses:
                 raise CalculusError(f"branching takes finite piecewise quadratic losses, not {term.loss!r}")
             for point, weight in zip(term.points.tolist(), term.weights.tolist()):
                 rows[point].append((index, weight))
-        summed = {key: cls._sum(losses, key) for key in {tuple(row) for row in rows}}
-        return cls._stack([summed[tuple(row)].pieces for row in rows])
+        keys = [tuple(row) for row in rows]
+        place = {key: number for number, key in enumerate(dict.fromkeys(keys))}
+        return cls._stack([cls._sum(losses, key).pieces for key in place]).take(np.array([place[key] for key in keys]))
 
     @staticmethod
     def _sum(losses: Losses, row: tuple[tuple[int, float], ...]) -> PLQ:
