@@ -5,7 +5,12 @@
     python tests/mutation.py statuses --lines compiled.py:390-430
 
 Each mutant lives in a copy of the project. It is killed when a test fails or hangs; survivors are printed with their
-line. A survivor is a missing test, or a change that means the same.
+line. A survivor is a missing test, or a change that means the same. Of the latter there are a few kinds:
+
+- a comparison that differs at equality alone, against a tolerance or another allowance for rounding (`>=` for `>`);
+- a block size, a limit on work or memory, or a start that an exact method forgets: speed changes, no answer;
+- a short cut (`if all free: return`) whose long way gives the same;
+- a margin that is safe by more than it need be, as a slack halved or taken in thirds.
 """
 
 from __future__ import annotations
@@ -72,6 +77,7 @@ OPERATIONS = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: as
               ast.BitOr: ast.BitAnd, ast.FloorDiv: ast.Mult, ast.Pow: ast.Mult, ast.MatMult: ast.MatMult}
 FUNCTIONS = {"min": "max", "max": "min", "minimum": "maximum", "maximum": "minimum", "any": "all", "all": "any",
              "floor": "ceil", "ceil": "floor", "argmin": "argmax", "argmax": "argmin", "abs": "float"}
+METHODS = FUNCTIONS | {"abs": "positive"}
 
 Edit = Callable[[ast.AST], None]
 
@@ -123,8 +129,8 @@ def edits(node: ast.AST) -> Iterator[Edit]:
             yield setter("value", value + 1 if abs(value) >= 1e-3 or value == 0 else value * 1e6)
         case ast.Call(func=ast.Name(id=name)) if name in FUNCTIONS:
             yield lambda n: setattr(n.func, "id", FUNCTIONS[n.func.id])
-        case ast.Call(func=ast.Attribute(attr=name)) if name in FUNCTIONS:
-            yield lambda n: setattr(n.func, "attr", FUNCTIONS[n.func.attr])
+        case ast.Call(func=ast.Attribute(attr=name)) if name in METHODS:
+            yield lambda n: setattr(n.func, "attr", METHODS[n.func.attr])
         case ast.Expr(value=ast.Call()):
             yield setter("value", ast.Constant(None))
 

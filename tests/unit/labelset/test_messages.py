@@ -111,3 +111,14 @@ def test_violations_are_sentences():
     told = " ".join(labels.violations([-1, 1, -1, -1]))
     assert "points 0 and 1 have labels -1 and +1 but links make them equal" in told
     assert "point 2 has label -1" in told and "bound 0: the weighted sum of labels is -4" in told
+
+
+def test_a_bound_that_others_tightened_names_each_of_them_once():
+    weights = np.array([[3.0, 1, 1, 1, 0, 0], [0, 3.0, 1, 1, 2, 0], [0, 0, 1, 1, 1, 1.0]])
+    labels = presolve(6, bounds=[(weights[0], 4, 6), (weights[1], 0, 7), (weights[2], -4, 0)])
+    told = [bound.name for bound in labels.bounds if "together with" in bound.name]
+    assert told
+    for name in told:
+        own, _, others = name.partition(" (together with ")
+        named = others.rstrip(")").split(", ")
+        assert own not in named and len(set(named)) == len(named) == 2

@@ -1,6 +1,7 @@
 """The k-cluster label set at sizes beyond enumeration: optimality by duality, agreement of its ways to solve."""
 
 import dataclasses
+from itertools import product
 
 import numpy as np
 import pytest
@@ -149,6 +150,16 @@ def test_size_radius_without_bounds_is_n(n, k):
     sizes = np.bincount(y, minlength=k)
     exact = presolve(n, Clusters(k), sizes=[(sizes, sizes)]).size_radius_squared()
     assert exact == pytest.approx((codes[y].sum(axis=0) ** 2).sum())
+
+
+@pytest.mark.parametrize("limits", [([1, 2, 0], [5, 3, 9]), ([0, 0, 2, 2], [9, 1, 4, 6]), ([4, 0, 0], [4, 9, 3])])
+def test_size_radius_under_unequal_bounds_is_the_greatest_of_all_sizes(limits):
+    n, (low, high) = 9, limits
+    every = [sizes for sizes in product(*(range(a, b + 1) for a, b in zip(low, high))) if sum(sizes) == n]
+    greatest = max(sum(size**2 for size in sizes) for sizes in every)
+    k = len(low)
+    found = presolve(n, Clusters(k), sizes=[limits]).size_radius_squared()
+    assert found == pytest.approx((k * greatest - n**2) / (k - 1))
 
 
 def test_a_draw_that_leaves_a_point_no_cluster_is_drawn_again():
