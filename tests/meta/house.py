@@ -265,8 +265,8 @@ def frames() -> dict[str, tuple[int, int]]:
             depths.append(depth)
             return self.inner.solve(form, budget, start)
 
-    X = np.random.default_rng(0).normal(size=(12, 2)) + np.repeat([[2.0], [-2.0]], 6, axis=0)
-    y, f = md.Labels(12), md.Hyperplane(X)
+    X = np.random.default_rng(0).normal(size=(8, 2)) + np.repeat([[2.0], [-2.0]], 4, axis=0)
+    y, f = md.Labels(8), md.Hyperplane(X)
     loss = md.mean(md.squared_hinge(y * f))
     problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 5 * loss), [abs(md.sum(y)) <= 2])
     found = {}

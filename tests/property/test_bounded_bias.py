@@ -50,7 +50,7 @@ def exact_value(problem: md.Problem, low: float, high: float, loss: str, weights
     losses = {"hinge": cp.sum(cp.pos(1 - margins)), "squared hinge": cp.sum(cp.square(cp.pos(1 - margins)))}[loss]
     total = weights @ (X @ w + b)
     written = cp.Problem(cp.Minimize(cp.sum_squares(w) / 2 + 3 / n * losses), [total >= low, total <= high])
-    for code in range(2**n):
+    for code in range(2 ** (n - (low == -high))):  # flipped labels have the value of flipped decision values
         labels.value = 1.0 - 2.0 * ((code >> np.arange(n)) & 1)
         written.solve(solver=cp.CLARABEL)
         best = min(best, written.value)

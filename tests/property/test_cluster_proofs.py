@@ -8,7 +8,7 @@ import pytest
 
 import margindsl as md
 
-LAM, N = 12.0, 6
+LAM, N = 12.0, 5
 SETS = {"sizes and links": (3, "hinge"), "known labels": (3, "squared hinge"), "free": (3, "odm"), "four": (4, "hinge")}
 RELAXATIONS = {  # not polished: bounds hold whatever labels are found
     "minimax": md.Minimax(polish="none"), "exhaustive": md.Minimax(oracle="exhaustive", polish="none"),

@@ -43,7 +43,7 @@ def test_an_envelope_is_the_loss_where_that_is_convex_in_the_square() -> None:
         assert root_envelope(FUNCTIONS[name]) is FUNCTIONS[name]
 
 
-def declared(loss: Any, limit: float | None, n: int = 9) -> md.Problem:
+def declared(loss: Any, limit: float | None, n: int = 7) -> md.Problem:
     X = np.random.default_rng(3).normal(size=(n, 2)) + np.where(np.arange(n) < n // 2, -1.0, 1.0)[:, None]
     y, f = md.Labels(n), md.Hyperplane(X, bias=limit is not None)
     held = [abs(md.sum(y)) <= 3] if limit is None else [abs(md.sum(f)) <= limit]

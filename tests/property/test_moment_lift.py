@@ -74,9 +74,8 @@ def assert_order(found):
     assert found["triangles"] >= found["both"] - slack and found["moments"] >= found["both"] - slack
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("kernel", ["linear", "rbf"])
-def test_the_order_of_the_bounds(seed, kernel):
+@pytest.mark.parametrize("kernel,seed", [("linear", 0), ("rbf", 1), ("rbf", 2)])
+def test_the_order_of_the_bounds(kernel, seed):
     assert_order(gaps(declared(seed, kernel, links=bool(seed % 2), apart=0.5)))
 
 
@@ -156,7 +155,7 @@ def test_free_bias_with_decision_balance_and_known_labels():
 # -- the parts ------------------------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(st.integers(0, 10**6))
 def test_any_dual_point_is_repaired_to_a_valid_bound(seed):
     rng = np.random.default_rng(seed)

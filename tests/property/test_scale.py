@@ -22,7 +22,7 @@ X -= X.mean(axis=0)
 CORNERS = np.array([[2.0, 0.0], [-1.0, 1.7], [-1.0, -1.7]])
 THREE = np.repeat(np.arange(3), 3)
 X3 = CORNERS[THREE] + 0.3 * RNG.normal(size=(9, 2))
-SCALES = [1e-6, 1e3, 1e6]
+SCALES = [1e-6, 1e6]
 LOSSES = {"hinge": md.hinge, "odm": lambda g: md.odm(g, theta=0.2, nu=0.5), "logistic": md.logistic,
           "squared hinge": md.squared_hinge}
 WAYS = {
@@ -123,8 +123,7 @@ def test_other_losses(relaxation, solver, loss, scale):
     assert solution.gap == unit.gap or solution.gap <= 2 * unit.gap + 1e-5
 
 
-@pytest.mark.parametrize("scale", [1e-6, 1e-3])
-@pytest.mark.parametrize("loss", ["hinge", "odm"])
+@pytest.mark.parametrize("loss,scale", [("hinge", 1e-6), ("odm", 1e-3)])
 @pytest.mark.parametrize("relaxation,solver", ALL)
 def test_small_points_under_a_plain_regulariser(relaxation, solver, loss, scale):
     """All losses are linear there, L(0) − Σ u_i y_i f_i: the best labels are those of a linear loss at any scale."""
@@ -163,14 +162,13 @@ def test_large_points_under_a_plain_regulariser(relaxation, solver, scale):
 def test_bounds_of_large_points_hold_and_are_not_called_optimal_in_vain(relaxation, solver, scale):
     problem = declare(scale * X, md.hinge)
     least = solve(declare(scale * X, md.hinge, known=True), md.Supervised(), "newton")
-    solution = solve(problem, relaxation, solver, time_limit=1)
+    solution = solve(problem, relaxation, solver, time_limit=0.3)
     assert_sound(problem, solution)
     assert solution.bound <= least.value * (1 + 1e-6)
     assert solution.status != "optimal" or solution.gap <= 1e-5
 
 
-@pytest.mark.parametrize("scale", [1e-6, 1e3])
-@pytest.mark.parametrize("coding", ["crammer-singer", "simplex"])
+@pytest.mark.parametrize("coding,scale", [("crammer-singer", 1e-6), ("simplex", 1e3)])
 @pytest.mark.parametrize("relaxation", ["alternating", "cccp"])
 def test_three_clusters(relaxation, coding, scale):
     unit = three_at_unit_scale(relaxation, coding)
@@ -214,7 +212,7 @@ def test_hostile_points(name, points):
     exact = solve(problem, "exact", None)
     assert_sound(problem, exact)
     for relaxation, solver in (("alternating", None), ("sdp", "burer-monteiro"), ("minimax", None)):
-        solution = solve(problem, relaxation, solver, time_limit=0.5)
+        solution = solve(problem, relaxation, solver, time_limit=0.2)
         assert_sound(problem, solution)
         assert solution.value >= exact.bound - 1e-7 * abs(exact.value)
         assert solution.bound <= exact.value * (1 + 1e-7)

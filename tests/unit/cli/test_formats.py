@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from functools import cache
 
 import numpy as np
 import pytest
@@ -42,14 +43,20 @@ def solved(capsys, *arguments):
     return json.loads(capsys.readouterr().out)
 
 
+@cache
+def solved_in_memory():
+    """Return the solution at the points as they are."""
+    y, f = md.Labels(N, K), md.Hyperplane(X)
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 10 * md.mean(md.hinge(md.margin(y, f)))), [md.sizes(y, 6, 10)])
+    return problem.solve("alternating", random_state=0)
+
+
 @pytest.mark.parametrize("suffix", ["csv", "tsv", "npy", "npz", "parquet", "libsvm"])
 def test_points_are_the_same_whatever_holds_them(tmp_path, capsys, suffix):
     path = write(tmp_path, suffix)
     truth = [] if suffix == "npy" else ["--truth", "label"]
     found = solved(capsys, path, *truth, "--clusters", "3", "--balance", "0.25", "--loss", "hinge")
-    y, f = md.Labels(N, K), md.Hyperplane(X)
-    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 10 * md.mean(md.hinge(md.margin(y, f)))), [md.sizes(y, 6, 10)])
-    own = problem.solve("alternating", random_state=0)
+    own = solved_in_memory()
     assert found["value"] == pytest.approx(own.value, rel=1e-6) and found["labels"] == own.labels.tolist()
     assert found["gap"] is None and found["cluster_sizes"] == list(own.cluster_sizes)
 

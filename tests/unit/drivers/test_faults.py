@@ -85,12 +85,17 @@ def reference(case):
     """Return the problem, its good answer, its optimum, and the optimum of any labels, by another solver."""
     relaxation, solver, make = CASES[case]
     problem = make()
-    good = problem.solve(relaxation, solver, random_state=0)
-    program, values = problem.program(), {}
+    return problem, problem.solve(relaxation, solver, random_state=0), optima(make)
+
+
+@lru_cache
+def optima(make):
+    """Return the optimum of every labelling of a problem that several relaxations are given."""
+    program, values = make().program(), {}
     for labels in program.labels.enumerate():
         raw = make_solver("newton").solve(program.fix_labels(labels))
         values[tuple(np.asarray(labels).tolist())] = program.to_user(raw.objective)
-    return problem, good, values
+    return values
 
 
 def state_of_process():

@@ -17,7 +17,7 @@ TWO = [name for name in TRAITS if name not in ("cpm3c", "maximum_margin_embeddin
 WEIGHTS = [name for name in TWO if TRAITS[name].weight and name != "odm"]  # odm needs all labels
 BALANCED = [name for name in TWO if TRAITS[name].label_share or TRAITS[name].decision_sum]
 NO_PLACE = ["cuts3vm", "lapsvm", "s4vm", "ssodm", "svm", "tsvm", "usvm"]
-SMALL = {"relaxation": "alternating", "random_state": 0, "time_limit": 5.0}
+SMALL = {"relaxation": md.Alternating(restarts=1, polish="none"), "random_state": 0, "time_limit": 5.0}
 
 
 def declared(model, **arguments):

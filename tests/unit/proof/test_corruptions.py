@@ -114,7 +114,7 @@ def test_the_certificate_of_another_weight_does_not_pass():
 def proofs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("proofs")
     for kind in KINDS:
-        for seed in (0, 1 + kind % 2)[:1 + (kind % 3 == 0)]:  # as declared, and a third of them far larger or smaller
+        for seed in (0, 1 + kind % 2)[:1 + (kind % 5 == 0)]:  # as declared, and a fifth of them far larger or smaller
             solved(kind, seed).save(folder / f"{kind}-{seed}.npz")
             np.save(folder / f"{kind}-{seed}.npy", np.asarray(problem(kind, seed).hyperplane.X))
     return folder
@@ -122,7 +122,7 @@ def proofs(tmp_path_factory):
 
 def test_the_script_agrees_on_exported_proofs(proofs):
     files = sorted(proofs.glob("*.npz"))
-    assert len(files) >= 100
+    assert len(files) == len(KINDS) + len(KINDS[::5])
     kinds = set()
     for file in files:
         header, arrays = read_proof(file)
@@ -162,7 +162,7 @@ def test_limits_of_one_sum_may_be_declared_apart():
 
 # -- forgeries: a part of what `forger.py` tries, dealt out over kinds -------------------------------------
 
-CLAIM_SHARE, WITNESS_SHARE = 12, 24  # a kind meets one claim in twelve and one witness in 24
+CLAIM_SHARE, WITNESS_SHARE = 18, 24  # a kind meets one claim in 18 and one witness in 24
 
 
 @pytest.mark.parametrize("kind", KINDS)

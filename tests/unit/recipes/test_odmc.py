@@ -36,7 +36,7 @@ def test_the_value_is_that_of_equation_2_at_the_labels_returned():
 @pytest.mark.parametrize("count,balance", [(40, 0.03), (41, 0.03), (40, 0.3), (41, 0.0)])
 def test_balance_is_kept_as_far_as_parity_allows(count, balance):
     X, _ = digits(3, 8, count)
-    labels = md.recipes.odmc(X, balance=balance, max_iter=200).solve(random_state=0).labels
+    labels = md.recipes.odmc(X, balance=balance, max_iter=50).solve(random_state=0).labels
     assert abs(labels.sum()) <= max(balance * count, count % 2)
 
 
@@ -61,8 +61,8 @@ def test_the_box_of_the_duals_is_the_slope_at_margin_minus_one():
 
 def test_rounding_departs_to_a_value_no_higher():
     X, _ = digits(3, 8, 60)
-    published = md.recipes.odmc(X, labels="sign", max_iter=300).solve(random_state=0)
-    rounded = md.recipes.odmc(X, max_iter=300).solve(random_state=0)
+    published = md.recipes.odmc(X, labels="sign", max_iter=100).solve(random_state=0)
+    rounded = md.recipes.odmc(X, max_iter=100).solve(random_state=0)
     assert rounded.value <= published.value + 1e-9
     elsewhere = md.recipes.odmc(X).solve(relaxation="alternating", solver="newton", random_state=0)
     assert elsewhere.relaxation == "alternating"

@@ -200,9 +200,9 @@ def test_a_parameter_path_and_a_comparison():
     lam = md.Parameter(1.0, name="lam")
     y, f = md.Labels(N, clusters=K), md.Hyperplane(X)
     problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + lam * md.mean(md.hinge(md.margin(y, f)))), sized(y, f))
-    path = problem.path(lam, [1.0, 5.0], relaxation="alternating", random_state=0)
+    path = problem.path(lam, [1.0, 5.0], relaxation=QUICK, random_state=0)
     assert path[0].value < path[1].value
-    table = md.compare(problem, ["alternating", "cccp"], ["newton", "cutting-plane"], truth=TRUTH, random_state=0)
+    table = md.compare(problem, [QUICK, md.CCCP(restarts=2)], ["newton", "cutting-plane"], truth=TRUTH, random_state=0)
     assert len(table.rows) == 4 and all(row.solution is not None for row in table.rows)
 
 
@@ -254,7 +254,7 @@ def test_a_constant_direction_does_not_disturb_the_starts():
     for points, options in ((0.01 * X, {"bias": "penalised"}), (np.ones((N, 2)), {"centre": False})):
         problem = declare(md.squared_hinge, points=points, **options)
         for start in ("mixed", "spectral"):
-            solution = problem.solve(md.Alternating(start=start), random_state=0)
+            solution = problem.solve(md.Alternating(start=start, restarts=2), random_state=0)
             assert problem.program().labels.contains(solution.labels) and np.isfinite(solution.value)
 
 

@@ -72,14 +72,14 @@ def test_the_data_of_the_user_are_left_alone():
     "one outlier": np.vstack([X[:6], [1e4, -1e4, 1e4]]),
 }.items())
 def test_degenerate_points(name, points):
-    some, limit = (["exact", "sdp", "cccp"], 1.0) if name == "huge" else (SPDS, None)
+    some, limit = (["exact", "sdp", "cccp"], 0.3) if name == "huge" else (SPDS, None)
     solutions = solve_all(problem_of(points), some, limit)
     if name in ("one point repeated", "all zero"):  # w = 0: the loss at margin zero
         assert solutions["exact"].value == pytest.approx(5.0, rel=1e-8)
         assert solutions["sdp"].bound == pytest.approx(5.0, rel=1e-5)
 
 
-@pytest.mark.parametrize("name,constraints", {
+EXTREME = {
     "all known": lambda y, f: [y == np.array([1, -1, 1, -1, 1, -1, 1, -1])],
     "all known but one": lambda y, f: [y[1:] == [-1, 1, -1, 1, -1, 1, -1]],
     "one component": lambda y, f: [md.must_link(y, [(0, i) for i in range(1, 4)]),
@@ -93,10 +93,14 @@ def test_degenerate_points(name, points):
     "two bounds": lambda y, f: [abs(md.sum(y)) <= 4, md.sum(np.arange(8.0) * y) <= 3, md.sum(y[:4]) >= 0],
     "sizes": lambda y, f: [md.sizes(y, at_least=3)],
     "decisions": lambda y, f: [abs(md.sum(np.arange(8.0) * f)) <= 0.1, y[0] != y[1]],
-}.items())
+}
+
+
+@pytest.mark.parametrize("name,constraints", EXTREME.items())
 def test_extreme_label_sets(name, constraints):
     problem = problem_of(X, constraints)
-    solutions = solve_all(problem, [r for r in SPDS if (name, r) != ("decisions", "minimax")])
+    number = list(EXTREME).index(name)  # every set meets the lift, the others take turns
+    solutions = solve_all(problem, ["exact", "sdp", *(("minimax", "alternating") if number % 2 else ("cccp",))])
     if name in ("all known", "all known but one", "one component"):
         assert solutions["sdp"].bound <= solutions["exact"].value
     if name == "all known":

@@ -161,7 +161,7 @@ def test_an_error_in_a_callback_is_not_swallowed(relaxation):
 def test_the_bound_of_an_interrupted_minimax_is_valid(bounds):
     problem = problem_of("minimax")
     best = problem.solve("alternating", random_state=0).value
-    for rounds in (1, 2, 5):
+    for rounds in (1, 3):
         solution = problem.solve(md.Minimax(rounds=rounds), "clarabel", random_state=0)
         assert solution.bound <= best + 1e-9
         assert_usable(problem, solution)

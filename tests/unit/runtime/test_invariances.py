@@ -56,7 +56,6 @@ def test_permuting_the_points(relaxation, solver, loss):
 @pytest.mark.parametrize("relaxation,solver", RELAXATIONS, ids=names)
 def test_rotating_the_features(relaxation, solver, loss):
     Q, _ = np.linalg.qr(RNG.normal(size=(3, 3)))
-    assert_same(original(relaxation, solver, loss), values_of(X @ Q, relaxation, solver, loss))
     padded = np.column_stack([X @ Q, np.zeros(N)]) + 5.0  # a shift is centred away
     assert_same(original(relaxation, solver, loss), values_of(padded, relaxation, solver, loss))
 

@@ -1,6 +1,7 @@
 """The time limit covers the whole of a solve, and a stop at any moment leaves labels in B and a sound problem."""
 
 import time
+from functools import cache
 
 import numpy as np
 import pytest
@@ -41,12 +42,23 @@ def assert_usable(problem, solution):
     assert solution.certificate is None or solution.certificate.verify()
 
 
+@cache
+def whole(name):
+    """Return a solve that nothing stops, how often it asked for time, and its products with the points."""
+    asked, products, apply = [], [], HeldMatrix.apply
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(clock, "affords", lambda work: asked.append(work) or True)
+        patch.setattr(HeldMatrix, "apply", lambda self, W: products.append(None) or apply(self, W))
+        solution = problem_of(name, SMALL).solve(name.split()[0], random_state=0)
+    return solution, len(asked), len(products)
+
+
 @pytest.mark.parametrize("name,plane", [
     ("alternating", {}), ("alternating", {"kernel": md.RBF(2.0)}), ("cccp", {}), ("minimax", {}), ("sdp", {}),
     ("sdp", {"kernel": md.RBF(2.0)}), ("weight-lifting", {}), ("alternating 3", {}), ("sdp 3", {})])
 def test_a_solve_ends_soon_after_its_limit(name, plane):
     """Past the limit by twice the allowance at most, of the time this process had, so that others do not count."""
-    problem_of(name, SMALL).solve(name.split()[0], time_limit=5.0, random_state=0)  # imports do not count either
+    whole(name)  # imports do not count either
     problem, limit = problem_of(name, 3000, **plane), 0.1
     wall, cpu = time.perf_counter(), time.process_time()
     try:
@@ -59,30 +71,19 @@ def test_a_solve_ends_soon_after_its_limit(name, plane):
     assert problem.program().labels.contains(solution.labels) and solution.bound <= solution.value
 
 
-@pytest.fixture(scope="module")
-def wholes():
-    return {name: problem_of(name, SMALL).solve(name.split()[0], random_state=0) for name in STOPPED}
-
-
 @pytest.mark.parametrize("name", STOPPED)
 @pytest.mark.parametrize("share", [0.3, 0.9])
-def test_time_that_is_up_at_any_question(name, share, wholes, monkeypatch):
+def test_time_that_is_up_at_any_question(name, share, monkeypatch):
     """Every place that asks for time may be told that it is up; the same problem is then solved as before."""
-    problem, method = problem_of(name, SMALL), name.split()[0]
-    asked = []
+    problem, method, asked = problem_of(name, SMALL), name.split()[0], []
+    free, questions, _ = whole(name)
+    last = 1 + int(share * questions)
 
-    def afford(last):
-        def affords(work):
-            asked.append(work)
-            return len(asked) != last
-        return affords
+    def affords(work):
+        asked.append(work)
+        return len(asked) != last
 
-    monkeypatch.setattr(clock, "affords", afford(0))
-    problem.solve(method, random_state=0)
-    last = 1 + int(share * len(asked))
-    asked.clear()
-    monkeypatch.setattr(clock, "affords", afford(last))
-    problem = problem_of(name, SMALL)
+    monkeypatch.setattr(clock, "affords", affords)
     try:
         solution = problem.solve(method, random_state=0, time_limit=1e6)
     except TimeLimitError:
@@ -90,18 +91,19 @@ def test_time_that_is_up_at_any_question(name, share, wholes, monkeypatch):
         return
     assert len(asked) >= last
     assert_usable(problem, solution)
-    assert solution.bound <= wholes[name].value * (1 + 1e-6)
+    assert solution.bound <= free.value * (1 + 1e-6)
     monkeypatch.undo()
     again = problem.solve(method, random_state=0)
-    assert again.value == pytest.approx(wholes[name].value, rel=1e-6) and again.status == wholes[name].status
+    assert again.value == pytest.approx(free.value, rel=1e-6) and again.status == free.status
 
 
 @pytest.mark.parametrize("name", STOPPED)
 @pytest.mark.parametrize("share", [0.6])
-def test_ctrl_c_at_any_product(name, share, wholes, monkeypatch):
+def test_ctrl_c_at_any_product(name, share, monkeypatch):
     """Ctrl-C is an answer, or `KeyboardInterrupt` while compiling; a second solve knows nothing of it."""
     problem, method, products = problem_of(name, SMALL), name.split()[0], []
-    apply = HeldMatrix.apply
+    free, _, every = whole(name)
+    last, apply = max(1, int(share * every)), HeldMatrix.apply
 
     def count(self, W):
         products.append(None)
@@ -109,23 +111,20 @@ def test_ctrl_c_at_any_product(name, share, wholes, monkeypatch):
             raise KeyboardInterrupt
         return apply(self, W)
 
-    last = 0
     monkeypatch.setattr(HeldMatrix, "apply", count)
-    problem.compile(method)
-    compiling = len(products)
-    problem.solve(method, random_state=0)
-    last = max(1, int(share * len(products)))
-    products.clear()
     try:
         solution = problem.solve(method, random_state=0)
     except KeyboardInterrupt:
-        assert last <= compiling
+        products.clear()
+        with pytest.raises(KeyboardInterrupt):
+            problem_of(name, SMALL).compile(method)
         return
+    assert len(products) >= last
     assert_usable(problem, solution)
-    assert solution.bound <= wholes[name].value * (1 + 1e-6)
+    assert solution.bound <= free.value * (1 + 1e-6)
     monkeypatch.undo()
     again = problem.solve(method, random_state=0)
-    assert again.value == pytest.approx(wholes[name].value, rel=1e-6)
+    assert again.value == pytest.approx(free.value, rel=1e-6)
 
 
 def test_the_limit_of_a_search_without_end():

@@ -367,12 +367,12 @@ def test_the_star_takes_hundreds_of_components_and_is_recompiled_for_no_weights(
 
 
 def test_the_star_with_a_free_bias():
-    features, _ = instance(44, 3, seed=9)
-    form = lift(features, losses(44, ODM), decision=(DecisionBound(np.ones(44), -0.5, 0.5),), free_bias=True)
-    loose = replace(form, balance=(QuadraticBound(np.ones(44), 44.0),))
-    tight = replace(form, balance=(QuadraticBound(np.ones(44), 2.0),))
+    features, _ = instance(38, 3, seed=9)
+    form = lift(features, losses(38, ODM), decision=(DecisionBound(np.ones(38), -0.5, 0.5),), free_bias=True)
+    loose = replace(form, balance=(QuadraticBound(np.ones(38), 38.0),))
+    tight = replace(form, balance=(QuadraticBound(np.ones(38), 2.0),))
     plain, same, more = (Clarabel().solve(f) for f in (form, loose, tight))
-    wide = replace(loose, balance=(*loose.balance, *[QuadraticBound(np.ones(44), 50.0)] * 12))  # too wide for a star
+    wide = replace(loose, balance=(*loose.balance, *[QuadraticBound(np.ones(38), 50.0)] * 12))  # too wide for a star
     assert "star" in Clarabel().accepts(loose).note and "star" not in Clarabel().accepts(wide).note
     assert plain.objective == pytest.approx(same.objective, rel=1e-5)
     assert more.objective >= same.objective * (1 - 1e-6)

@@ -203,7 +203,7 @@ def test_average_meets_the_bound_of_its_theorem(name: str, extra: bool) -> None:
     for gradient, sampled in ((LabelGradient(box), True), (FullGradient(box), False)):
         steps = (prox_steps if extra else descent_steps)(box, T, sampled)
         gaps = []
-        for seed in range(5 if sampled else 1):
+        for seed in range(3 if sampled else 1):
             run = StochasticRun(box, gradient, steps, Budget(tol=0.0, max_iter=T),
                                 rng=np.random.default_rng(seed), extra=extra)
             assert run.run() is Status.ITERATION_LIMIT
