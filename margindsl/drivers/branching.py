@@ -20,6 +20,7 @@ from margindsl.program.nodes import LiftedNodes, NodeBounds, PartialNodes
 from margindsl.typing import FloatArray, IntArray
 
 NODE_SHARE = 0.1  # accuracy of a node, as a share of the gap asked for
+ROUGH = 1e-2  # relative accuracy to which a node of decided points is solved that is below the target anyway
 HOPEFUL = 0.2  # a rounded labelling is fitted when its value is within this share of the incumbent's
 STAGE = "branch and bound"
 EVERY = 10  # nodes between two lines of the history
@@ -177,6 +178,12 @@ class Branching:
         return self.run.best.value - self.tol * abs(self.run.best.value)
 
     @property
+    def ceiling(self) -> float:
+        """Return the value above which a node is closed, whatever is lost when its bound is recomputed."""
+        assert self.run.best is not None
+        return self.run.best.value - 0.5 * self.tol * abs(self.run.best.value)
+
+    @property
     def bound(self) -> float:
         """Return the certified bound of the whole tree."""
         return min([self.lowest, *(node.bound for node in self._unsettled()[:1])])
@@ -234,21 +241,38 @@ class Branching:
 
     def _partial(self, node: Node, z: IntArray) -> Met:
         """Solve the problem of a node's decided points; one without an answer, as of too few points, says nothing."""
-        run, program, bounds = self.run, self.run.program, self.bounds
+        program, bounds = self.run.program, self.bounds
         assert isinstance(bounds, PartialNodes)
-        form = bounds.form(z)
-        raw = Guarded(run.fixed_solver, form).solve(form, run.budget.replace(
-            tol=max(0.01 * self.tol, 1e-12), max_iter=None, callback=None), node.start, is_judged=False)
+        raw = self._told_apart(node, z)
         charged, none = np.zeros(program.n), np.zeros(program.losses.scalars.count)
         if not raw.has_answer:
             return Met(node, None, np.zeros((program.clusters - 1) * program.features.rank), 0.0, none, charged)
         solved = self._better(node, z, *bounds.settled(z, raw.variables))
-        bias, scalars = form.plane(raw.variables)
+        bias, scalars = bounds.form(z).plane(raw.variables)
         return Met(solved, raw, np.asarray(raw["w"]), bias, scalars, charged)
+
+    def _told_apart(self, node: Node, z: IntArray) -> RawSolution:
+        """Solve the problem of a node's decided points as far as it takes to tell on which side of the target it is.
+
+        Nothing is to be told where the losses of open points have no least value.
+        """
+        assert isinstance(self.bounds, PartialNodes)
+        ceiling = self.ceiling - self.bounds.least(z)
+        if not ceiling < np.inf:
+            return RawSolution(Status.UNBOUNDED)
+        form, raw = self.bounds.form(z), node.start
+        guarded = Guarded(self.run.fixed_solver, form)
+        for tol in (ROUGH, max(0.01 * self.tol, 1e-12)):
+            raw = guarded.solve(form, self.run.budget.replace(
+                tol=tol, max_iter=None, callback=None, cutoff=ceiling), raw, is_judged=False)
+            if raw.status is not Status.OPTIMAL or raw.objective < ceiling:
+                break
+        return raw
 
     def _settle(self, node: Node, z: IntArray) -> Node:
         """Return a node without free components, bounded by the dual of its fixed-label problem."""
-        fit = self.run.fit(self.labels.at_points(z), self.run.best, tol=max(0.01 * self.tol, 1e-12))
+        labels, tol = self.labels.at_points(z), max(0.01 * self.tol, 1e-12)
+        fit = self.run.fit(labels, self.run.best, tol=tol, cutoff=self.ceiling)
         return self._better(node, z, *self.bounds.settled(z, fit.raw.variables))
 
     def _better(self, node: Node, z: IntArray, u: FloatArray, rest: FloatArray) -> Node:

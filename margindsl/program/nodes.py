@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from margindsl.program.branching import BranchNodeForm, PointLosses, node_dual, 
 from margindsl.program.certificates import DualPoint, FixedLabelCertificate, project_duals
 from margindsl.program.program import MarginProgram
 from margindsl.program.repair import repaired
-from margindsl.typing import FloatArray, IntArray
+from margindsl.typing import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,12 +141,31 @@ class PartialNodes(NodeBounds):
     and Crammer-Singer margins with falling losses.
     """
 
+    last: dict[bytes, Any] = field(default_factory=dict, init=False, repr=False)  # the form made last
+
     def form(self, z: IntArray) -> Any:
         """Return the fixed-label problem in which open points have no loss."""
-        program, decided = self.program, self.program.labels.is_decided(z)[np.asarray(self.program.labels.component)]
-        terms = tuple(replace(term, weights=np.where(decided[term.points], term.weights, 0.0))
-                      for term in program.losses.terms)
-        return replace(program, losses=replace(program.losses, terms=terms)).fix_labels(self.completed(z))
+        key = z.tobytes()
+        if key not in self.last:
+            program, decided = self.program, self.decided(z)
+            terms = tuple(replace(term, weights=np.where(decided[term.points], term.weights, 0.0))
+                          for term in program.losses.terms)
+            self.last.clear()
+            self.last[key] = replace(program, losses=replace(program.losses, terms=terms)).fix_labels(self.completed(z))
+        return self.last[key]
+
+    def decided(self, z: IntArray) -> BoolArray:
+        """Return (n,) whether the label of a point is decided."""
+        labels = self.program.labels
+        return np.asarray(labels.is_decided(z)[np.asarray(labels.component)])
+
+    def least(self, z: IntArray) -> float:
+        """Return the sum of the least losses of the open points, which is left out of their problem; −inf without."""
+        decided, total = self.decided(z), 0.0
+        for term in self.program.losses.terms:
+            weight = float(np.sum(term.weights[~decided[term.points]]))
+            total += weight * term.loss.minimum() if weight > 0 else 0.0
+        return total
 
     @property
     def zero(self) -> tuple[FloatArray, FloatArray]:
@@ -164,8 +183,7 @@ class PartialNodes(NodeBounds):
     def value(self, z: IntArray, u: FloatArray, rest: FloatArray) -> float:
         """Return the dual value, in which open points count by the least of their losses."""
         form = self.program.fix_labels(self.completed(z))
-        held = self.program.labels.is_decided(z)[np.asarray(self.program.labels.component)]
-        losses = form.seen
+        held, losses = self.decided(z), form.seen
         if np.any(u[~held[losses.points] & (losses.slopes != 0)]):  # rows that see a label
             return -np.inf
         found = FixedLabelCertificate(form.dual_objective(u, rest), form, u, rest)

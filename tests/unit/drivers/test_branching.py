@@ -18,6 +18,7 @@ from margindsl.program import Losses, LossTerm
 from margindsl.program.branch_certificate import Leaf, covers
 from margindsl.program.branching import BranchNodeForm, PointLosses, node_dual
 from margindsl.program.forms import FixedLabelForm
+from margindsl.program.nodes import PartialNodes
 from margindsl.runtime.registry import make_solver
 from margindsl_solvers.engines.nodes.hull import MomentHull, SoftKinks
 
@@ -338,3 +339,29 @@ def test_automatic_choice_enumerates_small_label_sets_and_branches_above():
     assert "decided points alone" in md.Exact().accepts(declare(md.logistic, n=30).program()).note
     refusal = md.Exact(method="enumeration").accepts(large)
     assert isinstance(refusal, Refusal) and "md.Exact(method='branching')" in refusal.repair
+
+
+# -- nodes of decided points ---------------------------------------------------------------------------
+
+
+def test_what_open_points_lose_at_least_is_what_a_node_without_duals_proves():
+    program = problem_of(n=8).program()
+    bounds = PartialNodes(program)
+    z = np.asarray(program.labels.pinned)
+    assert bounds.value(z, *bounds.zero) == pytest.approx(bounds.least(z), abs=1e-12)
+    leaf = program.labels.places(program.labels.sample(np.random.default_rng(0), 1)[0])
+    assert bounds.least(np.where(leaf == 0, 1, -1)) == 0.0
+
+
+@pytest.mark.parametrize("kind", ["hinge", "affine"])
+def test_nodes_solved_roughly_lead_to_the_best_labelling(kind):
+    X = np.random.default_rng(3).normal(size=(5, 2))
+    y, f = md.Labels(5, 3), md.Hyperplane(X - X.mean(axis=0), bias=False)
+    margin = md.margin(y, f, coding="crammer-singer")
+    loss = md.mean(md.hinge(margin)) if kind == "hinge" else md.mean(-margin)
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 3 * loss), [md.sizes(y, at_least=1)])
+    program, newton = problem.program(), make_solver("newton")
+    forms = [program.fix_labels(np.array(z)) for z in product(range(3), repeat=5) if len(set(z)) == 3 and z[0] == 0]
+    answers = [newton.solve(form, Budget(tol=1e-9)) for form in forms]
+    best = min(form.objective(raw["w"], raw["bias"]) for form, raw in zip(forms, answers))
+    assert problem.solve("exact", random_state=0).value == pytest.approx(program.to_user(best), rel=1e-6)
