@@ -1,6 +1,7 @@
 """Witnesses are verified, not believed: holes that were closed, trees that leave out, headers that make no sense."""
 
 import functools
+import itertools
 import warnings
 
 import numpy as np
@@ -24,6 +25,7 @@ def declare(k, loss):
 
 
 CASES = {
+    "soft": (declare(2, lambda m: md.logistic(-m)), "sdp"),
     "sdp": (declare(2, md.hinge), "sdp"), "branching": (declare(2, md.hinge), md.Exact(method="branching")),
     "three": (declare(3, md.hinge), "sdp"), "three cases": (declare(3, md.hinge), "exact")}
 
@@ -69,6 +71,55 @@ def test_headers_that_make_no_sense(change):
     header, arrays, _ = proof("sdp")
     found = script.check({**header, **change}, arrays)
     assert found.failures and (("version" in found.failures[0]) == bool({"version", "format"} & set(change)))
+
+
+@pytest.mark.parametrize("signs", [[1, 1, 1], [1, 1, -1], [1, -1, -1], [-1, -1, -1]])
+def test_a_sum_of_three_signs_is_no_equality(signs):
+    """(±z_i ± z_j ± z_k)² is 1 or 9, whatever the signs: a negative multiplier of it would prove too much."""
+    header, arrays, _ = proof("sdp")
+    cut = np.zeros((1, header["n"] + 1), dtype=int)
+    cut[0, 2:5] = signs
+    assert "a multiplier is negative" in script.check(
+        header, {**arrays, "cuts": cut, "theta": np.array([-1e-6])}).failures[0]
+    assert not script.check({**header, "bound": -1e300, "state": "CONVERGED"},
+                            {**arrays, "cuts": cut, "theta": np.array([1e-6])}).failures
+
+
+def test_sizes_may_be_at_their_limits_and_no_farther():
+    header, arrays, _ = proof("three")
+    header, sizes = {**header, "bound": -1e300, "state": "CONVERGED"}, np.bincount(arrays["labels"], minlength=3)
+    assert not script.check(header, {**arrays, "at_least": sizes, "at_most": sizes}).failures
+    for one in np.eye(3, dtype=int):
+        for name, limit in (("at_least", sizes + one), ("at_most", sizes - one)):
+            assert "labels are not in B" in script.check(header, {**arrays, name: limit}).failures
+
+
+@pytest.mark.parametrize("decided", [{}, {2: 1}, {2: 1, 3: 1, 4: 1}, {2: -1, 3: -1, 4: -1}, {0: -1, 2: 1, 3: -1}])
+def test_radii_are_the_farthest_that_labellings_go(decided):
+    header, arrays, _ = proof("sdp")
+    held = script.Proof(header, arrays)
+    B, every = script.LabelSet(held), np.array(list(itertools.product([-1, 1], repeat=8)))
+    inside = (np.abs(every.sum(axis=1)) <= 3) & (every[:, 0] == every[:, 1])
+    z = B.z.copy()
+    for point, label in decided.items():
+        inside &= every[:, point] == label
+        z[B.component[point]] = B.sign[point] * label
+    sums = every[inside] @ held.bound_weights[0]
+    assert B.radius(0, z) == pytest.approx(np.max(np.abs(sums - held.middles[0])), rel=1e-9)
+
+
+@pytest.mark.parametrize("factor", [1.0, 1e3, 1e6])
+def test_multipliers_of_sums_however_large_prove_nothing_false(factor):
+    header, arrays, optimum = proof("sdp")
+    size = factor * max(np.max(np.abs(arrays["d"])), 1.0)
+    assert unclaimed(header, {**arrays, "kappa": arrays["kappa"] + size}) <= optimum * (1 + 1e-9)
+
+
+def test_tangents_where_a_loss_is_least_prove_that_it_is_no_less():
+    """log(1 + exp(-z)) >= 0 is its tangent at infinity."""
+    header, arrays, _ = proof("soft")
+    nothing = {name: 0 * arrays[name] for name in ("u", "q", "tau", "eta", "tangents", "d", "kappa", "theta")}
+    assert unclaimed(header, {**arrays, **nothing}) == pytest.approx(0.0, abs=1e-9)
 
 
 def test_what_losses_prove_by_themselves_is_exact():
