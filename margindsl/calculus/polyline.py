@@ -10,6 +10,8 @@ from margindsl.calculus import pieces as rows
 from margindsl.frozen import frozen, frozen_property
 from margindsl.typing import FloatArray
 
+STEPS = 16  # tables of a prox that are kept: rows of several clusters ask for a few steps in turn
+
 
 @dataclass(frozen=True, eq=False)
 class Polyline:
@@ -78,15 +80,18 @@ class Polyline:
         return _resolved(tuple(column[index] for column in self.segments[:4]), step)
 
     def _sheared(self, step: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return where the segments of `meeting` end for one step, and slope and constant of each; the last is kept."""
-        known = self.__dict__.get("_last")
-        if known is None or known[0] != step:
+        """Return where the segments of `meeting` end for one step, and slope and constant of each; they are kept."""
+        kept: dict[float, tuple[FloatArray, FloatArray, FloatArray]] = self.__dict__.setdefault("_kept", {})
+        found = kept.get(step)
+        if found is None:
             at, slope = self.corners
             # shearing can only reorder corners by rounding
             ends = np.maximum.accumulate(at + step * slope)
             slopes, constants = _resolved(self.segments[:4], step)
-            known = self.__dict__["_last"] = step, (frozen(ends), frozen(slopes), frozen(constants))
-        return known[1]
+            if len(kept) >= STEPS:
+                kept.clear()
+            found = kept[step] = frozen(ends), frozen(slopes), frozen(constants)
+        return found
 
     def zeros(self) -> tuple[float, float]:
         """Return the ends of {x: 0 ∈ ∂ρ(x)}, or the infinity towards which ρ decreases, twice."""

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import csr_array
 from scipy.sparse.linalg import LinearOperator, cg
 
 from margindsl.contract import Budget, RawSolution, Status
@@ -17,7 +16,7 @@ from margindsl.program.clusters import ClusterForm
 from margindsl.program.codes import runner_up, simplex_codes
 from margindsl.typing import FloatArray, IntArray
 from margindsl_solvers.engines.nearest import ROUNDING, ROUNDS, nearest
-from margindsl_solvers.engines.rows.clusters import ClusterModel
+from margindsl_solvers.engines.rows.clusters import ClusterModel, PointBlocks
 from margindsl_solvers.engines.rows.envelopes import Pair
 from margindsl_solvers.engines.rows.system import solve_positive
 
@@ -105,11 +104,11 @@ class ClusterRows(ClusterModel):
             return dense_step(self.form, curvature, balance, gradient, damping)
         return -_iterative(self.form, curvature, balance, gradient, damping)
 
-    def _damping(self, curvature: csr_array, gradient: FloatArray, reach: FloatArray) -> float:
+    def _damping(self, curvature: PointBlocks, gradient: FloatArray, reach: FloatArray) -> float:
         """Return what holds a bias in a Newton system, in proportion to its gradient: see `Curvature.step`."""
         if not self.border:
             return 0.0
-        curved = float(curvature.trace())
+        curved = curvature.trace
         firm = curved <= 1e-10 * float(np.sum(self.weights[self.loss_rows]))
         pull = float(np.max(np.abs(gradient[self.rank :]) / reach))
         return 1e-13 * curved + (1e-3 if firm else 1e-7) * pull  # where both are zero, nothing pulls at the bias
@@ -120,7 +119,7 @@ def runners(form: ClusterForm, x: FloatArray) -> IntArray:
     return runner_up(form.outputs(*form.split(x)), form.labels)
 
 
-def dense_step(form: ClusterForm, curvature: csr_array, balance: FloatArray, gradient: FloatArray,
+def dense_step(form: ClusterForm, curvature: PointBlocks, balance: FloatArray, gradient: FloatArray,
                damping: float = 0.0) -> FloatArray:
     """Return the Newton step by Cholesky's factor of I + Σ_i H_i ⊗ φ_iφ_iᵀ, H_i the k × k block of point i.
 
@@ -129,12 +128,10 @@ def dense_step(form: ClusterForm, curvature: csr_array, balance: FloatArray, gra
     """
     k, r, bias = form.clusters, form.features.rank, int(form.free_bias)
     size = r + bias
-    entries = curvature.tocoo()
-    point, first, second = entries.row // k, entries.row % k, entries.col % k
-    lower = first >= second
-    pair = (first * k + second)[lower]
+    lower = curvature.first >= curvature.second
+    pair = (curvature.first * k + curvature.second)[lower]
     order = np.argsort(pair, kind="stable")
-    point, value = point[lower][order], entries.data[lower][order]
+    point, value = curvature.point[lower][order], curvature.value[lower][order]
     ends = np.searchsorted(pair[order], np.arange(k * k + 1))
     blocks = np.zeros((k, size, k, size))
     for code in np.flatnonzero(np.diff(ends)):
@@ -162,15 +159,15 @@ def _packed(form: ClusterForm, x: FloatArray) -> FloatArray:
                            x[..., r:].reshape(*x.shape[:-1], form.clusters - 1, int(form.free_bias))], axis=-1)
 
 
-def _iterative(form: ClusterForm, curvature: csr_array, balance: FloatArray, gradient: FloatArray,
+def _iterative(form: ClusterForm, curvature: PointBlocks, balance: FloatArray, gradient: FloatArray,
                damping: float = 0.0) -> FloatArray:
     """Solve the Newton system by conjugate gradients."""
-    G, k = form.balance[0], form.clusters
+    G, k, blocks = form.balance[0], form.clusters, curvature.matrix(form.n, form.clusters)
     held = np.append(np.ones(form.size_of_w), np.full(form.border, damping))
 
     def product(x: FloatArray) -> FloatArray:
         x = x.ravel()
-        table = (curvature @ form.outputs(*form.split(x)).ravel()).reshape(-1, k)
+        table = (blocks @ form.outputs(*form.split(x)).ravel()).reshape(-1, k)
         pulled = form.join(form.features.adjoint(table @ form.codes).T.ravel(), table.sum(axis=0))
         return held * x + pulled + (G.T @ (balance * (G @ x)) if len(balance) else 0.0)
 

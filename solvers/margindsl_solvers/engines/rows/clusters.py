@@ -233,13 +233,12 @@ class ClusterModel(Rows):
             parts.append(rising.row_losses(v[self.rising_rows]))
         return np.concatenate(parts)
 
-    def curvature(self, v: FloatArray, centre: FloatArray, kappa: float, rows: FloatArray) -> csr_array:
-        """Return the (nk, nk) generalised second derivative in the decision values, a k × k block a point.
+    def curvature(self, v: FloatArray, centre: FloatArray, kappa: float, rows: FloatArray) -> PointBlocks:
+        """Return the generalised second derivative in the decision values, a k × k block a point.
 
         The `curvatures` of rows are those of the rising losses, in the difference to the runner-up.
         """
-        form, k = self.form, self.form.clusters
-        x = v + centre / kappa
+        form, x = self.form, v + centre / kappa
         places: list[tuple[IntArray, IntArray, IntArray, FloatArray]] = []
         for block, term in zip(self.blocks, (t for t in form.parts.falling.terms if t.rows)):
             m = x[block.part].reshape(-1, self.width)
@@ -251,11 +250,11 @@ class ClusterModel(Rows):
             places += [(points, a, b, sign * single) for a, b, sign in (
                 (labels, labels, 1), (runner, runner, 1), (labels, runner, -1), (runner, labels, -1))]
         if not places:
-            return csr_array((form.n * k, form.n * k))
+            nowhere = np.zeros(0, dtype=int)
+            return PointBlocks(nowhere, nowhere, nowhere, np.zeros(0))
         point, first, second, value = (np.concatenate(column) for column in zip(*places))
         kept = value != 0
-        point, first, second = point[kept], first[kept], second[kept]
-        return csr_array((value[kept], (point * k + first, point * k + second)), shape=(form.n * k, form.n * k))
+        return PointBlocks(point[kept], first[kept], second[kept], value[kept])
 
     def _block_curvature(self, block: Block, term: LossTerm, m: FloatArray,
                          kappa: float) -> list[tuple[IntArray, IntArray, IntArray, FloatArray]]:
@@ -275,6 +274,33 @@ class ClusterModel(Rows):
                 (points[side], labels[side], others[side, c], -own[side, c]),
                 (points[side], others[side, c], labels[side], -own[side, c]),
                 (points, labels, labels, own.sum(axis=1))]
+
+
+@dataclass(frozen=True, eq=False)
+class PointBlocks:
+    """Represent a symmetric k × k block a point by its entries; those of one place are added up.
+
+    Parameters
+    ----------
+    point, first, second : int arrays
+        The places: a point, and two clusters.
+    value : float array
+    """
+
+    point: IntArray
+    first: IntArray
+    second: IntArray
+    value: FloatArray
+
+    @property
+    def trace(self) -> float:
+        """Return the sum of the diagonals."""
+        return float(self.value[self.first == self.second].sum())
+
+    def matrix(self, n: int, k: int) -> csr_array:
+        """Return the (nk, nk) matrix with the blocks on its diagonal."""
+        places = self.point * k + self.first, self.point * k + self.second
+        return csr_array((self.value, places), shape=(n * k, n * k))
 
 
 def _gathered(points: IntArray, values: FloatArray) -> FloatArray:
