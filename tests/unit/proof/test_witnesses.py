@@ -85,6 +85,15 @@ def test_a_sum_of_three_signs_is_no_equality(signs):
                             {**arrays, "cuts": cut, "theta": np.array([1e-6])}).failures
 
 
+def test_cuts_of_clusters_are_of_one_point_or_two():
+    header, arrays, _ = proof("three")
+    header, cut = {**header, "bound": -1e300, "state": "CONVERGED"}, np.zeros((1, header["n"] + 1), dtype=int)
+    for members, holds in (([], False), ([4], True), ([4, 5], True), ([3, 4, 5], False)):
+        cut[:] = np.isin(np.arange(header["n"] + 1), members)
+        failures = script.check(header, {**arrays, "cuts": cut, "theta": np.array([1e-6])}).failures
+        assert (not failures) if holds else ("a cut does not hold for every labelling" in failures)
+
+
 def test_sizes_may_be_at_their_limits_and_no_farther():
     header, arrays, _ = proof("three")
     header, sizes = {**header, "bound": -1e300, "state": "CONVERGED"}, np.bincount(arrays["labels"], minlength=3)
@@ -94,7 +103,8 @@ def test_sizes_may_be_at_their_limits_and_no_farther():
             assert "labels are not in B" in script.check(header, {**arrays, name: limit}).failures
 
 
-@pytest.mark.parametrize("decided", [{}, {2: 1}, {2: 1, 3: 1, 4: 1}, {2: -1, 3: -1, 4: -1}, {0: -1, 2: 1, 3: -1}])
+@pytest.mark.parametrize("decided", [{}, {2: 1}, {2: 1, 3: 1, 4: 1}, {2: -1, 3: -1, 4: -1}, {0: -1, 2: 1, 3: -1},
+                                     {0: 1, 2: 1, 3: 1, 4: -1, 5: -1, 6: -1}, {0: -1, 2: -1, 3: -1, 4: 1, 5: 1, 6: 1}])
 def test_radii_are_the_farthest_that_labellings_go(decided):
     header, arrays, _ = proof("sdp")
     held = script.Proof(header, arrays)
