@@ -107,7 +107,7 @@ def test_sizes_may_be_at_their_limits_and_no_farther():
                                      {0: 1, 2: 1, 3: 1, 4: -1, 5: -1, 6: -1}, {0: -1, 2: -1, 3: -1, 4: 1, 5: 1, 6: 1}])
 def test_radii_are_the_farthest_that_labellings_go(decided):
     header, arrays, _ = proof("sdp")
-    held = script.Proof(header, arrays)
+    held = script.Proof(header, {**arrays, "middles": np.array([0.5])})
     B, every = script.LabelSet(held), np.array(list(itertools.product([-1, 1], repeat=8)))
     inside = (np.abs(every.sum(axis=1)) <= 3) & (every[:, 0] == every[:, 1])
     z = B.z.copy()
@@ -130,6 +130,16 @@ def test_tangents_where_a_loss_is_least_prove_that_it_is_no_less():
     header, arrays, _ = proof("soft")
     nothing = {name: 0 * arrays[name] for name in ("u", "q", "tau", "eta", "tangents", "d", "kappa", "theta")}
     assert unclaimed(header, {**arrays, **nothing}) == pytest.approx(0.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+def test_least_values_of_logistic_losses_are_those_of_a_grid(share):
+    held = script.Proof(*proof("soft")[:2])
+    u, x = np.zeros(len(held.points)), np.linspace(-30, 30, 60_001)[:, None]
+    u[held.log_at] = share * held.log_c * held.log_a
+    every = held.log_c * np.logaddexp(0, -held.log_a * x - held.log_d) + u[held.log_at] * x
+    low, _, _ = held.least(u, 0 * u, np.full(len(held.log_at), -share))
+    assert low == pytest.approx(every.min(axis=0).sum(), rel=1e-6)
 
 
 def test_what_losses_prove_by_themselves_is_exact():
