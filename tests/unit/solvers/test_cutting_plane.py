@@ -7,10 +7,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from margindsl.calculus import PLQ, Logistic, huber, maximum
+from margindsl.calculus import PLQ, Logistic, huber, maximum, square
 from margindsl.contract import Budget, RawSolution, Status
 from margindsl.errors import DeclarationError
-from margindsl.features import DenseFeatures
+from margindsl.features import DenseFeatures, build
 from margindsl.features.maps import LinearMap
 from margindsl.program.bounds import DecisionBound
 from margindsl.program.forms import FixedLabelForm, SaddleForm
@@ -184,3 +184,13 @@ def test_refusals_and_options():
         CuttingPlane(keep=-1)
     with pytest.raises(DeclarationError, match=r"cutting-plane\(mix=0\): expected a number in \(0, 1\]"):
         CuttingPlane(mix=0)
+
+
+def test_losses_that_are_squared_and_heavy_are_cut_where_the_optimum_can_lie() -> None:
+    loss = maximum(square(), PLQ.affine(-1.0, 1.0))
+    term = LossTerm(loss, np.arange(7), np.full(7, 1e30), np.ones(7), np.full(7, -1.0), np.zeros((7, 0)))
+    features = build(np.random.default_rng(4).normal(size=(7, 2)))
+    form = FixedLabelForm(features, Losses(7, (term,)), np.where(np.arange(7) % 2, 1, -1))
+    with np.errstate(over="raise", invalid="raise"):
+        raw = CuttingPlane().solve(form, Budget(tol=1e-6, max_iter=150))
+    assert form.dual_objective(raw["u"], raw["tau"]) <= form.objective(raw["w"]) <= form.losses.value(np.zeros(7))

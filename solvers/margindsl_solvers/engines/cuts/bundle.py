@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cached_property
 
 import numpy as np
 
@@ -150,9 +151,22 @@ class Bundle:
             moved = value < self.value
             if moved:
                 self.best, self._v, self.value = point, there, value
-        mix = mix if t < 1 else 1.0
+        mix = min(mix if t < 1 else 1.0, self._room(step))
         self._add(self.best + mix * (x - self.best), self._v + mix * (v - self._v))
         return moved
+
+    def _room(self, step: FloatArray) -> float:
+        """Return how far along a step the optimum can lie: ½‖w‖² is at most what the losses at w = 0 are above all.
+
+        Cuts farther out are steeper, the next master's point is farther still, and so on until squares overflow.
+        """
+        r, length = self.model.rank, float(np.linalg.norm(step[: self.model.rank]))
+        return (self._far + float(np.linalg.norm(self.best[:r]))) / length if length > 0 and self._far > 0 else math.inf
+
+    @cached_property
+    def _far(self) -> float:
+        losses = self.model.form.losses
+        return math.sqrt(2.0 * max(losses.value(np.zeros(losses.n)) - losses.least_value(), 0.0))
 
     def prune(self, patience: int) -> None:
         """Drop the cuts that have had no weight for so many rounds."""

@@ -19,6 +19,7 @@ LARGEST_ORDER = 60  # features; the Newton system has r(r+3)/2 unknowns
 STEPS = 60  # most Newton steps a node
 SHRINK = 0.1  # factor of the barrier weight between stages
 COLD, WARM = 0.1, 0.03  # first barrier weights, shares of the value over the order of the barrier
+LEAST = 1e-150  # of squares, whose roots are divided by
 BLEND = 0.1  # how far a warm start is drawn to the middle of the cone
 SETTLED = 0.15  # share of the distance to the target at which a node that misses it is accurate enough
 
@@ -239,7 +240,7 @@ class NodeRun:
         bend = self.hull.at(f, z[self.fixed])
         soft = self.kinks.at(f, tau)
         bend = Bend(bend.value, bend.by_f + soft[1], bend.by_z, bend.ff + soft[2], bend.fz, bend.zz)
-        s = np.sqrt(np.maximum(z[self.free], 1e-300))
+        s = np.sqrt(np.maximum(z[self.free], LEAST))
         value, first, second = self.root.at(s)
         lifted = self.root_kinks.at(s, tau)
         first, second = first + lifted[1], second + lifted[2]
