@@ -18,6 +18,7 @@ from margindsl.typing import FloatArray, IntArray
 SAMPLED_ENTRIES = 4_000_000  # entries of sampled directions held at once
 POLISHED_POINTS = 2_000_000  # points times polished candidates, at most
 SCREEN_BLOCK = 64
+KEPT = 6  # candidates that are polished, of twice as many that are fitted
 BLOCKS = 4  # block moves tried from the best labelling
 LENGTHS = (0.6, 1.0, 1.5, 2.5, 4.0)
 
@@ -80,14 +81,16 @@ def round_codes(run: Run, directions: FloatArray, count: int) -> list[IntArray]:
     A. Frieze, M. Jerrum (1997). Improved approximation algorithms for MAX k-CUT and MAX BISECTION.
     """
     labels, k = run.program.labels, run.program.clusters
-    found = []
+    found: list[IntArray] = []
     for draw in timely(range(2 * max(count, 1)), run.budget):
+        if len(found) == 2 * KEPT:  # clusterings are not screened: polishing looks at the first so many
+            break
         if draw % 2:
             targets = run.rng.standard_normal((directions.shape[1], k))
         else:
             targets = _spread_points(directions, k, run.rng).T
-        found.append(labels.maximise(directions @ targets))
-    return distinct(found)
+        found = distinct([*found, labels.maximise(directions @ targets)])
+    return found
 
 
 def _spread_points(directions: FloatArray, k: int, rng: np.random.Generator) -> FloatArray:
@@ -152,7 +155,7 @@ def secant_curvature(losses: Losses, arguments: FloatArray) -> FloatArray:
     return np.bincount(losses.points, weights=out * losses.slopes**2, minlength=losses.n)
 
 
-def polish(run: Run, candidates: list[IntArray], how: str, keep: int = 6, tol: float = 1e-7,
+def polish(run: Run, candidates: list[IntArray], how: str, keep: int = KEPT, tol: float = 1e-7,
            bound: float = -np.inf) -> Fit:
     """Return the best fit among candidates after polishing.
 

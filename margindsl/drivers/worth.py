@@ -9,6 +9,7 @@ from margindsl.clock import PRODUCT, Account
 from margindsl.program.program import MarginProgram
 
 FREE, ROOM = 1e8, 1e9  # multiply-adds spent in any case (tenths of a second), and where a gap leaves room
+FEW = 2000  # points up to which there is all that room: of more, a move of one of them is worth as much less
 HOPE = 1e7  # the same where no bound says that there is room: of what search without limit wins, three quarters
 HALF = 0.5  # of what the relaxation spent, where that is more than the latter
 PRICE = 1e-4  # relative fall of the value that a pass over the points has to bring beyond that
@@ -20,8 +21,8 @@ class Worth:
     """Say when to stop improving labels, by counts that are the same on every machine.
 
     The first `FREE` multiply-adds are free. Beyond them the certified gap has to be worth a fit at `PRICE` a pass, that
-    is a product with the features and one with their transpose; beyond `ROOM`, without a bound beyond `HOPE`, or half
-    of what the relaxation took, the value has to fall at that price.
+    is a product with the features and one with their transpose; beyond `ROOM`, which is less of more than `FEW` points,
+    without a bound beyond `HOPE`, or half of what the relaxation took, the value has to fall at that price.
 
     Parameters
     ----------
@@ -41,7 +42,8 @@ class Worth:
         features, begun = self.program.features, self.account.work
         self.a_pass = 2.0 * (float(features.n) * features.rank + PRODUCT)
         self.free = begun + FREE
-        self.mark = begun + max(ROOM if math.isfinite(self.bound) else HOPE, HALF * begun)
+        room = max(FREE, ROOM * min(1.0, FEW / max(features.n, 1)))
+        self.mark = begun + max(room if math.isfinite(self.bound) else HOPE, HALF * begun)
 
     def pays(self, value: float) -> bool:
         """Return whether to go on from the best value so far."""

@@ -197,7 +197,9 @@ class LabelSet(Components):
         return self.names.best(self, self._gain(gain, self.count, "component"))
 
     def nearest(self, candidate: ArrayLike) -> IntArray:
-        """Return the member of B that agrees best with labels (n,), or is best for gains."""
+        """Return the member of B that agrees best with labels (n,), or themselves, or is best for gains."""
+        if self.contains(candidate):
+            return np.array(candidate, dtype=np.intp)
         return self.maximise(self.names.gain(np.asarray(candidate)))
 
     def contains(self, y: ArrayLike) -> bool:

@@ -84,7 +84,7 @@ class CCCP(LocalRelaxation):
             end, status, message = self._descend(run, losses, labels)
             if end is not None:
                 ends.append(end)
-                run.fit(end)
+                run.fit(end, cutoff=np.inf if run.best is None else run.best.value)
                 run.standing = None
             if run.stopped or not status.has_answer:
                 break

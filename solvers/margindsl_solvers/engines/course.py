@@ -56,6 +56,10 @@ class Judged(Protocol):
     def error(self) -> float:
         """Return the relative gap, or the residual where that is larger."""
 
+    @property
+    def floor(self) -> float:
+        """Return the size that values are at least taken to have where errors are relative to them."""
+
 
 @dataclass(frozen=True)
 class Bracket:
@@ -64,11 +68,14 @@ class Bracket:
     Parameters
     ----------
     primal, dual, error : float
+    floor : float
+        Size that values are at least taken to have.
     """
 
     primal: float
     dual: float
     error: float
+    floor: float = 0.0
 
 
 P = TypeVar("P", bound=Judged)
@@ -193,6 +200,10 @@ class Course(ABC, Generic[P]):
         rest = self.iterations - self.marked
         return Status.INACCURATE if rest > max(self.stall_limit, RESTED * self.iterations) else None
 
+    def _least(self, point: P) -> float:
+        """Return what the value is no lower than: the dual value of a point, less what its error is worth."""
+        return point.dual - self.error * max(abs(point.primal), point.floor)
+
     def stop(self, ended: Status | None = None) -> Status | None:
         """Return the status to end with, None to go on; reports progress.
 
@@ -203,7 +214,7 @@ class Course(ABC, Generic[P]):
         """
         if self.is_closed():
             return Status.OPTIMAL
-        if self.best is not None and self.best.dual - self.error * abs(self.best.primal) > self.budget.cutoff:
+        if self.best is not None and self._least(self.best) > self.budget.cutoff:
             return Status.CONVERGED
         status = ended or self.spent()
         if status is Status.TIME_LIMIT and self.budget.interrupted:

@@ -240,3 +240,14 @@ def test_regroupings_keep_links_and_known_labels():
     fit = run.fit(run.program.labels.sample(run.rng, 1)[0])
     found = regroupings(run, fit, 20)
     assert len(found) > 1 and all(run.program.labels.contains(labels) for labels in found)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_fit_is_cut_off_only_where_it_is_no_lower(seed):
+    """With a shared threshold the value at w = 0 is zero, and a dual point there proves nothing yet."""
+    X = blobs(seed, groups=2, each=15)
+    run = start(md.recipes.skmmc(X, C=3.0), seed)
+    good, other = np.repeat([-1, 1], 15), np.tile([-1, 1], 15)
+    least, most = sorted(start(md.recipes.skmmc(X, C=3.0)).fit(labels).value for labels in (good, other))
+    fits = [run.fit(labels, cutoff=most - 1e-3 * abs(most)) for labels in (good, other)]
+    assert least < most - 1e-3 * abs(most) and min(fit.value for fit in fits) == pytest.approx(least, rel=1e-6)

@@ -7,7 +7,7 @@ import pytest
 
 import margindsl as md
 from margindsl.clock import Account, Budget
-from margindsl.drivers.worth import FREE, PRICE, ROOM, WINDOW, Worth
+from margindsl.drivers.worth import FEW, FREE, PRICE, ROOM, WINDOW, Worth
 from margindsl.features.build import build
 from margindsl.features.kernels import Linear
 
@@ -46,6 +46,11 @@ def test_beyond_that_the_value_has_to_fall(program):
     assert worth.pays(value)  # one fit may fail
     account.work += 0.2 * WINDOW * worth.a_pass
     assert not worth.pays(value)
+
+
+def test_the_room_of_many_points_is_as_much_less_but_not_less_than_what_is_free():
+    marks = [Worth(Account(), two_clouds(n).program(), bound=0.0).mark for n in (FEW, 2 * FEW, 20 * FEW)]
+    assert marks == pytest.approx([ROOM, ROOM / 2, FREE])
 
 
 def test_half_of_what_the_relaxation_took_may_be_spent(program):
