@@ -260,14 +260,13 @@ class Branching:
         ceiling = self.ceiling - self.bounds.least(z)
         if not ceiling < np.inf:
             return RawSolution(Status.UNBOUNDED)
-        form, raw = self.bounds.form(z), node.start
-        guarded = Guarded(self.run.fixed_solver, form)
-        for tol in (ROUGH, max(0.01 * self.tol, 1e-12)):
-            raw = guarded.solve(form, self.run.budget.replace(
-                tol=tol, max_iter=None, callback=None, cutoff=ceiling), raw, is_judged=False)
-            if raw.status is not Status.OPTIMAL or raw.objective < ceiling:
-                break
-        return raw
+        form = self.bounds.form(z)
+        guarded, budget = Guarded(self.run.fixed_solver, form), self.run.budget.replace(
+            tol=ROUGH, max_iter=None, callback=None, cutoff=ceiling)
+        raw = guarded.solve(form, budget, node.start, is_judged=False)
+        if raw.status is not Status.OPTIMAL or raw.objective < ceiling:
+            return raw
+        return guarded.solve(form, budget.replace(tol=max(0.01 * self.tol, 1e-12)), raw, is_judged=False)
 
     def _settle(self, node: Node, z: IntArray) -> Node:
         """Return a node without free components, bounded by the dual of its fixed-label problem."""
