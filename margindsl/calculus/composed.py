@@ -185,20 +185,33 @@ class Composed(Compound):
 
 
 @dataclass(frozen=True)
-class Largest(Compound):
-    """Represent max_k ρ_k(x), of which at most one, the last, is piecewise quadratic."""
+class Joined(ConvexFunction):
+    """Represent a function of several terms at one point, which rises, falls and is finite where all of them do."""
 
     terms: tuple[ConvexFunction, ...]
-
-    def __post_init__(self) -> None:
-        if self.domain[0] > self.domain[1]:
-            raise CalculusError(f"{', '.join(map(repr, self.terms))} are nowhere finite together; give functions whose "
-                                "domains meet")
 
     @property
     def domain(self) -> tuple[float, float]:
         lowers, uppers = zip(*(term.domain for term in self.terms))
         return max(lowers), min(uppers)
+
+    @property
+    def is_nonincreasing(self) -> bool:
+        return all(term.is_nonincreasing for term in self.terms)
+
+    @property
+    def is_nondecreasing(self) -> bool:
+        return all(term.is_nondecreasing for term in self.terms)
+
+
+@dataclass(frozen=True)
+class Largest(Joined, Compound):
+    """Represent max_k ρ_k(x), of which at most one, the last, is piecewise quadratic."""
+
+    def __post_init__(self) -> None:
+        if self.domain[0] > self.domain[1]:
+            raise CalculusError(f"{', '.join(map(repr, self.terms))} are nowhere finite together; give functions whose "
+                                "domains meet")
 
     def __call__(self, x: ArrayLike) -> Any:
         return shaped(np.max([np.asarray(term(x)) for term in self.terms], axis=0))
@@ -220,14 +233,6 @@ class Largest(Compound):
         ends = [term.subdifferential(x) for term in self.terms]
         return np.array([np.asarray(term(x)) for term in self.terms]), np.array(
             [[np.asarray(end[side]) for end in ends] for side in (0, 1)])
-
-    @property
-    def is_nonincreasing(self) -> bool:
-        return all(term.is_nonincreasing for term in self.terms)
-
-    @property
-    def is_nondecreasing(self) -> bool:
-        return all(term.is_nondecreasing for term in self.terms)
 
     def argmin(self) -> tuple[float, float]:
         if self.is_nondecreasing:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from margindsl.calculus.arguments import checked_step, shaped
-from margindsl.calculus.composed import Conjugate
+from margindsl.calculus.composed import Conjugate, Joined
 from margindsl.calculus.plq import PLQ
 from margindsl.calculus.protocol import ConvexFunction, composed_of, constant_beside, envelope_of, multiple_of, sum_of
 from margindsl.errors import CalculusError
@@ -236,21 +236,14 @@ class Precomposed(ConvexFunction):
 
 
 @dataclass(frozen=True)
-class Summed(ConvexFunction):
+class Summed(Joined):
     """Represent a sum Σ ρ_k in which at most one summand, the last, is piecewise quadratic."""
-
-    terms: tuple[ConvexFunction, ...]
 
     def __post_init__(self) -> None:
         lower, upper = self.domain
         if lower > upper:
             raise CalculusError(f"the summands {', '.join(map(repr, self.terms))} are nowhere "
                                 "finite together; give functions whose domains meet")
-
-    @property
-    def domain(self) -> tuple[float, float]:
-        lowers, uppers = zip(*(term.domain for term in self.terms))
-        return max(lowers), min(uppers)
 
     def __call__(self, x: ArrayLike) -> Any:
         return shaped(sum(np.asarray(term(x)) for term in self.terms))
@@ -315,14 +308,6 @@ class Summed(ConvexFunction):
     @property
     def is_affine(self) -> bool:
         return all(term.is_affine for term in self.terms)
-
-    @property
-    def is_nonincreasing(self) -> bool:
-        return all(term.is_nonincreasing for term in self.terms)
-
-    @property
-    def is_nondecreasing(self) -> bool:
-        return all(term.is_nondecreasing for term in self.terms)
 
     @property
     def is_root_convex(self) -> bool:

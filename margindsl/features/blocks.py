@@ -8,7 +8,7 @@ import numpy as np
 
 from margindsl.clock import check
 from margindsl.features.dense import DenseFeatures, FactorFeatures
-from margindsl.features.maps import LinearMap, PointMap
+from margindsl.features.maps import Centring, LinearMap, PointMap
 from margindsl.features.operator import FeatureOperator, Index, as_index
 from margindsl.frozen import frozen
 from margindsl.points import check_points, release, row_blocks
@@ -106,10 +106,7 @@ class BlockFeatures(FeatureOperator):
         return LinearMap(self.rank, self.mean)(X_new)
 
     def _features(self, part: FloatArray) -> FloatArray:
-        rows = np.array(part, dtype=np.float64)
-        if self.mean is not None:
-            rows -= self.mean
-        return rows
+        return Centring(self.mean)(part)
 
     def _held(self, rows: FloatArray, chosen: IntArray) -> FeatureOperator:
         """Return the features (m, r) of chosen rows in memory."""

@@ -17,7 +17,7 @@ import numpy as np
 from margindsl.clock import check
 from margindsl.features.blocks import HELD
 from margindsl.features.dense import DenseFeatures
-from margindsl.features.maps import LinearMap, PointMap
+from margindsl.features.maps import Centring, LinearMap, PointMap
 from margindsl.features.operator import FeatureOperator, Index, as_index, cut, total
 from margindsl.points import check_points
 from margindsl.threads import small_work_threads
@@ -216,24 +216,6 @@ class Constant:
     def full(self, length: int) -> FloatArray:
         """Return an array of so many, which takes no memory."""
         return np.broadcast_to(self.value, (length,))
-
-
-class Centring:
-    """Subtract a mean from rows, in float64.
-
-    Parameters
-    ----------
-    mean : ndarray (d,) or None
-    """
-
-    def __init__(self, mean: FloatArray | None) -> None:
-        self.mean = mean
-
-    def __call__(self, part: FloatArray) -> FloatArray:
-        rows = np.array(part, dtype=np.float64)
-        if self.mean is not None:
-            rows -= self.mean
-        return rows
 
 
 def _fold_chunks(chunks: list[FloatArray], what: _What, *rows: list[Any]) -> Any:

@@ -39,6 +39,24 @@ class NoMap(PointMap):
         return np.zeros((np.shape(X)[0], 0))
 
 
+class Centring:
+    """Subtract a mean from rows, in float64.
+
+    Parameters
+    ----------
+    mean : ndarray (d,) or None
+    """
+
+    def __init__(self, mean: FloatArray | None) -> None:
+        self.mean = mean
+
+    def __call__(self, part: FloatArray) -> FloatArray:
+        rows = np.array(part, dtype=np.float64)
+        if self.mean is not None:
+            rows -= self.mean
+        return rows
+
+
 @dataclass(frozen=True, eq=False)
 class LinearMap(PointMap):
     """Map x to (x - mean) basis.

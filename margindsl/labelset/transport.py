@@ -16,8 +16,8 @@ _STRIDE = 8
 _COARSE = 20
 
 
-def assign_bounded(gain: FloatArray, lower: IntArray, upper: IntArray) -> IntArray | None:
-    """Return an exact maximiser of sum_i gain[i, y_i] with lower_q <= |{i : y_i = q}| <= upper_q.
+def assign_priced(gain: FloatArray, lower: IntArray, upper: IntArray) -> tuple[IntArray, FloatArray] | None:
+    """Return an exact maximiser of sum_i gain[i, y_i] with lower_q <= |{i : y_i = q}| <= upper_q, and its prices.
 
     This is a transportation problem: a unit leaves every point, enters a cluster q and leaves q for a sink t by
     an arc of flow f_q between lower_q and upper_q. Moving a unit from p to q costs min gain[i, p] - gain[i, q]
@@ -27,7 +27,7 @@ def assign_bounded(gain: FloatArray, lower: IntArray, upper: IntArray) -> IntArr
     cost less potentials, and a flow without negative residual cycles is cheapest among the flows with its node
     imbalances. A unit sent along a shortest path from surplus to shortage keeps it so; when no imbalance is
     left the flow is optimal (Ahuja, Magnanti and Orlin, Network Flows, 1993, Section 9.7). Prices spare paths;
-    they do not affect exactness.
+    they do not affect exactness. The search starts from the prices of every eighth point.
 
     Parameters
     ----------
@@ -38,23 +38,14 @@ def assign_bounded(gain: FloatArray, lower: IntArray, upper: IntArray) -> IntArr
 
     Returns
     -------
-    ndarray of int, shape (m,), or None
-        None when no assignment has such numbers.
+    ndarray of int, shape (m,), and float array, shape (k,), or None
+        The assignment, and prices that prove it optimal: they minimise the dual D of `balancing_prices`, with value
+        sum_i gain[i, y_i]. None when no assignment has such numbers.
 
     Examples
     --------
-    >>> assign_bounded(np.array([[3.0, 0.0], [2.0, 0.0], [1.0, 0.0]]), np.array([0, 1]), np.array([2, 3]))
+    >>> assign_priced(np.array([[3.0, 0.0], [2.0, 0.0], [1.0, 0.0]]), np.array([0, 1]), np.array([2, 3]))[0]
     array([0, 0, 1])
-    """
-    solved = assign_priced(gain, lower, upper)
-    return None if solved is None else solved[0]
-
-
-def assign_priced(gain: FloatArray, lower: IntArray, upper: IntArray) -> tuple[IntArray, FloatArray] | None:
-    """Return the answer of `assign_bounded` and prices (k,) that prove it optimal, or None.
-
-    The prices minimise the dual D of `balancing_prices`, with value sum_i gain[i, y_i]. The search starts from
-    the prices of every eighth point.
     """
     k = gain.shape[1]
     if (lower > upper).any() or not lower.sum() <= len(gain) <= upper.sum():
