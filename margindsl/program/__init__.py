@@ -2,7 +2,7 @@
 
 from margindsl.program.bounds import DecisionBound, QuadraticBound
 from margindsl.program.certificates import Certificate, CombinedCertificate, FixedLabelCertificate
-from margindsl.program.cuts import CodeCuts, MatrixCuts, TriangleCuts
+from margindsl.program.cuts import MatrixCuts
 from margindsl.program.dump import dump_form, dump_program
 from margindsl.program.forms import (
     DCStepForm,
@@ -19,9 +19,9 @@ from margindsl.program.moment_certificate import MomentLiftCertificate, repair_m
 from margindsl.program.program import MarginProgram
 
 __all__ = [
-    "Certificate", "CodeCuts", "CombinedCertificate", "DCStepForm", "DecisionBound",
+    "Certificate", "CombinedCertificate", "DCStepForm", "DecisionBound",
     "FixedLabelCertificate", "FixedLabelForm", "Form", "LabelLiftCertificate", "LabelLiftForm",
     "LossTerm", "Losses", "MarginProgram", "MatrixCuts", "MomentLiftCertificate", "MomentLiftForm",
-    "QuadraticBound", "SaddleForm", "SharedScalars", "TriangleCuts", "WeightLiftForm", "dump_form", "dump_program",
+    "QuadraticBound", "SaddleForm", "SharedScalars", "WeightLiftForm", "dump_form", "dump_program",
     "repair_label_lift", "repair_moment_lift",
 ]

@@ -20,7 +20,7 @@ from margindsl.program.certificates import (
     project_duals,
 )
 from margindsl.program.component_rows import ComponentRows, greatest_eigenvalue
-from margindsl.program.cuts import MatrixCuts, TriangleCuts
+from margindsl.program.cuts import MatrixCuts
 from margindsl.program.forms import LabelLiftForm
 from margindsl.typing import FloatArray
 
@@ -78,12 +78,11 @@ class LabelLiftCertificate(Certificate):
 def lifted_point(form: LabelLiftForm, u: FloatArray, q: FloatArray, d: FloatArray, kappa: FloatArray, eta: FloatArray,
                  cuts: MatrixCuts | None = None, theta: FloatArray | None = None) -> DualPoint:
     """Return a dual point of a label lift as plain arrays; `q` (n,) belongs to squared decision values."""
-    cuts = TriangleCuts.none() if cuts is None else cuts
-    rows, columns = cuts.pairs()
+    cuts = MatrixCuts.none() if cuts is None else cuts
     return DualPoint("lift", {
         "u": u, "q": q, "d": d, "kappa": kappa, "eta": eta, "theta": np.zeros(0) if theta is None else theta,
-        "component": form.component, "sign": form.sign, "vectors": _omegas(form), "cut_rows": rows,
-        "cut_columns": columns, "cut_products": cuts.products()})
+        "component": form.component, "sign": form.sign, "vectors": _omegas(form), "cut_rows": cuts.rows,
+        "cut_columns": cuts.columns, "cut_products": cuts.products})
 
 
 def repair_label_lift(form: LabelLiftForm, u: FloatArray, d: FloatArray | None = None,

@@ -10,7 +10,7 @@ import numpy as np
 from margindsl.calculus import PLQ
 from margindsl.errors import DeclarationError
 from margindsl.program.answers import Variable
-from margindsl.program.cuts import MatrixCuts, TriangleCuts
+from margindsl.program.cuts import MatrixCuts
 from margindsl.program.forms import LabelLiftForm
 from margindsl.typing import FloatArray
 
@@ -32,7 +32,7 @@ class MomentLiftForm(LabelLiftForm):
     Parameters
     ----------
     cuts : MatrixCuts
-        `TriangleCuts` of signs, or `CodeCuts` of k clusters.
+        Triangles of signs, or products and triangles of codes of k clusters.
     moments : bool
         Whether q is used; without it the form is the label lift with cuts, and takes any loss.
 
@@ -45,7 +45,7 @@ class MomentLiftForm(LabelLiftForm):
     has_cuts: ClassVar[bool] = True
     recurs: ClassVar[bool] = False  # cuts differ from round to round
 
-    cuts: MatrixCuts = field(default_factory=TriangleCuts.none)
+    cuts: MatrixCuts = field(default_factory=MatrixCuts.none)
     moments: bool = True
 
     @property
@@ -79,4 +79,4 @@ class MomentLiftForm(LabelLiftForm):
 
     def size(self) -> dict[str, int]:
         """Return the sizes `explain` prints."""
-        return super().size() | {f"{self.cuts.noun} cuts": self.cuts.count}
+        return super().size() | {"cuts": self.cuts.count}

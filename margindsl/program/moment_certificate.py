@@ -70,7 +70,7 @@ class MomentLiftCertificate(Certificate):
 
     def describe(self) -> str:
         """Return one line saying what the proof is."""
-        cuts = f"{self.form.cuts.count} {self.form.cuts.noun} cuts"
+        cuts = f"{self.form.cuts.count} cuts"
         return f"repaired dual point of the moment-lifted semidefinite relaxation, {cuts}"
 
 

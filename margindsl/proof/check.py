@@ -212,11 +212,11 @@ class Proof(SimpleNamespace):
         cut, count = U.T[len(B.rows):] != 0, np.abs(self.cuts).sum(axis=1)
         i, j = cut.argmax(axis=1), N - 1 - cut[:, ::-1].argmax(axis=1)
         apart = np.isin(i * N + j, np.sort(place[self.cannot], axis=1) @ [N, 1]) | ((i >= N - k) & (i < j))
-        loose = (count > 1) & (two | ~apart)  # what is not an equality
-        wrong = count % 2 == 0 if two else (count < 1) | (count > 2) | np.any(self.cuts < 0, axis=1)
+        loose = (count > 1) & (two | (count > 2) | ~apart)  # what is not an equality
+        wrong = count % 2 == 0 if two else (count < 1) | (count > 3) | (np.sum(self.cuts < 0, axis=1) != count // 3)
         need(not np.any(wrong) and np.all(self.cuts == np.sign(self.cuts)), "a cut does not hold for every labelling")
         need(np.all(self.theta[loose] >= 0) and np.all(v * self.singer >= 0), "a multiplier is negative")
-        least, radii = np.where((count == 1) | two, 1, 2 - 2 / (k - 1)), [B.radius(j, z) for j in range(len(B.rows))]
+        least, radii = np.where((count != 2) | two, 1, 2 - 2 / (k - 1)), [B.radius(j, z) for j in range(len(B.rows))]
         weights, d = np.append(self.kappa, -self.theta), np.bincount(place, self.d, N)
         met, left = np.any(F, axis=1) | np.any(U * weights, axis=1) | (d != 0), weights > 0
         root, U = np.sqrt(d[met])[:, None], U[met] * np.sqrt(np.abs(weights))

@@ -7,7 +7,7 @@ import numpy as np
 from margindsl.contract import Refusal
 from margindsl.errors import CalculusError
 from margindsl.program.bounds import QuadraticBound
-from margindsl.program.cuts import CodeCuts
+from margindsl.program.cuts import MatrixCuts
 from margindsl.program.moment import MomentLiftForm
 from margindsl.program.program import MarginProgram
 from margindsl.typing import FloatArray, IntArray
@@ -38,7 +38,7 @@ def lift_clusters(program: MarginProgram) -> MomentLiftForm:
     apart = _pairs_apart(to_merged[np.asarray(labels.cannot)], pinned)
     squared = float(labels.size_radius_squared())
     balance = (QuadraticBound(sizes, float(np.sqrt(squared))),) if squared < program.n**2 * (1 - 1e-12) else ()
-    cuts = CodeCuts(labels.clusters, apart[:, 0], apart[:, 1], np.ones(len(apart), dtype=bool))
+    cuts = MatrixCuts.codes(labels.clusters, apart[:, 0], apart[:, 1], np.ones(len(apart), dtype=bool))
     return MomentLiftForm(
         program.features, program.bounding.losses, component, np.ones(program.n, dtype=int), count, balance,
         None, cuts=cuts, moments=False, decision=program.bounding.lifted_decision, free_bias=program.free_bias)
@@ -60,7 +60,7 @@ def _pairs_apart(cannot: IntArray, pinned: IntArray) -> IntArray:
     return np.unique(pairs, axis=0).reshape(-1, 2)
 
 
-def violated_products(V: FloatArray, clusters: int, most: int, tol: float = 1e-4) -> CodeCuts:
+def violated_products(V: FloatArray, clusters: int, most: int, tol: float = 1e-4) -> MatrixCuts:
     """Return the entries of VVᵀ furthest below −1/(k−1).
 
     Parameters
@@ -88,5 +88,5 @@ def violated_products(V: FloatArray, clusters: int, most: int, tol: float = 1e-4
         columns_.append(columns)
         depth_.append(depth)
     order = np.argsort(np.concatenate(depth_), kind="stable")[:most]
-    return CodeCuts(clusters, np.concatenate(rows_)[order], np.concatenate(columns_)[order],
-                    np.zeros(len(order), dtype=bool))
+    return MatrixCuts.codes(clusters, np.concatenate(rows_)[order], np.concatenate(columns_)[order],
+                            np.zeros(len(order), dtype=bool))

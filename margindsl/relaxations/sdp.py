@@ -17,7 +17,7 @@ from margindsl.errors import CalculusError
 from margindsl.program.absorption import absorbed_terms
 from margindsl.program.bounds import QuadraticBound
 from margindsl.program.certificates import Certificate
-from margindsl.program.cuts import CodeCuts, MatrixCuts
+from margindsl.program.cuts import MatrixCuts
 from margindsl.program.forms import LabelLiftForm
 from margindsl.program.moment import MomentLiftForm
 from margindsl.program.program import MarginProgram
@@ -29,7 +29,7 @@ from margindsl.relaxations.cluster_lift import (
     violated_products,
 )
 from margindsl.relaxations.relaxation import Outcome, Relaxation, check_choice, check_count, refuse_split
-from margindsl.relaxations.triangles import violated_triangles
+from margindsl.relaxations.triangles import MIXED, PATTERNS, violated_triangles
 from margindsl.typing import FloatArray
 
 CONIC_ORDER = 40  # order of a semidefinite cone up to which an interior-point method takes under a second
@@ -48,7 +48,8 @@ class SDP(Relaxation):
     `cuts="triangle"` the triangle inequalities on the label matrix that are violated most are added in rounds.
 
     More than two clusters are coded by the corners of a simplex, M_ij = ⟨c_{y_i}, c_{y_j}⟩ ∈ {1, −1/(k−1)}; the
-    inequalities M_ij ≥ −1/(k−1) are the cuts then ("products"), cannot-links equalities.
+    inequalities M_ij ≥ −1/(k−1) are the cuts then ("products"), cannot-links equalities; "triangle" adds to them
+    M_ij − M_ik − M_jk ≥ −1, of three codes that are not all of one sign.
 
     Parameters
     ----------
@@ -114,9 +115,9 @@ class SDP(Relaxation):
         return Offer(f"M of order {program.labels.merged().count}{program.unlifted}")
 
     def _accepts_clusters(self, program: MarginProgram) -> Offer | Refusal:
-        if self.moments or self.cuts == "triangle":
+        if self.moments:
             return Refusal("second moments are those of signs, (y f)² = f² whatever y, while ⟨c_y, g⟩² depends on the "
-                           "code c_y; and triangle cuts are those of signs", "Use SDP(moments=False, cuts='auto')")
+                           "code c_y", "Use SDP(moments=False)")
         for refusal in (refuse_clusters(program), refuse_split(program)):  # rounded labels are judged by the split
             if refusal is not None:
                 return refusal
@@ -170,7 +171,7 @@ class SDP(Relaxation):
         start : RawSolution, optional
         """
         raw, certificate = self._solve(run, form, start)
-        if form.has_cuts and certificate is not None and self._takes_cuts(form):
+        if form.has_cuts and certificate is not None and self._takes_cuts(run, form):
             return self._cut(run, form, raw, certificate)
         return raw, certificate
 
@@ -190,7 +191,7 @@ class SDP(Relaxation):
         """Add violated inequalities in rounds until none is left, the bound stalls, or time is up."""
         latest, previous = raw, -np.inf
         for round_ in range(self.cut_rounds):
-            found = self._violated(form, latest)
+            found = self._violated(run, form, latest)
             gain = certificate.bound - previous  # infinite at first
             stalled = np.isfinite(previous) and gain <= max(10 * run.budget.tol, 1e-5) * abs(certificate.bound)
             if not found.count or stalled or run.stopped:
@@ -215,16 +216,19 @@ class SDP(Relaxation):
                 break
         return raw, certificate
 
-    def _takes_cuts(self, form: MomentLiftForm) -> bool:
-        if isinstance(form.cuts, CodeCuts):
-            return self.cuts != "none" and form.count <= LARGEST_PRODUCTS
-        return self.cuts == "triangle"
+    def _takes_cuts(self, run: Run, form: MomentLiftForm) -> bool:
+        if run.program.is_binary:
+            return self.cuts == "triangle"
+        return self.cuts != "none" and form.count <= LARGEST_PRODUCTS
 
-    def _violated(self, form: MomentLiftForm, raw: RawSolution) -> MatrixCuts:
-        V = label_factor(raw)
-        if isinstance(form.cuts, CodeCuts):
-            return violated_products(V, form.cuts.clusters, max(self.cuts_per_round, 4 * form.count))
-        return violated_triangles(np.asarray(raw["M"]) if "M" in raw.variables else V @ V.T, self.cuts_per_round)
+    def _violated(self, run: Run, form: MomentLiftForm, raw: RawSolution) -> MatrixCuts:
+        V, two = label_factor(raw), run.program.is_binary
+        found = MatrixCuts.none() if two else violated_products(
+            V, run.program.clusters, max(self.cuts_per_round, 4 * form.count))
+        if self.cuts != "triangle":
+            return found
+        M = np.asarray(raw["M"]) if "M" in raw.variables else V @ V.T
+        return found.joined(violated_triangles(M, self.cuts_per_round, patterns=PATTERNS if two else MIXED))
 
 
 def _cut_state(form: Any) -> dict[str, Any]:

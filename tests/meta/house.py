@@ -27,7 +27,7 @@ TWO = re.compile(r"(is|has|are|of)_(binary|two\w*|signs?|cluster\w*|multi\w*|num
 COUNTED = {"clusters", "k", "K", "outputs", "classes"}  # compared with one, two or three
 CODINGS = {"binary", "crammer-singer", "simplex"}
 KINDS = re.compile(r"\b(Signs|Clusters|GlobalSign|ClusterNames|Clustered|CrammerSinger|Simplex|ClusterForm|CodedForm"
-                   r"|CodeCuts|CodedFeatures|Cluster\w+)\b")
+                   r"|CodedFeatures|Cluster\w+)\b")
 SHAPELESS = ("calculus", "points", "metrics", "language", "frozen", "experiments")
 SHAPED = re.compile(r"\b(ndim|shape)\b")
 GOALS = {"lines of core and solvers": 36_000, "branches on two clusters": 25, "isinstance on forms": 20,

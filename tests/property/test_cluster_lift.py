@@ -10,9 +10,11 @@ import pytest
 import margindsl as md
 from margindsl.contract import Budget
 from margindsl.errors import DeclarationError, RefusalError
-from margindsl.program.cuts import CodeCuts
+from margindsl.program.codes import simplex_codes
+from margindsl.program.cuts import MatrixCuts
 from margindsl.program.moment_certificate import repair_moment_lift
 from margindsl.relaxations.cluster_lift import lift_clusters, violated_products
+from margindsl.relaxations.triangles import MIXED
 
 CLUSTERS = 3
 WEIGHTS = np.array([2.0, 1.0, 0.5, 1.5, 1.0, 3.0])
@@ -98,10 +100,39 @@ def test_cuts_tighten_and_never_cross_the_optimum():
     assert cut.bound > plain.bound * 1.01
 
 
+@pytest.mark.filterwarnings("ignore::margindsl.errors.TrivialityWarning")
+@pytest.mark.parametrize("coding,clusters,seed", [
+    ("simplex", 3, 6), ("simplex", 4, 6), ("crammer-singer", 3, 2), ("crammer-singer", 4, 2)])
+def test_triangles_of_codes_tighten_and_never_cross_the_optimum(coding, clusters, seed):
+    X = np.random.default_rng(seed).normal(size=(8, 3))
+    y, f = md.Labels(8, clusters=clusters), md.Hyperplane(X)
+    held = [y[0] == 1, y[1] == 0, y[3] != y[0], md.sizes(y, at_least=1)] if coding == "crammer-singer" else []
+    objective = md.sq_norm(f) / 2 + 20 * md.mean(md.hinge(md.margin(y, f, coding=coding)))
+    problem, bounds = md.Problem(md.Minimize(objective), held), []
+    best = problem.solve("exact", random_state=0).value
+    for cuts in ("products", "triangle"):
+        solution = problem.solve(md.SDP(cuts=cuts, polish="none"), "clarabel", random_state=0)
+        assert solution.verify() and solution.certificate.verify(), cuts
+        bounds.append(solution.bound)
+    assert bounds[0] * (1 - 1e-6) <= bounds[1] <= best * (1 + 1e-6)
+    assert bounds[1] > bounds[0] * (1 + 1e-4)
+
+
+@pytest.mark.parametrize("clusters", [2, 3, 4, 5])
+def test_cuts_hold_for_all_codes(clusters):
+    corners = simplex_codes(clusters)
+    corners = corners / np.linalg.norm(corners[0])
+    V = np.array([corners[list(three)] for three in itertools.product(range(clusters), repeat=3)])
+    products = MatrixCuts.codes(clusters, np.array([0]), np.array([1]), np.array([False]))
+    triangles = MatrixCuts.triangles(np.array([[0, 1, 2]] * len(MIXED)), MIXED)
+    least = np.min([cut.factor_values(v) for cut in (products.joined(triangles),) for v in V], axis=0)
+    assert np.allclose(least, -1.0)
+
+
 def test_the_native_engine_and_conic_solvers_agree_with_cuts():
     form = lift_clusters(declare(4, "odm").program())
     rows, columns = np.triu_indices(form.count, 1)
-    every = CodeCuts(CLUSTERS, rows, columns, np.zeros(len(rows), dtype=bool))
+    every = MatrixCuts.codes(CLUSTERS, rows, columns, np.zeros(len(rows), dtype=bool))
     form = replace(form, cuts=form.cuts.joined(every))
     assert form.cuts.count == len(rows) and form.cuts.equal.sum() == 1
     bounds = []
@@ -129,7 +160,7 @@ def test_known_clusters_are_merged_and_kept_apart():
 def test_what_is_violated_is_found():
     V = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0]])
     cuts = violated_products(V, CLUSTERS, 10)
-    assert cuts.rows.tolist() == [0] and cuts.columns.tolist() == [1]
+    assert cuts.rows.tolist() == [[0]] and cuts.columns.tolist() == [[1]]
     assert violated_products(codes(), CLUSTERS, 10).count == 0
     assert np.allclose(cuts.values(V @ V.T), cuts.factor_values(V))
     tau = np.array([0.7])
@@ -138,16 +169,14 @@ def test_what_is_violated_is_found():
 
 def test_what_cannot_be_lifted_is_refused():
     problem = declare(0)
-    for relaxation, words in ((md.SDP(moments=True), "second moments are those of signs"),
-                              (md.SDP(cuts="triangle"), "triangle cuts are those of signs")):
-        with pytest.raises(RefusalError, match=words):
-            problem.solve(relaxation=relaxation)
+    with pytest.raises(RefusalError, match="second moments are those of signs"):
+        problem.solve(relaxation=md.SDP(moments=True))
     X = np.random.default_rng(0).standard_normal((4, 2))
     y, f = md.Labels(4), md.Hyperplane(X)
     binary = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean(md.hinge(y * f))), [abs(md.sum(y)) <= 2])
     with pytest.raises(RefusalError, match="least inner product of two codes is -1"):
         binary.solve(relaxation=md.SDP(cuts="products"))
     with pytest.raises(DeclarationError, match="a pair of components i < j"):
-        CodeCuts(3, np.array([1]), np.array([1]), np.array([False]))
+        MatrixCuts.codes(3, np.array([1]), np.array([1]), np.array([False]))
     with pytest.raises(DeclarationError, match="one entry a cut"):
-        CodeCuts(3, np.array([1]), np.array([2]), np.array([False, True]))
+        MatrixCuts.codes(3, np.array([1]), np.array([2]), np.array([False, True]))

@@ -18,7 +18,8 @@ import margindsl as md
 from margindsl.calculus import PLQ
 from margindsl.contract import Budget
 from margindsl.errors import DeclarationError, RefusalError, UnknownNameError
-from margindsl.program.moment import MomentLiftForm, TriangleCuts
+from margindsl.program.cuts import MatrixCuts
+from margindsl.program.moment import MomentLiftForm
 from margindsl.program.moment_certificate import curvature_ceiling, hull_minimum, repair_moment_lift
 from margindsl.relaxations.triangles import violated_triangles
 from margindsl_solvers.clarabel import Clarabel
@@ -161,7 +162,7 @@ def test_any_dual_point_is_repaired_to_a_valid_bound(seed):
     rng = np.random.default_rng(seed)
     form = WAYS["moments"].lower(declared(5, links=True).program())
     triples = np.array([[0, 1, 2], [1, 3, 4]])
-    form = replace(form, cuts=TriangleCuts(triples, np.array([[1, 1, -1], [1, 1, 1]])))
+    form = replace(form, cuts=MatrixCuts.triangles(triples, np.array([[1, 1, -1], [1, 1, 1]])))
     m, scale = form.losses.rows, 10.0 ** rng.uniform(-3, 1)
     certificate = repair_moment_lift(form, scale * rng.normal(size=m), scale * rng.normal(size=m), None,
                                      rng.random(1), None, rng.random(2))
@@ -214,20 +215,20 @@ def test_separation_finds_the_worst_triangle_and_none_for_labellings(seed):
 
 
 def test_cuts_are_joined_once_each():
-    first = TriangleCuts(np.array([[0, 1, 2]]), np.array([[1, 1, -1]]))
-    same = TriangleCuts(np.array([[2, 1, 0]]), np.array([[1, -1, -1]]))
-    other = TriangleCuts(np.array([[0, 1, 2]]), np.array([[1, 1, 1]]))
+    first = MatrixCuts.triangles(np.array([[0, 1, 2]]), np.array([[1, 1, -1]]))
+    same = MatrixCuts.triangles(np.array([[2, 1, 0]]), np.array([[1, -1, -1]]))
+    other = MatrixCuts.triangles(np.array([[0, 1, 2]]), np.array([[1, 1, 1]]))
     assert first.joined(same).count == 1 and first.joined(other).count == 2
 
 
 def test_messages():
     with pytest.raises(DeclarationError, match="three different components"):
-        TriangleCuts(np.array([[0, 0, 1]]), np.array([[1, 1, 1]]))
+        MatrixCuts.triangles(np.array([[0, 0, 1]]), np.array([[1, 1, 1]]))
     with pytest.raises(DeclarationError, match=r"triangle cuts: given triples of shape \(1, 2\)"):
-        TriangleCuts(np.array([[0, 1]]), np.array([[1, 1]]))
+        MatrixCuts.triangles(np.array([[0, 1]]), np.array([[1, 1]]))
     form = WAYS["moments"].lower(declared(0).program())
     with pytest.raises(DeclarationError, match="names components outside 0"):
-        replace(form, cuts=TriangleCuts(np.array([[0, 1, 99]]), np.array([[1, 1, 1]])))
+        replace(form, cuts=MatrixCuts.triangles(np.array([[0, 1, 99]]), np.array([[1, 1, 1]])))
     term = form.losses.terms[0]
     shifted = replace(form.losses, terms=(replace(term, shifts=term.shifts + 1),))
     with pytest.raises(DeclarationError, match="no slopes, shifts or scalars"):

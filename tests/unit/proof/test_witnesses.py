@@ -85,11 +85,13 @@ def test_a_sum_of_three_signs_is_no_equality(signs):
                             {**arrays, "cuts": cut, "theta": np.array([1e-6])}).failures
 
 
-def test_cuts_of_clusters_are_of_one_point_or_two():
+def test_cuts_of_clusters_are_of_one_point_or_two_or_of_three_not_all_of_one_sign():
     header, arrays, _ = proof("three")
     header, cut = {**header, "bound": -1e300, "state": "CONVERGED"}, np.zeros((1, header["n"] + 1), dtype=int)
-    for members, holds in (([], False), ([4], True), ([4, 5], True), ([3, 4, 5], False)):
+    for members, minus, holds in (([], [], False), ([4], [], True), ([4, 5], [], True), ([4, 5], [5], False),
+                                  ([3, 4, 5], [], False), ([3, 4, 5], [3], True), ([3, 4, 5], [3, 4], False)):
         cut[:] = np.isin(np.arange(header["n"] + 1), members)
+        cut[0, minus] = -1
         failures = script.check(header, {**arrays, "cuts": cut, "theta": np.array([1e-6])}).failures
         assert (not failures) if holds else ("a cut does not hold for every labelling" in failures)
 

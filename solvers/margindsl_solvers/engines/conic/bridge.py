@@ -153,7 +153,7 @@ class ConicSolver(Solver):
                       None if form.moments else self._judge_losses(form),
                       self._judge_order(order, f"{form.count} components + rank {rank}"),
                       self._judge_size(form.n * rank * rank),
-                      Offer(f"dual of the moment lift, order {order}, {form.cuts.count} {form.cuts.noun} cuts"))
+                      Offer(f"dual of the moment lift, order {order}, {form.cuts.count} cuts"))
 
     def _judge_order(self, order: int, what: str) -> Refusal | None:
         if order <= self.psd_limit:

@@ -119,8 +119,8 @@ def piece_cones(term: LossTerm, u: Any, q: Any, least: Any) -> list[Any]:
 
 def cut_columns(cuts: MatrixCuts, order: int) -> sp.csr_array:
     """Return the columns −T_k, each flattened."""
-    rows, columns = cuts.pairs()
+    rows, columns = cuts.rows, cuts.columns
     cells = np.concatenate([(rows + order * columns).ravel(), (columns + order * rows).ravel()])
     cut = np.tile(np.repeat(np.arange(cuts.count), rows.shape[1]), 2)
-    values = np.tile(-0.5 * cuts.products().ravel(), 2)
+    values = np.tile(-0.5 * cuts.products.ravel(), 2)
     return sp.csr_array((values, (cells, cut)), shape=(order * order, cuts.count))

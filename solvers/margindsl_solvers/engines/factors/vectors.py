@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from margindsl.program.cuts import MatrixCuts, TriangleCuts
+from margindsl.program.cuts import MatrixCuts
 from margindsl.program.forms import Form, LabelLiftForm
 from margindsl.program.losses import Losses
 from margindsl.program.moment import MomentLiftForm
@@ -68,7 +68,7 @@ class VectorLabels:
     def cuts(self) -> MatrixCuts:
         """Return the cuts on the label matrix, none for a plain label lift."""
         cuts = of_form(CUTS, self.form)
-        return TriangleCuts.none() if cuts is None else cuts(self.form)
+        return MatrixCuts.none() if cuts is None else cuts(self.form)
 
     @cached_property
     def free(self) -> BoolArray:
@@ -79,7 +79,7 @@ class VectorLabels:
     @cached_property
     def _cut_entries(self) -> tuple[csr_array, IntArray]:
         """Return the pattern of Σ τT and, for every entry of every cut, its place in the pattern's data."""
-        rows, columns = self.cuts.pairs()
+        rows, columns = self.cuts.rows, self.cuts.columns
         i, j = np.append(rows.ravel(), columns.ravel()), np.append(columns.ravel(), rows.ravel())
         entries, place = np.unique(i.astype(np.int64) * self.form.count + j, return_inverse=True)
         where = np.divmod(entries, self.form.count)
@@ -88,7 +88,7 @@ class VectorLabels:
     def cut_matrix(self, tau: FloatArray) -> csr_array:
         """Return Σ τT as a sparse (N, N) matrix; the next call overwrites it."""
         pattern, place = self._cut_entries
-        values = np.tile((0.5 * tau[:, None] * self.cuts.products()).ravel(), 2)
+        values = np.tile((0.5 * tau[:, None] * self.cuts.products).ravel(), 2)
         pattern.data[:] = np.bincount(place, values, minlength=pattern.nnz)
         return pattern
 
