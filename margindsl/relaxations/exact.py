@@ -76,8 +76,9 @@ class Exact(Relaxation):
 
     @classmethod
     def priority(cls, program: MarginProgram) -> float:
-        """Come before the bounds up to 2¹² labellings."""
-        return 90.0 if np.count_nonzero(program.labels.free) * np.log2(program.clusters) <= EXACT_COMPONENTS else 0.0
+        """Come before the bounds up to 2¹² labellings of two clusters, fewer of more, whose fits cost (k−1)² times."""
+        size = np.count_nonzero(program.labels.free) * np.log2(program.clusters) + 2 * np.log2(program.clusters - 1)
+        return 90.0 if size <= EXACT_COMPONENTS else 0.0
 
     def accepts(self, program: MarginProgram) -> Offer | Refusal:
         """Refuse losses that leave no convex problem at fixed labels, and label sets too large for enumeration."""

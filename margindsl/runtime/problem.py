@@ -320,8 +320,9 @@ def choose_relaxation(program: MarginProgram, proving: bool = False) -> Relaxati
 
     `supervised` (all labels known); `exact` up to 12 free components; `weight-lifting` where the feature rank
     is at most 2,000 (a bound and good labels at the cost of some passes over the data); `minimax` up to 5,000
-    points; `cccp`; `alternating`. For k clusters: `supervised`, `exact`, then `alternating`, whose steps end no higher
-    than those of `cccp`. Relaxations of other packages take part with a priority of their own.
+    points; `cccp`; `alternating`. For k clusters: `supervised`, `exact` (of three up to six free components), then
+    `alternating`, whose steps end no higher than those of `cccp`. Relaxations of other packages take part with a
+    priority of their own.
 
     Raises
     ------
