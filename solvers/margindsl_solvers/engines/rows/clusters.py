@@ -70,8 +70,8 @@ class Block(Group):
         low, high = self.conjugate.domain
         p = np.minimum(self.table(p), 0.0)
         total = p.sum(axis=1)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            p = np.where((total < low)[:, None], p * (low / total)[:, None], p)
+        scale = np.divide(low, total, out=np.ones(len(total)), where=total < low)
+        p = p * scale[:, None]
         short = np.flatnonzero(total > high)
         p[short, 0] += high - total[short]
         return p.ravel()
