@@ -53,6 +53,9 @@ def solution_of(compiled: Compiled, attempt: Attempt, run: Run, fit: Fit, outcom
     said = [outcome.message] if outcome and outcome.message else []
     if fit.raw.status is Status.TIME_LIMIT:
         said.append(f"the hyperplane of the labels: {fit.raw.message}")
+    if not convex and fit.raw.status in (Status.INACCURATE, Status.ITERATION_LIMIT):
+        state = Status.INACCURATE if state in (Status.CONVERGED, Status.OPTIMAL) else state
+        said.append("the hyperplane of the labels is not known to be stationary, its solver got no further")
     state, message = earned(state, "; ".join(said), fit.raw if convex else None, value=value,
                             bound=bound, estimate=estimate, tol=asked)
     shared, there = program.losses.scalars, run.program.to_user

@@ -1,11 +1,12 @@
 """More than two clusters from the declaration to the solution."""
 
+import dataclasses
 
 import numpy as np
 import pytest
 
 import margindsl as md
-from margindsl.contract import Budget
+from margindsl.contract import Budget, Status
 from margindsl.drivers.means import best_k_means, k_means
 from margindsl.drivers.moves import candidate_moves, estimate_moves
 from margindsl.drivers.run import Run
@@ -288,3 +289,19 @@ def test_size_bounds_are_checked_where_they_are_declared():
     assert md.sizes(y, at_most=np.inf).at_most.tolist() == [12, 12, 12]  # no bound
     with pytest.raises(DeclarationError, match=r"`md.margin\(y, f, .*\)`: 12 labels against 45 points"):
         md.margin(y, md.Hyperplane(X))
+
+
+def test_a_fit_that_got_stuck_is_not_called_converged(monkeypatch):
+    y, f = md.Labels(6, clusters=3), md.Hyperplane(np.random.default_rng(1).normal(size=(6, 2)))
+    g = md.margin(y, f, coding="crammer-singer")
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean(md.odm(g, theta=0.2, nu=0.4))))
+    assert problem.solve("alternating", random_state=0).status == "converged"
+    fitted = Run.fit
+
+    def stuck(self, *arguments, **options):
+        fit = fitted(self, *arguments, **options)
+        return dataclasses.replace(fit, raw=dataclasses.replace(fit.raw, status=Status.INACCURATE))
+
+    monkeypatch.setattr(Run, "fit", stuck)
+    solution = problem.solve("alternating", random_state=0)
+    assert solution.status == "inaccurate" and "not known to be stationary" in solution.message
