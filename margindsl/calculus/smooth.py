@@ -105,7 +105,7 @@ class BinaryEntropy(ConvexFunction):
 
     def curvature(self, x: ArrayLike) -> Any:
         u = np.clip(np.asarray(x, dtype=float), -1.0, 0.0)
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", over="ignore"):
             return shaped(1.0 / (-u * (1 + u)))
 
     def conjugate(self) -> ConvexFunction:

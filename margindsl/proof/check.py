@@ -141,20 +141,21 @@ class Proof(SimpleNamespace):
         near = np.clip(sums.T, self.decision_lower - slack, self.decision_upper + slack)
         need(np.all(near == sums.T) and np.all((self.scalars >= 0) | (self.nonneg == 0)), "decision values are outside")
         others = np.where(own > 0, -np.inf, f).max(axis=1) if self.singer else (not self.two) * f.mean(axis=1)
-        x = self.slopes * (np.sum(own * f, axis=1) - others)[self.points] + self.coupling @ self.scalars
+        x = margins = self.slopes * (np.sum(own * f, axis=1) - others)[self.points] + self.coupling @ self.scalars
         size = 2 * np.abs(self.slopes) * sizes[self.points] + np.abs(self.coupling) @ np.abs(self.scalars)
-        here = np.flatnonzero((self.left <= x[self.cell]) & (x[self.cell] <= self.right))
-        here = here[np.unique(self.cell[here], return_index=True)[1]]
-        need(len(here) == len(x), "the value is infinite: a margin lies outside the domain of its loss")
-        A, B, C, steep, rest, anchor = (z[here] for z in (self.A, self.B, self.C, self.steep, self.size, self.anchor))
-        t, reach, z = x - anchor, size + np.abs(anchor), self.log_a * x[self.log_at] + self.log_d
-        wide = self.log_c * (1.0 + np.abs(self.log_a) * size[self.log_at] + np.abs(self.log_d))
+        x, reach, rate = x[self.cell], size[self.cell] + np.abs(self.anchor), 64 * (self.n + len(self.w) + 8) * EPS
+        here, near = (np.flatnonzero((self.left - e <= x) & (x <= self.right + e)) for e in (0.0, rate * reach))
+        here, z = here[np.unique(self.cell[here], return_index=True)[1]], self.log_a * margins[self.log_at] + self.log_d
+        need(len(here) == len(size), "the value is infinite: a margin lies outside the domain of its loss")
+        t, wide = x - self.anchor, self.log_c * (1.0 + np.abs(self.log_a) * size[self.log_at] + np.abs(self.log_d))
         square, paid = self.norm @ np.sum(self.w**2, axis=1) / 2, self.costs * self.scalars
-        values = (A * t + B) * t + C, self.log_c * np.logaddexp(0.0, -z), paid, [square, self.constant]
-        parts = (np.abs(A) * reach + np.abs(B)) * reach + np.abs(C), wide, np.abs(paid), [square, abs(self.constant)]
-        value, size = (math.fsum(np.concatenate(x)) for x in (values, parts))
-        size += min(math.fsum(steep * reach + rest), 1e3 * size)  # B, C are sums of such parts
-        return value, 64 * (self.n + len(self.w) + 8) * EPS * size
+        logs, values = self.log_c * np.logaddexp(0.0, -z), ((self.A * t + self.B) * t + self.C)[here]
+        parts = (np.abs(self.A) * reach + np.abs(self.B)) * reach + np.abs(self.C), self.steep * reach + self.size
+        others = wide, np.abs(paid), [square, abs(self.constant)]
+        value, size = (math.fsum(np.concatenate(x)) for x in (
+            (values, logs, paid, [square, self.constant]), (parts[0][near], *others)))
+        size += min(math.fsum(parts[1][near]), 1e3 * size)  # B, C are sums of such parts
+        return value, rate * size
 
     def least(self, u: Any, q: Any, v: Any) -> tuple[float, Any, Any]:
         """Return the sum over losses of min over x of h(x) + ux + qx^2/2, rounding taken off; u and q as of margins."""

@@ -30,9 +30,11 @@ def first_other(features: FeatureOperator, weights: FloatArray, bias: FloatArray
         return None
     values = decision[finite]
     # Values that hardly differ from one another, beside a large bias, must not hide other features.
+    weights = np.asarray(weights, dtype=float)
     allowed = ACCURACY * float(np.ptp(values)) + ROUNDING * (float(np.abs(values).max()) + float(np.abs(bias).max()))
-    found = np.asarray(features.apply(np.asarray(weights, dtype=float))) + bias
-    other = finite & ~(np.abs(found - decision) <= allowed)
+    rounded = ROUNDING * np.outer(np.sqrt(features.row_norms()), np.linalg.norm(weights, axis=0))
+    found = np.asarray(features.apply(weights)) + bias
+    other = finite & ~(np.abs(found - decision) <= allowed + rounded.reshape(decision.shape))
     return int(np.argwhere(other)[0][0]) if np.any(other) else None
 
 

@@ -155,3 +155,12 @@ def test_pairs_that_are_none(pairs):
     for link in (md.must_link, md.cannot_link):
         with pytest.raises(DeclarationError):
             link(y, pairs)
+
+
+def test_constants_may_stand_beside_either_factor_of_a_margin():
+    for made, plain in ((-y * f, -g), (f * (-y), -g), ((2 * y) * f, 2 * g), (y * (f / 3), g / 3),
+                        ((VALUES * y) * f, VALUES * g)):
+        assert made.text() == plain.text() and made.shape == (N,)
+    for wrong in (lambda: (2 * y) * y, lambda: f * (2 * f)):
+        with pytest.raises(GrammarError, match="needs a constant factor"):
+            wrong()

@@ -167,3 +167,13 @@ def test_a_point_that_is_zero_is_that_of_the_data_in_rotated_features():
     other = X.copy()
     other[1, 0] += 1e-3
     assert check_data(header, arrays, other) == ["the features are not those of the data"]
+
+
+@pytest.mark.parametrize("off, holds", [(2.0**-53, True), (1e-9, False)])
+def test_values_may_be_what_rounding_makes_of_margins_at_a_kink(off, holds):
+    y, f = md.Labels(2), md.Hyperplane(np.array([[2.0**33], [-(2.0**33)]]))
+    objective = md.Minimize(md.sq_norm(f) / 2 + 0.04 * md.mean(md.hinge(y * f)))
+    header, arrays = written(md.Problem(objective, [y[0] != y[1]]).solve("exact", random_state=0))
+    arrays["w"] = np.sign(arrays["w"]) * 2.0**-33 * (1 + 2.0**-52)  # margins are just above 1, where the loss is 0
+    header.update(value=0.5 * 2.0**-66 + 0.04 * off, bound=0.0, state="CONVERGED")
+    assert (not script.check(header, arrays).failures) == holds

@@ -1,12 +1,14 @@
 """Fixed labels on points that are read block by block: the same answer, in a pass a step."""
 
+import warnings
+
 import dask.array as da
 import numpy as np
 import pytest
 
 import margindsl as md
 import margindsl.points as points_module
-from margindsl.contract import Budget
+from margindsl.contract import Budget, RawSolution, Status
 from margindsl.features import BlockFeatures
 from margindsl.features.dask import DaskFeatures
 
@@ -49,3 +51,16 @@ def test_the_answer_is_that_of_points_in_memory_in_few_passes(kind, bias, loss, 
     assert upper - lower <= 1e-8 * upper
     if kind == "dask":  # products one after the other took a product each for arguments, slopes, curvature, bias
         assert len(passes) <= 15
+
+
+def test_a_bias_that_runs_away_from_every_loss_is_followed_quietly(tmp_path):
+    disk = np.memmap(tmp_path / "points", dtype=float, mode="w+", shape=(2, 1))
+    disk[:] = [[1e-3], [-1e-3]]
+    y, f = md.Labels(2), md.Hyperplane(disk, bias=True)
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 0.2 * md.sum(md.logistic(-y * f))))
+    form = problem.program().fix_labels(np.array([1, 1]))
+    far = RawSolution(Status.OPTIMAL, {"w": np.zeros(1), "bias": np.array(-740.0)})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        raw = md.Solver("newton").solve(form, Budget(tol=1e-300), far)
+    assert raw.objective < 1e-300

@@ -51,7 +51,8 @@ def approach(model: PlaneRows, budget: Budget, x: FloatArray) -> FloatArray:
         if step is None:
             step = -solve_positive(found[2], found[1])
             fall, t = -float(found[1] @ step), 1.0
-            if 0.5 * fall <= 0.1 * budget.tol * max(abs(found[0]), model.form.floor):
+            flat = not np.isfinite(fall)  # nothing bends where a bias runs away from every loss
+            if flat or 0.5 * fall <= 0.1 * budget.tol * max(abs(found[0]), model.form.floor):
                 break
         if budget.expired:
             break
