@@ -565,7 +565,7 @@ def test_the_weight_lift_agrees_with_the_low_rank_engine(bias, loss):
     assert native.certificate.verify()
     for solution in conic:
         assert solution.certificate.verify()
-        assert solution.bound <= native.estimate * (1 + 1e-9) and native.bound <= solution.estimate * (1 + 1e-9)
+        assert solution.bound <= (1 + 1e-4) * native.estimate and native.bound <= (1 + 1e-4) * solution.estimate
         if solution.status == "converged":  # how far SCS comes in its iterations depends on the processor
             assert solution.estimate == pytest.approx(native.estimate, rel=1e-4)
             assert solution.bound == pytest.approx(native.bound, rel=1e-3)
