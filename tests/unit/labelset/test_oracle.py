@@ -4,6 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from scipy.optimize import Bounds, LinearConstraint, milp
 
 from margindsl.labelset import levels, presolve
 from margindsl.labelset.programme import solve_signs
@@ -71,3 +72,22 @@ def test_heavy_weights_beside_light_ones_bind_at_once():
     bound = heaviest(3) + max(light[:k].sum() - light[k:].sum() for k in range(26))
     assert labels.contains(best) and weights @ best <= -1e8
     assert gain @ best == pytest.approx(max(free, bound), rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_two_sums_over_many_signs_equal_the_whole_programme(seed):
+    rng = np.random.default_rng(seed)
+    m = 150
+    rows, gain = rng.normal(size=(2, m)), rng.normal(size=m) + 0.5
+    lower, upper = np.array([-2.0, -0.5]), np.array([-1.0, 0.5])
+    best = solve_signs(gain, rows, lower, upper, np.full(2, 1e-9))
+    whole = milp(-2 * gain, integrality=np.ones(m), bounds=Bounds(0, 1), options={"mip_rel_gap": 0.0},
+                 constraints=LinearConstraint(2 * rows, lower + rows.sum(axis=1), upper + rows.sum(axis=1)))
+    assert np.all((rows @ best >= lower - 1e-9) & (rows @ best <= upper + 1e-9))
+    assert gain @ best == pytest.approx(-whole.fun - gain.sum(), rel=1e-7)
+
+
+def test_two_sums_over_many_signs_that_no_signs_meet():
+    rows = np.stack([np.ones(150), np.r_[np.ones(149), 1.5]])
+    limits = np.array([10.0, -20.0]), np.array([12.0, -18.0])
+    assert solve_signs(np.ones(150), rows, *limits, np.full(2, 1e-9)) is None
