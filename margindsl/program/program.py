@@ -263,10 +263,12 @@ class MarginProgram:
         decision = self.fix_labels(labels).outputs(w, bias)
         return 0.5 * float(w @ w) + self.losses.value(self.margins(labels, decision), scalars)
 
-    def size(self, fit: Any) -> float:
-        """Return ½‖w‖² + Σ |c ρ| + |q|ᵀ|s| of a fit, what the rounding of its value is relative to."""
+    def size(self, fit: Any) -> tuple[float, float]:
+        """Return ½‖w‖² + Σ |c ρ| + |q|ᵀ|s| of a fit, what its accuracy is relative to, and what rounding may do to it.
+        """
         margins = self.margins(fit.labels, fit.decision)
-        return 0.5 * float(fit.w @ fit.w) + self.losses.size(margins, fit.scalars)
+        size = 0.5 * float(fit.w @ fit.w) + self.losses.size(margins, fit.scalars)
+        return size, self.losses.noise(margins, fit.scalars)
 
     def gains(self, decision: FloatArray, scalars: FloatArray | None = None) -> FloatArray:
         """Return what the best labels at fixed decision values maximise: gains (n,) of signs, (n, k) of clusters."""

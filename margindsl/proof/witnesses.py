@@ -113,7 +113,7 @@ def _child(node: Node, at: int, value: int, asked: IntArray) -> Node:
 
 
 def every_labelling(B: LabelSet, proof: Proof, points: int) -> IntArray:
-    """Return the tree to every labelling of B, each with the dual point that proves most.
+    """Return the tree to every labelling of B, each with a dual point that proves the bound, else the most.
 
     Parameters
     ----------
@@ -141,10 +141,11 @@ def every_labelling(B: LabelSet, proof: Proof, points: int) -> IntArray:
             step[:, at] = value
             steps.append(step)
         Z = np.concatenate(steps)
-    closed = B.refuted(Z)
+    closed, claimed = B.refuted(Z), proof.bound - proof.constant
+    enough = claimed + 8 * EPS * (abs(claimed) + abs(proof.constant))
     best, lowest = np.zeros(len(Z), dtype=int), np.full(len(Z), -np.inf)
     for number in range(points):
-        for part in np.array_split(np.flatnonzero(~closed), 1 + Z.size // (1 << 20)):
+        for part in np.array_split(np.flatnonzero(~closed & (lowest < enough)), 1 + Z.size // (1 << 20)):
             try:
                 values = proof.leaf_bounds(B, number, Z[part])
             except ValueError:  # a dual point that proves nothing

@@ -31,7 +31,7 @@ def solution_of(compiled: Compiled, attempt: Attempt, run: Run, fit: Fit, outcom
     certificate = outcome.certificate if outcome is not None else None
     # Judged in the units of the solve, where nothing large was added to what is compared.
     reached = run.program.value_at(fit.labels, fit.w, fit.bias, fit.scalars)
-    if certificate is not None and not np.isfinite(sound_bound(certificate.bound, reached, run.program.size(fit))):
+    if certificate is not None and not np.isfinite(sound_bound(certificate.bound, reached, *run.program.size(fit))):
         certificate = None
     answer = attempt.presolved.undo(Answer(fit.w, fit.bias, fit.scalars, fit.decision, certificate))
     w, bias, scalars = answer.w, answer.bias, answer.scalars

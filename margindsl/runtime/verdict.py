@@ -17,7 +17,7 @@ CLOSED = 1.5  # times the tolerance: a certified gap so small is closed
 VOID = 1e-6  # how far below the least value, relative to the value reached, a bound proves nothing
 
 
-def sound_bound(bound: float, value: float, size: float) -> float:
+def sound_bound(bound: float, value: float, size: float, noise: float = 0.0) -> float:
     """Return a bound that an attained value does not contradict: equal up to rounding, else none, with a warning.
 
     Parameters
@@ -25,10 +25,12 @@ def sound_bound(bound: float, value: float, size: float) -> float:
     bound, value : float
     size : float
         Sum of the sizes of the parts of the value.
+    noise : float
+        What rounding may have done to the value: much, where a steep loss has its kink.
     """
     if bound <= value:
         return bound
-    if bound - value <= CONTRADICTION * size:
+    if bound - value <= CONTRADICTION * size + noise:
         return value
     warnings.warn(f"the certified bound {bound:.8g} lies above an attained value {value:.8g}; it is withdrawn",
                   AccuracyWarning, stacklevel=2)

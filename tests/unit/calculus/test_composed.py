@@ -84,8 +84,8 @@ def test_proximal_points_are_least(case, step):
     function, _ = case
     for x in (-4.0, -0.3, 0.0, 1.0, 3.7):
         near = function.prox(x, step)
-        found = minimize_scalar(lambda v: step * function(v) + (v - x) ** 2 / 2, bounds=(-30, 30), method="bounded",
-                                options={"xatol": 1e-12})
+        found = minimize_scalar(lambda v, x=x: step * function(v) + (v - x) ** 2 / 2, bounds=(-30, 30),
+                                method="bounded", options={"xatol": 1e-12})
         assert step * function(near) + (near - x) ** 2 / 2 <= found.fun + 1e-9
         dual = function.conjugate().prox(x / step, 1 / step)
         assert x - step * dual == pytest.approx(near, abs=1e-7)

@@ -1,5 +1,7 @@
 """What an answer may be called: bounds that values do not contradict, statuses that were earned."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -74,3 +76,19 @@ def test_nothing_is_better_than_no_hyperplane_where_losses_are_least_at_it(loss,
     solution = problem.solve(relaxation, random_state=0)
     assert solution.status == "optimal" and solution.value == solution.bound == 0 and solution.verify()
     assert abs(int(solution.labels.sum())) <= 3
+
+
+@pytest.mark.parametrize("solver", ["newton", "dual-coordinate"])
+@pytest.mark.parametrize("seed", [1, 10, 13, 30])
+def test_bounds_of_steep_losses_at_their_kinks_are_kept_but_for_rounding(seed, solver):
+    rng = np.random.default_rng(seed)
+    at, heavy = rng.uniform(0.3, 3), 10.0**rng.uniform(8, 13)
+    y, f = md.Labels(2), md.Hyperplane(np.array([[at], [-at]]))
+    margins = y * f
+    steep = np.array([heavy, 0.3]) * (2 * md.pos(-margins) + 0.3 * abs(1 - margins))
+    objective = md.Minimize(2.4 * md.sq_norm(f) + md.mean(steep) + 0.5 * md.mean(md.odm(margins, 0.2, 0.4)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        solution = md.Problem(objective, [y[[0, 1]] == np.array([1, -1])]).solve(None, solver, random_state=0)
+    assert solution.value == pytest.approx(2.4 / at**2, rel=1e-6)
+    assert solution.bound > (1 - 1e-3) * solution.value and solution.verify()

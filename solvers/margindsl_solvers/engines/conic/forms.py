@@ -11,7 +11,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
-from margindsl.accuracy import greatest_ratio, relative_gap, rounding
+from margindsl.accuracy import greatest_ratio, relative_gap
 from margindsl.calculus import ConvexFunction
 from margindsl.features.operator import FeatureOperator
 from margindsl.program.bounds import DecisionBound
@@ -273,7 +273,7 @@ class FixedLabelLowering(Lowering[FixedLabelForm]):
         w, bias, s = variables["w"], float(variables["bias"]), variables["scalars"]
         u, tau = variables["u"], variables["tau"]
         primal, dual = form.objective(w, bias, s), form.dual_objective(u, tau)
-        noise = float(rounding(form.losses.size(form.margins(form.outputs(w, bias)), s), form.n))
+        noise = form.losses.noise(form.margins(form.outputs(w, bias)), s)
         owed = form.dual_residual(u, tau) * max(form.units[1], abs(bias), float(np.abs(s).max(initial=0.0)))
         return max(relative_gap(primal, dual, noise, form.units[0]), form.primal_residual(w, bias, s),
                    greatest_ratio(owed, max(abs(primal), form.units[0])))
