@@ -25,6 +25,7 @@ from margindsl.typing import FloatArray, IntArray
 T = TypeVar("T")
 FINISHED = 0.8  # of the time in which a fit must end, where its solver is asked to
 REMEMBERED = 2_000_000  # decision values of the fits that a run keeps: local searches come back to their labellings
+HELD = 1e-6  # how far a fit may break a bound on sums of decision values, relative to the terms of the sum
 LATE = (Status.TIME_LIMIT, Status.INTERRUPTED)  # ends of which a solver may have no point yet
 
 
@@ -210,10 +211,13 @@ class Run:
         if not raw.has_answer:
             raise UnansweredError(f"{name_of(solver or self.solver)} ended as {raw.status.word} on the fixed-label "
                                   f"problem: {raw.message or raw.status.value}")
-        bias, scalars = form.plane(raw.variables)
-        raw = dataclasses.replace(raw, variables={**raw.variables, "bias": np.asarray(bias), "scalars": scalars})
-        decision = form.outputs(raw["w"], bias)
-        value = 0.5 * float(raw["w"] @ raw["w"]) + self.program.losses.value(form.margins(decision), scalars)
+        (bias, scalars), w = form.plane(raw.variables), np.asarray(raw["w"])
+        if form.decision and form.is_nothing(w) and form.primal_residual(w, bias) > HELD:
+            w = np.zeros_like(w)  # what rounding leaves of w = 0 keeps no bound on its sums
+        raw = dataclasses.replace(
+            raw, variables={**raw.variables, "w": w, "bias": np.asarray(bias), "scalars": scalars})
+        decision = form.outputs(w, bias)
+        value = 0.5 * float(w @ w) + self.program.losses.value(form.margins(decision), scalars)
         fit = Fit(np.asarray(form.labelling), raw, decision, value)
         if self.best is None or value < self.best.value:
             self.best = fit

@@ -9,11 +9,10 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import qr, svd
 
-from margindsl.accuracy import rounding
 from margindsl.clock import EIGEN_WORK, check
 from margindsl.errors import DeclarationError
 from margindsl.features.blocks import BlockFeatures
-from margindsl.features.dense import DenseFeatures
+from margindsl.features.dense import DenseFeatures, about_mean
 from margindsl.features.derived import AugmentedFeatures
 from margindsl.features.factor import factor_kernel, factor_precomputed
 from margindsl.features.kernels import Linear, Precomputed, as_kernel
@@ -91,10 +90,7 @@ def _linear(points: Points, centre: bool) -> FeatureOperator:
     if isinstance(points, np.memmap) or points.nbytes > COPY_BYTES:
         return BlockFeatures.from_points(points, centre)
     n, d = points.shape
-    mean = points.mean(axis=0) if centre else None
-    matrix = np.array(points, order="C") if mean is None else points - mean
-    if mean is not None:  # a column that is constant but for rounding carries nothing
-        matrix[:, np.abs(matrix).max(axis=0) <= rounding(np.abs(points).max(axis=0), n)] = 0.0
+    matrix, mean = about_mean(points) if centre else (np.array(points, order="C"), None)
     end = ", centred" if centre else ""
     if d > n:
         return _compress(matrix, LinearMap(d, mean), end)

@@ -37,8 +37,8 @@ def pivoted_cholesky(
     """Factor a positive semidefinite matrix by diagonal pivoting, asking for `rank` columns at most.
 
     Each step takes the point with the largest remaining diagonal; the remaining trace is the trace error. It
-    stops at trace error <= tol * trace, at `rank` columns, or when only rounding is left. O(n r^2) time,
-    O(n r) memory.
+    stops at trace error <= tol * trace of H K H, at `rank` columns, or when only rounding is left. What all points
+    share, and a mean or a bias takes away, may be far larger than what tells them apart. O(n r^2) time, O(n r) memory.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def pivoted_cholesky(
     True
     """
     left = np.array(diagonal, dtype=np.float64)
-    n, trace, largest = left.size, float(left.sum()), float(left.max())
+    n, spread, largest = left.size, 0.0, float(left.max())
     _check_start(left, largest)
     floor = n * np.finfo(float).eps * largest
     rank = min(rank, n)
@@ -80,7 +80,7 @@ def pivoted_cholesky(
     while found < rank:
         check()
         pivot = int(np.argmax(left))
-        if left.sum() <= tol * trace or left[pivot] <= floor:
+        if left.sum() <= tol * (spread + left.sum()) or left[pivot] <= floor:
             break
         if found == store.shape[0]:
             store = np.concatenate([store, np.empty((min(found, rank - found), n))])
@@ -93,6 +93,7 @@ def pivoted_cholesky(
         _check_remaining(left, largest)
         np.maximum(left, 0.0, out=left)
         store[found], pivots[found] = row, pivot
+        spread += float(row @ row - row.sum() ** 2 / n)
         found += 1
     return CholeskyFactor(np.ascontiguousarray(store[:found].T), pivots[:found].copy(), left)
 
@@ -130,9 +131,10 @@ def pivoted_cholesky_dense(K: FloatArray, rank: int, tol: float) -> CholeskyFact
     packed, order, found, _ = dpstrf(K, lower=1, tol=n * np.finfo(float).eps * largest)
     order = order - 1  # LAPACK counts from one
     lower = np.tril(packed)[:, :found]
-    missing = diagonal.sum() - np.cumsum(np.einsum("ij,ij->j", lower, lower))
-    enough = int(np.searchsorted(-missing, -tol * diagonal.sum())) + 1
-    kept = min(rank, found, enough)
+    squares = np.einsum("ij,ij->j", lower, lower)
+    missing, spread = diagonal.sum() - np.cumsum(squares), np.cumsum(squares - lower.sum(axis=0) ** 2 / n)
+    enough = np.flatnonzero(missing <= tol * (spread + missing))
+    kept = min(rank, found, *(enough[:1] + 1))
     factor = np.empty((n, kept))
     factor[order] = lower[:, :kept]
     left = diagonal - np.einsum("ij,ij->i", factor, factor)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from margindsl.accuracy import rounding
 from margindsl.clock import product
 from margindsl.features.maps import PointMap
 from margindsl.features.operator import FeatureOperator, Index, as_index, columns
@@ -32,6 +35,16 @@ class HeldMatrix:
 
     def rows(self, index: Index) -> FloatArray:
         return self._matrix[as_index(index)]
+
+
+def about_mean(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return a matrix less its mean row, and that row; a column that is constant but for rounding carries nothing."""
+    mean = matrix.mean(axis=0)
+    centred = matrix - mean
+    largest, left = (np.abs(x).max(axis=0, initial=0.0) for x in (matrix, centred))
+    centred[:, left <= rounding(largest, len(matrix))] = 0.0
+    return centred, mean
+
 
 
 class DenseFeatures(HeldMatrix, FeatureOperator):

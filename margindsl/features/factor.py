@@ -11,7 +11,7 @@ from scipy.linalg import LinAlgError, cholesky, eigh, eigvalsh
 from margindsl.clock import EIGEN_WORK, check
 from margindsl.errors import DeclarationError
 from margindsl.features.cholesky import CholeskyFactor, pivoted_cholesky, pivoted_cholesky_dense
-from margindsl.features.dense import FactorFeatures
+from margindsl.features.dense import FactorFeatures, about_mean
 from margindsl.features.kernels import Kernel, Precomputed
 from margindsl.features.maps import ColumnMap, LandmarkMap, PointMap, Whitening
 from margindsl.features.nystrom import nystrom
@@ -200,7 +200,7 @@ def _finish(
 ) -> FactorFeatures:
     if not centre:
         return FactorFeatures(factor, point_map, label, residual)
-    mean = factor.mean(axis=0)
+    centred, mean = about_mean(factor)
     whitening = point_map.whitening.centred(mean)
     centred_map = type(point_map)(**{**point_map.__dict__, "whitening": whitening})
-    return FactorFeatures(factor - mean, centred_map, label, residual, centred=True)
+    return FactorFeatures(centred, centred_map, label, residual, centred=True)

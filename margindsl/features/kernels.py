@@ -128,7 +128,7 @@ class RBF(Kernel):
     rank : int or None
         Cap on the columns; None: all up to 2000 points, 500 above.
     tol : float in [0, 1)
-        Relative trace error at which pivoted Cholesky stops.
+        Trace error at which pivoted Cholesky stops, relative to the trace of the centred kernel matrix.
 
     Raises
     ------

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from margindsl.accuracy import EPS
 from margindsl.errors import DeclarationError
 from margindsl.features.operator import FeatureOperator
 from margindsl.frozen import freeze_fields, frozen_property
@@ -83,6 +84,11 @@ class Form:
             return 0.5 * slope**2 * square, slope * square or 1.0
         distance = level / slope if slope > 0 else 0.0
         return (min(level, 0.5 * distance**2 / square) if distance * square > 0 else level), 2.0 * distance or 1.0
+
+    def is_nothing(self, w: FloatArray) -> bool:
+        """Return whether weights move no decision value by more than the rounding of a usual one."""
+        reach = float(np.sqrt(np.max(self.features.row_norms(), initial=0.0))) * float(np.linalg.norm(w))
+        return reach <= EPS * self.units[1]
 
     @property
     def floor(self) -> float:

@@ -99,10 +99,22 @@ def test_linear_features_are_exact_and_mapped_inexact_ones_say_they_do_not_know(
 
 
 def test_tolerance_stops_the_factor():
-    phi = build(X, RBF(5.0, tol=1e-3), centre=False)
-    assert phi.rank < 40 and phi.trace_error <= 1e-3 * 40
-    shorter = build(X, RBF(5.0, rank=phi.rank - 1), centre=False)
-    assert shorter.trace_error > 1e-3 * 40
+    K = RBF(5.0).matrix(X, X)
+    for rank in (39, None):  # columns one by one, and all at once
+        phi = build(X, RBF(5.0, tol=1e-3, rank=rank), centre=False)
+        spread = np.trace(K) - K.sum() / 40
+        assert phi.rank < 39 and phi.trace_error <= 1e-3 * spread
+        shorter = build(X, RBF(5.0, rank=phi.rank - 1), centre=False)
+        assert shorter.trace_error > 1e-3 * (spread - shorter.trace_error)
+
+
+def test_what_tells_points_apart_is_kept_however_much_they_share():
+    rng = np.random.default_rng(0)
+    points = np.hstack([rng.normal(size=(12, 3)), np.full((12, 1), 1e6)])
+    near = points[:, :3] - points[:, :3].mean(axis=0)
+    for rank in (None, 11):
+        phi = build(points, Polynomial(degree=1, scale=1.0, rank=rank), centre=True)
+        np.testing.assert_allclose(phi.matrix @ phi.matrix.T, near @ near.T, atol=1e-2)
 
 
 def test_finite_dimensional_kernels_have_their_dimension():
