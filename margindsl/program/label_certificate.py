@@ -239,7 +239,8 @@ def _holding(form: LabelLiftForm, u: FloatArray, kappa: FloatArray) -> FloatArra
         d = None if H is None else ascend_cut(form, H, kappa, HOLDING)[0]
         return np.inf if d is None else float(d.sum()) + eta[j] * limit**2
 
-    found = scipy.optimize.minimize_scalar(price, bounds=(-12.0, 3.0), method="bounded", options={"xatol": 0.05})
+    with np.errstate(invalid="ignore"):  # no parabola goes through what is infinite
+        found = scipy.optimize.minimize_scalar(price, bounds=(-12.0, 3.0), method="bounded", options={"xatol": 0.05})
     eta[j] = size * np.exp(found.x)
     return eta
 

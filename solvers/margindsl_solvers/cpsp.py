@@ -14,7 +14,7 @@ from margindsl.typing import FloatArray
 from margindsl_solvers.engines.cuts.basis import Basis
 from margindsl_solvers.engines.cuts.pursuit import Extent, PursuitRun
 from margindsl_solvers.engines.rows.model import refuse_infinite
-from margindsl_solvers.engines.rows.plane import PlaneRows, infeasible
+from margindsl_solvers.engines.rows.plane import PlaneRows
 from margindsl_solvers.engines.rows.solver import RowsSolver
 from margindsl_solvers.engines.solver import EngineSession, Solve
 
@@ -36,8 +36,9 @@ class CPSPSession(EngineSession):
     def solve_plane(self, form: FixedLabelForm, budget: Budget, start: RawSolution | None) -> RawSolution:
         """Solve a fixed-label form."""
         options, rows = self.solver, PlaneRows(form)
-        if not rows.is_feasible():
-            return infeasible()
+        refusal = rows.refusal()
+        if refusal is not None:
+            return refusal
         x, _, warm = rows.start(start)
         most = options.max_basis or rows.rank
         basis = self._kept_basis(form, most)

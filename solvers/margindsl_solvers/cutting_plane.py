@@ -17,7 +17,7 @@ from margindsl_solvers.engines.cuts.linearisation import PlaneLine
 from margindsl_solvers.engines.cuts.master import Bounds
 from margindsl_solvers.engines.rows.cluster_rows import ClusterRows, majorise, start_clusters
 from margindsl_solvers.engines.rows.model import refuse_infinite
-from margindsl_solvers.engines.rows.plane import PlaneRows, infeasible
+from margindsl_solvers.engines.rows.plane import PlaneRows
 from margindsl_solvers.engines.rows.solver import RowsSolver
 from margindsl_solvers.engines.solver import EngineSession, Solve
 
@@ -37,8 +37,9 @@ class CuttingPlaneSession(EngineSession):
     def solve_plane(self, form: FixedLabelForm, budget: Budget, start: RawSolution | None) -> RawSolution:
         """Solve a fixed-label form."""
         rows = PlaneRows(form)
-        if not rows.is_feasible():
-            return infeasible()
+        refusal = rows.refusal()
+        if refusal is not None:
+            return refusal
         x, _, warm = rows.start(start)
         return self._run(Bundle(PlaneLine(rows), Bounds.of(rows)), budget, x, warm)
 

@@ -13,7 +13,7 @@ from margindsl_solvers.engines.rows.augmented import NewtonRun, Penalty
 from margindsl_solvers.engines.rows.cluster_rows import ClusterRows, fair_start, start_clusters
 from margindsl_solvers.engines.rows.model import refuse_infinite
 from margindsl_solvers.engines.rows.passes import approach, suits
-from margindsl_solvers.engines.rows.plane import PlaneRows, infeasible
+from margindsl_solvers.engines.rows.plane import PlaneRows
 from margindsl_solvers.engines.rows.solver import RowsSolver
 from margindsl_solvers.engines.solver import Solve, of_form
 
@@ -70,8 +70,9 @@ class Newton(RowsSolver):
     def solve_plane(self, form: FixedLabelForm, budget: Budget, start: RawSolution | None) -> RawSolution:
         """Solve a fixed-label form."""
         rows = PlaneRows(form)
-        if not rows.is_feasible():
-            return infeasible()
+        refusal = rows.refusal()
+        if refusal is not None:
+            return refusal
         x, centre, warm = rows.start(start)
         if suits(rows, self.dense_limit):
             x = approach(rows, budget, x)

@@ -111,6 +111,8 @@ def _solve(model: Model, chosen: Plan, result: Result) -> dict[str, Any]:
             str(problem), out["solution"].summary()
         except errors.MarginError as error:
             out["error"] = error
+        except Ambiguous:
+            raise
         except Exception as error:
             frames = traceback.extract_tb(error.__traceback__)
             last = [f for f in frames if "margindsl" in f.filename]

@@ -33,3 +33,12 @@ def test_values_and_scalars_follow_the_scale(solver):
 def test_a_scalar_that_nothing_holds_is_still_found(solver, scale):
     raw = md.Solver(solver).solve(threshold(scale, weight=0.5), Budget(tol=1e-6))  # −ρ outweighs C mean (ρ − yf)₊
     assert raw.status is Status.UNBOUNDED and "falls without end" in raw.message
+
+
+@pytest.mark.parametrize("solver", ["newton", "cutting-plane", "cpsp"])
+@pytest.mark.parametrize("scale", [1.0, 1e6])
+def test_a_bias_that_losses_without_a_minimum_leave_free_is_told(solver, scale):
+    y, f = md.Labels(24), md.Hyperplane(scale * X, bias=True)
+    weights = np.where(np.arange(24) < 3, 1e4, 1e-3)
+    form = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.sum(weights * (-y * f)))).program().fix_labels(SIGNS)
+    assert md.Solver(solver).solve(form, Budget(tol=1e-6)).status is Status.UNBOUNDED

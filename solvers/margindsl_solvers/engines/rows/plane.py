@@ -10,6 +10,7 @@ import scipy
 
 from margindsl.contract import RawSolution, Status
 from margindsl.typing import FloatArray
+from margindsl_solvers.engines.course import WORDS
 from margindsl_solvers.engines.nearest import nearest
 from margindsl_solvers.engines.rows.envelopes import Pair
 from margindsl_solvers.engines.rows.model import RowModel
@@ -44,6 +45,21 @@ class PlaneRows(RowModel):
     def violation(self, x: FloatArray) -> float:
         """Return by how much a point leaves the decision bounds and signs, relative to their rows."""
         return self.form.primal_residual(*self.split(x))
+
+    def refusal(self) -> RawSolution | None:
+        """Return the answer where no point satisfies the decision bounds or nothing holds the bias, None elsewhere."""
+        if not self.is_feasible():
+            return RawSolution(Status.INFEASIBLE, message="no weights and bias satisfy the decision bounds")
+        return RawSolution(Status.UNBOUNDED, message=WORDS[Status.UNBOUNDED]) if self.is_endless() else None
+
+    def is_endless(self) -> bool:
+        """Return whether the losses fall without end along the bias, beside any value however large."""
+        tilted = any(not group.conjugate.domain[0] <= 0.0 <= group.conjugate.domain[1] for group in self.groups)
+        if not (tilted and self.bias) or np.any(self.form.decision_rows[1]):
+            return False
+        along = np.zeros(self.rank + self.border)
+        along[self.rank] = 1.0
+        return self.falls_forever(along) or self.falls_forever(-along)
 
     def is_feasible(self) -> bool:
         """Return whether some (w, b) satisfies the decision bounds."""
@@ -109,11 +125,6 @@ class PlaneRows(RowModel):
                     limit: int) -> FloatArray:
         """Return the Newton step of the envelopes at v; dense systems up to an order of `limit`."""
         return Curvature(self, self.curvatures(v, centre, kappa), limit).step(gradient, reach)
-
-
-def infeasible() -> RawSolution:
-    """Return the answer for decision bounds that nothing satisfies."""
-    return RawSolution(Status.INFEASIBLE, message="no weights and bias satisfy the decision bounds")
 
 
 def _given(start: RawSolution | None, name: str, shape: tuple[int, ...]) -> FloatArray | None:
