@@ -76,6 +76,22 @@ def test_sizes_and_links_agree_with_the_whole_programme(links):
         assert picked(gain, y) == pytest.approx(picked(gain, labels.expand(np.argmax(counts, axis=1))), abs=1e-7)
 
 
+@pytest.mark.parametrize("size, kind", [(2, "alike"), (3, "alike"), (2, "noise"), (3, "line")])
+def test_linked_points_that_want_one_cluster_agree_with_the_whole_programme(size, kind):
+    n, k = 600, 4
+    rng = np.random.default_rng(size)
+    groups = rng.permutation(n)[:300].reshape(-1, size)
+    cannot = np.vstack([groups[:, [i, j]] for i in range(size) for j in range(i)])
+    labels = presolve(n, Clusters(k), cannot=cannot, sizes=[(np.full(k, 150), np.full(k, 150))])
+    gain = {"alike": rng.normal(size=(n, 1)) + 0.01 * rng.normal(size=(n, k)), "line": gains("line", n, k, rng),
+            "noise": gains("noise", n, k, rng)}[kind]
+    gain[groups] = gain[groups[:, :1]]  # so that prices which heed no link leave a wide gap
+    y = labels.maximise(gain)
+    assert labels.contains(y)
+    counts = solve_assignment(labels.contract_rows(gain), labels.cannot, labels.size, (labels.at_least, labels.at_most))
+    assert picked(gain, y) == pytest.approx(picked(gain, labels.expand(np.argmax(counts, axis=1))), abs=1e-7)
+
+
 def test_components_of_one_size_are_a_transportation_problem():
     rng = np.random.default_rng(2)
     n, k = 60, 3
