@@ -10,7 +10,7 @@ import numpy as np
 from margindsl.calculus import PLQ, ConvexFunction
 from margindsl.errors import DeclarationError, GrammarError
 from margindsl.language.entries import is_number
-from margindsl.language.expressions import Expression, Index, Sum, as_expression, modulus, squared
+from margindsl.language.expressions import Expression, Index, as_expression, modulus, squared
 from margindsl.language.margins import Hyperplane
 from margindsl.language.printing import bracket, bracket_latex, entries, number_text, words_latex
 from margindsl.language.symbols import Scalar
@@ -441,10 +441,3 @@ def manifold(f: Any, graph: Any) -> Expression:
         raise GrammarError(f"md.manifold({as_expression(f).text()}, graph)", "the manifold term is of a hyperplane",
                            "Write md.manifold(f, graph) with f = md.Hyperplane(X).")
     return Manifold(f, as_laplacian(graph, f.n))
-
-
-def linear_terms(expression: Expression) -> list[Expression]:
-    """Return the summands of an expression, outermost sums opened."""
-    if isinstance(expression, Sum):
-        return [*linear_terms(expression.left), *linear_terms(expression.right)]
-    return [expression]
