@@ -16,6 +16,7 @@ from margindsl.frozen import frozen_property
 from margindsl.program.absorption import absorbed_terms
 from margindsl.program.answers import Variable
 from margindsl.program.bounded_bias import ClusterLimits
+from margindsl.program.bounds import DecisionBound
 from margindsl.program.codes import contrasts, runner_up, simplex_codes
 from margindsl.program.forms import FixedLabelForm, Form
 from margindsl.program.losses import Losses, LossTerm, SharedScalars
@@ -160,12 +161,25 @@ class CodedForm(FixedLabelForm):
 
     @classmethod
     def at(cls, features: FeatureOperator, losses: Losses, clustering: IntArray, clusters: int,
-           limits: ClusterLimits | None = None, held: tuple[LossTerm, ...] = ()) -> CodedForm:
+           limits: ClusterLimits | None = None, held: tuple[LossTerm, ...] = (),
+           decision: tuple[DecisionBound, ...] = ()) -> CodedForm:
         """Return the form of some clusters on the features of the program."""
         coded: Any = CodedFeatures(features, clustering, simplex_codes(clusters))
         if limits is not None:
             losses = biased_losses(losses, limits, held, np.asarray(clustering))
-        return cls(coded, losses, np.ones(losses.n, dtype=int), np.asarray(clustering), limits)
+        repeated = tuple(bound for bound in decision for _ in range(clusters * (clusters - 1) // 2))
+        return cls(coded, losses, np.ones(losses.n, dtype=int), np.asarray(clustering), limits, decision=repeated)
+
+    @frozen_property
+    def decision_rows(self) -> tuple[FloatArray, FloatArray]:
+        """Return (G, 0): rows over w of Σ a f_p − Σ a f_q over all pairs of clusters, those of one bound together."""
+        coded: Any = self.features
+        if not self.decision:
+            return np.zeros((0, coded.rank)), np.zeros(0)
+        first, second = np.triu_indices(len(coded.codes), 1)
+        A = np.stack([bound.weights for bound in self.decision[::len(first)]], axis=1)
+        rows = np.einsum("pc,rj->jpcr", coded.codes[first] - coded.codes[second], coded.base.adjoint(A))
+        return rows.reshape(len(self.decision), -1), np.zeros(len(self.decision))
 
     def plane(self, answer: Mapping[str, FloatArray]) -> tuple[FloatArray | float, FloatArray]:
         """Return the bias of an answer by clusters (k,), within its limits, and the scalars that are not it.

@@ -300,7 +300,8 @@ class Simplex(Clustered):
     def fixed(self, program: MarginProgram, labels: IntArray, runner: IntArray | None) -> CodedForm:
         """Return the form with coded features."""
         limits, held = (cast(ClusterLimits, program.bias), program.limit_terms) if program.free_bias else (None, ())
-        return CodedForm.at(program.features, program.losses, labels, program.clusters, limits, held)
+        return CodedForm.at(program.features, program.losses, labels, program.clusters, limits, held,
+                            program.weight_bounds)
 
     def plane_codes(self, clusters: int) -> FloatArray:
         """Return the codes."""

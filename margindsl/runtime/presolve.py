@@ -139,17 +139,17 @@ def _check_clusters(declaration: Declaration, program: MarginProgram) -> None:
     Raises
     ------
     RefusalError
-        For a one-sided bound, or a bound on weights with simplex-coded margins.
+        For a one-sided bound, or one on weights beside a bias with simplex-coded margins.
     """
     plane, clusters = declaration.hyperplane, declaration.labels.clusters
     if any(not bound.is_symmetric for bound in program.decision):
         raise RefusalError(
             f"a bound on decision values of {clusters} clusters is one on their differences and has no sign; write "
             f"abs(md.sum({plane.name})) <= l")
-    if program.weight_bounds and program.coding == "simplex":
+    if program.weight_bounds and program.free_bias and program.coding == "simplex":
         raise RefusalError(
-            "decision bounds do not go with simplex-coded margins unless the features are centred; use "
-            "coding='crammer-singer', centre=True, or md.sizes")
+            "of simplex-coded margins with a bias, decision bounds must be on the bias alone: declare one bound, or "
+            "several with weights in one proportion; or use bias='penalised', coding='crammer-singer', or md.sizes")
 
 
 def _project_out(features: FeatureOperator, solutions: tuple[Any, ...]) -> FeatureOperator:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import cvxpy as cp
 import numpy as np
 import pytest
 
 import margindsl as md
+from margindsl.program.codes import simplex_codes
 
 N = 6
 X = np.random.default_rng(0).normal(size=(N, 2)) + [1.0, 0.5]
@@ -38,9 +40,10 @@ def test_bounds_of_two_clusters(bounds: str) -> None:
         assert "used in rounding, not in the bound" in problem.compile("sdp").explain()
 
 
-def test_bounds_of_three_clusters() -> None:
+@pytest.mark.parametrize("coding", ["crammer-singer", "simplex"])
+def test_bounds_of_three_clusters(coding: str) -> None:
     y, f = md.Labels(N, clusters=3), md.Hyperplane(X, centre=False)
-    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 5 * md.mean(md.hinge(md.margin(y, f)))),
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 5 * md.mean(md.hinge(md.margin(y, f, coding=coding)))),
                          [md.sizes(y, at_least=2), abs(md.sum(SLANT * f)) <= 0.5])
     exact = problem.solve("exact", random_state=0)
     assert exact.bound == pytest.approx(exact.value, rel=1e-5)
@@ -48,3 +51,21 @@ def test_bounds_of_three_clusters() -> None:
         solution = problem.solve(RELAXATIONS[name], random_state=0)
         assert 0 < solution.bound <= exact.value * (1 + 1e-7) and solution.value >= exact.value * (1 - 1e-5), name
         assert solution.verify() and solution.certificate.inner.verify(), name
+
+
+@pytest.mark.parametrize("solver", ["newton", "cutting-plane", "clarabel"])
+def test_bounds_of_simplex_codes_are_on_all_differences_of_clusters(solver: str) -> None:
+    y, f = md.Labels(N, clusters=3), md.Hyperplane(X, centre=False)
+    bounds = [abs(md.sum(SLANT * f)) <= 0.3, abs(md.sum(f)) <= 0.1]
+    loss = md.mean(md.hinge(md.margin(y, f, coding="simplex")))
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 5 * loss), [*bounds, md.sizes(y, at_least=1)])
+    solution = problem.solve("alternating", solver, random_state=0)
+    codes = simplex_codes(3)
+    V = cp.Variable((2, 2))
+    F = X @ V @ codes.T
+    sums = [(SLANT @ F, 0.3), (np.ones(N) @ F, 0.1)]
+    held = [cp.abs(s[p] - s[q]) <= limit for s, limit in sums for p in range(3) for q in range(p)]
+    losses = cp.pos(1 - cp.hstack([F[i, c] for i, c in enumerate(solution.labels)]))
+    plain = cp.Problem(cp.Minimize(cp.sum_squares(V) / 2 + 5 * cp.sum(losses) / N), held)
+    assert solution.value == pytest.approx(plain.solve(solver="CLARABEL"), rel=1e-6)
+    assert plain.value > (1 + 1e-3) * cp.Problem(plain.objective).solve(solver="CLARABEL")  # the bounds bind

@@ -218,8 +218,8 @@ def test_what_has_no_meaning_for_clusters_is_refused():
     cases = [
         (lambda y, f: [abs(md.sum(y)) <= 3], {}, RefusalError, "labels of 3 clusters are names.*md.sizes"),
         (lambda y, f: [md.sum(f) <= 1], {"centre": False}, RefusalError, r"has no sign; write abs\(md.sum\(f\)\) <= l"),
-        (lambda y, f: [abs(md.sum(f)) <= 1], {"centre": False, "coding": "simplex"}, RefusalError,
-         "do not go with simplex-coded margins"),
+        (lambda y, f: [abs(md.sum(f)) <= 1, abs(f[0] - 2 * f[1]) <= 1], {"bias": True, "coding": "simplex"},
+         RefusalError, "must be on the bias alone"),
     ]
     for constraints, options, kind, words in cases:
         with pytest.raises(kind, match=words):

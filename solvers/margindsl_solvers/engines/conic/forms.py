@@ -249,7 +249,11 @@ class FixedLabelLowering(Lowering[FixedLabelForm]):
         self.bias = cp.Variable(name="bias") if form.free_bias else None
         self.loss_rows = LossRows(losses, self.parameters, self.signed, self.f)
         plane = phi @ self.w if self.bias is None else phi @ self.w + self.bias
-        self.bounds = decision_constraints(form.decision, self.f)
+        self.bounds = []
+        if form.decision:
+            G, h = form.decision_rows
+            sums = (G if self.basis is None else G @ self.basis) @ self.w
+            self.bounds = decision_constraints(form.decision, sums if self.bias is None else sums + h * self.bias)
         constraints = [*self.loss_rows.constraints, self.f == plane, *(c for _, _, c in self.bounds)]
         return cp.Problem(cp.Minimize(0.5 * cp.sum_squares(self.w) + self.loss_rows.cost), constraints)
 
@@ -279,13 +283,10 @@ class FixedLabelLowering(Lowering[FixedLabelForm]):
                    greatest_ratio(owed, max(abs(primal), form.units[0])))
 
 
-def decision_constraints(bounds: Sequence[DecisionBound], f: Any) -> list[tuple[IntArray, float, Any]]:
-    """Return (indices, sign of the multiplier in τ, constraint) for lower ≤ aᵀf ≤ upper."""
-    if not bounds:
-        return []
+def decision_constraints(bounds: Sequence[DecisionBound], rows: Any) -> list[tuple[IntArray, float, Any]]:
+    """Return (indices, sign of the multiplier in τ, constraint) for lower ≤ aᵀf ≤ upper, the sums given."""
     lower = np.array([bound.lower for bound in bounds])
     upper = np.array([bound.upper for bound in bounds])
-    rows = sp.csr_array(np.stack([bound.weights for bound in bounds]).astype(float)) @ f
     equal = np.flatnonzero(lower == upper)
     above = np.flatnonzero((lower != upper) & np.isfinite(upper))
     below = np.flatnonzero((lower != upper) & np.isfinite(lower))
