@@ -145,7 +145,7 @@ class FixedLabelForm(Form):
         terms = self.labels * self.losses.spread(u)
         return terms if tau is None else np.concatenate([terms, -self.decision_rows[1] * tau])
 
-    def primal_residual(self, w: FloatArray, bias: float = 0.0, scalars: FloatArray | None = None) -> float:
+    def primal_residual(self, w: FloatArray, bias: Any = 0.0, scalars: FloatArray | None = None) -> float:
         """Return the largest violation of decision bounds and scalar signs, relative to the size of their rows."""
         worst = 0.0
         if self.decision:
