@@ -6,10 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import wrightomega
 
+from margindsl.accuracy import EPS
 from margindsl.calculus.arguments import checked_step, shaped
 from margindsl.calculus.protocol import ConvexFunction
 from margindsl.typing import ArrayLike, FloatArray
+
+STEPS = 60  # of Newton; a handful is taken, but where arguments are lost in rounding
 
 
 def _sigmoid(x: FloatArray) -> FloatArray:
@@ -55,6 +59,22 @@ class Logistic(ConvexFunction):
     @property
     def is_nonincreasing(self) -> bool:
         return True
+
+    def prox(self, x: ArrayLike, step: ArrayLike = 1.0) -> Any:
+        # p − x = s/(1 + eᵖ), from the right by (p − x)eᵖ = s, which Wright's omega solves; −p solves it at −x − s
+        x, step = np.broadcast_arrays(np.asarray(x, dtype=float), checked_step(step))
+        mirrored = x < -step / 2
+        start = np.where(mirrored, -x - step, x)
+        v = start + np.minimum(wrightomega(np.log(step) - start), step / 2)
+        with np.errstate(invalid="ignore", over="ignore"):
+            for _ in range(STEPS):
+                share = _sigmoid(-v)
+                move = (v - start - step * share) / (1.0 + step * share * (1.0 - share))
+                move = np.where(np.isfinite(move), move, 0.0)
+                v = np.maximum(v - move, np.maximum(start, 0.0))
+                if np.all(np.abs(move) <= 2 * EPS * (np.abs(v) + np.abs(x))):
+                    break
+        return shaped(np.where(mirrored, -v, v))
 
     def argmin(self) -> tuple[float, float]:
         return np.inf, np.inf
