@@ -428,13 +428,6 @@ def multiply(left: Expression, right: Expression) -> Expression:
     product = margin_of(left, right)
     if product is not None:
         return product
-    for factor, other in ((left, right), (right, left)):  # (c y) f is c (y f), as -y * f, which reads (-y) * f
-        if isinstance(factor, Negation):
-            return Negation(multiply(factor.inner, other))
-        if isinstance(factor, Product):
-            return Product(factor.constant, multiply(factor.inner, other))
-        if isinstance(factor, Quotient):
-            return Quotient(multiply(factor.inner, other), factor.constant)
     raise GrammarError(
         f"{bracket(left, 30)} * {bracket(right, 31)}",
         "a product needs a constant factor (only labels times decision values, y * f, makes margins)",

@@ -10,7 +10,7 @@ import numpy as np
 
 from margindsl.errors import DeclarationError, GrammarError
 from margindsl.labelset import Clusters, Names, names_of
-from margindsl.language.expressions import Expression, Index, margin_of
+from margindsl.language.expressions import Expression, Index, Negation, Product, Quotient, margin_of
 from margindsl.language.printing import index_latex, subscript
 from margindsl.language.symbols import Named, check_name
 from margindsl.owned import Owned
@@ -197,9 +197,20 @@ def margin(labels: Labels, hyperplane: Hyperplane,
     return Margin(labels, hyperplane, coding if coding in codings else codings[0])
 
 
+def _around(factor: Negation | Product | Quotient, inner: Expression) -> Expression:
+    """Return the negative, multiple or part of an expression that a factor is of its own."""
+    if isinstance(factor, Negation):
+        return Negation(inner)
+    return Product(factor.constant, inner) if isinstance(factor, Product) else Quotient(inner, factor.constant)
+
+
 @margin_of.register(Expression)
 def margin_product(left: Expression, right: Expression) -> Expression | None:
     """Return y * f as margins (also of equal selections y[i] * f[i]), or None when it is something else."""
+    for factor, other in ((left, right), (right, left)):  # (c y) f is c (y f), as -y * f, which reads (-y) * f
+        if isinstance(factor, Negation | Product | Quotient):
+            product = margin_product(factor.inner, other)
+            return None if product is None else _around(factor, product)
     if _is(left, Hyperplane) and _is(right, Labels):
         left, right = right, left
     if not (_is(left, Labels) and _is(right, Hyperplane)):

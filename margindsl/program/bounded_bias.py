@@ -7,14 +7,16 @@ The bias of the declaration is t − ⟨w, c⟩.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from margindsl.accuracy import rounding
+from margindsl.calculus import PLQ
 from margindsl.features import FeatureOperator
 from margindsl.program.bounds import DecisionBound
-from margindsl.typing import BoolArray, FloatArray
+from margindsl.program.losses import Losses, LossTerm, SharedScalars
+from margindsl.typing import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -124,6 +126,37 @@ class ClusterLimits:
         return self.width * (high @ self.codes) / float(np.sum(self.codes[:, 0] ** 2))
 
 
+def limit_terms(losses: Losses, features: FeatureOperator, limits: ClusterLimits) -> tuple[LossTerm, ...]:
+    """Return the losses that keep a bias, the last scalars beside those of some losses, within its limits."""
+    if not limits.is_finite:
+        return ()
+    rows = np.column_stack([np.zeros((len(pairs := limits.pairs()), losses.scalars.count)), pairs])
+    outside = PLQ.affine(1.0, -limits.width).positive_part() + PLQ.affine(-1.0, -limits.width).positive_part()
+    zeros, steep = np.zeros(len(rows)), np.full(len(rows), slopes_within(losses, features, limits.width))
+    return (LossTerm(outside, zeros.astype(int), steep, zeros, zeros, rows),)
+
+
+def biased_losses(losses: Losses, limits: ClusterLimits, held: tuple[LossTerm, ...], clustering: IntArray) -> Losses:
+    """Return losses of margins to which a bias ⟨c_{y_i}, β⟩ is added, β shared scalars, and those of its limits."""
+    own, codes, q = losses.scalars, limits.codes, limits.codes.shape[1]
+    terms = tuple(replace(term, coupling=np.column_stack(
+        [term.coupling, term.slopes[:, None] * codes[clustering[term.points]]])) for term in losses.terms)
+    names, symbols = (*own.names, *(f"bias {j}" for j in range(q))), (*own.symbols, *[None] * q)
+    return Losses(losses.n, (*terms, *held), SharedScalars(np.append(own.costs, np.zeros(q)),
+                                                 np.append(own.nonneg, np.zeros(q, dtype=bool)), names, symbols))
+
+
+def slopes_within(losses: Losses, features: FeatureOperator, bias: float) -> float:
+    """Return Σ c|aρ'| where weights no worse than w = 0 and a bias can take the margins, generously with scalars."""
+    zero = losses.arguments(np.zeros(losses.n))
+    lost = np.inf if losses.scalars.count else losses.value(np.zeros(losses.n)) - losses.least_value()
+    steps = np.abs(losses.slopes) * (np.sqrt(np.asarray(features.row_norms()))[losses.points] * np.sqrt(2.0 * lost)
+                                     + bias)
+    found = [losses.derivative(zero + sign * (steps if np.isfinite(lost) else 0.0)) for sign in (-1.0, 0.0, 1.0)]
+    total = float(np.sum(np.abs(losses.slopes) * np.max(np.abs(found), axis=0)))
+    return total if np.isfinite(lost) else 64.0 * (total + float(np.abs(losses.scalars.costs).sum()))
+
+
 def sum_vanishes(features: FeatureOperator, weights: FloatArray) -> bool:
     """Return whether Φᵀa is what rounding leaves of a sum that is zero."""
     return bool(np.all(np.abs(features.adjoint(weights)) <= rounding(features.magnitudes(weights), features.n)))
@@ -176,4 +209,5 @@ def bias_limits(features: FeatureOperator, bounds: tuple[DecisionBound, ...]) ->
 
 
 __all__ = [
-    "NO_BIAS", "ClusterLimits", "Interval", "bias_limits", "centre_of", "holder", "moves_with_bias", "sum_vanishes"]
+    "NO_BIAS", "ClusterLimits", "Interval", "bias_limits", "biased_losses", "centre_of", "holder", "limit_terms",
+    "moves_with_bias", "sum_vanishes"]

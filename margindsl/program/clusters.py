@@ -15,11 +15,11 @@ from margindsl.features import CodedFeatures, FeatureOperator
 from margindsl.frozen import frozen_property
 from margindsl.program.absorption import absorbed_terms
 from margindsl.program.answers import Variable
-from margindsl.program.bounded_bias import ClusterLimits
+from margindsl.program.bounded_bias import ClusterLimits, biased_losses
 from margindsl.program.bounds import DecisionBound
 from margindsl.program.codes import contrasts, runner_up, simplex_codes
 from margindsl.program.forms import FixedLabelForm, Form
-from margindsl.program.losses import Losses, LossTerm, SharedScalars
+from margindsl.program.losses import Losses, LossTerm
 from margindsl.typing import FloatArray, IntArray
 
 
@@ -106,37 +106,6 @@ def _falling(term: LossTerm, factor: float) -> LossTerm:
             raise CalculusError(f"the falling part of {loss!r} is needed, and it is not piecewise quadratic")
         loss = loss.split()[0]
     return LossTerm(loss, term.points, term.weights, factor * term.slopes, term.shifts, term.coupling)
-
-
-def limit_terms(losses: Losses, features: FeatureOperator, limits: ClusterLimits) -> tuple[LossTerm, ...]:
-    """Return the losses that keep a bias, the last scalars beside those of some losses, within its limits."""
-    if not limits.is_finite:
-        return ()
-    rows = np.column_stack([np.zeros((len(pairs := limits.pairs()), losses.scalars.count)), pairs])
-    outside = PLQ.affine(1.0, -limits.width).positive_part() + PLQ.affine(-1.0, -limits.width).positive_part()
-    zeros, steep = np.zeros(len(rows)), np.full(len(rows), slopes_within(losses, features, limits.width))
-    return (LossTerm(outside, zeros.astype(int), steep, zeros, zeros, rows),)
-
-
-def biased_losses(losses: Losses, limits: ClusterLimits, held: tuple[LossTerm, ...], clustering: IntArray) -> Losses:
-    """Return losses of margins to which a bias ⟨c_{y_i}, β⟩ is added, β shared scalars, and those of its limits."""
-    own, codes, q = losses.scalars, limits.codes, limits.codes.shape[1]
-    terms = tuple(replace(term, coupling=np.column_stack(
-        [term.coupling, term.slopes[:, None] * codes[clustering[term.points]]])) for term in losses.terms)
-    names, symbols = (*own.names, *(f"bias {j}" for j in range(q))), (*own.symbols, *[None] * q)
-    return Losses(losses.n, (*terms, *held), SharedScalars(np.append(own.costs, np.zeros(q)),
-                                                 np.append(own.nonneg, np.zeros(q, dtype=bool)), names, symbols))
-
-
-def slopes_within(losses: Losses, features: FeatureOperator, bias: float) -> float:
-    """Return Σ c|aρ'| where weights no worse than w = 0 and a bias can take the margins, generously with scalars."""
-    zero = losses.arguments(np.zeros(losses.n))
-    lost = np.inf if losses.scalars.count else losses.value(np.zeros(losses.n)) - losses.least_value()
-    steps = np.abs(losses.slopes) * (np.sqrt(np.asarray(features.row_norms()))[losses.points] * np.sqrt(2.0 * lost)
-                                     + bias)
-    found = [losses.derivative(zero + sign * (steps if np.isfinite(lost) else 0.0)) for sign in (-1.0, 0.0, 1.0)]
-    total = float(np.sum(np.abs(losses.slopes) * np.max(np.abs(found), axis=0)))
-    return total if np.isfinite(lost) else 64.0 * (total + float(np.abs(losses.scalars.costs).sum()))
 
 
 @dataclass(frozen=True, eq=False)

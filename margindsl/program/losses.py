@@ -338,15 +338,14 @@ class Losses:
             total += float(np.abs(self.scalars.costs) @ np.abs(scalars))
         return total
 
+    @np.errstate(invalid="ignore")
     def noise(self, margins: FloatArray, scalars: FloatArray | None = None) -> float:
         """Return what rounding may do to `value`: to its parts, and to arguments, at the steeper side of a kink."""
         s = np.zeros(self.scalars.count) if scalars is None else np.asarray(scalars)
-        v = self.arguments(margins, s)
-        with np.errstate(invalid="ignore"):
-            steep = self._map(v, lambda term, x: term.weights * np.max(np.abs(term.loss.subdifferential(x)), axis=0))
         reach = np.abs(self.slopes * self.gather(margins)) + np.abs(self.shifts) + np.abs(self.coupling) @ np.abs(s)
-        moved = np.where(np.isfinite(steep), steep, 0.0) * reach
-        return float(rounding(self.size(margins, s) + float(np.sum(moved)), self.rows))
+        moved = reach * self._map(self.arguments(margins, s), lambda term, x: term.weights * np.max(
+            np.abs(term.loss.subdifferential(x)), axis=0))
+        return float(rounding(self.size(margins, s) + np.sum(moved, where=np.isfinite(moved)), self.rows))
 
     def label_costs(self, decision: FloatArray, scalars: FloatArray | None = None) -> FloatArray:
         """Return (n,) the cost of label +1 minus the cost of label −1 at fixed decision values.

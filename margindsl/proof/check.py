@@ -1,7 +1,6 @@
 """Check an exported proof with numpy alone: labels in B, value, bound, gap, status. python check.py PROOF.npz
 
-What a proof holds, and why it proves, is told in docs/certificates.md; whatever it holds, no false bound passes. What
-rounding may have done, 2^-52 times the sizes of the parts of a number, times their count, is taken off the bound.
+What a proof holds, and why it proves, is told in docs/certificates.md; rounding is taken off, by sizes of all parts.
 """
 import json
 import math
@@ -23,7 +22,7 @@ SHAPES = {  # of arrays: equal letters are equal lengths; + marks what is not ne
     "e": "tree", "N+": "d", "b+": "kappa", "b": "middles units", "tN": "cuts", "t": "theta"}
 
 
-def need(holds: Any, said: str) -> None:
+def need(holds: Any, said: str) -> Any:
     """Raise ValueError unless something holds."""
     if not holds:
         raise ValueError(said)
@@ -41,8 +40,7 @@ class LabelSet:
         self.p, self.two, component, self.sign = p, p.clusters == 2, np.arange(p.n), np.ones(p.n, dtype=int)
         for i, j, s in [*((i, j, 1) for i, j in p.must), *((i, j, -1) for i, j in p.cannot if self.two)]:
             moved = component == component[j]
-            self.sign[moved] *= self.sign[i] * s * self.sign[j]
-            component[moved] = component[i]
+            self.sign[moved], component[moved] = self.sign[moved] * self.sign[i] * s * self.sign[j], component[i]
         _, self.first, self.component, self.sizes = np.unique(component, True, True, True)
         self.values, self.z, i = np.arange(1, p.clusters + 1), np.zeros(len(self.sizes), dtype=int), p.known_index
         self.z[self.component[i]] = self.sign[i] * p.known_values if self.two else p.known_values + 1
@@ -150,12 +148,10 @@ class Proof(SimpleNamespace):
         t, wide = x - self.anchor, self.log_c * (1.0 + np.abs(self.log_a) * size[self.log_at] + np.abs(self.log_d))
         square, paid = self.norm @ np.sum(self.w**2, axis=1) / 2, self.costs * self.scalars
         logs, values = self.log_c * np.logaddexp(0.0, -z), ((self.A * t + self.B) * t + self.C)[here]
-        parts = (np.abs(self.A) * reach + np.abs(self.B)) * reach + np.abs(self.C), self.steep * reach + self.size
-        others = wide, np.abs(paid), [square, abs(self.constant)]
-        value, size = (math.fsum(np.concatenate(x)) for x in (
-            (values, logs, paid, [square, self.constant]), (parts[0][near], *others)))
-        size += min(math.fsum(parts[1][near]), 1e3 * size)  # B, C are sums of such parts
-        return value, rate * size
+        parts = ((np.abs(self.A) * reach + np.abs(self.B)) * reach + np.abs(self.C))[near]
+        size = math.fsum([*parts, *wide, *np.abs(paid), square, abs(self.constant)])
+        size += min(math.fsum((self.steep * reach + self.size)[near]), 1e3 * size)  # B, C are sums of such parts
+        return math.fsum([*values, *logs, *paid, square, self.constant]), rate * size
 
     def least(self, u: Any, q: Any, v: Any) -> tuple[float, Any, Any]:
         """Return the sum over losses of min over x of h(x) + ux + qx^2/2, rounding taken off; u and q as of margins."""
@@ -198,19 +194,16 @@ class Proof(SimpleNamespace):
 
     def lifted(self, B: LabelSet, z: Any, v: Any, q: Any, eta: Any) -> Any:
         """Return parts of a price no less than z'HP^-1H'z for all labels of components that are like z."""
-        # FF' + T theta T' <= c(d + V kappa V'), d > 0, gives the price c(sum d + kappa r^2) - sum theta l for sums
-        # |V'z| <= r that are bounded and cuts |T'z|^2 >= l, with equality where theta < 0. For any W, c may be the
-        # greatest eigenvalue of GG', G' = [(F - VW) / sqrt d, W / sqrt kappa], T joined to F or V by its sign.
-        two, k, free = self.two, self.clusters, z == 0
+        # FF' + T theta T' <= c(d + V kappa V') gives c(sum d + kappa r^2) - sum theta l for sums |V'z| <= r and cuts
+        # |T'z|^2 >= l (= if theta < 0); c: top eigenvalue of GG', G = [(F - VW) / sqrt d, W / sqrt kappa], T in F or V.
+        two, k, free, pull = self.two, self.clusters, z == 0, math.sqrt(self.stretch) * v[:, None]
         N = int(free.sum()) + (1 if two else k)  # what is decided is one row, of a sign, or one for every cluster
         place = np.append(np.where(free, np.cumsum(free) - 1, N - 1 if two else N - k - 1 + z)[B.component], N - 1)
         sign = np.append(B.sign * np.where(free | (not two), 1, z)[B.component], 1)
-        pull = math.sqrt(self.stretch) * v[:, None]
         squares = sign * np.vstack([np.column_stack([B.rows, -self.middles * two]), self.cuts])
         H, sizes, U = (gathered(place[:len(X)], X, N) for X in (
             sign[:-1, None] * pull * self.columns, np.abs(pull) * self.spread, squares.T))
-        F, off = self.whitened(q, eta, H, sizes)
-        cut, count = U.T[len(B.rows):] != 0, np.abs(self.cuts).sum(axis=1)
+        (F, off), cut, count = self.whitened(q, eta, H, sizes), U.T[len(B.rows):] != 0, np.abs(self.cuts).sum(axis=1)
         i, j = cut.argmax(axis=1), N - 1 - cut[:, ::-1].argmax(axis=1)
         apart = np.isin(i * N + j, np.sort(place[self.cannot], axis=1) @ [N, 1]) | ((i >= N - k) & (i < j))
         loose = (count > 1) & (two | (count > 2) | ~apart)  # what is not an equality
@@ -254,8 +247,8 @@ class Proof(SimpleNamespace):
                 gain = np.max(H[:, -1:] * self.limits, axis=1) + self.rate * sizes[:, -1] * np.abs(self.limits).max()
                 H[:, -1] = sizes[:, -1] = 0.0
             F, off = self.whitened(q, eta, H, sizes)
-            length = np.linalg.norm(F, axis=1) + self.rate * off
-            prices = np.hstack([x.reshape(len(Z), -1) for x in (length**2, 2 * gain)])
+            squares = (np.linalg.norm(F, axis=1) + self.rate * off)**2
+            prices = np.hstack([x.reshape(len(Z), -1) for x in (squares, 2 * gain)])
         limits = np.where(tau > 0, self.decision_upper[:, None], self.decision_lower[:, None])
         reach = np.maximum(-self.decision_lower, self.decision_upper)**2 * (self.two or k // 2 * (k - k // 2) / k)
         paid = np.append(np.where(tau == 0, 0.0, 2 * tau * limits), np.where(eta == 0, 0.0, eta * reach))
@@ -267,12 +260,10 @@ class Proof(SimpleNamespace):
         sizes = np.sum(y[:, None] == ((-1, 1) if self.two else B.values), axis=0)
         held = [self.labels[self.known_index] == self.known_values, y[i] == y[j], y[a] != y[b], self.at_least <= sizes,
                 sizes <= self.at_most, [sizes.sum() == self.n, not B.refuted((y * B.sign)[B.first][None])[0]]]
-        need(np.all(np.concatenate(held)), "labels are not in B")
-        report.proved.append("labels are in B")
+        report.proved.append(need(np.all(np.concatenate(held)), "labels are not in B") or "labels are in B")
         need(self.bound <= self.value, f"bound {self.bound:.17g} lies above the value {self.value:.17g}")
         if not hasattr(self, "phi"):
-            report.unverified.append("value and bound: the features are not in the proof")
-            return
+            return report.unverified.append("value and bound: the features are not in the proof")
         self.centre()
         value, rounding = self.valued(y) if hasattr(self, "w") else (math.inf, 0.0)
         need(self.value == value or abs(self.value - value) <= rounding, f"value {value:.17g}, not {self.value:.17g}")
