@@ -105,8 +105,9 @@ def _tilts(run: Run, fit: Fit, hessian: FloatArray) -> list[FloatArray]:
     count = min(DIRECTIONS, features.rank)
     top = eigh((whitened + whitened.T) / 2, subset_by_index=(features.rank - count, features.rank - 1))[1]
     profiles = features.apply(np.linalg.solve(root.T, top))
-    scale = np.mean(np.abs(fit.decision)) / np.maximum(np.mean(np.abs(profiles), axis=0), 1e-300)
-    return [fit.decision + sign * length * profile for profile in (profiles * scale).T
+    sizes = np.mean(np.abs(profiles), axis=0)
+    alike = np.mean(np.abs(fit.decision)) * (profiles[:, sizes > 0] / sizes[sizes > 0])
+    return [fit.decision + sign * length * profile for profile in alike.T
             for sign in (-1.0, 1.0) for length in (0.5, 1.5)]
 
 

@@ -246,8 +246,9 @@ class Losses:
     # -- values -------------------------------------------------------------------------------------
 
     def row_losses(self, v: FloatArray) -> FloatArray:
-        """Return the (m,) weighted losses c_r ρ_r(v_r)."""
-        return self._map(v, lambda term, x: term.weights * np.asarray(term.loss(x)))
+        """Return the (m,) weighted losses c_r ρ_r(v_r), infinite beyond the range of numbers."""
+        with np.errstate(over="ignore"):
+            return self._map(v, lambda term, x: term.weights * np.asarray(term.loss(x)))
 
     def value(self, margins: FloatArray, scalars: FloatArray | None = None) -> float:
         """Return Σ c ρ(v) + qᵀs at margins (n,) and scalars (S,)."""
@@ -333,10 +334,8 @@ class Losses:
 
     def size(self, margins: FloatArray, scalars: FloatArray | None = None) -> float:
         """Return Σ |c ρ(v)| + |q|ᵀ|s|, what the rounding of `value` is relative to."""
-        total = float(np.sum(np.abs(self.row_losses(self.arguments(margins, scalars)))))
-        if self.scalars.count and scalars is not None:
-            total += float(np.abs(self.scalars.costs) @ np.abs(scalars))
-        return total
+        paid = 0.0 if scalars is None else np.abs(self.scalars.costs) @ np.abs(scalars)
+        return float(np.sum(np.abs(self.row_losses(self.arguments(margins, scalars)))) + paid)
 
     @np.errstate(invalid="ignore")
     def noise(self, margins: FloatArray, scalars: FloatArray | None = None) -> float:
