@@ -86,8 +86,7 @@ class LabelSet:
                 sums = first + 2 * p.units[j] * np.flatnonzero(np.array(list(bin(bits)[:1:-1])) == "1")
                 ends = sums[(sums >= ends[0] - 2 * slack) & (sums <= ends[1] + 2 * slack)]
             return float(np.max(np.abs(ends - p.middles[j]), initial=0.0) + 3 * slack)
-        known = [self.sizes[z == c].sum() for c in self.values]
-        limits = np.clip([np.maximum(known, p.at_least), p.at_most], 0, n).astype(int).T.tolist()
+        limits = np.clip([np.maximum(np.bincount(z, self.sizes, k + 1)[1:], p.at_least), p.at_most], 0, n).T.tolist()
         for odd, (least, most) in enumerate(limits):  # the sum of squares is greatest with all sizes but one at a limit
             squares = reduce(lambda held, pair: dict(sorted((m + x, s + x * x) for m, s in held.items() for x in pair)),
                              limits[:odd] + limits[odd + 1:], {0: 0})
