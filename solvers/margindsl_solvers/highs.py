@@ -29,8 +29,7 @@ class HiGHS(ConicSolver):
         tight = min(max(1e-2 * tol, 1e-10), 1e-6)
         options: dict[str, Any] = {"primal_feasibility_tolerance": tight, "dual_feasibility_tolerance": tight,
                                    "output_flag": bool(self.verbose)}
-        if max_iter is not None:
-            options |= dict.fromkeys(_ITERATION_LIMITS, max_iter)
+        options |= {"qp_iteration_limit": CYCLES} if max_iter is None else dict.fromkeys(_ITERATION_LIMITS, max_iter)
         if math.isfinite(seconds):
             options["time_limit"] = seconds
         return options
@@ -40,4 +39,5 @@ class HiGHS(ConicSolver):
         return str(outcome["model_status"])
 
 
+CYCLES = 100_000  # changes of its active set, of which 9 points took a few hundred and then went round without an end
 _ITERATION_LIMITS = ("simplex_iteration_limit", "qp_iteration_limit", "ipm_iteration_limit")
