@@ -144,15 +144,16 @@ class PLQ(ConvexFunction):
     @classmethod
     def _on(cls, knots: list[float] | FloatArray, table: ArrayLike) -> PLQ:
         # rounding may put knots that should coincide in the wrong order
-        knots, table = np.asarray(knots, dtype=float), np.array(table, dtype=float)
-        ordered = np.maximum.accumulate(knots)
+        ordered, table = np.maximum.accumulate(np.asarray(knots, dtype=float)), np.array(table, dtype=float)
         wide = np.diff(ordered) > 0
         if not wide.any():
             wide[0] = True
         ends, table = ordered[:-1][wide], table[wide]
-        if np.any(ordered != knots):  # pieces go on where the one before ends, moved by what the order took
+        try:
+            return cls(ends[1:], table, float(ends[0]), float(ordered[-1]))
+        except CalculusError:  # rounding parted them: each goes on where the one before ends
             table[1:, 2] -= np.cumsum(rows.values_at(table[1:], ends[1:]) - rows.values_at(table[:-1], ends[1:]))
-        return cls(ends[1:], table, float(ends[0]), float(ordered[-1]))
+            return cls(ends[1:], table, float(ends[0]), float(ordered[-1]))
 
     # -- values and derivatives ---------------------------------------------------------------------
 
