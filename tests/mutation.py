@@ -56,6 +56,7 @@ GROUPS = {  # what is mutated, and the tests that are to notice, those that see 
     "presolve": (["margindsl/runtime/presolve.py", "margindsl/program/scaling.py", "margindsl/program/passes.py",
                   "margindsl/program/absorption.py"], [
         "tests/unit/program/test_scaling.py", "tests/unit/program/test_scaled_certificate.py",
+        "tests/property/test_envelopes.py",
         "tests/unit/runtime/test_errors.py", "tests/property/test_scale.py::test_any_scale_of_random_points",
         "tests/property/test_scale.py::test_hostile_points", "tests/unit/runtime/test_invariances.py"]),
     "proof": (["margindsl/proof/*.py"], [
