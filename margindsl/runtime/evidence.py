@@ -25,6 +25,7 @@ from margindsl.runtime.verdict import CLOSED
 from margindsl.typing import FloatArray
 
 KEPT = 4_000_000  # entries of features that go into files
+LOW = 1e-9  # of the greatest entry of a diagonal: one that is next to nothing
 AT_ONCE = 5_000_000  # entries of features that are formed to check a bound at the end of a solve
 ROUNDED = 1e-6  # relative part of a bound that may be lost to rounding without a word
 
@@ -173,7 +174,7 @@ def settled(solution: Any, program: MarginProgram, certificate: Certificate | No
     """
     if certificate is None or not np.isfinite(solution.bound):
         return solution
-    if certificate is not least and not affords(_work(program)):
+    if certificate is not least and not affords(_work(program, certificate)):
         return dataclasses.replace(solution, unverified="the bound: the time limit left none to check it anew")
     dense = program.features.is_dense
     report = _check(program, solution.evidence.claim(solution), certificate, LARGEST if dense else AT_ONCE, False)
@@ -186,10 +187,16 @@ def settled(solution: Any, program: MarginProgram, certificate: Certificate | No
     return _told(solution, dataclasses.replace(solution, bound=report.bound))
 
 
-def _work(program: MarginProgram) -> float:
-    """Return the multiply-adds of a check: features, their products, eigenvalues of a form of weights and of labels."""
-    n, r = program.n, program.features.rank
-    return float(n * r * r + EIGEN_WORK * (r**3 + min(n, r + len(program.decision) + 1) ** 3))
+def _work(program: MarginProgram, certificate: Certificate) -> float:
+    """Return the multiply-adds of a check: features and cuts, their products, eigenvalues of forms of both."""
+    try:
+        arrays = certificate.dual_point().arrays
+    except NotImplementedError:
+        arrays = {}
+    n, r, d = program.n, program.features.rank, np.asarray(arrays.get("d", np.zeros(0)))
+    low = np.count_nonzero(d <= LOW * np.max(d, initial=0.0))  # a cut each, for the diagonal of a proof is positive
+    columns = int(r + low + np.count_nonzero(arrays.get("theta", ())))
+    return float(n * columns**2 + EIGEN_WORK * (r**3 + min(n, columns + len(program.decision) + 1) ** 3))
 
 
 def _told(solution: Any, lowered: Any) -> Any:
