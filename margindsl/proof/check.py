@@ -194,7 +194,7 @@ class Proof(SimpleNamespace):
     def lifted(self, B: LabelSet, z: Any, v: Any, q: Any, eta: Any) -> Any:
         """Return parts of a price no less than z'HP^-1H'z for all labels of components that are like z."""
         # FF' + T theta T' <= c(d + V kappa V') gives c(sum d + kappa r^2) - sum theta l for sums |V'z| <= r and cuts
-        # |T'z|^2 >= l (= if theta < 0); c: top eigenvalue of GG', G = [(F - VW) / sqrt d, W / sqrt kappa], T in F or V.
+        # |T'z|^2 >= l (= if theta < 0); c: top eigenvalue of GG', G' = [(F - VW) / sqrt d, W / sqrt kappa], T in F, V
         two, k, free, pull = self.two, self.clusters, z == 0, math.sqrt(self.stretch) * v[:, None]
         N = int(free.sum()) + (1 if two else k)  # what is decided is one row, of a sign, or one for every cluster
         place = np.append(np.where(free, np.cumsum(free) - 1, N - 1 if two else N - k - 1 + z)[B.component], N - 1)
