@@ -1,7 +1,7 @@
 """Every objective on every label set by every relaxation: what is refused and why, and whether answers hold.
 
 python tests/matrix/matrix.py [--margins two simplex Crammer-Singer] [--relaxations ...] [--solvers] [--seconds 5]
-[--jobs 2] [--json FILE] [--docs]. A line a relaxation: accepted cells, how many with a proved bound, how many are proved
+[--jobs 2] [--json FILE] [--docs]. A line a relaxation: accepted cells, how many with proved bounds, how many are proved
 optimal, the median and the worst of their gaps, seconds; below, what was refused and what is wrong.
 """
 

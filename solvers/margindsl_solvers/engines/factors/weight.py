@@ -13,7 +13,8 @@ from margindsl.accuracy import greatest_ratio
 from margindsl.clock import EIGEN_WORK, check
 from margindsl.contract import Budget, RawSolution, Status
 from margindsl.program.forms import WeightLiftForm
-from margindsl.program.losses import Losses, LossTerm
+from margindsl.program.losses import Losses
+from margindsl.program.sampling import restrict
 from margindsl.program.weight_certificate import (
     curvatures,
     is_wide,
@@ -275,14 +276,7 @@ def feasible_value(form: WeightLiftForm, W: FloatArray, norms: FloatArray) -> fl
 
 def subsample(form: WeightLiftForm, index: FloatArray) -> WeightLiftForm:
     """Return the form on some points, weights scaled so that the total stays the same."""
-    position = np.full(form.n, -1)
-    position[index] = np.arange(len(index))
     factor = form.n / len(index)
-    terms = []
-    for term in form.losses.terms:
-        keep = position[term.points] >= 0
-        terms.append(LossTerm(term.loss, position[term.points][keep], term.weights[keep] * factor, term.slopes[keep],
-                              term.shifts[keep], term.coupling[keep]))
     decision = tuple(replace(bound, weights=bound.weights[index] * factor) for bound in form.decision)
-    return WeightLiftForm(form.features.take(index), Losses(len(index), tuple(terms), form.losses.scalars),
-                          decision=decision, free_bias=form.free_bias)
+    return WeightLiftForm(form.features.take(index), restrict(form.losses, index), decision=decision,
+                          free_bias=form.free_bias)
