@@ -59,7 +59,7 @@ class Claim:
 
 @np.errstate(all="ignore")
 def export(program: MarginProgram, claim: Claim, certificate: Certificate | None,
-           features: bool = True) -> tuple[dict[str, Any], dict[str, Any]]:
+           features: bool = True, most: int = LARGEST) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return (header, arrays) of a proof, in the units of the declaration.
 
     Parameters
@@ -70,11 +70,13 @@ def export(program: MarginProgram, claim: Claim, certificate: Certificate | None
     certificate : Certificate or None
     features : bool
         Whether the features are written out.
+    most : int
+        Entries of features beyond which they are not formed; fewer where workers hold the points.
 
     Raises
     ------
     UnknownProof
-        If a loss or certificate has no form a proof knows.
+        If a loss or certificate has no form a proof knows, or asks for features that are not formed.
     """
     declaration = program.source
     header, arrays = declared(declaration)
@@ -86,7 +88,7 @@ def export(program: MarginProgram, claim: Claim, certificate: Certificate | None
     arrays |= {"labels": claim.labels, "decision": claim.decision}
     if math.isfinite(claim.value):  # without weights there is none
         arrays |= {"w": with_bias(claim.weights, claim.bias, header), "scalars": claim.scalars}
-    most = FETCHED if program.features.is_remote else LARGEST
+    most = min(most, FETCHED) if program.features.is_remote else most
     phi = with_ones(program.features, header) if n * program.features.rank <= most else None
     shown = {"phi": phi} if features and phi is not None else {}
     if certificate is None or not np.isfinite(claim.bound):
