@@ -33,8 +33,8 @@ def consensus(features: FeatureOperator, clusters: int, rng: np.random.Generator
     Three views of the points, as they are, with squashed columns, and the directions of those, are clustered by k-means
     on averages over nearest neighbours; the last also by spectral clustering, and it and the second by mixtures of
     normal distributions. k-means on the indicators of all these clusters is their consensus: kinds err differently,
-    and what one of them finds alone is outvoted. A point outside the sample has the mean gains of its neighbours in it, so that
-    work and memory are linear in n.
+    and what one of them finds alone is outvoted. A point outside the sample has the mean gains of its neighbours in it,
+    so that work and memory are linear in n.
 
     Parameters
     ----------

@@ -232,9 +232,8 @@ class Run:
         if own is None:
             return None
 
-        def report(progress: Progress) -> bool:
-            return bool(own(dataclasses.replace(
-                progress, value=to_user(progress.value), bound=to_user(progress.bound))))
+        def report(progress: Progress) -> bool | None:
+            return own(dataclasses.replace(progress, value=to_user(progress.value), bound=to_user(progress.bound)))
 
         return report
 

@@ -59,6 +59,10 @@ class Scaling:
         """
         s = feature_scale(program.features)
         slope = total_slope(program.losses) * s * s
+        level = program.losses.at_zero[0]
+        if level > EXTREME:
+            raise DeclarationError(f"the losses are {level:.1e} times the regulariser at margin zero, beyond "
+                                   f"{EXTREME:g}: powers of it overflow. Take off what the losses have in common")
         if not (np.isfinite(slope) and slope > 0):
             return cls(s)
         if not 1.0 / EXTREME <= slope <= EXTREME:
