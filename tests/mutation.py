@@ -42,11 +42,9 @@ LOADED = ("scipy.optimize", "scipy.sparse.linalg", "scipy.linalg", "scipy.stats"
 
 GROUPS = {  # what is mutated, and the tests that are to notice, those that see most in a second first
     "certificates": (["margindsl/program/*certificate*.py"], [
-        "tests/unit/program/test_repaired_duals.py",
+        "tests/unit/program/test_repaired_duals.py", "tests/unit/program/test_cases.py",
         "tests/unit/drivers/test_branching.py::test_the_certificate_is_checked_leaf_by_leaf",
         "tests/unit/drivers/test_branching.py::test_a_cover_needs_both_signs_unless_one_is_mirrored_or_infeasible",
-        "tests/property/test_moment_lift.py::test_any_dual_point_is_repaired_to_a_valid_bound",
-        "tests/property/test_moment_lift.py::test_the_hull_minimum_is_the_least_on_a_grid",
         "tests/unit/program/test_component_rows.py::test_a_wide_certificate_is_nearly_that_of_the_dense_rows",
         "tests/unit/program/test_component_rows.py::test_escape_directions_agree",
         "tests/unit/program/test_component_rows.py::test_weight_lifting_proves_the_same_of_wide_features"]),

@@ -99,6 +99,16 @@ def label_matrix(form, u, d, kappa, eta, q=None, tau=()):
     return S
 
 
+def least_value(loss, weight, a, u, start=-np.inf):
+    """Return the least cρ(t) + ut + ½at² over t ≥ start, finite if at all, piece by piece."""
+    values = []
+    for low, high, square, slope, constant in loss.pieces:
+        bend, slope, low = weight * square + 0.5 * a, weight * slope + u, max(low, start)
+        ends = [t for t in (low, high, -slope / (2 * bend) if bend > 0 else low) if np.isfinite(t) and low <= t <= high]
+        values += [bend * t**2 + slope * t + weight * constant for t in ends]
+    return min(values)
+
+
 def paid(form, d, kappa, eta, tau=()):
     return 0.5 * (np.sum(d) + sum(k * b.radius**2 for k, b in zip(kappa, form.balance))
                   + sum(e * b.upper**2 for e, b in zip(eta, form.decision)) + np.sum(tau))
@@ -209,3 +219,187 @@ def test_escape_directions_lower_the_matrix_that_should_be_positive(case):
     kept = repair_dual_point(form, *point)
     assert escape_direction(form, kept.u, kept.d, kept.kappa, kept.eta) is None
     assert escape_direction(form, kept.u, kept.d * (1 - 1e-4), kept.kappa * (1 - 1e-4), kept.eta) is not None
+
+
+# -- second moments and cuts ----------------------------------------------------------------------------
+
+TRIANGLES = MatrixCuts.triangles(np.array([[0, 1, 2], [1, 3, 4], [0, 2, 4]]),
+                                 np.array([[1, 1, -1], [1, 1, 1], [1, 1, 1]]))
+
+
+@cache
+def moments(case, loss, moments=True):
+    form = lifted(MomentLiftForm, loss, **CASES[case], cuts=TRIANGLES, moments=moments)
+    return form, Clarabel().solve(form, Budget(tol=1e-9))
+
+
+def assert_moments_proved(c):
+    """The matrix inequality holds with P ≻ 0, and the bound is the dual value, piece by piece."""
+    form = c.form
+    assert c.verify()
+    assert np.linalg.eigvalsh(weight_matrix(form, c.q, c.eta))[0] > 0
+    S = label_matrix(form, c.u, c.d, c.kappa, c.eta, c.q, c.tau)
+    assert np.linalg.eigvalsh(S)[0] >= -1e-9 * np.abs(S).max()
+    assert min([0.0, *c.kappa, *c.eta, *c.tau]) >= 0
+    least = sum(map(least_value, [form.losses.terms[0].loss] * N, form.losses.weights, -c.q, c.u))
+    price = paid(form, c.d, c.kappa, c.eta, c.tau)
+    assert c.bound == pytest.approx(least - price, abs=1e-8 * (abs(least) + price))
+
+
+def assert_moments_refused(c):
+    """A higher bound is refused, and so is each broken condition, however low the bound."""
+    assert not replace(c, bound=c.bound + 1e-6 * abs(c.bound)).verify()
+    low = replace(c, bound=-1e9)
+    assert low.verify()
+    assert not replace(low, d=c.d - 1e-6 * np.abs(c.d).max()).verify()
+    safe = replace(low, d=c.d + 1e6)
+    assert safe.verify()
+    assert not replace(safe, u=c.u + 1e12).verify() and not replace(safe, q=np.full(N, -1e3)).verify()
+    for name in ("kappa", "eta", "tau"):
+        values = getattr(c, name)
+        assert not len(values) or not replace(safe, **{name: values - values.max() - 1e-9}).verify()
+
+
+@pytest.mark.parametrize("loss", ["odm", "least squares"])
+@pytest.mark.parametrize("case", ["balance", "links", "decision", "bias", "all"])
+def test_the_best_dual_points_of_a_moment_lift_lose_little_by_repair(case, loss):
+    form, raw = moments(case, loss)
+    point = raw["u"], raw["q"], raw["d"], raw["kappa"], raw["eta"], raw["tau"]
+    certificate = repair_moment_lift(form, *point)
+    assert_moments_proved(certificate)
+    assert_moments_refused(certificate)
+    assert raw.objective * (1 - 1e-5) <= certificate.bound <= raw.objective * (1 + 1e-6)
+    unit = 2.0**10
+    other = lifted(MomentLiftForm, loss, **CASES[case], cuts=TRIANGLES, unit=unit)
+    scaled = repair_moment_lift(other, *(unit**2 * x for x in point))
+    assert scaled.verify() and scaled.bound == pytest.approx(unit**2 * certificate.bound, rel=1e-6)
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("seed", range(3))
+def test_any_dual_point_of_a_moment_lift_is_repaired(case, seed):
+    rng = np.random.default_rng(seed)
+    form, raw = moments(case, "odm")
+    size = 10.0 ** rng.uniform(-2, 1)
+    u, q, tau = size * rng.normal(size=N), size * rng.normal(size=N), size * rng.normal(size=3)
+    kappa, eta = size * rng.normal(size=len(form.balance)), size * rng.uniform(size=len(form.decision))
+    for d in (None, size * rng.normal(size=form.count)):
+        certificate = repair_moment_lift(form, u, q, d, kappa, eta, tau)
+        assert_moments_proved(certificate)
+        assert certificate.bound <= raw.objective * (1 + 1e-6)
+    plain = repair_moment_lift(replace(form, moments=False), u, q, None, kappa, eta, tau)
+    assert_moments_proved(plain)
+    assert not replace(plain, bound=-1e9, q=np.full(N, 1e-9)).verify()
+    assert not np.any(plain.q)
+    if form.free_bias:
+        assert repair_moment_lift(replace(form, decision=()), u, None).bound == -np.inf
+
+
+@pytest.mark.parametrize("case", ["plain", "balance", "bias"])
+def test_escapes_of_cuts_lower_the_matrix_that_should_be_positive(case):
+    form, raw = moments(case, "odm", moments=False)
+    tau = np.full(3, 0.01)
+    point = raw["u"], 0.5 * raw["d"], raw["kappa"], raw["eta"]
+    S = label_matrix(form, *point, tau=tau)
+    z = escape_moment(form, *point, tau)
+    assert z @ S @ z == pytest.approx(np.linalg.eigvalsh(S)[0] * (z @ z)) and z @ S @ z < 0
+    kept = repair_moment_lift(form, raw["u"], None, *point[1:], tau)
+    assert escape_moment(form, kept.u, kept.d, kept.kappa, kept.eta, kept.tau) is None
+    assert escape_moment(form, kept.u, kept.d - 1e-4 * kept.d.max(), kept.kappa, kept.eta, kept.tau) is not None
+
+
+KINKED = PLQ([-1.0, 0.5], [[0.0, -1.0, 0.0], [1.0, 1.0, 1.0], [0.0, 2.0, 0.75]])
+
+
+@pytest.mark.parametrize("loss", [*LOSSES.values(), KINKED, PLQ.affine(-1, 1).square() + PLQ.indicator(-2.0, 3.0)])
+def test_hull_minima_are_those_of_a_grid_and_infinite_where_a_branch_falls_for_ever(loss):
+    rng = np.random.default_rng(4)
+    losses = Losses(N, (rows(loss, 5.0),))
+    ceiling, weights = curvature_ceiling(losses), losses.weights[:, None]
+    outer = [2 * c * piece[2] for c in losses.weights[:1] for piece in loss.pieces if np.isinf(piece[1] - piece[0])]
+    assert np.allclose(ceiling, min(outer)) if outer else np.all(ceiling > 1e6)
+    ends = [end for piece in loss.pieces for end in piece[:2] if np.isfinite(end)] or [0.0]
+    bounded = not outer
+    near = np.linspace(-2.0, 3.0, 4001) if bounded else np.linspace(-60, 60, 96_001)
+    t = np.unique(np.append(near, ends))
+    for bend in (-3.0, -0.5, 0.0, 0.5, 2.0):
+        u, q = rng.normal(size=N) * losses.weights, np.full(N, bend * losses.weights[0])
+        values = weights * loss(t) + u[:, None] * t - 0.5 * q[:, None] * t**2
+        least, place = values.min(axis=1), values.argmin(axis=1)
+        found = hull_minimum(losses, u, q)
+        inside = bounded | ((place > 0) & (place < len(t) - 1))
+        assert np.all(found <= least + 1e-12)
+        assert np.allclose(found[inside], least[inside], rtol=1e-5, atol=1e-5)
+        assert np.all(found[~inside] == -np.inf)
+
+
+# -- lifted weights -------------------------------------------------------------------------------------
+
+
+def shared(losses, n):
+    """Return losses on all points but the last, and once more on the first two."""
+    more = LossTerm(LOSSES["hinge"], np.array([0, 1]), np.array([0.7, 0.4]), np.ones(2), np.zeros(2), np.zeros((2, 0)))
+    term = losses.terms[0]
+    kept = [getattr(term, name)[: n - 1] for name in ("points", "weights", "slopes", "shifts", "coupling")]
+    return Losses(n, (LossTerm(term.loss, *kept), more))
+
+
+def assert_weights_proved(c):
+    """Σaφφᵀ − Σησσᵀ ⪯ diag(I, 0) and the bound is no more than the minima point by point allow."""
+    form = c.form
+    assert c.verify()
+    S = weight_matrix(form, -c.a, c.eta)
+    assert np.linalg.eigvalsh(S)[0] >= -1e-9 * (1 + np.abs(S).max())
+    s, price = np.linspace(0, 30, 30_001), paid_decisions(form, c.eta)
+    values = 0.5 * c.a[:, None] * s**2
+    for term in form.losses.terms:
+        np.add.at(values, term.points, term.weights[:, None] * term.loss(s))
+    least = float(values.min(axis=1).sum())
+    assert c.bound <= least - price + 1e-9 * (abs(least) + price)
+    if len(form.losses.terms) == 1:
+        loss, zeros = [form.losses.terms[0].loss] * N, np.zeros(N)
+        exact = sum(map(least_value, loss, form.losses.weights, c.a, zeros, zeros))
+        assert c.bound == pytest.approx(exact - price, abs=1e-8 * (abs(exact) + price))
+
+
+def paid_decisions(form, eta):
+    return 0.5 * sum(e * b.upper**2 for e, b in zip(eta, form.decision))
+
+
+@pytest.mark.parametrize("case", ["plain", "decision", "bias"])
+@pytest.mark.parametrize("loss", ["hinge", "odm"])
+def test_the_best_lifted_weights_lose_little_by_repair(case, loss):
+    form, raw = solved(WeightLiftForm, loss, case)
+    certificate = repair_weight_lift(form, raw["W"], raw.get("a"), raw.get("eta"))
+    assert_weights_proved(certificate)
+    assert certificate.bound == pytest.approx(raw.objective, rel=1e-4)  # a root at zero stops the solver early
+    assert not replace(certificate, bound=certificate.bound * (1 + 1e-6)).verify()
+    low = replace(certificate, bound=-1e9)
+    assert low.verify() and not replace(low, a=certificate.a + 1e-3 * np.abs(certificate.a).max()).verify()
+    if form.decision:
+        assert not replace(low, a=0 * certificate.a, eta=-certificate.eta - 1e-9).verify()
+    found = repair_weight_lift(form, raw["W"], None, raw.get("eta"))  # curvatures of the losses at the lengths
+    assert_weights_proved(found)
+    assert found.bound >= raw.objective * (0.99 if loss == "odm" else 0.2)
+
+
+@pytest.mark.parametrize("case", ["plain", "decision", "bias"])
+@pytest.mark.parametrize("seed", range(4))
+def test_any_curvatures_are_repaired(case, seed):
+    rng = np.random.default_rng(seed)
+    form, raw = solved(WeightLiftForm, "odm", case)
+    size = 10.0 ** rng.uniform(-2, 1)
+    W, a = rng.normal(size=(form.order, 2)), size * rng.normal(size=N)
+    eta = size * rng.uniform(size=len(form.decision))
+    for other in (form, replace(form, losses=shared(form.losses, N))):
+        for given in (None, a):
+            certificate = repair_weight_lift(other, W, given, eta)
+            if np.isfinite(certificate.bound):
+                assert_weights_proved(certificate)
+                assert other is not form or certificate.bound <= raw.objective * (1 + 1e-6)
+            else:
+                assert form.free_bias or other is not form
+    silent = replace(form, losses=shared(form.losses, N))
+    point = repair_weight_lift(silent, W, np.append(np.full(N - 1, 0.01), 0.0), eta + 1.0)
+    assert_weights_proved(point)
+    assert not replace(point, bound=-1e9, a=np.append(point.a[:-1], -0.1)).verify()  # no loss pays for s² there
