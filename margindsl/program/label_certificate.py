@@ -389,9 +389,9 @@ def _repairs(form: LabelLiftForm, H: Rows, d: FloatArray,
     if form.count <= DENSE_ORDER and isinstance(H, np.ndarray):
         lowest, scale = _lowest_eigenvalue(form, H, d, kappa)
         yield d + max(0.0, -lowest) + SAFETY * 1e-2 * scale, kappa
-    floor = _floor(H, kappa)
     mean = float(np.abs(d).mean()) if len(d) else 0.0
     for chosen in [kappa] if not kappa.any() else [kappa, np.zeros_like(kappa)]:
+        floor = _floor(H, chosen)
         for shift in SHIFTS if isinstance(H, np.ndarray) else WIDE_SHIFTS:
             base = np.maximum(d + shift * mean, floor)
             factor = _excess(form, H, base, chosen)

@@ -172,6 +172,16 @@ def test_any_dual_point_of_a_label_lift_is_repaired(way, case, seed):
         assert certificate.bound <= raw.objective * (1 + 1e-6)
 
 
+@pytest.mark.parametrize("size", [1e-2, 1.0, 1e4])
+def test_multipliers_of_label_bounds_never_make_a_scaled_point_worse(monkeypatch, size):
+    monkeypatch.setattr(label_certificate, "DENSE_ORDER", 0)
+    form, raw = solved(LabelLiftForm, "odm", "balance")
+    form = replace(form, balance=(*form.balance, QuadraticBound(np.arange(N) - 2.0, 30.0)))
+    none, some = (repair_dual_point(form, raw["u"], raw["d"], kappa, raw["eta"]) for kappa in np.diag([0.0, size]))
+    assert_proved(some)
+    assert some.bound >= none.bound - 1e-12 * abs(none.bound)
+
+
 @pytest.mark.parametrize("case", ["bias", "all"])
 def test_a_free_bias_is_held_by_a_multiplier_that_is_nearly_the_best(case):
     form, raw = solved(LabelLiftForm, "odm", case)
@@ -269,10 +279,12 @@ def test_the_best_dual_points_of_a_moment_lift_lose_little_by_repair(case, loss)
     assert_moments_proved(certificate)
     assert_moments_refused(certificate)
     assert raw.objective * (1 - 1e-5) <= certificate.bound <= raw.objective * (1 + 1e-6)
-    unit = 2.0**10
-    other = lifted(MomentLiftForm, loss, **CASES[case], cuts=TRIANGLES, unit=unit)
-    scaled = repair_moment_lift(other, *(unit**2 * x for x in point))
-    assert scaled.verify() and scaled.bound == pytest.approx(unit**2 * certificate.bound, rel=1e-6)
+    other = lifted(MomentLiftForm, loss, **CASES[case], cuts=TRIANGLES, unit=2.0**10)
+    for q in (raw["q"], np.maximum(raw["q"], 0.0) + 2 * curvature_ceiling(form.losses)):  # some beyond its ceiling
+        plain, scaled = (repair_moment_lift(f, *(s * x for x in (point[0], q, *point[2:])))
+                         for f, s in ((form, 1.0), (other, 2.0**20)))
+        assert_moments_proved(plain)
+        assert scaled.verify() and scaled.bound == pytest.approx(2.0**20 * plain.bound, rel=1e-6)
 
 
 @pytest.mark.parametrize("case", CASES)
