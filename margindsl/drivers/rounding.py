@@ -10,8 +10,8 @@ from margindsl.clock import timely
 from margindsl.drivers.alternation import alternate
 from margindsl.drivers.moves import regular_hessian
 from margindsl.drivers.run import Fit, Run
-from margindsl.drivers.search import LARGEST_RANK, escape, search
-from margindsl.drivers.starts import distinct
+from margindsl.drivers.search import LARGEST_RANK, escape, lowest_ends, search
+from margindsl.drivers.starts import distinct, starting_labels
 from margindsl.program.losses import Losses
 from margindsl.program.sampling import restrict
 from margindsl.typing import FloatArray, IntArray
@@ -189,7 +189,10 @@ def _polished(run: Run, candidates: list[IntArray], how: str, keep: int, tol: fl
     keep = max(1, min(keep, POLISHED_POINTS // run.program.n))
     fits: list[Fit] = []
     kept = 1 if how == "none" else keep
-    for labels in run.improving(screen(run, candidates, 2 * keep)):
+    pool = screen(run, candidates, 2 * keep)
+    if how in ("auto", "search") and not run.program.is_binary:
+        pool = [*pool, *lowest_ends(run, [*pool, *starting_labels(run, 2 * keep)], keep)]
+    for labels in run.improving(pool):
         cutoff = fits[-1].value if len(fits) == kept else np.inf  # what is no lower than those kept needs no accuracy
         fits = sorted([*fits, run.fit(labels, tol=max(tol, 1e-5), cutoff=cutoff)], key=lambda fit: fit.value)[:kept]
     if how == "none":
