@@ -17,14 +17,13 @@ import numpy as np
 from margindsl.clock import check
 from margindsl.features.blocks import HELD
 from margindsl.features.dense import DenseFeatures
-from margindsl.features.maps import Centring, LinearMap, PointMap
-from margindsl.features.operator import FeatureOperator, Index, as_index, cut, total
+from margindsl.features.maps import Centring, LinearMap, PointMap, RowMap
+from margindsl.features.operator import FeatureOperator, Index, as_index, assembled, cut, total
 from margindsl.points import check_points
 from margindsl.threads import small_work_threads
 from margindsl.typing import FloatArray
 
-RowMap = Callable[[FloatArray], FloatArray]
-CACHED = 2**17  # numbers of features that stay in a core's cache between the products of one pass
+CACHED = 2**16  # numbers of features that stay in a core's cache between the products of one pass
 FAN = 16  # partial sums that are added at a time: by workers, which is one more hop, and the last ones here
 
 
@@ -40,8 +39,8 @@ class DaskFeatures(FeatureOperator):
     ----------
     source : dask.array.Array (n, d)
         Chunked along rows only.
-    row_map : callable
-        Sends a chunk of points to its features; pickled to the workers.
+    row_map : RowMap
+        Sends points of a chunk to their features; pickled to the workers.
     point_map : PointMap
         The map of new points.
     rank : int
@@ -89,8 +88,15 @@ class DaskFeatures(FeatureOperator):
         return self.point_map.offset
 
     def parts(self, function: Callable[..., Any], *rows: FloatArray | None) -> Iterator[tuple[slice, Any]]:
+        return self._by_chunk(_each_chunk, function, rows)
+
+    def each(self, function: Callable[..., FloatArray], *rows: FloatArray | None) -> FloatArray:
+        return assembled(self.n, self._by_chunk(_each_point, function, rows))
+
+    def _by_chunk(self, run: Callable[..., Any], function: Callable[..., Any],
+                  rows: tuple[FloatArray | None, ...]) -> Iterator[tuple[slice, Any]]:
         found: dict[int, Any] = {}
-        for place, results in zip(self._places, self._computed(*self._tasks(_each_chunk, function, rows))):
+        for place, results in zip(self._places, self._computed(*self._tasks(run, function, rows))):
             found |= zip(place.chunks, results)
         return ((block, found[k]) for k, block in enumerate(self._blocks))
 
@@ -219,17 +225,24 @@ class Constant:
 
 
 def _fold_chunks(chunks: list[FloatArray], what: _What, *rows: list[Any]) -> Any:
-    return total(_fold_chunk(chunk, what, own) for chunk, *own in zip(chunks, *rows))
-
-
-def _fold_chunk(chunk: FloatArray, what: _What, rows: list[Any]) -> Any:
-    size, own = max(64, CACHED // what.width), _filled(rows, len(chunk))
-    blocks = (slice(start, start + size) for start in range(0, max(len(chunk), 1), size))
-    return total(what.function(what.row_map(chunk[block]), *cut(own, block)) for block in blocks)
+    return total(found for chunk, *own in zip(chunks, *rows) for _, found in _found(chunk, what, own))
 
 
 def _each_chunk(chunks: list[FloatArray], what: _What, *rows: list[Any]) -> list[Any]:
     return [what.function(what.row_map(chunk), *_filled(own, len(chunk))) for chunk, *own in zip(chunks, *rows)]
+
+
+def _each_point(chunks: list[FloatArray], what: _What, *rows: list[Any]) -> list[Any]:
+    return [assembled(len(chunk), _found(chunk, what, own)) for chunk, *own in zip(chunks, *rows)]
+
+
+def _found(chunk: FloatArray, what: _What, rows: list[Any]) -> Iterator[tuple[slice, Any]]:
+    """Yield what the function makes of each block of a chunk that fits the cache."""
+    size, own, start = max(64, CACHED // what.width), _filled(rows, len(chunk)), 0
+    for phi in what.row_map.blocks(chunk, size):
+        block = slice(start, start + len(phi))
+        yield block, what.function(phi, *cut(own, block))
+        start = block.stop
 
 
 def _filled(rows: list[Any], length: int) -> list[FloatArray | None]:

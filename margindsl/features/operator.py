@@ -252,11 +252,7 @@ class FeatureOperator(ABC):
         -------
         ndarray (n, ...)
         """
-        out: FloatArray | None = None
-        for block, found in self.parts(function, *rows):
-            out = np.empty((self.n, *found.shape[1:]), found.dtype) if out is None else out
-            out[block] = found
-        return np.zeros(0) if out is None else out
+        return assembled(self.n, self.parts(function, *rows))
 
     def row_norms(self) -> FloatArray:
         """Return the squared norms of the features, the diagonal of Phi Phi^T.
@@ -367,6 +363,15 @@ class FeatureOperator(ABC):
 def cut(rows: Iterable[FloatArray | None], block: slice) -> Iterator[FloatArray | None]:
     """Yield the part of every array that belongs to a block of points."""
     return (None if row is None else row[block] for row in rows)
+
+
+def assembled(n: int, parts: Iterable[tuple[slice, FloatArray]]) -> FloatArray:
+    """Return one array of n rows from those of its blocks."""
+    out: FloatArray | None = None
+    for block, found in parts:
+        out = np.empty((n, *found.shape[1:]), found.dtype) if out is None else out
+        out[block] = found
+    return np.zeros(0) if out is None else out
 
 
 def total(parts: Iterable[Any]) -> Any:

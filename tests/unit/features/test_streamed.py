@@ -1,6 +1,7 @@
 """Points on disk and in Dask: the same operators, the same answers, no copy of the whole."""
 
 import mmap
+from functools import partial
 from pathlib import Path
 
 import dask.array as da
@@ -58,6 +59,18 @@ def test_products_are_those_of_points_in_memory(kind, kernel, tmp_path, monkeypa
                           (phi.component_sums(component, c, 9), plain.component_sums(component, c, 9)),
                           (phi.trace_error, plain.trace_error)):
         np.testing.assert_allclose(got, expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("centre", [False, True], ids=["as they are", "centred"])
+def test_a_pass_leaves_the_points_as_they_are(centre):
+    held = da.from_array(X, chunks=(150, D)).persist()
+    derived = ScaledFeatures(build(held, centre=centre), 4.0)
+    for phi in (derived, ShiftedFeatures(derived, np.ones(D)), CodedFeatures(derived, np.arange(N) % 2, np.eye(2))):
+        expected = phi.rows(slice(0, N))
+        for _ in range(2):
+            np.testing.assert_allclose(phi.fold(np.sum), expected.sum(), atol=1e-9)
+            np.testing.assert_allclose(phi.each(partial(np.sum, axis=1)), expected.sum(axis=1), atol=1e-12)
+    np.testing.assert_array_equal(np.asarray(held), X)
 
 
 def test_component_sums_are_sums_over_components():
