@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
+import math
 import uuid
 import weakref
 from collections import defaultdict
@@ -13,8 +15,9 @@ from typing import Any
 
 import dask
 import numpy as np
+from dask.callbacks import Callback
 
-from margindsl.clock import check
+from margindsl.clock import Cancelled, check, remaining
 from margindsl.features.blocks import HELD
 from margindsl.features.dense import DenseFeatures
 from margindsl.features.maps import Centring, LinearMap, PointMap, RowMap
@@ -112,7 +115,7 @@ class DaskFeatures(FeatureOperator):
         index = as_index(index)
         if not isinstance(index, slice) and np.asarray(index).dtype == bool:
             index = np.flatnonzero(index)
-        return self.row_map(np.asarray(self.source[index].compute()))
+        return self.row_map(self._fetched(self.source[index]))
 
     def take(self, index: Index) -> FeatureOperator:
         index = as_index(index)
@@ -120,7 +123,7 @@ class DaskFeatures(FeatureOperator):
             index = np.flatnonzero(index)
         chosen = self.source[index]
         if chosen.shape[0] < self.n and chosen.shape[0] * self.rank <= HELD:
-            held = DenseFeatures(self.row_map(np.asarray(chosen.compute())), self.point_map, self.label)
+            held = DenseFeatures(self.row_map(self._fetched(chosen)), self.point_map, self.label)
             held.trace_error = self.trace_error
             return held
         if chosen.shape[0] < self.n:  # chunks are not read again and again for a part of their points
@@ -180,10 +183,23 @@ class DaskFeatures(FeatureOperator):
     def _own(self, row: FloatArray, place: _Place) -> list[FloatArray]:
         return [row[self._blocks[k]] for k in place.chunks]
 
+    def _fetched(self, rows: Any) -> FloatArray:
+        """Return points in memory, or give them up when the time is used up."""
+        check()
+        client = getattr(dask.base.get_scheduler(collections=[rows]), "__self__", None)
+        if client is not None:
+            return np.asarray(_gathered(client, [client.compute(rows)])[0])
+        with Callback(posttask=lambda *_: check()):
+            return np.asarray(rows.compute())
+
     def _computed(self, graph: dict[Any, Any], keys: list[str]) -> list[Any]:
+        """Return what tasks make; a pass that is not over when the time is used up is given up."""
         check()
         scheduler = dask.base.get_scheduler(collections=[self.source])
-        with small_work_threads(0):  # the chunks share the cores
+        client = getattr(scheduler, "__self__", None)
+        if client is not None:
+            return _gathered(client, client.get(graph, keys, sync=False))
+        with small_work_threads(0), Callback(posttask=lambda *_: check()):  # the chunks share the cores
             return list(scheduler(graph, keys))
 
 
@@ -202,6 +218,19 @@ class _What:
     row_map: RowMap
     function: Callable[..., Any]
     width: int
+
+
+def _gathered(client: Any, futures: list[Any]) -> list[Any]:
+    """Return the results of futures, or cancel them when the time is used up."""
+    left = remaining()
+    try:
+        importlib.import_module("distributed").wait(futures, timeout=None if math.isinf(left) else max(left, 0.0))
+    except TimeoutError:
+        raise Cancelled from None
+    else:
+        return list(client.gather(futures))
+    finally:
+        client.cancel([future for future in futures if not future.done()])
 
 
 def _forget(sent: dict[int, Any], key: int, _: Any) -> None:

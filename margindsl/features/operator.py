@@ -263,6 +263,13 @@ class FeatureOperator(ABC):
         """
         return self.each(_norms)
 
+    def lengths(self, W: FloatArray, shift: FloatArray | float = 0.0) -> FloatArray:
+        """Return the lengths (n,) of the rows of Phi W + shift, W (r, p); the p numbers of a point stay where it is."""
+        if not self.walks:
+            return _row_lengths(self.apply(W) + shift)
+        product(self.n * self.rank, columns(W))
+        return self.each(partial(_lengths, W, shift))
+
     def component_sums(self, component: IntArray, weights: FloatArray, count: int) -> FloatArray:
         """Return the sums over components of weighted features, block by block.
 
@@ -405,6 +412,14 @@ def weighted_squares(phi: FloatArray, weights: FloatArray) -> FloatArray:
 
 def _norms(phi: FloatArray) -> FloatArray:
     return np.asarray(np.einsum("ij,ij->i", phi, phi))
+
+
+def _lengths(W: FloatArray, shift: FloatArray | float, phi: FloatArray) -> FloatArray:
+    return _row_lengths(phi @ W + shift)
+
+
+def _row_lengths(F: FloatArray) -> FloatArray:
+    return np.asarray(np.sqrt(np.einsum("np,np->n", F, F)))
 
 
 def _magnitudes(phi: FloatArray, sizes: FloatArray) -> FloatArray:

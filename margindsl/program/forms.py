@@ -424,8 +424,7 @@ class WeightLiftForm(Form):
 
     def lengths(self, W: FloatArray) -> FloatArray:
         """Return the (n,) lengths s_i = ‖Wᵀφ_i‖ = √(φ_iᵀPφ_i)."""
-        F = self.outputs(W)
-        return np.sqrt(np.einsum("np,np->n", F, F))
+        return self.features.lengths(W[:-1], W[-1]) if self.free_bias else self.features.lengths(W)
 
     def adjoint(self, R: FloatArray) -> FloatArray:
         """Return the (r [+1], p) adjoint of `outputs`."""

@@ -1,9 +1,11 @@
 """Points on disk and in Dask: the same operators, the same answers, no copy of the whole."""
 
 import mmap
+import time
 from functools import partial
 from pathlib import Path
 
+import dask
 import dask.array as da
 import distributed
 import numpy as np
@@ -12,6 +14,7 @@ import scipy.sparse as sp
 
 import margindsl as md
 import margindsl.points as points_module
+from margindsl.clock import Budget, Cancelled
 from margindsl.errors import DeclarationError
 from margindsl.estimators import MarginClusterer
 from margindsl.features import BlockFeatures, build
@@ -71,6 +74,32 @@ def test_a_pass_leaves_the_points_as_they_are(centre):
             np.testing.assert_allclose(phi.fold(np.sum), expected.sum(), atol=1e-9)
             np.testing.assert_allclose(phi.each(partial(np.sum, axis=1)), expected.sum(axis=1), atol=1e-12)
     np.testing.assert_array_equal(np.asarray(held), X)
+
+
+def test_lengths_are_those_of_the_rows_of_a_product(tmp_path, monkeypatch):
+    W, shift = RNG.normal(size=(D, 3)), RNG.normal(size=3)
+    expected = np.linalg.norm((X - X.mean(axis=0)) @ W + shift, axis=1)
+    for phi in (build(X), *(operators(kind, "linear", tmp_path, monkeypatch) for kind in ("disk", "dask"))):
+        np.testing.assert_allclose(phi.lengths(W, shift), expected, atol=1e-12)
+        np.testing.assert_allclose(ScaledFeatures(phi, 2.0).lengths(2.0 * W, shift), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("scheduler", ["threads", "synchronous"])
+def test_a_pass_is_given_up_when_the_time_is_used_up(scheduler):
+    phi, seen = build(da.from_array(X, chunks=(20, D))), []
+    with dask.config.set(scheduler=scheduler, num_workers=1):
+        with pytest.raises(Cancelled), Budget.within(0.0).limit(1.0):
+            phi.fold(partial(slow, seen))
+        assert 0 < len(seen) < N / 20
+        before = len(seen)
+        phi.fold(partial(slow, seen), np.ones(N))
+        assert len(seen) - before == N / 20
+
+
+def slow(seen, phi, *rows):
+    seen.append(len(phi))
+    time.sleep(0.1 if not rows else 0.0)
+    return phi.sum()
 
 
 def test_component_sums_are_sums_over_components():
@@ -234,6 +263,8 @@ def test_two_workers_hold_labels_and_answer_a_pass_in_one_round_trip(monkeypatch
     options = {"n_workers": 2, "threads_per_worker": 1, "processes": False, "dashboard_address": None}
     with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
         phi = build(da.from_array(X, chunks=(40, D)).persist())
+        with pytest.raises(Cancelled), Budget.within(0.0).limit(0.2):  # and the next passes have their answers
+            phi.fold(partial(slow, []))
         labels, trips, sent = frozen(np.sign(X[:, :1])), [], []
         get, scatter = client.get, client.scatter
         monkeypatch.setattr(client, "get", lambda graph, keys, **options: trips.append(keys) or get(

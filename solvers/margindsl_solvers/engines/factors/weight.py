@@ -30,6 +30,7 @@ from margindsl_solvers.engines.factors.sweep import Sum, Sweep
 
 SUBSAMPLE = 10_000  # points from which the first solve starts
 SHRINK = 8  # ratio of the nested subsamples above that
+ON_SAMPLE = 0.5  # part of the time left for a subsample, so that some is left for passes over all points
 ROUND, LARGE_ROUND = 40, 12  # evaluations before the certificate is tried and the factor may grow; on large data
 FIRST_STEP = 0.1  # Moreau step of kinked losses, in units of the margin
 GROWTH = 4  # columns appended at a time
@@ -137,8 +138,8 @@ class WeightRun(Course[Bracket]):
         if form.n > 2 * SUBSAMPLE:
             size = max(SUBSAMPLE, form.n // SHRINK)
             small = subsample(form, np.sort(rng.choice(form.n, size, replace=False)))
-            inner = WeightRun(small, budget.replace(tol=max(0.5 * budget.tol, 1e-3), callback=None, max_iter=200), None,
-                              self.gather, self.newton, self.width, self.seed)
+            limited = budget.share(ON_SAMPLE).replace(tol=max(0.5 * budget.tol, 1e-3), callback=None, max_iter=200)
+            inner = WeightRun(small, limited, None, self.gather, self.newton, self.width, self.seed)
             inner.run()
             self.newton.fit(inner.lowest.shape[1])  # the lowest point may be narrower than the last one
             return inner.lowest, inner.dual[1]
