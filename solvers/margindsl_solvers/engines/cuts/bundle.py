@@ -17,7 +17,7 @@ from margindsl_solvers.engines.rows.model import reach
 FAR = 1e9  # a bias or scalar driven beyond it, in units of decision values, means that nothing holds it
 LEANING = 3  # masters that lean on the box before it is widened: the first cuts of each side make one lean
 IDLE = 1e-9  # weight of a cut below which it does nothing
-STALLED, BLIND = 60, 20  # rounds for a tenth of the gap, which took 3 at most on digits; those of a master lost in rounding
+STALLED, BLIND = 60, 20  # rounds for a tenth of the gap, at most 3 on digits; those of a master lost in rounding
 KEPT = 1e-6  # least weight of a cut worth keeping for other labels
 OUTSIDE = 1e-9  # relative violation of a bound beyond which a point of a span has no value
 
@@ -195,7 +195,7 @@ class Bundle:
     # -- inside -------------------------------------------------------------------------------------
 
     def _is_nothing(self) -> bool:
-        """Return whether losses have no weight and the origin is within the bounds: a gap of rounding is no share of 0."""
+        """Return whether losses have no weight and the origin is within the bounds: no gap is a share of 0."""
         return not (self.size or np.any(self._gradients) or np.any(self.model.form.losses.scalars.costs))
 
     def _first(self, value: float, leans: bool) -> Answer:

@@ -173,7 +173,7 @@ class NewtonRun(Course[Pair]):
         return max(abs(self.best.primal) if self.best and known else 0.0, self.model.form.floor)
 
     def _rounded(self, v: FloatArray, slopes: FloatArray) -> float:
-        """Return what a gradient costs that is the rounding of the arguments: heavy losses turn it into large slopes."""
+        """Return what a gradient costs that is the rounding of the arguments: heavy losses make it large."""
         model, r = self.model, self.model.rank
         pull = model.adjoint(model.weights * (model.slopes(self._beside(v), self.centre, self.kappa) - slopes))[:r]
         return 0.5 * float(pull @ pull)

@@ -157,7 +157,7 @@ class ClusterModel(Rows):
 
     @cached_property
     def _moved(self) -> tuple[tuple[Block, ...], FloatArray]:
-        """Return the falling losses with their rows, those equal but for a shift as one, and the shifts of the points."""
+        """Return the falling losses with their rows, equal ones but for a shift as one, and shifts of the points."""
         k, falling, blocks = self.width, self.form.parts.falling, list[Block]()
         shifts = np.zeros(falling.rows)
         for term, part in falling.slices():
