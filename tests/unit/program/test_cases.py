@@ -96,7 +96,10 @@ def test_the_least_of_the_parts_and_of_the_losses_is_all_they_prove():
     both = CombinedCertificate(low.bound, (low, high))
     assert both.verify() and not replace(both, bound=high.bound).verify() and not replace(both, parts=()).verify()
     assert not replace(both, parts=(low, replace(high, bound=9.0))).verify()
+    assert not both.is_trivial
     point, lowest = both.dual_point(), low.dual_point()
+    for name, of in (("kappa", lowest.arrays["vectors"].T), ("theta", lowest.arrays["cut_rows"]), ("eta", [])):
+        assert len(lowest.arrays[name]) == len(of)
     assert all(len(point.arrays[name]) == 2 * len(lowest.arrays[name]) for name in lowest.arrays)
 
 

@@ -307,6 +307,22 @@ def test_any_dual_point_of_a_moment_lift_is_repaired(case, seed):
         assert repair_moment_lift(replace(form, decision=()), u, None).bound == -np.inf
 
 
+@pytest.mark.parametrize("decision, width", [(4.0, 1.0), (1.0, 0.5), (2.0, 8.0)])
+def test_dual_points_in_other_units_prove_the_bound_in_those(decision, width):
+    form, raw = moments("all", "odm")
+    c = repair_moment_lift(form, *(raw[name] for name in ("u", "q", "d", "kappa", "eta", "tau")))
+    value = (decision / width) ** 2
+    loss = LOSSES["odm"].precompose(1 / decision)
+    decisions = tuple(DecisionBound(b.weights, decision * b.lower, decision * b.upper) for b in form.decision)
+    other = replace(form, features=build(width * np.asarray(form.features.toarray()), centre=False),
+                    losses=Losses(N, (rows(loss, 10.0 * value),)), decision=decisions)
+    point = c.dual_point().rescaled(decision, width).arrays
+    moved = replace(c, form=other, bound=value * c.bound, u=point["u"], q=-point["q"],
+                    **{name: point[key] for name, key in
+                       (("d", "d"), ("kappa", "kappa"), ("eta", "eta"), ("tau", "theta"))})
+    assert_moments_proved(moved)
+
+
 @pytest.mark.parametrize("case", ["plain", "balance", "bias"])
 def test_escapes_of_cuts_lower_the_matrix_that_should_be_positive(case):
     form, raw = moments(case, "odm", moments=False)
