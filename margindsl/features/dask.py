@@ -27,6 +27,7 @@ from margindsl.threads import small_work_threads
 from margindsl.typing import FloatArray
 
 CACHED = 2**16  # numbers of features that stay in a core's cache between the products of one pass
+LARGE = 2**16  # bytes of an array that are sent to workers beside the graph: as part of it they are packed twice
 FAN = 16  # partial sums that are added at a time: by workers, which is one more hop, and the last ones here
 
 
@@ -36,7 +37,8 @@ class DaskFeatures(FeatureOperator):
     Threads of this process by default; the workers of a `dask.distributed.Client` where one is active. A pass is one
     round trip: `fold` sends a function and has its sum back. Of an array that was persisted every thread of a worker
     has one task, over all chunks it holds, and arrays of the points that nobody can write to (labels, weights) are
-    sent there once; other arrays are read anew, one task a chunk. Constant arrays are sent as one number.
+    sent there once, others for the pass; other Dask arrays are read anew, one task a chunk. Constant arrays are sent
+    as one number. Where some workers hold more of the array than others, they hand a copy of what is too much on.
 
     Parameters
     ----------
@@ -153,6 +155,8 @@ class DaskFeatures(FeatureOperator):
         for k, chunk in enumerate(chunks):
             held[next(iter(where[chunk.key]))].append(k)
         threads = client.nthreads()
+        for k, worker in _levelled(held, threads, self._blocks):
+            chunks[k] = client.submit(_itself, chunks[k], workers=[worker], pure=False)
         return [_Place(own[first::threads[worker]], worker) for worker, own in sorted(held.items())
                 for first in range(min(threads[worker], len(own)))]
 
@@ -171,13 +175,15 @@ class DaskFeatures(FeatureOperator):
         if row is None or (row.ndim == 1 and len(row) and bool(np.all(row == row[0]))):
             one = None if row is None else Constant(row[0])
             return [[one] * len(place.chunks) for place in self._places]
-        if row.flags.writeable or not any(place.worker for place in self._places):
+        may_change, placed = row.flags.writeable, any(place.worker for place in self._places)
+        if not placed or (may_change and row.nbytes < LARGE):
             return [self._own(row, place) for place in self._places]
         reference, sent = self._sent.get(id(row), (None, []))
         if reference is None or reference() is not row:
             client = self._chunks[1][0].client
             sent = [client.scatter(self._own(row, place), workers=[place.worker], hash=False) for place in self._places]
-            self._sent[id(row)] = weakref.ref(row, partial(_forget, self._sent, id(row))), sent
+            if not may_change:
+                self._sent[id(row)] = weakref.ref(row, partial(_forget, self._sent, id(row))), sent
         return sent
 
     def _own(self, row: FloatArray, place: _Place) -> list[FloatArray]:
@@ -231,6 +237,24 @@ def _gathered(client: Any, futures: list[Any]) -> list[Any]:
         return list(client.gather(futures))
     finally:
         client.cancel([future for future in futures if not future.done()])
+
+
+def _levelled(held: dict[str, list[int]], threads: dict[str, int], blocks: list[slice]) -> Iterator[tuple[int, str]]:
+    """Move chunks between the lists of workers while that lowers the most rows a thread; yield chunk and new worker."""
+    rows = {worker: sum(blocks[k].stop - blocks[k].start for k in held[worker]) for worker in threads}
+    while True:
+        most, least = (choose(rows, key=lambda worker: rows[worker] / threads[worker]) for choose in (max, min))
+        size, k = min((blocks[k].stop - blocks[k].start, k) for k in held[most])
+        if not (rows[least] + size) / threads[least] < rows[most] / threads[most]:
+            return
+        held[most].remove(k)
+        held[least].append(k)
+        rows[most], rows[least] = rows[most] - size, rows[least] + size
+        yield k, least
+
+
+def _itself(chunk: FloatArray) -> FloatArray:
+    return chunk
 
 
 def _forget(sent: dict[int, Any], key: int, _: Any) -> None:

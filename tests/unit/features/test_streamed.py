@@ -1,7 +1,9 @@
 """Points on disk and in Dask: the same operators, the same answers, no copy of the whole."""
 
+import itertools
 import mmap
 import time
+from collections import defaultdict
 from functools import partial
 from pathlib import Path
 
@@ -21,6 +23,7 @@ from margindsl.features import BlockFeatures, build
 from margindsl.features import factor as factor_module
 from margindsl.features.blocks import MappedBlockFeatures
 from margindsl.features.coded import CodedFeatures
+from margindsl.features.dask import _levelled
 from margindsl.features.derived import AugmentedFeatures, MappedFeatures, ScaledFeatures, ShiftedFeatures
 from margindsl.frozen import frozen
 from margindsl.points import check_points, release
@@ -82,6 +85,19 @@ def test_lengths_are_those_of_the_rows_of_a_product(tmp_path, monkeypatch):
     for phi in (build(X), *(operators(kind, "linear", tmp_path, monkeypatch) for kind in ("disk", "dask"))):
         np.testing.assert_allclose(phi.lengths(W, shift), expected, atol=1e-12)
         np.testing.assert_allclose(ScaledFeatures(phi, 2.0).lengths(2.0 * W, shift), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("threads", [(1, 1), (1, 3), (2, 1, 1)])
+def test_chunks_are_handed_on_until_no_move_evens_them_out(threads):
+    ends = np.cumsum([0, *RNG.integers(1, 30, 20)])
+    blocks = [slice(int(a), int(b)) for a, b in itertools.pairwise(ends)]
+    held = defaultdict(list, {"0": list(range(20))})
+    moved = dict(_levelled(held, {str(k): count for k, count in enumerate(threads)}, blocks))
+    assert sorted(itertools.chain(*held.values())) == list(range(20))
+    assert all(k in held[worker] for k, worker in moved.items())
+    sizes = np.diff(ends)
+    loads = [sizes[held[str(k)]].sum() / count for k, count in enumerate(threads)]
+    assert max(loads) <= ends[-1] / sum(threads) + sizes.max()
 
 
 @pytest.mark.parametrize("scheduler", ["threads", "synchronous"])
