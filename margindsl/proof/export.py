@@ -144,9 +144,12 @@ def _points(proof: Proof, u: Any, q: Any, tau: Any, eta: Any) -> dict[str, Any]:
         after = within_domain(tables, before, q[number], v[number])
         if u.shape[2] == 1:
             u[number] = after[:, None]
-        else:  # a sum of multipliers of one sign, which shrink
-            factor = np.where(after < before, after * (1 - 16 * EPS) / np.where(before > 0, before, 1), 1.0)
-            u[number] *= factor[:, None]
+            continue
+        rows, top = np.flatnonzero(before > 0), u[number].argmax(axis=1)
+        for _ in range(4):  # a sum of multipliers, whose largest takes up rounding
+            u[number, rows, top[rows]] += (after - u[number].sum(axis=1))[rows]
+        over = rows[u[number].sum(axis=1)[rows] > after[rows]]
+        u[number, over] *= 1 - 16 * EPS
     return {"u": u, "q": q, "tau": tau, "eta": eta, "tangents": v}
 
 
