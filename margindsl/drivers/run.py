@@ -224,8 +224,9 @@ class Run:
             raise UnansweredError(f"{name_of(solver or self.solver)} ended as {raw.status.word} on the fixed-label "
                                   f"problem: {raw.message or raw.status.value}")
         (bias, scalars), w = form.plane(raw.variables), np.asarray(raw["w"])
-        if form.decision and form.is_nothing(w) and form.primal_residual(w, bias) > HELD:
-            w = np.zeros_like(w)  # what rounding leaves of w = 0 keeps no bound on its sums
+        if form.is_nothing(w) and (form.primal_residual(w, bias) > HELD or (
+                form.objective(np.zeros_like(w), bias, scalars) <= form.objective(w, bias, scalars))):
+            w = np.zeros_like(w)  # what rounding leaves of w = 0 keeps no bound on its sums, and costs
         raw = dataclasses.replace(
             raw, variables={**raw.variables, "w": w, "bias": np.asarray(bias), "scalars": scalars})
         decision = form.outputs(w, bias)

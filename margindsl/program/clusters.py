@@ -395,6 +395,8 @@ class ClusterForm(Form):
         The u are flows from the clusters of points to others. Those from p to q times 1 + z_p − z_q leave nothing over
         where z solves a Laplacian system; divided by the largest such factor they stay in the domain of the conjugates.
         """
+        if not self.free_bias:
+            return u, tau
         k, h, rest = self.clusters, self.decision_rows[1], self.bias_terms(u, tau).sum(axis=0)
         if np.any(h != 0):
             tau = np.array(tau).reshape(len(h), len(self.pairs))

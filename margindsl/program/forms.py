@@ -16,6 +16,7 @@ from margindsl.program.answers import Variable, multipliers
 from margindsl.program.bounds import QuadraticBound
 from margindsl.program.codes import code_rows, stacked
 from margindsl.program.component_rows import ComponentRows
+from margindsl.program.equalities import dual_limits, onto_equalities
 from margindsl.program.form import Form
 from margindsl.program.losses import Losses
 from margindsl.typing import FloatArray, IntArray
@@ -127,18 +128,19 @@ class FixedLabelForm(Form):
         return max(self.losses.scalar_residual(u), greatest_ratio(np.sum(terms), np.sum(np.abs(terms))))
 
     def levelled(self, u: FloatArray, tau: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return (u, τ) with Σ y ũ = hᵀτ: a multiplier takes up the rest, else the heavier side is scaled."""
-        shares = u * self.losses.slopes * self.labels[self.losses.points]
-        h = self.decision_rows[1]
-        tilt = float(shares.sum() - h @ tau)
-        if len(h) and np.any(h != 0):
-            place = int(np.argmax(np.abs(h) * (np.abs(tau) > 0) + 1e-9 * np.abs(h)))
-            tau[place] += tilt / h[place]
-            return u, tau
-        heavy = shares * np.sign(tilt) > 0
-        total = float(np.abs(shares[heavy]).sum())
-        factor = 1.0 - abs(tilt) / total if total > 0 else 1.0
-        return np.where(heavy, factor * u, u), tau
+        """Return (u, τ) in their domains with Σ b u = q and, with a free bias, Σ y ũ = hᵀτ."""
+        losses, scalars, bounds = self.losses, self.losses.scalars, self.decision
+        sides = [[end if np.isfinite(limit) else 0.0 for bound in bounds for limit in [getattr(bound, side)]]
+                 for side, end in (("lower", -np.inf), ("upper", np.inf))]
+        limits = tuple(np.concatenate(pair) for pair in zip(dual_limits(losses), sides))
+        columns = np.zeros((len(limits[0]), scalars.count + self.free_bias))
+        columns[: losses.rows, : scalars.count] = losses.coupling
+        if self.free_bias:
+            columns[:, -1] = np.append(losses.slopes * self.labels[losses.points], -self.decision_rows[1])
+        target, at_most = (np.append(part, np.zeros(int(self.free_bias), dtype=part.dtype))
+                           for part in (scalars.costs, scalars.nonneg))
+        found = onto_equalities(np.append(u, tau), limits, columns, target, at_most)
+        return found[: losses.rows], found[losses.rows:]
 
     def bias_terms(self, u: FloatArray, tau: FloatArray | None = None) -> FloatArray:
         """Return the terms of Σ y ũ − hᵀτ, which a free bias makes zero; none without one."""

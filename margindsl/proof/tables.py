@@ -15,6 +15,7 @@ from margindsl.typing import FloatArray, IntArray
 
 FEW = 16  # places at which pieces are evaluated in rationals
 STEPS, FURTHEST = 100, 80.0  # of the bisection for a minimum, over t = sinh(x) with |x| no further
+SMALLEST = 1e-290  # of a slope: what is smaller has lost digits, or would in products
 
 
 class UnknownProof(Exception):
@@ -172,7 +173,8 @@ def tangents(tables: dict[str, Any], u: FloatArray, q: FloatArray) -> FloatArray
     chosen = weight >= np.maximum.reduceat(weight[:, order], first, axis=1)[:, where]
     share = np.add.reduceat((chosen * (c * a) ** 2)[:, order], first, axis=1)[:, where]
     moved = np.where(chosen, (c * a) * np.where(loose, slope, 0.0)[:, where] / share, 0.0)
-    return np.clip(v - moved, -1.0, 0.0)
+    v = np.clip(v - moved, -1.0, 0.0)
+    return np.where(v > -SMALLEST, 0.0, v)
 
 
 __all__ = ["NoProof", "UnknownProof", "loss_tables", "tangents"]

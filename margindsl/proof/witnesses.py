@@ -9,7 +9,7 @@ import numpy as np
 
 from margindsl.clock import affords
 from margindsl.proof.check import EPS, LabelSet, Proof
-from margindsl.proof.tables import NoProof, UnknownProof
+from margindsl.proof.tables import SMALLEST, NoProof, UnknownProof
 from margindsl.typing import BoolArray, FloatArray, IntArray
 
 MOST_NODES = 1 << 23  # of a tree of all labellings
@@ -189,7 +189,7 @@ def within_domain(tables: dict[str, Any], u: FloatArray, q: FloatArray, v: Float
     for _ in range(4):
         pull = u + slope
         off = np.clip(pull, low, high) - pull
-        u = np.where(np.abs(off) <= 64 * EPS * (steep + np.abs(u) + size), u + off, u)
+        u = np.where(np.abs(off) <= SMALLEST + 64 * EPS * (steep + np.abs(u) + size), u + off, u)
     over, under = u + slope > high, u + slope < low
     return np.where(over, np.nextafter(u, -np.inf), np.where(under, np.nextafter(u, np.inf), u))
 
