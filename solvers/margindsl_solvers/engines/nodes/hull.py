@@ -154,7 +154,7 @@ class SoftKinks:
             zero = np.zeros_like(x)
             return zero, zero, zero, zero
         d = x[:, None] - self.knots
-        mu = np.where(self.jumps > 0, max(tau, 1e-300) / np.maximum(self.jumps, 1e-300), 1.0)
+        mu = np.divide(max(tau, 1e-300), self.jumps, out=np.ones_like(self.jumps), where=self.jumps > 0)
         R = np.sqrt(d * d + 4 * mu * mu)
         t, rest = 0.5 * (R + d) + mu, 0.5 * (R - d) + mu
         soft = t - mu * np.log(t * rest)
