@@ -57,6 +57,10 @@ class InfeasibleError(DeclarationError):
     """No labelling satisfies the label constraints."""
 
 
+class UnboundedError(DeclarationError):
+    """The objective falls without end at some labelling in B."""
+
+
 class RefusalError(MarginError, ValueError):
     """A relaxation or solver does not accept a program, and says why."""
 

@@ -10,7 +10,7 @@ import numpy as np
 from margindsl.contract import RawSolution, Status
 from margindsl.drivers.alternation import alternate, best_labels
 from margindsl.drivers.checkpoint import State
-from margindsl.drivers.guard import Guarded, name_of
+from margindsl.drivers.guard import Guarded, unanswered
 from margindsl.drivers.run import Fit, Run
 from margindsl.drivers.search import search
 from margindsl.errors import DeclarationError, UnansweredError
@@ -231,8 +231,7 @@ class Branching:
         form = bounds.form(z, target=self.target, accuracy=NODE_SHARE * self.tol * abs(run.best.value))
         raw = run.solve(form, node.start)
         if not raw.has_answer:
-            raise UnansweredError(f"{name_of(run.solver)} ended as {raw.status.word} at a node: "
-                                  f"{raw.message or raw.status.value}")
+            raise unanswered(run.solver, raw, "at a node")
         rest = bounds.rest(np.asarray(raw["a"]), float(raw["eta"]), float(raw["tau"]))
         solved = self._better(node, z, np.asarray(raw["u"]), rest)
         lengths = np.sqrt(np.maximum(np.asarray(raw["z"]), 0.0))

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from margindsl.contract import Budget, Offer, Progress, RawSolution, Refusal, Session, Solver, Status
-from margindsl.errors import DeclarationError, UnansweredError
+from margindsl.errors import DeclarationError, UnansweredError, UnboundedError
 from margindsl.process import call_kept
 from margindsl.program.answers import fitting, read_answer
 from margindsl.program.forms import Form
@@ -32,6 +32,23 @@ def is_foreign(solver: Solver) -> bool:
 def name_of(solver: Solver) -> str:
     """Return how a solver is called in messages."""
     return f"solver {getattr(solver, 'name', type(solver).__name__)!r}"
+
+
+def unanswered(solver: Solver, raw: RawSolution, place: str) -> UnansweredError:
+    """Return the error of a solver that gave no answer in some place."""
+    return UnansweredError(f"{name_of(solver)} ended as {raw.status.word} {place}: {raw.message or raw.status.value}")
+
+
+def refuse_endless(form: Form, status: Status) -> None:
+    """Refuse a problem whose solver calls it unbounded at labels in B, where that is proved.
+
+    Raises
+    ------
+    UnboundedError
+    """
+    if status is Status.UNBOUNDED and form.is_endless:
+        raise UnboundedError("the objective falls without end along the bias or a shared scalar at labels in B: "
+                             "use bias='penalised', bound what falls, or weigh it less")
 
 
 def offer_of(solver: Solver, form: Form) -> Offer | Refusal:

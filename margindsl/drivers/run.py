@@ -14,9 +14,9 @@ import numpy as np
 from margindsl.clock import Cancelled, expired
 from margindsl.contract import Budget, Progress, RawSolution, Solver, Status
 from margindsl.drivers.checkpoint import Checkpoint, State
-from margindsl.drivers.guard import Guarded, name_of
+from margindsl.drivers.guard import Guarded, refuse_endless, unanswered
 from margindsl.drivers.worth import Worth
-from margindsl.errors import CalculusError, UnansweredError
+from margindsl.errors import CalculusError
 from margindsl.program.clusters import ClusterForm
 from margindsl.program.forms import FixedLabelForm, Form
 from margindsl.program.program import MarginProgram
@@ -161,11 +161,18 @@ class Run:
 
     def solve(self, form: Form, start: RawSolution | None = None, tol: float | None = None,
               solver: Solver | None = None) -> RawSolution:
-        """Solve a form with the main solver, its compile and solve seconds booked."""
+        """Solve a form with the main solver, its compile and solve seconds booked.
+
+        Raises
+        ------
+        UnboundedError
+            If it is of fixed labels and has no least value, so that the problem has none.
+        """
         budget = self.budget.replace(tol=self.budget.tol if tol is None else tol, callback=self._callback())
         raw = self.session(form, solver).solve(form, budget, start)
         for stage, seconds in raw.seconds.items():
             self.seconds[stage] = self.seconds.get(stage, 0.0) + seconds
+        refuse_endless(form, raw.status)
         return raw
 
     def fit(self, labels: IntArray, start: Fit | None = None, tol: float = 1e-7, cutoff: float = np.inf) -> Fit:
@@ -217,12 +224,14 @@ class Run:
         ------
         UnansweredError
             If the solver failed.
+        UnboundedError
+            If the objective has no least value at these labels, and so none at all.
         """
         if not raw.has_answer and raw.status in (Status.TIME_LIMIT, Status.INTERRUPTED) and expired():
             raise Cancelled
         if not raw.has_answer:
-            raise UnansweredError(f"{name_of(solver or self.solver)} ended as {raw.status.word} on the fixed-label "
-                                  f"problem: {raw.message or raw.status.value}")
+            refuse_endless(form, raw.status)
+            raise unanswered(solver or self.solver, raw, "on the fixed-label problem")
         (bias, scalars), w = form.plane(raw.variables), np.asarray(raw["w"])
         if form.is_nothing(w) and (form.primal_residual(w, bias) > HELD or (
                 form.objective(np.zeros_like(w), bias, scalars) <= form.objective(w, bias, scalars))):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from margindsl.accuracy import rounding
+from margindsl.program.bounds import DecisionBound
 from margindsl.program.losses import Losses
 from margindsl.typing import BoolArray, FloatArray
 
@@ -107,4 +108,29 @@ def _rounding(columns: FloatArray, x: FloatArray, target: FloatArray) -> FloatAr
     return np.asarray(rounding(np.abs(target) + np.abs(columns).T @ np.abs(x), len(x)))
 
 
-__all__ = ["dual_limits", "onto_equalities"]
+def moved_duals(losses: Losses, bias: FloatArray, bounds: tuple[DecisionBound, ...], h: FloatArray, u: FloatArray,
+                tau: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return duals (u, τ) of fixed labels in their domains with Σ b u = q and, with a free bias, Σ y ũ = hᵀτ.
+
+    Parameters
+    ----------
+    losses : Losses
+    bias : (m, 1) or (m, 0) float array
+        What arguments of the losses gain with a free bias.
+    bounds : tuple of DecisionBound
+    h : (J,) float array
+        What their sums gain.
+    u : (m,), tau : (J,) float arrays
+    """
+    scalars, B = losses.scalars, bias.shape[1]
+    sides = [[far if np.isfinite(end) else 0.0 for end in ends] for far, ends in (
+        (-np.inf, [bound.lower for bound in bounds]), (np.inf, [bound.upper for bound in bounds]))]
+    lower, upper = (np.concatenate(pair) for pair in zip(dual_limits(losses), sides))
+    columns = np.vstack([np.hstack([losses.coupling, bias]), np.zeros((len(bounds), scalars.count + B))])
+    columns[losses.rows:, scalars.count:] = -h[:, None][:, :B]
+    found = onto_equalities(np.append(u, tau), (lower, upper), columns, np.append(scalars.costs, np.zeros(B)),
+                            np.append(scalars.nonneg, np.zeros(B, dtype=bool)))
+    return found[: losses.rows], found[losses.rows :]
+
+
+__all__ = ["dual_limits", "moved_duals", "onto_equalities"]

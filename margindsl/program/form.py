@@ -117,6 +117,11 @@ class Form:
         """Return whether something is not regularised: ½‖w‖² alone outgrows every convex loss."""
         return self.free_bias or self.losses.scalars.count > 0
 
+    @property
+    def is_endless(self) -> bool:
+        """Return whether the objective is proved to fall without end."""
+        return False
+
     def structure(self) -> tuple[Any, ...] | None:
         """Return a key of what a solver may compile once (all but weights, labels, labellings), None for nothing."""
         bounds = tuple((b.weights.tobytes(), b.lower, b.upper) for b in self.decision)

@@ -16,9 +16,10 @@ from margindsl.program.answers import Variable, multipliers
 from margindsl.program.bounds import QuadraticBound
 from margindsl.program.codes import code_rows, stacked
 from margindsl.program.component_rows import ComponentRows
-from margindsl.program.equalities import dual_limits, onto_equalities
+from margindsl.program.equalities import moved_duals
 from margindsl.program.form import Form
 from margindsl.program.losses import Losses
+from margindsl.program.recession import is_endless
 from margindsl.typing import FloatArray, IntArray
 
 FETCHED = 1_000_000  # entries of features that are fetched from workers to form such rows
@@ -76,6 +77,16 @@ class FixedLabelForm(Form):
         """Return the (n,) decision values f = Φw + b."""
         return self.features.apply(w) + bias
 
+    @property
+    def is_endless(self) -> bool:
+        """Return whether the losses fall without end along the bias and shared scalars."""
+        return is_endless(self.losses, self.bias_rows, self.decision, self.decision_rows[1])
+
+    @property
+    def bias_rows(self) -> FloatArray:
+        """Return (m, 1) what arguments of the losses gain with a free bias, (m, 0) without."""
+        return (self.losses.slopes * self.labels[self.losses.points])[:, None][:, : int(self.free_bias)]
+
     def plane(self, answer: Mapping[str, FloatArray]) -> tuple[FloatArray | float, FloatArray]:
         """Return the bias and the shared scalars of an answer."""
         return float(answer.get("bias", 0.0)), np.asarray(answer.get("scalars", np.zeros(self.losses.scalars.count)))
@@ -97,7 +108,7 @@ class FixedLabelForm(Form):
         """Return the (n,) margins of the labels at some outputs."""
         return self.labels * outputs
 
-    def objective(self, w: FloatArray, bias: float = 0.0, scalars: FloatArray | None = None) -> float:
+    def objective(self, w: FloatArray, bias: FloatArray | float = 0.0, scalars: FloatArray | None = None) -> float:
         """Return the primal objective at (w, b, s), decision bounds not included."""
         margins = self.labels * self.decision_values(w, bias)
         return 0.5 * float(w @ w) + self.losses.value(margins, scalars)
@@ -129,18 +140,7 @@ class FixedLabelForm(Form):
 
     def levelled(self, u: FloatArray, tau: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return (u, τ) in their domains with Σ b u = q and, with a free bias, Σ y ũ = hᵀτ."""
-        losses, scalars, bounds = self.losses, self.losses.scalars, self.decision
-        sides = [[end if np.isfinite(limit) else 0.0 for bound in bounds for limit in [getattr(bound, side)]]
-                 for side, end in (("lower", -np.inf), ("upper", np.inf))]
-        limits = tuple(np.concatenate(pair) for pair in zip(dual_limits(losses), sides))
-        columns = np.zeros((len(limits[0]), scalars.count + self.free_bias))
-        columns[: losses.rows, : scalars.count] = losses.coupling
-        if self.free_bias:
-            columns[:, -1] = np.append(losses.slopes * self.labels[losses.points], -self.decision_rows[1])
-        target, at_most = (np.append(part, np.zeros(int(self.free_bias), dtype=part.dtype))
-                           for part in (scalars.costs, scalars.nonneg))
-        found = onto_equalities(np.append(u, tau), limits, columns, target, at_most)
-        return found[: losses.rows], found[losses.rows:]
+        return moved_duals(self.losses, self.bias_rows, self.decision, self.decision_rows[1], u, tau)
 
     def bias_terms(self, u: FloatArray, tau: FloatArray | None = None) -> FloatArray:
         """Return the terms of Σ y ũ − hᵀτ, which a free bias makes zero; none without one."""

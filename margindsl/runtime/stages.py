@@ -10,7 +10,8 @@ import numpy as np
 
 from margindsl.accuracy import relative_gap
 from margindsl.clock import Cancelled
-from margindsl.contract import Status
+from margindsl.contract import RawSolution, Status
+from margindsl.drivers.guard import unanswered
 from margindsl.drivers.rounding import polish, round_directions, round_vectors
 from margindsl.drivers.run import Fit, Run
 from margindsl.drivers.starts import answer_first, as_member, distinct, first_start, in_hand
@@ -171,9 +172,8 @@ class Round(Stage):
             candidates += round_vectors(run, vectors, count)
         if not candidates:
             if not outcome.status.has_answer:
-                raise UnansweredError(
-                    f"solver {run.solver.name!r} ended as {outcome.status.word} on relaxation "
-                    f"{self.relaxation.name!r}: {outcome.message or outcome.status.value}")
+                raise unanswered(run.solver, RawSolution(outcome.status, message=outcome.message),
+                                 f"on relaxation {self.relaxation.name!r}")
             candidates = [run.program.labels.maximise(run.program.no_gain())]
         members = distinct([as_member(run.program, candidate) for candidate in candidates])
         return replace(found, outcome=replace(outcome, candidates=tuple(members), factor=None, vectors=()))

@@ -1,0 +1,69 @@
+"""Whether an objective falls without end: what no norm holds, a bias and shared scalars, decides it alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.optimize
+import scipy.sparse as sp
+
+from margindsl.program.bounds import DecisionBound
+from margindsl.program.losses import Losses
+from margindsl.typing import FloatArray
+
+STEEP = 1e-9  # part of its terms that a fall along a direction must exceed, for it is more than rounding
+
+
+def is_endless(losses: Losses, along: FloatArray, bounds: tuple[DecisionBound, ...], rates: FloatArray) -> bool:
+    """Return whether the losses fall without end along a bias and shared scalars, whatever the weights.
+
+    A convex function falls without end along d where its recession function Σ cρ∞(d) + qᵀs is negative, with ρ∞(d) =
+    sup{z d : z in the domain of ρ*}; of sums of piecewise quadratics and logistics nothing else does. A linear
+    programme over |b|, |s| ≤ 1 finds the least of it.
+
+    Parameters
+    ----------
+    losses : Losses
+    along : (m, B) float array
+        What arguments of the losses gain with the biases, B = 0 or 1.
+    bounds : tuple of DecisionBound
+    rates : (J,) float array
+        What the bounded sums gain with the bias.
+
+    References
+    ----------
+    R. T. Rockafellar (1970). Convex Analysis, Th. 8.5 and 13.3.
+    """
+    held = losses.weights > 0
+    rows = np.hstack([along, losses.coupling])[held]
+    (m, size), B = rows.shape, along.shape[1]
+    ends = np.zeros((2, losses.rows))
+    for (_, part), conjugate in zip(losses.slices(), losses.conjugates):
+        ends[:, part] = np.array(conjugate.domain)[:, None]
+    slopes = ends[:, held]
+    if not size or (np.all((slopes[0] <= 0) & (slopes[1] >= 0)) and not np.any(losses.scalars.costs)):
+        return False
+    weights = losses.weights[held] / losses.weights.max()
+    table, minus = sp.csr_array(rows), -sp.eye_array(m)
+    left, right = [], []
+    for sign, slope in zip((-1.0, 1.0), slopes):  # t ≥ c z d at both ends, or no growth on a side where it is curved
+        open_end = ~np.isfinite(slope)
+        steep = np.where(open_end, sign, weights * np.where(open_end, 0.0, slope))
+        left.append(sp.hstack([sp.diags_array(steep) @ table, sp.diags_array(np.where(open_end, 0.0, 1.0)) @ minus]))
+        right.append(np.zeros(m))
+    sums = np.hstack([rates[:, None][:, :B], np.zeros((len(bounds), size - B + m))])
+    for sign, side in ((-1.0, "lower"), (1.0, "upper")):
+        closed = [np.isfinite(getattr(bound, side)) for bound in bounds]
+        left.append(sp.csr_array(sign * sums[closed]))
+        right.append(np.zeros(sum(closed)))
+    costs = np.concatenate([np.zeros(B), losses.scalars.costs / losses.weights.max(), np.ones(m)])
+    low = np.concatenate([np.full(B, -1.0), np.where(losses.scalars.nonneg, 0.0, -1.0), np.full(m, -np.inf)])
+    found = scipy.optimize.linprog(
+        costs, A_ub=sp.vstack(left), b_ub=np.concatenate(right), method="highs",
+        bounds=np.column_stack([low, np.where(np.arange(len(low)) < size, 1.0, np.inf)]))
+    if found.status != 0:
+        return False
+    terms = np.abs(costs * found.x)
+    return bool(found.fun < -STEEP * terms.sum())
+
+
+__all__ = ["is_endless"]

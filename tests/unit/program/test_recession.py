@@ -1,0 +1,57 @@
+"""Objectives that fall without end, told by the directions in which no norm holds them."""
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+import margindsl as md
+from margindsl.errors import UnboundedError
+
+POINTS = np.random.default_rng(3).normal(size=(5, 2))
+SIGNS = 1 - 2 * ((np.arange(32)[:, None] >> np.arange(5)) & 1)
+
+
+def falling(name, y, f, slope):
+    """Return an objective of which a threshold, the bias or both may fall."""
+    g, threshold = y * f, md.Scalar()
+    return {"threshold": 3 * md.mean(md.pos(threshold - g)) - slope * threshold,
+            "linear": slope * md.mean(g),
+            "tilted": slope * md.mean(md.maximum(-g, 0.5 * g - 1)) - 0.3 * md.mean(g),
+            "squared": 3 * md.mean(md.squared_hinge(g)) + slope * md.mean(g) / 50}[name]
+
+
+def by_hand(name, slope, y, sides):
+    """Return whether plain cvxpy calls the problem of fixed labels unbounded."""
+    b, threshold = cp.Variable(), cp.Variable()
+    f = cp.Variable(2) * 0 @ POINTS.T + b  # a direction without weights tells it all
+    g = cp.multiply(y, f)
+    paid = {"threshold": 3 * cp.sum(cp.pos(threshold - g)) / 5 - slope * threshold, "linear": slope * cp.sum(g) / 5,
+            "tilted": slope * cp.sum(cp.maximum(-g, 0.5 * g - 1)) / 5 - 0.3 * cp.sum(g) / 5,
+            "squared": 3 * cp.sum(cp.square(cp.pos(1 - g))) / 5 + slope * cp.sum(g) / 250}[name]
+    held = [cp.sum(f) <= 1.0 if side == "above" else cp.sum(f) >= -1.0 for side in sides]
+    problem = cp.Problem(cp.Minimize(paid), held)
+    problem.solve(solver="CLARABEL")
+    return problem.status == "unbounded"
+
+
+@pytest.mark.parametrize("sides", [(), ("above",), ("below",), ("above", "below")])
+@pytest.mark.parametrize("name, slope", [("threshold", 0.9), ("threshold", 2.0), ("threshold", 3.5), ("linear", 1.0),
+                                         ("tilted", 0.25), ("tilted", 3.0), ("squared", 1.0)])
+def test_what_falls_without_end_is_what_cvxpy_calls_unbounded(name, slope, sides):
+    y, f = md.Labels(5), md.Hyperplane(POINTS, bias=True)
+    held = [md.sum(f) <= 1.0 if side == "above" else md.sum(f) >= -1.0 for side in sides]
+    program = md.Problem(md.Minimize(md.sq_norm(f) / 2 + falling(name, y, f, slope)), held).program()
+    found = [program.fix_labels(labels).is_endless for labels in SIGNS[::3]]
+    assert found == [by_hand(name, slope, labels, sides) for labels in SIGNS[::3]]
+
+
+@pytest.mark.parametrize("solver", [None, "clarabel"])
+@pytest.mark.parametrize("relaxation", ["exact", "alternating", "cccp", "auto"])
+def test_a_problem_without_a_least_value_is_refused(relaxation, solver):
+    y, f = md.Labels(5), md.Hyperplane(POINTS, bias=True)
+    cases = [("threshold", 3.5, [abs(md.sum(y)) <= 1]), ("linear", 1.0, [md.sum(f) >= -1.0]),
+             ("linear", 1.0, [md.sum(f) <= 1.0])]
+    for name, slope, held in cases[: 1 if relaxation == "cccp" else 3]:  # which stays where the margins are positive
+        problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + falling(name, y, f, slope)), held)
+        with pytest.raises(UnboundedError, match="without end"):
+            problem.solve(relaxation, solver=solver, random_state=0)
