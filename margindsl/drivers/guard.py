@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from margindsl.contract import Budget, Offer, Progress, RawSolution, Refusal, Session, Solver, Status
-from margindsl.errors import DeclarationError, UnansweredError, UnboundedError
+from margindsl.errors import DeclarationError, InfeasibleError, UnansweredError, UnboundedError
 from margindsl.process import call_kept
 from margindsl.program.answers import fitting, read_answer
 from margindsl.program.forms import Form
@@ -39,16 +39,21 @@ def unanswered(solver: Solver, raw: RawSolution, place: str) -> UnansweredError:
     return UnansweredError(f"{name_of(solver)} ended as {raw.status.word} {place}: {raw.message or raw.status.value}")
 
 
-def refuse_endless(form: Form, status: Status) -> None:
-    """Refuse a problem whose solver calls it unbounded at labels in B, where that is proved.
+def refuse_impossible(form: Form, status: Status) -> None:
+    """Refuse a problem at labels in B whose solver calls it unbounded or infeasible, where that is proved.
 
     Raises
     ------
-    UnboundedError
+    UnboundedError, InfeasibleError
     """
     if status is Status.UNBOUNDED and form.is_endless:
         raise UnboundedError("the objective falls without end along the bias or a shared scalar at labels in B: "
                              "use bias='penalised', bound what falls, or weigh it less")
+    guilty = form.contradiction if status is Status.INFEASIBLE else ()
+    if guilty:
+        sums = (form.decision[place].name for place in guilty)
+        raise InfeasibleError(f"no hyperplane satisfies the bounds on {' and '.join(dict.fromkeys(sums))}, which "
+                              "contradict one another: leave one of them out, or widen it")
 
 
 def offer_of(solver: Solver, form: Form) -> Offer | Refusal:

@@ -14,7 +14,7 @@ import numpy as np
 from margindsl.clock import Cancelled, expired
 from margindsl.contract import Budget, Progress, RawSolution, Solver, Status
 from margindsl.drivers.checkpoint import Checkpoint, State
-from margindsl.drivers.guard import Guarded, refuse_endless, unanswered
+from margindsl.drivers.guard import Guarded, refuse_impossible, unanswered
 from margindsl.drivers.worth import Worth
 from margindsl.errors import CalculusError
 from margindsl.program.clusters import ClusterForm
@@ -165,14 +165,14 @@ class Run:
 
         Raises
         ------
-        UnboundedError
+        UnboundedError, InfeasibleError
             If it is of fixed labels and has no least value, so that the problem has none.
         """
         budget = self.budget.replace(tol=self.budget.tol if tol is None else tol, callback=self._callback())
         raw = self.session(form, solver).solve(form, budget, start)
         for stage, seconds in raw.seconds.items():
             self.seconds[stage] = self.seconds.get(stage, 0.0) + seconds
-        refuse_endless(form, raw.status)
+        refuse_impossible(form, raw.status)
         return raw
 
     def fit(self, labels: IntArray, start: Fit | None = None, tol: float = 1e-7, cutoff: float = np.inf) -> Fit:
@@ -224,13 +224,13 @@ class Run:
         ------
         UnansweredError
             If the solver failed.
-        UnboundedError
+        UnboundedError, InfeasibleError
             If the objective has no least value at these labels, and so none at all.
         """
         if not raw.has_answer and raw.status in (Status.TIME_LIMIT, Status.INTERRUPTED) and expired():
             raise Cancelled
         if not raw.has_answer:
-            refuse_endless(form, raw.status)
+            refuse_impossible(form, raw.status)
             raise unanswered(solver or self.solver, raw, "on the fixed-label problem")
         (bias, scalars), w = form.plane(raw.variables), np.asarray(raw["w"])
         if form.is_nothing(w) and (form.primal_residual(w, bias) > HELD or (

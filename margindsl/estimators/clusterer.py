@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 
 import margindsl as md
-from margindsl.errors import DeclarationError
+from margindsl.errors import DeclarationError, InfeasibleError
 from margindsl.estimators.base import LinearWeights, MarginEstimator, generator, mean_one, weights_of
 from margindsl.estimators.models import bounding, cluster_codes, known_labels, make_problem
 from margindsl.estimators.rows import named_rows, numbered
@@ -227,7 +227,13 @@ class MarginClusterer(Clusterer):
         DeclarationError, ContradictionError, InfeasibleError, RefusalError
             All are `ValueError`.
         """
-        return self._solve(X, must_link, cannot_link, labels, sample_weight)
+        try:
+            return self._solve(X, must_link, cannot_link, labels, sample_weight)
+        except InfeasibleError as error:
+            if self.balance is None:
+                raise
+            raise InfeasibleError(f"{error} Sizes are limited by balance={self.balance!r} beside links and labels: "
+                                  "give a greater one, or None to leave them free.") from error
 
     def _declare(self, X: Any, clusters: int, shared: Mapping[str, Any]) -> md.Problem:
         if not isinstance(self.optimise, (bool, np.bool_)):

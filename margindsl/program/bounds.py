@@ -38,6 +38,13 @@ class DecisionBound:
         freeze_fields(self)
 
     @property
+    def name(self) -> str:
+        """Return how the bounded sum is called in messages: by its points."""
+        points = np.flatnonzero(self.weights)
+        few = ", ".join(map(str, points[:4])) + (", ..." if len(points) > 4 else "")
+        return f"f[{few}]" if len(points) == 1 else f"the sum of decision values of points {few}"
+
+    @property
     def is_symmetric(self) -> bool:
         """Return whether the bound reads |Σ a f| ≤ ℓ."""
         return self.lower == -self.upper

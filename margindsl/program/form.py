@@ -14,6 +14,7 @@ from margindsl.features.operator import FeatureOperator
 from margindsl.frozen import freeze_fields, frozen_property
 from margindsl.program.answers import Variable
 from margindsl.program.bounds import DecisionBound
+from margindsl.program.existence import contradiction
 from margindsl.program.losses import Losses
 from margindsl.typing import FloatArray
 
@@ -121,6 +122,13 @@ class Form:
     def is_endless(self) -> bool:
         """Return whether the objective is proved to fall without end."""
         return False
+
+    @property
+    def contradiction(self) -> tuple[int, ...]:
+        """Return the places of decision bounds that no weights and bias satisfy together."""
+        G, h = self.decision_rows
+        return contradiction(np.column_stack([G, h]) if self.free_bias else G, self.decision,
+                             float(np.sqrt(self.features.trace + self.n * self.free_bias)))
 
     def structure(self) -> tuple[Any, ...] | None:
         """Return a key of what a solver may compile once (all but weights, labels, labellings), None for nothing."""

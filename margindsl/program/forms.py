@@ -17,9 +17,9 @@ from margindsl.program.bounds import QuadraticBound
 from margindsl.program.codes import code_rows, stacked
 from margindsl.program.component_rows import ComponentRows
 from margindsl.program.equalities import moved_duals
+from margindsl.program.existence import is_endless
 from margindsl.program.form import Form
 from margindsl.program.losses import Losses
-from margindsl.program.recession import is_endless
 from margindsl.typing import FloatArray, IntArray
 
 FETCHED = 1_000_000  # entries of features that are fetched from workers to form such rows

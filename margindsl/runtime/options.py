@@ -90,7 +90,7 @@ class SolveOptions:
             raise DeclarationError(f"solve(warm_start=...): given {type(self.warm_start).__name__}, expected an "
                                    "earlier Solution, or one label for each point")
         if self.verbose is not None and not (isinstance(self.verbose, Integral) and self.verbose >= 0):
-            raise DeclarationError(f"solve(verbose={self.verbose!r}): expected None, 0 or 1")
+            raise DeclarationError(f"solve(verbose={self.verbose!r}): expected None, 0 or more")
         if self.callback is not None and not callable(self.callback):
             raise DeclarationError(f"solve(callback={self.callback!r}): expected a function of one `Progress`")
         if self.checkpoint is not None and not isinstance(self.checkpoint, (str, Path)):

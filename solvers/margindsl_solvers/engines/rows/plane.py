@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
-import scipy
 
 from margindsl.contract import RawSolution, Status
 from margindsl.typing import FloatArray
@@ -48,7 +46,7 @@ class PlaneRows(RowModel):
 
     def refusal(self) -> RawSolution | None:
         """Return the answer where no point satisfies the decision bounds or nothing holds the bias, None elsewhere."""
-        if not self.is_feasible():
+        if self.form.contradiction:
             return RawSolution(Status.INFEASIBLE, message="no weights and bias satisfy the decision bounds")
         return RawSolution(Status.UNBOUNDED, message=WORDS[Status.UNBOUNDED]) if self.is_endless() else None
 
@@ -60,25 +58,6 @@ class PlaneRows(RowModel):
         along = np.zeros(self.rank + self.border)
         along[self.rank] = 1.0
         return self.falls_forever(along) or self.falls_forever(-along)
-
-    def is_feasible(self) -> bool:
-        """Return whether some (w, b) satisfies the decision bounds."""
-        form = self.form
-        if not form.decision:
-            return True
-        N = self.bound_normals
-        sizes = np.array([np.linalg.norm(bound.weights) for bound in form.decision])
-        # Rows that are rounding alone, such as sums of centred features, are zero.
-        small = np.linalg.norm(N, axis=1) <= 1e-13 * sizes * math.sqrt(form.features.trace + form.n * form.free_bias)
-        N = np.where(small[:, None], 0.0, N)
-        if np.linalg.matrix_rank(N) == len(N):
-            return True
-        lower, upper = self.bound_ends
-        ends = np.concatenate([upper, -lower])
-        finite = np.isfinite(ends)
-        result = scipy.optimize.linprog(np.zeros(N.shape[1]), A_ub=np.vstack([N, -N])[finite], b_ub=ends[finite],
-                         bounds=(None, None), method="highs")
-        return bool(result.status != 2)
 
     # -- starts and answers -------------------------------------------------------------------------
 

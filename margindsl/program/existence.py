@@ -1,4 +1,4 @@
-"""Whether an objective falls without end: what no norm holds, a bias and shared scalars, decides it alone."""
+"""Whether a fixed-label problem has a least value: an objective that falls without end, bounds that contradict."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from margindsl.program.losses import Losses
 from margindsl.typing import FloatArray
 
 STEEP = 1e-9  # part of its terms that a fall along a direction must exceed, for it is more than rounding
+SMALL = 1e-13  # of a row of a bound, relative to usual features: rounding, as sums of centred features are
 
 
 def is_endless(losses: Losses, along: FloatArray, bounds: tuple[DecisionBound, ...], rates: FloatArray) -> bool:
@@ -66,4 +67,33 @@ def is_endless(losses: Losses, along: FloatArray, bounds: tuple[DecisionBound, .
     return bool(found.fun < -STEEP * terms.sum())
 
 
-__all__ = ["is_endless"]
+def contradiction(rows: FloatArray, bounds: tuple[DecisionBound, ...], usual: float) -> tuple[int, ...]:
+    """Return the places of bounds on decision values that no hyperplane satisfies together, none where one does.
+
+    Parameters
+    ----------
+    rows : (J, r) float array
+        The bounded sums as functions of weights and bias.
+    bounds : tuple of DecisionBound
+    usual : float
+        The size of features.
+    """
+    lengths = np.linalg.norm(rows, axis=1)
+    small = lengths <= SMALL * usual * np.array([np.linalg.norm(bound.weights) for bound in bounds])
+    rows = np.where(small[:, None], 0.0, rows / np.where(small, 1.0, lengths)[:, None])
+    if not len(rows) or np.linalg.matrix_rank(rows) == len(rows):
+        return ()
+    ends = np.array([[-bound.lower, bound.upper] for bound in bounds]) / np.where(small, 1.0, lengths)[:, None]
+    reach = float(np.max(np.abs(ends), where=np.isfinite(ends), initial=0.0)) or 1.0
+    finite = np.isfinite(ends.T.ravel())
+    A, b = np.vstack([-rows, rows])[finite], ends.T.ravel()[finite] / reach
+    found = scipy.optimize.linprog(  # by how much they must give way, and whose multipliers say so
+        np.append(np.zeros(rows.shape[1]), np.ones(len(b))), A_ub=np.hstack([A, -np.eye(len(b))]), b_ub=b,
+        bounds=[(None, None)] * rows.shape[1] + [(0, None)] * len(b), method="highs")
+    if found.status != 0 or found.fun <= STEEP:
+        return ()
+    guilty = np.flatnonzero(finite)[np.abs(found.ineqlin.marginals) > STEEP] % len(rows)
+    return tuple(int(place) for place in np.unique(guilty))
+
+
+__all__ = ["contradiction", "is_endless"]

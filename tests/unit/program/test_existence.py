@@ -1,11 +1,12 @@
-"""Objectives that fall without end, told by the directions in which no norm holds them."""
+"""Whether problems have a least value: objectives that fall without end, bounds that contradict one another."""
 
 import cvxpy as cp
 import numpy as np
 import pytest
 
 import margindsl as md
-from margindsl.errors import UnboundedError
+from margindsl.errors import InfeasibleError, UnboundedError
+from margindsl.estimators import MarginClusterer
 
 POINTS = np.random.default_rng(3).normal(size=(5, 2))
 SIGNS = 1 - 2 * ((np.arange(32)[:, None] >> np.arange(5)) & 1)
@@ -55,3 +56,31 @@ def test_a_problem_without_a_least_value_is_refused(relaxation, solver):
         problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + falling(name, y, f, slope)), held)
         with pytest.raises(UnboundedError, match="without end"):
             problem.solve(relaxation, solver=solver, random_state=0)
+
+
+@pytest.mark.parametrize("relaxation", ["exact", "alternating", "cccp", "sdp", "minimax", "weight-lifting"])
+@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
+def test_bounds_on_decision_values_that_contradict_are_named(relaxation, scale):
+    y, f = md.Labels(5), md.Hyperplane(scale * POINTS)
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean(md.hinge(y * f))), [f[0] >= 1, f[0] <= -1])
+    with pytest.raises(InfeasibleError, match=r"bounds on f\[0\], which contradict"):
+        problem.solve(relaxation, random_state=0)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_contradiction_is_found_where_cvxpy_finds_none_that_satisfies_all(seed):
+    rng = np.random.default_rng(seed)
+    y, f = md.Labels(5), md.Hyperplane(POINTS, centre=False)
+    W, ends = rng.integers(-1, 2, size=(4, 5)).astype(float), np.sort(rng.normal(size=(4, 2)), axis=1)
+    W[:, 0] += ~W.any(axis=1)
+    held = [held for w, (low, high) in zip(W, ends) for held in (md.sum(w * f) >= low, md.sum(w * f) <= high)]
+    form = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean(md.hinge(y * f))), held).program().fix_labels(SIGNS[3])
+    w = cp.Variable(2)
+    problem = cp.Problem(cp.Minimize(0), [W @ POINTS @ w >= ends[:, 0], W @ POINTS @ w <= ends[:, 1]])
+    problem.solve(solver="CLARABEL")
+    assert bool(form.contradiction) == (problem.status == "infeasible")
+
+
+def test_links_that_leave_no_room_for_balance_name_it():
+    with pytest.raises(InfeasibleError, match="balance='auto'"):
+        MarginClusterer().fit(POINTS, must_link=[(i, i + 1) for i in range(4)])
