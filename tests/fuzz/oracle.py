@@ -277,7 +277,7 @@ class Oracle:
                     return None
         else:
             for direction, _, _, upper in self.decision:
-                spread = float(np.ptp(direction @ w)) if self._columns > 1 else 0.0
+                spread = float(np.ptp(direction @ w @ codes(m.k).T if m.coding == "simplex" else direction @ w))
                 if spread > upper:
                     w = w * (upper / spread)
         decision = self.decide(w, bias)
@@ -453,12 +453,11 @@ class Fixed:
                 if lower > -np.inf:
                     b.at_least(row, Rows(np.array([lower / scale / self.unit])))
                 continue
-            if m.coding == "simplex":
-                continue
+            outputs = np.eye(m.k) if self.codes is None else self.codes
             for p, q in itertools.permutations(range(m.k), 2):
-                terms = tuple(t for a in range(len(direction)) for t in (
-                    (self.columns_[a, [p]], np.array([direction[a] / o.size / scale])),
-                    (self.columns_[a, [q]], np.array([-direction[a] / o.size / scale]))))
+                apart = (outputs[p] - outputs[q]) / o.size / scale
+                terms = tuple((self.columns_[a, [c]], np.array([direction[a] * apart[c]]))
+                              for a in range(len(direction)) for c in np.flatnonzero(apart))
                 b.at_least(Rows(np.array([upper / scale / self.unit])), Rows(np.zeros(1), terms))
 
     def _losses(self, b: Builder, gamma: np.ndarray) -> Rows:
