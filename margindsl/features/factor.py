@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, eigh, eigvalsh
 
+from margindsl.accuracy import EPS
 from margindsl.clock import EIGEN_WORK, check
-from margindsl.errors import DeclarationError
+from margindsl.errors import AccuracyWarning, DeclarationError
 from margindsl.features.cholesky import CholeskyFactor, pivoted_cholesky, pivoted_cholesky_dense
 from margindsl.features.dense import FactorFeatures, about_mean
 from margindsl.features.kernels import Kernel, Precomputed
@@ -24,6 +27,7 @@ FULL_RANK_POINTS = 2_000
 DEFAULT_RANK = 500
 CHOLESKY_POINTS = 20_000
 FACTOR_BYTES = 2**28
+CANCELLED = 1e8  # times the rounding of kernel values: what is left of fewer has lost half its digits
 
 
 def factor_kernel(X: Points, kernel: Kernel, centre: bool, rng: np.random.Generator) -> FeatureOperator:
@@ -201,6 +205,12 @@ def _finish(
     if not centre:
         return FactorFeatures(factor, point_map, label, residual)
     centred, mean = about_mean(factor)
+    shared, apart = (float(np.sum(part**2)) for part in (factor, centred))
+    if 0.0 < apart < CANCELLED * EPS * shared:
+        digits = max(math.log10(apart / shared / EPS), 0.0)
+        warnings.warn(f"{label}: centring leaves {digits:.0f} digits of the kernel values, which share far more than "
+                      "what tells the points apart: move the points near zero, or use kernel='linear', which does it "
+                      "exactly", AccuracyWarning, stacklevel=2)
     whitening = point_map.whitening.centred(mean)
     centred_map = type(point_map)(**{**point_map.__dict__, "whitening": whitening})
     return FactorFeatures(centred, centred_map, label, residual, centred=True)

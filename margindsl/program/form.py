@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from margindsl.accuracy import EPS
 from margindsl.errors import DeclarationError
 from margindsl.features.operator import FeatureOperator
-from margindsl.frozen import freeze_fields, frozen_property
+from margindsl.frozen import freeze_fields, frozen, frozen_property
 from margindsl.program.answers import Variable
 from margindsl.program.bounds import DecisionBound
 from margindsl.program.existence import contradiction
@@ -68,6 +68,13 @@ class Form:
             return np.zeros((0, self.features.rank)), np.zeros(0)
         A = np.stack([bound.weights for bound in self.decision], axis=1)
         return self.features.adjoint(A).T, A.sum(axis=0)
+
+    def spanned(self, features: FeatureOperator, directions: FloatArray) -> Any:
+        """Return the form for weights in the span of directions (r, p), whose coordinates the features (n × p) are."""
+        form = replace(self, features=features)
+        G, h = self.decision_rows  # of coded outputs the coordinates alone do not tell them
+        form.__dict__["decision_rows"] = frozen((G @ directions, h))
+        return form
 
     @frozen_property
     def units(self) -> tuple[float, float]:

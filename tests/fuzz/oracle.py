@@ -564,6 +564,8 @@ def _factor(K: np.ndarray, centre: bool) -> np.ndarray:
             K = np.zeros_like(K)
     values, vectors = np.linalg.eigh((K + K.T) / 2)
     top = max(float(values[-1]), 1e-300)
+    if np.any(K) and top <= 1e8 * EPS * heft:  # centring leaves less than half of the digits
+        raise Ambiguous
     if np.any((np.abs(values) > 1e-13 * top) & (np.abs(values) < 1e-5 * top)):
         raise Ambiguous
     keep = values > 1e-9 * top

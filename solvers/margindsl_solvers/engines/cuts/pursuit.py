@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from dataclasses import dataclass
 
@@ -178,7 +177,7 @@ class PursuitRun(Course[Pair]):
     def _enter(self, x: FloatArray, points: list[FloatArray], box: float = 0.0) -> None:
         """Restrict the problem to the present span and linearise at x and at the points."""
         features: FeatureOperator = SpanFeatures(self.basis)  # type: ignore[assignment]
-        inner = PlaneRows(dataclasses.replace(self.model.form, features=features))
+        inner = PlaneRows(self.model.form.spanned(features, self.basis.directions))
         self.bundle = Bundle(PlaneLine(inner), Bounds.of(inner), narrow=True)
         self.bundle.enter(x, points, box)
 
