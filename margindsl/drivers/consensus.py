@@ -30,9 +30,9 @@ RIDGE = 1e-3  # of the covariances of a mixture, in mean variances
 def consensus(features: FeatureOperator, clusters: int, rng: np.random.Generator) -> FloatArray:
     """Return (n, k) gains of the clustering that several clusterings of different kinds agree upon.
 
-    Three views of the points, as they are, with squashed columns, and the directions of those, are clustered by k-means
-    on averages over nearest neighbours; the last also by spectral clustering, and it and the second by mixtures of
-    normal distributions. k-means on the indicators of all these clusters is their consensus: kinds err differently,
+    The points are clustered by k-means; three views of them, as they are, with squashed columns, and the directions of
+    those, by k-means on averages over nearest neighbours; the last also by spectral clustering, and it and the second
+    by mixtures of normal distributions. k-means on the indicators of all these clusters is their consensus: kinds err differently,
     and what one of them finds alone is outvoted. A point outside the sample has the mean gains of its neighbours in it,
     so that work and memory are linear in n.
 
@@ -91,11 +91,13 @@ def walked(points: FloatArray) -> FloatArray:
     return np.asarray(points)
 
 
-# With plain k-means in place of spectral clustering the mean adjusted Rand index of the consensus, over three draws of
-# fifty data sets of two classes, was .311 instead of .321, and .790 instead of .814 over ten of more.
+# Over three draws of 43, 7 and 10 data sets (files and bundled ones of two classes, of more) the mean adjusted Rand
+# index was .250, .670 and .812; without k-means .242, .745 and .821, but .17 below k-means on one set, where this is
+# .12 below; without spectral clustering .244, .664 and .801, and .06 below.
 def _clusterings(points: FloatArray, clusters: int, rng: np.random.Generator) -> Iterator[IntArray]:
     squashed = _squashed(points)
     directions = _directions(squashed)
+    yield _means(points, clusters, rng).argmax(axis=1)
     yield _spectral(directions, clusters, rng)
     for view in (points, squashed, directions):
         yield _means(walked(view), clusters, rng).argmax(axis=1)
