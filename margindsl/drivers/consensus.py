@@ -32,9 +32,9 @@ def consensus(features: FeatureOperator, clusters: int, rng: np.random.Generator
 
     The points are clustered by k-means; three views of them, as they are, with squashed columns, and the directions of
     those, by k-means on averages over nearest neighbours; the last also by spectral clustering, and it and the second
-    by mixtures of normal distributions. k-means on the indicators of all these clusters is their consensus: kinds err differently,
-    and what one of them finds alone is outvoted. A point outside the sample has the mean gains of its neighbours in it,
-    so that work and memory are linear in n.
+    by mixtures of normal distributions. k-means on the indicators of all these clusters is their consensus: kinds err
+    differently, and what one of them finds alone is outvoted. A point outside the sample has the mean gains of its
+    neighbours in it, so that work and memory are linear in n.
 
     Parameters
     ----------
