@@ -13,8 +13,9 @@ from margindsl.program.losses import Losses, LossTerm
 from margindsl.typing import FloatArray, IntArray
 from margindsl_solvers.engines.saddle.model import Point, SaddleModel
 from margindsl_solvers.engines.saddle.run import RESERVE, SaddleCourse, starting_masses, starting_pair
+from margindsl_solvers.engines.saddle.smoothed import SmoothedRun
 
-GROWTH, LEAST = 4, 2_000  # of the samples, and points below which none is drawn
+GROWTH, LEAST = 4, 1_000  # of the samples, and points below which none is drawn
 SHARE = 0.3  # of the time for the samples
 COARSEST = 0.1  # relative gap to which a sample is solved at least
 MISLED = 0.5  # a sample may have misled where the relative gap is larger, or W of less than that length would be better
@@ -102,6 +103,48 @@ def progressive_start(model: SaddleModel, budget: Budget, rng: np.random.Generat
         if budget.expired:
             break
     return arrive(model, handed)
+
+
+def smoothed_start(model: SaddleModel, budget: Budget, rng: np.random.Generator, begin: float) -> SmoothedRun:
+    """Return a course of all n points that proximal Newton steps on nested samples have led to, and then on all.
+
+    Samples as in `progressive_start`; the weights are handed over, and the width of the smoothing.
+
+    Parameters
+    ----------
+    model : SaddleModel
+        Of all points, without biases and scalars.
+    budget : Budget
+    rng : numpy.random.Generator
+        Draws the order of the points.
+    begin : float
+        `time.monotonic` at which the trace begins.
+
+    Returns
+    -------
+    SmoothedRun
+        Ended by a limit, by its gap or because it no longer gets on.
+    """
+    form, W, width = model.form, None, np.inf
+    order = rng.permutation(form.n)
+    deadline = min(budget.deadline, time.monotonic() + SHARE * budget.remaining)
+    for size in levels(form.n):
+        level = SaddleModel(restrict(form, np.sort(order[:size])), model.gather)
+        course = SmoothedRun(level, budget.replace(deadline=deadline), rows_of(level, W), width)
+        course.init()
+        course.tol = min(max(budget.tol, course.error / (2 * GROWTH)), COARSEST)
+        course.run_on()
+        W, width = course.variables()["W"], course.width
+        if budget.expired:
+            break
+    whole = SmoothedRun(model, budget, rows_of(model, W), width, begin)
+    whole.run()
+    return whole
+
+
+def rows_of(model: SaddleModel, W: FloatArray | None) -> FloatArray | None:
+    """Return the (T, q r) weights of the distinct labellings: those of a sample are distinct on all points, too."""
+    return None if W is None else np.ascontiguousarray(W[:, model.first].T)
 
 
 def arrive(model: SaddleModel, handed: Mapping[str, FloatArray] | None) -> Point:
