@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from margindsl.errors import DeclarationError
 from margindsl.process import by_the_user
 
 T = TypeVar("T")
@@ -173,8 +174,12 @@ class Budget:
             return False
         seconds = time.monotonic() - self.start
         with by_the_user():
-            asked = bool(self.callback(Progress(
-                stage, iteration, value, bound, seconds, self.account.value, self.account.bound)))
+            answer = self.callback(Progress(
+                stage, iteration, value, bound, seconds, self.account.value, self.account.bound))
+            if isinstance(answer, np.ndarray) and answer.size != 1:
+                raise DeclarationError(f"the callback answered an array of shape {answer.shape}, expected True to "
+                                       "stop, False or None to go on")
+            asked = bool(answer)
         if asked:
             self.request.make()
         return asked

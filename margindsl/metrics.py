@@ -23,7 +23,7 @@ def clustering_accuracy(truth: ArrayLike, labels: ArrayLike) -> float:
     Raises
     ------
     DeclarationError
-        If the lengths differ or there are no points.
+        If the lengths differ, there are no points, or a point has no class.
 
     Examples
     --------
@@ -154,7 +154,18 @@ def _codes(truth: ArrayLike, labels: ArrayLike) -> tuple[IntArray, IntArray]:
                                "class and one cluster a point")
     if not len(labels):
         raise DeclarationError("no points: expected at least one class and one cluster")
-    return np.unique(truth, return_inverse=True)[1], np.unique(labels, return_inverse=True)[1]
+    return _numbered("truth", truth), _numbered("labels", labels)
+
+
+def _numbered(name: str, classes: FloatArray) -> IntArray:
+    missing = np.array([value is None or value != value for value in classes.tolist()])
+    if missing.any():
+        raise DeclarationError(f"{name}[{int(missing.argmax())}] is {classes[missing.argmax()]}, expected a class for "
+                               "every point; leave points without one out")
+    try:
+        return np.unique(classes, return_inverse=True)[1]
+    except TypeError:
+        raise DeclarationError(f"{name}: expected classes of one type, which can be put in order") from None
 
 
 def _contingency(truth: ArrayLike, labels: ArrayLike) -> FloatArray:

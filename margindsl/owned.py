@@ -108,11 +108,19 @@ def _hash_rows(points: Points) -> int:
         return zlib.crc32(points.indptr, zlib.crc32(points.indices, zlib.crc32(points.data)))
     n = points.shape[0]
     code = 0
-    for rows in _sampled_rows(points, n):
-        part = points[rows].compute() if is_lazy(points) else np.asarray(points[rows])
-        code = zlib.crc32(np.ascontiguousarray(part).data, code)
+    runs = _sampled_rows(points, n)
+    if is_lazy(points):  # hashed where the points are, in one round trip
+        import dask
+
+        return zlib.crc32(repr(dask.compute(*(dask.delayed(_hash)(points[rows]) for rows in runs))).encode())
+    for rows in runs:
+        code = _hash(points[rows], code)
     release(points)
     return code
+
+
+def _hash(part: Any, code: int = 0) -> int:
+    return zlib.crc32(np.ascontiguousarray(part).data, code)
 
 
 def _sampled_rows(points: Points, n: int) -> list[slice]:

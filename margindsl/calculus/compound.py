@@ -192,6 +192,9 @@ class Precomposed(ConvexFunction):
         # ρ*(u/a) − b u/a
         return self.base.conjugate().precompose(1 / self.a) + PLQ.affine(-self.b / self.a)
 
+    def unshifted(self) -> tuple[ConvexFunction, float]:
+        return precompose(self.base, self.a, 0.0), self.b / self.a
+
     def prox(self, x: ArrayLike, step: ArrayLike = 1.0) -> Any:
         return (self.base.prox(self._inner(x), checked_step(step) * self.a**2) - self.b) / self.a
 

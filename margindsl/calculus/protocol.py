@@ -325,6 +325,10 @@ class ConvexFunction(ABC):
     def __rmul__(self, factor: float) -> ConvexFunction:
         return self * factor
 
+    def unshifted(self) -> tuple[ConvexFunction, float]:
+        """Return (φ, d) with ρ(x) = φ(x + d); d is zero where no shift can be told from the rest."""
+        return self, 0.0
+
     def precompose(self, a: float, b: float = 0.0) -> ConvexFunction:
         """Return x ↦ ρ(a x + b), for any real a (also zero and negative).
 

@@ -6,8 +6,7 @@ import argparse
 
 from margindsl.cli.declaration import declare, read_points, solve_options
 from margindsl.cli.formats import read_table
-from margindsl.cli.output import check_writable
-from margindsl.cli.reporting import print_json, solution_fields
+from margindsl.cli.reporting import check_targets, print_json, solution_fields
 from margindsl.cli.solving import is_stopped, write_labels
 from margindsl.errors import DeclarationError
 from margindsl.runtime.assessment import certify
@@ -21,7 +20,7 @@ def run(arguments: argparse.Namespace) -> int:
     int
         0, or 3 when the solve was stopped early.
     """
-    check_writable(arguments.output)
+    check_targets(arguments)
     X, _ = read_points(arguments)
     labels, problem = read_labels(arguments.labels, len(X)), declare(arguments, X)
     found = certify(problem, labels, arguments.relaxation, arguments.solver, **solve_options(arguments))
@@ -52,8 +51,8 @@ def read_labels(source: str, n: int) -> list[str]:
     if "index" in table.names and table.text(table.column("index")) != [str(k) for k in range(len(table))]:
         raise DeclarationError(f"{table.source}: the column 'index' is not 0, 1, 2, ... in order; sort the rows")
     if len(table.names) > 1:
-        return table.text(table.column("label"))
-    return [*(table.names if len(table) == n - 1 else ()), *table.text(0)]
+        return table.classes(table.column("label"))
+    return [*(table.names if len(table) == n - 1 else ()), *table.classes(0)]
 
 
 __all__ = ["read_labels", "run"]

@@ -40,7 +40,7 @@ def read_points(arguments: argparse.Namespace) -> tuple[FloatArray, list[str] | 
         repair = (f"leave it out with --drop {error.column}, or name it with --truth if it holds the classes"
                   if len(columns) > 1 else "no other column is left as a feature")
         raise DeclarationError(f"{error}; {repair}") from None
-    return X, None if truth is None else table.text(truth)
+    return X, None if truth is None else table.classes(truth)
 
 
 def scale_columns(X: FloatArray, how: str) -> FloatArray:

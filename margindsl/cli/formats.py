@@ -33,7 +33,8 @@ class Columns(Table):
 
     def text(self, column: int) -> list[str]:
         """Return a column as text."""
-        return np.asarray(self.arrays[column]).astype(str).tolist()
+        return ["" if value is None or str(value) in ("nan", "<NA>", "NaT") else str(value)
+                for value in np.asarray(self.arrays[column]).tolist()]
 
     def cells(self, row: int) -> list[str]:
         """Return a row as text."""

@@ -55,6 +55,14 @@ def check_writable(target: str | None) -> None:
         raise DeclarationError(f"cannot write {target}: {obstacle}")
 
 
+def same_file(one: str, other: str) -> bool:
+    """Return whether two names are of one file, that there is or will be; devices hold nothing that could be lost."""
+    first, second = Path(one), Path(other)
+    if first.exists() and second.exists():
+        return first.is_file() and first.samefile(second)
+    return first.resolve() == second.resolve()
+
+
 def _obstacle(target: str) -> str:
     path = Path(target).resolve()
     if target.endswith(("/", os.sep)) or path.is_dir():

@@ -7,30 +7,41 @@ import json
 import math
 from typing import Any
 
-from margindsl.cli.output import check_writable
+from margindsl.cli.output import check_writable, same_file
 from margindsl.errors import DeclarationError
 from margindsl.runtime.compare import Comparison
 from margindsl.runtime.solution import Solution
 
+READ = "data", "labels", "known", "must_link", "cannot_link", "file"  # arguments that name files
+WRITTEN = "output", "report", "save"
+
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the page of a saved solution."""
-    target = arguments.output or f"{arguments.file.removesuffix('.npz')}.html"
-    check_writable(target)
-    written(Solution.load(arguments.file), argparse.Namespace(report=target, save=None))
+    arguments.output = arguments.output or f"{arguments.file.removesuffix('.npz')}.html"
+    check_targets(arguments)
+    written(Solution.load(arguments.file), argparse.Namespace(report=arguments.output, save=None))
     return 0
 
 
 def check_targets(arguments: argparse.Namespace) -> None:
-    """Raise before a long solve where a file that is asked for cannot be written.
+    """Raise before a long solve where a file that is asked for cannot be written, or another would be lost by it.
 
     Raises
     ------
     DeclarationError
-        As `check_writable`.
+        As `check_writable`, or if it is a file that is read, or one that is written, too.
     """
-    for name in ("output", "report", "save"):
-        check_writable(getattr(arguments, name, None))
+    given = [(path, "is read") for name in READ if (path := getattr(arguments, name, None)) is not None]
+    for name in WRITTEN:
+        target = getattr(arguments, name, None)
+        if target is None:
+            continue
+        check_writable(target)
+        for other, use in given:
+            if same_file(target, other):
+                raise DeclarationError(f"--{name} {target}: that file {use}, too, and would be lost; give another name")
+        given.append((target, "is written"))
 
 
 def written(answer: Solution | Comparison, arguments: argparse.Namespace) -> None:

@@ -10,8 +10,7 @@ from tabulate import tabulate
 
 import margindsl as md
 from margindsl.cli.declaration import declare, read_points, solve_options
-from margindsl.cli.output import check_writable
-from margindsl.cli.reporting import print_json, solution_fields
+from margindsl.cli.reporting import check_targets, print_json, solution_fields
 from margindsl.cli.solving import is_stopped, write_labels
 from margindsl.errors import DeclarationError
 from margindsl.metrics import clustering_accuracy
@@ -29,7 +28,7 @@ def run(arguments: argparse.Namespace) -> int:
     int
         0, or 3 when a solve was stopped early.
     """
-    check_writable(arguments.output)
+    check_targets(arguments)
     weights = read_weights(arguments.weights)
     X, truth = read_points(arguments)
     options, solutions = solve_options(arguments), []

@@ -88,6 +88,21 @@ class Table:
         """Return a column as text."""
         return [row[column] for row in self.rows]
 
+    def classes(self, column: int) -> list[str]:
+        """Return a column as names of classes.
+
+        Raises
+        ------
+        DeclarationError
+            Naming the first line without one.
+        """
+        names = [cell.strip() for cell in self.text(column)]
+        for line, name in zip(self.lines, names):
+            if name.lower() in ("", "nan"):
+                raise DeclarationError(f"{self.source}: column {self.names[column]!r} holds {_shown(name)} (line "
+                                       f"{line}), expected the name of a class in every row")
+        return names
+
     def numbers(self, columns: Sequence[int]) -> FloatArray:
         """Return columns as numbers, an array of shape (rows, columns).
 
@@ -98,11 +113,12 @@ class Table:
         """
         values = np.empty((len(self.rows), len(columns)))
         for k, column in enumerate(columns):
+            cells = self.text(column)
             try:
-                values[:, k] = np.array(self.text(column)).astype(float)
+                values[:, k] = np.array(cells).astype(float)
             except ValueError:
                 raise self._not_numeric(column) from None
-            if not np.all(np.isfinite(values[:, k])):
+            if not np.all(np.isfinite(values[:, k])) or any("_" in cell for cell in cells):
                 raise self._not_numeric(column)
         return values
 
@@ -202,7 +218,7 @@ def _is_number(cell: str) -> bool:
         float(cell)
     except ValueError:
         return False
-    return True
+    return "_" not in cell  # which Python takes in numbers, and no other program
 
 
 def _is_finite(cell: str) -> bool:

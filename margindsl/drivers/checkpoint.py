@@ -40,9 +40,7 @@ class Checkpoint:
     Raises
     ------
     DeclarationError
-        If the file is damaged, no checkpoint, or that of another problem or relaxation.
-    OSError
-        If the file cannot be read or written.
+        If the file is damaged, no checkpoint, that of another problem or relaxation, or cannot be read or written.
     """
 
     def __init__(self, path: str | Path, program: MarginProgram, method: str) -> None:
@@ -50,10 +48,13 @@ class Checkpoint:
         self._found: tuple[dict[str, Any], dict[str, Any]] | None = None
         self._latest: tuple[dict[str, Any], Callable[[], State]] | None = None
         self._next = time.monotonic() + EVERY
-        if self.path.exists():
-            self._found = self._read()
-        else:
-            self._write({"stage": "", "random": None}, {})
+        try:
+            if self.path.exists():
+                self._found = self._read()
+            else:
+                self._write({"stage": "", "random": None}, {})
+        except OSError as error:
+            raise DeclarationError(f"solve(checkpoint=...): cannot use {self.path}: {error.strerror}") from None
 
     def resume(self, stage: str) -> tuple[dict[str, Any], Any] | None:
         """Return the arrays a stage kept and the state of the random numbers then, None when it kept none."""

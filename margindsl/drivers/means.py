@@ -8,16 +8,18 @@ from margindsl.clock import timely
 from margindsl.drivers.run import Run
 from margindsl.features import DenseFeatures, FeatureOperator
 from margindsl.features.maps import NoMap
-from margindsl.typing import FloatArray
+from margindsl.typing import FloatArray, IntArray
 
 ROUNDS = 30
+SAMPLE, FOLLOWING = 10_000, 5  # points that several runs see, and rounds with all of them after those
 RUNS = 10  # ten seeds then end within half a point of accuracy of each other on four digits
 
 
-def k_means(features: FeatureOperator, clusters: int, rng: np.random.Generator, rounds: int = ROUNDS) -> FloatArray:
+def k_means(features: FeatureOperator, clusters: int, rng: np.random.Generator, rounds: int = ROUNDS,
+            centres: FloatArray | None = None) -> FloatArray:
     """Return (n, k) gains of a k-means run: minus the squared distances to the centres it ends at.
 
-    Lloyd's iteration from k-means++ centres; both need products with the features only.
+    Lloyd's iteration; it and k-means++ need products with the features only.
 
     Parameters
     ----------
@@ -26,19 +28,18 @@ def k_means(features: FeatureOperator, clusters: int, rng: np.random.Generator, 
     rng : numpy.random.Generator
     rounds : int
         Most rounds.
+    centres : (k, r) float array, optional
+        The first centres; those of k-means++ if not given.
 
     References
     ----------
     D. Arthur, S. Vassilvitskii (2007). k-means++: the advantages of careful seeding.
     """
     norms = features.row_norms()
-    centres = _seeds(features, norms, clusters, rng)
-    gains = _gains(features, norms, centres)
+    gains = _gains(features, norms, _seeds(features, norms, clusters, rng) if centres is None else centres)
     assigned = gains.argmax(axis=1)
     for _ in timely(range(rounds)):
-        inside = (assigned[:, None] == np.arange(clusters)).astype(float)
-        sizes = inside.sum(axis=0)
-        centres = features.adjoint(inside).T / np.maximum(sizes, 1.0)[:, None]
+        centres, sizes = _centres(features, assigned, clusters)
         empty = np.flatnonzero(sizes == 0)
         if len(empty):  # the points farthest from their centres start new clusters
             centres[empty] = features.rows(np.argsort(gains.max(axis=1), kind="stable")[: len(empty)])
@@ -53,14 +54,27 @@ def k_means(features: FeatureOperator, clusters: int, rng: np.random.Generator, 
 def best_k_means(features: FeatureOperator, clusters: int, rng: np.random.Generator) -> FloatArray:
     """Return the gains of that of several k-means runs whose points lie nearest to their centres.
 
+    Of many points a sample finds the centres from which one run goes on with all.
+
     Parameters
     ----------
     features : FeatureOperator
     clusters : int
     rng : numpy.random.Generator
     """
+    if features.n > SAMPLE:
+        few = features.take(np.sort(rng.choice(features.n, SAMPLE, replace=False)))
+        found = best_k_means(few, clusters, rng).argmax(axis=1)
+        return k_means(features, clusters, rng, FOLLOWING, _centres(few, found, clusters)[0])
     runs = (k_means(features, clusters, rng) for _ in range(RUNS))
     return max(timely(runs), key=lambda gains: float(gains.max(axis=1).sum()))
+
+
+def _centres(features: FeatureOperator, assigned: IntArray, clusters: int) -> tuple[FloatArray, FloatArray]:
+    """Return the (k, r) means of clusters and their (k,) sizes."""
+    inside = (assigned[:, None] == np.arange(clusters)).astype(float)
+    sizes = inside.sum(axis=0)
+    return features.adjoint(inside).T / np.maximum(sizes, 1.0)[:, None], sizes
 
 
 def _seeds(features: FeatureOperator, norms: FloatArray, clusters: int, rng: np.random.Generator) -> FloatArray:

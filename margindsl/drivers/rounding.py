@@ -10,14 +10,16 @@ from margindsl.clock import timely
 from margindsl.drivers.alternation import alternate
 from margindsl.drivers.moves import regular_hessian
 from margindsl.drivers.run import Fit, Run
-from margindsl.drivers.search import LARGEST_RANK, escape, search
-from margindsl.drivers.starts import distinct
+from margindsl.drivers.search import LARGEST_RANK, escape, lowest_ends, search
+from margindsl.drivers.starts import distinct, starting_labels
 from margindsl.program.losses import Losses
+from margindsl.program.sampling import restrict
 from margindsl.typing import FloatArray, IntArray
 
 SAMPLED_ENTRIES = 4_000_000  # entries of sampled directions held at once
 POLISHED_POINTS = 2_000_000  # points times polished candidates, at most
 SCREEN_BLOCK = 64
+SCREENED = 4_000  # points that rank candidates: of values that differ by a per cent it tells the lower
 KEPT = 6  # candidates that are polished, of twice as many that are fitted
 BLOCKS = 4  # block moves tried from the best labelling
 LENGTHS = (0.6, 1.0, 1.5, 2.5, 4.0)
@@ -108,7 +110,8 @@ def screen(run: Run, candidates: list[IntArray], keep: int) -> list[IntArray]:
     """Return the `keep` most promising labellings, by one shared Newton step from w = 0 and a line search.
 
     For every candidate y the direction H⁻¹Φᵀ(y∘ũ₀), with ũ₀ and H the duals and the Hessian at zero, is scaled
-    by the best of a few lengths; the objective there ranks the candidates. All candidates share one factor.
+    by the best of a few lengths; the objective there ranks the candidates. All candidates share one factor. Of many
+    points a sample ranks them.
 
     Parameters
     ----------
@@ -119,16 +122,21 @@ def screen(run: Run, candidates: list[IntArray], keep: int) -> list[IntArray]:
     program = run.program
     if len(candidates) <= keep or not program.is_binary or program.features.rank > LARGEST_RANK:
         return candidates[:keep]
-    losses = program.losses
-    zero = losses.arguments(np.zeros(program.n))
-    hessian = regular_hessian(program.features, secant_curvature(losses, zero))
+    features, losses = program.features, program.losses
+    if program.n > SCREENED:
+        index = np.sort(run.rng.choice(program.n, SCREENED, replace=False))
+        features, losses = features.take(index), restrict(losses, index)
+        seen = [candidate[index] for candidate in candidates]
+    else:
+        seen = candidates
+    zero = losses.arguments(np.zeros(losses.n))
+    hessian = regular_hessian(features, secant_curvature(losses, zero))
     slope = losses.spread(-losses.derivative(zero))
     values = np.empty(len(candidates))
-    block = min(SCREEN_BLOCK, max(1, SAMPLED_ENTRIES // program.n))
-    for start in range(0, len(candidates), block):
-        Y = np.stack(candidates[start:start + block], axis=1)
-        W = np.linalg.solve(hessian, program.features.adjoint(Y * slope[:, None]))
-        margins = Y * program.features.apply(W)
+    for start in range(0, len(candidates), SCREEN_BLOCK):
+        Y = np.stack(seen[start:start + SCREEN_BLOCK], axis=1)
+        W = np.linalg.solve(hessian, features.adjoint(Y * slope[:, None]))
+        margins = Y * features.apply(W)
         energy = 0.5 * np.sum(W**2, axis=0)
         best = np.full(Y.shape[1], np.inf)
         for length in LENGTHS:
@@ -181,7 +189,10 @@ def _polished(run: Run, candidates: list[IntArray], how: str, keep: int, tol: fl
     keep = max(1, min(keep, POLISHED_POINTS // run.program.n))
     fits: list[Fit] = []
     kept = 1 if how == "none" else keep
-    for labels in run.improving(screen(run, candidates, 2 * keep)):
+    pool = screen(run, candidates, 2 * keep)
+    if how in ("auto", "search") and not run.program.is_binary:
+        pool = [*pool, *lowest_ends(run, [*pool, *starting_labels(run, 2 * keep)], keep)]
+    for labels in run.improving(pool):
         cutoff = fits[-1].value if len(fits) == kept else np.inf  # what is no lower than those kept needs no accuracy
         fits = sorted([*fits, run.fit(labels, tol=max(tol, 1e-5), cutoff=cutoff)], key=lambda fit: fit.value)[:kept]
     if how == "none":

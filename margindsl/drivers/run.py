@@ -16,7 +16,7 @@ from margindsl.contract import Budget, Progress, RawSolution, Solver, Status
 from margindsl.drivers.checkpoint import Checkpoint, State
 from margindsl.drivers.guard import Guarded, name_of
 from margindsl.drivers.worth import Worth
-from margindsl.errors import UnansweredError
+from margindsl.errors import CalculusError, UnansweredError
 from margindsl.program.clusters import ClusterForm
 from margindsl.program.forms import FixedLabelForm, Form
 from margindsl.program.program import MarginProgram
@@ -123,7 +123,7 @@ class Run:
         self.standing: IntArray | None = None  # where a descent stands, not fitted yet
         self.history: list[Record] = []
         self.seconds: dict[str, float] = {}
-        self.fits = 0
+        self.fits, self.solved, self.spent = 0, 0, 0.0  # asked for, solved, and what that took
         self.worth: Worth | None = None  # while labels are improved for as long as that pays
         self._compiled = {} if sessions is None else sessions
         self._own: dict[Hashable, Guarded] = {}
@@ -133,6 +133,16 @@ class Run:
     def apart(self) -> Run:
         """Return another run of the same program that leaves the best labels and the history of this one alone."""
         return Run(self.program, self.solver, self.fixed_solver, self.budget, self.rng, sessions=self._compiled)
+
+    def coded(self) -> Run:
+        """Return a run of the program of coded margins that bounds this one, or this run where there is no other."""
+        try:
+            program = self.program.bounding
+        except CalculusError:
+            return self
+        if program is self.program:
+            return self
+        return Run(program, self.solver, self.fixed_solver, self.budget.replace(callback=None), self.rng)
 
     # -- solving ------------------------------------------------------------------------------------
 
@@ -175,7 +185,9 @@ class Run:
             return known.fit
         form = self.program.fix_labels(labels)
         budget = self.budget.replace(tol=tol, max_iter=None, callback=None, cutoff=cutoff)
+        begun = budget.account.work
         raw = self.session(form, self.fixed_solver).solve(form, budget, start.raw if start else None, is_judged=False)
+        self.solved, self.spent = self.solved + 1, self.spent + budget.account.work - begun
         if raw.status in LATE and not raw.has_answer and self.late_solver is not None:
             raw = self.session(form, self.late_solver).solve(form, budget, is_judged=False)
         fit = self.adopt(form, raw, self.fixed_solver)
@@ -232,9 +244,8 @@ class Run:
         if own is None:
             return None
 
-        def report(progress: Progress) -> bool:
-            return bool(own(dataclasses.replace(
-                progress, value=to_user(progress.value), bound=to_user(progress.bound))))
+        def report(progress: Progress) -> bool | None:
+            return own(dataclasses.replace(progress, value=to_user(progress.value), bound=to_user(progress.bound)))
 
         return report
 
@@ -286,7 +297,9 @@ class Run:
         """Return whether improving labels ends: the solve is stopped, or it no longer pays."""
         if self.stopped is not None:
             return True
-        return self.worth is not None and self.best is not None and not self.worth.pays(self.best.value)
+        if self.worth is None or self.best is None:
+            return False
+        return not self.worth.pays(self.best.value, self.spent / max(self.solved, 1))
 
     def improving(self, items: Iterable[T]) -> Iterator[T]:
         """Yield items until it is `done`, the first one always."""

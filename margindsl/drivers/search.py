@@ -137,6 +137,19 @@ def _escapes(run: Run, fit: Fit, blocks: int, tol: float) -> Iterator[IntArray]:
 
 def _anew(run: Run, keep: int) -> list[IntArray]:
     """Return the lowest ends of rough descents from many starts."""
-    starts = [*starting_labels(run, MEANS, "kmeans"), *run.program.labels.sample(run.rng, FRESH)]
-    ends = sorted((alternate(run, labels, tol=ROUGH) for labels in run.improving(starts)), key=lambda fit: fit.value)
+    return lowest_ends(run, [*starting_labels(run, MEANS, "kmeans"), *run.program.labels.sample(run.rng, FRESH)], keep)
+
+
+def lowest_ends(run: Run, starts: list[IntArray], keep: int) -> list[IntArray]:
+    """Return the lowest ends of rough descents, in the program of coded margins where there is one: its fits are cheap.
+
+    Parameters
+    ----------
+    run : Run
+    starts : list of (n,) int arrays
+    keep : int
+        Most labellings returned.
+    """
+    coded = run.coded()
+    ends = sorted((alternate(coded, labels, tol=ROUGH) for labels in run.improving(starts)), key=lambda fit: fit.value)
     return distinct([fit.labels for fit in ends])[:keep]

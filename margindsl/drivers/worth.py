@@ -11,9 +11,10 @@ from margindsl.program.program import MarginProgram
 FREE, ROOM = 1e8, 1e9  # multiply-adds spent in any case (tenths of a second), and where a gap leaves room
 FEW = 2000  # points up to which there is all that room: of more, a move of one of them is worth as much less
 HOPE = 1e7  # the same where no bound says that there is room: of what search without limit wins, three quarters
+A_LABEL = 2.0  # fits for every other label that points may have, which there is room for where no bound is near
 HALF = 0.5  # of what the relaxation spent, where that is more than the latter
 PRICE = 1e-4  # relative fall of the value that a pass over the points has to bring beyond that
-WINDOW = 20.0  # passes over which it is looked for: about what one fit takes
+WINDOW = 20.0  # passes over which it is looked for: what one fit takes of signs and of simplex codes
 
 
 @dataclass
@@ -22,7 +23,11 @@ class Worth:
 
     The first `FREE` multiply-adds are free. Beyond them the certified gap has to be worth a fit at `PRICE` a pass, that
     is a product with the features and one with their transpose; beyond `ROOM`, which is less of more than `FEW` points,
-    without a bound beyond `HOPE`, or half of what the relaxation took, the value has to fall at that price.
+    without a bound beyond `HOPE`, or half of what the relaxation took, the value has to fall at that price. Of three
+    and more clusters bounds are never near: without one there is room for `A_LABEL` fits a label, `ROOM` at most.
+
+    Where fits take more than `WINDOW` passes, as those of Crammer-Singer margins do, passes count for as much more, and
+    the room is greater by the root of that: a search needs a number of fits, and users wait for seconds.
 
     Parameters
     ----------
@@ -43,17 +48,30 @@ class Worth:
         self.a_pass = 2.0 * (float(features.n) * features.rank + PRODUCT)
         self.free = begun + FREE
         room = max(FREE, ROOM * min(1.0, FEW / max(features.n, 1)))
-        self.mark = begun + max(room if math.isfinite(self.bound) else HOPE, HALF * begun)
+        if not math.isfinite(self.bound):
+            others = features.n * (self.program.clusters - 1) if self.program.kind.has_room else 0
+            room = max(HOPE, min(room, A_LABEL * others * WINDOW * self.a_pass))
+        self.begun, self.room = begun, room
+        self.mark = begun + max(room, HALF * begun)
 
-    def pays(self, value: float) -> bool:
-        """Return whether to go on from the best value so far."""
+    def pays(self, value: float, a_fit: float = 0.0) -> bool:
+        """Return whether to go on from the best value so far.
+
+        Parameters
+        ----------
+        value : float
+        a_fit : float
+            What one fit has taken on average; 0 where none is known.
+        """
         work, size = self.account.work, abs(value)
         if work > self.free and value - self.bound <= PRICE * size * WINDOW:
             return False
-        if work <= self.mark or not math.isfinite(self.value):
+        dear = max(1.0, a_fit / (WINDOW * self.a_pass))
+        mark = max(self.mark, self.begun + self.room * math.sqrt(dear))
+        if work <= mark or not math.isfinite(self.value):
             self.value = value
             return True
-        passes = (work - self.mark) / self.a_pass
+        passes = (work - mark) / (self.a_pass * dear)
         if self.value - value < PRICE * size * max(passes, 1):
             return passes <= WINDOW
         self.value, self.mark = value, work

@@ -156,6 +156,9 @@ def make_problem(model: str | Callable[..., md.Problem] | None, X: Any, clusters
     problem = function(X, **arguments)
     if not isinstance(problem, md.Problem):
         raise DeclarationError(f"model {_name(function)!r} returned {type(problem).__name__}, expected md.Problem")
+    if problem.labels.n != X.shape[0]:
+        raise DeclarationError(f"model {_name(function)!r} returned a problem of {problem.labels.n} points, X has "
+                               f"{X.shape[0]}")
     if problem.labels.clusters != clusters:
         raise DeclarationError(f"model {_name(function)!r} returned a problem of {problem.labels.clusters} clusters, "
                                f"n_clusters={clusters} asks for another number; give both the same")

@@ -81,6 +81,11 @@ class CodedFeatures(DerivedFeatures):
             return super().fold(function, *rows)
         return self.base.fold(partial(_after_codes, function), self._own, *rows)
 
+    def each(self, function: Callable[..., FloatArray], *rows: FloatArray | None) -> FloatArray:
+        if not self.walks:
+            return super().each(function, *rows)
+        return self.base.each(partial(_after_codes, function), self._own, *rows)
+
     def row_norms(self) -> FloatArray:
         return np.asarray(self.base.row_norms() * np.einsum("nq,nq->n", self._own, self._own))
 

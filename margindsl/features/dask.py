@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
+import math
 import uuid
 import weakref
 from collections import defaultdict
@@ -13,18 +15,19 @@ from typing import Any
 
 import dask
 import numpy as np
+from dask.callbacks import Callback
 
-from margindsl.clock import check
+from margindsl.clock import Cancelled, check, remaining
 from margindsl.features.blocks import HELD
 from margindsl.features.dense import DenseFeatures
-from margindsl.features.maps import Centring, LinearMap, PointMap
-from margindsl.features.operator import FeatureOperator, Index, as_index, cut, total
+from margindsl.features.maps import Centring, LinearMap, PointMap, RowMap
+from margindsl.features.operator import FeatureOperator, Index, as_index, assembled, cut, total
 from margindsl.points import check_points
 from margindsl.threads import small_work_threads
 from margindsl.typing import FloatArray
 
-RowMap = Callable[[FloatArray], FloatArray]
-CACHED = 2**17  # numbers of features that stay in a core's cache between the products of one pass
+CACHED = 2**16  # numbers of features that stay in a core's cache between the products of one pass
+LARGE = 2**16  # bytes of an array that are sent to workers beside the graph: as part of it they are packed twice
 FAN = 16  # partial sums that are added at a time: by workers, which is one more hop, and the last ones here
 
 
@@ -34,14 +37,15 @@ class DaskFeatures(FeatureOperator):
     Threads of this process by default; the workers of a `dask.distributed.Client` where one is active. A pass is one
     round trip: `fold` sends a function and has its sum back. Of an array that was persisted every thread of a worker
     has one task, over all chunks it holds, and arrays of the points that nobody can write to (labels, weights) are
-    sent there once; other arrays are read anew, one task a chunk. Constant arrays are sent as one number.
+    sent there once, others for the pass; other Dask arrays are read anew, one task a chunk. Constant arrays are sent
+    as one number. Where some workers hold more of the array than others, they hand a copy of what is too much on.
 
     Parameters
     ----------
     source : dask.array.Array (n, d)
         Chunked along rows only.
-    row_map : callable
-        Sends a chunk of points to its features; pickled to the workers.
+    row_map : RowMap
+        Sends points of a chunk to their features; pickled to the workers.
     point_map : PointMap
         The map of new points.
     rank : int
@@ -89,8 +93,15 @@ class DaskFeatures(FeatureOperator):
         return self.point_map.offset
 
     def parts(self, function: Callable[..., Any], *rows: FloatArray | None) -> Iterator[tuple[slice, Any]]:
+        return self._by_chunk(_each_chunk, function, rows)
+
+    def each(self, function: Callable[..., FloatArray], *rows: FloatArray | None) -> FloatArray:
+        return assembled(self.n, self._by_chunk(_each_point, function, rows))
+
+    def _by_chunk(self, run: Callable[..., Any], function: Callable[..., Any],
+                  rows: tuple[FloatArray | None, ...]) -> Iterator[tuple[slice, Any]]:
         found: dict[int, Any] = {}
-        for place, results in zip(self._places, self._computed(*self._tasks(_each_chunk, function, rows))):
+        for place, results in zip(self._places, self._computed(*self._tasks(run, function, rows))):
             found |= zip(place.chunks, results)
         return ((block, found[k]) for k, block in enumerate(self._blocks))
 
@@ -106,7 +117,7 @@ class DaskFeatures(FeatureOperator):
         index = as_index(index)
         if not isinstance(index, slice) and np.asarray(index).dtype == bool:
             index = np.flatnonzero(index)
-        return self.row_map(np.asarray(self.source[index].compute()))
+        return self.row_map(self._fetched(self.source[index]))
 
     def take(self, index: Index) -> FeatureOperator:
         index = as_index(index)
@@ -114,7 +125,7 @@ class DaskFeatures(FeatureOperator):
             index = np.flatnonzero(index)
         chosen = self.source[index]
         if chosen.shape[0] < self.n and chosen.shape[0] * self.rank <= HELD:
-            held = DenseFeatures(self.row_map(np.asarray(chosen.compute())), self.point_map, self.label)
+            held = DenseFeatures(self.row_map(self._fetched(chosen)), self.point_map, self.label)
             held.trace_error = self.trace_error
             return held
         if chosen.shape[0] < self.n:  # chunks are not read again and again for a part of their points
@@ -144,6 +155,8 @@ class DaskFeatures(FeatureOperator):
         for k, chunk in enumerate(chunks):
             held[next(iter(where[chunk.key]))].append(k)
         threads = client.nthreads()
+        for k, worker in _levelled(held, threads, self._blocks):
+            chunks[k] = client.submit(_itself, chunks[k], workers=[worker], pure=False)
         return [_Place(own[first::threads[worker]], worker) for worker, own in sorted(held.items())
                 for first in range(min(threads[worker], len(own)))]
 
@@ -162,22 +175,37 @@ class DaskFeatures(FeatureOperator):
         if row is None or (row.ndim == 1 and len(row) and bool(np.all(row == row[0]))):
             one = None if row is None else Constant(row[0])
             return [[one] * len(place.chunks) for place in self._places]
-        if row.flags.writeable or not any(place.worker for place in self._places):
+        may_change, placed = row.flags.writeable, any(place.worker for place in self._places)
+        if not placed or (may_change and row.nbytes < LARGE):
             return [self._own(row, place) for place in self._places]
         reference, sent = self._sent.get(id(row), (None, []))
         if reference is None or reference() is not row:
             client = self._chunks[1][0].client
             sent = [client.scatter(self._own(row, place), workers=[place.worker], hash=False) for place in self._places]
-            self._sent[id(row)] = weakref.ref(row, partial(_forget, self._sent, id(row))), sent
+            if not may_change:
+                self._sent[id(row)] = weakref.ref(row, partial(_forget, self._sent, id(row))), sent
         return sent
 
     def _own(self, row: FloatArray, place: _Place) -> list[FloatArray]:
         return [row[self._blocks[k]] for k in place.chunks]
 
+    def _fetched(self, rows: Any) -> FloatArray:
+        """Return points in memory, or give them up when the time is used up."""
+        check()
+        client = getattr(dask.base.get_scheduler(collections=[rows]), "__self__", None)
+        if client is not None:
+            return np.asarray(_gathered(client, [client.compute(rows)])[0])
+        with Callback(posttask=lambda *_: check()):
+            return np.asarray(rows.compute())
+
     def _computed(self, graph: dict[Any, Any], keys: list[str]) -> list[Any]:
+        """Return what tasks make; a pass that is not over when the time is used up is given up."""
         check()
         scheduler = dask.base.get_scheduler(collections=[self.source])
-        with small_work_threads(0):  # the chunks share the cores
+        client = getattr(scheduler, "__self__", None)
+        if client is not None:
+            return _gathered(client, client.get(graph, keys, sync=False))
+        with small_work_threads(0), Callback(posttask=lambda *_: check()):  # the chunks share the cores
             return list(scheduler(graph, keys))
 
 
@@ -196,6 +224,37 @@ class _What:
     row_map: RowMap
     function: Callable[..., Any]
     width: int
+
+
+def _gathered(client: Any, futures: list[Any]) -> list[Any]:
+    """Return the results of futures, or cancel them when the time is used up."""
+    left = remaining()
+    try:
+        importlib.import_module("distributed").wait(futures, timeout=None if math.isinf(left) else max(left, 0.0))
+    except TimeoutError:
+        raise Cancelled from None
+    else:
+        return list(client.gather(futures))
+    finally:
+        client.cancel([future for future in futures if not future.done()])
+
+
+def _levelled(held: dict[str, list[int]], threads: dict[str, int], blocks: list[slice]) -> Iterator[tuple[int, str]]:
+    """Move chunks between the lists of workers while that lowers the most rows a thread; yield chunk and new worker."""
+    rows = {worker: sum(blocks[k].stop - blocks[k].start for k in held[worker]) for worker in threads}
+    while True:
+        most, least = (choose(rows, key=lambda worker: rows[worker] / threads[worker]) for choose in (max, min))
+        size, k = min((blocks[k].stop - blocks[k].start, k) for k in held[most])
+        if not (rows[least] + size) / threads[least] < rows[most] / threads[most]:
+            return
+        held[most].remove(k)
+        held[least].append(k)
+        rows[most], rows[least] = rows[most] - size, rows[least] + size
+        yield k, least
+
+
+def _itself(chunk: FloatArray) -> FloatArray:
+    return chunk
 
 
 def _forget(sent: dict[int, Any], key: int, _: Any) -> None:
@@ -219,17 +278,24 @@ class Constant:
 
 
 def _fold_chunks(chunks: list[FloatArray], what: _What, *rows: list[Any]) -> Any:
-    return total(_fold_chunk(chunk, what, own) for chunk, *own in zip(chunks, *rows))
-
-
-def _fold_chunk(chunk: FloatArray, what: _What, rows: list[Any]) -> Any:
-    size, own = max(64, CACHED // what.width), _filled(rows, len(chunk))
-    blocks = (slice(start, start + size) for start in range(0, max(len(chunk), 1), size))
-    return total(what.function(what.row_map(chunk[block]), *cut(own, block)) for block in blocks)
+    return total(found for chunk, *own in zip(chunks, *rows) for _, found in _found(chunk, what, own))
 
 
 def _each_chunk(chunks: list[FloatArray], what: _What, *rows: list[Any]) -> list[Any]:
     return [what.function(what.row_map(chunk), *_filled(own, len(chunk))) for chunk, *own in zip(chunks, *rows)]
+
+
+def _each_point(chunks: list[FloatArray], what: _What, *rows: list[Any]) -> list[Any]:
+    return [assembled(len(chunk), _found(chunk, what, own)) for chunk, *own in zip(chunks, *rows)]
+
+
+def _found(chunk: FloatArray, what: _What, rows: list[Any]) -> Iterator[tuple[slice, Any]]:
+    """Yield what the function makes of each block of a chunk that fits the cache."""
+    size, own, start = max(64, CACHED // what.width), _filled(rows, len(chunk)), 0
+    for phi in what.row_map.blocks(chunk, size):
+        block = slice(start, start + len(phi))
+        yield block, what.function(phi, *cut(own, block))
+        start = block.stop
 
 
 def _filled(rows: list[Any], length: int) -> list[FloatArray | None]:

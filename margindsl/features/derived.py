@@ -64,6 +64,9 @@ class DerivedFeatures(FeatureOperator):
     def fold(self, function: Callable[..., Any], *rows: FloatArray | None) -> Any:
         return self.base.fold(self._after(function), *rows) if self.walks else super().fold(function, *rows)
 
+    def each(self, function: Callable[..., FloatArray], *rows: FloatArray | None) -> FloatArray:
+        return self.base.each(self._after(function), *rows) if self.walks else super().each(function, *rows)
+
     def rows(self, index: Index) -> FloatArray:
         return self._extend(self.base.rows(index))
 
@@ -80,6 +83,11 @@ class DerivedFeatures(FeatureOperator):
 def _extended(extend: Callable[[FloatArray], FloatArray], function: Callable[..., Any], phi: FloatArray,
               *rows: FloatArray | None) -> Any:
     return function(extend(phi), *rows)
+
+
+def _scaled(factor: float, function: Callable[..., Any], phi: FloatArray, *rows: FloatArray | None) -> Any:
+    phi *= phi.dtype.type(factor)  # what is read for a pass belongs to it
+    return function(phi, *rows)
 
 
 class ScaledFeatures(DerivedFeatures):
@@ -147,6 +155,9 @@ class ScaledFeatures(DerivedFeatures):
 
     def _extend(self, rows: FloatArray) -> FloatArray:
         return np.asarray(rows * rows.dtype.type(self.factor))
+
+    def _after(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        return partial(_scaled, self.factor, function)
 
 
 class ShiftedFeatures(DerivedFeatures):

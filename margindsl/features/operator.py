@@ -252,11 +252,7 @@ class FeatureOperator(ABC):
         -------
         ndarray (n, ...)
         """
-        out: FloatArray | None = None
-        for block, found in self.parts(function, *rows):
-            out = np.empty((self.n, *found.shape[1:]), found.dtype) if out is None else out
-            out[block] = found
-        return np.zeros(0) if out is None else out
+        return assembled(self.n, self.parts(function, *rows))
 
     def row_norms(self) -> FloatArray:
         """Return the squared norms of the features, the diagonal of Phi Phi^T.
@@ -266,6 +262,13 @@ class FeatureOperator(ABC):
         ndarray (n,)
         """
         return self.each(_norms)
+
+    def lengths(self, W: FloatArray, shift: FloatArray | float = 0.0) -> FloatArray:
+        """Return the lengths (n,) of the rows of Phi W + shift, W (r, p); the p numbers of a point stay where it is."""
+        if not self.walks:
+            return _row_lengths(self.apply(W) + shift)
+        product(self.n * self.rank, columns(W))
+        return self.each(partial(_lengths, W, shift))
 
     def component_sums(self, component: IntArray, weights: FloatArray, count: int) -> FloatArray:
         """Return the sums over components of weighted features, block by block.
@@ -369,6 +372,15 @@ def cut(rows: Iterable[FloatArray | None], block: slice) -> Iterator[FloatArray 
     return (None if row is None else row[block] for row in rows)
 
 
+def assembled(n: int, parts: Iterable[tuple[slice, FloatArray]]) -> FloatArray:
+    """Return one array of n rows from those of its blocks."""
+    out: FloatArray | None = None
+    for block, found in parts:
+        out = np.empty((n, *found.shape[1:]), found.dtype) if out is None else out
+        out[block] = found
+    return np.zeros(0) if out is None else out
+
+
 def total(parts: Iterable[Any]) -> Any:
     """Return the sum of arrays, numbers, or tuples of them, added in order."""
     return reduce(lambda a, b: tuple(map(add, a, b)) if isinstance(a, tuple) else a + b, parts)
@@ -400,6 +412,14 @@ def weighted_squares(phi: FloatArray, weights: FloatArray) -> FloatArray:
 
 def _norms(phi: FloatArray) -> FloatArray:
     return np.asarray(np.einsum("ij,ij->i", phi, phi))
+
+
+def _lengths(W: FloatArray, shift: FloatArray | float, phi: FloatArray) -> FloatArray:
+    return _row_lengths(phi @ W + shift)
+
+
+def _row_lengths(F: FloatArray) -> FloatArray:
+    return np.asarray(np.sqrt(np.einsum("np,np->n", F, F)))
 
 
 def _magnitudes(phi: FloatArray, sizes: FloatArray) -> FloatArray:

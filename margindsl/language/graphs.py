@@ -35,7 +35,7 @@ def as_pairs(pairs: Any, n: int, word: str) -> IntArray:
     Parameters
     ----------
     pairs : (m, 2) array, list of pairs, networkx graph, or (n, n) sparse matrix
-        A sparse matrix links i and j where it is non-zero.
+        A sparse matrix links i and j where it is positive.
     n : int
         Number of points.
     word : str
@@ -44,7 +44,7 @@ def as_pairs(pairs: Any, n: int, word: str) -> IntArray:
     Raises
     ------
     DeclarationError
-        If the pairs are malformed, out of range, or link a point with itself.
+        If the pairs are malformed, out of range, link a point with itself, or a matrix has negative entries.
     """
     array = _read_pairs(pairs, n, word)
     loops = np.flatnonzero(array[:, 0] == array[:, 1])
@@ -61,6 +61,9 @@ def _read_pairs(pairs: Any, n: int, word: str) -> IntArray:
         matrix = pairs.tocoo()
         if matrix.shape != (n, n):
             raise DeclarationError(f"md.{word}: sparse matrix of shape {matrix.shape}, expected ({n}, {n})")
+        if not np.all(matrix.data >= 0):  # NaN included
+            raise DeclarationError(f"md.{word}: the sparse matrix has negative entries or NaN, expected links where it "
+                                   "is positive")
         keep = matrix.data != 0
         pairs = np.unique(np.sort(np.column_stack([matrix.row[keep], matrix.col[keep]]), axis=1), axis=0)
     if isinstance(pairs, (set, frozenset)):

@@ -110,8 +110,8 @@ def root_envelope(loss: ConvexFunction) -> ConvexFunction:
 def prefers_agreement(loss: ConvexFunction) -> bool:
     """Return whether ρ(s) ≤ ρ(−s) for all s ≥ 0, so that the sign of f is the best label.
 
-    Exact for piecewise quadratics: the difference is checked at its knots, at the vertices between them and
-    along its last piece; other losses pass when they only fall, sums when their summands pass.
+    Exact for piecewise quadratics: the difference is checked at its knots, at the vertices between and beyond them
+    and at infinity; other losses pass when they only fall, sums when their summands pass.
     """
     if loss.is_nonincreasing:
         return True
@@ -120,21 +120,29 @@ def prefers_agreement(loss: ConvexFunction) -> bool:
         return len(parts) > 1 and all(map(prefers_agreement, parts))
     ends = np.abs(np.array([end for piece in loss.pieces for end in piece[:2]]))
     knots = np.unique(np.concatenate([[0.0], ends[np.isfinite(ends)]]))
-    spans = np.concatenate([knots, (knots[-1] or 1.0) * np.array([2.0, 4.0, 1e6])])
-    points = np.concatenate([spans, _vertices(loss, np.unique(spans))])
+    beyond = 2.0 * knots[-1] or 1.0  # within the last piece, as good as any point there
+    points = np.concatenate([knots, [beyond], _vertices(loss, knots, beyond)])
     with np.errstate(invalid="ignore"):
         agreed, opposed = np.asarray(loss(points)), np.asarray(loss(-points))
         difference, parts = agreed - opposed, np.abs(agreed) + np.abs(np.nan_to_num(opposed, posinf=0.0))
-    return bool(np.all(np.isnan(difference) | (difference <= rounding(parts))))
+    return bool(np.all(np.isnan(difference) | (difference <= rounding(parts)))) and not _ends_higher(loss)
 
 
-def _vertices(loss: PLQ, knots: np.ndarray) -> np.ndarray:
-    """Return interior stationary points of ρ(s) − ρ(−s) between knots."""
-    left, right = knots[:-1], knots[1:]
-    middle = (left + right) / 2
-    slope = np.asarray(loss.derivative(middle)) + np.asarray(loss.derivative(-middle))
-    bend = np.asarray(loss.curvature(middle)) - np.asarray(loss.curvature(-middle))
-    with np.errstate(divide="ignore", invalid="ignore"):
+def _ends_higher(loss: PLQ) -> bool:
+    """Return whether ρ(s) − ρ(−s) rises without end; where one side has an end, a point beyond it decides."""
+    (p, r, _), (q, s, _) = loss.coefficients[[0, -1]]
+    if not np.all(np.isinf(loss.domain)):
+        return False
+    return bool(q > p if abs(q - p) > rounding(q + p) else s + r > rounding(abs(s) + abs(r)))
+
+
+def _vertices(loss: PLQ, knots: np.ndarray, beyond: float) -> np.ndarray:
+    """Return stationary points of ρ(s) − ρ(−s) between knots, and beyond them."""
+    left, right = knots, np.append(knots[1:], np.inf)
+    middle = np.append((knots[:-1] + knots[1:]) / 2, beyond)
+    with np.errstate(divide="ignore", invalid="ignore"):  # beyond both ends of the domain slopes are ∞ − ∞
+        slope = np.asarray(loss.derivative(middle)) + np.asarray(loss.derivative(-middle))
+        bend = np.asarray(loss.curvature(middle)) - np.asarray(loss.curvature(-middle))
         vertex = middle - slope / bend
     return vertex[np.isfinite(vertex) & (vertex > left) & (vertex < right)]
 

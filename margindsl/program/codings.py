@@ -31,6 +31,7 @@ class Coding(ABC):
 
     name: ClassVar[str]
     bounds_differences: ClassVar[bool] = False  # whether bounds on decision values hold differences of clusters
+    has_room: ClassVar[bool] = False  # whether descents end so far apart that search wins much, whatever bounds say
 
     @abstractmethod
     def names(self, clusters: int) -> Names:
@@ -228,6 +229,7 @@ class Clustered(Coding):
     """Clusters 0..k−1 by decision values f = Φ V codesᵀ (n, k)."""
 
     bounds_differences: ClassVar[bool] = True
+    has_room: ClassVar[bool] = True
 
     def names(self, clusters: int) -> Names:
         """Return the numbers of clusters."""

@@ -10,6 +10,7 @@ from functools import cached_property, partial
 import numpy as np
 from scipy.linalg import eigh_tridiagonal
 
+from margindsl.clock import EIGEN_WORK, check
 from margindsl.features.operator import FeatureOperator
 from margindsl.typing import FloatArray, IntArray
 
@@ -20,7 +21,7 @@ FAILURE = 1e-15  # probability, as rare as rounding, with which the bound may fa
 
 @dataclass(frozen=True, eq=False)
 class ComponentRows:
-    """Give products with the (N, r) rows h_C = Σ_{i∈C} t_i ũ_i φ_i; for features too wide for a dense H.
+    """Give products with the (N, r) rows h_C = Σ_{i∈C} t_i ũ_i φ_i; for features too wide, or too far, for a dense H.
 
     Parameters
     ----------
@@ -30,12 +31,15 @@ class ComponentRows:
         The numbers t_i ũ_i.
     count : int
         The number N of components.
+    is_wide : bool
+        Whether r × r numbers are too many.
     """
 
     features: FeatureOperator
     component: IntArray
     weights: FloatArray
     count: int
+    is_wide: bool = True
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -56,11 +60,22 @@ class ComponentRows:
         np.add.at(out, self.component, self.weights[:, None] * products)
         return out
 
+    def squares(self, weights: FloatArray) -> FloatArray:
+        """Return Hᵀ Diag(weights) H (r, r) for weights (N,)."""
+        if self._are_single:
+            return self.features.gram(self.weights**2 * weights[self.component])
+        order, width = self.features.rank, max(1, BLOCK // max(self.count, 1))
+        units = (np.eye(order, min(width, order - start), -start) for start in range(0, order, width))
+        return np.hstack([self.T @ (weights[:, None] * (self @ unit)) for unit in units])
+
+    @cached_property
+    def _are_single(self) -> bool:
+        return bool(np.all(np.bincount(self.component, minlength=self.count) <= 1))
+
     @cached_property
     def norms(self) -> FloatArray:
         """Return the (N,) squared lengths of the rows."""
-        size = np.bincount(self.component, minlength=self.count)
-        if np.all(size <= 1):
+        if self._are_single:
             squares = self.weights**2 * self.features.row_norms()
             return np.bincount(self.component, weights=squares, minlength=self.count)
         out, width = np.empty(self.count), max(1, BLOCK // self.features.rank)
@@ -87,6 +102,39 @@ class TransposedRows:
         spread = Z[self.rows.component]
         weights = self.rows.weights
         return self.rows.features.adjoint(spread * (weights if Z.ndim == 1 else weights[:, None]))
+
+
+@dataclass(frozen=True, eq=False)
+class Inverse:
+    """Represent (Diag d + Σκω̃ω̃ᵀ)⁻¹ = Diag(inverse) − T middle⁻¹ Tᵀ, T = Diag(inverse) ω̃.
+
+    Parameters
+    ----------
+    inverse : (N,) float array
+    tilted : (N, J) float array
+        T.
+    middle : (J, J) float array
+    """
+
+    inverse: FloatArray
+    tilted: FloatArray
+    middle: FloatArray
+
+    def __call__(self, Z: FloatArray) -> FloatArray:
+        """Return the product with Z (N,) or (N, p)."""
+        with np.errstate(invalid="ignore", over="ignore"):
+            scaled = self.inverse * Z if Z.ndim == 1 else self.inverse[:, None] * Z
+        return np.asarray(scaled - self.tilted @ np.linalg.solve(self.middle, self.tilted.T @ Z))
+
+    def between(self, H: FloatArray | ComponentRows) -> FloatArray:
+        """Return Hᵀ(Diag d + Σκω̃ω̃ᵀ)⁻¹H for rows H (N, r), symmetric to the last digit."""
+        check(H.shape[0] * H.shape[1] ** 2 + EIGEN_WORK * H.shape[1] ** 3 / 2)
+        if isinstance(H, ComponentRows):
+            edge = H.T @ self.tilted
+            inner = H.squares(self.inverse) - edge @ np.linalg.solve(self.middle, edge.T)
+        else:
+            inner = H.T @ self(H)
+        return np.asarray((inner + inner.T) / 2)
 
 
 def greatest_eigenvalue(product: Callable[[FloatArray], FloatArray], order: int,

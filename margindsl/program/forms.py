@@ -11,6 +11,7 @@ from scipy.sparse import csr_array
 
 from margindsl.accuracy import greatest_ratio
 from margindsl.errors import DeclarationError
+from margindsl.features.derived import AugmentedFeatures
 from margindsl.program.answers import Variable, multipliers
 from margindsl.program.bounds import QuadraticBound
 from margindsl.program.codes import code_rows, stacked
@@ -19,6 +20,7 @@ from margindsl.program.form import Form
 from margindsl.program.losses import Losses
 from margindsl.typing import FloatArray, IntArray
 
+FETCHED = 1_000_000  # entries of features that are fetched from workers to form such rows
 WIDE = 1000  # columns above which sums of rows over components are not formed, unless the features are dense
 
 
@@ -358,11 +360,14 @@ class LabelLiftForm(Form):
         return H
 
     def component_rows(self, u: FloatArray) -> FloatArray | ComponentRows:
-        """Return the rows h_C dense, or as products alone where features that are not dense are wide."""
-        wide = self.features.rank > WIDE and not self.features.is_dense
-        if self.free_bias or not wide:
+        """Return the rows h_C dense, or as products alone of many features of workers, or wide ones not dense."""
+        features = self.features
+        wide = features.rank > WIDE and not features.is_dense
+        far = features.is_remote and self.n * features.rank > FETCHED
+        if not far and (self.free_bias or not wide):
             return self.component_features(u)
-        return ComponentRows(self.features, self.component, self.sign * self.losses.spread(u), self.count)
+        base = AugmentedFeatures(features) if self.free_bias else features
+        return ComponentRows(base, self.component, self.sign * self.losses.spread(u), self.count, wide)
 
     def lifted_value(self, u: FloatArray, V: FloatArray) -> float:
         """Return the primal value at M = VVᵀ and the weights of u there; inf where u alone does not say them."""
@@ -424,8 +429,7 @@ class WeightLiftForm(Form):
 
     def lengths(self, W: FloatArray) -> FloatArray:
         """Return the (n,) lengths s_i = ‖Wᵀφ_i‖ = √(φ_iᵀPφ_i)."""
-        F = self.outputs(W)
-        return np.sqrt(np.einsum("np,np->n", F, F))
+        return self.features.lengths(W[:-1], W[-1]) if self.free_bias else self.features.lengths(W)
 
     def adjoint(self, R: FloatArray) -> FloatArray:
         """Return the (r [+1], p) adjoint of `outputs`."""

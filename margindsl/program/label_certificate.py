@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import TypeAlias
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TypeAlias, TypeGuard
 
 import numpy as np
 import scipy
 
 from margindsl.accuracy import eigenpairs, eigenvalues
 from margindsl.clock import EIGEN_WORK, check, timely
+from margindsl.features.derived import MappedFeatures
 from margindsl.program.certificates import (
     FEASIBLE,
     SAFETY,
@@ -19,7 +20,7 @@ from margindsl.program.certificates import (
     DualPoint,
     project_duals,
 )
-from margindsl.program.component_rows import ComponentRows, greatest_eigenvalue
+from margindsl.program.component_rows import ComponentRows, Inverse, greatest_eigenvalue
 from margindsl.program.cuts import MatrixCuts
 from margindsl.program.forms import LabelLiftForm
 from margindsl.typing import FloatArray
@@ -200,11 +201,11 @@ def escape_direction(form: LabelLiftForm, u: FloatArray, d: FloatArray, kappa: F
     solve, possible = _inverse(form, H, base, kappa)
     if not possible:
         return None
-    if isinstance(H, ComponentRows):
+    if _is_wide(H):
         highest, _, vector = greatest_eigenvalue(lambda v: H.T @ solve(H @ v), H.shape[1])
         return solve(H @ vector()) if highest > 1.0 + slack else None
     check(EIGEN_WORK * H.shape[1] ** 3 / 2)
-    found = eigenpairs(_reduced(H, solve))
+    found = eigenpairs(solve.between(H))
     if found is None:
         return None
     values, vectors = found
@@ -270,7 +271,7 @@ def _whitened(form: LabelLiftForm, u: FloatArray, eta: FloatArray) -> Rows | Non
     active = np.flatnonzero(eta > 0)
     if not form.free_bias and not len(active):
         return _shortened(H)
-    if isinstance(H, ComponentRows):  # P would be as wide as the features
+    if _is_wide(H):  # P would be as wide as the features
         return None
     r = form.features.rank
     P = np.eye(H.shape[1])
@@ -286,6 +287,8 @@ def _whitened(form: LabelLiftForm, u: FloatArray, eta: FloatArray) -> Rows | Non
         return None
     if np.min(np.diag(L)) < 1e-9 * np.max(np.diag(L)):
         return None
+    if isinstance(H, ComponentRows):
+        return replace(H, features=MappedFeatures(H.features, np.linalg.inv(L).T))
     return np.linalg.solve(L, H.T).T
 
 
@@ -327,14 +330,14 @@ def _excess(form: LabelLiftForm, H: Rows, d: FloatArray, kappa: FloatArray) -> f
     solve, possible = _inverse(form, H, d, kappa)
     if not possible:
         return float("inf")
-    if isinstance(H, ComponentRows):
+    if _is_wide(H):
         return greatest_eigenvalue(lambda v: H.T @ solve(H @ v), H.shape[1])[1]
-    inner = _reduced(H, solve)
+    inner = solve.between(H)
     return float(eigenvalues(inner)[-1]) if len(inner) else 0.0
 
 
 def _inverse(form: LabelLiftForm, H: Rows, d: FloatArray, kappa: FloatArray
-             ) -> tuple[Callable[[FloatArray], FloatArray], bool]:
+             ) -> tuple[Inverse, bool]:
     """Return the map Z ↦ (Diag d + Σκω̃ω̃ᵀ)⁻¹Z, and False where d vanishes and H does not.
 
     Where d vanishes together with the features of a component, its rows drop out, and so may κ only
@@ -350,20 +353,12 @@ def _inverse(form: LabelLiftForm, H: Rows, d: FloatArray, kappa: FloatArray
     tilted = omegas * inverse[:, None]
     middle = np.diag(1.0 / kappa[used]) + omegas.T @ tilted
 
-    def solve(Z: FloatArray) -> FloatArray:
-        with np.errstate(invalid="ignore", over="ignore"):
-            scaled = inverse * Z if Z.ndim == 1 else inverse[:, None] * Z
-        return np.asarray(scaled - tilted @ np.linalg.solve(middle, tilted.T @ Z))
-
     outside = H.norms[~positive] if isinstance(H, ComponentRows) else H[~positive]
-    return solve, not np.any(outside)
+    return Inverse(inverse, tilted, middle), not np.any(outside)
 
 
-def _reduced(H: FloatArray, solve: Callable[[FloatArray], FloatArray]) -> FloatArray:
-    """Return Hᵀ(Diag d + Σκω̃ω̃ᵀ)⁻¹H, symmetric to the last digit."""
-    check(H.shape[0] * H.shape[1] ** 2 + EIGEN_WORK * H.shape[1] ** 3 / 2)
-    inner = H.T @ solve(H)
-    return np.asarray((inner + inner.T) / 2)
+def _is_wide(H: Rows) -> TypeGuard[ComponentRows]:
+    return isinstance(H, ComponentRows) and H.is_wide
 
 
 def _squares(H: Rows) -> FloatArray:
@@ -372,10 +367,15 @@ def _squares(H: Rows) -> FloatArray:
 
 
 def _floor(H: Rows, kappa: FloatArray) -> FloatArray:
-    """Return least admissible multipliers d: positive where a component has features."""
+    """Return least admissible multipliers d: positive where a component has features.
+
+    Beside κ the inverse in `_excess` is a difference of terms as large as ‖h_C‖²/d_C, of which ten digits are kept.
+    """
     norms = _squares(H)
     mean_norm = float(norms.sum()) / max(1, len(norms))
-    return np.where(norms > 0, 1e-9 * mean_norm, 1e-14 * mean_norm if kappa.any() else 0.0)
+    if kappa.any():
+        return np.where(norms > 0, 1e-5 * (norms + mean_norm), 1e-14 * mean_norm)
+    return np.where(norms > 0, 1e-9 * mean_norm, 0.0)
 
 
 def _repairs(form: LabelLiftForm, H: Rows, d: FloatArray,
@@ -384,14 +384,14 @@ def _repairs(form: LabelLiftForm, H: Rows, d: FloatArray,
     if form.count <= DENSE_ORDER and isinstance(H, np.ndarray):
         lowest, scale = _lowest_eigenvalue(form, H, d, kappa)
         yield d + max(0.0, -lowest) + SAFETY * 1e-2 * scale, kappa
-    floor = _floor(H, kappa)
     mean = float(np.abs(d).mean()) if len(d) else 0.0
     for chosen in [kappa] if not kappa.any() else [kappa, np.zeros_like(kappa)]:
-        for shift in SHIFTS if isinstance(H, np.ndarray) else WIDE_SHIFTS:
+        floor = _floor(H, chosen)
+        for shift in WIDE_SHIFTS if _is_wide(H) else SHIFTS:
             base = np.maximum(d + shift * mean, floor)
             factor = _excess(form, H, base, chosen)
             if np.isfinite(factor):
-                factor *= 1.0 + (SAFETY if isinstance(H, np.ndarray) else WIDE_SAFETY)
+                factor *= 1.0 + (WIDE_SAFETY if _is_wide(H) else SAFETY)
                 yield _lifted(form, H, base * factor, chosen * factor)
 
 

@@ -11,6 +11,7 @@ from scipy.linalg.lapack import dpotrf, dpotrs
 from margindsl.typing import FloatArray
 
 STEPS = 80
+ROUNDED, ASTRAY = 1e-12, 5  # errors that may be rounding, and steps that do not halve these: nothing else is left
 SHORT = 0.1  # share of a step below which it is replaced by a centring one
 BACK = 0.995  # share of the way to the boundary a step may go
 
@@ -40,22 +41,22 @@ def minimise(Q: FloatArray, c: FloatArray, E: FloatArray, e: FloatArray,
     >>> z.round(6).tolist(), y.round(6).tolist(), error < 1e-8
     ([1.0, 0.0], [1.0], True)
     """
-    # Variables of the first equality, the simplex of cut weights, keep their units.
-    size = np.sqrt(np.maximum(np.diag(Q), 0.0) + np.sum(E**2, axis=0))
-    width = np.where((E[0] != 0) | (size == 0), 1.0, 1.0 / np.where(size > 0, size, 1.0))
+    width = _widths(Q, c, E)
     Q, c, E = Q * np.outer(width, width), c * width, E * width
     unit = max(1e-300, float(np.abs(c).max()), float(np.diag(Q).max()))
     height = np.maximum(np.abs(E).max(axis=1), 1e-300)
     Q, c, E, e = Q / unit, c / unit, E / height[:, None], e / height
     goal = min(accuracy / unit, 1e-7)
     z, s, y = np.full(len(c), 1.0 / len(c)), np.ones(len(c)), np.zeros(len(e))
-    best, least, error = (z, y), np.inf, np.inf
+    best, least, error, astray = (z, y), np.inf, np.inf, 0
     for _ in range(STEPS):
         dual, primal, complement = Q @ z + c - E.T @ y - s, E @ z - e, float(z @ s)
         outside, slack = float(np.abs(primal).max()), float(np.abs(dual).max())
+        astray = 0 if complement + outside + slack < 0.5 * least else astray + 1
         if complement + outside + slack < least:
             best, least, error = (z, y), complement + outside + slack, outside + slack
-        if complement <= goal and outside <= 1e-12 and slack <= max(goal, 1e-12):
+        if (least <= ROUNDED and astray >= ASTRAY) or (
+                complement <= goal and outside <= ROUNDED and slack <= max(goal, ROUNDED)):
             break
         try:
             newton = _factor(Q, E, z, s, dual, primal)
@@ -71,6 +72,19 @@ def minimise(Q: FloatArray, c: FloatArray, E: FloatArray, e: FloatArray,
         z, s, y = z + reach * dz, s + reach * ds, y + reach * dy
     z, y = best
     return z * width, y * unit / height, error
+
+
+def _widths(Q: FloatArray, c: FloatArray, E: FloatArray) -> FloatArray:
+    """Return the units of the variables, in which all rows of the primal programme are about as steep.
+
+    A cut of any slope g says as much as a half-space of unit normal: beside steep cuts, taken far out where losses are
+    squared, those that count would be lost in rounding. The weights of cuts that are flat, below the root of the values
+    or flatter than all others, keep the unit of the first equality, their simplex; rows that are no cuts are not in it.
+    """
+    steep = np.sqrt(np.maximum(np.diag(Q), 0.0))
+    size, cuts = np.hypot(steep, np.linalg.norm(E, axis=0)), E[0] != 0
+    flat = max(float(np.sqrt(np.ptp(c[cuts]))), float(np.min(steep[cuts & (steep > 0)], initial=np.inf)))
+    return np.asarray(1.0 / np.where(cuts, np.maximum(steep / flat, 1.0), np.where(size > 0, size, 1.0)))
 
 
 def _factor(Q: FloatArray, E: FloatArray, z: FloatArray, s: FloatArray, dual: FloatArray,

@@ -66,6 +66,10 @@ class Scaling:
                 f"the slope of the losses times the squared length of the features is {slope:.1e} times the "
                 f"regulariser, outside {1.0 / EXTREME:g} to {EXTREME:g}: powers of it overflow or vanish. Rescale the "
                 "features, for instance to unit variance, or the weight of the losses")
+        level = program.losses.at_zero[0]
+        if level > EXTREME:
+            raise DeclarationError(f"the losses are {level:.1e} times the regulariser at margin zero, beyond "
+                                   f"{EXTREME:g}: powers of it overflow. Take off what the losses have in common")
         if tilt and has_no_unit(program.losses):
             return cls(s, power_of_two(slope)) if not WEAK <= slope <= 1.0 / WEAK else cls(s)
         if slope >= WEAK:

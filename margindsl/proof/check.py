@@ -46,7 +46,7 @@ class LabelSet:
         self.z[self.component[i]] = self.sign[i] * p.known_values if self.two else p.known_values + 1
         self.rows, ends = p.bound_weights if self.two else np.ones((1, p.n)), np.stack([p.bound_lower, p.bound_upper])
         self.sums = np.array([np.bincount(self.component, self.sign * w) for w in self.rows]).reshape(-1, len(self.z))
-        self.slack = (p.n + 8) * EPS * np.abs([*p.bound_weights.T, *np.where(np.isfinite(ends), ends, 0)]).sum(axis=0)
+        self.slack = (p.n + 8) * EPS * np.abs(np.r_[p.bound_weights.T, np.where(np.isfinite(ends), ends, 0)]).sum(0)
         apart = np.abs(ends.sum(axis=0)) - 4 * EPS * np.abs(ends[0]) if self.two else np.ptp([p.at_least, p.at_most], 1)
         self.is_symmetric = not self.z.any() and np.all(apart <= 0) and np.all(p.decision_lower == -p.decision_upper)
 

@@ -59,7 +59,7 @@ class Claim:
 
 @np.errstate(all="ignore")
 def export(program: MarginProgram, claim: Claim, certificate: Certificate | None,
-           features: bool = True) -> tuple[dict[str, Any], dict[str, Any]]:
+           features: bool = True, most: int = LARGEST) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return (header, arrays) of a proof, in the units of the declaration.
 
     Parameters
@@ -70,15 +70,21 @@ def export(program: MarginProgram, claim: Claim, certificate: Certificate | None
     certificate : Certificate or None
     features : bool
         Whether the features are written out.
+    most : int
+        Entries of features beyond which they are not formed; fewer where workers hold the points.
 
     Raises
     ------
     UnknownProof
-        If a loss or certificate has no form a proof knows.
+        If a loss or certificate has no form a proof knows, or asks for features that are not formed.
     """
+    most = min(most, FETCHED) if program.features.is_remote else most
+    fits = program.n * program.features.rank <= most
+    if certificate is not None and np.isfinite(claim.bound) and not fits:  # before tables of all points are made
+        raise UnknownProof(f"features of {program.n} x {program.features.rank} entries are too large to be checked")
     declaration = program.source
     header, arrays = declared(declaration)
-    order, two, n = _places(declaration, program), program.is_binary, program.n
+    order, two = _places(declaration, program), program.is_binary
     held = holder(declaration.decision) if header["free_bias"] else None
     header |= {"value": claim.value, "bound": claim.bound, "state": claim.state, "tol": claim.tol, "bias": claim.bias,
                "held": -1 if held is None else held, "kind": "none", "data": digest_data(declaration),
@@ -86,8 +92,7 @@ def export(program: MarginProgram, claim: Claim, certificate: Certificate | None
     arrays |= {"labels": claim.labels, "decision": claim.decision}
     if math.isfinite(claim.value):  # without weights there is none
         arrays |= {"w": with_bias(claim.weights, claim.bias, header), "scalars": claim.scalars}
-    most = FETCHED if program.features.is_remote else LARGEST
-    phi = with_ones(program.features, header) if n * program.features.rank <= most else None
+    phi = with_ones(program.features, header) if fits else None
     shown = {"phi": phi} if features and phi is not None else {}
     if certificate is None or not np.isfinite(claim.bound):
         return header, arrays | shown
@@ -95,8 +100,6 @@ def export(program: MarginProgram, claim: Claim, certificate: Certificate | None
         point = certificate.dual_point().rescaled(1.0, 1.0, program.scale)
     except NotImplementedError as error:
         raise UnknownProof(str(error)) from None
-    if phi is None:
-        raise UnknownProof(f"features of {n} x {program.features.rank} entries are too large to be checked")
     header["kind"] = "lift" if point.kind == "lift" else "cases"
     lifted = [place for place, bound in zip(order, program.decision) if math.isfinite(bound.reach)]
     dual = {name: _declared_order(name, np.asarray(x), lifted if name == "eta" else order, arrays, program.clusters)
@@ -141,9 +144,12 @@ def _points(proof: Proof, u: Any, q: Any, tau: Any, eta: Any) -> dict[str, Any]:
         after = within_domain(tables, before, q[number], v[number])
         if u.shape[2] == 1:
             u[number] = after[:, None]
-        else:  # a sum of multipliers of one sign, which shrink
-            factor = np.where(after < before, after * (1 - 16 * EPS) / np.where(before > 0, before, 1), 1.0)
-            u[number] *= factor[:, None]
+            continue
+        rows, top = np.flatnonzero(before > 0), u[number].argmax(axis=1)
+        for _ in range(4):  # a sum of multipliers, whose largest takes up rounding
+            u[number, rows, top[rows]] += (after - u[number].sum(axis=1))[rows]
+        over = rows[u[number].sum(axis=1)[rows] > after[rows]]
+        u[number, over] *= 1 - 16 * EPS
     return {"u": u, "q": q, "tau": tau, "eta": eta, "tangents": v}
 
 

@@ -72,6 +72,11 @@ def _terms(losses: Losses, shared: bool) -> list[tuple[Any, Any, Any, Any, Any]]
 
 
 def _cells(tables: list[tuple[Any, Any, Any, Any, Any]], count: int, parted: bool) -> dict[str, Any]:
+    """Return the cells of the sums of losses at every place; where all are alike, those of one are repeated."""
+    whole = np.arange(count)
+    if count > 1 and all(np.array_equal(place, whole) and not any(map(np.ptp, rest)) for _, place, *rest in tables):
+        one = _cells([(base, *(z[:1] for z in rest)) for base, *rest in tables], 1, parted)
+        return {name: np.repeat(whole, len(x)) if name == "cell" else np.tile(x, count) for name, x in one.items()}
     everyone, ends = np.arange(count), (-np.inf, np.inf, 0.0) if parted else (-np.inf, np.inf)
     owner, knot = [everyone for _ in ends], [np.full(count, end) for end in ends]
     for base, place, _, a, d in tables:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from numbers import Real
+
 import margindsl as md
 from margindsl.errors import UnknownNameError
 
@@ -54,6 +56,6 @@ def dual_box(weight: float | md.Parameter, points: int, theta: float | md.Parame
     float or None
         None leaves τ to the solver.
     """
-    if isinstance(weight, md.Parameter) or isinstance(theta, md.Parameter) or not weight > 0:
+    if not (isinstance(weight, Real) and isinstance(theta, Real)) or not weight > 0:
         return None
     return 2.0 * weight / points * (2.0 - theta) / (1.0 - theta) ** 2

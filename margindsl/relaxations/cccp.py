@@ -81,17 +81,17 @@ class CCCP(LocalRelaxation):
         ends: list[IntArray] = []
         status, message = Status.CONVERGED, ""
         for labels in self.starts(run):
-            end, status, message = self._descend(run, losses, labels)
+            end, last, status, message = self._descend(run, losses, labels)
             if end is not None:
                 ends.append(end)
-                run.fit(end, cutoff=np.inf if run.best is None else run.best.value)
+                run.fit(end, last, cutoff=np.inf if run.best is None else run.best.value)
                 run.standing = None
             if run.stopped or not status.has_answer:
                 break
         return self.finish(run, ends, status, message)
 
-    def _descend(self, run: Run, losses: Losses, labels: IntArray) -> tuple[IntArray | None, Status, str]:
-        raw, value, decision = None, np.inf, None
+    def _descend(self, run: Run, losses: Losses, labels: IntArray) -> tuple[IntArray | None, Fit | None, Status, str]:
+        raw, value, decision, fit = None, np.inf, None, None
         for iteration in range(self.rounds):
             run.standing = labels
             form = run.program.kind.majorant(run.program, losses, labels, decision)
@@ -99,7 +99,7 @@ class CCCP(LocalRelaxation):
             if answer.status in (Status.TIME_LIMIT, Status.INTERRUPTED):
                 break
             if not answer.has_answer:
-                return (labels if raw is not None else None), answer.status, answer.message
+                return (labels if raw is not None else None), fit, answer.status, answer.message
             raw = answer
             value_now = form.objective(raw["w"], raw.get("bias", 0.0), raw.get("scalars"))
             bias, scalars = form.plane(raw.variables)
@@ -112,4 +112,4 @@ class CCCP(LocalRelaxation):
             labels, value = new, fit.value
             if done or stop or run.stopped:
                 break
-        return labels, Status.CONVERGED, ""
+        return labels, fit, Status.CONVERGED, ""

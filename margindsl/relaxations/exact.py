@@ -198,7 +198,7 @@ def refuse_rising(program: MarginProgram) -> Refusal | None:
     if refusal is not None or program.is_convex:
         return refusal
     return Refusal("a loss that rises leaves a problem in Crammer-Singer margins that is not convex even at fixed "
-                   "labels, and no dual point bounds it: rho(f_y - max f_q) is convex only where rho falls",
+                   "labels, so that no dual point proves its value: rho(f_y - max f_q) is convex only where rho falls",
                    "Use md.margin(y, f, coding='simplex'), or a loss that falls such as md.hinge")
 
 

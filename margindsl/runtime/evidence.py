@@ -141,9 +141,8 @@ def verify(solution: Any, certificate: Certificate | None, bound: float | None =
 
 def _check(program: MarginProgram, claim: Claim, certificate: Certificate | None, most: int = LARGEST,
            whole: bool = True) -> Report:
-    fits = program.n * program.features.rank <= most
     try:
-        header, arrays = export(program, claim, certificate, features=fits)
+        header, arrays = export(program, claim, certificate, most=most)
     except NoProof as error:
         return Report(failures=[str(error)])
     except UnknownProof as error:

@@ -127,10 +127,16 @@ def _settle_decision(bounds: tuple[DecisionBound, ...], features: FeatureOperato
                 f"({features.describe()})")
         if not bound.lower <= 0.0 <= bound.upper:
             raise InfeasibleError(
-                f"{said}, so that {bound.lower:.6g} <= sum <= {bound.upper:.6g} never holds; remove the bound, or "
+                f"{said}, so that {_limits(bound)} never holds; remove the bound, or "
                 "declare the hyperplane with centre=False or a bias")
         identities.append(f"{bound.lower:.6g} <= sum a f <= {bound.upper:.6g} is dropped: {said}")
     return tuple(kept), tuple(identities)
+
+
+def _limits(bound: DecisionBound) -> str:
+    """Return a bound as a user would write it: of positive weights, without infinite limits."""
+    low, high = (bound.lower, bound.upper) if bound.weights.sum() >= 0 else (-bound.upper, -bound.lower)
+    return (f"{low:.6g} <= " if np.isfinite(low) else "") + "sum" + (f" <= {high:.6g}" if np.isfinite(high) else "")
 
 
 def _check_clusters(declaration: Declaration, program: MarginProgram) -> None:

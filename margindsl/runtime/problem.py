@@ -267,6 +267,8 @@ class Problem(Formulation):
             raise DeclarationError("problem.path: the parameter does not occur in the objective")
         if chain is not None and not (isinstance(chain, Integral) and chain > 0):
             raise DeclarationError(f"problem.path(chain={chain!r}): expected None or a positive number of values")
+        if not isinstance(values, Iterable):
+            raise DeclarationError(f"problem.path(values={values!r}): expected several values of the parameter")
         before, values = parameter.value, list(values)
         try:
             for value in values:  # a value outside its domain is named before hours of solves, not after

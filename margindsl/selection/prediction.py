@@ -23,8 +23,9 @@ from margindsl.labelset import presolve
 from margindsl.parallel import share_out
 from margindsl.points import row_blocks
 from margindsl.program.forms import FixedLabelForm
-from margindsl.program.losses import Losses, LossTerm
+from margindsl.program.losses import Losses
 from margindsl.program.program import MarginProgram
+from margindsl.program.sampling import restrict
 from margindsl.runtime.registry import make_solver
 from margindsl.typing import ArrayLike, FloatArray, IntArray, RandomState
 
@@ -317,25 +318,4 @@ def _single_steps(form: FixedLabelForm, inverse: FloatArray, curvature: FloatArr
     return steps
 
 
-def restrict(losses: Losses, index: IntArray) -> Losses:
-    """Return the losses of some points, renumbered, their weights scaled up to the whole.
-
-    Parameters
-    ----------
-    losses : Losses
-    index : (m,) int array
-        Points kept, without repeats.
-    """
-    place = np.full(losses.n, -1)
-    place[index] = np.arange(len(index))
-    terms = []
-    for term in losses.terms:
-        inside = place[term.points] >= 0
-        share = float(term.weights[inside].sum())
-        factor = float(term.weights.sum()) / share if share > 0 else 1.0
-        terms.append(LossTerm(term.loss, place[term.points[inside]], factor * term.weights[inside],
-                              term.slopes[inside], term.shifts[inside], term.coupling[inside]))
-    return Losses(len(index), tuple(terms), losses.scalars)
-
-
-__all__ = ["held_out_losses", "restrict", "select"]
+__all__ = ["held_out_losses", "select"]

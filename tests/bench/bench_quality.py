@@ -76,6 +76,11 @@ def drawn(X: np.ndarray, y: np.ndarray, points: int, seed: int) -> tuple[np.ndar
     return StandardScaler().fit_transform(X), classes, len(names)
 
 
+def half_of(name: str) -> str:
+    """Return the half, A or B, that a set belongs to."""
+    return "AB"[(zlib.crc32(name.encode()) >> 3) % 2]
+
+
 def measure(X: np.ndarray, y: np.ndarray, options: argparse.Namespace) -> dict[str, list[float]]:
     """Return adjusted Rand index, accuracy and seconds of every method, means over seeds."""
     found: dict[str, list[list[float]]] = {name: [] for name in options.methods}
@@ -127,8 +132,8 @@ def main() -> None:
         if options.sets and name not in options.sets:
             continue
         scores = measure(X, y, options)
-        half = "AB"[(zlib.crc32(name.encode()) >> 3) % 2]
-        rows[name] = {"classes": len(np.unique(y)), "half": half, "scores": scores}
+        rows[name] = {"classes": len(np.unique(y)), "half": half_of(name), "scores": scores}
+        half = rows[name]["half"]
         print(f"{name:24s} {half} " + "  ".join(f"{method} {score[0]:.3f}" for method, score in scores.items()),
               flush=True)
     report(rows, options.methods)

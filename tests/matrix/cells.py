@@ -1,4 +1,4 @@
-"""The matrix of the language on 40 points: nine objectives by six label sets, for two and for three clusters."""
+"""The matrix of the language on 40 points: nine objectives by six label sets by three kinds of margins."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -10,6 +10,7 @@ import margindsl as md
 
 POINTS = 40
 RELAXATIONS = ("alternating", "cccp", "minimax", "sdp", "weight-lifting", "exact")
+MARGINS = {"two": (2, "simplex"), "simplex": (3, "simplex"), "Crammer-Singer": (3, "crammer-singer")}
 
 
 def threshold(g: Any) -> Any:
@@ -64,18 +65,19 @@ class Cell:
 
     objective: str
     labelset: str
-    clusters: int
+    margins: str
     problem: Any
 
 
-def cells(clusters: int) -> Iterator[Cell]:
-    """Yield the 54 cells for a number of clusters."""
+def cells(margins: str) -> Iterator[Cell]:
+    """Yield the 54 cells of a kind of margins."""
+    clusters, coding = MARGINS[margins]
     X, truth = points(clusters)
-    y = md.Labels(POINTS) if clusters == 2 else md.Labels(POINTS, clusters=clusters)
+    y = md.Labels(POINTS, clusters=clusters)
     names = list(labelsets(y, md.Hyperplane(X), truth, clusters))
     for objective, loss in OBJECTIVES.items():
         for name in names:
             f = md.Hyperplane(X, bias=name == "bounded decisions")
-            g = y * f if clusters == 2 else md.margin(y, f, coding="simplex")
             _, constraints = labelsets(y, f, truth, clusters)[name]
-            yield Cell(objective, name, clusters, md.Problem(md.Minimize(md.sq_norm(f) / 2 + loss(g)), constraints))
+            g: Any = md.margin(y, f, coding=coding)
+            yield Cell(objective, name, margins, md.Problem(md.Minimize(md.sq_norm(f) / 2 + loss(g)), constraints))

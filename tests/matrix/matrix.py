@@ -1,8 +1,8 @@
 """Every objective on every label set by every relaxation: what is refused and why, and whether answers hold.
 
-python tests/matrix/matrix.py [--clusters 2 3] [--relaxations ...] [--solvers] [--seconds 5] [--jobs 2] [--json FILE]
-[--docs]. A line a relaxation: accepted cells, how many have a proved bound, how many are proved optimal, the median and
-the worst of their gaps, seconds; below, what was refused and what is wrong.
+python tests/matrix/matrix.py [--margins two simplex Crammer-Singer] [--relaxations ...] [--solvers] [--seconds 5]
+[--jobs 2] [--json FILE] [--docs]. A line a relaxation: accepted cells, how many with proved bounds, how many are proved
+optimal, the median and the worst of their gaps, seconds; below, what was refused and what is wrong.
 """
 
 import argparse
@@ -18,14 +18,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from cells import RELAXATIONS, Cell, cells
+from cells import MARGINS, RELAXATIONS, Cell, cells
 
 import margindsl as md
 from margindsl.contract import Refusal
 from margindsl.errors import MarginError, RefusalError, TrivialityWarning
 from margindsl.runtime.registry import as_relaxation
 
-SECONDS = 5.0  # a solve's time limit: most trees over 40 points outlive any, and 648 cells are to take ten minutes
+SECONDS = 5.0  # a solve's time limit: most trees over 40 points outlive any, and 972 cells are to take ten minutes
 CLOSE = 1e-6
 
 
@@ -35,7 +35,7 @@ class Outcome:
 
     objective: str
     labelset: str
-    clusters: int
+    margins: str
     relaxation: str
     solver: str
     reason: str = ""
@@ -62,7 +62,7 @@ def refusal(cell: Cell, relaxation: str) -> str:
 
 def attempt(cell: Cell, relaxation: str, solver: str | None = None, seconds: float = SECONDS) -> Outcome:
     """Solve a cell, verify the answer and say what came of it."""
-    name = cell.objective, cell.labelset, cell.clusters, relaxation, solver or ""
+    name = cell.objective, cell.labelset, cell.margins, relaxation, solver or ""
     if reason := refusal(cell, relaxation):
         return Outcome(*name, reason=reason)
     began = time.perf_counter()
@@ -78,10 +78,10 @@ def attempt(cell: Cell, relaxation: str, solver: str | None = None, seconds: flo
                    verified=bool(solution.verify()), seconds=spent)
 
 
-def column(task: tuple[int, int, tuple[str, ...], bool, float]) -> list[Outcome]:
+def column(task: tuple[str, int, tuple[str, ...], bool, float]) -> list[Outcome]:
     """Return the outcomes of one cell, by its number."""
-    clusters, place, relaxations, with_solvers, seconds = task
-    cell = list(cells(clusters))[place]
+    margins, place, relaxations, with_solvers, seconds = task
+    cell = list(cells(margins))[place]
     outcomes = []
     for relaxation in relaxations:
         outcomes.append(attempt(cell, relaxation, seconds=seconds))
@@ -97,12 +97,12 @@ def faults(outcomes: Iterable[Outcome]) -> list[str]:
     """Return what is wrong: answers that do not verify, bounds above a value, optima that differ."""
     found, groups = [], {}
     for one in outcomes:
-        groups.setdefault((one.objective, one.labelset, one.clusters), []).append(one)
-    for (objective, labelset, clusters), group in groups.items():
+        groups.setdefault((one.objective, one.labelset, one.margins), []).append(one)
+    for (objective, labelset, margins), group in groups.items():
         best = min(one.value for one in group)
         size = max(CLOSE * abs(best), CLOSE**2)
         for one in group:
-            where = f"{objective}, {labelset}, k = {clusters}, {one.relaxation} {one.solver}".rstrip()
+            where = f"{objective}, {labelset}, {margins}, {one.relaxation} {one.solver}".rstrip()
             if one.reason:
                 continue
             if not math.isfinite(one.value):
@@ -117,22 +117,22 @@ def faults(outcomes: Iterable[Outcome]) -> list[str]:
 
 
 def report(outcomes: list[Outcome]) -> str:
-    """Return accepted cells, bounds, gaps and seconds by relaxation and number of clusters."""
-    lines = [f"{'relaxation':<16}{'k':>2}{'cells':>7}{'accepted':>10}{'certified':>11}{'optimal':>9}{'median gap':>12}"
-             f"{'worst gap':>11}{'seconds':>9}{'slowest':>9}"]
+    """Return accepted cells, bounds, gaps and seconds by relaxation and kind of margins."""
+    lines = [f"{'relaxation':<16}{'margins':<15}{'cells':>5}{'accepted':>10}{'certified':>11}{'optimal':>9}"
+             f"{'median gap':>12}{'worst gap':>11}{'seconds':>9}{'slowest':>9}"]
     plain = [one for one in outcomes if not one.solver]
-    for relaxation, clusters in sorted({(one.relaxation, one.clusters) for one in plain}, key=lambda t: (t[1], t[0])):
-        group = [one for one in plain if (one.relaxation, one.clusters) == (relaxation, clusters)]
+    for margins, relaxation in dict.fromkeys((one.margins, one.relaxation) for one in plain):
+        group = [one for one in plain if (one.margins, one.relaxation) == (margins, relaxation)]
         taken = [one for one in group if not one.reason]
         gaps = sorted(one.gap for one in taken if math.isfinite(one.bound) and one.verified)
-        lines.append(f"{relaxation:<16}{clusters:>2}{len(group):>7}{len(taken):>10}{len(gaps):>11}"
+        lines.append(f"{relaxation:<16}{margins:<15}{len(group):>5}{len(taken):>10}{len(gaps):>11}"
                      f"{sum(one.status == 'optimal' for one in taken):>9}"
                      + (f"{gaps[len(gaps) // 2]:>12.2%}{gaps[-1]:>11.2%}" if gaps else f"{'':>23}")
                      + f"{sum(one.seconds for one in taken):>9.1f}"
                      f"{max((one.seconds for one in taken), default=0.0):>9.1f}")
-    reasons = Counter((one.relaxation, one.clusters, one.reason) for one in plain if one.reason)
-    lines += ["", "refused"] + [f"{count:>5}  {relaxation}, k = {clusters}: {reason}"
-                                for (relaxation, clusters, reason), count in sorted(reasons.items())]
+    reasons = Counter((one.relaxation, one.margins, one.reason) for one in plain if one.reason)
+    lines += ["", "refused"] + [f"{count:>5}  {relaxation}, {margins}: {reason}"
+                                for (relaxation, margins, reason), count in sorted(reasons.items())]
     return "\n".join(lines)
 
 
@@ -146,9 +146,10 @@ def page() -> str:
              "A mark says that a relaxation takes an objective on a label set; a number is the reason why it does not,",
              "in its own words below.", ""]
     header, rule = " | ".join(f"`{name}`" for name in RELAXATIONS) + " |", "---|" * len(RELAXATIONS)
-    for clusters, word in ((2, "Two"), (3, "Three")):
-        lines += [f"## {word} clusters", "", f"| objective | label set | {header}", f"|---|---|{rule}"]
-        for cell in cells(clusters):
+    titles = "Two clusters", "Three clusters, simplex codes", "Three clusters, Crammer-Singer margins"
+    for margins, title in zip(MARGINS, titles):
+        lines += [f"## {title}", "", f"| objective | label set | {header}", f"|---|---|{rule}"]
+        for cell in cells(margins):
             marks = []
             for name, answer in answers(cell).items():
                 marks.append(str(reasons.setdefault(answer, len(reasons) + 1)) if isinstance(answer, str) else "✓")
@@ -181,7 +182,7 @@ def answers(cell: Cell) -> dict[str, Any]:
 def main(arguments: list[str] | None = None) -> int:
     """Run the matrix, print its report and what is wrong; return whether something is."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--clusters", type=int, nargs="+", default=[2, 3])
+    parser.add_argument("--margins", nargs="+", choices=MARGINS, default=list(MARGINS))
     parser.add_argument("--relaxations", nargs="+", default=RELAXATIONS)
     parser.add_argument("--solvers", action="store_true", help="also every other solver that takes the form")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="time limit of a solve")
@@ -192,8 +193,8 @@ def main(arguments: list[str] | None = None) -> int:
     if options.docs:
         (Path(__file__).parents[2] / "docs" / "refusals.md").write_text(page(), encoding="utf-8")
         return 0
-    tasks = [(k, place, tuple(options.relaxations), options.solvers, options.seconds)
-             for k in options.clusters for place in range(54)]
+    tasks = [(margins, place, tuple(options.relaxations), options.solvers, options.seconds)
+             for margins in options.margins for place in range(54)]
     began = time.perf_counter()
     with ProcessPoolExecutor(options.jobs) as pool:
         outcomes = [one for group in pool.map(column, tasks) for one in group]

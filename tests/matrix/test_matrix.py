@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import pytest
-from cells import OBJECTIVES, RELAXATIONS, cells
+from cells import MARGINS, OBJECTIVES, RELAXATIONS, cells
 from matrix import attempt, faults, page
 
-CELLS = {clusters: list(cells(clusters)) for clusters in (2, 3)}
-LABELSETS = len(CELLS[2]) // len(OBJECTIVES)
+CELLS = {margins: list(cells(margins)) for margins in MARGINS}
+LABELSETS = len(CELLS["two"]) // len(OBJECTIVES)
 
 
 def test_the_page_of_refusals_is_up_to_date():
@@ -16,7 +16,9 @@ def test_the_page_of_refusals_is_up_to_date():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("objective,clusters", [*((j, 2) for j in range(len(OBJECTIVES))), (0, 3), (2, 3), (3, 3)])
-def test_answers_hold_by_every_relaxation(objective, clusters):
-    cell = CELLS[clusters][objective * LABELSETS + objective % LABELSETS]  # every label set is met
+@pytest.mark.parametrize("objective,margins", [
+    *((j, "two") for j in range(len(OBJECTIVES))), *((j, "simplex") for j in (0, 2, 3)),
+    *((j, "Crammer-Singer") for j in (1, 5))])
+def test_answers_hold_by_every_relaxation(objective, margins):
+    cell = CELLS[margins][objective * LABELSETS + objective % LABELSETS]  # every label set is met
     assert not faults([attempt(cell, relaxation, seconds=0.2) for relaxation in RELAXATIONS])

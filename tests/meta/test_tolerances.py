@@ -13,7 +13,6 @@ ALLOWED = {
     "masses of a mixture sum to one": [
         ("margindsl/drivers/generation.py", "mu > 1e-09"), ("margindsl/relaxations/minimax.py", "mu > 1e-08")],
     "the programme is scaled to entries of about one": [
-        ("margindsl/program/quadratic.py", "outside <= 1e-12"),
         ("margindsl/program/quadratic.py", "s / z + 1e-15")],
     "a part of a step, or of a slope between 0 and 1": [
         ("margindsl/program/quadratic.py", "reach > 1e-10"),
@@ -36,6 +35,10 @@ ALLOWED = {
         ("solvers/margindsl_solvers/engines/conic/lift.py", "max(1.0, float(top))")],
     "the length of a step in the search for a dual point, which is certified afterwards": [
         ("margindsl/program/label_certificate.py", "np.maximum(power, 1.0)")],
+    "what a fit takes, in passes": [
+        ("margindsl/drivers/worth.py", "max(1.0, a_fit / (WINDOW * self.a_pass))")],
+    "ratios of slopes of cuts": [
+        ("margindsl/program/quadratic.py", "np.maximum(steep / flat, 1.0)")],
     "numbers of points": [
         ("margindsl/drivers/means.py", "np.maximum(sizes, 1.0)"),
         ("margindsl/experiments/baselines.py", "np.maximum(sizes, 1.0)")],

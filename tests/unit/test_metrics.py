@@ -113,3 +113,10 @@ def test_malformed_arguments_are_explained(measure):
         measure([0, 1, 1], [0, 1])
     with pytest.raises(DeclarationError, match="no points: expected at least one"):
         measure([], [])
+
+
+@pytest.mark.parametrize("missing", [None, np.nan])
+@pytest.mark.parametrize("measure", MEASURES)
+def test_points_without_a_class_are_named(missing, measure):
+    with pytest.raises(DeclarationError, match=r"truth\[1\]"):
+        measure([1.0, missing, 0.0], [0, 1, 1])

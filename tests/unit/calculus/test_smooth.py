@@ -171,3 +171,12 @@ def test_zero_and_constant_compositions():
 def test_refusals_say_what_is_missing(build, words):
     with pytest.raises(CalculusError, match=words):
         build()
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Logistic().precompose(1.0, -0.7), Logistic().precompose(-2.0, 0.3),
+                                  PLQ.affine(-1.0, 1.0).positive_part()])
+def test_a_loss_is_its_unshifted_one_at_shifted_arguments(loss):
+    base, shift = loss.unshifted()
+    x = np.linspace(-4.0, 4.0, 17)
+    np.testing.assert_allclose(base(x + shift), loss(x), rtol=1e-13)
+    assert base.unshifted() == (base, 0.0)

@@ -4,6 +4,7 @@ import csv
 import io
 import subprocess
 import sys
+from pathlib import Path
 
 import cvxpy as cp
 import numpy as np
@@ -409,3 +410,32 @@ def test_certify_refuses_what_is_no_labelling(data, tmp_path, capsys, text, word
     path.write_text(text, encoding="utf-8")
     assert main(["certify", data, str(path), "--truth", "kind"]) == 1
     assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("written", ["--output", "--save", "--report"])
+@pytest.mark.parametrize("other", ["points.csv", "./points.csv", "link.csv", "known.csv"])
+def test_no_file_that_is_read_is_written(tmp_path, monkeypatch, capsys, written, other):
+    monkeypatch.chdir(tmp_path)
+    Path("points.csv").write_text("0,1\n2,3\n5,1\n4,4\n", encoding="utf-8")
+    Path("known.csv").write_text("0,1\n", encoding="utf-8")
+    Path("link.csv").symlink_to("points.csv")
+    kept = {name: Path(name).read_text(encoding="utf-8") for name in ("points.csv", "known.csv")}
+    assert main(["solve", "points.csv", "--known", "known.csv", "--quiet", written, other]) == 1
+    assert "would be lost" in capsys.readouterr().err
+    assert kept == {name: Path(name).read_text(encoding="utf-8") for name in kept}
+
+
+def test_two_answers_do_not_share_a_file(tmp_path, capsys):
+    points, answer = tmp_path / "points.csv", str(tmp_path / "answer")
+    points.write_text("0,1\n2,3\n5,1\n4,4\n", encoding="utf-8")
+    assert main(["solve", str(points), "--output", answer, "--save", answer]) == 1
+    assert "is written, too" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("rows", ["index,label\n0,a\n1,\n2,a\n3,b\n", "label,x\na,1\nnan,1\nb,1\nb,1\n"])
+def test_a_missing_class_is_named(tmp_path, capsys, rows):
+    points, labels = tmp_path / "points.csv", tmp_path / "labels.csv"
+    points.write_text("0,1\n2,3\n5,1\n4,4\n", encoding="utf-8")
+    labels.write_text(rows, encoding="utf-8")
+    assert main(["certify", str(points), str(labels)]) == 1
+    assert "(line 3)" in capsys.readouterr().err

@@ -97,7 +97,7 @@ def test_a_path_is_expected():
 
 
 def test_a_file_that_cannot_be_written_is_an_error_before_the_solve(tmp_path):
-    with pytest.raises(OSError, match="No such file"):
+    with pytest.raises(DeclarationError, match="No such file"):
         problem_of().solve("alternating", checkpoint=tmp_path / "missing" / "run")
 
 

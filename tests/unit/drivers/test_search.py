@@ -8,12 +8,12 @@ import margindsl as md
 from margindsl.contract import Budget
 from margindsl.drivers import moves as moving
 from margindsl.drivers import run as running
-from margindsl.drivers.alternation import alternate
+from margindsl.drivers.alternation import ROUGH, alternate
 from margindsl.drivers.blocks import block_moves, newton_values, sub_clusters
 from margindsl.drivers.moves import candidate_moves, estimate_moves
 from margindsl.drivers.regroup import regroupings
 from margindsl.drivers.run import Run
-from margindsl.drivers.search import search
+from margindsl.drivers.search import lowest_ends, search
 from margindsl.metrics import clustering_accuracy
 from margindsl.runtime.registry import make_solver
 
@@ -207,9 +207,9 @@ def test_the_callback_stops_it():
     assert sum(record.stage == "escape" for record in run.history) == 1
 
 
-def several(X, clusters, loss=md.hinge, **bounds):
+def several(X, clusters, loss=md.hinge, coding="simplex", **bounds):
     y, f = md.Labels(len(X), clusters=clusters), md.Hyperplane(X)
-    loss = md.mean(loss(md.margin(y, f, coding="simplex")))
+    loss = md.mean(loss(md.margin(y, f, coding=coding)))
     return md.Problem(md.Minimize(md.sq_norm(f) / 2 + 10 * loss), [md.sizes(y, **bounds)])
 
 
@@ -219,6 +219,25 @@ def test_search_of_several_clusters_leaves_where_small_moves_stick():
     searched = problem.solve(md.Alternating(restarts=1, start="random", polish="search"), random_state=0)
     plain = problem.solve(md.Alternating(restarts=10, start="random", polish="none"), random_state=1)
     assert searched.value <= plain.value * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("coding", ["simplex", "crammer-singer"])
+def test_rough_descents_end_in_b_lower_than_they_begin_in_coded_margins(coding):
+    run = start(several(blobs(2, groups=5, each=4), 3, md.squared_hinge, coding, at_least=4, at_most=9))
+    starts = list(run.program.labels.sample(run.rng, 6))
+    coded = run.coded()
+    found = lowest_ends(run, starts, 4)
+    values = [coded.fit(labels).value for labels in found]
+    assert 1 <= len(found) <= 4 and all(run.program.labels.contains(labels) for labels in found)
+    assert min(values) <= min(coded.fit(labels).value for labels in starts) * (1 + ROUGH)
+    assert (run.best is None) == (coding == "crammer-singer")  # whose own fits cost more, and none was made
+
+
+def test_coded_margins_bound_those_of_crammer_and_singer():
+    run = start(several(blobs(3, groups=5, each=4), 4, md.squared_hinge, "crammer-singer", at_least=2))
+    coded = run.coded()
+    for labels in run.program.labels.sample(run.rng, 4):
+        assert coded.fit(labels).value <= run.fit(labels).value * (1 + 1e-6)
 
 
 def test_the_first_regrouping_parts_what_was_merged_and_merges_what_was_parted():

@@ -62,6 +62,27 @@ def test_half_of_what_the_relaxation_took_may_be_spent(program):
     assert not worth.pays(1.0)
 
 
+def test_fits_that_take_more_have_as_much_more_patience_and_room_by_the_root_of_it(program):
+    account = Account()
+    worth = Worth(account, program, bound=0.0)
+    a_fit = 9 * WINDOW * worth.a_pass
+    account.work = 2.9 * ROOM
+    assert worth.pays(1.0, a_fit)
+    account.work = 3 * ROOM + 0.9 * a_fit
+    assert worth.pays(1.0, a_fit)  # one fit may fail
+    account.work += 0.2 * a_fit
+    assert not worth.pays(1.0, a_fit)
+
+
+def test_the_room_of_several_clusters_without_a_bound_grows_with_the_labels_there_are():
+    rooms = []
+    for n, clusters in ((20, 3), (40, 3), (40, 5), (FEW, 5)):
+        y, f = md.Labels(n, clusters=clusters), md.Hyperplane(np.random.default_rng(0).normal(size=(n, 4)))
+        loss = md.mean(md.hinge(md.margin(y, f, coding="simplex")))
+        rooms.append(Worth(Account(), md.Problem(md.Minimize(md.sq_norm(f) / 2 + loss)).program()).mark)
+    assert rooms == sorted(rooms) and len(set(rooms)) == 4 and rooms[-1] == ROOM
+
+
 @pytest.mark.parametrize("columns", [1, 9])
 def test_products_are_counted_inside_a_solve_alone(columns):
     features = build(np.random.default_rng(0).normal(size=(50, 3)), Linear())

@@ -128,3 +128,9 @@ def test_classes_that_are_strings():
     y[0] = 5
     with pytest.raises(DeclarationError, match="known classes are strings and numbers"):
         SemiSupervisedODM().fit(X, y)
+
+
+def test_a_model_of_other_points_is_refused():
+    X = np.random.default_rng(0).normal(size=(30, 3))
+    with pytest.raises(DeclarationError, match="5 points, X has 30"):
+        MarginClusterer(model=lambda points: md.recipes.mmc(points[:5])).fit(X)

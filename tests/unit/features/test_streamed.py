@@ -1,8 +1,13 @@
 """Points on disk and in Dask: the same operators, the same answers, no copy of the whole."""
 
+import itertools
 import mmap
+import time
+from collections import defaultdict
+from functools import partial
 from pathlib import Path
 
+import dask
 import dask.array as da
 import distributed
 import numpy as np
@@ -11,12 +16,14 @@ import scipy.sparse as sp
 
 import margindsl as md
 import margindsl.points as points_module
+from margindsl.clock import Budget, Cancelled
 from margindsl.errors import DeclarationError
 from margindsl.estimators import MarginClusterer
 from margindsl.features import BlockFeatures, build
 from margindsl.features import factor as factor_module
 from margindsl.features.blocks import MappedBlockFeatures
 from margindsl.features.coded import CodedFeatures
+from margindsl.features.dask import _levelled
 from margindsl.features.derived import AugmentedFeatures, MappedFeatures, ScaledFeatures, ShiftedFeatures
 from margindsl.frozen import frozen
 from margindsl.points import check_points, release
@@ -58,6 +65,57 @@ def test_products_are_those_of_points_in_memory(kind, kernel, tmp_path, monkeypa
                           (phi.component_sums(component, c, 9), plain.component_sums(component, c, 9)),
                           (phi.trace_error, plain.trace_error)):
         np.testing.assert_allclose(got, expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("centre", [False, True], ids=["as they are", "centred"])
+def test_a_pass_leaves_the_points_as_they_are(centre):
+    held = da.from_array(X, chunks=(150, D)).persist()
+    derived = ScaledFeatures(build(held, centre=centre), 4.0)
+    for phi in (derived, ShiftedFeatures(derived, np.ones(D)), CodedFeatures(derived, np.arange(N) % 2, np.eye(2))):
+        expected = phi.rows(slice(0, N))
+        for _ in range(2):
+            np.testing.assert_allclose(phi.fold(np.sum), expected.sum(), atol=1e-9)
+            np.testing.assert_allclose(phi.each(partial(np.sum, axis=1)), expected.sum(axis=1), atol=1e-12)
+    np.testing.assert_array_equal(np.asarray(held), X)
+
+
+def test_lengths_are_those_of_the_rows_of_a_product(tmp_path, monkeypatch):
+    W, shift = RNG.normal(size=(D, 3)), RNG.normal(size=3)
+    expected = np.linalg.norm((X - X.mean(axis=0)) @ W + shift, axis=1)
+    for phi in (build(X), *(operators(kind, "linear", tmp_path, monkeypatch) for kind in ("disk", "dask"))):
+        np.testing.assert_allclose(phi.lengths(W, shift), expected, atol=1e-12)
+        np.testing.assert_allclose(ScaledFeatures(phi, 2.0).lengths(2.0 * W, shift), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("threads", [(1, 1), (1, 3), (2, 1, 1)])
+def test_chunks_are_handed_on_until_no_move_evens_them_out(threads):
+    ends = np.cumsum([0, *RNG.integers(1, 30, 20)])
+    blocks = [slice(int(a), int(b)) for a, b in itertools.pairwise(ends)]
+    held = defaultdict(list, {"0": list(range(20))})
+    moved = dict(_levelled(held, {str(k): count for k, count in enumerate(threads)}, blocks))
+    assert sorted(itertools.chain(*held.values())) == list(range(20))
+    assert all(k in held[worker] for k, worker in moved.items())
+    sizes = np.diff(ends)
+    loads = [sizes[held[str(k)]].sum() / count for k, count in enumerate(threads)]
+    assert max(loads) <= ends[-1] / sum(threads) + sizes.max()
+
+
+@pytest.mark.parametrize("scheduler", ["threads", "synchronous"])
+def test_a_pass_is_given_up_when_the_time_is_used_up(scheduler):
+    phi, seen = build(da.from_array(X, chunks=(20, D))), []
+    with dask.config.set(scheduler=scheduler, num_workers=1):
+        with pytest.raises(Cancelled), Budget.within(0.0).limit(1.0):
+            phi.fold(partial(slow, seen))
+        assert 0 < len(seen) < N / 20
+        before = len(seen)
+        phi.fold(partial(slow, seen), np.ones(N))
+        assert len(seen) - before == N / 20
+
+
+def slow(seen, phi, *rows):
+    seen.append(len(phi))
+    time.sleep(0.1 if not rows else 0.0)
+    return phi.sum()
 
 
 def test_component_sums_are_sums_over_components():
@@ -221,6 +279,8 @@ def test_two_workers_hold_labels_and_answer_a_pass_in_one_round_trip(monkeypatch
     options = {"n_workers": 2, "threads_per_worker": 1, "processes": False, "dashboard_address": None}
     with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
         phi = build(da.from_array(X, chunks=(40, D)).persist())
+        with pytest.raises(Cancelled), Budget.within(0.0).limit(0.2):  # and the next passes have their answers
+            phi.fold(partial(slow, []))
         labels, trips, sent = frozen(np.sign(X[:, :1])), [], []
         get, scatter = client.get, client.scatter
         monkeypatch.setattr(client, "get", lambda graph, keys, **options: trips.append(keys) or get(

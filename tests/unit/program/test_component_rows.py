@@ -1,14 +1,15 @@
 """Certificates of wide sparse features, whose rows are never formed."""
 
+import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 import margindsl as md
 from margindsl.features import SparseFeatures, build
-from margindsl.program import component_rows, forms, weight_certificate
+from margindsl.program import component_rows, forms, label_certificate, weight_certificate
 from margindsl.program.component_rows import ComponentRows, greatest_eigenvalue
-from margindsl.program.label_certificate import escape_direction, repair_label_lift
+from margindsl.program.label_certificate import escape_direction, repair_dual_point, repair_label_lift
 from margindsl.program.weight_certificate import excess, is_wide, repair_weight_lift
 from margindsl.relaxations.sdp import lift_labels
 from margindsl.relaxations.weight_lifting import WeightLifting
@@ -124,3 +125,23 @@ def test_narrow_and_dense_features_keep_dense_rows():
         form = lift_labels(compiled(points, "sdp").program)
         assert isinstance(form.component_rows(form.losses.weights), np.ndarray)
     assert build(X).rank == 1100
+
+
+@pytest.mark.parametrize("bias", [False, True], ids=["no bias", "held bias"])
+@pytest.mark.parametrize("links", [0, 12])
+def test_rows_that_stay_with_workers_prove_what_rows_in_memory_prove(links, bias, monkeypatch):
+    points = np.random.default_rng(4).normal(size=(60, 4))
+    f, y = md.Hyperplane(da.from_array(points, chunks=(25, 4)), bias=bias), md.Labels(60)
+    constraints = [abs(md.sum(y)) <= 8, *([md.must_link(y, [(i, i + 1) for i in range(links)])] if links else [])]
+    constraints += [abs(md.sum(f)) <= 3.0] if bias else []
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 10 * md.mean(md.hinge(y * f))), constraints)
+    form = lift_labels(problem.compile("sdp").program)
+    u, kappa = 0.5 * form.losses.weights, np.full(len(form.balance), 1e-3)
+    d = repair_label_lift(form, u, kappa).d / 2
+    monkeypatch.setattr(label_certificate, "DENSE_ORDER", 0)
+    near = repair_dual_point(form, u, d, kappa, np.full(len(form.decision), 0.1))
+    monkeypatch.setattr(forms, "FETCHED", 0)
+    assert isinstance(form.component_rows(u), ComponentRows)
+    far = repair_dual_point(form, u, d, kappa, np.full(len(form.decision), 0.1))
+    assert np.isfinite(far.bound) and far.verify()
+    assert far.bound == pytest.approx(near.bound, rel=1e-9)

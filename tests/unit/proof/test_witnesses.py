@@ -177,3 +177,17 @@ def test_values_may_be_what_rounding_makes_of_margins_at_a_kink(off, holds):
     arrays["w"] = np.sign(arrays["w"]) * 2.0**-33 * (1 + 2.0**-52)  # margins are just above 1, where the loss is 0
     header.update(value=0.5 * 2.0**-66 + 0.04 * off, bound=0.0, state="CONVERGED")
     assert (not script.check(header, arrays).failures) == holds
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("coding", ["crammer-singer", "simplex"])
+def test_logistic_losses_of_several_clusters_keep_their_bound(seed, coding):
+    # Nothing but tangents holds their duals, which are sums over clusters and must cancel them to the last digit.
+    rng = np.random.default_rng(seed)
+    X, clusters = rng.normal(size=(12, 3)), np.arange(12) % 3
+    y, f = md.Labels(12, clusters=3), md.Hyperplane(X)
+    loss = md.sum(md.logistic(rng.normal(size=12) - md.margin(y, f, coding=coding)))
+    for relaxation, known in (("supervised", 12), ("exact", 10)):
+        problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 3 * loss), [y[:known] == clusters[:known]])
+        solution = problem.solve(relaxation, random_state=0)
+        assert solution.verify() and solution.bound == pytest.approx(solution.value, rel=1e-6)

@@ -315,3 +315,24 @@ def test_new_points_of_another_width():
     solution = declare(constraints=lambda y, f: [abs(md.sum(y)) <= 2]).solve("alternating", random_state=0)
     with pytest.raises(DeclarationError, match="3 columns, but the features were built on 2"):
         solution.predict(np.ones((2, 3)))
+
+
+@pytest.mark.parametrize("entry", [np.nan, -1.0])
+def test_a_matrix_of_links_has_positive_entries(entry):
+    with pytest.raises(DeclarationError, match="negative entries or NaN"):
+        md.must_link(md.Labels(6), sp.csr_array(entry * np.eye(6, k=1)))
+
+
+def test_what_a_user_passes_is_named():
+    problem = declare()
+    for call in (lambda: problem.solve("alternating", callback=lambda progress: np.ones(2)),
+                 lambda: problem.solve("alternating", checkpoint="/no/such/folder/file"),
+                 lambda: declare(loss=lambda g: md.hinge(g - 1e200)).solve("alternating"),
+                 lambda: md.recipes.odmc(X, lam="abc")):
+        with pytest.raises(DeclarationError, match="callback|checkpoint|1.0e\\+200|'abc'"):
+            call()
+
+
+def test_a_bound_that_never_holds_is_said_as_it_was_written():
+    with pytest.raises(InfeasibleError, match="so that 1 <= sum never holds"):
+        declare(constraints=lambda y, f: [md.sum(f) >= 1]).solve("alternating")

@@ -6,7 +6,8 @@ import pytest
 import margindsl as md
 from margindsl.errors import DeclarationError, RefusalError
 from margindsl.experiments.choice import Candidate
-from margindsl.selection import held_out, held_out_losses, judges_of, restrict, select
+from margindsl.program.sampling import restrict
+from margindsl.selection import held_out, held_out_losses, judges_of, select
 
 
 def blobs(seed=0, each=20):

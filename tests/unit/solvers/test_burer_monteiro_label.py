@@ -30,6 +30,8 @@ LEAST_SQUARES = PLQ.affine(-1, 1).square()
 class Matrix:
     """The least a feature operator can be."""
 
+    is_remote = False
+
     def __init__(self, phi):
         self.phi = np.asarray(phi, dtype=float)
         self.n, self.rank = self.phi.shape

@@ -61,3 +61,18 @@ def test_many_clusters_return_near_their_time_limit():
     begin = time.process_time()
     found = md.recipes.cpm3c(X, 40).solve(time_limit=1, random_state=0)
     assert time.process_time() - begin < 15 and np.isfinite(found.value)
+
+
+def test_losses_that_differ_by_a_shift_are_solved_as_one() -> None:
+    rng = np.random.default_rng(5)
+    X, clusters = rng.normal(size=(12, 3)), np.arange(12) % 3
+    y, f = md.Labels(12, clusters=3), md.Hyperplane(X)
+    objective = md.sq_norm(f) / 2 + 3.0 * md.sum(md.logistic(rng.normal(size=12) - md.margin(y, f)))
+    form = md.Problem(md.Minimize(objective)).program().fix_labels(clusters)
+    newton, cuts, conic = (md.Solver(name).solve(form, Budget(tol=1e-7))
+                           for name in ("newton", "cutting-plane", "clarabel"))
+    value = form.objective(conic["w"], conic["bias"])
+    for raw in (newton, cuts):
+        assert np.isclose(form.objective(raw["w"], raw["bias"]), value, rtol=1e-5)
+        lower, upper = form.bracket(raw.variables)
+        assert upper - 1e-5 * abs(upper) <= lower <= upper * (1 + 1e-9)

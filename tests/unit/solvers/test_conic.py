@@ -46,6 +46,8 @@ ANY_LOSS = {"hinge": HINGE, "odm": ODM, "least squares": PLQ.affine(-1, 1).squar
 class Matrix:
     """The least a feature operator can be."""
 
+    is_remote = False
+
     def __init__(self, phi):
         self.phi = np.asarray(phi, dtype=float)
         self.n, self.rank = self.phi.shape

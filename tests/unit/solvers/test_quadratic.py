@@ -69,3 +69,11 @@ def test_bounds_that_nothing_meets_and_rows_of_zeros_leave_a_finite_point():
     N = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 0.0]])
     found = nearest(np.ones(2), N, np.array([1.0, -np.inf, 2.0]), np.array([np.inf, -1.0, 3.0]))
     assert np.all(np.isfinite(found)) and found[1] == 1.0
+
+
+def test_rows_of_any_steepness_count_alike() -> None:
+    # one flat row and one that is 1e12 times as steep: min of ½x² + max(1 − x, 1e12 (x − ½)) is where they meet
+    B, c = np.array([[-1.0], [1e12]]), np.array([0.0, 1.0 + 0.5e12])
+    z, _, error = minimise(B @ B.T, c, np.ones((1, 2)), np.ones(1), 1e-12)
+    assert error <= 1e-9
+    assert z[0] == pytest.approx(1.0, abs=1e-9) and -(B.T @ z)[0] == pytest.approx(0.5, rel=1e-3)

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from margindsl.accuracy import relative_gap, rounding
+from margindsl.accuracy import EPS, relative_gap, rounding
 from margindsl.typing import FloatArray
 from margindsl_solvers.engines.cuts.linearisation import Linearisation, Packed
 from margindsl_solvers.engines.cuts.master import Answer, Bounds, solve_master
@@ -17,6 +17,7 @@ from margindsl_solvers.engines.rows.model import reach
 FAR = 1e9  # a bias or scalar driven beyond it, in units of decision values, means that nothing holds it
 LEANING = 3  # masters that lean on the box before it is widened: the first cuts of each side make one lean
 IDLE = 1e-9  # weight of a cut below which it does nothing
+STALLED, BLIND = 60, 20  # rounds for a tenth of the gap, at most 3 on digits; those of a master lost in rounding
 KEPT = 1e-6  # least weight of a cut worth keeping for other labels
 OUTSIDE = 1e-9  # relative violation of a bound beyond which a point of a span has no value
 
@@ -51,7 +52,8 @@ class Bundle:
         box : float
             A bound the bias and the scalars are known to need.
         """
-        self.best = self.model.inside(x)
+        # Where losses have no weight, nothing but the origin has no gap.
+        self.best = self.model.inside(x if self.model.form.floor else np.zeros_like(x))
         far = float(np.max(np.abs(self.best[self.model.rank :]), initial=0.0))
         self.box = max(box, 10.0 * self.model.form.units[1], 4.0 * far)
         self._v = self.line.arguments(self.best)
@@ -77,6 +79,17 @@ class Bundle:
         """Return the gap relative to |value|, rounding apart."""
         noise = rounding(abs(self.value) + abs(self.lower), self.model.form.n)
         return relative_gap(self.value, self.lower, float(noise), self.model.form.floor)
+
+    @property
+    def patience(self) -> int:
+        """Return the rounds that have to close a tenth of the gap; few where the master no longer sees it.
+
+        Weights of cuts of slopes g are known to eps, and the value of their combination to eps ‖g‖².
+        """
+        if self.answer is None or not len(self.answer.alpha):
+            return STALLED
+        steep = np.sum(self._gradients[: len(self.answer.alpha), : self.model.rank] ** 2, axis=1)
+        return BLIND if self.open_gap <= EPS * float(self.answer.alpha @ steep) else STALLED
 
     @property
     def is_endless(self) -> bool:
@@ -106,6 +119,9 @@ class Bundle:
         goal : float
             The gap to reach, absolute.
         """
+        if self._is_nothing():
+            self.answer, self.lower = self._first(self.value, False), self.value
+            return True
         gap = self.open_gap if math.isfinite(self.open_gap) else abs(self.value)
         answer = self._solve(1e-2 * max(goal, gap))
         if self.narrow and not answer.usable:
@@ -123,10 +139,7 @@ class Bundle:
     def fall_back(self) -> None:
         """Take the first cut alone for an answer where the last master does not weigh these cuts."""
         if self.answer is None or len(self.answer.alpha) != len(self._offsets):
-            alpha = np.zeros(len(self._offsets))
-            alpha[0] = 1.0
-            self.answer = Answer(self.best, -math.inf, alpha, np.zeros(self.bounds.count),
-                                 np.zeros(len(self.model.signed)), 0.0, True)
+            self.answer = self._first(-math.inf, True)
 
     def advance(self, mix: float) -> bool:
         """Move the best point towards the master's and add a cut near it; return whether it moved.
@@ -180,6 +193,16 @@ class Bundle:
             self.points = [p for p, k in zip(self.points, keep) if k]
 
     # -- inside -------------------------------------------------------------------------------------
+
+    def _is_nothing(self) -> bool:
+        """Return whether losses have no weight and the origin is within the bounds: no gap is a share of 0."""
+        return not (self.size or np.any(self._gradients) or np.any(self.model.form.losses.scalars.costs))
+
+    def _first(self, value: float, leans: bool) -> Answer:
+        alpha = np.zeros(len(self._offsets))
+        alpha[0] = 1.0
+        none = np.zeros(len(self.model.signed))
+        return Answer(self.best, value, alpha, np.zeros(self.bounds.count), none, 0.0, leans)
 
     def _solve(self, accuracy: float) -> Answer:
         return solve_master(self.model, self.bounds, self._gradients, self._offsets, self.box, accuracy)

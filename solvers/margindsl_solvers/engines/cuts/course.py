@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 from margindsl.contract import Budget, Status
 from margindsl.typing import FloatArray
 from margindsl_solvers.engines.course import Bracket, Course, Judged
 from margindsl_solvers.engines.cuts.bundle import Bundle
 from margindsl_solvers.engines.rows.envelopes import Pair
-
-STALLED = 50  # rounds in a row that neither move the best point nor close a hundredth of the gap
 
 
 class CutsRun(Course[Judged]):
@@ -30,12 +26,12 @@ class CutsRun(Course[Judged]):
         Share of the master's point in the point of the new cut; the rest is the best point.
     """
 
-    stage, counted, stall_limit = "cutting-plane", "cuts", 300  # on digits a tenth took at most 3
+    stage, counted = "cutting-plane", "cuts"
 
     def __init__(self, bundle: Bundle, budget: Budget, x: FloatArray, points: list[FloatArray], patience: int,
                  mix: float) -> None:
         super().__init__(budget)
-        self.bundle, self.patience, self.mix, self.stalled = bundle, patience, mix, 0
+        self.bundle, self.patience, self.mix = bundle, patience, mix
         bundle.enter(x, points)
 
     def init(self) -> Status | None:
@@ -45,11 +41,9 @@ class CutsRun(Course[Judged]):
     def step(self) -> Status | None:
         """Take a step and a cut, and solve the next master."""
         self.iterations += 1
-        moved, before = self.bundle.advance(self.mix), self.before
-        closing = self.bundle.gap < 0.99 * before or not math.isfinite(before)
-        self.stalled = 0 if moved or closing else self.stalled + 1
-        if self.stalled >= STALLED:
+        if self.iterations - self.marked > self.bundle.patience:
             return Status.INACCURATE
+        self.bundle.advance(self.mix)
         self.bundle.prune(self.patience)
         return self._master()
 
@@ -72,7 +66,6 @@ class CutsRun(Course[Judged]):
 
     def _master(self) -> Status | None:
         bundle = self.bundle
-        self.before = bundle.gap
         bundle.solve(self.tol * bundle.size)
         assert bundle.answer is not None
         if bundle.size > 0:  # of the dual equalities the box may pay for half a part of the error

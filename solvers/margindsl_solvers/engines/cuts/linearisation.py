@@ -109,11 +109,12 @@ class ClusterLine(Linearisation):
     def derivative(self, v: FloatArray) -> FloatArray:
         """Return one subgradient of R in the differences: that of a block lies on its least entry."""
         model, out = self.model, np.zeros(len(v))
-        falling, rising = model.form.parts.falling, model.form.parts.rising
-        if falling.rows:
-            m = v[model.block_rows].reshape(-1, model.width)
+        rising = model.form.parts.rising
+        for block in model.blocks:
+            m = block.table(v[block.part])
             least, rows = m.argmin(axis=1), np.arange(len(m))
-            out[model.block_rows][rows * model.width + least] = falling.derivative(m[rows, least])
+            slopes = block.charged(model.weights) * block.function.derivative(m[rows, least])
+            out[block.part][rows * model.width + least] = slopes
         if rising.rows:
             out[model.rising_rows] = rising.derivative(v[model.rising_rows])
         return out

@@ -11,7 +11,7 @@ import numpy as np
 from margindsl.contract import Budget, Status
 from margindsl.features.operator import FeatureOperator
 from margindsl.typing import FloatArray
-from margindsl_solvers.engines.course import Course
+from margindsl_solvers.engines.course import PROGRESS, Course
 from margindsl_solvers.engines.cuts.basis import Basis, SpanFeatures
 from margindsl_solvers.engines.cuts.bundle import IDLE, Bundle
 from margindsl_solvers.engines.cuts.linearisation import PlaneLine
@@ -19,7 +19,6 @@ from margindsl_solvers.engines.cuts.master import Bounds
 from margindsl_solvers.engines.rows.envelopes import Pair
 from margindsl_solvers.engines.rows.plane import PlaneRows
 
-STALLED = 60  # cuts that close less than a hundredth of the gap
 MIX = 0.1  # share of the master's point in the point of a new cut (Franc and Sonnenburg 2008)
 SHARE, FINER = 0.1, 0.1  # of the whole gap, to which it is closed inside the span first, and its factor from then on
 
@@ -200,8 +199,8 @@ class PursuitRun(Course[Pair]):
             if status is not None:
                 return status
             self.iterations += 1
-            mark, since = (gap, 0) if not gap >= 0.99 * mark else (mark, since + 1)
-            if since >= STALLED:
+            mark, since = (gap, 0) if not gap > PROGRESS * mark else (mark, since + 1)
+            if since >= bundle.patience:
                 return Status.INACCURATE
             bundle.advance(MIX)
             bundle.prune(self.extent.patience)

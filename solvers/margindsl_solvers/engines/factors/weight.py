@@ -13,7 +13,8 @@ from margindsl.accuracy import greatest_ratio
 from margindsl.clock import EIGEN_WORK, check
 from margindsl.contract import Budget, RawSolution, Status
 from margindsl.program.forms import WeightLiftForm
-from margindsl.program.losses import Losses, LossTerm
+from margindsl.program.losses import Losses
+from margindsl.program.sampling import restrict
 from margindsl.program.weight_certificate import (
     curvatures,
     is_wide,
@@ -29,6 +30,7 @@ from margindsl_solvers.engines.factors.sweep import Sum, Sweep
 
 SUBSAMPLE = 10_000  # points from which the first solve starts
 SHRINK = 8  # ratio of the nested subsamples above that
+ON_SAMPLE = 0.5  # part of the time left for a subsample, so that some is left for passes over all points
 ROUND, LARGE_ROUND = 40, 12  # evaluations before the certificate is tried and the factor may grow; on large data
 FIRST_STEP = 0.1  # Moreau step of kinked losses, in units of the margin
 GROWTH = 4  # columns appended at a time
@@ -136,8 +138,8 @@ class WeightRun(Course[Bracket]):
         if form.n > 2 * SUBSAMPLE:
             size = max(SUBSAMPLE, form.n // SHRINK)
             small = subsample(form, np.sort(rng.choice(form.n, size, replace=False)))
-            inner = WeightRun(small, budget.replace(tol=max(0.5 * budget.tol, 1e-3), callback=None, max_iter=200), None,
-                              self.gather, self.newton, self.width, self.seed)
+            limited = budget.share(ON_SAMPLE).replace(tol=max(0.5 * budget.tol, 1e-3), callback=None, max_iter=200)
+            inner = WeightRun(small, limited, None, self.gather, self.newton, self.width, self.seed)
             inner.run()
             self.newton.fit(inner.lowest.shape[1])  # the lowest point may be narrower than the last one
             return inner.lowest, inner.dual[1]
@@ -275,14 +277,7 @@ def feasible_value(form: WeightLiftForm, W: FloatArray, norms: FloatArray) -> fl
 
 def subsample(form: WeightLiftForm, index: FloatArray) -> WeightLiftForm:
     """Return the form on some points, weights scaled so that the total stays the same."""
-    position = np.full(form.n, -1)
-    position[index] = np.arange(len(index))
     factor = form.n / len(index)
-    terms = []
-    for term in form.losses.terms:
-        keep = position[term.points] >= 0
-        terms.append(LossTerm(term.loss, position[term.points][keep], term.weights[keep] * factor, term.slopes[keep],
-                              term.shifts[keep], term.coupling[keep]))
     decision = tuple(replace(bound, weights=bound.weights[index] * factor) for bound in form.decision)
-    return WeightLiftForm(form.features.take(index), Losses(len(index), tuple(terms), form.losses.scalars),
-                          decision=decision, free_bias=form.free_bias)
+    return WeightLiftForm(form.features.take(index), restrict(form.losses, index), decision=decision,
+                          free_bias=form.free_bias)

@@ -64,7 +64,7 @@ class NewtonRun(Course[Pair]):
         Largest dense system.
     """
 
-    stage, counted, stall_limit = "newton", "Newton steps", 150  # where it gets on, the error halves within a dozen
+    stage, counted, stall_limit = "newton", "Newton steps", 100  # where it gets on, the error halves within a dozen
 
     def __init__(self, model: Rows, budget: Budget, x: FloatArray, centre: FloatArray, penalty: Penalty,
                  dense_limit: int = 4000) -> None:
@@ -150,7 +150,7 @@ class NewtonRun(Course[Pair]):
             least = min(cost, least)
             if cost <= target:
                 return None, slopes
-            if patience > (5 if cost < 1e-8 * self._value() else 60):
+            if patience > 30 or (patience > 5 and cost < max(1e-8 * self._value(), self._rounded(v, slopes))):
                 self.lost = True
                 return None, slopes
             ended = self.spent()
@@ -171,6 +171,22 @@ class NewtonRun(Course[Pair]):
     def _value(self) -> float:
         known = self.best and math.isfinite(self.best.primal)
         return max(abs(self.best.primal) if self.best and known else 0.0, self.model.form.floor)
+
+    def _rounded(self, v: FloatArray, slopes: FloatArray) -> float:
+        """Return what a gradient costs that is the rounding of the arguments: heavy losses turn it into large slopes.
+
+        On one side of a kink nothing tells of it, so that both are asked.
+        """
+        model, costs = self.model, []
+        for sign in (-1.0, 1.0):
+            change = model.slopes(self._beside(v, sign), self.centre, self.kappa) - slopes
+            pull = model.adjoint(model.weights * change)[: model.rank]
+            costs.append(0.5 * float(pull @ pull))
+        return max(costs)
+
+    def _beside(self, v: FloatArray, signs: FloatArray | float) -> FloatArray:
+        """Return arguments that rounding may have made of v, on the sides that signs say."""
+        return v + signs * rounding(np.abs(v) + np.abs(self.model.shifts))
 
     def _move(self, v: FloatArray, slopes: FloatArray, step: FloatArray,
               gradient: FloatArray) -> tuple[FloatArray, FloatArray, bool] | None:
@@ -201,6 +217,6 @@ class NewtonRun(Course[Pair]):
 
         Slopes are compared across the rounding, ahead, so that a kink as near as that is seen.
         """
-        model, room = self.model, rounding(np.abs(v) + np.abs(self.model.shifts))
-        ahead = model.slopes(v + np.sign(change) * room, self.centre, self.kappa)
+        model, beside = self.model, self._beside(v, np.sign(change))
+        ahead = model.slopes(beside, self.centre, self.kappa)
         return float(np.linalg.norm(model.weights * (ahead - slopes) * change))

@@ -10,7 +10,6 @@ from scipy.sparse import csr_array
 
 from margindsl.calculus import PLQ
 from margindsl.program.clusters import ClusterForm
-from margindsl.program.losses import LossTerm
 from margindsl.typing import FloatArray, IntArray
 from margindsl_solvers.engines.rows.envelopes import Group, Rows
 
@@ -157,11 +156,23 @@ class ClusterModel(Rows):
         return slice(self.rising_rows.stop, self.rising_rows.stop + len(self.form.balance[1]))
 
     @cached_property
+    def _moved(self) -> tuple[tuple[Block, ...], FloatArray]:
+        """Return the falling losses with their rows, equal ones but for a shift as one, and shifts of the points."""
+        k, falling, blocks = self.width, self.form.parts.falling, list[Block]()
+        shifts = np.zeros(falling.rows)
+        for term, part in falling.slices():
+            if not term.rows:
+                continue
+            loss, shifts[part] = term.loss.unshifted()
+            same = bool(blocks) and blocks[-1].function == loss
+            start = blocks.pop().part.start if same else part.start * k
+            blocks.append(Block(loss, slice(start, part.stop * k), width=k))
+        return tuple(blocks), shifts
+
+    @property
     def blocks(self) -> tuple[Block, ...]:
         """Return the falling losses with their rows."""
-        k = self.width
-        return tuple(Block(term.loss, slice(part.start * k, part.stop * k), width=k)
-                     for term, part in self.form.parts.falling.slices() if term.rows)
+        return self._moved[0]
 
     @cached_property
     def groups(self) -> tuple[Group, ...]:
@@ -184,8 +195,10 @@ class ClusterModel(Rows):
 
     @cached_property
     def shifts(self) -> FloatArray:
-        """Return zeros: constants are inside the functions."""
-        return np.zeros(self.balance_rows.stop)
+        """Return the constants d; most are inside the functions."""
+        out = np.zeros(self.balance_rows.stop)
+        out[self.block_rows] = np.repeat(self._moved[1], self.width)
+        return out
 
     # -- the linear map -----------------------------------------------------------------------------
 
@@ -226,9 +239,9 @@ class ClusterModel(Rows):
 
     def charges(self, v: FloatArray) -> FloatArray:
         """Return the losses of the rows at differences v, and the constant."""
-        falling, rising, parts = self.form.parts.falling, self.form.parts.rising, [np.array([self.constant])]
-        if falling.rows:
-            parts.append(falling.row_losses(v[self.block_rows].reshape(-1, self.width).min(axis=1)))
+        rising, parts = self.form.parts.rising, [np.array([self.constant])]
+        for block in self.blocks:
+            parts.append(block.charged(self.weights) * block.function(block.argument(v[block.part])))
         if rising.rows:
             parts.append(rising.row_losses(v[self.rising_rows]))
         return np.concatenate(parts)
@@ -240,9 +253,8 @@ class ClusterModel(Rows):
         """
         form, x = self.form, v + centre / kappa
         places: list[tuple[IntArray, IntArray, IntArray, FloatArray]] = []
-        for block, term in zip(self.blocks, (t for t in form.parts.falling.terms if t.rows)):
-            m = x[block.part].reshape(-1, self.width)
-            places += self._block_curvature(block, term, m, kappa)
+        for block in self.blocks:
+            places += self._block_curvature(block, block.table(x[block.part]), kappa)
         if form.parts.rising.rows:
             points = np.arange(form.n)
             single = form.parts.rising.spread(rows[self.rising_rows])
@@ -256,7 +268,7 @@ class ClusterModel(Rows):
         kept = value != 0
         return PointBlocks(point[kept], first[kept], second[kept], value[kept])
 
-    def _block_curvature(self, block: Block, term: LossTerm, m: FloatArray,
+    def _block_curvature(self, block: Block, m: FloatArray,
                          kappa: float) -> list[tuple[IntArray, IntArray, IntArray, FloatArray]]:
         """Return κ(I − prox'(m)) on the entries that reach the level, as places in the decision values."""
         level, count, mean, _ = block.level(m, kappa)
@@ -265,8 +277,8 @@ class ClusterModel(Rows):
         active = m[alive] < level[alive, None]
         curved = active[:, :, None] * np.eye(self.width) - (
             (share / count[alive])[:, None, None] * (active[:, :, None] & active[:, None, :]))
-        curved *= (kappa * term.weights[alive])[:, None, None]
-        own, points = curved.sum(axis=2), term.points[alive]
+        curved *= (kappa * block.charged(self.weights)[alive])[:, None, None]
+        own, points = curved.sum(axis=2), self.form.parts.falling.points[block.part.start // self.width + alive]
         others, labels = self.others[points], self.form.labels[points]
         row, a, b = np.nonzero(curved)
         side, c = np.nonzero(own)
