@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
@@ -62,6 +62,22 @@ def levels(n: int, growth: int = GROWTH) -> list[int]:
     return sizes[::-1]
 
 
+def samples(model: SaddleModel, budget: Budget, rng: np.random.Generator) -> Iterator[tuple[SaddleModel, Budget]]:
+    """Yield the model on each of the growing samples, nested, and what its solve may spend, while time is left."""
+    form = model.form
+    order = rng.permutation(form.n)
+    limited = budget.replace(deadline=min(budget.deadline, time.monotonic() + SHARE * budget.remaining))
+    for size in levels(form.n):
+        yield SaddleModel(restrict(form, np.sort(order[:size])), model.gather), limited
+        if budget.expired:
+            break
+
+
+def goal(first: Point, tol: float) -> float:
+    """Return the relative gap to which a sample is solved that begins with some point: what the next one can tell."""
+    return min(max(tol, first.error / (2 * GROWTH)), COARSEST)
+
+
 def progressive_start(model: SaddleModel, budget: Budget, rng: np.random.Generator,
                       engine: Callable[[SaddleModel, Budget, Point], SaddleCourse]) -> Point:
     """Return a point of all n points that nested samples, each larger than the last, have led to.
@@ -90,18 +106,12 @@ def progressive_start(model: SaddleModel, budget: Budget, rng: np.random.Generat
     H. Daneshmand, A. Lucchi, T. Hofmann (2016). Starting small: learning with adaptive sample sizes.
     A. Mokhtari et al. (2016). Adaptive Newton method for empirical risk minimization to statistical accuracy.
     """
-    form = model.form
-    order, handed = rng.permutation(form.n), None
-    deadline = min(budget.deadline, time.monotonic() + SHARE * budget.remaining)
-    for size in levels(form.n):
-        level = SaddleModel(restrict(form, np.sort(order[:size])), model.gather)
+    handed = None
+    for level, limited in samples(model, budget, rng):
         point = arrive(level, handed)
-        tol = max(budget.tol, point.error / (2 * GROWTH))
-        course = engine(level, budget.replace(tol=min(tol, COARSEST), deadline=deadline), point)
+        course = engine(level, limited.replace(tol=goal(point, budget.tol)), point)
         course.run()
         handed = level.variables(course.best)
-        if budget.expired:
-            break
     return arrive(model, handed)
 
 
@@ -125,19 +135,14 @@ def smoothed_start(model: SaddleModel, budget: Budget, rng: np.random.Generator,
     SmoothedRun
         Ended by a limit, by its gap or because it no longer gets on.
     """
-    form, W, width = model.form, None, np.inf
-    order = rng.permutation(form.n)
-    deadline = min(budget.deadline, time.monotonic() + SHARE * budget.remaining)
-    for size in levels(form.n):
-        level = SaddleModel(restrict(form, np.sort(order[:size])), model.gather)
-        course = SmoothedRun(level, budget.replace(deadline=deadline), rows_of(level, W), width)
+    W, width = None, np.inf
+    for level, limited in samples(model, budget, rng):
+        course = SmoothedRun(level, limited, rng, rows_of(level, W), width)
         course.init()
-        course.tol = min(max(budget.tol, course.error / (2 * GROWTH)), COARSEST)
+        course.tol = goal(course.best, budget.tol)
         course.run_on()
         W, width = course.variables()["W"], course.width
-        if budget.expired:
-            break
-    whole = SmoothedRun(model, budget, rows_of(model, W), width, begin)
+    whole = SmoothedRun(model, budget, rng, rows_of(model, W), width, begin)
     whole.run()
     return whole
 

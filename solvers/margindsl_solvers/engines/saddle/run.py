@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -111,9 +112,12 @@ class MirrorRun(SaddleCourse):
     def _follow(self, before: SaddleCourse) -> None:
         self.trace, self.best, self.point = list(before.trace), before.best, before.best
         self.iterations, self.mark, self.marked = before.iterations, before.mark, before.marked
-        if self.stop() is None:  # its point may hold the arguments of other weights than those of its duals
+        if self.stop() is None:  # the gradients are to be those of its masses, whatever weights its value is of
             mu = (1 - RESERVE) * self.best.mu + RESERVE / self.model.count
-            self.point = self.judge(mu, self.best.x)
+            point = self.model.judge(self.model.evaluate(mu, self.best.x))
+            if self.best.primal < point.primal:
+                point = replace(point, primal=self.best.primal, scale=self.best.scale, W=self.best.W)
+            self.best = self.point = self.certify(point)
 
     @cached_property
     def steps(self) -> Steps:

@@ -1,4 +1,4 @@
-"""Proximal Newton steps on the primal, its kinks smoothed: the squared sum of norms exactly, the losses to second order."""
+"""Proximal Newton steps on the smoothed primal: the squared sum of norms as it is, the losses to second order."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from margindsl.clock import product
 from margindsl.contract import Budget, Status
 from margindsl.typing import FloatArray, IntArray
 from margindsl_solvers.engines.saddle.alternation import takes_turns
@@ -19,10 +20,10 @@ LEAST = 0.1
 ROWS = 3_000  # with curvature, of which a step takes a sample of so many
 INNER, STILL = 60, 1e-2  # inner steps granted at least, and their move, relative to the first, that ends them
 EVEN = 0.2  # of the inner metric spread over all labellings, so that those without mass can enter
-POWER = 6  # products for the length of the inner steps
+POWER, ABOVE = 6, 1.1  # products for the length of the inner steps, and how far above what they find it is put
 LENGTHS = (1.0, 0.7, 0.4, 0.2, 0.1, 0.05, 0.01)  # of a step
 SLOW, FAILURES = 0.7, 3  # times the gap: what a step should reach, and how many in a row may not
-MISLED = 0.5  # relative gap from which w = 0 is tried, too
+MISLED = 0.5  # w = 0 is tried, too, at a start of a larger relative gap, or where less of its length is best
 
 
 def smooths(model: SaddleModel) -> bool:
@@ -33,6 +34,11 @@ def smooths(model: SaddleModel) -> bool:
 def norms(W: FloatArray) -> FloatArray:
     """Return the lengths ‖w_k‖."""
     return np.sqrt(np.einsum("kr,kr->k", W, W))
+
+
+def length(D: FloatArray, metric: FloatArray) -> float:
+    """Return (Σ‖d_k‖²/m_k)^½."""
+    return math.sqrt(float(np.sum(D**2 / metric[:, None])))
 
 
 def shrink(Z: FloatArray, steps: FloatArray) -> FloatArray:
@@ -84,19 +90,20 @@ class Quadratic:
 
     def product(self, D: FloatArray) -> FloatArray:
         """Return the rows Σ_i h_i (Σ_l y_l,i φ_iᵀδ_l) y_k,i φ_i."""
+        product(self.phi.size, 2 * len(self.labels))
         margins = np.einsum("kp,kp->p", D.reshape(len(self.labels), -1) @ self.phi.T, self.labels)
         return np.asarray((self.labels * (self.curvature * margins)) @ self.phi).reshape(D.shape)
 
-    def steepest(self, metric: FloatArray) -> float:
+    def steepest(self, metric: FloatArray, rng: np.random.Generator) -> float:
         """Return the greatest eigenvalue of the product in a metric of the labellings, about, by the power method."""
-        D, value = np.random.default_rng(0).normal(size=self.V.shape) * metric[:, None], 0.0
+        D, value = rng.normal(size=self.V.shape) * metric[:, None], 0.0
         for _ in range(POWER):
-            D /= max(math.sqrt(float(np.sum(D**2 / metric[:, None]))), 1e-300)
-            D = metric[:, None] * self.product(D)
-            value = math.sqrt(float(np.sum(D**2 / metric[:, None])))
-        return 1.1 * value
+            D = metric[:, None] * self.product(D / (length(D, metric) or 1.0))
+            value = length(D, metric)
+        return ABOVE * value
 
-    def minimise(self, W: FloatArray, metric: FloatArray, limit: int) -> FloatArray:
+    def minimise(self, W: FloatArray, metric: FloatArray, limit: int, budget: Budget,
+                 rng: np.random.Generator) -> FloatArray:
         """Return Δ near the least q(Δ) + ½(Σ‖w_k + δ_k‖)², by accelerated proximal steps with restarts.
 
         Parameters
@@ -106,13 +113,16 @@ class Quadratic:
             The step of w_k is in proportion to it.
         limit : int
             On the steps.
+        budget : Budget
+            Ends them early, with what they have.
+        rng : numpy.random.Generator
 
         References
         ----------
         A. Beck, M. Teboulle (2009). A fast iterative shrinkage-thresholding algorithm.
         B. O'Donoghue, E. Candès (2015). Adaptive restart for accelerated gradient schemes, Sec. 3.2.
         """
-        steps = metric / max(self.steepest(metric), 1.0 / len(metric))
+        steps = metric / max(self.steepest(metric, rng), 1.0 / len(metric))  # the square has curvature, too
         D = ahead = np.zeros_like(W)
         momentum, first = 1.0, 0.0
         for _ in range(limit):
@@ -123,9 +133,9 @@ class Quadratic:
             following = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * momentum**2))
             ahead = found + (momentum - 1.0) / following * change
             D, momentum = found, following
-            moved = math.sqrt(float(np.sum(step**2 / steps[:, None])))
+            moved = length(step, steps)
             first = first or moved
-            if moved <= STILL * first:
+            if moved <= STILL * first or budget.expired:
                 break
         return D
 
@@ -172,6 +182,8 @@ class SmoothedRun(SaddleCourse):
     model : SaddleModel
         Without biases and scalars (see `smooths`).
     budget : Budget
+    rng : numpy.random.Generator
+        Draws the points of the curvature.
     W : (T, q r) float array or None
         The start, None for that of w = 0.
     width : float
@@ -188,28 +200,29 @@ class SmoothedRun(SaddleCourse):
 
     counted = "steps"
 
-    def __init__(self, model: SaddleModel, budget: Budget, W: FloatArray | None, width: float = math.inf,
-                 begin: float | None = None) -> None:
+    def __init__(self, model: SaddleModel, budget: Budget, rng: np.random.Generator, W: FloatArray | None,
+                 width: float = math.inf, begin: float | None = None) -> None:
         super().__init__(model, budget, begin)
-        self.start, self.width, self.failures = W, width, 0
-        self.rng = np.random.default_rng(model.form.n)
+        self.rng, self.start, self.width, self.failures = rng, W, width, 0
 
     def init(self) -> Status | None:
-        """Judge the start, and w = 0 where that may be better."""
-        model = self.model
+        """Judge the start, as short as is best, or w = 0 where that is better."""
+        model, point = self.model, None
+        if not math.isfinite(self.width):
+            self.width = self._first_width(model.losses.value(np.zeros(model.form.n)))
         if self.start is not None:
-            if not math.isfinite(self.width):
-                self.width = self._first_width(model.losses.value(np.zeros(model.form.n)))
-            self.place = self._place(self.start, model.margins(self.start))
-            self._judge()
-        if self.best is None or self.best.error > MISLED:
+            given = self.place = self._place(self.start, model.margins(self.start))
+            self.place = self._along(-given.W, -given.margins) or given
+            point, misled = self._judged(), self.place.square < MISLED**2 * given.square
+        if point is None or misled or point.error > MISLED:
             plain = model.judge(model.evaluate(np.full(model.count, 1.0 / model.count), model.first_guess()))
-            if self.best is None or plain.gap < self.best.gap:
+            if point is None or plain.gap < point.gap:
                 W = plain.scale * plain.mu[:, None] * plain.directions
                 self.certify(replace(plain, W=W))
                 self.width = min(self.width, self._first_width(plain.gap))
                 self.place = self._place(W, model.margins(W))
-                self._judge()
+                point = self._judged()
+        self.certify(point)
         return None
 
     def _first_width(self, gap: float) -> float:
@@ -232,7 +245,7 @@ class SmoothedRun(SaddleCourse):
         if cost > SHARE * before:
             self.width *= max(math.sqrt(SHARE * before / cost), LEAST)
             self.place = self._place(trial.W, trial.margins)
-        self._judge()
+        self.certify(self._judged())
         self.failures = self.failures + 1 if self.best.gap > SLOW * before else 0
         return Status.INACCURATE if self.failures >= FAILURES else None
 
@@ -249,16 +262,17 @@ class SmoothedRun(SaddleCourse):
             points = np.sort(self.rng.choice(points, ROWS, replace=False))
         limit = max(INNER, model.form.n // max(len(points), 1))  # no more than a pass
         D = self._quadratic(points, share * curved[points]).minimise(
-            place.W, (1.0 - EVEN) * mu + EVEN / len(mu), min(limit, 5 * INNER))
-        margins = model.margins(D)
-        best: Place | None = None
-        for length in LENGTHS:
-            trial = self._place(place.W + length * D, place.margins + length * margins)
-            if trial.value < (place if best is None else best).value:
+            place.W, (1.0 - EVEN) * mu + EVEN / len(mu), min(limit, 5 * INNER), self.budget, self.rng)
+        return self._along(D, model.margins(D))
+
+    def _along(self, D: FloatArray, margins: FloatArray) -> Place | None:
+        """Return the lowest place along a step, the shorter ones tried until the value rises; None if none is lower."""
+        place, best = self.place, None
+        for share in LENGTHS:
+            trial = self._place(place.W + share * D, place.margins + share * margins)
+            if trial.value < (best or place).value:
                 best = trial
             elif best is not None:
-                break
-            if best is not None and length == 1.0:
                 break
         return best
 
@@ -275,8 +289,11 @@ class SmoothedRun(SaddleCourse):
         for conjugate, (term, part) in zip(model.conjugates, model.losses.slices()):
             value = float(losses[part].sum())
             exact += value
-            soft += value if term.loss.is_smooth else float(term.weights @ (
-                x[part] * arguments[part] - conjugate(x[part]) - 0.5 * width * x[part] ** 2))
+            if not term.loss.is_smooth:  # rows without weight are at x = 0, which may lie outside the domain
+                held = term.weights > 0
+                at, v = x[part][held], arguments[part][held]
+                value = float(term.weights[held] @ (at * v - conjugate(at) - 0.5 * width * at**2))
+            soft += value
         return Place(W, margins, arguments, x, exact, soft)
 
     def _slopes(self, arguments: FloatArray, width: float) -> FloatArray:
@@ -300,28 +317,35 @@ class SmoothedRun(SaddleCourse):
                                       / self.width)
         return model.losses.spread(h * model.losses.slopes)
 
-    def _judge(self) -> None:
-        """Book the place with the best bound on the segment from the best dual point so far to its own."""
-        model, place = self.model, self.place
-        self.V = model.directions(place.x)
-        x, V, linear = place.x, self.V, -model.losses.conjugate_value(-model.weights * place.x)
-        dual = linear - 0.5 * float(np.max(norms(V))) ** 2
-        if self.best is not None:
-            known = self.best.dual + 0.5 * float(self.best.norms.max())
-            share = segment(self.best.directions, V, known, linear)
+    def _judged(self) -> Point:
+        """Return the place with the best bound on the segment from the best dual point so far to its own."""
+        model, place, best = self.model, self.place, self.best
+        x = place.x
+        V = self.V = model.directions(x)
+        linear = -model.losses.conjugate_value(-model.weights * x)
+        known = self._known()
+        if known is not None:
+            share = segment(known[1], V, known[2], linear)
             if share < 1.0:  # ρ* is convex, so the value there is at least the one between
-                x, V = self.best.x + share * (x - self.best.x), self.best.directions + share * (V - self.best.directions)
-                dual = -model.losses.conjugate_value(-model.weights * x) - 0.5 * float(np.max(norms(V))) ** 2
-        squares = norms(V) ** 2
-        lengths = norms(place.W)
+                x, V = known[0] + share * (x - known[0]), known[1] + share * (V - known[1])
+                linear = -model.losses.conjugate_value(-model.weights * x)
+        squares, lengths = norms(V) ** 2, norms(place.W)
         total = float(lengths.sum())
         mu = lengths / total if total > 0 else np.full(model.count, 1.0 / model.count)
         point = Point(mu, x, np.zeros(0), V, squares, 0.5 * squares, np.zeros(0), place.arguments,
-                      place.square + place.exact, dual, proved=x, fitted=np.zeros(0), W=place.W)
-        if self.best is not None and self.best.primal < point.primal:
-            point = replace(point, mu=self.best.mu, primal=self.best.primal, W=self.best.W, scale=self.best.scale)
-        self.certify(point)
+                      place.square + place.exact, linear - 0.5 * float(squares.max()), proved=x, fitted=np.zeros(0),
+                      W=place.W)
+        if best is None or point.primal < best.primal:
+            return point
+        return replace(point, mu=best.mu, primal=best.primal, W=best.W, scale=best.scale)
 
+    def _known(self) -> tuple[FloatArray, FloatArray, float] | None:
+        """Return (x, v, −Σ cρ*) of the best dual point so far, at first of x = 0 where that is feasible."""
+        if self.best is not None:
+            return self.best.x, self.best.directions, self.best.dual + float(self.best.costs.max())
+        x = self.model.clip(np.zeros(len(self.model.weights)))
+        return None if x.any() else (x, np.zeros((self.model.count, self.model.order)),
+                                     -self.model.losses.conjugate_value(x))
 
 def segment(first: FloatArray, last: FloatArray, known: float, new: float) -> float:
     """Return θ on a grid of greatest (1 − θ) known + θ new − ½ max‖(1 − θ) v_k + θ v'_k‖²."""
