@@ -18,10 +18,11 @@ from margindsl_solvers.engines.saddle.run import SaddleCourse
 SHARE = 0.25  # of the gap that smoothing may cost; the width falls by no more than LEAST at a step
 LEAST = 0.1
 ROWS = 3_000  # with curvature, of which a step takes a sample of so many
-INNER, STILL = 60, 1e-2  # inner steps granted at least, and their move, relative to the first, that ends them
+INNER, MOST, PASSES = 60, 300, 3  # inner steps granted at least and at most, and between them those of so many passes
+STILL = 1e-2  # move of an inner step, relative to the first, that ends them
 EVEN = 0.2  # of the inner metric spread over all labellings, so that those without mass can enter
 POWER, ABOVE = 6, 1.1  # products for the length of the inner steps, and how far above what they find it is put
-LENGTHS = (1.0, 0.7, 0.4, 0.2, 0.1, 0.05, 0.01)  # of a step
+LENGTHS, ENOUGH = (1.0, 0.7, 0.4, 0.2, 0.1, 0.05, 0.01), 0.1  # of a step, and the part of its fall to be reached
 SLOW, FAILURES = 0.7, 3  # times the gap: what a step should reach, and how many in a row may not
 MISLED = 0.5  # w = 0 is tried, too, at a start of a larger relative gap, or where less of its length is best
 
@@ -260,21 +261,23 @@ class SmoothedRun(SaddleCourse):
         share = max(len(points) / ROWS, 1.0)
         if share > 1.0:
             points = np.sort(self.rng.choice(points, ROWS, replace=False))
-        limit = max(INNER, model.form.n // max(len(points), 1))  # no more than a pass
+        limit = min(max(INNER, PASSES * model.form.n // max(len(points), 1)), MOST)
         D = self._quadratic(points, share * curved[points]).minimise(
-            place.W, (1.0 - EVEN) * mu + EVEN / len(mu), min(limit, 5 * INNER), self.budget, self.rng)
+            place.W, (1.0 - EVEN) * mu + EVEN / len(mu), limit, self.budget, self.rng)
         return self._along(D, model.margins(D))
 
     def _along(self, D: FloatArray, margins: FloatArray) -> Place | None:
-        """Return the lowest place along a step, the shorter ones tried until the value rises; None if none is lower."""
-        place, best = self.place, None
-        for share in LENGTHS:
-            trial = self._place(place.W + share * D, place.margins + share * margins)
-            if trial.value < (best or place).value:
-                best = trial
-            elif best is not None:
-                break
-        return best
+        """Return the place the longest part of a step ahead that lowers the value as it should; None if there is none.
+
+        The fall is what the losses' slope and the change of the square say (Lee, Sun and Saunders 2014, Eq. 2.10).
+        """
+        place, model = self.place, self.model
+        fall = place.square - 0.5 * float(norms(place.W + D).sum()) ** 2
+        fall -= float((model.weights * place.x) @ model.losses.gather(margins))
+        if not fall > 0:
+            return None
+        trials = (self._place(place.W + t * D, place.margins + t * margins) for t in LENGTHS)
+        return next((at for t, at in zip(LENGTHS, trials) if at.value <= place.value - ENOUGH * t * fall), None)
 
     def _quadratic(self, points: IntArray, curvature: FloatArray) -> Quadratic:
         model = self.model
