@@ -57,7 +57,7 @@ class MirrorSolver(EngineSolver):
         Largest order of a Newton system of the adaptive version, the free rows or the rank times the labellings with
         mass; 0 leaves the first-order method alone.
     random_state : int or None
-        Seed of every random choice: the order of sampled points, the sampled labellings.
+        Seed of every random choice: the order of sampled points, those of a sampled curvature, the sampled labellings.
     tau : float or None
         Half-width of the box of duals of the theorem's version; None takes one that holds the optimum.
     step_factor : float
