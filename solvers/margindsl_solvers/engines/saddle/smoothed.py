@@ -15,7 +15,7 @@ from margindsl_solvers.engines.saddle.model import Point, SaddleModel
 from margindsl_solvers.engines.saddle.run import SaddleCourse
 
 # All tuned on noisy copies of MNIST's 8 and 9 (100,000 x 48) and on letters, hinge and ODM.
-# PASSES on copies of digits 3 and 8 (100,000 x 64): with 1, ODM's steps fell short of their minimum and the gap stalled.
+# PASSES on copies of digits 3 and 8 (100,000 x 64): with 1, ODM's steps fell short of their least and the gap stalled.
 SHARE = 0.25  # of the gap that smoothing may cost; the width falls by no more than LEAST at a step
 LEAST = 0.1
 ROWS = 3_000  # with curvature, of which a step takes a sample of so many
