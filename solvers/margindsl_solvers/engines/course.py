@@ -148,7 +148,11 @@ class Course(ABC, Generic[P]):
 
     def run(self) -> Status:
         """Take steps until the gap is closed, a limit is met or the engine ends by itself."""
-        status, idle = self.stop(self.init()), 0
+        return self.run_on(self.init())
+
+    def run_on(self, ended: Status | None = None) -> Status:
+        """Take steps from where the solve is, unless `init` has ended it."""
+        status, idle = self.stop(ended), 0
         while status is None:
             counted = self.iterations
             status = self.stop(self.step())

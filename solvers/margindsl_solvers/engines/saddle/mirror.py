@@ -15,9 +15,10 @@ from margindsl.threads import small_work_threads
 from margindsl_solvers.engines.saddle.box import BoxModel, Schedule, bounded, descent_steps, prox_steps
 from margindsl_solvers.engines.saddle.iteration import Advance, descend, extragradient
 from margindsl_solvers.engines.saddle.model import Point, SaddleModel
-from margindsl_solvers.engines.saddle.progressive import progressive_start
+from margindsl_solvers.engines.saddle.progressive import progressive_start, smoothed_start
 from margindsl_solvers.engines.saddle.run import MirrorRun, SaddleCourse, refuse_unconjugated, starting_pair
 from margindsl_solvers.engines.saddle.sampling import GRADIENTS, FullGradient, StochasticRun, start_in
+from margindsl_solvers.engines.saddle.smoothed import smooths
 from margindsl_solvers.engines.saddle.variance import AnchoredRun
 from margindsl_solvers.engines.solver import EngineSolver, Solve
 from margindsl_solvers.engines.threads import threads
@@ -56,7 +57,7 @@ class MirrorSolver(EngineSolver):
         Largest order of a Newton system of the adaptive version, the free rows or the rank times the labellings with
         mass; 0 leaves the first-order method alone.
     random_state : int or None
-        Seed of every random choice: the order of sampled points, the sampled labellings.
+        Seed of every random choice: the order of sampled points, those of a sampled curvature, the sampled labellings.
     tau : float or None
         Half-width of the box of duals of the theorem's version; None takes one that holds the optimum.
     step_factor : float
@@ -115,11 +116,13 @@ class MirrorSolver(EngineSolver):
         """Return the engine of the options."""
         rng = np.random.default_rng(self.random_state)
         if self.schedule == "adaptive":
-            def engine(model: SaddleModel, budget: Budget, point: Point | None) -> MirrorRun:
+            def engine(model: SaddleModel, budget: Budget, point: Point | SaddleCourse | None) -> MirrorRun:
                 return MirrorRun(model, budget, point or starting_pair(model, start), self.method.advance, begin=begin,
                                  newton_limit=self.newton_limit, stall_limit=self.stall_limit, **self._adaptive())
 
             grows = start is None and self.is_progressive(model.form)
+            if grows and self.newton_limit and smooths(model):
+                return engine(model, budget, smoothed_start(model, budget, rng, begin))
             return engine(model, budget, progressive_start(model, budget, rng, engine) if grows else None)
         if self.schedule == "anchored":
             return AnchoredRun(model, budget, rng=rng, start=starting_pair(model, start),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
@@ -13,8 +13,10 @@ from margindsl.program.losses import Losses, LossTerm
 from margindsl.typing import FloatArray, IntArray
 from margindsl_solvers.engines.saddle.model import Point, SaddleModel
 from margindsl_solvers.engines.saddle.run import RESERVE, SaddleCourse, starting_masses, starting_pair
+from margindsl_solvers.engines.saddle.smoothed import SmoothedRun
 
-GROWTH, LEAST = 4, 2_000  # of the samples, and points below which none is drawn
+# Of the samples, and points below which none is drawn; 2,000 took longer on 100,000 copies of digits with biases.
+GROWTH, LEAST = 4, 1_000
 SHARE = 0.3  # of the time for the samples
 COARSEST = 0.1  # relative gap to which a sample is solved at least
 MISLED = 0.5  # a sample may have misled where the relative gap is larger, or W of less than that length would be better
@@ -61,6 +63,22 @@ def levels(n: int, growth: int = GROWTH) -> list[int]:
     return sizes[::-1]
 
 
+def samples(model: SaddleModel, budget: Budget, rng: np.random.Generator) -> Iterator[tuple[SaddleModel, Budget]]:
+    """Yield the model on each of the growing samples, nested, and what its solve may spend, while time is left."""
+    form = model.form
+    order = rng.permutation(form.n)
+    limited = budget.replace(deadline=min(budget.deadline, time.monotonic() + SHARE * budget.remaining))
+    for size in levels(form.n):
+        yield SaddleModel(restrict(form, np.sort(order[:size])), model.gather), limited
+        if budget.expired:
+            break
+
+
+def goal(first: Point, tol: float) -> float:
+    """Return the relative gap to which a sample is solved that begins with some point: what the next one can tell."""
+    return min(max(tol, first.error / (2 * GROWTH)), COARSEST)
+
+
 def progressive_start(model: SaddleModel, budget: Budget, rng: np.random.Generator,
                       engine: Callable[[SaddleModel, Budget, Point], SaddleCourse]) -> Point:
     """Return a point of all n points that nested samples, each larger than the last, have led to.
@@ -89,19 +107,50 @@ def progressive_start(model: SaddleModel, budget: Budget, rng: np.random.Generat
     H. Daneshmand, A. Lucchi, T. Hofmann (2016). Starting small: learning with adaptive sample sizes.
     A. Mokhtari et al. (2016). Adaptive Newton method for empirical risk minimization to statistical accuracy.
     """
-    form = model.form
-    order, handed = rng.permutation(form.n), None
-    deadline = min(budget.deadline, time.monotonic() + SHARE * budget.remaining)
-    for size in levels(form.n):
-        level = SaddleModel(restrict(form, np.sort(order[:size])), model.gather)
+    handed = None
+    for level, limited in samples(model, budget, rng):
         point = arrive(level, handed)
-        tol = max(budget.tol, point.error / (2 * GROWTH))
-        course = engine(level, budget.replace(tol=min(tol, COARSEST), deadline=deadline), point)
+        course = engine(level, limited.replace(tol=goal(point, budget.tol)), point)
         course.run()
         handed = level.variables(course.best)
-        if budget.expired:
-            break
     return arrive(model, handed)
+
+
+def smoothed_start(model: SaddleModel, budget: Budget, rng: np.random.Generator, begin: float) -> SmoothedRun:
+    """Return a course of all n points that proximal Newton steps on nested samples have led to, and then on all.
+
+    Samples as in `progressive_start`; the weights are handed over, and the width of the smoothing.
+
+    Parameters
+    ----------
+    model : SaddleModel
+        Of all points, without biases and scalars.
+    budget : Budget
+    rng : numpy.random.Generator
+        Draws the order of the points.
+    begin : float
+        `time.monotonic` at which the trace begins.
+
+    Returns
+    -------
+    SmoothedRun
+        Ended by a limit, by its gap or because it no longer gets on.
+    """
+    W, width = None, np.inf
+    for level, limited in samples(model, budget, rng):
+        course = SmoothedRun(level, limited, rng, rows_of(level, W), width)
+        course.init()
+        course.tol = goal(course.best, budget.tol)
+        course.run_on()
+        W, width = course.variables()["W"], course.width
+    whole = SmoothedRun(model, budget, rng, rows_of(model, W), width, begin)
+    whole.run()
+    return whole
+
+
+def rows_of(model: SaddleModel, W: FloatArray | None) -> FloatArray | None:
+    """Return the (T, q r) weights of the distinct labellings: those of a sample are distinct on all points, too."""
+    return None if W is None else np.ascontiguousarray(W[:, model.first].T)
 
 
 def arrive(model: SaddleModel, handed: Mapping[str, FloatArray] | None) -> Point:

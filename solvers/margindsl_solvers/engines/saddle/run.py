@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -77,8 +78,8 @@ class MirrorRun(SaddleCourse):
     ----------
     model : SaddleModel
     budget : Budget
-    start : Point or tuple of arrays
-        The first one, judged, or its (μ, x, s).
+    start : Point, tuple of arrays or SaddleCourse
+        The first one, judged, or its (μ, x, s); or a course of the same model to go on from.
     advance : callable
         Takes one first-order step: `extragradient` or `descend`.
     weight : float or None
@@ -92,7 +93,7 @@ class MirrorRun(SaddleCourse):
         `time.monotonic` at which the trace begins; None is now.
     """
 
-    def __init__(self, model: SaddleModel, budget: Budget, start: Place | Point, advance: Advance, *,
+    def __init__(self, model: SaddleModel, budget: Budget, start: Place | Point | SaddleCourse, advance: Advance, *,
                  weight: float | None = None, restarts: bool = True, newton_limit: int = 2000,
                  stall_limit: float = math.inf, begin: float | None = None) -> None:
         super().__init__(model, budget, begin)
@@ -102,8 +103,21 @@ class MirrorRun(SaddleCourse):
         self.threshold = NEWTON_FIRST
 
     def init(self) -> None:
-        """Judge the start."""
-        self.point = self.certify(self.start) if isinstance(self.start, Point) else self.judge(*self.start)
+        """Judge the start, or take over what another course has proved."""
+        if isinstance(self.start, SaddleCourse):
+            self._follow(self.start)
+        else:
+            self.point = self.certify(self.start) if isinstance(self.start, Point) else self.judge(*self.start)
+
+    def _follow(self, before: SaddleCourse) -> None:
+        self.trace, self.best, self.point = list(before.trace), before.best, before.best
+        self.iterations, self.mark, self.marked = before.iterations, before.mark, before.marked
+        if self.stop() is None:  # the gradients are to be those of its masses, whatever weights its value is of
+            mu = (1 - RESERVE) * self.best.mu + RESERVE / self.model.count
+            point = self.model.judge(self.model.evaluate(mu, self.best.x))
+            if self.best.primal < point.primal:
+                point = replace(point, primal=self.best.primal, scale=self.best.scale, W=self.best.W)
+            self.best = self.point = self.certify(point)
 
     @cached_property
     def steps(self) -> Steps:
