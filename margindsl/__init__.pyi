@@ -404,7 +404,7 @@ def Solver(
         Largest order of a Newton system, the free rows or the rank times the labellings with mass; 0 leaves
         mirror prox alone.
     random_state : int or None
-        Seed of every random choice: the order of sampled points, the sampled labellings.
+        Seed of every random choice: the order of sampled points, those of a sampled curvature, the sampled labellings.
     sampling : {"auto", "none", "progressive", "labels", "importance", "variance-reduced"}
         "progressive" solves growing samples of the points first, each the start of the next; "auto", the default,
         does so from 20,000 points. All others take all points from the start.

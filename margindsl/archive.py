@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 _HEADER = "header.json"
-_FOREIGN = (ValueError, KeyError, TypeError, EOFError, RuntimeError, struct.error, zipfile.BadZipFile)
+_FOREIGN = (ValueError, SyntaxError, KeyError, TypeError, EOFError, RuntimeError, struct.error, zipfile.BadZipFile)
 
 
 class BrokenArchiveError(ValueError):

@@ -40,6 +40,7 @@ ALLOWED = {
     "ratios of slopes of cuts": [
         ("margindsl/program/quadratic.py", "np.maximum(steep / flat, 1.0)")],
     "numbers of points": [
+        ("solvers/margindsl_solvers/engines/saddle/smoothed.py", "max(len(points) / ROWS, 1.0)"),
         ("margindsl/drivers/means.py", "np.maximum(sizes, 1.0)"),
         ("margindsl/experiments/baselines.py", "np.maximum(sizes, 1.0)")],
     "arguments of losses in the units of the solve; candidates of rounding alone": [
