@@ -14,10 +14,11 @@ from margindsl.labelset import Names, names
 from margindsl.program.absorption import absorb_labels
 from margindsl.program.bounded_bias import ClusterLimits
 from margindsl.program.bounds import DecisionBound
-from margindsl.program.clusters import ClusterForm, CodedForm, falling_losses, simplex_losses
+from margindsl.program.clusters import ClusterForm, CodedForm
 from margindsl.program.codes import contrasts, runner_up, simplex_codes
 from margindsl.program.forms import DCStepForm, FixedLabelForm
 from margindsl.program.losses import Losses
+from margindsl.program.split import falling_losses, simplex_losses
 from margindsl.typing import FloatArray, IntArray
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from margindsl.program.answers import Variable, multipliers
 from margindsl.program.bounds import QuadraticBound
 from margindsl.program.codes import code_rows, stacked
 from margindsl.program.component_rows import ComponentRows
+from margindsl.program.dual_balance import project_duals
 from margindsl.program.form import Form
 from margindsl.program.losses import Losses
 from margindsl.typing import FloatArray, IntArray
@@ -126,6 +127,10 @@ class FixedLabelForm(Form):
         terms = self.bias_terms(u, tau)
         return max(self.losses.scalar_residual(u), greatest_ratio(np.sum(terms), np.sum(np.abs(terms))))
 
+    def balanced(self, u: FloatArray) -> FloatArray:
+        """Return u in the domain of the conjugates, paying for the scalars."""
+        return project_duals(self.losses, u)
+
     def levelled(self, u: FloatArray, tau: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return (u, τ) with Σ y ũ = hᵀτ: a multiplier takes up the rest, else the heavier side is scaled."""
         shares = u * self.losses.slopes * self.labels[self.losses.points]
@@ -156,10 +161,7 @@ class FixedLabelForm(Form):
             values, sizes = G @ w + h * bias, np.linalg.norm(G, axis=1) * np.linalg.norm(w) + np.abs(h) * reach
             for bound, value, size in zip(self.decision, values, sizes):
                 worst = max(worst, bound.violation(float(value), float(size)))
-        if scalars is not None and self.losses.scalars.count:
-            below = np.where(self.losses.scalars.nonneg, np.minimum(scalars, 0.0), 0.0)
-            worst = max(worst, greatest_ratio(below, np.max(np.abs(scalars))))
-        return worst
+        return max(worst, 0.0 if scalars is None else self.losses.scalars.violation(scalars))
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from margindsl.program.certificates import Certificate, certify_fixed_labels, project_duals
+from margindsl.program.certificates import Certificate, certify_fixed_labels
 from margindsl.program.clusters import ClusterForm
 from margindsl.program.forms import FixedLabelForm, LabelLiftForm, WeightLiftForm
 from margindsl.program.label_certificate import repair_label_lift
@@ -30,15 +30,11 @@ def repaired(form: Any, answer: Any) -> Certificate | None:
 
 
 @repaired.register(FixedLabelForm)
-def _fixed(form: FixedLabelForm, answer: Any) -> Certificate | None:
+@repaired.register(ClusterForm)
+def _fixed(form: Any, answer: Any) -> Certificate | None:
     u = answer.get("u")
     return None if u is None else certify_fixed_labels(
-        form, project_duals(form.losses, np.asarray(u, dtype=float)), answer.get("tau"))
-
-
-@repaired.register(ClusterForm)
-def _clusters(form: ClusterForm, answer: Any) -> Certificate | None:
-    return certify_fixed_labels(form, answer.get("u"), answer.get("tau"))
+        form, form.balanced(np.asarray(u, dtype=float)), answer.get("tau"))
 
 
 @repaired.register(LabelLiftForm)
