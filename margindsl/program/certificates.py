@@ -9,13 +9,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from margindsl.program.clusters import ClusterForm
-from margindsl.program.dual_balance import project_duals
+from margindsl.program.dual_balance import FEASIBLE, project_duals
 from margindsl.program.forms import FixedLabelForm
 from margindsl.program.losses import Losses
 from margindsl.typing import FloatArray, IntArray
 
 SAFETY = 1e-10  # relative inflation of a repaired dual point, above the rounding of an eigenvalue solve
-FEASIBLE = 1e-12  # residual of dual equalities, relative to their parts, that is rounding
 WIDE_SAFETY = 1e-6  # the same where eigenvalues are bounds
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import scipy
 
 from margindsl.accuracy import EPS, greatest_ratio
 from margindsl.typing import FloatArray
+
+FEASIBLE = 1e-12  # residual of dual equalities, relative to their parts, that is rounding
 
 
 def project_duals(losses, u: FloatArray) -> FloatArray:  # type: ignore[no-untyped-def]
@@ -41,4 +44,34 @@ def _clip_duals(losses, u: FloatArray) -> FloatArray:  # type: ignore[no-untyped
     return u
 
 
-__all__ = ["project_duals"]
+def can_pay(losses) -> bool:  # type: ignore[no-untyped-def]
+    """Return whether some duals in the domains pay for the scalars, without which no value is bounded below.
+
+    Parameters
+    ----------
+    losses : Losses
+    """
+    c, free = losses.weights, ~np.asarray(losses.scalars.nonneg, dtype=bool)
+    ends = [(-conjugate.domain[1], -conjugate.domain[0])
+            for term, conjugate in zip(losses.terms, losses.conjugates) for _ in range(term.rows)]
+    rows = losses.coupling.T * c  # of duals over their weights
+    sizes = np.maximum(np.max(np.abs(rows), axis=1, initial=0.0), np.abs(losses.scalars.costs))
+    sizes[sizes == 0] = 1.0
+    rows, costs = rows / sizes[:, None], losses.scalars.costs / sizes
+    found = scipy.optimize.linprog(np.zeros(len(c)), A_ub=rows[~free], b_ub=costs[~free], A_eq=rows[free],
+                                   b_eq=costs[free], bounds=ends, method="highs")
+    return bool(found.status != 2)
+
+
+def proves(losses, u: FloatArray) -> bool:  # type: ignore[no-untyped-def]
+    """Return whether duals are in the domains and pay for the scalars but for rounding.
+
+    Parameters
+    ----------
+    losses : Losses
+    u : (m,) float array
+    """
+    return bool(np.isfinite(losses.conjugate_value(u)) and losses.scalar_residual(u) <= FEASIBLE)
+
+
+__all__ = ["FEASIBLE", "can_pay", "project_duals", "proves"]

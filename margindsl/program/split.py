@@ -9,6 +9,8 @@ from functools import cached_property
 import numpy as np
 
 from margindsl.calculus import ConvexFunction
+from margindsl.errors import CalculusError
+from margindsl.program.dual_balance import can_pay
 from margindsl.program.losses import Losses, LossTerm
 from margindsl.typing import BoolArray, FloatArray, IntArray
 
@@ -148,9 +150,14 @@ def simplex_losses(losses: Losses, clusters: int) -> Losses:
     Raises
     ------
     CalculusError
-        If a loss neither falls nor rises and is not piecewise quadratic.
+        If a loss neither falls nor rises and is not piecewise quadratic, or only what rises holds a shared scalar.
     """
-    return falling_losses(losses, float(np.sqrt(clusters / (clusters - 1.0))))
+    bounding = falling_losses(losses, float(np.sqrt(clusters / (clusters - 1.0))))
+    left_out = (part.term.coupling for part in parted(losses) if not part.falls)
+    if any(np.any(coupling) for coupling in left_out) and not can_pay(bounding):
+        raise CalculusError("bounds see only the parts of Crammer-Singer losses that fall with the margin, and here "
+                            "the others alone hold a shared scalar: without them the objective falls without end")
+    return bounding
 
 
 def falling_losses(losses: Losses, factor: float = 1.0) -> Losses:
