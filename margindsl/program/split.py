@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 
 from margindsl.calculus import ConvexFunction
 from margindsl.errors import CalculusError
+from margindsl.frozen import freeze_fields, frozen_property
 from margindsl.program.dual_balance import can_pay
 from margindsl.program.losses import Losses, LossTerm
 from margindsl.typing import BoolArray, FloatArray, IntArray
@@ -33,6 +33,9 @@ class Part:
     falls: bool
     rows: IntArray
     turn: float
+
+    def __post_init__(self) -> None:
+        freeze_fields(self)
 
     @property
     def is_constant(self) -> bool:
@@ -127,7 +130,7 @@ class SplitLosses:
         return cls(Losses(losses.n, tuple(part.term for part in falling), losses.scalars),
                    Losses(losses.n, tuple(part.term for part in rising), free), constant, falling)
 
-    @cached_property
+    @frozen_property
     def joined(self) -> Losses:
         """Return the rows of both parts, those that fall first."""
         return replace(self.falling, terms=self.falling.terms + self.rising.terms)
