@@ -270,8 +270,12 @@ class Branching:
     def _settle(self, node: Node, z: IntArray) -> Node:
         """Return a node without free components, bounded by the dual of its fixed-label problem."""
         labels, tol = self.labels.at_points(z), max(0.01 * self.tol, 1e-12)
-        fit = self.run.fit(labels, self.run.best, tol=tol, cutoff=self.ceiling)
-        return self._better(node, z, *self.bounds.settled(z, fit.raw.variables))
+        for cutoff in (self.ceiling, np.inf):  # a dual point may be worth less once it pays for scalars
+            fit = self.run.fit(labels, self.run.best, tol=tol, cutoff=cutoff)
+            node = self._better(node, z, *self.bounds.settled(z, fit.raw.variables))
+            if node.bound >= self.target or fit.raw.status is not Status.CONVERGED:
+                break
+        return node
 
     def _better(self, node: Node, z: IntArray, u: FloatArray, rest: FloatArray) -> Node:
         value = self.bounds.value(z, u, rest)

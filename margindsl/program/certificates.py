@@ -9,13 +9,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from margindsl.program.clusters import ClusterForm
-from margindsl.program.equalities import dual_limits, onto_equalities
+from margindsl.program.equalities import FEASIBLE, project_duals
 from margindsl.program.forms import FixedLabelForm
 from margindsl.program.losses import Losses
 from margindsl.typing import FloatArray, IntArray
 
 SAFETY = 1e-10  # relative inflation of a repaired dual point, above the rounding of an eigenvalue solve
-FEASIBLE = 1e-12  # residual of dual equalities, relative to their parts, that is rounding
 WIDE_SAFETY = 1e-6  # the same where eigenvalues are bounds
 
 
@@ -213,18 +212,6 @@ def unlifted_point(q: FloatArray, eta: FloatArray) -> DualPoint:
         "component": np.arange(n), "sign": np.ones(n, dtype=int), "vectors": np.zeros((n, 0)),
         "cut_rows": np.zeros((0, 3), dtype=int), "cut_columns": np.zeros((0, 3), dtype=int),
         "cut_products": np.zeros((0, 3))})
-
-
-def project_duals(losses: Losses, u: FloatArray) -> FloatArray:
-    """Return row duals inside the domain of the conjugates and on the equalities Σ b u = q.
-
-    Parameters
-    ----------
-    losses : Losses
-    u : (m,) float array
-    """
-    scalars = losses.scalars
-    return onto_equalities(u, dual_limits(losses), losses.coupling, scalars.costs, scalars.nonneg)
 
 
 def certify_fixed_labels(form: FixedLabelForm | ClusterForm, u: FloatArray | None,

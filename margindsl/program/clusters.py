@@ -9,103 +9,18 @@ from typing import Any
 import numpy as np
 
 from margindsl.accuracy import greatest_ratio
-from margindsl.calculus import PLQ
-from margindsl.errors import CalculusError, DeclarationError
+from margindsl.errors import DeclarationError
 from margindsl.features import CodedFeatures, FeatureOperator
 from margindsl.frozen import frozen_property
-from margindsl.program.absorption import absorbed_terms
 from margindsl.program.answers import Variable
 from margindsl.program.bounded_bias import ClusterLimits, biased_losses
 from margindsl.program.bounds import DecisionBound
 from margindsl.program.codes import contrasts, runner_up, simplex_codes
+from margindsl.program.equalities import project_duals
 from margindsl.program.forms import FixedLabelForm, Form
 from margindsl.program.losses import Losses, LossTerm
+from margindsl.program.split import SplitLosses, whole_duals
 from margindsl.typing import FloatArray, IntArray
-
-
-@dataclass(frozen=True, eq=False)
-class SplitLosses:
-    """Represent losses as a falling and a rising part, both of the margin itself: ρ = ρ↓ + ρ↑ + constant.
-
-    Parameters
-    ----------
-    falling, rising : Losses
-    constant : float
-    """
-
-    falling: Losses
-    rising: Losses
-    constant: float
-
-    @classmethod
-    def of(cls, losses: Losses) -> SplitLosses:
-        """Split every loss.
-
-        Raises
-        ------
-        CalculusError
-            If a loss rises and is not piecewise quadratic, or depends on shared scalars.
-        """
-        if losses.scalars.count:
-            raise CalculusError("Crammer-Singer margins of more than two clusters do not go with shared scalars "
-                                "(md.Scalar, or the free mean in md.var and md.mean_variance)")
-        falling: list[LossTerm] = []
-        rising: list[LossTerm] = []
-        constant = 0.0
-        for term in absorbed_terms(losses).terms:
-            for part, kept in zip(term.loss.split(), (falling, rising)):
-                if part.is_nonincreasing and part.is_nondecreasing:
-                    constant += float(np.sum(term.weights)) * float(part(0.0))
-                else:
-                    kept.append(LossTerm(part, term.points, term.weights, term.slopes, term.shifts, term.coupling))
-        return cls(Losses(losses.n, tuple(falling)), Losses(losses.n, tuple(rising)), constant)
-
-
-def simplex_losses(losses: Losses, clusters: int) -> Losses:
-    """Return losses of the simplex-coded margin that bound those of Crammer-Singer margins from below.
-
-    A margin f_y − max_{q≠y} f_q is at most f_y − mean_{q≠y} f_q = √(k/(k−1)) ⟨c_y, V'φ⟩, V the weights in the
-    coordinates of the codes (their mean over clusters only costs ‖W‖). Falling losses are taken there, others by their
-    falling part, the rest being non-negative. Nothing is lost by a relaxation that is symmetric in the clusters: its
-    multipliers u_iq of f_y − f_q can be averaged over permutations, and then are those of the mean.
-
-    Parameters
-    ----------
-    losses : Losses
-    clusters : int
-
-    Raises
-    ------
-    CalculusError
-        If a loss rises and is not piecewise quadratic.
-    """
-    return falling_losses(losses, float(np.sqrt(clusters / (clusters - 1.0))))
-
-
-def falling_losses(losses: Losses, factor: float = 1.0) -> Losses:
-    """Return the falling parts of losses, which bound them from below, at margins times a factor.
-
-    Parameters
-    ----------
-    losses : Losses
-    factor : float
-
-    Raises
-    ------
-    CalculusError
-        If a loss rises and is not piecewise quadratic.
-    """
-    terms = tuple(_falling(part, factor) for term in losses.terms for part in term.oriented())
-    return Losses(losses.n, terms, losses.scalars)
-
-
-def _falling(term: LossTerm, factor: float) -> LossTerm:
-    loss = term.loss
-    if not loss.is_nonincreasing:
-        if not isinstance(loss, PLQ):
-            raise CalculusError(f"the falling part of {loss!r} is needed, and it is not piecewise quadratic")
-        loss = loss.split()[0]
-    return LossTerm(loss, term.points, term.weights, factor * term.slopes, term.shifts, term.coupling)
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,16 +111,18 @@ class CodedForm(FixedLabelForm):
 class ClusterForm(Form):
     """Represent fixed clusters with Crammer-Singer margins γ_i = f_{i,y_i} − max over q ≠ y_i of f_{i,q}.
 
-    min over V of ½‖V‖² + Σ_r c_r ρ_r(γ_p(r)), f = Φ V Bᵀ with B the contrasts. For the falling part
-    ρ↓(γ_i) = max over q of ρ↓(f_y − f_q) is convex. The rising part is not: ρ↑(γ_i) ≤ ρ↑(f_y − f_q) for
-    every q, with equality at the runner-up. With `runner` given it is replaced by this majorant, and the
-    problem is convex; without, a solver takes majorants until it is stationary.
-    Dual of the convex problem: max −Σ cρ↓*(−Σ_q u_q/c) − Σ cρ↑*(t/c) − ½‖w(u, t, τ)‖² − Σ ℓ|τ| over u ≥ 0, with
-    w = Σ_i Σ_q u_iq (b_y − b_q) ⊗ φ_i − Σ_i t_i (b_y − b_runner) ⊗ φ_i − Gᵀτ. A free bias is one number a cluster,
+    min over V, s of ½‖V‖² + qᵀs + Σ_r c_r ρ_r(a_r γ_p(r) + g_rᵀs + d_r), f = Φ V Bᵀ with B the contrasts. Parts are
+    taken with a_r ≥ 0. The falling part is convex, jointly in V and s: max over q of ρ↓(a(f_y − f_q) + gᵀs + d). The
+    rising part is not: it is at most ρ↑(a(f_y − f_q) + gᵀs + d) for every q, with equality at the runner-up. With
+    `runner` given it is replaced by this majorant, jointly convex too; without, a solver takes majorants until it is
+    stationary.
+    Dual of the convex problem: max −Σ cρ↓*(−Σ_q u_q/c) − Σ cρ↑*(t/c) − Σ_r d_r(Σ_q u_rq − t_r) − ½‖w(u, t, τ)‖² −
+    Σ ℓ|τ| over u ≥ 0 with Σ_r g_r(Σ_q u_rq − t_r) = q (≤ q for non-negative scalars),
+    w = Σ_r Σ_q a_r u_rq (b_y − b_q) ⊗ φ − Σ_r a_r t_r (b_y − b_runner) ⊗ φ − Gᵀτ. A free bias is one number a cluster,
     Bβ, and its dual equality the same sum with ones for φ.
 
-    A solver returns ``w`` (r(k−1),), the columns of V one after the other, ``bias`` (k,), ``u`` (m↓, k) with zeros in
-    the point's own cluster, ``t`` (m↑,), ``tau`` (J,), and the ``runner`` (n,) they belong to.
+    A solver returns ``w`` (r(k−1),), the columns of V one after the other, ``bias`` (k,), ``scalars`` (S,), ``u``
+    (m↓, k) with zeros in the point's own cluster, ``t`` (m↑,), ``tau`` (J,), and the ``runner`` (n,) they belong to.
 
     Parameters
     ----------
@@ -240,13 +157,14 @@ class ClusterForm(Form):
         duals = {"u": Variable((self.parts.falling.rows, self.clusters), needed=False, least=0.0),
                  "t": Variable((self.parts.rising.rows,), needed=False),
                  "tau": Variable((len(self.balance[1]),), needed=False)}
-        bias = Variable((self.clusters,), default=None if self.free_bias else 0.0)
+        bias, scalars = Variable((self.clusters,), default=None if self.free_bias else 0.0), self.losses.scalars
         return {"w": Variable((self.size_of_w,)), "bias": bias, **duals,
+                "scalars": Variable((scalars.count,), least=np.where(scalars.nonneg, 0.0, -np.inf)),
                 "runner": Variable((self.n,), needed=False, below=self.clusters)}
 
     def bracket(self, answer: Mapping[str, FloatArray]) -> tuple[float, float]:
         """Return the primal objective, and the dual one where no loss rises."""
-        value = self.objective(answer["w"], answer["bias"])
+        value = self.objective(answer["w"], answer["bias"], answer["scalars"])
         if self.parts.rising.rows or "u" not in answer:
             return -np.inf, value
         tau = answer.get("tau", np.zeros(len(self.balance[1])))
@@ -272,10 +190,11 @@ class ClusterForm(Form):
         return points + 1 + self.n * self.labels[points].astype(int)
 
     def point_duals(self, u: FloatArray) -> FloatArray:
-        """Return (n, k) duals of points, of rows (m, k)."""
-        out = np.zeros((self.n, self.clusters))
-        np.add.at(out, self.parts.falling.points, u)
-        return out
+        """Return (n, k) duals of points, of rows (m, k); of the rows of the losses, where shared scalars couple them.
+        """
+        if self.losses.scalars.count:
+            return whole_duals(self.parts.parts, u, self.losses.rows)
+        return self.parts.falling.spread(u)
 
     @property
     def is_convex(self) -> bool:
@@ -284,7 +203,7 @@ class ClusterForm(Form):
 
     def falling_only(self) -> ClusterForm:
         """Return the convex form without the rising parts of the losses."""
-        parts = SplitLosses(self.parts.falling, Losses(self.n, ()), self.parts.constant)
+        parts = replace(self.parts, rising=replace(self.parts.rising, terms=()))
         return replace(self, losses=parts.falling, parts=parts)
 
     @frozen_property
@@ -321,22 +240,28 @@ class ClusterForm(Form):
         """Return V (r, k−1) of a vector w."""
         return w.reshape(self.clusters - 1, self.features.rank).T
 
-    def split(self, x: FloatArray) -> tuple[FloatArray, FloatArray | float]:
-        """Return w and the bias Bβ (k,) of x = (w, β), 0 where it is not free."""
+    def split(self, x: FloatArray) -> tuple[FloatArray, FloatArray | float, FloatArray]:
+        """Return w, the bias Bβ (k,), 0 where it is not free, and s of x = (w, β, s)."""
         r = self.size_of_w
-        return x[:r], self.codes @ x[r:] if self.free_bias else 0.0
+        return x[:r], self.codes @ x[r : r + self.border] if self.free_bias else 0.0, x[r + self.border :]
 
-    def join(self, w: FloatArray, bias: FloatArray | float) -> FloatArray:
-        """Return x = (w, β)."""
-        return np.append(w, self.codes.T @ np.broadcast_to(bias, self.clusters)) if self.free_bias else w
+    def join(self, w: FloatArray, bias: FloatArray | float, scalars: FloatArray | None = None) -> FloatArray:
+        """Return x = (w, β, s)."""
+        beta = self.codes.T @ np.broadcast_to(bias, self.clusters) if self.free_bias else np.zeros(0)
+        return np.concatenate([w, beta, np.zeros(self.losses.scalars.count) if scalars is None else scalars])
 
     def plane(self, answer: Mapping[str, FloatArray]) -> tuple[FloatArray | float, FloatArray]:
-        """Return the bias (k,), 0 where it is not free, and no scalars."""
-        return np.asarray(answer["bias"])[()] if self.free_bias else 0.0, np.zeros(0)
+        """Return the bias (k,), 0 where it is not free, and the scalars."""
+        return (np.asarray(answer["bias"])[()] if self.free_bias else 0.0,
+                np.asarray(answer.get("scalars", np.zeros(self.losses.scalars.count))))
 
     def outputs(self, w: FloatArray, bias: FloatArray | float = 0.0) -> FloatArray:
         """Return the (n, k) decision values."""
         return np.asarray(self.features.apply(self.unpack(w)) @ self.codes.T + bias)
+
+    def drawn(self, table: FloatArray) -> FloatArray:
+        """Return the adjoint of `outputs` at a table (n, k), in x, with zeros for the scalars."""
+        return self.join(self.features.adjoint(table @ self.codes).T.ravel(), table.sum(axis=0))
 
     def margins(self, outputs: FloatArray) -> FloatArray:
         """Return the (n,) Crammer-Singer margins of the points in their clusters."""
@@ -347,27 +272,24 @@ class ClusterForm(Form):
         """Return the objective, the rising part at the true runner-up."""
         return 0.5 * float(w @ w) + self.losses.value(self.margins(self.outputs(w, bias)), scalars)
 
-    def majorant(self, w: FloatArray, bias: FloatArray | float = 0.0) -> float:
+    def majorant(self, w: FloatArray, bias: FloatArray | float = 0.0, scalars: FloatArray | None = None) -> float:
         """Return the objective with the rising part at the given runner-ups."""
         outputs = self.outputs(w, bias)
-        value = 0.5 * float(w @ w) + self.parts.falling.value(self.margins(outputs)) + self.parts.constant
+        value = 0.5 * float(w @ w) + self.parts.falling.value(self.margins(outputs), scalars) + self.parts.constant
         if self.parts.rising.rows:
             assert self.runner is not None
             everyone = np.arange(self.n)
-            value += self.parts.rising.value(outputs[everyone, self.labels] - outputs[everyone, self.runner])
+            value += self.parts.rising.value(outputs[everyone, self.labels] - outputs[everyone, self.runner], scalars)
         return value
 
     def dual_table(self, u: FloatArray, t: FloatArray | None = None) -> FloatArray:
         """Return the (n, k) duals of the decision values; rows sum to zero."""
-        table = np.zeros((self.n, self.clusters))
+        table = -self.parts.falling.spread(u)
         everyone = np.arange(self.n)
-        falling, rising = self.parts.falling, self.parts.rising
-        if falling.rows:
-            np.add.at(table, falling.points, -u)
-            table[everyone, self.labels] += np.bincount(falling.points, weights=u.sum(axis=1), minlength=self.n)
+        table[everyone, self.labels] -= table.sum(axis=1)
         if t is not None and len(t):
             assert self.runner is not None
-            spread = rising.spread(t)
+            spread = self.parts.rising.spread(t)
             table[everyone, self.labels] -= spread
             table[everyone, self.runner] += spread
         return table
@@ -384,17 +306,34 @@ class ClusterForm(Form):
         pulls = tau.reshape(len(self.decision), len(self.pairs)) * self.decision_rows[1][:, None]
         return np.vstack([self.dual_table(u, t), -(pulls[:, :, None] * self.pairs).reshape(-1, self.clusters)])
 
-    def dual_error(self, u: FloatArray, tau: FloatArray) -> float:
-        """Return the largest violation of the equalities of a free bias, relative to their terms."""
-        terms = self.bias_terms(u, tau)
-        return greatest_ratio(terms.sum(axis=0), np.abs(terms).sum(axis=0))
+    def dual_error(self, u: FloatArray, tau: FloatArray, t: FloatArray | None = None) -> float:
+        """Return the largest violation of the dual's equalities (shared scalars, free bias), relative to its terms."""
+        terms = self.bias_terms(u, tau, t)
+        held = self.parts.joined.scalar_residual(self.row_duals(u, t))
+        return max(held, greatest_ratio(terms.sum(axis=0), np.abs(terms).sum(axis=0)))
+
+    def row_duals(self, u: FloatArray, t: FloatArray | None = None) -> FloatArray:
+        """Return the duals −cρ' of the rows of both parts: Σ_q u_q of the falling, −t of the rising parts."""
+        return np.append(u.sum(axis=1), np.zeros(self.parts.rising.rows) if t is None else -t)
+
+    def balanced(self, u: FloatArray) -> FloatArray:
+        """Return u (m↓, k) whose sums over clusters are in the domain of the conjugates and pay for the scalars."""
+        falling, sums = self.parts.falling, u.sum(axis=1)
+        if not falling.scalars.count:
+            return u
+        others = np.ones(u.shape)
+        others[np.arange(len(u)), self.labels[falling.points]] = 0.0
+        shares = np.where((sums > 0)[:, None], u, others)
+        paid = np.maximum(project_duals(falling, sums), 0.0)
+        return shares * (paid / shares.sum(axis=1))[:, None]
 
     def levelled(self, u: FloatArray, tau: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return (u, τ) whose sums a free bias makes zero: a bound takes up the rest, else flows between clusters do.
+        """Return (u, τ) that pay for the scalars and level a free bias: a bound takes up the rest, else flows do.
 
         The u are flows from the clusters of points to others. Those from p to q times 1 + z_p − z_q leave nothing over
         where z solves a Laplacian system; divided by the largest such factor they stay in the domain of the conjugates.
         """
+        u = self.balanced(u)
         if not self.free_bias:
             return u, tau
         k, h, rest = self.clusters, self.decision_rows[1], self.bias_terms(u, tau).sum(axis=0)
@@ -404,7 +343,7 @@ class ClusterForm(Form):
             tau[place] += self.pairs @ rest / (k * h[place])
             return u, tau.ravel()
         own, flows = self.labels[self.parts.falling.points], np.zeros((k, k))
-        np.add.at(flows, own, u)
+        np.add.at(flows, own, self.parts.falling.slopes[:, None] * u)
         flows = flows + flows.T
         z = np.linalg.lstsq(np.diag(flows.sum(axis=1)) - flows, -rest, rcond=None)[0]
         factor = 1.0 + z[own][:, None] - z
@@ -420,11 +359,13 @@ class ClusterForm(Form):
         value -= self.parts.rising.conjugate_value(-t) if t is not None and len(t) else 0.0
         return value
 
-    def primal_residual(self, w: FloatArray, bias: FloatArray | float = 0.0) -> float:
-        """Return the largest violation of the decision bounds, relative to the size of their rows."""
-        (G, radii), x = self.balance, self.join(w, bias)
+    def primal_residual(self, w: FloatArray, bias: FloatArray | float = 0.0,
+                        scalars: FloatArray | None = None) -> float:
+        """Return the largest violation of decision bounds and scalar signs, relative to the size of their rows."""
+        (G, radii), x = self.balance, self.join(w, bias)[: self.size_of_w + self.border]
         sizes = np.linalg.norm(G, axis=1) * np.linalg.norm(x)
-        return greatest_ratio(np.maximum(np.abs(G @ x) - radii, 0.0), sizes + radii)
+        worst = greatest_ratio(np.maximum(np.abs(G @ x) - radii, 0.0), sizes + radii)
+        return max(worst, 0.0 if scalars is None else self.losses.scalars.violation(scalars))
 
     def structure(self) -> tuple[Any, ...]:
         """Return the key of a form: labels and runners may differ."""

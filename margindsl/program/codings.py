@@ -14,10 +14,11 @@ from margindsl.labelset import Names, names
 from margindsl.program.absorption import absorb_labels
 from margindsl.program.bounded_bias import ClusterLimits
 from margindsl.program.bounds import DecisionBound
-from margindsl.program.clusters import ClusterForm, CodedForm, falling_losses, simplex_losses
+from margindsl.program.clusters import ClusterForm, CodedForm
 from margindsl.program.codes import contrasts, runner_up, simplex_codes
 from margindsl.program.forms import DCStepForm, FixedLabelForm
 from margindsl.program.losses import Losses
+from margindsl.program.split import falling_losses, falling_parts, simplex_losses, whole_duals
 from margindsl.typing import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -67,6 +68,10 @@ class Coding(ABC):
     def bounding(self, program: MarginProgram) -> MarginProgram:
         """Return a program of coded margins, whose values are no higher; this one, unless it says otherwise."""
         return program
+
+    def own_duals(self, program: MarginProgram, u: FloatArray) -> FloatArray:
+        """Return duals (…, m) of the margins of a program, or of its rows with scalars, of those of `bounding`."""
+        return u
 
     def by_length(self, program: MarginProgram) -> Losses:
         """Return losses of the length of Vᵀφ that bound those of the best label; those of coded margins that fall."""
@@ -344,6 +349,13 @@ class CrammerSinger(Clustered):
         decision = tuple(DecisionBound(b.weights, stretch * b.lower, stretch * b.upper) for b in program.decision)
         return replace(program, losses=simplex_losses(program.losses, program.clusters), decision=decision,
                        coding="simplex")
+
+    def own_duals(self, program: MarginProgram, u: FloatArray) -> FloatArray:
+        """Return duals of points by the stretch of their margins, those of falling parts as duals of whole rows."""
+        u = np.maximum(u, 0.0)
+        if not program.losses.scalars.count:
+            return u / np.sqrt(program.clusters / (program.clusters - 1.0))
+        return whole_duals(falling_parts(program.losses), u.T, program.losses.rows).T
 
     def obstacle(self, program: MarginProgram) -> str:
         """Return why losses cannot be split into what falls and what rises."""

@@ -9,6 +9,7 @@ from margindsl.program.bounds import DecisionBound
 from margindsl.program.losses import Losses
 from margindsl.typing import BoolArray, FloatArray
 
+FEASIBLE = 1e-12  # residual of dual equalities, relative to their parts, that is rounding
 STEPS, HALVINGS = 50, 30  # of Newton's method and of its line search; a problem of few equalities takes fewer than ten
 
 
@@ -108,6 +109,29 @@ def _rounding(columns: FloatArray, x: FloatArray, target: FloatArray) -> FloatAr
     return np.asarray(rounding(np.abs(target) + np.abs(columns).T @ np.abs(x), len(x)))
 
 
+def project_duals(losses: Losses, u: FloatArray) -> FloatArray:
+    """Return row duals inside the domain of the conjugates and on the equalities Σ b u = q.
+
+    Parameters
+    ----------
+    losses : Losses
+    u : (m,) float array
+    """
+    scalars = losses.scalars
+    return onto_equalities(u, dual_limits(losses), losses.coupling, scalars.costs, scalars.nonneg)
+
+
+def proves(losses: Losses, u: FloatArray) -> bool:
+    """Return whether duals are in the domains and pay for the scalars but for rounding.
+
+    Parameters
+    ----------
+    losses : Losses
+    u : (m,) float array
+    """
+    return bool(np.isfinite(losses.conjugate_value(u)) and losses.scalar_residual(u) <= FEASIBLE)
+
+
 def moved_duals(losses: Losses, bias: FloatArray, bounds: tuple[DecisionBound, ...], h: FloatArray, u: FloatArray,
                 tau: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return duals (u, τ) of fixed labels in their domains with Σ b u = q and, with a free bias, Σ y ũ = hᵀτ.
@@ -133,4 +157,4 @@ def moved_duals(losses: Losses, bias: FloatArray, bounds: tuple[DecisionBound, .
     return found[: losses.rows], found[losses.rows :]
 
 
-__all__ = ["dual_limits", "moved_duals", "onto_equalities"]
+__all__ = ["FEASIBLE", "dual_limits", "moved_duals", "onto_equalities", "project_duals", "proves"]

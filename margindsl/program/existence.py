@@ -14,7 +14,8 @@ STEEP = 1e-9  # part of its terms that a fall along a direction must exceed, for
 SMALL = 1e-13  # of a row of a bound, relative to usual features: rounding, as sums of centred features are
 
 
-def is_endless(losses: Losses, along: FloatArray, bounds: tuple[DecisionBound, ...], rates: FloatArray) -> bool:
+def is_endless(losses: Losses, along: FloatArray | None = None, bounds: tuple[DecisionBound, ...] = (),
+               rates: FloatArray | None = None) -> bool:
     """Return whether the losses fall without end along a bias and shared scalars, whatever the weights.
 
     A convex function falls without end along d where its recession function Σ cρ∞(d) + qᵀs is negative, with ρ∞(d) =
@@ -24,16 +25,18 @@ def is_endless(losses: Losses, along: FloatArray, bounds: tuple[DecisionBound, .
     Parameters
     ----------
     losses : Losses
-    along : (m, B) float array
+    along : (m, B) float array, optional
         What arguments of the losses gain with the biases, B = 0 or 1.
     bounds : tuple of DecisionBound
-    rates : (J,) float array
+    rates : (J,) float array, optional
         What the bounded sums gain with the bias.
 
     References
     ----------
     R. T. Rockafellar (1970). Convex Analysis, Th. 8.5 and 13.3.
     """
+    along = np.zeros((losses.rows, 0)) if along is None else along
+    rates = np.zeros(len(bounds)) if rates is None else rates
     held = losses.weights > 0
     rows = np.hstack([along, losses.coupling])[held]
     (m, size), B = rows.shape, along.shape[1]

@@ -158,10 +158,7 @@ class FixedLabelForm(Form):
             values, sizes = G @ w + h * bias, np.linalg.norm(G, axis=1) * np.linalg.norm(w) + np.abs(h) * reach
             for bound, value, size in zip(self.decision, values, sizes):
                 worst = max(worst, bound.violation(float(value), float(size)))
-        if scalars is not None and self.losses.scalars.count:
-            below = np.where(self.losses.scalars.nonneg, np.minimum(scalars, 0.0), 0.0)
-            worst = max(worst, greatest_ratio(below, np.max(np.abs(scalars))))
-        return worst
+        return max(worst, 0.0 if scalars is None else self.losses.scalars.violation(scalars))
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,16 +12,10 @@ import scipy
 from margindsl.accuracy import eigenpairs, eigenvalues
 from margindsl.clock import EIGEN_WORK, check, timely
 from margindsl.features.derived import MappedFeatures
-from margindsl.program.certificates import (
-    FEASIBLE,
-    SAFETY,
-    WIDE_SAFETY,
-    Certificate,
-    DualPoint,
-    project_duals,
-)
+from margindsl.program.certificates import SAFETY, WIDE_SAFETY, Certificate, DualPoint
 from margindsl.program.component_rows import ComponentRows, Inverse, greatest_eigenvalue
 from margindsl.program.cuts import MatrixCuts
+from margindsl.program.equalities import FEASIBLE, project_duals, proves
 from margindsl.program.forms import LabelLiftForm
 from margindsl.typing import FloatArray
 
@@ -111,7 +105,7 @@ def repair_label_lift(form: LabelLiftForm, u: FloatArray, d: FloatArray | None =
     if form.free_bias and not eta.any():
         eta = _holding(form, u, kappa)
     H = _whitened(form, u, eta)
-    if H is None or not np.isfinite(form.losses.conjugate_value(u)):
+    if H is None or not proves(form.losses, u):
         return _worthless(form, u, kappa, eta)
     starts = [ascend_cut(form, H, kappa)]
     if d is not None:
@@ -136,7 +130,7 @@ def repair_dual_point(form: LabelLiftForm, u: FloatArray, d: FloatArray, kappa: 
     """
     u, kappa, eta = _admissible(form, u, kappa, eta)
     H = _whitened(form, u, eta)
-    if H is None or not np.isfinite(form.losses.conjugate_value(u)):
+    if H is None or not proves(form.losses, u):
         return _worthless(form, u, kappa, eta)
     return _best_repair(form, u, eta, H, [(np.asarray(d, dtype=float), kappa)])
 

@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from margindsl.calculus import PLQ, ConvexFunction
 from margindsl.clock import functions
 from margindsl.errors import CalculusError, DeclarationError
 from margindsl.frozen import freeze_fields, frozen_property
+from margindsl.program.scalars import SharedScalars
 from margindsl.typing import FloatArray, IntArray
 
 
@@ -91,46 +91,6 @@ class LossTerm:
     def _taken(self, rows: IntArray) -> LossTerm:
         return LossTerm(self.loss, self.points[rows], self.weights[rows], self.slopes[rows], self.shifts[rows],
                         self.coupling[rows])
-
-
-@dataclass(frozen=True, eq=False)
-class SharedScalars:
-    """Represent the shared scalars s with linear cost qᵀs and optional sign constraints.
-
-    Parameters
-    ----------
-    costs : (S,) float array
-        The linear cost q.
-    nonneg : (S,) bool array
-        Which scalars are constrained to be non-negative.
-    names : tuple of str
-        Their names, all different, for printing.
-    symbols : tuple
-        What declared them, for looking their values up.
-    """
-
-    costs: FloatArray
-    nonneg: FloatArray
-    names: tuple[str, ...] = ()
-    symbols: tuple[Any, ...] = ()
-
-    def __post_init__(self) -> None:
-        freeze_fields(self)
-
-    @property
-    def count(self) -> int:
-        """Return the number S of scalars."""
-        return len(self.costs)
-
-    @property
-    def may_pay(self) -> bool:
-        """Return whether the cost of some scalar can be negative."""
-        return bool(np.any(np.where(self.nonneg, self.costs < 0, self.costs != 0)))
-
-    @classmethod
-    def none(cls) -> SharedScalars:
-        """Return the empty collection."""
-        return cls(np.zeros(0), np.zeros(0, dtype=bool), ())
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,13 +183,14 @@ class Losses:
         """Return values (n,) or (n, p) of points as values of rows, times the slopes."""
         if self.is_identity:
             return values
-        rows = values[self.points]
-        return rows * (self.slopes if rows.ndim == 1 else self.slopes[:, None])
+        return (values[self.points].T * self.slopes).T
 
     def spread(self, u: FloatArray) -> FloatArray:
-        """Return the (n,) sums Σ_{r at i} a_r u_r, the adjoint of `gather`."""
+        """Return the (n,) or (n, p) sums Σ_{r at i} a_r u_r, the adjoint of `gather`."""
         if self.is_identity:
             return u
+        if u.ndim > 1:
+            return np.stack([self.spread(column) for column in u.T], axis=1)
         return np.bincount(self.points, weights=u * self.slopes, minlength=self.n)
 
     def point_duals(self, u: FloatArray) -> FloatArray:

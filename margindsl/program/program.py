@@ -13,9 +13,9 @@ from margindsl.features.operator import FeatureOperator
 from margindsl.labelset import LabelSet
 from margindsl.program.bounded_bias import ClusterLimits, Interval, bias_limits, limit_terms
 from margindsl.program.bounds import DecisionBound
-from margindsl.program.clusters import SplitLosses
 from margindsl.program.codings import CODINGS, Coding
 from margindsl.program.losses import Losses, LossTerm
+from margindsl.program.split import SplitLosses
 from margindsl.typing import FloatArray, IntArray
 
 

@@ -116,9 +116,9 @@ class Proof(SimpleNamespace):
 
     def centre(self) -> None:
         """Write f = <w, phi - c> + t, c = a'phi / sum a, where a bound on a'f = t sum a holds a free bias, t then."""
-        (n, r), D, self.limits = self.phi.shape, self.decision_weights, np.zeros(2)
+        (n, r), m, D, self.limits = self.phi.shape, len(self.points), self.decision_weights, np.zeros(2)
         self.columns, self.spread, last = self.phi + 0.0, np.abs(self.phi), np.arange(r) == r - 1
-        self.rate, self.norm = (2 * n + r + 64) * EPS, np.where(last & (self.free_bias > 0), 0.0, self.ridge)
+        self.rate, self.norm = (2 * n + m + r + 64) * EPS, np.where(last & (self.free_bias > 0), 0.0, self.ridge)
         if self.held >= 0:
             a, size, ones = D[self.held], np.abs(D[self.held]).sum(), np.all(self.phi[:, -1] == 1)
             need(self.free_bias and ones and abs(a.sum()) > 4 * self.rate * size, "a bound holds no bias")
@@ -161,7 +161,7 @@ class Proof(SimpleNamespace):
         dual = -v * np.log(np.where(v < 0, -v, 1)) + (1 + v) * np.log1p(np.where(v > -1, v, 0))
         slope, strain, rest, size = (np.bincount(self.log_at, self.log_c * z, len(u)) for z in (
             self.log_a * v, np.abs(self.log_a * v), v * self.log_d - dual, np.abs(v * self.log_d) + np.abs(dual)))
-        half = np.where(self.singer & (self.left < 0), 0.0, q[i] / 2)  # squares say nothing of how far a margin falls
+        half = np.where(self.singer & (np.minimum(self.left, self.slopes[i]) < 0), 0, q[i] / 2)  # no square of a fall
         pull, strain, low = (u + slope)[i], (np.abs(u) + strain)[i], np.full(len(i), np.inf)
         steep, size, total = self.steep + np.abs(self.B), self.size + np.abs(self.C) + size[i], np.full(len(u), np.inf)
         bend, tilt = self.A + half, pull + self.B - 2 * self.A * k  # all is bend x^2 + tilt x but for a constant
@@ -230,11 +230,11 @@ class Proof(SimpleNamespace):
         if self.kind == "lift":
             prices, tau = np.array([self.lifted(B, z, v, q, eta) for z in Z]), 0 * tau
         else:  # cases: all labels that the dual point uses are decided
-            own, force, gain, N = self.codes[Z], tau @ self.pairs, np.zeros(len(Z)), Z.shape[1]
-            one, met = self.singer and u.shape[1] > 1, np.bincount(B.component, v != 0, N) > 0
-            signs = (u >= 0).all() and (v == u.sum(1)).all() and not (
-                own * gathered(B.component, u != 0, N)).any() if one else v * self.singer >= 0
-            need(np.all(signs) and self.kind == "cases" and not np.any(met & (Z == 0)), "a dual point uses open labels")
+            one, a = self.singer and u.shape[1] > 1, u * self.slopes[:, None]
+            u, met = gathered(self.points, a, self.n), (Z == 0)[:, B.component[self.points[a.any(axis=1)]]]
+            own, force, gain, N, v = self.codes[Z], tau @ self.pairs, np.zeros(len(Z)), Z.shape[1], u.sum(axis=1)
+            fair = not (a < 0).any() | (own * gathered(B.component, u != 0, N)).any() if one else v * self.singer >= 0
+            need(np.all(fair) and self.kind == "cases" and not met.any(), "a dual point uses open labels")
             # A point weighs v (stretch own - rest), or v own - u, its own code its component's times its sign.
             stretch, rest = (1, 0) if self.two or one else (self.stretch, 1 / (k - 1)) if self.singer else (1, 1 / k)
             others = u if one else np.repeat(rest * v[:, None], own.shape[2], axis=1)

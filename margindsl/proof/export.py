@@ -104,6 +104,8 @@ def export(program: MarginProgram, claim: Claim, certificate: Certificate | None
     lifted = [place for place, bound in zip(order, program.decision) if math.isfinite(bound.reach)]
     dual = {name: _declared_order(name, np.asarray(x), lifted if name == "eta" else order, arrays, program.clusters)
             for name, x in point.arrays.items()}
+    if point.kind != "cases" and np.any(dual["u"]):
+        dual["u"] = program.kind.own_duals(program, dual["u"])
     if two and point.kind == "lift":
         labels: Any = program.labels
         dual["decided"] = labels.pinned[labels.component] != 0
@@ -145,10 +147,13 @@ def _points(proof: Proof, u: Any, q: Any, tau: Any, eta: Any) -> dict[str, Any]:
         if u.shape[2] == 1:
             u[number] = after[:, None]
             continue
-        rows, top = np.flatnonzero(before > 0), u[number].argmax(axis=1)
-        for _ in range(4):  # a sum of multipliers, whose largest takes up rounding
-            u[number, rows, top[rows]] += (after - u[number].sum(axis=1))[rows]
-        over = rows[u[number].sum(axis=1)[rows] > after[rows]]
+        rows = np.flatnonzero(before)
+        sizes = np.abs(u[number, rows])
+        least = np.where(sizes > 8 * EPS * sizes.sum(axis=1, keepdims=True), sizes, np.inf).argmin(axis=1)
+        for _ in range(4):  # a sum of multipliers, whose largest takes up rounding; half a digit in a tie the least
+            for place, share in ((sizes.argmax(axis=1), 1.0), (least, 0.5)):
+                u[number, rows, place] += share * (after - u[number].sum(axis=1))[rows]
+        over = rows[np.abs(u[number].sum(axis=1)[rows]) > np.abs(after[rows])]
         u[number, over] *= 1 - 16 * EPS
     return {"u": u, "q": q, "tau": tau, "eta": eta, "tangents": v}
 
@@ -167,9 +172,10 @@ def _cases(B: LabelSet, dual: dict[str, Any], proof: Proof) -> dict[str, Any]:
     if B.is_symmetric:
         asked, u, tau = _named(B, asked, order, u, tau)
     eta = dual["eta"][..., 0] if "eta" in dual else np.zeros((len(u), len(proof.decision_lower)))
+    slopes = np.abs(proof.slopes)  # rows of scalars alone see no label
 
     def used() -> BoolArray:
-        return np.array([np.bincount(B.component, np.bincount(proof.points, np.abs(x).sum(axis=1), proof.n), len(B.z))
+        return np.array([np.bincount(B.component[proof.points], (slopes * np.abs(x).T).sum(axis=0), len(B.z))
                          for x in u]) > 0
 
     try:
@@ -183,7 +189,7 @@ def _cases(B: LabelSet, dual: dict[str, Any], proof: Proof) -> dict[str, Any]:
         B.p.tree = grow(B, asked, order, used())
     Z, leaf = B.leaves()
     for number, z in zip(leaf, Z):
-        u[number, (z == 0)[B.component[proof.points]]] = 0.0
+        u[number, (z == 0)[B.component[proof.points]] & (slopes > 0)] = 0.0
     return {**_points(proof, u, q, tau, eta), "tree": B.p.tree}
 
 
@@ -211,7 +217,6 @@ def _named(B: LabelSet, asked: IntArray, order: list[IntArray], u: FloatArray,
 def _pool(B: LabelSet, dual: dict[str, Any], proof: Proof) -> dict[str, Any]:
     """Return dual points with a tree to every labelling, which says the best of them for each."""
     u = dual["u"].reshape(*dual["u"].shape[:2], -1)
-    u = np.maximum(u, 0.0) / math.sqrt(proof.stretch) if proof.singer else u
     tau = np.zeros((len(u), len(proof.decision_lower), len(proof.pairs)))
     found = _points(proof, u, np.zeros(u.shape[:2]), tau, tau[:, :, 0])
     vars(proof).update(found, kind="cases")
@@ -230,7 +235,6 @@ def _lift(B: LabelSet, dual: dict[str, Any], proof: Proof) -> dict[str, Any]:
     first[dual["component"][::-1]] = np.arange(n)[::-1]
     turn = np.append(dual["sign"], 1)[first]
     u = dual["u"] if len(dual["u"]) == m else np.zeros(m)
-    u = np.maximum(u, 0.0) / math.sqrt(proof.stretch) if proof.singer else u
     q = dual["q"] / (proof.stretch if proof.singer else 1.0) if len(dual["q"]) == m else np.zeros(m)
     tau = np.zeros((1, len(proof.decision_lower), len(proof.pairs)))
     B.p.units = common_units(B)
@@ -248,7 +252,7 @@ def _lift(B: LabelSet, dual: dict[str, Any], proof: Proof) -> dict[str, Any]:
     point = _points(proof, u[None, :, None], q[None], tau, eta.reshape(1, -1))
     Z = B.leaves()[0]
     joined = np.vstack([cuts, np.column_stack([B.rows, -middles])[kappa > 0]])
-    used = np.append(np.bincount(proof.points, np.abs(u), n), 0) + np.abs(joined).sum(axis=0)
+    used = np.append(np.bincount(proof.points, np.abs(u * proof.slopes), n), 0) + np.abs(joined).sum(axis=0)
     d, more = _positive(B, Z[0], d, used)
     single = np.zeros((np.count_nonzero(more), n + 1), dtype=np.int8)
     single[np.arange(len(single)), np.flatnonzero(more)] = 1

@@ -143,7 +143,7 @@ def _objective(rng: Rng, m: Model) -> None:
     if m.kernel[0] != "linear" and m.tags & {"scaled lambda"}:  # truncated kernels under huge weights are other kernels
         lam = min(lam, 1e3)
     own = rng.random()
-    if own < 0.10 and m.coding != "crammer-singer":
+    if own < (0.25 if m.coding == "crammer-singer" else 0.10):
         _with_scalars(rng, m, lam)
         return
     for _ in range(_pick(rng, [1, 2, 3], [0.7, 0.2, 0.1])):
@@ -185,7 +185,7 @@ def _term(rng: Rng, m: Model, lam: float) -> Term:
     index = np.arange(n)
     if rng.random() < 0.2 and n > 2:
         index = np.sort(rng.choice(n, int(rng.integers(1, n)), replace=False))
-    if rng.random() < 0.05 and m.coding != "crammer-singer":
+    if rng.random() < 0.05:
         return Term(lam, "var", Affine(float(rng.choice([1.0, 2.0, -0.5])), 0.0), np.arange(n))
     aggregate = _pick(rng, ["mean", "sum", "entry"], [0.72, 0.24, 0.04])
     if aggregate == "entry":

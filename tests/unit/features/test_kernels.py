@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from scipy.spatial.distance import pdist, squareform
 
 import margindsl as md
-from margindsl.errors import DeclarationError, UnknownNameError
+from margindsl.errors import AccuracyWarning, DeclarationError, UnknownNameError
 from margindsl.features import (
     RBF,
     Callable,

@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 import margindsl as md
-from margindsl.calculus import ConvexFunction, Logistic
+from margindsl.calculus import ConvexFunction
 from margindsl.contract import Budget, RawSolution, Status
 from margindsl.errors import CalculusError, DeclarationError
 from margindsl.features import build
@@ -16,11 +16,12 @@ from margindsl.features.coded import CodedFeatures, weighted_gram
 from margindsl.labelset import Clusters, presolve
 from margindsl.program.bounds import DecisionBound
 from margindsl.program.certificates import FixedLabelCertificate, certify_fixed_labels
-from margindsl.program.clusters import ClusterForm, SplitLosses
+from margindsl.program.clusters import ClusterForm
 from margindsl.program.codes import contrasts, runner_up, simplex_codes
 from margindsl.program.codings import CODINGS, cluster_costs
-from margindsl.program.losses import Losses, LossTerm, SharedScalars
+from margindsl.program.losses import Losses, LossTerm
 from margindsl.program.program import MarginProgram
+from margindsl.program.split import SplitLosses
 
 RNG = np.random.default_rng(7)
 N, D, K = 24, 3, 3
@@ -295,10 +296,6 @@ def test_losses_that_cannot_be_split_are_refused():
     rising = LossTerm(Cosh(), np.arange(N), ones, ones, 0 * ones, np.zeros((N, 0)))
     with pytest.raises(CalculusError, match="cannot be split"):
         SplitLosses.of(Losses(N, (rising,)))
-    shared = SharedScalars(np.ones(1), np.zeros(1, dtype=bool), ("m",))
-    coupled = LossTerm(Logistic(), np.arange(N), ones, ones, 0 * ones, np.ones((N, 1)))
-    with pytest.raises(CalculusError, match="do not go with shared scalars"):
-        SplitLosses.of(Losses(N, (coupled,), shared))
 
 
 def test_other_solvers_refuse_fixed_clusters():

@@ -228,20 +228,18 @@ def test_what_has_no_meaning_for_clusters_is_refused():
         declare(constraints=lambda y, f: [y[0] != 1])
 
 
-def test_shared_scalars_go_with_simplex_codes_only():
-    y, f = md.Labels(N, clusters=K), md.Hyperplane(X)
-    m = md.Scalar()
-    for coding in ("crammer-singer", "simplex"):
-        loss = md.mean(md.square(md.margin(y, f, coding) - m)) - m
-        problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + loss), sized(y, f))
-        if coding == "simplex":
-            assert np.isfinite(problem.solve("alternating", random_state=0).value)
-            continue
-        for relaxation in ("alternating", "cccp", "supervised"):
-            with pytest.raises(RefusalError, match="shared scalars.*coding='simplex'|label components are unknown"):
-                problem.solve(relaxation)
-        with pytest.raises(RefusalError, match="no relaxation accepts"):
-            problem.solve()
+@pytest.mark.parametrize("coding", ["crammer-singer", "simplex"])
+def test_shared_scalars_go_with_both_codings(coding):
+    y, f, m = md.Labels(N, clusters=K), md.Hyperplane(X), md.Scalar()
+    loss = md.mean(md.square(md.margin(y, f, coding) - m)) - m
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + loss), sized(y, f))
+    for relaxation in ("alternating", "cccp"):
+        found = problem.solve(relaxation, random_state=0)
+        free = np.mean(found.margins) + 0.5  # where the derivative in the scalar is zero
+        norm = np.sum(found.weights**2) * (1.0 if coding == "crammer-singer" else (K - 1) / K)
+        value = norm / 2 + np.mean((found.margins - free) ** 2) - free
+        assert np.isclose(found.scalars[m], free, atol=1e-5) and np.isclose(found.value, value, rtol=1e-6)
+        assert found.verify()
 
 
 def test_a_time_limit_returns_a_member():
@@ -270,10 +268,13 @@ def test_a_warm_start_of_another_number_of_clusters_is_refused():
 
 
 def test_auto_and_solvers_of_one_hyperplane_say_why_they_refuse():
-    y, f = md.Labels(N, clusters=K), md.Hyperplane(X)
-    spread = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean_variance(md.margin(y, f), 1.0, 5.0)))
-    with pytest.raises(RefusalError, match="no relaxation accepts.*shared scalars.*coding='simplex'"):
-        spread.solve()
+    y, f, s, t = md.Labels(N, clusters=K), md.Hyperplane(X), md.Scalar(), md.Scalar()
+    g = md.margin(y, f)
+    loss = 2 * md.mean(md.pos(s - g)) - s + md.mean(md.pos(g - t)) + 0.5 * t
+    held = md.Problem(md.Minimize(md.sq_norm(f) / 2 + loss), sized(y, f))
+    for relaxation in ("minimax", "sdp"):
+        with pytest.raises(RefusalError, match="others alone hold a shared scalar"):
+            held.solve(relaxation)
     for solver in ("lbfgs", "dual-coordinate", "cpsp"):
         with pytest.raises(RefusalError, match="Crammer-Singer margins of 3 clusters.*'newton'.*coding='simplex'"):
             declare().solve("alternating", solver)

@@ -8,6 +8,7 @@ import numpy as np
 
 from margindsl.accuracy import greatest_ratio, relative_gap
 from margindsl.program.clusters import ClusterForm
+from margindsl.program.losses import Losses
 from margindsl.typing import FloatArray
 from margindsl_solvers.engines.conic import modelling as cp
 from margindsl_solvers.engines.conic.forms import Lowering, reduced
@@ -15,9 +16,10 @@ from margindsl_solvers.engines.rows.cluster_rows import ClusterRows
 
 
 class ClusterLowering(Lowering[ClusterForm]):
-    """Write min ½‖V‖² + Σ cρ↓(t) + Σ cρ↑(s), t ≤ f_y − f_q for q ≠ y, s = f_y − f_runner, f = ΦVBᵀ + Bβ.
+    """Write min ½‖V‖² + qᵀs + Σ cρ↓(t + d) + Σ cρ↑(v + d), t ≤ a(f_y − f_q) + gᵀs, v = a(f_y − f_runner) + gᵀs.
 
-    ρ↓ falls, so that t is the margin at an optimum; multipliers of t ≤ f_y − f_q are u_q, of s = … t.
+    Here q ≠ y and f = ΦVBᵀ + Bβ. ρ↓ falls, so that t is the least of the right sides at an optimum; multipliers of
+    these rows are u_q, of those of v … t.
     """
 
     def build(self, form: ClusterForm) -> cp.Problem:
@@ -33,11 +35,22 @@ class ClusterLowering(Lowering[ClusterForm]):
         outputs = coded @ form.codes.T
         flat = cp.vec(outputs, order="C")
         own = flat[everyone * k + form.labels]
+        scalars = form.losses.scalars
+        self.s = cp.Variable(scalars.count, name="s") if scalars.count else None
         value, constraints = self._falling(form, own, flat)
         rising, more = self._rising(form, own, flat)
         self.balance = [self._balance(form, outputs, bound, sign) for bound in form.decision for sign in (1.0, -1.0)]
         constraints += [*more, *self.balance]
+        if self.s is not None:
+            value = value + scalars.costs @ self.s
+            nonneg = np.flatnonzero(scalars.nonneg)
+            constraints += [self.s[nonneg] >= 0] if len(nonneg) else []
         return cp.Problem(cp.Minimize(0.5 * cp.sum_squares(self.V) + value + rising), constraints)
+
+    def _entered(self, losses: Losses, values: Any) -> Any:
+        """Return aγ + gᵀs of rows, of values of their points."""
+        rows = cp.multiply(losses.slopes, values)
+        return rows if self.s is None else rows + losses.coupling @ self.s
 
     def _falling(self, form: ClusterForm, own: Any, flat: Any) -> tuple[Any, list[Any]]:
         losses, model = form.parts.falling, self.model
@@ -46,8 +59,8 @@ class ClusterLowering(Lowering[ClusterForm]):
             return 0.0, []
         t = cp.Variable(losses.rows, name="t")
         others = model.others[losses.points]
-        self.least = [t <= own[losses.points] - flat[losses.points * form.clusters + others[:, j]]
-                      for j in range(model.width)]
+        self.least = [t <= self._entered(losses, own[losses.points] - flat[
+            losses.points * form.clusters + others[:, j]]) for j in range(model.width)]
         value, constraints = _weighted(losses, t)
         return value, [*constraints, *self.least]
 
@@ -56,10 +69,10 @@ class ClusterLowering(Lowering[ClusterForm]):
         self.definition: Any = None
         if not losses.rows:
             return 0.0, []
-        s = cp.Variable(losses.rows, name="s")
-        rows = losses.points
-        self.definition = s == own[rows] - flat[rows * form.clusters + self.model.runner[rows]]
-        value, constraints = _weighted(losses, s)
+        v, rows = cp.Variable(losses.rows, name="v"), losses.points
+        self.definition = v == self._entered(losses, own[rows] - flat[
+            rows * form.clusters + self.model.runner[rows]])
+        value, constraints = _weighted(losses, v)
         return value, [*constraints, self.definition]
 
     @staticmethod
@@ -76,10 +89,11 @@ class ClusterLowering(Lowering[ClusterForm]):
         return form is self.form
 
     def read(self, form: ClusterForm) -> dict[str, FloatArray]:
-        """Return w, u, t, tau, runner and clusters."""
+        """Return w, scalars, u, t, tau, runner and clusters."""
         model, V = self.model, np.asarray(self.V.value)
         w = (V if self.basis is None else self.basis @ V).T.ravel()
         x = np.append(w, np.asarray(self.beta.value)) if form.free_bias else w
+        x = x if self.s is None else np.append(x, np.asarray(self.s.value))
         parts = [np.zeros(0)]
         if self.least:
             parts.append(-np.stack([np.ravel(c.dual_value) for c in self.least], axis=1).ravel())
@@ -87,24 +101,28 @@ class ClusterLowering(Lowering[ClusterForm]):
             parts.append(-np.ravel(self.definition.dual_value))
         tau = [np.ravel(up.dual_value) - np.ravel(down.dual_value)
                for up, down in zip(self.balance[::2], self.balance[1::2])]
-        multipliers = np.concatenate([*parts, *tau])
+        multipliers = np.concatenate([*parts, *tau, np.zeros(len(model.signed))])
         return model.variables(model.judge(x, model.normalised(multipliers)))
 
     def error(self, form: ClusterForm, variables: dict[str, FloatArray]) -> float:
         """Return the larger of the gap and the violation of the balance, computed anew."""
-        w, bias, duals = variables["w"], variables["bias"], [variables[name] for name in ("u", "tau", "t")]
-        primal, dual = form.majorant(w, bias), form.dual_objective(*duals)
-        owed = np.abs(form.bias_terms(*duals).sum(axis=0)) * np.maximum(np.abs(bias), form.units[1])
-        return max(relative_gap(primal, dual), form.primal_residual(w, bias),
-                   greatest_ratio(owed, max(abs(primal), form.floor)))
+        w, bias, scalars = (variables[name] for name in ("w", "bias", "scalars"))
+        u, tau, t = (variables[name] for name in ("u", "tau", "t"))
+        primal, dual = form.majorant(w, bias, scalars), form.dual_objective(u, tau, t)
+        owed = np.append(
+            np.abs(form.bias_terms(u, tau, t).sum(axis=0)) * np.maximum(np.abs(bias), form.units[1]),
+            np.abs(form.parts.joined.scalar_slack(form.row_duals(u, t))) * np.maximum(np.abs(scalars), form.units[1]))
+        noise = form.losses.noise(form.margins(form.outputs(w, bias)), scalars)
+        return max(relative_gap(primal, dual, noise, form.units[0]), form.primal_residual(w, bias, scalars),
+                   greatest_ratio(owed, max(abs(primal), form.units[0])))
 
 
-def _weighted(losses: Any, argument: Any) -> tuple[Any, list[Any]]:
+def _weighted(losses: Losses, argument: Any) -> tuple[Any, list[Any]]:
     value: Any = 0.0
     constraints: list[Any] = []
     for term, part in losses.slices():
         if term.rows:
-            expression, extra = term.loss.conic(cp, argument[part])
+            expression, extra = term.loss.conic(cp, argument[part] + term.shifts)
             value = value + term.weights @ expression
             constraints += extra
     return value, constraints

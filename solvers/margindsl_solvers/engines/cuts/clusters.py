@@ -24,7 +24,8 @@ class ClusterBundle(Bundle):
     """
 
     def __init__(self, rows: ClusterRows, budget: Budget) -> None:
-        self.G, self.radii = rows.form.balance
+        (G, self.radii), shared = rows.form.balance, rows.form.losses.scalars.count
+        self.G = np.hstack([G, np.zeros((len(G), shared))])
         none = np.zeros(0)
         super().__init__(ClusterLine(rows), Bounds(self.G[:0], none, none.astype(int), none, len(self.radii)))
         self.most, self.budget = 2 * rows.form.clusters, budget

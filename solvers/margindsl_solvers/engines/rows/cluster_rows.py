@@ -18,7 +18,7 @@ from margindsl.typing import FloatArray, IntArray
 from margindsl_solvers.engines.nearest import ROUNDING, ROUNDS, nearest
 from margindsl_solvers.engines.rows.clusters import ClusterModel, PointBlocks
 from margindsl_solvers.engines.rows.envelopes import Pair
-from margindsl_solvers.engines.rows.system import solve_positive
+from margindsl_solvers.engines.rows.system import bordered, solve_positive
 
 MAJORANTS = 60
 
@@ -44,11 +44,13 @@ class ClusterRows(ClusterModel):
     # -- judging ------------------------------------------------------------------------------------
 
     def inside(self, x: FloatArray) -> FloatArray:
-        """Return a point moved into the pairwise balance by the shortest way."""
-        return inside_balance(self.form, x)
+        """Return a point with signs clipped and moved into the pairwise balance by the shortest way."""
+        x, end = self.with_signs(x), self.rank + self.bias
+        x[:end] = inside_balance(self.form, x[:end])
+        return x
 
     def violation(self, x: FloatArray) -> float:
-        """Return by how much a point leaves the pairwise balance, relative to its rows."""
+        """Return by how much a point leaves the pairwise balance and signs, relative to their rows."""
         return self.form.primal_residual(*self.form.split(x))
 
     # -- starts and answers -------------------------------------------------------------------------
@@ -66,7 +68,7 @@ class ClusterRows(ClusterModel):
         own = np.take_along_axis(u, self.others[falling.points], axis=1).ravel() if falling.rows else np.zeros(0)
         assert start is not None
         for values, part in ((-own, self.block_rows), (start.get("t", ()), self.rising_rows),
-                             (start.get("tau", ()), self.balance_rows)):
+                             (start.get("tau", ()), self.decision_rows)):
             values = np.ravel(np.asarray(values, dtype=float))
             if values.shape == self.weights[part].shape:
                 slopes[part] = self.normalised(values, part)
@@ -79,10 +81,10 @@ class ClusterRows(ClusterModel):
         if len(u):
             np.put_along_axis(u, self.others[form.parts.falling.points],
                               -multipliers[self.block_rows].reshape(-1, self.width), axis=1)
-        w, bias = form.split(pair.x)
-        return {"w": w.copy(), "bias": np.broadcast_to(bias, form.clusters), "u": np.maximum(u, 0.0),
-                "t": multipliers[self.rising_rows], "tau": multipliers[self.balance_rows], "runner": self.runner,
-                "clusters": form.labels}
+        w, bias, s = form.split(pair.x)
+        return {"w": w.copy(), "bias": np.broadcast_to(bias, form.clusters), "scalars": s.copy(),
+                "u": np.maximum(u, 0.0), "t": multipliers[self.rising_rows], "tau": multipliers[self.decision_rows],
+                "runner": self.runner, "clusters": form.labels}
 
     # -- Newton -------------------------------------------------------------------------------------
 
@@ -98,25 +100,27 @@ class ClusterRows(ClusterModel):
                     limit: int) -> FloatArray:
         """Return the Newton step of the envelopes at v; dense systems up to an order of `limit`."""
         rows = self.curvatures(v, centre, kappa)
-        curvature, balance = self.curvature(v, centre, kappa, rows), rows[self.balance_rows]
+        curvature, balance, own = self.curvature(v, centre, kappa, rows), rows[self.decision_rows], self.bias
         damping = self._damping(curvature, gradient, reach)
+        held = self.damping(np.diag(curvature.corner), gradient[self.rank + own :], reach[own:])
+        curvature = dataclasses.replace(curvature, corner=curvature.corner + np.diag(held))
         if self.rank <= limit:
             return dense_step(self.form, curvature, balance, gradient, damping)
-        return -_iterative(self.form, curvature, balance, gradient, damping)
+        return _iterative(self.form, curvature, balance, gradient, damping)
 
     def _damping(self, curvature: PointBlocks, gradient: FloatArray, reach: FloatArray) -> float:
         """Return what holds a bias in a Newton system, in proportion to its gradient: see `Curvature.step`."""
-        if not self.border:
+        if not self.bias:
             return 0.0
-        curved = curvature.trace
+        curved, end = curvature.trace, self.rank + self.bias
         firm = curved <= 1e-10 * float(np.sum(self.weights[self.loss_rows]))
-        pull = float(np.max(np.abs(gradient[self.rank :]) / reach))
+        pull = float(np.max(np.abs(gradient[self.rank : end]) / reach[: self.bias]))
         return 1e-13 * curved + (1e-3 if firm else 1e-7) * pull  # where both are zero, nothing pulls at the bias
 
 
 def runners(form: ClusterForm, x: FloatArray) -> IntArray:
     """Return the (n,) strongest clusters other than the points' own, at x = (w, β)."""
-    return runner_up(form.outputs(*form.split(x)), form.labels)
+    return runner_up(form.outputs(*form.split(x)[:2]), form.labels)
 
 
 def dense_step(form: ClusterForm, curvature: PointBlocks, balance: FloatArray, gradient: FloatArray,
@@ -124,9 +128,9 @@ def dense_step(form: ClusterForm, curvature: PointBlocks, balance: FloatArray, g
     """Return the Newton step by Cholesky's factor of I + Σ_i H_i ⊗ φ_iφ_iᵀ, H_i the k × k block of point i.
 
     The system is assembled in W = VBᵀ, where it has one r × r block a pair of clusters that meet; it maps the
-    weights that sum to zero over clusters to themselves. A bias has one row more a cluster.
+    weights that sum to zero over clusters to themselves. A bias has one row more a cluster; scalars come last.
     """
-    k, r, bias = form.clusters, form.features.rank, int(form.free_bias)
+    k, r, bias, end = form.clusters, form.features.rank, int(form.free_bias), form.size_of_w + form.border
     size = r + bias
     lower = curvature.first >= curvature.second
     pair = (curvature.first * k + curvature.second)[lower]
@@ -148,31 +152,48 @@ def dense_step(form: ClusterForm, curvature: PointBlocks, balance: FloatArray, g
         G = (form.codes @ _packed(form, form.balance[0])).reshape(-1, k * size)
         H += (G.T * balance) @ G
     right = (form.codes @ _packed(form, gradient)).ravel()
-    step = form.codes.T @ solve_positive(H, right, lower=True).reshape(k, size)
-    return -np.append(step[:, :r].ravel(), step[:, r:].ravel())
+    if len(curvature.corner):
+        side = (form.codes @ _packed(form, _side(form, curvature).T)).reshape(-1, k * size)
+        H = np.block([[H, side.T], [side, curvature.corner]])
+        right = np.append(right, gradient[end:])
+    solved = solve_positive(H, right, lower=True)
+    step = form.codes.T @ solved[: k * size].reshape(k, size)
+    return -np.concatenate([step[:, :r].ravel(), step[:, r:].ravel(), solved[k * size :]])
+
+
+def _side(form: ClusterForm, curvature: PointBlocks) -> FloatArray:
+    """Return the (r(k−1) [+k−1], S) second derivatives in weights or bias and a scalar."""
+    columns = [form.drawn(table)[: form.size_of_w + form.border] for table in curvature.crossed.transpose(2, 0, 1)]
+    return np.stack(columns, axis=1)
 
 
 def _packed(form: ClusterForm, x: FloatArray) -> FloatArray:
-    """Return rows (…, k−1, r [+1]) of the weights of every code and its bias, of x (…, r(k−1) [+k−1])."""
+    """Return rows (…, k−1, r [+1]) of the weights of every code and its bias, of x (…, r(k−1) [+k−1 +S])."""
     r = form.size_of_w
+    bias = x[..., r : r + form.border]
     return np.concatenate([x[..., :r].reshape(*x.shape[:-1], form.clusters - 1, form.features.rank),
-                           x[..., r:].reshape(*x.shape[:-1], form.clusters - 1, int(form.free_bias))], axis=-1)
+                           bias.reshape(*x.shape[:-1], form.clusters - 1, int(form.free_bias))], axis=-1)
 
 
 def _iterative(form: ClusterForm, curvature: PointBlocks, balance: FloatArray, gradient: FloatArray,
                damping: float = 0.0) -> FloatArray:
-    """Solve the Newton system by conjugate gradients."""
+    """Return the Newton step by conjugate gradients, scalars eliminated."""
     G, k, blocks = form.balance[0], form.clusters, curvature.matrix(form.n, form.clusters)
     held = np.append(np.ones(form.size_of_w), np.full(form.border, damping))
+    end = len(held)
 
     def product(x: FloatArray) -> FloatArray:
         x = x.ravel()
-        table = (blocks @ form.outputs(*form.split(x)).ravel()).reshape(-1, k)
-        pulled = form.join(form.features.adjoint(table @ form.codes).T.ravel(), table.sum(axis=0))
-        return held * x + pulled + (G.T @ (balance * (G @ x)) if len(balance) else 0.0)
+        table = (blocks @ form.outputs(*form.split(x)[:2]).ravel()).reshape(-1, k)
+        return held * x + form.drawn(table)[:end] + (G.T @ (balance * (G @ x)) if len(balance) else 0.0)
 
-    operator = LinearOperator((len(gradient), len(gradient)), matvec=product, dtype=float)
-    return np.asarray(cg(operator, gradient, rtol=1e-8, maxiter=500)[0])
+    operator = LinearOperator((end, end), matvec=product, dtype=float)
+
+    def inverse(X: FloatArray) -> FloatArray:
+        return np.stack([cg(operator, column, rtol=1e-8, maxiter=500)[0] for column in X.T], axis=1)
+
+    side = _side(form, curvature) if len(curvature.corner) else np.zeros((end, 0))
+    return bordered(inverse, gradient, side, curvature.corner, end)
 
 
 def inside_balance(form: ClusterForm, x: FloatArray) -> FloatArray:
@@ -222,11 +243,12 @@ def clip_range(values: FloatArray, width: float) -> FloatArray:
 
 
 def start_clusters(form: ClusterForm, start: RawSolution | None) -> tuple[FloatArray, bool]:
-    """Return x = (w, β) of an earlier solution, or the directions to the clusters' means; and which."""
-    given = [np.ravel(np.asarray(start.get(name, none), dtype=float)) if start else np.zeros(0)
-             for name, none in (("w", ()), ("bias", 0.0))]
-    if given[0].shape == (form.size_of_w,) and len(given[1]) in (1, form.clusters) and all(
-            np.all(np.isfinite(value)) for value in given):
+    """Return x = (w, β, s) of an earlier solution, or the directions to the clusters' means; and which."""
+    none = np.zeros(form.losses.scalars.count)
+    given = [np.ravel(np.asarray(start.get(name, left), dtype=float)) if start else np.zeros(0)
+             for name, left in (("w", ()), ("bias", 0.0), ("scalars", none))]
+    if given[0].shape == (form.size_of_w,) and len(given[1]) in (1, form.clusters) and (
+            given[2].shape == none.shape and all(np.all(np.isfinite(value)) for value in given)):
         return np.array(form.join(*given)), True
     sizes = np.maximum(np.bincount(form.labels, minlength=form.clusters), 1)
     V = form.features.adjoint(simplex_codes(form.clusters)[form.labels] / sizes[form.labels][:, None])
@@ -241,6 +263,8 @@ Solve = Callable[[ClusterForm, Budget, RawSolution | None], RawSolution]
 def fair_start(form: ClusterForm, budget: Budget, start: RawSolution | None, solve: Solve) -> RawSolution | None:
     """Return a start for rising losses: the falling losses alone are convex, and their answer is a fair one."""
     if form.is_convex or start_clusters(form, start)[1]:
+        return start
+    if form.losses.scalars.count:  # nothing may hold them but what rises
         return start
     return solve(form.falling_only(), budget.replace(tol=max(budget.tol, 1e-2)), None)
 
@@ -273,7 +297,7 @@ def majorise(form: ClusterForm, budget: Budget, start: RawSolution | None, solve
         iterations, seconds = iterations + new.iterations, seconds + new.seconds.get("solve", 0.0)
         if not new.has_answer:
             return new if best is None else best
-        answer, now = new, form.objective(new["w"], new["bias"])
+        answer, now = new, form.objective(new["w"], new["bias"], new["scalars"])
         changed = runner_up(form.outputs(new["w"], new["bias"]), form.labels)
         settled = accuracy == tol and value - now <= tol * abs(now)
         if now < value:

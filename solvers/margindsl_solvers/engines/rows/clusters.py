@@ -90,10 +90,10 @@ class Block(Group):
 
 @dataclass(eq=False)
 class ClusterModel(Rows):
-    """Write a convex fixed-cluster form as min ½‖w‖² + Σ c h(v), v = A x, x = (w, β), as `RowModel` does.
+    """Write a convex fixed-cluster form as min ½‖w‖² + qᵀs + Σ c h(v), v = A x + d, x = (w, β, s), as `RowModel` does.
 
-    The rows are the blocks of the falling losses (differences f_y − f_q, q ≠ y), the differences of rising
-    losses to the runner-up, and those of the pairwise balance.
+    The rows are the blocks of the falling losses (differences a(f_y − f_q) + bᵀs, q ≠ y), the differences of rising
+    losses to the runner-up, those of the pairwise balance and of the signs of scalars.
 
     Parameters
     ----------
@@ -121,8 +121,8 @@ class ClusterModel(Rows):
         return self.form.border
 
     def split(self, x: FloatArray) -> tuple[FloatArray, FloatArray | float, FloatArray]:
-        """Return w, the bias (k,) and no scalars."""
-        return (*self.form.split(x), np.zeros(0))
+        """Return w, the bias (k,) and the scalars."""
+        return self.form.split(x)
 
     @cached_property
     def width(self) -> int:
@@ -151,7 +151,7 @@ class ClusterModel(Rows):
         return slice(0, self.rising_rows.stop)
 
     @cached_property
-    def balance_rows(self) -> slice:
+    def decision_rows(self) -> slice:
         """Return the rows of the pairwise balance."""
         return slice(self.rising_rows.stop, self.rising_rows.stop + len(self.form.balance[1]))
 
@@ -163,7 +163,8 @@ class ClusterModel(Rows):
         for term, part in falling.slices():
             if not term.rows:
                 continue
-            loss, shifts[part] = term.loss.unshifted()
+            loss, own = term.loss.unshifted()
+            shifts[part] = term.shifts + own
             same = bool(blocks) and blocks[-1].function == loss
             start = blocks.pop().part.start if same else part.start * k
             blocks.append(Block(loss, slice(start, part.stop * k), width=k))
@@ -181,8 +182,8 @@ class ClusterModel(Rows):
         rising = [Group(term.loss, slice(start + part.start, start + part.stop), bool(term.loss.is_smooth))
                   for term, part in self.form.parts.rising.slices() if term.rows]
         held = [Group(PLQ.indicator(-bound.upper, bound.upper), slice(at, at + pairs)) for at, bound in zip(
-            range(self.balance_rows.start, self.balance_rows.stop, pairs), self.form.decision)]
-        return (*self.blocks, *rising, *held)
+            range(self.decision_rows.start, self.decision_rows.stop, pairs), self.form.decision)]
+        return (*self.blocks, *rising, *held, *self.sign_groups)
 
     @cached_property
     def weights(self) -> FloatArray:
@@ -191,13 +192,14 @@ class ClusterModel(Rows):
         total = 1.0 + float(parts.falling.weights.sum() + parts.rising.weights.sum())
         norms = np.sum(self.form.balance[0] ** 2, axis=1)
         return np.concatenate([np.repeat(parts.falling.weights, self.width), parts.rising.weights,
-                               total / np.where(norms > 0, norms, 1.0)])
+                               total / np.where(norms > 0, norms, 1.0), self.sign_weights])
 
     @cached_property
     def shifts(self) -> FloatArray:
-        """Return the constants d; most are inside the functions."""
-        out = np.zeros(self.balance_rows.stop)
+        """Return the constants d, those of the functions added."""
+        out = np.zeros(self.sign_rows.stop)
         out[self.block_rows] = np.repeat(self._moved[1], self.width)
+        out[self.rising_rows] = self.form.parts.rising.shifts
         return out
 
     # -- the linear map -----------------------------------------------------------------------------
@@ -205,35 +207,39 @@ class ClusterModel(Rows):
     def apply(self, x: FloatArray) -> FloatArray:
         """Return A x."""
         form, everyone = self.form, np.arange(self.form.n)
-        outputs = form.outputs(*form.split(x))
+        w, bias, s = form.split(x)
+        outputs = form.outputs(w, bias)
         own = outputs[everyone, form.labels]
         falling, rising = form.parts.falling, form.parts.rising
-        parts = []
+        parts = [s[self.signed]]
+        if form.decision:
+            parts.insert(0, form.balance[0] @ x[: self.rank + self.bias])
+        if rising.rows:
+            parts.insert(0, self.entered(rising, own - outputs[everyone, self.runner], x))
         if falling.rows:
             differences = own[:, None] - np.take_along_axis(outputs, self.others, axis=1)
-            parts.append(_gathered(falling.points, differences).ravel())
-        if rising.rows:
-            parts.append(_gathered(rising.points, own - outputs[everyone, self.runner]))
-        if form.decision:
-            parts.append(form.balance[0] @ x)
-        return np.concatenate(parts) if parts else np.zeros(0)
+            parts.insert(0, self.entered(falling, differences, x).ravel())
+        return np.concatenate(parts)
 
     def adjoint(self, multipliers: FloatArray) -> FloatArray:
         """Return Aᵀλ."""
         form, n = self.form, self.form.n
         falling, rising = form.parts.falling, form.parts.rising
         everyone = np.arange(n)
-        table = np.zeros((n, form.clusters))
+        table, out = np.zeros((n, form.clusters)), np.zeros(self.rank + self.border)
         if falling.rows:
-            spread = _spread(falling.points, multipliers[self.block_rows].reshape(-1, self.width), n)
+            spread = self.pull(falling, multipliers[self.block_rows].reshape(-1, self.width), out)
             np.put_along_axis(table, self.others, -spread, axis=1)
             table[everyone, form.labels] = spread.sum(axis=1)
         if rising.rows:
-            single = rising.spread(multipliers[self.rising_rows])
+            single = self.pull(rising, multipliers[self.rising_rows], out)
             table[everyone, form.labels] += single
             table[everyone, self.runner] -= single
-        x = form.join(form.features.adjoint(table @ form.codes).T.ravel(), table.sum(axis=0))
-        return x + form.balance[0].T @ multipliers[self.balance_rows] if form.decision else x
+        out += form.drawn(table)
+        if form.decision:
+            out[: self.rank + self.bias] += form.balance[0].T @ multipliers[self.decision_rows]
+        out[self.rank + self.bias + self.signed] += multipliers[self.sign_rows]
+        return out
 
     # -- envelopes ----------------------------------------------------------------------------------
 
@@ -247,30 +253,36 @@ class ClusterModel(Rows):
         return np.concatenate(parts)
 
     def curvature(self, v: FloatArray, centre: FloatArray, kappa: float, rows: FloatArray) -> PointBlocks:
-        """Return the generalised second derivative in the decision values, a k × k block a point.
+        """Return the generalised second derivative in the decision values, a k × k block a point, and the scalars.
 
-        The `curvatures` of rows are those of the rising losses, in the difference to the runner-up.
+        The `curvatures` of rows are those of the rising losses, in the difference to the runner-up, and of the signs.
         """
-        form, x = self.form, v + centre / kappa
-        places: list[tuple[IntArray, IntArray, IntArray, FloatArray]] = []
+        form, x, rising = self.form, v + centre / kappa, self.form.parts.rising
+        nowhere = np.zeros(0, dtype=int)
+        places: list[tuple[IntArray, IntArray, IntArray, FloatArray]] = [(nowhere, nowhere, nowhere, np.zeros(0))]
+        crossed = np.zeros((form.n, form.clusters, form.losses.scalars.count))
+        corner = np.zeros((crossed.shape[2], crossed.shape[2]))
         for block in self.blocks:
-            places += self._block_curvature(block, block.table(x[block.part]), kappa)
-        if form.parts.rising.rows:
-            points = np.arange(form.n)
-            single = form.parts.rising.spread(rows[self.rising_rows])
-            labels, runner = form.labels, self.runner
-            places += [(points, a, b, sign * single) for a, b, sign in (
+            places += self._block_curvature(block, block.table(x[block.part]), kappa, crossed, corner)
+        if rising.rows:
+            single, slopes, b = rows[self.rising_rows], rising.slopes, rising.coupling
+            square, labels, runner = single * slopes**2, form.labels[rising.points], self.runner[rising.points]
+            places += [(rising.points, p, q, sign * square) for p, q, sign in (
                 (labels, labels, 1), (runner, runner, 1), (labels, runner, -1), (runner, labels, -1))]
-        if not places:
-            nowhere = np.zeros(0, dtype=int)
-            return PointBlocks(nowhere, nowhere, nowhere, np.zeros(0))
+            for clusters, sign in ((labels, 1), (runner, -1)):
+                np.add.at(crossed, (rising.points, clusters), (sign * single * slopes)[:, None] * b)
+            corner += b.T @ (single[:, None] * b)
+        corner[self.signed, self.signed] += rows[self.sign_rows]
         point, first, second, value = (np.concatenate(column) for column in zip(*places))
         kept = value != 0
-        return PointBlocks(point[kept], first[kept], second[kept], value[kept])
+        return PointBlocks(point[kept], first[kept], second[kept], value[kept], crossed, corner)
 
-    def _block_curvature(self, block: Block, m: FloatArray,
-                         kappa: float) -> list[tuple[IntArray, IntArray, IntArray, FloatArray]]:
-        """Return κ(I − prox'(m)) on the entries that reach the level, as places in the decision values."""
+    def _block_curvature(self, block: Block, m: FloatArray, kappa: float, crossed: FloatArray,
+                         corner: FloatArray) -> list[tuple[IntArray, IntArray, IntArray, FloatArray]]:
+        """Return κ(I − prox'(m)) on the entries that reach the level, as places in the decision values.
+
+        What it is between them and the scalars is added to `crossed`, between scalars to `corner`.
+        """
         level, count, mean, _ = block.level(m, kappa)
         alive = np.flatnonzero(m.min(axis=1) < level)
         share = np.asarray(block.function.prox_derivative(mean[alive], 1.0 / (count[alive] * kappa)))
@@ -278,8 +290,15 @@ class ClusterModel(Rows):
         curved = active[:, :, None] * np.eye(self.width) - (
             (share / count[alive])[:, None, None] * (active[:, :, None] & active[:, None, :]))
         curved *= (kappa * block.charged(self.weights)[alive])[:, None, None]
-        own, points = curved.sum(axis=2), self.form.parts.falling.points[block.part.start // self.width + alive]
-        others, labels = self.others[points], self.form.labels[points]
+        falling, rows = self.form.parts.falling, block.part.start // self.width + alive
+        points, slopes, b = falling.points[rows], falling.slopes[rows], falling.coupling[rows]
+        others, labels, own = self.others[points], self.form.labels[points], curved.sum(axis=2)
+        if b.shape[1]:
+            total = own.sum(axis=1)
+            np.add.at(crossed, (points[:, None], others), -(slopes[:, None] * own)[:, :, None] * b[:, None])
+            np.add.at(crossed, (points, labels), (slopes * total)[:, None] * b)
+            corner += b.T @ (total[:, None] * b)
+        curved, own = curved * (slopes**2)[:, None, None], own * (slopes**2)[:, None]
         row, a, b = np.nonzero(curved)
         side, c = np.nonzero(own)
         return [(points[row], others[row, a], others[row, b], curved[row, a, b]),
@@ -297,12 +316,18 @@ class PointBlocks:
     point, first, second : int arrays
         The places: a point, and two clusters.
     value : float array
+    crossed : (n, k, S) float array
+        Second derivatives in a decision value and a scalar.
+    corner : (S, S) float array
+        Those in two scalars.
     """
 
     point: IntArray
     first: IntArray
     second: IntArray
     value: FloatArray
+    crossed: FloatArray
+    corner: FloatArray
 
     @property
     def trace(self) -> float:
@@ -313,19 +338,3 @@ class PointBlocks:
         """Return the (nk, nk) matrix with the blocks on its diagonal."""
         places = self.point * k + self.first, self.point * k + self.second
         return csr_array((self.value, places), shape=(n * k, n * k))
-
-
-def _gathered(points: IntArray, values: FloatArray) -> FloatArray:
-    return values if _is_range(points, len(values)) else values[points]
-
-
-def _spread(points: IntArray, values: FloatArray, n: int) -> FloatArray:
-    if _is_range(points, n):
-        return values
-    out = np.zeros((n, values.shape[1]))
-    np.add.at(out, points, values)
-    return out
-
-
-def _is_range(points: IntArray, n: int) -> bool:
-    return len(points) == n and bool(np.array_equal(points, np.arange(n)))

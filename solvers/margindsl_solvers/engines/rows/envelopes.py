@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from margindsl.accuracy import greatest_ratio, relative_gap, rounding
-from margindsl.calculus import ConvexFunction
+from margindsl.calculus import PLQ, ConvexFunction
 from margindsl.clock import functions
+from margindsl.program.losses import Losses
 from margindsl.typing import FloatArray, IntArray
 
 FLAT = 1e-9  # entries of a direction below it are rounding
@@ -119,6 +120,53 @@ class Rows(ABC):
     @abstractmethod
     def loss_rows(self) -> slice:
         """Return the rows of the losses."""
+
+    @property
+    @abstractmethod
+    def decision_rows(self) -> slice:
+        """Return the rows of the bounds on decision values."""
+
+    @cached_property
+    def sign_rows(self) -> slice:
+        """Return the rows of the signs of scalars, which come last."""
+        return slice(self.decision_rows.stop, self.decision_rows.stop + len(self.signed))
+
+    @cached_property
+    def sign_groups(self) -> tuple[Group, ...]:
+        """Return the indicators of the signs of scalars."""
+        return (Group(PLQ.indicator(0.0, np.inf), self.sign_rows),) if len(self.signed) else ()
+
+    @cached_property
+    def sign_weights(self) -> FloatArray:
+        """Return the weights of the sign rows, which balance their penalties with the losses."""
+        losses = self.form.losses
+        return np.asarray(1.0 + losses.weights @ losses.coupling[:, self.signed] ** 2)
+
+    def entered(self, losses: Losses, values: FloatArray, x: FloatArray) -> FloatArray:
+        """Return aγ + bᵀs of the rows of losses, of values (n,) or (n, p) of the points and the scalars in x."""
+        rows = losses.gather(values)
+        return (rows.T + losses.coupling @ x[self.rank + self.bias :]).T if losses.scalars.count else rows
+
+    def pull(self, losses: Losses, multipliers: FloatArray, x: FloatArray) -> FloatArray:
+        """Return the adjoint of `entered` for values of the points; that for scalars is added to x."""
+        if losses.scalars.count:
+            total = multipliers if multipliers.ndim == 1 else multipliers.sum(axis=1)
+            x[self.rank + self.bias :] += losses.coupling.T @ total
+        return losses.spread(multipliers)
+
+    def with_signs(self, x: FloatArray) -> FloatArray:
+        """Return a point of its own with the signs of scalars clipped."""
+        x, index = np.array(x, dtype=float), self.rank + self.bias + self.signed
+        x[index] = np.maximum(x[index], 0.0)
+        return x
+
+    def damping(self, curved: FloatArray, gradient: FloatArray, reach: FloatArray) -> FloatArray:
+        """Return what holds unpenalised variables in a Newton system, in proportion to their gradient over `reach`.
+
+        Lightly where the rows curve, so that convergence stays quadratic, firmly where nothing curves.
+        """
+        firm = curved <= 1e-10 * float(np.sum(self.weights[self.loss_rows]))
+        return 1e-14 + 1e-13 * curved + np.where(firm, 1e-3, 1e-7) * np.abs(gradient) / reach
 
     @abstractmethod
     def split(self, x: FloatArray) -> tuple[FloatArray, Any, FloatArray]:

@@ -58,11 +58,6 @@ class RowModel(Rows):
         """Return the rows of the decision bounds."""
         return slice(self.form.losses.rows, self.form.losses.rows + len(self.form.decision))
 
-    @cached_property
-    def sign_rows(self) -> slice:
-        """Return the rows of the sign constraints."""
-        return slice(self.decision_rows.stop, self.decision_rows.stop + len(self.signed))
-
     # -- functions ----------------------------------------------------------------------------------
 
     @cached_property
@@ -72,9 +67,7 @@ class RowModel(Rows):
         groups = [Group(term.loss, part, bool(term.loss.is_smooth)) for term, part in slices if term.rows]
         for j, bound in enumerate(self.form.decision, start=self.decision_rows.start):
             groups.append(Group(PLQ.indicator(bound.lower, bound.upper), slice(j, j + 1), False))
-        if len(self.signed):
-            groups.append(Group(PLQ.indicator(0.0, np.inf), self.sign_rows, False))
-        return tuple(groups)
+        return (*groups, *self.sign_groups)
 
     @cached_property
     def weights(self) -> FloatArray:
@@ -83,8 +76,7 @@ class RowModel(Rows):
         total = 1.0 + float(np.sum(losses.weights))
         G, h = self.form.decision_rows
         norms = np.sum(G**2, axis=1) + h**2 * self.bias
-        pull = 1.0 + losses.weights @ losses.coupling[:, self.signed] ** 2
-        return np.concatenate([losses.weights, total / np.where(norms > 0, norms, 1.0), np.atleast_1d(pull)])
+        return np.concatenate([losses.weights, total / np.where(norms > 0, norms, 1.0), self.sign_weights])
 
     @cached_property
     def shifts(self) -> FloatArray:
@@ -114,10 +106,7 @@ class RowModel(Rows):
     def apply(self, x: FloatArray) -> FloatArray:
         """Return A x, without the constants."""
         w, b, s = self.split(x)
-        losses = self.form.losses
-        values = losses.gather(self.signs * (self.form.features.apply(w) + b))
-        if losses.scalars.count:
-            values = values + losses.coupling @ s
+        values = self.entered(self.form.losses, self.signs * (self.form.features.apply(w) + b), x)
         if not self.form.decision and not len(self.signed):
             return values
         G, h = self.form.decision_rows
@@ -125,15 +114,12 @@ class RowModel(Rows):
 
     def adjoint(self, multipliers: FloatArray) -> FloatArray:
         """Return Aᵀλ."""
-        losses, out = self.form.losses, np.zeros(self.rank + self.border)
-        part = multipliers[self.loss_rows]
-        signed = self.signs * losses.spread(part)
+        out = np.zeros(self.rank + self.border)
+        signed = self.signs * self.pull(self.form.losses, multipliers[self.loss_rows], out)
         w, b, s = out[: self.rank], out[self.rank : self.rank + self.bias], out[self.rank + self.bias :]
         w += self.form.features.adjoint(signed)
         b += float(np.sum(signed))
-        if losses.scalars.count:
-            s += losses.coupling.T @ part
-            s[self.signed] += multipliers[self.sign_rows]
+        s[self.signed] += multipliers[self.sign_rows]
         if self.form.decision:
             G, h = self.form.decision_rows
             tau = multipliers[self.decision_rows]

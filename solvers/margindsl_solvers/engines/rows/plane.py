@@ -32,9 +32,7 @@ class PlaneRows(RowModel):
 
     def inside(self, x: FloatArray) -> FloatArray:
         """Return the point with signs clipped and moved into the decision bounds by the shortest way."""
-        x = np.array(x, dtype=float)
-        index = self.rank + self.bias + self.signed
-        x[index] = np.maximum(x[index], 0.0)
+        x = self.with_signs(x)
         if self.form.decision:
             N = self.bound_normals
             x[: N.shape[1]] = nearest(x[: N.shape[1]], N, *self.bound_ends)

@@ -67,18 +67,12 @@ class Curvature:
         return self.rows[self.model.decision_rows]
 
     def step(self, gradient: FloatArray, reach: FloatArray) -> FloatArray:
-        """Return the Newton step −(blkdiag(I, damping) + AᵀDA)⁻¹ gradient.
-
-        The bias and the scalars are damped in proportion to their gradient over their size `reach`:
-        lightly where the rows curve, so that convergence stays quadratic, firmly where nothing curves.
-        """
+        """Return the Newton step −(blkdiag(I, damping) + AᵀDA)⁻¹ gradient; `reach` are sizes of bias and scalars."""
         model, r = self.model, self.model.rank
         points = self.points()
         crossed = self.crossed(points)
         corner = self.corner(points, crossed)
-        curved = np.diag(corner) > 1e-10 * float(np.sum(model.weights[model.loss_rows]))
-        pull = np.abs(gradient[r:]) / reach
-        corner += np.diag(1e-14 + 1e-13 * np.diag(corner) + np.where(curved, 1e-7, 1e-3) * pull)
+        corner += np.diag(model.damping(np.diag(corner), gradient[r:], reach))
         side = model.form.features.adjoint(crossed) if model.border else np.zeros((r, 0))
         if model.bias and model.form.decision:
             G, h = model.form.decision_rows
@@ -87,7 +81,7 @@ class Curvature:
         small = len(active) + len(self.tau)
         if r <= min(small, self.limit) or r <= 64:
             return self._direct(gradient, side, corner, points, active)
-        return _bordered(self._inverse(points, active), gradient, side, corner, r)
+        return bordered(self._inverse(points, active), gradient, side, corner, r)
 
     def _direct(self, gradient: FloatArray, side: FloatArray, corner: FloatArray, points: FloatArray,
                 active: IntArray) -> FloatArray:
@@ -145,8 +139,8 @@ class Curvature:
         return inverse
 
 
-def _bordered(inverse: Callable[[FloatArray], FloatArray], gradient: FloatArray, side: FloatArray,
-              corner: FloatArray, r: int) -> FloatArray:
+def bordered(inverse: Callable[[FloatArray], FloatArray], gradient: FloatArray, side: FloatArray,
+             corner: FloatArray, r: int) -> FloatArray:
     """Return the step by eliminating w: the Schur complement of the bias and the scalars."""
     solved = inverse(np.column_stack([gradient[:r], side]))
     if not len(corner):
@@ -167,7 +161,7 @@ def solve_positive(H: FloatArray, right: FloatArray, lower: bool = False) -> Flo
         if not failed:
             return np.asarray(solved).reshape(right.shape)
         lift = max(1e-14, 30.0 * lift)
-    return right / np.maximum(np.abs(np.diag(H)), TINY)
+    return (right.T / np.maximum(np.abs(np.diag(H)), TINY)).T
 
 
 def lifted(H: FloatArray, lift: float) -> FloatArray:

@@ -1,0 +1,188 @@
+"""Losses in parts that fall and rise with their margins, as Crammer-Singer margins and relaxations need them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from margindsl.calculus import ConvexFunction
+from margindsl.errors import CalculusError
+from margindsl.frozen import freeze_fields, frozen_property
+from margindsl.program.existence import is_endless
+from margindsl.program.losses import Losses, LossTerm
+from margindsl.typing import BoolArray, FloatArray, IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Represent a part of a term, of slopes a ≥ 0, that falls or rises with its margin.
+
+    Parameters
+    ----------
+    term : LossTerm
+    falls : bool
+    rows : (m,) int array
+        The rows of the losses it is a part of.
+    turn : float
+        1 or −1: its arguments are so many times those of these rows.
+    """
+
+    term: LossTerm
+    falls: bool
+    rows: IntArray
+    turn: float
+
+    def __post_init__(self) -> None:
+        freeze_fields(self)
+
+    @property
+    def is_constant(self) -> bool:
+        """Return whether neither margin nor scalars count."""
+        return self.term.loss.is_nonincreasing and self.term.loss.is_nondecreasing
+
+
+def parted(losses: Losses) -> Iterator[Part]:
+    """Yield parts of losses ρ(aγ + bᵀs + d) that fall and rise with the margin and add up to them; constants fall.
+
+    Where a < 0 the argument is turned first. Where a = 0 it may be turned or not, and what rises in it falls in the
+    turned one: a loss of scalars alone is two falling parts.
+
+    Raises
+    ------
+    CalculusError
+        If a loss neither falls nor rises and is not piecewise quadratic.
+    """
+    for term, part in losses.slices():
+        for falls, loss, turn, chosen in _sides(term):
+            kept = np.flatnonzero(chosen)
+            if len(kept):
+                yield Part(LossTerm(loss, term.points[kept], term.weights[kept], turn * term.slopes[kept],
+                                    turn * term.shifts[kept], turn * term.coupling[kept]),
+                           falls, part.start + kept, turn)
+
+
+def _sides(term: LossTerm) -> Iterator[tuple[bool, ConvexFunction, float, BoolArray]]:
+    """Yield (whether it falls, function, turn, rows) of the parts of a term."""
+    a = term.slopes
+    for turn, chosen in ((1.0, a > 0), (-1.0, a < 0), (0.0, a == 0)):
+        if not np.any(chosen):
+            continue
+        loss = term.loss.precompose(-1.0) if turn < 0 else term.loss
+        falling, rising = (loss, None) if loss.is_nonincreasing else loss.split()
+        yield True, falling, turn or 1.0, chosen
+        if rising is not None:
+            yield (False, rising, turn, chosen) if turn else (True, rising.precompose(-1.0), -1.0, chosen)
+
+
+def whole_duals(parts: Sequence[Part], u: FloatArray, rows: int) -> FloatArray:
+    """Return duals (rows, …) of losses, of duals (m, …) of the rows of some of their parts.
+
+    Parameters
+    ----------
+    parts : sequence of Part
+    u : (m,) or (m, k) float array
+    rows : int
+        The number of rows of the losses.
+    """
+    out, start = np.zeros((rows, *u.shape[1:])), 0
+    for part in parts:
+        np.add.at(out, part.rows, part.turn * u[start : start + len(part.rows)])
+        start += len(part.rows)
+    return out
+
+
+@dataclass(frozen=True, eq=False)
+class SplitLosses:
+    """Represent losses as a falling and a rising part of the margin: ρ = ρ↓ + ρ↑ + constant.
+
+    Shared scalars stand in the arguments of both, their cost beside the falling part.
+
+    Parameters
+    ----------
+    falling, rising : Losses
+    constant : float
+    parts : tuple of Part
+        Those of the rows of `falling`.
+    """
+
+    falling: Losses
+    rising: Losses
+    constant: float
+    parts: tuple[Part, ...] = ()
+
+    @classmethod
+    def of(cls, losses: Losses) -> SplitLosses:
+        """Split every loss.
+
+        Raises
+        ------
+        CalculusError
+            If a loss neither falls nor rises and is not piecewise quadratic.
+        """
+        parts = list(parted(losses))
+        constant = sum(float(np.sum(part.term.weights)) * float(part.term.loss(0.0))
+                       for part in parts if part.is_constant)
+        moving = [part for part in parts if not part.is_constant]
+        falling, rising = (tuple(part for part in moving if part.falls is falls) for falls in (True, False))
+        free = replace(losses.scalars, costs=np.zeros(losses.scalars.count))
+        return cls(Losses(losses.n, tuple(part.term for part in falling), losses.scalars),
+                   Losses(losses.n, tuple(part.term for part in rising), free), constant, falling)
+
+    @frozen_property
+    def joined(self) -> Losses:
+        """Return the rows of both parts, those that fall first."""
+        return replace(self.falling, terms=self.falling.terms + self.rising.terms)
+
+
+def simplex_losses(losses: Losses, clusters: int) -> Losses:
+    """Return losses of the simplex-coded margin that bound those of Crammer-Singer margins from below.
+
+    A margin f_y − max_{q≠y} f_q is at most f_y − mean_{q≠y} f_q = √(k/(k−1)) ⟨c_y, V'φ⟩, V the weights in the
+    coordinates of the codes (their mean over clusters only costs ‖W‖). Falling losses are taken there, whatever the
+    scalars beside the margin, others by their falling part, the rest being non-negative. Nothing is lost by a
+    relaxation that is symmetric in the clusters: its multipliers u_iq of f_y − f_q can be averaged over permutations,
+    and then are those of the mean; the scalars see their sums over q alone, which stay as they are.
+
+    Parameters
+    ----------
+    losses : Losses
+    clusters : int
+
+    Raises
+    ------
+    CalculusError
+        If a loss neither falls nor rises and is not piecewise quadratic, or only what rises holds a shared scalar.
+    """
+    bounding = falling_losses(losses, float(np.sqrt(clusters / (clusters - 1.0))))
+    left_out = (part.term.coupling for part in parted(losses) if not part.falls)
+    if any(np.any(coupling) for coupling in left_out) and is_endless(bounding):
+        raise CalculusError("bounds see only the parts of Crammer-Singer losses that fall with the margin, and here "
+                            "the others alone hold a shared scalar: without them the objective falls without end")
+    return bounding
+
+
+def falling_losses(losses: Losses, factor: float = 1.0) -> Losses:
+    """Return the falling parts of losses, which bound them from below, at margins times a factor.
+
+    Parameters
+    ----------
+    losses : Losses
+    factor : float
+
+    Raises
+    ------
+    CalculusError
+        If a loss neither falls nor rises and is not piecewise quadratic.
+    """
+    terms = (part.term for part in falling_parts(losses))
+    return Losses(losses.n, tuple(replace(term, slopes=factor * term.slopes) for term in terms), losses.scalars)
+
+
+def falling_parts(losses: Losses) -> list[Part]:
+    """Return the falling parts of losses, constants included: those of the rows of `falling_losses`."""
+    return [part for part in parted(losses) if part.falls]
+
+
+__all__ = ["Part", "SplitLosses", "falling_losses", "falling_parts", "parted", "simplex_losses", "whole_duals"]
