@@ -21,7 +21,8 @@ from margindsl.proof.export import digest
 INFLATION, SPARE = 200, 1 << 24  # most bytes held for a byte of the file, and beside
 LONGEST = 1 << 24  # bytes of a header
 FOREIGN = (ValueError, SyntaxError, KeyError, TypeError, AttributeError, EOFError, IndexError, RuntimeError,
-           OverflowError, MemoryError, RecursionError, struct.error, zlib.error, zipfile.BadZipFile, np.linalg.LinAlgError)
+           OverflowError, MemoryError, RecursionError, struct.error, zlib.error, zipfile.BadZipFile,
+           np.linalg.LinAlgError)
 
 
 def write_proof(path: str | Path, header: dict[str, Any], arrays: dict[str, Any]) -> None:
