@@ -42,7 +42,7 @@ def problem_of(n=12):
 
 
 def test_a_terminal_gets_one_line_that_is_cleared(at_once):
-    text, _ = on_terminal(lambda: problem_of()[0].solve("exact", random_state=0))
+    text, _ = on_terminal(lambda: problem_of(18)[0].solve("exact", random_state=0))
     assert "\n" not in text and "exact with" in text and "value" in text
     assert text.endswith("\r") and text.rstrip("\r").split("\r")[-1].strip() == ""
 
