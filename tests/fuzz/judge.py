@@ -306,7 +306,7 @@ class Answer:
             self.result.notes["no oracle value"] += 1
             return
         above = s.value - point.value
-        if above > BEST * point.parts + 10 * self.room + o.dust:
+        if above > max(BEST, 1e-3 * self.plan.tol) * point.parts + 10 * self.room + o.dust:  # fits heed what is asked
             kind = "value above the best at its labels"
             if s.status in UNFINISHED:
                 self.result.notes[f"{kind} ({s.status})"] += 1
