@@ -61,20 +61,27 @@ def measure(form: SaddleForm, engine: Any, limit: float) -> dict[str, Any]:
 
 
 def draw(rows: list[dict[str, Any]], path: Path) -> None:
-    """Save the curves, a panel for every size, number of labellings and loss."""
+    """Save the curves at the largest size, a panel for every number of labellings and loss."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
     cases = list(dict.fromkeys((row["n"], row["T"], row["loss"]) for row in rows))
-    figure, axes = plt.subplots(1, len(cases), figsize=(4 * len(cases), 3.4), squeeze=False, layout="constrained")
+    largest = max(row["n"] for row in rows)
+    cases = [case for case in cases if case[0] == largest]
+    engines = list(dict.fromkeys(row["engine"] for row in rows if row["n"] == largest))
+    figure, axes = plt.subplots(1, len(cases), figsize=(3.2 * len(cases), 3.0), squeeze=False, layout="constrained",
+                                sharex=True, sharey=True)
     for ax, case in zip(axes[0], cases):
-        for row in rows:
-            if (row["n"], row["T"], row["loss"]) == case and row["curve"]:
-                ax.loglog(*np.maximum(np.array(row["curve"]).T, 1e-9), drawstyle="steps-post", label=row["engine"])
-        ax.set(title=f"{case[0]:,} points, {case[1]} labellings, {case[2]}", xlabel="passes", ylabel="relative gap")
-    axes[0][0].legend()
+        for number, engine in enumerate(engines):
+            for row in rows:
+                if (row["n"], row["T"], row["loss"], row["engine"]) == (*case, engine) and row["curve"]:
+                    passes, gaps = np.maximum(np.array(row["curve"]).T, 1e-9)
+                    ax.loglog(passes, gaps, color=f"C{number}", drawstyle="steps-post", label=engine, marker=".")
+        ax.set(title=f"{case[1]} labellings, {case[2]}", xlabel="passes over all points")
+    axes[0, 0].set_ylabel(f"relative gap, {largest:,} points")
+    axes[0, 0].legend(fontsize="small")
     figure.savefig(path)
 
 
