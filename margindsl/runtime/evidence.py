@@ -28,6 +28,7 @@ KEPT = 4_000_000  # entries of features that go into files
 LOW = 1e-9  # of the greatest entry of a diagonal: one that is next to nothing
 AT_ONCE = 5_000_000  # entries of features that are formed to check a bound at the end of a solve
 ROUNDED = 1e-6  # relative part of a bound that may be lost to rounding without a word
+UNCHECKED = 1e-11  # the same that is taken off where there is no time to see how much it is
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,7 +160,8 @@ def _check(program: MarginProgram, claim: Claim, certificate: Certificate | None
 def settled(solution: Any, program: MarginProgram, certificate: Certificate | None, least: Certificate | None) -> Any:
     """Return a solution whose bound is lowered to what the independent check proves: rounding is taken off.
 
-    A bound the check has no means, memory or time for stays as it is; `verify` or `unverified` says so. Where rounding
+    A bound the check has no means or memory for stays as it is, and so does one it has no time for, but for what
+    rounding may take; `verify` or `unverified` says so. Where rounding
     leaves less than the losses prove alone, that is proved instead; where it takes a visible part of the bound, the
     message says so.
 
@@ -174,7 +176,9 @@ def settled(solution: Any, program: MarginProgram, certificate: Certificate | No
     if certificate is None or not np.isfinite(solution.bound):
         return solution
     if certificate is not least and not affords(_work(program, certificate)):
-        return dataclasses.replace(solution, unverified="the bound: the time limit left none to check it anew")
+        bound = solution.bound - UNCHECKED * abs(solution.bound)
+        return _told(solution, dataclasses.replace(
+            solution, bound=bound, unverified="the bound: the time limit left none to check it anew"))
     dense = program.features.is_dense
     report = _check(program, solution.evidence.claim(solution), certificate, LARGEST if dense else AT_ONCE, False)
     if report.unverified or report.bound >= solution.bound:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from margindsl.accuracy import EPS
 from margindsl.contract import Status
 from margindsl.drivers.run import Fit, Run
 from margindsl.features import MappedFeatures
@@ -31,7 +32,9 @@ def solution_of(compiled: Compiled, attempt: Attempt, run: Run, fit: Fit, outcom
     certificate = outcome.certificate if outcome is not None else None
     # Judged in the units of the solve, where nothing large was added to what is compared.
     reached = run.program.value_at(fit.labels, fit.w, fit.bias, fit.scalars)
-    if certificate is not None and not np.isfinite(sound_bound(certificate.bound, reached, *run.program.size(fit))):
+    size, noise = run.program.size(fit)
+    noise += EPS * run.program.fix_labels(fit.labels).floor  # of a value that is zero exactly
+    if certificate is not None and not np.isfinite(sound_bound(certificate.bound, reached, size, noise)):
         certificate = None
     answer = attempt.presolved.undo(Answer(fit.w, fit.bias, fit.scalars, fit.decision, certificate))
     w, bias, scalars = answer.w, answer.bias, answer.scalars
