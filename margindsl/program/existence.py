@@ -47,7 +47,7 @@ def is_endless(losses: Losses, along: FloatArray | None = None, bounds: tuple[De
     if not size or (np.all((slopes[0] <= 0) & (slopes[1] >= 0)) and not np.any(losses.scalars.costs)):
         return False
     weights = losses.weights[held] / losses.weights.max()
-    table, minus = sp.csr_array(rows), -sp.eye_array(m)
+    table, minus = sp.csr_array(rows), -sp.diags_array(np.ones(m))
     left, right = [], []
     for sign, slope in zip((-1.0, 1.0), slopes):  # t ≥ c z d at both ends, or no growth on a side where it is curved
         open_end = ~np.isfinite(slope)
