@@ -233,15 +233,17 @@ class Run:
             refuse_impossible(form, raw.status)
             raise unanswered(solver or self.solver, raw, "on the fixed-label problem")
         (bias, scalars), w = form.plane(raw.variables), np.asarray(raw["w"])
+
         def value_at(w: FloatArray) -> tuple[FloatArray, float]:
             decision = form.outputs(w, bias)
             return decision, 0.5 * float(w @ w) + self.program.losses.value(form.margins(decision), scalars)
 
         decision, value = value_at(w)
         if form.is_nothing(w):  # what rounding leaves of w = 0 keeps no bound on its sums, and costs
-            none, least = value_at(np.zeros_like(w))
-            if least <= value or form.primal_residual(w, bias) > HELD:
-                w, decision, value = np.zeros_like(w), none, least
+            zero = np.zeros_like(w)
+            none, least = value_at(zero)
+            if (least <= value and form.primal_residual(zero, bias) <= HELD) or form.primal_residual(w, bias) > HELD:
+                w, decision, value = zero, none, least
         raw = dataclasses.replace(
             raw, variables={**raw.variables, "w": w, "bias": np.asarray(bias), "scalars": scalars})
         fit = Fit(np.asarray(form.labelling), raw, decision, value)

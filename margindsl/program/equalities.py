@@ -51,6 +51,8 @@ def onto_equalities(v: FloatArray, limits: tuple[FloatArray, FloatArray], column
     """
     lower, upper = limits
     v = np.clip(v, lower, upper)
+    if not len(target):
+        return v
     room = upper - lower
     finite = np.isfinite(room)
     near = np.minimum(*(np.where(np.isfinite(end), np.abs(v - np.nan_to_num(end)), np.abs(v)) for end in limits))

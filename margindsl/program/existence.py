@@ -46,7 +46,8 @@ def is_endless(losses: Losses, along: FloatArray | None = None, bounds: tuple[De
     slopes = ends[:, held]
     if not size or (np.all((slopes[0] <= 0) & (slopes[1] >= 0)) and not np.any(losses.scalars.costs)):
         return False
-    weights = losses.weights[held] / losses.weights.max()
+    top = float(losses.weights.max(initial=0.0)) or 1.0
+    weights, prices = losses.weights[held] / top, losses.scalars.costs / top
     table, minus = sp.csr_array(rows), -sp.diags_array(np.ones(m))
     left, right = [], []
     for sign, slope in zip((-1.0, 1.0), slopes):  # t ≥ c z d at both ends, or no growth on a side where it is curved
@@ -59,15 +60,19 @@ def is_endless(losses: Losses, along: FloatArray | None = None, bounds: tuple[De
         closed = [np.isfinite(getattr(bound, side)) for bound in bounds]
         left.append(sp.csr_array(sign * sums[closed]))
         right.append(np.zeros(sum(closed)))
-    costs = np.concatenate([np.zeros(B), losses.scalars.costs / losses.weights.max(), np.ones(m)])
+    costs = np.concatenate([np.zeros(B), prices, np.ones(m)])
     low = np.concatenate([np.full(B, -1.0), np.where(losses.scalars.nonneg, 0.0, -1.0), np.full(m, -np.inf)])
     found = scipy.optimize.linprog(
         costs, A_ub=sp.vstack(left), b_ub=np.concatenate(right), method="highs",
         bounds=np.column_stack([low, np.where(np.arange(len(low)) < size, 1.0, np.inf)]))
     if found.status != 0:
         return False
-    terms = np.abs(costs * found.x)
-    return bool(found.fun < -STEEP * terms.sum())
+    d = np.maximum(found.x[:size], np.append(np.full(B, -np.inf), np.where(losses.scalars.nonneg, 0.0, -np.inf)))
+    gains, sizes = rows @ d, np.abs(rows) @ np.abs(d)  # what the programme says is true to its tolerance alone
+    gains[np.abs(gains) <= STEEP * sizes] = 0.0
+    moving, steep = gains != 0, np.where(gains > 0, slopes[1], slopes[0])
+    terms = np.append(prices * d[B:], weights[moving] * steep[moving] * gains[moving])
+    return bool(terms.sum() < -STEEP * np.abs(terms).sum())
 
 
 def contradiction(rows: FloatArray, bounds: tuple[DecisionBound, ...], usual: float) -> tuple[int, ...]:

@@ -95,8 +95,10 @@ class Form:
 
     def is_nothing(self, w: FloatArray) -> bool:
         """Return whether weights move no decision value by more than the rounding of a usual one."""
-        reach = float(np.sqrt(np.max(self.features.row_norms(), initial=0.0))) * float(np.linalg.norm(w))
-        return reach <= EPS * self.units[1]
+        length, least = float(np.linalg.norm(w)), EPS * self.units[1]
+        if np.sqrt(self.features.trace / self.n) * length > least:  # the mean is below the most, and known
+            return False
+        return bool(np.sqrt(np.max(self.features.row_norms(), initial=0.0)) * length <= least)
 
     @property
     def floor(self) -> float:

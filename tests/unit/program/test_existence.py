@@ -1,5 +1,7 @@
 """Whether problems have a least value: objectives that fall without end, bounds that contradict one another."""
 
+from dataclasses import replace
+
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -7,6 +9,7 @@ import pytest
 import margindsl as md
 from margindsl.errors import InfeasibleError, UnboundedError
 from margindsl.estimators import MarginClusterer
+from margindsl.program.existence import is_endless
 
 POINTS = np.random.default_rng(3).normal(size=(5, 2))
 SIGNS = 1 - 2 * ((np.arange(32)[:, None] >> np.arange(5)) & 1)
@@ -84,3 +87,11 @@ def test_a_contradiction_is_found_where_cvxpy_finds_none_that_satisfies_all(seed
 def test_links_that_leave_no_room_for_balance_name_it():
     with pytest.raises(InfeasibleError, match="balance='auto'"):
         MarginClusterer().fit(POINTS, must_link=[(i, i + 1) for i in range(4)])
+
+
+def test_losses_without_weight_leave_a_cost_that_falls():
+    y, f, s = md.Labels(5), md.Hyperplane(POINTS), md.Scalar()
+    form = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.sum(md.pos(s - y * f)) - 2 * s)).program().fix_labels(SIGNS[3])
+    none = replace(form.losses, terms=tuple(replace(t, weights=0 * t.weights) for t in form.losses.terms))
+    assert is_endless(none) and not is_endless(form.losses)
+    assert not is_endless(replace(none, scalars=replace(none.scalars, costs=0 * none.scalars.costs)))
