@@ -279,7 +279,7 @@ def flattened(loss: PLQ, within: float) -> PLQ:
     loss : PLQ
         Finite on [−R, R].
     within : float
-        R > 0.
+        R ≥ 0.
 
     Examples
     --------
@@ -287,7 +287,7 @@ def flattened(loss: PLQ, within: float) -> PLQ:
     PLQ(-x)
     """
     ends = np.concatenate([[loss.lower], loss.breakpoints, [loss.upper]])
-    if not (np.isfinite(within) and within > 0) or np.any(np.abs(np.clip(ends[[0, -1]], -within, within)) < within):
+    if not (np.isfinite(within) and within >= 0) or np.any(np.abs(np.clip(ends[[0, -1]], -within, within)) < within):
         return loss
     inner = loss.breakpoints[np.abs(loss.breakpoints) < within]
     first = int(np.searchsorted(loss.breakpoints, -within, side="right"))

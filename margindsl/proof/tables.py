@@ -13,6 +13,7 @@ from margindsl.calculus.smooth import Logistic
 from margindsl.program.losses import Losses
 from margindsl.typing import FloatArray, IntArray
 
+NEAR = 4 * 2.0**-52  # of the parts of an argument: how near rounding leaves it to a knot
 FEW = 16  # places at which pieces are evaluated in rationals
 STEPS, FURTHEST = 100, 80.0  # of the bisection for a minimum, over t = sinh(x) with |x| no further
 SMALLEST = 1e-290  # of a slope: what is smaller has lost digits, or would in products
@@ -57,8 +58,11 @@ def loss_tables(losses: Losses, parted: bool = False) -> dict[str, Any]:
         "log_at": columns[0].astype(int), "log_c": columns[1], "log_a": columns[2], "log_d": columns[3]}
 
 
-def _terms(losses: Losses, shared: bool) -> list[tuple[Any, Any, Any, Any, Any]]:
-    """Return (base, place, c, a, d) with c·base(ax + d) part of the loss at each place."""
+def _terms(losses: Losses, shared: bool) -> list[tuple[Any, ...]]:
+    """Return (base, place, c, a, d, e) with c·base(ax + d) part of the loss at each place, d a sum of parts of size e.
+
+    Where d is a number as declared, e is 0.
+    """
     found = []
     for term, part in losses.slices():
         rows = np.arange(part.start, part.stop)[term.weights > 0]
@@ -68,11 +72,12 @@ def _terms(losses: Losses, shared: bool) -> list[tuple[Any, Any, Any, Any, Any]]
                 raise UnknownProof(f"the loss {base!r} has no form a proof knows")
             slopes, shifts = np.ones(len(rows)) if shared else losses.slopes[rows], losses.shifts[rows]
             place = rows if shared else losses.points[rows]
-            found.append((base, place, factor * weights, a * slopes, a * shifts + b))
+            parts = np.where((shifts == 0) | ((abs(a) == 1) & (b == 0)), 0.0, np.abs(a * shifts) + abs(b))
+            found.append((base, place, factor * weights, a * slopes, a * shifts + b, parts))
     return found
 
 
-def _cells(tables: list[tuple[Any, Any, Any, Any, Any]], count: int, parted: bool) -> dict[str, Any]:
+def _cells(tables: list[tuple[Any, ...]], count: int, parted: bool) -> dict[str, Any]:
     """Return the cells of the sums of losses at every place; where all are alike, those of one are repeated."""
     whole = np.arange(count)
     if count > 1 and all(np.array_equal(place, whole) and not any(map(np.ptp, rest)) for _, place, *rest in tables):
@@ -80,8 +85,10 @@ def _cells(tables: list[tuple[Any, Any, Any, Any, Any]], count: int, parted: boo
         return {name: np.repeat(whole, len(x)) if name == "cell" else np.tile(x, count) for name, x in one.items()}
     everyone, ends = np.arange(count), (-np.inf, np.inf, 0.0) if parted else (-np.inf, np.inf)
     owner, knot = [everyone for _ in ends], [np.full(count, end) for end in ends]
-    for base, place, _, a, d in tables:
+    terms = np.zeros(count, dtype=int)  # that are no constants
+    for base, place, _, a, d, _ in tables:
         moving = a != 0
+        terms += np.bincount(place[moving], minlength=count)
         for x in {x for piece in base.pieces for x in piece[:2] if math.isfinite(x)}:
             owner, knot = [*owner, place[moving]], [*knot, (x - d[moving]) / a[moving]]
     order = np.lexsort((np.concatenate(knot), np.concatenate(owner)))
@@ -93,21 +100,22 @@ def _cells(tables: list[tuple[Any, Any, Any, Any, Any]], count: int, parted: boo
                       np.where(np.isinf(right), low + np.abs(low) + 1, low / 2 + high / 2))
     start, held = np.searchsorted(own, np.arange(count + 1)), np.ones(len(own), dtype=bool)
     sums, found = np.zeros((5, len(own))), []
-    for base, place, c, a, d in tables:
+    for base, place, c, a, d, parts in tables:
         many = np.diff(start)[place]
         at = np.arange(int(many.sum())) + np.repeat(start[place] - np.cumsum(many) + many, many)
-        c, a, d = (np.repeat(z, many) for z in (c, a, d))
+        parts = np.where(terms[place] > 1, np.inf, parts)
+        c, a, d, parts = (np.repeat(z, many) for z in (c, a, d, parts))
         t, z = np.array(base.pieces, dtype=float), a * middle[at] + d
         piece = np.searchsorted(t[1:, 0], z)
         held[at[(z < t[0, 0]) | (z > t[-1, 1])]] = False
-        found.append((at, c, a, d, piece, t[:, 2:]))
+        found.append((at, c, a, d, parts, piece, t))
         square, slope = t[piece, 2], t[piece, 3]
         sums[0] += np.bincount(at, c * square * a * a, len(own))
         sums[1] += np.bincount(at, c * a * (2 * square * d + slope), len(own))
     anchor = _lowest(left, right, sums[0], sums[1])
     sums[:] = 0.0
-    for at, c, a, d, piece, t in found:
-        for row, part in zip(sums, _anchored(anchor[at], a, d, piece, t)):
+    for at, c, *rest in found:
+        for row, part in zip(sums, _anchored(anchor[at], *rest)):
             row += np.bincount(at, c * part, len(own))
     names = "cell", "left", "right", "anchor", "A", "B", "C", "steep", "size"
     return dict(zip(names, (x[held] for x in (own, left, right, anchor, *sums))))
@@ -121,12 +129,23 @@ def _lowest(left: FloatArray, right: FloatArray, A: FloatArray, B: FloatArray) -
     return np.where(np.isfinite(low), low, 0.0)
 
 
-def _anchored(anchor: FloatArray, a: FloatArray, d: FloatArray, piece: IntArray,
+def _anchored(anchor: FloatArray, a: FloatArray, d: FloatArray, parts: FloatArray, piece: IntArray,
               pieces: FloatArray) -> tuple[FloatArray, ...]:
-    """Return A, B, C and the sizes of the parts of B and C of pieces at ax + d, about an anchor."""
-    z, (n2, n1, n0) = a * anchor + d, pieces[piece].T
+    """Return A, B, C and the sizes of the parts of B and C of pieces at ax + d, about an anchor.
+
+    A loss of its own at a place (`parts` is finite) is moved by rounding as a whole: by that of d, and by that of its
+    anchor where this is no knot. That of knots and anchors themselves is relative to them.
+    """
+    knots, z = np.unique(pieces[:, :2]), a * anchor + d
+    knots, reach = knots[np.isfinite(knots)], np.abs(a * anchor) + np.abs(d)
+    held = d == 0
+    for knot in knots:
+        near = np.abs(z - knot) <= NEAR * (reach + abs(knot))
+        z, held = np.where(near, knot, z), held | near
+    reach = np.where(held & (parts < np.inf), parts, np.where((np.abs(a) == 1) & (d == 0), 0.0, reach))
+    n2, n1, n0 = pieces[piece, 2:].T
     value, size = (n2 * z + n1) * z + n0, (np.abs(n2 * z) + np.abs(n1)) * np.abs(z) + np.abs(n0)
-    for number, (square, slope, constant) in enumerate(pieces):
+    for number, (square, slope, constant) in enumerate(pieces[:, 2:]):
         own = piece == number
         places, where = np.unique(z[own], return_inverse=True)
         if len(places) <= FEW:  # as with losses of the margins themselves: no more than their knots
@@ -134,8 +153,7 @@ def _anchored(anchor: FloatArray, a: FloatArray, d: FloatArray, piece: IntArray,
                               for x in map(Fraction, places.tolist())])
             value[own], size[own] = exact[where], np.abs(exact)[where]
     steep = np.abs(2 * n2 * z) + np.abs(n1)
-    moved = steep * np.where((np.abs(a) == 1) & (d == 0), 0.0, np.abs(a * anchor) + np.abs(d))
-    return n2 * a * a, a * (2 * n2 * z + n1), value, np.abs(a) * steep, size + moved
+    return n2 * a * a, a * (2 * n2 * z + n1), value, np.abs(a) * steep, size + steep * reach
 
 
 def tangents(tables: dict[str, Any], u: FloatArray, q: FloatArray) -> FloatArray:

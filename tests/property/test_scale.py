@@ -354,3 +354,38 @@ def test_a_second_attempt_is_judged_and_never_called_converged_in_vain(solver):
     assert_sound(problem, solution)
     assert solution.value == pytest.approx(least.value, rel=1e-5)
     assert solution.status == ("optimal" if solution.gap <= 1.5e-6 else "inaccurate")
+
+
+@pytest.mark.parametrize("slope", [1.0, 2.0, 0.3])
+@pytest.mark.parametrize("relaxation", ["exact", "minimax"])
+def test_heavy_losses_of_separable_points_are_hard_margins(relaxation, slope):
+    def solved(weight):
+        y, f = md.Labels(len(X)), md.Hyperplane(X)
+        objective = md.sq_norm(f) / 2 + weight * md.mean(md.hinge(slope * (y * f)))
+        return solve(md.Problem(md.Minimize(objective), [abs(md.sum(y)) <= 0]), relaxation, None)
+
+    usual, heavy = solved(1e4), solved(1e18)  # no multiplier reaches either weight
+    assert heavy.bound <= heavy.value == pytest.approx(usual.value, rel=1e-6)
+    assert relaxation != "exact" or slope == 0.3 or heavy.gap <= 1e-3  # 1/.3 is no number: its kink is worth 1e18 · 1e-17
+
+
+@pytest.mark.parametrize("relaxation", ["exact", "sdp", "minimax"])
+def test_points_that_are_all_alike_under_weak_losses(relaxation):
+    y, f = md.Labels(3), md.Hyperplane(np.full((3, 1), 0.7))
+    loss = md.huber(-1.8147600137452515 * (y * f) + 0.6828867916010839, 0.2)  # its tilted pieces have constants of 1e11
+    weight = 2.3061723374111364e-12
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + weight * md.sum(loss)), [y[2] != y[0]])
+    solution = solve(problem, relaxation, None)
+    assert solution.status == "optimal" and solution.bound <= solution.value
+    assert solution.value == pytest.approx(3 * weight * 0.2 * (2 * 0.6828867916010839 - 0.2), rel=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_losses_of_margins_and_scalars_that_cannot_be_negative_have_no_negative_bound(seed):
+    rng, s = np.random.default_rng(seed), md.Scalar()
+    points, shifts = rng.normal(size=(7, 2)) * 1e8, rng.integers(0, 3, size=7) * 0.3
+    y, f = md.Labels(7), md.Hyperplane(points)
+    margins = (1 + rng.integers(0, 2, size=7) * 0.5) * (y * f)
+    losses = md.mean(md.hinge(margins + s + shifts)) + md.mean(md.pos(s - margins))
+    solution = solve(md.Problem(md.Minimize(md.sq_norm(f) / 2 + 100 * losses), [abs(md.sum(y)) <= 3]), "exact", None)
+    assert 0 <= solution.bound <= solution.value and solution.verify()

@@ -19,6 +19,7 @@ from margindsl_solvers.engines.line_search import search
 from margindsl_solvers.engines.rows.envelopes import Pair, Rows
 from margindsl_solvers.engines.rows.model import reach
 
+HEAVY = 1e10  # the largest κ Σca²‖φ‖²/n: multipliers are known to that times the rounding of arguments
 SURROUNDINGS = 4  # functions of the rows that take as long as what surrounds a Newton step
 
 
@@ -41,10 +42,10 @@ class Penalty:
     def for_form(cls, form: FixedLabelForm | ClusterForm, first: float, growth: float, warm: int = 0) -> Penalty:
         """Return the penalty in units of how far w can move a margin; `warm` steps further where multipliers are known.
 
-        A multiplier estimate near the answer deserves a tight envelope at once.
+        A multiplier estimate near the answer deserves a tight envelope at once, heavy losses a wide one.
         """
         far = reach(form)
-        unit = first / (min(1.0, max(1e-4, far)) if far > 0 else 1.0)
+        unit = first / (max(min(1.0, max(1e-4, far)), far / HEAVY) if far > 0 else 1.0)
         return cls(unit * growth**warm, growth, 1e6 * unit)
 
 
