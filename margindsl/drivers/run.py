@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from margindsl.accuracy import EPS
 from margindsl.clock import Cancelled, expired
 from margindsl.contract import Budget, Progress, RawSolution, Solver, Status
 from margindsl.drivers.checkpoint import Checkpoint, State
@@ -242,7 +243,8 @@ class Run:
         if form.is_nothing(w):  # what rounding leaves of w = 0 keeps no bound on its sums, and costs
             zero = np.zeros_like(w)
             none, least = value_at(zero)
-            if (least <= value and form.primal_residual(zero, bias) <= HELD) or form.primal_residual(w, bias) > HELD:
+            as_good = least - value <= EPS * form.units[0] and form.primal_residual(zero, bias) <= HELD
+            if as_good or form.primal_residual(w, bias) > HELD:
                 w, decision, value = zero, none, least
         raw = dataclasses.replace(
             raw, variables={**raw.variables, "w": w, "bias": np.asarray(bias), "scalars": scalars})

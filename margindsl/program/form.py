@@ -95,7 +95,7 @@ class Form:
 
     def is_nothing(self, w: FloatArray) -> bool:
         """Return whether weights move no decision value by more than the rounding of a usual one."""
-        length, least = float(np.linalg.norm(w)), EPS * self.units[1]
+        length, least = float(np.linalg.norm(w)), 16 * EPS * self.units[1]  # a projection errs by a few
         if np.sqrt(self.features.trace / self.n) * length > least:  # the mean is below the most, and known
             return False
         return bool(np.sqrt(np.max(self.features.row_norms(), initial=0.0)) * length <= least)

@@ -160,10 +160,9 @@ def _check(program: MarginProgram, claim: Claim, certificate: Certificate | None
 def settled(solution: Any, program: MarginProgram, certificate: Certificate | None, least: Certificate | None) -> Any:
     """Return a solution whose bound is lowered to what the independent check proves: rounding is taken off.
 
-    A bound the check has no means or memory for stays as it is, and so does one it has no time for, but for what
-    rounding may take; `verify` or `unverified` says so. Where rounding
-    leaves less than the losses prove alone, that is proved instead; where it takes a visible part of the bound, the
-    message says so.
+    A bound the check has no means, memory or time for stays as it is, but for what rounding may take; `verify` or
+    `unverified` says so. Where rounding leaves less than the losses prove alone, that is proved instead; where it takes
+    a visible part of the bound, the message says so.
 
     Parameters
     ----------
@@ -175,13 +174,15 @@ def settled(solution: Any, program: MarginProgram, certificate: Certificate | No
     """
     if certificate is None or not np.isfinite(solution.bound):
         return solution
+    unchecked = dataclasses.replace(solution, bound=solution.bound - UNCHECKED * abs(solution.bound))
     if certificate is not least and not affords(_work(program, certificate)):
-        bound = solution.bound - UNCHECKED * abs(solution.bound)
         return _told(solution, dataclasses.replace(
-            solution, bound=bound, unverified="the bound: the time limit left none to check it anew"))
+            unchecked, unverified="the bound: the time limit left none to check it anew"))
     dense = program.features.is_dense
     report = _check(program, solution.evidence.claim(solution), certificate, LARGEST if dense else AT_ONCE, False)
-    if report.unverified or report.bound >= solution.bound:
+    if report.unverified:
+        return solution if certificate is least else _told(solution, unchecked)
+    if report.bound >= solution.bound:
         return solution
     if least is not None and certificate is not least and not report.bound >= program.to_user(least.bound):
         bound = min(program.to_user(least.bound), solution.value)

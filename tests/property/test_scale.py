@@ -366,7 +366,7 @@ def test_heavy_losses_of_separable_points_are_hard_margins(relaxation, slope):
 
     usual, heavy = solved(1e4), solved(1e18)  # no multiplier reaches either weight
     assert heavy.bound <= heavy.value == pytest.approx(usual.value, rel=1e-6)
-    assert relaxation != "exact" or slope == 0.3 or heavy.gap <= 1e-3  # 1/.3 is no number: its kink is worth 1e18 · 1e-17
+    assert relaxation != "exact" or slope == 0.3 or heavy.gap <= 1e-3  # its kink 1/.3 is rounded
 
 
 @pytest.mark.parametrize("relaxation", ["exact", "sdp", "minimax"])
