@@ -23,6 +23,22 @@ def rounding(parts: Any, count: Any = 1) -> Any:
     return EPS * (8.0 + np.log2(np.maximum(count, 1))) * parts
 
 
+def without_rounding(totals: Any, parts: Any) -> Any:
+    """Return sums, zero where they are what rounding leaves of parts that cancel.
+
+    Parameters
+    ----------
+    totals, parts : float or array
+        Sums, and the sums of the sizes of what was added up.
+
+    Examples
+    --------
+    >>> without_rounding([0.1 + 0.2 - 0.3, 1e-17], [0.6, 1e-17]).tolist()
+    [0.0, 1e-17]
+    """
+    return np.where(np.abs(totals) <= rounding(np.asarray(parts)), 0.0, totals)
+
+
 def relative_gap(value: float, bound: float, noise: float = 0.0, floor: float = 0.0) -> float:
     """Return (|value − bound| − noise)₊ / |value|: 0 where the two agree but for rounding, inf where one is infinite.
 
@@ -84,4 +100,4 @@ def eigenpairs(matrix: Any, vectors: bool = True) -> tuple[Any, Any] | None:
         return None
 
 
-__all__ = ["EPS", "eigenpairs", "eigenvalues", "greatest_ratio", "relative_gap", "rounding"]
+__all__ = ["EPS", "eigenpairs", "eigenvalues", "greatest_ratio", "relative_gap", "rounding", "without_rounding"]

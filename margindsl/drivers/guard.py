@@ -21,6 +21,7 @@ from margindsl.program.forms import Form
 OWN = ("margindsl_solvers",)  # packages whose solvers leave the process alone, as the tests show
 CLAIMS = (Status.OPTIMAL, Status.CONVERGED)
 DOUBT, LEAST_DOUBT = 1e3, 1e-5  # times the tolerance asked for, and relative gap, from which a claim is contradicted
+PANICS = ("pyo3_runtime",)  # modules of errors that are no `Exception`: compiled code gave up
 LONGEST = 400  # characters of foreign words
 
 
@@ -166,7 +167,7 @@ class _Asked:
 
 def is_of_solver(error: BaseException) -> bool:
     """Return whether an error is the solver's own: no Ctrl-C, nothing that the handler of a signal raised."""
-    if not isinstance(error, (Exception, SystemExit)):
+    if not isinstance(error, (Exception, SystemExit)) and type(error).__module__ not in PANICS:
         return False
     codes = {getattr(signal.getsignal(number), "__code__", None) for number in signal.valid_signals()} - {None}
     return not any(frame.f_code in codes for frame, _ in traceback.walk_tb(error.__traceback__))

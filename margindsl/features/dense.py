@@ -108,6 +108,12 @@ class FactorFeatures(DenseFeatures):
         self.residual, self.centred = frozen(residual), centred
         self.trace_error = float(residual.sum())
 
+    def magnitudes(self, weights: FloatArray) -> FloatArray:
+        """Return sizes of sums: of a factor they err by the root of what rounding leaves of K."""
+        lengths = np.sqrt(self.row_norms() + self.residual)
+        rough = float(np.abs(weights) @ lengths) / np.sqrt(rounding(1.0, self.n))
+        return np.maximum(super().magnitudes(weights), rough)
+
     def take(self, index: Index) -> FeatureOperator:
         residual = self.residual[as_index(index)]
         return FactorFeatures(self.rows(index), self.point_map, self.label, residual, self.centred)

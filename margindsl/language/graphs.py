@@ -25,9 +25,6 @@ class RankOne:
     def __init__(self, weights: FloatArray) -> None:
         self.weights = weights
 
-    def __matmul__(self, matrix: FloatArray) -> FloatArray:
-        return np.multiply.outer(self.weights, self.weights @ matrix)
-
 
 def as_pairs(pairs: Any, n: int, word: str) -> IntArray:
     """Return links as an (m, 2) integer array.
@@ -115,14 +112,11 @@ def differences(laplacian: Any, matrix: FloatArray) -> Iterator[FloatArray]:
 
     Parameters
     ----------
-    laplacian : scipy sparse matrix (n, n) or RankOne
+    laplacian : scipy sparse matrix (n, n)
     matrix : (n, r) float array
     """
     import scipy.sparse as sp
 
-    if isinstance(laplacian, RankOne):
-        yield (laplacian.weights @ matrix)[None]
-        return
     edges = sp.triu(laplacian, 1).tocoo()
     for block in row_blocks(edges.nnz, matrix.shape[1]):
         i, j = edges.row[block], edges.col[block]

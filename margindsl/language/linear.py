@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from margindsl.accuracy import without_rounding
 from margindsl.language import grammar
 from margindsl.language.atoms import Absolute, Aggregate, Mean, Total, Variance
 from margindsl.language.entries import constant_value
@@ -35,66 +36,97 @@ def linear_part(expression: Expression, n: int, at: str) -> LinearPart:
     GrammarError
         If the expression is not linear, or constrains margins.
     """
-    totals: dict[str, FloatArray] = {}
-    nodes: dict[str, Any] = {}
-    constant = _collect(expression, np.ones(1), None, n, totals, nodes, at)
-    return LinearPart(n, totals.get("labels"), totals.get("decision"), constant,
-                      nodes.get("labels"), nodes.get("decision"))
+    into = _Sums(n, at)
+    _collect(expression, np.ones((2, 1)), None, into)
+    return LinearPart(n, into.total("labels"), into.total("decision"), float(without_rounding(*into.constant)),
+                      into.nodes.get("labels"), into.nodes.get("decision"))
 
 
-def _collect(expression: Expression, factor: FloatArray, rows: IntArray | None, n: int,
-             totals: dict[str, FloatArray], nodes: dict[str, Any], at: str) -> float:
-    """Add factor · expression at the rows to the totals; return its constant part."""
-    if expression.is_constant:
-        value = np.asarray(constant_value(expression))
-        if value.ndim and rows is not None:
-            value = value[rows]
-        return float(np.sum(factor * value))
-    if isinstance(expression, Margin):
-        raise grammar.MARGIN_CONSTRAINT.broken_by(at)
-    if isinstance(expression, (Labels, Hyperplane)):
-        key = "labels" if isinstance(expression, Labels) else "decision"
-        if nodes.setdefault(key, expression) is not expression:
+class _Sums:
+    """Gather weights and constants, each (2, ...) with the sum of the sizes of its parts: those that cancel are zero.
+
+    Parameters
+    ----------
+    n : int
+    at : str
+        The formula, for messages.
+    """
+
+    def __init__(self, n: int, at: str) -> None:
+        self.n, self.at = n, at
+        self.totals: dict[str, FloatArray] = {}
+        self.nodes: dict[str, Any] = {}
+        self.constant = np.zeros(2)
+
+    def total(self, key: str) -> FloatArray | None:
+        """Return the weights on labels or decision values, None where neither occurs."""
+        return without_rounding(*self.totals[key]) if key in self.totals else None
+
+    def add(self, node: Labels | Hyperplane, factor: FloatArray, rows: IntArray) -> None:
+        """Add factor · labels or decision values at the rows."""
+        key = "labels" if isinstance(node, Labels) else "decision"
+        if self.nodes.setdefault(key, node) is not node:
             raise grammar.TWO_PROBLEMS.broken_by(
-                at, what="labellings" if key == "labels" else "hyperplanes")
+                self.at, what="labellings" if key == "labels" else "hyperplanes")
+        found = [np.bincount(rows, weights=part, minlength=self.n) for part in np.broadcast_to(factor, (2, len(rows)))]
+        self.totals[key] = self.totals.get(key, np.zeros((2, self.n))) + found
+
+
+def _collect(expression: Expression, factor: FloatArray, rows: IntArray | None, into: _Sums) -> None:
+    """Add factor · expression at the rows to the sums; factors (2, m) hold numbers and their sizes."""
+    if expression.is_constant:
+        value = _sized(constant_value(expression))
+        if value.ndim > 1 and rows is not None:
+            value = value[:, rows]
+        into.constant += np.sum(factor * value.reshape(2, -1), axis=1)
+        return
+    if isinstance(expression, Margin):
+        raise grammar.MARGIN_CONSTRAINT.broken_by(into.at)
+    if isinstance(expression, (Labels, Hyperplane)):
         if rows is None:
-            raise grammar.ENTRYWISE_CONSTRAINT.broken_by(at)
-        weights = np.broadcast_to(factor, rows.shape)
-        totals[key] = totals.get(key, np.zeros(n)) + np.bincount(rows, weights=weights, minlength=n)
-        return 0.0
+            raise grammar.ENTRYWISE_CONSTRAINT.broken_by(into.at)
+        into.add(expression, factor, rows)
+        return
     if not expression.shape and rows is not None:
         rows = np.zeros(len(rows), dtype=int)  # a single number is the same at every row
     rule = _LINEAR_RULES.get(type(expression))
-    if rule is not None:
-        return float(rule(expression, factor, rows, n, totals, nodes, at))
-    raise grammar.NONLINEAR_CONSTRAINT.broken_by(at)
+    if rule is None:
+        raise grammar.NONLINEAR_CONSTRAINT.broken_by(into.at)
+    rule(expression, factor, rows, into)
 
 
-def _collect_sum(e: Sum, factor: Any, rows: Any, *rest: Any) -> float:
-    return _collect(e.left, factor, rows, *rest) + _collect(e.right, factor, rows, *rest)
+def _sized(values: Any) -> FloatArray:
+    """Return (2, ...) numbers with their sizes."""
+    return np.stack([np.asarray(values, dtype=float), np.abs(np.asarray(values, dtype=float))])
 
 
-def _collect_negation(e: Negation, factor: Any, rows: Any, *rest: Any) -> float:
-    return _collect(e.inner, -factor, rows, *rest)
+def _collect_sum(e: Sum, factor: FloatArray, rows: IntArray | None, into: _Sums) -> None:
+    _collect(e.left, factor, rows, into)
+    _collect(e.right, factor, rows, into)
 
 
-def _collect_product(e: Product | Quotient, factor: Any, rows: Any, *rest: Any) -> float:
-    value = np.asarray(e.divisor() if isinstance(e, Quotient) else constant_value(e.constant))
-    if value.ndim and rows is not None:
-        value = value[rows]
-    return _collect(e.inner, factor * value if isinstance(e, Product) else factor / value, rows, *rest)
+def _collect_negation(e: Negation, factor: FloatArray, rows: IntArray | None, into: _Sums) -> None:
+    _collect(e.inner, factor * [[-1.0], [1.0]], rows, into)
 
 
-def _collect_index(e: Index, factor: Any, rows: Any, *rest: Any) -> float:
-    return _collect(e.inner, factor, e.index if rows is None else e.index[rows], *rest)
+def _collect_product(e: Product | Quotient, factor: FloatArray, rows: IntArray | None, into: _Sums) -> None:
+    value = _sized(e.divisor() if isinstance(e, Quotient) else constant_value(e.constant))
+    if value.ndim > 1 and rows is not None:
+        value = value[:, rows]
+    value = value.reshape(2, -1)
+    _collect(e.inner, factor * value if isinstance(e, Product) else factor / value, rows, into)
 
 
-def _collect_aggregate(e: Aggregate, factor: Any, rows: Any, *rest: Any) -> float:
+def _collect_index(e: Index, factor: FloatArray, rows: IntArray | None, into: _Sums) -> None:
+    _collect(e.inner, factor, e.index if rows is None else e.index[rows], into)
+
+
+def _collect_aggregate(e: Aggregate, factor: FloatArray, rows: IntArray | None, into: _Sums) -> None:
     if isinstance(e, Variance):
-        raise grammar.NONLINEAR_CONSTRAINT.broken_by(rest[-1])
+        raise grammar.NONLINEAR_CONSTRAINT.broken_by(into.at)
     count = e.inner.shape[0]
     scale = 1.0 / count if isinstance(e, Mean) else 1.0
-    return _collect(e.inner, np.full(count, float(np.sum(factor)) * scale), np.arange(count), *rest)
+    _collect(e.inner, np.repeat(np.sum(factor, axis=1)[:, None] * scale, count, axis=1), np.arange(count), into)
 
 
 _LINEAR_RULES: dict[type, Any] = {

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from margindsl.accuracy import rounding
+from margindsl.accuracy import rounding, without_rounding
 from margindsl.calculus import PLQ
 from margindsl.errors import CalculusError, GrammarError
 from margindsl.language import grammar
@@ -43,6 +43,7 @@ from margindsl.language.linear import linear_part
 from margindsl.language.margins import Hyperplane, Labels, Margin
 from margindsl.language.symbols import Parameter, Scalar
 from margindsl.program.bounds import DecisionBound
+from margindsl.program.existence import payable
 from margindsl.program.losses import Losses, LossTerm, SharedScalars, added
 from margindsl.typing import FloatArray, IntArray
 
@@ -97,13 +98,14 @@ class ObjectiveParts:
         self.ridge = 0.0
         self.manifolds: list[tuple[float, Any]] = []
         self.constant = 0.0
-        self.scalar_costs: dict[Scalar, float] = {}
+        self.scalar_costs: dict[Scalar, FloatArray] = {}  # with the sums of the sizes of their parts
         self.rows: list[tuple[Any, Affine, FloatArray, IntArray]] = []  # function, argument, weights, points
         self.factors: list[Expression] = []  # constants above the present node
 
-    def add_scalar(self, scalar: Scalar, cost: float) -> None:
+    def add_scalar(self, scalar: Scalar, costs: Any = 0.0) -> None:
         """Add to the linear cost of a shared scalar."""
-        self.scalar_costs[scalar] = self.scalar_costs.get(scalar, 0.0) + cost
+        found = np.array([np.sum(costs), np.sum(np.abs(costs))])
+        self.scalar_costs[scalar] = self.scalar_costs.get(scalar, np.zeros(2)) + found
 
     def add_entries(self, lowered: Lowered, weight: float, rows: int) -> None:
         """Add weight · Σ over rows of a lowered entrywise expression."""
@@ -114,7 +116,7 @@ class ObjectiveParts:
             weights = np.array(np.broadcast_to(piece.weight, (rows,)), dtype=float)
             self.rows.append((piece.function, piece.argument, weights, points))
             for scalar in piece.argument.coupling:
-                self.scalar_costs.setdefault(scalar, 0.0)
+                self.add_scalar(scalar)
         self._add_affine(lowered.affine, rows, points)
 
     @staticmethod
@@ -135,7 +137,7 @@ class ObjectiveParts:
     def _add_affine(self, affine: Affine, rows: int, points: IntArray) -> None:
         self.constant += float(np.sum(np.broadcast_to(affine.shift, (rows,))))
         for scalar, cost in affine.coupling.items():
-            self.add_scalar(scalar, float(np.sum(np.broadcast_to(cost, (rows,)))))
+            self.add_scalar(scalar, np.broadcast_to(cost, (rows,)))
         if not is_zero(affine.slope):
             linear = Affine(slope=affine.slope, points=affine.points)
             self.rows.append((PLQ.affine(1.0, 0.0), linear, np.ones(rows), points))
@@ -361,12 +363,12 @@ def _leaves(objective: Expression) -> tuple[Labels, Hyperplane, str]:
 
 def _losses(parts: ObjectiveParts, n: int) -> Losses:
     scalars = list(parts.scalar_costs)
-    shared = SharedScalars(np.array([parts.scalar_costs[s] for s in scalars]),
+    shared = SharedScalars(np.array([float(without_rounding(*parts.scalar_costs[s])) for s in scalars]),
                            np.array([s.nonneg for s in scalars], dtype=bool),
                            tuple(s.text() for s in scalars), tuple(scalars))
     terms = [_term(function, argument, weights, points, scalars)
              for function, argument, weights, points in parts.rows]
-    return Losses(n, added(_join(list(added(terms)))), shared)
+    return payable(Losses(n, added(_join(list(added(terms)))), shared))
 
 
 def _term(function: Any, argument: Affine, weights: FloatArray, points: IntArray,

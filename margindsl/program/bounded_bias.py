@@ -157,9 +157,15 @@ def slopes_within(losses: Losses, features: FeatureOperator, bias: float) -> flo
     return total if np.isfinite(lost) else 64.0 * (total + float(np.abs(losses.scalars.costs).sum()))
 
 
+def summed(features: FeatureOperator, weights: FloatArray) -> FloatArray:
+    """Return Φᵀa, its entries zero where they are what rounding leaves of sums that are zero."""
+    sums = features.adjoint(weights)
+    return np.where(np.abs(sums) <= rounding(features.magnitudes(weights), features.n), 0.0, sums)
+
+
 def sum_vanishes(features: FeatureOperator, weights: FloatArray) -> bool:
     """Return whether Φᵀa is what rounding leaves of a sum that is zero."""
-    return bool(np.all(np.abs(features.adjoint(weights)) <= rounding(features.magnitudes(weights), features.n)))
+    return not np.any(summed(features, weights))
 
 
 def moves_with_bias(weights: FloatArray) -> bool:
@@ -210,4 +216,4 @@ def bias_limits(features: FeatureOperator, bounds: tuple[DecisionBound, ...]) ->
 
 __all__ = [
     "NO_BIAS", "ClusterLimits", "Interval", "bias_limits", "biased_losses", "centre_of", "holder", "limit_terms",
-    "moves_with_bias", "sum_vanishes"]
+    "moves_with_bias", "sum_vanishes", "summed"]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import scipy.optimize
 import scipy.sparse as sp
 
+from margindsl.accuracy import rounding
 from margindsl.program.bounds import DecisionBound
 from margindsl.program.losses import Losses
 from margindsl.typing import FloatArray
@@ -61,7 +64,8 @@ def is_endless(losses: Losses, along: FloatArray | None = None, bounds: tuple[De
         left.append(sp.csr_array(sign * sums[closed]))
         right.append(np.zeros(sum(closed)))
     costs = np.concatenate([np.zeros(B), prices, np.ones(m)])
-    low = np.concatenate([np.full(B, -1.0), np.where(losses.scalars.nonneg, 0.0, -1.0), np.full(m, -np.inf)])
+    low = np.concatenate([np.full(B, -1.0), np.where(losses.scalars.nonneg, 0.0, -1.0),
+                          np.where(np.isinf(slopes).all(axis=0), 0.0, -np.inf)])  # t ≥ 0 where nothing can grow
     found = scipy.optimize.linprog(
         costs, A_ub=sp.vstack(left), b_ub=np.concatenate(right), method="highs",
         bounds=np.column_stack([low, np.where(np.arange(len(low)) < size, 1.0, np.inf)]))
@@ -73,6 +77,37 @@ def is_endless(losses: Losses, along: FloatArray | None = None, bounds: tuple[De
     moving, steep = gains != 0, np.where(gains > 0, slopes[1], slopes[0])
     terms = np.append(prices * d[B:], weights[moving] * steep[moving] * gains[moving])
     return bool(terms.sum() < -STEEP * np.abs(terms).sum())
+
+
+def payable(losses: Losses) -> Losses:
+    """Return losses whose shared scalars cost a little less than their rows pay far out, where the two are equal.
+
+    Rows pay Σ cbρ'(±∞) there. Where costs are that but for rounding, its sign says whether the objective falls without
+    end, and whoever believes it follows the scalars to 1e16, where values have no digits left. Moved inside by what
+    rounding may have done, costs hold them.
+
+    Parameters
+    ----------
+    losses : Losses
+    """
+    scalars, costs = losses.scalars, np.array(losses.scalars.costs)
+    for j, column in enumerate((losses.weights[:, None] * losses.coupling).T):
+        for sign in (1.0, -1.0):
+            paid = np.concatenate([np.zeros(0), *(
+                _paid(sign * column[part], *conjugate.domain)
+                for (_, part), conjugate in zip(losses.slices(), losses.conjugates))])
+            total = float(paid.sum())
+            if np.isfinite(total) and total:
+                near = rounding(np.abs(paid).sum() + abs(costs[j]), losses.rows)
+                if abs(sign * costs[j] + total) <= near and (sign > 0 or not scalars.nonneg[j]):
+                    costs[j] = sign * (near - total)
+    return losses if np.array_equal(costs, scalars.costs) else replace(losses, scalars=replace(scalars, costs=costs))
+
+
+def _paid(rates: FloatArray, low: float, high: float) -> FloatArray:
+    """Return what rows pay for each unit of a scalar that moves their arguments at these rates."""
+    ends = np.where(rates > 0, high, low)
+    return np.where(rates == 0, 0.0, rates * np.where(rates == 0, 0.0, ends))
 
 
 def contradiction(rows: FloatArray, bounds: tuple[DecisionBound, ...], usual: float) -> tuple[int, ...]:
@@ -104,4 +139,4 @@ def contradiction(rows: FloatArray, bounds: tuple[DecisionBound, ...], usual: fl
     return tuple(int(place) for place in np.unique(guilty))
 
 
-__all__ = ["contradiction", "is_endless"]
+__all__ = ["contradiction", "is_endless", "payable"]

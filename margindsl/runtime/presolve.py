@@ -14,10 +14,10 @@ from margindsl.errors import DeclarationError, InfeasibleError, RefusalError
 from margindsl.features import DenseFeatures, FeatureOperator, MappedFeatures, build, in_span
 from margindsl.features.maps import NoMap
 from margindsl.labelset import LabelSet, presolve
-from margindsl.language.graphs import differences
+from margindsl.language.graphs import RankOne, differences
 from margindsl.language.lowering import Declaration
 from margindsl.language.margins import Hyperplane
-from margindsl.program.bounded_bias import moves_with_bias, sum_vanishes
+from margindsl.program.bounded_bias import moves_with_bias, sum_vanishes, summed
 from margindsl.program.bounds import DecisionBound
 from margindsl.program.passes import NORMAL, Presolved
 from margindsl.program.program import MarginProgram
@@ -221,16 +221,22 @@ def _manifold_metric(features: FeatureOperator, manifolds: tuple[tuple[float, An
 
     Where the rounding of the products reaches the identity, R comes from their roots, which square nothing.
     """
-    matrix = features.toarray()
-    metric = np.eye(features.rank)
+    matrix, metric, size = features.toarray(), np.eye(features.rank), float(features.rank)
     for coefficient, laplacian in manifolds:
-        metric += (2.0 * coefficient / ridge) * (matrix.T @ (laplacian @ matrix))
-    if rounding(np.trace(metric), features.n) < LOST:
+        if isinstance(laplacian, RankOne):
+            sums = summed(features, laplacian.weights)
+            squares, parts = np.outer(sums, sums), sums @ sums
+        else:
+            squares, parts = matrix.T @ (laplacian @ matrix), 2.0 * laplacian.diagonal() @ features.row_norms()
+        metric += (2.0 * coefficient / ridge) * squares
+        size += (2.0 * coefficient / ridge) * float(parts)
+    if rounding(size, features.n) < LOST:
         inverse = np.linalg.inv(np.linalg.cholesky((metric + metric.T) / 2)).T
     else:
         factor = np.zeros((0, features.rank))
         for coefficient, laplacian in manifolds:
-            for rows in differences(laplacian, matrix):
+            one = isinstance(laplacian, RankOne)
+            for rows in [summed(features, laplacian.weights)[None]] if one else differences(laplacian, matrix):
                 factor = np.linalg.qr(np.vstack([factor, np.sqrt(2.0 * coefficient / ridge) * rows])).R
         # Columns exchanged and the large rows first, each row is as accurate as it is long.
         factor, order = scipy.linalg.qr(np.vstack([factor, np.eye(features.rank)]), mode="r", pivoting=True)
