@@ -389,3 +389,13 @@ def test_losses_of_margins_and_scalars_that_cannot_be_negative_have_no_negative_
     losses = md.mean(md.hinge(margins + s + shifts)) + md.mean(md.pos(s - margins))
     solution = solve(md.Problem(md.Minimize(md.sq_norm(f) / 2 + 100 * losses), [abs(md.sum(y)) <= 3]), "exact", None)
     assert 0 <= solution.bound <= solution.value and solution.verify()
+
+
+@pytest.mark.parametrize("threshold", [1e-6, 1.0, 1e6])
+def test_thresholds_are_the_unit_of_decision_values(threshold):
+    y, f = md.Labels(len(X)), md.Hyperplane(X)
+    loss = md.mean(abs(threshold - y * f)) / threshold
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / (2 * threshold**2) + 3e4 * loss), [y == TRUTH])
+    solution = problem.solve("supervised", "newton")
+    reference = declare(X, lambda g: abs(1 - g), known=True, weight=3e4).solve("supervised", "clarabel")
+    assert solution.status == "optimal" and solution.value == pytest.approx(reference.value, rel=1e-6)

@@ -44,8 +44,8 @@ class Penalty:
 
         A multiplier estimate near the answer deserves a tight envelope at once, heavy losses a wide one.
         """
-        far = reach(form)
-        unit = first / (max(min(1.0, max(1e-4, far)), far / HEAVY) if far > 0 else 1.0)
+        far, usual = reach(form), 0.5 * form.units[1]
+        unit = first / (max(min(usual, max(1e-4 * usual, far)), far / HEAVY) if far > 0 else usual)
         return cls(unit * growth**warm, growth, 1e6 * unit)
 
 
