@@ -16,7 +16,8 @@ import margindsl as md
 from margindsl.proof import check as script
 
 LOSSES: dict[str, Any] = {"hinge": md.hinge, "squared hinge": md.squared_hinge,
-                          "odm": lambda g: md.odm(g, theta=0.2, nu=0.4)}
+                          "odm": lambda g: md.odm(g, theta=0.2, nu=0.4), "logistic": lambda g: md.logistic(-g),
+                          "absolute": lambda g: abs(1 - g), "two terms": lambda g: md.pos(0.5 - g) + (1 - g) ** 2}
 RELAXATIONS: dict[str, Any] = {
     "alternating": "alternating", "cccp": "cccp",
     "minimax": "minimax", "sdp": "sdp", "weight-lifting": "weight-lifting",
@@ -58,8 +59,8 @@ def exact_value(problem: md.Problem, low: float, high: float, loss: str, weights
 
 
 @pytest.mark.filterwarnings("ignore::margindsl.errors.TrivialityWarning")
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("relaxation", RELAXATIONS)
+@pytest.mark.parametrize("relaxation, loss", [
+    (r, name) for r in RELAXATIONS for name in LOSSES if (r, name) != ("moments", "logistic")])  # no hull in closed form
 def test_a_sum_of_zero_is_the_centred_twin(relaxation: str, loss: str) -> None:
     twin = declared(LOSSES[loss], bias=False).solve(RELAXATIONS[relaxation], random_state=0)
     for centre in (True, False) if loss == "hinge" else (False,):
