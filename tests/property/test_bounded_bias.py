@@ -60,7 +60,7 @@ def exact_value(problem: md.Problem, low: float, high: float, loss: str, weights
 
 @pytest.mark.filterwarnings("ignore::margindsl.errors.TrivialityWarning")
 @pytest.mark.parametrize("relaxation, loss", [
-    (r, name) for r in RELAXATIONS for name in LOSSES if (r, name) != ("moments", "logistic")])  # no hull in closed form
+    (r, name) for r in RELAXATIONS for name in LOSSES if (r, name) != ("moments", "logistic")])  # no closed hull
 def test_a_sum_of_zero_is_the_centred_twin(relaxation: str, loss: str) -> None:
     twin = declared(LOSSES[loss], bias=False).solve(RELAXATIONS[relaxation], random_state=0)
     for centre in (True, False) if loss == "hinge" else (False,):
