@@ -48,7 +48,7 @@ class Scaling:
 
         s is the median length of the rows that are not zero, where it is not within a factor 16 of one. t is the
         total slope g of the losses at margin zero, above which ‖w'‖ cannot lie, where losses have no unit of their
-        own (ρ(tv) = tρ(v)), or where g is below 2⁻¹⁰; that needs piecewise quadratic losses and no free bias. Losses
+        own (ρ(tv) = tρ(v)), or where g is below 2⁻¹⁰; that needs piecewise quadratic losses, no scalars and no free bias. Losses
         too weak, for which neither can be said, make s larger, so that losses and values are of usual size.
 
         Parameters
@@ -101,8 +101,7 @@ class Scaling:
         features = program.features if s == 1.0 else ScaledFeatures(program.features, s)
         losses = program.losses
         if t != 1.0 and not has_no_unit(losses):
-            far = np.inf if losses.scalars.count else reach(features, losses.slope_at_zero() * s * s / t)
-            losses = tilted(losses, t, far)
+            losses = tilted(losses, t, reach(features, losses.slope_at_zero() * s * s / t))
         decision = tuple(DecisionBound(b.weights, b.lower / t, b.upper / t) for b in program.decision)
         return replace(
             program, features=features, losses=losses.rescaled(s * s / t), decision=decision,
@@ -218,10 +217,10 @@ def has_no_unit(losses: Losses) -> bool:
 
 
 def can_be_tilted(program: MarginProgram) -> bool:
-    """Return whether L(0) can be taken out exactly and decision values are small when losses are weak."""
+    """Return whether L(0) can be taken out exactly and arguments are small when losses are weak, as scalars are not."""
     losses = program.losses
     settings = sum(len(np.unique(np.column_stack([t.slopes, t.shifts]), axis=0)) for t in losses.terms)
-    return (not program.free_bias and settings <= MOST_SETTINGS
+    return (not program.free_bias and not losses.scalars.count and settings <= MOST_SETTINGS
             and all(bound.lower <= 0.0 <= bound.upper for bound in program.decision)
             and all(isinstance(term.loss, PLQ) for term in losses.terms)
             and bool(np.isfinite(losses.value(np.zeros(losses.n)))))

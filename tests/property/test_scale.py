@@ -399,3 +399,13 @@ def test_thresholds_are_the_unit_of_decision_values(threshold):
     solution = problem.solve("supervised", "newton")
     reference = declare(X, lambda g: abs(1 - g), known=True, weight=3e4).solve("supervised", "clarabel")
     assert solution.status == "optimal" and solution.value == pytest.approx(reference.value, rel=1e-6)
+
+
+@pytest.mark.parametrize("weight", [1e-12, 1e-30, 1e-100])
+@pytest.mark.parametrize("relaxation", ["exact", "sdp", "alternating"])
+def test_scalars_beside_weak_losses_are_of_the_size_of_thresholds(relaxation, weight):
+    y, f = md.Labels(len(X)), md.Hyperplane(X)
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + weight * md.mean_variance(y * f)), [abs(md.sum(y)) <= 0])
+    solution = solve(problem, relaxation, None)
+    assert solution.value == pytest.approx(-weight / 4, rel=1e-9)  # min over s of s² − s, with w next to nothing
+    assert relaxation == "alternating" or solution.status == "optimal"
