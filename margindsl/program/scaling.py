@@ -49,7 +49,8 @@ class Scaling:
         s is the median length of the rows that are not zero, where it is not within a factor 16 of one. t is the
         total slope g of the losses at margin zero, above which ‖w'‖ cannot lie, where losses have no unit of their
         own (ρ(tv) = tρ(v)), or where g is below 2⁻¹⁰; that needs piecewise quadratic losses, no scalars and no free
-        bias. Losses too weak, for which neither can be said, make s larger, so that losses and values are of usual size.
+        bias. Losses too weak, for which neither can be said, make s larger, so that losses and values are of usual
+        size.
 
         Parameters
         ----------
