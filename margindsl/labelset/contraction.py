@@ -1,7 +1,8 @@
 """Weights of a bound on labels: brought to a unit of their own, summed over components, exactly where they are exact.
 
-Sums of multiples of one power of two are exact below 2^53 of it. Whole numbers are taken at their word, and so are
-numbers of few binary digits; others, as 0.1, are what rounding left of what was meant, and so are their sums.
+Sums of multiples of one power of two are exact below 2^53 of it. Whole numbers that floats hold are taken at their
+word, and so are numbers of few binary digits, as 3/8; others, as 0.1, are what rounding left of what was meant, and so
+are their sums. What was scaled by a power of ten, too, is such a number.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from margindsl.errors import DeclarationError
 from margindsl.typing import BoolArray, FloatArray, IntArray
 
 _DIGITS = 53  # of a float
-_FEW = 45  # binary digits; a number with fewer was hardly rounded to them
+_FEW = 30  # binary digits; a number with fewer was hardly rounded to them
+_MANY, _LARGE = 50, 2.0**70  # the same of whole numbers that floats may not hold, such as 1e20, and up to which
 _SPAN = 2.0**1000  # ratio of weights that no sum can tell from infinity
 
 
@@ -70,9 +72,8 @@ def contract(weights: FloatArray, component: IntArray, sign: IntArray, name: str
         )
     low, parts = np.full(len(many), np.inf), np.bincount(component, np.abs(w))
     np.minimum.at(low, component, np.where(is_exact(weights), lowest_bit(w), 0.0))
-    is_whole = parts <= 2.0**_DIGITS * low
-    omega = _exact_sums(sign * w, component, many, is_whole)
-    is_whole |= omega == 0  # what cancels to nothing leaves no rounding behind
+    omega = _exact_sums(sign * w, component, many, parts <= 2.0**_DIGITS * low)
+    is_whole = (np.abs(omega) <= 2.0**_DIGITS * low) | (omega == 0)  # nothing left is no rounding left
     omega = np.where(~is_whole & (np.abs(omega) <= rounding(parts, many)), 0.0, omega)
     size = float(np.where(is_whole, np.abs(omega), parts).sum())
     tolerance, grid = float(rounding(2 * size, len(w))), float(low[omega != 0].min(initial=np.inf))
@@ -85,10 +86,10 @@ def contract(weights: FloatArray, component: IntArray, sign: IntArray, name: str
     return Contraction(omega / unit, tolerance / unit, grid / unit, scale * unit, row / unit)
 
 
-def _exact_sums(terms: FloatArray, place: IntArray, many: IntArray, is_whole: BoolArray) -> FloatArray:
-    """Return sums of terms of equal places, rounded once; those of whole numbers are exact in any order."""
+def _exact_sums(terms: FloatArray, place: IntArray, many: IntArray, is_small: BoolArray) -> FloatArray:
+    """Return sums of terms of equal places, rounded once; small ones are exact in any order."""
     sums = np.bincount(place, terms)
-    chosen = np.flatnonzero(~is_whole & (many > 1))
+    chosen = np.flatnonzero(~is_small & (many > 1))
     if chosen.size:
         pieces = np.split(terms[np.argsort(place, kind="stable")], np.cumsum(many)[:-1])
         sums[chosen] = [math.fsum(pieces[c].tolist()) for c in chosen]
@@ -140,16 +141,17 @@ def lowest_bit(numbers: FloatArray) -> FloatArray:
 
 
 def is_exact(numbers: FloatArray) -> BoolArray:
-    """Return which numbers are taken at their word: whole ones below 2^53, and those of few binary digits.
+    """Return which numbers are taken at their word: whole ones that floats hold, and those of few binary digits.
 
     Examples
     --------
-    >>> is_exact(np.array([1e15 + 1, 0.375, 0.1]))
-    array([ True,  True, False])
+    >>> is_exact(np.array([1e15 + 1, 1e20, 0.375, 0.1, 1e300]))
+    array([ True,  True,  True, False, False])
     """
     low, size = lowest_bit(numbers), np.abs(numbers)
     with np.errstate(over="ignore"):
-        return np.asarray((size < 2.0**_FEW * low) | ((low >= 1) & (size <= 2.0**_DIGITS)))
+        held = (size <= 2.0**_DIGITS) | ((size < 2.0**_MANY * low) & (size <= _LARGE))
+        return np.asarray((size < 2.0**_FEW * low) | ((low >= 1) & held))
 
 
 __all__ = ["Contraction", "contract", "is_exact", "lowest_bit", "on_grid", "unit_of"]

@@ -12,6 +12,7 @@ import numpy as np
 from margindsl.accuracy import rounding
 from margindsl.errors import InfeasibleError
 from margindsl.labelset.bound import LinearBound
+from margindsl.labelset.levels import Classes
 from margindsl.labelset.programme import solve_counts, solve_signs
 from margindsl.typing import FloatArray, IntArray
 
@@ -131,6 +132,11 @@ def _is_attained(bounds: list[LinearBound], pinned: IntArray) -> bool:
     slack = np.array([bound.tolerance for bound in bounds])
     if _greedy_attains(free, lower, upper, slack):
         return True
+    indifferent = np.zeros(free.shape[1])
+    classes = Classes.of(indifferent, free)  # sums that are few are compared one by one, without a tolerance of HiGHS
+    listed = classes.listed(indifferent, len(classes.members), lower - slack, upper + slack)
+    if listed is not None:
+        return len(listed.gains) > 0
     columns, many = np.unique(free, axis=1, return_counts=True)
     counts = solve_counts(columns, many, lower - slack / 2, upper + slack / 2)
     if counts is None:
@@ -138,7 +144,7 @@ def _is_attained(bounds: list[LinearBound], pinned: IntArray) -> bool:
     sums = columns @ (2 * counts - many)
     if bool(((sums >= lower - slack) & (sums <= upper + slack)).all()):
         return True
-    return solve_signs(np.zeros(free.shape[1]), free, lower, upper, slack) is not None
+    return solve_signs(indifferent, free, lower, upper, slack) is not None
 
 
 def _greedy_attains(free: FloatArray, lower: FloatArray, upper: FloatArray, slack: FloatArray) -> bool:
