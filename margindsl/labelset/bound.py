@@ -11,10 +11,12 @@ import numpy as np
 
 from margindsl.accuracy import rounding
 from margindsl.errors import InfeasibleError
+from margindsl.labelset.contraction import contract, on_grid
 from margindsl.typing import BoolArray, FloatArray, IntArray
 
 _RATIO = 1e6
 _BITS = 5e10
+_FINE = 2.0**48  # of a grid, where limits have less than five digits to spare
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,44 +28,60 @@ class LinearBound:
     Parameters
     ----------
     omega : ndarray of float, shape (N,)
-        Weight of each component, the signed sum of its points' weights.
+        Weight of each component, the signed sum of its points' weights, in units of the scale.
     lower, upper : float
-        Limits, tightened to attainable sums where that was possible; both finite.
+        Limits in these units, tightened to attainable sums where that was possible.
     name : str
         What the user declared, for messages: ``"bound 0"``.
-    noise : float
-        What rounding can add to a sum of the declared weights, which may cancel in omega.
+    tolerance : float
+        The slack within which a sum counts as inside: what rounding can do to it, nothing to exact sums.
     code : tuple of float
         Of the k values.
+    grid : float
+        Power of two that all weights are multiples of where all sums are exact, otherwise 0.
+    scale : float
+        Power of two.
     """
 
     omega: FloatArray
     lower: float
     upper: float
     name: str = "bound 0"
-    noise: float = 0.0
+    tolerance: float = 0.0
     code: tuple[float, ...] = (-1.0, 1.0)
+    grid: float = 0.0
+    scale: float = 1.0
 
     @classmethod
     def contracted(cls, weights: FloatArray, lower: float, upper: float, component: IntArray, sign: IntArray,
                    name: str) -> LinearBound:
         """Return a bound on sum_i w_i y_i as one on component signs; weights that cancel but for rounding vanish."""
-        omega = np.bincount(component, weights=sign * weights)
-        parts = np.bincount(component, weights=np.abs(weights))
-        omega = np.where(np.abs(omega) <= rounding(parts, np.bincount(component)), 0.0, omega)
-        return cls(omega, lower, upper, name, float(rounding(parts.sum(), len(weights))))
+        found = contract(weights, component, sign, name)
+        grid, scale = found.grid, found.scale
+        with np.errstate(over="ignore"):  # a limit far out of reach
+            lower, upper = (float(np.float64(end) / scale) for end in (lower, upper))
+        if max(abs(lower), abs(upper)) > _FINE * grid > 0:  # a tolerance may vanish beside a limit
+            lower, upper = on_grid(lower, upper, grid, found.tolerance)
+        return cls(found.omega, lower, upper, name, found.tolerance, grid=grid, scale=scale)
 
     @cached_property
-    def tolerance(self) -> float:
-        """Return the slack within which a sum counts as inside: what rounding can do to it and to the limits."""
-        limits = max(abs(end) if math.isfinite(end) else 0.0 for end in (self.lower, self.upper))
-        parts = float(np.abs(self.omega).sum()) + limits
-        return max(self.noise, float(rounding(parts, len(self.omega))))
+    def whole(self) -> tuple[IntArray, int]:
+        """Return exact weights as whole numbers without a common divisor, and this divisor of them on the grid."""
+        counts = np.rint(self.omega / self.grid).astype(np.int64)
+        divisor = int(np.gcd.reduce(counts))
+        return counts // divisor, divisor
 
     @cached_property
     def unit(self) -> float | None:
         """Return u > 0 such that omega / u is integer, or None when there is none above max |omega| / 1e6."""
-        return common_unit(self.omega)
+        if not self.grid:
+            return common_unit(self.omega)
+        counts, divisor = self.whole
+        return self.grid * divisor if int(np.abs(counts).max()) <= _RATIO else None
+
+    def declared(self, x: float) -> float:
+        """Return a sum or limit in the units of the declaration, for messages."""
+        return x * self.scale
 
     @property
     def is_symmetric(self) -> bool:
@@ -146,6 +164,9 @@ def tighten(bound: LinearBound, pinned: IntArray, size: IntArray) -> LinearBound
     if not bound.is_in_reach(pinned):
         raise InfeasibleError(_out_of_range(bound, pinned, size, fixed, reach))
     lower, upper = max(bound.lower, fixed - reach), min(bound.upper, fixed + reach)
+    if bound.grid:  # so that differences of limits and sums are exact
+        inner = on_grid(lower, upper, bound.grid, bound.tolerance)
+        lower, upper = inner if inner[0] <= inner[1] else (lower, upper)
     weights = _whole_weights(free, bound.unit)
     if weights is not None and bound.unit is not None:
         lower, upper = _attained(bound, weights, bound.unit, fixed, (lower, upper), pinned, size)
@@ -219,10 +240,10 @@ def _attained(
 
 
 def _out_of_range(bound: LinearBound, pinned: IntArray, size: IntArray, fixed: float, reach: float) -> str:
+    least, most, known = (bound.declared(x) for x in (fixed - reach, fixed + reach, fixed))
     return (
-        f"{bound.name} asks {_interval(bound)} but the weighted sum of labels only reaches "
-        f"from {fixed - reach:g} "
-        f"to {fixed + reach:g}: known labels fix {fixed:g}; {_census(bound, pinned, size)}. "
+        f"{bound.name} asks {_interval(bound)} but the weighted sum of labels only reaches from {least:g} "
+        f"to {most:g}: known labels fix {known:g}; {_census(bound, pinned, size)}. "
         "Relax the bound, or remove links or known labels."
     )
 
@@ -231,13 +252,13 @@ def _between_sums(bound: LinearBound, pinned: IntArray, size: IntArray, near: li
     return (
         f"{bound.name} asks {_interval(bound)} but no choice of signs attains such a sum; the "
         "nearest attainable "
-        f"{'sums are' if len(near) > 1 else 'sum is'} {' and '.join(f'{s:g}' for s in near)}: "
+        f"{'sums are' if len(near) > 1 else 'sum is'} {' and '.join(f'{bound.declared(s):g}' for s in near)}: "
         f"{_census(bound, pinned, size)}. Widen the bound to one of these, or remove links or known labels."
     )
 
 
 def _interval(bound: LinearBound) -> str:
-    return f"{bound.lower:g} <= sum <= {bound.upper:g}"
+    return f"{bound.declared(bound.lower):g} <= sum <= {bound.declared(bound.upper):g}"
 
 
 def _census(bound: LinearBound, pinned: IntArray, size: IntArray) -> str:
@@ -249,7 +270,8 @@ def _census(bound: LinearBound, pinned: IntArray, size: IntArray) -> str:
     )
     order = np.argsort(-kinds[:, 0], kind="stable")
     parts = [
-        f"{many[k]} of weight +-{kinds[k, 0]:g} ({int(kinds[k, 1])} point{'s' if kinds[k, 1] > 1 else ''})"
+        f"{many[k]} of weight +-{bound.declared(kinds[k, 0]):g} "
+        f"({int(kinds[k, 1])} point{'s' if kinds[k, 1] > 1 else ''})"
         for k in order[:6]
     ]
     rest = f", and {int(many[order[6:]].sum())} lighter ones" if len(order) > 6 else ""

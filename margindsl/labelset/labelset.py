@@ -330,7 +330,7 @@ class LabelSet(Components):
         feasible &= (place != mine) & self.free[first] & self._pins_hold(places)
         for bound in self.sides:
             terms = bound.terms
-            step = terms[first, place] - terms[first, mine] + terms[others, theirs] - terms[others, own]
+            step = (terms[first, place] - terms[first, mine]) + (terms[others, theirs] - terms[others, own])
             feasible &= bound.holds(bound.sums(places) + step)
         return np.asarray(feasible)
 
@@ -441,6 +441,7 @@ class LabelSet(Components):
         return [f"label set: {self.clusters} clusters, {coding} margins, {self.count} components, "
                 f"{int(np.sum(~self.free))} pinned, {len(self.cannot)} cannot-links, {len(self.bounds)} bounds",
                 *[f"cluster sizes: {sizes}"] * self.has_sizes,
-                *[f"label bound: {b.lower:.6g} <= omega z <= {b.upper:.6g}" for b in self.bounds]]
+                *[f"label bound: {b.declared(b.lower):.6g} <= omega z <= {b.declared(b.upper):.6g}"
+                  for b in self.bounds]]
 
 __all__ = ["LabelSet"]

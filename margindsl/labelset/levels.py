@@ -60,7 +60,7 @@ class Classes:
     def of(cls, gain: FloatArray, rows: FloatArray) -> Classes:
         """Return the classes of the columns of rows (J, m)."""
         columns, kind = np.unique(rows, axis=1, return_inverse=True)
-        size = np.max(np.abs(columns) / np.maximum(np.abs(rows).max(axis=1), 1e-300)[:, None], axis=0)
+        size = np.max(np.abs(columns) / np.maximum(np.abs(rows).max(axis=1, initial=0.0), 1e-300)[:, None], axis=0)
         order = np.argsort(-size, kind="stable")
         kind = np.ravel(kind)
         falling = np.argsort(-gain, kind="stable")

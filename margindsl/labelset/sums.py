@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +12,7 @@ import numpy as np
 from margindsl.accuracy import rounding
 from margindsl.errors import InfeasibleError
 from margindsl.labelset.bound import LinearBound
+from margindsl.labelset.levels import Classes
 from margindsl.labelset.programme import solve_counts, solve_signs
 from margindsl.typing import FloatArray, IntArray
 
@@ -18,29 +21,52 @@ if TYPE_CHECKING:
 
 
 def intersect(bounds: list[LinearBound]) -> list[LinearBound]:
-    """Join bounds whose weights are multiples of one another, but for rounding."""
+    """Join bounds whose weights are multiples of one another, but for rounding where they carry some."""
     joined: dict[tuple[bytes, int], LinearBound] = {}
     for bound in bounds:
-        key, factor = _direction(bound.omega), _leading(bound.omega)
-        alike = [place for place in joined if place[0] == key and _is_multiple(joined[place].omega, bound.omega)]
-        if not alike:
+        key = _direction(bound.omega)
+        alike = [(place, ratio) for place, same in joined.items() if place[0] == key
+                 and (ratio := _ratio(same, bound)) is not None]
+        if alike:
+            joined[alike[0][0]] = _joined(joined[alike[0][0]], bound, alike[0][1])
+        else:
             joined[key, len(joined)] = bound
-            continue
-        same = joined[alike[0]]
-        ratio = _leading(same.omega) / factor
-        limits = sorted((bound.lower * ratio, bound.upper * ratio))
-        name = f"{same.name.replace('bound ', 'bounds ')} and {bound.name.removeprefix('bound ')}"
-        name = name.replace("boundss", "bounds")
-        lower, upper = max(same.lower, limits[0]), min(same.upper, limits[1])
-        if lower > upper + same.tolerance:
-            raise InfeasibleError(
-                f"{name} exclude one another: the first asks {same.lower:g} <= sum <= {same.upper:g}, "
-                "the second "
-                f"{limits[0]:g} <= sum <= {limits[1]:g} on the same weights; relax one of them."
-            )
-        joined[alike[0]] = replace(same, lower=lower, upper=max(lower, upper), name=name,
-                                   noise=max(same.noise, bound.noise * abs(ratio)))
     return list(joined.values())
+
+
+def _joined(same: LinearBound, bound: LinearBound, ratio: Fraction) -> LinearBound:
+    """Return one bound for two, the weights of the first being a ratio times those of the second."""
+    limits = sorted(float(ratio * Fraction(end)) if math.isfinite(end) else end if ratio > 0 else -end
+                    for end in (bound.lower, bound.upper))
+    name = f"{same.name.replace('bound ', 'bounds ')} and {bound.name.removeprefix('bound ')}"
+    name = name.replace("boundss", "bounds")
+    lower, upper = max(same.lower, limits[0]), min(same.upper, limits[1])
+    if lower > upper + same.tolerance:
+        first, second = ([f"{same.declared(end):g}" for end in ends] for ends in ((same.lower, same.upper), limits))
+        raise InfeasibleError(
+            f"{name} exclude one another: the first asks {first[0]} <= sum <= {first[1]}, "
+            "the second "
+            f"{second[0]} <= sum <= {second[1]} on the same weights; relax one of them."
+        )
+    return replace(same, lower=lower, upper=max(lower, upper), name=name,
+                   tolerance=max(same.tolerance, bound.tolerance * abs(float(ratio))))
+
+
+def _ratio(same: LinearBound, bound: LinearBound) -> Fraction | None:
+    """Return by what the weights of one bound are multiples of those of another, None where they are not.
+
+    Exact ones are only of exact ones, unless the tolerance of the others leaves their sums apart.
+    """
+    ratio = Fraction(_leading(same.omega)) / Fraction(_leading(bound.omega))
+    if same.grid and bound.grid:
+        turn = 1 if ratio > 0 else -1
+        return ratio if np.array_equal(same.whole[0], turn * bound.whole[0]) else None
+    size = abs(float(ratio))
+    tolerance = max(same.tolerance, bound.tolerance * size)
+    if any(4 * tolerance > grid > 0 for grid in (same.grid, bound.grid * size)):
+        return None
+    other = bound.omega * float(ratio)
+    return ratio if np.all(np.abs(same.omega - other) <= rounding(np.abs(same.omega), 1)) else None
 
 
 def _leading(omega: FloatArray) -> float:
@@ -52,11 +78,6 @@ def _leading(omega: FloatArray) -> float:
 def _direction(omega: FloatArray) -> bytes:
     """Return a key that multiples share; 12 digits, and 0.0 added to turn -0.0 into 0.0."""
     return (np.round(omega / _leading(omega), 12) + 0.0).tobytes()
-
-
-def _is_multiple(first: FloatArray, second: FloatArray) -> bool:
-    other = second * (_leading(first) / _leading(second))
-    return bool(np.all(np.abs(first - other) <= rounding(np.abs(first), 1)))
 
 
 def renamed(bound: LinearBound, bounds: list[LinearBound]) -> LinearBound:
@@ -92,7 +113,8 @@ def refuse_unattained(labels: LabelSet) -> None:
         if fewer and not _is_attained(fewer, pinned):
             culprits = fewer
     names = " and ".join(bound.name for bound in culprits)
-    asks = "; ".join(f"{bound.name}: {bound.lower:g} <= sum <= {bound.upper:g}" for bound in culprits)
+    asks = "; ".join(f"{bound.name}: {bound.declared(bound.lower):g} <= sum <= {bound.declared(bound.upper):g}"
+                     for bound in culprits)
     free = int(((pinned == 0) & np.any([bound.omega != 0 for bound in culprits], axis=0)).sum())
     raise InfeasibleError(
         f"no signs of the {free} free components satisfy {names}{' together' if len(culprits) > 1 else ''} "
@@ -110,6 +132,11 @@ def _is_attained(bounds: list[LinearBound], pinned: IntArray) -> bool:
     slack = np.array([bound.tolerance for bound in bounds])
     if _greedy_attains(free, lower, upper, slack):
         return True
+    indifferent = np.zeros(free.shape[1])
+    classes = Classes.of(indifferent, free)  # sums that are few are compared one by one, without a tolerance of HiGHS
+    listed = classes.listed(indifferent, len(classes.members), lower - slack, upper + slack)
+    if listed is not None:
+        return len(listed.gains) > 0
     columns, many = np.unique(free, axis=1, return_counts=True)
     counts = solve_counts(columns, many, lower - slack / 2, upper + slack / 2)
     if counts is None:
@@ -117,7 +144,7 @@ def _is_attained(bounds: list[LinearBound], pinned: IntArray) -> bool:
     sums = columns @ (2 * counts - many)
     if bool(((sums >= lower - slack) & (sums <= upper + slack)).all()):
         return True
-    return solve_signs(np.zeros(free.shape[1]), free, lower, upper, slack) is not None
+    return solve_signs(indifferent, free, lower, upper, slack) is not None
 
 
 def _greedy_attains(free: FloatArray, lower: FloatArray, upper: FloatArray, slack: FloatArray) -> bool:

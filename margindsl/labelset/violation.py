@@ -68,7 +68,8 @@ def _broken_sums(labels: LabelSet, y: IntArray, z: IntArray) -> list[str]:
             for q, (many, low, high) in enumerate(zip(sizes, labels.at_least, labels.at_most))
             if not low <= many <= high]
     sums = [(bound, float(bound.omega @ z)) for bound in labels.bounds]
-    return told + [f"{bound.name}: the weighted sum of labels is {total:g}, outside [{bound.lower:g}, {bound.upper:g}]"
+    return told + [f"{bound.name}: the weighted sum of labels is {bound.declared(total):g}, "
+                   f"outside [{bound.declared(bound.lower):g}, {bound.declared(bound.upper):g}]"
                    for bound, total in sums if not bound.holds(np.asarray(total))]
 
 

@@ -46,9 +46,10 @@ class LabelSet:
         self.z[self.component[i]] = self.sign[i] * p.known_values if self.two else p.known_values + 1
         self.rows, ends = p.bound_weights if self.two else np.ones((1, p.n)), np.stack([p.bound_lower, p.bound_upper])
         self.sums = np.array([np.bincount(self.component, self.sign * w) for w in self.rows]).reshape(-1, len(self.z))
-        self.slack = (p.n + 8) * EPS * np.abs(np.r_[p.bound_weights.T, np.where(np.isfinite(ends), ends, 0)]).sum(0)
-        apart = np.abs(ends.sum(axis=0)) - 4 * EPS * np.abs(ends[0]) if self.two else np.ptp([p.at_least, p.at_most], 1)
-        self.is_symmetric = not self.z.any() and np.all(apart <= 0) and np.all(p.decision_lower == -p.decision_upper)
+        size, exact = np.abs(p.bound_weights).sum(1), np.all(p.bound_weights % 1 == 0, axis=1)  # sums of whole numbers
+        self.slack = np.minimum(2 * (p.n + 8) * EPS * size, np.where(exact & (size <= 2**53), 0.25, np.inf))
+        apart = ends.sum(axis=0) if self.two else np.ptp([p.at_least, p.at_most], 1)
+        self.is_symmetric = not self.z.any() and np.all(apart == 0) and np.all(p.decision_lower == -p.decision_upper)
 
     def refuted(self, Z: Any) -> Any:
         """Return which rows of Z, labels of components, no member of B completes."""
@@ -70,8 +71,7 @@ class LabelSet:
             Z, at, steps = Z[node > 0], self.component[node[node > 0] - 1], []
             for used, value in enumerate((1, -1) if self.two else self.values):
                 kept = (np.abs(Z).max(axis=1, initial=0) >= used) | (not self.is_symmetric)
-                steps.append(Z[kept])
-                steps[-1][np.arange(kept.sum()), at[kept]] = value
+                steps.append(np.where(np.arange(Z.shape[1]) == at[kept][:, None], value, Z[kept]))
             Z = np.concatenate(steps)
         return np.concatenate([labels for labels, _ in found]), np.concatenate([numbers for _, numbers in found])
 

@@ -12,8 +12,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from margindsl.accuracy import rounding
 from margindsl.features import FeatureOperator, ShiftedFeatures
+from margindsl.labelset.bound import LinearBound
+from margindsl.labelset.contraction import contract, on_grid
+from margindsl.labelset.links import sign_components
+from margindsl.labelset.sums import intersect
 from margindsl.language.lowering import Declaration
 from margindsl.program.bounded_bias import holder
 from margindsl.program.certificates import Certificate
@@ -336,7 +339,7 @@ def declared(declaration: Declaration) -> tuple[dict[str, Any], dict[str, Any]]:
     """
     plane, labels, losses = declaration.hyperplane, declaration.labels, declaration.losses
     n, clusters = labels.n, labels.clusters
-    bounds = _joined([*declaration.label_bounds, *(_size_bound(s, n) for s in declaration.sizes if clusters == 2)])
+    bounds = _label_rows(declaration)
     header = {
         "format": FORMAT, "version": VERSION, "n": n, "clusters": clusters, "coding": declaration.coding,
         "free_bias": plane.bias is True, "penalised": plane.bias == "penalised", "centre": plane.centre,
@@ -358,19 +361,26 @@ def declared(declaration: Declaration) -> tuple[dict[str, Any], dict[str, Any]]:
     return header, arrays
 
 
-def _joined(bounds: list[tuple[FloatArray, float, float]]) -> list[tuple[FloatArray, float, float]]:
-    """Return bounds with those joined whose weights are multiples of one another, but for rounding."""
-    kept: list[tuple[FloatArray, float, float]] = []
-    for weights, lower, upper in bounds:
-        for place, (own, low, high) in enumerate(kept):
-            ratio = float(own @ weights) / max(float(weights @ weights), 1e-300)
-            if ratio and np.all(np.abs(own - ratio * weights) <= rounding(np.abs(own), 1)):
-                below, above = sorted((ratio * lower, ratio * upper))
-                kept[place] = own, max(low, below), min(high, above)
-                break
-        else:
-            kept.append((weights, lower, upper))
-    return kept
+def _label_rows(declaration: Declaration) -> list[tuple[FloatArray, float, float]]:
+    """Return bounds on labels in units of their own, whole weights where sums are exact, those of one direction joined.
+
+    The weights of points that links join stand at the first of them where their sum is exact.
+    """
+    n = declaration.labels.n
+    if declaration.labels.clusters > 2:  # whose labels have no sums
+        return []
+    bounds = [*declaration.label_bounds, *(_size_bound(sizes, n) for sizes in declaration.sizes)]
+    component, sign = sign_components(n, declaration.must, declaration.cannot)
+    linear = [LinearBound.contracted(weights, low, high, component, sign, f"bound {place}")
+              for place, (weights, low, high) in enumerate(bounds)]
+    rows = []
+    for bound in intersect(linear):
+        place = next(place for place, own in enumerate(linear) if own.omega is bound.omega)
+        row, unit = contract(bounds[place][0], component, sign, bound.name).row, bound.grid or 1.0
+        limits = bound.lower, bound.upper
+        low, high = on_grid(*limits, bound.grid, bound.tolerance) if bound.grid else limits
+        rows.append((row / unit, low / unit, high / unit))
+    return rows
 
 
 def _size_bound(sizes: Any, n: int) -> tuple[FloatArray, float, float]:
