@@ -124,14 +124,18 @@ class Inverse:
         """Return the product with Z (N,) or (N, p)."""
         with np.errstate(invalid="ignore", over="ignore"):
             scaled = self.inverse * Z if Z.ndim == 1 else self.inverse[:, None] * Z
-        return np.asarray(scaled - self.tilted @ np.linalg.solve(self.middle, self.tilted.T @ Z))
+        return np.asarray(scaled - self.tilted @ self._held(self.tilted.T @ Z))
+
+    def _held(self, Z: FloatArray) -> FloatArray:
+        """Return middle⁻¹ Z, the shortest solution where heavy bounds in one direction leave no inverse."""
+        return np.asarray(np.linalg.lstsq(self.middle, Z, rcond=None)[0])
 
     def between(self, H: FloatArray | ComponentRows) -> FloatArray:
         """Return Hᵀ(Diag d + Σκω̃ω̃ᵀ)⁻¹H for rows H (N, r), symmetric to the last digit."""
         check(H.shape[0] * H.shape[1] ** 2 + EIGEN_WORK * H.shape[1] ** 3 / 2)
         if isinstance(H, ComponentRows):
             edge = H.T @ self.tilted
-            inner = H.squares(self.inverse) - edge @ np.linalg.solve(self.middle, edge.T)
+            inner = H.squares(self.inverse) - edge @ self._held(edge.T)
         else:
             inner = H.T @ self(H)
         return np.asarray((inner + inner.T) / 2)
