@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from margindsl.errors import DeclarationError
 from margindsl.language import grammar
 from margindsl.language.linear import LinearPart
 from margindsl.language.margins import Hyperplane, Labels
@@ -73,8 +74,18 @@ class Conditions:
             self.decision.append(DecisionBound(part.decision, lower, upper))
 
     def arrays(self) -> dict[str, Any]:
-        """Return the fields of a `Declaration`."""
+        """Return the fields of a `Declaration`.
+
+        Raises
+        ------
+        DeclarationError
+            If a constraint added something else than a bound on all decision values.
+        """
         pairs, none = np.zeros((0, 2), dtype=int), np.zeros(0, dtype=int)
+        for bound in self.decision:
+            if not isinstance(bound, DecisionBound) or np.shape(bound.weights) != (self.hyperplane.n,):
+                raise DeclarationError(f"a constraint added {bound!r} to the bounds on decision values; expected "
+                                       f"DecisionBound(weights, lower, upper) with {self.hyperplane.n} weights")
         return {
             "must": np.concatenate([pairs, *self.must]), "cannot": np.concatenate([pairs, *self.cannot]),
             "known": (np.concatenate([none, *(i for i, _ in self.known)]),

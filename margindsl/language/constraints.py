@@ -242,7 +242,7 @@ class Sizes(Constraint):
 
     def text(self) -> str:
         """Return ``md.sizes(y, ...)``."""
-        low, high = ([int(size) for size in bound] for bound in (self.at_least, self.at_most))
+        low, high = ([int(x) if x == int(x) else float(x) for x in bound] for bound in (self.at_least, self.at_most))
         return f"md.sizes({self.labels.text()}, at_least={low}, at_most={high})"
 
     def latex(self) -> str:

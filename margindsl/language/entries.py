@@ -100,6 +100,9 @@ def as_index(index: Any, n: int, name: str) -> tuple[np.ndarray, bool]:
             return np.arange(n)[index], False
         except (TypeError, ValueError) as error:
             raise DeclarationError(f"{name}[{index}]: {error}") from None
+    if isinstance(index, tuple) and not index:
+        raise DeclarationError(f"{name}[()]: an empty index; expected an integer, a list of them, a "
+                               "slice or a boolean mask")
     array = read_array(index, f"the index of {name}")
     if array.dtype == bool:
         if array.shape != (n,):

@@ -331,7 +331,7 @@ class Index(Expression):
         if not inner.shape:
             raise DeclarationError(f"`{inner.text()}` is a single number and cannot be indexed")
         self.inner = inner
-        self.index, self.is_item = as_index(index, inner.shape[0], inner.text())
+        self.index, self.is_item = as_index(index, inner.shape[0], bracket(inner, 95))
         self.index.flags.writeable = False
         self.shape = () if self.is_item else (len(self.index),)
         self.is_slice = not self.is_item and len(self.index) > 1 and bool(np.all(np.diff(self.index) == 1))

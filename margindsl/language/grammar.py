@@ -104,7 +104,7 @@ NOT_CONSTRAINT = Rule(
     "List comparisons such as abs(md.sum(y)) <= b or y[0] == y[5].")
 EMPTY_BOUND = Rule(
     "is empty: the lower bound exceeds the upper",
-    "Exchange the bounds.")
+    "Let the lower bound be at most the upper one, and a modulus at most a number of at least 0.")
 NO_VARIABLE = Rule(
     "holds neither labels nor decision values",
     "Drop it.")

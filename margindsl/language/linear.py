@@ -149,12 +149,14 @@ def split_inequality(left: Expression, right: Expression, n: int, at: str) -> tu
         if not right.is_constant or factor < 0:
             raise grammar.NONLINEAR_CONSTRAINT.broken_by(at)
         radius = constant_value(right) / factor
+        if radius < 0:
+            raise grammar.EMPTY_BOUND.broken_by(at)
         part = linear_part(modulus, n, at)
-        return part, -radius - part.constant, radius - part.constant
+        return part, 0.0 - radius - part.constant, radius - part.constant
     if _modulus(right)[0] is not None:
         raise grammar.NONCONVEX_BOUND.broken_by(at)
     part = linear_part(left - right, n, at)
-    return part, -np.inf, -part.constant
+    return part, -np.inf, 0.0 - part.constant
 
 
 def split_equality(left: Expression, right: Expression, n: int, at: str) -> tuple[LinearPart, float, float]:
@@ -167,7 +169,7 @@ def split_equality(left: Expression, right: Expression, n: int, at: str) -> tupl
     """
     _refuse_entries(left, right, at)
     part = linear_part(left - right, n, at)
-    return part, -part.constant, -part.constant
+    return part, 0.0 - part.constant, 0.0 - part.constant
 
 
 def _refuse_entries(left: Expression, right: Expression, at: str) -> None:

@@ -87,9 +87,11 @@ class Hyperplane(Named):
     def __init__(self, X: Any, kernel: KernelName | Kernel | Callable[[Any, Any], Any] = "linear",
                  bias: Bias = False, *, centre: bool = True,
                  name: str = "f") -> None:
-        if bias not in (True, False, "penalised", "penalized"):
+        if not isinstance(bias, (bool, np.bool_, str)) or bias not in (True, False, "penalised", "penalized"):
             raise DeclarationError(
                 f"Hyperplane(bias={bias!r}): expected False, True (free) or 'penalised' (a constant feature)")
+        if not isinstance(centre, (bool, np.bool_)):
+            raise DeclarationError(f"Hyperplane(centre={centre!r}): expected True or False")
         self._owned = _own_points(X, kernel)
         self._has_points = X is not None
         self.n = int(self._owned[-1].points.shape[0])
@@ -211,6 +213,10 @@ def margin_product(left: Expression, right: Expression) -> Expression | None:
         if isinstance(factor, Negation | Product | Quotient):
             product = margin_product(factor.inner, other)
             return None if product is None else _around(factor, product)
+    if isinstance(left, Index) and isinstance(right, Index) and left.is_item == right.is_item and np.array_equal(
+            left.index, right.index):
+        product = margin_product(left.inner, right.inner)
+        return None if product is None else Index(product, left.index[0] if left.is_item else left.index)
     if _is(left, Hyperplane) and _is(right, Labels):
         left, right = right, left
     if not (_is(left, Labels) and _is(right, Hyperplane)):
@@ -221,8 +227,6 @@ def margin_product(left: Expression, right: Expression) -> Expression | None:
             raise GrammarError(f"{left.text()} * {right.text()}", obstacle,
                                f"Write md.margin({left.text()}, {right.text()}).")
         return Margin(left, right)
-    if isinstance(left, Index) and isinstance(right, Index) and np.array_equal(left.index, right.index):
-        return Index(margin_product(left.inner, right.inner), left.index)  # type: ignore[arg-type]
     raise GrammarError(f"{left.text()} * {right.text()}", "labels and decision values are of different points",
                        "Index both the same way: (y * f)[index].")
 

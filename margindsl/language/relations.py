@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from margindsl.accuracy import rounding
 from margindsl.errors import DeclarationError, GrammarError
 from margindsl.language import grammar
 from margindsl.language.constraints import Constraint, Equality, Known, Links, Orthogonal, Sizes
+from margindsl.language.entries import read_array
 from margindsl.language.expressions import Expression, Index, different, equal
 from margindsl.language.graphs import as_pairs
 from margindsl.language.margins import Hyperplane, Labels, Margin
@@ -106,11 +108,15 @@ def sizes(labels: Labels, at_least: Any = None, at_most: Any = None) -> Sizes:
 
 
 def _size_bound(labels: Labels, name: str, given: Any) -> FloatArray:
-    bound = np.asarray(given)
+    if isinstance(given, Expression):
+        raise DeclarationError(f"md.sizes({name}={given.text()}): sizes are plain numbers; give {name}=p.value of a "
+                               "parameter p, and declare the problem again where it changes")
+    bound = read_array(given, f"md.sizes({name}=...)")
     if bound.dtype.kind not in "iuf" or bound.shape not in ((), (labels.clusters,)):
         raise DeclarationError(
             f"md.sizes({name}={given!r}): expected one number, or one a cluster, {labels.clusters} in all")
-    return np.broadcast_to(bound, (labels.clusters,)).astype(float)
+    size, whole = np.broadcast_to(bound, (labels.clusters,)).astype(float), np.rint(bound)
+    return np.where(np.abs(size - whole) <= rounding(np.abs(size)), whole, size)
 
 
 def orthogonal(hyperplane: Hyperplane, solutions: Any) -> Orthogonal:
@@ -188,6 +194,7 @@ def _refuse_decision_links(left: Expression, right: Expression, sign: str) -> No
     shown = f"{left.text()} {sign} {right.text()}"
     if is_margin(left) or is_margin(right):
         raise grammar.MARGIN_CONSTRAINT.broken_by(shown)
-    if is_decision(left) or is_decision(right):
-        known = (left if is_decision(right) else right).is_constant
-        raise (grammar.KNOWN_ON_DECISION if known else grammar.LINK_ON_DECISION).broken_by(shown)
+    if is_decision(left) and is_decision(right):
+        raise grammar.LINK_ON_DECISION.broken_by(shown)
+    if (is_decision(left) and right.is_constant) or (is_decision(right) and left.is_constant):
+        raise grammar.KNOWN_ON_DECISION.broken_by(shown)

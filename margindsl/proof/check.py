@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-FORMAT, VERSION, EPS, MOST = "margindsl-proof", 4, 2.0**-52, 1 << 22  # at most so many numbers in a block or list
+FORMAT, VERSION, EPS, MOST = "margindsl-proof", 5, 2.0**-52, 1 << 22  # at most so many numbers in a block or list
 FIELDS = "n", "clusters", "coding", "ridge", "constant", "free_bias", "held", "kind", "value", "bound", "state", "tol"
 SHAPES = {  # of arrays: equal letters are equal lengths; + marks what is not negative, * what may be infinite
     "n": "labels", "nr": "phi", "rc": "w", "m+": "points", "m": "slopes", "ms": "coupling", "s": "costs scalars",

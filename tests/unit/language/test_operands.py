@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import margindsl as md
-from margindsl.errors import DeclarationError, GrammarError
+from margindsl.errors import DeclarationError, GrammarError, MarginError
 from margindsl.language import Expression
 from margindsl.language.constraints import Constraint
 
@@ -164,3 +164,55 @@ def test_constants_may_stand_beside_either_factor_of_a_margin():
     for wrong in (lambda: (2 * y) * y, lambda: f * (2 * f)):
         with pytest.raises(GrammarError, match="needs a constant factor"):
             wrong()
+
+
+ALIKE = {
+    "one point": (lambda w, y, f: y[0] * f[0], lambda w, y, f: (y * f)[0]),
+    "selections of a product": (lambda w, y, f: (w * y)[:3] * f[:3], lambda w, y, f: w[:3] * (y * f)[:3]),
+}
+
+
+@pytest.mark.parametrize("name", list(ALIKE))
+def test_products_of_selections_are_selections_of_margins(name):
+    rng = np.random.default_rng(0)
+    y, f, w = md.Labels(5), md.Hyperplane(rng.normal(size=(5, 2))), rng.uniform(1, 2, size=5)
+    values = []
+    for make in ALIKE[name]:
+        loss = md.hinge(make(w, y, f))
+        objective = md.sq_norm(f) + (md.sum(loss) if loss.shape else loss)
+        values.append(md.Problem(md.Minimize(objective), [y[0] != y[1]]).solve("exact").value)
+    assert values[0] == pytest.approx(values[1], rel=1e-9)
+
+
+BAD = {
+    "ragged sizes": (lambda y, f: md.sizes(y, at_most=[[1], [1, 2]]), "ragged"),
+    "sizes of a parameter": (lambda y, f: md.sizes(y, at_most=md.Parameter(3.0, name="p")), "sizes are plain numbers"),
+    "a graph of letters": (lambda y, f: md.manifold(f, "x"), "expected an .n, n. array"),
+    "a ragged graph": (lambda y, f: md.manifold(f, [[1, 2], [3]]), "expected an .n, n. array"),
+    "two biases": (lambda y, f: md.Hyperplane(np.eye(3), bias=np.array([True, False])), "expected False, True"),
+    "a word for a flag": (lambda y, f: md.Hyperplane(np.eye(3), centre="no"), "expected True or False"),
+    "labels for a start": (lambda y, f: md.Alternating(start=np.ones(3)), "start of Alternating"),
+    "an empty index": (lambda y, f: (y * f)[()], "empty index"),
+    "a point beyond": (lambda y, f: (y * f)[7], r"\(y \* f\)\[7\]"),
+}
+
+
+@pytest.mark.parametrize("name", list(BAD))
+def test_arguments_of_another_kind_are_named(name):
+    make, said = BAD[name]
+    with pytest.raises(MarginError, match=said):
+        make(md.Labels(3), md.Hyperplane(np.eye(3)))
+
+
+def test_sizes_are_the_numbers_that_were_given_but_for_rounding():
+    y = md.Labels(9, clusters=3)
+    assert "at_least=[1.5, 1.5, 1.5], at_most=[3.7, 3.7, 3.7]" in md.sizes(y, at_least=1.5, at_most=3.7).text()
+    assert "at_least=[3, 3, 3]" in md.sizes(y, at_least=0.1 * 3 * 10).text()
+
+
+@pytest.mark.parametrize("total", [0.1, 0.0])
+def test_sums_of_decision_values_are_fixed_whichever_side_they_stand_on(total):
+    y, f = md.Labels(4), md.Hyperplane(np.random.default_rng(1).normal(size=(4, 2)))
+    row = f[0] == total - f[1]
+    solution = md.Problem(md.Minimize(md.sq_norm(f) + md.mean(md.hinge(y * f))), [row, y[0] != y[1]]).solve("exact")
+    assert float(solution.decision[0] + solution.decision[1]) == pytest.approx(total, abs=1e-9)
