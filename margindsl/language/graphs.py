@@ -99,6 +99,11 @@ def as_laplacian(graph: Any, n: int) -> Any:
         graph = nx.to_scipy_sparse_array(graph, nodelist=range(n)) if set(graph.nodes) == set(range(n)) else None
         if graph is None:
             raise DeclarationError(f"md.manifold: the graph's nodes must be 0..{n - 1}")
+    if not sp.issparse(graph):
+        graph = read_array(graph, "md.manifold")
+    if graph.ndim != 2 or graph.dtype.kind not in "biuf":
+        raise DeclarationError(f"md.manifold: given {graph.ndim} dimensions of type {graph.dtype}, expected a graph or "
+                               f"a matrix of numbers of shape ({n}, {n})")
     weights = sp.csr_matrix(graph, dtype=float, copy=True)
     if weights.shape != (n, n):
         raise DeclarationError(f"md.manifold: graph of shape {weights.shape}, expected ({n}, {n})")

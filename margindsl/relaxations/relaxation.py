@@ -172,5 +172,5 @@ def check_choice(owner: Any, name: str, choices: tuple[str, ...]) -> None:
         Listing the choices.
     """
     value = getattr(owner, name)
-    if value not in choices:
+    if not isinstance(value, str) or value not in choices:
         raise UnknownNameError(f"{name} of {type(owner).__name__}", value, choices)

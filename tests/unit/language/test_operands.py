@@ -124,6 +124,42 @@ def test_functions_of_numpy_refuse_expressions(function):
             read(g)
 
 
+@pytest.mark.parametrize("product", [lambda: VALUES @ g, lambda: g @ VALUES, lambda: VALUES.tolist() @ g])
+def test_matrix_products_name_the_functions_to_take(product):
+    with pytest.raises(GrammarError, match="do not take expressions. Use those of margindsl: md.sum"):
+        product()
+
+
+@pytest.mark.parametrize("written,shown", [
+    (lambda: y[0] * f[0], "(y * f)[0]"), (lambda: y[[0]] * f[0], "(y * f)[[0]]"),
+    (lambda: y[:3][1] * f[1], "(y * f)[1]"), (lambda: (-y)[0] * f[0], "-(y * f)[0]"),
+    (lambda: (2 * y)[:3] * f[:3], "2 * (y * f)[0:3]"),
+    (lambda: f[1] * (y / VALUES)[1], "(y * f)[1] / array([1, 2, 3, 2, 1, 4])[1]")])
+def test_selections_of_both_factors_are_selections_of_margins(written, shown):
+    product = written()
+    assert product.text() == shown
+    md.Problem(md.Minimize(md.sq_norm(f) / 2 + (md.mean if product.shape else lambda one: one)(md.hinge(product))))
+
+
+def test_negatives_of_negative_numbers_are_bracketed():
+    p = md.Parameter(-1.0)
+    assert (abs(md.sum(y)) <= -p).text() == "abs(md.sum(y)) <= -(-1)" and (g - p).text() == "y * f - (-1)"
+
+
+def test_sizes_are_printed_as_given_and_count_whole_points():
+    labels = md.Labels(9, clusters=3)
+    assert md.sizes(labels, 1.5, 3.7).text() == "md.sizes(y, at_least=[1.5, 1.5, 1.5], at_most=[3.7, 3.7, 3.7])"
+    md.sizes(labels, at_least=0.1 * 3 * 10)  # three, to rounding
+    with pytest.raises(DeclarationError, match="9 points cannot fill clusters of 12 to 27 points"):
+        md.sizes(labels, at_least=3.1)
+
+
+@pytest.mark.parametrize("constraint", [f[0] == 0.1 - f[1], f[0] == -f[1]], ids=str)
+def test_equalities_of_decision_values_may_stand_on_either_side(constraint):
+    other = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean(md.hinge(g))), [constraint]).lower().decision[0]
+    assert other.weights.tolist() == [1, 1, 0, 0, 0, 0] and other.lower == other.upper in (0.0, 0.1)
+
+
 @pytest.mark.parametrize("constraints", [5, "ab", [True], [None], [[y[0] == y[1]]], {"a": 1}, [g], [y], 1.5, [3], True])
 def test_constraints_are_a_list_of_constraints(constraints):
     with pytest.raises(DeclarationError):
