@@ -134,10 +134,15 @@ def read_sizes(sizes: Iterable[Any] | None, n: int, clusters: int) -> tuple[IntA
     at_least, at_most = np.zeros(clusters, dtype=np.intp), np.full(clusters, n, dtype=np.intp)
     for position, entry in enumerate(() if sizes is None else sizes):
         low, high = _read_size(entry, clusters, position)
-        # Whole numbers within the limits, which may be fractions of n off by rounding.
-        at_least = np.maximum(at_least, np.ceil(_lowered(np.clip(low, 0, n + 1))).astype(np.intp))
-        at_most = np.minimum(at_most, np.floor(-_lowered(-np.clip(high, -1, n))).astype(np.intp))
+        fewest, most = whole_sizes(low, high, n)
+        at_least, at_most = np.maximum(at_least, fewest), np.minimum(at_most, most)
     return at_least, at_most
+
+
+def whole_sizes(low: Any, high: Any, n: int) -> tuple[IntArray, IntArray]:
+    """Return the whole numbers within limits on sizes, which may be fractions of n off by rounding."""
+    return (np.ceil(_lowered(np.clip(low, 0, n + 1))).astype(np.intp),
+            np.floor(-_lowered(-np.clip(high, -1, n))).astype(np.intp))
 
 
 def _lowered(limits: FloatArray) -> FloatArray:

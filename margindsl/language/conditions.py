@@ -59,19 +59,32 @@ class Conditions:
         Raises
         ------
         GrammarError
-            If both occur, or neither, or a bound on decision values is empty.
+            If both occur, or neither, or a modulus is bounded by a negative number.
         """
         self.check_own(at, part.label_node, part.decision_node)
+        lower, upper = lower + 0.0, upper + 0.0  # messages print no -0
         if part.labels is not None and part.decision is not None:
             raise grammar.MIXED_CONSTRAINT.broken_by(at.text())
+        if lower > upper:
+            raise grammar.EMPTY_BOUND.broken_by(at.text(), value=f"{(upper - lower) / 2:.6g}")
         if part.labels is not None:
             self.bounds.append((part.labels, lower, upper))
-        elif part.decision is None:
-            raise grammar.NO_VARIABLE.broken_by(at.text())
-        elif lower > upper:
-            raise grammar.EMPTY_BOUND.broken_by(at.text())
-        else:
+        elif part.decision is not None:
             self.decision.append(DecisionBound(part.decision, lower, upper))
+        else:
+            raise grammar.NO_VARIABLE.broken_by(at.text())
+
+    def _decision(self) -> tuple[DecisionBound, ...]:
+        """Return the bounds on decision values, checked: constraints of users add their own."""
+        n = self.hyperplane.n
+        for place, bound in enumerate(self.decision):
+            if not isinstance(bound, DecisionBound):
+                raise DeclarationError(f"decision bound {place} was given as {type(bound).__name__}; expected "
+                                       "DecisionBound(weights, lower, upper)")
+            if np.shape(bound.weights) != (n,) or not np.all(np.isfinite(bound.weights)):
+                raise DeclarationError(f"weights of decision bound {place} have shape {np.shape(bound.weights)}; "
+                                       f"expected ({n},), one finite number per point")
+        return joined(self.decision)
 
     def arrays(self) -> dict[str, Any]:
         """Return the fields of a `Declaration`.
@@ -79,16 +92,12 @@ class Conditions:
         Raises
         ------
         DeclarationError
-            If a constraint added something else than a bound on all decision values.
+            If a bound on decision values is none, or not one of these points.
         """
         pairs, none = np.zeros((0, 2), dtype=int), np.zeros(0, dtype=int)
-        for bound in self.decision:
-            if not isinstance(bound, DecisionBound) or np.shape(bound.weights) != (self.hyperplane.n,):
-                raise DeclarationError(f"a constraint added {bound!r} to the bounds on decision values; expected "
-                                       f"DecisionBound(weights, lower, upper) with {self.hyperplane.n} weights")
         return {
             "must": np.concatenate([pairs, *self.must]), "cannot": np.concatenate([pairs, *self.cannot]),
             "known": (np.concatenate([none, *(i for i, _ in self.known)]),
                       np.concatenate([none, *(v for _, v in self.known)])),
-            "label_bounds": tuple(self.bounds), "decision": joined(self.decision),
+            "label_bounds": tuple(self.bounds), "decision": self._decision(),
             "orthogonal": tuple(self.orthogonal), "sizes": tuple(self.sizes)}

@@ -14,7 +14,7 @@ from margindsl.language.entries import constant_value, fix_once, frozen
 from margindsl.language.expressions import Expression, at_most
 from margindsl.language.linear import split_equality, split_inequality
 from margindsl.language.margins import Hyperplane, Labels
-from margindsl.language.printing import SHOWN_ENTRIES, distinct_names, number_latex, subscript, words_latex
+from margindsl.language.printing import SHOWN_ENTRIES, distinct_names, number_latex, number_text, subscript, words_latex
 from margindsl.typing import FloatArray, IntArray
 
 
@@ -242,8 +242,8 @@ class Sizes(Constraint):
 
     def text(self) -> str:
         """Return ``md.sizes(y, ...)``."""
-        low, high = ([int(x) if x == int(x) else float(x) for x in bound] for bound in (self.at_least, self.at_most))
-        return f"md.sizes({self.labels.text()}, at_least={low}, at_most={high})"
+        low, high = (", ".join(map(number_text, bound)) for bound in (self.at_least, self.at_most))
+        return f"md.sizes({self.labels.text()}, at_least=[{low}], at_most=[{high}])"
 
     def latex(self) -> str:
         """Return bounds on the number of points of every cluster."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -19,10 +19,11 @@ from margindsl.language.atoms import Absolute, Curve, Maximum, Mean, PositivePar
 from margindsl.language.entries import constant_value
 from margindsl.language.expressions import Expression, Index, Negation, Product, Quotient, Sum
 from margindsl.language.margins import Hyperplane, Labels, Margin
-from margindsl.language.symbols import Scalar
+from margindsl.language.symbols import Named, Scalar
 from margindsl.typing import FloatArray, IntArray
 
 Coefficient = float | FloatArray
+Rule = TypeVar("Rule")
 
 
 class PointwiseParameters(Exception):
@@ -122,6 +123,15 @@ def coefficient(expression: Expression, rows: IntArray) -> Coefficient:
     return float(entries[0]) if len(entries) and np.all(entries == entries[0]) else np.array(entries, dtype=float)
 
 
+def rule_of(rules: Mapping[type[Expression], Rule], expression: Expression) -> Rule | None:
+    """Return the rule of an expression's class, None without one.
+
+    A symbol is what the class it derives from declares; an operation of a derived class may be another one.
+    """
+    kinds = type(expression).__mro__ if isinstance(expression, Named) else (type(expression),)
+    return next((rules[kind] for kind in kinds if kind in rules), None)
+
+
 def lower_entries(expression: Expression, rows: IntArray) -> Lowered:
     """Return the lowered form of an entrywise expression at some of its rows.
 
@@ -136,7 +146,7 @@ def lower_entries(expression: Expression, rows: IntArray) -> Lowered:
         return Lowered(Affine(shift=coefficient(expression, rows)))
     if not expression.shape:
         rows = np.zeros(len(rows), dtype=int)  # a single number is the same at every row
-    rule = _RULES.get(type(expression))
+    rule = rule_of(_RULES, expression)
     if rule is None:
         raise grammar.UNKNOWN_OBJECTIVE.broken_by(expression)
     return rule(expression, rows)
@@ -171,13 +181,18 @@ def _lower_product(expression: Product | Quotient, rows: IntArray) -> Lowered:
     factor = coefficient(expression.constant, rows)
     if isinstance(expression, Quotient):
         expression.divisor()
-        factor = 1.0 / factor
+        with np.errstate(over="ignore"):  # `scale` looks
+            factor = 1.0 / factor
     return scale(lower_entries(expression.inner, rows), factor, expression)
 
 
 def scale(inner: Lowered, factor: Coefficient, at: Expression) -> Lowered:
     """Return a lowered form times a number or an array of one sign."""
-    affine = inner.affine.times(factor)
+    with np.errstate(over="ignore", invalid="ignore"):
+        affine, weights = inner.affine.times(factor), [np.multiply(piece.weight, factor) for piece in inner.pieces]
+    entering = (factor, affine.slope, affine.shift, *affine.coupling.values(), *weights)
+    if not all(np.all(np.isfinite(c)) for c in entering):
+        raise grammar.NOT_FINITE.broken_by(at)
     if not inner.pieces:
         return Lowered(affine)
     low, high = float(np.min(factor)), float(np.max(factor))

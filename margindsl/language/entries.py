@@ -69,7 +69,7 @@ def read_array(value: Any, what: str) -> np.ndarray:
     try:
         return np.asarray(value)
     except ValueError:
-        raise DeclarationError(f"a ragged list entered {what}; expected numbers, one a point") from None
+        raise DeclarationError(f"a ragged list entered {what}; expected an array of numbers") from None
 
 
 def broadcast(left: Expression, right: Expression, sign: str) -> Shape:
@@ -100,9 +100,8 @@ def as_index(index: Any, n: int, name: str) -> tuple[np.ndarray, bool]:
             return np.arange(n)[index], False
         except (TypeError, ValueError) as error:
             raise DeclarationError(f"{name}[{index}]: {error}") from None
-    if isinstance(index, tuple) and not index:
-        raise DeclarationError(f"{name}[()]: an empty index; expected an integer, a list of them, a "
-                               "slice or a boolean mask")
+    if isinstance(index, tuple) and not index:  # all of them in numpy, none as a list
+        raise DeclarationError(f"{name}[()]: expected integers, a slice or a boolean mask; write [:] for all points")
     array = read_array(index, f"the index of {name}")
     if array.dtype == bool:
         if array.shape != (n,):
@@ -120,6 +119,19 @@ def as_index(index: Any, n: int, name: str) -> tuple[np.ndarray, bool]:
         raise DeclarationError(f"{name}[{int(flat[bad][0])}]: out of range for {n} points (0..{n - 1})")
     flat = flat.astype(int)
     return np.where(flat < 0, flat + n, flat), array.ndim == 0
+
+
+def read_flag(value: Any, what: str, advice: str = "") -> bool:
+    """Return a truth value, Python's or numpy's, given for an option written as ``Hyperplane(centre=``.
+
+    Raises
+    ------
+    DeclarationError
+        If it is none: words such as ``"no"``, numbers and arrays have a truth of their own, seldom the one meant.
+    """
+    if not isinstance(value, (bool, np.bool_)):
+        raise DeclarationError(f"{what}{value!r}): expected True or False{advice}")
+    return bool(value)
 
 
 def frozen(values: Any) -> np.ndarray:

@@ -117,6 +117,10 @@ class Expression(Unanswered):
     def __rmul__(self, other: Any) -> Expression:
         return multiply(as_expression(other), self)
 
+    def __matmul__(self, other: Any) -> Expression:
+        return self.__array_function__(np.matmul)
+    __rmatmul__ = __matmul__
+
     def __truediv__(self, other: Any) -> Expression:
         return divide(self, as_expression(other))
 
@@ -128,9 +132,8 @@ class Expression(Unanswered):
         if power == 1:
             return self
         if power != 2:
-            raise GrammarError(
-                f"{bracket(self, 90)}**{exponent}", "only squares are piecewise quadratic",
-                "Write **2, or give your own loss with md.plq or a subclass of md.ConvexFunction.")
+            raise GrammarError(f"{bracket(self, 90)}**{exponent}", "only squares are piecewise quadratic",
+                               "Write **2, or give your own loss with md.plq or a subclass of md.ConvexFunction.")
         return squared(self)
 
     def __abs__(self) -> Expression:
@@ -214,13 +217,13 @@ class Sum(Expression):
     def text(self) -> str:
         """Return ``left + right`` or ``left - right``."""
         if isinstance(self.right, Negation):
-            return f"{self.left.text()} - {bracket(self.right.inner, 11)}"
+            return f"{self.left.text()} - {bracket(self.right.inner, 21)}"
         return f"{self.left.text()} + {self.right.text()}"
 
     def latex(self) -> str:
         """Return the sum as LaTeX."""
         if isinstance(self.right, Negation):
-            return f"{self.left.latex()} - {bracket_latex(self.right.inner, 11)}"
+            return f"{self.left.latex()} - {bracket_latex(self.right.inner, 21)}"
         return f"{self.left.latex()} + {self.right.latex()}"
 
 
@@ -244,11 +247,11 @@ class Negation(Expression):
 
     def text(self) -> str:
         """Return ``-inner``."""
-        return f"-{bracket(self.inner, 20)}"
+        return f"-{bracket(self.inner, 21)}"
 
     def latex(self) -> str:
         """Return the negative as LaTeX."""
-        return f"-{bracket_latex(self.inner, 20)}"
+        return f"-{bracket_latex(self.inner, 21)}"
 
 
 class Product(Expression):
@@ -364,9 +367,7 @@ class Index(Expression):
 
 # -- building blocks ------------------------------------------------------------------------------------
 
-
 # What the operators make is registered, for all expressions, where it is defined: those modules import this one.
-
 
 @singledispatch
 def squared(inner: Expression) -> Expression:
@@ -425,8 +426,7 @@ def multiply(left: Expression, right: Expression) -> Expression:
         return Product(left, right)
     if right.is_constant:
         return Product(right, left)
-    product = margin_of(left, right)
-    if product is not None:
+    if (product := margin_of(left, right)) is not None:
         return product
     raise GrammarError(
         f"{bracket(left, 30)} * {bracket(right, 31)}",

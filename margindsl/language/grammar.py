@@ -103,8 +103,11 @@ NOT_CONSTRAINT = Rule(
     "is not a constraint",
     "List comparisons such as abs(md.sum(y)) <= b or y[0] == y[5].")
 EMPTY_BOUND = Rule(
-    "is empty: the lower bound exceeds the upper",
-    "Let the lower bound be at most the upper one, and a modulus at most a number of at least 0.")
+    "asks a modulus to be at most {value}",
+    "Give a bound of at least 0.")
+NOT_FINITE = Rule(
+    "multiplies or divides beyond the largest number",
+    "Change the constants or parameters, or rescale the formula.")
 NO_VARIABLE = Rule(
     "holds neither labels nor decision values",
     "Drop it.")

@@ -96,11 +96,12 @@ def as_laplacian(graph: Any, n: int) -> Any:
         graph = nx.to_scipy_sparse_array(graph, nodelist=range(n)) if set(graph.nodes) == set(range(n)) else None
         if graph is None:
             raise DeclarationError(f"md.manifold: the graph's nodes must be 0..{n - 1}")
-    try:
-        weights = sp.csr_matrix(graph, dtype=float, copy=True)
-    except (TypeError, ValueError) as error:
-        raise DeclarationError(f"md.manifold: given {type(graph).__name__} ({error}), expected an (n, n) array or "
-                               "sparse matrix of weights, or a networkx graph") from None
+    if not sp.issparse(graph):
+        graph = read_array(graph, "md.manifold")
+    if graph.ndim != 2 or graph.dtype.kind not in "biuf":
+        raise DeclarationError(f"md.manifold: given {graph.ndim} dimensions of type {graph.dtype}, expected a graph or "
+                               f"a matrix of numbers of shape ({n}, {n})")
+    weights = sp.csr_matrix(graph, dtype=float, copy=True)
     if weights.shape != (n, n):
         raise DeclarationError(f"md.manifold: graph of shape {weights.shape}, expected ({n}, {n})")
     if weights.nnz and (weights.data.min() < 0 or not np.all(np.isfinite(weights.data))):

@@ -149,8 +149,6 @@ def split_inequality(left: Expression, right: Expression, n: int, at: str) -> tu
         if not right.is_constant or factor < 0:
             raise grammar.NONLINEAR_CONSTRAINT.broken_by(at)
         radius = constant_value(right) / factor
-        if radius < 0:
-            raise grammar.EMPTY_BOUND.broken_by(at)
         part = linear_part(modulus, n, at)
         return part, 0.0 - radius - part.constant, radius - part.constant
     if _modulus(right)[0] is not None:

@@ -34,6 +34,7 @@ from margindsl.language.curves import (
     is_zero,
     lower_entries,
     merge,
+    rule_of,
     scale,
 )
 from margindsl.language.entries import constant_value
@@ -100,7 +101,12 @@ class ObjectiveParts:
         self.constant = 0.0
         self.scalar_costs: dict[Scalar, FloatArray] = {}  # with the sums of the sizes of their parts
         self.rows: list[tuple[Any, Affine, FloatArray, IntArray]] = []  # function, argument, weights, points
-        self.factors: list[Expression] = []  # constants above the present node
+        self.factors: list[Product | Quotient] = []  # multiples above the present node
+        self.concave: Expression | str = ""  # a squared norm of negative coefficient
+
+    def written(self, e: Expression) -> Expression:
+        """Return a regulariser with all its factors, as the user wrote them."""
+        return self.factors[0] if self.factors else e
 
     def add_scalar(self, scalar: Scalar, costs: Any = 0.0) -> None:
         """Add to the linear cost of a shared scalar."""
@@ -185,7 +191,7 @@ def _walk(e: Expression, coefficient: float, parts: ObjectiveParts) -> None:
     if e.is_constant:
         parts.constant += coefficient * constant_value(e)
         return
-    rule = _TERMS.get(type(e))
+    rule = rule_of(_TERMS, e)
     if rule is None:
         raise grammar.UNKNOWN_OBJECTIVE.broken_by(e)
     rule(e, coefficient, parts)
@@ -203,8 +209,11 @@ def _walk_negation(e: Negation, coefficient: float, parts: ObjectiveParts) -> No
 def _walk_scaled(e: Product | Quotient, coefficient: float, parts: ObjectiveParts) -> None:
     if e.constant.shape:
         raise grammar.UNKNOWN_OBJECTIVE.broken_by(e)
-    parts.factors.append(e.constant)
-    factor = coefficient / e.divisor() if isinstance(e, Quotient) else coefficient * constant_value(e.constant)
+    parts.factors.append(e)
+    with np.errstate(over="ignore"):
+        factor = coefficient / e.divisor() if isinstance(e, Quotient) else coefficient * constant_value(e.constant)
+    if not np.isfinite(factor):
+        raise grammar.NOT_FINITE.broken_by(e)
     _walk(e.inner, factor, parts)
     parts.factors.pop()
 
@@ -215,11 +224,13 @@ def _walk_scalar(e: Scalar, coefficient: float, parts: ObjectiveParts) -> None:
 
 def _walk_norm(e: SquaredNorm, coefficient: float, parts: ObjectiveParts) -> None:
     parts.ridge += 2.0 * coefficient
+    if coefficient < 0:
+        parts.concave = parts.written(e)
 
 
 def _walk_manifold(e: Manifold, coefficient: float, parts: ObjectiveParts) -> None:
     if coefficient < 0:
-        raise grammar.REGULARISER_SIGN.broken_by(e, coefficient=f"{coefficient:.6g}")
+        raise grammar.REGULARISER_SIGN.broken_by(parts.written(e), coefficient=f"{coefficient:.6g}")
     parts.manifolds.append((coefficient, e.laplacian))
 
 
@@ -238,7 +249,7 @@ def _walk_square(e: Square, coefficient: float, parts: ObjectiveParts) -> None:
     if part.decision is None or part.labels is not None or part.constant != 0.0:
         raise grammar.SOFT_BALANCE.broken_by(e)
     if coefficient < 0:
-        raise grammar.REGULARISER_SIGN.broken_by(e, coefficient=f"{coefficient:.6g}")
+        raise grammar.REGULARISER_SIGN.broken_by(parts.written(e), coefficient=f"{coefficient:.6g}")
     if plane.bias is True and abs(part.decision.sum()) > rounding(np.abs(part.decision).sum(), plane.n):
         raise grammar.FREE_BALANCE.broken_by(e)
     parts.manifolds.append((coefficient, RankOne(part.decision)))
@@ -267,7 +278,7 @@ def _check_parameters(e: Expression, sign: float, parts: ObjectiveParts) -> None
     """Raise when the sign of a term is negative and so is a parameter in it or before it."""
     if sign >= 0:
         return
-    for node in (node for factor in (*parts.factors, e) for node in factor.walk()):
+    for node in (node for factor in (*(above.constant for above in parts.factors), e) for node in factor.walk()):
         if isinstance(node, Parameter) and np.any(np.asarray(node.value) < 0):
             raise grammar.NEGATIVE_PARAMETER.broken_by(node, value=f"{np.min(node.value):.6g}")
 
@@ -341,7 +352,7 @@ def declare(objective: Expression, constraints: Iterable[Constraint]) -> Declara
     if parts.ridge == 0:
         raise grammar.NO_REGULARISER.broken_by(objective)
     if parts.ridge < 0:
-        raise grammar.REGULARISER_SIGN.broken_by("md.sq_norm", coefficient=f"{parts.ridge / 2:.6g}")
+        raise grammar.REGULARISER_SIGN.broken_by(parts.concave, coefficient=f"{parts.ridge / 2:.6g}")
     losses = _losses(parts, labels.n)
     return Declaration(labels, hyperplane, losses, parts.ridge, tuple(parts.manifolds), parts.constant,
                        coding=coding, **conditions.arrays())

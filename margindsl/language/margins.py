@@ -10,6 +10,7 @@ import numpy as np
 
 from margindsl.errors import DeclarationError, GrammarError
 from margindsl.labelset import Clusters, Names, names_of
+from margindsl.language.entries import read_flag
 from margindsl.language.expressions import Expression, Index, Negation, Product, Quotient, margin_of
 from margindsl.language.printing import index_latex, subscript
 from margindsl.language.symbols import Named, check_name
@@ -81,23 +82,22 @@ class Hyperplane(Named):
     ------
     DeclarationError
         If X is not two-dimensional, not numeric, holds NaN or infinity, or has fewer than two rows, or bias
-        is not one of the three values.
+        is not one of the three values, or centre is neither True nor False.
     """
 
     def __init__(self, X: Any, kernel: KernelName | Kernel | Callable[[Any, Any], Any] = "linear",
                  bias: Bias = False, *, centre: bool = True,
                  name: str = "f") -> None:
-        if not isinstance(bias, (bool, np.bool_, str)) or bias not in (True, False, "penalised", "penalized"):
+        penalised = isinstance(bias, str) and bias in ("penalised", "penalized")
+        if not (penalised or isinstance(bias, (bool, np.bool_))):
             raise DeclarationError(
                 f"Hyperplane(bias={bias!r}): expected False, True (free) or 'penalised' (a constant feature)")
-        if not isinstance(centre, (bool, np.bool_)):
-            raise DeclarationError(f"Hyperplane(centre={centre!r}): expected True or False")
         self._owned = _own_points(X, kernel)
         self._has_points = X is not None
         self.n = int(self._owned[-1].points.shape[0])
         self.kernel = kernel
-        self.bias: Bias = "penalised" if bias in ("penalised", "penalized") else bool(bias)
-        self.centre = bool(centre)
+        self.bias: Bias = "penalised" if penalised else bool(bias)
+        self.centre = read_flag(centre, "Hyperplane(centre=")
         self.name = check_name(name, "Hyperplane")
         self.shape = (self.n,)
 
@@ -199,6 +199,21 @@ def margin(labels: Labels, hyperplane: Hyperplane,
     return Margin(labels, hyperplane, coding if coding in codings else codings[0])
 
 
+def _inside(factor: Expression) -> Expression:
+    """Return an index of a negative, multiple, part or selection as that of an index: (c y)[i] is c[i] y[i]."""
+    if not isinstance(factor, Index):
+        return factor
+    inner, index = factor.inner, factor.index[0] if factor.is_item else factor.index
+    if isinstance(inner, Index):
+        return _inside(Index(inner.inner, inner.index[index]))
+    if isinstance(inner, Negation):
+        return Negation(Index(inner.inner, index))
+    if isinstance(inner, Product | Quotient):
+        constant, rest = (part[index] if part.shape else part for part in (inner.constant, inner.inner))
+        return Product(constant, rest) if isinstance(inner, Product) else Quotient(rest, constant)
+    return factor
+
+
 def _around(factor: Negation | Product | Quotient, inner: Expression) -> Expression:
     """Return the negative, multiple or part of an expression that a factor is of its own."""
     if isinstance(factor, Negation):
@@ -209,14 +224,11 @@ def _around(factor: Negation | Product | Quotient, inner: Expression) -> Express
 @margin_of.register(Expression)
 def margin_product(left: Expression, right: Expression) -> Expression | None:
     """Return y * f as margins (also of equal selections y[i] * f[i]), or None when it is something else."""
+    left, right = _inside(left), _inside(right)
     for factor, other in ((left, right), (right, left)):  # (c y) f is c (y f), as -y * f, which reads (-y) * f
         if isinstance(factor, Negation | Product | Quotient):
             product = margin_product(factor.inner, other)
             return None if product is None else _around(factor, product)
-    if isinstance(left, Index) and isinstance(right, Index) and left.is_item == right.is_item and np.array_equal(
-            left.index, right.index):
-        product = margin_product(left.inner, right.inner)
-        return None if product is None else Index(product, left.index[0] if left.is_item else left.index)
     if _is(left, Hyperplane) and _is(right, Labels):
         left, right = right, left
     if not (_is(left, Labels) and _is(right, Hyperplane)):
@@ -227,6 +239,9 @@ def margin_product(left: Expression, right: Expression) -> Expression | None:
             raise GrammarError(f"{left.text()} * {right.text()}", obstacle,
                                f"Write md.margin({left.text()}, {right.text()}).")
         return Margin(left, right)
+    if isinstance(left, Index) and isinstance(right, Index) and np.array_equal(left.index, right.index):
+        index = left.index[0] if left.is_item and right.is_item else left.index
+        return Index(margin_product(left.inner, right.inner), index)  # type: ignore[arg-type]
     raise GrammarError(f"{left.text()} * {right.text()}", "labels and decision values are of different points",
                        "Index both the same way: (y * f)[index].")
 

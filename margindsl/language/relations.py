@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from margindsl.accuracy import rounding
 from margindsl.errors import DeclarationError, GrammarError
+from margindsl.labelset.declaration import whole_sizes
 from margindsl.language import grammar
 from margindsl.language.constraints import Constraint, Equality, Known, Links, Orthogonal, Sizes
 from margindsl.language.entries import read_array
@@ -101,22 +101,26 @@ def sizes(labels: Labels, at_least: Any = None, at_most: Any = None) -> Sizes:
     high = _size_bound(labels, "at_most", labels.n if at_most is None else at_most)
     if not np.all((low >= 0) & (low <= high)):
         raise DeclarationError(f"md.sizes(at_least={at_least}, at_most={at_most}): expected 0 <= at_least <= at_most")
-    if low.sum() > labels.n or high.sum() < labels.n:
+    fewest, most = whole_sizes(low, high, labels.n)
+    if np.any(fewest > most):
+        raise DeclarationError(f"md.sizes(at_least={at_least}, at_most={at_most}): no whole number lies between; "
+                               "widen the bounds")
+    if fewest.sum() > labels.n or most.sum() < labels.n:
         raise DeclarationError(
-            f"md.sizes: {labels.n} points cannot fill clusters of {low.sum():g} to {high.sum():g} points in all")
+            f"md.sizes: {labels.n} points cannot fill clusters of {fewest.sum()} to {most.sum()} points in all")
     return Sizes(labels, low, np.minimum(high, labels.n))
 
 
 def _size_bound(labels: Labels, name: str, given: Any) -> FloatArray:
-    if isinstance(given, Expression):
-        raise DeclarationError(f"md.sizes({name}={given.text()}): sizes are plain numbers; give {name}=p.value of a "
-                               "parameter p, and declare the problem again where it changes")
-    bound = read_array(given, f"md.sizes({name}=...)")
+    held = given if isinstance(given, (list, tuple)) else (given,)
+    if any(isinstance(part, Expression) for part in held):
+        raise DeclarationError(f"md.sizes({name}={given!r}): sizes are plain numbers, no expressions; of an "
+                               "md.Parameter give its .value")
+    bound = read_array(given, f"md.sizes({name}=)")
     if bound.dtype.kind not in "iuf" or bound.shape not in ((), (labels.clusters,)):
         raise DeclarationError(
             f"md.sizes({name}={given!r}): expected one number, or one a cluster, {labels.clusters} in all")
-    size, whole = np.broadcast_to(bound, (labels.clusters,)).astype(float), np.rint(bound)
-    return np.where(np.abs(size - whole) <= rounding(np.abs(size)), whole, size)
+    return np.broadcast_to(bound, (labels.clusters,)).astype(float)
 
 
 def orthogonal(hyperplane: Hyperplane, solutions: Any) -> Orthogonal:
@@ -185,16 +189,20 @@ def _require_labels(labels: Any, word: str) -> None:
 
 
 def _refuse_decision_links(left: Expression, right: Expression, sign: str) -> None:
-    def is_decision(e: Expression) -> bool:
-        return isinstance(e, Hyperplane) or (isinstance(e, Index) and isinstance(e.inner, Hyperplane))
-
-    def is_margin(e: Expression) -> bool:
-        return isinstance(e, Margin) or (isinstance(e, Index) and isinstance(e.inner, Margin))
-
+    """Refuse margins, and decision values where labels would make links or known labels."""
     shown = f"{left.text()} {sign} {right.text()}"
-    if is_margin(left) or is_margin(right):
+    sides = [_whole(left), _whole(right)]
+    if any(isinstance(side, Margin) for side in sides):
         raise grammar.MARGIN_CONSTRAINT.broken_by(shown)
-    if is_decision(left) and is_decision(right):
+    decisions = [isinstance(side, Hyperplane) for side in sides]
+    if all(decisions):
         raise grammar.LINK_ON_DECISION.broken_by(shown)
-    if (is_decision(left) and right.is_constant) or (is_decision(right) and left.is_constant):
+    if any(decisions) and any(side.is_constant for side in sides):
         raise grammar.KNOWN_ON_DECISION.broken_by(shown)
+
+
+def _whole(expression: Expression) -> Expression:
+    """Return what an expression selects from, itself where it selects nothing."""
+    while isinstance(expression, Index):
+        expression = expression.inner
+    return expression

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from margindsl.errors import DeclarationError
-from margindsl.language.entries import is_number
+from margindsl.language.entries import is_number, read_flag
 from margindsl.language.expressions import Expression
 from margindsl.language.printing import entry_latex, latex_name, number_latex, number_text, shown_name
 
@@ -128,7 +128,5 @@ class Scalar(Named):
     """
 
     def __init__(self, nonneg: bool = False, name: str = "s") -> None:
-        if not isinstance(nonneg, (bool, np.bool_)):
-            raise DeclarationError(f"Scalar(nonneg={nonneg!r}): expected True or False; a name goes to name=")
-        self.nonneg = bool(nonneg)
+        self.nonneg = read_flag(nonneg, "Scalar(nonneg=", "; a name goes to name=")
         self.name = check_name(name, "Scalar")

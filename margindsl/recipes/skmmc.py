@@ -11,6 +11,7 @@ from typing import Any
 
 import margindsl as md
 from margindsl.language.domains import within
+from margindsl.language.entries import read_flag
 from margindsl.recipes.recipe import recipe
 
 SEARCHED = 10  # random points tried for a basis vector
@@ -208,8 +209,8 @@ def _gaussian(kernel: Any) -> Any:
 
 
 def _descent(restarts: int, start: str, first_cut: bool, skip: int) -> md.FirstCut:
-    sparse = start == "basis"
-    return md.FirstCut(restarts=restarts, start="random" if sparse else start, moves=100 if first_cut else 0, skip=skip,
+    sparse, moves = start == "basis", 100 if read_flag(first_cut, "skmmc(first_cut=") else 0
+    return md.FirstCut(restarts=restarts, start="random" if sparse else start, moves=moves, skip=skip,
                     basis=SEARCHED if sparse else 0, polish="none")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import margindsl as md
+from margindsl.language.entries import read_flag
 from margindsl.recipes.known import read_known, read_weights, weighted
 from margindsl.recipes.recipe import recipe
 from margindsl.typing import ArrayLike
@@ -64,6 +65,6 @@ def usvm(X: Any, y: ArrayLike, *, C: float | md.Parameter = 1.0, C_u: float | md
     total = md.sq_norm(f) / 2 + C * md.sum(loss[known.labelled])
     if len(known.unlabelled):
         total = total + C_u * md.sum(loss[known.unlabelled])
-        constraints += [md.mean(f[known.unlabelled]) == known.ratio] if balance else []
+        constraints += [md.mean(f[known.unlabelled]) == known.ratio] if read_flag(balance, "usvm(balance=") else []
     return md.Problem(md.Minimize(total), constraints, relaxation=md.CCCP(start="known", restarts=1, polish="none"),
                       solver="newton")

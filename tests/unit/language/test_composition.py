@@ -1,5 +1,6 @@
 """Composition: what is convex by the rules is accepted and solved, what is not is refused by its name."""
 
+import re
 from functools import cache
 
 import numpy as np
@@ -8,8 +9,10 @@ import pytest
 import margindsl as md
 from margindsl.calculus import PLQ, Logistic, absolute, huber, pos, square
 from margindsl.calculus.composed import Conjugate, compose, largest
-from margindsl.errors import CalculusError, GrammarError
+from margindsl.errors import CalculusError, DeclarationError, GrammarError
 from margindsl.language import Expression
+from margindsl.language.constraints import Constraint
+from margindsl.program.bounds import DecisionBound
 
 RNG = np.random.default_rng(11)
 X = RNG.normal(size=(8, 2)) + np.repeat([[1.0], [-1.0]], 4, axis=0)
@@ -146,9 +149,32 @@ def test_an_expression_nobody_handles_is_an_error():
         declare(md.mean(Kinder(1 - g)))
 
 
-def test_a_constraint_that_does_not_lower_itself_cannot_be_made():
-    from margindsl.language.constraints import Constraint
+def test_a_symbol_of_a_derived_class_is_one_of_its_base():
+    class Threshold(md.Scalar):
+        """A shared scalar of a user's own."""
 
+    for kind in (md.Scalar, Threshold):
+        s = kind(nonneg=True)
+        assert len(declare(s + md.mean(md.pos(1 - s - g))).lower().losses.scalars.names) == 1
+
+
+@pytest.mark.parametrize("bound,words", [
+    (DecisionBound(np.ones(3), 0.0, 1.0), "weights of decision bound 0 have shape (3,); expected"),
+    (DecisionBound(np.full(8, np.nan), 0.0, 1.0), "one finite number per point"),
+    ((np.ones(8), 0.0, 1.0), "decision bound 0 was given as tuple; expected DecisionBound")])
+def test_bounds_that_own_constraints_add_are_checked(bound, words):
+    class Own(Constraint):
+        def text(self):
+            return "own"
+
+        def lower(self, into):
+            into.decision.append(bound)
+
+    with pytest.raises(DeclarationError, match=re.escape(words)):
+        md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean(md.hinge(g))), [Own()])
+
+
+def test_a_constraint_that_does_not_lower_itself_cannot_be_made():
     class Named(Constraint):
         def text(self):
             return "one for all"

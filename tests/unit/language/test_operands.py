@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import margindsl as md
-from margindsl.errors import DeclarationError, GrammarError, MarginError
+from margindsl.errors import DeclarationError, GrammarError
 from margindsl.language import Expression
 from margindsl.language.constraints import Constraint
 
@@ -124,6 +124,42 @@ def test_functions_of_numpy_refuse_expressions(function):
             read(g)
 
 
+@pytest.mark.parametrize("product", [lambda: VALUES @ g, lambda: g @ VALUES, lambda: VALUES.tolist() @ g])
+def test_matrix_products_name_the_functions_to_take(product):
+    with pytest.raises(GrammarError, match="do not take expressions. Use those of margindsl: md.sum"):
+        product()
+
+
+@pytest.mark.parametrize("written,shown", [
+    (lambda: y[0] * f[0], "(y * f)[0]"), (lambda: y[[0]] * f[0], "(y * f)[[0]]"),
+    (lambda: y[:3][1] * f[1], "(y * f)[1]"), (lambda: (-y)[0] * f[0], "-(y * f)[0]"),
+    (lambda: (2 * y)[:3] * f[:3], "2 * (y * f)[0:3]"),
+    (lambda: f[1] * (y / VALUES)[1], "(y * f)[1] / array([1, 2, 3, 2, 1, 4])[1]")])
+def test_selections_of_both_factors_are_selections_of_margins(written, shown):
+    product = written()
+    assert product.text() == shown
+    md.Problem(md.Minimize(md.sq_norm(f) / 2 + (md.mean if product.shape else lambda one: one)(md.hinge(product))))
+
+
+def test_negatives_of_negative_numbers_are_bracketed():
+    p = md.Parameter(-1.0)
+    assert (abs(md.sum(y)) <= -p).text() == "abs(md.sum(y)) <= -(-1)" and (g - p).text() == "y * f - (-1)"
+
+
+def test_sizes_are_printed_as_given_and_count_whole_points():
+    labels = md.Labels(9, clusters=3)
+    assert md.sizes(labels, 1.5, 3.7).text() == "md.sizes(y, at_least=[1.5, 1.5, 1.5], at_most=[3.7, 3.7, 3.7])"
+    md.sizes(labels, at_least=0.1 * 3 * 10)  # three, to rounding
+    with pytest.raises(DeclarationError, match="9 points cannot fill clusters of 12 to 27 points"):
+        md.sizes(labels, at_least=3.1)
+
+
+@pytest.mark.parametrize("constraint", [f[0] == 0.1 - f[1], f[0] == -f[1]], ids=str)
+def test_equalities_of_decision_values_may_stand_on_either_side(constraint):
+    other = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean(md.hinge(g))), [constraint]).lower().decision[0]
+    assert other.weights.tolist() == [1, 1, 0, 0, 0, 0] and other.lower == other.upper in (0.0, 0.1)
+
+
 @pytest.mark.parametrize("constraints", [5, "ab", [True], [None], [[y[0] == y[1]]], {"a": 1}, [g], [y], 1.5, [3], True])
 def test_constraints_are_a_list_of_constraints(constraints):
     with pytest.raises(DeclarationError):
@@ -182,37 +218,3 @@ def test_products_of_selections_are_selections_of_margins(name):
         objective = md.sq_norm(f) + (md.sum(loss) if loss.shape else loss)
         values.append(md.Problem(md.Minimize(objective), [y[0] != y[1]]).solve("exact").value)
     assert values[0] == pytest.approx(values[1], rel=1e-9)
-
-
-BAD = {
-    "ragged sizes": (lambda y, f: md.sizes(y, at_most=[[1], [1, 2]]), "ragged"),
-    "sizes of a parameter": (lambda y, f: md.sizes(y, at_most=md.Parameter(3.0, name="p")), "sizes are plain numbers"),
-    "a graph of letters": (lambda y, f: md.manifold(f, "x"), "expected an .n, n. array"),
-    "a ragged graph": (lambda y, f: md.manifold(f, [[1, 2], [3]]), "expected an .n, n. array"),
-    "two biases": (lambda y, f: md.Hyperplane(np.eye(3), bias=np.array([True, False])), "expected False, True"),
-    "a word for a flag": (lambda y, f: md.Hyperplane(np.eye(3), centre="no"), "expected True or False"),
-    "labels for a start": (lambda y, f: md.Alternating(start=np.ones(3)), "start of Alternating"),
-    "an empty index": (lambda y, f: (y * f)[()], "empty index"),
-    "a point beyond": (lambda y, f: (y * f)[7], r"\(y \* f\)\[7\]"),
-}
-
-
-@pytest.mark.parametrize("name", list(BAD))
-def test_arguments_of_another_kind_are_named(name):
-    make, said = BAD[name]
-    with pytest.raises(MarginError, match=said):
-        make(md.Labels(3), md.Hyperplane(np.eye(3)))
-
-
-def test_sizes_are_the_numbers_that_were_given_but_for_rounding():
-    y = md.Labels(9, clusters=3)
-    assert "at_least=[1.5, 1.5, 1.5], at_most=[3.7, 3.7, 3.7]" in md.sizes(y, at_least=1.5, at_most=3.7).text()
-    assert "at_least=[3, 3, 3]" in md.sizes(y, at_least=0.1 * 3 * 10).text()
-
-
-@pytest.mark.parametrize("total", [0.1, 0.0])
-def test_sums_of_decision_values_are_fixed_whichever_side_they_stand_on(total):
-    y, f = md.Labels(4), md.Hyperplane(np.random.default_rng(1).normal(size=(4, 2)))
-    row = f[0] == total - f[1]
-    solution = md.Problem(md.Minimize(md.sq_norm(f) + md.mean(md.hinge(y * f))), [row, y[0] != y[1]]).solve("exact")
-    assert float(solution.decision[0] + solution.decision[1]) == pytest.approx(total, abs=1e-9)

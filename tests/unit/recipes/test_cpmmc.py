@@ -67,7 +67,7 @@ def test_an_unknown_outer_loop_is_named():
 
 
 def test_a_negative_bound_is_refused():
-    with pytest.raises(GrammarError, match="lower bound exceeds"):
+    with pytest.raises(GrammarError, match="asks a modulus to be at most -1"):
         md.recipes.cpmmc(np.eye(4), l=-1.0)
 
 

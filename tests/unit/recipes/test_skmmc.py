@@ -216,3 +216,8 @@ def test_the_weight_may_be_a_parameter(name):
         C.value = value
         fixed = RECIPES[name](X, C=value, kernel="linear").solve(random_state=0)
         assert problem.solve(random_state=0).value == pytest.approx(fixed.value, rel=1e-6)
+
+
+def test_the_first_cut_is_true_or_false():
+    with pytest.raises(DeclarationError, match="first_cut='no'.: expected True or False"):
+        md.recipes.skmmc(blobs()[0], first_cut="no")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import margindsl as md
-from margindsl.errors import RefusalError
+from margindsl.errors import DeclarationError, RefusalError
 
 
 def points(n=40, labelled=3, seed=0):
@@ -50,3 +50,10 @@ def test_a_step_is_no_worse_than_the_machine_of_the_labelled_points():
 def test_the_start_needs_known_labels():
     with pytest.raises(RefusalError, match="start='known' begins at the hyperplane of the known labels"):
         md.recipes.odmc(np.eye(4)).solve(relaxation=md.Alternating(start="known"), solver="newton")
+
+
+@pytest.mark.parametrize("balance", ["no", 0, None, np.array([True])], ids=str)
+def test_balance_is_true_or_false(balance):
+    X, _, y = points()
+    with pytest.raises(DeclarationError, match=r"usvm\(balance=.*: expected True or False"):
+        md.recipes.usvm(X, y, balance=balance)

@@ -54,6 +54,12 @@ def test_unknown_options_are_refused_at_every_door():
             door()
 
 
+@pytest.mark.parametrize("start", [np.ones(6), ["mixed"], None, "mixd"], ids=str)
+def test_starts_that_are_none_list_those_there_are(start):
+    with pytest.raises(UnknownNameError, match="start of Alternating .* Known: consensus, kmeans, known, mixed"):
+        md.Alternating(start=start)
+
+
 def test_compare_takes_one_name_as_well_as_several():
     expected = problem().solve("cccp", "newton", random_state=0).value
     for relaxations, solvers in (("cccp", "newton"), (md.CCCP(), md.Solver("newton")), (("cccp",), ["newton"]),
