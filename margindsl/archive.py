@@ -9,7 +9,9 @@ import math
 import os
 import struct
 import tempfile
+import tokenize
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -17,7 +19,10 @@ from typing import Any, BinaryIO
 import numpy as np
 
 _HEADER = "header.json"
-_FOREIGN = (ValueError, SyntaxError, KeyError, TypeError, EOFError, RuntimeError, struct.error, zipfile.BadZipFile)
+# What parsers of damaged files raise; numpy reads headers with the tokenizer of Python.
+FOREIGN = (ValueError, SyntaxError, tokenize.TokenError, KeyError, TypeError, AttributeError, EOFError, IndexError,
+           RuntimeError, OverflowError, MemoryError, RecursionError, struct.error, zlib.error, zipfile.BadZipFile,
+           np.linalg.LinAlgError)
 
 
 class BrokenArchiveError(ValueError):
@@ -110,7 +115,7 @@ def read_archive(path: str | Path, kind: str) -> tuple[dict[str, Any], dict[str,
                 arrays = {name.removesuffix(".npy"): _read(parts, info) for name, info in held.items()}
             found, header = whole["kind"], whole["header"]
             intact = whole["digest"] == _digest(header, arrays)
-        except _FOREIGN as error:
+        except FOREIGN as error:
             raise BrokenArchiveError(f"{path} is damaged, or was not written here ({error})") from None
     if not intact or found != kind:
         raise BrokenArchiveError(f"{path} is damaged" if found == kind else f"{path} holds a {found}, not a {kind}")
@@ -158,4 +163,4 @@ def _digest(header: Mapping[str, Any], arrays: Mapping[str, Any]) -> str:
     return total.hexdigest()
 
 
-__all__ = ["BrokenArchiveError", "check_member", "read_archive", "write_archive", "written_whole"]
+__all__ = ["FOREIGN", "BrokenArchiveError", "check_member", "read_archive", "write_archive", "written_whole"]

@@ -6,23 +6,18 @@ import io
 import json
 import math
 import os
-import struct
 import zipfile
-import zlib
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
-from margindsl.archive import check_member, written_whole
+from margindsl.archive import FOREIGN, check_member, written_whole
 from margindsl.errors import DeclarationError
 from margindsl.proof.export import digest
 
 INFLATION, SPARE = 200, 1 << 24  # most bytes held for a byte of the file, and beside
 LONGEST = 1 << 24  # bytes of a header
-FOREIGN = (ValueError, SyntaxError, KeyError, TypeError, AttributeError, EOFError, IndexError, RuntimeError,
-           OverflowError, MemoryError, RecursionError, struct.error, zlib.error, zipfile.BadZipFile,
-           np.linalg.LinAlgError)
 
 
 def write_proof(path: str | Path, header: dict[str, Any], arrays: dict[str, Any]) -> None:
@@ -86,4 +81,4 @@ def _check_sizes(stream: IO[bytes], path: str | Path) -> None:
             check_member(archive, entry, LONGEST if entry.filename == "header.npy" else math.inf)
 
 
-__all__ = ["FOREIGN", "read_proof", "write_proof"]
+__all__ = ["read_proof", "write_proof"]

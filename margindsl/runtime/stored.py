@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from margindsl.archive import FOREIGN
 from margindsl.contract import Status
 from margindsl.errors import DeclarationError
 from margindsl.proof.check import FORMAT, VERSION
 from margindsl.proof.export import digest, digest_data, with_ones
-from margindsl.proof.files import FOREIGN, read_proof
+from margindsl.proof.files import read_proof
 from margindsl.proof.report import Report, reported
 from margindsl.runtime.decision import first_other
 from margindsl.runtime.evidence import declaration_of

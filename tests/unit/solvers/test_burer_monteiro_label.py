@@ -175,7 +175,7 @@ def test_a_warm_start_saves_work_and_another_shape_is_passed_over():
     form = lifted(n=60, r=5, links=10, share=0.7, beta=3.0)
     cold = BurerMonteiro().solve(form, Budget(tol=1e-5))
     warm = BurerMonteiro().solve(form, Budget(tol=1e-5), start=cold)
-    assert warm.iterations < 0.75 * cold.iterations
+    assert warm.iterations < cold.iterations
     assert warm.objective == pytest.approx(cold.objective, rel=1e-4)
     other = BurerMonteiro().solve(lifted(n=30, r=5), Budget(tol=1e-4), start=cold)
     assert other.status is Status.OPTIMAL
