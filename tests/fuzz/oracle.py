@@ -212,11 +212,11 @@ class Oracle:
     def dust(self) -> float:
         """Return what is nothing against the losses at the zero hyperplane: a value that small is zero.
 
-        Losses that vanish there have the unit of their slopes.
+        Losses that vanish there have the unit of their slopes, over the points as they are given.
         """
         zero = np.zeros(self.model.n)
         level = sum(map(abs, self._loss_parts(zero, np.zeros(self._scalars))))
-        return 1e-13 * (level or (sum(self._slopes(zero)) * self.size) ** 2 / self.model.norm)
+        return 1e-13 * (level or (sum(self._slopes(zero)) * self.longest) ** 2 / self.model.norm)
 
     def jitter(self, labels: np.ndarray, decision: np.ndarray, norm: float, scalars: np.ndarray) -> float:
         """Return how far rounding in the decision values and scalars can move the value."""
