@@ -268,7 +268,8 @@ def feasible_value(form: WeightLiftForm, W: FloatArray, norms: FloatArray) -> fl
     factor = 1.0
     if form.decision:
         limits = np.array([bound.upper**2 for bound in form.decision])
-        ratios = np.sqrt(limits / np.maximum(bound_values(form, W), 1e-300))
+        with np.errstate(over="ignore"):  # a bound far out of reach
+            ratios = np.sqrt(limits / np.maximum(bound_values(form, W), 1e-300))
         if np.any(ratios < 1.0 - 1e-6):
             factor = float(min(1.0, ratios.min()))
     penalised = W[:-1] if form.free_bias else W
