@@ -68,9 +68,9 @@ class Conditions:
         if lower > upper:
             raise grammar.EMPTY_BOUND.broken_by(at.text(), value=f"{(upper - lower) / 2:.6g}")
         if part.labels is not None:
-            self.bounds.append((part.labels, lower, upper))
+            self.bounds.append((part.labels, lower - part.noise, upper + part.noise))
         elif part.decision is not None:
-            self.decision.append(DecisionBound(part.decision, lower, upper))
+            self.decision.append(DecisionBound(part.decision, lower, upper, part.sizes))
         else:
             raise grammar.NO_VARIABLE.broken_by(at.text())
 

@@ -20,10 +20,12 @@ class RankOne:
     ----------
     weights : (n,) float array
         The vector a.
+    sizes : (n,) float array, optional
+        Of the parts its entries are sums of, where they cancel.
     """
 
-    def __init__(self, weights: FloatArray) -> None:
-        self.weights = weights
+    def __init__(self, weights: FloatArray, sizes: FloatArray | None = None) -> None:
+        self.weights, self.sizes = weights, sizes
 
 
 def as_pairs(pairs: Any, n: int, word: str) -> IntArray:

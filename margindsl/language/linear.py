@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from margindsl.accuracy import without_rounding
+from margindsl.accuracy import rounding, without_rounding
 from margindsl.language import grammar
 from margindsl.language.atoms import Absolute, Aggregate, Mean, Total, Variance
 from margindsl.language.entries import constant_value
@@ -18,7 +18,11 @@ from margindsl.typing import FloatArray, IntArray
 
 @dataclass(frozen=True, eq=False)
 class LinearPart:
-    """Represent label weights · y + decision weights · f + constant."""
+    """Represent label weights · y + decision weights · f + constant.
+
+    `noise` is what rounding can have done to a sum of labels where weights cancel in part, `sizes` are those of the
+    parts of decision weights where these cancel.
+    """
 
     n: int
     labels: FloatArray | None = None
@@ -26,6 +30,8 @@ class LinearPart:
     constant: float = 0.0
     label_node: Labels | None = None
     decision_node: Hyperplane | None = None
+    noise: float = 0.0
+    sizes: FloatArray | None = None
 
 
 def linear_part(expression: Expression, n: int, at: str) -> LinearPart:
@@ -39,7 +45,8 @@ def linear_part(expression: Expression, n: int, at: str) -> LinearPart:
     into = _Sums(n, at)
     _collect(expression, np.ones((2, 1)), None, into)
     return LinearPart(n, into.total("labels"), into.total("decision"), float(without_rounding(*into.constant)),
-                      into.nodes.get("labels"), into.nodes.get("decision"))
+                      into.nodes.get("labels"), into.nodes.get("decision"), into.noise(),
+                      into.sizes())
 
 
 class _Sums:
@@ -61,6 +68,19 @@ class _Sums:
     def total(self, key: str) -> FloatArray | None:
         """Return the weights on labels or decision values, None where neither occurs."""
         return without_rounding(*self.totals[key]) if key in self.totals else None
+
+    def noise(self) -> float:
+        """Return what rounding can have done to a sum of labels: to weights that cancel in part, not to one number."""
+        if "labels" not in self.totals:
+            return 0.0
+        totals, sizes = np.column_stack([self.totals["labels"], self.constant])
+        left = (sizes > 2 * np.abs(totals)) & (without_rounding(totals, sizes) != 0)
+        return float(np.sum(rounding(sizes), where=left))
+
+    def sizes(self) -> FloatArray | None:
+        """Return the sizes of the parts of decision weights, None where nothing cancels."""
+        totals, sizes = self.totals.get("decision", np.zeros((2, self.n)))
+        return sizes if np.any(sizes > 2 * np.abs(totals)) else None
 
     def add(self, node: Labels | Hyperplane, factor: FloatArray, rows: IntArray) -> None:
         """Add factor · labels or decision values at the rows."""

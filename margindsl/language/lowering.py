@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from margindsl.accuracy import rounding, without_rounding
+from margindsl.accuracy import without_rounding
 from margindsl.calculus import PLQ
 from margindsl.errors import CalculusError, GrammarError
 from margindsl.language import grammar
@@ -43,6 +43,7 @@ from margindsl.language.graphs import RankOne
 from margindsl.language.linear import linear_part
 from margindsl.language.margins import Hyperplane, Labels, Margin
 from margindsl.language.symbols import Parameter, Scalar
+from margindsl.program.bounded_bias import moves_with_bias
 from margindsl.program.bounds import DecisionBound
 from margindsl.program.existence import payable
 from margindsl.program.losses import Losses, LossTerm, SharedScalars, added
@@ -250,9 +251,9 @@ def _walk_square(e: Square, coefficient: float, parts: ObjectiveParts) -> None:
         raise grammar.SOFT_BALANCE.broken_by(e)
     if coefficient < 0:
         raise grammar.REGULARISER_SIGN.broken_by(parts.written(e), coefficient=f"{coefficient:.6g}")
-    if plane.bias is True and abs(part.decision.sum()) > rounding(np.abs(part.decision).sum(), plane.n):
+    if plane.bias is True and moves_with_bias(part.decision, part.sizes):
         raise grammar.FREE_BALANCE.broken_by(e)
-    parts.manifolds.append((coefficient, RankOne(part.decision)))
+    parts.manifolds.append((coefficient, RankOne(part.decision, part.sizes)))
 
 
 def _walk_entries(e: Expression, coefficient: float, parts: ObjectiveParts) -> None:

@@ -157,20 +157,30 @@ def slopes_within(losses: Losses, features: FeatureOperator, bias: float) -> flo
     return total if np.isfinite(lost) else 64.0 * (total + float(np.abs(losses.scalars.costs).sum()))
 
 
-def summed(features: FeatureOperator, weights: FloatArray) -> FloatArray:
-    """Return Φᵀa, its entries zero where they are what rounding leaves of sums that are zero."""
+def summed(features: FeatureOperator, weights: FloatArray, sizes: FloatArray | None = None) -> FloatArray:
+    """Return Φᵀa, its entries zero where they are what rounding leaves of sums that are zero.
+
+    Parameters
+    ----------
+    features : FeatureOperator
+    weights : (n,) float array
+    sizes : (n,) float array, optional
+        Of the parts that weights are sums of, where they cancel.
+    """
     sums = features.adjoint(weights)
-    return np.where(np.abs(sums) <= rounding(features.magnitudes(weights), features.n), 0.0, sums)
+    parts = features.magnitudes(weights if sizes is None else sizes)
+    return np.where(np.abs(sums) <= rounding(parts, features.n), 0.0, sums)
 
 
-def sum_vanishes(features: FeatureOperator, weights: FloatArray) -> bool:
-    """Return whether Φᵀa is what rounding leaves of a sum that is zero."""
-    return not np.any(summed(features, weights))
+def sum_vanishes(features: FeatureOperator, weights: FloatArray, sizes: FloatArray | None = None) -> bool:
+    """Return whether Φᵀa is what rounding leaves of a sum that is zero; see `summed`."""
+    return not np.any(summed(features, weights, sizes))
 
 
-def moves_with_bias(weights: FloatArray) -> bool:
+def moves_with_bias(weights: FloatArray, sizes: FloatArray | None = None) -> bool:
     """Return whether Σ a is not zero, so that Σ a f moves with a bias."""
-    return bool(abs(np.sum(weights)) > rounding(np.abs(weights).sum(), len(weights)))
+    parts = np.abs(weights).sum() if sizes is None else np.sum(sizes)
+    return bool(abs(np.sum(weights)) > rounding(parts, len(weights)))
 
 
 def holder(bounds: Sequence[DecisionBound]) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -25,11 +25,14 @@ class DecisionBound:
         The coefficients a.
     lower, upper : float
         The bounds; ±inf when absent.
+    sizes : (n,) float array, optional
+        Of the parts that coefficients are sums of, where they cancel: what their rounding is relative to.
     """
 
     weights: FloatArray
     lower: float
     upper: float
+    sizes: FloatArray | None = None
 
     def __post_init__(self) -> None:
         if not self.lower <= self.upper:
@@ -62,7 +65,8 @@ class DecisionBound:
         """Return the same bound, both sides divided by a positive number; by one where that is usual."""
         if 1.0 / USUAL <= unit <= USUAL:
             return self
-        return DecisionBound(self.weights / unit, self.lower / unit, self.upper / unit)
+        sizes = None if self.sizes is None else self.sizes / unit
+        return DecisionBound(self.weights / unit, self.lower / unit, self.upper / unit, sizes)
 
     def violation(self, value: float, size: float) -> float:
         """Return how far a value of Σ a f lies outside, relative to the size of its terms and the limit it breaks."""
@@ -115,7 +119,7 @@ def joined(bounds: Sequence[DecisionBound]) -> tuple[DecisionBound, ...]:
             low, high = sorted((bound.lower / ratio, bound.upper / ratio))
             low, high = max(low, other.lower), min(high, other.upper)
             if low <= high:
-                kept[place] = DecisionBound(other.weights, low, high)
+                kept[place] = replace(other, lower=low, upper=high)
                 break
         else:
             kept.append(bound)

@@ -213,6 +213,8 @@ def definite(proof: Proof, q: FloatArray, eta: FloatArray) -> FloatArray:
         near, far = (proof.norm + np.abs(own) @ x**2 + eta @ y**2 for x, y in (
             (phi, proof.sums), (proof.spread, proof.sizes)))
         held, scale = near > 0, np.sqrt(near[near > 0])
+        if not held.any():
+            return q
         P = np.diag(proof.norm) - phi.T @ (own[:, None] * phi) + proof.sums.T @ (eta[:, None] * proof.sums)
         values, vectors = np.linalg.eigh(P[held][:, held] / scale / scale[:, None])
         ratio = math.sqrt(np.max(far[held] / near[held], initial=1.0))

@@ -120,7 +120,8 @@ def _settle_decision(bounds: tuple[DecisionBound, ...], features: FeatureOperato
     """
     kept, identities = [], []
     for bound in bounds:
-        if not sum_vanishes(features, bound.weights) or (free_bias and moves_with_bias(bound.weights)):
+        own = bound.weights, bound.sizes
+        if not sum_vanishes(features, *own) or (free_bias and moves_with_bias(*own)):
             kept.append(bound.in_units(power_of_two(float(np.abs(bound.weights).max()))))
             continue
         said = (f"the weighted sum of decision values is zero for every hyperplane over these features "
@@ -224,7 +225,7 @@ def _manifold_metric(features: FeatureOperator, manifolds: tuple[tuple[float, An
     matrix, metric, size = features.toarray(), np.eye(features.rank), float(features.rank)
     for coefficient, laplacian in manifolds:
         if isinstance(laplacian, RankOne):
-            sums = summed(features, laplacian.weights)
+            sums = summed(features, laplacian.weights, laplacian.sizes)
             squares, parts = np.outer(sums, sums), sums @ sums
         else:
             squares, parts = matrix.T @ (laplacian @ matrix), 2.0 * laplacian.diagonal() @ features.row_norms()
@@ -236,7 +237,8 @@ def _manifold_metric(features: FeatureOperator, manifolds: tuple[tuple[float, An
         factor = np.zeros((0, features.rank))
         for coefficient, laplacian in manifolds:
             one = isinstance(laplacian, RankOne)
-            for rows in [summed(features, laplacian.weights)[None]] if one else differences(laplacian, matrix):
+            own = [summed(features, laplacian.weights, laplacian.sizes)[None]] if one else None
+            for rows in own or differences(laplacian, matrix):
                 factor = np.linalg.qr(np.vstack([factor, np.sqrt(2.0 * coefficient / ridge) * rows])).R
         # Columns exchanged and the large rows first, each row is as accurate as it is long.
         factor, order = scipy.linalg.qr(np.vstack([factor, np.eye(features.rank)]), mode="r", pivoting=True)

@@ -17,6 +17,7 @@ class Writer:
 
     def __init__(self, model: Model) -> None:
         self.model, self.rng = model, np.random.default_rng([4711, model.seed])
+        self.algebra = np.random.default_rng([4712, model.seed])
         self.parameters: list[tuple[md.Parameter, float]] = []
 
     def number(self, value: float) -> Any:
@@ -83,6 +84,9 @@ class Writer:
             out += [y[i] != y[j] for i, j in m.cannot]
         if m.known:
             out.append(y[list(m.known)] == list(m.known.values()))
+        for v in (y, f) if m.k == 2 else (f,):
+            if self.algebra.random() < 0.1:
+                out.append(abs(self.nothing(v)) <= 0)
         for row in m.rows:
             out += self.row(row, y)
         for row in m.decision:
@@ -92,6 +96,13 @@ class Writer:
             out.append(md.sizes(y, at_least=int(low[0]) if same else list(map(int, low)),
                                 at_most=int(high[0]) if same else list(map(int, high))))
         return out
+
+    def nothing(self, v: Any) -> Any:
+        """Return what is zero but for rounding, as users write it who move terms about."""
+        i, c = int(self.algebra.integers(self.model.n)), float(10.0 ** self.algebra.uniform(-6, 6))
+        share = self.algebra.random()
+        return (c * v[i] - c * share * v[i] - c * (1 - share) * v[i] if self.algebra.random() < 0.5
+                else 0.1 * c * v[i] + 0.2 * c * v[i] - 0.3 * c * v[i])
 
     def row(self, row: Row, v: Any) -> list[Any]:
         if row.mean:
@@ -104,6 +115,8 @@ class Writer:
             total = md.sum(float(row.coefficients[0]) * v)
         else:
             total = md.sum(row.coefficients * v)
+        if self.algebra.random() < 0.3:
+            total = total + self.nothing(v)
         if row.style == "abs":
             return [abs(total) <= row.upper]
         if row.style == "equal":

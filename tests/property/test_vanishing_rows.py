@@ -108,3 +108,21 @@ def test_a_scalar_that_costs_what_its_rows_pay_stays_where_values_have_digits(n,
     own = np.sum(found.weights**2) / 2 - margins.mean()
     assert found.value == pytest.approx(own, abs=1e-9) and found.verify()
     assert found.bound <= found.value
+
+
+def test_parts_that_cancel_leave_their_rounding_to_what_is_left():
+    y, f = md.Labels(6), md.Hyperplane(X[:6])
+    held = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 1e9 * md.mean(-y * f)), [
+        y[4] == -1, y[0] == -1, abs(md.sum(f) + 4438.212 * f[2] - 1806.514 * f[2] - 2631.698 * f[2]) <= 1e-9])
+    free = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 1e9 * md.mean(-y * f)), [y[4] == -1, y[0] == -1])
+    assert held.solve("exact").value == pytest.approx(free.solve("exact").value, rel=1e-9)  # Σf is zero on both sides
+
+
+def test_labels_at_a_limit_stay_where_parts_of_a_weight_cancel():
+    n, c = 3, 2.2786773303631823e-06
+    y = md.Labels(n)
+    row = c <= md.sum(c * y) + 9.460373141502883 * y[0] + 18.920746283005766 * y[0] - 28.38111942450865 * y[0]
+    f = md.Hyperplane(X[:n])
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean(md.hinge(y * f))), [md.sum(y) <= 1, row])
+    plain = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean(md.hinge(y * f))), [md.sum(y) == 1])
+    assert problem.solve("exact").value == pytest.approx(plain.solve("exact").value, rel=1e-9)
