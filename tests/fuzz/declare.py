@@ -86,7 +86,7 @@ class Writer:
             out.append(y[list(m.known)] == list(m.known.values()))
         for v in (y, f) if m.k == 2 else (f,):
             if self.algebra.random() < 0.1:
-                out.append(abs(self.nothing(v)) <= 0)
+                out.append(abs(self.nothing(v, float(10.0 ** self.algebra.uniform(-6, 6)))) <= 0)
         for row in m.rows:
             out += self.row(row, y)
         for row in m.decision:
@@ -97,10 +97,9 @@ class Writer:
                                 at_most=int(high[0]) if same else list(map(int, high))))
         return out
 
-    def nothing(self, v: Any) -> Any:
+    def nothing(self, v: Any, c: float) -> Any:
         """Return what is zero but for rounding, as users write it who move terms about."""
-        i, c = int(self.algebra.integers(self.model.n)), float(10.0 ** self.algebra.uniform(-6, 6))
-        share = self.algebra.random()
+        i, share = int(self.algebra.integers(self.model.n)), self.algebra.random()
         return (c * v[i] - c * share * v[i] - c * (1 - share) * v[i] if self.algebra.random() < 0.5
                 else 0.1 * c * v[i] + 0.2 * c * v[i] - 0.3 * c * v[i])
 
@@ -116,7 +115,9 @@ class Writer:
         else:
             total = md.sum(row.coefficients * v)
         if self.algebra.random() < 0.3:
-            total = total + self.nothing(v)
+            # Larger parts would leave more of their rounding in the row than the oracle's own knows.
+            size = float(np.abs(row.coefficients).max())
+            total = total + self.nothing(v, size * float(10.0 ** self.algebra.uniform(-6, 1)))
         if row.style == "abs":
             return [abs(total) <= row.upper]
         if row.style == "equal":
