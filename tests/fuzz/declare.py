@@ -44,8 +44,15 @@ class Writer:
         objective = norm
         for cost, s in zip(m.costs, self.scalars):
             objective = objective + cost * s
+            if self.algebra.random() < 0.2:
+                objective = objective + self.cancelled(s, abs(cost))
         for term in m.terms:
-            objective = objective + self.term(term, g)
+            parts = (1.0,) if self.algebra.random() < 0.9 else (0.3, 0.7)
+            for part in parts:
+                objective = objective + part * self.term(term, self.disguised(g))
+        if self.algebra.random() < 0.1:
+            weight, c = 10.0 ** self.algebra.uniform(-6, 9, 2)
+            objective = objective + weight * abs(self.nothing(f, c) if m.k == 2 else self.nothing(g, c))
         for coefficient, graph in m.manifolds:
             objective = objective + coefficient * md.manifold(f, graph)
         if m.constant:
@@ -102,6 +109,14 @@ class Writer:
         i, share = int(self.algebra.integers(self.model.n)), self.algebra.random()
         return (c * v[i] - c * share * v[i] - c * (1 - share) * v[i] if self.algebra.random() < 0.5
                 else 0.1 * c * v[i] + 0.2 * c * v[i] - 0.3 * c * v[i])
+
+    def cancelled(self, v: Any, size: float) -> Any:
+        """Return what is zero but for rounding of its size."""
+        c = size * float(10.0 ** self.algebra.uniform(-3, 1))
+        return 0.1 * c * v + 0.2 * c * v - 0.3 * c * v
+
+    def disguised(self, g: Any) -> Any:
+        return g if self.algebra.random() < 0.9 else g + self.cancelled(g, 1.0)
 
     def row(self, row: Row, v: Any) -> list[Any]:
         if row.mean:
