@@ -24,6 +24,7 @@ Rows: TypeAlias = FloatArray | ComponentRows
 DENSE_ORDER = 500  # components up to which an N x N eigenvalue solve is affordable
 SHIFTS = (0.0, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)  # of the diagonal before scaling, relative to its mean
 HOLDING = 60  # steps of a max-cut ascent while the multiplier that holds a bias is searched
+NOISE, LEAST_STEPS = 0.05, 5  # beside unit rows that an ascent starts from; its steps at least
 WIDE_SHIFTS, WIDE_TOL = (0.0, 1e-3), 1e-5  # where H is never formed and eigenvalues are bounds
 
 
@@ -81,7 +82,8 @@ def lifted_point(form: LabelLiftForm, u: FloatArray, q: FloatArray, d: FloatArra
 
 
 def repair_label_lift(form: LabelLiftForm, u: FloatArray, d: FloatArray | None = None,
-                      kappa: FloatArray | None = None, eta: FloatArray | None = None) -> LabelLiftCertificate:
+                      kappa: FloatArray | None = None, eta: FloatArray | None = None,
+                      V: FloatArray | None = None) -> LabelLiftCertificate:
     """Return a certificate from any approximate dual point, shifted or scaled until it is feasible.
 
     Parameters
@@ -95,6 +97,8 @@ def repair_label_lift(form: LabelLiftForm, u: FloatArray, d: FloatArray | None =
         Multipliers of the lifted label bounds.
     eta : (L,) float array, optional
         Multipliers of the decision bounds; where none holds a free bias, one is found.
+    V : (N, p) array, optional
+        A factor of M at the same answer, from which the ascent starts.
 
     Returns
     -------
@@ -107,7 +111,7 @@ def repair_label_lift(form: LabelLiftForm, u: FloatArray, d: FloatArray | None =
     H = _whitened(form, u, eta)
     if H is None or not proves(form.losses, u):
         return _worthless(form, u, kappa, eta)
-    starts = [ascend_cut(form, H, kappa)]
+    starts = [ascend_cut(form, H, kappa, V=V)]
     if d is not None:
         starts.append((np.asarray(d, dtype=float), kappa))
     return _best_repair(form, u, eta, H, starts)
@@ -397,21 +401,26 @@ def _lifted(form: LabelLiftForm, H: Rows, d: FloatArray, kappa: FloatArray) -> t
     return (d if lowest >= 0.0 else d - lowest + SAFETY * 1e-2 * scale), kappa
 
 
-def ascend_cut(form: LabelLiftForm, H: Rows, kappa: FloatArray,
-               iterations: int = 300) -> tuple[FloatArray, FloatArray]:
+def ascend_cut(form: LabelLiftForm, H: Rows, kappa: FloatArray, iterations: int = 300,
+               V: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
     """Return multipliers (d, κ) of max ⟨HHᵀ, M⟩ over M ⪰ 0, diag M = 1 and the lifted label bounds.
 
     M = VVᵀ with unit rows is improved by the generalised power step V ← rows of (HHᵀ − Σκω̃ω̃ᵀ + shift)V,
-    while κ follows the violated bounds; d_C = v_C·((HHᵀ − Σκω̃ω̃ᵀ)V)_C at the end.
+    while κ follows the violated bounds; d_C = v_C·((HHᵀ − Σκω̃ω̃ᵀ)V)_C at the end. A start is mixed with a little
+    noise, which leaves saddles.
     """
     N = form.count
     p = int(min(N, max(2, np.ceil(np.sqrt(2 * N)) + 1, 3), 24))
-    V = np.random.default_rng(0).standard_normal((N, p))
+    start, V = V, np.random.default_rng(0).standard_normal((N, p))
     V /= np.linalg.norm(V, axis=1, keepdims=True)
+    if start is not None:
+        heaviest = start @ np.linalg.eigh(start.T @ start)[1][:, -p:]
+        V[:, :heaviest.shape[1]] += heaviest / NOISE
+        V /= np.linalg.norm(V, axis=1, keepdims=True)
     omegas = _omegas(form)
     radii = np.array([b.radius for b in form.balance])
     kappa = kappa.copy()
-    scale, tol = float(_squares(H).sum()), 1e-9 if isinstance(H, np.ndarray) else WIDE_TOL
+    scale, tol = float(_squares(H).sum()), WIDE_TOL if _is_wide(H) else 1e-9
     if scale == 0:
         return np.zeros(N), kappa * 0
     power = np.einsum("cj,cj->j", omegas, omegas)
@@ -423,11 +432,11 @@ def ascend_cut(form: LabelLiftForm, H: Rows, kappa: FloatArray,
         product = H @ (H.T @ V) - omegas @ (kappa[:, None] * (omegas.T @ V)) + shift * V
         norms = np.linalg.norm(product, axis=1, keepdims=True)
         V = np.where(norms > 0, product / np.maximum(norms, 1e-300), V)
-        if len(radii):
-            excess = np.sum((omegas.T @ V) ** 2, axis=1) - radii**2
-            kappa = np.maximum(0.0, kappa + step * excess / np.maximum(power, 1.0) * 4.0)
+        excess, before = np.sum((omegas.T @ V) ** 2, axis=1) - radii**2, kappa
+        kappa = np.maximum(0.0, kappa + step * excess / np.maximum(power, 1e-300) * 4.0)
         value = float(norms.sum())
-        if abs(value - previous) <= tol * abs(value) and iteration > 20 and not len(radii):
+        moved = abs(value - previous) + float(abs(kappa - before) @ power + abs(kappa @ excess))
+        if moved <= tol * abs(value) and iteration >= LEAST_STEPS:
             break
         previous = value
     product = H @ (H.T @ V) - omegas @ (kappa[:, None] * (omegas.T @ V))

@@ -35,7 +35,8 @@ def _fixed(form: FixedLabelForm | ClusterForm, answer: Any) -> Certificate | Non
 
 @repaired.register(LabelLiftForm)
 def _labels(form: LabelLiftForm, answer: Any) -> Certificate | None:
-    return repair_label_lift(form, answer["u"], answer.get("d"), answer.get("kappa"), answer.get("eta"))
+    return repair_label_lift(form, answer["u"], answer.get("d"), answer.get("kappa"), answer.get("eta"),
+                             answer.get("V"))
 
 
 @repaired.register(MomentLiftForm)

@@ -23,7 +23,7 @@ from margindsl.program.program import MarginProgram
 from margindsl.relaxations.cluster_lift import refuse_clusters
 from margindsl.relaxations.relaxation import Outcome, Relaxation, check_choice, check_count, refuse_split
 from margindsl.relaxations.sdp import SDP
-from margindsl.typing import IntArray
+from margindsl.typing import FloatArray, IntArray
 
 RULES = "sign", "violated"
 LIFT_TOL, LIFT_SHARE, LIFT_WIDTH = 2e-3, 0.2, 8  # accuracy, share of the time left, columns of the first factor
@@ -151,7 +151,7 @@ class Minimax(Relaxation):
                 return PoolCertificate.build(run.program.bounding, np.asarray(done.raw["u"])[None, :])
         form = SDP().lower(run.program)
         with run.stage("certify"):
-            certificate = scale_dual_point(repair_label_lift(form, done.raw["u"]))
+            certificate = scale_dual_point(repair_label_lift(form, done.raw["u"], V=_mixed_labels(form, done)[0]))
         if not self.tighten or done.status is Status.INTERRUPTED:
             return certificate
         return tightened(run, form, done, certificate)
@@ -212,18 +212,24 @@ def lifted_start(form: LabelLiftForm, done: Generated) -> RawSolution:
     Margins Σ_k ⟨w_k, c ⊗ φ⟩ and M = Σ_k μ_k c(z_k) c(z_k)ᵀ are those of the mixture, and ½‖W‖² = ½Σ‖w_k‖²/μ_k. An
     orthogonal turn of the columns changes nothing; of the turned ones the heaviest are kept.
     """
-    mu, width = np.asarray(done.raw["mu"]), done.form.width
-    alive = np.flatnonzero(mu > 1e-8)
-    root = np.repeat(np.sqrt(mu[alive] / mu[alive].sum()), width)
-    points, first = np.unique(form.component, return_index=True)
-    V = np.tile(root, (form.count, 1))  # also of the reference of asymmetric bounds, +1 in every labelling
-    V[points] = root * form.sign[first][:, None] * done.form.coded(alive)[:, first].T
+    V, alive, root = _mixed_labels(form, done)
     W = np.asarray(done.raw["W"])[:, alive].T.reshape(len(root), -1).T / root
     gram = V.T @ V / len(V) + W.T @ W / max(float(np.sum(W**2)), np.finfo(float).tiny)
     turn = np.linalg.eigh(gram)[1][:, -LIFT_WIDTH:]
     V, W = V @ turn, W @ turn
     V /= np.maximum(np.linalg.norm(V, axis=1, keepdims=True), np.finfo(float).tiny)
     return RawSolution(Status.CONVERGED, {"V": V, "W": W, "scalars": np.asarray(done.raw.get("scalars", ()))})
+
+
+def _mixed_labels(form: LabelLiftForm, done: Generated) -> tuple[FloatArray, IntArray, FloatArray]:
+    """Return [√μ_k c(z_k)] over the components of a lift, which labellings k they are, and √μ_k for each column."""
+    mu = np.asarray(done.raw["mu"])
+    alive = np.flatnonzero(mu > 1e-8)
+    root = np.repeat(np.sqrt(mu[alive] / mu[alive].sum()), done.form.width)
+    points, first = np.unique(form.component, return_index=True)
+    V = np.tile(root, (form.count, 1))  # also of the reference of asymmetric bounds, +1 in every labelling
+    V[points] = root * form.sign[first][:, None] * done.form.coded(alive)[:, first].T
+    return V, alive, root
 
 
 def sign_rule(run: Run, done: Generated) -> IntArray:
