@@ -63,10 +63,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     0
     """
     arguments = build_parser().parse_args(argv)
+    code = OK
     with _one_line_warnings():
         try:
             code = _command(arguments.command)(arguments)
-            sys.stdout.flush()
+            print(end="", flush=True)
             return code
         except MarginError as error:
             print(f"margindsl: {' '.join(str(error).split())}", file=sys.stderr)
@@ -74,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         except BrokenPipeError:
             # The reader of the pipe has gone; the flush at exit must not complain about it.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return OK
+            return code
         except OSError as error:
             if error.filename is not None:
                 print(f"margindsl: {error.filename}: {error.strerror}", file=sys.stderr)

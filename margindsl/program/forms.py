@@ -345,9 +345,7 @@ class LabelLiftForm(Form):
         """Return Aᵀvalues for values (n,) or (n, p): signed sums over components."""
         if values.ndim == 1:
             return np.bincount(self.component, weights=self.sign * values, minlength=self.count)
-        out = np.zeros((self.count, values.shape[1]))
-        np.add.at(out, self.component, self.sign[:, None] * values)
-        return out
+        return np.stack([self.contract(column) for column in values.T], axis=1)
 
     def component_features(self, u: FloatArray) -> FloatArray:
         """Return the (N, r [+1]) rows h_C = Σ_{i∈C} t_i ũ_i φ_i (with a bias column when the bias is free)."""
@@ -437,9 +435,11 @@ class WeightLiftForm(Form):
 
     def objective(self, W: FloatArray) -> float:
         """Return the primal objective at P = WWᵀ, decision bounds not included."""
-        norms = self.lengths(W)
-        penalised = W[:-1] if self.free_bias else W
-        return 0.5 * float(np.sum(penalised**2)) + self.losses.value(norms)
+        return 0.5 * float(np.sum(self.penalised(W) ** 2)) + self.losses.value(self.lengths(W))
+
+    def penalised(self, W: FloatArray) -> FloatArray:
+        """Return the rows of W that the norm sees."""
+        return W[:-1] if self.free_bias else W
 
 
 __all__ = ["WIDE", "DCStepForm", "FixedLabelForm", "Form", "LabelLiftForm", "SaddleForm", "WeightLiftForm"]

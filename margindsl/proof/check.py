@@ -1,7 +1,4 @@
-"""Check an exported proof with numpy alone: labels in B, value, bound, gap, status. python check.py PROOF.npz
-
-What a proof holds, and why it proves, is told in docs/certificates.md; rounding is taken off, by sizes of all parts.
-"""
+"""Check a proof with numpy alone (see docs/certificates.md): labels, value, bound, status. python check.py PROOF.npz"""
 import json
 import math
 import sys
@@ -81,7 +78,7 @@ class LabelSet:
         if self.two:  # where weights have a common unit, only the sums that are attained count
             first, units, slack = float(self.sums[j] @ z) - math.fsum(free), np.rint(free / p.units[j]), self.slack[j]
             ends = np.array([max(p.bound_lower[j], first), min(p.bound_upper[j], first + 2 * math.fsum(free))])
-            if units.sum() <= MOST and np.abs(free - p.units[j] * units).sum() <= slack:
+            if units.sum() <= MOST * (p.kappa[j] > 0) and np.abs(free - p.units[j] * units).sum() <= slack:
                 bits = reduce(lambda sums, w: sums | sums << w, units.astype(int).tolist(), 1)
                 sums = first + 2 * p.units[j] * np.flatnonzero(np.array(list(bin(bits)[:1:-1])) == "1")
                 ends = sums[(sums >= ends[0] - 2 * slack) & (sums <= ends[1] + 2 * slack)]
@@ -293,8 +290,11 @@ def check(header: dict[str, Any], arrays: dict[str, Any]) -> Any:
 
 
 if __name__ == "__main__":
-    content = dict(np.load(sys.argv[1], allow_pickle=False))
-    result = check(json.loads(str(content.pop("header"))), content)
+    try:
+        content = dict(np.load(sys.argv[1], allow_pickle=False))
+        result = check(json.loads(str(content.pop("header"))), content)
+    except Exception as error:  # no file, or none of a proof
+        sys.exit(f"FAILED      no proof can be read: {error!r}")
     for title, said in (("proved", result.proved), ("FAILED", result.failures), ("unverified", result.unverified)):
         print(*(f"{title:<11} {sentence}\n" for sentence in said), sep="", end="")
-    sys.exit(1 if result.failures else 0)
+    sys.exit(1 if result.failures or result.unverified else 0)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from margindsl.calculus import PLQ
-from margindsl.contract import Offer, RawSolution, Refusal, flags, numbers
+from margindsl.contract import Offer, RawSolution, Refusal, Status, flags, numbers
 from margindsl.drivers.checkpoint import State, raw_of, raw_state
 from margindsl.drivers.guard import doubted, name_of
 from margindsl.drivers.run import Run
@@ -22,6 +22,7 @@ from margindsl.program.forms import LabelLiftForm
 from margindsl.program.moment import MomentLiftForm
 from margindsl.program.program import MarginProgram
 from margindsl.program.repair import repaired
+from margindsl.relaxations.absorbed import Absorbed, absorbed
 from margindsl.relaxations.cluster_lift import (
     LARGEST_PRODUCTS,
     lift_clusters,
@@ -149,14 +150,26 @@ class SDP(Relaxation):
         if state is not None and form.has_cuts:
             form = replace(form, cuts=_restored(form.cuts, state))
         with run.share(0.8):
-            raw, certificate = self.solve_lift(
-                run, form, None if state is None or not run.solver.native else raw_of(state))
+            if state is not None and run.solver.native:
+                begun = Absorbed(raw_of(state))
+            else:
+                begun = absorbed(run, form)
+            if begun.is_last and begun.start and begun.certificate:
+                return self._outcome(form, begun.start, begun.certificate)
+            raw, certificate = self.solve_lift(run, form, begun.start)
         if certificate is None:  # refused, failed, or out of time before the first iterate
             return Outcome(raw.status, candidates=(first_start(run),) if raw.status.has_answer else (),
-                           message=raw.message)
+                           message=raw.message, certificate=begun.certificate)
         V = label_factor(raw)
         raw = doubted_lift(run, form, raw, V, certificate.bound)
-        points, decision = V[form.component] * form.sign[:, None], form.features.apply(form.directions(raw["u"], V))
+        raw = replace(raw, variables={**raw.variables, "V": V, "W": form.directions(raw["u"], V)})
+        if raw.status is Status.TIME_LIMIT and begun.certificate and begun.certificate.bound > certificate.bound:
+            certificate = begun.certificate
+            raw = replace(raw, objective=max(raw.objective, certificate.bound))
+        return self._outcome(form, raw, certificate)
+
+    def _outcome(self, form: LabelLiftForm, raw: RawSolution, certificate: Certificate) -> Outcome:
+        points, decision = raw["V"][form.component] * form.sign[:, None], form.features.apply(raw["W"])
         return Outcome(raw.status, vectors=((points, self.rounding), (decision, self.rounding)), message=raw.message,
                        certificate=certificate, estimate=raw.objective, label_matrix=points)
 

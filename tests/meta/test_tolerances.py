@@ -33,8 +33,6 @@ ALLOWED = {
     "factors that shrink a dual point, never stretch it": [
         ("margindsl/program/weight_certificate.py", "max(factor, 1.0)"),
         ("solvers/margindsl_solvers/engines/conic/lift.py", "max(1.0, float(top))")],
-    "the length of a step in the search for a dual point, which is certified afterwards": [
-        ("margindsl/program/label_certificate.py", "np.maximum(power, 1.0)")],
     "what a fit takes, in passes": [
         ("margindsl/drivers/worth.py", "max(1.0, a_fit / (WINDOW * self.a_pass))")],
     "ratios of slopes of cuts": [
