@@ -60,7 +60,7 @@ def written_whole(path: str | Path) -> Iterator[BinaryIO]:
     Parameters
     ----------
     path : str or Path
-        A link is followed.
+        A link is followed. A device or a pipe is written to, never replaced.
 
     Yields
     ------
@@ -72,6 +72,18 @@ def written_whole(path: str | Path) -> Iterator[BinaryIO]:
         If it cannot be written; what was there before is as it was.
     """
     target = Path(os.path.realpath(path))
+    try:
+        if target.exists() and not target.is_file():
+            with open(target, "wb") as stream:
+                yield stream
+        else:
+            yield from _written_beside(target)
+    except OSError as error:
+        error.filename = str(path)  # of what was asked for, where the system names a part of it or nothing
+        raise
+
+
+def _written_beside(target: Path) -> Iterator[BinaryIO]:
     mask = os.umask(0)
     os.umask(mask)
     handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from margindsl.accuracy import without_rounding
 from margindsl.calculus import PLQ, ConvexFunction
 from margindsl.calculus import absolute as absolute_function
 from margindsl.calculus import pos as pos_function
@@ -34,13 +35,15 @@ class PointwiseParameters(Exception):
 class Affine:
     """Represent a γ + Σ_s b_s s + d entry by entry; coefficients are numbers or (m,) arrays.
 
-    `points` are the m points whose margins enter (None without a margin).
+    `points` are the m points whose margins enter (None without a margin). `sizes` holds the sums of the sizes of what
+    was added up, None where nothing was: coefficients that cancel are zero.
     """
 
     slope: Coefficient = 0.0
     shift: Coefficient = 0.0
     coupling: dict[Scalar, Coefficient] = field(default_factory=dict)
     points: IntArray | None = None
+    sizes: Affine | None = None
 
     @property
     def has_arrays(self) -> bool:
@@ -55,15 +58,25 @@ class Affine:
     def times(self, factor: Coefficient) -> Affine:
         """Return the affine function times a number or array."""
         coupling = {s: c * factor for s, c in self.coupling.items()}
-        return Affine(self.slope * factor, self.shift * factor, coupling, self.points)
+        sizes = None if self.sizes is None else self.sizes.times(_size(factor))
+        return Affine(self.slope * factor, self.shift * factor, coupling, self.points, sizes)
 
     def plus(self, other: Affine, at: Expression) -> Affine:
-        """Return the sum of two affine functions of the same margins."""
-        coupling = dict(self.coupling)
-        for scalar, c in other.coupling.items():
-            coupling[scalar] = coupling.get(scalar, 0.0) + c
-        return Affine(self.slope + other.slope, self.shift + other.shift, coupling,
-                      common_points(self.points, other.points, at))
+        """Return the sum of two affine functions of the same margins, without what rounding leaves of coefficients."""
+        points = common_points(self.points, other.points, at)
+        sizes = self._sized()._added(other._sized())
+        total = self._added(other)
+        coupling = {s: _kept(c, sizes.coupling[s]) for s, c in total.coupling.items()}
+        return Affine(_kept(total.slope, sizes.slope), _kept(total.shift, sizes.shift), coupling, points, sizes)
+
+    def _added(self, other: Affine) -> Affine:
+        coupling = {s: self.coupling.get(s, 0.0) + other.coupling.get(s, 0.0)
+                    for s in dict.fromkeys((*self.coupling, *other.coupling))}
+        return Affine(self.slope + other.slope, self.shift + other.shift, coupling)
+
+    def _sized(self) -> Affine:
+        coupling = {s: _size(c) for s, c in self.coupling.items()}
+        return self.sizes or Affine(_size(self.slope), _size(self.shift), coupling)
 
     def direction(self) -> dict[Scalar | None, float]:
         """Return the non-zero coefficients of margin (key None) and scalars, numbers only."""
@@ -98,6 +111,15 @@ class Lowered:
             if argument.points is not None:
                 return argument.points
         return None
+
+
+def _size(c: Coefficient) -> Coefficient:
+    return np.abs(c) if isinstance(c, np.ndarray) else abs(c)
+
+
+def _kept(total: Coefficient, size: Coefficient) -> Coefficient:
+    kept = without_rounding(total, size)
+    return kept if kept.ndim else float(kept)
 
 
 def is_zero(c: Coefficient) -> bool:

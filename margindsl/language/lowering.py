@@ -397,11 +397,14 @@ def _term(function: Any, argument: Affine, weights: FloatArray, points: IntArray
     return LossTerm(function, points, weights, column(argument.slope), column(argument.shift), coupling)
 
 
+_NOTHING = PLQ.constant(0.0)
+
+
 def _join(terms: list[LossTerm]) -> list[LossTerm]:
     """Join terms with one function into one, sorted by point when each point occurs once."""
     joined: list[list[LossTerm]] = []
     for term in terms:
-        if not np.any(term.weights > 0):
+        if not np.any(term.weights > 0) or term.loss == _NOTHING:
             continue
         for family in joined:
             if family[0].loss is term.loss or family[0].loss == term.loss:

@@ -18,7 +18,7 @@ from margindsl.program.clusters import ClusterForm, CodedForm
 from margindsl.program.codes import contrasts, runner_up, simplex_codes
 from margindsl.program.forms import DCStepForm, FixedLabelForm
 from margindsl.program.losses import Losses
-from margindsl.program.split import falling_losses, falling_parts, simplex_losses, whole_duals
+from margindsl.program.split import falling_losses, falling_parts, simplex_losses, stretch, whole_duals
 from margindsl.typing import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -74,8 +74,8 @@ class Coding(ABC):
         return u
 
     def by_length(self, program: MarginProgram) -> Losses:
-        """Return losses of the length of Vᵀφ that bound those of the best label; those of coded margins that fall."""
-        return falling_losses(program.bounding.losses)
+        """Return losses of the length of Vᵀφ, which no coded margin exceeds either way, that bound the best label's."""
+        return falling_losses(program.bounding.losses, opposed=1.0)
 
     def obstacle(self, program: MarginProgram) -> str:
         """Return why the losses of a program do not go with the margins, nothing where they do."""
@@ -345,8 +345,8 @@ class CrammerSinger(Clustered):
 
     def bounding(self, program: MarginProgram) -> MarginProgram:
         """Return the program of simplex-coded margins, taken at the mean of the other clusters."""
-        stretch = np.sqrt(program.clusters / (program.clusters - 1.0))
-        decision = tuple(DecisionBound(b.weights, stretch * b.lower, stretch * b.upper) for b in program.decision)
+        factor = stretch(program.clusters)
+        decision = tuple(DecisionBound(b.weights, factor * b.lower, factor * b.upper) for b in program.decision)
         return replace(program, losses=simplex_losses(program.losses, program.clusters), decision=decision,
                        coding="simplex")
 
@@ -354,7 +354,7 @@ class CrammerSinger(Clustered):
         """Return duals of points by the stretch of their margins, those of falling parts as duals of whole rows."""
         u = np.maximum(u, 0.0)
         if not program.losses.scalars.count:
-            return u / np.sqrt(program.clusters / (program.clusters - 1.0))
+            return u / stretch(program.clusters)
         return whole_duals(falling_parts(program.losses), u.T, program.losses.rows).T
 
     def obstacle(self, program: MarginProgram) -> str:

@@ -218,13 +218,16 @@ def has_no_unit(losses: Losses) -> bool:
 
 
 def can_be_tilted(program: MarginProgram) -> bool:
-    """Return whether L(0) can be taken out exactly and arguments are small when losses are weak, as scalars are not."""
+    """Return whether L(0) can be taken out exactly and arguments are small when losses are weak, as scalars are not.
+
+    Losses that rise with Crammer-Singer margins are bounded by their least value, which tangents do not have.
+    """
     losses = program.losses
     settings = sum(len(np.unique(np.column_stack([t.slopes, t.shifts]), axis=0)) for t in losses.terms)
     return (not program.free_bias and not losses.scalars.count and settings <= MOST_SETTINGS
             and all(bound.lower <= 0.0 <= bound.upper for bound in program.decision)
             and all(isinstance(term.loss, PLQ) for term in losses.terms)
-            and bool(np.isfinite(losses.value(np.zeros(losses.n)))))
+            and bool(np.isfinite(losses.value(np.zeros(losses.n)))) and program.kind.is_convex(program))
 
 
 def reach(features: FeatureOperator, slope: float) -> float:

@@ -153,9 +153,10 @@ def simplex_losses(losses: Losses, clusters: int) -> Losses:
     Raises
     ------
     CalculusError
-        If a loss neither falls nor rises and is not piecewise quadratic, or only what rises holds a shared scalar.
+        If a loss neither falls nor rises and is not piecewise quadratic, or rises from −∞, or only what rises holds a
+        shared scalar.
     """
-    bounding = falling_losses(losses, float(np.sqrt(clusters / (clusters - 1.0))))
+    bounding = falling_losses(losses, stretch(clusters))
     left_out = (part.term.coupling for part in parted(losses) if not part.falls)
     if any(np.any(coupling) for coupling in left_out) and is_endless(bounding):
         raise CalculusError("bounds see only the parts of Crammer-Singer losses that fall with the margin, and here "
@@ -163,21 +164,38 @@ def simplex_losses(losses: Losses, clusters: int) -> Losses:
     return bounding
 
 
-def falling_losses(losses: Losses, factor: float = 1.0) -> Losses:
-    """Return the falling parts of losses, which bound them from below, at margins times a factor.
+def falling_losses(losses: Losses, factor: float = 1.0, opposed: float | None = None) -> Losses:
+    """Return losses that fall in m and bound those of margins γ ≤ factor · m from below.
+
+    These are the falling parts, the rising ones being non-negative, unless they rise from −∞.
 
     Parameters
     ----------
     losses : Losses
     factor : float
+    opposed : float, optional
+        What rises from −∞ is taken at −opposed · m, which is at most γ; such parts are an error without it.
 
     Raises
     ------
     CalculusError
-        If a loss neither falls nor rises and is not piecewise quadratic.
+        If a loss neither falls nor rises and is not piecewise quadratic, or rises from −∞ and nothing bounds γ below.
     """
-    terms = (part.term for part in falling_parts(losses))
-    return Losses(losses.n, tuple(replace(term, slopes=factor * term.slopes) for term in terms), losses.scalars)
+    terms = []
+    for part in parted(losses):
+        if part.falls:
+            terms.append(replace(part.term, slopes=factor * part.term.slopes))
+        elif part.term.loss.minimum() == -np.inf:
+            if opposed is None:
+                raise CalculusError("a loss that rises with Crammer-Singer margins f_y - max f_q, which are concave in "
+                                    "f, and has no least value is not bounded below by any relaxation here")
+            terms.append(replace(part.term, slopes=-opposed * part.term.slopes))
+    return Losses(losses.n, tuple(terms), losses.scalars)
+
+
+def stretch(clusters: int) -> float:
+    """Return √(k/(k−1)), how many times its simplex-coded margin a Crammer-Singer margin can be."""
+    return float(np.sqrt(clusters / (clusters - 1.0)))
 
 
 def falling_parts(losses: Losses) -> list[Part]:
@@ -185,4 +203,5 @@ def falling_parts(losses: Losses) -> list[Part]:
     return [part for part in parted(losses) if part.falls]
 
 
-__all__ = ["Part", "SplitLosses", "falling_losses", "falling_parts", "parted", "simplex_losses", "whole_duals"]
+__all__ = ["Part", "SplitLosses", "falling_losses", "falling_parts", "parted", "simplex_losses",
+           "stretch", "whole_duals"]

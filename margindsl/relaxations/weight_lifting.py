@@ -18,6 +18,7 @@ from margindsl.program.forms import WeightLiftForm
 from margindsl.program.losses import Losses, added
 from margindsl.program.program import MarginProgram
 from margindsl.program.weight_certificate import repair_weight_lift
+from margindsl.relaxations.cluster_lift import refuse_clusters
 from margindsl.relaxations.relaxation import Outcome, Relaxation, check_count
 
 LIFTED_RANK = 2000  # columns up to which "auto" lifts the weights
@@ -64,6 +65,9 @@ class WeightLifting(Relaxation):
 
     def accepts(self, program: MarginProgram) -> Offer | Refusal:
         """Refuse losses with shared scalars or without a least value, and a free bias that nothing holds."""
+        refusal = refuse_clusters(program)
+        if refusal is not None:
+            return refusal
         try:
             lengths_losses(program)
         except CalculusError as error:

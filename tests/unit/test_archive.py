@@ -2,7 +2,9 @@
 
 import io
 import os
+import stat
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -81,3 +83,22 @@ def test_a_full_disk_leaves_the_old_file(path, monkeypatch):
     with pytest.raises(OSError, match="No space"):
         write_archive(path, "state", {}, {})
     assert path.read_bytes() == before and os.listdir(path.parent) == ["a.npz"]
+
+
+def test_a_pipe_is_written_to_and_not_replaced(tmp_path, path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as pool:
+        held = pool.submit(pipe.read_bytes)
+        write_archive(pipe, "state", HEADER, ARRAYS)
+        (tmp_path / "c.npz").write_bytes(held.result(timeout=60))
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    header, arrays = read_archive(tmp_path / "c.npz", "state")
+    assert header == HEADER and set(arrays) == set(ARRAYS)
+
+
+def test_errors_name_the_file_that_was_asked_for(tmp_path):
+    for target in (tmp_path / "none" / "a.npz", tmp_path):
+        with pytest.raises(OSError) as caught:
+            write_archive(target, "state", {}, {})
+        assert caught.value.filename == str(target)

@@ -249,3 +249,20 @@ def test_means_apart_have_the_bound_of_one_mean(parts):
     first, second = parts
     apart = bound(lambda m: 7 * md.mean(first(m)) + md.mean(second(m)))
     assert apart == pytest.approx(bound(lambda m: md.mean(7 * first(m) + second(m))), rel=1e-6) and apart > 0
+
+
+@pytest.mark.parametrize("cancelled", [
+    lambda m: abs(8148.170701403459 * m[5] - 3737.093045111274 * m[5] - 4411.077656292185 * m[5]),
+    lambda m: md.sum(abs(0.1 * m + 0.2 * m - 0.3 * m)),
+    lambda m: md.sum(abs(1e8 * m + 0.1 * m - 1e8 * m - 0.1 * m)),
+    lambda m: md.sum(md.pos(m + 0.1 + 0.2 - 0.3 - m)),
+    lambda m: md.sum(md.square(np.linspace(0.1, 0.7, 6) * m + 3 * m - np.linspace(0.1, 0.7, 6) * m - 3 * m)),
+], ids=["entry", "vector", "in turn", "shifts", "arrays"])
+def test_coefficients_that_cancel_but_for_rounding_are_nothing(cancelled):
+    X = np.random.default_rng(0).normal(size=(6, 2))
+    y, f = md.Labels(6), md.Hyperplane(X, centre=True)
+    m = md.margin(y, f)
+    plain = md.sq_norm(f) / 2 + md.mean(md.hinge(m))
+    values = [md.Problem(md.Minimize(o), [abs(md.sum(y)) <= 2]).solve("sdp", random_state=0).value
+              for o in (plain, plain + 1e9 * cancelled(m))]
+    assert values[0] == values[1]

@@ -1,0 +1,68 @@
+"""Losses that rise with the margin: bounds stay below values, also where a loss has no least value."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+import margindsl as md
+from margindsl.errors import CalculusError, RefusalError
+from margindsl.program.split import falling_losses
+
+N = 6
+BOUNDED = ["weight-lifting", "sdp", "minimax"]
+LOSSES = {
+    "linear": lambda m: m,
+    "kinked": lambda m: md.maximum(m, 3 * m - 1),
+    "curved": lambda m: md.plq([(-1, (0, 1, 0)), (np.inf, (0.5, 2, 0.5))], m),
+    "absolute": lambda m: abs(m - 0.3),
+    "turned hinge": lambda m: md.hinge(-m),
+    "square": lambda m: md.square(m - 0.2),
+    "logistic": lambda m: md.logistic(-m),
+}
+ENDLESS = ["linear", "kinked", "curved"]
+
+
+def problem(loss, coding, scale=1.0):
+    X = scale * np.random.default_rng(3).normal(size=(N, 2))
+    clusters = 2 if coding == "signs" else 3
+    y, f = md.Labels(N, clusters=clusters), md.Hyperplane(X, centre=True)
+    m = md.margin(y, f) if coding == "signs" else md.margin(y, f, coding=coding)
+    return md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean(LOSSES[loss](m))), [md.sizes(y, at_least=1)])
+
+
+@cache
+def best(loss, coding, scale):
+    return min(problem(loss, coding, scale).solve(name, random_state=0).value
+               for name in ("alternating", "cccp"))
+
+
+@pytest.mark.filterwarnings("error::margindsl.errors.AccuracyWarning")
+@pytest.mark.parametrize("coding", ["signs", "simplex", "crammer-singer"])
+@pytest.mark.parametrize("loss, scale", [*((loss, 1.0) for loss in LOSSES), ("curved", 1e-3), ("square", 1e-3)])
+@pytest.mark.parametrize("relaxation", BOUNDED)
+def test_bounds_of_rising_losses_hold(relaxation, loss, coding, scale):
+    if coding == "crammer-singer" and loss in ENDLESS:
+        with pytest.raises(RefusalError, match="has no least value"):
+            problem(loss, coding, scale).solve(relaxation)
+        return
+    solution, reached = problem(loss, coding, scale).solve(relaxation, random_state=0), best(loss, coding, scale)
+    assert np.isfinite(solution.bound) and solution.bound <= reached + 1e-12 * abs(reached)
+    assert solution.verify()
+
+
+@pytest.mark.parametrize("loss", ENDLESS)
+def test_lengths_bound_what_rises_without_end_from_both_sides(loss):
+    losses = problem(loss, "simplex").compile("alternating").program.losses
+    with pytest.raises(CalculusError, match="has no least value"):
+        falling_losses(losses)
+    bounding, rng = falling_losses(losses, opposed=1.0), np.random.default_rng(0)
+    lengths = rng.exponential(size=(50, N))
+    for length in lengths:
+        for margin in (length, -length, length * rng.uniform(-1, 1, N)):
+            assert bounding.value(length) <= losses.value(margin) + 1e-12 * np.abs(losses.value(margin))
+
+
+def test_a_weak_loss_keeps_its_least_value_where_bounds_need_it():
+    solution = problem("square", "crammer-singer", 1e-3).solve("sdp")
+    assert np.isfinite(solution.bound) and solution.verify()
