@@ -66,7 +66,7 @@ def best_signs(problem: SignKnapsack) -> IntArray:
 
 def _lowered(problem: SignKnapsack, signs: IntArray, total: float) -> IntArray:
     h, a = problem.value, problem.weight
-    raised = np.flatnonzero(signs > 0)
+    raised = np.flatnonzero((signs > 0) & (a > 0))
     ratio = h[raised] / a[raised]
     order = np.argsort(ratio, kind="stable")
     sums = total - 2 * np.cumsum(a[raised[order]])

@@ -226,16 +226,18 @@ def _decreasing(g: Affine, end: float) -> Affine:
 
 
 def _loss(rng: Rng, n: int, falling: bool) -> Formula:
+    """Return a loss, one in ten of those that may rise turned: it is paid for agreement."""
     g = _affine(rng, n)
+    turn = -1.0 if not falling and rng.spawn(1)[0].random() < 0.1 else 1.0  # models of old seeds stay else
+    g = Affine(turn * g.slope, g.shift)
     while True:
-        loss = _random_loss(rng, g, n)
+        loss = _random_loss(rng, g, n, Affine(turn))
         if loss.falling or not falling:
             return loss
 
 
-def _random_loss(rng: Rng, g: Affine, n: int) -> Formula:
+def _random_loss(rng: Rng, g: Affine, n: int, plain: Affine) -> Formula:
     style = int(rng.integers(20))
-    plain = Affine()
     end = float(rng.choice([1.0, 1.0, 0.0, 2.5, 1e-6, 0.3]))
     if style <= 2:
         return hinge(g)
@@ -263,7 +265,7 @@ def _random_loss(rng: Rng, g: Affine, n: int) -> Formula:
         return _nested(rng, plain, end)
     if style == 17:
         return _decreasing(plain, end) if rng.random() < 0.5 else _decreasing(g, 0.0)
-    inner = tuple(_random_loss(rng, plain, n) for _ in range(2))
+    inner = tuple(_random_loss(rng, plain, n, plain) for _ in range(2))
     weights = [float(rng.choice([1.0, 0.3, 2.0])) for _ in inner]
     if rng.random() < 0.15:
         weights[0] = rng.uniform(0, 2, n)

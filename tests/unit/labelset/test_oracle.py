@@ -7,6 +7,7 @@ import pytest
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 from margindsl.labelset import levels, presolve
+from margindsl.labelset.knapsack import SignKnapsack, best_signs
 from margindsl.labelset.programme import solve_signs
 
 
@@ -20,6 +21,19 @@ def test_knapsack_equals_integer_programme(seed):
     reference = solve_signs(gain, w[None, :].astype(float), *limits)
     assert -3 <= w @ best <= 4
     assert gain @ best == pytest.approx(gain @ reference, abs=1e-8)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("seed", range(12))
+def test_weights_and_gains_of_zero_are_items_like_others(seed):
+    rng = np.random.default_rng(seed)
+    gain, weight = rng.choice([0.0, 0.5, -1.0, 2.0], 7), rng.choice([0.0, 1.0, 3.0], 7)
+    every = np.array(list(product([-1, 1], repeat=7)))
+    sums = every @ weight
+    lower, upper = np.sort(rng.choice(np.unique(sums), 2))
+    best = best_signs(SignKnapsack(gain, weight, float(lower), float(upper), 0.5, True))
+    assert lower <= weight @ best <= upper
+    assert gain @ best == pytest.approx((every @ gain)[(sums >= lower) & (sums <= upper)].max(), abs=1e-12)
 
 
 def test_large_balanced_set_meets_the_lagrangian_bound():
