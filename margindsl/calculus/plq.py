@@ -241,17 +241,26 @@ class PLQ(ConvexFunction):
         return self._polyline.zeros()
 
     def minimum(self) -> float:
-        point = finite_member(*self.argmin())
+        point = self._lowest()
         return -np.inf if point is None else float(self(point))
+
+    def _lowest(self) -> float | None:
+        """Return a minimiser, within a flat piece if there is one: its ends are as other pieces round there."""
+        lower, upper = self.argmin()
+        end = finite_member(lower, upper)
+        if end is None or lower == upper:
+            return end
+        reach = (abs(end) or 1.0) if np.isinf(upper - lower) else (upper - lower) / 2
+        return end + reach if end == lower else end - reach
 
     # -- algebra ------------------------------------------------------------------------------------
 
     def split(self) -> tuple[PLQ, PLQ]:
-        lo, hi = self.argmin()
-        point = finite_member(lo, hi)
+        point = self._lowest()
         if point is None:
-            constant = float(self.coefficients[0 if lo < 0 else -1, 2])
-            return (self, PLQ.constant(0.0)) if lo > 0 else (PLQ.constant(constant), self - constant)
+            falls = self.argmin()[0] > 0
+            constant = float(self.coefficients[-1 if falls else 0, 2])
+            return (self, PLQ.constant(0.0)) if falls else (PLQ.constant(constant), self - constant)
         falling, rising = algebra.parted(self._table, point, float(self(point)))
         return PLQ._on(*falling), PLQ._on(*rising)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from margindsl.accuracy import eigenpairs, eigenvalues
+from margindsl.accuracy import eigenpairs, eigenvalues, rounding
 from margindsl.calculus import PLQ
 from margindsl.clock import EIGEN_WORK, check
 from margindsl.program.certificates import FEASIBLE, SAFETY, Certificate, DualPoint, project_duals
@@ -174,18 +174,19 @@ def escape_moment(form: MomentLiftForm, u: FloatArray, d: FloatArray, kappa: Flo
     return vectors[:, 0] if values[0] < -slack * max(float(np.abs(values).max()), 1e-300) else None
 
 
-def weight_part(form: MomentLiftForm, q: FloatArray, eta: FloatArray) -> FloatArray:
-    """Return P = I (0 for a free bias) + ΦᵀDiag(q̃)Φ + Σησσᵀ, of order r [+1]."""
+def weight_part(form: MomentLiftForm, q: FloatArray, eta: FloatArray) -> tuple[FloatArray, float]:
+    """Return P = I (0 for a free bias) + ΦᵀDiag(q̃)Φ + Σησσᵀ, of order r [+1], and what rounding may have done to it."""
     phi = np.asarray(form.features.toarray(), dtype=float)
     if form.free_bias:
         phi = np.column_stack([phi, np.ones(form.n)])
-    P = np.diag(np.append(np.ones(form.features.rank), np.zeros(int(form.free_bias))))
-    P = P + phi.T @ (form.losses.spread(q)[:, None] * phi)
+    P, spread = np.diag(np.append(np.ones(form.features.rank), np.zeros(int(form.free_bias)))), form.losses.spread(q)
+    size = float(np.abs(spread) @ np.sum(phi * phi, axis=1)) if np.any(spread) else 0.0
+    P = P + phi.T @ (spread[:, None] * phi)
     if form.decision:
         G, h = form.decision_rows
         sigma = np.column_stack([G, h]) if form.free_bias else G
-        P = P + (sigma.T * eta) @ sigma
-    return (P + P.T) / 2
+        P, size = P + (sigma.T * eta) @ sigma, size + float(eta @ np.sum(sigma * sigma, axis=1))
+    return (P + P.T) / 2, float(rounding(size, form.n))
 
 
 def label_part(form: MomentLiftForm, kappa: FloatArray, tau: FloatArray) -> FloatArray:
@@ -197,15 +198,24 @@ def label_part(form: MomentLiftForm, kappa: FloatArray, tau: FloatArray) -> Floa
 
 
 def schur_term(form: MomentLiftForm, u: FloatArray, q: FloatArray, eta: FloatArray) -> FloatArray | None:
-    """Return HP⁻¹Hᵀ (N, N), None unless P is positive definite and well enough conditioned."""
-    found = eigenpairs(weight_part(form, q, eta))
+    """Return HP⁻¹Hᵀ (N, N) or a matrix above it, None unless P is positive definite and well enough conditioned.
+
+    What rounding may have done is on the safe side: P less δI, and (H + E)P⁻¹(H + E)ᵀ ⪯ (1 + ρ)HP⁻¹Hᵀ +
+    (1 + 1/ρ)‖EP^-½‖²I for rounding E of H.
+    """
+    P, noise = weight_part(form, q, eta)
+    found = eigenpairs(P)
     if found is None:
         return None
-    values, vectors = found
+    values, vectors = found[0] - noise, found[1]
     if values[0] <= CONDITION * max(float(values[-1]), 1e-300):
         return None
     H = form.component_features(u) @ vectors / np.sqrt(values)
-    return H @ H.T
+    lengths = np.sqrt(np.asarray(form.features.row_norms()) + int(form.free_bias))
+    sizes = np.bincount(form.component, weights=np.abs(form.losses.spread(u)) * lengths, minlength=form.count)
+    error, length = float(np.linalg.norm(rounding(sizes, form.n))) / np.sqrt(values[0]), float(np.linalg.norm(H))
+    share = error / length if length > 0 else 0.0
+    return np.asarray((1.0 + share) * (H @ H.T) + error * (error + length) * np.eye(form.count))
 
 
 def dual_value(form: MomentLiftForm, u: FloatArray, q: FloatArray, d: FloatArray, kappa: FloatArray,
@@ -221,7 +231,7 @@ def dual_value(form: MomentLiftForm, u: FloatArray, q: FloatArray, d: FloatArray
 
 
 def hull_minimum(losses: Losses, u: FloatArray, q: FloatArray) -> FloatArray:
-    """Return the (m,) numbers D_r(u, q) = inf_t c_rρ_r(t) + u_r t − ½ q_r t², −∞ where unbounded.
+    """Return the (m,) numbers D_r(u, q) = inf_t c_rρ_r(t) + u_r t − ½ q_r t² but for rounding, −∞ where unbounded.
 
     Parameters
     ----------
@@ -234,18 +244,22 @@ def hull_minimum(losses: Losses, u: FloatArray, q: FloatArray) -> FloatArray:
         assert isinstance(term.loss, PLQ)
         for a, b, square, slope, constant in term.loss.pieces:
             c = term.weights
-            least = _least(c * square - 0.5 * q[part], c * slope + u[part], c * constant, a, b)
+            sizes = rounding(np.array([c * square + 0.5 * np.abs(q[part]), c * abs(slope) + np.abs(u[part]),
+                                       c * abs(constant)]))
+            sizes[0, q[part] == 0] = 0.0  # nothing is taken off the square
+            least = _least(c * square - 0.5 * q[part], c * slope + u[part], c * constant, sizes, a, b)
             out[part] = np.minimum(out[part], least)
     return out
 
 
-def _least(A: FloatArray, B: FloatArray, C: FloatArray, a: float, b: float) -> FloatArray:
-    """Return min of At² + Bt + C over [a, b]."""
-    ends = [A * t * t + B * t + C for t in (a, b) if np.isfinite(t)]
+def _least(A: FloatArray, B: FloatArray, C: FloatArray, noise: FloatArray, a: float, b: float) -> FloatArray:
+    """Return min of At² + Bt + C over [a, b], less what coefficients that are so much smaller would make of it."""
+    ends = [A * t * t + B * t + C - noise.T @ (t * t, abs(t), 1.0) for t in (a, b) if np.isfinite(t)]
+    square = A - noise[0]
     with np.errstate(divide="ignore", invalid="ignore"):
         vertex = np.where(A > 0, -B / (2 * A), np.nan)
-    inner = np.where((A > 0) & (vertex >= a) & (vertex <= b), C + 0.5 * B * np.nan_to_num(vertex), np.inf)
-    least = np.min([inner, *ends], axis=0)
+        inner = C - noise[2] - np.where(square > 0, (np.abs(B) + noise[1]) ** 2 / (4 * square), np.inf)
+    least = np.min([np.where((A > 0) & (vertex >= a) & (vertex <= b), inner, np.inf), *ends], axis=0)
     flat = (A == 0) & (B == 0)
     least = np.where(flat, np.minimum(least, C), least)
     falls_left = (a == -np.inf) & ((A < 0) | ((A == 0) & (B > 0)))

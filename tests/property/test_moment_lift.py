@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import runpy
 from dataclasses import replace
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from margindsl.contract import Budget
 from margindsl.errors import DeclarationError, RefusalError, UnknownNameError
 from margindsl.program.cuts import MatrixCuts
 from margindsl.program.moment import MomentLiftForm
-from margindsl.program.moment_certificate import curvature_ceiling, hull_minimum, repair_moment_lift
+from margindsl.program.moment_certificate import curvature_ceiling, hull_minimum, repair_moment_lift, schur_term
 from margindsl.relaxations.triangles import violated_triangles
 from margindsl_solvers.clarabel import Clarabel
 
@@ -192,6 +193,31 @@ def test_the_hull_minimum_is_the_least_on_a_grid(seed):
     assert np.all(least <= values + 1e-12)
     assert np.allclose(least, values, rtol=1e-5, atol=1e-6)
     assert np.all(hull_minimum(losses, u, 1.1 * ceiling) == -np.inf)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_heavy_losses_round_to_the_safe_side(seed):
+    rng = np.random.default_rng(seed)
+    n, c = 4, 10.0**int(rng.integers(0, 13))
+    y, f = md.Labels(n), md.Hyperplane(rng.integers(-9, 10, (n, 1)) / 8, bias=False)
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + c * md.sum(md.square(y * f + 1))))
+    form = WAYS["moments"].lower(problem.program())
+    q = c * rng.choice([0.0, 1.5, 1.0, -2.0], n)
+    q[np.sum(q * form.features.toarray()[:, 0] ** 2) < 0] = 0.0
+    u = -2 * c - q + rng.normal(size=n)  # the least value is near t = -1, where parts of size c cancel
+    c = Fraction(c)
+    exact = [c - (Fraction(b) + 2 * c) ** 2 / (4 * c - 2 * Fraction(a)) for a, b in zip(q, u)]
+    assert all(low <= value for low, value in zip(hull_minimum(form.losses, u, q), exact))
+    phi = [Fraction(x) for x in form.features.toarray()[:, 0]]
+    P = 1 + sum(Fraction(a) * x * x for a, x in zip(q, phi))
+    h = [Fraction(b) * x for b, x in zip(form.losses.spread(u) * form.sign, phi)]
+    found = schur_term(form, u, q, np.zeros(0))
+    if found is None:
+        assert 1e-9 * c >= P
+        return
+    above = np.array([[float(Fraction(found[i, j]) - h[i] * h[j] / P) for j in range(n)] for i in range(n)])
+    assert np.linalg.eigvalsh(above)[0] >= -1e-14 * np.abs(above).max()
+    assert np.abs(above).max() <= 1e-9 * float(max(x * x for x in h) / P)
 
 
 @settings(deadline=None, max_examples=30)

@@ -77,6 +77,13 @@ def test_minima_of_functions_without_minimiser():
     assert (0.1 * hinge + 0.2 * hinge + PLQ.affine(0.3)).minimum() == pytest.approx(0.3)
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_rounding_of_ends_is_not_in_the_least_value_of_a_flat_piece(seed):
+    a, b = np.random.default_rng(seed).normal(size=2)
+    flat = PLQ([-0.5, 0.5], [[1.0, 1.0, 0.25], [0.0, 0.0, 0.0], [0.4, -0.4, 0.1]]).precompose(a, b)
+    assert flat.minimum() == 0.0 and all(part.minimum() == 0.0 for part in flat.split())
+
+
 def test_minimum_with_quadratic_by_hand():
     # min over s >= 0 of (1-s)_+ - s^2/2 is -inf; with an end at 2 it is -2
     assert hinge.minimum_with_quadratic(1.0, -1.0, 0.0) == -inf
