@@ -82,13 +82,17 @@ class Form:
 
         With L the loss at zero, g its slope there and ℓ² the mean of ‖φ‖², decision values between L/g and 2L/g make a
         loss vanish that is linear or quadratic; they cost ½(L/gℓ)², or L is paid. A loss that is zero at zero (as with
-        an adaptive threshold) has weights of length gℓ at most, g being the costs of the scalars. Where zero is a
-        minimum of the losses nothing depends on the size of a decision value, which is one.
+        an adaptive threshold) has weights of length gℓ at most, g being the costs of the scalars; without scalars, one
+        that falls at zero is least at a decision value of ±t for all points, which is found to a factor of two. Where
+        zero is a minimum of the losses nothing depends on the size of a decision value, which is one.
         """
         losses, square = self.losses, float(self.features.trace) / self.n
         level, slope = losses.at_zero
         if level == 0.0:
-            slope = float(np.abs(losses.scalars.costs).sum()) or slope  # Σ b u = q
+            costs = float(np.abs(losses.scalars.costs).sum())
+            if not costs and slope * square > 0 and (least := losses.least_along(square)):
+                return least
+            slope = costs or slope  # Σ b u = q
             return 0.5 * slope**2 * square, slope * square or 1.0
         distance = level / slope if slope > 0 else 0.0
         return (min(level, 0.5 * distance**2 / square) if distance * square > 0 else level), 2.0 * distance or 1.0

@@ -30,12 +30,15 @@ class Absorbed:
         A point with factors V and W.
     certificate : Certificate or None
         A bound of both, and of the problem.
+    is_solved : bool
+        Whether the point is proved to solve the label lift.
     is_last : bool
-        Whether the point is proved to solve the label lift, or there was no time for more.
+        Whether it is, or there was no time for more.
     """
 
     start: RawSolution | None = None
     certificate: Certificate | None = None
+    is_solved: bool = False
     is_last: bool = False
 
 
@@ -74,12 +77,12 @@ def absorbed(run: Run, form: LabelLiftForm) -> Absorbed:
             if abs(value - certificate.bound) <= max(run.budget.tol, TOL) * abs(value):
                 value = max(value, certificate.bound)
                 W = np.column_stack([W, np.zeros(len(W))])
-                return Absorbed(replace(raw, objective=value, variables={"V": V, "W": W}), certificate, True)
+                return Absorbed(replace(raw, objective=value, variables={"V": V, "W": W}), certificate, True, True)
     V = form.contract(F)
     V += NOISE * float(np.abs(V).mean()) * run.rng.standard_normal(V.shape)
     V /= np.maximum(np.linalg.norm(V, axis=1, keepdims=True), np.finfo(float).tiny)
     found = replace(raw, objective=lift.objective(W), variables={"V": V, "W": W})
-    return Absorbed(found, certificate, certificate is not None and run.budget.expired)
+    return Absorbed(found, certificate, is_last=certificate is not None and run.budget.expired)
 
 
 def _best_vectors(form: LabelLiftForm, F: FloatArray) -> FloatArray:

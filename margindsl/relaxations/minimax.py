@@ -20,6 +20,7 @@ from margindsl.program.exhaustion import PoolCertificate, members
 from margindsl.program.forms import LabelLiftForm, SaddleForm
 from margindsl.program.label_certificate import LabelLiftCertificate, repair_label_lift, scale_dual_point
 from margindsl.program.program import MarginProgram
+from margindsl.relaxations.absorbed import Absorbed, absorbed
 from margindsl.relaxations.cluster_lift import refuse_clusters
 from margindsl.relaxations.relaxation import Outcome, Relaxation, check_choice, check_count, refuse_split
 from margindsl.relaxations.sdp import SDP
@@ -63,8 +64,8 @@ class Minimax(Relaxation):
         y_k and −y_k are one clustering: each y_k is signed as the heaviest. "violated" is ODMSSC's, sgn(Hȳ) with
         H = diag(ũ)K diag(ũ) and ȳ the most violated labelling of the working set.
     tighten : bool
-        Whether the label lift (Xu et al. 2005), solved roughly from the mixture found, may raise `bound`: its own
-        dual point is worth more to the lift's certificate than the master's.
+        Whether the weight lift, where labels can be absorbed, and the label lift (Xu et al. 2005), solved roughly from
+        the mixture found, may raise `bound`: their own dual points are worth more to a certificate than the master's.
     polish : {"auto", "none", "alternate", "search"} or bool
 
     References
@@ -142,7 +143,7 @@ class Minimax(Relaxation):
         certificate = self._certify(run, done, exhaustive)
         return Outcome(
             done.status, candidates=self._candidates(run, done), vectors=self._vectors(done), certificate=certificate,
-            estimate=done.form.dual_objective(done.raw["u"]), message=done.message,
+            estimate=max(done.form.dual_objective(done.raw["u"]), certificate.bound), message=done.message,
             label_weights=(done.form.labellings, np.asarray(done.raw["mu"])))
 
     def _certify(self, run: Run, done: Generated, exhaustive: np.ndarray | None) -> Certificate:
@@ -150,11 +151,30 @@ class Minimax(Relaxation):
             with run.stage("certify"):
                 return PoolCertificate.build(run.program.bounding, np.asarray(done.raw["u"])[None, :])
         form = SDP().lower(run.program)
+        apart = self._lifting(run, form, done)
+        begun = Absorbed()
+        if apart is not None:
+            with apart.share(LIFT_SHARE):
+                begun = absorbed(apart, form)
+            if begun.certificate is not None and begun.is_solved:
+                return begun.certificate  # of the label lift's optimum, which no other dual point is above
         with run.stage("certify"):
             certificate = scale_dual_point(repair_label_lift(form, done.raw["u"], V=_mixed_labels(form, done)[0]))
-        if not self.tighten or done.status is Status.INTERRUPTED:
-            return certificate
-        return tightened(run, form, done, certificate)
+        highest = done.form.dual_objective(done.raw["u"])  # fewer labellings than all: above the lift's value
+        found = [certificate, begun.certificate]
+        if apart is not None and highest - certificate.bound > LIFT_TOL * abs(highest):
+            with apart.share(LIFT_SHARE):
+                found.append(tightened(apart, form, done))
+        return max((proof for proof in found if proof is not None), key=lambda proof: proof.bound)
+
+    def _lifting(self, run: Run, form: LabelLiftForm, done: Generated) -> Run | None:
+        """Return a run that solves the label lift, None where it is not to, or no solver takes it."""
+        if not self.tighten or done.status is Status.INTERRUPTED or "W" not in done.raw.variables:
+            return None
+        solver = run.lift_solver
+        if solver is None or run.stopped or isinstance(offer_of(solver, form), Refusal):
+            return None
+        return Run(run.program, solver, run.fixed_solver, run.budget, run.rng)
 
     def _candidates(self, run: Run, done: Generated) -> tuple[np.ndarray, ...]:
         if self.rounding == "violated":
@@ -177,33 +197,18 @@ class Minimax(Relaxation):
         return (form.features.apply(weights.T * root), count), (form.coded(alive).T * root, count // 2)
 
 
-def tightened(run: Run, form: LabelLiftForm, done: Generated, certificate: LabelLiftCertificate) -> Certificate:
-    """Return the better of a certificate and that of the label lift, solved from the mixture of labellings.
+def tightened(run: Run, form: LabelLiftForm, done: Generated) -> Certificate | None:
+    """Return the certificate of the label lift, solved from the mixture of labellings, None where it has no answer.
 
     Parameters
     ----------
     run : Run
-        Without a `lift_solver` that takes the form the certificate stays.
+        Its solver takes the form.
     form : LabelLiftForm
     done : Generated
-    certificate : LabelLiftCertificate
     """
-    solver = run.lift_solver
-    if solver is None or run.stopped or isinstance(offer_of(solver, form), Refusal):
-        return certificate
-    if "W" not in done.raw.variables:
-        return certificate
-    highest = done.form.dual_objective(done.raw["u"])  # fewer labellings than all: above the lift's value
-    if highest - certificate.bound <= LIFT_TOL * abs(highest):
-        return certificate
-    with run.share(LIFT_SHARE):
-        apart = Run(run.program, solver, run.fixed_solver, run.budget, run.rng)
-        _, found = SDP(tol=LIFT_TOL).solve_lift(apart, form, lifted_start(form, done))
-    if found is None:
-        return certificate
-    if isinstance(found, LabelLiftCertificate):
-        found = scale_dual_point(found)
-    return found if found.bound > certificate.bound else certificate
+    _, found = SDP(tol=LIFT_TOL).solve_lift(run, form, lifted_start(form, done))
+    return scale_dual_point(found) if isinstance(found, LabelLiftCertificate) else found
 
 
 def lifted_start(form: LabelLiftForm, done: Generated) -> RawSolution:

@@ -66,3 +66,19 @@ def test_lengths_bound_what_rises_without_end_from_both_sides(loss):
 def test_a_weak_loss_keeps_its_least_value_where_bounds_need_it():
     solution = problem("square", "crammer-singer", 1e-3).solve("sdp")
     assert np.isfinite(solution.bound) and solution.verify()
+
+
+@pytest.mark.parametrize("size", [1e-9, 1.0, 1e9])
+@pytest.mark.parametrize("heavy", [1e-3, 1.0, 1e3])
+@pytest.mark.parametrize("relaxation", ["alternating", "cccp", "minimax", "exact"])
+def test_losses_that_are_zero_at_zero_and_fall_there(size, heavy, relaxation):
+    """Such losses have no value to be measured in at w = 0, and squares beside them stop the fall early."""
+    X = np.random.default_rng(3).normal(size=(8, 2)) * size
+    y, f = md.Labels(8), md.Hyperplane(X)
+    objective = md.sq_norm(f) / 2 + heavy * md.mean((y * f) ** 2) - heavy * md.sum((y * f)[:5]) / 8
+    solution = md.Problem(md.Minimize(objective), [abs(md.sum(y)) <= 4]).solve(relaxation, random_state=0)
+    features, codes = X - X.mean(axis=0), solution.labels * (np.arange(8) < 5)
+    w = np.linalg.solve(np.eye(2) + 2 * heavy / 8 * features.T @ features, heavy / 8 * features.T @ codes)
+    least = -0.5 * heavy / 8 * (features.T @ codes) @ w
+    assert solution.value == pytest.approx(least, rel=1e-6)
+    assert solution.bound <= least * (1 - 1e-9)
