@@ -103,7 +103,7 @@ class Evaluation:
         return q[index], x - a[index], s[index], c[index]
 
     def _value(self, x: FloatArray, q: Any, d: FloatArray, s: Any, c: Any) -> FloatArray:
-        with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore", over="ignore"):  # infinite beyond the range of numbers
             value = (q * d + s) * d + c
         if np.isnan(value).any():
             value = np.where(np.isinf(x), self._limits(x), value)

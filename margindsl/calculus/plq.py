@@ -386,6 +386,9 @@ class PLQ(ConvexFunction):
         best = np.full(w.shape, np.inf)
         for a, b, q, s, c in self.pieces:
             best = np.minimum(best, rows.minimum_on(w * q + k / 2, w * s, w * c, np.maximum(least, a), b))
+        point = self._lowest()
+        if point is not None:  # the function's own least value, without the rounding of its coefficients
+            best = np.where((k == 0) & (least <= point), w * float(self(point)), best)
         return shaped(best)
 
     def conic(self, cp: Any, x: Any) -> tuple[Any, list[Any]]:

@@ -89,7 +89,8 @@ def earned(state: Status, message: str, raw: RawSolution | None, *, value: float
     words = [message] if message else []
     short = fit_gap(raw) if raw is not None and raw.status in (Status.INACCURATE, Status.ITERATION_LIMIT) else 0.0
     if not short <= tol:
-        words.append(f"the hyperplane of the labels was fitted to a relative gap of {short:.1e} only")
+        gap = "an unknown relative gap" if np.isnan(short) else f"a relative gap of {short:.1e} only"
+        words.append(f"the hyperplane of the labels was fitted to {gap}")
     if estimate < bound and relative_gap(bound, estimate) > tol:
         words.append(f"the relaxation was not solved to its end: its estimate {estimate:.6g} lies below the certified "
                      f"bound {bound:.6g}")

@@ -242,3 +242,19 @@ def test_the_conjugate_is_accurate_about_the_slope_zero():
     rho = PLQ([0.5], [[2.1, -3.6, 1.65], [1.5, -3.0, 1.5]])
     for u in (-1e-9, -1e-5, 0.0, 1e-9):
         assert rho.conjugate()(u) == pytest.approx(u + u**2 / 6, rel=1e-12)  # the vertex lies at one
+
+
+def test_the_least_value_beside_no_square_is_that_of_the_function_itself():
+    """(1e-6 − x)² is zero at its vertex, however its coefficients round."""
+    square = PLQ([], [(10 / 3, -2e-5 / 3, 1e-11 / 3)])
+    least = square.minimum_with_quadratic(40850.89, np.array([0.0, 1.0, -1.0]), lower=0.0)
+    assert least[0] == 40850.89 * square.minimum() == 0.0
+    assert np.all(least[1:] == square.minimum_with_quadratic(40850.89, [1.0, -1.0], lower=0.0))
+    assert square.minimum_with_quadratic(1.0, 0.0, lower=1.0) == pytest.approx(square(1.0))
+
+
+def test_values_beyond_the_range_of_numbers_are_infinite_without_a_warning():
+    """A sum that grows at ever smaller slopes is searched for its least point that far out."""
+    loss = Logistic() + PLQ([], [(1e-300, -1e-290, 0.0)])
+    assert square()(1e300) == np.inf
+    assert np.isfinite(loss.minimum())
