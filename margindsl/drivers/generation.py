@@ -78,9 +78,13 @@ def most_violated(run: Run, spread: FloatArray, starts: list[IntArray],
     program = run.program.bounding
     found: list[tuple[float, IntArray]] = []
     for y in starts:
+        if found and run.budget.expired:
+            break
         V = program.code_sum(y, spread)
         value = program.code_cost(V)
         for _ in range(rounds):
+            if run.budget.expired:
+                break
             new = program.labels.maximise(program.code_gains(V, spread))
             V_new = program.code_sum(new, spread)
             new_value = program.code_cost(V_new)
@@ -182,6 +186,8 @@ def generate(run: Run, initial: list[IntArray], *, tol: float, most: int, per_ro
         centre = centre.moved(raw["u"], linear - 0.5 * violated[0][0])
         lower, fresh = centre.value, _fresh(working, found) or _fresh(working, violated)[:per_round]
         stop, left = run.record(STAGE, iteration, master, lower), relative_gap(master, min(lower, master))
+        if run.budget.expired and not stop:  # so that the oracle may have been cut short, and proves nothing
+            return Generated(form, raw, lower, Status.TIME_LIMIT)
         closed = violated[0][0] <= 2.0 * (linear - master) + 2.0 * tol * abs(master)
         if (closed or not fresh) and accuracy > finest and not stop:
             left = 0.0  # the same master once more, to the end
@@ -198,8 +204,8 @@ def generate(run: Run, initial: list[IntArray], *, tol: float, most: int, per_ro
                 return Generated(form, raw, lower, Status.CONVERGED, said)
             return Generated(form, raw, lower, answer.status,  # a master cut short closes nothing
                              _told(answer))
-        if stop or run.budget.expired:
-            return Generated(form, raw, lower, Status.INTERRUPTED if stop else Status.TIME_LIMIT)
+        if stop:
+            return Generated(form, raw, lower, Status.INTERRUPTED)
         alive, raw = _drop_dead(working, raw)
         working = alive + fresh
     working = working[: len(raw["mu"])] if raw else working
@@ -315,6 +321,8 @@ def _searched(run: Run, form: SaddleForm, raw: RawSolution, u: FloatArray,
     directions = [form.directions(u) @ raw["mu"]]
     directions += [run.rng.standard_normal(form.features.rank * form.width) for _ in range(starts)]
     for w in directions:
+        if run.budget.expired:
+            break
         seeds.append(program.labels.maximise(program.code_gains(w.reshape(form.width, -1).T, spread)))
     found = most_violated(run, spread, seeds)
     improved = [improve_by_moves(run, spread, *found[0]), *found[1:]]

@@ -42,7 +42,7 @@ class Absorbed:
     is_last: bool = False
 
 
-def absorbed(run: Run, form: LabelLiftForm) -> Absorbed:
+def absorbed(run: Run, form: LabelLiftForm, begins: bool = True) -> Absorbed:
     """Return the point and the proof of the weight lift, for a native solver, where there is one.
 
     The label lift's vectors are best along Wᵀφ_i, at the margin in [0, ‖Wᵀφ_i‖] that costs least; what is left of their
@@ -55,6 +55,8 @@ def absorbed(run: Run, form: LabelLiftForm) -> Absorbed:
     ----------
     run : Run
     form : LabelLiftForm
+    begins : bool
+        Whether a point to begin from is asked for.
     """
     relaxation = WeightLifting()
     if form.has_cuts or not run.solver.native or isinstance(relaxation.accepts(run.program), Refusal):
@@ -69,7 +71,8 @@ def absorbed(run: Run, form: LabelLiftForm) -> Absorbed:
         certificate = repaired(lift, raw)
     W = np.asarray(raw["W"])
     F = lift.outputs(W)
-    if certificate is not None and not form.decision and form.count == form.n:
+    expired = certificate is not None and run.budget.expired
+    if certificate is not None and not (expired or form.decision) and form.count == form.n:
         V = _best_vectors(form, F)
         if all(float(np.linalg.norm(bound.vector @ V)) <= bound.radius for bound in form.balance):
             margins = form.sign * np.einsum("np,np->n", F, V[form.component, :-1])
@@ -78,11 +81,13 @@ def absorbed(run: Run, form: LabelLiftForm) -> Absorbed:
                 value = max(value, certificate.bound)
                 W = np.column_stack([W, np.zeros(len(W))])
                 return Absorbed(replace(raw, objective=value, variables={"V": V, "W": W}), certificate, True, True)
+    if not begins:
+        return Absorbed(certificate=certificate, is_last=expired)
     V = form.contract(F)
     V += NOISE * float(np.abs(V).mean()) * run.rng.standard_normal(V.shape)
     V /= np.maximum(np.linalg.norm(V, axis=1, keepdims=True), np.finfo(float).tiny)
     found = replace(raw, objective=lift.objective(W), variables={"V": V, "W": W})
-    return Absorbed(found, certificate, is_last=certificate is not None and run.budget.expired)
+    return Absorbed(found, certificate, is_last=expired)
 
 
 def _best_vectors(form: LabelLiftForm, F: FloatArray) -> FloatArray:

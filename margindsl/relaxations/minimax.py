@@ -136,43 +136,48 @@ class Minimax(Relaxation):
             if self.rounding not in RULES and not going_on:
                 with run.share(STARTS):
                     initial = improved_starts(run, initial)
+            begun = self._begun(run) if exhaustive is None else Absorbed()
             done = generate(run, initial, tol=tol, most=self.rounds, per_round=self.per_round, starts=self.starts,
                             exhaustive=exhaustive, share=SHARE if self.tol is None and exhaustive is None else 0.0)
         if "u" not in done.raw.variables:
-            return Outcome(done.status, candidates=tuple(initial), message=done.message)
-        certificate = self._certify(run, done, exhaustive)
+            return Outcome(done.status, candidates=tuple(initial), message=done.message, certificate=begun.certificate)
+        if exhaustive is None:
+            certificate = self._certify(run, done, begun)
+        else:
+            with run.stage("certify"):
+                certificate = PoolCertificate.build(run.program.bounding, np.asarray(done.raw["u"])[None, :])
         return Outcome(
             done.status, candidates=self._candidates(run, done), vectors=self._vectors(done), certificate=certificate,
             estimate=max(done.form.dual_objective(done.raw["u"]), certificate.bound), message=done.message,
             label_weights=(done.form.labellings, np.asarray(done.raw["mu"])))
 
-    def _certify(self, run: Run, done: Generated, exhaustive: np.ndarray | None) -> Certificate:
-        if exhaustive is not None:
-            with run.stage("certify"):
-                return PoolCertificate.build(run.program.bounding, np.asarray(done.raw["u"])[None, :])
+    def _begun(self, run: Run) -> Absorbed:
+        """Return what the weight lift says of the label lift: a bound before the first master is solved."""
         form = SDP().lower(run.program)
-        apart = self._lifting(run, form, done)
-        begun = Absorbed()
-        if apart is not None:
-            with apart.share(LIFT_SHARE):
-                begun = absorbed(apart, form)
-            if begun.certificate is not None and begun.is_solved:
-                return begun.certificate  # of the label lift's optimum, which no other dual point is above
+        apart = self._lifting(run, form)
+        if apart is None:
+            return Absorbed()
+        with apart.share(LIFT_SHARE):
+            return absorbed(apart, form, begins=False)
+
+    def _certify(self, run: Run, done: Generated, begun: Absorbed) -> Certificate:
+        if begun.certificate is not None and (begun.is_solved or done.status is Status.TIME_LIMIT):
+            return begun.certificate  # of the label lift's optimum, or there is no time for more
+        form = SDP().lower(run.program)
         with run.stage("certify"):
             certificate = scale_dual_point(repair_label_lift(form, done.raw["u"], V=_mixed_labels(form, done)[0]))
         highest = done.form.dual_objective(done.raw["u"])  # fewer labellings than all: above the lift's value
         found = [certificate, begun.certificate]
-        if apart is not None and highest - certificate.bound > LIFT_TOL * abs(highest):
+        apart = None if done.status is Status.INTERRUPTED else self._lifting(run, form)
+        if apart is not None and "W" in done.raw.variables and highest - certificate.bound > LIFT_TOL * abs(highest):
             with apart.share(LIFT_SHARE):
                 found.append(tightened(apart, form, done))
         return max((proof for proof in found if proof is not None), key=lambda proof: proof.bound)
 
-    def _lifting(self, run: Run, form: LabelLiftForm, done: Generated) -> Run | None:
+    def _lifting(self, run: Run, form: LabelLiftForm) -> Run | None:
         """Return a run that solves the label lift, None where it is not to, or no solver takes it."""
-        if not self.tighten or done.status is Status.INTERRUPTED or "W" not in done.raw.variables:
-            return None
         solver = run.lift_solver
-        if solver is None or run.stopped or isinstance(offer_of(solver, form), Refusal):
+        if not self.tighten or solver is None or run.stopped or isinstance(offer_of(solver, form), Refusal):
             return None
         return Run(run.program, solver, run.fixed_solver, run.budget, run.rng)
 

@@ -13,7 +13,6 @@ from margindsl.drivers.generation import generate
 from margindsl.drivers.run import Run
 from margindsl.drivers.starts import starting_labels
 from margindsl.errors import DeclarationError, TrivialityWarning
-from margindsl.program.label_certificate import repair_label_lift
 from margindsl.relaxations.minimax import LIFT_WIDTH, lifted_start
 from margindsl.relaxations.sdp import lift_labels
 from margindsl.testing import random_instance
@@ -44,6 +43,11 @@ def generated(problem, rounds=12, lift=None):
     run = Run(program, md.Solver("mirror-prox"), md.Solver("newton"), Budget(tol=1e-4), np.random.default_rng(0),
               lift_solver=lift)
     return run, generate(run, starting_labels(run, 3), tol=1e-4, most=rounds, per_round=3, starts=4)
+
+
+def bound_of(run, done, tighten=True):
+    relaxation = md.Minimax(tighten=tighten)
+    return relaxation._certify(run, done, relaxation._begun(run))
 
 
 @pytest.mark.parametrize("k", range(8))
@@ -109,7 +113,7 @@ def test_the_lift_raises_the_certificate(name):
     X, _ = clouds(2, n=20)
     run, done = generated(declare(X, constraints=CONSTRAINTS[name]), lift=md.Solver("burer-monteiro"))
     form = lift_labels(run.program)
-    first, best = (md.Minimax(tighten=tighten)._certify(run, done, None) for tighten in (False, True))
+    first, best = (bound_of(run, done, tighten) for tighten in (False, True))
     assert best.bound >= first.bound * (1 - 1e-4)  # a weight lift that is the label lift is solved to 1e-4
     assert best.verify()
     least = md.Solver("clarabel").open(form).solve(form, Budget(tol=1e-8)).objective
@@ -123,12 +127,12 @@ def test_the_certificate_stays_without_a_solver_without_time_and_after_a_stop():
     X, _ = clouds(3)
     problem = declare(X)
     run, done = generated(problem)
-    first = md.Minimax(tighten=False)._certify(run, done, None).bound
-    assert md.Minimax()._certify(run, done, None).bound == first
+    first = bound_of(run, done, False).bound
+    assert bound_of(run, done).bound == first
     run.lift_solver = md.Solver("newton")  # takes no label lift
-    assert md.Minimax()._certify(run, done, None).bound == first
+    assert bound_of(run, done).bound == first
     run.lift_solver, run.budget = md.Solver("burer-monteiro"), Budget.within(0.0)
-    assert md.Minimax()._certify(run, done, None).bound == pytest.approx(first, rel=1e-2)  # fewer steps of repair
+    assert bound_of(run, done).bound == pytest.approx(first, rel=1e-2)  # fewer steps of repair
 
     run.budget = Budget()
     stages = []
@@ -139,7 +143,7 @@ def test_the_certificate_stays_without_a_solver_without_time_and_after_a_stop():
 
     solution = problem.solve(md.Minimax(polish="none"), random_state=0, callback=stop)
     assert solution.bound <= solution.value
-    assert "burer-monteiro" not in stages
+    assert "burer-monteiro" not in stages[stages.index("label generation"):]
 
 
 def test_the_option_is_checked():
