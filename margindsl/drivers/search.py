@@ -12,6 +12,7 @@ from margindsl.drivers.moves import candidate_moves
 from margindsl.drivers.regroup import regroupings
 from margindsl.drivers.run import Fit, Run
 from margindsl.drivers.starts import distinct, starting_labels
+from margindsl.errors import UnboundedError
 from margindsl.typing import IntArray
 
 LARGEST_RANK = 3000  # of features times k − 1
@@ -150,6 +151,11 @@ def lowest_ends(run: Run, starts: list[IntArray], keep: int) -> list[IntArray]:
     keep : int
         Most labellings returned.
     """
-    coded = run.coded()
-    ends = sorted((alternate(coded, labels, tol=ROUGH) for labels in run.improving(starts)), key=lambda fit: fit.value)
-    return distinct([fit.labels for fit in ends])[:keep]
+    def descents(coded: Run) -> list[Fit]:
+        return [alternate(coded, labels, tol=ROUGH) for labels in run.improving(starts)]
+
+    try:
+        ends = descents(run.coded())
+    except UnboundedError:  # margins of single codes may fall without end where the others hold them
+        ends = descents(run)
+    return distinct([fit.labels for fit in sorted(ends, key=lambda fit: fit.value)])[:keep]

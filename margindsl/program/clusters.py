@@ -16,11 +16,11 @@ from margindsl.program.answers import Variable
 from margindsl.program.bounded_bias import ClusterLimits, biased_losses
 from margindsl.program.bounds import DecisionBound
 from margindsl.program.codes import contrasts, runner_up, simplex_codes
-from margindsl.program.equalities import project_duals
+from margindsl.program.equalities import FEASIBLE, dual_limits, project_duals
 from margindsl.program.forms import FixedLabelForm, Form
 from margindsl.program.losses import Losses, LossTerm
 from margindsl.program.split import SplitLosses, whole_duals
-from margindsl.typing import FloatArray, IntArray
+from margindsl.typing import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -331,7 +331,8 @@ class ClusterForm(Form):
         """Return (u, τ) that pay for the scalars and level a free bias: a bound takes up the rest, else flows do.
 
         The u are flows from the clusters of points to others. Those from p to q times 1 + z_p − z_q leave nothing over
-        where z solves a Laplacian system; divided by the largest such factor they stay in the domain of the conjugates.
+        where z solves a Laplacian system. Rows at a limit of the domain of the conjugates keep their sums, their flows
+        go between the others; where that does not do, all are divided by the largest such factor.
         """
         u = self.balanced(u)
         if not self.free_bias:
@@ -342,12 +343,32 @@ class ClusterForm(Form):
             place = int(np.argmax(np.abs(h) * (np.abs(tau).sum(axis=1) > 0) + 1e-9 * np.abs(h)))
             tau[place] += self.pairs @ rest / (k * h[place])
             return u, tau.ravel()
-        own, flows = self.labels[self.parts.falling.points], np.zeros((k, k))
-        np.add.at(flows, own, self.parts.falling.slopes[:, None] * u)
-        flows = flows + flows.T
+        lower, upper = dual_limits(self.parts.falling)
+
+        def within(u: FloatArray) -> FloatArray:
+            u = np.maximum(u, 0.0)
+            sums = u.sum(axis=1)
+            return u * np.divide(np.clip(sums, lower, upper), sums, out=np.zeros_like(sums), where=sums > 0)[:, None]
+
+        moved, near = within(u), 1e-9 * np.abs(u).sum(axis=1)  # what an equality was missed by moves no row further
+        for _ in range(3):
+            sums = moved.sum(axis=1)
+            inside = ((lower + near < sums) & (sums < upper - near))[:, None]
+            moved = within(self._flowing(moved, inside, self.bias_terms(moved, tau).sum(axis=0)))
+        if self.dual_error(moved, tau) <= FEASIBLE:
+            return moved, tau
+        moved = self._flowing(u, np.ones_like(inside), rest)
+        return moved / max(np.divide(moved, u, out=np.zeros_like(u), where=u > 0).max(initial=1.0), 1.0), tau
+
+    def _flowing(self, u: FloatArray, inside: BoolArray, rest: FloatArray) -> FloatArray:
+        """Return u changed by potentials of the clusters such that no rest is left, sums of rows not inside kept."""
+        own, sums, k = self.labels[self.parts.falling.points], u.sum(axis=1), self.clusters
+        weighted, flows = self.parts.falling.slopes[:, None] * u, np.zeros((k, k))
+        share = np.divide(u, sums[:, None], out=np.zeros_like(u), where=sums[:, None] > 0)
+        np.add.at(flows, own, np.where(inside, weighted, 0.0))
+        flows += flows.T + np.where(inside, 0.0, weighted).T @ share
         z = np.linalg.lstsq(np.diag(flows.sum(axis=1)) - flows, -rest, rcond=None)[0]
-        factor = 1.0 + z[own][:, None] - z
-        return u * (factor / factor.max(initial=1.0)), tau
+        return u * (1.0 + np.where(inside, z[own][:, None], (share @ z)[:, None]) - z)
 
     def dual_objective(self, u: FloatArray, tau: FloatArray, t: FloatArray | None = None) -> float:
         """Return the dual objective of the convex problem at u ≥ 0, τ, t; −inf outside its domain."""

@@ -161,7 +161,7 @@ class Proof(SimpleNamespace):
         half = np.where(self.singer & (np.minimum(self.left, self.slopes[i]) < 0), 0, q[i] / 2)  # no square of a fall
         pull, strain, low = (u + slope)[i], (np.abs(u) + strain)[i], np.full(len(i), np.inf)
         steep, size, total = self.steep + np.abs(self.B), self.size + np.abs(self.C) + size[i], np.full(len(u), np.inf)
-        bend, tilt = self.A + half, pull + self.B - 2 * self.A * k  # all is bend x^2 + tilt x but for a constant
+        bend, tilt = self.A + half, u[i] + (slope[i] + self.B - 2 * self.A * k)  # bend x^2 + tilt x but for a constant
         lowest = np.clip(np.where(bend > 0, -tilt / (2 * bend), k), self.left, self.right)
         for x, sign in ((self.left, 1), (self.right, -1), (lowest, 0)):
             t, falls = x - k, (bend < 0) | ((bend == 0) & (sign * tilt > 0))

@@ -151,6 +151,10 @@ def _points(proof: Proof, u: Any, q: Any, tau: Any, eta: Any) -> dict[str, Any]:
             u[number] = after[:, None]
             continue
         rows = np.flatnonzero(before)
+        # As multiples of the last digit of their sum, multipliers of one sign add up to it without rounding.
+        parts, total = u[number, rows], np.abs(after[rows])[:, None]
+        digit = np.spacing(total)
+        u[number, rows] = np.where(np.abs(parts) <= 2 * total, np.rint(parts / digit) * digit, parts)
         sizes = np.abs(u[number, rows])
         least = np.where(sizes > 8 * EPS * sizes.sum(axis=1, keepdims=True), sizes, np.inf).argmin(axis=1)
         for _ in range(4):  # a sum of multipliers, whose largest takes up rounding; half a digit in a tie the least

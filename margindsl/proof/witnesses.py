@@ -178,20 +178,16 @@ def within_domain(tables: dict[str, Any], u: FloatArray, q: FloatArray, v: Float
     v : (T,) float array
         Slopes of the tangents of logistic terms.
     """
-    cell, parts = tables["cell"], tables["log_c"] * tables["log_a"] * v
+    cell, parts = tables["cell"], tables["log_c"] * (tables["log_a"] * v)  # in the order of the check
     slope, size = (np.bincount(tables["log_at"], x, len(u)) for x in (parts, np.abs(parts)))
     flat = tables["A"] + q[cell] / 2 == 0
     high, low, steep = np.full(len(u), np.inf), np.full(len(u), -np.inf), np.zeros(len(u))
-    far = 2 * tables["A"] * tables["anchor"] - tables["B"]
+    far = -(slope[cell] + tables["B"] - 2 * tables["A"] * tables["anchor"])  # in the order of the check
     np.minimum.at(high, cell, np.where(np.isneginf(tables["left"]) & flat, far, np.inf))
     np.maximum.at(low, cell, np.where(np.isposinf(tables["right"]) & flat, far, -np.inf))
     np.maximum.at(steep, cell, tables["steep"])
-    for _ in range(4):
-        pull = u + slope
-        off = np.clip(pull, low, high) - pull
-        u = np.where(np.abs(off) <= SMALLEST + 64 * EPS * (steep + np.abs(u) + size), u + off, u)
-    over, under = u + slope > high, u + slope < low
-    return np.where(over, np.nextafter(u, -np.inf), np.where(under, np.nextafter(u, np.inf), u))
+    moved = np.clip(u, low, high)
+    return np.where(np.abs(moved - u) <= SMALLEST + 64 * EPS * (steep + np.abs(u) + size), moved, u)
 
 
 def definite(proof: Proof, q: FloatArray, eta: FloatArray) -> FloatArray:
