@@ -18,6 +18,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from margindsl.errors import DeclarationError
+
 _HEADER = "header.json"
 # What parsers of damaged files raise; numpy reads headers with the tokenizer of Python.
 FOREIGN = (ValueError, SyntaxError, tokenize.TokenError, KeyError, TypeError, AttributeError, EOFError, IndexError,
@@ -71,6 +73,8 @@ def written_whole(path: str | Path) -> Iterator[BinaryIO]:
     OSError
         If it cannot be written; what was there before is as it was.
     """
+    if "\0" in str(path):
+        raise DeclarationError(f"{str(path)!r}: a name of a file holds no NUL character")
     target = Path(os.path.realpath(path))
     try:
         if target.exists() and not target.is_file():

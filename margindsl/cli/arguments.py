@@ -49,8 +49,12 @@ def add_data(parser: argparse.ArgumentParser, command: str) -> None:
     if command == "certify":
         group.add_argument("labels", metavar="labels.csv",
                            help="the cluster of each point, of any names: one column, or one called 'label'")
-    group.add_argument("--truth", metavar="COLUMN",
-                       help="column of true classes (name, or number from 0): not a feature, accuracy is reported")
+    add_columns(group, "not a feature, accuracy is reported")
+
+
+def add_columns(group: Any, use: str) -> None:
+    """Add the arguments that say which columns are features and in what units, `use` being what classes are for."""
+    group.add_argument("--truth", metavar="COLUMN", help=f"column of true classes (name, or number from 0): {use}")
     group.add_argument("--drop", metavar="COLUMN", action="append", default=[],
                        help="column to leave out (may be repeated)")
     group.add_argument("--scale", choices=("none", "minmax", "standard"), default="none",

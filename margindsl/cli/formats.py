@@ -16,6 +16,7 @@ from margindsl.typing import FloatArray
 
 LABEL = "label"
 POINTS, CLASSES = ("X", "data", "points"), ("y", "labels", "label", "target")  # names of arrays in .npz files
+PARTS = "cmM"  # kinds of numbers and times that NumPy would take a part of
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +53,8 @@ class Columns(Table):
         for k, column in enumerate(columns):
             given, name = np.asarray(self.arrays[column]), self.names[column]
             try:
+                if given.dtype.kind in PARTS:
+                    raise TypeError
                 values[:, k] = given.astype(float)
             except (TypeError, ValueError):
                 raise NotNumericError(f"{self.source}: column {name!r} holds values of type {given.dtype}, expected "

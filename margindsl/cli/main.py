@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from margindsl import __version__
-from margindsl.cli.arguments import add_data, add_declaration, add_solve_options, add_talk, seed
+from margindsl.cli.arguments import add_columns, add_data, add_declaration, add_solve_options, add_talk, seed
 from margindsl.errors import MarginError, TrivialityWarning
 from margindsl.experiments.figures import PAPERS
 
@@ -142,7 +142,8 @@ def _add_files(commands: Any) -> None:
     command = commands.add_parser("verify", help=what, description=what)
     command.add_argument("file", metavar="FILE", help="a .npz file that Solution.save wrote")
     command.add_argument("data", metavar="DATA", nargs="?",
-                         help="the points, .csv or .npy: linear features are compared with them")
+                         help="the points, as they were given: linear features are compared with them")
+    add_columns(command, "not a feature")
 
 
 def _add_reproduce(commands: Any) -> None:

@@ -34,7 +34,7 @@ def write_rows(target: str | None, head: Sequence[str], rows: Iterable[Sequence[
             f"cannot write {target}: {error.strerror}; what it was to hold went to standard output") from None
 
 
-def check_writable(target: str | None) -> None:
+def check_writable(target: str | None, option: str = "--output") -> None:
     """Raise before a long solve when the output is no file that can be written.
 
     Raises
@@ -45,8 +45,8 @@ def check_writable(target: str | None) -> None:
     if target is None:
         return
     if not target.strip():
-        raise DeclarationError(f"--output {target!r}: expected the name of a file; without --output the result goes to "
-                               "standard output")
+        without = "; without it the result goes to standard output" * (option == "--output")
+        raise DeclarationError(f"{option} {target!r}: expected the name of a file{without}")
     try:
         obstacle = _obstacle(target)
     except OSError as error:  # a name too long, a loop of links

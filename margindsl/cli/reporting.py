@@ -37,7 +37,7 @@ def check_targets(arguments: argparse.Namespace) -> None:
         target = getattr(arguments, name, None)
         if target is None:
             continue
-        check_writable(target)
+        check_writable(target, f"--{name}")
         for other, use in given:
             if same_file(target, other):
                 raise DeclarationError(f"--{name} {target}: that file {use}, too, and would be lost; give another name")

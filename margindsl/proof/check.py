@@ -280,7 +280,7 @@ def check(header: dict[str, Any], arrays: dict[str, Any]) -> Any:
     """Return what of a proof is `proved`, `failures` or `unverified`, in sentences, and the bound that is proved."""
     report = SimpleNamespace(proved=[], failures=[], unverified=[], bound=-math.inf)
     try:
-        need((header["format"], header["version"]) == (FORMAT, VERSION), f"this is not version {VERSION} of {FORMAT}")
+        need([header.get(x) for x in ("format", "version")] == [FORMAT, VERSION], f"no version {VERSION} of {FORMAT}")
         with np.errstate(all="ignore"):
             Proof(header, arrays).judge(report)
     except Exception as error:  # whatever a forged file leads to

@@ -23,8 +23,8 @@ def check_decision(header: dict[str, Any], arrays: dict[str, Any]) -> list[str]:
     """
     phi, w = arrays["phi"], arrays["w"]
     f, size = phi @ w, np.max(np.abs(phi) @ np.abs(w))  # features may be what projections and means leave of large ones
-    off = np.abs(f - np.reshape(arrays["decision"], f.shape)).max(axis=1) > ROUNDED * (sum(phi.shape) + 8) * size
-    if header["free_bias"] and np.any(w[-1] != header["bias"]):
+    off = ~(np.abs(f - np.reshape(arrays["decision"], f.shape)).max(axis=1) <= ROUNDED * (sum(phi.shape) + 8) * size)
+    if not header["penalised"] and np.any((w[-1] if header["free_bias"] else 0.0) != np.asarray(header["bias"])):
         return ["the bias is not that of the weights"]
     return [f"decision values are not those of the weights, at point {int(np.argmax(off))}"] if off.any() else []
 

@@ -50,7 +50,10 @@ def read_proof(path: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:
     OSError
         If it cannot be read.
     """
-    stream = io.BytesIO(Path(path).read_bytes())  # what fails from here on is the content
+    try:
+        stream = io.BytesIO(Path(path).read_bytes())  # what fails from here on is the content
+    except ValueError as error:  # a NUL character
+        raise DeclarationError(f"Solution.load: {str(path)!r} is no name of a file: {error}") from None
     try:
         _check_sizes(stream, path)
         stream.seek(0)

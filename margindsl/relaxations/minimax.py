@@ -140,7 +140,8 @@ class Minimax(Relaxation):
             done = generate(run, initial, tol=tol, most=self.rounds, per_round=self.per_round, starts=self.starts,
                             exhaustive=exhaustive, share=SHARE if self.tol is None and exhaustive is None else 0.0)
         if "u" not in done.raw.variables:
-            return Outcome(done.status, candidates=tuple(initial), message=done.message, certificate=begun.certificate)
+            proved = begun.certificate if done.status in (Status.TIME_LIMIT, Status.INTERRUPTED) else None
+            return Outcome(done.status, candidates=tuple(initial), message=done.message, certificate=proved)
         if exhaustive is None:
             certificate = self._certify(run, done, begun)
         else:

@@ -241,9 +241,10 @@ def written(solution: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     claim, program = evidence.claim(solution), evidence.program()
     try:
         fits = program.n * program.features.rank <= (KEPT if program.features.is_dense else 0)
-        return export(program, claim, solution.certificate, features=fits)
-    except UnknownProof:
-        return {}, {}
+        header, arrays = export(program, claim, solution.certificate, features=fits)
+    except UnknownProof as error:
+        return {"unproved": str(error)}, {}
+    return {**header, "own_weights": np.array_equal(solution.weights, evidence.weights)}, arrays
 
 
 __all__ = ["DeclaredCertificate", "Evidence", "declaration_of", "settled", "verify", "written"]

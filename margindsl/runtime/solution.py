@@ -332,12 +332,13 @@ class Solution:
             features = features_of(problem, arrays["weights"], header["bias"], arrays["decision"])
             proof = None if proof is None else same_problem(path, proof, problem)
         mixture = (arrays["labellings"], arrays["mixture"]) if "mixture" in arrays else None
+        origin = header.get("origin", {}) | ({"unproved": header["unproved"]} if "unproved" in header else {})
         return judged(path, cls(
             arrays["labels"], header["value"], header["bound"], header["estimate"], Status[header["state"]],
             arrays["weights"], header["bias"], arrays["decision"], header["scalars"], features,
             label_weights=mixture, label_factor=arrays.get("label_factor"), timings=header["timings"],
             message=header["message"], relaxation=header["relaxation"], solver=header["solver"],
-            coding=header.get("coding", "binary"), evidence=proof, origin=header.get("origin", {}),
+            coding=header.get("coding", "binary"), evidence=proof, origin=origin,
             history=tuple(Record(**record) for record in header.get("history", ()))), replace)
 
 

@@ -49,7 +49,14 @@ class StoredProof:
         """
         header = {**self.header, "value": solution.value, "bound": solution.bound, "state": solution.state.name,
                   "bias": np.asarray(solution.bias).tolist()}
-        return reported(header, {**self.arrays, "labels": solution.labels, "decision": solution.decision})
+        report = reported(header, {**self.arrays, "labels": solution.labels, "decision": solution.decision})
+        w, scalars = (self.arrays.get(name, np.zeros(0)) for name in ("w", "scalars"))
+        own = self.header.get("own_weights", False) and len(w)  # else the user's are in coordinates of other features
+        if own and not np.array_equal(w[: len(solution.weights)].ravel(), solution.weights.ravel()):
+            report.failures.append("the weights are not those of the value")
+        if not np.array_equal(scalars, list(solution.scalars.values())):
+            report.failures.append("the scalars are not those of the value")
+        return report
 
 
 def read_stored(path: str | Path) -> tuple[dict[str, Any], dict[str, Any], StoredProof | None]:
@@ -82,14 +89,20 @@ def read_stored(path: str | Path) -> tuple[dict[str, Any], dict[str, Any], Store
 
 def _is_whole(header: dict[str, Any], arrays: dict[str, Any]) -> bool:
     labels, weights, decision = (arrays[name] for name in ARRAYS)
-    numbers = all(isinstance(header[name], (int, float)) for name in ("value", "bound", "estimate"))
-    bias = np.asarray(header["bias"])
-    numbers = numbers and bias.dtype.kind in "if" and bias.shape in ((), decision.shape[1:])
-    rounds, origin = header.get("history", []), header.get("origin", {})
-    numbers = numbers and isinstance(origin, dict) and all(set(record) == ROUND for record in rounds)
-    return bool(header["state"] in Status.__members__ and labels.ndim == 1 and decision.shape[:1] == labels.shape
-                and labels.dtype.kind == "i" and numbers and header["value"] == header["value"]
-                and weights.ndim == decision.ndim in (1, 2) and weights.shape[1:] == decision.shape[1:])
+    bias, rounds, origin = np.asarray(header["bias"]), header.get("history", []), header.get("origin", {})
+    held = [weights, decision, bias, *(arrays[name] for name in OWN if name in arrays)]
+    maps = [header["scalars"], header["timings"]]
+    return bool(
+        all(isinstance(header[name], (int, float)) for name in ("value", "bound", "estimate"))
+        and all(isinstance(header[name], str) for name in ("message", "relaxation", "solver"))
+        and all(isinstance(x, (int, float)) and np.isfinite(x) for values in maps for x in values.values())
+        and all(x.dtype.kind in "if" and (np.isinf(header["value"]) or np.all(np.isfinite(x))) for x in held)
+        and ("labellings" in arrays) == ("mixture" in arrays) and bias.shape in ((), decision.shape[1:])
+        and isinstance(origin, dict) and all(set(record) == ROUND for record in rounds)
+        and ("format" not in header or {"data", "declaration"} <= header.keys())
+        and header["state"] in Status.__members__ and labels.ndim == 1 and decision.shape[:1] == labels.shape
+        and labels.dtype.kind == "i" and header["value"] == header["value"]
+        and weights.ndim == decision.ndim in (1, 2) and weights.shape[1:] == decision.shape[1:])
 
 
 def same_problem(path: str | Path, proof: StoredProof, problem: Any) -> StoredProof:
@@ -121,7 +134,8 @@ def judged(path: str | Path, solution: Any, replace: Callable[..., Any]) -> Any:
         If its proof does not hold.
     """
     if solution.evidence is None:
-        report = Report(unverified=["the file holds no proof: it is of an older version"])
+        why = solution.origin.get("unproved", "it is of an older version")
+        report = Report(unverified=[f"the file holds no proof: {why}"])
     else:
         report = solution.verify()
     if not report:

@@ -174,3 +174,41 @@ def test_completion_is_a_script_of_all_commands(capsys, shell):
     assert all(word in script for word in ("solve", "compare", "certify", "select", "--time-limit"))
     if shell == "bash":
         assert subprocess.run(["bash", "-n"], input=script, text=True, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("options", [["--scale", "standard"], ["--scale", "minmax", "--drop", "x"], ["--truth", "c"]])
+def test_points_are_verified_as_they_were_solved(tmp_path, capsys, options):
+    path, kept = str(tmp_path / "points.csv"), str(tmp_path / "kept.npz")
+    X = np.random.default_rng(0).normal(size=(12, 3))
+    rows = "\n".join(",".join(map(str, row)) + f",{i % 2}" for i, row in enumerate(X))
+    (tmp_path / "points.csv").write_text(f"x,y,z,c\n{rows}\n")
+    assert main(["solve", path, *options, "--save", kept, "--quiet", "--output", str(tmp_path / "labels.csv")]) == 0
+    assert main(["verify", kept, path, *options]) == 0
+    assert "features are those of" in capsys.readouterr().out
+    assert main(["verify", kept, path]) == 1 and "FAILED" in capsys.readouterr().out
+
+
+def test_features_that_are_not_linear_are_unverified(tmp_path, capsys):
+    path, kept = str(tmp_path / "points.npy"), str(tmp_path / "kept.npz")
+    np.save(path, np.random.default_rng(0).normal(size=(12, 2)))
+    arguments = ["--kernel", "rbf", "--save", kept, "--quiet", "--output", str(tmp_path / "labels.csv")]
+    assert main(["solve", path, *arguments]) == 0
+    assert main(["verify", kept, path]) == 1
+    said = capsys.readouterr().out
+    assert "unverified" in said and "FAILED" not in said
+
+
+@pytest.mark.parametrize("kind", ["complex", "datetime64[ns]", "timedelta64[s]"])
+def test_numbers_are_not_taken_in_part(tmp_path, capsys, kind):
+    path = str(tmp_path / "points.npy")
+    np.save(path, np.arange(24).reshape(12, 2).astype(kind))
+    assert main(["solve", path, "--quiet"]) == 1
+    assert "expected finite numbers" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--save", "--report", "--output"])
+def test_the_option_without_a_name_is_named(tmp_path, capsys, option):
+    path = str(tmp_path / "points.npy")
+    np.save(path, np.random.default_rng(0).normal(size=(12, 2)))
+    assert main(["solve", path, option, ""]) == 1
+    assert f"{option} ''" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Dual points moved onto equalities by rounding alone: of free biases, and where losses curve nowhere but at infinity."""
+"""Dual points moved onto equalities by rounding alone: of free biases, and where losses curve only far out."""
 
 import numpy as np
 import pytest
