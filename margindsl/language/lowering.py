@@ -380,7 +380,9 @@ def _losses(parts: ObjectiveParts, n: int) -> Losses:
                            tuple(s.text() for s in scalars), tuple(scalars))
     terms = [_term(function, argument, weights, points, scalars)
              for function, argument, weights, points in parts.rows]
-    return payable(Losses(n, added(_join(list(added(terms)))), shared))
+    for step in (added, _join, added):  # what is nothing is no part of a sum, not even of its unit
+        terms = list(step(term for term in terms if np.any(term.weights > 0) and term.loss != _NOTHING))
+    return payable(Losses(n, tuple(terms), shared))
 
 
 def _term(function: Any, argument: Affine, weights: FloatArray, points: IntArray,
@@ -400,12 +402,10 @@ def _term(function: Any, argument: Affine, weights: FloatArray, points: IntArray
 _NOTHING = PLQ.constant(0.0)
 
 
-def _join(terms: list[LossTerm]) -> list[LossTerm]:
+def _join(terms: Iterable[LossTerm]) -> list[LossTerm]:
     """Join terms with one function into one, sorted by point when each point occurs once."""
     joined: list[list[LossTerm]] = []
     for term in terms:
-        if not np.any(term.weights > 0) or term.loss == _NOTHING:
-            continue
         for family in joined:
             if family[0].loss is term.loss or family[0].loss == term.loss:
                 family.append(term)

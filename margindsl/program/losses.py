@@ -412,15 +412,16 @@ def _sum(first: LossTerm, second: LossTerm, searched: bool) -> LossTerm:
     if not len(first.points) or not np.array_equal(first.points, second.points) or any(
             np.ptp(t.slopes) or np.ptp(t.shifts) or not t.slopes[0] or np.any(t.coupling) for t in (first, second)):
         raise LookupError
-    one, common = np.ones(len(first.points)), first.weights[0]
-    ratio = second.weights[0] / common if common > 0 else 0.0
-    if not np.allclose(second.weights, ratio * first.weights, rtol=4e-16, atol=0):
+    one, (least, most) = np.ones(len(first.points)), sorted((first, second), key=lambda t: t.weights[0])
+    # A loss whose unit is its smallest part is steep: Newton's method takes it for a kink.
+    ratio = least.weights[0] / most.weights[0] if most.weights[0] > 0 else 0.0
+    if not np.allclose(least.weights, ratio * most.weights, rtol=4e-16, atol=0):
         raise LookupError
     total = sum((t.loss.precompose(float(t.slopes[0]), float(t.shifts[0])) * factor
-                 for t, factor in ((first, 1.0), (second, float(ratio)))), start=PLQ.constant(0.0))
+                 for t, factor in ((most, 1.0), (least, float(ratio)))), start=PLQ.constant(0.0))
     if total.is_solved_apart and not searched:
         raise LookupError
-    return LossTerm(total, first.points, first.weights, one, 0.0 * one, first.coupling)
+    return LossTerm(total, first.points, most.weights, one, 0.0 * one, first.coupling)
 
 
 def _digest(array: FloatArray) -> bytes:

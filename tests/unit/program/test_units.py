@@ -236,3 +236,20 @@ def test_tilted_losses_in_units_of_their_values(loss, t):
     for x in v:
         expected = (given.value(np.full(3, x)) - given.value(np.zeros(3))) / t
         assert found.value(np.full(3, x / t)) == pytest.approx(expected, rel=1e-11, abs=1e-11 / t)
+
+
+@pytest.mark.parametrize("clusters", [2, 3])
+@pytest.mark.parametrize("light", [1e-12, 1e-9, 1e-6, 1e-3, 1.0, 1e3])
+def test_a_light_loss_beside_a_heavy_one_is_no_unit(clusters, light):
+    """A sum is measured in its heavier part, whichever is written first, and fitted as well as the heavier alone."""
+    X = np.array([[-1.83], [-2.48], [-0.52], [-0.71], [-0.85]])
+    w = np.array([0.9, 1.8, 1.2, 1.2, 1.2])
+    labels = np.array([0, 0, 1, 2, 2]) if clusters == 3 else np.array([1, 1, -1, 1, -1])
+    y, f = md.Labels(5, clusters=clusters), md.Hyperplane(X)
+    g = md.margin(y, f)
+    objective = (md.sq_norm(f) / 2 + 17.67 * md.sum(w * (light * md.pos(1 - g) + md.pos(1 - g) ** 2))
+                 + 9.72 * md.mean(md.pos(0.84 - g)))
+    problem = md.Problem(md.Minimize(objective), [y[[i]] == labels[[i]] for i in range(5)])
+    newton, clarabel = (problem.solve("supervised", name) for name in ("newton", "clarabel"))
+    assert newton.status == "optimal"
+    assert newton.value == pytest.approx(clarabel.value, rel=1e-6)
