@@ -100,8 +100,10 @@ def on_cpu(X: Any, name: str = "X") -> Any:
     Raises
     ------
     DeclarationError
-        If the array is on another device, or cannot be read.
+        If the array is on another device, cannot be read, or is a masked array with masked entries.
     """
+    if np.ma.isMaskedArray(X) and np.ma.is_masked(X):
+        raise DeclarationError(f"{_is(name)} a masked array with masked entries. Fill them or drop those points.")
     if isinstance(X, np.ndarray) or not hasattr(X, "__dlpack_device__"):
         return X
     try:

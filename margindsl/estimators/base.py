@@ -74,8 +74,9 @@ class MarginEstimator(BaseEstimator):
         """Return the labels to begin with, None without any."""
         if isinstance(self.warm_start, (bool, np.bool_)):
             last = getattr(self, "labels_", None) if self.warm_start else None
-            return None if last is None or len(last) != n else last
-        return None if self.warm_start is None else np.asarray(self.warm_start)
+            fits = last is not None and len(last) == n and np.max(last) < getattr(self, "n_clusters", np.inf)
+            return last if fits else None
+        return None if self.warm_start is None else np.asarray(on_cpu(self.warm_start, "warm_start"))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -95,15 +96,22 @@ class LinearWeights:
     def coef_(self) -> FloatArray:
         """Return the weights (1, d), or (k, d) of more than two classes: f(x) = coef_ @ x + intercept_."""
         self._check_linear("coef_")
-        d, constant = self.n_features_in_, self._decided(np.zeros((1, self.n_features_in_)))
-        blocks = [self._decided(np.eye(d)[block]) - constant for block in row_blocks(d, d)]
-        return np.concatenate(blocks).T
+        d, (point, size) = self.n_features_in_, self._surroundings()
+        blocks = [self._decided(point + size * np.eye(d)[block]) - self._decided(point) for block in row_blocks(d, d)]
+        return np.concatenate(blocks).T / size
 
     @property
     def intercept_(self) -> FloatArray:
-        """Return the decision values (1,), or (k,), of the point 0."""
+        """Return the decision values (1,), or (k,), of the point 0, as f(x) - coef_ @ x where the points are."""
         self._check_linear("intercept_")
-        return self._decided(np.zeros((1, self.n_features_in_)))[0]
+        point, _ = self._surroundings()
+        return self._decided(point)[0] - self.coef_ @ point[0]
+
+    def _surroundings(self) -> tuple[FloatArray, float]:
+        """Return the mean (1, d) of the points and how far they lie from it: far from 0, values there are rounding."""
+        features = self.solution_.features
+        mean = np.asarray(self.problem_.hyperplane.X.mean(axis=0), dtype=float).reshape(1, -1)
+        return mean, float(np.sqrt(features.trace / features.n)) or 1.0
 
     def _check_linear(self, name: str) -> None:
         check_is_fitted(self)
@@ -140,7 +148,10 @@ def weights_of(sample_weight: Any, n: int) -> FloatArray | None:
 
 def mean_one(weights: FloatArray | None) -> FloatArray | None:
     """Return weights scaled to mean one, as losses in a mean take them; None being None."""
-    return None if weights is None else weights / weights.mean()
+    if weights is None:
+        return None
+    weights = weights / weights.max()  # their sum may be more than a number holds
+    return weights / weights.mean()
 
 
 def generator(random_state: Any) -> np.random.Generator:

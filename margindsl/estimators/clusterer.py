@@ -119,7 +119,7 @@ class Clusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         values = np.sort(self.transform(X), axis=1)
         margins = np.abs(values[:, 0]) if values.shape[1] == 1 else values[:, -1] - values[:, -2]
         losses = np.maximum(0.0, 1.0 - margins)
-        return -float(np.average(losses, weights=weights_of(sample_weight, len(losses))))
+        return -float(np.average(losses, weights=mean_one(weights_of(sample_weight, len(losses)))))
 
     def _check_clusters(self, n: int) -> int:
         k = getattr(self, "n_clusters", 2)

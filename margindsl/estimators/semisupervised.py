@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 import margindsl as md
 from margindsl.errors import DeclarationError
-from margindsl.estimators.base import generator
+from margindsl.estimators.base import generator, mean_one
 from margindsl.estimators.classifiers import MarginClassifier
 from margindsl.estimators.models import check_parameters
 from margindsl.typing import ArrayLike, BoolArray, FloatArray, IntArray
@@ -107,7 +107,7 @@ class SemiSupervisedClassifier(MarginClassifier):
             raise DeclarationError(f"{name}.score: the sample weights of the points of known class sum to "
                                    f"{weights[known].sum():g}; expected a positive number")
         right = predicted[known].astype(object) == classes[known].astype(object)
-        return float(np.average(right.astype(float), weights=weights[known]))
+        return float(np.average(right.astype(float), weights=mean_one(weights[known])))
 
     def _known(self, y: Any) -> BoolArray:
         """Return which classes are known, those that are not the number −1."""

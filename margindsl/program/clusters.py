@@ -358,7 +358,7 @@ class ClusterForm(Form):
         if self.dual_error(moved, tau) <= FEASIBLE:
             return moved, tau
         moved = self._flowing(u, np.ones_like(inside), rest)
-        return moved / max(np.divide(moved, u, out=np.zeros_like(u), where=u > 0).max(initial=1.0), 1.0), tau
+        return moved / np.divide(moved, u, out=np.zeros_like(u), where=u > 0).max(initial=1.0), tau
 
     def _flowing(self, u: FloatArray, inside: BoolArray, rest: FloatArray) -> FloatArray:
         """Return u changed by potentials of the clusters such that no rest is left, sums of rows not inside kept."""

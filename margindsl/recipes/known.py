@@ -76,7 +76,9 @@ def read_weights(name: str, sample_weight: ArrayLike | None, known: KnownLabels,
         if len(points) and not weights[points].any():
             raise DeclarationError(f"{name}(sample_weight=...): the weights of all {said} points are 0")
     for points in means:
-        weights[points] /= weights[points].mean() if len(points) else 1.0
+        if len(points):
+            weights[points] /= weights[points].max()  # their sum may be more than a number holds
+            weights[points] /= weights[points].mean()
     return weights
 
 
@@ -117,13 +119,16 @@ def read_known(name: str, y: ArrayLike, n: int) -> KnownLabels:
     return KnownLabels(values, np.flatnonzero(values), np.flatnonzero(values == 0))
 
 
-def check_fraction(name: str, option: str, value: float | None) -> None:
-    """Raise unless a bound on labels is None or a fraction of at least 0.
+def check_fraction(name: str, option: str, value: float | None, optional: bool = False) -> None:
+    """Raise unless a bound on labels is a fraction of at least 0, or None where it is optional.
 
     Raises
     ------
     DeclarationError
         Naming recipe, option and value.
     """
-    if value is not None and not (isinstance(value, (int, float, np.integer, np.floating)) and value >= 0):
-        raise DeclarationError(f"{name}({option}={value!r}): expected None or a non-negative fraction of the points")
+    if value is None and optional:
+        return
+    if isinstance(value, bool) or not (isinstance(value, (int, float, np.integer, np.floating)) and value >= 0):
+        raise DeclarationError(f"{name}({option}={value!r}): expected {'None or ' * optional}a non-negative fraction of "
+                               "the points")

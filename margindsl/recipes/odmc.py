@@ -72,7 +72,7 @@ def odmc(X: Any, *, lam: float | md.Parameter = 10.0, nu: float = 0.4, theta: fl
     >>> (y * y[0]).tolist()
     [1, 1, -1, -1]
     """
-    check_fraction("odmc", "balance", balance)
+    check_fraction("odmc", "balance", balance, optional=True)
     f = md.Hyperplane(X, kernel=kernel, centre=centre)
     y = md.Labels(f.n)
     loss = md.odm(y * f, nu, theta)

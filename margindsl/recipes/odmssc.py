@@ -69,11 +69,11 @@ def odmssc(X: Any, *, must_link: Any = (), cannot_link: Any = (), lam: float | m
     >>> (y * y[0]).tolist()
     [1, 1, -1, -1]
     """
-    check_fraction("odmssc", "balance", balance)
+    check_fraction("odmssc", "balance", balance, optional=True)
     f = md.Hyperplane(X, kernel=kernel, centre=centre)
     y = md.Labels(f.n)
     g = y * f
-    loss = md.pos(1 - theta - g) ** 2 + nu * md.pos(g - 1 - theta) ** 2
+    loss = (1 - theta) ** 2 * md.odm(g, nu, theta)  # max(1 - theta - g, 0)^2 + nu max(g - 1 - theta, 0)^2
     links = [md.must_link(y, must_link), md.cannot_link(y, cannot_link)]
     bound = [] if balance is None else [abs(md.sum(y)) <= max(balance * f.n, f.n % 2)]
     return md.Problem(md.Minimize(md.sq_norm(f) / 2 + lam / 2 * md.mean(loss)), [*links, *bound],

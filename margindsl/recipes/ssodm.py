@@ -84,7 +84,7 @@ def ssodm(X: Any, y: ArrayLike, *, lam1: float | md.Parameter = 10.0, lam2: floa
     >>> solution.labels.tolist(), solution.predict([[3.0, 0.0]]).tolist()
     ([-1, -1, 1, 1], [1])
     """
-    check_fraction("ssodm", "balance", balance)
+    check_fraction("ssodm", "balance", balance, optional=True)
     f = md.Hyperplane(X, kernel=kernel, bias=bias, centre=centre)
     signs, known = md.Labels(f.n), read_known("ssodm", y, f.n)
     weights = read_weights("ssodm", sample_weight, known, known.labelled, known.unlabelled)

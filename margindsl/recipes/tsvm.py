@@ -79,7 +79,7 @@ def transductive(name: str, X: Any, y: ArrayLike, C: float | md.Parameter, C_u: 
     DeclarationError
         As `tsvm`.
     """
-    check_fraction(name, "balance", balance)
+    check_fraction(name, "balance", balance, optional=True)
     f = md.Hyperplane(X, kernel=kernel, bias=bias)
     signs, known = md.Labels(f.n), read_known(name, y, f.n)
     loss = weighted(md.hinge(signs * f), read_weights(name, sample_weight, known))

@@ -202,8 +202,8 @@ def _work(program: MarginProgram, certificate: Certificate) -> float:
     # a cut each, for the diagonal of a proof is positive; without labels there is none
     low = np.count_nonzero(d <= LOW * np.max(d)) if d.any() else 0
     columns = int(r + low + np.count_nonzero(arrays.get("theta", ())))
-    order = min(n, columns + len(program.decision) + 1)
-    return float(CHECKED * n * r + n * columns**2 + EIGEN_WORK * (r**3 + order**3))
+    order, leaves = min(n, columns + len(program.decision) + 1), len(arrays.get("paths", (0,)))
+    return float(leaves * CHECKED * n * r + n * columns**2 + EIGEN_WORK * (r**3 + order**3))
 
 
 def _told(solution: Any, lowered: Any) -> Any:

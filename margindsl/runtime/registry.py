@@ -53,7 +53,19 @@ def load_class(group: str, kind: str, name: Any) -> Any:
     points = entry_points(group, name if isinstance(name, str) else "")
     if not isinstance(name, str) or name.lower() not in points:
         raise UnknownNameError(kind, name, points, _advice(group, name))
-    return points[name.lower()].load()
+    return _loaded(kind, points[name.lower()])
+
+
+def _loaded(kind: str, point: Any) -> Any:
+    try:
+        found = point.load()
+    except AttributeError as error:
+        raise NotInstalledError(f"{kind} {point.name!r}: {point.value} does not exist ({error}); upgrade or remove the "
+                                "package that registers it") from error
+    if not isinstance(found, type):
+        raise NotInstalledError(f"{kind} {point.name!r}: {point.value} is no class, but {found!r}; upgrade or remove the "
+                                "package that registers it")
+    return found
 
 
 def _advice(group: str, name: Any) -> str:
@@ -126,7 +138,7 @@ def relaxation_classes() -> Iterator[type[Relaxation]]:
     """Yield the relaxations whose packages can be imported, by name."""
     for _, point in sorted(entry_points(RELAXATIONS).items()):
         try:
-            yield point.load()
+            yield _loaded("relaxation", point)
         except ImportError:
             continue
 
@@ -136,7 +148,7 @@ def solvers() -> list[SolverInfo]:
     rows = []
     for name, point in sorted(entry_points(SOLVERS).items()):
         try:
-            cls = point.load()
+            cls = _loaded("solver", point)
         except ImportError:
             rows.append(SolverInfo(name, "?", "?", "?", False))
             continue

@@ -9,7 +9,7 @@ import pytest
 import margindsl as md
 from margindsl import extensions
 from margindsl.contract import Offer
-from margindsl.errors import DeclarationError, UnknownNameError
+from margindsl.errors import DeclarationError, NotInstalledError, UnknownNameError
 from margindsl.estimators import MarginClusterer
 from margindsl.features import Kernel, build, kernel_names
 from margindsl.recipes.recipe import recipe
@@ -125,3 +125,22 @@ def test_names_of_relaxations_are_those_that_are_registered():
     for point in points:
         if point.value.startswith("margindsl."):
             assert getattr(md, point.attr) is point.load() and point.attr in md.__all__
+
+
+@pytest.mark.parametrize("value", ["json:Gone", "json:dumps"])
+@pytest.mark.parametrize("group,kind", [("margindsl.relaxations", "relaxation"), ("margindsl.solvers", "solver")])
+def test_what_another_package_no_longer_holds_stops_nothing(monkeypatch, group, kind, value):
+    stale = {"stale": importlib.metadata.EntryPoint("stale", value, group)}
+    scan = extensions._scanned
+
+    def scanned(asked, path):
+        return {**scan(asked, path), **stale} if asked == group else scan(asked, path)
+
+    scanned.cache_clear = scan.cache_clear
+    monkeypatch.setattr(extensions, "_scanned", scanned)
+    y, f = md.Labels(len(X)), md.Hyperplane(X)
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean(md.hinge(y * f))), [abs(md.sum(y)) <= 2])
+    assert problem.solve(random_state=0).verify()
+    assert len(md.solvers()) >= 10
+    with pytest.raises(NotInstalledError, match=f"{kind} 'stale': {value}"):
+        problem.solve(**{kind: "stale"})
