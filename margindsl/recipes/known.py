@@ -130,5 +130,5 @@ def check_fraction(name: str, option: str, value: float | None, optional: bool =
     if value is None and optional:
         return
     if isinstance(value, bool) or not (isinstance(value, (int, float, np.integer, np.floating)) and value >= 0):
-        raise DeclarationError(f"{name}({option}={value!r}): expected {'None or ' * optional}a non-negative fraction of "
-                               "the points")
+        choice = "None or " if optional else ""
+        raise DeclarationError(f"{name}({option}={value!r}): expected {choice}a non-negative fraction of the points")

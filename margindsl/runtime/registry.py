@@ -63,8 +63,8 @@ def _loaded(kind: str, point: Any) -> Any:
         raise NotInstalledError(f"{kind} {point.name!r}: {point.value} does not exist ({error}); upgrade or remove the "
                                 "package that registers it") from error
     if not isinstance(found, type):
-        raise NotInstalledError(f"{kind} {point.name!r}: {point.value} is no class, but {found!r}; upgrade or remove the "
-                                "package that registers it")
+        raise NotInstalledError(f"{kind} {point.name!r}: {point.value} is no class, but {found!r}; upgrade or remove "
+                                "the package that registers it")
     return found
 
 
