@@ -72,11 +72,10 @@ def absorbed(run: Run, form: LabelLiftForm, begins: bool = True) -> Absorbed:
     W = np.asarray(raw["W"])
     F = lift.outputs(W)
     expired = certificate is not None and run.budget.expired
-    if certificate is not None and not (expired or form.decision) and form.count == form.n:
+    apart = len(np.unique(form.component)) == form.n == form.count  # no links, and no reference
+    if certificate is not None and apart and not (expired or form.decision):
         V = _best_vectors(form, F)
-        with np.errstate(over="ignore"):  # bounds on values of no weight may have any unit
-            held = all(float(np.linalg.norm(bound.vector @ V)) <= bound.radius for bound in form.balance)
-        if held:
+        if all(float(np.linalg.norm(bound.vector @ V)) <= bound.radius for bound in form.balance):
             margins = form.sign * np.einsum("np,np->n", F, V[form.component, :-1])
             value = 0.5 * float(np.sum(lift.penalised(W) ** 2)) + form.losses.value(margins)
             if abs(value - certificate.bound) <= max(run.budget.tol, TOL) * abs(value):

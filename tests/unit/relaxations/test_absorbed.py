@@ -4,6 +4,9 @@ import numpy as np
 import pytest
 
 import margindsl as md
+from margindsl.contract import Budget
+from margindsl.drivers.run import Run
+from margindsl.relaxations.absorbed import absorbed
 
 rng = np.random.default_rng(5)
 T = np.where(rng.random(60) < 0.7, 1.0, -1.0)
@@ -54,3 +57,16 @@ def test_the_answer_is_a_label_matrix():
     M = answer.label_matrix
     assert np.allclose(np.diag(M), 1.0) and np.linalg.eigvalsh(M)[0] >= -1e-9
     assert M.sum() <= 30**2 * (1 + 1e-3), "the bound on labels, to the accuracy of the lift"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_link_beside_a_lopsided_bound_is_no_free_labelling(seed):
+    """The reference of the bound takes the place that the link left, so that the lift has as many vectors as points."""
+    X = np.random.default_rng(seed).normal(size=(7, 3))
+    y, f = md.Labels(7), md.Hyperplane(X)
+    program = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 10 * md.mean(md.hinge(y * f))),
+                         [y[0] == y[3], md.sum(y) <= 2]).program()
+    form = md.SDP().lower(program)
+    assert form.count == form.n
+    run = Run(program, md.Solver("burer-monteiro"), md.Solver("newton"), Budget(), np.random.default_rng(0))
+    assert not absorbed(run, form).is_solved
