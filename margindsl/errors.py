@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
 
 
 class MarginError(Exception):
@@ -91,6 +92,19 @@ class UnknownNameError(MarginError, ValueError):
         hint = f" {advice}" if advice else hint
         super().__init__(f"unknown {kind} {name!r}.{hint} Known: {', '.join(names)}.")
         self.kind, self.name, self.known, self.nearest = kind, name, tuple(names), tuple(near)
+
+
+def one_of(kind: str, name: Any, known: Collection[str]) -> Any:
+    """Return a name that is known.
+
+    Raises
+    ------
+    UnknownNameError
+        If it is none of them, or no text.
+    """
+    if not isinstance(name, str) or name not in known:
+        raise UnknownNameError(kind, name, known)
+    return name
 
 
 class NotInstalledError(MarginError, ImportError):

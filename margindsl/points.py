@@ -199,6 +199,37 @@ def check_new_points(X: Any, d: int) -> Points:
     return points
 
 
+def column_names(X: Any) -> tuple[str, ...] | None:
+    """Return the names of the columns of a DataFrame that names all of them by text, None of anything else."""
+    names = tuple(getattr(X, "columns", ()))
+    return names if names and all(isinstance(name, str) for name in names) else None
+
+
+def check_columns(X: Any, names: tuple[str, ...] | None) -> None:
+    """Raise if a DataFrame names other columns than the points had, or the same in another order.
+
+    Parameters
+    ----------
+    X : any
+    names : tuple of str or None
+        Of the points; None where they had none, and nothing is compared.
+
+    Raises
+    ------
+    DeclarationError
+        If both have names and they differ.
+    """
+    given = column_names(X)
+    if names is None or given is None or given == names:
+        return
+    if sorted(given) == sorted(names):
+        raise DeclarationError("the new points have the columns of the points in another order; give X[columns] with "
+                               f"columns = {list(names)[:8]}{' ...' if len(names) > 8 else ''}")
+    unknown, missing = [c for c in given if c not in names], [c for c in names if c not in given]
+    raise DeclarationError(f"the columns of the new points are not those of the points: missing {missing[:5]}, "
+                           f"unknown {unknown[:5]}")
+
+
 def _has(name: str) -> str:
     return f"{name} {'have' if name == NEW_POINTS else 'has'}"
 

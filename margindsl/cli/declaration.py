@@ -14,7 +14,7 @@ from margindsl.cli.formats import read_table
 from margindsl.cli.options import settle
 from margindsl.cli.pairs import read_known, read_links
 from margindsl.cli.table import NotNumericError
-from margindsl.errors import DeclarationError, UnknownNameError
+from margindsl.errors import DeclarationError, UnknownNameError, one_of
 from margindsl.typing import FloatArray
 
 
@@ -90,9 +90,7 @@ def by_recipe(name: str, X: FloatArray, parameters: dict[str, Any]) -> md.Proble
     DeclarationError
         If it needs more than points.
     """
-    if name not in md.recipes.names():
-        raise UnknownNameError("recipe", name, md.recipes.names())
-    recipe = getattr(md.recipes, name)
+    recipe = getattr(md.recipes, one_of("recipe", name, md.recipes.names()))
     known = dict(list(inspect.signature(recipe).parameters.items())[1:])
     for key in parameters:
         if key not in known:

@@ -10,7 +10,7 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import StratifiedKFold
 
-from margindsl.errors import DeclarationError, UnknownNameError
+from margindsl.errors import DeclarationError, one_of
 from margindsl.estimators.base import mean_one
 from margindsl.typing import FloatArray, IntArray
 
@@ -73,8 +73,7 @@ def calibrate(estimator: Any, X: Any, y: Any, known: IntArray, weights: FloatArr
     DeclarationError
         If a class has a single known point.
     """
-    if estimator.calibration not in METHODS:
-        raise UnknownNameError("calibration", estimator.calibration, METHODS)
+    one_of("calibration", estimator.calibration, METHODS)
     classes, codes = np.unique(y[known], return_inverse=True)
     folds = min(FOLDS, int(np.bincount(codes).min()))
     if folds < 2:

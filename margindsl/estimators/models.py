@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import margindsl as md
-from margindsl.errors import DeclarationError, UnknownNameError
+from margindsl.errors import DeclarationError, UnknownNameError, one_of
 from margindsl.features import Precomputed, build
 from margindsl.labelset import names_of
 from margindsl.points import is_lazy, map_chunks
@@ -268,9 +268,7 @@ def _function(model: Any) -> Callable[..., md.Problem]:
     if model is None:
         return maximum_margin
     if isinstance(model, str):
-        if model not in md.recipes.names():
-            raise UnknownNameError("recipe", model, md.recipes.names())
-        return getattr(md.recipes, model)
+        return getattr(md.recipes, one_of("recipe", model, md.recipes.names()))
     if not callable(model):
         raise DeclarationError(f"model={model!r}: expected the name of a recipe, a function of X, or None")
     return model

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from margindsl.errors import DeclarationError, UnknownNameError
+from margindsl.errors import DeclarationError, UnknownNameError, one_of
 from margindsl.experiments.cells import DONE, Cell, Conduct, cell_key, fingerprint_of, load_for, run_cell
 from margindsl.experiments.datasets import MissingDataError, sources
 from margindsl.experiments.journal import Journal
@@ -143,8 +143,7 @@ def plan(protocol: Protocol, names: Sequence[str] | None = None, conduct: Conduc
     DeclarationError
         If a data file is malformed, or repeats or sample are fewer than one.
     """
-    if extent not in EXTENTS:
-        raise UnknownNameError("grid", extent, EXTENTS)
+    one_of("grid", extent, EXTENTS)
     known = {method.name for condition in protocol.conditions for method in condition.methods}
     for name in methods or ():
         if name not in known:

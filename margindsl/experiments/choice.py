@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from margindsl.errors import DeclarationError, UnknownNameError
+from margindsl.errors import DeclarationError, one_of
 from margindsl.typing import FloatArray, IntArray
 
 Select = Callable[[Sequence[Any]], int]
@@ -143,9 +143,7 @@ def as_rule(rule: str | Rule | Select) -> Rule:
         return rule
     if callable(rule):
         return Rule(getattr(rule, "__name__", "rule"), rule)
-    if rule not in RULES:
-        raise UnknownNameError("rule of choice", rule, RULES)
-    return RULES[rule]
+    return RULES[one_of("rule of choice", rule, RULES)]
 
 
 def pairwise_disagreement(labellings: Sequence[IntArray]) -> FloatArray:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from margindsl.errors import DeclarationError, UnknownNameError
+from margindsl.errors import DeclarationError, one_of
 from margindsl.typing import FloatArray, IntArray
 
 SCALINGS = ("none", "minmax", "max")
@@ -151,8 +151,7 @@ def load_dataset(name: str, directory: str | Path | None = None, scale: str = "n
     >>> load_dataset("digits 3-8").X.shape[0], load_dataset("digits 0689").clusters
     (357, 4)
     """
-    if scale not in SCALINGS:
-        raise UnknownNameError("scaling", scale, SCALINGS)
+    one_of("scaling", scale, SCALINGS)
     if directory is not None and not Path(directory).is_dir():
         raise DeclarationError(f"data directory {str(directory)!r} does not exist; give a directory of CSV files")
     match = _DIGITS.fullmatch(name)

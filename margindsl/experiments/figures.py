@@ -6,7 +6,7 @@ import csv
 from dataclasses import dataclass
 from functools import cache
 
-from margindsl.errors import UnknownNameError
+from margindsl.errors import one_of
 
 PAPERS = ("odmc", "cpmmc", "skmmc", "ssodm", "odmssc")
 
@@ -91,8 +91,7 @@ def printed_table(paper: str) -> PrintedTable:
     """
     from importlib import resources  # a quarter of the start of the command line, which asks for the names alone
 
-    if paper not in PAPERS:
-        raise UnknownNameError("paper", paper, PAPERS)
+    one_of("paper", paper, PAPERS)
     text = (resources.files("margindsl.experiments") / "printed" / f"{paper}.csv").read_text(encoding="utf-8")
     lines = text.splitlines()
     notes = tuple(line.removeprefix("# ") for line in lines if line.startswith("#"))

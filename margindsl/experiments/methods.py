@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import margindsl as md
-from margindsl.errors import UnknownNameError
+from margindsl.errors import one_of
 from margindsl.experiments import baselines
 from margindsl.recipes.rules import STOCHASTIC_TOL
 from margindsl.typing import FloatArray, IntArray
@@ -169,6 +169,4 @@ def get_call(name: str) -> Call:
     UnknownNameError
         If there is none.
     """
-    if name not in CALLS:
-        raise UnknownNameError("method", name, CALLS)
-    return CALLS[name]
+    return CALLS[one_of("method", name, CALLS)]

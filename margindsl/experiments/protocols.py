@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from margindsl.errors import UnknownNameError
+from margindsl.errors import UnknownNameError, one_of
 from margindsl.experiments.figures import PAPERS, PrintedTable, printed_table
 
 WIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0)  # multiples of √γ, γ the average distance between points
@@ -310,9 +310,7 @@ def get_protocol(paper: str) -> Protocol:
     >>> get_protocol("odmc").repeats, len(list(get_protocol("odmc").conditions[0].methods[-1].settings()))
     (10, 768)
     """
-    if paper not in PROTOCOLS:
-        raise UnknownNameError("paper", paper, PAPERS)
-    return PROTOCOLS[paper]
+    return PROTOCOLS[one_of("paper", paper, PAPERS)]
 
 
 def describe(setting: Setting) -> str:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from margindsl.errors import DeclarationError, UnknownNameError
+from margindsl.errors import DeclarationError, UnknownNameError, one_of
 from margindsl.extensions import KERNELS, registered
 from margindsl.features.distances import inner_products, squared_distances, squared_norms
 from margindsl.features.width import Width, check_width, find_width, given
@@ -80,16 +80,14 @@ class Kernel(ABC):
         """
         known = self.get_params()
         for name in parameters:
-            if name not in known:
-                raise UnknownNameError(f"parameter of kernel {self.describe()}", name, known)
+            one_of(f"parameter of kernel {self.describe()}", name, known)
         return type(self)(**known | parameters)
 
     def __sklearn_clone__(self) -> Kernel:
         return self
 
     def _check_factor(self) -> None:
-        if self.method not in METHODS:
-            raise UnknownNameError("kernel method", self.method, METHODS)
+        one_of("kernel method", self.method, METHODS)
         if self.rank is not None and (isinstance(self.rank, bool) or not _is_count(self.rank)):
             raise DeclarationError(f"rank={given(self.rank)}; a positive integer or None is expected.")
         if not (_is_number(self.tol) and 0 <= self.tol < 1):
@@ -345,8 +343,8 @@ class Precomputed(Kernel):
     owned: Owned = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if self.repair not in (None, "shift", "clip"):
-            raise UnknownNameError("repair of an indefinite kernel", self.repair, ["shift", "clip"])
+        if self.repair is not None:
+            one_of("repair of an indefinite kernel", self.repair, ["shift", "clip"])
         self._check_factor()
         points = check_points(self.K, name="the kernel matrix")
         object.__setattr__(self, "owned", Owned(points, "the kernel matrix"))

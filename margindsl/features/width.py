@@ -9,7 +9,7 @@ import numpy as np
 import scipy
 import scipy.sparse as sp
 
-from margindsl.errors import DeclarationError, UnknownNameError
+from margindsl.errors import DeclarationError, one_of
 from margindsl.features.distances import squared_distances
 from margindsl.points import Points
 from margindsl.typing import FloatArray
@@ -87,8 +87,7 @@ def check_width(width: Any) -> None:
         If the string is unknown.
     """
     if isinstance(width, str):
-        if width not in ("median", "mean"):
-            raise UnknownNameError("kernel width", width, ["median", "mean"])
+        one_of("kernel width", width, ["median", "mean"])
         return
     number = width.multiple if isinstance(width, MeanDistance) else width
     if isinstance(number, bool) or not isinstance(number, (int, float, np.integer, np.floating)):

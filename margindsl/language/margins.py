@@ -15,7 +15,7 @@ from margindsl.language.expressions import Expression, Index, Negation, Product,
 from margindsl.language.printing import index_latex, subscript
 from margindsl.language.symbols import Named, check_name
 from margindsl.owned import Owned
-from margindsl.points import check_points
+from margindsl.points import check_points, column_names
 from margindsl.program.codings import CODINGS
 from margindsl.typing import Bias, KernelName
 
@@ -94,6 +94,7 @@ class Hyperplane(Named):
                 f"Hyperplane(bias={bias!r}): expected False, True (free) or 'penalised' (a constant feature)")
         self._owned = _own_points(X, kernel)
         self._has_points = X is not None
+        self.column_names = column_names(X)
         self.n = int(self._owned[-1].points.shape[0])
         self.kernel = kernel
         self.bias: Bias = "penalised" if penalised else bool(bias)

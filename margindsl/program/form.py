@@ -16,6 +16,7 @@ from margindsl.program.answers import Variable
 from margindsl.program.bounds import DecisionBound
 from margindsl.program.existence import contradiction
 from margindsl.program.losses import Losses
+from margindsl.program.usual import least_along, least_of_scalars
 from margindsl.typing import FloatArray
 
 
@@ -82,7 +83,8 @@ class Form:
 
         With L the loss at zero, g its slope there and ℓ² the mean of ‖φ‖², decision values between L/g and 2L/g make a
         loss vanish that is linear or quadratic; they cost ½(L/gℓ)², or L is paid. A loss that is zero at zero (as with
-        an adaptive threshold) has weights of length gℓ at most, g being the costs of the scalars; without scalars, one
+        an adaptive threshold) has weights of length gℓ at most, g being the costs of the scalars, and a usual size of
+        what scalars gain and reach at margins zero, where losses stop them (as a mean's variance does); without, one
         that falls at zero is least at a decision value of ±t for all points, which is found to a factor of two. Where
         zero is a minimum of the losses nothing depends on the size of a decision value, which is one.
         """
@@ -90,10 +92,12 @@ class Form:
         level, slope = losses.at_zero
         if level == 0.0:
             costs = float(np.abs(losses.scalars.costs).sum())
-            if not costs and slope * square > 0 and (least := losses.least_along(square)):
+            if not costs and slope * square > 0 and (least := least_along(losses, square)):
                 return least
             slope = costs or slope  # Σ b u = q
-            return 0.5 * slope**2 * square, slope * square or 1.0
+            most = 0.5 * slope**2 * square, slope * square or 1.0
+            own = least_of_scalars(losses) if costs else None
+            return most if own is None else (min(most[0], own[0]), min(most[1], own[1]))
         distance = level / slope if slope > 0 else 0.0
         return (min(level, 0.5 * distance**2 / square) if distance * square > 0 else level), 2.0 * distance or 1.0
 

@@ -257,33 +257,6 @@ class Losses:
             total += float(np.sum(term.weights * np.abs(term.slopes) * ends.max(axis=0, initial=0.0)))
         return total
 
-    def least_along(self, square: float) -> tuple[float, float] | None:
-        """Return (gain, t) at a t within a factor of two below the least ½t²/s + Σ c ρ(d ± at), the signs those in
-        which the losses of a point fall at margins and scalars zero; None where none falls.
-
-        Parameters
-        ----------
-        square : float
-            s > 0.
-        """
-        fall = -np.sign(self.spread(self.derivative(self.arguments(np.zeros(self.n)))))
-
-        def along(t: float) -> tuple[float, float]:
-            values, slopes = self.values_and_derivatives(self.arguments(t * fall))
-            return 0.5 * t * t / square + float(values.sum()), t / square + float(fall @ self.spread(slopes))
-
-        start, slope = along(0.0)
-        end = -slope * square  # losses rise, or fall as at zero at most
-        if not (slope < 0 and np.isfinite(end)):
-            return None
-        low, high = -(1 << 9), 0  # powers of two, of the end
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if along(end * 2.0**middle)[1] < 0 else (low, middle)
-        t = end * 2.0**low
-        gain = start - along(t)[0]
-        return (gain, t) if gain > 0 else None
-
     def least_losses(self) -> FloatArray:
         """Return Σ c min ρ of every point (n,); −inf where shared scalars may lower the sum, or without a minimum."""
         try:

@@ -6,13 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from margindsl.accuracy import eigenvalues
+from margindsl.accuracy import eigenvalues, rounding
 from margindsl.clock import EIGEN_WORK, check
 from margindsl.program.certificates import SAFETY, WIDE_SAFETY, Certificate, DualPoint, unlifted_point
 from margindsl.program.component_rows import greatest_eigenvalue
 from margindsl.program.forms import WIDE, WeightLiftForm
 from margindsl.program.losses import Losses
-from margindsl.typing import FloatArray
+from margindsl.typing import BoolArray, FloatArray
+
+REACH, HALVINGS = 200.0, 60  # powers of two between which a minimum lies, and how often the interval is halved
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,15 +144,34 @@ def excess(form: WeightLiftForm, a: FloatArray, eta: FloatArray, gram: FloatArra
 
 
 def dual_value(form: WeightLiftForm, a: FloatArray, eta: FloatArray) -> float:
-    """Return Σ_i min_{s ≥ 0}[Σ_r c_rρ_r(s) + ½ a_i s²] − ½ Σ ηℓ²; rows of one point share its a."""
-    losses = form.losses
-    share = np.bincount(losses.points, minlength=form.n)
-    total = 0.0
-    for term, _ in losses.slices():
-        part = a[term.points] / share[term.points]
-        total += float(np.sum(term.loss.minimum_with_quadratic(term.weights, part, lower=0.0)))
-    silent = share == 0
-    if np.any(a[silent] < 0):
+    """Return Σ_i min_{s ≥ 0}[Σ_r c_rρ_r(s) + ½ a_i s²] − ½ Σ ηℓ²."""
+    losses, limits = form.losses, np.array([bound.upper**2 for bound in form.decision])
+    count = np.bincount(losses.points, minlength=form.n)
+    if np.any(a[count == 0] < 0):
         return float("-inf")
-    limits = np.array([bound.upper**2 for bound in form.decision])
+    if np.max(count, initial=0) > 1:
+        return _least_sums(losses, a) - 0.5 * float(eta @ limits)
+    total = sum(float(np.sum(term.loss.minimum_with_quadratic(term.weights, a[term.points], lower=0.0)))
+                for term in losses.terms)
     return total - 0.5 * float(eta @ limits)
+
+
+def _least_sums(losses: Losses, a: FloatArray) -> float:
+    """Return Σ_i min_{s ≥ 0}[Σ_r c_rρ_r(s) + ½ a_i s²] of points with several losses, convex in s², by bisection.
+
+    What one of them loses by a negative a_i may be what another gains, so that no share of a_i does.
+    """
+    def falls(e: FloatArray) -> BoolArray:
+        s = np.exp2(e)
+        return np.asarray(losses.spread(losses.derivative(losses.arguments(s))) + a * s < 0)
+
+    low, high = np.full(losses.n, -REACH), np.full(losses.n, REACH)
+    if falls(high).any():
+        return float("-inf")
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        short = falls(middle)
+        low, high = np.where(short, middle, low), np.where(short, high, middle)
+    s = np.exp2(high)
+    parts = np.append(losses.row_losses(losses.arguments(s)), 0.5 * a * s**2)
+    return float(np.sum(parts) - rounding(np.abs(parts).sum(), len(parts)))

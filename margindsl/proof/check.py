@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-FORMAT, VERSION, EPS, MOST = "margindsl-proof", 5, 2.0**-52, 1 << 22  # at most so many numbers in a block or list
+FORMAT, VERSION, EPS, MOST = "margindsl-proof", 6, 2.0**-52, 1 << 22  # at most so many numbers in a block or list
 FIELDS = "n", "clusters", "coding", "ridge", "constant", "free_bias", "held", "kind", "value", "bound", "state", "tol"
 SHAPES = {  # of arrays: equal letters are equal lengths; + marks what is not negative, * what may be infinite
-    "n": "labels", "nr": "phi", "rc": "w", "m+": "points", "m": "slopes", "ms": "coupling", "s": "costs scalars",
+    "n": "labels", "nr": "phi", "rc": "w", "m+": "points", "m": "slopes floor", "ms": "coupling", "s": "costs scalars",
     "s+": "nonneg", "f+": "cell steep size", "f*": "left right", "f": "anchor A B C", "g+": "log_at log_c",
     "g": "log_a log_d", "x2+": "must", "y2+": "cannot", "i+": "known_index", "i": "known_values", "jn": "bound_weights",
     "j*": "bound_lower bound_upper", "k": "at_least at_most", "ln": "decision_weights",
@@ -168,7 +168,7 @@ class Proof(SimpleNamespace):
             parts = (np.abs(self.A * t) + steep) * np.abs(t) + (strain + np.abs(half * x)) * np.abs(x) + size
             value = (self.A * t + self.B) * t + (half * x + pull) * x + self.C - 64 * EPS * parts
             low = np.minimum(low, np.where(np.isfinite(x), value, np.where(falls, -np.inf, np.inf)))
-        np.minimum.at(total, i, low)
+        np.minimum.at(total, i, np.clip(self.floor[i], low, low + (strain + np.abs(half) == 0) * 128 * EPS * parts))
         need(np.all(np.isfinite(total)), f"a dual point is outside the domain of loss {np.argmin(np.isfinite(total))}")
         v, q = (np.bincount(self.points, z, self.n) for z in (u * self.slopes, q * self.slopes**2))
         return math.fsum(total + rest), v, q

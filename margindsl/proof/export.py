@@ -310,7 +310,7 @@ def _places(declaration: Declaration, program: MarginProgram) -> list[tuple[int,
         for place, own in enumerate(declaration.decision):
             unit = float(np.abs(own.weights).max() / np.abs(bound.weights).max())
             taken = any(place == other for other, _ in places)
-            if not taken and np.array_equal(bound.in_units(1.0).weights * unit, own.weights) and (
+            if unit > 0 and not taken and np.array_equal(bound.in_units(1.0).weights * unit, own.weights) and (
                     own.lower in (bound.lower * unit, bound.lower) and own.upper in (bound.upper * unit, bound.upper)):
                 places.append((place, unit))
                 break

@@ -13,9 +13,10 @@ from margindsl.calculus.smooth import Logistic
 from margindsl.program.losses import Losses
 from margindsl.typing import FloatArray, IntArray
 
-NEAR = 4 * 2.0**-52  # of the parts of an argument: how near rounding leaves it to a knot
+NEAR = 4 * 2.0**-52  # of the parts of an argument, or a value: how near rounding leaves it to a knot, or the least one
 FEW = 16  # places at which pieces are evaluated in rationals
 STEPS, FURTHEST = 100, 80.0  # of the bisection for a minimum, over t = sinh(x) with |x| no further
+FLOAT = np.finfo(float)
 SMALLEST = 1e-290  # of a slope: what is smaller has lost digits, or would in products
 
 
@@ -32,7 +33,8 @@ def loss_tables(losses: Losses, parted: bool = False) -> dict[str, Any]:
 
     Loss i is, between `left` and `right` of each of its cells, At² + Bt + C at t = slope·margin + coupling·s − anchor,
     plus c·log(1 + exp(−ax − d)) for its logistic terms; `steep` and `size` are sums of moduli of the parts of B and C.
-    Anchors are where a cell is least, so that what vanishes there is zero and not what rounding leaves of it.
+    Anchors are where a cell is least, so that what vanishes there is zero and not what rounding leaves of it. Loss i is
+    nowhere less than `floor`, which says no more than the cells but for their rounding.
 
     Parameters
     ----------
@@ -49,12 +51,15 @@ def loss_tables(losses: Losses, parted: bool = False) -> dict[str, Any]:
     terms = _terms(losses, shared)
     curved, tables = [t for t in terms if isinstance(t[0], Logistic)], [t for t in terms if isinstance(t[0], PLQ)]
     count = losses.rows if shared else n
-    cells = _cells(tables, count, parted)
+    cells, floor = _cells(tables, count, parted), np.zeros(count)
+    for base, place, c, a, d, _ in tables:
+        floor += np.bincount(place, c * np.where(a == 0, base(d), base.minimum()), count)
     columns = [np.concatenate([t[i] for t in curved]) if curved else np.zeros(0) for i in range(1, 5)]
     return {
         "points": losses.points if shared else np.arange(n), "slopes": losses.slopes if shared else np.ones(n),
         "coupling": losses.coupling if shared else np.zeros((n, 0)),
-        "costs": losses.scalars.costs, "nonneg": np.asarray(losses.scalars.nonneg, dtype=bool), **cells,
+        "costs": losses.scalars.costs, "nonneg": np.asarray(losses.scalars.nonneg, dtype=bool),
+        **cells, "floor": np.maximum(floor, -FLOAT.max),
         "log_at": columns[0].astype(int), "log_c": columns[1], "log_a": columns[2], "log_d": columns[3]}
 
 
@@ -108,7 +113,7 @@ def _cells(tables: list[tuple[Any, ...]], count: int, parted: bool) -> dict[str,
         t, z = np.array(base.pieces, dtype=float), a * middle[at] + d
         piece = np.searchsorted(t[1:, 0], z)
         held[at[(z < t[0, 0]) | (z > t[-1, 1])]] = False
-        found.append((at, c, a, d, parts, piece, t))
+        found.append((at, c, a, d, parts, piece, t, base.minimum()))
         square, slope = t[piece, 2], t[piece, 3]
         sums[0] += np.bincount(at, c * square * a * a, len(own))
         sums[1] += np.bincount(at, c * a * (2 * square * d + slope), len(own))
@@ -126,12 +131,15 @@ def _lowest(left: FloatArray, right: FloatArray, A: FloatArray, B: FloatArray) -
     with np.errstate(divide="ignore", invalid="ignore"):
         low = np.where(A > 0, np.clip(-B / (2 * A), left, right), np.where(B > 0, left, right))
     low = np.where(np.isfinite(low), low, np.where(np.isfinite(left), left, right))
-    return np.where(np.isfinite(low), low, 0.0)
+    low = np.where(np.isfinite(low), low, 0.0)
+    for end in (left, right):  # a vertex at a knot is that knot
+        low = np.where(np.isfinite(end) & (np.abs(low - end) <= NEAR * np.abs(end)), end, low)
+    return low
 
 
 def _anchored(anchor: FloatArray, a: FloatArray, d: FloatArray, parts: FloatArray, piece: IntArray,
-              pieces: FloatArray) -> tuple[FloatArray, ...]:
-    """Return A, B, C and the sizes of the parts of B and C of pieces at ax + d, about an anchor.
+              pieces: FloatArray, least: float) -> tuple[FloatArray, ...]:
+    """Return A, B, C and the sizes of the parts of B and C of pieces at ax + d, about an anchor, the least value known.
 
     A loss of its own at a place (`parts` is finite) is moved by rounding as a whole: by that of d, and by that of its
     anchor where this is no knot. That of knots and anchors themselves is relative to them.
@@ -147,10 +155,11 @@ def _anchored(anchor: FloatArray, a: FloatArray, d: FloatArray, parts: FloatArra
     value, size = (n2 * z + n1) * z + n0, (np.abs(n2 * z) + np.abs(n1)) * np.abs(z) + np.abs(n0)
     for number, (square, slope, constant) in enumerate(pieces[:, 2:]):
         own = piece == number
-        places, where = np.unique(z[own], return_inverse=True)
+        places, first, where = np.unique(z[own], return_index=True, return_inverse=True)
         if len(places) <= FEW:  # as with losses of the margins themselves: no more than their knots
             exact = np.array([float((Fraction(square) * x + Fraction(slope)) * x + Fraction(constant))
                               for x in map(Fraction, places.tolist())])
+            exact = np.where(np.abs(exact - least) <= NEAR * size[own][first], least, exact)  # coefficients are rounded
             value[own], size[own] = exact[where], np.abs(exact)[where]
     steep = np.abs(2 * n2 * z) + np.abs(n1)
     return n2 * a * a, a * (2 * n2 * z + n1), value, np.abs(a) * steep, size + steep * reach

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import margindsl as md
-from margindsl.errors import UnknownNameError
+from margindsl.errors import one_of
 from margindsl.recipes.recipe import recipe
 
 ORDERS = ("cuts", "labels")
@@ -83,8 +83,6 @@ def outer_loop(name: str, outer: str, epsilon: float) -> md.CCCP:
     UnknownNameError
         If it is neither.
     """
-    if outer not in ORDERS:
-        raise UnknownNameError(f"outer loop of {name}", outer, ORDERS)
-    if outer == "cuts":
+    if one_of(f"outer loop of {name}", outer, ORDERS) == "cuts":
         return md.CutsOutside(epsilon=epsilon, polish="none")
     return md.CCCP(restarts=1, start="kmeans", polish="none")

@@ -61,9 +61,9 @@ def cuts3vm(X: Any, y: ArrayLike, *, C_l: float | md.Parameter = 10.0,
     labels, known = md.Labels(f.n), read_known("cuts3vm", y, f.n)
     weights = read_weights("cuts3vm", sample_weight, known, np.arange(f.n))
     loss = weighted(md.hinge(labels * f), weights)
-    total = md.sq_norm(f) / 2 + C_l / f.n * md.sum(loss[known.labelled])
+    total = md.sq_norm(f) / 2 + C_l * md.sum(loss[known.labelled]) / f.n
     if len(known.unlabelled):
-        total = total + C_u / f.n * md.sum(loss[known.unlabelled])
+        total = total + C_u * md.sum(loss[known.unlabelled]) / f.n
     return md.Problem(md.Minimize(total), known.constraints(labels),
                       relaxation=md.CCCP(restarts=1, start="known", polish="none"),
                       solver=md.Solver("cutting-plane", tol=epsilon))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import margindsl as md
-from margindsl.errors import UnknownNameError
+from margindsl.errors import one_of
 from margindsl.recipes.recipe import recipe
 from margindsl.relaxations.gmmc import GMMC
 
@@ -60,8 +60,7 @@ def gmmc(X: Any, *, C: float | md.Parameter = 10.0, l: float | None = None, kern
     >>> (solution.labels * solution.labels[0]).tolist(), bool(solution.bound <= solution.value)
     ([1, 1, -1, -1], True)
     """
-    if labels not in ("sign", "rounded"):
-        raise UnknownNameError("rule for labels in gmmc", labels, ("sign", "rounded"))
+    one_of("rule for labels in gmmc", labels, ("sign", "rounded"))
     f = md.Hyperplane(X, kernel=kernel, bias=True)
     y = md.Labels(f.n)
     relaxation = GMMC(rounding="sign", polish="none", tol=TOL) if labels == "sign" else GMMC(tol=TOL)

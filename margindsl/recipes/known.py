@@ -69,7 +69,10 @@ def read_weights(name: str, sample_weight: ArrayLike | None, known: KnownLabels,
         all zero.
     """
     n = len(known.values)
-    weights = np.ones(n) if sample_weight is None else np.array(sample_weight, dtype=float)
+    try:
+        weights = np.ones(n) if sample_weight is None else np.array(sample_weight, dtype=float)
+    except (TypeError, ValueError, OverflowError):
+        weights = np.zeros(0)
     if weights.shape != (n,) or not np.all(np.isfinite(weights)) or np.any(weights < 0):
         raise DeclarationError(f"{name}(sample_weight=...): expected ({n},) finite weights of at least 0")
     for points, said in ((known.labelled, "labelled"), (known.unlabelled, "unlabelled")):

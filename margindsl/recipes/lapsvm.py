@@ -67,5 +67,5 @@ def lapsvm(X: Any, y: ArrayLike, *, gamma_A: float | md.Parameter = 0.01, gamma_
     weights = neighbour_graph(X, neighbours) if graph is None else graph
     loss = weighted(md.hinge(signs * f), read_weights("lapsvm", sample_weight, known, known.labelled))
     total = (md.mean(loss[known.labelled]) + gamma_A * md.sq_norm(f)
-             + gamma_I / f.n**2 * md.manifold(f, weights))
+             + gamma_I * md.manifold(f, weights) / f.n**2)
     return md.Problem(md.Minimize(total), known.constraints(signs), relaxation="supervised", solver="newton")

@@ -61,8 +61,9 @@ def mme(X: Any, earlier: Sequence[md.Solution] = (), *, C: float | md.Parameter 
     f = md.Hyperplane(X, kernel=kernel, bias=True)
     y = md.Labels(f.n)
     balance = [abs(md.sum(f)) <= (0.03 * f.n if l is None else l)]
+    none = isinstance(earlier, (list, tuple)) and not earlier
     return md.Problem(md.Minimize(md.sq_norm(f) / 2 + C * md.mean(md.hinge(y * f))),
-                      balance + ([md.orthogonal(f, list(earlier))] if earlier else []),
+                      balance if none else [*balance, md.orthogonal(f, earlier)],
                       relaxation=md.CCCP(restarts=1, start="kmeans", polish="none"),
                       solver=md.Solver("cutting-plane", tol=epsilon))
 

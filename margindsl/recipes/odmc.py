@@ -75,9 +75,8 @@ def odmc(X: Any, *, lam: float | md.Parameter = 10.0, nu: float = 0.4, theta: fl
     check_fraction("odmc", "balance", balance, optional=True)
     f = md.Hyperplane(X, kernel=kernel, centre=centre)
     y = md.Labels(f.n)
-    loss = md.odm(y * f, nu, theta)
+    total = md.sq_norm(f) / 2 + lam * md.mean(md.odm(y * f, nu, theta))
     bound = [] if balance is None else [abs(md.sum(y)) <= max(balance * f.n, f.n % 2)]
     engine = md.Solver("mirror-descent", sampling="labels", max_iter=max_iter, step_factor=step_factor,
                        tau=dual_box(lam, f.n, theta) if tau is None else tau)
-    return md.Problem(md.Minimize(md.sq_norm(f) / 2 + lam * md.mean(loss)), bound,
-                      relaxation=minimax("odmc", labels, tol=STOCHASTIC_TOL), solver=engine)
+    return md.Problem(md.Minimize(total), bound, relaxation=minimax("odmc", labels, tol=STOCHASTIC_TOL), solver=engine)

@@ -73,9 +73,9 @@ def odmssc(X: Any, *, must_link: Any = (), cannot_link: Any = (), lam: float | m
     f = md.Hyperplane(X, kernel=kernel, centre=centre)
     y = md.Labels(f.n)
     g = y * f
-    loss = (1 - theta) ** 2 * md.odm(g, nu, theta)  # max(1 - theta - g, 0)^2 + nu max(g - 1 - theta, 0)^2
+    loss = md.odm(g, nu, theta) * (1 - theta) ** 2  # max(1 - theta - g, 0)^2 + nu max(g - 1 - theta, 0)^2
     links = [md.must_link(y, must_link), md.cannot_link(y, cannot_link)]
     bound = [] if balance is None else [abs(md.sum(y)) <= max(balance * f.n, f.n % 2)]
-    return md.Problem(md.Minimize(md.sq_norm(f) / 2 + lam / 2 * md.mean(loss)), [*links, *bound],
+    return md.Problem(md.Minimize(md.sq_norm(f) / 2 + lam * md.mean(loss) / 2), [*links, *bound],
                       relaxation=minimax("odmssc", labels, "violated"),
                       solver=md.Solver("alternating-mu", max_iter=ALTERNATIONS))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from numbers import Real
 
 import margindsl as md
-from margindsl.errors import UnknownNameError
+from margindsl.errors import one_of
 
 STOCHASTIC_TOL = 1e-2  # sampled gradients leave a gap of more than this, and no round of labels mends it
 
@@ -29,10 +29,8 @@ def minimax(name: str, labels: str, published: str = "sign", tol: float | None =
     UnknownNameError
         If the rule is neither.
     """
-    if labels == "rounded":
+    if one_of(f"rule for labels in {name}", labels, (published, "rounded")) == "rounded":
         return md.Minimax(tol=tol)
-    if labels != published:
-        raise UnknownNameError(f"rule for labels in {name}", labels, (published, "rounded"))
     return md.Minimax(rounding=published, polish="none", tol=tol)
 
 

@@ -209,7 +209,7 @@ def _gaussian(kernel: Any) -> Any:
 
 
 def _descent(restarts: int, start: str, first_cut: bool, skip: int) -> md.FirstCut:
-    sparse, moves = start == "basis", 100 if read_flag(first_cut, "skmmc(first_cut=") else 0
+    sparse, moves = isinstance(start, str) and start == "basis", 100 if read_flag(first_cut, "skmmc(first_cut=") else 0
     return md.FirstCut(restarts=restarts, start="random" if sparse else start, moves=moves, skip=skip,
                     basis=SEARCHED if sparse else 0, polish="none")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import margindsl as md
-from margindsl.errors import UnknownNameError
+from margindsl.errors import one_of
 from margindsl.recipes.known import KnownLabels, check_fraction, read_known, read_weights, weighted
 from margindsl.recipes.recipe import recipe
 from margindsl.recipes.rules import STOCHASTIC_TOL, dual_box, minimax
@@ -100,10 +100,8 @@ def ssodm(X: Any, y: ArrayLike, *, lam1: float | md.Parameter = 10.0, lam2: floa
 
 def rule(labels: str) -> md.Minimax:
     """Return the minimax relaxation with the rule for labels "polished", "sign" or "rounded"."""
-    if labels == "polished":
+    if one_of("rule for labels in ssodm", labels, ("polished", "sign", "rounded")) == "polished":
         return md.Minimax(rounding="sign", polish="alternate", tol=STOCHASTIC_TOL)
-    if labels not in ("sign", "rounded"):
-        raise UnknownNameError("rule for labels in ssodm", labels, ("polished", "sign", "rounded"))
     return minimax("ssodm", labels, tol=STOCHASTIC_TOL)
 
 

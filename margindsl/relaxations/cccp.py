@@ -79,16 +79,17 @@ class CCCP(LocalRelaxation):
         """
         losses = run.program.kind.absorbed(run.program.losses)
         ends: list[IntArray] = []
-        status, message = Status.CONVERGED, ""
+        status, message, capped = Status.CONVERGED, "", False
         for labels in self.starts(run):
             end, last, status, message = self._descend(run, losses, labels)
+            capped |= status is Status.ITERATION_LIMIT
             if end is not None:
                 ends.append(end)
                 run.fit(end, last, cutoff=np.inf if run.best is None else run.best.value)
                 run.standing = None
             if run.stopped or not status.has_answer:
                 break
-        return self.finish(run, ends, status, message)
+        return self.finish(run, ends, Status.ITERATION_LIMIT if capped and status.has_answer else status, message)
 
     def _descend(self, run: Run, losses: Losses, labels: IntArray) -> tuple[IntArray | None, Fit | None, Status, str]:
         raw, value, decision, fit = None, np.inf, None, None
@@ -112,4 +113,5 @@ class CCCP(LocalRelaxation):
             labels, value = new, fit.value
             if done or stop or run.stopped:
                 break
-        return labels, fit, Status.CONVERGED, ""
+        capped = raw is not None and raw.status is Status.ITERATION_LIMIT  # exact steps may lead on
+        return labels, fit, Status.ITERATION_LIMIT if capped else Status.CONVERGED, ""

@@ -83,8 +83,8 @@ class LocalRelaxation(Relaxation):
             return Outcome(status, message=message)
         fit = polish_candidates(run, ends, str(self.polish)) if self.polish != "none" else run.best
         end = Status.CONVERGED if status.has_answer else Status.INACCURATE  # the last descent was cut short
-        if fit is not None and fit.raw.status is Status.ITERATION_LIMIT:
-            end = fit.raw.status  # exact fits may lead on
+        if Status.ITERATION_LIMIT in (status, fit and fit.raw.status):
+            end = Status.ITERATION_LIMIT  # exact fits may lead on
         return Outcome(run.stopped or end, fit=fit, message=message)
 
     def default_solver(self, form: object) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 
 from margindsl.contract import Offer, Refusal, Status, read_options
 from margindsl.drivers.run import Fit, Run
-from margindsl.errors import DeclarationError, UnknownNameError
+from margindsl.errors import DeclarationError, UnknownNameError, one_of
 from margindsl.program.certificates import Certificate
 from margindsl.program.forms import Form
 from margindsl.program.program import MarginProgram
@@ -171,6 +171,4 @@ def check_choice(owner: Any, name: str, choices: tuple[str, ...]) -> None:
     UnknownNameError
         Listing the choices.
     """
-    value = getattr(owner, name)
-    if not isinstance(value, str) or value not in choices:
-        raise UnknownNameError(f"{name} of {type(owner).__name__}", value, choices)
+    one_of(f"{name} of {type(owner).__name__}", getattr(owner, name), choices)

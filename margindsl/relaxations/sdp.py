@@ -169,7 +169,8 @@ class SDP(Relaxation):
         return self._outcome(form, raw, certificate)
 
     def _outcome(self, form: LabelLiftForm, raw: RawSolution, certificate: Certificate) -> Outcome:
-        points, decision = raw["V"][form.component] * form.sign[:, None], form.features.apply(raw["W"])
+        W = np.asarray(raw["W"])[: form.features.rank]  # of a weight lift the last row is the bias
+        points, decision = raw["V"][form.component] * form.sign[:, None], form.features.apply(W)
         return Outcome(raw.status, vectors=((points, self.rounding), (decision, self.rounding)), message=raw.message,
                        certificate=certificate, estimate=raw.objective, label_matrix=points)
 

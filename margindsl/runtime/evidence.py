@@ -28,6 +28,7 @@ KEPT = 4_000_000  # entries of features that go into files
 LOW = 1e-9  # of the greatest entry of a diagonal: one that is next to nothing
 AT_ONCE = 5_000_000  # entries of features that are formed to check a bound at the end of a solve
 ROUNDED = 1e-6  # relative part of a bound that may be lost to rounding without a word
+MORE = 1e-3  # relative part of a bound by which a check proves visibly more
 CHECKED = 8e3  # multiply-adds that take as long as a check of one entry of features; 5,500 to 11,000 were measured
 UNCHECKED = 1e-11  # the same that is taken off where there is no time to see how much it is
 
@@ -159,7 +160,9 @@ def _check(program: MarginProgram, claim: Claim, certificate: Certificate | None
 
 
 def settled(solution: Any, program: MarginProgram, certificate: Certificate | None, least: Certificate | None) -> Any:
-    """Return a solution whose bound is lowered to what the independent check proves: rounding is taken off.
+    """Return a solution whose bound is what the independent check proves: rounding is taken off.
+
+    Where the check, which sees all that is lost at a point at once, proves visibly more, that is the bound.
 
     A bound the check has no means, memory or time for stays as it is, but for what rounding may take; `verify` or
     `unverified` says so. Where rounding leaves less than the losses prove alone, that is proved instead; where it takes
@@ -179,17 +182,22 @@ def settled(solution: Any, program: MarginProgram, certificate: Certificate | No
     if not affords(_work(program, certificate)):
         return _told(solution, dataclasses.replace(
             unchecked, unverified="the bound: the time limit left none to check it anew"))
-    dense = program.features.is_dense
-    report = _check(program, solution.evidence.claim(solution), certificate, LARGEST if dense else AT_ONCE, False)
+    report = _judged(program, solution, certificate)
     if report.unverified:
         return solution if certificate is least else _told(solution, unchecked)
-    if report.bound >= solution.bound:
-        return solution
     if least is not None and certificate is not least and not report.bound >= program.to_user(least.bound):
         bound = min(program.to_user(least.bound), solution.value)
-        other = dataclasses.replace(solution, bound=bound, certificate=least)
-        return _told(solution, settled(other, program, least, least))
-    return _told(solution, dataclasses.replace(solution, bound=report.bound))
+        certificate, report = least, _judged(program, dataclasses.replace(solution, bound=bound), least)
+    proved = min(report.bound, solution.value)
+    if solution.bound <= proved and relative_gap(proved, solution.bound) <= MORE:
+        return solution
+    return _told(solution, dataclasses.replace(solution, bound=proved, certificate=certificate))
+
+
+def _judged(program: MarginProgram, solution: Any, certificate: Certificate) -> Report:
+    """Return what a check finds of a proof, whatever status the solution has."""
+    claim = dataclasses.replace(solution.evidence.claim(solution), state=Status.CONVERGED.name)
+    return _check(program, claim, certificate, LARGEST if program.features.is_dense else AT_ONCE, False)
 
 
 def _work(program: MarginProgram, certificate: Certificate) -> float:
@@ -206,18 +214,18 @@ def _work(program: MarginProgram, certificate: Certificate) -> float:
     return float(leaves * CHECKED * n * r + n * columns**2 + EIGEN_WORK * (r**3 + order**3))
 
 
-def _told(solution: Any, lowered: Any) -> Any:
-    """Return a solution whose bound was lowered, its status and message true again."""
-    if relative_gap(solution.bound, lowered.bound) <= ROUNDED:
-        closed = relative_gap(lowered.value, lowered.bound) <= CLOSED * solution.evidence.tol
-        optimal = solution.state is Status.OPTIMAL and not closed
-        return dataclasses.replace(lowered, state=Status.CONVERGED) if optimal else lowered
-    said = (f"rounding leaves of the bound {solution.bound:.6g} a proof of {lowered.bound:.6g}"
-            if np.isfinite(lowered.bound) else f"the proof of the bound {solution.bound:.6g} does not hold")
-    claims = solution.state in (Status.OPTIMAL, Status.CONVERGED)
+def _told(solution: Any, judged: Any) -> Any:
+    """Return a solution whose bound was replaced by what is proved, its status and message true again."""
+    state, closed = solution.state, relative_gap(judged.value, judged.bound) <= CLOSED * solution.evidence.tol
+    if judged.bound > solution.bound or relative_gap(solution.bound, judged.bound) <= ROUNDED:
+        state = Status.OPTIMAL if closed else Status.CONVERGED if state is Status.OPTIMAL else state
+        estimate = max(solution.estimate, judged.bound)  # NaN stays
+        return dataclasses.replace(judged, state=state, estimate=estimate)
+    said = (f"rounding leaves of the bound {solution.bound:.6g} a proof of {judged.bound:.6g}"
+            if np.isfinite(judged.bound) else f"the proof of the bound {solution.bound:.6g} does not hold")
+    state = Status.INACCURATE if state in (Status.OPTIMAL, Status.CONVERGED) else state
     return dataclasses.replace(
-        lowered, state=Status.INACCURATE if claims else solution.state,
-        message=f"{solution.message}; {said}" if solution.message else said)
+        judged, state=state, message=f"{solution.message}; {said}" if solution.message else said)
 
 
 def declaration_of(problem: Any) -> tuple[dict[str, Any], dict[str, Any], MarginProgram]:

@@ -14,9 +14,9 @@ import numpy as np
 from margindsl.accuracy import relative_gap
 from margindsl.contract import Status
 from margindsl.drivers.run import Record
-from margindsl.errors import DeclarationError, UnknownNameError
+from margindsl.errors import DeclarationError, one_of
 from margindsl.plots import SOLUTION
-from margindsl.points import is_lazy, map_chunks
+from margindsl.points import check_columns, is_lazy, map_chunks
 from margindsl.program.certificates import Certificate
 from margindsl.program.codings import CODINGS
 from margindsl.proof.files import write_proof
@@ -74,6 +74,8 @@ class Solution:
         What `verify` judges it by: the problem as declared, or the proof in its file.
     unverified : str
         What of a loaded solution could not be verified.
+    column_names : tuple of str or None
+        Of the DataFrame the points were; new points must have the same.
     origin : mapping
         What was solved and how: the formula, its parameters, the options of the solve, versions of packages.
     """
@@ -99,6 +101,7 @@ class Solution:
     coding: str = "binary"
     evidence: Any = None
     unverified: str = ""
+    column_names: tuple[str, ...] | None = None
     origin: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -171,13 +174,14 @@ class Solution:
         Raises
         ------
         DeclarationError
-            If X has another number of columns than the training points, or the solution was loaded without its
-            problem.
+            If X has another number of columns than the training points, a DataFrame other names or another order of
+            them, or the solution was loaded without its problem.
         """
         if self.features is None:
             raise DeclarationError(
                 "this solution was loaded without its problem and cannot map new points; load it with "
                 "Solution.load(path, problem)")
+        check_columns(X, self.column_names)
         weights = np.asarray(self.weights)
         if is_lazy(X):
             decided = partial(_decided, self.features.take(slice(0, 0)), weights, self.bias)  # the map without points
@@ -260,9 +264,7 @@ class Solution:
         NotInstalledError
             If matplotlib is not installed.
         """
-        if kind not in SOLUTION:
-            raise UnknownNameError("picture of a solution", kind, SOLUTION)
-        return SOLUTION[kind](self, ax, **options)
+        return SOLUTION[one_of("picture of a solution", kind, SOLUTION)](self, ax, **options)
 
     def report(self, path: str | Path) -> None:
         """Write one HTML page that needs nothing else: formula, labels, margins, bound, proof, versions and seed.
@@ -339,6 +341,7 @@ class Solution:
             label_weights=mixture, label_factor=arrays.get("label_factor"), timings=header["timings"],
             message=header["message"], relaxation=header["relaxation"], solver=header["solver"],
             coding=header.get("coding", "binary"), evidence=proof, origin=origin,
+            column_names=None if problem is None else problem.hyperplane.column_names,
             history=tuple(Record(**record) for record in header.get("history", ()))), replace)
 
 

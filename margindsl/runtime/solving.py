@@ -153,7 +153,7 @@ def unfitted(program: MarginProgram, options: SolveOptions, budget: Budget, rela
         decision=program.no_gain(),
         scalars=dict.fromkeys(program.losses.scalars.names, 0.0), features=program.features,
         timings={"total": time.monotonic() - budget.start}, relaxation=relaxation, solver=solver, coding=program.coding,
-        evidence=evidence,
+        evidence=evidence, column_names=program.source and program.source.hyperplane.column_names,
         message="there was no time to fit a hyperplane: w = 0 and any labels that the constraints allow")
     if evidence is None:
         return solution

@@ -40,7 +40,7 @@ def solution_of(compiled: Compiled, attempt: Attempt, run: Run, fit: Fit, outcom
     w, bias, scalars = answer.w, answer.bias, answer.scalars
     value = program.objective(fit.labels, w, bias, scalars)
     least = None if compiled.relaxation.bound == "none" else least_proof(program)
-    proof = strongest(answer.certificate, least, program.from_user(value))
+    proof = strongest(answer.certificate, least)
     bound = -np.inf if proof is None else min(program.to_user(proof.bound), value)
     estimate = min(run.program.to_user(outcome.estimate), value) if outcome is not None else float("nan")
     if run.budget.expired and state in (Status.CONVERGED, Status.OPTIMAL) and compiled.relaxation.bound == "none":
@@ -74,7 +74,8 @@ def solution_of(compiled: Compiled, attempt: Attempt, run: Run, fit: Fit, outcom
         label_weights=oriented_mixture(program, outcome.label_weights) if outcome else None,
         label_factor=outcome.label_matrix if outcome else None, history=history,
         timings=run.seconds, message=message, relaxation=compiled.relaxation.name,
-        solver=attempt.solver.name, coding=program.coding)
+        solver=attempt.solver.name, coding=program.coding,
+        column_names=program.source and program.source.hyperplane.column_names)
     return solution if evidence is None else settled(solution, program, proof, least)
 
 

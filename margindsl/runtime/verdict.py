@@ -14,7 +14,6 @@ from margindsl.program.program import MarginProgram
 
 CONTRADICTION = 1e-8  # of the parts of a value, above the safety margins of certificates and rounding of fits
 CLOSED = 1.5  # times the tolerance: a certified gap so small is closed
-VOID = 1e-6  # how far below the least value, relative to the value reached, a bound proves nothing
 
 
 def sound_bound(bound: float, value: float, size: float, noise: float = 0.0) -> float:
@@ -43,19 +42,16 @@ def least_proof(program: MarginProgram) -> Certificate | None:
     return least if np.isfinite(least.bound) else None
 
 
-def strongest(certificate: Certificate | None, least: Certificate | None, value: float) -> Certificate | None:
+def strongest(certificate: Certificate | None, least: Certificate | None) -> Certificate | None:
     """Return a certificate, or the proof of the losses alone where it says less; None for neither.
 
     Parameters
     ----------
     certificate, least : Certificate or None
-    value : float
-        An attained value.
     """
     if certificate is None or not np.isfinite(certificate.bound):
         return least
-    below = least is not None and certificate.bound < least.bound - VOID * abs(value)
-    return least if below else certificate
+    return least if least is not None and certificate.bound < least.bound else certificate
 
 
 def fit_gap(raw: RawSolution) -> float:
@@ -101,4 +97,4 @@ def earned(state: Status, message: str, raw: RawSolution | None, *, value: float
     return state, "; ".join(words)
 
 
-__all__ = ["VOID", "earned", "fit_gap", "least_proof", "sound_bound", "strongest"]
+__all__ = ["earned", "fit_gap", "least_proof", "sound_bound", "strongest"]

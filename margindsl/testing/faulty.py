@@ -6,16 +6,14 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from margindsl.contract import Budget, Domain, Offer, RawSolution, Refusal, Session, Solver
-from margindsl.errors import UnknownNameError
+from margindsl.errors import one_of
 from margindsl.program.forms import Form
 from margindsl.runtime.registry import as_solver
 from margindsl.testing.faults import FAULTS, Call, Fault
 
 
 def _read_fault(value: Any) -> str:
-    if value not in FAULTS:
-        raise UnknownNameError("fault", value, FAULTS)
-    return str(value)
+    return str(one_of("fault", value, FAULTS))
 
 
 @dataclass(frozen=True, kw_only=True)

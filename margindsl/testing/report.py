@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from margindsl.errors import UnknownNameError
+from margindsl.errors import one_of
 
 
 class ConformanceError(AssertionError):
@@ -124,8 +124,7 @@ def run_checks(subject: Any, name: str, checks: Mapping[str, Callable[[Any], Non
     """
     chosen = list(checks) if only is None else list(only)
     for key in chosen:
-        if key not in checks:
-            raise UnknownNameError("conformance check", key, checks)
+        one_of("conformance check", key, checks)
     return Report(name, tuple(_outcome(subject, key, checks[key]) for key in chosen))
 
 

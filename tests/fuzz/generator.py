@@ -226,9 +226,11 @@ def _decreasing(g: Affine, end: float) -> Affine:
 
 
 def _loss(rng: Rng, n: int, falling: bool) -> Formula:
-    """Return a loss, one in ten of those that may rise turned: it is paid for agreement."""
+    """Return a loss; one in ten that may rise is turned (paid for agreement), one in five steeper."""
     g = _affine(rng, n)
-    turn = -1.0 if not falling and rng.spawn(1)[0].random() < 0.1 else 1.0  # models of old seeds stay else
+    aside = rng.spawn(1)[0]  # models of old seeds stay else
+    turn = -1.0 if aside.random() < 0.1 and not falling else 1.0
+    turn *= float(aside.choice([1.03, 0.1, 3.0, 0.7, 1 / 3])) if aside.random() < 0.2 else 1.0
     g = Affine(turn * g.slope, g.shift)
     while True:
         loss = _random_loss(rng, g, n, Affine(turn))

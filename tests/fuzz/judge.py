@@ -23,6 +23,7 @@ from margindsl import errors
 
 VALUE = 1e-9  # of the sum of moduli of parts: what recomputing a value may differ by
 BEST = 1e-6  # what a value may lie above the best over weights at its labels
+CERTIFYING = {"exact", "minimax", "sdp", "weight-lifting"}
 BOUND = 1e-7  # what a bound may lie above the optimum found by enumeration
 UNFINISHED = ("inaccurate", "failed", "time_limit", "iteration_limit", "interrupted")  # words that promise no accuracy
 OWN = tuple(value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, Warning))
@@ -320,6 +321,9 @@ class Answer:
         o, s = self.oracle, self.solution
         if s.bound > s.value:
             self.fail("wrong bound", f"bound {s.bound!r} above its own value {s.value!r}")
+        floor = min(0.0, self.oracle.model.constant * (1 + 1e-14)) - self.room
+        if s.relaxation in CERTIFYING and self.is_nowhere_negative() and not s.bound >= floor:
+            self.fail("bound below what the losses prove", f"{s.bound!r} of a sum that is nowhere below {floor!r}")
         best = Optimum(self.here, False, 0, -1)
         if np.isfinite(s.bound) or s.status == "optimal":
             found = o.optimum() if o.is_convex else Optimum(None, False, 0, -1)
@@ -338,6 +342,11 @@ class Answer:
                 self.fail("wrong bound", f"{s.relaxation} {s.solver}: bound {s.bound!r} above {point.value!r}, "
                                          f"attained at {point.labels.tolist()} ({above} of parts)")
         self.check_status(best)
+
+    def is_nowhere_negative(self) -> bool:
+        m = self.oracle.model
+        return not m.costs and all(t.formula is not None and (t.formula.nonnegative or t.aggregate == "var")
+                                   for t in m.terms)
 
     def check_status(self, best: Optimum) -> None:
         s, tol = self.solution, self.plan.tol

@@ -253,3 +253,18 @@ def test_a_light_loss_beside_a_heavy_one_is_no_unit(clusters, light):
     newton, clarabel = (problem.solve("supervised", name) for name in ("newton", "clarabel"))
     assert newton.status == "optimal"
     assert newton.value == pytest.approx(clarabel.value, rel=1e-6)
+
+
+@pytest.mark.parametrize("size", [1e-9, 1e-3, 1.0, 1e3, 1e8, 1e9, 1e10])
+@pytest.mark.parametrize("parts", [(1.0,), (0.3, 0.7)])
+@pytest.mark.parametrize("relaxation", ["supervised", "alternating", "cccp", "exact"])
+def test_mean_and_variance_of_points_of_any_size(size, parts, relaxation):
+    """min over w and s of w²/2 + 10(−ηs + λ mean (yφw − s)²) has a closed form."""
+    X = np.random.default_rng(0).normal(size=(10, 1)) * size
+    labels = np.array([1, -1, 1, 1, -1, 1, -1, 1, -1, -1])
+    y, f = md.Labels(10), md.Hyperplane(X)
+    total = sum(part * 10 * md.mean_variance(y * f, 0.7, 0.003) for part in parts)
+    solution = md.Problem(md.Minimize(md.sq_norm(f) / 2 + total), [y == labels]).solve(relaxation, random_state=0)
+    margins = labels * (X - X.mean(axis=0))[:, 0]
+    w = 7.0 * margins.mean() / (1 + 0.06 * margins.var())
+    assert solution.value == pytest.approx(-3.5 * margins.mean() * w - 10 * 0.7**2 / 0.012, rel=1e-6)

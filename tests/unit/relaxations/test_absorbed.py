@@ -70,3 +70,14 @@ def test_a_link_beside_a_lopsided_bound_is_no_free_labelling(seed):
     assert form.count == form.n
     run = Run(program, md.Solver("burer-monteiro"), md.Solver("newton"), Budget(), np.random.default_rng(0))
     assert not absorbed(run, form).is_solved
+
+
+@pytest.mark.parametrize("records", range(1, 7))
+def test_a_free_bias_stopped_at_any_time_has_labels_and_a_sound_bound(records):
+    y, f = md.Labels(60), md.Hyperplane(X, bias=True)
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 6 * md.mean(md.squared_hinge(y * f))), [abs(md.sum(f)) <= 1])
+    left = iter(range(records - 1))
+    answer = problem.solve(md.SDP(), solver="burer-monteiro", callback=lambda record: next(left, None) is None,
+                           random_state=0)
+    whole = problem.solve(md.SDP(), solver="clarabel", random_state=0)
+    assert answer.verify() and answer.bound <= whole.estimate * (1 + 1e-6) and set(answer.labels) <= {-1, 1}

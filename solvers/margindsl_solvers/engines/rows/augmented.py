@@ -118,9 +118,9 @@ class NewtonRun(Course[Pair]):
             self.kappa = min(self.kappa * self.growth, self.largest)
 
     def _open(self, pair: Pair) -> float:
-        """Return the gap in absolute terms; the primal value where there is no dual one."""
-        gap = abs(pair.primal - pair.dual)
-        return gap if math.isfinite(gap) else abs(pair.primal)
+        """Return the gap in absolute terms; the primal value where there is no dual one, or one as far above it."""
+        gap, size = abs(pair.primal - pair.dual), max(abs(pair.primal), pair.floor)
+        return size if not math.isfinite(gap) or pair.dual > pair.primal + size else gap
 
     @staticmethod
     def _error(pair: Pair) -> float:
