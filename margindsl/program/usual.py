@@ -56,8 +56,12 @@ def least_of_scalars(losses: Losses) -> tuple[float, float] | None:
     return found[0], found[1] * float(np.abs(pushed).max()) / steepest
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def _lowest(along: Callable[[float], tuple[float, float]], end: float, most: int) -> tuple[float, float] | None:
-    """Return (gain, t), t a power of two of an end, no more than 2^most, below which a convex function falls."""
+    """Return (gain, t), t a power of two of an end, no more than 2^most, below which a convex function falls.
+
+    Its values may be infinite where it rises.
+    """
     low, high = -REACH, most
     if most and not along(end * 2.0**low)[1] < 0 <= along(end * 2.0**high)[1]:
         return None
