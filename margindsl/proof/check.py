@@ -164,7 +164,7 @@ class Proof(SimpleNamespace):
         bend, tilt = self.A + half, u[i] + (slope[i] + self.B - 2 * self.A * k)  # bend x^2 + tilt x but for a constant
         lowest = np.clip(np.where(bend > 0, -tilt / (2 * bend), k), self.left, self.right)
         for x, sign in ((self.left, 1), (self.right, -1), (lowest, 0)):
-            t, falls = x - k, (bend < 0) | ((bend == 0) & (sign * tilt > 0))
+            t, falls = x - k, (bend < 0) | ((bend == 0) & (sign * tilt > 64 * EPS * (strain + steep)))
             parts = (np.abs(self.A * t) + steep) * np.abs(t) + (strain + np.abs(half * x)) * np.abs(x) + size
             value = (self.A * t + self.B) * t + (half * x + pull) * x + self.C - 64 * EPS * parts
             low = np.minimum(low, np.where(np.isfinite(x), value, np.where(falls, -np.inf, np.inf)))

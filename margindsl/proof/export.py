@@ -21,9 +21,9 @@ from margindsl.language.lowering import Declaration
 from margindsl.program.bounded_bias import holder
 from margindsl.program.certificates import Certificate
 from margindsl.program.program import MarginProgram
-from margindsl.proof.check import EPS, FORMAT, VERSION, LabelSet, Proof
+from margindsl.proof.check import FORMAT, VERSION, LabelSet, Proof
 from margindsl.proof.tables import NoProof, UnknownProof, loss_tables, tangents
-from margindsl.proof.witnesses import common_units, definite, every_labelling, grow, within_domain
+from margindsl.proof.witnesses import common_units, definite, every_labelling, grow
 from margindsl.typing import BoolArray, FloatArray, IntArray
 
 LARGEST = 30_000_000  # entries of features that are written out or checked
@@ -132,7 +132,7 @@ def with_bias(weights: FloatArray, bias: float, header: dict[str, Any]) -> Float
 
 
 def _points(proof: Proof, u: Any, q: Any, tau: Any, eta: Any) -> dict[str, Any]:
-    """Return dual points with their tangents, moved by rounding into the domains of losses and norm.
+    """Return dual points with their tangents, squares shrunk by rounding into the domain of the norm.
 
     Parameters
     ----------
@@ -143,26 +143,7 @@ def _points(proof: Proof, u: Any, q: Any, tau: Any, eta: Any) -> dict[str, Any]:
     plain = np.array_equal(proof.points, np.arange(proof.n))
     for number in range(len(u)) if plain and np.any(q) else ():
         q[number] = definite(proof, q[number], eta[number])
-    v = tangents(tables, u.sum(axis=2), q)
-    for number in range(len(u)):
-        before = u[number].sum(axis=1)
-        after = within_domain(tables, before, q[number], v[number])
-        if u.shape[2] == 1:
-            u[number] = after[:, None]
-            continue
-        rows = np.flatnonzero(before)
-        # As multiples of the last digit of their sum, multipliers of one sign add up to it without rounding.
-        parts, total = u[number, rows], np.abs(after[rows])[:, None]
-        digit = np.spacing(total)
-        u[number, rows] = np.where(np.abs(parts) <= 2 * total, np.rint(parts / digit) * digit, parts)
-        sizes = np.abs(u[number, rows])
-        least = np.where(sizes > 8 * EPS * sizes.sum(axis=1, keepdims=True), sizes, np.inf).argmin(axis=1)
-        for _ in range(4):  # a sum of multipliers, whose largest takes up rounding; half a digit in a tie the least
-            for place, share in ((sizes.argmax(axis=1), 1.0), (least, 0.5)):
-                u[number, rows, place] += share * (after - u[number].sum(axis=1))[rows]
-        over = rows[np.abs(u[number].sum(axis=1)[rows]) > np.abs(after[rows])]
-        u[number, over] *= 1 - 16 * EPS
-    return {"u": u, "q": q, "tau": tau, "eta": eta, "tangents": v}
+    return {"u": u, "q": q, "tau": tau, "eta": eta, "tangents": tangents(tables, u.sum(axis=2), q)}
 
 
 def _cases(B: LabelSet, dual: dict[str, Any], proof: Proof) -> dict[str, Any]:

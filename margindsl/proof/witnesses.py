@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from margindsl.clock import affords
 from margindsl.proof.check import EPS, LabelSet, Proof
-from margindsl.proof.tables import SMALLEST, NoProof, UnknownProof
+from margindsl.proof.tables import NoProof, UnknownProof
 from margindsl.typing import BoolArray, FloatArray, IntArray
 
 MOST_NODES = 1 << 23  # of a tree of all labellings
@@ -167,29 +166,6 @@ def common_units(B: LabelSet) -> FloatArray:
     return units
 
 
-def within_domain(tables: dict[str, Any], u: FloatArray, q: FloatArray, v: FloatArray) -> FloatArray:
-    """Return duals moved, by rounding alone, to where the least of h(t) + ut + ½qt² is finite in floating point.
-
-    Parameters
-    ----------
-    tables : dict
-        Of `loss_tables`.
-    u, q : (m,) float arrays
-    v : (T,) float array
-        Slopes of the tangents of logistic terms.
-    """
-    cell, parts = tables["cell"], tables["log_c"] * (tables["log_a"] * v)  # in the order of the check
-    slope, size = (np.bincount(tables["log_at"], x, len(u)) for x in (parts, np.abs(parts)))
-    flat = tables["A"] + q[cell] / 2 == 0
-    high, low, steep = np.full(len(u), np.inf), np.full(len(u), -np.inf), np.zeros(len(u))
-    far = -(slope[cell] + tables["B"] - 2 * tables["A"] * tables["anchor"])  # in the order of the check
-    np.minimum.at(high, cell, np.where(np.isneginf(tables["left"]) & flat, far, np.inf))
-    np.maximum.at(low, cell, np.where(np.isposinf(tables["right"]) & flat, far, -np.inf))
-    np.maximum.at(steep, cell, tables["steep"])
-    moved = np.clip(u, low, high)
-    return np.where(np.abs(moved - u) <= SMALLEST + 64 * EPS * (steep + np.abs(u) + size), moved, u)
-
-
 def definite(proof: Proof, q: FloatArray, eta: FloatArray) -> FloatArray:
     """Return squares q of margins, shrunk until the norm outweighs them by more than rounding.
 
@@ -222,4 +198,4 @@ def definite(proof: Proof, q: FloatArray, eta: FloatArray) -> FloatArray:
     return q
 
 
-__all__ = ["common_units", "definite", "every_labelling", "forced", "grow", "within_domain"]
+__all__ = ["common_units", "definite", "every_labelling", "forced", "grow"]

@@ -185,13 +185,15 @@ def settled(solution: Any, program: MarginProgram, certificate: Certificate | No
     report = _judged(program, solution, certificate)
     if report.unverified:
         return solution if certificate is least else _told(solution, unchecked)
+    judged = solution
     if least is not None and certificate is not least and not report.bound >= program.to_user(least.bound):
         bound = min(program.to_user(least.bound), solution.value)
-        certificate, report = least, _judged(program, dataclasses.replace(solution, bound=bound), least)
+        judged = dataclasses.replace(solution, bound=bound, certificate=least)
+        report = _judged(program, judged, least)
     proved = min(report.bound, solution.value)
     if solution.bound <= proved and relative_gap(proved, solution.bound) <= MORE:
-        return solution
-    return _told(solution, dataclasses.replace(solution, bound=proved, certificate=certificate))
+        return dataclasses.replace(solution, certificate=judged.certificate)
+    return _told(solution, dataclasses.replace(judged, bound=proved))
 
 
 def _judged(program: MarginProgram, solution: Any, certificate: Certificate) -> Report:
