@@ -24,6 +24,7 @@ from margindsl import errors
 VALUE = 1e-9  # of the sum of moduli of parts: what recomputing a value may differ by
 BEST = 1e-6  # what a value may lie above the best over weights at its labels
 CERTIFYING = {"exact", "minimax", "sdp", "weight-lifting"}
+FAINT = 1e-12  # decision values below which weights of no use are left of rounding
 BOUND = 1e-7  # what a bound may lie above the optimum found by enumeration
 UNFINISHED = ("inaccurate", "failed", "time_limit", "iteration_limit", "interrupted")  # words that promise no accuracy
 OWN = tuple(value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, Warning))
@@ -124,7 +125,8 @@ def _solve(model: Model, chosen: Plan, result: Result) -> dict[str, Any]:
     if "earlier" in out and "solution" in out:
         for s in out["earlier"]:
             w, v = np.asarray(out["solution"].weights), np.asarray(s.weights)
-            if w.shape == v.shape and abs(w @ v) > 1e-7 * np.linalg.norm(w) * np.linalg.norm(v):
+            told = min(np.abs(t.decision).max() for t in (s, out["solution"])) > FAINT  # noise has no direction
+            if told and w.shape == v.shape and abs(w @ v) > 1e-7 * np.linalg.norm(w) * np.linalg.norm(v):
                 result.failures.append(("not orthogonal", f"{w @ v!r}"))
     return out
 
