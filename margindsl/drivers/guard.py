@@ -41,13 +41,13 @@ def unanswered(solver: Solver, raw: RawSolution, place: str) -> UnansweredError:
 
 
 def refuse_impossible(form: Form, status: Status) -> None:
-    """Refuse a problem at labels in B whose solver calls it unbounded or infeasible, where that is proved.
+    """Refuse a problem at labels in B that is proved to be what its solver calls it, or why that gave up.
 
     Raises
     ------
     UnboundedError, InfeasibleError
     """
-    if status is Status.UNBOUNDED and form.is_endless:
+    if status in (Status.UNBOUNDED, Status.INACCURATE) and form.may_be_unbounded and form.is_endless:
         raise UnboundedError("the objective falls without end along the bias or a shared scalar at labels in B: "
                              "use bias='penalised', bound what falls, or weigh it less")
     guilty = form.contradiction if status is Status.INFEASIBLE else ()

@@ -230,8 +230,8 @@ class Run:
         """
         if not raw.has_answer and raw.status in (Status.TIME_LIMIT, Status.INTERRUPTED) and expired():
             raise Cancelled
+        refuse_impossible(form, raw.status)
         if not raw.has_answer:
-            refuse_impossible(form, raw.status)
             raise unanswered(solver or self.solver, raw, "on the fixed-label problem")
         (bias, scalars), w = form.plane(raw.variables), np.asarray(raw["w"])
 

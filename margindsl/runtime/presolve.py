@@ -220,7 +220,8 @@ def _manifold_metric(features: FeatureOperator, manifolds: tuple[tuple[float, An
                      ridge: float) -> FeatureOperator:
     """Return Φ R⁻¹ with RᵀR = I + Σ 2μ/κ ΦᵀLΦ, so that ½‖w‖² carries the manifold terms.
 
-    Where the rounding of the products reaches the identity, R comes from their roots, which square nothing.
+    Where the rounding of the products reaches the identity, R comes from their roots, which square nothing, and from
+    directions alone in which the points are more than rounding: the others would keep all of theirs beside shrunk ones.
     """
     matrix, metric, size = features.toarray(), np.eye(features.rank), float(features.rank)
     for coefficient, laplacian in manifolds:
@@ -234,16 +235,19 @@ def _manifold_metric(features: FeatureOperator, manifolds: tuple[tuple[float, An
     if rounding(size, features.n) < LOST:
         inverse = np.linalg.inv(np.linalg.cholesky((metric + metric.T) / 2)).T
     else:
-        factor = np.zeros((0, features.rank))
+        _, spread, axes = np.linalg.svd(np.linalg.qr(matrix).R)
+        axes = axes[: int((spread > rounding(spread[0], features.n)).sum())].T
+        factor = np.zeros((0, axes.shape[1]))
         for coefficient, laplacian in manifolds:
             one = isinstance(laplacian, RankOne)
             own = [summed(features, laplacian.weights, laplacian.sizes)[None]] if one else None
             for rows in own or differences(laplacian, matrix):
-                factor = np.linalg.qr(np.vstack([factor, np.sqrt(2.0 * coefficient / ridge) * rows])).R
+                factor = np.linalg.qr(np.vstack([factor, np.sqrt(2.0 * coefficient / ridge) * rows @ axes])).R
         # Columns exchanged and the large rows first, each row is as accurate as it is long.
-        factor, order = scipy.linalg.qr(np.vstack([factor, np.eye(features.rank)]), mode="r", pivoting=True)
-        inverse = np.empty((features.rank, features.rank))
-        inverse[order] = scipy.linalg.solve_triangular(factor[:features.rank], np.eye(features.rank))
+        factor, order = scipy.linalg.qr(np.vstack([factor, np.eye(axes.shape[1])]), mode="r", pivoting=True)
+        within = np.empty((axes.shape[1], axes.shape[1]))
+        within[order] = scipy.linalg.solve_triangular(factor[: len(within)], np.eye(len(within)))
+        inverse = axes @ within
     return MappedFeatures(features, inverse, label="manifold metric")
 
 

@@ -22,6 +22,7 @@ from plans import Plan, plan
 from margindsl import errors
 
 VALUE = 1e-9  # of the sum of moduli of parts: what recomputing a value may differ by
+FOUND = 1e-8  # the same where scalars were found anew by the conic solver, which is no more accurate
 BEST = 1e-6  # what a value may lie above the best over weights at its labels
 CERTIFYING = {"exact", "minimax", "sdp", "weight-lifting"}
 FAINT = 1e-12  # decision values below which weights of no use are left of rounding
@@ -211,7 +212,7 @@ class Answer:
         exact = self.known and s.status != "inaccurate"  # scalars found anew, as the mean in a variance, are the best
         if not self.sure:
             self.result.notes["scalars not found anew"] += 1
-        elif (max(below, above) if exact else below) > VALUE * parts + 10 * self.room:
+        elif (max(below, above) if exact else below) > (VALUE if self.known else FOUND) * parts + 10 * self.room:
             self.fail("wrong value", f"reported {s.value!r}, the formula gives {value!r} (of parts {parts:.3g})")
         self.check_reachable(norm)
 
@@ -309,7 +310,8 @@ class Answer:
             self.result.notes["no oracle value"] += 1
             return
         above = s.value - point.value
-        if above > max(BEST, 1e-3 * self.plan.tol) * point.parts + 10 * self.room + o.dust:  # fits heed what is asked
+        heeded = self.plan.options.get("tol", 1e-3 * self.plan.tol)  # fits heed what is asked, and by themselves more
+        if above > max(BEST, heeded) * point.parts + 10 * self.room + o.dust:
             kind = "value above the best at its labels"
             if s.status in UNFINISHED:
                 self.result.notes[f"{kind} ({s.status})"] += 1

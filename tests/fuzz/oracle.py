@@ -224,9 +224,9 @@ class Oracle:
         margins = self.margins(labels, decision)
         base = np.array(self._loss_parts(margins, scalars))
         moves = [0.0]
-        for step in (1e-13, -1e-13):
+        for step in (1e-13, -1e-13, 1e-12, -1e-12):  # a kink may lie just beyond the first
             for g, s in ((margins + step * reach, scalars), (margins, scalars * (1 + step))):
-                moves.append(float(np.abs(np.array(self._loss_parts(g, s)) - base).sum()))
+                moves.append(float(np.abs(np.array(self._loss_parts(g, s)) - base).sum()) * 1e-13 / abs(step))
         apart = np.abs(decision[:, None] - decision[None]).reshape(len(labels), len(labels), -1).sum(axis=2)
         return max(moves) + 1e-13 * reach * float(np.sum(np.abs(self.laplacian) * apart))
 

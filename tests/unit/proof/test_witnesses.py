@@ -191,3 +191,14 @@ def test_logistic_losses_of_several_clusters_keep_their_bound(seed, coding):
         problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 3 * loss), [y[:known] == clusters[:known]])
         solution = problem.solve(relaxation, random_state=0)
         assert solution.verify() and solution.bound == pytest.approx(solution.value, rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_losses_that_fall_both_ways_are_proved_beside_a_free_bias(seed):
+    # The multipliers of far points are rounding beside those that level the bias: slopes far out are zero but for it.
+    X = 1e9 * np.random.default_rng(seed).normal(size=(3, 3))
+    y, f = md.Labels(3), md.Hyperplane(X, bias=True)
+    falling, rising = md.mean(md.logistic(y * f + 1)), md.mean(md.logistic(1.12 - 2.559 * y * f))
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 0.9 * falling + 2.7 * rising), [y[0] == y[2], y[0] != y[1]])
+    solution = problem.solve("exact", random_state=4)
+    assert solution.verify() and solution.status == "optimal"

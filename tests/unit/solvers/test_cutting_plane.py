@@ -144,17 +144,20 @@ def test_cuts_lie_below_the_loss_and_touch_it(name):
         assert gradient @ other + offset <= line.value(line.arguments(other)) * (1 + 1e-12)
 
 
-def test_a_warm_start_after_few_label_changes_saves_cuts():
-    X, y = data(4, n=2000, r=20, shift=0.3)
-    form = make_form(X, y, HINGE, 30 / 2000)
-    session = CuttingPlane().open(form)
-    first = session.solve(form, Budget(tol=1e-5))
-    changed = y.copy()
-    changed[:20] *= -1
-    near = dataclasses.replace(form, labels=changed)
-    warm, cold = session.solve(near, Budget(tol=1e-5), first), CuttingPlane().solve(near, Budget(tol=1e-5))
-    assert warm.objective == pytest.approx(cold.objective, rel=2e-5)
-    assert warm.iterations < cold.iterations
+def test_warm_starts_after_few_label_changes_save_cuts():
+    cuts = np.zeros(2, dtype=int)  # of several sets: on one alone, rounding decides
+    for seed in range(4, 8):
+        X, y = data(seed, n=2000, r=20, shift=0.3)
+        form = make_form(X, y, HINGE, 30 / 2000)
+        session = CuttingPlane().open(form)
+        first = session.solve(form, Budget(tol=1e-5))
+        changed = y.copy()
+        changed[:20] *= -1
+        near = dataclasses.replace(form, labels=changed)
+        warm, cold = session.solve(near, Budget(tol=1e-5), first), CuttingPlane().solve(near, Budget(tol=1e-5))
+        assert warm.objective == pytest.approx(cold.objective, rel=2e-5)
+        cuts += (warm.iterations, cold.iterations)
+    assert cuts[0] < 0.9 * cuts[1], cuts
 
 
 def test_hostile_inputs_end_in_a_status():
