@@ -81,7 +81,8 @@ def _judge(model: Model, chosen: Plan, result: Result) -> None:
         return
     if solved.get("warm") is not None and chosen.name not in LOCAL:
         before = solved["warm"]
-        if solution.value > before.value + 1e-6 * abs(before.value) + 1e-9 * _parts(oracle, before):
+        room = 1e-6 * abs(before.value) + 1e-9 * _parts(oracle, before) + oracle.dust
+        if solution.value > before.value + room:
             result.failures.append(("above warm start", f"{solution.value!r} > {before.value!r}"))
     Answer(oracle, chosen, solution, result, solved["seconds"]).check()
 
@@ -126,7 +127,8 @@ def _solve(model: Model, chosen: Plan, result: Result) -> dict[str, Any]:
     if "earlier" in out and "solution" in out:
         for s in out["earlier"]:
             w, v = np.asarray(out["solution"].weights), np.asarray(s.weights)
-            told = min(np.abs(t.decision).max() for t in (s, out["solution"])) > FAINT  # noise has no direction
+            # Noise has no direction.
+            told = min(np.abs(t.decision - t.bias).max() for t in (s, out["solution"])) > FAINT
             if told and w.shape == v.shape and abs(w @ v) > 1e-7 * np.linalg.norm(w) * np.linalg.norm(v):
                 result.failures.append(("not orthogonal", f"{w @ v!r}"))
     return out
