@@ -12,6 +12,7 @@ from margindsl.drivers.moves import regular_hessian
 from margindsl.drivers.run import Fit, Run
 from margindsl.drivers.search import LARGEST_RANK, escape, lowest_ends, search
 from margindsl.drivers.starts import distinct, starting_labels
+from margindsl.features import Image
 from margindsl.program.losses import Losses
 from margindsl.program.sampling import restrict
 from margindsl.typing import FloatArray, IntArray
@@ -25,22 +26,22 @@ BLOCKS = 4  # block moves tried from the best labelling
 LENGTHS = (0.6, 1.0, 1.5, 2.5, 4.0)
 
 
-def sample_directions(factor: FloatArray, count: int, rng: np.random.Generator) -> FloatArray:
+def sample_directions(factor: FloatArray | Image, count: int, rng: np.random.Generator) -> FloatArray:
     """Return (n, k) directions: leading singular directions of a factor, then Gaussian combinations.
 
     Parameters
     ----------
-    factor : (n, p) float array
+    factor : (n, p) float array or Image
         Columns span the relaxed solution.
     count : int
         Number of Gaussian combinations; fewer for millions of points, so that they fit in memory.
     rng : numpy.random.Generator
     """
-    p = factor.shape[1]
+    n, p = factor.shape
     if p == 1:
-        return factor
-    count = min(count, max(4, SAMPLED_ENTRIES // len(factor)))
-    _, values, vectors = np.linalg.svd(factor.T @ factor)
+        return np.asarray(factor)
+    count = min(count, max(4, SAMPLED_ENTRIES // n))
+    _, values, vectors = np.linalg.svd(factor.moment() if isinstance(factor, Image) else factor.T @ factor)
     keep = values > 1e-12 * max(values[0], 1e-300)
     mix = vectors.T[:, keep] @ rng.standard_normal((int(keep.sum()), count))
     return factor @ np.column_stack([vectors.T[:, : min(p, 4)], mix])
@@ -52,19 +53,19 @@ def round_directions(run: Run, directions: FloatArray) -> list[IntArray]:
     return distinct([labels.maximise(column).astype(np.int8) for column in timely(directions.T, run.budget)])
 
 
-def round_vectors(run: Run, vectors: FloatArray, count: int) -> list[IntArray]:
+def round_vectors(run: Run, vectors: FloatArray | Image, count: int) -> list[IntArray]:
     """Return labellings in B nearest to vectors (n, p) of points: along sampled directions, or to targets of clusters.
 
     Parameters
     ----------
     run : Run
-    vectors : (n, p) float array
+    vectors : (n, p) float array or Image
     count : int
         Number of draws, of each kind.
     """
     if run.program.is_binary:
         return round_directions(run, sample_directions(vectors, count, run.rng))
-    return round_codes(run, vectors, count)
+    return round_codes(run, np.asarray(vectors), count)
 
 
 def round_codes(run: Run, directions: FloatArray, count: int) -> list[IntArray]:

@@ -188,6 +188,7 @@ class Run:
             If the solver returns no answer; its own words are passed on.
         """
         self.fits += 1
+        labels = np.asarray(labels, dtype=np.intp)
         known = self._known.get(labels.tobytes())
         if known is not None and (known.tol <= tol or cutoff <= known.least):
             return known.fit

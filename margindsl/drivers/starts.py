@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from hashlib import blake2b
 
 import numpy as np
 import scipy
@@ -212,5 +213,5 @@ def distinct(labellings: list[IntArray]) -> list[IntArray]:
     """Return the labellings without repeats, in order."""
     seen: dict[bytes, IntArray] = {}
     for labels in labellings:
-        seen.setdefault(np.asarray(labels, dtype=np.int32).tobytes(), labels)
+        seen.setdefault(blake2b(np.asarray(labels, dtype=np.int32).data, digest_size=16).digest(), labels)
     return list(seen.values())

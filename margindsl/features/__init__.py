@@ -11,6 +11,7 @@ from margindsl.features.derived import (
     ScaledFeatures,
     ShiftedFeatures,
 )
+from margindsl.features.image import Image
 from margindsl.features.kernels import RBF, Callable, Kernel, Linear, Polynomial, Precomputed, as_kernel, kernel_names
 from margindsl.features.operator import FeatureOperator
 from margindsl.features.span import SpanFeatures, in_span
@@ -28,6 +29,7 @@ __all__ = [
     "DerivedFeatures",
     "FactorFeatures",
     "FeatureOperator",
+    "Image",
     "Kernel",
     "Linear",
     "MappedFeatures",

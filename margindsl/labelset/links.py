@@ -23,10 +23,11 @@ def sign_components(n: int, must: IntArray, cannot: IntArray) -> tuple[IntArray,
     ContradictionError
         When a cycle of links holds an odd number of cannot-links.
     """
-    component, sign = np.arange(n), np.ones(n, dtype=np.intp)
+    component = np.arange(n)
     links, flips = _flipped(must, cannot)
     if not len(links):
-        return component, sign
+        return component, np.broadcast_to(np.intp(1), n)
+    sign = np.ones(n, dtype=np.intp)
     points, flat = np.unique(links, return_inverse=True)
     ends = flat.reshape(-1, 2)
     upper, lower = _double_cover(len(points), ends, flips)

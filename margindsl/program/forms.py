@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 from margindsl.accuracy import greatest_ratio
 from margindsl.errors import DeclarationError
 from margindsl.features.derived import AugmentedFeatures
+from margindsl.features.image import Image
 from margindsl.program.answers import Variable, multipliers
 from margindsl.program.bounds import QuadraticBound
 from margindsl.program.codes import code_rows, stacked
@@ -423,6 +424,10 @@ class WeightLiftForm(Form):
         if not self.free_bias:
             return self.features.apply(W)
         return self.features.apply(W[:-1]) + W[-1]
+
+    def image(self, W: FloatArray) -> Image:
+        """Return what stands for `outputs`."""
+        return Image(self.features, W[:-1], W[-1]) if self.free_bias else Image(self.features, W)
 
     def lengths(self, W: FloatArray) -> FloatArray:
         """Return the (n,) lengths s_i = ‖Wᵀφ_i‖ = √(φ_iᵀPφ_i)."""

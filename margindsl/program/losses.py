@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -14,8 +15,11 @@ from margindsl.calculus import PLQ, ConvexFunction
 from margindsl.clock import functions
 from margindsl.errors import CalculusError, DeclarationError
 from margindsl.frozen import freeze_fields, frozen_property
+from margindsl.points import row_blocks
 from margindsl.program.scalars import SharedScalars
 from margindsl.typing import FloatArray, IntArray
+
+NUMBERS = 10  # held at once of a row while its loss is evaluated
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,7 +213,7 @@ class Losses:
     def row_losses(self, v: FloatArray) -> FloatArray:
         """Return the (m,) weighted losses c_r ρ_r(v_r), infinite beyond the range of numbers."""
         with np.errstate(over="ignore"):
-            return self._map(v, lambda term, x: term.weights * np.asarray(term.loss(x)))
+            return self._map(v, lambda loss, x: loss(x))
 
     def value(self, margins: FloatArray, scalars: FloatArray | None = None) -> float:
         """Return Σ c ρ(v) + qᵀs at margins (n,) and scalars (S,)."""
@@ -222,7 +226,7 @@ class Losses:
     def derivative(self, v: FloatArray) -> FloatArray:
         """Return one element of the (m,) subgradients c_r ρ_r'(v_r)."""
         functions(self.rows, len(self.terms))
-        return self._map(v, lambda term, x: term.weights * np.asarray(term.loss.derivative(x)))
+        return self._map(v, lambda loss, x: loss.derivative(x))
 
     def values_and_derivatives(self, v: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return `row_losses(v)` and `derivative(v)` in one walk over the rows."""
@@ -236,12 +240,11 @@ class Losses:
 
     def curvature(self, v: FloatArray) -> FloatArray:
         """Return the (m,) generalised second derivatives c_r ρ_r''(v_r)."""
-        return self._map(v, lambda term, x: term.weights * np.asarray(term.loss.curvature(x)))
+        return self._map(v, lambda loss, x: loss.curvature(x))
 
     def smoothed_curvature(self, v: FloatArray, step: float) -> FloatArray:
         """Return (n,) second derivatives in the margins, kinks smoothed by a Moreau envelope of some step."""
-        smooth = self._map(
-            v, lambda term, x: term.weights * (1.0 - np.asarray(term.loss.prox_derivative(x, step))) / step)
+        smooth = self._map(v, lambda loss, x: (1.0 - np.asarray(loss.prox_derivative(x, step))) / step)
         return np.bincount(self.points, weights=smooth * self.slopes**2, minlength=self.n)
 
     @cached_property
@@ -302,9 +305,8 @@ class Losses:
     def noise(self, margins: FloatArray, scalars: FloatArray | None = None) -> float:
         """Return what rounding may do to `value`: to its parts, and to arguments, at the steeper side of a kink."""
         s = np.zeros(self.scalars.count) if scalars is None else np.asarray(scalars)
-        reach = np.abs(self.slopes * self.gather(margins)) + np.abs(self.shifts) + np.abs(self.coupling) @ np.abs(s)
-        moved = reach * self._map(self.arguments(margins, s), lambda term, x: term.weights * np.max(
-            np.abs(term.loss.subdifferential(x)), axis=0))
+        moved = self._map(self.arguments(margins, s), lambda loss, x: np.max(np.abs(loss.subdifferential(x)), axis=0))
+        moved *= np.abs(self.slopes * self.gather(margins)) + np.abs(self.shifts) + np.abs(self.coupling) @ np.abs(s)
         return float(rounding(self.size(margins, s) + np.sum(moved, where=np.isfinite(moved)), self.rows))
 
     def label_costs(self, decision: FloatArray, scalars: FloatArray | None = None) -> FloatArray:
@@ -333,6 +335,8 @@ class Losses:
 
     def _stack(self, name: str, kind: type) -> FloatArray:
         parts: Sequence[FloatArray] = [getattr(term, name) for term in self.terms]
+        if len(parts) == 1:  # not held twice
+            return parts[0]
         return np.concatenate(parts) if parts else np.zeros(0, dtype=kind)
 
     @staticmethod
@@ -340,12 +344,18 @@ class Losses:
         value, slope = term.loss.value_and_derivative(v)
         return term.weights * np.asarray(value), term.weights * np.asarray(slope)
 
-    def _map(self, v: FloatArray, function) -> FloatArray:  # type: ignore[no-untyped-def]
-        if len(self.terms) == 1:
-            return function(self.terms[0], v)
+    @cached_property
+    def _blocks(self) -> list[tuple[LossTerm, slice, slice]]:
+        """Return terms with slices of their own rows and of all rows, short enough for a cache."""
+        return [(term, own, slice(part.start + own.start, part.start + own.stop))
+                for term, part in self.slices() for own in row_blocks(term.rows, NUMBERS)]
+
+    def _map(self, v: FloatArray, function: Callable[[ConvexFunction, FloatArray], Any]) -> FloatArray:
+        """Return c_r times what a function makes of the loss and the argument of every row."""
         out = np.empty(len(v))
-        for term, part in self.slices():
-            out[part] = function(term, v[part])
+        for term, own, rows in self._blocks:
+            out[rows] = function(term.loss, v[rows])
+            out[rows] *= term.weights[own]
         return out
 
 

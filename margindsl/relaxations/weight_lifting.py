@@ -104,7 +104,7 @@ class WeightLifting(Relaxation):
         with run.stage("certify"):
             certificate = repair_weight_lift(form, W, raw.get("a"), raw.get("eta"))
         raw = doubted(form, raw, certificate.bound, form.objective(W), max(run.budget.tol, 1e-4), name_of(run.solver))
-        return Outcome(raw.status, vectors=((form.outputs(W), self.rounding),), certificate=certificate,
+        return Outcome(raw.status, vectors=((form.image(W), self.rounding),), certificate=certificate,
                        estimate=form.objective(W), message=raw.message)
 
 

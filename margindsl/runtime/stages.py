@@ -175,7 +175,8 @@ class Round(Stage):
                 raise unanswered(run.solver, RawSolution(outcome.status, message=outcome.message),
                                  f"on relaxation {self.relaxation.name!r}")
             candidates = [run.program.labels.maximise(run.program.no_gain())]
-        members = distinct([as_member(run.program, candidate) for candidate in candidates])
+        compact = np.min_scalar_type(-run.program.clusters)
+        members = distinct([as_member(run.program, candidate).astype(compact) for candidate in candidates])
         return replace(found, outcome=replace(outcome, candidates=tuple(members), factor=None, vectors=()))
 
 
