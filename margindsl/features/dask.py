@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import itertools
 import math
 import uuid
@@ -63,6 +62,7 @@ class DaskFeatures(FeatureOperator):
         ends = np.concatenate([[0], np.cumsum(source.chunks[0])]).astype(int)
         self._blocks = [slice(int(a), int(b)) for a, b in itertools.pairwise(ends)]
         self._sent: dict[int, tuple[Any, list[Any]]] = {}
+        self._last: list[Any] = []  # futures of the last pass
 
     @classmethod
     def from_points(cls, X: Any, centre: bool = True) -> DaskFeatures:
@@ -204,7 +204,11 @@ class DaskFeatures(FeatureOperator):
         scheduler = dask.base.get_scheduler(collections=[self.source])
         client = getattr(scheduler, "__self__", None)
         if client is not None:
-            return _gathered(client, client.get(graph, keys, sync=False))
+            # The results of a pass are released after the next is sent: a message that follows another within 10 ms
+            # waits for that time to end.
+            self._last, last = client.get(graph, keys, sync=False), self._last
+            del last
+            return _gathered(client, self._last)
         with small_work_threads(0), Callback(posttask=lambda *_: check()):  # the chunks share the cores
             return list(scheduler(graph, keys))
 
@@ -229,14 +233,17 @@ class _What:
 def _gathered(client: Any, futures: list[Any]) -> list[Any]:
     """Return the results of futures, or cancel them when the time is used up."""
     left = remaining()
+
+    async def gathering() -> list[Any]:  # waiting first, then gathering, is one more hop: 10 ms of 20
+        return list(await client.gather(futures, asynchronous=True))
+
     try:
-        importlib.import_module("distributed").wait(futures, timeout=None if math.isinf(left) else max(left, 0.0))
+        return list(client.sync(gathering, callback_timeout=None if math.isinf(left) else max(left, 0.0)))
     except TimeoutError:
         raise Cancelled from None
-    else:
-        return list(client.gather(futures))
     finally:
-        client.cancel([future for future in futures if not future.done()])
+        if open_ones := [future for future in futures if not future.done()]:
+            client.cancel(open_ones)
 
 
 def _levelled(held: dict[str, list[int]], threads: dict[str, int], blocks: list[slice]) -> Iterator[tuple[int, str]]:

@@ -33,6 +33,7 @@ from margindsl.program.losses import Losses, LossTerm
 from margindsl_solvers.engines.factors.sweep import Sweep
 
 REPEATS = 15
+REST = 0.1  # seconds before a call, in which threads of BLAS end their waiting for more work on a worker's core
 COLUMNS = (1, 8)
 METHODS = {
     "alternating": lambda: md.Alternating(restarts=1, start="kmeans", polish="none"),
@@ -99,6 +100,7 @@ def in_turns(calls: dict[str, Any]) -> dict[str, float]:
     times: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(1 + REPEATS):
         for name, call in calls.items():
+            time.sleep(REST)
             began = time.perf_counter()
             call()
             times[name].append(time.perf_counter() - began)
