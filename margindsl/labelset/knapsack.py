@@ -45,7 +45,7 @@ def best_signs(problem: SignKnapsack) -> IntArray:
     For the multiplier lam of the violated limit, b is bounded by L(lam) = sum |h - lam a| + lam upper, and
     flipping b_i away from sign(h_i - lam a_i) costs 2 |h_i - lam a_i|. So with a feasible b of value P only
     the points with 2 |h_i - lam a_i| < L - P can differ from the Lagrangian signs; this core is solved
-    exactly and grown until it holds all of them. With equal weights the greedy b already has P = L.
+    exactly and grown until it holds all of them. Of equal weights those of least value are flipped, as many as must be.
 
     Raises
     ------
@@ -67,6 +67,11 @@ def best_signs(problem: SignKnapsack) -> IntArray:
 def _lowered(problem: SignKnapsack, signs: IntArray, total: float) -> IntArray:
     h, a = problem.value, problem.weight
     raised = np.flatnonzero((signs > 0) & (a > 0))
+    if len(raised) and np.all(a == a[0]):
+        count = _flips(problem, total)
+        if 0 < count <= len(raised) and total - 2 * a[0] * count >= problem.lower - problem.slack:
+            signs[raised[_least(h[raised], count)]] = -1
+            return signs
     ratio = h[raised] / a[raised]
     order = np.argsort(ratio, kind="stable")
     sums = total - 2 * np.cumsum(a[raised[order]])
@@ -79,6 +84,20 @@ def _lowered(problem: SignKnapsack, signs: IntArray, total: float) -> IntArray:
     reduced = 2 * np.abs(h - lam * a)
     reduced[raised[order[critical]]] = 0.0
     return _grow_core(problem, signs, lam, reduced, float(sums[critical]))
+
+
+def _flips(problem: SignKnapsack, total: float) -> int:
+    """Return how many equal weights must go to the other side for the sum to be no more than the upper limit."""
+    step, most = 2 * float(problem.weight[0]), problem.upper + problem.slack
+    count = int(np.ceil((total - most) / step))
+    return count + int(total - step * count > most)
+
+
+def _least(values: FloatArray, count: int) -> IntArray:
+    """Return the places of the so many least values, of equal ones the first: what a stable sort says, in one pass."""
+    last = np.partition(values, count - 1)[count - 1]
+    below = np.flatnonzero(values < last)
+    return np.concatenate([below, np.flatnonzero(values == last)[: count - len(below)]])
 
 
 def _grow_core(

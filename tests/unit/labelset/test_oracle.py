@@ -36,6 +36,26 @@ def test_weights_and_gains_of_zero_are_items_like_others(seed):
     assert gain @ best == pytest.approx((every @ gain)[(sums >= lower) & (sums <= upper)].max(), abs=1e-12)
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_equal_weights_beside_limits_that_no_sum_attains(seed):
+    rng = np.random.default_rng(seed)
+    m, weight = int(rng.integers(1, 10)), float(rng.choice([1.0, 0.3, 1e9, 1e-7]))
+    gain = np.round(rng.normal(size=m) + rng.choice([-0.5, 0.5]), int(rng.integers(0, 3)))
+    lower = rng.uniform(-m - 1, m - 1) * weight
+    upper = lower + rng.uniform(2, 4) * weight  # so wide that some sum lies within
+    every = np.array(list(product([-1, 1], repeat=m)))
+    sums = weight * every.sum(axis=1)
+    best = best_signs(SignKnapsack(gain, np.full(m, weight), lower, upper, 1e-9 * weight, False))
+    assert lower <= weight * best.sum() <= upper
+    assert gain @ best == pytest.approx((every @ gain)[(sums >= lower) & (sums <= upper)].max(), abs=1e-12)
+
+
+def test_equal_weights_take_no_longer_where_the_limit_is_not_attained():
+    gain = np.random.default_rng(0).normal(size=100_000) + 0.5
+    odd, even = (best_signs(SignKnapsack(gain, np.ones(100_000), -u, u, 0.5, True)) for u in (1001.0, 1000.0))
+    assert np.array_equal(odd, even)
+
+
 def test_large_balanced_set_meets_the_lagrangian_bound():
     rng = np.random.default_rng(0)
     gain = rng.normal(size=100_000) + 0.3
