@@ -21,6 +21,7 @@ from margindsl.errors import CalculusError
 from margindsl.program.clusters import ClusterForm
 from margindsl.program.forms import FixedLabelForm, Form
 from margindsl.program.program import MarginProgram
+from margindsl.program.repair import within_bounds
 from margindsl.typing import FloatArray, IntArray
 
 T = TypeVar("T")
@@ -240,6 +241,8 @@ class Run:
             decision = form.outputs(w, bias)
             return decision, 0.5 * float(w @ w) + self.program.losses.value(form.margins(decision), scalars)
 
+        if form.decision and form.primal_residual(w, bias) > HELD:  # a fit no more accurate than a first answer
+            w, bias = within_bounds(form, w, bias)
         decision, value = value_at(w)
         if form.is_nothing(w):  # what rounding leaves of w = 0 keeps no bound on its sums, and costs
             zero = np.zeros_like(w)

@@ -1,9 +1,11 @@
-"""The proof that an answer to a form gives, by the kind of the form: a table that new forms register with."""
+"""What an answer to a form proves, by its kind, a table that new forms register with; answers moved within bounds."""
 
 from __future__ import annotations
 
 from functools import singledispatch
 from typing import Any
+
+import numpy as np
 
 from margindsl.program.certificates import Certificate, certify_fixed_labels
 from margindsl.program.clusters import ClusterForm
@@ -12,6 +14,9 @@ from margindsl.program.label_certificate import repair_label_lift
 from margindsl.program.moment import MomentLiftForm
 from margindsl.program.moment_certificate import repair_moment_lift
 from margindsl.program.weight_certificate import repair_weight_lift
+from margindsl.typing import FloatArray
+
+ROUNDS = 20  # of moving what breaks bounds that hang together, as those of pairs of clusters
 
 
 @singledispatch
@@ -50,4 +55,36 @@ def _weights(form: WeightLiftForm, answer: Any) -> Certificate | None:
     return repair_weight_lift(form, answer["W"], answer.get("a"), answer.get("eta"))
 
 
-__all__ = ["repaired"]
+@singledispatch
+def within_bounds(form: Any, w: FloatArray, bias: Any) -> tuple[FloatArray, Any]:
+    """Return weights and bias moved as little as bounds on decision values ask for.
+
+    Parameters
+    ----------
+    form : FixedLabelForm or ClusterForm
+    w : float array
+    bias : float or (k,) float array
+    """
+    (G, h), ends = form.decision_rows, np.array([(bound.lower, bound.upper) for bound in form.decision]).T
+    if not form.free_bias:
+        return _moved(G, w, *(ends - h * bias)), bias
+    x = _moved(np.column_stack([G, h]), np.append(w, bias), *ends)
+    return x[:-1], float(x[-1])
+
+
+@within_bounds.register(ClusterForm)
+def _of_clusters(form: ClusterForm, w: FloatArray, bias: Any) -> tuple[FloatArray, Any]:
+    G, radii = form.balance
+    return form.split(_moved(G, form.join(w, bias)[: G.shape[1]], -radii, radii))[:2]
+
+
+def _moved(G: FloatArray, x: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
+    """Return x moved until lower ≤ G x ≤ upper, or nearly."""
+    inverse = np.linalg.pinv(G)
+    for _ in range(ROUNDS):
+        sums = G @ x
+        x = x - inverse @ (sums - np.clip(sums, lower, upper))
+    return x
+
+
+__all__ = ["repaired", "within_bounds"]

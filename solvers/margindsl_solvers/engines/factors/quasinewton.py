@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+import scipy
 
 from margindsl.contract import Budget, Status
 from margindsl.typing import FloatArray
@@ -62,7 +63,7 @@ class QuasiNewton:
             slope = float(np.vdot(direction, gradient))
             if not slope < 0.0:
                 return Descent(x, value, used, Status.CONVERGED)
-            first = 1.0 if self.pairs else min(1.0, 1.0 / float(np.linalg.norm(direction)))
+            first = 1.0 if self.pairs else min(1.0, 1.0 / float(scipy.linalg.norm(direction.ravel())))
             found = _search(oracle, x, value, direction, slope, first, budget, most - used)
             used += found.trials
             if found.status is not Status.CONVERGED:

@@ -1,0 +1,44 @@
+"""Answers that break bounds on decision values are moved within them, no further than they must be."""
+
+import numpy as np
+import pytest
+
+import margindsl as md
+from margindsl.program.repair import within_bounds
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(12, 3))
+
+
+def declared(coding, bias, clusters):
+    y, f = md.Labels(12, clusters=clusters), md.Hyperplane(X, bias=bias)
+    margin = y * f if clusters == 2 else md.margin(y, f, coding=coding)
+    bounds = [abs(md.sum(np.arange(12) * f)) <= 0.5, abs(md.sum(np.sin(np.arange(12)) * f)) <= 1e-9]
+    if bias:
+        bounds.append(abs(md.sum(f)) <= 0.1)
+    return md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean(md.hinge(margin))), bounds).program()
+
+
+@pytest.mark.parametrize(("coding", "bias", "clusters"), [("simplex", False, 2), ("simplex", True, 2),
+                                                          ("simplex", False, 3), ("crammer-singer", True, 3)])
+def test_moved_answers_keep_bounds(coding, bias, clusters):
+    program = declared(coding, bias, clusters)
+    form = program.fix_labels(program.labels.sample(RNG, 1)[0])
+    size = form.features.rank * (clusters - 1 if coding == "crammer-singer" else 1)
+    w = RNG.normal(size=size)
+    b = 0.0 if not bias else 0.3 if clusters == 2 else np.array([0.4, -0.1, -0.3])
+    assert form.primal_residual(w, b) > 1e-3
+    moved = within_bounds(form, w, b)
+    assert form.primal_residual(*moved) < 1e-10
+    again = within_bounds(form, *moved)
+    assert np.allclose(again[0], moved[0], rtol=0, atol=1e-8)
+    if not bias:  # zero keeps the bounds, and is no nearer
+        assert np.linalg.norm(moved[0] - w) <= np.linalg.norm(w)
+
+
+def test_fits_that_are_not_accurate_keep_bounds():
+    y, f = md.Labels(12), md.Hyperplane(X, kernel=md.RBF(1.5), bias="penalised")
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 10 * md.mean(md.logistic(y * f))), [md.sum(f) == 0])
+    for solver in ("clarabel", "scs"):
+        solution = problem.solve("alternating", solver, tol=1e-2, random_state=0)
+        assert abs(solution.decision.sum()) <= 1e-6 * np.abs(solution.decision).sum()
