@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from margindsl.accuracy import relative_gap
+from margindsl.accuracy import EPS, relative_gap
 from margindsl.clock import EIGEN_WORK, affords
 from margindsl.contract import Status
 from margindsl.errors import MarginError
@@ -31,6 +31,7 @@ ROUNDED = 1e-6  # relative part of a bound that may be lost to rounding without 
 MORE = 1e-3  # relative part of a bound by which a check proves visibly more
 CHECKED = 8e3  # multiply-adds that take as long as a check of one entry of features; 5,500 to 11,000 were measured
 UNCHECKED = 1e-11  # the same that is taken off where there is no time to see how much it is
+AGAIN = 16 * EPS  # by how much a check of the same proof may differ where sums are taken in another order
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,7 +191,7 @@ def settled(solution: Any, program: MarginProgram, certificate: Certificate | No
         bound = min(program.to_user(least.bound), solution.value)
         judged = dataclasses.replace(solution, bound=bound, certificate=least)
         report = _judged(program, judged, least)
-    proved = min(report.bound, solution.value)
+    proved = min(report.bound - AGAIN * abs(report.bound), solution.value)
     if solution.bound <= proved and relative_gap(proved, solution.bound) <= MORE:
         return dataclasses.replace(solution, certificate=judged.certificate)
     return _told(solution, dataclasses.replace(judged, bound=proved))

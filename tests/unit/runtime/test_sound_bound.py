@@ -92,3 +92,13 @@ def test_bounds_of_steep_losses_at_their_kinks_are_kept_but_for_rounding(seed, s
         solution = md.Problem(objective, [y[[0, 1]] == np.array([1, -1])]).solve(None, solver, random_state=0)
     assert solution.value == pytest.approx(2.4 / at**2, rel=1e-3)  # rounding times 1e12
     assert solution.bound > (1 - 1e-3) * solution.value and solution.verify()
+
+
+@pytest.mark.parametrize("relaxation", ["exact", "minimax", "weight-lifting", "sdp"])
+def test_a_bound_leaves_room_for_a_check_that_sums_in_another_order(relaxation):
+    X = np.random.default_rng(3).normal(size=(8, 2)) * 1e4
+    y, f = md.Labels(8), md.Hyperplane(X)
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 1e9 * md.mean(md.logistic(y * f))), [abs(md.sum(y)) <= 2])
+    solution = problem.solve(relaxation, random_state=0)
+    proved = solution.verify().bound
+    assert solution.bound <= proved - 4 * np.finfo(float).eps * abs(proved)
