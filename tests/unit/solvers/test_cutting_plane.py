@@ -73,6 +73,7 @@ def test_values_are_those_of_newton(name, bias):
 
 @settings(deadline=None, max_examples=25)
 @given(seed=st.integers(0, 10**6), name=st.sampled_from(sorted(LOSSES)), bias=st.booleans())
+@example(seed=185, name="epsilon-insensitive", bias=False)  # the last master was lower than one before
 def test_decision_bounds_and_weights_of_any_kind(seed, name, bias):
     rng = np.random.default_rng(seed)
     n, r = int(rng.integers(3, 30)), int(rng.integers(1, 8))

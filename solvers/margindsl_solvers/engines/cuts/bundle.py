@@ -37,6 +37,7 @@ class Bundle:
         self.line, self.model, self.bounds, self.narrow = line, line.model, bounds, narrow
         self.box, self._leaning, self.lower = 0.0, 0, -math.inf
         self.answer: Answer | None = None
+        self._proof: tuple[Answer, list[Packed]] | None = None  # the master of the highest value, and its cuts
         self.points: list[FloatArray] = []
         self._gradients = np.zeros((0, self.model.rank + self.model.border))
         self._offsets, self._idle = np.zeros(0), np.zeros(0, dtype=int)
@@ -97,10 +98,13 @@ class Bundle:
         return self.box > FAR * max(self.model.form.units[1], reach(self.model.form))
 
     def slopes(self) -> FloatArray:
-        """Return the normalised multipliers of the last master."""
+        """Return the normalised multipliers of the last master, of the highest where cuts on one another lost it."""
         assert self.answer is not None
+        answer, packed = self.answer, self._packed
+        if self._proof is not None and answer.value < self.lower:
+            answer, packed = self._proof
         return self.model.normalised(np.concatenate([
-            self.line.combine(self._packed, self.answer.alpha), self.answer.tau, self.answer.signs]))
+            self.line.combine(packed, answer.alpha), answer.tau, answer.signs]))
 
     def kept(self, most: int, least: float = KEPT) -> list[FloatArray]:
         """Return the points of the cuts with the largest weights."""
@@ -130,8 +134,8 @@ class Bundle:
         self._leaning += answer.leans
         if self.lower - self.value > rounding(abs(self.value) + abs(self.lower), self.model.form.n):
             self.lower = -math.inf  # an earlier master was lost in rounding: what was attained is below its value
-        if not answer.leans:
-            self.lower = max(self.lower, answer.value)
+        if not answer.leans and answer.value >= self.lower:
+            self.lower, self._proof = answer.value, (answer, list(self._packed))
         if self._leaning > LEANING:
             self.box, self._leaning = 10.0 * self.box, 0
         return True
