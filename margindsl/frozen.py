@@ -1,9 +1,10 @@
-"""Arrays nobody can write through: what a form hands to solvers stays what was declared."""
+"""Arrays nobody can write through: what a form hands to solvers stays what was declared; short keys of arrays."""
 
 from __future__ import annotations
 
 import copy
 import dataclasses
+import hashlib
 from collections.abc import Callable
 from functools import cached_property, wraps
 from typing import Any, TypeVar
@@ -55,4 +56,9 @@ class frozen_property(cached_property[T]):
         super().__init__(wraps(function)(lambda owner: frozen(function(owner))))
 
 
-__all__ = ["freeze_fields", "frozen", "frozen_property"]
+def short_key(array: Any) -> bytes:
+    """Return a digest of the entries of an array, so that keys of millions of points stay small."""
+    return hashlib.blake2b(np.ascontiguousarray(array).data, digest_size=16).digest()
+
+
+__all__ = ["freeze_fields", "frozen", "frozen_property", "short_key"]

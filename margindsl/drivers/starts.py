@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from hashlib import blake2b
 
 import numpy as np
 import scipy
@@ -16,6 +15,7 @@ from margindsl.drivers.means import cluster_gains
 from margindsl.drivers.run import Run
 from margindsl.drivers.unlabelled import labels_from_known
 from margindsl.errors import SolverError, UnansweredError
+from margindsl.frozen import short_key
 from margindsl.program.program import MarginProgram
 from margindsl.typing import FloatArray, IntArray
 
@@ -213,5 +213,5 @@ def distinct(labellings: list[IntArray]) -> list[IntArray]:
     """Return the labellings without repeats, in order."""
     seen: dict[bytes, IntArray] = {}
     for labels in labellings:
-        seen.setdefault(blake2b(np.asarray(labels, dtype=np.int32).data, digest_size=16).digest(), labels)
+        seen.setdefault(short_key(np.asarray(labels, dtype=np.int32)), labels)
     return list(seen.values())

@@ -206,9 +206,9 @@ class DaskFeatures(FeatureOperator):
         if client is not None:
             # The results of a pass are released after the next is sent: a message that follows another within 10 ms
             # waits for that time to end.
-            self._last, last = client.get(graph, keys, sync=False), self._last
-            del last
-            return _gathered(client, self._last)
+            futures = client.get(graph, keys, sync=False)
+            self._last = futures  # of a thread that comes between, too: each gathers its own
+            return _gathered(client, futures)
         with small_work_threads(0), Callback(posttask=lambda *_: check()):  # the chunks share the cores
             return list(scheduler(graph, keys))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -14,7 +13,7 @@ from margindsl.accuracy import greatest_ratio, rounding
 from margindsl.calculus import PLQ, ConvexFunction
 from margindsl.clock import functions
 from margindsl.errors import CalculusError, DeclarationError
-from margindsl.frozen import freeze_fields, frozen_property
+from margindsl.frozen import freeze_fields, frozen_property, short_key
 from margindsl.points import row_blocks
 from margindsl.program.scalars import SharedScalars
 from margindsl.typing import FloatArray, IntArray
@@ -167,7 +166,7 @@ class Losses:
     def structure(self) -> tuple[Hashable, ...]:
         """Return a key of everything but the weights: losses with equal keys differ in their weights only."""
         terms = tuple(
-            (term.loss, *map(_digest, (term.points, term.slopes, term.shifts, term.coupling, term.weights > 0)))
+            (term.loss, *map(short_key, (term.points, term.slopes, term.shifts, term.coupling, term.weights > 0)))
             for term in self.terms)
         return (self.n, terms, self.scalars.costs.tobytes(), self.scalars.nonneg.tobytes())
 
@@ -405,11 +404,6 @@ def _sum(first: LossTerm, second: LossTerm, searched: bool) -> LossTerm:
     if total.is_solved_apart and not searched:
         raise LookupError
     return LossTerm(total, first.points, most.weights, one, 0.0 * one, first.coupling)
-
-
-def _digest(array: FloatArray) -> bytes:
-    """Return a short key of an array, so that keys of millions of rows stay small."""
-    return hashlib.blake2b(np.ascontiguousarray(array).data, digest_size=16).digest()
 
 
 def _snap(x: FloatArray, domain: tuple[float, float]) -> FloatArray:

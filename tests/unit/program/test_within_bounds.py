@@ -10,8 +10,7 @@ from margindsl.contract import Budget
 from margindsl.drivers.run import Run
 from margindsl.program.repair import within_bounds
 
-RNG = np.random.default_rng(0)
-X = RNG.normal(size=(12, 3))
+X = np.random.default_rng(0).normal(size=(12, 3))
 
 
 def declared(coding, bias, clusters):
@@ -26,10 +25,10 @@ def declared(coding, bias, clusters):
 @pytest.mark.parametrize(("coding", "bias", "clusters"), [("simplex", False, 2), ("simplex", True, 2),
                                                           ("simplex", False, 3), ("crammer-singer", True, 3)])
 def test_moved_answers_keep_bounds(coding, bias, clusters):
-    program = declared(coding, bias, clusters)
-    form = program.fix_labels(program.labels.sample(RNG, 1)[0])
+    program, rng = declared(coding, bias, clusters), np.random.default_rng(clusters)
+    form = program.fix_labels(program.labels.sample(rng, 1)[0])
     size = form.features.rank * (clusters - 1 if coding == "crammer-singer" else 1)
-    w = RNG.normal(size=size)
+    w = rng.normal(size=size)
     b = 0.0 if not bias else 0.3 if clusters == 2 else np.array([0.4, -0.1, -0.3])
     assert form.primal_residual(w, b) > 1e-3
     moved = within_bounds(form, w, b)
@@ -45,6 +44,6 @@ def test_fits_that_are_not_accurate_keep_bounds():
     problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 10 * md.mean(md.logistic(y * f))), [md.sum(f) == 0.5])
     newton = md.Solver("newton")
     run = Run(problem.program(), newton, newton, Budget(), np.random.default_rng(0))
-    fit = run.fit(run.program.labels.sample(RNG, 1)[0])
+    fit = run.fit(run.program.labels.sample(run.rng, 1)[0])
     loose = replace(fit.raw, variables=fit.raw.variables | {"w": 1.01 * fit.w})
     assert abs(run.adopt(run.program.fix_labels(fit.labels), loose).decision.sum() - 0.5) <= 1e-9

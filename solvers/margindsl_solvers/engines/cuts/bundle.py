@@ -98,7 +98,7 @@ class Bundle:
         return self.box > FAR * max(self.model.form.units[1], reach(self.model.form))
 
     def slopes(self) -> FloatArray:
-        """Return the normalised multipliers of the last master, of the highest where cuts on one another lost it."""
+        """Return the normalised multipliers of the last master, or of the highest where the last one is lower."""
         assert self.answer is not None
         answer, packed = self.answer, self._packed
         if self._proof is not None and answer.value < self.lower:
