@@ -29,7 +29,7 @@ _ALIASES = {"Solver": ("margindsl.runtime", "make_solver")}
 
 def _registered() -> dict[str, str]:
     """Return the module of every relaxation of the library, and every word added to the language, as registered."""
-    from margindsl.extensions import RELAXATIONS, WORDS, registered
+    from margindsl.host.extensions import RELAXATIONS, WORDS, registered
 
     places = [point.value.split(":") for point in registered(RELAXATIONS).values()]
     own = {name: module for module, name in places if module.startswith(f"{__name__}.")}

@@ -21,9 +21,9 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
-from margindsl.clock import Budget as Budget
-from margindsl.clock import Progress as Progress
 from margindsl.errors import DeclarationError, NotInstalledError, UnknownNameError
+from margindsl.host.clock import Budget as Budget
+from margindsl.host.clock import Progress as Progress
 from margindsl.program.forms import Form
 from margindsl.typing import FloatArray
 

@@ -9,7 +9,7 @@ import pytest
 def patience():
     """Give what comes after a stop the time it needs, for tests of what is found then: a busy machine changes none."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("margindsl.clock.LEAST_ALLOWANCE", 600.0)
+        patch.setattr("margindsl.host.clock.LEAST_ALLOWANCE", 600.0)
         yield
 
 

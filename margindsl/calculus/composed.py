@@ -14,7 +14,7 @@ from margindsl.calculus.plq import PLQ
 from margindsl.calculus.protocol import FAR, ConvexFunction
 from margindsl.calculus.root import monotone_root
 from margindsl.errors import CalculusError
-from margindsl.frozen import frozen_property
+from margindsl.host.frozen import frozen_property
 from margindsl.typing import ArrayLike, FloatArray
 
 NEAR = 1e-8  # relative distance over which a slope that jumps is taken to bend

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from margindsl.calculus import pieces as rows
-from margindsl.frozen import frozen_property
+from margindsl.host.frozen import frozen_property
 from margindsl.typing import FloatArray
 
 CACHED = 4096  # numbers evaluated together: their temporaries stay in a core's cache

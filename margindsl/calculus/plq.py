@@ -18,7 +18,7 @@ from margindsl.calculus.evaluation import Evaluation
 from margindsl.calculus.polyline import Polyline
 from margindsl.calculus.protocol import ConvexFunction
 from margindsl.errors import CalculusError
-from margindsl.frozen import frozen, frozen_property
+from margindsl.host.frozen import frozen, frozen_property
 from margindsl.typing import ArrayLike, FloatArray
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from margindsl.calculus import pieces as rows
-from margindsl.frozen import frozen, frozen_property
+from margindsl.host.frozen import frozen, frozen_property
 from margindsl.typing import FloatArray
 
 STEPS = 16  # tables of a prox that are kept: rows of several clusters ask for a few steps in turn

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.special import wrightomega
 
-from margindsl.accuracy import EPS
+from margindsl.calculus.accuracy import EPS
 from margindsl.calculus.arguments import checked_step, shaped
 from margindsl.calculus.protocol import ConvexFunction
 from margindsl.typing import ArrayLike, FloatArray

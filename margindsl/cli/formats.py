@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from margindsl.archive import FOREIGN
 from margindsl.cli.table import NotNumericError, Table, read_csv
 from margindsl.errors import DeclarationError, NotInstalledError
+from margindsl.host.files import FOREIGN
 from margindsl.typing import FloatArray
 
 LABEL = "label"

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from margindsl.extensions import RELAXATIONS, SOLVERS, attributes_of, registered
+from margindsl.host.extensions import RELAXATIONS, SOLVERS, attributes_of, registered
 
 
 def run(arguments: argparse.Namespace) -> int:

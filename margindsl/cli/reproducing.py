@@ -16,7 +16,7 @@ from margindsl.experiments.journal import Journal
 from margindsl.experiments.page import as_text, write_html
 from margindsl.experiments.protocols import get_protocol
 from margindsl.experiments.tables import tabulate, write_csv
-from margindsl.progress import say
+from margindsl.host.progress import say
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -13,8 +13,8 @@ from margindsl.cli.declaration import declare, read_points, solve_options
 from margindsl.cli.reporting import check_targets, print_json, solution_fields
 from margindsl.cli.solving import is_stopped, write_labels
 from margindsl.errors import DeclarationError
+from margindsl.host.progress import task
 from margindsl.metrics import clustering_accuracy
-from margindsl.progress import task
 
 CAVEAT = ("chosen without class labels, by what is predicted of points left out; on data the rule had not seen it was "
           "no better on average than one setting for all")

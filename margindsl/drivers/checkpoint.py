@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from margindsl.archive import BrokenArchiveError, read_archive, write_archive
 from margindsl.contract import RawSolution, Status
 from margindsl.errors import AccuracyWarning, DeclarationError
+from margindsl.host.files import BrokenArchiveError, read_archive, write_archive
 from margindsl.program.program import MarginProgram
 from margindsl.typing import FloatArray, IntArray
 

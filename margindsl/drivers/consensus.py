@@ -9,12 +9,12 @@ from functools import partial
 import numpy as np
 from scipy.sparse import csr_array, diags_array
 
-from margindsl.clock import check, timely
 from margindsl.drivers.means import best_k_means
 from margindsl.features import DenseFeatures, FeatureOperator
 from margindsl.features.distances import squared_distances
 from margindsl.features.maps import NoMap
-from margindsl.points import row_blocks
+from margindsl.features.points import row_blocks
+from margindsl.host.clock import check, timely
 from margindsl.typing import FloatArray, IntArray
 
 SAMPLE = 1000  # points that are clustered; others follow their neighbours among them

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from margindsl.accuracy import relative_gap
+from margindsl.calculus.accuracy import relative_gap
 from margindsl.contract import RawSolution, Status
 from margindsl.drivers.alternation import alternate
 from margindsl.drivers.checkpoint import State, pack, raw_of, raw_state

@@ -14,7 +14,7 @@ import numpy as np
 
 from margindsl.contract import Budget, Offer, Progress, RawSolution, Refusal, Session, Solver, Status
 from margindsl.errors import DeclarationError, InfeasibleError, UnansweredError, UnboundedError
-from margindsl.process import call_kept
+from margindsl.host.process import call_kept
 from margindsl.program.answers import fitting, read_answer
 from margindsl.program.forms import Form
 

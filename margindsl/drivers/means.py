@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from margindsl.clock import timely
 from margindsl.drivers.run import Run
 from margindsl.features import DenseFeatures, FeatureOperator
 from margindsl.features.maps import NoMap
+from margindsl.host.clock import timely
 from margindsl.typing import FloatArray, IntArray
 
 ROUNDS = 30

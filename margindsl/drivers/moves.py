@@ -8,10 +8,10 @@ from typing import TypeAlias
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from margindsl.clock import EIGEN_WORK, check, functions
 from margindsl.drivers.run import Fit, Run
 from margindsl.features import FeatureOperator
 from margindsl.features.coded import weighted_gram
+from margindsl.host.clock import EIGEN_WORK, check, functions
 from margindsl.program.codings import cluster_costs
 from margindsl.program.program import MarginProgram
 from margindsl.typing import FloatArray, IntArray

@@ -6,13 +6,13 @@ from contextlib import nullcontext
 
 import numpy as np
 
-from margindsl.clock import timely
 from margindsl.drivers.alternation import alternate
 from margindsl.drivers.moves import regular_hessian
 from margindsl.drivers.run import Fit, Run
 from margindsl.drivers.search import LARGEST_RANK, escape, lowest_ends, search
 from margindsl.drivers.starts import distinct, starting_labels
 from margindsl.features import Image
+from margindsl.host.clock import timely
 from margindsl.program.losses import Losses
 from margindsl.program.sampling import restrict
 from margindsl.typing import FloatArray, IntArray

@@ -11,13 +11,13 @@ from typing import TypeVar
 
 import numpy as np
 
-from margindsl.accuracy import EPS
-from margindsl.clock import Cancelled, expired
+from margindsl.calculus.accuracy import EPS
 from margindsl.contract import Budget, Progress, RawSolution, Solver, Status
 from margindsl.drivers.checkpoint import Checkpoint, State
 from margindsl.drivers.guard import Guarded, refuse_impossible, unanswered
 from margindsl.drivers.worth import Worth
 from margindsl.errors import CalculusError
+from margindsl.host.clock import Cancelled, expired
 from margindsl.program.clusters import ClusterForm
 from margindsl.program.forms import FixedLabelForm, Form
 from margindsl.program.program import MarginProgram

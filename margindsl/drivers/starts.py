@@ -8,14 +8,14 @@ from contextlib import contextmanager, suppress
 import numpy as np
 import scipy
 
-from margindsl.clock import Cancelled, check, timely
 from margindsl.drivers.alternation import alternate
 from margindsl.drivers.consensus import consensus
 from margindsl.drivers.means import cluster_gains
 from margindsl.drivers.run import Run
 from margindsl.drivers.unlabelled import labels_from_known
 from margindsl.errors import SolverError, UnansweredError
-from margindsl.frozen import short_key
+from margindsl.host.clock import Cancelled, check, timely
+from margindsl.host.frozen import short_key
 from margindsl.program.program import MarginProgram
 from margindsl.typing import FloatArray, IntArray
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from margindsl.clock import PRODUCT, Account
+from margindsl.host.clock import PRODUCT, Account
 from margindsl.program.program import MarginProgram
 
 FREE, ROOM = 1e8, 1e9  # multiply-adds spent in any case (tenths of a second), and where a gap leaves room

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 import margindsl as md
 from margindsl.errors import DeclarationError
 from margindsl.features.kernels import as_kernel
-from margindsl.points import is_lazy, on_cpu, row_blocks
+from margindsl.features.points import is_lazy, on_cpu, row_blocks
 from margindsl.typing import FloatArray
 
 PRECOMPUTED = "precomputed"

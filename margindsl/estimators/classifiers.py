@@ -15,7 +15,7 @@ from margindsl.errors import DeclarationError
 from margindsl.estimators.base import LinearWeights, MarginEstimator, mean_one, weights_of
 from margindsl.estimators.calibration import calibrate
 from margindsl.estimators.models import cluster_codes, known_labels
-from margindsl.points import is_lazy, map_chunks
+from margindsl.features.points import is_lazy, map_chunks
 from margindsl.typing import ArrayLike, FloatArray, IntArray
 
 

@@ -12,8 +12,8 @@ import numpy as np
 import margindsl as md
 from margindsl.errors import DeclarationError, UnknownNameError, one_of
 from margindsl.features import Precomputed, build
+from margindsl.features.points import is_lazy, map_chunks
 from margindsl.labelset import names_of
-from margindsl.points import is_lazy, map_chunks
 from margindsl.recipes.recipe import traits_of
 from margindsl.relaxations.relaxation import Relaxation
 from margindsl.runtime.problem import choose_relaxation

@@ -15,9 +15,9 @@ from margindsl.experiments.cells import DONE, Cell, Conduct, cell_key, fingerpri
 from margindsl.experiments.datasets import MissingDataError, sources
 from margindsl.experiments.journal import Journal
 from margindsl.experiments.protocols import EXTENTS, Condition, Method, Protocol, Setting, describe
-from margindsl.parallel import share_out
-from margindsl.progress import task
-from margindsl.threads import small_work_threads
+from margindsl.host.parallel import share_out
+from margindsl.host.progress import task
+from margindsl.host.threads import small_work_threads
 
 Report = Callable[[dict[str, Any], int, int], None]
 

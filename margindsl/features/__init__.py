@@ -14,10 +14,10 @@ from margindsl.features.derived import (
 from margindsl.features.image import Image
 from margindsl.features.kernels import RBF, Callable, Kernel, Linear, Polynomial, Precomputed, as_kernel, kernel_names
 from margindsl.features.operator import FeatureOperator
+from margindsl.features.points import check_points
 from margindsl.features.span import SpanFeatures, in_span
 from margindsl.features.sparse import SparseFeatures
 from margindsl.features.width import MeanDistance, mean_distance, sqrt_mean_distance
-from margindsl.points import check_points
 
 __all__ = [
     "RBF",

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from margindsl.clock import check
 from margindsl.features.dense import DenseFeatures, FactorFeatures
 from margindsl.features.maps import Centring, LinearMap, PointMap
 from margindsl.features.operator import FeatureOperator, Index, as_index
-from margindsl.frozen import frozen
-from margindsl.points import check_points, release, row_blocks
+from margindsl.features.points import check_points, release, row_blocks
+from margindsl.host.clock import check
+from margindsl.host.frozen import frozen
 from margindsl.typing import FloatArray, IntArray
 
 HELD = 2**24  # entries of chosen rows that are held in memory, 128 MB

@@ -9,7 +9,6 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import qr, svd
 
-from margindsl.clock import EIGEN_WORK, check
 from margindsl.errors import DeclarationError
 from margindsl.features.blocks import BlockFeatures
 from margindsl.features.dense import DenseFeatures, about_mean
@@ -18,8 +17,9 @@ from margindsl.features.factor import factor_kernel, factor_precomputed
 from margindsl.features.kernels import Linear, Precomputed, as_kernel
 from margindsl.features.maps import LinearMap
 from margindsl.features.operator import FeatureOperator
+from margindsl.features.points import COPY_BYTES, Points, check_points, is_lazy
 from margindsl.features.sparse import SparseFeatures
-from margindsl.points import COPY_BYTES, Points, check_points, is_lazy
+from margindsl.host.clock import EIGEN_WORK, check
 from margindsl.typing import RandomState
 
 

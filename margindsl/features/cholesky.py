@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg.lapack import dpstrf
 
-from margindsl.clock import check
 from margindsl.errors import DeclarationError
+from margindsl.host.clock import check
 from margindsl.typing import FloatArray, IntArray
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from margindsl.clock import check, product
 from margindsl.features.derived import DerivedFeatures
 from margindsl.features.operator import FeatureOperator, Index, weighted_squares
-from margindsl.frozen import frozen
+from margindsl.host.clock import check, product
+from margindsl.host.frozen import frozen
 from margindsl.typing import FloatArray, IntArray
 
 BLOCK = 4_000_000  # entries of features held at once

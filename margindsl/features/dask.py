@@ -16,13 +16,13 @@ import dask
 import numpy as np
 from dask.callbacks import Callback
 
-from margindsl.clock import Cancelled, check, remaining
 from margindsl.features.blocks import HELD
 from margindsl.features.dense import DenseFeatures
 from margindsl.features.maps import Centring, LinearMap, PointMap, RowMap
 from margindsl.features.operator import FeatureOperator, Index, as_index, assembled, cut, total
-from margindsl.points import check_points
-from margindsl.threads import small_work_threads
+from margindsl.features.points import check_points
+from margindsl.host.clock import Cancelled, check, remaining
+from margindsl.host.threads import small_work_threads
 from margindsl.typing import FloatArray
 
 CACHED = 2**16  # numbers of features that stay in a core's cache between the products of one pass

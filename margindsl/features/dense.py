@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from margindsl.accuracy import rounding
-from margindsl.clock import product
+from margindsl.calculus.accuracy import rounding
 from margindsl.features.maps import PointMap
 from margindsl.features.operator import FeatureOperator, Index, as_index, columns
-from margindsl.frozen import frozen
+from margindsl.host.clock import product
+from margindsl.host.frozen import frozen
 from margindsl.typing import FloatArray
 
 

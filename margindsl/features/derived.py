@@ -12,7 +12,7 @@ import numpy as np
 
 from margindsl.errors import DeclarationError
 from margindsl.features.operator import GRAM_LIMIT, FeatureOperator, Index
-from margindsl.frozen import frozen, frozen_property
+from margindsl.host.frozen import frozen, frozen_property
 from margindsl.typing import FloatArray, IntArray
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import scipy
 import scipy.sparse as sp
 
-from margindsl.points import Points, row_blocks
+from margindsl.features.points import Points, row_blocks
 from margindsl.typing import FloatArray
 
 CANCELLED = 1e-4  # of the norms: distances this small have lost four digits of an expansion

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, eigh, eigvalsh
 
-from margindsl.accuracy import EPS
-from margindsl.clock import EIGEN_WORK, check
+from margindsl.calculus.accuracy import EPS
 from margindsl.errors import AccuracyWarning, DeclarationError
 from margindsl.features.cholesky import CholeskyFactor, pivoted_cholesky, pivoted_cholesky_dense
 from margindsl.features.dense import FactorFeatures, about_mean
@@ -19,8 +18,9 @@ from margindsl.features.kernels import Kernel, Precomputed
 from margindsl.features.maps import ColumnMap, LandmarkMap, PointMap, Whitening
 from margindsl.features.nystrom import nystrom
 from margindsl.features.operator import FeatureOperator
+from margindsl.features.points import Points, check_points, is_lazy
 from margindsl.features.streamed import kernel_column, kernel_diagonal, load, stream_kernel
-from margindsl.points import Points, check_points, is_lazy
+from margindsl.host.clock import EIGEN_WORK, check
 from margindsl.typing import FloatArray
 
 FULL_RANK_POINTS = 2_000

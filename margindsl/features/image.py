@@ -7,8 +7,8 @@ from functools import partial
 
 import numpy as np
 
-from margindsl.clock import product
 from margindsl.features.operator import FeatureOperator
+from margindsl.host.clock import product
 from margindsl.typing import FloatArray
 
 

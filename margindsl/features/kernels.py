@@ -11,11 +11,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from margindsl.errors import DeclarationError, UnknownNameError, one_of
-from margindsl.extensions import KERNELS, registered
 from margindsl.features.distances import inner_products, squared_distances, squared_norms
+from margindsl.features.owned import Owned
+from margindsl.features.points import Points, check_points
 from margindsl.features.width import Width, check_width, find_width, given
-from margindsl.owned import Owned
-from margindsl.points import Points, check_points
+from margindsl.host.extensions import KERNELS, registered
 from margindsl.typing import FloatArray
 
 METHODS = ("auto", "cholesky", "nystrom")

@@ -12,8 +12,8 @@ import scipy.sparse as sp
 from scipy.linalg import solve_triangular
 
 from margindsl.features.kernels import Kernel
-from margindsl.frozen import freeze_fields
-from margindsl.points import Points, check_new_points
+from margindsl.features.points import Points, check_new_points
+from margindsl.host.frozen import freeze_fields
 from margindsl.typing import FloatArray, IntArray
 
 

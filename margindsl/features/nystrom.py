@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import eigh
 
-from margindsl.clock import EIGEN_WORK, check
 from margindsl.errors import DeclarationError
 from margindsl.features.kernels import Kernel
-from margindsl.points import Points, row_blocks
+from margindsl.features.points import Points, row_blocks
+from margindsl.host.clock import EIGEN_WORK, check
 from margindsl.typing import FloatArray, IntArray
 
 

@@ -11,9 +11,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
-from margindsl.clock import check, product
 from margindsl.errors import DeclarationError, SizeError
-from margindsl.points import NEW_POINTS, check_points, is_lazy, row_blocks
+from margindsl.features.points import NEW_POINTS, check_points, is_lazy, row_blocks
+from margindsl.host.clock import check, product
 from margindsl.typing import FloatArray, IntArray
 
 Index: TypeAlias = Any  # slice, integer array or boolean mask over points

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from scipy.linalg import eigh
 
-from margindsl.clock import EIGEN_WORK, check
 from margindsl.features.dense import HeldMatrix
 from margindsl.features.derived import MappedFeatures
 from margindsl.features.operator import FeatureOperator, Index, row_blocks
-from margindsl.frozen import frozen
+from margindsl.host.clock import EIGEN_WORK, check
+from margindsl.host.frozen import frozen
 from margindsl.typing import FloatArray
 
 SPAN_POINTS = 1000  # points up to which an eigenvalue problem of their order is small work

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from margindsl.clock import check, product
 from margindsl.features.distances import CANCELLED
 from margindsl.features.operator import GRAM_LIMIT, FeatureOperator, Index, as_index, columns
-from margindsl.frozen import frozen
-from margindsl.points import Points, check_new_points, check_points, row_blocks
+from margindsl.features.points import Points, check_new_points, check_points, row_blocks
+from margindsl.host.clock import check, product
+from margindsl.host.frozen import frozen
 from margindsl.typing import FloatArray
 
 SPARSE_COST = 30  # of one multiply-add of a sparse product beside a dense one

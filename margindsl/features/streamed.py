@@ -13,7 +13,7 @@ from margindsl.features.kernels import Kernel
 from margindsl.features.maps import LandmarkMap, PointMap, Whitening
 from margindsl.features.nystrom import inverse_root
 from margindsl.features.operator import FeatureOperator
-from margindsl.points import Points, is_lazy
+from margindsl.features.points import Points, is_lazy
 from margindsl.typing import FloatArray
 
 

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from margindsl.errors import DeclarationError, one_of
 from margindsl.features.distances import squared_distances
-from margindsl.points import Points
+from margindsl.features.points import Points
 from margindsl.typing import FloatArray
 
 SAMPLE = 1000

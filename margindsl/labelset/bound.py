@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from margindsl.accuracy import rounding
+from margindsl.calculus.accuracy import rounding
 from margindsl.errors import InfeasibleError
 from margindsl.labelset.contraction import contract, on_grid
 from margindsl.typing import BoolArray, FloatArray, IntArray

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from margindsl.accuracy import rounding
+from margindsl.calculus.accuracy import rounding
 from margindsl.errors import DeclarationError
 from margindsl.typing import BoolArray, FloatArray, IntArray
 

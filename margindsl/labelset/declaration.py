@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from margindsl.accuracy import rounding
+from margindsl.calculus.accuracy import rounding
 from margindsl.errors import DeclarationError, InfeasibleError
 from margindsl.typing import FloatArray, IntArray
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from margindsl.clock import check
 from margindsl.errors import InfeasibleError
+from margindsl.host.clock import check
 from margindsl.labelset.assignment import solve_assignment
 from margindsl.labelset.domain import pinned_sizes
 from margindsl.labelset.linked import connected_blocks

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from margindsl.clock import turns
+from margindsl.host.clock import turns
 
 _LIMIT_MET = 1
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from margindsl.clock import check
 from margindsl.errors import SolverError
+from margindsl.host.clock import check
 from margindsl.labelset.programme import solve_signs
 from margindsl.typing import BoolArray, FloatArray, IntArray
 

@@ -13,8 +13,8 @@ import numpy as np
 import scipy
 from scipy.sparse import csr_array
 
-from margindsl.clock import check
 from margindsl.errors import SizeError, SolverError
+from margindsl.host.clock import check
 from margindsl.labelset import lifting, violation
 from margindsl.labelset.bound import LiftedBound, LinearBound
 from margindsl.labelset.components import Components

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from margindsl.clock import check
+from margindsl.host.clock import check
 from margindsl.typing import FloatArray, IntArray
 
 LISTED = 20_000  # sums listed at most, in milliseconds

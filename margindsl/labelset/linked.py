@@ -7,8 +7,8 @@ import scipy
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from margindsl.clock import check
 from margindsl.errors import SolverError
+from margindsl.host.clock import check
 from margindsl.labelset.assignment import solve_assignment
 from margindsl.typing import FloatArray, IntArray
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from margindsl.clock import check
 from margindsl.errors import InfeasibleError
+from margindsl.host.clock import check
 from margindsl.labelset.bound import LinearBound, force_components, tighten
 from margindsl.labelset.contradiction import refuse_clique
 from margindsl.labelset.declaration import read_bounds, read_count, read_known, read_pairs, read_sizes

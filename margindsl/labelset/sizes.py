@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from margindsl.clock import check
 from margindsl.errors import InfeasibleError
+from margindsl.host.clock import check
 from margindsl.labelset.domain import allowed_clusters, pinned_sizes
 from margindsl.typing import BoolArray, IntArray
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from margindsl.accuracy import rounding
+from margindsl.calculus.accuracy import rounding
 from margindsl.errors import InfeasibleError
 from margindsl.labelset.bound import LinearBound
 from margindsl.labelset.levels import Classes

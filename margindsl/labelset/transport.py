@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from margindsl.clock import check
+from margindsl.host.clock import check
 from margindsl.typing import BoolArray, FloatArray, IntArray
 
 _SWEEPS = 30

@@ -8,11 +8,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from margindsl.accuracy import without_rounding
 from margindsl.calculus import PLQ, ConvexFunction
 from margindsl.calculus import absolute as absolute_function
 from margindsl.calculus import pos as pos_function
 from margindsl.calculus import square as square_function
+from margindsl.calculus.accuracy import without_rounding
 from margindsl.calculus.composed import compose, largest
 from margindsl.errors import CalculusError
 from margindsl.language import grammar

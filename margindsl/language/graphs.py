@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from margindsl.errors import DeclarationError
+from margindsl.features.points import row_blocks
 from margindsl.language.entries import read_array
-from margindsl.points import row_blocks
 from margindsl.typing import FloatArray, IntArray
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from margindsl.accuracy import rounding, without_rounding
+from margindsl.calculus.accuracy import rounding, without_rounding
 from margindsl.language import grammar
 from margindsl.language.atoms import Absolute, Aggregate, Mean, Total, Variance
 from margindsl.language.entries import constant_value

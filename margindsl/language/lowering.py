@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from margindsl.accuracy import without_rounding
 from margindsl.calculus import PLQ
+from margindsl.calculus.accuracy import without_rounding
 from margindsl.errors import CalculusError, GrammarError
 from margindsl.language import grammar
 from margindsl.language.atoms import (

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from margindsl.errors import DeclarationError, GrammarError
+from margindsl.features.owned import Owned
+from margindsl.features.points import check_points, column_names
 from margindsl.labelset import Clusters, Names, names_of
 from margindsl.language.entries import read_flag
 from margindsl.language.expressions import Expression, Index, Negation, Product, Quotient, margin_of
 from margindsl.language.printing import index_latex, subscript
 from margindsl.language.symbols import Named, check_name
-from margindsl.owned import Owned
-from margindsl.points import check_points, column_names
 from margindsl.program.codings import CODINGS
 from margindsl.typing import Bias, KernelName
 

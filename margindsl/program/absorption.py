@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from margindsl.accuracy import rounding
 from margindsl.calculus import PLQ, ConvexFunction, maximum
+from margindsl.calculus.accuracy import rounding
 from margindsl.errors import CalculusError
 from margindsl.program.losses import Losses, LossTerm
 

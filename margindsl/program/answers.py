@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from margindsl.errors import DeclarationError
-from margindsl.frozen import frozen
+from margindsl.host.frozen import frozen
 from margindsl.typing import FloatArray
 
 BELOW = 1e-6  # how far below its least value, relative to its largest entry, a variable may be by rounding

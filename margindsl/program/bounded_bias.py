@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from margindsl.accuracy import rounding
 from margindsl.calculus import PLQ
+from margindsl.calculus.accuracy import rounding
 from margindsl.features import FeatureOperator
 from margindsl.program.bounds import DecisionBound
 from margindsl.program.losses import Losses, LossTerm, SharedScalars

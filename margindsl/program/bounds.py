@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from margindsl.accuracy import greatest_ratio
+from margindsl.calculus.accuracy import greatest_ratio
 from margindsl.errors import DeclarationError
-from margindsl.frozen import freeze_fields
+from margindsl.host.frozen import freeze_fields
 from margindsl.typing import FloatArray
 
 USUAL = 16.0  # sizes within this factor of one are left alone

@@ -10,7 +10,7 @@ import numpy as np
 from margindsl.calculus import PLQ
 from margindsl.errors import CalculusError, DeclarationError
 from margindsl.features import FeatureOperator
-from margindsl.frozen import freeze_fields, frozen_property
+from margindsl.host.frozen import freeze_fields, frozen_property
 from margindsl.program.absorption import absorbed_terms
 from margindsl.program.answers import Variable
 from margindsl.program.bounded_bias import NO_BIAS, Interval

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from margindsl.accuracy import greatest_ratio
+from margindsl.calculus.accuracy import greatest_ratio
 from margindsl.errors import DeclarationError
 from margindsl.features import CodedFeatures, FeatureOperator
-from margindsl.frozen import frozen_property
+from margindsl.host.frozen import frozen_property
 from margindsl.program.answers import Variable
 from margindsl.program.bounded_bias import ClusterLimits, biased_losses
 from margindsl.program.bounds import DecisionBound

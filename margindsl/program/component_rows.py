@@ -10,8 +10,8 @@ from functools import cached_property, partial
 import numpy as np
 from scipy.linalg import eigh_tridiagonal
 
-from margindsl.clock import EIGEN_WORK, check
 from margindsl.features.operator import FeatureOperator
+from margindsl.host.clock import EIGEN_WORK, check
 from margindsl.typing import FloatArray, IntArray
 
 BLOCK = 4_000_000  # entries of a block of rows

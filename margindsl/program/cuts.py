@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from margindsl.errors import DeclarationError
-from margindsl.frozen import freeze_fields
+from margindsl.host.frozen import freeze_fields
 from margindsl.typing import BoolArray, FloatArray, IntArray
 
 

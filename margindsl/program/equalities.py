@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from margindsl.accuracy import rounding
+from margindsl.calculus.accuracy import rounding
 from margindsl.program.bounds import DecisionBound
 from margindsl.program.losses import Losses
 from margindsl.typing import BoolArray, FloatArray

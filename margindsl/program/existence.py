@@ -8,7 +8,7 @@ import numpy as np
 import scipy.optimize
 import scipy.sparse as sp
 
-from margindsl.accuracy import rounding
+from margindsl.calculus.accuracy import rounding
 from margindsl.program.bounds import DecisionBound
 from margindsl.program.losses import Losses
 from margindsl.typing import FloatArray

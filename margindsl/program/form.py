@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from margindsl.accuracy import EPS
+from margindsl.calculus.accuracy import EPS
 from margindsl.errors import DeclarationError
 from margindsl.features.operator import FeatureOperator
-from margindsl.frozen import freeze_fields, frozen, frozen_property
+from margindsl.host.frozen import freeze_fields, frozen, frozen_property
 from margindsl.program.answers import Variable
 from margindsl.program.bounds import DecisionBound
 from margindsl.program.existence import contradiction

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.sparse import csr_array
 
-from margindsl.accuracy import greatest_ratio
+from margindsl.calculus.accuracy import greatest_ratio
 from margindsl.errors import DeclarationError
 from margindsl.features.derived import AugmentedFeatures
 from margindsl.features.image import Image

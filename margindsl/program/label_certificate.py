@@ -9,9 +9,9 @@ from typing import TypeAlias, TypeGuard
 import numpy as np
 import scipy
 
-from margindsl.accuracy import eigenpairs, eigenvalues
-from margindsl.clock import EIGEN_WORK, check, timely
+from margindsl.calculus.accuracy import eigenpairs, eigenvalues
 from margindsl.features.derived import MappedFeatures
+from margindsl.host.clock import EIGEN_WORK, check, timely
 from margindsl.program.certificates import SAFETY, WIDE_SAFETY, Certificate, DualPoint
 from margindsl.program.component_rows import ComponentRows, Inverse, greatest_eigenvalue
 from margindsl.program.cuts import MatrixCuts

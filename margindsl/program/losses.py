@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from margindsl.accuracy import greatest_ratio, rounding
 from margindsl.calculus import PLQ, ConvexFunction
-from margindsl.clock import functions
+from margindsl.calculus.accuracy import greatest_ratio, rounding
 from margindsl.errors import CalculusError, DeclarationError
-from margindsl.frozen import freeze_fields, frozen_property, short_key
-from margindsl.points import row_blocks
+from margindsl.features.points import row_blocks
+from margindsl.host.clock import functions
+from margindsl.host.frozen import freeze_fields, frozen_property, short_key
 from margindsl.program.scalars import SharedScalars
 from margindsl.typing import FloatArray, IntArray
 

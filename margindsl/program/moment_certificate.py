@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from margindsl.accuracy import eigenpairs, eigenvalues, rounding
 from margindsl.calculus import PLQ
-from margindsl.clock import EIGEN_WORK, check
+from margindsl.calculus.accuracy import eigenpairs, eigenvalues, rounding
+from margindsl.host.clock import EIGEN_WORK, check
 from margindsl.program.certificates import FEASIBLE, SAFETY, Certificate, DualPoint, project_duals
 from margindsl.program.label_certificate import lifted_point
 from margindsl.program.losses import Losses

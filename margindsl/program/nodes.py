@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from margindsl.frozen import frozen_property
+from margindsl.host.frozen import frozen_property
 from margindsl.labelset.implication import Path
 from margindsl.program.absorption import absorbed_envelopes
 from margindsl.program.bounded_bias import NO_BIAS, Interval

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from margindsl.accuracy import greatest_ratio
-from margindsl.frozen import freeze_fields
+from margindsl.calculus.accuracy import greatest_ratio
+from margindsl.host.frozen import freeze_fields
 from margindsl.typing import FloatArray
 
 

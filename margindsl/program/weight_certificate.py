@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from margindsl.accuracy import eigenvalues, rounding
-from margindsl.clock import EIGEN_WORK, check
+from margindsl.calculus.accuracy import eigenvalues, rounding
+from margindsl.host.clock import EIGEN_WORK, check
 from margindsl.program.certificates import SAFETY, WIDE_SAFETY, Certificate, DualPoint, unlifted_point
 from margindsl.program.component_rows import greatest_eigenvalue
 from margindsl.program.forms import WIDE, WeightLiftForm

@@ -12,8 +12,8 @@ from typing import IO, Any
 
 import numpy as np
 
-from margindsl.archive import FOREIGN, check_member, written_whole
 from margindsl.errors import DeclarationError
+from margindsl.host.files import FOREIGN, check_member, written_whole
 from margindsl.proof.export import digest
 
 INFLATION, SPARE = 200, 1 << 24  # most bytes held for a byte of the file, and beside

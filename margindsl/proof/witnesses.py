@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from margindsl.clock import affords
+from margindsl.host.clock import affords
 from margindsl.proof.check import EPS, LabelSet, Proof
 from margindsl.proof.tables import NoProof, UnknownProof
 from margindsl.typing import BoolArray, FloatArray, IntArray

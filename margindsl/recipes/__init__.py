@@ -11,7 +11,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from margindsl.extensions import RECIPES, registered
+from margindsl.host.extensions import RECIPES, registered
 
 # Name and module of a recipe; those of other packages are entry points of the group margindsl.recipes.
 _MODULES = {

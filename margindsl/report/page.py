@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from margindsl.accuracy import relative_gap
+from margindsl.calculus.accuracy import relative_gap
 from margindsl.errors import NotInstalledError
 from margindsl.program.codings import CODINGS
 from margindsl.report.figures import figure_of, figures_of

@@ -8,11 +8,11 @@ from typing import Any, Final, Unpack
 
 import numpy as np
 
-from margindsl.accuracy import relative_gap
+from margindsl.calculus.accuracy import relative_gap
 from margindsl.contract import Solver
 from margindsl.errors import RefusalError
+from margindsl.host.progress import task
 from margindsl.metrics import clustering_accuracy
-from margindsl.progress import task
 from margindsl.relaxations.relaxation import Relaxation
 from margindsl.report import notebook
 from margindsl.runtime.draft import Draft

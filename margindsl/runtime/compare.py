@@ -14,9 +14,9 @@ import numpy as np
 
 from margindsl.contract import Solver
 from margindsl.errors import MarginError, NotInstalledError
+from margindsl.host.parallel import share_out
+from margindsl.host.progress import task
 from margindsl.metrics import clustering_accuracy
-from margindsl.parallel import share_out
-from margindsl.progress import task
 from margindsl.relaxations.relaxation import Relaxation
 from margindsl.report import notebook, write_comparison
 from margindsl.runtime.options import SolveArguments, SolveOptions, split_options

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from margindsl.accuracy import EPS, relative_gap
-from margindsl.clock import EIGEN_WORK, affords
+from margindsl.calculus.accuracy import EPS, relative_gap
 from margindsl.contract import Status
 from margindsl.errors import MarginError
 from margindsl.features import MappedFeatures, ShiftedFeatures
+from margindsl.host.clock import EIGEN_WORK, affords
 from margindsl.language.lowering import Declaration
 from margindsl.program.certificates import Certificate, DualPoint
 from margindsl.program.program import MarginProgram

@@ -17,7 +17,7 @@ import numpy as np
 
 from margindsl.contract import Budget, Progress
 from margindsl.errors import DeclarationError, UnknownNameError
-from margindsl.progress import Rounds, Task, task
+from margindsl.host.progress import Rounds, Task, task
 from margindsl.runtime.attempts import no_worse
 from margindsl.runtime.solution import Solution
 from margindsl.typing import ArrayLike, RandomState

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy
 
-from margindsl.accuracy import rounding
+from margindsl.calculus.accuracy import rounding
 from margindsl.errors import DeclarationError, InfeasibleError, RefusalError
 from margindsl.features import DenseFeatures, FeatureOperator, MappedFeatures, build, in_span
 from margindsl.features.maps import NoMap

@@ -11,19 +11,19 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from margindsl.clock import Cancelled
 from margindsl.contract import Budget, Refusal, Solver
 from margindsl.drivers.guard import Guarded, offer_of
 from margindsl.errors import DeclarationError, RefusalError, TimeLimitError
+from margindsl.host.clock import Cancelled
+from margindsl.host.parallel import share_out
+from margindsl.host.progress import task
 from margindsl.language.conditions import Conditions
 from margindsl.language.constraints import Constraint
 from margindsl.language.formulation import Formulation, Minimize
 from margindsl.language.symbols import Parameter
-from margindsl.parallel import share_out
 from margindsl.program.forms import Form
 from margindsl.program.passes import Presolved
 from margindsl.program.program import MarginProgram
-from margindsl.progress import task
 from margindsl.relaxations.relaxation import Relaxation
 from margindsl.runtime.compiled import Compiled, check_form
 from margindsl.runtime.draft import Draft

@@ -10,7 +10,7 @@ from typing import Any
 from margindsl.contract import Refusal, Solver
 from margindsl.drivers.guard import offer_of
 from margindsl.errors import DeclarationError, NotInstalledError, UnknownNameError
-from margindsl.extensions import RELAXATIONS, SOLVERS, registered
+from margindsl.host.extensions import RELAXATIONS, SOLVERS, registered
 from margindsl.program.forms import Form
 from margindsl.relaxations.relaxation import Relaxation
 

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from margindsl.accuracy import relative_gap
+from margindsl.calculus.accuracy import relative_gap
 from margindsl.contract import Status
 from margindsl.drivers.run import Record
 from margindsl.errors import DeclarationError, one_of
+from margindsl.features.points import check_columns, is_lazy, map_chunks
 from margindsl.plots import SOLUTION
-from margindsl.points import check_columns, is_lazy, map_chunks
 from margindsl.program.certificates import Certificate
 from margindsl.program.codings import CODINGS
 from margindsl.proof.files import write_proof

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from margindsl.clock import Cancelled
 from margindsl.contract import Budget, RawSolution, Status
 from margindsl.drivers.checkpoint import Checkpoint
 from margindsl.drivers.guard import is_foreign
 from margindsl.drivers.run import Fit, Run
 from margindsl.drivers.starts import as_member
 from margindsl.errors import DeclarationError, SolverError, TimeLimitError, UnansweredError
-from margindsl.process import process_kept
+from margindsl.host.clock import Cancelled
+from margindsl.host.process import process_kept
+from margindsl.host.threads import small_work_threads
 from margindsl.program.passes import Answer
 from margindsl.program.program import MarginProgram
 from margindsl.runtime.attempts import Attempt, Attempts
@@ -28,7 +29,6 @@ from margindsl.runtime.solution import Solution
 from margindsl.runtime.stages import EVALUATED, EVALUATION_SOLVER, EVALUATION_TOL, FITTED, Found
 from margindsl.runtime.undo import solution_of
 from margindsl.runtime.verdict import least_proof
-from margindsl.threads import small_work_threads
 from margindsl.typing import IntArray
 
 if TYPE_CHECKING:

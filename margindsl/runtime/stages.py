@@ -8,14 +8,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from margindsl.accuracy import relative_gap
-from margindsl.clock import Cancelled
+from margindsl.calculus.accuracy import relative_gap
 from margindsl.contract import RawSolution, Status
 from margindsl.drivers.guard import unanswered
 from margindsl.drivers.rounding import polish, round_directions, round_vectors
 from margindsl.drivers.run import Fit, Run
 from margindsl.drivers.starts import answer_first, as_member, distinct, first_start, in_hand
 from margindsl.errors import UnansweredError
+from margindsl.host.clock import Cancelled
 from margindsl.relaxations.relaxation import Outcome, Relaxation
 from margindsl.runtime.verdict import least_proof
 

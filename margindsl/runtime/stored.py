@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from margindsl.archive import FOREIGN
 from margindsl.contract import Status
 from margindsl.errors import DeclarationError
+from margindsl.host.files import FOREIGN
 from margindsl.proof.check import FORMAT, VERSION
 from margindsl.proof.export import digest, digest_data, with_ones
 from margindsl.proof.files import read_proof

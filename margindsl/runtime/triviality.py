@@ -7,7 +7,7 @@ import warnings
 
 import numpy as np
 
-from margindsl.accuracy import rounding
+from margindsl.calculus.accuracy import rounding
 from margindsl.errors import TrivialityWarning
 from margindsl.program.bounded_bias import sum_vanishes
 from margindsl.program.losses import LossTerm

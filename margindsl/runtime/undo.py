@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from margindsl.accuracy import EPS
+from margindsl.calculus.accuracy import EPS
 from margindsl.contract import Status
 from margindsl.drivers.run import Fit, Run
 from margindsl.features import MappedFeatures

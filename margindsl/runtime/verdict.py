@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 
-from margindsl.accuracy import relative_gap
+from margindsl.calculus.accuracy import relative_gap
 from margindsl.contract import RawSolution, Status
 from margindsl.errors import AccuracyWarning
 from margindsl.program.certificates import Certificate, LeastValueCertificate

@@ -19,9 +19,9 @@ from margindsl.contract import Budget, RawSolution
 from margindsl.drivers.moves import SMOOTHING
 from margindsl.errors import DeclarationError, RefusalError, SolverError
 from margindsl.features.operator import FeatureOperator
+from margindsl.features.points import row_blocks
+from margindsl.host.parallel import share_out
 from margindsl.labelset import presolve
-from margindsl.parallel import share_out
-from margindsl.points import row_blocks
 from margindsl.program.forms import FixedLabelForm
 from margindsl.program.losses import Losses
 from margindsl.program.program import MarginProgram

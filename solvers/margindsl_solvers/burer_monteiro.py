@@ -10,9 +10,9 @@ import numpy as np
 
 from margindsl.contract import Budget, Offer, RawSolution, Refusal, integers
 from margindsl.errors import CalculusError
+from margindsl.host.threads import small_work_threads
 from margindsl.program.forms import Form, LabelLiftForm, WeightLiftForm
 from margindsl.program.moment import MomentLiftForm
-from margindsl.threads import small_work_threads
 from margindsl_solvers.engines.factors.label import LabelRun
 from margindsl_solvers.engines.factors.quasinewton import QuasiNewton
 from margindsl_solvers.engines.factors.weight import WeightRun

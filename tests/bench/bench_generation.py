@@ -30,9 +30,9 @@ from margindsl.contract import Budget, Solver
 from margindsl.drivers.generation import generate, improved_starts
 from margindsl.drivers.run import Run
 from margindsl.drivers.starts import starting_labels
+from margindsl.host.threads import small_work_threads
 from margindsl.program import SaddleForm
 from margindsl.program.program import MarginProgram
-from margindsl.threads import small_work_threads
 
 TOL = 1e-4
 ORACLE_STARTS = 30  # random starts of the oracle in the loop by hand

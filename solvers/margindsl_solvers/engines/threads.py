@@ -9,7 +9,7 @@ from typing import Any
 
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from margindsl.threads import SMALL_WORK
+from margindsl.host.threads import SMALL_WORK
 
 Gather = Callable[..., Iterator[Any]]  # a map
 

@@ -12,7 +12,7 @@ import margindsl as md
 from margindsl.cli.declaration import declare
 from margindsl.cli.main import build_parser, main
 from margindsl.cli.names import relaxation_rows, solver_rows
-from margindsl.extensions import RELAXATIONS, registered
+from margindsl.host.extensions import RELAXATIONS, registered
 
 N, K = 24, 3
 CLASSES = np.arange(N) % K

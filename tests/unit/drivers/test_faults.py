@@ -9,11 +9,11 @@ import pytest
 import margindsl as md
 from margindsl.contract import Status
 from margindsl.errors import MarginError, RefusalError, SolverError
-from margindsl.process import PIECES
+from margindsl.host.process import PIECES
+from margindsl.host.threads import _libraries
 from margindsl.runtime.registry import make_solver
 from margindsl.testing.faults import FAULTS, RAISED
 from margindsl.testing.faulty import FaultySolver
-from margindsl.threads import _libraries
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::margindsl.errors.TrivialityWarning"),

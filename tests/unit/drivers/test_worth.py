@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import margindsl as md
-from margindsl.clock import Account, Budget
 from margindsl.drivers.worth import FEW, FREE, PRICE, ROOM, WINDOW, Worth
 from margindsl.features.build import build
 from margindsl.features.kernels import Linear
+from margindsl.host.clock import Account, Budget
 
 
 def two_clouds(n=40, seed=0):

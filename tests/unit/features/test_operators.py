@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from margindsl import points as points_module
 from margindsl.errors import DeclarationError, SizeError
 from margindsl.features import (
     RBF,
@@ -17,6 +16,7 @@ from margindsl.features import (
     build,
     in_span,
 )
+from margindsl.features import points as points_module
 
 RNG = np.random.default_rng(5)
 N, D = 23, 6

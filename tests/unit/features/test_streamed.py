@@ -15,8 +15,7 @@ import pytest
 import scipy.sparse as sp
 
 import margindsl as md
-import margindsl.points as points_module
-from margindsl.clock import Budget, Cancelled
+import margindsl.features.points as points_module
 from margindsl.errors import DeclarationError
 from margindsl.estimators import MarginClusterer
 from margindsl.features import BlockFeatures, build
@@ -25,8 +24,9 @@ from margindsl.features.blocks import MappedBlockFeatures
 from margindsl.features.coded import CodedFeatures
 from margindsl.features.dask import _levelled
 from margindsl.features.derived import AugmentedFeatures, MappedFeatures, ScaledFeatures, ShiftedFeatures
-from margindsl.frozen import frozen
-from margindsl.points import check_points, release
+from margindsl.features.points import check_points, release
+from margindsl.host.clock import Budget, Cancelled
+from margindsl.host.frozen import frozen
 
 RNG = np.random.default_rng(11)
 N, D = 240, 5

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from margindsl.clock import Budget, Cancelled
 from margindsl.errors import ContradictionError, DeclarationError, InfeasibleError, SizeError, SolverError
+from margindsl.host.clock import Budget, Cancelled
 from margindsl.labelset import Clusters, presolve
 from margindsl.labelset.assignment import relax_assignment, solve_assignment
 from margindsl.labelset.linked import assign_linked

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 import margindsl as md
 from margindsl.contract import Budget
 from margindsl.drivers.run import Run
-from margindsl.frozen import frozen
+from margindsl.host.frozen import frozen
 from margindsl.program.cuts import MatrixCuts
 from margindsl.runtime.registry import as_relaxation, make_solver
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import margindsl as md
-from margindsl import clock
 from margindsl.errors import DeclarationError
+from margindsl.host import clock
 
 rng = np.random.default_rng(7)
 X = rng.normal(size=(10, 2)) + np.where(np.arange(10) % 2 == 0, 1.2, -1.2)[:, None]

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 import margindsl as md
-from margindsl import extensions
 from margindsl.contract import Offer
 from margindsl.errors import DeclarationError, NotInstalledError, UnknownNameError
 from margindsl.estimators import MarginClusterer
 from margindsl.features import Kernel, build, kernel_names
+from margindsl.host import extensions
 from margindsl.recipes.recipe import recipe
 from margindsl.relaxations.alternating import Alternating
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import margindsl as md
-from margindsl import clock
+from margindsl.host import clock
 from margindsl.runtime.stages import Begin
 
 

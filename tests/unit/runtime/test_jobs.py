@@ -118,7 +118,7 @@ def test_numbers_of_jobs_are_checked(n_jobs):
 
 def test_one_job_needs_no_joblib():
     code = ("import sys; sys.modules['joblib'] = None\n"
-            "from margindsl.parallel import share_out\n"
+            "from margindsl.host.parallel import share_out\n"
             "found = []; share_out(pow, [(2, 3), (3, 2)], lambda k, x: found.append((k, x)), 1); print(found)")
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == (
         "[(0, 8), (1, 9)]\n")

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 import margindsl as md
-from margindsl import clock
-from margindsl.clock import Cancelled
 from margindsl.drivers.run import Run
 from margindsl.errors import TimeLimitError
 from margindsl.features.dense import HeldMatrix
+from margindsl.host import clock
+from margindsl.host.clock import Cancelled
 from margindsl.runtime import solving
 
 CASES = {"alternating": 2, "cccp": 2, "minimax": 2, "sdp": 2, "weight-lifting": 2, "exact": 2, "alternating 3": 3,

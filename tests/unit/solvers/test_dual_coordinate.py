@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import margindsl.points as points_module
+import margindsl.features.points as points_module
 from margindsl.calculus import PLQ, Logistic, huber, maximum
 from margindsl.contract import Budget, RawSolution, Status
 from margindsl.errors import DeclarationError, NotInstalledError

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import margindsl as md
-import margindsl.points as points_module
+import margindsl.features.points as points_module
 from margindsl.contract import Budget, RawSolution, Status
 from margindsl.features import BlockFeatures
 from margindsl.features.dask import DaskFeatures

@@ -14,9 +14,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from margindsl.calculus import PLQ
-from margindsl.clock import affords
 from margindsl.contract import Budget, Offer, RawSolution, Refusal, Session, Solver, Status, flags, integers
 from margindsl.errors import CalculusError
+from margindsl.host.clock import affords
 from margindsl.program.clusters import ClusterForm
 from margindsl.program.forms import FixedLabelForm, Form, LabelLiftForm, SaddleForm, WeightLiftForm
 from margindsl.program.moment import MomentLiftForm

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from margindsl.accuracy import greatest_ratio, relative_gap
+from margindsl.calculus.accuracy import greatest_ratio, relative_gap
 from margindsl.program.clusters import ClusterForm
 from margindsl.program.losses import Losses
 from margindsl.typing import FloatArray

@@ -11,8 +11,8 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
-from margindsl.accuracy import greatest_ratio, relative_gap
 from margindsl.calculus import ConvexFunction
+from margindsl.calculus.accuracy import greatest_ratio, relative_gap
 from margindsl.features.operator import FeatureOperator
 from margindsl.program.bounds import DecisionBound
 from margindsl.program.forms import FixedLabelForm, Form, SaddleForm

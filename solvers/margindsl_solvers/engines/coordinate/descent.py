@@ -12,7 +12,7 @@ import numpy as np
 
 from margindsl.calculus import PLQ
 from margindsl.contract import Budget, Status
-from margindsl.points import row_blocks
+from margindsl.features.points import row_blocks
 from margindsl.typing import BoolArray, FloatArray, IntArray
 from margindsl_solvers.engines.course import Course
 from margindsl_solvers.engines.rows.envelopes import Pair

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from margindsl.accuracy import EPS, relative_gap, rounding
+from margindsl.calculus.accuracy import EPS, relative_gap, rounding
 from margindsl.typing import FloatArray
 from margindsl_solvers.engines.cuts.linearisation import Linearisation, Packed
 from margindsl_solvers.engines.cuts.master import Answer, Bounds, solve_master

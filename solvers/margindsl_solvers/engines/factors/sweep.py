@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from margindsl.calculus import ConvexFunction
-from margindsl.clock import product
 from margindsl.features.operator import total
+from margindsl.host.clock import product
 from margindsl.program.forms import WeightLiftForm
 from margindsl.program.losses import Losses
 from margindsl.typing import FloatArray

@@ -9,9 +9,9 @@ import numpy as np
 import scipy
 from scipy.sparse.linalg import ArpackError, ArpackNoConvergence, LinearOperator, eigsh
 
-from margindsl.accuracy import greatest_ratio
-from margindsl.clock import EIGEN_WORK, check
+from margindsl.calculus.accuracy import greatest_ratio
 from margindsl.contract import Budget, RawSolution, Status
+from margindsl.host.clock import EIGEN_WORK, check
 from margindsl.program.forms import WeightLiftForm
 from margindsl.program.losses import Losses
 from margindsl.program.sampling import restrict

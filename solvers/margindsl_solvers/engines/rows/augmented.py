@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from margindsl.accuracy import rounding
-from margindsl.clock import functions
+from margindsl.calculus.accuracy import rounding
 from margindsl.contract import Budget, Status
+from margindsl.host.clock import functions
 from margindsl.program.clusters import ClusterForm
 from margindsl.program.forms import FixedLabelForm
 from margindsl.typing import FloatArray

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from margindsl.accuracy import greatest_ratio, relative_gap, rounding
 from margindsl.calculus import PLQ, ConvexFunction
-from margindsl.clock import functions
+from margindsl.calculus.accuracy import greatest_ratio, relative_gap, rounding
+from margindsl.host.clock import functions
 from margindsl.program.losses import Losses
 from margindsl.typing import FloatArray, IntArray
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from margindsl.calculus import ConvexFunction
-from margindsl.clock import product
 from margindsl.contract import Budget
+from margindsl.host.clock import product
 from margindsl.typing import FloatArray
 from margindsl_solvers.engines.rows.plane import PlaneRows
 from margindsl_solvers.engines.rows.system import solve_positive

@@ -9,8 +9,8 @@ import numpy as np
 from scipy.linalg.lapack import dposv
 from scipy.sparse.linalg import LinearOperator, cg
 
-from margindsl.clock import check
 from margindsl.features.coded import weighted_gram
+from margindsl.host.clock import check
 from margindsl.typing import FloatArray, IntArray
 from margindsl_solvers.engines.rows.model import RowModel
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from margindsl.accuracy import relative_gap
+from margindsl.calculus.accuracy import relative_gap
 from margindsl.contract import Budget, Status
 from margindsl.program.forms import FixedLabelForm
 from margindsl.typing import FloatArray, IntArray

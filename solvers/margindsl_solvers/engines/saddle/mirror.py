@@ -10,8 +10,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from margindsl.contract import Budget, Offer, RawSolution, Refusal, integers, numbers
+from margindsl.host.threads import small_work_threads
 from margindsl.program.forms import Form, SaddleForm
-from margindsl.threads import small_work_threads
 from margindsl_solvers.engines.saddle.box import BoxModel, Schedule, bounded, descent_steps, prox_steps
 from margindsl_solvers.engines.saddle.iteration import Advance, descend, extragradient
 from margindsl_solvers.engines.saddle.model import Point, SaddleModel

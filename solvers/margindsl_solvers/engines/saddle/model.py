@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from margindsl.accuracy import relative_gap
 from margindsl.calculus import ConvexFunction
-from margindsl.clock import product
+from margindsl.calculus.accuracy import relative_gap
 from margindsl.features.operator import total
-from margindsl.frozen import frozen_property
+from margindsl.host.clock import product
+from margindsl.host.frozen import frozen_property
 from margindsl.program.certificates import project_duals
 from margindsl.program.codes import first_names
 from margindsl.program.forms import SaddleForm

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from margindsl.clock import product
 from margindsl.contract import Budget, Status
+from margindsl.host.clock import product
 from margindsl.typing import FloatArray, IntArray
 from margindsl_solvers.engines.saddle.alternation import takes_turns
 from margindsl_solvers.engines.saddle.model import Point, SaddleModel

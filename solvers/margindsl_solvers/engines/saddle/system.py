@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 import scipy.linalg
 
-from margindsl.clock import SMALL_WORK
+from margindsl.host.clock import SMALL_WORK
 from margindsl.typing import FloatArray, IntArray
 from margindsl_solvers.engines.saddle.model import Point, SaddleModel
 

@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from margindsl import archive
-from margindsl.archive import BrokenArchiveError, read_archive, write_archive
+from margindsl.host import files as archive
+from margindsl.host.files import BrokenArchiveError, read_archive, write_archive
 
 HEADER = {"name": "tree", "numbers": [1, 2.5, None]}
 ARRAYS = {"u": np.linspace(0, 1, 50).reshape(10, 5), "count": np.array(3), "none": np.zeros((0, 4)),

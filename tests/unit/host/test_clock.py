@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from margindsl import clock
-from margindsl.clock import Budget, Cancelled, check, expired, remaining, timely, turns
+from margindsl.host import clock
+from margindsl.host.clock import Budget, Cancelled, check, expired, remaining, timely, turns
 
 
 def test_without_a_solve_nothing_is_cancelled():

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from margindsl.clock import Progress
+    from margindsl.host.clock import Progress
 
 DELAY, EVERY = 2.0, 0.2  # seconds before the line comes up, and between two looks at what it says
 ROWS = 24  # of a terminal that does not know its own

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from margindsl.errors import DeclarationError
-from margindsl.process import by_the_user
+from margindsl.host.process import by_the_user
 
 T = TypeVar("T")
 LEAST_ALLOWANCE, PART_OF_LIMIT = 0.5, 0.1  # seconds after a stop: at least, and as a part of the limit

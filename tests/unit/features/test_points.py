@@ -66,7 +66,7 @@ def test_holes_are_located(value, form):
 def test_holes_are_counted_over_blocks(monkeypatch):
     points = np.zeros((50, 3))
     points[[13, 13, 49], [2, 1, 0]] = np.nan
-    monkeypatch.setattr("margindsl.points.BLOCK_ENTRIES", 12)
+    monkeypatch.setattr("margindsl.features.points.BLOCK_ENTRIES", 12)
     for form in (np.asarray, sp.csr_array):
         with pytest.raises(
             DeclarationError, match="3 NaN or infinite entries, the first in row 13, column 1"

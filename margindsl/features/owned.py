@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from margindsl.errors import DeclarationError
-from margindsl.points import COPY_BYTES, Points, is_lazy, release
+from margindsl.features.points import COPY_BYTES, Points, is_lazy, release
 
 SAMPLE_BYTES = 2**24  # of a memory map or a Dask array, hashed at the declaration and at every solve
 SAMPLED_RUNS = 64     # stretches of rows it is spread over

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import margindsl as md
-from margindsl import progress
 from margindsl.errors import DeclarationError
+from margindsl.host import progress
 
 
 class Terminal(io.StringIO):

@@ -1,0 +1,1 @@
+"""What the machine gives: the clock and its cancellation, threads, processes, files, progress."""
