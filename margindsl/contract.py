@@ -269,26 +269,14 @@ class Solver(Session):
     elsewhere: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
     def __new__(cls, **options: Any) -> Solver:
-        """Refuse unknown options with the nearest known ones, before the fields are set.
-
-        Raises
-        ------
-        UnknownNameError
-            If an option is not one of `option_names`.
-        """
+        """Refuse unknown options with the nearest known ones, before the fields are set."""
         for key in options:
             if key not in cls.option_names():
                 raise UnknownNameError(f"option of solver {cls.name!r}", key, cls.option_names(), cls._place(key))
         return super().__new__(cls)
 
     def __post_init__(self) -> None:
-        """Refuse values outside the domain of their option.
-
-        Raises
-        ------
-        DeclarationError
-            Naming the solver, the option, what was given and what is expected.
-        """
+        """Refuse values outside the domain of their option."""
         read_options(self, self.name)
 
     @classmethod
@@ -308,7 +296,6 @@ class Solver(Session):
         return self
 
     def solve(self, form: Form, budget: Budget | None = None, start: RawSolution | None = None) -> RawSolution:
-        """Solve one form, in a fresh session where the solver has sessions; see `Session.solve`."""
         session = self.open(form)
         if session is self:
             raise TypeError(f"solver {self.name!r} has neither `open` nor `solve`")

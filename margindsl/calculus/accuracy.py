@@ -14,11 +14,6 @@ def rounding(parts: Any, count: Any = 1) -> Any:
     """Return how far rounding may move a floating-point sum of so many terms, `parts` being the sum of their sizes.
 
     Pairwise sums err by at most eps log2(m) of their parts; what users compute, as 0.1 * n, by a few eps more.
-
-    Parameters
-    ----------
-    parts : float or array
-    count : int or int array
     """
     return EPS * (8.0 + np.log2(np.maximum(count, 1))) * parts
 
@@ -46,7 +41,6 @@ def relative_gap(value: float, bound: float, noise: float = 0.0, floor: float = 
 
     Parameters
     ----------
-    value, bound : float
     noise : float
         What rounding may have done to the difference, `rounding` of the sizes of all that was summed.
     floor : float
@@ -86,9 +80,10 @@ def eigenvalues(matrix: Any) -> Any:
 def eigenpairs(matrix: Any, vectors: bool = True) -> tuple[Any, Any] | None:
     """Return (eigenvalues, eigenvectors) of a symmetric matrix; None where entries overflowed or nothing converges.
 
+    Shapes: `matrix` (N, N).
+
     Parameters
     ----------
-    matrix : (N, N) float array
     vectors : bool
         Whether eigenvectors are wanted.
     """

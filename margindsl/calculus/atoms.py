@@ -31,15 +31,6 @@ def huber(threshold: float = 1.0) -> PLQ:
     threshold : float, > 0
         The threshold M.
 
-    Returns
-    -------
-    PLQ
-
-    Raises
-    ------
-    CalculusError
-        If the threshold is not positive.
-
     References
     ----------
     P. J. Huber, Robust estimation of a location parameter, 1964; twice the function printed there.
@@ -53,19 +44,10 @@ def huber(threshold: float = 1.0) -> PLQ:
 def maximum(f: ConvexFunction, g: ConvexFunction) -> PLQ:
     """Return the pointwise maximum of two piecewise linear-quadratic functions.
 
-    Parameters
-    ----------
-    f, g : PLQ
-
     Returns
     -------
     PLQ
         With at most two more breakpoints in each common interval.
-
-    Raises
-    ------
-    CalculusError
-        If one is not piecewise linear-quadratic, or they are nowhere finite together.
 
     Examples
     --------

@@ -32,16 +32,6 @@ def compose(outer: ConvexFunction, inner: ConvexFunction) -> ConvexFunction:
     ----------
     outer : ConvexFunction
         Finite everywhere.
-    inner : ConvexFunction
-
-    Returns
-    -------
-    ConvexFunction
-
-    Raises
-    ------
-    CalculusError
-        If the composition is not convex, or not known to be.
 
     Examples
     --------

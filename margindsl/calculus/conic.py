@@ -16,19 +16,14 @@ def conic_form(cp: Any, x: Any, pieces: tuple[Piece, ...], centre: int) -> tuple
     travelled on the pieces to its right and left, the cost is ρ(e) on the centre piece plus, for every
     other piece, slope·length + q·length². Convexity makes it optimal to travel in order.
 
+    Shapes: `x` (m,), `pieces` (from, to, q, s, c).
+
     Parameters
     ----------
     cp : module
         The cvxpy module.
-    x : affine cvxpy expression, shape (m,)
-    pieces : tuple of (from, to, q, s, c)
     centre : int
         Index of the piece to start from.
-
-    Returns
-    -------
-    expression : convex cvxpy expression, shape (m,)
-    constraints : list of cvxpy constraints
     """
     constraints: list[Any] = []
     if x.parameters():

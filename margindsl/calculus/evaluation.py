@@ -23,7 +23,6 @@ class Evaluation:
 
     Parameters
     ----------
-    breakpoints : (P-1,) float array
     coefficients : (P, 3) float array
         Rows (q, s, c).
     lower, upper : float
@@ -32,7 +31,7 @@ class Evaluation:
         Rows (a, ρ'(a), ρ(a)) where they are known better than by the coefficients.
     """
 
-    breakpoints: FloatArray
+    breakpoints: FloatArray  # (P-1,)
     coefficients: FloatArray
     lower: float
     upper: float

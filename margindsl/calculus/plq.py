@@ -272,7 +272,6 @@ class PLQ(ConvexFunction):
         return super().__add__(other)
 
     def __sub__(self, other: float) -> PLQ:
-        """Return ρ − a constant."""
         return self._plus(PLQ.constant(-number(other, "constant")))
 
     def __mul__(self, factor: float) -> PLQ:

@@ -60,16 +60,7 @@ class Polyline:
         return tuple(np.array(column) for column in zip(*parts))
 
     def meeting(self, x: FloatArray, step: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return slope and constant of x ↦ v on the segment on which v + step·g = x, for each x.
-
-        Parameters
-        ----------
-        x, step : float arrays that broadcast
-
-        Returns
-        -------
-        tuple of two arrays of the broadcast shape
-        """
+        """Return slope and constant of x ↦ v on the segment on which v + step·g = x, for each x."""
         if step.ndim == 0:
             ends, slope, constant = self._sheared(float(step))
             index = ends.searchsorted(x, side="right")
@@ -157,16 +148,7 @@ class Polyline:
         return np.array([*starts, last]), np.array(table), np.array(anchors)
 
     def envelope(self, h: float) -> tuple[FloatArray, FloatArray]:
-        """Return knots and coefficients of the Moreau envelope with step h, whose polyline is sheared.
-
-        Parameters
-        ----------
-        h : float, > 0
-
-        Returns
-        -------
-        knots, coefficients : arrays
-        """
+        """Return knots and coefficients of the Moreau envelope with step h, whose polyline is sheared."""
         moving, s, t, growth, c = self.segments
         # on a sheared piece min_v q v² + s v + c + (v−x)²/2h; at a knot t, (x−t)²/2h + ρ(t)
         stretch, drop, rise = 1 + h * growth, h * s * s / 2, t * t / (2 * h)

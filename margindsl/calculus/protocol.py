@@ -75,16 +75,7 @@ class ConvexFunction(ABC):
 
     @abstractmethod
     def __call__(self, x: ArrayLike) -> Any:
-        """Return ρ(x), +∞ outside the domain.
-
-        Parameters
-        ----------
-        x : array_like of float
-
-        Returns
-        -------
-        array of the shape of x, or float
-        """
+        """Return ρ(x), +∞ outside the domain."""
 
     @abstractmethod
     def derivative(self, x: ArrayLike) -> Any:
@@ -304,7 +295,6 @@ class ConvexFunction(ABC):
                             "give its class a `split` method, or use a piecewise linear-quadratic loss")
 
     def __add__(self, other: ConvexFunction | float) -> ConvexFunction:
-        """Return ρ + other, a convex function or a constant."""
         if isinstance(other, ConvexFunction):
             return sum_of(self, other)
         return sum_of(self, number(other, "summand")) if isinstance(other, Real) else NotImplemented
@@ -313,13 +303,7 @@ class ConvexFunction(ABC):
         return self + other
 
     def __mul__(self, factor: float) -> ConvexFunction:
-        """Return factor·ρ for factor ≥ 0; zero keeps the domain: 0·ρ is the indicator of it.
-
-        Raises
-        ------
-        CalculusError
-            If the factor is negative or not finite.
-        """
+        """Return factor·ρ for factor ≥ 0; zero keeps the domain: 0·ρ is the indicator of it."""
         return multiple_of(self, self._factor(factor)) if isinstance(factor, Real) else NotImplemented
 
     def __rmul__(self, factor: float) -> ConvexFunction:

@@ -55,21 +55,6 @@ def monotone_root(function: Curve, x: FloatArray, step: FloatArray | None) -> Fl
 
     Newton steps; where two have not halved the residual, the root may be a kink of ρ, and tangents at both ends of the
     bracket meet nearer to it by the square of the distance. Every third time the bracket is halved instead.
-
-    Parameters
-    ----------
-    function : ConvexFunction
-    x : array
-    step : array of the shape of x, or None
-
-    Returns
-    -------
-    array of the shape of x
-
-    Raises
-    ------
-    CalculusError
-        If no sign change is found.
     """
     x = np.asarray(x, dtype=float)
 
@@ -119,7 +104,6 @@ def _blur(below: FloatArray, above: FloatArray) -> FloatArray:
 
 
 def _tangent(function: Curve, v: FloatArray) -> FloatArray:
-    """Return values and slopes, one above the other."""
     return np.array(function.value_and_derivative(v))
 
 

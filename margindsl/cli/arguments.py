@@ -12,26 +12,14 @@ LOSSES = ("odm", "hinge", "squared-hinge", "epsilon-insensitive", "logistic", "m
 
 
 def seed(text: str) -> int:
-    """Return a random state, a whole number of at least 0.
-
-    Raises
-    ------
-    argparse.ArgumentTypeError
-        For any other text.
-    """
+    """Return a random state, a whole number of at least 0."""
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 0")
     return int(text)
 
 
 def setting(text: str) -> tuple[str, Any]:
-    """Return name and value of NAME=VALUE, a number where it reads as one.
-
-    Raises
-    ------
-    argparse.ArgumentTypeError
-        For any other text.
-    """
+    """Return name and value of NAME=VALUE, a number where it reads as one."""
     name, equals, value = text.partition("=")
     if not (name and equals):
         raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")

@@ -38,11 +38,6 @@ def read_labels(source: str, n: int) -> list[str]:
     """Return the cluster of each of n points: the one column of a CSV file, or its column ``label``.
 
     A first row without numbers is a header, unless one label were missing then.
-
-    Raises
-    ------
-    DeclarationError
-        If there are several columns and none is called so, or rows are numbered and not in order.
     """
     table = read_table(source, "one label a row")
     if len(table.names) > 1 and "label" not in table.names:

@@ -8,13 +8,7 @@ from margindsl.errors import NotInstalledError
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the script of a shell.
-
-    Raises
-    ------
-    NotInstalledError
-        If shtab is not installed.
-    """
+    """Print the script of a shell."""
     from margindsl.cli.main import build_parser
 
     try:

@@ -19,13 +19,7 @@ from margindsl.typing import FloatArray
 
 
 def read_points(arguments: argparse.Namespace) -> tuple[FloatArray, list[str] | None]:
-    """Return the scaled points (n, d), and the classes where ``--truth`` names them.
-
-    Raises
-    ------
-    DeclarationError
-        If a column is unknown or not numeric, none is left, or there is one point only.
-    """
+    """Return the scaled points (n, d), and the classes where ``--truth`` names them."""
     table = read_table(arguments.data)
     truth = None if arguments.truth is None else table.column(arguments.truth)
     out = {table.column(name) for name in arguments.drop} | ({truth} if truth is not None else set()) | table.apart
@@ -62,13 +56,7 @@ def scale_columns(X: FloatArray, how: str) -> FloatArray:
 
 
 def declare(arguments: argparse.Namespace, X: FloatArray) -> md.Problem:
-    """Return the problem the arguments declare over the points.
-
-    Raises
-    ------
-    MarginError
-        As the language raises it.
-    """
+    """Return the problem the arguments declare over the points."""
     options = settle(arguments)
     if arguments.recipe is not None:
         problem = by_recipe(arguments.recipe, X, dict(arguments.set))
@@ -81,15 +69,7 @@ def declare(arguments: argparse.Namespace, X: FloatArray) -> md.Problem:
 
 
 def by_recipe(name: str, X: FloatArray, parameters: dict[str, Any]) -> md.Problem:
-    """Return the problem that a published method declares over the points.
-
-    Raises
-    ------
-    UnknownNameError
-        If there is no such recipe, or it has no such parameter.
-    DeclarationError
-        If it needs more than points.
-    """
+    """Return the problem that a published method declares over the points."""
     recipe = getattr(md.recipes, one_of("recipe", name, md.recipes.names()))
     known = dict(list(inspect.signature(recipe).parameters.items())[1:])
     for key in parameters:

@@ -27,28 +27,19 @@ class Columns(Table):
     ----------
     source, names, rows, lines, apart
         As of `Table`; rows are counted from 1, and their text is made when it is asked for.
-    arrays : tuple of (n,) arrays
     """
 
-    arrays: tuple[Any, ...] = ()
+    arrays: tuple[Any, ...] = ()  # (n,)
 
     def text(self, column: int) -> list[str]:
-        """Return a column as text."""
         return ["" if value is None or str(value) in ("nan", "<NA>", "NaT") else str(value)
                 for value in np.asarray(self.arrays[column]).tolist()]
 
     def cells(self, row: int) -> list[str]:
-        """Return a row as text."""
         return [str(array[row]) for array in self.arrays]
 
     def numbers(self, columns: Sequence[int]) -> FloatArray:
-        """Return columns as numbers, an array of shape (rows, columns).
-
-        Raises
-        ------
-        NotNumericError
-            Naming the first column that holds something else, and its row.
-        """
+        """Return columns as numbers, an array of shape (rows, columns)."""
         values = np.empty((len(self), len(columns)))
         for k, column in enumerate(columns):
             given, name = np.asarray(self.arrays[column]), self.names[column]
@@ -75,25 +66,12 @@ def read_table(source: str, row: str = "one point a row") -> Table:
         A path, or ``-`` for standard input, which is CSV.
     row : str
         What is expected, for messages.
-
-    Raises
-    ------
-    DeclarationError
-        As `read_columns` and `read_csv`.
     """
     return read_columns(source) if Path(source).suffix.lower() in READERS else read_csv(source, row)
 
 
 def read_columns(source: str) -> Columns:
-    """Read a file by its ending.
-
-    Raises
-    ------
-    DeclarationError
-        If it cannot be read, or holds no table.
-    NotInstalledError
-        If the package that reads it is not installed.
-    """
+    """Read a file by its ending."""
     try:
         names, arrays = READERS[Path(source).suffix.lower()](source)
     except ImportError:

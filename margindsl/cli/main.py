@@ -49,11 +49,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     int
         0 done, 1 a `MarginError`, 3 stopped early with labels written, 130 interrupted before that.
 
-    Raises
-    ------
-    SystemExit
-        With code 2 on wrong usage, and 0 after ``--help`` and ``--version``.
-
     Examples
     --------
     >>> main(["relaxations", "--names"])  # doctest: +ELLIPSIS

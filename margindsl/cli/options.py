@@ -29,13 +29,7 @@ _RANGES: dict[str, tuple[Callable[[Any], bool], str]] = {
 
 
 def settle(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the options of the loss and the kernel, defaults filled in, after checking every number.
-
-    Raises
-    ------
-    DeclarationError
-        If a number is outside its range, or an option is given that belongs to another loss or kernel.
-    """
+    """Return the options of the loss and the kernel, defaults filled in, after checking every number."""
     for name, default in _OF_FORMULA.items():
         if arguments.recipe is not None and getattr(arguments, name) != default:
             raise DeclarationError(f"--{name} is part of a formula of one's own, and --recipe {arguments.recipe} "

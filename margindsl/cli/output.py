@@ -13,13 +13,7 @@ from margindsl.errors import DeclarationError
 
 
 def write_rows(target: str | None, head: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Write CSV to a file, or to standard output where the target is None or the file cannot be written.
-
-    Raises
-    ------
-    DeclarationError
-        If the file cannot be written; the rows are on standard output then.
-    """
+    """Write CSV to a file, or to standard output where the target is None or the file cannot be written."""
     kept = list(rows)
     if target is None:
         _write(sys.stdout, head, kept)
@@ -35,13 +29,7 @@ def write_rows(target: str | None, head: Sequence[str], rows: Iterable[Sequence[
 
 
 def check_writable(target: str | None, option: str = "--output") -> None:
-    """Raise before a long solve when the output is no file that can be written.
-
-    Raises
-    ------
-    DeclarationError
-        If it is empty, a directory, in no folder, or may not be written.
-    """
+    """Raise before a long solve when the output is no file that can be written."""
     if target is None:
         return
     if not target.strip():

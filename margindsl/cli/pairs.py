@@ -15,32 +15,21 @@ from margindsl.typing import BoolArray, IntArray
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """Represent rows of two whole numbers, with the lines they stand on.
-
-    Parameters
-    ----------
-    source : str
-    values : (m, 2) int array
-    lines : sequence of int
-    """
+    """Represent rows of two whole numbers, with the lines they stand on."""
 
     source: str
-    values: IntArray
+    values: IntArray  # (m, 2)
     lines: Sequence[int]
 
     def require(self, right: BoolArray, expected: str) -> None:
         """Raise unless every row is right.
 
+        Shapes: `right` (m,).
+
         Parameters
         ----------
-        right : (m,) bool array
         expected : str
             What the message says of them.
-
-        Raises
-        ------
-        DeclarationError
-            Naming the first line that is not.
         """
         wrong = np.flatnonzero(~right)
         if len(wrong):
@@ -50,13 +39,7 @@ class Pairs:
 
 
 def read_pairs(source: str) -> Pairs:
-    """Read rows i,j of whole numbers.
-
-    Raises
-    ------
-    DeclarationError
-        If there are not two columns of whole numbers.
-    """
+    """Read rows i,j of whole numbers."""
     table = read_table(source, "two whole numbers a row")
     if len(table.names) != 2:
         raise DeclarationError(
@@ -71,13 +54,7 @@ def read_pairs(source: str) -> Pairs:
 
 
 def read_links(source: str, n: int) -> IntArray:
-    """Read rows i,j of different points 0..n−1.
-
-    Raises
-    ------
-    DeclarationError
-        As `read_pairs`, or if a row names a point that is not there, or one point twice.
-    """
+    """Read rows i,j of different points 0..n−1."""
     pairs = read_pairs(source)
     pairs.require(np.asarray(_within(pairs.values, n).all(axis=1)), _points(n))
     pairs.require(np.diff(pairs.values)[:, 0] != 0, "two different points; leave the row out")
@@ -85,13 +62,7 @@ def read_links(source: str, n: int) -> IntArray:
 
 
 def read_known(source: str, labels: Labels) -> tuple[IntArray, IntArray]:
-    """Read rows index,label with points 0..n−1 and labels −1 and 1, or 0..k−1 of k clusters.
-
-    Raises
-    ------
-    DeclarationError
-        As `read_pairs`, or if a row names a point that is not there, or another label.
-    """
+    """Read rows index,label with points 0..n−1 and labels −1 and 1, or 0..k−1 of k clusters."""
     pairs = read_pairs(source)
     index, label = pairs.values.T
     pairs.require(_within(index, labels.n), f"a point number first, {_points(labels.n)}")

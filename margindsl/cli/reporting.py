@@ -25,13 +25,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def check_targets(arguments: argparse.Namespace) -> None:
-    """Raise before a long solve where a file that is asked for cannot be written, or another would be lost by it.
-
-    Raises
-    ------
-    DeclarationError
-        As `check_writable`, or if it is a file that is read, or one that is written, too.
-    """
+    """Raise before a long solve where a file that is asked for cannot be written, or another would be lost by it."""
     given = [(path, "is read") for name in READ if (path := getattr(arguments, name, None)) is not None]
     for name in WRITTEN:
         target = getattr(arguments, name, None)
@@ -45,13 +39,7 @@ def check_targets(arguments: argparse.Namespace) -> None:
 
 
 def written(answer: Solution | Comparison, arguments: argparse.Namespace) -> None:
-    """Write the page and the file of an answer where they are asked for.
-
-    Raises
-    ------
-    DeclarationError
-        If one of them cannot be written.
-    """
+    """Write the page and the file of an answer where they are asked for."""
     try:
         if arguments.report is not None:
             answer.report(arguments.report)

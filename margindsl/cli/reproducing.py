@@ -65,13 +65,7 @@ def write_results(campaign: Campaign, journal: Journal, folder: Path, rule: Rule
 
 
 def make_folder(name: str) -> Path:
-    """Return the directory of a run, made if it is not there.
-
-    Raises
-    ------
-    DeclarationError
-        If it cannot be made.
-    """
+    """Return the directory of a run, made if it is not there."""
     folder = Path(name)
     try:
         folder.mkdir(parents=True, exist_ok=True)

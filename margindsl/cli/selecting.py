@@ -53,13 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def read_weights(text: str) -> list[float]:
-    """Return loss weights, comma separated.
-
-    Raises
-    ------
-    DeclarationError
-        If one is no positive number, or there are none.
-    """
+    """Return loss weights, comma separated."""
     try:
         weights = [float(part) for part in text.split(",") if part.strip()]
     except ValueError:

@@ -28,7 +28,6 @@ class NotNumericError(DeclarationError):
 
     Parameters
     ----------
-    message : str
     column : str
         Its name.
     """
@@ -48,7 +47,6 @@ class Table:
         Where it was read, for messages.
     names : tuple of str
         Column names; their numbers where the file has no header.
-    rows : list of list of str
     lines : sequence of int
         Line of each row in the file.
     apart : set of int
@@ -69,13 +67,7 @@ class Table:
         return self.rows[row]
 
     def column(self, name: str) -> int:
-        """Return the number of a column given by name or number.
-
-        Raises
-        ------
-        DeclarationError
-            If there is none, or two columns have that name.
-        """
+        """Return the number of a column given by name or number."""
         if self.names.count(name) > 1:
             raise DeclarationError(f"{self.source}: two columns are called {name!r}; give the column's number")
         if name in self.names:
@@ -89,13 +81,7 @@ class Table:
         return [row[column] for row in self.rows]
 
     def classes(self, column: int) -> list[str]:
-        """Return a column as names of classes.
-
-        Raises
-        ------
-        DeclarationError
-            Naming the first line without one.
-        """
+        """Return a column as names of classes."""
         names = [cell.strip() for cell in self.text(column)]
         for line, name in zip(self.lines, names):
             if name.lower() in ("", "nan"):
@@ -104,13 +90,7 @@ class Table:
         return names
 
     def numbers(self, columns: Sequence[int]) -> FloatArray:
-        """Return columns as numbers, an array of shape (rows, columns).
-
-        Raises
-        ------
-        NotNumericError
-            Naming the first column with a cell that is no finite number, and its line.
-        """
+        """Return columns as numbers, an array of shape (rows, columns)."""
         values = np.empty((len(self.rows), len(columns)))
         for k, column in enumerate(columns):
             cells = self.text(column)
@@ -138,12 +118,6 @@ def read_csv(source: str, row: str = "one point a row") -> Table:
         A path, or ``-`` for standard input.
     row : str
         What is expected, for messages.
-
-    Raises
-    ------
-    DeclarationError
-        If the file cannot be read, is empty, has rows of different lengths, other separators, or a first row that is
-        neither a header nor like the others.
     """
     lines = _read_text(source).splitlines()
     shown = "standard input" if source == "-" else source

@@ -23,7 +23,6 @@ def alternate(run: Run, labels: IntArray, rounds: int = 100, tol: float = 1e-7, 
 
     Parameters
     ----------
-    run : Run
     labels : (n,) int array
         A member of B.
     rounds : int

@@ -30,8 +30,6 @@ def block_moves(run: Run, fit: Fit, keep: int) -> list[IntArray]:
 
     Parameters
     ----------
-    run : Run
-    fit : Fit
     keep : int
         Most labellings returned.
     """

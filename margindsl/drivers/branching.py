@@ -34,8 +34,6 @@ class Node:
     ----------
     bound : float
         Its certified bound, inherited from the parent until it is solved itself.
-    age : int
-    leaf : Leaf
     start : RawSolution or None
         The parent's solution.
     """
@@ -67,18 +65,15 @@ class Met:
         With the better of its inherited and its own bound.
     raw : RawSolution or None
         The start of its children.
-    w : (r,) or (q r,) float array
-    bias : float, or (k,) float array of clusters
-    scalars : (S,) float array
     charged : (n,) float array
         Losses in the node's problem.
     """
 
     node: Node
     raw: RawSolution | None
-    w: FloatArray
-    bias: FloatArray | float
-    scalars: FloatArray
+    w: FloatArray  # (r,)
+    bias: FloatArray | float  # (k,)
+    scalars: FloatArray  # (S,)
     charged: FloatArray
 
 
@@ -151,13 +146,7 @@ class Branching:
             "closed": np.array(len(self.closed)), "solved": np.array(self.solved), "age": np.array(self.age)}
 
     def restore(self, state: State) -> None:
-        """Go on from a tree, its bounds computed anew.
-
-        Raises
-        ------
-        DeclarationError
-            If its nodes leave out a part of B.
-        """
+        """Go on from a tree, its bounds computed anew."""
         ends = np.cumsum(state["lengths"])
         paths = [tuple((int(c), int(s)) for c, s in part) for part in np.split(state["decisions"], ends[:-1])]
         if not covers(self.labels, paths, self.bounds.branches):
@@ -189,7 +178,6 @@ class Branching:
         return min([self.lowest, *(node.bound for node in self._unsettled()[:1])])
 
     def _unsettled(self) -> list[Node]:
-        """Return the open nodes, lowest bound first, and before them the one that was being replaced."""
         return self.open if self.taken is None else [self.taken, *self.open]
 
     def _expand(self, node: Node) -> None:

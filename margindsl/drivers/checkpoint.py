@@ -36,11 +36,6 @@ class Checkpoint:
         The program as it is solved.
     method : str
         The relaxation with its options.
-
-    Raises
-    ------
-    DeclarationError
-        If the file is damaged, no checkpoint, that of another problem or relaxation, or cannot be read or written.
     """
 
     def __init__(self, path: str | Path, program: MarginProgram, method: str) -> None:
@@ -68,10 +63,8 @@ class Checkpoint:
 
         Parameters
         ----------
-        stage : str
         state : callable
             Gives the arrays; asked for only when they are written.
-        random : numpy.random.Generator
         """
         self._latest = {"stage": stage, "random": random.bit_generator.state}, state
         if time.monotonic() >= self._next:
@@ -106,13 +99,7 @@ class Checkpoint:
 
 
 def digest_of(program: MarginProgram, method: str) -> str:
-    """Return a digest of what in a program is exact: the declaration's text, the label set, where losses lie.
-
-    Parameters
-    ----------
-    program : MarginProgram
-    method : str
-    """
+    """Return a digest of what in a program is exact: the declaration's text, the label set, where losses lie."""
     losses, labels = program.losses, program.labels
     parts = [program.text, method, program.coding, program.features.describe(), repr(program.features.rank),
              *(repr(term.loss) for term in losses.terms), repr(losses.scalars.names)]
@@ -125,12 +112,7 @@ def digest_of(program: MarginProgram, method: str) -> str:
 
 
 def numbers_of(program: MarginProgram) -> FloatArray:
-    """Return numbers by which two programs differ, each computed with rounding errors.
-
-    Parameters
-    ----------
-    program : MarginProgram
-    """
+    """Return numbers by which two programs differ, each computed with rounding errors."""
     losses, features = program.losses, program.features
     direction = np.random.default_rng(0).uniform(1.0, 2.0, features.rank)
     lengths = np.sqrt(features.row_norms())

@@ -38,8 +38,6 @@ def consensus(features: FeatureOperator, clusters: int, rng: np.random.Generator
 
     Parameters
     ----------
-    features : FeatureOperator
-    clusters : int
     rng : numpy.random.Generator
         Draws the sample and the seeds.
 

@@ -22,11 +22,6 @@ def weight_factors(steps: int, start: float) -> FloatArray:
     start : float
         First factor, in (0, 1].
 
-    Raises
-    ------
-    DeclarationError
-        If `start` is outside (0, 1].
-
     Examples
     --------
     >>> weight_factors(2, 0.01).round(6).tolist()
@@ -47,7 +42,6 @@ def continue_weights(run: Run, labels: IntArray, factors: Iterable[float], tol: 
 
     Parameters
     ----------
-    run : Run
     labels : (n,) int array
         A member of B.
     factors : iterable of float
@@ -60,11 +54,6 @@ def continue_weights(run: Run, labels: IntArray, factors: Iterable[float], tol: 
     Fit
         A fixed point of alternation at the full weight, or, once the time is up or the callback asks to stop,
         the best of this run.
-
-    Raises
-    ------
-    DeclarationError
-        If a factor is not positive and finite.
     """
     steps = [float(factor) for factor in factors]
     if steps and steps[-1] == 1.0:
@@ -84,5 +73,4 @@ def continue_weights(run: Run, labels: IntArray, factors: Iterable[float], tol: 
 
 
 def _value_here(run: Run, fit: Fit) -> float:
-    """Return the value of the run's own program at the labels and hyperplane of a fit of another weight."""
     return run.program.value_at(fit.labels, fit.w, fit.bias, fit.scalars)

@@ -16,8 +16,6 @@ def descend(run: Run, fit: Fit, proposals: Proposals, rounds: int, tol: float) -
 
     Parameters
     ----------
-    run : Run
-    fit : Fit
     proposals : callable
         Takes a fit; gives members of B to evaluate exactly, the most promising first.
     rounds : int

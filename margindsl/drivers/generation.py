@@ -49,8 +49,6 @@ class Generated:
         Its solution.
     lower : float
         min over all labellings seen of G(u, y): a bound only as far as the oracle is exact.
-    status : Status
-    message : str
     """
 
     form: SaddleForm
@@ -68,10 +66,8 @@ def most_violated(run: Run, spread: FloatArray, starts: list[IntArray],
 
     Parameters
     ----------
-    run : Run
     spread : (n,) float array
         Duals ũ at the points.
-    starts : list of (n,) int arrays
     rounds : int
         Most steps from each start.
     """
@@ -134,7 +130,6 @@ def generate(run: Run, initial: list[IntArray], *, tol: float, most: int, per_ro
 
     Parameters
     ----------
-    run : Run
     initial : list of (n,) int arrays
         The first working set.
     tol : float
@@ -234,11 +229,12 @@ def improved_starts(run: Run, initial: list[IntArray], rounds: int = 20) -> list
     Where a single labelling closes the relaxation (small weights) it is often among them, and the first master
     ends the generation.
 
+    Shapes: `initial` (n,).
+
     Parameters
     ----------
     run : Run
         It remembers the best of their fits.
-    initial : list of (n,) int arrays
     rounds : int
         Most rounds of alternation from each.
     """

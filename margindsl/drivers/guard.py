@@ -41,12 +41,7 @@ def unanswered(solver: Solver, raw: RawSolution, place: str) -> UnansweredError:
 
 
 def refuse_impossible(form: Form, status: Status) -> None:
-    """Refuse a problem at labels in B that is proved to be what its solver calls it, or why that gave up.
-
-    Raises
-    ------
-    UnboundedError, InfeasibleError
-    """
+    """Refuse a problem at labels in B that is proved to be what its solver calls it, or why that gave up."""
     if status in (Status.UNBOUNDED, Status.INACCURATE) and form.may_be_unbounded and form.is_endless:
         raise UnboundedError("the objective falls without end along the bias or a shared scalar at labels in B: "
                              "use bias='penalised', bound what falls, or weigh it less")
@@ -73,13 +68,7 @@ def offer_of(solver: Solver, form: Form) -> Offer | Refusal:
 
 
 def opened(solver: Solver, form: Form) -> Session:
-    """Return a session as the solver opens it.
-
-    Raises
-    ------
-    UnansweredError
-        If it raises.
-    """
+    """Return a session as the solver opens it."""
     try:
         with _kept(solver):
             return solver.open(form)
@@ -99,7 +88,6 @@ class Guarded(Session):
 
     Parameters
     ----------
-    solver : Solver
     form : Form
         The session is opened for it at the first solve.
     """
@@ -110,7 +98,6 @@ class Guarded(Session):
 
     def solve(self, form: Form, budget: Budget, start: RawSolution | None = None,
               is_judged: bool = True) -> RawSolution:
-        """Solve a form of the session's shape; `is_judged` whether claims are held against the form's values."""
         asked = _Asked(budget.callback)
         if start is not None:
             start = replace(start, variables=fitting(form.variables(), start.variables))
@@ -134,7 +121,6 @@ class Guarded(Session):
 
 @contextmanager
 def _kept(solver: Solver) -> Iterator[None]:
-    """Put back what a solver may change on its way."""
     with np.errstate(), call_kept() if is_foreign(solver) else nullcontext():
         yield
 
@@ -147,7 +133,6 @@ class _Asked:
     raised: list[BaseException] = field(default_factory=list)
 
     def __call__(self, progress: Progress) -> bool | None:
-        """Return what the callback returns."""
         assert self.callback is not None
         try:
             return self.callback(progress)
@@ -191,13 +176,7 @@ class _Unreadable(Exception):
 
 
 def read_raw(form: Form, answer: Any) -> RawSolution:
-    """Return an answer with variables of its own, in the shapes the form expects, real and finite.
-
-    Raises
-    ------
-    Exception
-        If it is none; the words continue a sentence that begins with the solver.
-    """
+    """Return an answer with variables of its own, in the shapes the form expects, real and finite."""
     if not isinstance(answer, RawSolution):
         raise _Unreadable(f"answered a {type(answer).__name__}, expected a RawSolution")
     status, message = answer.status, str(answer.message)
@@ -238,8 +217,6 @@ def doubted(form: Form, raw: RawSolution, lower: float, upper: float, tol: float
 
     Parameters
     ----------
-    form : Form
-    raw : RawSolution
     lower, upper : float
         Infinite where unknown.
     tol : float

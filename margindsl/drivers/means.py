@@ -23,9 +23,6 @@ def k_means(features: FeatureOperator, clusters: int, rng: np.random.Generator, 
 
     Parameters
     ----------
-    features : FeatureOperator
-    clusters : int
-    rng : numpy.random.Generator
     rounds : int
         Most rounds.
     centres : (k, r) float array, optional
@@ -55,12 +52,6 @@ def best_k_means(features: FeatureOperator, clusters: int, rng: np.random.Genera
     """Return the gains of that of several k-means runs whose points lie nearest to their centres.
 
     Of many points a sample finds the centres from which one run goes on with all.
-
-    Parameters
-    ----------
-    features : FeatureOperator
-    clusters : int
-    rng : numpy.random.Generator
     """
     if features.n > SAMPLE:
         few = features.take(np.sort(rng.choice(features.n, SAMPLE, replace=False)))
@@ -97,7 +88,6 @@ def cluster_gains(run: Run, turn: str, spectral: FloatArray | None) -> FloatArra
 
     Parameters
     ----------
-    run : Run
     turn : {"best kmeans", "kmeans", "spectral"}
         "best kmeans" is the best of several k-means runs.
     spectral : (n, p) float array or None

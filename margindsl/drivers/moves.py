@@ -38,15 +38,14 @@ class Moves:
     ----------
     components, places : (m,) int arrays
         What moves, and where to.
-    fixed, estimate : (m,) float arrays
     gradient : (m, r(k−1)) float array
         H^{-1/2} G.
     """
 
     components: IntArray
     places: IntArray
-    fixed: FloatArray
-    estimate: FloatArray
+    fixed: FloatArray  # (m,)
+    estimate: FloatArray  # (m,)
     gradient: FloatArray
 
 
@@ -101,7 +100,6 @@ def _second_order(program: MarginProgram, fit: Fit, table: FloatArray, component
 
 
 def _coded(directions: FloatArray, rows: FloatArray) -> FloatArray:
-    """Return d ⊗ φ (p, r(k−1)) of points."""
     return (directions[:, :, None] * rows[:, None, :]).reshape(len(rows), -1)
 
 
@@ -141,8 +139,6 @@ def candidate_moves(run: Run, fit: Fit, tries: int) -> list[IntArray]:
 
     Parameters
     ----------
-    run : Run
-    fit : Fit
     tries : int
         Most of each kind, for two clusters; fewer of more.
     """

@@ -22,8 +22,6 @@ def regroupings(run: Run, fit: Fit, keep: int) -> list[IntArray]:
 
     Parameters
     ----------
-    run : Run
-    fit : Fit
     keep : int
         Most labellings returned.
     """

@@ -35,7 +35,6 @@ def sample_directions(factor: FloatArray | Image, count: int, rng: np.random.Gen
         Columns span the relaxed solution.
     count : int
         Number of Gaussian combinations; fewer for millions of points, so that they fit in memory.
-    rng : numpy.random.Generator
     """
     n, p = factor.shape
     if p == 1:
@@ -58,8 +57,6 @@ def round_vectors(run: Run, vectors: FloatArray | Image, count: int) -> list[Int
 
     Parameters
     ----------
-    run : Run
-    vectors : (n, p) float array or Image
     count : int
         Number of draws, of each kind.
     """
@@ -73,7 +70,6 @@ def round_codes(run: Run, directions: FloatArray, count: int) -> list[IntArray]:
 
     Parameters
     ----------
-    run : Run
     directions : (n, p) float array
         One vector a point.
     count : int
@@ -114,11 +110,7 @@ def screen(run: Run, candidates: list[IntArray], keep: int) -> list[IntArray]:
     by the best of a few lengths; the objective there ranks the candidates. All candidates share one factor. Of many
     points a sample ranks them.
 
-    Parameters
-    ----------
-    run : Run
-    candidates : list of (n,) int arrays
-    keep : int
+    Shapes: `candidates` (n,).
     """
     program = run.program
     if len(candidates) <= keep or not program.is_binary or program.features.rank > LARGEST_RANK:
@@ -170,7 +162,6 @@ def polish(run: Run, candidates: list[IntArray], how: str, keep: int = KEPT, tol
 
     Parameters
     ----------
-    run : Run
     candidates : list of (n,) int arrays
         Labellings in B, at least one.
     how : {"none", "alternate", "search", "auto"}
@@ -178,7 +169,6 @@ def polish(run: Run, candidates: list[IntArray], how: str, keep: int = KEPT, tol
         and from the best of all also escapes by blocks; "auto" is that for as long as it pays (see `Worth`).
     keep : int
         Candidates that are polished, fewer for millions of points; twice as many are fitted, chosen by `screen`.
-    tol : float
     bound : float
         A certified lower bound in units of the program, which says what can still be gained.
     """

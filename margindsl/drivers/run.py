@@ -37,7 +37,6 @@ class Fit:
 
     Parameters
     ----------
-    labels : (n,) int array
     raw : RawSolution
         What the fixed-label solver returned.
     decision : (n,) float array
@@ -46,7 +45,7 @@ class Fit:
         Objective of the program at (labels, w, b, s), recomputed.
     """
 
-    labels: IntArray
+    labels: IntArray  # (n,)
     raw: RawSolution
     decision: FloatArray
     value: float
@@ -92,13 +91,10 @@ class Run:
 
     Parameters
     ----------
-    program : MarginProgram
     solver : Solver
         Solves the relaxation's main form.
     fixed_solver : Solver
         Solves fixed-label problems while rounding, polishing and evaluating.
-    budget : Budget
-    rng : numpy.random.Generator
     starts : tuple of (n,) int arrays
         Labellings to start from (a warm start).
     sessions : dict, optional
@@ -163,13 +159,7 @@ class Run:
 
     def solve(self, form: Form, start: RawSolution | None = None, tol: float | None = None,
               solver: Solver | None = None) -> RawSolution:
-        """Solve a form with the main solver, its compile and solve seconds booked.
-
-        Raises
-        ------
-        UnboundedError, InfeasibleError
-            If it is of fixed labels and has no least value, so that the problem has none.
-        """
+        """Solve a form with the main solver, its compile and solve seconds booked."""
         budget = self.budget.replace(tol=self.budget.tol if tol is None else tol, callback=self._callback())
         raw = self.session(form, solver).solve(form, budget, start)
         for stage, seconds in raw.seconds.items():
@@ -182,11 +172,6 @@ class Run:
 
         Where the time is up before that solver has a point, the `late_solver` gives one. One that is proved to be no
         lower than `cutoff` may be returned as it is. A labelling that was fitted to this accuracy is not fitted again.
-
-        Raises
-        ------
-        UnansweredError
-            If the solver returns no answer; its own words are passed on.
         """
         self.fits += 1
         labels = np.asarray(labels, dtype=np.intp)
@@ -221,15 +206,7 @@ class Run:
         return self.adopt(self.program.fix_labels(labels), raw)
 
     def adopt(self, form: FixedLabelForm | ClusterForm, raw: RawSolution, solver: Solver | None = None) -> Fit:
-        """Return a fit from a solved fixed-label form, and remember it when it is the best.
-
-        Raises
-        ------
-        UnansweredError
-            If the solver failed.
-        UnboundedError, InfeasibleError
-            If the objective has no least value at these labels, and so none at all.
-        """
+        """Return a fit from a solved fixed-label form, and remember it when it is the best."""
         if not raw.has_answer and raw.status in (Status.TIME_LIMIT, Status.INTERRUPTED) and expired():
             raise Cancelled
         refuse_impossible(form, raw.status)

@@ -29,8 +29,6 @@ def search(run: Run, fit: Fit, rounds: int = 60, tries: int = 6, tol: float = 1e
 
     Parameters
     ----------
-    run : Run
-    fit : Fit
     rounds : int
         Most accepted moves between two escapes.
     tries : int
@@ -56,8 +54,6 @@ def escape(run: Run, fit: Fit, blocks: int, rounds: int = 60, tries: int = 6, to
 
     Parameters
     ----------
-    run : Run
-    fit : Fit
     blocks : int
         Block moves or regroupings tried from one labelling.
     rounds, tries, tol
@@ -137,17 +133,16 @@ def _escapes(run: Run, fit: Fit, blocks: int, tol: float) -> Iterator[IntArray]:
 
 
 def _anew(run: Run, keep: int) -> list[IntArray]:
-    """Return the lowest ends of rough descents from many starts."""
     return lowest_ends(run, [*starting_labels(run, MEANS, "kmeans"), *run.program.labels.sample(run.rng, FRESH)], keep)
 
 
 def lowest_ends(run: Run, starts: list[IntArray], keep: int) -> list[IntArray]:
     """Return the lowest ends of rough descents, in the program of coded margins where there is one: its fits are cheap.
 
+    Shapes: `starts` (n,).
+
     Parameters
     ----------
-    run : Run
-    starts : list of (n,) int arrays
     keep : int
         Most labellings returned.
     """

@@ -30,8 +30,6 @@ def principal_directions(program: MarginProgram, count: int, rng: np.random.Gene
 
     Parameters
     ----------
-    program : MarginProgram
-    count : int
     rng : numpy.random.Generator
         Starts the subspace iteration when the Gram matrix is too large for a direct solve.
     """
@@ -78,7 +76,6 @@ def starting_labels(run: Run, count: int, kind: str = "mixed") -> list[IntArray]
 
     Parameters
     ----------
-    run : Run
     count : int
         Most labellings returned.
     kind : {"mixed", "kmeans", "spectral", "random", "consensus", "known"}
@@ -118,15 +115,6 @@ def in_hand(run: Run) -> Iterator[None]:
 
     These are the labels where a descent stands (`Run.standing`); without any, and nothing fitted yet, the warm start
     or one k-means start.
-
-    Parameters
-    ----------
-    run : Run
-
-    Raises
-    ------
-    KeyboardInterrupt, UnansweredError
-        The one that came.
     """
     try:
         yield
@@ -150,10 +138,6 @@ def answer_first(run: Run) -> None:
     """Leave a good labelling in the run at once: the warm start or k-means, one descent for as long as it pays.
 
     Later random choices are what they would be without it. A program without least value is left to what comes after.
-
-    Parameters
-    ----------
-    run : Run
     """
     random = run.rng.bit_generator.state
     try:

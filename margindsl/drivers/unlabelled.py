@@ -38,7 +38,6 @@ def weigh_unknown(program: MarginProgram, factor: float) -> MarginProgram:
 
     Parameters
     ----------
-    program : MarginProgram
     factor : float
         At least 0.
     """
@@ -58,11 +57,6 @@ def labels_from_known(run: Run) -> IntArray:
 
     Under a bound on the sum of the unlabelled points these are the points of largest decision values
     (Joachims 1999, step 1). As other starts it takes the time it needs: cut short, it would be no start.
-
-    Raises
-    ------
-    RefusalError
-        If no label is known, or no known one has a loss.
     """
     lacking = lacks_known(run.program)
     if lacking is not None:

@@ -24,7 +24,6 @@ class WorkingSet:
     ----------
     program : MarginProgram
         Losses of the margin alone, a bias within limits; of Crammer-Singer margins losses that fall, to a least value.
-    labels : (n,) int array
 
     References
     ----------

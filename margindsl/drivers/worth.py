@@ -33,7 +33,6 @@ class Worth:
     ----------
     account : Account
         Of the solve.
-    program : MarginProgram
     bound : float
         A certified lower bound in units of the program, −inf without one.
     """
@@ -59,7 +58,6 @@ class Worth:
 
         Parameters
         ----------
-        value : float
         a_fit : float
             What one fit has taken on average; 0 where none is known.
         """

@@ -127,13 +127,7 @@ class LinearWeights:
 
 
 def weights_of(sample_weight: Any, n: int) -> FloatArray | None:
-    """Return weights of points (n,), None being None.
-
-    Raises
-    ------
-    DeclarationError
-        If there is not one finite non-negative number a point, or all are zero.
-    """
+    """Return weights of points (n,), None being None."""
     if sample_weight is None:
         return None
     weights = np.asarray(on_cpu(sample_weight, "sample_weight"), dtype=float)

@@ -49,29 +49,22 @@ class Decided(ClassifierMixin, BaseEstimator):
 def calibrate(estimator: Any, X: Any, y: Any, known: IntArray, weights: FloatArray | None) -> Any:
     """Return probabilities as a function of decision values, fitted to points whose classes are hidden in turn.
 
+    Shapes: `X` (n, d).
+
     Parameters
     ----------
     estimator : classifier
         With a `calibration` of "sigmoid" (Platt) or "isotonic", and `hide(y, weights, hidden)`, what it is fitted to
         where the classes of some points are hidden.
-    X : (n, d) array
     y : (n,) array
         Classes.
     known : (m,) int array
         The points whose classes are known.
-    weights : (n,) array or None
 
     Returns
     -------
     CalibratedClassifierCV
         Its points are decision values (m, 1), or (m, k) of more than two classes.
-
-    Raises
-    ------
-    UnknownNameError
-        If there is no such calibration.
-    DeclarationError
-        If a class has a single known point.
     """
     one_of("calibration", estimator.calibration, METHODS)
     classes, codes = np.unique(y[known], return_inverse=True)

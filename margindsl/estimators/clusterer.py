@@ -29,30 +29,23 @@ class Clusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, TransformerMixin
     random_state: Any
 
     def _declare(self, X: Any, clusters: int, shared: Mapping[str, Any]) -> md.Problem:
-        """Return the problem of points into clusters, with the kernel and the weights of points in `shared`."""
         raise NotImplementedError
 
     def _method(self, problem: Any) -> Any:
-        """Return the relaxation that is asked for, None being the problem's own."""
         return self.relaxation
 
     def fit(self, X: Any, y: Any = None, *, must_link: Any = None, cannot_link: Any = None,
             labels: ArrayLike | None = None) -> Any:
         """Cluster points.
 
+        Shapes: `X` (n, d).
+
         Parameters
         ----------
-        X : (n, d) array, sparse matrix or DataFrame
-        y : ignored
         must_link, cannot_link : (m, 2) array, networkx graph or (n, n) sparse matrix, optional
             Pairs of points; kept exactly. Where X is a data frame, pairs of labels of its index.
         labels : (n,) array of whole numbers, optional
             Known clusters 0..k−1, −1 where unknown; kept exactly.
-
-        Raises
-        ------
-        DeclarationError, ContradictionError, InfeasibleError, RefusalError
-            All are `ValueError`.
         """
         return self._solve(X, must_link, cannot_link, labels)
 
@@ -110,11 +103,7 @@ class Clusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         It is at most 0, and 0 where all points lie beyond the margin: fit for comparing models of one weight, not for
         choosing the weight, since a greater one makes it greater.
 
-        Parameters
-        ----------
-        X : (m, d) array, sparse matrix or DataFrame
-        y : ignored
-        sample_weight : (m,) array, optional
+        Shapes: `X` (m, d), `sample_weight` (m,).
         """
         values = np.sort(self.transform(X), axis=1)
         margins = np.abs(values[:, 0]) if values.shape[1] == 1 else values[:, -1] - values[:, -2]

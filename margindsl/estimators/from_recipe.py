@@ -100,13 +100,7 @@ calibration : {"sigmoid", "isotonic", None}
 
 
 def parameters_of(recipe: Callable[..., md.Problem], solving: Mapping[str, Any]) -> list[Parameter]:
-    """Return the parameters of the constructor of a recipe's estimator: the recipe's, then those of solving.
-
-    Raises
-    ------
-    DeclarationError
-        If an argument of the recipe has no default, or the name of one of solving.
-    """
+    """Return the parameters of the constructor of a recipe's estimator: the recipe's, then those of solving."""
     found = []
     for parameter in inspect.signature(recipe).parameters.values():
         name = RENAMED.get(parameter.name, parameter.name)

@@ -32,15 +32,14 @@ def maximum_margin(X: Any, clusters: int = 2, *, lam: float | md.Parameter = 30.
     leave the problem as it is. Cluster sizes lie between (1 − balance) n/k and n/k / (1 − balance); margins
     of more than two clusters are simplex-coded, which keeps fixed labels a problem of the features' order.
 
+    Shapes: `X` (n, d).
+
     Parameters
     ----------
-    X : (n, d) array or sparse matrix
-    clusters : int
     lam : float or Parameter
         λ > 0. From 10 to 1000 the mean agreement with classes is the same to .02, over 34 data sets.
     balance : float or None
         In [0, 1]: clusters are smaller or greater than n/k by the factor 1 − balance at most; None leaves sizes free.
-    kernel : str or kernel
     sample_weight : (n,) array or None
         Weights of the losses, of mean one.
 
@@ -62,10 +61,7 @@ def maximum_margin(X: Any, clusters: int = 2, *, lam: float | md.Parameter = 30.
 def mean_length(X: Any, kernel: Any = "linear") -> float:
     """Return tr(K)/n of a centred kernel, of a sample of the points where there are many; one where all are alike.
 
-    Parameters
-    ----------
-    X : (n, d) array or sparse matrix
-    kernel : str or kernel
+    Shapes: `X` (n, d).
     """
     n = X.shape[0]
     drawn = np.sort(np.random.default_rng(0).choice(n, min(n, MEASURED), replace=False))
@@ -75,23 +71,13 @@ def mean_length(X: Any, kernel: Any = "linear") -> float:
 
 
 def bounding(problem: md.Problem) -> Relaxation:
-    """Return the relaxation that finds the lowest objective of a problem and bounds it.
-
-    Parameters
-    ----------
-    problem : Problem
-    """
+    """Return the relaxation that finds the lowest objective of a problem and bounds it."""
     chosen = choose_relaxation(problem.program())
     return md.WeightLifting() if chosen.bound == "none" else chosen
 
 
 def size_bounds(labels: Any, balance: float | None) -> list[Any]:
     """Return the constraint that cluster sizes are within a factor 1 − balance of n/k, rounded so that it can be met.
-
-    Raises
-    ------
-    DeclarationError
-        If balance is neither None nor a number in [0, 1].
     """
     check_balance(balance)
     if balance is None:
@@ -103,13 +89,7 @@ def size_bounds(labels: Any, balance: float | None) -> list[Any]:
 
 
 def check_balance(balance: Any) -> None:
-    """Raise unless a balance is None or a number in [0, 1].
-
-    Raises
-    ------
-    DeclarationError
-        Naming the value.
-    """
+    """Raise unless a balance is None or a number in [0, 1]."""
     is_number = isinstance(balance, (int, float, np.number)) and not isinstance(balance, bool)
     if balance is not None and not (is_number and 0 <= balance <= 1):
         raise DeclarationError(f"balance={balance!r}: expected None or a number between 0 and 1")
@@ -119,11 +99,12 @@ def make_problem(model: str | Callable[..., md.Problem] | None, X: Any, clusters
                  parameters: Mapping[str, Any] | None, shared: Mapping[str, Any]) -> md.Problem:
     """Return the problem of a model over points X.
 
+    Shapes: `X` (n, d).
+
     Parameters
     ----------
     model : str, callable or None
         A recipe by name, a function ``model(X, **parameters) -> Problem``, or None for `maximum_margin`.
-    X : (n, d) array or sparse matrix
     clusters : int
         Passed on as ``clusters`` where the model takes it.
     parameters : mapping or None
@@ -131,14 +112,6 @@ def make_problem(model: str | Callable[..., md.Problem] | None, X: Any, clusters
     shared : mapping
         The estimator's own `lam`, `balance`, `kernel` and weights of points, passed on under the
         model's names (`shared_arguments`).
-
-    Raises
-    ------
-    UnknownNameError
-        If there is no such recipe, or the model has no such parameter.
-    DeclarationError
-        If the model makes another number of clusters than asked for, needs labels that are not given, returns something
-        else than a problem, or has no place for a shared argument.
     """
     function = _function(model)
     known = inspect.signature(function).parameters
@@ -172,16 +145,8 @@ def check_parameters(function: Callable[..., Any], parameters: Any, own: tuple[s
     ----------
     function : callable
         The model.
-    parameters : mapping or None
     own : tuple of str
         Arguments the estimator gives itself.
-
-    Raises
-    ------
-    DeclarationError
-        If they are no mapping, or one of them is an argument of the estimator.
-    UnknownNameError
-        If the model has no such argument.
     """
     if parameters is None:
         return {}
@@ -207,19 +172,12 @@ def shared_arguments(model: Any, function: Callable[..., Any], n: int, parameter
 
     Parameters
     ----------
-    model : str, callable or None
     function : callable
         The model itself.
     n : int
         Number of points.
     parameters : mapping
         What is given to the model directly.
-    shared : mapping
-
-    Raises
-    ------
-    DeclarationError
-        If one is of the wrong kind, the model has no place for it, or `parameters` give it too.
     """
     _check_weight(shared.get("lam", AUTO))
     arguments = {}
@@ -283,7 +241,6 @@ def known_labels(labels: Any, codes: IntArray) -> list[Any]:
 
     Parameters
     ----------
-    labels : Labels
     codes : (n,) int array
         Clusters 0..k−1, −1 where unknown.
     """

@@ -21,18 +21,14 @@ def named_rows(X: Any) -> dict[Hashable, list[int]] | None:
 def numbered(pairs: Any, rows: dict[Hashable, list[int]] | None, word: str) -> Any:
     """Return links between labels of a data frame's index as links between point numbers.
 
+    Shapes: `pairs` (m, 2).
+
     Parameters
     ----------
-    pairs : (m, 2) array, list of pairs, DataFrame of two columns, networkx graph, sparse matrix or None
     rows : dict or None
         From `named_rows`; with None links are between numbers already, as those of a sparse matrix are.
     word : str
         ``"must_link"`` or ``"cannot_link"``, for messages.
-
-    Raises
-    ------
-    DeclarationError
-        If a label is not in the index, or more than once, or links are no pairs.
     """
     if hasattr(pairs, "iloc"):
         pairs = pairs.to_numpy()

@@ -28,7 +28,6 @@ class SemiSupervisedClassifier(MarginClassifier):
     random_state: Any
 
     def _declare(self, X: Any, signs: IntArray, kernel: Any, weights: FloatArray | None) -> md.Problem:
-        """Return the problem of points with signs, 0 where unknown, and weights where there are some."""
         raise NotImplementedError
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Any:
@@ -38,16 +37,8 @@ class SemiSupervisedClassifier(MarginClassifier):
 
         Parameters
         ----------
-        X : (n, d) array, sparse matrix or DataFrame
-        y : (n,) array
         sample_weight : (n,) array, optional
             Weights of the points' losses, as of the recipe.
-
-        Raises
-        ------
-        DeclarationError
-            If the known points are not of exactly two classes, classes are strings and numbers, −1 has become a string,
-            or an argument is out of range.
         """
         X, y = self._read(X, y)
         classes: Any = _plain(np.asarray(y))
@@ -71,7 +62,6 @@ class SemiSupervisedClassifier(MarginClassifier):
         return self
 
     def hide(self, y: Any, weights: Any, hidden: IntArray) -> tuple[Any, Any]:
-        """Return classes with some of them unknown, and the weights as they are."""
         covered = y.astype(object) if y.dtype.kind in "OUS" else y.copy()
         covered[hidden] = -1
         return covered, weights
@@ -79,19 +69,12 @@ class SemiSupervisedClassifier(MarginClassifier):
     def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return the share of points of known class that are predicted right; points of class −1 do not count.
 
+        Shapes: `X` (m, d).
+
         Parameters
         ----------
-        X : (m, d) array, sparse matrix or DataFrame
         y : (m,) array
             Classes, −1 where unknown, strings in an array of objects as for `fit`.
-        sample_weight : (m,) array, optional
-
-        Raises
-        ------
-        DeclarationError
-            If no class is known, or the weights of those that are known sum to zero.
-        ValueError
-            If y holds NaN, or lengths differ.
         """
         predicted = self.predict(X)
         classes = _plain(column_or_1d(y))

@@ -8,13 +8,7 @@ NEEDED = {"sklearn": "scikit-learn"}  # import names of what the extra installs,
 
 
 def require_installed() -> None:
-    """Raise unless what the extra ``reproduce`` installs is there.
-
-    Raises
-    ------
-    NotInstalledError
-        Naming what is missing and how to install it.
-    """
+    """Raise unless what the extra ``reproduce`` installs is there."""
     missing = [name for package, name in NEEDED.items() if importlib.util.find_spec(package) is None]
     if missing:
         raise NotInstalledError(f"published experiments need {', '.join(missing)}, which is not installed; run "

@@ -47,21 +47,12 @@ def cop_kmeans(X: FloatArray, clusters: int, must: Pairs, cannot: Pairs, rng: np
     Must-links are closed transitively and each group moves as one. Groups are visited along the graph of
     cannot-links, breadth first from random roots, so that with two clusters a feasible set of links is never broken.
 
+    Shapes: `X` (n, d), `must` (m, 2), `cannot` (m, 2).
+
     Parameters
     ----------
-    X : (n, d) float array
-    clusters : int
-    must, cannot : (m, 2) int arrays
-    rng : numpy Generator
     starts : int
         Random starts; the labelling with the least sum of squares is returned.
-
-    Raises
-    ------
-    ContradictionError
-        If a cannot-link joins two points that must-links tie together.
-    DeclarationError
-        If the greedy assignment fails from every start.
 
     References
     ----------
@@ -86,15 +77,12 @@ def pc_kmeans(X: FloatArray, clusters: int, must: Pairs, cannot: Pairs, weight: 
 
     min Σ‖x_i − μ_{y_i}‖² + w s² (number of broken links), s² the mean squared distance to the mean of all points.
 
+    Shapes: `X` (n, d), `must` (m, 2), `cannot` (m, 2).
+
     Parameters
     ----------
-    X : (n, d) float array
-    clusters : int
-    must, cannot : (m, 2) int arrays
     weight : float
         w.
-    rng : numpy Generator
-    starts : int
 
     References
     ----------
@@ -112,13 +100,7 @@ def pc_kmeans(X: FloatArray, clusters: int, must: Pairs, cannot: Pairs, weight: 
 
 
 def link_groups(n: int, must: Pairs, cannot: Pairs) -> tuple[IntArray, Any]:
-    """Return the (n,) group of each point under must-links, and the sparse graph of cannot-links between groups.
-
-    Raises
-    ------
-    ContradictionError
-        If a cannot-link lies within a group.
-    """
+    """Return the (n,) group of each point under must-links, and the sparse graph of cannot-links between groups."""
     count, groups = connected_components(adjacency(n, must), directed=False)
     pairs = groups[_as_pairs(cannot)]
     inside = np.flatnonzero(pairs[:, 0] == pairs[:, 1])

@@ -28,12 +28,10 @@ class Part:
 
     Parameters
     ----------
-    condition : Condition
     dataset : str
         As printed.
     n, d : int
         Its size; 0 when it is skipped.
-    fingerprint : str
     note : str
         Why it is skipped, or how it differs from the paper's set.
     """
@@ -57,12 +55,8 @@ class Campaign:
 
     Parameters
     ----------
-    protocol : Protocol
-    parts : tuple of Part
-    conduct : Conduct
     extent : {"full", "coarse", "quick"}
         The grid.
-    repeats : int
     only : tuple of str or None
         Names of the methods that are run; None runs all.
     sample : int or None
@@ -123,10 +117,8 @@ def plan(protocol: Protocol, names: Sequence[str] | None = None, conduct: Conduc
 
     Parameters
     ----------
-    protocol : Protocol
     names : sequence of str, optional
         Sets as printed; default all.
-    conduct : Conduct, optional
     extent : {"full", "coarse", "quick"}
         The paper's grid, or a part of it and few repeats.
     repeats : int, optional
@@ -135,13 +127,6 @@ def plan(protocol: Protocol, names: Sequence[str] | None = None, conduct: Conduc
         Which are run; default all.
     sample : int, optional
         Most settings of each method, drawn from its grid.
-
-    Raises
-    ------
-    UnknownNameError
-        If a set is in no table of the paper, or there is no such grid or method.
-    DeclarationError
-        If a data file is malformed, or repeats or sample are fewer than one.
     """
     one_of("grid", extent, EXTENTS)
     known = {method.name for condition in protocol.conditions for method in condition.methods}
@@ -204,8 +189,6 @@ def run_campaign(campaign: Campaign, journal: Journal, *, n_jobs: int | None = N
 
     Parameters
     ----------
-    campaign : Campaign
-    journal : Journal
     n_jobs : int or None
         Cells at a time, as in scikit-learn, on joblib's active backend: processes unless `joblib.parallel_config` says
         otherwise. BLAS has one thread in each.
@@ -213,13 +196,6 @@ def run_campaign(campaign: Campaign, journal: Journal, *, n_jobs: int | None = N
         Called with each new record, the number of finished cells and the number of all.
     shown : bool
         Whether a line says on a terminal how far the run has come, and what is left.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        Once the cells under way have been recorded (with several jobs).
-    SolverError
-        If a process died.
     """
     finished = campaign.finished(journal.records)
     waiting = [cell for key, cell in campaign.cells() if key not in finished]

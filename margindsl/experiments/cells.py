@@ -48,7 +48,6 @@ class Conduct:
     ----------
     directory : str or None
         Of data files.
-    random_state : int
     time_limit : float
         Seconds a solve.
     network : bool
@@ -69,15 +68,13 @@ class Cell:
     ----------
     paper, condition, dataset, method : str
         As printed.
-    setting : tuple of (str, value)
-    repeat : int
     """
 
     paper: str
     condition: str
     dataset: str
     method: str
-    setting: Setting
+    setting: Setting  # (str, value)
     repeat: int
 
 
@@ -88,13 +85,7 @@ def cell_key(cell: Cell, conduct: Conduct, fingerprint: str) -> str:
 
 
 def load_for(paper: str, dataset: str, conduct: Conduct) -> Dataset:
-    """Return the data set that stands for a set a paper lists, scaled as the protocol says.
-
-    Raises
-    ------
-    MissingDataError
-        If it cannot be had.
-    """
+    """Return the data set that stands for a set a paper lists, scaled as the protocol says."""
     source = sources(paper).get(dataset)
     name = dataset.lower() if source is None else source.name
     return load_dataset(name, conduct.directory, get_protocol(paper).scale, network=conduct.network)
@@ -115,11 +106,6 @@ def run_cell(cell: Cell, conduct: Conduct) -> dict[str, Any]:
     dict
         What is written as one line of JSON: the cell, ``status`` ("done", "refused", "failed"), ``state`` of the
         solve, ``scores`` by measure, what a rule of choice may see, ``seconds``, ``message``.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        If the solve was interrupted: its answer is not that of the cell.
     """
     began = time.perf_counter()
     data = _data(cell.paper, cell.dataset, conduct)
@@ -174,17 +160,15 @@ class Draw:
     ----------
     seed : int
         Of the solves.
-    training : (n,) bool array
     known : (training points,) int array or None
         ±1, 0 where unknown.
-    must, cannot : (m, 2) int arrays
     """
 
     seed: int
-    training: BoolArray
+    training: BoolArray  # (n,)
     known: IntArray | None
-    must: IntArray
-    cannot: IntArray
+    must: IntArray  # (m, 2)
+    cannot: IntArray  # (m, 2)
 
 
 def draw_side_information(data: Dataset, condition: Condition, random_state: int, repeat: int) -> Draw:
@@ -192,11 +176,6 @@ def draw_side_information(data: Dataset, condition: Condition, random_state: int
 
     They depend on the data set, the random state and the repeat alone: methods and settings are compared on the same
     draw, and 5 % of labels are a part of 10 %.
-
-    Raises
-    ------
-    DeclarationError
-        If a class has too few points to appear in the training part.
     """
     rng = np.random.default_rng([random_state, repeat, zlib.crc32(data.name.encode())])
     seed = int(rng.integers(2**31 - 1))

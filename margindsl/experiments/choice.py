@@ -48,15 +48,13 @@ class Candidate:
 
     Parameters
     ----------
-    labels : (n,) int array
     value : float
         Objective; NaN for methods without one.
     null : float
         Objective of the zero hyperplane, which a relative objective is measured by.
-    gap, margin_mean, margin_variance : float
     """
 
-    labels: IntArray
+    labels: IntArray  # (n,)
     value: float = float("nan")
     null: float = float("nan")
     gap: float = float("inf")
@@ -86,12 +84,7 @@ def agreement(candidates: Sequence[Judged]) -> int:
 
 
 def stability(runs: Sequence[Sequence[Judged]]) -> int:
-    """Return the setting whose labellings differ least between repeats.
-
-    Parameters
-    ----------
-    runs : sequence over settings of sequences over repeats
-    """
+    """Return the setting whose labellings differ least between repeats."""
     spread = [pairwise_disagreement([c.labels for c in repeats]).mean() if len(repeats) > 1 else np.nan
               for repeats in runs]
     return _least(spread)
@@ -109,7 +102,6 @@ class Rule:
 
     Parameters
     ----------
-    name : str
     select : callable
         From candidates, one a setting, to an index.
     across_repeats : bool
@@ -132,13 +124,7 @@ RULES = {rule.name: rule for rule in (
 
 
 def as_rule(rule: str | Rule | Select) -> Rule:
-    """Return a rule by name, or made of a function ``select(candidates) -> index``.
-
-    Raises
-    ------
-    UnknownNameError
-        If the name is unknown.
-    """
+    """Return a rule by name, or made of a function ``select(candidates) -> index``."""
     if isinstance(rule, Rule):
         return rule
     if callable(rule):

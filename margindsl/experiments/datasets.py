@@ -30,7 +30,6 @@ class MissingDataError(DeclarationError):
 
     Parameters
     ----------
-    message : str
     offline : bool
         Whether the network was tried and did not answer.
     """
@@ -46,8 +45,6 @@ class Dataset:
 
     Parameters
     ----------
-    name : str
-    X : (n, d) float array
     classes : (n,) int array
         Codes 0..k−1.
     source : str
@@ -55,7 +52,7 @@ class Dataset:
     """
 
     name: str
-    X: FloatArray
+    X: FloatArray  # (n, d)
     classes: IntArray
     source: str = ""
 
@@ -71,13 +68,7 @@ class Dataset:
 
     @property
     def signs(self) -> IntArray:
-        """Return the classes of a two-class set as −1 (class 0) and +1.
-
-        Raises
-        ------
-        DeclarationError
-            If there are not two classes.
-        """
+        """Return the classes of a two-class set as −1 (class 0) and +1."""
         if self.clusters != 2:
             raise DeclarationError(f"data set {self.name!r} has {self.clusters} classes, expected two")
         return 2 * self.classes - 1
@@ -126,25 +117,10 @@ def load_dataset(name: str, directory: str | Path | None = None, scale: str = "n
 
     Parameters
     ----------
-    name : str
-    directory : path, optional
     scale : {"none", "minmax", "max"}
         Nothing; every column to [0, 1]; all columns by the largest absolute value of the set.
     network : bool
         Whether OpenML may be asked.
-
-    Returns
-    -------
-    Dataset
-
-    Raises
-    ------
-    MissingDataError
-        If there is no file and the set cannot be fetched; the message says what to put where.
-    DeclarationError
-        If a file is malformed or the directory does not exist.
-    UnknownNameError
-        If the scaling is unknown.
 
     Examples
     --------
@@ -172,15 +148,7 @@ def load_dataset(name: str, directory: str | Path | None = None, scale: str = "n
 def rescale(X: FloatArray, how: str) -> FloatArray:
     """Return the columns that are not constant, scaled.
 
-    Parameters
-    ----------
-    X : (n, d) float array
-    how : {"none", "minmax", "max"}
-
-    Raises
-    ------
-    DeclarationError
-        If every column is constant.
+    Shapes: `X` (n, d).
 
     Examples
     --------
@@ -198,13 +166,7 @@ def rescale(X: FloatArray, how: str) -> FloatArray:
 
 
 def read_file(path: Path) -> tuple[FloatArray, Any]:
-    """Return points (n, d) and labels (n,) of a CSV or npz file.
-
-    Raises
-    ------
-    DeclarationError
-        If it is not in the layout that `load_dataset` describes.
-    """
+    """Return points (n, d) and labels (n,) of a CSV or npz file."""
     try:
         if path.suffix == ".npz":
             with np.load(path, allow_pickle=False) as stored:
@@ -292,7 +254,6 @@ def encode(columns: list[Any], target: Any) -> tuple[FloatArray, IntArray]:
     ----------
     columns : list of (n,) arrays
         Numbers, or text; None and NaN are missing.
-    target : (n,) array
 
     Examples
     --------

@@ -17,7 +17,6 @@ class Figure:
 
     Parameters
     ----------
-    mean : float
     std : float or None
         The printed deviation, where there is one.
     """
@@ -44,17 +43,15 @@ class PrintedTable:
 
     Parameters
     ----------
-    paper : str
     notes : tuple of str
         Source, meaning of the figures, and cells that look wrong ("suspicious: ...").
-    figures : dict of (measure, condition, data set, method) to Figure
     sizes : dict of (condition, data set) to (points, features)
         None where the paper gives none.
     """
 
     paper: str
     notes: tuple[str, ...]
-    figures: dict[tuple[str, str, str, str], Figure]
+    figures: dict[tuple[str, str, str, str], Figure]  # (measure, condition, data set, method)
     sizes: dict[tuple[str, str], tuple[int | None, int | None]]
 
     def figure(self, measure: str, condition: str, dataset: str, method: str) -> Figure | None:
@@ -74,15 +71,6 @@ class PrintedTable:
 @cache
 def printed_table(paper: str) -> PrintedTable:
     """Return the figures a paper prints.
-
-    Parameters
-    ----------
-    paper : {"odmc", "cpmmc", "skmmc", "ssodm", "odmssc"}
-
-    Raises
-    ------
-    UnknownNameError
-        For another name.
 
     Examples
     --------

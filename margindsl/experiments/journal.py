@@ -14,15 +14,6 @@ class Journal:
     """Keep the records of finished cells in a file.
 
     A line that a kill cut short is dropped when the file is opened again. One run at a time writes to a file.
-
-    Parameters
-    ----------
-    path : path
-
-    Raises
-    ------
-    DeclarationError
-        If the file cannot be read or written, or holds a line that is no record.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -35,13 +26,7 @@ class Journal:
             raise DeclarationError(f"cannot read {self.path}: {error.strerror}") from None
 
     def append(self, record: dict[str, Any]) -> None:
-        """Write one record and wait until it is on disk.
-
-        Raises
-        ------
-        DeclarationError
-            If it cannot be written.
-        """
+        """Write one record and wait until it is on disk."""
         line = json.dumps(record, ensure_ascii=False).encode() + b"\n"
         try:
             handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)

@@ -23,28 +23,23 @@ class Task:
 
     Parameters
     ----------
-    X : (n, d) float array
-    kernel : str or kernel
     setting : mapping of str to value
         Parameters without the kernel.
-    clusters : int
-    seed : int
     balance : float
         Bound on |Σy| as a fraction of n.
     known : (n,) int array or None
         ±1, 0 where unknown.
-    must, cannot : (m, 2) int arrays
     """
 
-    X: FloatArray
+    X: FloatArray  # (n, d)
     kernel: Any
     setting: Mapping[str, Any]
     clusters: int = 2
     seed: int = 0
     balance: float = 1.0
     known: IntArray | None = None
-    must: IntArray | tuple[()] = ()
-    cannot: IntArray | tuple[()] = ()
+    must: IntArray | tuple[()] = ()  # (m, 2)
+    cannot: IntArray | tuple[()] = ()  # (m, 2)
 
     @property
     def rng(self) -> np.random.Generator:
@@ -162,11 +157,5 @@ CALLS: dict[str, Call] = {
 
 
 def get_call(name: str) -> Call:
-    """Return the call of a name.
-
-    Raises
-    ------
-    UnknownNameError
-        If there is none.
-    """
+    """Return the call of a name."""
     return CALLS[one_of("method", name, CALLS)]

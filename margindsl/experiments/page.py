@@ -58,13 +58,7 @@ def notes_of(table: Table) -> list[str]:
 
 
 def write_html(table: Table, path: str | Path) -> None:
-    """Write the table as one HTML page without outside parts.
-
-    Raises
-    ------
-    DeclarationError
-        If the file cannot be written.
-    """
+    """Write the table as one HTML page without outside parts."""
     try:
         Path(path).write_text(as_html(table), encoding="utf-8")
     except OSError as error:
@@ -72,13 +66,7 @@ def write_html(table: Table, path: str | Path) -> None:
 
 
 def as_html(table: Table) -> str:
-    """Return the HTML page.
-
-    Raises
-    ------
-    NotInstalledError
-        If jinja2 is not installed.
-    """
+    """Return the HTML page."""
     cells = {(e.condition, e.measure, e.dataset, e.method): e for e in table.entries}
     parts = [Block(condition, measure, "less" if measure in ERRORS else "more", methods,
                    [(name, [cells.get((condition, measure, name, method)) for method in methods]) for name in datasets],

@@ -67,7 +67,6 @@ class Condition:
     ----------
     name : str
         As in the file of printed figures.
-    methods : tuple of Method
     measures : tuple of str
         The first one picks the best setting.
     labelled : float
@@ -89,11 +88,8 @@ class Protocol:
 
     Parameters
     ----------
-    paper : str
-    title : str
     own : tuple of str
         The paper's own methods, which the others are compared with.
-    conditions : tuple of Condition
     repeats, quick_repeats : int
         Of the full grid, and of the quick one; the coarse grid has one more than the quick one.
     scale : str
@@ -135,11 +131,6 @@ class Protocol:
         """Return the pairs of condition and set to run; by default every printed set.
 
         ``digits pairs`` stands for all 45 pairs, and ``digits 0689`` for the slides' "Dig 0689".
-
-        Raises
-        ------
-        UnknownNameError
-            If a name is in no table of the paper.
         """
         every = [(condition, name) for condition in self.conditions for name in self.datasets(condition)]
         if names is None:
@@ -299,11 +290,6 @@ PROTOCOLS = {protocol.paper: protocol for protocol in (_ODMC, _CPMMC, _SKMMC, _S
 
 def get_protocol(paper: str) -> Protocol:
     """Return the protocol of a paper.
-
-    Raises
-    ------
-    UnknownNameError
-        If there is none of that name.
 
     Examples
     --------

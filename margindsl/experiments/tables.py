@@ -32,16 +32,14 @@ class Summary:
 
     Parameters
     ----------
-    mean, std : float
     setting : str
         In a few words; several where repeats chose differently.
-    scores : tuple of (repeat, score)
     """
 
     mean: float
     std: float
     setting: str = ""
-    scores: tuple[tuple[int, float], ...] = ()
+    scores: tuple[tuple[int, float], ...] = ()  # (repeat, score)
 
     @classmethod
     def of(cls, scores: dict[int, float], setting: str = "") -> Summary:
@@ -57,21 +55,16 @@ class Entry:
 
     Parameters
     ----------
-    condition, dataset, measure, method : str
-    n, d : int
     oracle : Summary or None
         Best setting by the first measure of the condition: chosen by the true classes.
     honest : Summary or None
         Setting chosen without labels.
-    printed : Figure or None
     verdict : {"win", "tie", "loss", ""}
         The paper's own method against this one, both at their best settings.
-    p_value : float
     cells, failures, limited : int
         Finished cells, cells without an answer, and solves stopped by the time limit.
     seconds : float
         Mean of a cell.
-    note : str
     """
 
     condition: str
@@ -108,17 +101,14 @@ class Table:
 
     Parameters
     ----------
-    campaign : Campaign
     rule : str
         Of the choice without labels.
-    entries : tuple of Entry
-    skipped : tuple of (condition, data set, sentence)
     """
 
     campaign: Campaign
     rule: str
     entries: tuple[Entry, ...]
-    skipped: tuple[tuple[str, str, str], ...] = field(default=())
+    skipped: tuple[tuple[str, str, str], ...] = field(default=())  # (condition, data set, sentence)
 
     def tally(self, condition: str, measure: str, method: str) -> tuple[int, int, int]:
         """Return on how many sets the paper's own method wins, ties and loses against a method."""
@@ -132,7 +122,6 @@ def tabulate(campaign: Campaign, records: Iterable[Record], rule: Rule | None = 
 
     Parameters
     ----------
-    campaign : Campaign
     records : iterable of dict
         Of a journal.
     rule : Rule, optional
@@ -341,13 +330,7 @@ _COLUMNS: dict[str, Callable[[Entry], Any]] = {
 
 
 def write_csv(table: Table, path: str | Path) -> None:
-    """Write one row an entry, and one for every set that was skipped.
-
-    Raises
-    ------
-    DeclarationError
-        If the file cannot be written.
-    """
+    """Write one row an entry, and one for every set that was skipped."""
     rows = [[_cell(read(entry)) for read in _COLUMNS.values()] for entry in table.entries]
     for condition, dataset, sentence in table.skipped:
         given = {"condition": condition, "dataset": dataset, "note": sentence}

@@ -25,10 +25,8 @@ class BlockFeatures(FeatureOperator):
 
     Parameters
     ----------
-    source : ndarray or memmap (N, d)
     mean : ndarray (d,) or None
         Subtracted from every row when given.
-    label : str
     selection : ndarray of int (n,) or None
         The rows in use; all when None.
     """
@@ -50,14 +48,7 @@ class BlockFeatures(FeatureOperator):
     def from_points(cls, X: Any, centre: bool = True) -> BlockFeatures:
         """Build from a dense array or memory map, subtracting the column means if asked.
 
-        Parameters
-        ----------
-        X : ndarray or memmap (n, d)
-        centre : bool
-
-        Returns
-        -------
-        BlockFeatures
+        Shapes: `X` (n, d).
         """
         points = check_points(X)
         n, d = points.shape
@@ -74,7 +65,6 @@ class BlockFeatures(FeatureOperator):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Return the storage type of the source."""
         return self.source.dtype
 
     @property
@@ -109,11 +99,9 @@ class BlockFeatures(FeatureOperator):
         return Centring(self.mean)(part)
 
     def _held(self, rows: FloatArray, chosen: IntArray) -> FeatureOperator:
-        """Return the features (m, r) of chosen rows in memory."""
         return DenseFeatures(rows, LinearMap(self.rank, self.mean), self.label)
 
     def _part(self, chosen: IntArray) -> FeatureOperator:
-        """Return the features of chosen rows where they are."""
         return BlockFeatures(self.source, self.mean, self.label, chosen)
 
     def _chosen(self, index: Index) -> IntArray:
@@ -128,16 +116,12 @@ class MappedBlockFeatures(BlockFeatures):
 
     Parameters
     ----------
-    source : ndarray or memmap (N, d)
-    point_map : PointMap
     rank : int
         Columns of the map.
     width : int
         Numbers a point needs while it is mapped, which sets the size of blocks.
-    label : str
     residual : ndarray (N,), non-negative
         Diagonal of K - Phi Phi^T before centring.
-    selection : ndarray of int (n,) or None
     """
 
     def __init__(self, source: FloatArray, point_map: PointMap, rank: int, width: int, label: str,

@@ -45,17 +45,6 @@ def build(
     random_state : int, numpy Generator or None
         Draws samples and landmarks; None means seed 0, so that a declaration means one thing.
 
-    Returns
-    -------
-    FeatureOperator
-
-    Raises
-    ------
-    DeclarationError
-        If the points or the kernel are malformed.
-    UnknownNameError
-        If the kernel is an unknown name.
-
     Examples
     --------
     >>> phi = build([[0.0], [1.0], [5.0]])

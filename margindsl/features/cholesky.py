@@ -21,13 +21,12 @@ class CholeskyFactor:
     ----------
     factor : ndarray (n, r)
         Its rows at `pivots` form the lower triangular L_pp.
-    pivots : ndarray of int (r,)
     residual : ndarray (n,), non-negative
         Diagonal of K - factor factor^T.
     """
 
     factor: FloatArray
-    pivots: IntArray
+    pivots: IntArray  # (r,)
     residual: FloatArray
 
 
@@ -46,17 +45,6 @@ def pivoted_cholesky(
         ``column(j)`` returns column j of K, shape (n,).
     diagonal : ndarray (n,)
         Diagonal of K.
-    rank : int
-    tol : float in [0, 1)
-
-    Returns
-    -------
-    CholeskyFactor
-
-    Raises
-    ------
-    DeclarationError
-        If the matrix is zero, or a negative pivot shows that it is not positive semidefinite.
 
     References
     ----------
@@ -104,20 +92,7 @@ def pivoted_cholesky_dense(K: FloatArray, rank: int, tol: float) -> CholeskyFact
     LAPACK's blocked routine finds all columns, then those past the tolerance are dropped: at full rank some
     twenty times faster than column by column.
 
-    Parameters
-    ----------
-    K : ndarray (n, n), symmetric
-    rank : int
-    tol : float in [0, 1)
-
-    Returns
-    -------
-    CholeskyFactor
-
-    Raises
-    ------
-    DeclarationError
-        If the matrix is zero, or a negative pivot shows that it is not positive semidefinite.
+    Shapes: `K` (n, n).
 
     Examples
     --------

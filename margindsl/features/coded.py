@@ -57,7 +57,6 @@ class CodedFeatures(DerivedFeatures):
         return np.concatenate([self.base.magnitudes(weights * column) for column in self._own.T])
 
     def gram(self, weights: FloatArray | None = None, **options: Any) -> FloatArray:
-        """Return Σ_i weights_i (c cᵀ) ⊗ (φφᵀ) with c the code of point i, cluster by cluster."""
         r, q = self.base.rank, self.codes.shape[1]
         total = np.zeros((q, r, q, r))
         for cluster, code in enumerate(self.codes):
@@ -93,7 +92,6 @@ class CodedFeatures(DerivedFeatures):
         return CodedFeatures(self.base.take(index), self.labels[index], self.codes)
 
     def describe(self) -> str:
-        """Return the base's line with the number of clusters."""
         return f"{self.base.describe()}, coded for {len(self.codes)} clusters"
 
     def _extend(self, rows: FloatArray) -> FloatArray:
@@ -101,7 +99,6 @@ class CodedFeatures(DerivedFeatures):
 
 
 def _coded(phi: FloatArray, own: FloatArray) -> FloatArray:
-    """Return the rows c ⊗ φ."""
     return np.asarray((own[:, :, None] * phi[:, None, :]).reshape(len(phi), own.shape[1] * phi.shape[1]))
 
 
@@ -112,11 +109,7 @@ def _after_codes(function: Callable[..., Any], phi: FloatArray, own: FloatArray,
 def weighted_gram(features: FeatureOperator, index: IntArray, weights: FloatArray | None) -> FloatArray:
     """Return Σ over the points of an index of weight · φφ^T, block by block.
 
-    Parameters
-    ----------
-    features : FeatureOperator
-    index : (m,) int array
-    weights : (m,) float array or None for ones
+    Shapes: `index` (m,), `weights` (m,).
     """
     r = features.rank
     if len(index) == features.n or features.skips_zeros:

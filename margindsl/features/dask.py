@@ -49,8 +49,6 @@ class DaskFeatures(FeatureOperator):
         The map of new points.
     rank : int
         Columns of the features.
-    label : str
-    trace_error : float
     """
 
     walks = is_remote = skips_zeros = True
@@ -68,14 +66,7 @@ class DaskFeatures(FeatureOperator):
     def from_points(cls, X: Any, centre: bool = True) -> DaskFeatures:
         """Build linear features from a Dask array, subtracting the column means if asked.
 
-        Parameters
-        ----------
-        X : dask.array.Array (n, d)
-        centre : bool
-
-        Returns
-        -------
-        DaskFeatures
+        Shapes: `X` (n, d).
         """
         points = check_points(X)
         n, d = points.shape
@@ -85,7 +76,6 @@ class DaskFeatures(FeatureOperator):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Return the storage type of the source."""
         return np.dtype(self.source.dtype)
 
     @property
@@ -270,12 +260,7 @@ def _forget(sent: dict[int, Any], key: int, _: Any) -> None:
 
 @dataclass(frozen=True)
 class Constant:
-    """Stand for an array of equal numbers, on its way to a worker.
-
-    Parameters
-    ----------
-    value : float
-    """
+    """Stand for an array of equal numbers, on its way to a worker."""
 
     value: Any
 

@@ -93,8 +93,6 @@ class FactorFeatures(DenseFeatures):
     ----------
     matrix : ndarray (n, r)
         The factor, centred if asked.
-    point_map : PointMap
-    label : str
     residual : ndarray (n,), non-negative
         Diagonal of K - Phi Phi^T before centring; its sum is `trace_error`.
     centred : bool
@@ -109,7 +107,6 @@ class FactorFeatures(DenseFeatures):
         self.trace_error = float(residual.sum())
 
     def magnitudes(self, weights: FloatArray) -> FloatArray:
-        """Return sizes of sums: of a factor they err by the root of what rounding leaves of K."""
         lengths = np.sqrt(self.row_norms() + self.residual)
         rough = float(np.abs(weights) @ lengths) / np.sqrt(rounding(1.0, self.n))
         return np.maximum(super().magnitudes(weights), rough)
@@ -119,6 +116,5 @@ class FactorFeatures(DenseFeatures):
         return FactorFeatures(self.rows(index), self.point_map, self.label, residual, self.centred)
 
     def describe(self) -> str:
-        """Return one line with the kernel, the method, the rank and the trace error."""
         end = ", centred" if self.centred else ""
         return f"{self.label} rank {self.rank}, trace error {self.trace_error:.1e}{end}"

@@ -21,7 +21,6 @@ class DerivedFeatures(FeatureOperator):
 
     Parameters
     ----------
-    base : FeatureOperator
     rank : int
         Number of columns.
     is_dense : bool, optional
@@ -39,7 +38,6 @@ class DerivedFeatures(FeatureOperator):
 
     @property
     def matrix(self) -> FloatArray:
-        """Return Phi densely, formed at first use; only where the base is dense."""
         return self._dense if self.is_dense else super().matrix
 
     @abstractmethod
@@ -95,7 +93,6 @@ class ScaledFeatures(DerivedFeatures):
 
     Parameters
     ----------
-    base : FeatureOperator
     divisor : float
         The positive number s.
     """
@@ -122,7 +119,6 @@ class ScaledFeatures(DerivedFeatures):
 
     @frozen_property
     def trace(self) -> float:
-        """Return tr(Phi Phi^T)/s^2."""
         return self.base.trace * self.factor**2
 
     def apply(self, W: FloatArray) -> FloatArray:
@@ -150,7 +146,6 @@ class ScaledFeatures(DerivedFeatures):
         return ScaledFeatures(self.base.take(index), self.divisor)
 
     def describe(self) -> str:
-        """Return the base's line with the divisor named."""
         return f"{self.base.describe()}, divided by {self.divisor:g}"
 
     def _extend(self, rows: FloatArray) -> FloatArray:
@@ -161,13 +156,7 @@ class ScaledFeatures(DerivedFeatures):
 
 
 class ShiftedFeatures(DerivedFeatures):
-    """Subtract one vector from every row: the features about another centre.
-
-    Parameters
-    ----------
-    base : FeatureOperator
-    shift : ndarray (r,)
-    """
+    """Subtract one vector from every row: the features about another centre."""
 
     def __init__(self, base: FeatureOperator, shift: FloatArray) -> None:
         super().__init__(base, base.rank)
@@ -192,7 +181,6 @@ class ShiftedFeatures(DerivedFeatures):
         return ShiftedFeatures(self.base.take(index), self.shift)
 
     def describe(self) -> str:
-        """Return the base's line with the shift named."""
         return f"{self.base.describe()}, about the mean of a bound on decision values"
 
     def _extend(self, rows: FloatArray) -> FloatArray:
@@ -206,14 +194,8 @@ class AugmentedFeatures(DerivedFeatures):
 
     Parameters
     ----------
-    base : FeatureOperator
     value : float, not zero
         The constant.
-
-    Raises
-    ------
-    DeclarationError
-        If `value` is zero or not finite.
     """
 
     def __init__(self, base: FeatureOperator, value: float = 1.0) -> None:
@@ -250,7 +232,6 @@ class AugmentedFeatures(DerivedFeatures):
         return self.base.row_norms() + self.value**2
 
     def describe(self) -> str:
-        """Return the base's line with the constant column named."""
         return f"{self.base.describe()}, constant column {self.value:g}"
 
     def _extend(self, rows: FloatArray) -> FloatArray:
@@ -262,16 +243,10 @@ class MappedFeatures(DerivedFeatures):
 
     Parameters
     ----------
-    base : FeatureOperator
     map_matrix : ndarray (r, r')
         M.
     label : str
         Added to the base's line.
-
-    Raises
-    ------
-    DeclarationError
-        If M is not a finite (r, r') matrix.
 
     Notes
     -----
@@ -310,7 +285,6 @@ class MappedFeatures(DerivedFeatures):
         return self.base.apply_to(X_new, self.map_matrix @ W)
 
     def describe(self) -> str:
-        """Return the base's line with the map named."""
         return f"{self.base.describe()}, {self._what} to {self.rank} columns"
 
     def _extend(self, rows: FloatArray) -> FloatArray:

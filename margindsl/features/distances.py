@@ -17,14 +17,7 @@ def squared_distances(X: Points, Z: Points) -> FloatArray:
 
     Large dense sets go through a matrix product about the mean of Z, so that a common offset costs no digits.
 
-    Parameters
-    ----------
-    X : ndarray or csr_array (n, d)
-    Z : ndarray or csr_array (m, d)
-
-    Returns
-    -------
-    ndarray (n, m)
+    Shapes: `X` (n, d), `Z` (m, d).
     """
     if sp.issparse(X) or sp.issparse(Z):
         norms = squared_norms(X)

@@ -33,9 +33,10 @@ CANCELLED = 1e8  # times the rounding of kernel values: what is left of fewer ha
 def factor_kernel(X: Points, kernel: Kernel, centre: bool, rng: np.random.Generator) -> FeatureOperator:
     """Factor a kernel on points: K ~ Phi Phi^T, centred to H K H if asked.
 
+    Shapes: `X` (n, d).
+
     Parameters
     ----------
-    X : ndarray or csr_array (n, d)
     kernel : Kernel
         Its method "auto" is pivoted Cholesky up to 20,000 points, Nystroem above, whatever holds the points.
     centre : bool
@@ -48,11 +49,6 @@ def factor_kernel(X: Points, kernel: Kernel, centre: bool, rng: np.random.Genera
     FeatureOperator
         The factor in memory; or, for a Nystroem factor of a Dask array, and of a memory map where it would exceed
         256 MB, an operator that maps the points anew at each pass.
-
-    Raises
-    ------
-    DeclarationError
-        If the kernel is not positive semidefinite or a parameter does not suit the points.
     """
     n = X.shape[0]
     kernel = kernel.fit(X, rng)
@@ -101,18 +97,8 @@ def factor_precomputed(kernel: Precomputed, centre: bool) -> FactorFeatures:
 
     Parameters
     ----------
-    kernel : Precomputed
     centre : bool
         Subtract the mean feature, which gives H K H.
-
-    Returns
-    -------
-    FactorFeatures
-
-    Raises
-    ------
-    DeclarationError
-        If the matrix is not square, not symmetric, not finite, or indefinite without a repair.
     """
     K = check_kernel_matrix(kernel.K)
     check(len(K) ** 3)
@@ -144,18 +130,7 @@ def factor_precomputed(kernel: Precomputed, centre: bool) -> FactorFeatures:
 def check_kernel_matrix(K: Any) -> FloatArray:
     """Check that a matrix is square, finite and symmetric, and average rounding asymmetry away.
 
-    Parameters
-    ----------
-    K : array-like (n, n)
-
-    Returns
-    -------
-    ndarray (n, n), exactly symmetric
-
-    Raises
-    ------
-    DeclarationError
-        If it is not square or not finite, or K and K^T differ by more than 1e-8 of the largest entry.
+    Shapes: `K` (n, n).
     """
     checked = check_points(K, name="the kernel matrix")
     matrix = np.asarray(checked if isinstance(checked, np.ndarray) else checked.toarray(), dtype=np.float64)
@@ -177,13 +152,7 @@ def check_kernel_matrix(K: Any) -> FloatArray:
 def lowest_eigenvalue(K: FloatArray) -> float:
     """Return the lowest eigenvalue of K if it is negative beyond rounding, else 0.
 
-    Parameters
-    ----------
-    K : ndarray (n, n), symmetric
-
-    Returns
-    -------
-    float, at most 0
+    Shapes: `K` (n, n).
 
     Examples
     --------

@@ -14,18 +14,11 @@ from margindsl.typing import FloatArray
 
 @dataclass(frozen=True, eq=False)
 class Image:
-    """Stand for the (n, p) product Φ W + 1 shiftᵀ, which would outgrow the points' memory where p is near r.
-
-    Parameters
-    ----------
-    features : FeatureOperator
-    W : (r, p) float array
-    shift : (p,) float array or 0
-    """
+    """Stand for the (n, p) product Φ W + 1 shiftᵀ, which would outgrow the points' memory where p is near r."""
 
     features: FeatureOperator
-    W: FloatArray
-    shift: FloatArray | float = 0.0
+    W: FloatArray  # (r, p)
+    shift: FloatArray | float = 0.0  # (p,)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -33,11 +26,9 @@ class Image:
         return self.features.n, self.W.shape[1]
 
     def __array__(self, dtype: object = None, copy: bool | None = None) -> FloatArray:
-        """Return all of it."""
         return np.asarray(self.features.apply(self.W) + self.shift)
 
     def __matmul__(self, mix: FloatArray) -> FloatArray:
-        """Return its product (n, q) with a matrix (p, q): one pass over the points."""
         return np.asarray(self.features.apply(self.W @ mix) + np.broadcast_to(self.shift, self.W.shape[1]) @ mix)
 
     def moment(self) -> FloatArray:

@@ -152,7 +152,6 @@ class RBF(Kernel):
         self._check_factor()
 
     def fit(self, X: Points, rng: np.random.Generator) -> RBF:
-        """Return the kernel with a numeric width."""
         return replace(self, width=find_width(self.width, X, rng))
 
     def matrix(self, X: Points, Z: Points) -> FloatArray:
@@ -170,7 +169,6 @@ class RBF(Kernel):
         return np.ones(X.shape[0])
 
     def describe(self) -> str:
-        """Return the name with the width."""
         return f"RBF(width {self.width:.4g})" if _is_number(self.width) else f"RBF(width {self.width})"
 
 
@@ -227,7 +225,6 @@ class Polynomial(Kernel):
             return _finite((self.scale * products + self.offset) ** self.degree, self)
 
     def describe(self) -> str:
-        """Return the name with the parameters."""
         return f"polynomial(degree {self.degree}, offset {self.offset:g}, scale {self.scale:g})"
 
 
@@ -241,12 +238,6 @@ class Callable(Kernel):
         ``function(X, Z)`` returns the (n, m) matrix of values for X (n, d) and Z (m, d).
     method, rank, tol
         As for `RBF`.
-
-    Raises
-    ------
-    DeclarationError
-        If `function` cannot be called; when used, if it returns another shape, values that are not finite, or
-        is not symmetric.
 
     Examples
     --------
@@ -270,7 +261,6 @@ class Callable(Kernel):
         self._check_factor()
 
     def fit(self, X: Points, rng: np.random.Generator) -> Callable:
-        """Return the kernel itself, after checking symmetry on a sample of points."""
         sample = X[np.sort(rng.choice(X.shape[0], min(X.shape[0], self.SYMMETRY_SAMPLE), replace=False))]
         K = self.matrix(sample, sample)
         gap = np.abs(K - K.T).max()
@@ -303,7 +293,6 @@ class Callable(Kernel):
         return getattr(self.function, "__name__", type(self.function).__name__)
 
     def describe(self) -> str:
-        """Return the function's name."""
         return f"kernel({self.name})"
 
 
@@ -351,18 +340,15 @@ class Precomputed(Kernel):
         object.__setattr__(self, "K", self.owned.points)
 
     def matrix(self, X: Points, Z: Points) -> FloatArray:
-        """Refuse: a precomputed kernel has no formula for other points."""
         raise DeclarationError(
             "a precomputed kernel has no formula for points. Give the (m, n) kernel values of new points "
             "instead."
         )
 
     def diagonal(self, X: Points) -> FloatArray:
-        """Return the diagonal of K."""
         return np.diag(np.asarray(self.K, dtype=np.float64)).copy()
 
     def describe(self) -> str:
-        """Return the name."""
         repaired = {"clip": "(clipped to semidefinite)", "shift": "(shifted to semidefinite)"}
         return f"precomputed{repaired.get(self.repair or '', '')}"
 
@@ -378,20 +364,7 @@ def kernel_names() -> tuple[str, ...]:
 def as_kernel(spec: Any) -> Kernel:
     """Turn what users write into a kernel.
 
-    Parameters
-    ----------
-    spec : Kernel, a name of `kernel_names`, or a callable f(X, Z)
-
-    Returns
-    -------
-    Kernel
-
-    Raises
-    ------
-    UnknownNameError
-        If the string is unknown.
-    DeclarationError
-        If it is anything else, such as a bare matrix.
+    Shapes: `spec` (X, Z).
 
     Examples
     --------

@@ -27,10 +27,7 @@ class RowMap(ABC):
     def blocks(self, X: Any, size: int) -> Iterator[FloatArray]:
         """Yield the features of so many points at a time, of none at least once.
 
-        Parameters
-        ----------
-        X : ndarray (m, d)
-        size : int
+        Shapes: `X` (m, d).
 
         Yields
         ------
@@ -61,12 +58,7 @@ class NoMap(PointMap):
 
 
 class Centring(RowMap):
-    """Subtract a mean from rows, in float64.
-
-    Parameters
-    ----------
-    mean : ndarray (d,) or None
-    """
+    """Subtract a mean from rows, in float64."""
 
     def __init__(self, mean: FloatArray | None) -> None:
         self.mean = mean
@@ -106,7 +98,6 @@ class LinearMap(PointMap):
 
     @property
     def offset(self) -> FloatArray | None:
-        """Return the mean in coordinates of the features; of a basis its length in each."""
         if self.mean is None or self.basis is None:
             return self.mean
         return np.full(self.basis.shape[1], float(np.linalg.norm(self.mean)))
@@ -127,7 +118,6 @@ class Whitening:
     ----------
     root : ndarray (m, r)
         Lower triangular L_pp (features c L_pp^{-T}) when `triangular`, else the projection itself (c root).
-    triangular : bool
     mean : ndarray (r,) or None
         Mean feature, subtracted when given.
     """
@@ -161,7 +151,6 @@ class LandmarkMap(PointMap):
 
     @property
     def offset(self) -> FloatArray | None:
-        """Return the mean feature."""
         return self.whitening.mean
 
     def __call__(self, X: Any) -> FloatArray:
@@ -179,7 +168,6 @@ class ColumnMap(PointMap):
 
     @property
     def offset(self) -> FloatArray | None:
-        """Return the mean feature."""
         return self.whitening.mean
 
     def __call__(self, X: Any) -> FloatArray:

@@ -20,16 +20,14 @@ class NystromFactor:
 
     Parameters
     ----------
-    factor : ndarray (n, r)
-    landmarks : ndarray of int (m,)
     projection : ndarray (m, r)
         U Lambda^{-1/2} of the landmark kernel matrix U Lambda U^T.
     residual : ndarray (n,), non-negative
         Diagonal of K - factor factor^T.
     """
 
-    factor: FloatArray
-    landmarks: IntArray
+    factor: FloatArray  # (n, r)
+    landmarks: IntArray  # (m,)
     projection: FloatArray
     residual: FloatArray
 
@@ -40,22 +38,12 @@ def nystrom(kernel: Kernel, X: Points, rank: int, rng: np.random.Generator) -> N
     With equal generators the landmarks of a smaller rank are among those of a larger one, so the trace error
     never grows with the rank. O(n m (d + m)) time, O(n m) memory.
 
+    Shapes: `X` (n, d).
+
     Parameters
     ----------
-    kernel : Kernel
-    X : ndarray or csr_array (n, d)
     rank : int
         Landmarks m; the factor has fewer columns if their kernel matrix is rank deficient.
-    rng : numpy Generator
-
-    Returns
-    -------
-    NystromFactor
-
-    Raises
-    ------
-    DeclarationError
-        If the kernel matrix of the landmarks is zero or indefinite.
 
     References
     ----------
@@ -75,18 +63,7 @@ def nystrom(kernel: Kernel, X: Points, rank: int, rng: np.random.Generator) -> N
 def inverse_root(W: FloatArray) -> FloatArray:
     """Return U Lambda^{-1/2} of the kernel matrix U Lambda U^T of landmarks, without its null space.
 
-    Parameters
-    ----------
-    W : ndarray (m, m)
-
-    Returns
-    -------
-    ndarray (m, r)
-
-    Raises
-    ------
-    DeclarationError
-        If the matrix is zero or indefinite.
+    Shapes: `W` (m, m).
     """
     check(EIGEN_WORK * len(W) ** 3)
     values, vectors = eigh((W + W.T) / 2)

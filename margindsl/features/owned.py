@@ -48,13 +48,7 @@ class Owned:
         self._print = fingerprint(points) if in_place else None
 
     def check(self) -> None:
-        """Raise if the input is no longer what was declared.
-
-        Raises
-        ------
-        DeclarationError
-            If its fingerprint is another.
-        """
+        """Raise if the input is no longer what was declared."""
         if self._print is not None and fingerprint(self.points) != self._print:
             raise DeclarationError(
                 f"{self.name} changed after it was declared; it is too large to be copied, or stays where it is by "
@@ -80,16 +74,7 @@ def _frozen(points: Points) -> Points:
 
 
 def fingerprint(points: Points) -> tuple[Any, ...]:
-    """Return what changes when an input does: shape, type, size and time of its file, and a hash of rows.
-
-    Parameters
-    ----------
-    points : Points
-
-    Returns
-    -------
-    tuple
-    """
+    """Return what changes when an input does: shape, type, size and time of its file, and a hash of rows."""
     stamp: tuple[Any, ...] = ()
     if isinstance(points, np.memmap) and points.filename is not None:
         try:

@@ -29,10 +29,6 @@ def row_blocks(n: int, columns: int) -> list[slice]:
     n, columns : int
         Shape of the matrix to walk through.
 
-    Returns
-    -------
-    list of slice
-
     Examples
     --------
     >>> row_blocks(3, 2)
@@ -53,17 +49,6 @@ def check_points(X: Any, n_min: int = 2, name: str = "X") -> Points:
         Least number of rows.
     name : str
         What messages call the argument.
-
-    Returns
-    -------
-    ndarray of float64, floating memory map (unchanged), float32 array above 512 MB (unchanged), csr_array, or
-    Dask array of floats chunked along rows
-
-    Raises
-    ------
-    DeclarationError
-        If X is not two-dimensional, not numeric, complex, masked, ragged, has NaN or infinite entries, fewer
-        than `n_min` rows or no column, or is a Dask array of unknown length.
 
     Examples
     --------
@@ -96,11 +81,6 @@ def on_cpu(X: Any, name: str = "X") -> Any:
         Arrays that say where they are (``__dlpack_device__``) are read where that is the memory of the CPU.
     name : str
         What messages call the argument.
-
-    Raises
-    ------
-    DeclarationError
-        If the array is on another device, cannot be read, or is a masked array with masked entries.
     """
     if np.ma.isMaskedArray(X) and np.ma.is_masked(X):
         raise DeclarationError(f"{_is(name)} a masked array with masked entries. Fill them or drop those points.")
@@ -121,30 +101,21 @@ def on_cpu(X: Any, name: str = "X") -> Any:
 
 
 def is_lazy(X: Any) -> bool:
-    """Return whether X is a Dask array, without importing Dask.
-
-    Parameters
-    ----------
-    X : any
-
-    Returns
-    -------
-    bool
-    """
+    """Return whether X is a Dask array, without importing Dask."""
     return type(X).__module__.partition(".")[0] == "dask" and hasattr(X, "to_delayed") and hasattr(X, "map_blocks")
 
 
 def map_chunks(function: Callable[[Any], Any], X: Any, columns: int | None, dtype: Any) -> Any:
     """Return what a function makes of every chunk of rows of a Dask array, as a Dask array: nothing is computed yet.
 
+    Shapes: `X` (m,).
+
     Parameters
     ----------
     function : callable
         Takes rows and returns as many numbers, or rows of as many columns.
-    X : Dask array (m,) or (m, d)
     columns : int or None
         Of what is returned; None for one number a row.
-    dtype : data-type
     """
     shape = {"drop_axis": 1} if columns is None and X.ndim == 2 else {}
     chunks = (X.chunks[0],) if columns is None else (X.chunks[0], (columns,))
@@ -175,20 +146,12 @@ def release(points: Any) -> None:
 def check_new_points(X: Any, d: int) -> Points:
     """Check new points against the number of columns the features were built on.
 
+    Shapes: `X` (m, d).
+
     Parameters
     ----------
-    X : array-like (m, d), m >= 0
     d : int
         Columns expected.
-
-    Returns
-    -------
-    ndarray or csr_array
-
-    Raises
-    ------
-    DeclarationError
-        As `check_points`, or if the number of columns differs from `d`.
     """
     points = check_points(X, n_min=0, name=NEW_POINTS)
     if points.shape[1] != d:
@@ -210,14 +173,8 @@ def check_columns(X: Any, names: tuple[str, ...] | None) -> None:
 
     Parameters
     ----------
-    X : any
     names : tuple of str or None
         Of the points; None where they had none, and nothing is compared.
-
-    Raises
-    ------
-    DeclarationError
-        If both have names and they differ.
     """
     given = column_names(X)
     if names is None or given is None or given == names:

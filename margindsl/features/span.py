@@ -34,7 +34,6 @@ class SpanMap:
         self.features, self.coefficients = features, frozen(coefficients)
 
     def __matmul__(self, W: FloatArray) -> FloatArray:
-        """Return MW for W (r',) or (r', p)."""
         return self.features.adjoint(self.coefficients @ W)
 
 
@@ -71,7 +70,6 @@ class SpanFeatures(HeldMatrix, MappedFeatures):
         return self.base.apply_to(X_new, self.map_matrix @ np.eye(self.rank))
 
     def describe(self) -> str:
-        """Return the base's line with the rank named."""
         return f"{self.base.describe()}, rotated to rank {self.rank}"
 
 
@@ -84,7 +82,6 @@ def in_span(features: FeatureOperator, most: int = SPAN_POINTS) -> FeatureOperat
 
     Parameters
     ----------
-    features : FeatureOperator
     most : int
         Most points.
 
@@ -118,6 +115,5 @@ def in_span(features: FeatureOperator, most: int = SPAN_POINTS) -> FeatureOperat
 
 
 def _outside(features: FeatureOperator, left_out: FloatArray) -> float:
-    """Return the longest ‖Φᵀu‖ of eigenvectors that are left out, each exact to the rounding of its own entries."""
     return max(float(np.linalg.norm(features.adjoint(left_out[:, block]), axis=0).max())
                for block in row_blocks(left_out.shape[1], features.rank))

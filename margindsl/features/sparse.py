@@ -26,10 +26,8 @@ class SparseFeatures(FeatureOperator):
 
     Parameters
     ----------
-    points : scipy sparse matrix (n, d)
     mean : ndarray (d,) or None
         Subtracted from every row when given.
-    label : str
     shift : ndarray (d,) or None
         What was subtracted from `points` before, and is from new ones too.
 
@@ -52,14 +50,7 @@ class SparseFeatures(FeatureOperator):
     def from_points(cls, X: Any, centre: bool = True) -> SparseFeatures:
         """Build from a sparse matrix, subtracting the column means if asked.
 
-        Parameters
-        ----------
-        X : scipy sparse matrix (n, d)
-        centre : bool
-
-        Returns
-        -------
-        SparseFeatures
+        Shapes: `X` (n, d).
         """
         points = check_points(X)
         n, d = points.shape
@@ -139,7 +130,6 @@ def _dense(points: Points) -> FloatArray:
 
 
 def _less(values: FloatArray, offset: FloatArray | None, W: FloatArray | None = None) -> FloatArray:
-    """Return points without their offset, or the products of points with W without those of the offset."""
     return values if offset is None else values - (offset if W is None else offset @ W)
 
 

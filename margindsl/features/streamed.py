@@ -23,9 +23,10 @@ def stream_kernel(X: Points, kernel: Kernel, rank: int, centre: bool, rng: np.ra
     A pass costs O(n m (d + m)) and holds one block of rows; two passes here find the mean feature and the
     trace error.
 
+    Shapes: `X` (n, d).
+
     Parameters
     ----------
-    X : memmap or dask array (n, d)
     kernel : Kernel
         Already fitted to the points.
     rank : int
@@ -34,15 +35,6 @@ def stream_kernel(X: Points, kernel: Kernel, rank: int, centre: bool, rng: np.ra
         Subtract the mean feature.
     rng : numpy Generator
         Draws the landmarks.
-
-    Returns
-    -------
-    FeatureOperator
-
-    Raises
-    ------
-    DeclarationError
-        If the kernel matrix of the landmarks is zero or indefinite.
     """
     n = X.shape[0]
     chosen = rng.permutation(n)[: min(rank, n)]

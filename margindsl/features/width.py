@@ -23,11 +23,6 @@ class MeanDistance:
 
     The papers use widths {0.25, 0.5, 1, 2, 4} times sqrt(gamma).
 
-    Parameters
-    ----------
-    multiple : float
-    power : float
-
     Examples
     --------
     >>> 0.5 * mean_distance
@@ -73,19 +68,7 @@ def given(value: Any) -> str:
 
 
 def check_width(width: Any) -> None:
-    """Check a declared width before any data is seen.
-
-    Parameters
-    ----------
-    width : positive float, "median", "mean", or a positive multiple of mean_distance
-
-    Raises
-    ------
-    DeclarationError
-        If the number is not positive and finite, or the type is another.
-    UnknownNameError
-        If the string is unknown.
-    """
+    """Check a declared width before any data is seen."""
     if isinstance(width, str):
         one_of("kernel width", width, ["median", "mean"])
         return
@@ -104,21 +87,12 @@ def find_width(width: Width, X: Points, rng: np.random.Generator) -> float:
 
     Distances are taken between all points, or between a sample of 1000 when there are more.
 
+    Shapes: `X` (n, d).
+
     Parameters
     ----------
-    width : positive float, "median", "mean", or a positive multiple of mean_distance
-    X : ndarray or csr_array (n, d)
     rng : numpy Generator
         Draws the sample.
-
-    Returns
-    -------
-    float, positive
-
-    Raises
-    ------
-    DeclarationError
-        If the width is not positive, or the distances it is measured by are all zero.
     """
     check_width(width)
     if not isinstance(width, (str, MeanDistance)):

@@ -233,10 +233,6 @@ def check(work: float = 0.0) -> None:
     ----------
     work : float
         Multiply-adds of the call, counted as those of a matrix product of the same duration.
-
-    Raises
-    ------
-    Cancelled
     """
     _book(PRODUCT + work / TOGETHER)
     if not affords(work):
@@ -256,11 +252,6 @@ def functions(numbers: int, calls: int = 1) -> None:
     ----------
     numbers : int
         Of one call.
-    calls : int
-
-    Raises
-    ------
-    Cancelled
     """
     _book((calls - 1) * PRODUCT + calls * ENTRY * numbers)
     check()
@@ -273,11 +264,6 @@ def product(entries: float, columns: int = 1) -> None:
     ----------
     entries : float
         Of the feature matrix.
-    columns : int
-
-    Raises
-    ------
-    Cancelled
     """
     _book(entries * (1.0 + (columns - 1.0) / TOGETHER))
     check()
@@ -294,13 +280,8 @@ def timely(items: Iterable[T], budget: Budget | None = None) -> Iterator[T]:
 
     Parameters
     ----------
-    items : iterable
     budget : Budget, optional
         Where there is one at hand; else that of the solve this is part of.
-
-    Yields
-    ------
-    object
     """
     for item in items:
         yield item
@@ -317,15 +298,6 @@ def turns(first: float = 1.0) -> Iterator[float]:
     ----------
     first : float
         Seconds.
-
-    Yields
-    ------
-    float
-
-    Raises
-    ------
-    Cancelled
-        When the time is used up.
     """
     while True:
         check()

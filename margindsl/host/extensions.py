@@ -22,7 +22,6 @@ def registered(group: str, name: str = "") -> Mapping[str, importlib.metadata.En
 
     Parameters
     ----------
-    group : str
     name : str
         One that is looked for: where it is not known, packages are read again, for one may have been installed since.
     """
@@ -45,11 +44,6 @@ def attributes_of(point: importlib.metadata.EntryPoint, *names: str) -> dict[str
 
     Nothing is imported, so that lists of what is installed take no time. What is not stated as a plain value is left
     out.
-
-    Parameters
-    ----------
-    point : EntryPoint
-    *names : str
     """
     found: dict[str, Any] = {}
     with suppress(OSError, SyntaxError):

@@ -36,18 +36,12 @@ def write_archive(path: str | Path, kind: str, header: Mapping[str, Any], arrays
 
     Parameters
     ----------
-    path : str or Path
     kind : str
         What the file is; `read_archive` asks for it.
     header : mapping
         What JSON can hold.
     arrays : mapping of str to array
         Of numbers, truth values or text.
-
-    Raises
-    ------
-    OSError
-        If it cannot be written; what was there before is as it was.
     """
     held = {name: np.asarray(value, order="C") for name, value in arrays.items()}
     text = json.dumps({"kind": kind, "digest": _digest(header, held), "header": dict(header)}).encode()
@@ -63,15 +57,6 @@ def written_whole(path: str | Path) -> Iterator[BinaryIO]:
     ----------
     path : str or Path
         A link is followed. A device or a pipe is written to, never replaced.
-
-    Yields
-    ------
-    BinaryIO
-
-    Raises
-    ------
-    OSError
-        If it cannot be written; what was there before is as it was.
     """
     if "\0" in str(path):
         raise DeclarationError(f"{str(path)!r}: a name of a file holds no NUL character")
@@ -108,18 +93,6 @@ def read_archive(path: str | Path, kind: str) -> tuple[dict[str, Any], dict[str,
     """Return the header and the arrays of a file that `write_archive` wrote.
 
     Nothing larger than the file itself is allocated, and nothing in it is run.
-
-    Parameters
-    ----------
-    path : str or Path
-    kind : str
-
-    Raises
-    ------
-    BrokenArchiveError
-        If it is no such file, of another kind, or damaged.
-    OSError
-        If it cannot be read.
     """
     with open(path, "rb") as stream:
         try:
@@ -157,8 +130,6 @@ def check_member(parts: zipfile.ZipFile, info: zipfile.ZipInfo, most: float = ma
 
     Parameters
     ----------
-    parts : ZipFile
-    info : ZipInfo
     most : float
         Bytes.
     """

@@ -32,15 +32,6 @@ def share_out(function: Callable[..., Any], tasks: Sequence[tuple[Any, ...]], ke
         Called in this thread with the number of a task and its answer, in the order in which they finish.
     n_jobs : int or None
         As in scikit-learn: None is one unless `joblib.parallel_config` says otherwise, −1 all processors.
-
-    Raises
-    ------
-    DeclarationError
-        If `n_jobs` is zero or no integer.
-    KeyboardInterrupt
-        After Ctrl-C, here or in `keep`, once the tasks under way are finished and kept; at once at a second one.
-    SolverError
-        If a process died.
     """
     _check(n_jobs)
     pool = _pool(n_jobs) if len(tasks) > 1 else None

@@ -25,7 +25,6 @@ class Piece:
 
     Parameters
     ----------
-    name : str
     read : callable
         Returns its state, comparable by ``==``.
     write : callable

@@ -32,7 +32,6 @@ class Task:
 
     Parameters
     ----------
-    title : str
     total : int or None
         Steps in all, where they are counted: then the time left is told, too.
     done : int
@@ -175,7 +174,6 @@ class Rounds:
         self._at = -math.inf
 
     def __call__(self, progress: Progress) -> None:
-        """Write a round, unless it was written or its stage was heard a moment ago."""
         place = progress.stage, progress.iteration
         repeats = self._last is not None and self._last[0] == progress.stage and (
             place == self._last or progress.seconds - self._at < THINNED * progress.seconds)

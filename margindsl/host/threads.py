@@ -16,7 +16,6 @@ SMALL_WORK = 20_000_000  # multiply-adds of one matrix product
 
 @lru_cache(maxsize=1)
 def _libraries(modules: int) -> tuple[Any, ...]:
-    """Return the BLAS libraries loaded so far; looking for them costs as much as a small solve."""
     return tuple(ThreadpoolController().select(user_api="blas").lib_controllers)
 
 

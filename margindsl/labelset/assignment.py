@@ -41,11 +41,6 @@ def solve_assignment(
         lower and upper.
     many : ndarray of int, shape (m,), optional
         Number of equal components that a row stands for, by default 1.
-
-    Raises
-    ------
-    SolverError
-        When HiGHS stops without a proof of optimality or infeasibility.
     """
     m, k = gain.shape
     many = np.ones(m, dtype=np.intp) if many is None else many
@@ -89,11 +84,6 @@ def relax_assignment(
         Sum of the multipliers mu >= 0 of the cliques that hold a choice.
     total : float
         Sum of all mu.
-
-    Raises
-    ------
-    SolverError
-        When HiGHS finds no optimum.
     """
     m, k = gain.shape
     row, column = np.nonzero(gain > -np.inf)

@@ -153,11 +153,6 @@ def tighten(bound: LinearBound, pinned: IntArray, size: IntArray) -> LinearBound
 
     With integer weights (in some unit) the attainable sums fixed + u (2x - R) come from a subset-sum
     dynamic programme over x kept as bits; otherwise the limits are cut to the range.
-
-    Raises
-    ------
-    InfeasibleError
-        When no attainable sum lies within the limits.
     """
     free = bound.omega[pinned == 0]
     fixed, reach = float(bound.omega @ pinned), float(np.abs(free).sum())

@@ -76,13 +76,7 @@ class Components:
         return np.asarray(self.sign * z[..., self.component])
 
     def contract(self, y: ArrayLike) -> IntArray:
-        """Return the component values z with y = A z, shape (N,).
-
-        Raises
-        ------
-        DeclarationError
-            When y is not a labelling or breaks a link within a component.
-        """
+        """Return the component values z with y = A z, shape (N,)."""
         labels = self._values(y, self.n, "labels y", "point")
         z = np.asarray(labels[self.first] * self.sign[self.first])
         wrong = np.flatnonzero(self.at_points(z) != labels)

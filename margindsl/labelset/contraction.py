@@ -53,14 +53,8 @@ def contract(weights: FloatArray, component: IntArray, sign: IntArray, name: str
     ----------
     weights : ndarray of float, shape (n,)
         Finite.
-    component, sign : ndarray of int, shape (n,)
     name : str
         Of the bound, for messages.
-
-    Raises
-    ------
-    DeclarationError
-        If some weights are nothing beside others.
     """
     scale = unit_of(weights)
     w, many = weights / scale, np.bincount(component)

@@ -146,7 +146,6 @@ def whole_sizes(low: Any, high: Any, n: int) -> tuple[IntArray, IntArray]:
 
 
 def _lowered(limits: FloatArray) -> FloatArray:
-    """Return limits less what rounding may have added to them, so that 0.1 * 30 asks for three points."""
     return np.asarray(limits - rounding(np.abs(limits), 1))
 
 

@@ -29,13 +29,6 @@ def refuse_empty(labels: LabelSet) -> None:
 
     A greedy member settles most cases. Otherwise cannot-links alone, sizes alone and both together are
     tried in this order, each to proof, so that the message names what is to blame.
-
-    Raises
-    ------
-    InfeasibleError
-        When there is no member.
-    SolverError
-        When an integer programme exceeds its time limit.
     """
     bounded, linked = labels.has_sizes, len(labels.apart) > 0
     if not (bounded or linked) or (not linked and _is_plain(labels)):
@@ -79,7 +72,6 @@ def draw_linked(labels: LabelSet, rng: np.random.Generator) -> IntArray | None:
 
 
 def _is_plain(labels: LabelSet) -> bool:
-    """Return whether sums prove a member: free components are single points that may join all clusters."""
     # Presolve has checked that sums of limits, pinned points counted, lie on both sides of n.
     return bool((labels.size[labels.free] == 1).all() and labels.allowed[labels.free].all())
 
@@ -150,11 +142,6 @@ def _colour(labels: LabelSet) -> IntArray:
 
     A component with more clusters than neighbours can be placed after these, so it is set aside; connected
     components of what remains are solved as integer programmes.
-
-    Raises
-    ------
-    InfeasibleError
-        When there are none; names components that are enough for that.
     """
     nodes, edges = labels.apart_blocks
     allowed, placed = labels.allowed[nodes], np.full(len(nodes), -1)

@@ -20,11 +20,6 @@ def solve_within(call: Callable[[float], Any]) -> Any:
     ----------
     call : callable
         Solves within so many seconds.
-
-    Raises
-    ------
-    Cancelled
-        When the time is used up.
     """
     for seconds in turns():
         answer = call(seconds)

@@ -46,11 +46,6 @@ def best_signs(problem: SignKnapsack) -> IntArray:
     flipping b_i away from sign(h_i - lam a_i) costs 2 |h_i - lam a_i|. So with a feasible b of value P only
     the points with 2 |h_i - lam a_i| < L - P can differ from the Lagrangian signs; this core is solved
     exactly and grown until it holds all of them. Of equal weights those of least value are flipped, as many as must be.
-
-    Raises
-    ------
-    SolverError
-        When no signs satisfy the bound, or the core's integer programme exceeds its time limit.
     """
     signs = np.where(problem.value >= 0, 1, -1)
     total = float(problem.weight @ signs)

@@ -171,15 +171,6 @@ class LabelSet(Components):
         gain : array_like, shape (n,) of signs, or (n, k) of clusters
             Finite gains of each point.
 
-        Returns
-        -------
-        ndarray of int, shape (n,)
-
-        Raises
-        ------
-        SolverError
-            When several side conditions need an integer programme that exceeds its time limit.
-
         Examples
         --------
         >>> from margindsl.labelset import Clusters, presolve
@@ -229,11 +220,6 @@ class LabelSet(Components):
 
         Component values are drawn alone where nothing binds them together; otherwise each draw places cannot-linked
         components one after another and maximises standard normal gains over what remains open.
-
-        Raises
-        ------
-        SolverError
-            When draws fail and links and size bounds need an integer programme that exceeds its time limit.
         """
         if len(self.apart) or self.sides:
             z = np.array([self._draw(rng) for _ in range(size)], dtype=np.intp).reshape(size, self.count)
@@ -257,17 +243,10 @@ class LabelSet(Components):
         return self.names.best(self, gain)
 
     def _chosen(self, ways: IntArray) -> IntArray:
-        """Return component values (..., N), each the given one of those that are allowed."""
         return self.values[np.argsort(~self.allowed, axis=1, kind="stable")[np.arange(self.count), ways]]
 
     def enumerate(self) -> Iterator[IntArray]:
-        """Yield every member of B, in lexicographic order of the component values.
-
-        Raises
-        ------
-        SizeError
-            When the values that components may have combine in more than 2^22 ways.
-        """
+        """Yield every member of B, in lexicographic order of the component values."""
         return chain.from_iterable(self.blocks())
 
     def blocks(self) -> Iterator[IntArray]:
@@ -312,10 +291,6 @@ class LabelSet(Components):
             One component of each pair, or the same of all, and where to.
         others, theirs : ndarray of int, shape (m,)
             The other one, and where to; none stays where it is.
-
-        Returns
-        -------
-        ndarray of bool, shape (m,)
         """
         first, place = np.broadcast_to(first, others.shape), np.broadcast_to(place, others.shape)
         places = self.places(y)
@@ -386,9 +361,7 @@ class LabelSet(Components):
     def branches(self, path: Path) -> list[int]:
         """Return the values that the next component on a path can take, of exchangeable ones not taken yet one.
 
-        Parameters
-        ----------
-        path : tuple of (component, value)
+        Shapes: `path` (component, value).
         """
         z = self.implied(path)
         order = self.values[self.names.order].tolist()

@@ -27,14 +27,12 @@ class Listed:
 
     Parameters
     ----------
-    sums : (S, J) float array
-    gains : (S,) float array
     counts : (S, number of classes) int array
         Members of each class with sign +1: those of the largest gains.
     """
 
-    sums: FloatArray
-    gains: FloatArray
+    sums: FloatArray  # (S, J)
+    gains: FloatArray  # (S,)
     counts: IntArray
 
 
@@ -113,11 +111,10 @@ def solve_levels(gain: FloatArray, rows: FloatArray, lower: FloatArray, upper: F
                  solve: Solve) -> IntArray | None:
     """Return an exact maximiser of gain.b over b in {-1, +1}^m with lower <= rows b <= upper, None if empty.
 
+    Shapes: `gain` (m,), `rows` (J, m), `lower` (J,), `upper` (J,), `slack` (J,).
+
     Parameters
     ----------
-    gain : ndarray, shape (m,)
-    rows : ndarray, shape (J, m)
-    lower, upper, slack : ndarray, shape (J,)
     solve : callable
         Takes the same and solves what has too many sums to be listed.
     """

@@ -28,11 +28,6 @@ def assign_linked(gain: FloatArray, edges: IntArray) -> IntArray:
     edges : ndarray of int, shape (e, 2)
         Different pairs.
 
-    Raises
-    ------
-    SolverError
-        When a 0/1 programme exceeds its time limit, or no assignment exists.
-
     Examples
     --------
     >>> assign_linked(np.array([[5.0, 0.0, 4.0], [6.0, 3.0, 0.0]]), np.array([[0, 1]]))

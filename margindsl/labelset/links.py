@@ -17,11 +17,6 @@ def sign_components(n: int, must: IntArray, cannot: IntArray) -> tuple[IntArray,
     Components are numbered by their first point, whose sign is +1. The 2-colouring is read off the
     connected components of the double cover: points (i, +) and (i, -), a must-link joining equal and a
     cannot-link opposite halves; a component is contradictory iff some (i, +) meets (i, -).
-
-    Raises
-    ------
-    ContradictionError
-        When a cycle of links holds an odd number of cannot-links.
     """
     component = np.arange(n)
     links, flips = _flipped(must, cannot)
@@ -54,13 +49,7 @@ def _double_cover(m: int, ends: IntArray, flips: IntArray) -> tuple[IntArray, In
 
 
 def refuse_torn(component: IntArray, must: IntArray, cannot: IntArray) -> None:
-    """Raise when a cannot-link joins two points that must-links join, with the cycle of both.
-
-    Raises
-    ------
-    ContradictionError
-        When one does.
-    """
+    """Raise when a cannot-link joins two points that must-links join, with the cycle of both."""
     torn = cannot[component[cannot[:, 0]] == component[cannot[:, 1]]]
     if len(torn):
         inside = component[must[:, 0]] == component[torn[0, 0]]
@@ -71,18 +60,12 @@ def pin_components(component: IntArray, sign: IntArray, known: tuple[IntArray, I
                    must: IntArray, cannot: IntArray) -> IntArray:
     """Return pinned (N,): the value known labels force on each component, open without any.
 
+    Shapes: `component` (n,), `sign` (n,), `known` (index, value).
+
     Parameters
     ----------
-    component, sign : (n,) int arrays
-    known : (index, value), arrays of int
-    names : Names
     must, cannot : (m, 2) int arrays
         The links within components.
-
-    Raises
-    ------
-    ContradictionError
-        When two known labels of one component disagree.
     """
     index, value = known
     where, forced = component[index], value * sign[index]
@@ -102,18 +85,12 @@ def refuse_equal(component: IntArray, pinned: IntArray, known: tuple[IntArray, I
                  must: IntArray, cannot: IntArray) -> None:
     """Raise when a cannot-link joins components with equal known labels.
 
+    Shapes: `component` (n,), `pinned` (n,), `known` (index, value).
+
     Parameters
     ----------
-    component, pinned : (n,) and (N,) int arrays
-    known : (index, value), arrays of int
-    names : Names
     must, cannot : (m, 2) int arrays
         The links within components and those between them.
-
-    Raises
-    ------
-    ContradictionError
-        When one does.
     """
     ends = component[cannot]
     equal = cannot[(pinned[ends[:, 0]] == pinned[ends[:, 1]]) & (pinned[ends[:, 0]] != names.open)]
@@ -130,7 +107,6 @@ def _said(index: IntArray, value: IntArray, names: Names) -> dict[int, str]:
 
 
 def _flipped(must: IntArray, cannot: IntArray) -> tuple[IntArray, BoolArray]:
-    """Return links (m, 2) of both kinds and which of them are cannot-links."""
     return np.vstack([must, cannot]), np.arange(len(must) + len(cannot)) >= len(must)
 
 

@@ -113,48 +113,38 @@ class Signs(Names):
         self.expected = "+1 or -1"
 
     def divided(self, cannot: IntArray) -> tuple[IntArray, IntArray]:
-        """Return all and none."""
         return cannot, cannot[:0]
 
     def stated(self, n: int, sizes: Limits) -> tuple[Limits, list[Sum]]:
-        """Return no limits, and those of the sum, which is the number of +1 less that of -1."""
         at_least, at_most = sizes
         low, high = max(2 * at_least[1], 2 * (n - at_most[0])) - n, min(2 * at_most[1], 2 * (n - at_least[0])) - n
         sums: list[Sum] = [(np.ones(n), float(low), float(high))] if low > -n or high < n else []
         return (np.zeros_like(at_least), np.full_like(at_most, n)), sums
 
     def refusal_of_numbers(self) -> str:
-        """Return nothing."""
         return ""
 
     def best(self, labels: LabelSet, gain: FloatArray) -> IntArray:
-        """Return the best signs for gains (N,)."""
         return maximise_signs(labels, gain)
 
     def gain(self, candidate: FloatArray) -> FloatArray:
-        """Return the candidate: signs are gains."""
         return candidate
 
     def renaming(self, y: IntArray, groups: IntArray) -> GlobalSign:
-        """Return the sign under which the first point of y has label +1; none where B tells signs apart."""
         return GlobalSign(int(y[0])) if groups[0] == groups[1] else GlobalSign()
 
     def step(self, point: int, n: int, label: int) -> int:
-        """Return the number of the point, from 1, times its label."""
         return label * (point + 1)
 
     def shown(self, label: int) -> str:
-        """Return the label with its sign."""
         return f"{label:+d}"
 
     @property
     def domain(self) -> str:
-        """Return both signs."""
         return "{-1, +1}"
 
     @property
     def domain_latex(self) -> str:
-        """Return both signs."""
         return r"\{-1, +1\}"
 
 
@@ -177,56 +167,41 @@ class Clusters(Names):
         self.columns, self.expected = (self.clusters,), f"a whole number from 0 to {clusters - 1}"
 
     def divided(self, cannot: IntArray) -> tuple[IntArray, IntArray]:
-        """Return none and all."""
         return cannot[:0], cannot
 
     def stated(self, n: int, sizes: Limits) -> tuple[Limits, list[Sum]]:
-        """Return the limits."""
         return sizes, []
 
     def refusal_of_numbers(self) -> str:
-        """Return that names are no numbers."""
         return f"labels of {self.clusters} clusters are names, not numbers"
 
     def best(self, labels: LabelSet, gain: FloatArray) -> IntArray:
-        """Return the best clusters for gains (N, k)."""
         return maximise_clusters(labels, gain)
 
     def gain(self, candidate: FloatArray) -> FloatArray:
-        """Return gains of one where a candidate's labels are, or its gains."""
         given = np.asarray(candidate)
         return (given[:, None] == self.values).astype(float) if given.ndim == 1 else given
 
     def renaming(self, y: IntArray, groups: IntArray) -> ClusterNames:
-        """Return the names under which clusters of a group are numbered by first appearance in y."""
         return by_first_point(np.asarray(y), groups)
 
     def step(self, point: int, n: int, label: int) -> int:
-        """Return the number of the point, from 1, and n times its cluster added."""
         return point + 1 + n * label
 
     def shown(self, label: int) -> str:
-        """Return the number of the cluster."""
         return str(label)
 
     @property
     def domain(self) -> str:
-        """Return the numbers."""
         return f"{{0, ..., {self.clusters - 1}}}"
 
     @property
     def domain_latex(self) -> str:
-        """Return the numbers."""
         return rf"\{{0, \dots, {self.clusters - 1}\}}"
 
 
 def names_of(clusters: int) -> Names:
-    """Return how labels of so many clusters are written: two as signs.
-
-    Parameters
-    ----------
-    clusters : int
-    """
+    """Return how labels of so many clusters are written: two as signs."""
     return Signs() if clusters == 2 else Clusters(clusters)
 
 

@@ -85,12 +85,6 @@ def maximise_clusters(labels: LabelSet, gain: FloatArray) -> IntArray:
     size make a transportation problem (`assign_priced`). Otherwise, and if that answer breaks cannot-links, a
     0/1 programme is solved over the choices that prices leave open. As in `assign_linked`, only cannot-links that
     an answer broke are imposed.
-
-    Raises
-    ------
-    SolverError
-        If no labelling satisfies all bounds, which a presolved set never meets, or an integer programme exceeds its
-        time limit.
     """
     if not labels.allowed.any(axis=1).all():
         raise _unpresolved()

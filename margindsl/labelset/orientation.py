@@ -47,9 +47,10 @@ class ClusterNames:
 def by_first_point(labels: IntArray, groups: IntArray) -> ClusterNames:
     """Return the names under which the clusters of each group are numbered by their first point, empty ones last.
 
+    Shapes: `labels` (n,).
+
     Parameters
     ----------
-    labels : (n,) int array
     groups : (k,) int array
         Clusters of equal group may exchange names.
     """

@@ -50,18 +50,6 @@ def presolve(n: int, names: Names | None = None, *, must: Any = None, cannot: An
     LabelSet
         Never empty.
 
-    Raises
-    ------
-    DeclarationError
-        When an argument is malformed; the message names the entry and its position.
-    ContradictionError
-        When links and known labels contradict one another by a path, or more than k components are mutually
-        cannot-linked; its ``cycle`` holds the edges that prove it.
-    InfeasibleError
-        When no labelling satisfies bounds or sizes, links and known labels together.
-    SolverError
-        When deciding that needs an integer programme that exceeds its time limit.
-
     Examples
     --------
     >>> from margindsl.labelset import Clusters

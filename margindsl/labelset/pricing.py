@@ -41,18 +41,12 @@ def solve_priced(labels: LabelSet, masked: FloatArray, price: FloatArray, impose
 
     Parameters
     ----------
-    labels : LabelSet
     masked : ndarray, shape (N, k)
         Gains, -inf where not allowed.
     price : ndarray, shape (k,)
         Prices of the clusters; good ones make it fast.
     imposed : ndarray of bool, shape (m,)
         Which rows of ``labels.apart`` to impose from the start.
-
-    Raises
-    ------
-    SolverError
-        When HiGHS stops without a proof, or there is no member.
     """
     i, j = labels.apart.T
     rows = np.arange(labels.count)

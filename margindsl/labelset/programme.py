@@ -35,11 +35,6 @@ def solve_signs(
         Bound weights.
     lower, upper, slack : ndarray, shape (J,)
         Limits and their tolerances. A solution HiGHS accepts but the tolerance does not is cut off.
-
-    Raises
-    ------
-    SolverError
-        When HiGHS stops without a proof of optimality or infeasibility.
     """
     return solve_levels(gain, rows, lower, upper, slack, _solve_cored)
 

@@ -16,13 +16,7 @@ if TYPE_CHECKING:
 
 
 def tighten_sizes(labels: LabelSet) -> tuple[IntArray, IntArray]:
-    """Return the limits of the sizes moved to what sizes of the others and pinned points leave.
-
-    Raises
-    ------
-    InfeasibleError
-        When no sizes within the limits have n points together.
-    """
+    """Return the limits of the sizes moved to what sizes of the others and pinned points leave."""
     low, high, n = labels.at_least, labels.at_most, labels.n
     crossed = np.flatnonzero(low > high)
     if crossed.size:
@@ -49,13 +43,7 @@ def tighten_sizes(labels: LabelSet) -> tuple[IntArray, IntArray]:
 
 
 def force_clusters(labels: LabelSet, held: IntArray, at_least: IntArray, at_most: IntArray) -> IntArray:
-    """Return the places (N,) that components are forced to, -1 where free, given those of some.
-
-    Raises
-    ------
-    InfeasibleError
-        When a component has no cluster left, or a cluster not enough points.
-    """
+    """Return the places (N,) that components are forced to, -1 where free, given those of some."""
     held = held.copy()
     allowed = allowed_clusters(held, labels.cannot, labels.size, at_most)
     _refuse_homeless(labels, held, allowed, at_most)

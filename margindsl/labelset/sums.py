@@ -76,7 +76,6 @@ def _leading(omega: FloatArray) -> float:
 
 
 def _direction(omega: FloatArray) -> bytes:
-    """Return a key that multiples share; 12 digits, and 0.0 added to turn -0.0 into 0.0."""
     return (np.round(omega / _leading(omega), 12) + 0.0).tobytes()
 
 
@@ -96,13 +95,7 @@ def binds(bound: LinearBound, pinned: IntArray) -> bool:
 
 
 def refuse_unattained(labels: LabelSet) -> None:
-    """Raise when bounds have no common member, or one of weights without a unit has none.
-
-    Raises
-    ------
-    InfeasibleError
-        With the fewest bounds found that have none together.
-    """
+    """Raise when bounds have no common member, or one of weights without a unit has none."""
     bounds, pinned = list(labels.bounds), labels.pinned
     alone = len(bounds) < 2 and all(bound.unit is not None for bound in bounds)
     if alone or _is_attained(bounds, pinned):  # tightening has found the sums of one bound with a unit

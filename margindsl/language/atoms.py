@@ -31,11 +31,9 @@ class Atom(Expression):
 
     @property
     def children(self) -> tuple[Expression, ...]:
-        """Return the arguments."""
         return self.arguments
 
     def text(self) -> str:
-        """Return ``md.word(arguments)``."""
         return f"md.{self.word}({', '.join(a.text() for a in self.arguments)})"
 
 
@@ -45,11 +43,9 @@ class PositivePart(Atom):
     word = "pos"
 
     def numeric(self) -> Any:
-        """Return the value of a constant."""
         return np.maximum(self.arguments[0].numeric(), 0.0)
 
     def latex(self) -> str:
-        """Return the positive part."""
         return rf"\left({self.arguments[0].latex()}\right)_+"
 
 
@@ -59,15 +55,12 @@ class Absolute(Atom):
     word = "abs"
 
     def numeric(self) -> Any:
-        """Return the value of a constant."""
         return np.abs(self.arguments[0].numeric())
 
     def text(self) -> str:
-        """Return ``abs(x)``."""
         return f"abs({self.arguments[0].text()})"
 
     def latex(self) -> str:
-        """Return the modulus."""
         return rf"\left|{self.arguments[0].latex()}\right|"
 
 
@@ -78,15 +71,12 @@ class Square(Atom):
     precedence = 90
 
     def numeric(self) -> Any:
-        """Return the value of a constant."""
         return np.square(self.arguments[0].numeric())
 
     def text(self) -> str:
-        """Return ``x**2``."""
         return f"{bracket(self.arguments[0], 95)}**2"
 
     def latex(self) -> str:
-        """Return the square."""
         inner = self.arguments[0].latex()
         if isinstance(self.arguments[0], PositivePart):
             return inner + "^2"
@@ -99,14 +89,12 @@ class Maximum(Atom):
     word = "maximum"
 
     def numeric(self) -> Any:
-        """Return the value of constants."""
         result = self.arguments[0].numeric()
         for argument in self.arguments[1:]:
             result = np.maximum(result, argument.numeric())
         return result
 
     def latex(self) -> str:
-        """Return the maximum."""
         return r"\max\left(" + ", ".join(a.latex() for a in self.arguments) + r"\right)"
 
 
@@ -115,8 +103,6 @@ class Curve(Atom):
 
     Parameters
     ----------
-    function : ConvexFunction
-    argument : Expression
     word : str
         Its name.
     before, after : str
@@ -130,16 +116,13 @@ class Curve(Atom):
         super().__init__(argument)
 
     def text(self) -> str:
-        """Return ``md.word(argument)``, with the settings of the function."""
         return f"md.{self.word}({self.before}{self.arguments[0].text()}{self.after})"
 
     @property
     def is_constant(self) -> bool:
-        """Return False: a loss of a constant is left to the compiler."""
         return False
 
     def latex(self) -> str:
-        """Return the function applied."""
         before, after = (words_latex(text) if text else "" for text in (self.before, self.after))
         return rf"\mathrm{{{self.word}}}\left({before}{self.arguments[0].latex()}{after}\right)"
 
@@ -266,16 +249,13 @@ class Aggregate(Expression):
 
     @property
     def children(self) -> tuple[Expression, ...]:
-        """Return the expression aggregated."""
         return (self.inner,)
 
     @property
     def is_constant(self) -> bool:
-        """Return whether only numbers and parameters occur."""
         return self.inner.is_constant
 
     def text(self) -> str:
-        """Return ``md.word(inner)``."""
         return f"md.{self.word}({self.inner.text()})"
 
     def _summand(self) -> str:
@@ -294,11 +274,9 @@ class Total(Aggregate):
     word = "sum"
 
     def numeric(self) -> float:
-        """Return the sum of constants."""
         return float(np.sum(self.inner.numeric()))
 
     def latex(self) -> str:
-        """Return a sum sign."""
         return rf"\sum_{self._range()} {self._summand()}"
 
 
@@ -308,11 +286,9 @@ class Mean(Aggregate):
     word = "mean"
 
     def numeric(self) -> float:
-        """Return the mean of constants."""
         return float(np.mean(self.inner.numeric()))
 
     def latex(self) -> str:
-        """Return a normalised sum."""
         count = len(self.inner) if self.inner.shape else 1
         return rf"\frac{{1}}{{{count}}}\sum_{self._range()} {self._summand()}"
 
@@ -328,11 +304,9 @@ class Variance(Aggregate):
 
     @property
     def is_constant(self) -> bool:
-        """Return False: variances are lowered, not evaluated."""
         return False
 
     def latex(self) -> str:
-        """Return the variance."""
         with entries():
             return rf"\operatorname{{var}}_i\left({self.inner.latex()}\right)"
 
@@ -372,15 +346,12 @@ class SquaredNorm(Expression):
 
     @property
     def children(self) -> tuple[Expression, ...]:
-        """Return the hyperplane."""
         return (self.hyperplane,)
 
     def text(self) -> str:
-        """Return ``md.sq_norm(f)``."""
         return f"md.sq_norm({self.hyperplane.text()})"
 
     def latex(self) -> str:
-        """Return the squared norm."""
         return rf"\|{self.hyperplane.letter()}\|^2"
 
 
@@ -392,15 +363,12 @@ class Manifold(Expression):
 
     @property
     def children(self) -> tuple[Expression, ...]:
-        """Return the hyperplane."""
         return (self.hyperplane,)
 
     def text(self) -> str:
-        """Return ``md.manifold(f, graph)``."""
         return f"md.manifold({self.hyperplane.text()}, graph)"
 
     def latex(self) -> str:
-        """Return the quadratic form."""
         name = self.hyperplane.letter()
         return rf"{name}^\top L {name}"
 

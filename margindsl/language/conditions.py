@@ -41,26 +41,14 @@ class Conditions:
     sizes: list[Sizes] = field(default_factory=list)
 
     def check_own(self, at: Constraint, labels: Labels | None = None, hyperplane: Hyperplane | None = None) -> None:
-        """Raise unless labels and hyperplane of a constraint, where it has some, are those of the problem.
-
-        Raises
-        ------
-        GrammarError
-            If they are others.
-        """
+        """Raise unless labels and hyperplane of a constraint, where it has some, are those of the problem."""
         if labels is not None and labels is not self.labels:
             raise grammar.TWO_PROBLEMS.broken_by(at.text(), what="labellings")
         if hyperplane is not None and hyperplane is not self.hyperplane:
             raise grammar.TWO_PROBLEMS.broken_by(at.text(), what="hyperplanes")
 
     def add_bound(self, at: Constraint, part: LinearPart, lower: float, upper: float) -> None:
-        """Add lower ≤ weights · y ≤ upper, or the same of decision values.
-
-        Raises
-        ------
-        GrammarError
-            If both occur, or neither, or a modulus is bounded by a negative number.
-        """
+        """Add lower ≤ weights · y ≤ upper, or the same of decision values."""
         self.check_own(at, part.label_node, part.decision_node)
         lower, upper = lower + 0.0, upper + 0.0  # messages print no -0
         if part.labels is not None and part.decision is not None:
@@ -87,13 +75,7 @@ class Conditions:
         return joined(self.decision)
 
     def arrays(self) -> dict[str, Any]:
-        """Return the fields of a `Declaration`.
-
-        Raises
-        ------
-        DeclarationError
-            If a bound on decision values is none, or not one of these points.
-        """
+        """Return the fields of a `Declaration`."""
         pairs, none = np.zeros((0, 2), dtype=int), np.zeros(0, dtype=int)
         return {
             "must": np.concatenate([pairs, *self.must]), "cannot": np.concatenate([pairs, *self.cannot]),

@@ -34,11 +34,6 @@ class Constraint(ABC):
         into : Conditions
             Check with `Conditions.check_own` that labels and hyperplane are those of the problem, then add to its
             lists.
-
-        Raises
-        ------
-        GrammarError
-            If the constraint breaks a rule.
         """
 
     @property
@@ -77,15 +72,12 @@ class Comparison(Constraint):
 
     @property
     def expressions(self) -> tuple[Expression, ...]:
-        """Return both sides."""
         return (self.left, self.right)
 
     def text(self) -> str:
-        """Return the relation as written."""
         return f"{self.left.text()} {self.sign} {self.right.text()}"
 
     def latex(self) -> str:
-        """Return the relation."""
         return rf"{self.left.latex()} {self.sign_latex} {self.right.latex()}"
 
 
@@ -97,7 +89,6 @@ class Inequality(Comparison):
     sign_latex = r"\le"
 
     def lower(self, into: Conditions) -> None:
-        """Add the bound on a linear function of labels or of decision values."""
         into.add_bound(self, *split_inequality(self.left, self.right, into.labels.n, self.text()))
 
 
@@ -108,7 +99,6 @@ class Equality(Comparison):
     sign_latex = "="
 
     def lower(self, into: Conditions) -> None:
-        """Add the equality of a linear function of labels or of decision values."""
         into.add_bound(self, *split_equality(self.left, self.right, into.labels.n, self.text()))
 
 
@@ -117,8 +107,6 @@ class Links(Constraint):
 
     Parameters
     ----------
-    labels : Labels
-    pairs : (m, 2) int array
     kind : str
         ``"must-link"`` or ``"cannot-link"``.
     sides : (Expression, Expression), optional
@@ -131,16 +119,13 @@ class Links(Constraint):
 
     @property
     def expressions(self) -> tuple[Expression, ...]:
-        """Return the labels."""
         return (self.labels,)
 
     def lower(self, into: Conditions) -> None:
-        """Add the pairs."""
         into.check_own(self, labels=self.labels)
         (into.must if self.kind == "must-link" else into.cannot).append(self.pairs)
 
     def text(self) -> str:
-        """Return the links as written, few pairs in full."""
         if self.sides is not None:
             return f"{self.sides[0].text()} {'==' if self.kind == 'must-link' else '!='} {self.sides[1].text()}"
         pairs = f"{len(self.pairs)} pairs"
@@ -149,7 +134,6 @@ class Links(Constraint):
         return f"md.{self.kind.replace('-', '_')}({self.labels.text()}, {pairs})"
 
     def latex(self) -> str:
-        """Return the links over their set of pairs."""
         sign = "=" if self.kind == "must-link" else r"\ne"
         name = self.labels.letter()
         if 2 * len(self.pairs) <= SHOWN_ENTRIES:
@@ -165,8 +149,6 @@ class Known(Constraint):
 
     Parameters
     ----------
-    labels : Labels
-    index : (m,) int array
     left, values : Expression
         The labels as written, and a constant: the label of each point.
     sign : {"==", "!="}
@@ -181,22 +163,14 @@ class Known(Constraint):
 
     @property
     def expressions(self) -> tuple[Expression, ...]:
-        """Return the labels and their values."""
         return (self.labels, self.right)
 
     def lower(self, into: Conditions) -> None:
-        """Add the labels at the present values of parameters."""
         into.check_own(self, labels=self.labels)
         into.known.append((self.index, self.values()))
 
     def values(self) -> IntArray:
-        """Return the label of each point.
-
-        Raises
-        ------
-        DeclarationError
-            If one is no label, or their number is not that of the points.
-        """
+        """Return the label of each point."""
         numbers = np.asarray(constant_value(self.right))
         if numbers.ndim and numbers.shape != self.index.shape:
             raise DeclarationError(f"`{self.left.text()} {self.sign} values`: {len(self.index)} points against "
@@ -210,11 +184,9 @@ class Known(Constraint):
         return (numbers if self.sign == "==" else -numbers).astype(int)
 
     def text(self) -> str:
-        """Return the known labels as written."""
         return f"{self.left.text()} {self.sign} {self.right.text()}"
 
     def latex(self) -> str:
-        """Return the known labels."""
         name = self.labels.letter()
         if len(self.index) <= SHOWN_ENTRIES:
             return r",\ ".join(f"{subscript(name, str(i))} = {number_latex(value)}" for i, value in zip(
@@ -232,21 +204,17 @@ class Sizes(Constraint):
 
     @property
     def expressions(self) -> tuple[Expression, ...]:
-        """Return the labels."""
         return (self.labels,)
 
     def lower(self, into: Conditions) -> None:
-        """Add the bounds."""
         into.check_own(self, labels=self.labels)
         into.sizes.append(self)
 
     def text(self) -> str:
-        """Return ``md.sizes(y, ...)``."""
         low, high = (", ".join(map(number_text, bound)) for bound in (self.at_least, self.at_most))
         return f"md.sizes({self.labels.text()}, at_least=[{low}], at_most=[{high}])"
 
     def latex(self) -> str:
-        """Return bounds on the number of points of every cluster."""
         name, k = subscript(self.labels.letter(), "i"), len(self.at_least)
         bounds = [(number_latex(low), number_latex(high)) for low, high in zip(self.at_least, self.at_most)]
         alike = len(set(bounds)) == 1
@@ -273,14 +241,11 @@ class Orthogonal(Constraint):
 
     @property
     def expressions(self) -> tuple[Expression, ...]:
-        """Return the hyperplane."""
         return (self.hyperplane,)
 
     def lower(self, into: Conditions) -> None:
-        """Add the earlier hyperplanes."""
         into.check_own(self, hyperplane=self.hyperplane)
         into.orthogonal.extend(self.solutions)
 
     def text(self) -> str:
-        """Return ``md.orthogonal(f, ...)``."""
         return f"md.orthogonal({self.hyperplane.text()}, {len(self.solutions)} earlier solutions)"

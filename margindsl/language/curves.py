@@ -155,15 +155,7 @@ def rule_of(rules: Mapping[type[Expression], Rule], expression: Expression) -> R
 
 
 def lower_entries(expression: Expression, rows: IntArray) -> Lowered:
-    """Return the lowered form of an entrywise expression at some of its rows.
-
-    Raises
-    ------
-    GrammarError
-        If a rule of the grammar is broken; the sub-expression is named.
-    PointwiseParameters
-        If per-point arrays prevent merging; group the points and lower each group.
-    """
+    """Return the lowered form of an entrywise expression at some of its rows."""
     if expression.is_constant:
         return Lowered(Affine(shift=coefficient(expression, rows)))
     if not expression.shape:
@@ -228,15 +220,7 @@ def scale(inner: Lowered, factor: Coefficient, at: Expression) -> Lowered:
 
 
 def merge(inner: Lowered) -> tuple[ConvexFunction, Affine]:
-    """Return ρ and t with affine + Σ pieces = ρ(t), t a single affine argument.
-
-    Raises
-    ------
-    PointwiseParameters
-        If coefficients differ from point to point.
-    LookupError
-        If the arguments are not parallel.
-    """
+    """Return ρ and t with affine + Σ pieces = ρ(t), t a single affine argument."""
     arguments = [piece.argument for piece in inner.pieces]
     candidates = [inner.affine, *arguments]
     base = next((a for a in candidates if not a.is_constant), None)

@@ -22,7 +22,6 @@ class Within(Expression):
         What it is the argument of, for instance ``"md.odm"``.
     name : str
         What the argument is called.
-    lower, upper : float
     strict : bool
         Whether the lower end is excluded; a finite upper end always is.
     reason : str
@@ -46,17 +45,10 @@ class Within(Expression):
 
     @property
     def children(self) -> tuple[Expression, ...]:
-        """Return the constant."""
         return (self.inner,)
 
     def numeric(self) -> Any:
-        """Return the value.
-
-        Raises
-        ------
-        DeclarationError
-            If it lies outside the interval.
-        """
+        """Return the value."""
         value = np.asarray(constant_value(self.inner))
         outside = ~((value > self.lower if self.strict else value >= self.lower) & (value < self.upper))
         if np.any(outside):
@@ -73,23 +65,15 @@ class Within(Expression):
         return f"{below} {'<' if self.strict else '<='} {self.name_of} < {above}"
 
     def text(self) -> str:
-        """Return the constant as written."""
         return self.inner.text()
 
     def latex(self) -> str:
-        """Return the constant as LaTeX."""
         return self.inner.latex()
 
 
 def within(value: Any, where: str, name: str, lower: float = 0.0, upper: float = np.inf, *,
            strict: bool = False, reason: str = "") -> Within:
-    """Return an argument of a formula with its domain; see `Within`.
-
-    Raises
-    ------
-    DeclarationError
-        If it is not constant, or outside.
-    """
+    """Return an argument of a formula with its domain; see `Within`."""
     try:
         expression = as_expression(value)
     except DeclarationError as error:

@@ -17,13 +17,7 @@ Shape = tuple[int, ...]
 
 
 def as_values(value: Any) -> FloatArray:
-    """Return a number or one number a point as a read-only array.
-
-    Raises
-    ------
-    DeclarationError
-        If it is not numeric, not finite, complex, or has more than one dimension.
-    """
+    """Return a number or one number a point as a read-only array."""
     array = read_array(value, "a formula")
     if array.dtype == object and all(map(is_number, array.flat)):
         array = _as_floats(array)  # fractions, nullable columns of pandas
@@ -57,13 +51,7 @@ def _as_floats(array: np.ndarray) -> FloatArray:
 
 
 def read_array(value: Any, what: str) -> np.ndarray:
-    """Return what a user gave as an array.
-
-    Raises
-    ------
-    DeclarationError
-        If it is ragged, or a masked array with masked entries.
-    """
+    """Return what a user gave as an array."""
     if np.ma.isMaskedArray(value) and np.ma.is_masked(value):
         raise DeclarationError(f"a masked array with masked entries entered {what}; fill them or drop those points")
     try:
@@ -73,13 +61,7 @@ def read_array(value: Any, what: str) -> np.ndarray:
 
 
 def broadcast(left: Expression, right: Expression, sign: str) -> Shape:
-    """Return the common shape of two operands.
-
-    Raises
-    ------
-    DeclarationError
-        If both have entries and their numbers differ.
-    """
+    """Return the common shape of two operands."""
     if not left.shape or not right.shape or left.shape == right.shape:
         return left.shape or right.shape
     raise DeclarationError(
@@ -88,13 +70,7 @@ def broadcast(left: Expression, right: Expression, sign: str) -> Shape:
 
 
 def as_index(index: Any, n: int, name: str) -> tuple[np.ndarray, bool]:
-    """Return a non-negative integer index array and whether a single item was meant.
-
-    Raises
-    ------
-    DeclarationError
-        If the index is fractional, out of range, of the wrong shape or a mask of the wrong length.
-    """
+    """Return a non-negative integer index array and whether a single item was meant."""
     if isinstance(index, slice):
         try:
             return np.arange(n)[index], False
@@ -122,13 +98,7 @@ def as_index(index: Any, n: int, name: str) -> tuple[np.ndarray, bool]:
 
 
 def read_flag(value: Any, what: str, advice: str = "") -> bool:
-    """Return a truth value, Python's or numpy's, given for an option written as ``Hyperplane(centre=``.
-
-    Raises
-    ------
-    DeclarationError
-        If it is none: words such as ``"no"``, numbers and arrays have a truth of their own, seldom the one meant.
-    """
+    """Return a truth value, Python's or numpy's, given for an option written as ``Hyperplane(centre=``."""
     if not isinstance(value, (bool, np.bool_)):
         raise DeclarationError(f"{what}{value!r}): expected True or False{advice}")
     return bool(value)
@@ -142,14 +112,7 @@ def frozen(values: Any) -> np.ndarray:
 
 
 def constant_value(expression: Expression) -> Any:
-    """Return the present value of a constant formula, a float or an (m,) array.
-
-    Raises
-    ------
-    DeclarationError
-        If the formula is no constant, a parameter is outside the domain of a formula it enters, a divisor is zero,
-        or the value is not finite.
-    """
+    """Return the present value of a constant formula, a float or an (m,) array."""
     with np.errstate(all="ignore"):
         value = np.asarray(expression.numeric(), dtype=float)
     if not np.all(np.isfinite(value)):
@@ -159,13 +122,7 @@ def constant_value(expression: Expression) -> Any:
 
 
 def fix_once(owner: Any, name: str, value: Any) -> None:
-    """Set an attribute of a part of a declaration, public ones once: what was declared does not change.
-
-    Raises
-    ------
-    DeclarationError
-        If a public attribute is set again.
-    """
+    """Set an attribute of a part of a declaration, public ones once: what was declared does not change."""
     made = getattr(type(owner), name, None)
     derived = isinstance(made, property) and made.fset is None
     if derived or (name in owner.__dict__ and not name.startswith("_")):

@@ -178,19 +178,15 @@ class Constant(Expression):
 
     @property
     def is_constant(self) -> bool:
-        """Return True."""
         return True
 
     def numeric(self) -> Any:
-        """Return the value."""
         return self.value[()]
 
     def text(self) -> str:
-        """Return the number or the array, a long one as ``array(m)``."""
         return array_text(self.value) if self.shape else number_text(self.value)
 
     def latex(self) -> str:
-        """Return the number, or a bold letter for an array."""
         if not self.shape:
             return printing.number_latex(self.value)
         return printing.entry_latex(printing.lettered(self, "mathbf"), True)
@@ -207,21 +203,17 @@ class Sum(Expression):
 
     @property
     def children(self) -> tuple[Expression, ...]:
-        """Return both summands."""
         return (self.left, self.right)
 
     def numeric(self) -> Any:
-        """Return the sum of constants."""
         return self.left.numeric() + self.right.numeric()
 
     def text(self) -> str:
-        """Return ``left + right`` or ``left - right``."""
         if isinstance(self.right, Negation):
             return f"{self.left.text()} - {bracket(self.right.inner, 21)}"
         return f"{self.left.text()} + {self.right.text()}"
 
     def latex(self) -> str:
-        """Return the sum as LaTeX."""
         if isinstance(self.right, Negation):
             return f"{self.left.latex()} - {bracket_latex(self.right.inner, 21)}"
         return f"{self.left.latex()} + {self.right.latex()}"
@@ -238,19 +230,15 @@ class Negation(Expression):
 
     @property
     def children(self) -> tuple[Expression, ...]:
-        """Return the expression negated."""
         return (self.inner,)
 
     def numeric(self) -> Any:
-        """Return the negative of a constant."""
         return -self.inner.numeric()
 
     def text(self) -> str:
-        """Return ``-inner``."""
         return f"-{bracket(self.inner, 21)}"
 
     def latex(self) -> str:
-        """Return the negative as LaTeX."""
         return f"-{bracket_latex(self.inner, 21)}"
 
 
@@ -265,19 +253,15 @@ class Product(Expression):
 
     @property
     def children(self) -> tuple[Expression, ...]:
-        """Return the constant and the expression."""
         return (self.constant, self.inner)
 
     def numeric(self) -> Any:
-        """Return the product of constants."""
         return self.constant.numeric() * self.inner.numeric()
 
     def text(self) -> str:
-        """Return ``constant * inner``."""
         return f"{bracket(self.constant, 30)} * {bracket(self.inner, 31)}"
 
     def latex(self) -> str:
-        """Return the product as LaTeX."""
         return rf"{bracket_latex(self.constant, 30)} \, {bracket_latex(self.inner, 31)}"
 
 
@@ -292,43 +276,27 @@ class Quotient(Expression):
 
     @property
     def children(self) -> tuple[Expression, ...]:
-        """Return the expression and the constant."""
         return (self.inner, self.constant)
 
     def divisor(self) -> Any:
-        """Return the present value of the divisor.
-
-        Raises
-        ------
-        GrammarError
-            If it is zero.
-        """
+        """Return the present value of the divisor."""
         value = constant_value(self.constant)
         if np.any(np.asarray(value) == 0):
             raise GrammarError(self.text(), "division by zero", "Give a non-zero divisor.")
         return value
 
     def numeric(self) -> Any:
-        """Return the quotient of constants."""
         return self.inner.numeric() / self.divisor()
 
     def text(self) -> str:
-        """Return ``inner / constant``."""
         return f"{bracket(self.inner, 30)} / {bracket(self.constant, 31)}"
 
     def latex(self) -> str:
-        """Return a fraction."""
         return rf"\frac{{{self.inner.latex()}}}{{{self.constant.latex()}}}"
 
 
 class Index(Expression):
-    """Represent the entries of an expression at some points.
-
-    Raises
-    ------
-    DeclarationError
-        If the index is out of range, fractional, or not one-dimensional.
-    """
+    """Represent the entries of an expression at some points."""
 
     def __init__(self, inner: Expression, index: Any) -> None:
         if not inner.shape:
@@ -342,21 +310,17 @@ class Index(Expression):
 
     @property
     def children(self) -> tuple[Expression, ...]:
-        """Return the expression indexed."""
         return (self.inner,)
 
     def numeric(self) -> Any:
-        """Return entries of a constant array."""
         values = np.broadcast_to(self.inner.numeric(), self.inner.shape)[self.index]
         return values[0] if self.is_item else values
 
     def text(self) -> str:
-        """Return ``inner[index]``."""
         shown = str(int(self.index[0])) if self.is_item else index_text(self.index)
         return f"{bracket(self.inner, 95)}[{shown}]"
 
     def latex(self) -> str:
-        """Return the expression at the points indexed: at one of them, or at every one of a list."""
         first, place = str(int(self.index[0])) if len(self.index) else "", printing.index_latex() or "i"
         if not self.is_item:
             listed = f"{printing.lettered(self, 'mathcal')}_{{{place}}}"
@@ -415,13 +379,7 @@ def as_expression(value: Any) -> Expression:
 
 
 def multiply(left: Expression, right: Expression) -> Expression:
-    """Return the product, where one factor is constant or the pair makes margins.
-
-    Raises
-    ------
-    GrammarError
-        If neither factor is constant.
-    """
+    """Return the product, where one factor is constant or the pair makes margins."""
     if left.is_constant:
         return Product(left, right)
     if right.is_constant:
@@ -435,13 +393,7 @@ def multiply(left: Expression, right: Expression) -> Expression:
 
 
 def divide(inner: Expression, constant: Expression) -> Expression:
-    """Return the quotient by a non-zero constant.
-
-    Raises
-    ------
-    GrammarError
-        If the divisor is not constant or is zero.
-    """
+    """Return the quotient by a non-zero constant."""
     if not constant.is_constant:
         raise GrammarError(f"{bracket(inner, 30)} / {bracket(constant, 31)}",
                            "only constants divide", "Multiply out, or fix the divisor as md.Parameter.")

@@ -47,20 +47,7 @@ class Minimize:
 
 
 class Formulation(Unanswered):
-    """Represent an objective with constraints; immutable but for the values of its parameters.
-
-    Parameters
-    ----------
-    objective : Minimize
-    constraints : iterable of Constraint, optional
-
-    Raises
-    ------
-    GrammarError
-        If a rule of disciplined margin programming is broken; reported at once, before any solve.
-    DeclarationError
-        If the objective is not `Minimize` or the constraints are not a list.
-    """
+    """Represent an objective with constraints; immutable but for the values of its parameters."""
 
     def __init__(self, objective: Minimize, constraints: Iterable[Constraint] | None = None) -> None:
         if not isinstance(objective, Minimize):

@@ -39,11 +39,6 @@ def as_pairs(pairs: Any, n: int, word: str) -> IntArray:
         Number of points.
     word : str
         ``"must_link"`` or ``"cannot_link"``, for messages.
-
-    Raises
-    ------
-    DeclarationError
-        If the pairs are malformed, out of range, link a point with itself, or a matrix has negative entries.
     """
     array = _read_pairs(pairs, n, word)
     loops = np.flatnonzero(array[:, 0] == array[:, 1])
@@ -83,13 +78,7 @@ def _read_pairs(pairs: Any, n: int, word: str) -> IntArray:
 
 
 def as_laplacian(graph: Any, n: int) -> Any:
-    """Return the unnormalised Laplacian (n, n) of a weighted graph as a scipy CSR matrix.
-
-    Raises
-    ------
-    DeclarationError
-        If the graph is not n × n, symmetric and non-negative.
-    """
+    """Return the unnormalised Laplacian (n, n) of a weighted graph as a scipy CSR matrix."""
     import scipy.sparse as sp
 
     if hasattr(graph, "edges") and hasattr(graph, "nodes"):
@@ -117,10 +106,7 @@ def as_laplacian(graph: Any, n: int) -> Any:
 def differences(laplacian: Any, matrix: FloatArray) -> Iterator[FloatArray]:
     """Yield blocks of rows D with Σ DᵀD = matrixᵀ L matrix: of a graph √w_ij (φ_i − φ_j), which cancels nothing else.
 
-    Parameters
-    ----------
-    laplacian : scipy sparse matrix (n, n)
-    matrix : (n, r) float array
+    Shapes: `laplacian` (n, n), `matrix` (n, r).
     """
     import scipy.sparse as sp
 

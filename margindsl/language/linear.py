@@ -35,13 +35,7 @@ class LinearPart:
 
 
 def linear_part(expression: Expression, n: int, at: str) -> LinearPart:
-    """Return the linear part of a single number built from labels or decision values.
-
-    Raises
-    ------
-    GrammarError
-        If the expression is not linear, or constrains margins.
-    """
+    """Return the linear part of a single number built from labels or decision values."""
     into = _Sums(n, at)
     _collect(expression, np.ones((2, 1)), None, into)
     return LinearPart(n, into.total("labels"), into.total("decision"), float(without_rounding(*into.constant)),
@@ -54,7 +48,6 @@ class _Sums:
 
     Parameters
     ----------
-    n : int
     at : str
         The formula, for messages.
     """
@@ -116,7 +109,6 @@ def _collect(expression: Expression, factor: FloatArray, rows: IntArray | None, 
 
 
 def _sized(values: Any) -> FloatArray:
-    """Return (2, ...) numbers with their sizes."""
     return np.stack([np.asarray(values, dtype=float), np.abs(np.asarray(values, dtype=float))])
 
 
@@ -156,13 +148,7 @@ _LINEAR_RULES: dict[type, Any] = {
 
 
 def split_inequality(left: Expression, right: Expression, n: int, at: str) -> tuple[LinearPart, float, float]:
-    """Return (linear part without constant, lower, upper) of ``left <= right``.
-
-    Raises
-    ------
-    GrammarError
-        If it bounds a modulus from below, is not linear, or has one value a point.
-    """
+    """Return (linear part without constant, lower, upper) of ``left <= right``."""
     _refuse_entries(left, right, at)
     modulus, factor = _modulus(left)
     if modulus is not None:
@@ -178,13 +164,7 @@ def split_inequality(left: Expression, right: Expression, n: int, at: str) -> tu
 
 
 def split_equality(left: Expression, right: Expression, n: int, at: str) -> tuple[LinearPart, float, float]:
-    """Return (linear part without constant, lower, upper) of ``left == right``.
-
-    Raises
-    ------
-    GrammarError
-        If it is not linear, or has one value a point.
-    """
+    """Return (linear part without constant, lower, upper) of ``left == right``."""
     _refuse_entries(left, right, at)
     part = linear_part(left - right, n, at)
     return part, 0.0 - part.constant, 0.0 - part.constant

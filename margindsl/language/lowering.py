@@ -58,21 +58,12 @@ class Declaration:
 
     Parameters
     ----------
-    labels : Labels
-    hyperplane : Hyperplane
     losses : Losses
         In the user's units.
     ridge : float
         Coefficient of ½‖w‖², positive.
     manifolds : tuple of (float, matrix)
         Terms coefficient · fᵀLf: a graph's sparse Laplacian, or `RankOne` for a squared sum.
-    constant : float
-    must, cannot : (m, 2) int arrays
-    known : (index, values) int arrays
-    label_bounds : tuple of (weights (n,), lower, upper)
-    decision : tuple of DecisionBound
-    orthogonal : tuple of solutions
-    sizes : tuple of Sizes
     coding : str
         The coding of the margins.
     """
@@ -83,10 +74,10 @@ class Declaration:
     ridge: float
     manifolds: tuple[tuple[float, Any], ...] = ()
     constant: float = 0.0
-    must: IntArray = field(default_factory=lambda: np.zeros((0, 2), dtype=int))
-    cannot: IntArray = field(default_factory=lambda: np.zeros((0, 2), dtype=int))
-    known: tuple[IntArray, IntArray] = (np.zeros(0, dtype=int), np.zeros(0, dtype=int))
-    label_bounds: tuple[tuple[FloatArray, float, float], ...] = ()
+    must: IntArray = field(default_factory=lambda: np.zeros((0, 2), dtype=int))  # (m, 2)
+    cannot: IntArray = field(default_factory=lambda: np.zeros((0, 2), dtype=int))  # (m, 2)
+    known: tuple[IntArray, IntArray] = (np.zeros(0, dtype=int), np.zeros(0, dtype=int))  # (index, values)
+    label_bounds: tuple[tuple[FloatArray, float, float], ...] = ()  # (n,)
     decision: tuple[DecisionBound, ...] = ()
     orthogonal: tuple[Any, ...] = ()
     sizes: tuple[Sizes, ...] = ()
@@ -151,13 +142,7 @@ class ObjectiveParts:
 
 
 def _joint(affine: Affine, pieces: tuple[Piece, ...]) -> tuple[Piece, ...]:
-    """Return affine + Σ pieces as one piece.
-
-    Raises
-    ------
-    PointwiseParameters, LookupError
-        If the arguments differ, or are the points' own, or the sum has no conjugate in closed form.
-    """
+    """Return affine + Σ pieces as one piece."""
     common = max((float(piece.weight) for piece in pieces), default=0.0)
     if common == 0.0:
         raise LookupError
@@ -174,13 +159,7 @@ def scale_weight(lowered: Lowered, weight: float) -> Lowered:
 
 
 def lower_objective(expression: Expression) -> ObjectiveParts:
-    """Return the parts of an objective.
-
-    Raises
-    ------
-    GrammarError
-        If a rule of the grammar is broken; the sub-expression is named as written.
-    """
+    """Return the parts of an objective."""
     parts = ObjectiveParts()
     if expression.shape:
         raise grammar.NOT_SCALAR.broken_by(expression)
@@ -335,13 +314,7 @@ def _arrays(e: Expression, rows: IntArray) -> list[FloatArray]:
 
 
 def declare(objective: Expression, constraints: Iterable[Constraint]) -> Declaration:
-    """Return the checked declaration of a problem.
-
-    Raises
-    ------
-    GrammarError
-        If a rule is broken.
-    """
+    """Return the checked declaration of a problem."""
     constraints = tuple(constraints)
     labels, hyperplane, coding = _leaves(objective)
     conditions = Conditions(labels, hyperplane)

@@ -144,8 +144,6 @@ class Margin(Expression):
 
     Parameters
     ----------
-    labels : Labels
-    hyperplane : Hyperplane
     coding : str
         ``"binary"``, ``"crammer-singer"`` or ``"simplex"``.
     """
@@ -161,15 +159,12 @@ class Margin(Expression):
 
     @property
     def children(self) -> tuple[Expression, ...]:
-        """Return labels and hyperplane."""
         return (self.labels, self.hyperplane)
 
     def text(self) -> str:
-        """Return ``y * f``."""
         return CODINGS[self.coding].text(self.labels.text(), self.hyperplane.text())
 
     def latex(self) -> str:
-        """Return the product of one point."""
         names = self.labels.letter(), self.hyperplane.letter()
         return CODINGS[self.coding].latex(*names, lambda name: subscript(name, index_latex() or "i"))
 

@@ -18,11 +18,9 @@ class Named(Expression):
     name: str
 
     def text(self) -> str:
-        """Return the name."""
         return shown_name(self, self.name)
 
     def latex(self) -> str:
-        """Return the name as LaTeX, with the index where entries are printed."""
         return entry_latex(self.letter(), bool(self.shape))
 
     def letter(self) -> str:
@@ -31,13 +29,7 @@ class Named(Expression):
 
 
 def check_name(name: Any, what: str) -> str:
-    """Return a name.
-
-    Raises
-    ------
-    DeclarationError
-        If it is no string, or empty.
-    """
+    """Return a name."""
     if not isinstance(name, str) or not name.strip():
         raise DeclarationError(f"{what}(name={name!r}): expected a word, such as 'lam'")
     return name
@@ -95,19 +87,15 @@ class Parameter(Expression):
 
     @property
     def is_constant(self) -> bool:
-        """Return True."""
         return True
 
     def numeric(self) -> Any:
-        """Return the present value."""
         return np.float64(self._value)
 
     def text(self) -> str:
-        """Return the name, or the value when there is none."""
         return shown_name(self, self.name) if self.name else number_text(self._value)
 
     def latex(self) -> str:
-        """Return the name as LaTeX."""
         return latex_name(self.text()) if self.name else number_latex(self._value)
 
 

@@ -17,13 +17,7 @@ BESIDE = "#666666"
 
 
 def axes_of(ax: Any) -> Any:
-    """Return the axes given, or new ones.
-
-    Raises
-    ------
-    NotInstalledError
-        If matplotlib is not installed.
-    """
+    """Return the axes given, or new ones."""
     if ax is not None:
         return ax
     try:
@@ -46,13 +40,7 @@ def margin_of(solution: Any) -> str:
 
 
 def declared(solution: Any, what: str) -> Any:
-    """Return the declaration of a solution.
-
-    Raises
-    ------
-    DeclarationError
-        If it was loaded without its problem.
-    """
+    """Return the declaration of a solution."""
     found = getattr(solution.evidence, "declaration", None)
     if found is None:
         raise DeclarationError(f"the solution was loaded without its problem, so that {what} are not known")

@@ -15,13 +15,7 @@ MOST_SETTINGS = 512
 
 
 def absorbed_terms(losses: Losses) -> Losses:
-    """Return `normalise_terms` of losses of the margins alone, whose labels can be absorbed.
-
-    Raises
-    ------
-    CalculusError
-        If a term has more than 512 different arguments, or depends on shared scalars.
-    """
+    """Return `normalise_terms` of losses of the margins alone, whose labels can be absorbed."""
     if losses.scalars.count:
         raise CalculusError("the labels cannot be absorbed where losses depend on shared scalars (md.Scalar, or the "
                             "free mean in md.var and md.mean_variance)")
@@ -32,11 +26,6 @@ def normalise_terms(losses: Losses) -> Losses:
     """Return equal losses with shifts zero, moved into the functions, and slopes one where no scalar enters.
 
     Rows are grouped by their slope and shift; each group gets its own function.
-
-    Raises
-    ------
-    CalculusError
-        If a term has more than 512 different arguments.
     """
     terms = [new for term in losses.terms for new in _normalise(term)]
     return Losses(losses.n, tuple(terms), losses.scalars)
@@ -61,14 +50,7 @@ def _normalise(term: LossTerm) -> list[LossTerm]:
 
 
 def absorbed_envelopes(losses: Losses) -> Losses:
-    """Return `absorbed_terms` with every loss ρ replaced by a function of |f| no higher than the best label's loss.
-
-    Raises
-    ------
-    CalculusError
-        If a term has more than 512 different arguments, depends on shared scalars, or has a loss without a least value
-        whose labels cannot be absorbed.
-    """
+    """Return `absorbed_terms` with every loss ρ replaced by a function of |f| no higher than the best label's loss."""
     absorbed = absorbed_terms(losses)
     return replace(absorbed, terms=tuple(replace(term, loss=root_envelope(term.loss)) for term in absorbed.terms))
 
@@ -79,11 +61,6 @@ def root_envelope(loss: ConvexFunction) -> ConvexFunction:
     A rising part of linear growth grows as √q, under which nothing convex in q rises: the envelope is flat from the
     minimum on. One of quadratic growth As² is replaced by ½As² + α, no higher than it. A loss that prefers one sign
     here and the other there is replaced by its least value.
-
-    Raises
-    ------
-    CalculusError
-        If the loss has no least value.
 
     Examples
     --------
@@ -148,13 +125,7 @@ def _vertices(loss: PLQ, knots: np.ndarray, beyond: float) -> np.ndarray:
 
 
 def absorb_labels(losses: Losses) -> Losses:
-    """Return the losses γ ↦ ρ↓(γ) + ρ↑(|γ|) of a difference-of-convex step (mathematics, 3.3).
-
-    Raises
-    ------
-    CalculusError
-        If a loss that rises has more than 512 different arguments.
-    """
+    """Return the losses γ ↦ ρ↓(γ) + ρ↑(|γ|) of a difference-of-convex step (mathematics, 3.3)."""
     terms = [new for term in losses.terms for new in _absorb_term(term)]
     return Losses(losses.n, tuple(terms), losses.scalars)
 

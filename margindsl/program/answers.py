@@ -50,13 +50,7 @@ class Variable:
     grows: bool = False
 
     def read(self, name: str, given: Any) -> FloatArray:
-        """Return the entries as an array of their own.
-
-        Raises
-        ------
-        DeclarationError
-            Naming the variable, what was given and what is expected.
-        """
+        """Return the entries as an array of their own."""
         try:
             masked = isinstance(given, np.ma.MaskedArray) and bool(np.ma.getmaskarray(given).any())
             array = np.array(given, dtype=None)
@@ -98,11 +92,6 @@ class Variable:
 
     def mend(self, name: str, array: FloatArray) -> tuple[FloatArray, list[str]]:
         """Return entries of at least the least value and with the right sum, and what was more wrong than by rounding.
-
-        Raises
-        ------
-        DeclarationError
-            If nothing is left to scale to the sum.
         """
         said = []
         low = float(np.min(array - self.least, initial=0.0))
@@ -131,11 +120,6 @@ def read_answer(expected: Mapping[str, Variable], given: Mapping[str, Any]) -> A
     """Return the variables of an answer as read-only arrays of their own; those not expected are handed on.
 
     Entries below their least value are raised to it, which is said where it is more than rounding.
-
-    Raises
-    ------
-    DeclarationError
-        If a variable is missing, of another shape, not real or not finite.
     """
     found: dict[str, Any] = {name: _own(value) for name, value in given.items() if name not in expected}
     mended: list[str] = []

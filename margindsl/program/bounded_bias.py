@@ -68,7 +68,6 @@ class ClusterLimits:
     ----------
     codes : (k, q) float array
         Rows that sum to zero.
-    width : float
     """
 
     codes: FloatArray
@@ -119,7 +118,6 @@ class ClusterLimits:
         return np.asarray(self.codes[first] - self.codes[second])
 
     def _heights(self, sums: FloatArray) -> FloatArray:
-        """Return h with Σ h = 0 and ⟨β, s⟩ = Σ h_p ⟨c_p, β⟩."""
         return np.asarray(sums @ self.codes.T) / float(np.sum(self.codes[:, 0] ** 2))
 
     def _corner(self, high: BoolArray) -> FloatArray:
@@ -162,8 +160,6 @@ def summed(features: FeatureOperator, weights: FloatArray, sizes: FloatArray | N
 
     Parameters
     ----------
-    features : FeatureOperator
-    weights : (n,) float array
     sizes : (n,) float array, optional
         Of the parts that weights are sums of, where they cancel.
     """
@@ -194,11 +190,6 @@ def centre_of(features: FeatureOperator, bounds: tuple[DecisionBound, ...]) -> F
     """Return the centre (r,) about which the narrowest bound that holds a bias is one on the bias alone.
 
     None where no bound holds it, or features are about such a centre already.
-
-    Parameters
-    ----------
-    features : FeatureOperator
-    bounds : tuple of DecisionBound
     """
     place = holder(bounds)
     if place is None or sum_vanishes(features, bounds[place].weights):
@@ -208,13 +199,7 @@ def centre_of(features: FeatureOperator, bounds: tuple[DecisionBound, ...]) -> F
 
 
 def bias_limits(features: FeatureOperator, bounds: tuple[DecisionBound, ...]) -> tuple[Interval, list[bool]]:
-    """Return the limits that bounds on the bias alone set to it, and which bounds are of that kind.
-
-    Parameters
-    ----------
-    features : FeatureOperator
-    bounds : tuple of DecisionBound
-    """
+    """Return the limits that bounds on the bias alone set to it, and which bounds are of that kind."""
     low, high, alone = -np.inf, np.inf, []
     for bound in bounds:
         alone.append(moves_with_bias(bound.weights) and sum_vanishes(features, bound.weights))

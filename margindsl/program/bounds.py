@@ -88,7 +88,6 @@ def coded_rows(bounds: Sequence[DecisionBound], sums: FloatArray, codes: FloatAr
 
     Parameters
     ----------
-    bounds : sequence of DecisionBound
     sums : (J, r) float array
         The Φᵀa of every bound.
     codes : (k, q) float array

@@ -40,8 +40,6 @@ def covers(labels: LabelSet, paths: list[Path],
 
     Parameters
     ----------
-    labels : LabelSet
-    paths : list of paths
     branches : callable, optional
         The values that the next component on a path can take; those of the label set when left out.
     """
@@ -75,14 +73,12 @@ class BranchCertificate(Certificate):
     ----------
     bounds : NodeBounds
         What a dual point proves of a leaf.
-    leaves : tuple of Leaf
     """
 
     bounds: NodeBounds
     leaves: tuple[Leaf, ...]
 
     def verify(self) -> bool:
-        """Check that the leaves cover B and recompute the dual value of every leaf."""
         if not self.leaves or not covers(
                 self.bounds.program.labels, [leaf.path for leaf in self.leaves], self.bounds.branches):
             return False
@@ -96,7 +92,6 @@ class BranchCertificate(Certificate):
         return True
 
     def dual_point(self) -> DualPoint:
-        """Return the leaves as cases; a path names the first point of every component it decides."""
         labels = self.bounds.program.labels
         paths = np.zeros((len(self.leaves), max(len(leaf.path) for leaf in self.leaves)), dtype=int)
         for row, leaf in zip(paths, self.leaves):
@@ -106,7 +101,6 @@ class BranchCertificate(Certificate):
         return DualPoint("cases", {**arrays, "paths": paths})
 
     def describe(self) -> str:
-        """Return one line saying what the proof is."""
         return f"branch and bound tree with {len(self.leaves)} leaves, a dual point each"
 
 

@@ -29,26 +29,19 @@ class PointLosses:
     ----------
     knots : (n, K−1) float array
         Interior knots, +inf where padded.
-    q, s, c : (n, K) float arrays
     """
 
     knots: FloatArray
-    q: FloatArray
-    s: FloatArray
-    c: FloatArray
+    q: FloatArray  # (n, K)
+    s: FloatArray  # (n, K)
+    c: FloatArray  # (n, K)
 
     def __post_init__(self) -> None:
         freeze_fields(self)
 
     @classmethod
     def build(cls, losses: Losses) -> PointLosses:
-        """Return the table of losses.
-
-        Raises
-        ------
-        CalculusError
-            If a loss is not piecewise quadratic and finite, or depends on shared scalars.
-        """
+        """Return the table of losses."""
         losses = absorbed_terms(losses)
         rows: list[list[tuple[int, float]]] = [[] for _ in range(losses.n)]
         for index, term in enumerate(losses.terms):
@@ -168,14 +161,12 @@ class BranchNodeForm(Form):
             raise DeclarationError("a branch node has neither a free bias nor decision bounds, but limits of the bias")
 
     def variables(self) -> dict[str, Variable]:
-        """Return what an answer holds."""
         order = self.features.rank + 1 + int(self.bias.reach > 0)
         return {"u": Variable((self.n,)), "a": Variable((self.n,)), "w": Variable((order - 1,)),
                 "eta": Variable((), default=0.0, least=0.0), "tau": Variable((), default=0.0),
                 "z": Variable((self.n,), least=0.0), "Y": Variable((order, order), needed=False)}
 
     def bracket(self, answer: Mapping[str, FloatArray]) -> tuple[float, float]:
-        """Return the dual objective; the primal one takes the lifted matrix."""
         return self.dual_value(answer["u"], answer["a"], float(answer["eta"]), float(answer["tau"])), np.inf
 
     @frozen_property
@@ -205,13 +196,10 @@ def node_dual(table: PointLosses, phi: FloatArray, labels: IntArray, u: FloatArr
 
     Parameters
     ----------
-    table : PointLosses
     phi : (n, r [+1]) float array
         With a last column of ones for a bias.
     labels : (n,) int array
         −1, 0 or +1.
-    u, a : (n,) float arrays
-    bias : Interval
     eta, tau : float
         Multipliers of its square and of the bias itself.
     """

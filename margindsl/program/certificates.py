@@ -24,7 +24,6 @@ class DualPoint:
 
     Parameters
     ----------
-    kind : str
     arrays : dict of str to float array
         `u` counts margins of points (rows, where losses share scalars), `q` their squares; `d`, `kappa`, `theta` the
         label matrix, its lifted bounds `vectors` and its cuts; `eta` squared decision bounds, which have limits on both
@@ -82,13 +81,7 @@ class Certificate(ABC):
         """Recompute the bound from the stored dual point and return whether it proves `bound`."""
 
     def dual_point(self) -> DualPoint:
-        """Return the dual point as plain arrays, point by point, for a proof that is checked elsewhere.
-
-        Raises
-        ------
-        NotImplementedError
-            If the certificate has no such form.
-        """
+        """Return the dual point as plain arrays, point by point, for a proof that is checked elsewhere."""
         raise NotImplementedError(f"{type(self).__name__} has no dual point of the kinds a proof knows")
 
     def describe(self) -> str:
@@ -103,17 +96,11 @@ class FixedLabelCertificate(Certificate):
     Of Crammer-Singer margins u has a column a cluster, where all losses fall: ΣC ρ(γ) ≥ −Σcρ*(−Σ_q u_q/c) − Σ u_q
     (f_y − f_q) for u ≥ 0, so that completing the square in W gives the dual objective; a free bias is one more column
     of features without a norm, and asks that w(u, τ) where φ is one is zero.
-
-    Parameters
-    ----------
-    form : FixedLabelForm or ClusterForm
-    u : (m,) or (m, k) float array
-    tau : (J,) float array
     """
 
     form: FixedLabelForm | ClusterForm
-    u: FloatArray
-    tau: FloatArray
+    u: FloatArray  # (m,)
+    tau: FloatArray  # (J,)
 
     @property
     def value(self) -> float:
@@ -121,19 +108,16 @@ class FixedLabelCertificate(Certificate):
         return self.form.dual_objective(self.u, self.tau)
 
     def verify(self) -> bool:
-        """Recompute the dual objective and its residual."""
         value = self.value
         held = self.form.falls and self.form.dual_error(self.u, self.tau) <= FEASIBLE
         return bool(held and self.bound <= value + 1e-9 * abs(value))
 
     def dual_point(self) -> DualPoint:
-        """Return one case: the labels of the points, all of them decided."""
         return DualPoint("cases", {
             "u": self.form.point_duals(self.u)[None], "q": np.zeros((1, self.form.n)),
             "tau": np.asarray(self.tau)[None], "paths": decided(self.form)})
 
     def describe(self) -> str:
-        """Return one line saying what the proof is."""
         return "dual point of the fixed-label problem"
 
 
@@ -143,7 +127,6 @@ class LeastValueCertificate(Certificate):
 
     Parameters
     ----------
-    losses : Losses
     bounds : int
         The number of bounds on decision values with limits on both sides, of which no use is made.
     """
@@ -153,7 +136,6 @@ class LeastValueCertificate(Certificate):
 
     @property
     def is_trivial(self) -> bool:
-        """Return True."""
         return True
 
     @classmethod
@@ -162,15 +144,12 @@ class LeastValueCertificate(Certificate):
         return cls(losses.least_value(), losses, bounds)
 
     def verify(self) -> bool:
-        """Recompute the least value."""
         return bool(self.bound <= self.losses.least_value())
 
     def dual_point(self) -> DualPoint:
-        """Return the dual point zero."""
         return unlifted_point(np.zeros(self.losses.n), np.zeros(self.bounds))
 
     def describe(self) -> str:
-        """Return one line saying what the proof is."""
         return "least value of the losses, the norm being no less than zero"
 
 
@@ -180,7 +159,6 @@ class CombinedCertificate(Certificate):
 
     Parameters
     ----------
-    parts : tuple of Certificate
     reason : str
         Why the cases cover B.
     """
@@ -189,18 +167,15 @@ class CombinedCertificate(Certificate):
     reason: str = ""
 
     def verify(self) -> bool:
-        """Verify every part and that `bound` is their smallest."""
         return bool(self.parts) and all(p.verify() for p in self.parts) and (
             self.bound <= min(p.bound for p in self.parts) + 1e-12 * abs(self.bound))
 
     def dual_point(self) -> DualPoint:
-        """Return the cases of all parts."""
         points = [part.dual_point() for part in self.parts]
         return DualPoint(points[0].kind, {
             name: np.concatenate([point.arrays[name] for point in points]) for name in points[0].arrays})
 
     def describe(self) -> str:
-        """Return one line saying what the proof is."""
         return f"{len(self.parts)} cases: {self.reason}"
 
 
@@ -220,10 +195,7 @@ def certify_fixed_labels(form: FixedLabelForm | ClusterForm, u: FloatArray | Non
 
     None without a dual point that proves something, or where losses of Crammer-Singer margins rise.
 
-    Parameters
-    ----------
-    form : FixedLabelForm or ClusterForm
-    u : (m,) or (m, k), tau : (J,) float arrays
+    Shapes: `u` (m,), `tau` (J,).
     """
     if u is None or not form.falls:
         return None

@@ -56,7 +56,6 @@ class CodedForm(FixedLabelForm):
 
     @frozen_property
     def decision_rows(self) -> tuple[FloatArray, FloatArray]:
-        """Return (G, 0): rows over w of Σ a f_p − Σ a f_q over all pairs of clusters, those of one bound together."""
         coded: Any = self.features
         if not self.decision:
             return np.zeros((0, coded.rank)), np.zeros(0)
@@ -77,7 +76,6 @@ class CodedForm(FixedLabelForm):
         return self.limits.codes @ self.limits.inside(scalars[own:]), scalars[:own]
 
     def point_duals(self, u: FloatArray) -> FloatArray:
-        """Return duals of points, of rows where shared scalars couple them; not those of the limits of a bias."""
         limits = self.limits
         if limits is None:
             return super().point_duals(u)
@@ -86,24 +84,19 @@ class CodedForm(FixedLabelForm):
 
     @property
     def labelling(self) -> IntArray:
-        """Return the clusters."""
         return self.clustering
 
     def steps(self, points: IntArray) -> IntArray:
-        """Return the numbers of points, from 1, n times their cluster added."""
         return points + 1 + self.n * self.clustering[points].astype(int)
 
     def outputs(self, w: FloatArray, bias: FloatArray | float = 0.0) -> FloatArray:
-        """Return the (n, k) decision values ⟨c_q, Vᵀφ_i⟩, of a bias (k,) by clusters."""
         coded: Any = self.features
         return np.asarray(coded.base.apply(coded.unpack(w)) @ coded.codes.T + bias)
 
     def margins(self, outputs: FloatArray) -> FloatArray:
-        """Return the (n,) decision values of the points' own clusters."""
         return np.asarray(outputs[np.arange(self.n), self.clustering])
 
     def structure(self) -> None:
-        """Return None: the features change with the clusters, so nothing is worth keeping."""
         return None
 
 
@@ -128,7 +121,6 @@ class ClusterForm(Form):
     ----------
     labels : (n,) int array
         The cluster of each point, 0..k−1.
-    clusters : int
     parts : SplitLosses
         The losses split in two.
     runner : (n,) int array, optional
@@ -153,7 +145,6 @@ class ClusterForm(Form):
                 raise DeclarationError("clusters take decision bounds of the form |sum| <= l only")
 
     def variables(self) -> dict[str, Variable]:
-        """Return what an answer holds."""
         duals = {"u": Variable((self.parts.falling.rows, self.clusters), needed=False, least=0.0),
                  "t": Variable((self.parts.rising.rows,), needed=False),
                  "tau": Variable((len(self.balance[1]),), needed=False)}
@@ -163,7 +154,6 @@ class ClusterForm(Form):
                 "runner": Variable((self.n,), needed=False, below=self.clusters)}
 
     def bracket(self, answer: Mapping[str, FloatArray]) -> tuple[float, float]:
-        """Return the primal objective, and the dual one where no loss rises."""
         value = self.objective(answer["w"], answer["bias"], answer["scalars"])
         if self.parts.rising.rows or "u" not in answer:
             return -np.inf, value
@@ -198,7 +188,6 @@ class ClusterForm(Form):
 
     @property
     def is_convex(self) -> bool:
-        """Return whether no loss rises, or the rising part is majorised."""
         return self.runner is not None or not self.parts.rising.rows
 
     def falling_only(self) -> ClusterForm:
@@ -389,9 +378,7 @@ class ClusterForm(Form):
         return max(worst, 0.0 if scalars is None else self.losses.scalars.violation(scalars))
 
     def structure(self) -> tuple[Any, ...]:
-        """Return the key of a form: labels and runners may differ."""
         return (*(super().structure() or ()), self.clusters)
 
     def size(self) -> dict[str, int]:
-        """Return the sizes `explain` prints."""
         return super().size() | {"clusters": self.clusters}

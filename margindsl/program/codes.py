@@ -13,15 +13,6 @@ def contrasts(clusters: int) -> FloatArray:
 
     Decision values f = Φ V Bᵀ of k clusters sum to zero at every point, and ‖V Bᵀ‖ = ‖V‖.
 
-    Parameters
-    ----------
-    clusters : int, at least 2
-
-    Raises
-    ------
-    DeclarationError
-        If there are fewer than two clusters.
-
     Examples
     --------
     >>> contrasts(2).round(4).tolist()
@@ -39,10 +30,6 @@ def simplex_codes(clusters: int) -> FloatArray:
     """Return unit vectors c_0, …, c_{k−1} in R^{k−1} with inner products −1/(k−1), as rows.
 
     For two clusters c_0 = −1 and c_1 = +1.
-
-    Parameters
-    ----------
-    clusters : int, at least 2
 
     References
     ----------
@@ -68,11 +55,12 @@ def runner_up(decision: FloatArray, labels: IntArray) -> IntArray:
 def code_rows(labellings: IntArray, codes: FloatArray | None) -> FloatArray | IntArray:
     """Return (T q, n) coordinates of the codes of T labellings, those of one labelling together; signs are their own.
 
+    Shapes: `codes` (k, q).
+
     Parameters
     ----------
     labellings : (T, n) int array
         Signs, or clusters 0..k−1 where codes are given.
-    codes : (k, q) float array or None
 
     Examples
     --------

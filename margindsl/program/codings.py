@@ -52,13 +52,7 @@ class Coding(ABC):
 
     @abstractmethod
     def absorbed(self, losses: Losses) -> Losses:
-        """Return the losses of a majorant that no longer depends on the labels where it can.
-
-        Raises
-        ------
-        CalculusError
-            If a loss has too many different arguments.
-        """
+        """Return the losses of a majorant that no longer depends on the labels where it can."""
 
     @abstractmethod
     def majorant(self, program: MarginProgram, losses: Losses, labels: IntArray,
@@ -148,85 +142,65 @@ class Signs(Coding):
     name = "binary"
 
     def names(self, clusters: int) -> Names:
-        """Return signs."""
         return names.Signs()
 
     def text(self, labels: str, hyperplane: str) -> str:
-        """Return ``y * f``."""
         return f"{labels} * {hyperplane}"
 
     def latex(self, labels: str, hyperplane: str, entry: Callable[[str], str]) -> str:
-        """Return y_i f_i."""
         return f"{entry(labels)} {entry(hyperplane)}"
 
     def fixed(self, program: MarginProgram, labels: IntArray, runner: IntArray | None) -> FixedLabelForm:
-        """Return the form with signed features."""
         return FixedLabelForm(program.features, program.losses, labels, decision=program.decision,
                               free_bias=program.free_bias)
 
     def absorbed(self, losses: Losses) -> Losses:
-        """Return ρ↓(γ) + ρ↑(|γ|)."""
         return absorb_labels(losses)
 
     def majorant(self, program: MarginProgram, losses: Losses, labels: IntArray,
                  decision: FloatArray | None = None) -> DCStepForm:
-        """Return the step with the concave part linearised."""
         return DCStepForm(program.features, losses, labels, decision=program.decision, free_bias=program.free_bias)
 
     def by_length(self, program: MarginProgram) -> Losses:
-        """Return the losses: f is as long as the best of y f."""
         return program.losses
 
     def value_codes(self, clusters: int) -> FloatArray:
-        """Return the signs."""
         return np.array([[-1.0], [1.0]])
 
     def code_gains(self, vectors: FloatArray) -> FloatArray:
-        """Return the one coordinate."""
         return vectors[:, 0]
 
     def no_gain(self, n: int, clusters: int) -> FloatArray:
-        """Return zeros (n,)."""
         return np.zeros(n)
 
     def label_codes(self, clusters: int) -> None:
-        """Return None."""
         return None
 
     def clusters(self, decision: FloatArray) -> int:
-        """Return 2."""
         return 2
 
     def weights(self, w: FloatArray, clusters: int) -> FloatArray:
-        """Return w."""
         return w
 
     def margin_table(self, decision: FloatArray) -> FloatArray:
-        """Return (−f, f)."""
         return np.stack([-decision, decision], axis=1)
 
     def margins(self, labels: IntArray, decision: FloatArray) -> FloatArray:
-        """Return y f."""
         return labels * decision
 
     def directions(self, labels: IntArray, rivals: IntArray, codes: FloatArray) -> FloatArray:
-        """Return the signs."""
         return labels[:, None].astype(float)
 
     def plane_codes(self, clusters: int) -> FloatArray:
-        """Return one."""
         return np.ones((1, 1))
 
     def gains(self, losses: Losses, decision: FloatArray, scalars: FloatArray | None) -> FloatArray:
-        """Return by how much the loss of −1 is above that of +1."""
         return -losses.label_costs(decision, scalars)
 
     def predicted(self, decision: FloatArray) -> IntArray:
-        """Return the signs, +1 at zero."""
         return np.where(decision >= 0, 1, -1)
 
     def sizes(self, labels: IntArray, clusters: int) -> tuple[int, ...]:
-        """Return the numbers of +1 and of −1."""
         return int(np.sum(labels > 0)), int(np.sum(labels < 0))
 
 
@@ -237,65 +211,50 @@ class Clustered(Coding):
     has_room: ClassVar[bool] = True
 
     def names(self, clusters: int) -> Names:
-        """Return the numbers of clusters."""
         return names.Clusters(clusters)
 
     def text(self, labels: str, hyperplane: str) -> str:
-        """Return ``md.margin(y, f, coding=...)``."""
         return f"md.margin({labels}, {hyperplane}, coding={self.name!r})"
 
     def latex(self, labels: str, hyperplane: str, entry: Callable[[str], str]) -> str:
-        """Return γ_i(y, f)."""
         gamma = entry(r"\gamma")
         return f"{gamma}({labels}, {hyperplane})"
 
     def absorbed(self, losses: Losses) -> Losses:
-        """Return the losses as they are."""
         return losses
 
     def majorant(self, program: MarginProgram, losses: Losses, labels: IntArray,
                  decision: FloatArray | None = None) -> Any:
-        """Return the form of fixed clusters, rising losses at the present runners-up."""
         return program.fix_labels(labels, None if decision is None else runner_up(decision, labels))
 
     def value_codes(self, clusters: int) -> FloatArray:
-        """Return simplex codes."""
         return simplex_codes(clusters)
 
     def code_gains(self, vectors: FloatArray) -> FloatArray:
-        """Return the inner products with all codes."""
         return vectors @ simplex_codes(vectors.shape[1] + 1).T
 
     def no_gain(self, n: int, clusters: int) -> FloatArray:
-        """Return zeros (n, k)."""
         return np.zeros((n, clusters))
 
     def label_codes(self, clusters: int) -> FloatArray:
-        """Return simplex codes."""
         return simplex_codes(clusters)
 
     def clusters(self, decision: FloatArray) -> int:
-        """Return the number of columns."""
         return int(decision.shape[1])
 
     def weights(self, w: FloatArray, clusters: int) -> FloatArray:
-        """Return V codesᵀ."""
         return np.asarray(w.reshape(clusters - 1, -1).T @ self.plane_codes(clusters).T)
 
     def margins(self, labels: IntArray, decision: FloatArray) -> FloatArray:
-        """Return the entries of the points' own clusters."""
         return np.asarray(self.margin_table(decision)[np.arange(len(decision)), labels])
 
     def gains(self, losses: Losses, decision: FloatArray, scalars: FloatArray | None) -> FloatArray:
-        """Return minus the losses of every point in every cluster."""
         return -cluster_costs(losses, self.margin_table(decision), scalars)
 
     def predicted(self, decision: FloatArray) -> IntArray:
-        """Return the largest columns."""
         return decision.argmax(axis=1)
 
     def sizes(self, labels: IntArray, clusters: int) -> tuple[int, ...]:
-        """Return the numbers of points of 0..k−1."""
         return tuple(int(size) for size in np.bincount(labels, minlength=clusters))
 
 
@@ -305,21 +264,17 @@ class Simplex(Clustered):
     name = "simplex"
 
     def fixed(self, program: MarginProgram, labels: IntArray, runner: IntArray | None) -> CodedForm:
-        """Return the form with coded features."""
         limits, held = (cast(ClusterLimits, program.bias), program.limit_terms) if program.free_bias else (None, ())
         return CodedForm.at(program.features, program.losses, labels, program.clusters, limits, held,
                             program.weight_bounds)
 
     def plane_codes(self, clusters: int) -> FloatArray:
-        """Return the codes."""
         return simplex_codes(clusters)
 
     def directions(self, labels: IntArray, rivals: IntArray, codes: FloatArray) -> FloatArray:
-        """Return the codes of the labels."""
         return np.asarray(codes[labels])
 
     def margin_table(self, decision: FloatArray) -> FloatArray:
-        """Return f itself."""
         return decision
 
 
@@ -339,26 +294,22 @@ class CrammerSinger(Clustered):
     name = "crammer-singer"
 
     def fixed(self, program: MarginProgram, labels: IntArray, runner: IntArray | None) -> ClusterForm:
-        """Return the form of margins against all other clusters."""
         return ClusterForm(program.features, program.losses, labels, program.clusters, program.split, runner,
                            decision=program.decision, free_bias=program.free_bias)
 
     def bounding(self, program: MarginProgram) -> MarginProgram:
-        """Return the program of simplex-coded margins, taken at the mean of the other clusters."""
         factor = stretch(program.clusters)
         decision = tuple(DecisionBound(b.weights, factor * b.lower, factor * b.upper) for b in program.decision)
         return replace(program, losses=simplex_losses(program.losses, program.clusters), decision=decision,
                        coding="simplex")
 
     def own_duals(self, program: MarginProgram, u: FloatArray) -> FloatArray:
-        """Return duals of points by the stretch of their margins, those of falling parts as duals of whole rows."""
         u = np.maximum(u, 0.0)
         if not program.losses.scalars.count:
             return u / stretch(program.clusters)
         return whole_duals(falling_parts(program.losses), u.T, program.losses.rows).T
 
     def obstacle(self, program: MarginProgram) -> str:
-        """Return why losses cannot be split into what falls and what rises."""
         try:
             program.split  # noqa: B018  (computed once and kept)
         except CalculusError as error:
@@ -366,7 +317,6 @@ class CrammerSinger(Clustered):
         return ""
 
     def is_convex(self, program: MarginProgram) -> bool:
-        """Return whether no loss rises."""
         return not program.split.rising.rows
 
     def plane_codes(self, clusters: int) -> FloatArray:
@@ -377,15 +327,12 @@ class CrammerSinger(Clustered):
         return contrasts(clusters)
 
     def rivals(self, labels: IntArray, decision: FloatArray) -> IntArray:
-        """Return the strongest other clusters."""
         return runner_up(decision, labels)
 
     def directions(self, labels: IntArray, rivals: IntArray, codes: FloatArray) -> FloatArray:
-        """Return the codes of the labels less those of the rivals."""
         return np.asarray(codes[labels] - codes[rivals])
 
     def margin_table(self, decision: FloatArray) -> FloatArray:
-        """Return f_q − max over p ≠ q of f_p."""
         everyone, best, rest = np.arange(len(decision)), decision.argmax(axis=1), np.array(decision)
         rest[everyone, best] = -np.inf
         table = decision - decision[everyone, best][:, None]

@@ -25,8 +25,6 @@ class ComponentRows:
 
     Parameters
     ----------
-    features : FeatureOperator
-    component : (n,) int array
     weights : (n,) float array
         The numbers t_i ũ_i.
     count : int
@@ -36,7 +34,7 @@ class ComponentRows:
     """
 
     features: FeatureOperator
-    component: IntArray
+    component: IntArray  # (n,)
     weights: FloatArray
     count: int
     is_wide: bool = True
@@ -52,7 +50,6 @@ class ComponentRows:
         return TransposedRows(self)
 
     def __matmul__(self, W: FloatArray) -> FloatArray:
-        """Return HW for W (r,) or (r, p)."""
         products = self.features.apply(W)
         if W.ndim == 1:
             return np.bincount(self.component, weights=self.weights * products, minlength=self.count)
@@ -98,7 +95,6 @@ class TransposedRows:
     rows: ComponentRows
 
     def __matmul__(self, Z: FloatArray) -> FloatArray:
-        """Return HᵀZ for Z (N,) or (N, p)."""
         spread = Z[self.rows.component]
         weights = self.rows.weights
         return self.rows.features.adjoint(spread * (weights if Z.ndim == 1 else weights[:, None]))
@@ -110,24 +106,20 @@ class Inverse:
 
     Parameters
     ----------
-    inverse : (N,) float array
     tilted : (N, J) float array
         T.
-    middle : (J, J) float array
     """
 
-    inverse: FloatArray
+    inverse: FloatArray  # (N,)
     tilted: FloatArray
-    middle: FloatArray
+    middle: FloatArray  # (J, J)
 
     def __call__(self, Z: FloatArray) -> FloatArray:
-        """Return the product with Z (N,) or (N, p)."""
         with np.errstate(invalid="ignore", over="ignore"):
             scaled = self.inverse * Z if Z.ndim == 1 else self.inverse[:, None] * Z
         return np.asarray(scaled - self.tilted @ self._held(self.tilted.T @ Z))
 
     def _held(self, Z: FloatArray) -> FloatArray:
-        """Return middle⁻¹ Z, the shortest solution where heavy bounds in one direction leave no inverse."""
         return np.asarray(np.linalg.lstsq(self.middle, Z, rcond=None)[0])
 
     def between(self, H: FloatArray | ComponentRows) -> FloatArray:
@@ -153,7 +145,6 @@ def greatest_eigenvalue(product: Callable[[FloatArray], FloatArray], order: int,
     ----------
     product : callable
         v ↦ Mv.
-    order : int
     steps : int
         The number k of steps.
 

@@ -56,11 +56,6 @@ class MatrixCuts:
             The components i, j, k, all different.
         signs : (K, 3) int array
             ±1.
-
-        Raises
-        ------
-        DeclarationError
-            If the shapes differ, a component is repeated, or a sign is not ±1.
         """
         if triples.ndim != 2 or triples.shape[1:] != (3,) or signs.shape != triples.shape:
             raise DeclarationError(
@@ -89,11 +84,6 @@ class MatrixCuts:
             The components i < j.
         apart : (K,) bool array
             Which pairs must lie in different clusters.
-
-        Raises
-        ------
-        DeclarationError
-            If the shapes differ or a component is paired with itself.
         """
         if not rows.shape == columns.shape == apart.shape == (len(rows),):
             raise DeclarationError("cuts of code products: rows, columns and apart have one entry a cut")
@@ -155,12 +145,7 @@ class MatrixCuts:
         return tuple(part.tobytes() for part in (self.rows, self.columns, self.products, self.equal))
 
     def check(self, count: int) -> None:
-        """Raise unless the cuts name components below a count.
-
-        Raises
-        ------
-        DeclarationError
-        """
+        """Raise unless the cuts name components below a count."""
         if self.count and not (min(self.rows.min(), self.columns.min()) >= 0
                                and max(self.rows.max(), self.columns.max()) < count):
             raise DeclarationError(f"a cut names components outside 0..{count - 1}")

@@ -32,7 +32,6 @@ def onto_equalities(v: FloatArray, limits: tuple[FloatArray, FloatArray], column
 
     Parameters
     ----------
-    v : (m,) float array
     limits : two (m,) float arrays
         Infinite ones included.
     columns : (m, S) float array
@@ -114,10 +113,7 @@ def _rounding(columns: FloatArray, x: FloatArray, target: FloatArray) -> FloatAr
 def project_duals(losses: Losses, u: FloatArray) -> FloatArray:
     """Return row duals inside the domain of the conjugates and on the equalities Σ b u = q.
 
-    Parameters
-    ----------
-    losses : Losses
-    u : (m,) float array
+    Shapes: `u` (m,).
     """
     scalars = losses.scalars
     return onto_equalities(u, dual_limits(losses), losses.coupling, scalars.costs, scalars.nonneg)
@@ -126,10 +122,7 @@ def project_duals(losses: Losses, u: FloatArray) -> FloatArray:
 def proves(losses: Losses, u: FloatArray) -> bool:
     """Return whether duals are in the domains and pay for the scalars but for rounding.
 
-    Parameters
-    ----------
-    losses : Losses
-    u : (m,) float array
+    Shapes: `u` (m,).
     """
     return bool(np.isfinite(losses.conjugate_value(u)) and losses.scalar_residual(u) <= FEASIBLE)
 
@@ -138,15 +131,14 @@ def moved_duals(losses: Losses, bias: FloatArray, bounds: tuple[DecisionBound, .
                 tau: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return duals (u, τ) of fixed labels in their domains with Σ b u = q and, with a free bias, Σ y ũ = hᵀτ.
 
+    Shapes: `u` (m,).
+
     Parameters
     ----------
-    losses : Losses
     bias : (m, 1) or (m, 0) float array
         What arguments of the losses gain with a free bias.
-    bounds : tuple of DecisionBound
     h : (J,) float array
         What their sums gain.
-    u : (m,), tau : (J,) float arrays
     """
     scalars, B = losses.scalars, bias.shape[1]
     sides = [[far if np.isfinite(end) else 0.0 for end in ends] for far, ends in (

@@ -17,13 +17,7 @@ CHUNK = 4096
 
 
 def enumerate_up_to_names(labels: LabelSet) -> IntArray:
-    """Return all labellings of B as an (M, n) array, one of those that differ in exchangeable names only.
-
-    Raises
-    ------
-    SizeError
-        If the label set has too many free components to enumerate.
-    """
+    """Return all labellings of B as an (M, n) array, one of those that differ in exchangeable names only."""
     members = everything(labels)
     return members[labels.oriented(members)]
 
@@ -34,13 +28,7 @@ def everything(labels: LabelSet) -> IntArray:
 
 
 def members(program: MarginProgram) -> IntArray:
-    """Return the (M, n) labellings of B that may differ in value: one of y and −y unless the bias tells them apart.
-
-    Raises
-    ------
-    SizeError
-        If the label set has too many free components to enumerate.
-    """
+    """Return the (M, n) labellings of B that may differ in value: one of y and −y unless the bias tells them apart."""
     if all(bound.is_symmetric for bound in program.decision):
         return enumerate_up_to_names(program.labels)
     return everything(program.labels)
@@ -49,6 +37,8 @@ def members(program: MarginProgram) -> IntArray:
 def pool_bounds(program: MarginProgram, pool: FloatArray, labellings: IntArray) -> FloatArray:
     """Return (M,) the largest of the dual values G(u, y) over a pool of duals, for every labelling.
 
+    Shapes: `labellings` (M, n).
+
     Parameters
     ----------
     program : MarginProgram
@@ -56,7 +46,6 @@ def pool_bounds(program: MarginProgram, pool: FloatArray, labellings: IntArray) 
         use.
     pool : (P, m) float array
         Row duals inside the domain of the conjugates.
-    labellings : (M, n) int array
     """
     best = np.full(len(labellings), -np.inf)
     for u in pool:
@@ -85,16 +74,10 @@ def _chunks(count: int) -> Iterator[slice]:
 
 @dataclass(frozen=True, eq=False)
 class PoolCertificate(Certificate):
-    """Prove a bound on every labelling of an enumerable B by a pool of dual points (weak duality).
-
-    Parameters
-    ----------
-    program : MarginProgram
-    pool : (P, m) float array
-    """
+    """Prove a bound on every labelling of an enumerable B by a pool of dual points (weak duality)."""
 
     program: MarginProgram
-    pool: FloatArray
+    pool: FloatArray  # (P, m)
 
     @classmethod
     def build(cls, program: MarginProgram, pool: FloatArray) -> PoolCertificate:
@@ -103,7 +86,6 @@ class PoolCertificate(Certificate):
         return cls(float(pool_bounds(program, pool, members(program)).min()), program, pool)
 
     def verify(self) -> bool:
-        """Enumerate B again and recompute the bound."""
         residual = max(self.program.losses.scalar_residual(u) for u in self.pool)
         if residual > FEASIBLE:
             return False
@@ -111,9 +93,7 @@ class PoolCertificate(Certificate):
         return bool(self.bound <= lowest + 1e-12 * abs(lowest))
 
     def dual_point(self) -> DualPoint:
-        """Return the pool."""
         return DualPoint("pool", {"u": np.stack([self.program.losses.point_duals(u) for u in self.pool])})
 
     def describe(self) -> str:
-        """Return one line saying what the proof is."""
         return f"{len(self.pool)} dual points that cover every labelling of B (enumerated)"

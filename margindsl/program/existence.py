@@ -27,10 +27,8 @@ def is_endless(losses: Losses, along: FloatArray | None = None, bounds: tuple[De
 
     Parameters
     ----------
-    losses : Losses
     along : (m, B) float array, optional
         What arguments of the losses gain with the biases, B = 0 or 1.
-    bounds : tuple of DecisionBound
     rates : (J,) float array, optional
         What the bounded sums gain with the bias.
 
@@ -85,10 +83,6 @@ def payable(losses: Losses) -> Losses:
     Rows pay Σ cbρ'(±∞) there. Where costs are that but for rounding, its sign says whether the objective falls without
     end, and whoever believes it follows the scalars to 1e16, where values have no digits left. Moved inside by what
     rounding may have done, costs hold them.
-
-    Parameters
-    ----------
-    losses : Losses
     """
     scalars, costs = losses.scalars, np.array(losses.scalars.costs)
     for j, column in enumerate((losses.weights[:, None] * losses.coupling).T):
@@ -117,7 +111,6 @@ def contradiction(rows: FloatArray, bounds: tuple[DecisionBound, ...], usual: fl
     ----------
     rows : (J, r) float array
         The bounded sums as functions of weights and bias.
-    bounds : tuple of DecisionBound
     usual : float
         The size of features.
     """

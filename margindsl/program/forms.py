@@ -63,14 +63,12 @@ class FixedLabelForm(Form):
         return np.asarray((points + 1) * self.labels[points])
 
     def variables(self) -> dict[str, Variable]:
-        """Return what an answer holds."""
         scalars = self.losses.scalars
         return {"w": Variable((self.features.rank,)), "bias": Variable((), default=None if self.free_bias else 0.0),
                 "scalars": Variable((scalars.count,), least=np.where(scalars.nonneg, 0.0, -np.inf)),
                 "u": Variable((self.losses.rows,)), "tau": Variable((len(self.decision),), needed=False)}
 
     def bracket(self, answer: Mapping[str, FloatArray]) -> tuple[float, float]:
-        """Return the dual and the primal objective at an answer."""
         return (self.dual_objective(answer["u"], answer.get("tau")),
                 self.objective(answer["w"], float(answer["bias"]), answer["scalars"]))
 
@@ -80,7 +78,6 @@ class FixedLabelForm(Form):
 
     @property
     def is_endless(self) -> bool:
-        """Return whether the losses fall without end along the bias and shared scalars."""
         return is_endless(self.losses, self.bias_rows, self.decision, self.decision_rows[1])
 
     @property
@@ -222,14 +219,12 @@ class SaddleForm(Form):
         return code_rows(self.labellings[index], self.codes)
 
     def variables(self) -> dict[str, Variable]:
-        """Return what an answer holds."""
         return {"mu": Variable((self.count,), least=0.0, total=1.0, grows=True),
                 "u": Variable((self.losses.rows,)),
                 "W": Variable((self.features.rank * self.width, self.count), needed=False, grows=True),
                 "scalars": Variable((self.losses.scalars.count,), needed=False)}
 
     def bracket(self, answer: Mapping[str, FloatArray]) -> tuple[float, float]:
-        """Return the dual objective, and the primal one where W is given."""
         W, scalars = answer.get("W"), answer.get("scalars")
         if W is None or (scalars is None and self.losses.scalars.count):
             return self.dual_objective(answer["u"]), np.inf
@@ -246,7 +241,6 @@ class SaddleForm(Form):
         return bool(np.any(self.biases))
 
     def structure(self) -> tuple[Any, ...]:
-        """Return the key of a form, the width of its codes, and whether it has biases: labellings may differ."""
         return (*(super().structure() or ()), self.width, self.is_biased)
 
     def directions(self, u: FloatArray) -> FloatArray:
@@ -274,7 +268,6 @@ class SaddleForm(Form):
         return 0.5 * square + self.losses.value(margins + offsets, scalars)
 
     def size(self) -> dict[str, int]:
-        """Return the sizes `explain` prints."""
         return super().size() | {"labellings": self.count}
 
 
@@ -331,13 +324,11 @@ class LabelLiftForm(Form):
                 raise DeclarationError("a label lift takes decision bounds of the form |sum| <= l only")
 
     def variables(self) -> dict[str, Variable]:
-        """Return what an answer holds; multipliers that are left out are found by the repair of the dual point."""
         return {"u": Variable((self.losses.rows,)), "d": Variable((self.count,), needed=False),
                 **dict(multipliers({"kappa": len(self.balance), "eta": len(self.decision)})),
                 "M": Variable((self.count, self.count), instead="V"), "V": Variable((self.count, None), instead="M")}
 
     def structure(self) -> tuple[Any, ...]:
-        """Return the key of a form, components and lifted bounds included."""
         balance = tuple((b.vector.tobytes(), b.radius) for b in self.balance)
         return (*(super().structure() or ()), self.component.tobytes(), self.sign.tobytes(), self.count, balance,
                 self.reference)
@@ -381,7 +372,6 @@ class LabelLiftForm(Form):
         return np.asarray(self.features.adjoint(weights[:, None] * V[self.component]))
 
     def size(self) -> dict[str, int]:
-        """Return the sizes `explain` prints."""
         return super().size() | {"components": self.count, "lifted label bounds": len(self.balance)}
 
 
@@ -406,12 +396,10 @@ class WeightLiftForm(Form):
                 raise DeclarationError("a weight lift takes decision bounds of the form |sum| <= l only")
 
     def variables(self) -> dict[str, Variable]:
-        """Return what an answer holds."""
         return {"W": Variable((self.order, None)), "a": Variable((self.n,), needed=False),
                 **dict(multipliers({"eta": len(self.decision)}))}
 
     def bracket(self, answer: Mapping[str, FloatArray]) -> tuple[float, float]:
-        """Return the primal objective; the dual one takes a repair."""
         return -np.inf, self.objective(answer["W"])
 
     @property

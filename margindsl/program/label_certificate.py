@@ -35,21 +35,15 @@ class LabelLiftCertificate(Certificate):
     For every y = Az in B and every feasible w, s,
     ½‖w‖² + qᵀs + Σ cρ(v) ≥ −Σcρ*(−u/c) − uᵀd₀ − ½(Σ_C d_C + Σ_j κ_jβ_j² + Σ_l η_lℓ_l²), because
     Diag(d) + Σ κ_jω̃_jω̃_jᵀ − HP⁻¹Hᵀ ⪰ 0 (d₀ the shifts).
-
-    Parameters
-    ----------
-    form : LabelLiftForm
-    u : (m,), d : (N,), kappa : (J,), eta : (L,) float arrays
     """
 
     form: LabelLiftForm
-    u: FloatArray
-    d: FloatArray
-    kappa: FloatArray
-    eta: FloatArray
+    u: FloatArray  # (m,)
+    d: FloatArray  # (N,)
+    kappa: FloatArray  # (J,)
+    eta: FloatArray  # (L,)
 
     def verify(self) -> bool:
-        """Recompute the matrix inequality and the dual objective."""
         form = self.form
         if np.any(self.kappa < 0) or np.any(self.eta < 0):
             return False
@@ -62,12 +56,10 @@ class LabelLiftCertificate(Certificate):
         return bool(self.bound <= value + 1e-12 * abs(value))
 
     def dual_point(self) -> DualPoint:
-        """Return the lifted dual point, without cuts or second moments."""
         return lifted_point(self.form, self.form.losses.point_duals(self.u), np.zeros(self.form.n), self.d, self.kappa,
                             self.eta)
 
     def describe(self) -> str:
-        """Return one line saying what the proof is."""
         return "repaired dual point of the label-lifted semidefinite relaxation"
 
 
@@ -88,7 +80,6 @@ def repair_label_lift(form: LabelLiftForm, u: FloatArray, d: FloatArray | None =
 
     Parameters
     ----------
-    form : LabelLiftForm
     u : (m,) float array
         Row duals; moved into the domain of the conjugates and onto the scalar equalities.
     d : (N,) float array, optional
@@ -123,7 +114,6 @@ def repair_dual_point(form: LabelLiftForm, u: FloatArray, d: FloatArray, kappa: 
 
     Parameters
     ----------
-    form : LabelLiftForm
     u : (m,), d : (N,), kappa : (J,), eta : (L,) float arrays
         As for `repair_label_lift`, which costs more and may do better.
 
@@ -144,10 +134,6 @@ def scale_dual_point(certificate: LabelLiftCertificate) -> LabelLiftCertificate:
 
     The inequality scales with t², and the bound is −Σcρ*(−tu/c) − tuᵀd₀ − ½t²(Σd + Σκβ²) − ½Σηℓ². A dual point
     of a tighter relaxation, whose u is too large for this one, gains most.
-
-    Parameters
-    ----------
-    certificate : LabelLiftCertificate
 
     Returns
     -------
@@ -181,15 +167,10 @@ def escape_direction(form: LabelLiftForm, u: FloatArray, d: FloatArray, kappa: F
 
     Parameters
     ----------
-    form : LabelLiftForm
     u : (m,), d : (N,), kappa : (J,), eta : (L,) float arrays
         An approximate dual point, not repaired.
     slack : float
         Relative violation that is passed over.
-
-    Returns
-    -------
-    (N,) float array, or None where the inequality holds up to the slack
     """
     u, kappa, eta = _admissible(form, u, kappa, eta)
     H = _whitened(form, u, eta)
@@ -360,7 +341,6 @@ def _is_wide(H: Rows) -> TypeGuard[ComponentRows]:
 
 
 def _squares(H: Rows) -> FloatArray:
-    """Return the (N,) squared lengths of the rows."""
     return H.norms if isinstance(H, ComponentRows) else np.einsum("cr,cr->c", H, H)
 
 

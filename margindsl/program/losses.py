@@ -37,11 +37,6 @@ class LossTerm:
         The affine map of the margin: a_r and d_r.
     coupling : (m, S) float array
         The coefficients b_r of the shared scalars.
-
-    Raises
-    ------
-    DeclarationError
-        If the shapes differ or a weight is negative or not finite.
     """
 
     loss: ConvexFunction
@@ -107,8 +102,6 @@ class Losses:
     ----------
     n : int
         Number of points.
-    terms : tuple of LossTerm
-    scalars : SharedScalars
     """
 
     n: int
@@ -345,7 +338,6 @@ class Losses:
 
     @cached_property
     def _blocks(self) -> list[tuple[LossTerm, slice, slice]]:
-        """Return terms with slices of their own rows and of all rows, short enough for a cache."""
         return [(term, own, slice(part.start + own.start, part.start + own.stop))
                 for term, part in self.slices() for own in row_blocks(term.rows, NUMBERS)]
 
@@ -363,7 +355,6 @@ def added(terms: Iterable[LossTerm], searched: bool = False) -> tuple[LossTerm, 
 
     Parameters
     ----------
-    terms : iterable of LossTerm
     searched : bool
         Whether also where no formula of the conjugate of the sum is known, which costs time.
     """
@@ -381,16 +372,7 @@ def added(terms: Iterable[LossTerm], searched: bool = False) -> tuple[LossTerm, 
 
 
 def _sum(first: LossTerm, second: LossTerm, searched: bool) -> LossTerm:
-    """Return two terms as one.
-
-    Raises
-    ------
-    LookupError
-        If their points or weights differ, or their arguments are the points' own or hold a shared scalar, or the sum
-        has no conjugate in closed form.
-    CalculusError
-        If the losses are nowhere finite together.
-    """
+    """Return two terms as one."""
     if not len(first.points) or not np.array_equal(first.points, second.points) or any(
             np.ptp(t.slopes) or np.ptp(t.shifts) or not t.slopes[0] or np.any(t.coupling) for t in (first, second)):
         raise LookupError

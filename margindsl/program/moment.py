@@ -35,11 +35,6 @@ class MomentLiftForm(LabelLiftForm):
         Triangles of signs, or products and triangles of codes of k clusters.
     moments : bool
         Whether q is used; without it the form is the label lift with cuts, and takes any loss.
-
-    Raises
-    ------
-    DeclarationError
-        If moments are asked of rows with slopes, shifts or scalars, or of losses that are not piecewise quadratic.
     """
 
     has_cuts: ClassVar[bool] = True
@@ -50,7 +45,6 @@ class MomentLiftForm(LabelLiftForm):
 
     @property
     def lifts_moments(self) -> bool:
-        """Return whether q is used."""
         return self.moments
 
     def __post_init__(self) -> None:
@@ -65,18 +59,14 @@ class MomentLiftForm(LabelLiftForm):
                 raise DeclarationError(f"a moment lift takes piecewise quadratic losses, not {term.loss!r}")
 
     def variables(self) -> dict[str, Variable]:
-        """Return what an answer holds."""
         cuts = Variable((self.cuts.count,), needed=False, least=np.where(self.cuts.equal, -np.inf, 0.0))
         return super().variables() | {"q": Variable((self.losses.rows,), needed=False), "tau": cuts}
 
     def lifted_value(self, u: FloatArray, V: FloatArray) -> float:
-        """Return the primal value without moments; with them the weights depend on q, too."""
         return np.inf if self.moments else super().lifted_value(u, V)
 
     def structure(self) -> tuple[Any, ...]:
-        """Return the key of a form, cuts included."""
         return (*super().structure(), self.moments, *self.cuts.key())
 
     def size(self) -> dict[str, int]:
-        """Return the sizes `explain` prints."""
         return super().size() | {"cuts": self.cuts.count}

@@ -27,23 +27,17 @@ class MomentLiftCertificate(Certificate):
     For every y = Az in B and every feasible w, ½‖w‖² + Σcρ(y f) ≥ ΣD(u, q) + ½wᵀPw − zᵀHw − ½Σηℓ²
     ≥ ΣD(u, q) − ½zᵀHP⁻¹Hᵀz − ½Σηℓ² ≥ ΣD(u, q) − ½(Σd + Σκβ² + Σηℓ² + Στ), because (y f)² = f², P ≻ 0,
     Diag(d) + Σκω̃ω̃ᵀ − ΣτT − HP⁻¹Hᵀ ⪰ 0 and zᵀTz ≥ −1.
-
-    Parameters
-    ----------
-    form : MomentLiftForm
-    u, q : (m,), d : (N,), kappa : (J,), eta : (L,), tau : (K,) float arrays
     """
 
     form: MomentLiftForm
-    u: FloatArray
-    q: FloatArray
-    d: FloatArray
-    kappa: FloatArray
-    eta: FloatArray
-    tau: FloatArray
+    u: FloatArray  # (m,)
+    q: FloatArray  # (m,)
+    d: FloatArray  # (N,)
+    kappa: FloatArray  # (J,)
+    eta: FloatArray  # (L,)
+    tau: FloatArray  # (K,)
 
     def verify(self) -> bool:
-        """Recompute P ≻ 0, the matrix inequality and the dual objective."""
         form = self.form
         if any(np.any(x < 0) for x in (self.kappa, self.eta, self.tau[~form.cuts.equal])):
             return False
@@ -63,13 +57,11 @@ class MomentLiftCertificate(Certificate):
         return bool(self.bound <= value + 1e-12 * abs(value))
 
     def dual_point(self) -> DualPoint:
-        """Return the lifted dual point; q of the inequality enters with its sign changed."""
         losses = self.form.losses
         return lifted_point(self.form, losses.point_duals(self.u), -losses.spread(self.q), self.d, self.kappa, self.eta,
                             self.form.cuts, self.tau)
 
     def describe(self) -> str:
-        """Return one line saying what the proof is."""
         cuts = f"{self.form.cuts.count} cuts"
         return f"repaired dual point of the moment-lifted semidefinite relaxation, {cuts}"
 
@@ -82,13 +74,12 @@ def repair_moment_lift(form: MomentLiftForm, u: FloatArray, q: FloatArray | None
     The point is scaled by 1 − ε for several small ε, which keeps P away from singular, and d is shifted by the
     least eigenvalue; the best bound is returned.
 
+    Shapes: `u` (m,), `q` (m,), `kappa` (J,), `eta` (L,), `tau` (K,).
+
     Parameters
     ----------
-    form : MomentLiftForm
-    u, q : (m,) float arrays
     d : (N,) float array, optional
         The diagonal of HP⁻¹Hᵀ when absent.
-    kappa : (J,), eta : (L,), tau : (K,) float arrays, optional
 
     Returns
     -------
@@ -156,7 +147,6 @@ def escape_moment(form: MomentLiftForm, u: FloatArray, d: FloatArray, kappa: Flo
 
     Parameters
     ----------
-    form : MomentLiftForm
     u : (m,), d : (N,), kappa : (J,), eta : (L,), tau : (K,) float arrays
         An approximate dual point, not repaired.
     slack : float
@@ -237,7 +227,6 @@ def hull_minimum(losses: Losses, u: FloatArray, q: FloatArray) -> FloatArray:
     ----------
     losses : Losses
         Of piecewise quadratics of the margin itself.
-    u, q : (m,) float arrays
     """
     out = np.full(losses.rows, np.inf)
     for term, part in losses.slices():

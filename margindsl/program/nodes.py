@@ -23,12 +23,7 @@ from margindsl.typing import BoolArray, FloatArray, IntArray
 
 @dataclass(frozen=True, eq=False)
 class NodeBounds(ABC):
-    """Bound the values of all labellings that agree with the decided ones, by dual points of two arrays (u, rest).
-
-    Parameters
-    ----------
-    program : MarginProgram
-    """
+    """Bound the values of all labellings that agree with the decided ones, by dual points of two arrays (u, rest)."""
 
     program: MarginProgram
 
@@ -93,7 +88,6 @@ class LiftedNodes(NodeBounds):
 
     @property
     def zero(self) -> tuple[FloatArray, FloatArray]:
-        """Return zeros (n,) and (n [+2],)."""
         return np.zeros(self.program.n), np.zeros(self.program.n + 2 * (self.bias.reach > 0))
 
     def rest(self, a: FloatArray, eta: float = 0.0, tau: float = 0.0) -> FloatArray:
@@ -111,19 +105,16 @@ class LiftedNodes(NodeBounds):
                               table=self.table, absorbed=self.absorbed, bias=self.bias, **options)
 
     def settled(self, z: IntArray, answer: Mapping[str, FloatArray]) -> tuple[FloatArray, FloatArray]:
-        """Return the dual point of an answer to the fixed-label problem of a node without open points."""
         losses = self.program.losses
         u = losses.spread(project_duals(losses, np.asarray(answer["u"])))
         tau = float((self.phi.T @ (u * self.program.labels.at_points(z)))[-1]) if self.bias.reach > 0 else 0.0
         return u, self.rest(np.zeros(self.program.n), tau=tau)
 
     def value(self, z: IntArray, u: FloatArray, rest: FloatArray) -> float:
-        """Return the dual value of the lift."""
         a, eta, tau = self.split(rest)
         return node_dual(self.table, self.phi, self.program.labels.at_points(z), u, a, self.bias, eta, tau)
 
     def case(self, u: FloatArray, rest: FloatArray) -> DualPoint:
-        """Return the multipliers of margins, squares and the bound that holds the bias."""
         a, eta, tau = self.split(rest)
         bounds = self.program.decision
         held, both = np.zeros((2, 1, len(bounds))), [bool(np.isfinite(bound.reach)) for bound in bounds]
@@ -169,19 +160,16 @@ class PartialNodes(NodeBounds):
 
     @property
     def zero(self) -> tuple[FloatArray, FloatArray]:
-        """Return zeros of the shapes of u and τ."""
         labels = self.program.labels
         form = self.program.fix_labels(self.completed(np.asarray(labels.pinned)))
         u, tau = (np.zeros(form.variables()[name].shape) for name in ("u", "tau"))
         return u, tau
 
     def settled(self, z: IntArray, answer: Mapping[str, FloatArray]) -> tuple[FloatArray, FloatArray]:
-        """Return the dual point of an answer to the problem of a node, moved onto the dual's equalities."""
         found: Any = repaired(self.form(z), answer)
         return self.zero if found is None else (found.u, found.tau)
 
     def value(self, z: IntArray, u: FloatArray, rest: FloatArray) -> float:
-        """Return the dual value, in which open points count by the least of their losses."""
         form = self.program.fix_labels(self.completed(z))
         held, losses = self.decided(z), form.seen
         if np.any(u[~held[losses.points] & (losses.slopes != 0)]):  # rows that see a label
@@ -190,7 +178,6 @@ class PartialNodes(NodeBounds):
         return float(found.bound) if found.verify() else -np.inf
 
     def case(self, u: FloatArray, rest: FloatArray) -> DualPoint:
-        """Return the case of the fixed-label dual point."""
         form = self.program.fix_labels(self.completed(np.asarray(self.program.labels.pinned)))
         return FixedLabelCertificate(-np.inf, form, u, rest).dual_point()
 

@@ -19,12 +19,7 @@ SQUARED_HINGE = PLQ([1.0], [[1.0, -2.0, 1.0], [0.0, 0.0, 0.0]])
 
 
 def hinge_weights(losses: Losses) -> FloatArray | None:
-    """Return the (n,) weights c of Σ c_i (1 − γ_i)₊², or None when a loss is anything else.
-
-    Parameters
-    ----------
-    losses : Losses
-    """
+    """Return the (n,) weights c of Σ c_i (1 − γ_i)₊², or None when a loss is anything else."""
     try:
         terms = absorbed_terms(losses).terms
     except CalculusError:
@@ -52,11 +47,6 @@ class OutputLiftForm(LabelLiftForm):
 
     A solver returns ``u`` (n,), ``d`` (n,), ``kappa`` (0,), ``eta`` (L,), ``M`` (n, n) or ``V`` (n, p), and may
     return ``v`` (n,), the outputs in the null space of the dual's matrix.
-
-    Raises
-    ------
-    DeclarationError
-        If a loss is not the squared hinge of a margin, or components or lifted bounds couple the labels.
     """
 
     def __post_init__(self) -> None:
@@ -74,7 +64,6 @@ class OutputLiftForm(LabelLiftForm):
                    decision=program.lifted_decision, free_bias=program.free_bias)
 
     def variables(self) -> dict[str, Variable]:
-        """Return what an answer holds."""
         return super().variables() | {"v": Variable((self.n,), needed=False)}
 
     @property
@@ -89,13 +78,7 @@ class OutputLiftForm(LabelLiftForm):
 
 
 def merge_rows(losses: Losses) -> Losses:
-    """Return Σ c_i (1 − γ_i)₊² with one row a point.
-
-    Raises
-    ------
-    DeclarationError
-        If a loss is not the squared hinge of a margin.
-    """
+    """Return Σ c_i (1 − γ_i)₊² with one row a point."""
     weights = hinge_weights(losses)
     if weights is None:
         raise DeclarationError("an output lift takes squared hinge losses of the margin only")

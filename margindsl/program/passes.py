@@ -27,17 +27,13 @@ class Answer:
 
     Parameters
     ----------
-    w : (r,) float array
-    bias : float, or (k,) float array of clusters
-    scalars : (S,) float array
     decision : (n,) float array
         Decision values; (n, k) of k clusters.
-    certificate : Certificate or None
     """
 
-    w: FloatArray
-    bias: FloatArray | float
-    scalars: FloatArray
+    w: FloatArray  # (r,)
+    bias: FloatArray | float  # (k,)
+    scalars: FloatArray  # (S,)
     decision: FloatArray
     certificate: Certificate | None = None
 
@@ -68,7 +64,6 @@ class Pass(ABC):
 
         Parameters
         ----------
-        program : MarginProgram
         accepts : callable
             Whether the relaxation takes a program.
         """
@@ -84,12 +79,7 @@ class Pass(ABC):
 
 @dataclass(frozen=True)
 class Units(Pass):
-    """Solve in units in which features, values and duals are near one.
-
-    Parameters
-    ----------
-    scaling : Scaling
-    """
+    """Solve in units in which features, values and duals are near one."""
 
     name: ClassVar[str] = "units"
     optional: ClassVar[bool] = True
@@ -98,12 +88,10 @@ class Units(Pass):
 
     @property
     def is_extreme(self) -> bool:
-        """Return whether units are far from one, or losses were changed."""
         return not 1.0 / FAR <= self.scaling.features <= FAR or self.scaling.decision != 1.0
 
     @classmethod
     def of(cls, program: MarginProgram, accepts: Accepts) -> Units | None:
-        """Return the units of a program; losses are changed only where the relaxation takes them."""
         for tilt in (True, False):
             scaling = Scaling.of(program, tilt)
             if scaling.is_identity:
@@ -113,7 +101,6 @@ class Units(Pass):
         return None
 
     def apply(self, program: MarginProgram) -> tuple[MarginProgram, Undo]:
-        """Return the program in the new units, and the way back."""
         return self.scaling.apply(program), partial(self._undo, program)
 
     def _undo(self, program: MarginProgram, answer: Answer) -> Answer:
@@ -122,7 +109,6 @@ class Units(Pass):
                       self.scaling.certify(program, answer.certificate))
 
     def describe(self) -> str:
-        """Return one line saying what is changed."""
         return self.scaling.describe()
 
 
@@ -147,13 +133,7 @@ class BoxedBias(Pass):
 
     @classmethod
     def of(cls, program: MarginProgram, accepts: Accepts) -> BoxedBias | None:
-        """Return the pass for a free bias that some bound holds.
-
-        Raises
-        ------
-        InfeasibleError
-            If bounds contradict one another.
-        """
+        """Return the pass for a free bias that some bound holds."""
         if not program.free_bias:
             return None
         centre = centre_of(program.features, program.decision)
@@ -165,7 +145,6 @@ class BoxedBias(Pass):
         return cls(limits, centre) if np.isfinite([limits.low, limits.high]).any() else None
 
     def apply(self, program: MarginProgram) -> tuple[MarginProgram, Undo]:
-        """Return the program about the centre, and the way back."""
         return replace(program, features=_about(program.features, self.centre),
                        free_bias=not self.limits.low == self.limits.high == 0.0), partial(self._undo, program)
 
@@ -174,7 +153,6 @@ class BoxedBias(Pass):
         return replace(answer, bias=answer.bias - shift)
 
     def describe(self) -> str:
-        """Return one line saying what is changed."""
         about = "" if self.centre is None else ", over features about another centre"
         return f"bounds on decision values hold the bias within {self.limits.low:.6g} and {self.limits.high:.6g}{about}"
 

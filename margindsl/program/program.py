@@ -147,11 +147,6 @@ class MarginProgram:
     @cached_property
     def bounding(self) -> MarginProgram:
         """Return a program whose margins are inner products with the codes of labels, and whose values are no higher.
-
-        Raises
-        ------
-        CalculusError
-            If a loss of Crammer-Singer margins rises and is not piecewise quadratic.
         """
         return self.kind.bounding(self)
 
@@ -227,10 +222,6 @@ class MarginProgram:
             ±1, or clusters 0..k−1.
         runner : (n,) int array, optional
             For Crammer-Singer margins the clusters at which a rising loss is majorised.
-
-        Returns
-        -------
-        FixedLabelForm or ClusterForm
         """
         return self.kind.fixed(self, np.asarray(labels), runner)
 
@@ -241,11 +232,6 @@ class MarginProgram:
         ----------
         factor : float
             Positive; factors below one favour wide margins, as the first steps of a continuation do.
-
-        Raises
-        ------
-        DeclarationError
-            If the factor is not a positive finite number.
         """
         if not (np.isfinite(factor) and factor > 0):
             raise DeclarationError(f"loss weights cannot be multiplied by {factor}; expected a positive finite number")

@@ -20,12 +20,10 @@ def minimise(Q: FloatArray, c: FloatArray, E: FloatArray, e: FloatArray,
              accuracy: float = 1e-12) -> tuple[FloatArray, FloatArray, float]:
     """Minimise ½ zᵀQz + cᵀz subject to Ez = e and z ≥ 0.
 
+    Shapes: `Q` (N, N), `c` (N,), `E` (k, N), `e` (k,).
+
     Parameters
     ----------
-    Q : (N, N) float array, positive semidefinite
-    c : (N,) float array
-    E : (k, N) float array
-    e : (k,) float array
     accuracy : float
         Complementarity zᵀs to reach, in units of the objective.
 
@@ -108,13 +106,7 @@ def _factor(Q: FloatArray, E: FloatArray, z: FloatArray, s: FloatArray, dual: Fl
 
 
 def _solver(H: FloatArray) -> Callable[[FloatArray], FloatArray]:
-    """Return the map from right-hand sides b to H⁻¹b; H is overwritten. LAPACK itself: most systems are small.
-
-    Raises
-    ------
-    LinAlgError
-        If H is not positive definite.
-    """
+    """Return the map from right-hand sides b to H⁻¹b; H is overwritten. LAPACK itself: most systems are small."""
     factor, wrong = dpotrf(H.T, overwrite_a=1, clean=0)
     if wrong:
         raise LinAlgError
@@ -137,5 +129,4 @@ def _length(z: FloatArray, s: FloatArray, dz: FloatArray, ds: FloatArray) -> flo
 
 
 def _reach(z: FloatArray, dz: FloatArray) -> float:
-    """Return the largest t up to 1e10 with z + t dz ≥ 0."""
     return 1.0 / max(float((-dz / z).max(initial=0.0)), 1e-10)

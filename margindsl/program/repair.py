@@ -25,7 +25,6 @@ def repaired(form: Any, answer: Any) -> Certificate | None:
 
     Parameters
     ----------
-    form : Form
     answer : mapping or RawSolution
         With `get`.
     """
@@ -59,11 +58,7 @@ def _weights(form: WeightLiftForm, answer: Any) -> Certificate | None:
 def within_bounds(form: Any, w: FloatArray, bias: Any) -> tuple[FloatArray, Any]:
     """Return weights and bias moved as little as bounds on decision values ask for.
 
-    Parameters
-    ----------
-    form : FixedLabelForm or ClusterForm
-    w : float array
-    bias : float or (k,) float array
+    Shapes: `bias` (k,).
     """
     (G, h), ends = form.decision_rows, np.array([(bound.lower, bound.upper) for bound in form.decision]).T
     if not form.free_bias:

@@ -13,7 +13,6 @@ def restrict(losses: Losses, index: IntArray) -> Losses:
 
     Parameters
     ----------
-    losses : Losses
     index : (m,) int array
         Points kept, without repeats.
     """

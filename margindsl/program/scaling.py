@@ -54,7 +54,6 @@ class Scaling:
 
         Parameters
         ----------
-        program : MarginProgram
         tilt : bool
             Whether losses may be changed, t ≠ 1.
         """
@@ -90,12 +89,7 @@ class Scaling:
         return self.decision / self.features
 
     def apply(self, program: MarginProgram) -> MarginProgram:
-        """Return the program in the new units; `to_user` still gives the user's objective.
-
-        Parameters
-        ----------
-        program : MarginProgram
-        """
+        """Return the program in the new units; `to_user` still gives the user's objective."""
         if self.is_identity:
             return program
         s, t = self.features, self.decision
@@ -134,7 +128,6 @@ class ScaledCertificate(Certificate):
     ----------
     program : MarginProgram
         The program the bound is of.
-    scaling : Scaling
     inner : Certificate
         The proof in the units of the scaling.
     """
@@ -144,13 +137,11 @@ class ScaledCertificate(Certificate):
     inner: Certificate
 
     def verify(self) -> bool:
-        """Verify the inner proof, that it is about this program, and the conversion of its bound."""
         offset, value = self.scaling.offset(self.program), self.scaling.weight**2 * self.inner.bound
         slack = 1e-12 * (abs(offset) + abs(value))
         return bool(self.bound <= offset + value + slack and self._is_about(self.inner) and self.inner.verify())
 
     def dual_point(self) -> DualPoint:
-        """Return the dual point of the inner proof in the units of the program."""
         return self.inner.dual_point().rescaled(self.scaling.decision, self.scaling.features)
 
     def _is_about(self, proof: Certificate) -> bool:
@@ -166,7 +157,6 @@ class ScaledCertificate(Certificate):
         return features is not None and same_loss(subject.losses, expected.losses)
 
     def describe(self) -> str:
-        """Return one line saying what the proof is."""
         return f"{self.inner.describe()}, {self.scaling.describe()}"
 
 
@@ -235,7 +225,6 @@ def reach(features: FeatureOperator, slope: float) -> float:
 
     Parameters
     ----------
-    features : FeatureOperator
     slope : float
         The slope g of the losses at zero.
     """
@@ -249,14 +238,8 @@ def tilted(losses: Losses, t: float, within: float = np.inf) -> Losses:
     ----------
     losses : Losses
         Piecewise quadratic.
-    t : float
     within : float
         |v| up to which ρ_t is kept.
-
-    Raises
-    ------
-    CalculusError
-        If a loss is not piecewise quadratic.
     """
     if any(not isinstance(term.loss, PLQ) for term in losses.terms):
         raise CalculusError("units of decision values are changed for piecewise quadratic losses only")

@@ -21,8 +21,6 @@ class Part:
 
     Parameters
     ----------
-    term : LossTerm
-    falls : bool
     rows : (m,) int array
         The rows of the losses it is a part of.
     turn : float
@@ -48,11 +46,6 @@ def parted(losses: Losses) -> Iterator[Part]:
 
     Where a < 0 the argument is turned first. Where a = 0 it may be turned or not, and what rises in it falls in the
     turned one: a loss of scalars alone is two falling parts.
-
-    Raises
-    ------
-    CalculusError
-        If a loss neither falls nor rises and is not piecewise quadratic.
     """
     for term, part in losses.slices():
         for falls, loss, turn, chosen in _sides(term):
@@ -79,10 +72,10 @@ def _sides(term: LossTerm) -> Iterator[tuple[bool, ConvexFunction, float, BoolAr
 def whole_duals(parts: Sequence[Part], u: FloatArray, rows: int) -> FloatArray:
     """Return duals (rows, …) of losses, of duals (m, …) of the rows of some of their parts.
 
+    Shapes: `u` (m,).
+
     Parameters
     ----------
-    parts : sequence of Part
-    u : (m,) or (m, k) float array
     rows : int
         The number of rows of the losses.
     """
@@ -101,8 +94,6 @@ class SplitLosses:
 
     Parameters
     ----------
-    falling, rising : Losses
-    constant : float
     parts : tuple of Part
         Those of the rows of `falling`.
     """
@@ -114,13 +105,7 @@ class SplitLosses:
 
     @classmethod
     def of(cls, losses: Losses) -> SplitLosses:
-        """Split every loss.
-
-        Raises
-        ------
-        CalculusError
-            If a loss neither falls nor rises and is not piecewise quadratic.
-        """
+        """Split every loss."""
         parts = list(parted(losses))
         constant = sum(float(np.sum(part.term.weights)) * float(part.term.loss(0.0))
                        for part in parts if part.is_constant)
@@ -144,17 +129,6 @@ def simplex_losses(losses: Losses, clusters: int) -> Losses:
     scalars beside the margin, others by their falling part, the rest being non-negative. Nothing is lost by a
     relaxation that is symmetric in the clusters: its multipliers u_iq of f_y − f_q can be averaged over permutations,
     and then are those of the mean; the scalars see their sums over q alone, which stay as they are.
-
-    Parameters
-    ----------
-    losses : Losses
-    clusters : int
-
-    Raises
-    ------
-    CalculusError
-        If a loss neither falls nor rises and is not piecewise quadratic, or rises from −∞, or only what rises holds a
-        shared scalar.
     """
     bounding = falling_losses(losses, stretch(clusters))
     left_out = (part.term.coupling for part in parted(losses) if not part.falls)
@@ -171,15 +145,8 @@ def falling_losses(losses: Losses, factor: float = 1.0, opposed: float | None = 
 
     Parameters
     ----------
-    losses : Losses
-    factor : float
     opposed : float, optional
         What rises from −∞ is taken at −opposed · m, which is at most γ; such parts are an error without it.
-
-    Raises
-    ------
-    CalculusError
-        If a loss neither falls nor rises and is not piecewise quadratic, or rises from −∞ and nothing bounds γ below.
     """
     terms = []
     for part in parted(losses):

@@ -18,7 +18,6 @@ def least_along(losses: Losses, square: float) -> tuple[float, float] | None:
 
     Parameters
     ----------
-    losses : Losses
     square : float
         s > 0.
     """
@@ -36,10 +35,6 @@ def least_of_scalars(losses: Losses) -> tuple[float, float] | None:
     """Return (gain, t) at margins zero as scalars go the way their costs fall, t the margin that weighs as much.
 
     None where losses do not stop them; the step is found to a factor of two.
-
-    Parameters
-    ----------
-    losses : Losses
     """
     costs = losses.scalars.costs
     way = np.where(losses.scalars.nonneg, np.maximum(-costs, 0.0), -costs)

@@ -23,31 +23,22 @@ class WeightLiftCertificate(Certificate):
 
     For every w and y, ½‖w‖² + Σ cρ(yf) ≥ Σ_i min_{s ≥ 0}[Σ_{r at i} c_rρ_r(s) + ½ a_i s²] − ½ Σ η_lℓ_l², because
     Σ a_iφ_iφ_iᵀ − Σ η_lσ_lσ_lᵀ ⪯ diag(I, 0).
-
-    Parameters
-    ----------
-    form : WeightLiftForm
-    a : (n,) float array
-    eta : (L,) float array
     """
 
     form: WeightLiftForm
-    a: FloatArray
-    eta: FloatArray
+    a: FloatArray  # (n,)
+    eta: FloatArray  # (L,)
 
     def verify(self) -> bool:
-        """Recompute the matrix inequality and the minima."""
         if np.any(self.eta < 0) or excess(self.form, self.a, self.eta) > 1.0 + 1e-9:
             return False
         value = dual_value(self.form, self.a, self.eta)
         return bool(self.bound <= value + 1e-12 * abs(value))
 
     def dual_point(self) -> DualPoint:
-        """Return the lift without labels: u and d are zero, the squares carry everything."""
         return unlifted_point(self.a, self.eta)
 
     def describe(self) -> str:
-        """Return one line saying what the proof is."""
         return "repaired dual point of the weight-lifted semidefinite relaxation"
 
 
@@ -55,13 +46,12 @@ def repair_weight_lift(form: WeightLiftForm, W: FloatArray, a: FloatArray | None
                        eta: FloatArray | None = None, gram: FloatArray | None = None) -> WeightLiftCertificate:
     """Return a certificate from an approximate solution W: a = −cρ'(s)/s, shrunk until Σ aφφᵀ ⪯ I.
 
+    Shapes: `W` (r [+1], p), `eta` (L,).
+
     Parameters
     ----------
-    form : WeightLiftForm
-    W : (r [+1], p) float array
     a : (n,) float array, optional
         Curvatures a solver returned.
-    eta : (L,) float array, optional
     gram : (r [+1], r [+1]) float array, optional
         Σ aφφᵀ where it is known already, for curvatures no less than the lowest.
     """
@@ -85,7 +75,6 @@ def curvatures(form: WeightLiftForm, norms: FloatArray, losses: Losses | None = 
 
     Parameters
     ----------
-    form : WeightLiftForm
     norms : (n,) float array
         The lengths s.
     losses : Losses, optional

@@ -32,11 +32,12 @@ def check_decision(header: dict[str, Any], arrays: dict[str, Any]) -> list[str]:
 def check_data(header: dict[str, Any], arrays: dict[str, Any], X: Any) -> list[str]:
     """Return how the features of a proof differ from linear features of points.
 
+    Shapes: `X` (n, d).
+
     Parameters
     ----------
     header, arrays : dict
         Of the proof, with `phi`.
-    X : (n, d) array_like
     """
     X, phi = np.asarray(X, dtype=float), arrays["phi"]
     if not header["linear"]:

@@ -37,23 +37,17 @@ class Claim:
 
     Parameters
     ----------
-    labels : (n,) int array
     weights : (r,) or (r, k) float array
         In the coordinates of the program's features.
-    bias : float
-    decision : (n,) or (n, k) float array
-    scalars : (S,) float array
-    value, bound : float
-    state : str
     tol : float
         The relative gap asked for.
     """
 
-    labels: IntArray
+    labels: IntArray  # (n,)
     weights: FloatArray
     bias: float
-    decision: FloatArray
-    scalars: FloatArray
+    decision: FloatArray  # (n,)
+    scalars: FloatArray  # (S,)
     value: float
     bound: float
     state: str
@@ -69,17 +63,10 @@ def export(program: MarginProgram, claim: Claim, certificate: Certificate | None
     ----------
     program : MarginProgram
         As lowered from the declaration, its `source`.
-    claim : Claim
-    certificate : Certificate or None
     features : bool
         Whether the features are written out.
     most : int
         Entries of features beyond which they are not formed; fewer where workers hold the points.
-
-    Raises
-    ------
-    UnknownProof
-        If a loss or certificate has no form a proof knows, or asks for features that are not formed.
     """
     most = min(most, FETCHED) if program.features.is_remote else most
     fits = program.n * program.features.rank <= most
@@ -134,10 +121,7 @@ def with_bias(weights: FloatArray, bias: float, header: dict[str, Any]) -> Float
 def _points(proof: Proof, u: Any, q: Any, tau: Any, eta: Any) -> dict[str, Any]:
     """Return dual points with their tangents, squares shrunk by rounding into the domain of the norm.
 
-    Parameters
-    ----------
-    proof : Proof
-    u : (P, m, c), q : (P, m), tau : (P, L, c), eta : (P, L) float arrays
+    Shapes: `u` (P, m, c), `q` (P, m), `tau` (P, L, c), `eta` (P, L).
     """
     tables, u, q = vars(proof), np.array(u, dtype=float), np.array(q, dtype=float)
     plain = np.array_equal(proof.points, np.arange(proof.n))
@@ -315,13 +299,7 @@ def _declared_order(name: str, x: Any, order: list[tuple[int, float]], arrays: d
 
 
 def declared(declaration: Declaration) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return (header, arrays) of what was declared: losses, label set, decision bounds; features not included.
-
-    Raises
-    ------
-    UnknownProof
-        If a loss is no sum of piecewise quadratics and logistic functions.
-    """
+    """Return (header, arrays) of what was declared: losses, label set, decision bounds; features not included."""
     plane, labels, losses = declaration.hyperplane, declaration.labels, declaration.losses
     n, clusters = labels.n, labels.clusters
     bounds = _label_rows(declaration)

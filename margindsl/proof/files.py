@@ -25,15 +25,8 @@ def write_proof(path: str | Path, header: dict[str, Any], arrays: dict[str, Any]
 
     Parameters
     ----------
-    path : str or Path
     header : dict
         Of what JSON can hold.
-    arrays : dict of str to array
-
-    Raises
-    ------
-    OSError
-        If the directory cannot be written or the disk is full; an old file is then as it was.
     """
     header = {**header, "content": digest(json.loads(json.dumps(header)), arrays)}
     with written_whole(path) as stream:
@@ -41,15 +34,7 @@ def write_proof(path: str | Path, header: dict[str, Any], arrays: dict[str, Any]
 
 
 def read_proof(path: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the header and the arrays of a file.
-
-    Raises
-    ------
-    DeclarationError
-        If the file is none that was saved, was changed since, or inflates beyond what it can hold.
-    OSError
-        If it cannot be read.
-    """
+    """Return the header and the arrays of a file."""
     try:
         stream = io.BytesIO(Path(path).read_bytes())  # what fails from here on is the content
     except ValueError as error:  # a NUL character

@@ -16,7 +16,6 @@ class Report:
 
     Parameters
     ----------
-    proved, failures, unverified : list of str
     bound : float
         What the dual points prove, rounding taken off.
     """

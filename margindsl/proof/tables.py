@@ -38,14 +38,8 @@ def loss_tables(losses: Losses, parted: bool = False) -> dict[str, Any]:
 
     Parameters
     ----------
-    losses : Losses
     parted : bool
         Whether no cell holds margins of both signs.
-
-    Raises
-    ------
-    UnknownProof
-        If a loss is no sum of piecewise quadratics and logistic functions.
     """
     shared, n = losses.scalars.count > 0, losses.n
     terms = _terms(losses, shared)
@@ -168,11 +162,12 @@ def _anchored(anchor: FloatArray, a: FloatArray, d: FloatArray, parts: FloatArra
 def tangents(tables: dict[str, Any], u: FloatArray, q: FloatArray) -> FloatArray:
     """Return slopes in [−1, 0] of tangents of the logistic terms where h(t) + ut + ½qt² is least, for every dual point.
 
+    Shapes: `u` (P, m), `q` (P, m).
+
     Parameters
     ----------
     tables : dict
         Of `loss_tables`.
-    u, q : (P, m) float arrays
     """
     at, c, a, d = (tables[name] for name in ("log_at", "log_c", "log_a", "log_d"))
     if not len(at):

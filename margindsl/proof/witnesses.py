@@ -27,10 +27,7 @@ class Node:
 def forced(B: LabelSet, z: IntArray) -> IntArray:
     """Return the open components one value of which alone is left by a bound, a size or a cannot-link.
 
-    Parameters
-    ----------
-    B : LabelSet
-    z : (N,) int array
+    Shapes: `z` (N,).
     """
     free = z == 0
     if B.two:
@@ -54,20 +51,12 @@ def grow(B: LabelSet, asked: IntArray, order: list[IntArray], needed: BoolArray)
 
     Parameters
     ----------
-    B : LabelSet
     asked : (P, N) int array
         What a case asks of components, 0 for nothing.
     order : list of int array
         In which order it asks.
     needed : (P, N) bool array
         Components whose labels a case uses when they follow from what it asks.
-
-    Raises
-    ------
-    NoProof
-        If the cases do not cover B.
-    UnknownProof
-        If they take too large a tree, or longer than there is time.
     """
     level, tokens = [Node(B.z, np.arange(len(asked)))], [np.zeros(0, dtype=int)]
     most = SPARE + 2 * len(B.values) * asked.size
@@ -116,16 +105,10 @@ def every_labelling(B: LabelSet, proof: Proof, points: int) -> IntArray:
 
     Parameters
     ----------
-    B : LabelSet
     proof : Proof
         With the dual points.
     points : int
         Their number.
-
-    Raises
-    ------
-    UnknownProof
-        If the tree is too large.
     """
     Z, tokens = B.z[None], []
     first = np.unique(B.component, return_index=True)[1]
@@ -169,11 +152,12 @@ def common_units(B: LabelSet) -> FloatArray:
 def definite(proof: Proof, q: FloatArray, eta: FloatArray) -> FloatArray:
     """Return squares q of margins, shrunk until the norm outweighs them by more than rounding.
 
+    Shapes: `q` (n,).
+
     Parameters
     ----------
     proof : Proof
         Whose features and bounds on decision values count.
-    q : (n,) float array
     eta : (L,) float array
         Multipliers of squared bounds on decision values.
     """

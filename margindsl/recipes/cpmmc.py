@@ -76,13 +76,7 @@ def cpmmc(X: Any, *, C: float | md.Parameter = 100.0, l: float | None = None, ep
 
 
 def outer_loop(name: str, outer: str, epsilon: float) -> md.CCCP:
-    """Return the relaxation whose outer loop is over cuts or over labels, from one k-means start.
-
-    Raises
-    ------
-    UnknownNameError
-        If it is neither.
-    """
+    """Return the relaxation whose outer loop is over cuts or over labels, from one k-means start."""
     if one_of(f"outer loop of {name}", outer, ORDERS) == "cuts":
         return md.CutsOutside(epsilon=epsilon, polish="none")
     return md.CCCP(restarts=1, start="kmeans", polish="none")

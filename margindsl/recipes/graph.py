@@ -12,16 +12,12 @@ from margindsl.errors import DeclarationError
 def neighbour_graph(X: Any, neighbours: int) -> Any:
     """Return the (n, n) sparse 0/1 matrix with i ~ j when either is among the nearest of the other.
 
+    Shapes: `X` (n, d).
+
     Parameters
     ----------
-    X : (n, d) array or sparse matrix
     neighbours : int
         From 1 to n − 1.
-
-    Raises
-    ------
-    DeclarationError
-        If there are no points, or neighbours is outside that range or not an integer.
     """
     from sklearn.neighbors import kneighbors_graph
 

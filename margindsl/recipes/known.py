@@ -18,12 +18,11 @@ class KnownLabels:
 
     Parameters
     ----------
-    values : (n,) int array
     labelled, unlabelled : int arrays
         The points whose label is known, and the others.
     """
 
-    values: IntArray
+    values: IntArray  # (n,)
     labelled: IntArray
     unlabelled: IntArray
 
@@ -56,17 +55,9 @@ def read_weights(name: str, sample_weight: ArrayLike | None, known: KnownLabels,
     ----------
     name : str
         The recipe, for messages.
-    sample_weight : (n,) array or None
-    known : KnownLabels
     *means : int arrays
         Points over which a loss is a mean: their weights are scaled to mean one. Weights in a sum stay as they are, so
         that a weight of two is a point twice.
-
-    Raises
-    ------
-    DeclarationError
-        If there is not one finite non-negative number a point, or those of the labelled or of the unlabelled points are
-        all zero.
     """
     n = len(known.values)
     try:
@@ -101,11 +92,6 @@ def read_known(name: str, y: ArrayLike, n: int) -> KnownLabels:
         Zero is unknown.
     n : int
         Number of points.
-
-    Raises
-    ------
-    DeclarationError
-        If the length is not n, a value is none of the three, or a class has no labelled point.
     """
     values = np.asarray(y)
     if values.shape != (n,):
@@ -123,13 +109,7 @@ def read_known(name: str, y: ArrayLike, n: int) -> KnownLabels:
 
 
 def check_fraction(name: str, option: str, value: float | None, optional: bool = False) -> None:
-    """Raise unless a bound on labels is a fraction of at least 0, or None where it is optional.
-
-    Raises
-    ------
-    DeclarationError
-        Naming recipe, option and value.
-    """
+    """Raise unless a bound on labels is a fraction of at least 0, or None where it is optional."""
     if value is None and optional:
         return
     if isinstance(value, bool) or not (isinstance(value, (int, float, np.integer, np.floating)) and value >= 0):

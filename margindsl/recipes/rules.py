@@ -23,11 +23,6 @@ def minimax(name: str, labels: str, published: str = "sign", tol: float | None =
         The rule of the paper.
     tol : float or None
         Relative gap at which label generation stops.
-
-    Raises
-    ------
-    UnknownNameError
-        If the rule is neither.
     """
     if one_of(f"rule for labels in {name}", labels, (published, "rounded")) == "rounded":
         return md.Minimax(tol=tol)
@@ -47,7 +42,6 @@ def dual_box(weight: float | md.Parameter, points: int, theta: float | md.Parame
         weight that is not positive, which the language refuses.
     points : int
         How many points share it.
-    theta : float or Parameter
 
     Returns
     -------

@@ -73,11 +73,6 @@ def transductive(name: str, X: Any, y: ArrayLike, C: float | md.Parameter, C_u: 
         The recipe, for messages.
     X, y, C, C_u, balance, kernel, bias, sample_weight
         As for `tsvm`.
-
-    Raises
-    ------
-    DeclarationError
-        As `tsvm`.
     """
     check_fraction(name, "balance", balance, optional=True)
     f = md.Hyperplane(X, kernel=kernel, bias=bias)

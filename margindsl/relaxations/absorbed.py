@@ -53,8 +53,6 @@ def absorbed(run: Run, form: LabelLiftForm, begins: bool = True) -> Absorbed:
 
     Parameters
     ----------
-    run : Run
-    form : LabelLiftForm
     begins : bool
         Whether a point to begin from is asked for.
     """

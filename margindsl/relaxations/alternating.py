@@ -48,20 +48,16 @@ class Alternating(LocalRelaxation):
 
     @classmethod
     def priority(cls, program: MarginProgram) -> float:
-        """Take what no other relaxation does."""
         return 30.0
 
     def accepts(self, program: MarginProgram) -> Offer | Refusal:
-        """Accept every program but Crammer-Singer margins whose losses cannot be split."""
         refusal = refuse_split(program)
         return Offer("local: no bound") if refusal is None else refusal
 
     def lower(self, program: MarginProgram) -> FixedLabelForm:
-        """Return the fixed-label form at one member of B."""
         return program.fix_labels(program.labels.maximise(program.no_gain()))
 
     def run(self, run: Run) -> Outcome:
-        """Alternate from every start with the chosen solver."""
         ends: list[IntArray] = []
         status, message = Status.CONVERGED, ""
         for labels in self.starts(run):

@@ -53,11 +53,9 @@ class CCCP(LocalRelaxation):
 
     @classmethod
     def priority(cls, program: MarginProgram) -> float:
-        """Come before alternation for two clusters, whose steps end no higher for more."""
         return 31.0 if program.clusters == 2 else 29.0
 
     def accepts(self, program: MarginProgram) -> Offer | Refusal:
-        """Refuse Crammer-Singer losses that cannot be split, and rising ones of more than 512 different arguments."""
         refusal = refuse_split(program)
         if refusal is not None:
             return refusal
@@ -68,7 +66,6 @@ class CCCP(LocalRelaxation):
         return Offer("local: no bound")
 
     def lower(self, program: MarginProgram) -> Any:
-        """Return the first step at one member of B."""
         losses = program.kind.absorbed(program.losses)
         return program.kind.majorant(program, losses, program.labels.maximise(program.no_gain()))
 

@@ -49,7 +49,6 @@ class CutsOutside(CCCP):
     epsilon: float = numbers().option(0.01)
 
     def accepts(self, program: MarginProgram) -> Offer | Refusal:
-        """Refuse what the first cuts leave unbounded, and rivals whose cuts do not lie below the loss."""
         offer = super().accepts(program)
         if isinstance(offer, Refusal):
             return offer
@@ -66,7 +65,6 @@ class CutsOutside(CCCP):
         return offer
 
     def starts(self, run: Run) -> Iterator[IntArray]:
-        """Yield the last labels of the sequence of every start."""
         keep_starts(run)
         for labels in super().starts(run):
             with run.share(0.8):

@@ -76,12 +76,10 @@ class Exact(Relaxation):
 
     @classmethod
     def priority(cls, program: MarginProgram) -> float:
-        """Come before the bounds up to 2¹² labellings of two clusters, fewer of more, whose fits cost (k−1)² times."""
         size = np.count_nonzero(program.labels.free) * np.log2(program.clusters) + 2 * np.log2(program.clusters - 1)
         return 90.0 if size <= EXACT_COMPONENTS else 0.0
 
     def accepts(self, program: MarginProgram) -> Offer | Refusal:
-        """Refuse losses that leave no convex problem at fixed labels, and label sets too large for enumeration."""
         refusal = refuse_rising(program)
         if refusal is not None:
             return refusal
@@ -98,7 +96,6 @@ class Exact(Relaxation):
         return Offer(f"branch and bound over {free} components, {bounded}")
 
     def lower(self, program: MarginProgram) -> Form:
-        """Return the node without any decision, or the fixed-label form at one member of B."""
         labels = program.labels
         if self._branches(program) and lift_obstacle(program) is None:
             return LiftedNodes(program).form(np.asarray(labels.pinned))
@@ -106,11 +103,9 @@ class Exact(Relaxation):
         return form
 
     def default_solver(self, form: object) -> str:
-        """Return "node-newton" for nodes, "newton" for fixed labels."""
         return "node-newton" if isinstance(form, BranchNodeForm) else "newton"
 
     def run(self, run: Run) -> Outcome:
-        """Search for an incumbent, then branch or enumerate."""
         if self._branches(run.program):
             return self._branch(run)
         exact_run = self._apart(run)
@@ -170,12 +165,7 @@ def _free(program: MarginProgram) -> int:
 
 
 def lifted_bound(run: Run) -> Certificate | None:
-    """Return the proof of the label lift, solved with a part of the time, None where it does not take the program.
-
-    Parameters
-    ----------
-    run : Run
-    """
+    """Return the proof of the label lift, solved with a part of the time, None where it does not take the program."""
     method, solver = SDP(), run.lift_solver
     if solver is None or run.stopped or not method.offer(run.program):
         return None
@@ -188,12 +178,7 @@ def lifted_bound(run: Run) -> Certificate | None:
 
 
 def refuse_rising(program: MarginProgram) -> Refusal | None:
-    """Return why no dual point bounds a program even at fixed labels, None when one does.
-
-    Parameters
-    ----------
-    program : MarginProgram
-    """
+    """Return why no dual point bounds a program even at fixed labels, None when one does."""
     refusal = refuse_split(program)
     if refusal is not None or program.is_convex:
         return refusal
@@ -203,12 +188,7 @@ def refuse_rising(program: MarginProgram) -> Refusal | None:
 
 
 def lift_obstacle(program: MarginProgram) -> str | None:
-    """Return why the lifted weights do not bound the nodes of a program, or None when they do.
-
-    Parameters
-    ----------
-    program : MarginProgram
-    """
+    """Return why the lifted weights do not bound the nodes of a program, or None when they do."""
     if not program.is_binary:
         return "the lift absorbs signs"
     pinned = isinstance(program.bias, Interval) and 0 != program.bias.low == program.bias.high

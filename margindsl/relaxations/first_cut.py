@@ -56,7 +56,6 @@ class FirstCut(CCCP):
         check_count(self, "basis", 0)
 
     def starts(self, run: Run) -> Iterator[IntArray]:
-        """Yield the starting labellings, at rest under the first cut."""
         keep_starts(run)
         every = CCCP(restarts=self.restarts + self.skip, start=self.start).starts(run)
         for labels in itertools.islice(every, self.skip, None):
@@ -71,7 +70,6 @@ def settled(program: MarginProgram, labels: IntArray, moves: int = 100) -> IntAr
 
     Parameters
     ----------
-    program : MarginProgram
     labels : (n,) int array
         A member of B.
     moves : int
@@ -106,12 +104,10 @@ def sparse_cut(program: MarginProgram, labels: IntArray, count: int, rng: np.ran
 
     Parameters
     ----------
-    program : MarginProgram
     labels : (n,) int array
         Labels y of the cut.
     count : int
         Points drawn.
-    rng : numpy.random.Generator
 
     Returns
     -------

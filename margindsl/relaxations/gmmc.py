@@ -70,7 +70,6 @@ class GMMC(Relaxation):
             check_count(self, "rounding", 0)
 
     def accepts(self, program: MarginProgram) -> Offer | Refusal:
-        """Refuse other losses, and a free bias without decision balance."""
         if hinge_weights(program.losses) is None:
             return Refusal("gmmc takes the squared hinge alone: its slack is a shift of the kernel, K + Diag(1/2c)",
                            "Use md.squared_hinge(y * f), or relaxation='sdp', which takes any convex loss")
@@ -83,16 +82,13 @@ class GMMC(Relaxation):
         return Offer(f"{program.n} dual variables{program.unlifted}")
 
     def lower(self, program: MarginProgram) -> OutputLiftForm:
-        """Return the output lift."""
         return OutputLiftForm.of_program(program)
 
     def default_solver(self, form: OutputLiftForm) -> str:  # type: ignore[override]
-        """Return "clarabel" for a matrix of order up to 50, "burer-monteiro" above."""
         order = len(form.kept) + len(form.decision) + int(form.free_bias)
         return "clarabel" if order <= CONIC_ORDER else "burer-monteiro"
 
     def run(self, run: Run) -> Outcome:
-        """Solve, repair the dual point to a certificate of the problem with its label set, return directions."""
         form = self.form_of(run)
         with run.share(0.8):
             raw = run.solve(form, tol=self.tol)
@@ -121,7 +117,6 @@ def certify_outputs(program: MarginProgram, raw: RawSolution) -> LabelLiftCertif
 
     Parameters
     ----------
-    program : MarginProgram
     raw : RawSolution
         An answer to the output lift of the program.
     """

@@ -88,7 +88,6 @@ class LocalRelaxation(Relaxation):
         return Outcome(run.stopped or end, fit=fit, message=message)
 
     def default_solver(self, form: object) -> str:
-        """Return "newton"."""
         return "newton"
 
 
@@ -99,7 +98,6 @@ class InductiveRelaxation(Relaxation):
     two_clusters: ClassVar[str] = ""
 
     def accepts(self, program: MarginProgram) -> Offer | Refusal:
-        """Refuse programs without known labels on points that have a loss."""
         lacking = lacks_known(program)
         if lacking is not None:
             return Refusal(f"the method begins with the hyperplane of the known labels, and {lacking[0]}",
@@ -108,10 +106,8 @@ class InductiveRelaxation(Relaxation):
         return Offer("local: no bound") if refusal is None else refusal
 
     def lower(self, program: MarginProgram) -> FixedLabelForm:
-        """Return the fixed-label form at one member of B."""
         form: FixedLabelForm = program.fix_labels(program.labels.maximise(program.no_gain()))
         return form
 
     def default_solver(self, form: object) -> str:
-        """Return "newton"."""
         return "newton"

@@ -100,11 +100,9 @@ class Minimax(Relaxation):
 
     @classmethod
     def priority(cls, program: MarginProgram) -> float:
-        """Give a bound up to 5,000 points; of more clusters local methods find better labels in the same time."""
         return 70.0 / (program.clusters - 1) ** 2 if program.n <= MINIMAX_POINTS else 0.0
 
     def accepts(self, program: MarginProgram) -> Offer | Refusal:
-        """Refuse a free bias that nothing holds."""
         if program.free_bias and not program.bias.is_finite:
             return Refusal(
                 "minimax is trivial with a free bias: the dual point must satisfy sum u_i y_i = 0 for all labellings "
@@ -117,15 +115,12 @@ class Minimax(Relaxation):
         return Offer(f"label generation{on_weights}{program.unlifted}")
 
     def lower(self, program: MarginProgram) -> SaddleForm:
-        """Return the first master problem, over one labelling."""
         return master_of(program.bounding, vertices(program.bounding, [program.labels.maximise(program.no_gain())]))
 
     def default_solver(self, form: SaddleForm) -> str:  # type: ignore[override]
-        """Return "mirror-prox"."""
         return "mirror-prox"
 
     def run(self, run: Run) -> Outcome:
-        """Generate labellings, certify the final dual point, return directions to round."""
         exhaustive = members(run.program) if self.oracle == "exhaustive" else None
         tol = self.tol or max(run.budget.tol, 1e-4 if exhaustive is None else 1e-9)
         going_on = run.resume(STAGE) is not None
@@ -211,8 +206,6 @@ def tightened(run: Run, form: LabelLiftForm, done: Generated) -> Certificate | N
     ----------
     run : Run
         Its solver takes the form.
-    form : LabelLiftForm
-    done : Generated
     """
     _, found = SDP(tol=LIFT_TOL).solve_lift(run, form, lifted_start(form, done))
     return scale_dual_point(found) if isinstance(found, LabelLiftCertificate) else found

@@ -25,7 +25,6 @@ class Outcome:
 
     Parameters
     ----------
-    status : Status
     candidates : tuple of (n,) int arrays
         Labellings in B to consider.
     factor : (n, p) float array or None
@@ -34,11 +33,8 @@ class Outcome:
         Vectors of the points to round, and how many labellings are drawn from each.
     fit : Fit or None
         A polished labelling, for local methods.
-    certificate : Certificate or None
     estimate : float
         Uncertified value of the relaxation, in units of the program.
-    label_weights : (labellings (T, n), μ (T,)) or None
-    label_matrix : (n, n) float array, or a factor, or None
     message : str
         The solver's own words where it did not end well.
     """
@@ -50,8 +46,8 @@ class Outcome:
     fit: Fit | None = None
     certificate: Certificate | None = None
     estimate: float = float("nan")
-    label_weights: tuple[IntArray, FloatArray] | None = None
-    label_matrix: Any = None
+    label_weights: tuple[IntArray, FloatArray] | None = None  # (labellings (T, n)
+    label_matrix: Any = None  # (n, n)
     message: str = ""
     extra: dict[str, Any] = field(default_factory=dict)
 
@@ -83,7 +79,6 @@ class Relaxation(ABC):
     polish: str | bool = "auto"
 
     def __new__(cls, **options: Any) -> Relaxation:
-        """Refuse unknown options with the nearest known ones, before the fields are set."""
         for key in options:
             if key not in cls.option_names():
                 raise UnknownNameError(f"option of relaxation {cls.name!r}", key, cls.option_names())
@@ -151,13 +146,7 @@ def refuse_split(program: MarginProgram) -> Refusal | None:
 
 
 def check_count(owner: Any, name: str, least: int) -> None:
-    """Raise unless an option is an integer of at least `least`.
-
-    Raises
-    ------
-    DeclarationError
-        Naming the option, the value and the domain.
-    """
+    """Raise unless an option is an integer of at least `least`."""
     value = getattr(owner, name)
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
         raise DeclarationError(
@@ -165,11 +154,5 @@ def check_count(owner: Any, name: str, least: int) -> None:
 
 
 def check_choice(owner: Any, name: str, choices: tuple[str, ...]) -> None:
-    """Raise unless an option is one of the choices.
-
-    Raises
-    ------
-    UnknownNameError
-        Listing the choices.
-    """
+    """Raise unless an option is one of the choices."""
     one_of(f"{name} of {type(owner).__name__}", getattr(owner, name), choices)

@@ -66,7 +66,6 @@ class Safe(InductiveRelaxation):
                                    "polished; leave polish='none'")
 
     def run(self, run: Run) -> Outcome:
-        """Find separators, choose labels, fit them; on Ctrl-C the labels that follow the known ones are kept."""
         run.standing = known = labels_from_known(run)
         separators = self._representatives(self._separators(run, known), run)
         unknown = unknown_points(run.program)
@@ -118,14 +117,14 @@ def gains(separators: IntArray, known: IntArray, values: IntArray, caution: floa
 
     earn counts y = ŷ_t ≠ y⁰, lose counts y ≠ ŷ_t = y⁰; both are linear in whether y = ŷ_t.
 
+    Shapes: `separators` (T, u).
+
     Parameters
     ----------
-    separators : (T, u) int array
     known : (u,) int array
         y⁰.
     values : (k,) int array
         The labels there are.
-    caution : float
     """
     agree = separators == known
     own = np.where(agree, caution, 1.0)[..., None] * (separators[..., None] == values)
@@ -133,13 +132,7 @@ def gains(separators: IntArray, known: IntArray, values: IntArray, caution: floa
 
 
 def worst_case(slopes: FloatArray, shifts: FloatArray) -> FloatArray:
-    """Return the shares Y (u, k − 1) ≥ 0 of points, at most one together, that maximise min_t ⟨C_t, Y⟩ + d_t.
-
-    Raises
-    ------
-    SolverError
-        If the linear programme has no answer.
-    """
+    """Return the shares Y (u, k − 1) ≥ 0 of points, at most one together, that maximise min_t ⟨C_t, Y⟩ + d_t."""
     (count, points, others), size = slopes.shape, slopes[0].size
     together = scipy.sparse.hstack([scipy.sparse.kron(scipy.sparse.eye(points), np.ones((1, others))),
                                     np.zeros((points, 1))])

@@ -100,7 +100,6 @@ class SDP(Relaxation):
         return self.moments or self.cuts == "triangle"
 
     def accepts(self, program: MarginProgram) -> Offer | Refusal:
-        """Refuse a free bias that nothing holds."""
         if program.free_bias and not program.lifted_decision:
             return Refusal(
                 "a free bias makes the label SDP trivial (its value is 0, even under label balance)",
@@ -126,7 +125,6 @@ class SDP(Relaxation):
         return Offer(f"{program.clusters} clusters by simplex coding")
 
     def lower(self, program: MarginProgram) -> LabelLiftForm:
-        """Return the label lift of the merged components, with moments and room for cuts when asked."""
         if not program.is_binary:
             return lift_clusters(program)
         form = lift_labels(program)
@@ -138,7 +136,6 @@ class SDP(Relaxation):
             decision=form.decision, free_bias=form.free_bias, moments=self.moments)
 
     def default_solver(self, form: LabelLiftForm) -> str:  # type: ignore[override]
-        """Return "clarabel" for small semidefinite blocks, "burer-monteiro" above, "scs" above with moments."""
         uncoupled = form.count == form.n and not form.balance and not form.has_cuts
         order = form.features.rank if uncoupled else form.count + min(form.features.rank, form.n)
         if order <= CONIC_ORDER:
@@ -146,7 +143,6 @@ class SDP(Relaxation):
         return "scs" if form.lifts_moments else "burer-monteiro"
 
     def run(self, run: Run) -> Outcome:
-        """Solve the form, repair the dual point to a certificate, return directions to round."""
         form, state = self.form_of(run), run.resume(self.name)
         if state is not None and form.has_cuts:
             form = replace(form, cuts=_restored(form.cuts, state))
@@ -260,7 +256,6 @@ def _restored(cuts: MatrixCuts, state: State) -> MatrixCuts:
 
 
 def _with_multipliers(raw: RawSolution, tau: FloatArray) -> RawSolution:
-    """Return a solver's answer with multipliers for other cuts."""
     return replace(raw, variables={**raw.variables, "tau": tau})
 
 

@@ -32,11 +32,9 @@ class Supervised(Relaxation):
 
     @classmethod
     def priority(cls, program: MarginProgram) -> float:
-        """Come first: where all labels are known nothing is left to choose."""
         return 100.0
 
     def accepts(self, program: MarginProgram) -> Offer | Refusal:
-        """Accept programs whose losses touch known labels only."""
         free = unknown_with_loss(program)
         if free:
             return Refusal(f"{free} label components are unknown, and 'supervised' solves for known labels only",
@@ -49,15 +47,12 @@ class Supervised(Relaxation):
         return Offer("one convex problem")
 
     def lower(self, program: MarginProgram) -> FixedLabelForm | ClusterForm:
-        """Return the fixed-label form at the known labels."""
         return program.fix_labels(program.labels.maximise(program.no_gain()))
 
     def default_solver(self, form: object) -> str:
-        """Return "newton"."""
         return "newton"
 
     def run(self, run: Run) -> Outcome:
-        """Solve and certify by the dual point."""
         form = self.form_of(run)
         raw = run.solve(form)
         if not raw.has_answer:

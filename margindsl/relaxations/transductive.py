@@ -55,7 +55,6 @@ class Transductive(InductiveRelaxation):
         check_count(self, "rounds", 1)
 
     def run(self, run: Run) -> Outcome:
-        """Grow the weight of the unknown points, labels and hyperplane carried over."""
         labels, factor, level = labels_from_known(run), self.first, 0
         run.standing = labels
         while factor < 1 and not run.stopped:

@@ -60,11 +60,9 @@ class WeightLifting(Relaxation):
 
     @classmethod
     def priority(cls, program: MarginProgram) -> float:
-        """Give a bound and good labels at the cost of some passes over the data, up to a rank of 2,000."""
         return 80.0 / (program.clusters - 1) ** 2 if program.features.rank <= LIFTED_RANK else 0.0
 
     def accepts(self, program: MarginProgram) -> Offer | Refusal:
-        """Refuse losses with shared scalars or without a least value, and a free bias that nothing holds."""
         refusal = refuse_clusters(program)
         if refusal is not None:
             return refusal
@@ -82,16 +80,13 @@ class WeightLifting(Relaxation):
         return Offer(f"P of order {program.features.rank + int(program.free_bias)}{ignored}{program.unlifted}")
 
     def lower(self, program: MarginProgram) -> WeightLiftForm:
-        """Return the weight-lift form."""
         return WeightLiftForm(program.features, lengths_losses(program), decision=program.bounding.lifted_decision,
                               free_bias=program.free_bias)
 
     def default_solver(self, form: object) -> str:
-        """Return "burer-monteiro"."""
         return "burer-monteiro"
 
     def run(self, run: Run) -> Outcome:
-        """Solve, repair the dual point to a certificate, return decision directions to round."""
         form = self.form_of(run)
         with run.share(0.7):
             state = run.resume(self.name)
@@ -109,12 +104,6 @@ class WeightLifting(Relaxation):
 
 
 def lengths_losses(program: MarginProgram) -> Losses:
-    """Return losses of the length √(φᵀPφ) that bound those of the best label of every point.
-
-    Raises
-    ------
-    CalculusError
-        If labels cannot be absorbed.
-    """
+    """Return losses of the length √(φᵀPφ) that bound those of the best label of every point."""
     losses = program.kind.by_length(program)
     return absorbed_envelopes(replace(losses, terms=added(losses.terms, searched=True)))

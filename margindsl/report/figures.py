@@ -27,12 +27,7 @@ PICTURES = (
 
 @dataclass(frozen=True)
 class Figure:
-    """Represent a picture with its caption.
-
-    Parameters
-    ----------
-    name, svg, caption : str
-    """
+    """Represent a picture with its caption."""
 
     name: str
     svg: str

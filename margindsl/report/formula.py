@@ -12,17 +12,7 @@ class Unreadable(ValueError):
 
 
 def math_of(latex: str) -> str:
-    """Return LaTeX mathematics as a MathML element in which everything foreign is escaped.
-
-    Parameters
-    ----------
-    latex : str
-
-    Raises
-    ------
-    Unreadable
-        If the converter does not know what stands there.
-    """
+    """Return LaTeX mathematics as a MathML element in which everything foreign is escaped."""
     from latex2mathml.converter import convert_to_element
 
     try:

@@ -62,12 +62,7 @@ def write_comparison(compared: Any, path: str | Path) -> None:
 
 
 def best_of(compared: Any) -> str:
-    """Return in a sentence what all rows together know: the lowest value and the greatest bound.
-
-    Parameters
-    ----------
-    compared : Comparison
-    """
+    """Return in a sentence what all rows together know: the lowest value and the greatest bound."""
     best, bound = compared.best(), compared.bound
     said = f"The lowest value is {number(best.value)}, of {best.relaxation} with {best.solver}"
     gap = relative_gap(best.value, bound)
@@ -77,12 +72,7 @@ def best_of(compared: Any) -> str:
 
 
 def answer_of(solution: Any) -> dict[str, Any]:
-    """Return what the page says of a solution, by place.
-
-    Parameters
-    ----------
-    solution : Solution
-    """
+    """Return what the page says of a solution, by place."""
     origin = solution.origin
     return {
         "solution": solution, "status": solution.status, "sentence": solution.state.value,

@@ -54,12 +54,7 @@ NEXT = {
 
 
 def reading_of(solution: Any) -> Reading:
-    """Return what the gap of a solution means, and what to do about it.
-
-    Parameters
-    ----------
-    solution : Solution
-    """
+    """Return what the gap of a solution means, and what to do about it."""
     if solution.state is Status.OPTIMAL:
         return PROVED
     if not math.isfinite(solution.bound):
@@ -68,24 +63,14 @@ def reading_of(solution: Any) -> Reading:
 
 
 def meaning(solution: Any) -> str:
-    """Return what the gap of a solution means, in a sentence or two.
-
-    Parameters
-    ----------
-    solution : Solution
-    """
+    """Return what the gap of a solution means, in a sentence or two."""
     shown = f"{100 * solution.gap:.3g} %" if math.isfinite(solution.gap) else "the value itself, which is zero"
     said = reading_of(solution).means.format(gap=shown)
     return f"{said} {TRIVIAL}" if solution.origin.get("trivial") and math.isfinite(solution.bound) else said
 
 
 def advice(solution: Any) -> str:
-    """Return what to do next: first what the status asks for, then what the gap does.
-
-    Parameters
-    ----------
-    solution : Solution
-    """
+    """Return what to do next: first what the status asks for, then what the gap does."""
     return " ".join(filter(None, [NEXT.get(solution.state, ""), reading_of(solution).do]))
 
 

@@ -10,13 +10,7 @@ from margindsl.errors import NotInstalledError
 
 
 def rendered(template: Path, content: Mapping[str, Any]) -> str:
-    """Return a template filled in; everything but the template itself is escaped.
-
-    Raises
-    ------
-    NotInstalledError
-        If jinja2 is not installed.
-    """
+    """Return a template filled in; everything but the template itself is escaped."""
     try:
         from jinja2 import Environment, FileSystemLoader, StrictUndefined
     except ImportError:

@@ -148,7 +148,6 @@ def certify(problem: Problem, labels: Any, relaxation: RelaxationName | Relaxati
 
 
 def _points_moved(labels: IntArray, others: IntArray) -> int:
-    """Return how many points lie elsewhere, names of clusters apart."""
     return round(len(labels) * (1.0 - clustering_accuracy(labels, others)))
 
 

@@ -20,7 +20,6 @@ class Attempt:
 
     Parameters
     ----------
-    solver : Solver
     presolved : Presolved
         The program as it is solved.
     earlier : Solution or None
@@ -45,7 +44,6 @@ class Attempts:
     ----------
     solvers : iterable of Solver
         In order of preference.
-    presolved : Presolved
     proves : bool
         Whether the relaxation proves bounds.
     budget : Budget
@@ -59,13 +57,7 @@ class Attempts:
         self._end: Solution | SolverError | None = None  # of the present solver
 
     def __iter__(self) -> Iterator[Attempt]:
-        """Yield attempts, as long as there is reason for one.
-
-        Raises
-        ------
-        SolverError
-            If an attempt ends in an error, as of the label set, and no labels were found before.
-        """
+        """Yield attempts, as long as there is reason for one."""
         for solver in self.solvers:
             if self.failed and self.budget.expired:
                 self.failed[solver.name] = f"{solver.name!r} was not begun: the time was up"
@@ -112,11 +104,6 @@ class Attempts:
         """Return the answer of the first solver that has one, or the best of those that ended short of it.
 
         Its message names the solvers that failed, with their words.
-
-        Raises
-        ------
-        UnansweredError
-            If none answered.
         """
         best, failed = self.best, self.failed
         if best is None:
@@ -138,7 +125,6 @@ def trouble_of(solution: Solution, proves: bool) -> str:
 
     Parameters
     ----------
-    solution : Solution
     proves : bool
         Whether a bound beyond that of the losses alone is expected. After a limit or an interrupt none is missed.
     """

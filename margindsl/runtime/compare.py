@@ -162,7 +162,6 @@ class Comparison:
 
 
 def _short(note: str) -> str:
-    """Return the first words of a note; the whole one stays in the row."""
     return note if len(note) <= NOTE_WIDTH else note[: NOTE_WIDTH - 3] + "..."
 
 

@@ -100,7 +100,6 @@ class Compiled:
                 *(f"undo {name}" for name in reversed(steps)), "certify")
 
     def _steps(self) -> tuple[Pass, ...]:
-        """Return the passes to the normal form, and those after it."""
         return (*self.program.normal.passes, *self.presolved.passes)
 
     def _explain_presolve(self) -> str:
@@ -139,13 +138,7 @@ class Compiled:
 
 
 def check_form(solver: Solver, form: Form, relaxation: Relaxation) -> None:
-    """Raise unless a solver accepts a form.
-
-    Raises
-    ------
-    RefusalError
-        With the solver's reason and repair, and the solvers that do accept it where the repair names none of them.
-    """
+    """Raise unless a solver accepts a form."""
     answer = offer_of(solver, form)
     if isinstance(answer, Refusal):
         raise RefusalError(

@@ -15,12 +15,12 @@ def first_other(features: FeatureOperator, weights: FloatArray, bias: FloatArray
                 decision: FloatArray) -> int | None:
     """Return the first point to which features and weights give another decision value, None when there is none.
 
+    Shapes: `weights` (r,), `bias` (k,).
+
     Parameters
     ----------
     features : FeatureOperator
         As many points as decision values, of the rank of the weights.
-    weights : (r,) or (r, k) float array
-    bias : float or (k,) float array
     decision : (n,) or (n, k) float array
         The values features · weights + bias once had.
     """

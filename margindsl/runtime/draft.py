@@ -19,7 +19,6 @@ class Draft:
 
     Parameters
     ----------
-    problem : Problem
     declaration, labels, program : optional
         Known after the step of that name.
     seconds : dict
@@ -48,7 +47,6 @@ class Step:
 
     Parameters
     ----------
-    name : str
     apply : callable
         Adds to a draft what it finds.
     """

@@ -40,7 +40,6 @@ class Evidence:
 
     Parameters
     ----------
-    declaration : Declaration
     weights : (r,) or (r, k) float array
         In the coordinates of the program's features, which a manifold term or orthogonality may have mapped.
     scalars : (S,) float array
@@ -93,20 +92,16 @@ class DeclaredCertificate(Certificate):
     solution: Any
 
     def verify(self) -> bool:
-        """Return whether labels, value and this bound hold for the problem as declared, computed anew."""
         return bool(verify(self.solution, self.inner, self.bound))
 
     @property
     def is_trivial(self) -> bool:
-        """Return whether losses and norm prove the bound by themselves."""
         return self.inner.is_trivial
 
     def dual_point(self) -> DualPoint:
-        """Return the dual point of the proof."""
         return self.inner.dual_point()
 
     def describe(self) -> str:
-        """Return one line saying what the proof is."""
         return self.inner.describe()
 
     def __getattr__(self, name: str) -> Any:
@@ -122,7 +117,6 @@ def verify(solution: Any, certificate: Certificate | None, bound: float | None =
     ----------
     solution : Solution
         With evidence.
-    certificate : Certificate or None
     bound : float, optional
         In place of the solution's.
     """
@@ -171,9 +165,6 @@ def settled(solution: Any, program: MarginProgram, certificate: Certificate | No
 
     Parameters
     ----------
-    solution : Solution
-    program : MarginProgram
-    certificate : Certificate or None
     least : Certificate or None
         The proof the losses give by themselves; None where no bound is expected.
     """
@@ -238,12 +229,7 @@ def declaration_of(problem: Any) -> tuple[dict[str, Any], dict[str, Any], Margin
 
 
 def written(solution: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return (header, arrays) of the proof of a solution, for a file; empty where there is none.
-
-    Parameters
-    ----------
-    solution : Solution
-    """
+    """Return (header, arrays) of the proof of a solution, for a file; empty where there is none."""
     evidence = solution.evidence
     if evidence is None:
         return {}, {}

@@ -18,12 +18,13 @@ MOST_NAMINGS = 5  # clusters up to which every way to name them is tried, 120 of
 def orientation(program: MarginProgram, labels: IntArray) -> Any:
     """Return the renaming of signs or clusters under which labels are given; the objective is the same under it.
 
+    Shapes: `labels` (n,).
+
     Parameters
     ----------
     program : MarginProgram
         One-sided bounds on decision values tell signs apart, as B may. Margins, symmetric bounds and the span of
         earlier solutions do not.
-    labels : (n,) int array
     """
     if any(not bound.is_symmetric for bound in program.decision):
         return GlobalSign()
@@ -39,13 +40,7 @@ def oriented_mixture(program: MarginProgram,
 
 
 def named(labels: Any, within: LabelSet) -> IntArray:
-    """Return a clustering in the names of a label set: of all names those that break the fewest constraints.
-
-    Raises
-    ------
-    DeclarationError
-        If there is not one label a point, one is missing, or there are too many clusters.
-    """
+    """Return a clustering in the names of a label set: of all names those that break the fewest constraints."""
     given = np.asarray(labels)
     if given.shape != (within.n,):
         raise DeclarationError(f"labels: given an array of shape {given.shape}, expected one label for each of "

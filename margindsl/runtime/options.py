@@ -51,7 +51,6 @@ class SolveOptions:
     warm_start : Solution, (n,) array or None
         Labels to begin with: of an earlier solution, or of any clustering, whose names are those that break the fewest
         constraints.
-    random_state : int, numpy Generator or None
     verbose : int, bool or None
         None (default) shows one line on a terminal or in a notebook once the solve takes more than two seconds, 0
         nothing; 1 writes a line a round, of value, bound, gap and seconds, to the logger ``margindsl`` at level INFO,
@@ -98,15 +97,7 @@ class SolveOptions:
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> SolveOptions:
-        """Return the options of a call, checked before anything is solved.
-
-        Raises
-        ------
-        UnknownNameError
-            For an option `solve` does not know: lists the nearest, and where solver and relaxation options belong.
-        DeclarationError
-            If an option has no such value.
-        """
+        """Return the options of a call, checked before anything is solved."""
         for key in options:
             if key not in cls.__dataclass_fields__:
                 raise UnknownNameError(
@@ -150,7 +141,6 @@ class Watch:
 
     Parameters
     ----------
-    options : SolveOptions
     budget : Budget
         Of the solve, its clock started.
     shown : Task

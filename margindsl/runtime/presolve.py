@@ -56,15 +56,7 @@ def prepare_features(hyperplane: Hyperplane, random_state: int | None = None) ->
 
 
 def prepare_labels(declaration: Declaration) -> LabelSet:
-    """Presolve the label set of a declaration.
-
-    Raises
-    ------
-    RefusalError
-        If a bound on Σ a y is declared for more than two clusters, whose labels are names.
-    ContradictionError, InfeasibleError
-        If the label constraints contradict one another or leave no labelling.
-    """
+    """Presolve the label set of a declaration."""
     name, names = declaration.labels.name, declaration.labels.names
     if declaration.label_bounds and names.refusal_of_numbers():
         raise RefusalError(
@@ -112,11 +104,6 @@ def _settle_decision(bounds: tuple[DecisionBound, ...], features: FeatureOperato
 
     Σ a f = wᵀΦᵀa + b Σ a. Where Φᵀa (and Σ a, for a free bias) is what rounding leaves of sums that vanish, as those
     over centred features do, the bound says 0 ≤ or ≥ its limits: an identity, or never true.
-
-    Raises
-    ------
-    InfeasibleError
-        Where a sum that is always zero is bounded away from it.
     """
     kept, identities = [], []
     for bound in bounds:
@@ -141,13 +128,7 @@ def _limits(bound: DecisionBound) -> str:
 
 
 def _check_clusters(declaration: Declaration, program: MarginProgram) -> None:
-    """Check decision bounds of k clusters: |Σ a f_p − Σ a f_q| ≤ l over all pairs (slides Eq. 18).
-
-    Raises
-    ------
-    RefusalError
-        For a one-sided bound, or one on weights beside a bias with simplex-coded margins.
-    """
+    """Check decision bounds of k clusters: |Σ a f_p − Σ a f_q| ≤ l over all pairs (slides Eq. 18)."""
     plane, clusters = declaration.hyperplane, declaration.labels.clusters
     if any(not bound.is_symmetric for bound in program.decision):
         raise RefusalError(
@@ -203,13 +184,7 @@ def _within_points(features: FeatureOperator, W: FloatArray) -> FloatArray:
 
 
 def _check_points(features: FeatureOperator, solution: Any, number: int) -> None:
-    """Raise unless these features give an earlier solution its own decision values.
-
-    Raises
-    ------
-    DeclarationError
-        If they do not: it was found over other points, or with another kernel.
-    """
+    """Raise unless these features give an earlier solution its own decision values."""
     if first_other(features, solution.weights, solution.bias, solution.decision) is not None:
         raise DeclarationError(
             f"md.orthogonal: the weights of earlier solution {number} give these points other decision values than it "

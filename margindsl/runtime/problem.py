@@ -75,7 +75,6 @@ class Problem(Formulation):
         self._sessions: dict[Hashable, Guarded] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes without what solvers compiled, so that problems can be copied and pickled."""
         return {**self.__dict__, "_sessions": {}}
 
     def with_constraints(self, *constraints: Constraint) -> Problem:
@@ -325,11 +324,6 @@ def choose_relaxation(program: MarginProgram, proving: bool = False) -> Relaxati
     points; `cccp`; `alternating`. For k clusters: `supervised`, `exact` (of three up to six free components), then
     `alternating`, whose steps end no higher than those of `cccp`. Relaxations of other packages take part with a
     priority of their own.
-
-    Raises
-    ------
-    RefusalError
-        If none accepts the program.
     """
     asked = (cls for cls in relaxation_classes() if "priority" in vars(cls))  # one that is inherited speaks for another
     ranked = sorted(((cls.priority(program), cls.name, cls) for cls in asked if cls.bound != "none" or not proving),

@@ -27,13 +27,7 @@ class SolverInfo:
 
 
 def entry_points(group: str, name: str = "") -> Mapping[str, importlib.metadata.EntryPoint]:
-    """Return the entry points of a group by lower-case name.
-
-    Raises
-    ------
-    NotInstalledError
-        If the group is empty: the package is used from an uninstalled checkout.
-    """
+    """Return the entry points of a group by lower-case name."""
     found = registered(group, name)
     if not found:
         raise NotInstalledError(
@@ -43,13 +37,7 @@ def entry_points(group: str, name: str = "") -> Mapping[str, importlib.metadata.
 
 
 def load_class(group: str, kind: str, name: Any) -> Any:
-    """Return the class registered under a name, whatever its case.
-
-    Raises
-    ------
-    UnknownNameError
-        If there is none; the nearest names are listed.
-    """
+    """Return the class registered under a name, whatever its case."""
     points = entry_points(group, name if isinstance(name, str) else "")
     if not isinstance(name, str) or name.lower() not in points:
         raise UnknownNameError(kind, name, points, _advice(group, name))
@@ -97,7 +85,6 @@ def solvers_for(form: Form, preferred: Iterable[str] | None = None) -> Iterator[
 
     Parameters
     ----------
-    form : Form
     preferred : iterable of str, optional
         Names in the order to ask them; default: all that are registered, by name.
     """

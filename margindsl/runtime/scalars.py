@@ -15,7 +15,6 @@ class Scalars(Mapping[Any, float]):
 
     Parameters
     ----------
-    values : mapping of str to float
     symbols : sequence of Scalar
         What declared them, in the order of the names; none of a loaded solution.
     """

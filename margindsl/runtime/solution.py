@@ -119,7 +119,6 @@ class Solution:
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the fields, read-only mappings as dicts, so that solutions can be pickled."""
         return self.__dict__ | {name: dict(getattr(self, name)) for name in FROZEN}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -127,13 +127,7 @@ def other_solvers(compiled: Compiled) -> list[str]:
 
 
 def unfitted(program: MarginProgram, options: SolveOptions, budget: Budget, relaxation: str, solver: str) -> Solution:
-    """Return labels in B with the hyperplane w = 0, for there was time for no other.
-
-    Raises
-    ------
-    TimeLimitError
-        If there was not even time for labels in B.
-    """
+    """Return labels in B with the hyperplane w = 0, for there was time for no other."""
     try:
         with Budget.within(0.0).limit(1.0 - FITTED):
             start = options.warm_start

@@ -101,24 +101,17 @@ class Begin(Stage):
     books: ClassVar[str] = "begin"
 
     def apply(self, run: Run, found: Found) -> Found:
-        """Leave a good labelling in the run."""
         with in_hand(run):
             answer_first(run)
         return replace(found, begun=run.fits)
 
     def describe(self) -> str:
-        """Return the name with what it does."""
         return "begin (one descent from k-means)"
 
 
 @dataclass(frozen=True)
 class Relax(Stage):
-    """Run the relaxation.
-
-    Parameters
-    ----------
-    relaxation : Relaxation
-    """
+    """Run the relaxation."""
 
     name: ClassVar[str] = "relax"
     part: ClassVar[float] = RELAXED
@@ -147,12 +140,7 @@ class Relax(Stage):
 
 @dataclass(frozen=True)
 class Round(Stage):
-    """Round what the relaxation returned to labels in B.
-
-    Parameters
-    ----------
-    relaxation : Relaxation
-    """
+    """Round what the relaxation returned to labels in B."""
 
     name: ClassVar[str] = "round"
     part: ClassVar[float] = ROUNDED
@@ -161,7 +149,6 @@ class Round(Stage):
     relaxation: Relaxation
 
     def apply(self, run: Run, found: Found) -> Found:
-        """Return the outcome with candidates in B, those of the warm start among them."""
         outcome = found.outcome
         if outcome is None or not found.is_open:
             return found
@@ -182,12 +169,7 @@ class Round(Stage):
 
 @dataclass(frozen=True)
 class Polish(Stage):
-    """Improve the rounded labels of a convex relaxation.
-
-    Parameters
-    ----------
-    how : {"none", "alternate", "search"}
-    """
+    """Improve the rounded labels of a convex relaxation."""
 
     name: ClassVar[str] = "polish"
     part: ClassVar[float] = ROUNDED
@@ -196,7 +178,6 @@ class Polish(Stage):
     how: str
 
     def apply(self, run: Run, found: Found) -> Found:
-        """Leave the best labels in the run; of a rounding that was interrupted what there is is evaluated alone."""
         outcome = found.outcome
         if outcome is not None and found.is_open and outcome.candidates:
             bound = -np.inf if outcome.certificate is None else outcome.certificate.bound
@@ -204,7 +185,6 @@ class Polish(Stage):
         return found
 
     def describe(self) -> str:
-        """Return the name with its options."""
         return f"polish ({self.how})"
 
 
@@ -218,7 +198,6 @@ class Evaluate(Stage):
     is_last: ClassVar[bool] = True
 
     def apply(self, run: Run, found: Found) -> Found:
-        """Return the best labels fitted, and how that was ended if it was."""
         known, labels = run.best, labels_in_hand(run, found.outcome)
         try:
             with run.finishing(EVALUATED):
@@ -234,7 +213,6 @@ class Evaluate(Stage):
             return replace(found, fit=known, state=ended)
 
     def describe(self) -> str:
-        """Return the name with its options."""
         return f"evaluate the labels with {EVALUATION_SOLVER!r} to {EVALUATION_TOL:g}"
 
 

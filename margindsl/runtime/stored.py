@@ -32,7 +32,6 @@ class StoredProof:
 
     Parameters
     ----------
-    header : dict
     arrays : dict of str to array
         With `phi` where the file holds the features or a problem gave them.
     """
@@ -41,12 +40,7 @@ class StoredProof:
     arrays: dict[str, Any]
 
     def verify(self, solution: Any) -> Report:
-        """Return what of a solution the proof shows.
-
-        Parameters
-        ----------
-        solution : Solution
-        """
+        """Return what of a solution the proof shows."""
         header = {**self.header, "value": solution.value, "bound": solution.bound, "state": solution.state.name,
                   "bias": np.asarray(solution.bias).tolist()}
         report = reported(header, {**self.arrays, "labels": solution.labels, "decision": solution.decision})
@@ -60,15 +54,7 @@ class StoredProof:
 
 
 def read_stored(path: str | Path) -> tuple[dict[str, Any], dict[str, Any], StoredProof | None]:
-    """Return the header, the arrays and the proof of a saved solution; None in files of older versions.
-
-    Raises
-    ------
-    DeclarationError
-        If the file is none that `Solution.save` wrote, or what it holds is contradictory.
-    OSError
-        If it cannot be read.
-    """
+    """Return the header, the arrays and the proof of a saved solution; None in files of older versions."""
     header, arrays = read_proof(path)
     try:
         missing = [name for name in HEADER if name not in header] + [n for n in ARRAYS if n not in arrays]
@@ -106,13 +92,7 @@ def _is_whole(header: dict[str, Any], arrays: dict[str, Any]) -> bool:
 
 
 def same_problem(path: str | Path, proof: StoredProof, problem: Any) -> StoredProof:
-    """Return the proof with the features of the problem, which must be the one that was solved.
-
-    Raises
-    ------
-    DeclarationError
-        If the points, the objective or the constraints are others.
-    """
+    """Return the proof with the features of the problem, which must be the one that was solved."""
     header, arrays, program = declaration_of(problem)
     if proof.header["declaration"] != digest(header, arrays):
         raise DeclarationError(
@@ -126,13 +106,7 @@ def same_problem(path: str | Path, proof: StoredProof, problem: Any) -> StoredPr
 
 
 def judged(path: str | Path, solution: Any, replace: Callable[..., Any]) -> Any:
-    """Return a loaded solution with what was not verified marked, its status no higher than what was.
-
-    Raises
-    ------
-    DeclarationError
-        If its proof does not hold.
-    """
+    """Return a loaded solution with what was not verified marked, its status no higher than what was."""
     if solution.evidence is None:
         why = solution.origin.get("unproved", "it is of an older version")
         report = Report(unverified=[f"the file holds no proof: {why}"])
@@ -150,18 +124,12 @@ def judged(path: str | Path, solution: Any, replace: Callable[..., Any]) -> Any:
 def features_of(problem: Any, weights: FloatArray, bias: FloatArray | float, decision: FloatArray) -> Any:
     """Return the features of the problem a solution was solved from.
 
+    Shapes: `weights` (r,), `bias` (k,).
+
     Parameters
     ----------
-    problem : Problem
-    weights : (r,) or (r, k) float array
-    bias : float or (k,) float array
     decision : (n,) or (n, k) float array
         Decision values, features · weights + bias.
-
-    Raises
-    ------
-    DeclarationError
-        If it is no problem, or its features do not give these decision values.
     """
     if not hasattr(problem, "prepared"):
         raise DeclarationError(

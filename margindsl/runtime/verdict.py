@@ -21,7 +21,6 @@ def sound_bound(bound: float, value: float, size: float, noise: float = 0.0) -> 
 
     Parameters
     ----------
-    bound, value : float
     size : float
         Sum of the sizes of the parts of the value.
     noise : float
@@ -43,12 +42,7 @@ def least_proof(program: MarginProgram) -> Certificate | None:
 
 
 def strongest(certificate: Certificate | None, least: Certificate | None) -> Certificate | None:
-    """Return a certificate, or the proof of the losses alone where it says less; None for neither.
-
-    Parameters
-    ----------
-    certificate, least : Certificate or None
-    """
+    """Return a certificate, or the proof of the losses alone where it says less; None for neither."""
     if certificate is None or not np.isfinite(certificate.bound):
         return least
     return least if least is not None and certificate.bound < least.bound else certificate
@@ -76,7 +70,6 @@ def earned(state: Status, message: str, raw: RawSolution | None, *, value: float
         Its words.
     raw : RawSolution or None
         The fit of the labels; None of a problem that is not convex, to which no gap belongs.
-    value, bound, estimate : float
     tol : float
         The relative gap asked for.
     """

@@ -235,7 +235,6 @@ def _form(program: MarginProgram, features: FeatureOperator, losses: Losses, lab
 
 
 def _margins(form: FixedLabelForm, raw: RawSolution) -> FloatArray:
-    """Return the (n,) margins of a fit on the points of a form."""
     return np.asarray(form.labels * (form.features.apply(raw["w"]) + float(raw.get("bias", 0.0))))
 
 

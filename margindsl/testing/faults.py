@@ -36,9 +36,6 @@ class Call:
 
     Parameters
     ----------
-    form : Form
-    budget : Budget
-    start : RawSolution or None
     memory : dict
         What the session keeps between calls; ``"count"`` is the number of calls so far.
     """
@@ -55,7 +52,6 @@ class Fault:
 
     Parameters
     ----------
-    summary : str
     alter : callable (call, answer) -> answer, optional
         What becomes of the answer.
     before : callable (call), optional
@@ -150,12 +146,10 @@ def _claims(status: Any, **fields: Any) -> Alter:
 
 
 def _optimal(change: Callable[[np.ndarray], Any]) -> Alter:
-    """Return changed variables that are called optimal."""
     return lambda call, answer: replace(_each(change)(call, answer), status=Status.OPTIMAL)
 
 
 def _earlier(call: Call, answer: RawSolution) -> RawSolution:
-    """Return the answer to the first form that was solved."""
     return call.memory.setdefault("first", answer)
 
 
@@ -237,7 +231,6 @@ def _pace(call: Call) -> None:
 
 
 def _overstay(call: Call) -> None:
-    """Begin to work in chunks where the time is nearly up."""
     if call.budget.remaining < PATIENCE:
         time.sleep(PAUSE)
 

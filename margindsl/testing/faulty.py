@@ -62,12 +62,10 @@ class FaultySolver(Solver):
         return bool(self.solver.native)
 
     def accepts(self, form: Form) -> Offer | Refusal:
-        """Return what the real solver says, unless the fault is here."""
         other = FAULTS[self.fault].accepts()
         return self.solver.accepts(form) if other is None else other
 
     def open(self, form: Form) -> Session:
-        """Return a faulty session, unless the fault is here."""
         other = FAULTS[self.fault].opens()
         return _FaultySession(FAULTS[self.fault], self.solver.open(form)) if other is None else None  # type: ignore[return-value]
 
@@ -81,7 +79,6 @@ class _FaultySession(Session):
     memory: dict[str, Any] = field(default_factory=lambda: {"count": 0})
 
     def solve(self, form: Form, budget: Budget, start: RawSolution | None = None) -> RawSolution:
-        """Return the altered answer of the real session."""
         self.memory["count"] += 1
         call = Call(form, budget, start, self.memory)
         self.fault.before(call)

@@ -20,7 +20,6 @@ class LossFamily:
 
     Parameters
     ----------
-    name : str
     declare : callable (g, parameters) -> expression
         The single number in the language.
     numeric : callable (margins (n,), scalars, parameters) -> float
@@ -57,7 +56,6 @@ def _huber(x: FloatArray, M: float) -> FloatArray:
 
 
 def _plq_pieces() -> Any:
-    """Return the pieces of max(0, (1 − x)²) left of 1, then (x − 1)/2: continuous, convex, a kink at 1."""
     return [(1.0, (1.0, -2.0, 1.0)), (float("inf"), (0.0, 0.5, -0.5))]
 
 

@@ -115,13 +115,7 @@ def requirement_of(check: Callable[..., None]) -> str:
 
 def run_checks(subject: Any, name: str, checks: Mapping[str, Callable[[Any], None]],
                only: Iterable[str] | None) -> Report:
-    """Run checks on a subject and collect their outcomes.
-
-    Raises
-    ------
-    UnknownNameError
-        If `only` names a check that does not exist.
-    """
+    """Run checks on a subject and collect their outcomes."""
     chosen = list(checks) if only is None else list(only)
     for key in chosen:
         one_of("conformance check", key, checks)
@@ -139,12 +133,6 @@ def _outcome(subject: Any, name: str, check: Callable[[Any], None]) -> Check:
 
 
 def require(condition: bool, message: str) -> None:
-    """Raise unless a condition holds.
-
-    Raises
-    ------
-    ConformanceError
-        With the message.
-    """
+    """Raise unless a condition holds."""
     if not condition:
         raise ConformanceError(message)

@@ -59,10 +59,6 @@ class SolverTrial(Trial):
     """Represent a solver under test with the standard forms it accepts.
 
     What a solver compiles is compiled once a form; native sessions, which may carry state, are opened for every answer.
-
-    Parameters
-    ----------
-    solver : Solver
     """
 
     def __init__(self, solver: Solver) -> None:
@@ -158,17 +154,14 @@ def bracket(form: Form, raw: RawSolution) -> tuple[float, float]:
 
 
 def _size(form: Form, *values: float) -> float:
-    """Return the size differences of values are measured against."""
     return max(form.floor, *(abs(v) for v in values if math.isfinite(v)))
 
 
 def _accepts_something(trial: Trial) -> None:
-    """At least one standard form of the zoo is accepted."""
     require(bool(trial.cases), "no form of the zoo is accepted")
 
 
 def _answers_have_shapes(trial: Trial) -> None:
-    """Answers carry the variables the form's docstring names, in their shapes, all finite."""
     for name, _, raw in trial.answers():
         require(raw.has_answer, f"{name}: ended as {raw.status.word}: {raw.message}")
 
@@ -194,7 +187,6 @@ def _residuals_vanish(trial: Trial) -> None:
 
 @cache
 def _reference_forms() -> dict[str, Form]:
-    """Return the standard forms that the references solve, which no solver under test is given."""
     return dict(standard_forms())
 
 

@@ -57,7 +57,6 @@ class AlternatingMu(EngineSolver):
     dense_limit: int = integers(0).option(4000)
 
     def offer(self, form: Form) -> Offer | Refusal:
-        """Return an `Offer` without a bias, for finite losses that know their conjugate."""
         if form.is_biased:  # type: ignore[attr-defined]
             return Refusal("the closed form of the masses holds without a bias: with one the losses depend on the "
                            "masses themselves", "use solver='mirror-prox' or 'clarabel'")

@@ -50,13 +50,11 @@ class BurerMonteiro(EngineSolver):
     seed: int = integers(0).option(0)
 
     def offer(self, form: Form) -> Offer | Refusal:
-        """Accept weight lifts and label lifts."""
         offer = of_form(_OFFERS, form)
         assert offer is not None
         return offer(self, form)
 
     def refuse(self, form: Form) -> Refusal:
-        """Return why a form of another class is not taken."""
         return Refusal(f"a {type(form).__name__} has no factor to lift")
 
     def solve_labels(self, form: LabelLiftForm, budget: Budget, start: RawSolution | None) -> RawSolution:

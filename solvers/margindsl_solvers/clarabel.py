@@ -30,7 +30,6 @@ class Clarabel(SemidefiniteSolver):
     max_psd_order: int = integers(0).option(100)
 
     def settings(self, tol: float, max_iter: int | None, seconds: float) -> dict[str, Any]:
-        """Return Clarabel's options; it is cheap to ask a hundredth of the tolerance."""
         tight = max(1e-2 * tol, 1e-9)
         options: dict[str, Any] = {"tol_gap_abs": tight, "tol_gap_rel": tight, "tol_feas": tight}
         if max_iter is not None:
@@ -40,5 +39,4 @@ class Clarabel(SemidefiniteSolver):
         return options
 
     def words(self, outcome: Any) -> str:
-        """Return Clarabel's status word."""
         return str(outcome.status)

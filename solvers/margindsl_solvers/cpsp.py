@@ -118,10 +118,8 @@ class CPSP(RowsSolver):
     keep: int = integers(0).option(20)
 
     def offer(self, form: Form) -> Offer | Refusal:
-        """Return an `Offer` for fixed labels with finite convex losses."""
         refusal = refuse_infinite(self.name, (term.loss for term in form.losses.terms))
         return Offer("hyperplanes spanned by few points; no n x n matrix") if refusal is None else refusal
 
     def keeper(self, form: Form) -> CPSPSession:
-        """Return a session, which keeps the basis and the points of the last cuts."""
         return CPSPSession(self)

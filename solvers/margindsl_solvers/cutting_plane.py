@@ -104,10 +104,8 @@ class CuttingPlane(RowsSolver):
     keep: int = integers(0).option(10)
 
     def offer(self, form: Form) -> Offer | Refusal:
-        """Return an `Offer` for fixed labels with finite convex losses."""
         refusal = refuse_infinite(self.name, (term.loss for term in form.losses.terms))
         return Offer("one linearisation of the whole loss a round") if refusal is None else refusal
 
     def keeper(self, form: Form) -> CuttingPlaneSession:
-        """Return a session, which keeps the points of the last cuts."""
         return CuttingPlaneSession(self)

@@ -61,7 +61,6 @@ class DualCoordinate(RowsSolver):
     seed: int = integers(0).option(0)
 
     def offer(self, form: Form) -> Offer | Refusal:
-        """Return an `Offer` for piecewise quadratic losses without bias, scalars or decision bounds."""
         for present, what in ((form.free_bias, "a free bias"), (form.decision, "decision bounds"),
                               (form.losses.scalars.count, "shared scalars")):
             if present:
@@ -76,7 +75,6 @@ class DualCoordinate(RowsSolver):
         return Offer("exact steps in random order, with shrinking" if self.shrinking else "exact steps in random order")
 
     def keeper(self, form: Form) -> DualCoordinate:
-        """Return the solver, where numba is installed."""
         self.require_installed()
         return self
 

@@ -23,7 +23,6 @@ class ECOS(ConicSolver):
     cones: ClassVar[frozenset[str]] = frozenset({"soc", "exp"})
 
     def settings(self, tol: float, max_iter: int | None, seconds: float) -> dict[str, Any]:
-        """Return ECOS's options; it is cheap to ask a hundredth of the tolerance."""
         tight = max(1e-2 * tol, 1e-9)
         options: dict[str, Any] = {"abstol": tight, "reltol": tight, "feastol": tight}
         if max_iter is not None:
@@ -31,5 +30,4 @@ class ECOS(ConicSolver):
         return options
 
     def words(self, outcome: Any) -> str:
-        """Return ECOS's sentence."""
         return str(outcome["info"]["infostring"])

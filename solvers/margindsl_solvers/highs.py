@@ -25,7 +25,6 @@ class HiGHS(ConicSolver):
         "output_flag": "verbose", "log_to_console": "verbose"}
 
     def settings(self, tol: float, max_iter: int | None, seconds: float) -> dict[str, Any]:
-        """Return HiGHS's options; an active-set method ends exactly, and only its feasibility is asked."""
         tight = min(max(1e-2 * tol, 1e-10), 1e-6)
         options: dict[str, Any] = {"primal_feasibility_tolerance": tight, "dual_feasibility_tolerance": tight,
                                    "output_flag": bool(self.verbose)}
@@ -35,7 +34,6 @@ class HiGHS(ConicSolver):
         return options
 
     def words(self, outcome: Any) -> str:
-        """Return HiGHS's status word."""
         return str(outcome["model_status"])
 
 

@@ -53,7 +53,6 @@ class LBFGS(RowsSolver):
     memory: int = integers(1, 1000).option(20)
 
     def offer(self, form: Form) -> Offer | Refusal:
-        """Return an `Offer` for smooth unconstrained forms, else a `Refusal` naming what is missing."""
         for term in form.losses.terms:
             if not term.loss.is_smooth:
                 return Refusal(
@@ -82,11 +81,8 @@ class QuasiNewtonRun(Course[Pair]):
 
     Parameters
     ----------
-    model : PlaneRows
-    budget : Budget
     x : float array
         The first (w, b, s).
-    memory : int
     """
 
     stage = "lbfgs"
@@ -101,11 +97,9 @@ class QuasiNewtonRun(Course[Pair]):
     ended: Status | None
 
     def init(self) -> None:
-        """Judge the start."""
         self._judge()
 
     def step(self) -> Status | None:
-        """Minimise once."""
         if self.error > 0.5 * self.last:
             return Status.INACCURATE
         self.last = self.error
@@ -121,7 +115,6 @@ class QuasiNewtonRun(Course[Pair]):
         return self.ended
 
     def variables(self) -> dict[str, FloatArray]:
-        """Return what the form asks for, at the best pair."""
         assert self.best is not None
         return self.model.variables(self.best)
 

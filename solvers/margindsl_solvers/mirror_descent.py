@@ -63,5 +63,4 @@ class MirrorDescent(MirrorSolver):
 
     @property
     def schedule(self) -> str:
-        """Return the steps in force."""
         return self.steps or super().schedule

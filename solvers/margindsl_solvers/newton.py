@@ -57,7 +57,6 @@ class Newton(RowsSolver):
     dense_limit: int = integers(0).option(4000)
 
     def offer(self, form: Form) -> Offer | Refusal:
-        """Return an `Offer` for fixed labels with finite convex losses that know their prox."""
         refusal = refuse_infinite(self.name, (term.loss for term in form.losses.terms))
         if refusal is not None:
             return refusal

@@ -37,14 +37,12 @@ class NodeNewton(EngineSolver):
     max_iter: int = integers(1).option(STEPS)
 
     def offer(self, form: Form) -> Offer | Refusal:
-        """Accept nodes with few features."""
         if form.features.rank > LARGEST_ORDER:
             return Refusal(f"a node of branch and bound with {form.features.rank} features is too large for "
                            f"Newton's method (at most {LARGEST_ORDER})", "Take fewer features")
         return Offer(f"Newton's method on a lifted matrix of order {form.features.rank + 1}")
 
     def keeper(self, form: Form) -> NodeSession:
-        """Return a session: nodes share arrays."""
         return NodeSession(form, self.max_iter, self.tol)  # type: ignore[arg-type]
 
     takes: ClassVar[Mapping[type[Form], Solve]] = {BranchNodeForm: NodeSession.solve}

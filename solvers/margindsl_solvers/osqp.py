@@ -21,7 +21,6 @@ class OSQP(ConicSolver):
     elsewhere: ClassVar[Mapping[str, str]] = {"eps_abs": "tol", "eps_rel": "tol"}
 
     def settings(self, tol: float, max_iter: int | None, seconds: float) -> dict[str, Any]:
-        """Return OSQP's options; its residuals are asked a tenth of the tolerance, as it checks no gap."""
         options: dict[str, Any] = {"eps_abs": 0.1 * tol, "eps_rel": 0.1 * tol,
                                    "max_iter": 50_000 if max_iter is None else max_iter}
         if math.isfinite(seconds):
@@ -29,5 +28,4 @@ class OSQP(ConicSolver):
         return options
 
     def words(self, outcome: Any) -> str:
-        """Return OSQP's status sentence."""
         return str(outcome.info.status)

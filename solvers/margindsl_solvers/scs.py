@@ -31,7 +31,6 @@ class SCS(SemidefiniteSolver):
     max_psd_order: int = integers(0).option(260)
 
     def settings(self, tol: float, max_iter: int | None, seconds: float) -> dict[str, Any]:
-        """Return SCS's options."""
         options: dict[str, Any] = {"eps_abs": tol, "eps_rel": tol,
                                    "max_iters": 50_000 if max_iter is None else max_iter}
         if math.isfinite(seconds):
@@ -39,5 +38,4 @@ class SCS(SemidefiniteSolver):
         return options
 
     def words(self, outcome: Any) -> str:
-        """Return SCS's status sentence."""
         return str(outcome["info"]["status"])

@@ -67,7 +67,6 @@ class Bracket:
 
     Parameters
     ----------
-    primal, dual, error : float
     floor : float
         Size that values are at least taken to have.
     """
@@ -205,7 +204,6 @@ class Course(ABC, Generic[P]):
         return Status.INACCURATE if rest > max(self.stall_limit, RESTED * self.iterations) else None
 
     def _least(self, point: P) -> float:
-        """Return what the value is no lower than: the dual value of a point, less what its error is worth."""
         return point.dual - self.error * max(abs(point.primal), point.floor)
 
     def stop(self, ended: Status | None = None) -> Status | None:

@@ -20,9 +20,10 @@ def nearest(z: FloatArray, N: FloatArray, lower: FloatArray, upper: FloatArray) 
     problem (Lawson and Hanson 1974, chapter 23), so that bounds that meet in an edge or in a point are met
     too. Where no point is within the bounds, all violated rows are met in the sense of least squares.
 
+    Shapes: `z` (p,).
+
     Parameters
     ----------
-    z : (p,) float array
     N : (J, p) float array
         A few rows.
     lower, upper : (J,) float arrays

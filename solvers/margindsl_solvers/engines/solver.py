@@ -41,7 +41,6 @@ class EngineSolver(Solver):
     tol: float | None = TOLERANCE.option(None)
 
     def accepts(self, form: Form) -> Offer | Refusal:
-        """Return an `Offer`, or a `Refusal` naming the form or what is missing."""
         return self.refuse(form) if of_form(self.takes, form) is None else self.offer(form)
 
     def offer(self, form: Form) -> Offer | Refusal:
@@ -53,7 +52,6 @@ class EngineSolver(Solver):
         return Refusal(f"{self.name} solves {self.solves}, not a {type(form).__name__}")
 
     def solve(self, form: Form, budget: Budget | None = None, start: RawSolution | None = None) -> RawSolution:
-        """Solve a form; see `margindsl.contract.Session.solve`."""
         solve = of_form(self.takes, form)
         if solve is None:
             return RawSolution(Status.FAILED, message=str(self.refuse(form)))
@@ -64,24 +62,17 @@ class EngineSolver(Solver):
         return self
 
     def open(self, form: Form) -> Session[Any]:
-        """Return a session for forms of this shape."""
         session: Session[Any] = self.keeper(form)
         return session
 
 
 @dataclass
 class EngineSession(Session[Any]):
-    """Keep something from solve to solve; its functions are the entries of the solver's table.
-
-    Parameters
-    ----------
-    solver : EngineSolver
-    """
+    """Keep something from solve to solve; its functions are the entries of the solver's table."""
 
     solver: Any
 
     def solve(self, form: Form, budget: Budget, start: RawSolution | None = None) -> RawSolution:
-        """Solve a form; see `margindsl.contract.Session.solve`."""
         solve = of_form(self.solver.takes, form)
         assert solve is not None  # the solver refuses other forms
         answer: RawSolution = solve(self, form, limited(self.solver, budget), start)

@@ -91,7 +91,6 @@ class ConicSolver(Solver):
         return 0
 
     def accepts(self, form: Form) -> Offer | Refusal:
-        """Return an `Offer`, or a `Refusal` naming the cone, the size or the conjugate that is missing."""
         kind = kind_of(form)
         if kind is None:
             return Refusal(f"it does not know the form {type(form).__name__}")
@@ -99,7 +98,6 @@ class ConicSolver(Solver):
         return answer
 
     def open(self, form: Form) -> ConicSession:
-        """Return a session that compiles once and solves forms of one structure."""
         return ConicSession(self, form)
 
     def _judge_fixed(self, form: FixedLabelForm) -> Offer | Refusal:
@@ -210,7 +208,6 @@ class SemidefiniteSolver(ConicSolver):
 
     @property
     def psd_limit(self) -> int:
-        """Return the largest order of a semidefinite cone accepted."""
         return self.max_psd_order
 
 
@@ -228,7 +225,6 @@ class ConicSession(Session):
 
     Parameters
     ----------
-    solver : ConicSolver
     form : Form
         The first form; another structure later is compiled anew.
     """
@@ -249,7 +245,6 @@ class ConicSession(Session):
         return self.problem
 
     def solve(self, form: Any, budget: Budget, start: RawSolution | None = None) -> RawSolution:
-        """Solve a form; every failure of the solver is a status with its own words."""
         if not form.is_convex:
             return majorise(form, budget, start, self.solve)
         begin, words = time.perf_counter(), ""

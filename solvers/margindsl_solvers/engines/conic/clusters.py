@@ -23,7 +23,6 @@ class ClusterLowering(Lowering[ClusterForm]):
     """
 
     def build(self, form: ClusterForm) -> cp.Problem:
-        """Return the problem of one labelling."""
         self.model = ClusterRows(form, np.zeros(form.n, dtype=int) if form.runner is None else form.runner)
         phi, self.basis = reduced(form.features)
         k, everyone = form.clusters, np.arange(form.n)
@@ -85,11 +84,9 @@ class ClusterLowering(Lowering[ClusterForm]):
         """Do nothing: the labels are in the problem."""
 
     def fits(self, form: ClusterForm) -> bool:
-        """Return whether it is the very form the problem was built from."""
         return form is self.form
 
     def read(self, form: ClusterForm) -> dict[str, FloatArray]:
-        """Return w, scalars, u, t, tau, runner and clusters."""
         model, V = self.model, np.asarray(self.V.value)
         w = (V if self.basis is None else self.basis @ V).T.ravel()
         x = np.append(w, np.asarray(self.beta.value)) if form.free_bias else w
@@ -105,7 +102,6 @@ class ClusterLowering(Lowering[ClusterForm]):
         return model.variables(model.judge(x, model.normalised(multipliers)))
 
     def error(self, form: ClusterForm, variables: dict[str, FloatArray]) -> float:
-        """Return the larger of the gap and the violation of the balance, computed anew."""
         w, bias, scalars = (variables[name] for name in ("w", "bias", "scalars"))
         u, tau, t = (variables[name] for name in ("u", "tau", "t"))
         primal, dual = form.majorant(w, bias, scalars), form.dual_objective(u, tau, t)

@@ -23,7 +23,6 @@ from margindsl_solvers.engines.conic import modelling as cp
 
 @cache
 def _exponential() -> tuple[type, ...]:
-    """Return the atoms that need exponential cones."""
     return (cp.exp, cp.log, cp.log1p, cp.entr, cp.rel_entr, cp.kl_div, cp.logistic, cp.log_sum_exp,
             cp.xexp)
 
@@ -240,7 +239,6 @@ class FixedLabelLowering(Lowering[FixedLabelForm]):
     """
 
     def build(self, form: FixedLabelForm) -> cp.Problem:
-        """Return the quadratic program."""
         losses = form.losses
         self.parameters = LossParameters(losses)
         self.signed = cp.Parameter(losses.rows, name="signed slopes")
@@ -258,12 +256,10 @@ class FixedLabelLowering(Lowering[FixedLabelForm]):
         return cp.Problem(cp.Minimize(0.5 * cp.sum_squares(self.w) + self.loss_rows.cost), constraints)
 
     def load(self, form: FixedLabelForm) -> None:
-        """Set labels, weights, shifts and costs."""
         self.parameters.load(form.losses)
         self.signed.value = form.losses.slopes * form.labels[form.losses.points]
 
     def read(self, form: FixedLabelForm) -> dict[str, FloatArray]:
-        """Return w, bias, scalars, u, tau."""
         w = np.asarray(self.w.value)
         tau = np.zeros(len(form.decision))
         for chosen, sign, constraint in self.bounds:
@@ -273,7 +269,6 @@ class FixedLabelLowering(Lowering[FixedLabelForm]):
                 "scalars": self.loss_rows.scalars(), "u": self.loss_rows.multipliers(form.losses), "tau": tau}
 
     def error(self, form: FixedLabelForm, variables: dict[str, FloatArray]) -> float:
-        """Return the largest of the gap and the residuals, computed anew."""
         w, bias, s = variables["w"], float(variables["bias"]), variables["scalars"]
         u, tau = variables["u"], variables["tau"]
         primal, dual = form.objective(w, bias, s), form.dual_objective(u, tau)
@@ -309,7 +304,6 @@ class SaddleLowering(Lowering[SaddleForm]):
     is_dual = True
 
     def build(self, form: SaddleForm) -> cp.Problem:
-        """Return the second-order cone program."""
         losses = form.losses
         self.capacity = capacity_for(form.count)
         self.parameters = LossParameters(losses)
@@ -334,11 +328,9 @@ class SaddleLowering(Lowering[SaddleForm]):
         return cp.Problem(cp.Minimize(value + self.shifted @ self.ut + cost), constraints)
 
     def fits(self, form: SaddleForm) -> bool:
-        """Return whether the working set is within the capacity, and the structure the same."""
         return super().fits(form) and form.count <= self.capacity and form.is_biased == (self.tilts is not None)
 
     def load(self, form: SaddleForm) -> None:
-        """Set labellings, weights, shifts and costs."""
         losses = form.losses
         self.parameters.load(losses)
         self.sloped.value = losses.weights * losses.slopes
@@ -350,7 +342,6 @@ class SaddleLowering(Lowering[SaddleForm]):
             self.tilts.value = sum(part.value * bias for part, bias in zip(self.labels, form.biases[last].T))
 
     def read(self, form: SaddleForm) -> dict[str, FloatArray]:
-        """Return mu, u, W, scalars."""
         shares = fold(np.maximum(np.ravel(self.shares.dual_value), 0.0), form.count)
         total = shares.sum()
         mu = shares / total if total > 0 else np.full(form.count, 1 / form.count)

@@ -59,7 +59,6 @@ class LabelLowering(Lowering[L], Generic[L]):
     constant_slopes = True
 
     def fits(self, form: L) -> bool:
-        """Return whether the form differs from the one built in weights, shifts and costs alone."""
         return super().fits(form) and same_lift(self.form, form)
 
     def prepare(self, form: L) -> FloatArray:
@@ -69,7 +68,6 @@ class LabelLowering(Lowering[L], Generic[L]):
         return np.column_stack([factor, np.ones(form.n)]) if form.free_bias else factor
 
     def load(self, form: L) -> None:
-        """Set weights, shifts and costs."""
         self.parameters.load(form.losses)
 
 
@@ -93,7 +91,6 @@ class LiftedWeights(LabelLowering[LabelLiftForm]):
     """
 
     def build(self, form: LabelLiftForm) -> cp.Problem:
-        """Return the semidefinite program of order r."""
         losses = form.losses
         self.factor = self.prepare(form)
         rank = self.factor.shape[1]
@@ -115,7 +112,6 @@ class LiftedWeights(LabelLowering[LabelLiftForm]):
         return cp.Problem(cp.Minimize(0.5 * (trace @ self.entries) + self.loss_rows.cost), constraints)
 
     def read(self, form: LabelLiftForm) -> dict[str, FloatArray]:
-        """Return u, d, kappa, eta, V."""
         u = self.loss_rows.multipliers(form.losses)
         eta = 2 * constraint_multipliers(self.outputs)
         d = np.zeros(form.count)
@@ -191,7 +187,6 @@ class LiftedDual(LabelLowering[L], Generic[L]):
     is_dual = True
 
     def build(self, form: L) -> cp.Problem:
-        """Return the semidefinite program of order N + r."""
         losses = form.losses
         factor = self.prepare(form)
         omega, sigma = self.declare(form, factor)
@@ -224,7 +219,6 @@ class LiftedDual(LabelLowering[L], Generic[L]):
         return total
 
     def read(self, form: L) -> dict[str, FloatArray]:
-        """Return u, d, kappa, eta, M."""
         M = unit_diagonal(np.asarray(self.inequality.dual_value)[:form.count, :form.count])
         return {"u": into_domain(form.losses, np.asarray(self.u.value)), "d": np.asarray(self.d.value),
                 "kappa": multiplier_values(self.kappa), "eta": multiplier_values(self.eta), "M": M}

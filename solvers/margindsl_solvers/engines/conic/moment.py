@@ -32,7 +32,6 @@ class MomentDual(LiftedDual[MomentLiftForm]):
     """
 
     def build(self, form: MomentLiftForm) -> cp.Problem:
-        """Return the semidefinite program of order N + r."""
         losses = form.losses
         factor = self.prepare(form)
         omega, sigma = self.declare(form, factor)
@@ -55,7 +54,6 @@ class MomentDual(LiftedDual[MomentLiftForm]):
         return cp.Problem(cp.Minimize(value + self.parameters.shifts @ self.u + 0.5 * radii), constraints)
 
     def fits(self, form: MomentLiftForm) -> bool:
-        """Return whether the form differs from the one built in weights, shifts and costs alone."""
         return (super().fits(form) and form.moments == self.form.moments
                 and form.cuts.key() == self.form.cuts.key())
 
@@ -82,7 +80,6 @@ class MomentDual(LiftedDual[MomentLiftForm]):
         return columns
 
     def read(self, form: MomentLiftForm) -> dict[str, FloatArray]:
-        """Return u, q, d, kappa, eta, tau, M."""
         M = unit_diagonal(np.asarray(self.inequality.dual_value)[:form.count, :form.count])
         u = np.asarray(self.u.value)
         return {"u": u if self.q is not None else into_domain(form.losses, u),

@@ -32,7 +32,6 @@ class OutputDual(Lowering[OutputLiftForm]):
     is_dual = True
 
     def build(self, form: OutputLiftForm) -> cp.Problem:
-        """Return the semidefinite program."""
         self.scale = np.sqrt(2.0 * form.weights[form.kept])
         base, sigma = output_matrix(form)
         count, order = len(form.kept), len(base)
@@ -52,14 +51,12 @@ class OutputDual(Lowering[OutputLiftForm]):
         return cp.Problem(cp.Minimize(-value), [self.inequality])
 
     def fits(self, form: OutputLiftForm) -> bool:
-        """Return whether the form is the one that was built."""
         return form is self.form
 
     def load(self, form: OutputLiftForm) -> None:
         """Set nothing: the problem has no parameters."""
 
     def read(self, form: OutputLiftForm) -> dict[str, FloatArray]:
-        """Return u = γ, d = γ − γ²/2c, eta, M from the multiplier, and v from the null space."""
         kept, count = form.kept, len(form.kept)
         share = np.clip(np.asarray(self.share.value), 0.0, 1.0)
         gamma, d, v = np.zeros(form.n), np.zeros(form.n), np.zeros(form.n)
@@ -75,12 +72,7 @@ class OutputDual(Lowering[OutputLiftForm]):
 
 
 def output_matrix(form: OutputLiftForm) -> tuple[FloatArray, FloatArray]:
-    """Return (PᵀK_c⁻¹P, rows σ) over scaled outputs, weights along the bounds, and the bias.
-
-    Parameters
-    ----------
-    form : OutputLiftForm
-    """
+    """Return (PᵀK_c⁻¹P, rows σ) over scaled outputs, weights along the bounds, and the bias."""
     kept, scale = form.kept, np.sqrt(2.0 * form.weights[form.kept])
     factor = full_rank_factor(form.features)
     G = decision_directions(form, factor)

@@ -51,7 +51,6 @@ class LiftedStar(LabelLowering[LabelLiftForm]):
     """
 
     def build(self, form: LabelLiftForm) -> cp.Problem:
-        """Return the semidefinite program of one small cone a component."""
         losses = form.losses
         self.factor = self.prepare(form)
         omega = label_directions(form)
@@ -98,7 +97,6 @@ class LiftedStar(LabelLowering[LabelLiftForm]):
         return cp.reshape(spread_v @ self.V[k] + self._block(size) @ self.entries + fixed, (size, size), order="F")
 
     def _block(self, size: int) -> sp.csr_array:
-        """Return the map from the entries of Q to its place in a cone."""
         return symmetric_places(self.rows + 1, self.columns + 1, size)
 
     def _margins(self, form: LabelLiftForm) -> list[Any]:
@@ -125,7 +123,6 @@ class LiftedStar(LabelLowering[LabelLiftForm]):
         return [omega[j] @ self.V == self.entries[np.array(column[j])] for j in range(self.bounds)]
 
     def read(self, form: LabelLiftForm) -> dict[str, FloatArray]:
-        """Return u, d, kappa, eta, V."""
         u = self.loss_rows.multipliers(form.losses)
         eta = 2 * constraint_multipliers(self.outputs)
         kappa = 2 * np.array([float(np.maximum(limit.dual_value, 0.0)) for limit in self.limits])

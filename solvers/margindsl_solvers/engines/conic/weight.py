@@ -25,7 +25,6 @@ class WeightDual(Lowering[WeightLiftForm]):
     is_dual = True
 
     def build(self, form: WeightLiftForm) -> cp.Problem:
-        """Return the semidefinite program of order r (+1 for a free bias)."""
         losses, order = form.losses, form.order
         self.parameters = LossParameters(losses)
         phi = np.asarray(form.features.toarray(), dtype=float)
@@ -51,11 +50,9 @@ class WeightDual(Lowering[WeightLiftForm]):
         return cp.Problem(cp.Minimize(-value), [*constraints, self.inequality])
 
     def load(self, form: WeightLiftForm) -> None:
-        """Set the weights."""
         self.parameters.load(form.losses)
 
     def read(self, form: WeightLiftForm) -> dict[str, FloatArray]:
-        """Return W with WWᵀ = P, a at the points, eta."""
         P = np.asarray(self.inequality.dual_value)
         values, vectors = np.linalg.eigh(P + P.T)  # the multiplier of the inequality is P / 2
         keep = values > 1e-10 * max(float(values[-1]), 1e-300)

@@ -23,18 +23,11 @@ RARE = 1.25  # the gap is looked at after sweeps k, RARE k, RARE² k, …
 
 @dataclass(frozen=True, eq=False)
 class Tables:
-    """Represent the derivatives of piecewise quadratic functions, packed for the compiled sweep.
+    """Represent the derivatives of piecewise quadratic functions, packed for the compiled sweep."""
 
-    Parameters
-    ----------
-    first : (T+1,) int array
-    knots : float array
-    coefficients : float array of rows (2q, s)
-    """
-
-    first: IntArray
+    first: IntArray  # (T+1,)
     knots: FloatArray
-    coefficients: FloatArray
+    coefficients: FloatArray  # (2q, s)
 
     @classmethod
     def build(cls, losses: list[PLQ]) -> Tables:
@@ -49,11 +42,8 @@ class CoordinateRun(Course[Pair]):
 
     Parameters
     ----------
-    model : PlaneRows
-    budget : Budget
     u : float array
         A dual point inside the domains of the conjugates.
-    shrinking : bool
     rng : numpy Generator
         Orders the coordinates.
     """
@@ -68,11 +58,9 @@ class CoordinateRun(Course[Pair]):
         self.look, self.idle = 1, 0
 
     def init(self) -> None:
-        """Judge the start."""
         self._judge()
 
     def step(self) -> Status | None:
-        """Sweep up to the next look at the gap."""
         threshold = np.inf
         while True:
             threshold = self._epoch(threshold)
@@ -87,7 +75,6 @@ class CoordinateRun(Course[Pair]):
         return Status.INACCURATE if self.idle >= 3 else None
 
     def variables(self) -> dict[str, FloatArray]:
-        """Return what the form asks for, at the best pair."""
         assert self.best is not None
         return self.model.variables(self.best)
 

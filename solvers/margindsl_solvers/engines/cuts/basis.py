@@ -71,7 +71,6 @@ class Basis:
         ----------
         target : (r,) float array
             The vector Ψ.
-        count : int
         """
         return self._extended(target, count, self._promising(self.residual(target), WIDE * count))
 
@@ -136,12 +135,7 @@ class Basis:
 
 @dataclass(frozen=True, eq=False)
 class SpanFeatures:
-    """Present the coordinates in a basis as features: φ ↦ Qᵀφ, n × p.
-
-    Parameters
-    ----------
-    basis : Basis
-    """
+    """Present the coordinates in a basis as features: φ ↦ Qᵀφ, n × p."""
 
     is_dense: ClassVar[bool] = False
     skips_zeros: ClassVar[bool] = False
@@ -160,13 +154,10 @@ class SpanFeatures:
 
     @property
     def trace(self) -> float:
-        """Return the sum of squared norms."""
         return float(np.sum(self.basis.columns**2))
 
     def apply(self, W: FloatArray) -> FloatArray:
-        """Return G W."""
         return np.asarray(self.basis.columns @ W)
 
     def adjoint(self, R: FloatArray) -> FloatArray:
-        """Return Gᵀ R."""
         return np.asarray(self.basis.columns.T @ R)

@@ -27,8 +27,6 @@ class Bundle:
 
     Parameters
     ----------
-    line : Linearisation
-    bounds : Bounds
     narrow : bool
         Whether the problem is one in a span, in which bounds may be out of reach.
     """
@@ -48,8 +46,6 @@ class Bundle:
 
         Parameters
         ----------
-        x : float array
-        points : list of float arrays
         box : float
             A bound the bias and the scalars are known to need.
         """
@@ -199,7 +195,6 @@ class Bundle:
     # -- inside -------------------------------------------------------------------------------------
 
     def _is_nothing(self) -> bool:
-        """Return whether losses have no weight and the origin is within the bounds: no gap is a share of 0."""
         return not (self.size or np.any(self._gradients) or np.any(self.model.form.losses.scalars.costs))
 
     def _first(self, value: float, leans: bool) -> Answer:

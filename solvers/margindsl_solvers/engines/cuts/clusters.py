@@ -18,7 +18,6 @@ class ClusterBundle(Bundle):
 
     Parameters
     ----------
-    rows : ClusterRows
     budget : Budget
         No more masters are solved for a round once it has expired.
     """
@@ -31,7 +30,6 @@ class ClusterBundle(Bundle):
         self.most, self.budget = 2 * rows.form.clusters, budget
 
     def _solve(self, accuracy: float) -> Answer:
-        """Solve masters over more and more balance rows, until none is violated; each value is a lower bound."""
         answer = super()._solve(accuracy)
         while not self.budget.expired and self._let_in(answer):
             answer = super()._solve(accuracy)

@@ -14,8 +14,6 @@ class CutsRun(Course[Judged]):
 
     Parameters
     ----------
-    bundle : Bundle
-    budget : Budget
     x : float array
         The first point.
     points : list of float arrays
@@ -35,11 +33,9 @@ class CutsRun(Course[Judged]):
         bundle.enter(x, points)
 
     def init(self) -> Status | None:
-        """Solve the first master."""
         return self._master()
 
     def step(self) -> Status | None:
-        """Take a step and a cut, and solve the next master."""
         self.iterations += 1
         if self.iterations - self.marked > self.bundle.patience:
             return Status.INACCURATE
@@ -48,17 +44,14 @@ class CutsRun(Course[Judged]):
         return self._master()
 
     def is_better(self, point: Judged) -> bool:
-        """Return True: the bundle's value and bound only improve, or take back what rounding had made of them."""
         return True
 
     def settle(self, status: Status) -> Status:
-        """Judge the best point with the dual point of the last master: what was found, on its own, decides."""
         if status is not Status.UNBOUNDED:
             self.best = self._pair()
         return Status.INACCURATE if status is Status.OPTIMAL and self.error > 1.001 * self.tol else status
 
     def variables(self) -> dict[str, FloatArray]:
-        """Return what the form asks for, at the pair judged last."""
         return self.bundle.model.variables(self.best)  # type: ignore[arg-type]
 
     def _pair(self) -> Pair:

@@ -20,12 +20,7 @@ Packed = tuple[FloatArray, ...]
 
 @dataclass(frozen=True, eq=False)
 class Linearisation(ABC):
-    """Linearise the losses R as a function of x = (w, b, s), at any point.
-
-    Parameters
-    ----------
-    model : PlaneRows or ClusterRows
-    """
+    """Linearise the losses R as a function of x = (w, b, s), at any point."""
 
     model: Rows
 
@@ -73,11 +68,9 @@ class PlaneLine(Linearisation):
     model: PlaneRows
 
     def derivative(self, v: FloatArray) -> FloatArray:
-        """Return the (m,) slopes of R in its arguments."""
         return self.model.form.losses.derivative(v)
 
     def combine(self, packed: list[Packed], weights: FloatArray) -> FloatArray:
-        """Return the (m,) multipliers Σ_k α_k λ_k."""
         total = np.zeros(self.model.form.losses.rows)
         for multipliers, alpha in zip(packed, weights):
             for (term, part), values, table in zip(self.model.form.losses.slices(), multipliers, self._tables):
@@ -89,7 +82,6 @@ class PlaneLine(Linearisation):
         return [_slopes_of_pieces(term) for term in self.model.form.losses.terms]
 
     def pack(self, v: FloatArray, slopes: FloatArray) -> Packed:
-        """Return the number of the piece, one byte a row, where the loss is piecewise linear."""
         parts = []
         for (term, part), table in zip(self.model.form.losses.slices(), self._tables):
             if table is None:
@@ -107,7 +99,6 @@ class ClusterLine(Linearisation):
     model: ClusterRows
 
     def derivative(self, v: FloatArray) -> FloatArray:
-        """Return one subgradient of R in the differences: that of a block lies on its least entry."""
         model, out = self.model, np.zeros(len(v))
         rising = model.form.parts.rising
         for block in model.blocks:
@@ -120,12 +111,10 @@ class ClusterLine(Linearisation):
         return out
 
     def pack(self, v: FloatArray, slopes: FloatArray) -> Packed:
-        """Return places and values of the slopes that are not zero."""
         used = np.flatnonzero(slopes)
         return used.astype(np.int32), slopes[used]
 
     def combine(self, packed: list[Packed], weights: FloatArray) -> FloatArray:
-        """Return the multipliers Σ_k α_k λ_k."""
         total = np.zeros(self.rows)
         for (used, slopes), alpha in zip(packed, weights):
             total[used] += alpha * slopes

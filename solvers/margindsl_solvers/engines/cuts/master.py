@@ -21,8 +21,6 @@ class Bounds:
 
     Parameters
     ----------
-    rows : (R, size of x) float array
-    limits : (R,) float array
     index : (R,) int array
         The bound each side belongs to.
     sides : (R,) float array
@@ -31,8 +29,8 @@ class Bounds:
         The number of bounds.
     """
 
-    rows: FloatArray
-    limits: FloatArray
+    rows: FloatArray  # (R, size of x)
+    limits: FloatArray  # (R,)
     index: IntArray
     sides: FloatArray
     count: int
@@ -90,12 +88,10 @@ def solve_master(model: Rows, bounds: Bounds, gradients: FloatArray, offsets: Fl
                  accuracy: float) -> Answer:
     """Minimise ½‖w‖² + qᵀs + max_k (⟨g_k, x⟩ + o_k) inside the bounds, by its dual over cut weights.
 
+    Shapes: `gradients` (K, r + border), `offsets` (K,).
+
     Parameters
     ----------
-    model : PlaneRows or ClusterRows
-    bounds : Bounds
-    gradients : (K, r + border) float array
-    offsets : (K,) float array
     box : float
         Bound on the bias and the scalars, which a few cuts need not hold.
     accuracy : float

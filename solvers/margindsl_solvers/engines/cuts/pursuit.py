@@ -51,9 +51,6 @@ class PursuitRun(Course[Pair]):
     ----------
     model : PlaneRows
         The whole problem.
-    budget : Budget
-    basis : Basis
-    extent : Extent
     x : float array
         The first (w, b, s), of the whole problem.
     points : list of float arrays
@@ -77,11 +74,9 @@ class PursuitRun(Course[Pair]):
         self._enter(coordinates, [self._padded(p, size) for p in points])
 
     def init(self) -> Status | None:
-        """Close the gap inside the first span."""
         return self.step()
 
     def step(self) -> Status | None:
-        """Cut inside the span, judge on the whole problem, and widen the span or ask for more inside it."""
         status = self._cut()
         missing, residual = self._certify()
         if self.is_closed():
@@ -100,14 +95,12 @@ class PursuitRun(Course[Pair]):
         return None
 
     def settle(self, status: Status) -> Status:
-        """Say how large the basis is, and whether a larger one would do."""
         self.remark = f"{self.basis.size} basis vectors"
         if status is Status.INACCURATE and self.basis.size == self.cap < self.model.rank:
             self.remark += "; a larger max_basis closes it further"
         return status
 
     def variables(self) -> dict[str, FloatArray]:
-        """Return what the form asks for, and the basis with its coefficients."""
         assert self.best is not None
         return self.model.variables(self.best) | {
             "basis": self.basis.chosen.copy(),
@@ -133,7 +126,6 @@ class PursuitRun(Course[Pair]):
         return max(goal, self.extent.eta * float(np.sum(at_zero)))
 
     def is_closed(self) -> bool:
-        """Return whether the gap is within the goal."""
         pair = self.best
         return pair is not None and pair.error * max(abs(pair.primal), pair.floor) <= 1.0000001 * self.goal
 

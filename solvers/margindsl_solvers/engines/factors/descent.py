@@ -36,7 +36,6 @@ def descend(oracle: Oracle, start: FloatArray, budget: Budget, tol: float, most:
     ----------
     oracle : callable
         Returns value and gradient at an array of the shape of `start`.
-    start : array
     budget : Budget
         Its deadline is honoured at every evaluation.
     tol : float

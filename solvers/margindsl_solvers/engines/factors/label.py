@@ -46,13 +46,10 @@ class LabelRun(Course[Bracket]):
 
     Parameters
     ----------
-    form : LabelLiftForm
-    budget : Budget
     start : RawSolution or None
         Factors W and V of the right orders are used.
     width : int
         First number of columns.
-    seed : int
     """
 
     stage, counted = "burer-monteiro", "evaluations"
@@ -83,7 +80,6 @@ class LabelRun(Course[Bracket]):
         self.newton, self.round = QuasiNewton(), ROUND
 
     def init(self) -> Status | None:
-        """Descend once."""
         self.ended, before = self._descend().status, self.bound
         self._judge()
         if self.ended is Status.ITERATION_LIMIT and not self.bound > before:
@@ -91,7 +87,6 @@ class LabelRun(Course[Bracket]):
         return self.ended if self.ended is Status.TIME_LIMIT else None
 
     def step(self) -> Status | None:
-        """Move multipliers and penalties, widen the factor, and descend to more accuracy."""
         if self._rests():
             return Status.INACCURATE
         if self.ended is not Status.ITERATION_LIMIT:
@@ -100,11 +95,9 @@ class LabelRun(Course[Bracket]):
         return self.init()
 
     def is_better(self, point: Bracket) -> bool:
-        """Return True: what is answered is the last point, with the best bound."""
         return True
 
     def variables(self) -> dict[str, FloatArray]:
-        """Return u, d, κ, η of the best bound, V, W and s."""
         return self.answer
 
     # -- rounds -------------------------------------------------------------------------------------

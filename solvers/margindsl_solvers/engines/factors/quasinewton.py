@@ -44,7 +44,6 @@ class QuasiNewton:
         ----------
         oracle : callable
             Returns value and gradient.
-        start : array
         budget : Budget
             Its deadline is honoured at every evaluation.
         tol : float
@@ -148,7 +147,6 @@ def _cubic(a: float, fa: float, da: float, b: float, fb: float, db: float) -> fl
 
 
 def _curves(step: FloatArray, change: FloatArray) -> bool:
-    """Return whether the gradient grows along a step."""
     return float(np.vdot(step, change)) > 1e-12 * float(np.linalg.norm(step) * np.linalg.norm(change))
 
 

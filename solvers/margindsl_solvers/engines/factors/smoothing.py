@@ -21,7 +21,6 @@ class Smoothed:
     ----------
     losses : Losses
         The smooth stand-in, in the same rows.
-    exact : Losses
     step : float
         Zero when the losses are smooth already.
     """

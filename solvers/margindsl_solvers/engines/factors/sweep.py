@@ -34,7 +34,6 @@ class Sweep:
 
     Parameters
     ----------
-    form : WeightLiftForm
     gather : callable
         Maps a function over slices; see `threads`.
     """
@@ -49,7 +48,6 @@ class Sweep:
         ----------
         losses : Losses
             In the rows of the form's losses.
-        W : (r [+1], p) float array
         """
         features: Any = self.form.features
         dense = features.is_dense

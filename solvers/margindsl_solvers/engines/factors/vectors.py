@@ -30,7 +30,6 @@ class VectorLabels:
 
     Parameters
     ----------
-    form : LabelLiftForm
     width : int
         The number p of columns.
     """

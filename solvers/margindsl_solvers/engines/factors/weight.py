@@ -42,15 +42,12 @@ class WeightRun(Course[Bracket]):
 
     Parameters
     ----------
-    form : WeightLiftForm
-    budget : Budget
     gather : callable
         Maps a function over blocks of rows; see `threads`.
     newton : QuasiNewton
         What earlier descents learned of the curvature.
     width : int
         First number of columns of W.
-    seed : int
     """
 
     stage, counted = "burer-monteiro", "evaluations"
@@ -64,7 +61,6 @@ class WeightRun(Course[Bracket]):
         self.W, self.eta = self._start(min(form.order, width), start)
 
     def init(self) -> Status | None:
-        """Descend once, and certify."""
         self.W, self.eta, ended = self._solve()
         form, W = self.form, self.W
         self.norms = form.lengths(W)
@@ -81,7 +77,6 @@ class WeightRun(Course[Bracket]):
         return ended if ended is Status.TIME_LIMIT else None
 
     def step(self) -> Status | None:
-        """Move the multipliers of kinks, append columns, and descend again."""
         if len(self.trace) > PATIENCE:
             before, size = max(t[2] for t in self.trace[:-PATIENCE]), max(self.size, self.form.floor)
             if not self.bound > before + 0.02 * self.tol * size:  # none at all so far is no progress either
@@ -96,11 +91,9 @@ class WeightRun(Course[Bracket]):
         return self.init()
 
     def is_better(self, point: Bracket) -> bool:
-        """Return True: values and bounds are the best so far."""
         return True
 
     def variables(self) -> dict[str, FloatArray]:
-        """Return W of the least value, a and η of the best bound."""
         return {"W": self.lowest, "a": self.dual[0], "eta": self.dual[1]}
 
     # -- one smooth problem -------------------------------------------------------------------------
@@ -170,10 +163,10 @@ def leading(form: WeightLiftForm, a: FloatArray, eta: FloatArray,
             gram: FloatArray | None) -> tuple[FloatArray, FloatArray]:
     """Return eigenvalues and vectors of Σ aφφᵀ − Σ ησσᵀ, ascending; without the matrix the greatest `GROWTH`.
 
+    Shapes: `a` (n,), `eta` (L,).
+
     Parameters
     ----------
-    form : WeightLiftForm
-    a : (n,), eta : (L,) float arrays
     gram : (r [+1], r [+1]) float array or None
         Σ aφφᵀ.
     """
@@ -205,7 +198,6 @@ def best_length(form: WeightLiftForm, losses: Losses, new: FloatArray, norms: Fl
 
     Parameters
     ----------
-    form : WeightLiftForm
     losses : Losses
         The form's, or their smooth stand-ins.
     new : (r [+1], k) float array

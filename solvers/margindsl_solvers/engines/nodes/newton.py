@@ -68,7 +68,6 @@ class NodeSession(Session[BranchNodeForm]):
 
     Parameters
     ----------
-    form : BranchNodeForm
     max_iter : int
         Cap on Newton steps; that of a budget counts nodes.
     tol : float, optional
@@ -79,7 +78,6 @@ class NodeSession(Session[BranchNodeForm]):
         self.shape, self.max_iter, self.tol = build_shape(form), max_iter, tol
 
     def solve(self, form: BranchNodeForm, budget: Budget, start: RawSolution | None = None) -> RawSolution:
-        """Solve a node; a start with a lifted matrix Y of the right order is used."""
         began = time.perf_counter()
         if self.tol is not None and np.isfinite(form.target):
             form = replace(form, accuracy=self.tol * abs(form.target))

@@ -29,7 +29,6 @@ class Penalty:
 
     Parameters
     ----------
-    first, largest : float
     growth : float
         Factor of κ from one outer step to the next.
     """
@@ -54,13 +53,10 @@ class NewtonRun(Course[Pair]):
 
     Parameters
     ----------
-    model : Rows
-    budget : Budget
     x : float array
         The current (w, b, s).
     centre : float array
         The normalised multiplier estimates of the augmented Lagrangian.
-    penalty : Penalty
     dense_limit : int
         Largest dense system.
     """
@@ -78,7 +74,6 @@ class NewtonRun(Course[Pair]):
     # -- outer loop ---------------------------------------------------------------------------------
 
     def init(self) -> None:
-        """Judge the start."""
         self.slopes = self._slopes()
         self.pair = self.certify(self.model.judge(self.x, self.slopes))
         if not self.pair.floor and np.any(self.x):  # losses without weight: nothing but the origin itself has no gap
@@ -86,7 +81,6 @@ class NewtonRun(Course[Pair]):
             self.init()
 
     def step(self) -> Status | None:
-        """Move the multipliers, and minimise the augmented Lagrangian."""
         if not math.isnan(self.gain):
             if self.stalled >= (3 if self.model.is_smooth else 8):
                 return Status.INACCURATE
@@ -106,7 +100,6 @@ class NewtonRun(Course[Pair]):
         return ended
 
     def variables(self) -> Mapping[str, FloatArray]:
-        """Return what the form asks for, at the best pair."""
         assert self.best is not None
         return self.model.variables(self.best)
 
@@ -186,7 +179,6 @@ class NewtonRun(Course[Pair]):
         return max(costs)
 
     def _beside(self, v: FloatArray, signs: FloatArray | float) -> FloatArray:
-        """Return arguments that rounding may have made of v, on the sides that signs say."""
         return v + signs * rounding(np.abs(v) + np.abs(self.model.shifts))
 
     def _move(self, v: FloatArray, slopes: FloatArray, step: FloatArray,

@@ -29,11 +29,6 @@ class ClusterRows(ClusterModel):
 
     Rising losses of a form without runner-ups are majorised anew before every Newton step, at the point where
     the majorant touches the objective; the line search lowers it, and with it the objective.
-
-    Parameters
-    ----------
-    form : ClusterForm
-    runner : (n,) int array
     """
 
     @classmethod
@@ -44,13 +39,11 @@ class ClusterRows(ClusterModel):
     # -- judging ------------------------------------------------------------------------------------
 
     def inside(self, x: FloatArray) -> FloatArray:
-        """Return a point with signs clipped and moved into the pairwise balance by the shortest way."""
         x, end = self.with_signs(x), self.rank + self.bias
         x[:end] = inside_balance(self.form, x[:end])
         return x
 
     def violation(self, x: FloatArray) -> float:
-        """Return by how much a point leaves the pairwise balance and signs, relative to their rows."""
         return self.form.primal_residual(*self.form.split(x))
 
     # -- starts and answers -------------------------------------------------------------------------
@@ -75,7 +68,6 @@ class ClusterRows(ClusterModel):
         return self.clip(slopes), True
 
     def variables(self, pair: Pair) -> dict[str, FloatArray]:
-        """Return the variables a fixed-cluster form asks for."""
         form, multipliers = self.form, self.weights * pair.slopes
         u = np.zeros((form.parts.falling.rows, form.clusters))
         if len(u):
@@ -89,7 +81,6 @@ class ClusterRows(ClusterModel):
     # -- Newton -------------------------------------------------------------------------------------
 
     def renew(self, x: FloatArray) -> bool:
-        """Majorise anew at a point; return whether that changed the rows."""
         if self.form.is_convex:
             return False
         runner = runners(self.form, x)
@@ -98,7 +89,6 @@ class ClusterRows(ClusterModel):
 
     def newton_step(self, v: FloatArray, centre: FloatArray, kappa: float, gradient: FloatArray, reach: FloatArray,
                     limit: int) -> FloatArray:
-        """Return the Newton step of the envelopes at v; dense systems up to an order of `limit`."""
         rows = self.curvatures(v, centre, kappa)
         curvature, balance, own = self.curvature(v, centre, kappa, rows), rows[self.decision_rows], self.bias
         damping = self._damping(curvature, gradient, reach)
@@ -221,10 +211,7 @@ def inside_balance(form: ClusterForm, x: FloatArray) -> FloatArray:
 def clip_range(values: FloatArray, width: float) -> FloatArray:
     """Return the nearest values with max − min ≤ width: clipped to [t, t + width] for the t that keeps their sum.
 
-    Parameters
-    ----------
-    values : (k,) float array
-    width : float, not negative
+    Shapes: `values` (k,).
 
     Examples
     --------
@@ -280,7 +267,6 @@ def majorise(form: ClusterForm, budget: Budget, start: RawSolution | None, solve
 
     Parameters
     ----------
-    form : ClusterForm
     budget : Budget
         Its tolerance is the relative gap of the last solve, and the relative decrease at which the majorants stop.
     solve : callable

@@ -55,17 +55,14 @@ class Block(Group):
         return level, count, mean, slope
 
     def slopes(self, x: FloatArray, kappa: float) -> FloatArray:
-        """Return κ(m − prox(m)), entries of a subgradient of h."""
         m = self.table(x)
         _, count, mean, slope = (column[:, None] for column in self.level(m, kappa))
         return np.minimum(kappa * (m - mean) + slope / count, 0.0).ravel()
 
     def curvatures(self, x: FloatArray, kappa: float) -> FloatArray:
-        """Return zeros: the rows of a point curve together, as `ClusterModel.curvature` says."""
         return np.zeros(len(x))
 
     def clip(self, p: FloatArray) -> FloatArray:
-        """Return slopes moved into the domain of h*: p ≤ 0 and Σp in the domain of ρ*."""
         low, high = self.conjugate.domain
         p = np.minimum(self.table(p), 0.0)
         total = p.sum(axis=1)
@@ -76,15 +73,12 @@ class Block(Group):
         return p.ravel()
 
     def charged(self, weights: FloatArray) -> FloatArray:
-        """Return the weights of the points."""
         return weights[self.part][:: self.width]
 
     def argument(self, x: FloatArray) -> FloatArray:
-        """Return the least entries of the points."""
         return self.table(x).min(axis=1)
 
     def pull(self, p: FloatArray) -> FloatArray:
-        """Return Σ_q p_q of the points, rounding kept inside the domain of ρ*."""
         return np.clip(self.table(p).sum(axis=1), *self.conjugate.domain)
 
 
@@ -97,7 +91,6 @@ class ClusterModel(Rows):
 
     Parameters
     ----------
-    form : ClusterForm
     runner : (n,) int array
         The clusters at which rising losses are majorised; a solver may move them.
     """
@@ -107,21 +100,17 @@ class ClusterModel(Rows):
 
     @property
     def constant(self) -> float:
-        """Return the constant of the losses that were split."""
         return self.form.parts.constant
 
     @cached_property
     def rank(self) -> int:
-        """Return the number r(k−1) of weights."""
         return self.form.size_of_w
 
     @property
     def bias(self) -> int:
-        """Return the number of coordinates of a free bias."""
         return self.form.border
 
     def split(self, x: FloatArray) -> tuple[FloatArray, FloatArray | float, FloatArray]:
-        """Return w, the bias (k,) and the scalars."""
         return self.form.split(x)
 
     @cached_property
@@ -147,12 +136,10 @@ class ClusterModel(Rows):
 
     @property
     def loss_rows(self) -> slice:
-        """Return the rows of all losses."""
         return slice(0, self.rising_rows.stop)
 
     @cached_property
     def decision_rows(self) -> slice:
-        """Return the rows of the pairwise balance."""
         return slice(self.rising_rows.stop, self.rising_rows.stop + len(self.form.balance[1]))
 
     @cached_property
@@ -177,7 +164,6 @@ class ClusterModel(Rows):
 
     @cached_property
     def groups(self) -> tuple[Group, ...]:
-        """Return the functions with their rows: falling and rising losses, and indicators of the pairwise balance."""
         start, pairs = self.rising_rows.start, len(self.form.pairs)
         rising = [Group(term.loss, slice(start + part.start, start + part.stop), bool(term.loss.is_smooth))
                   for term, part in self.form.parts.rising.slices() if term.rows]
@@ -187,7 +173,6 @@ class ClusterModel(Rows):
 
     @cached_property
     def weights(self) -> FloatArray:
-        """Return the weight of every row; that of a balance row balances its penalty with the losses."""
         parts = self.form.parts
         total = 1.0 + float(parts.falling.weights.sum() + parts.rising.weights.sum())
         norms = np.sum(self.form.balance[0] ** 2, axis=1)
@@ -196,7 +181,6 @@ class ClusterModel(Rows):
 
     @cached_property
     def shifts(self) -> FloatArray:
-        """Return the constants d, those of the functions added."""
         out = np.zeros(self.sign_rows.stop)
         out[self.block_rows] = np.repeat(self._moved[1], self.width)
         out[self.rising_rows] = self.form.parts.rising.shifts
@@ -205,7 +189,6 @@ class ClusterModel(Rows):
     # -- the linear map -----------------------------------------------------------------------------
 
     def apply(self, x: FloatArray) -> FloatArray:
-        """Return A x."""
         form, everyone = self.form, np.arange(self.form.n)
         w, bias, s = form.split(x)
         outputs = form.outputs(w, bias)
@@ -222,7 +205,6 @@ class ClusterModel(Rows):
         return np.concatenate(parts)
 
     def adjoint(self, multipliers: FloatArray) -> FloatArray:
-        """Return Aᵀλ."""
         form, n = self.form, self.form.n
         falling, rising = form.parts.falling, form.parts.rising
         everyone = np.arange(n)
@@ -244,7 +226,6 @@ class ClusterModel(Rows):
     # -- envelopes ----------------------------------------------------------------------------------
 
     def charges(self, v: FloatArray) -> FloatArray:
-        """Return the losses of the rows at differences v, and the constant."""
         rising, parts = self.form.parts.rising, [np.array([self.constant])]
         for block in self.blocks:
             parts.append(block.charged(self.weights) * block.function(block.argument(v[block.part])))
@@ -315,7 +296,6 @@ class PointBlocks:
     ----------
     point, first, second : int arrays
         The places: a point, and two clusters.
-    value : float array
     crossed : (n, k, S) float array
         Second derivatives in a decision value and a scalar.
     corner : (S, S) float array

@@ -23,10 +23,6 @@ class RowModel(Rows):
 
     The rows are those of the losses, then one a decision bound (ρ the indicator of its interval), then one
     a non-negative scalar (ρ the indicator of [0, ∞)). Indicators get a weight that only scales the penalty.
-
-    Parameters
-    ----------
-    form : FixedLabelForm
     """
 
     form: FixedLabelForm
@@ -35,12 +31,10 @@ class RowModel(Rows):
 
     @cached_property
     def rank(self) -> int:
-        """Return the number r of weights."""
         return int(self.form.features.rank)
 
     @cached_property
     def bias(self) -> int:
-        """Return 1 with a free bias, else 0."""
         return int(self.form.free_bias)
 
     @cached_property
@@ -50,19 +44,16 @@ class RowModel(Rows):
 
     @cached_property
     def loss_rows(self) -> slice:
-        """Return the rows of the losses."""
         return slice(0, self.form.losses.rows)
 
     @cached_property
     def decision_rows(self) -> slice:
-        """Return the rows of the decision bounds."""
         return slice(self.form.losses.rows, self.form.losses.rows + len(self.form.decision))
 
     # -- functions ----------------------------------------------------------------------------------
 
     @cached_property
     def groups(self) -> tuple[Group, ...]:
-        """Return the functions with their rows."""
         slices = self.form.losses.slices()
         groups = [Group(term.loss, part, bool(term.loss.is_smooth)) for term, part in slices if term.rows]
         for j, bound in enumerate(self.form.decision, start=self.decision_rows.start):
@@ -71,7 +62,6 @@ class RowModel(Rows):
 
     @cached_property
     def weights(self) -> FloatArray:
-        """Return the weight of every row; that of an indicator balances its penalty with the losses."""
         losses = self.form.losses
         total = 1.0 + float(np.sum(losses.weights))
         G, h = self.form.decision_rows
@@ -80,7 +70,6 @@ class RowModel(Rows):
 
     @cached_property
     def shifts(self) -> FloatArray:
-        """Return the constants d."""
         return np.concatenate([self.form.losses.shifts, np.zeros(len(self.form.decision) + len(self.signed))])
 
     @cached_property
@@ -99,12 +88,10 @@ class RowModel(Rows):
     # -- the linear map -----------------------------------------------------------------------------
 
     def split(self, x: FloatArray) -> tuple[FloatArray, float, FloatArray]:
-        """Return w, b and s of x."""
         r = self.rank
         return x[:r], float(x[r]) if self.bias else 0.0, x[r + self.bias :]
 
     def apply(self, x: FloatArray) -> FloatArray:
-        """Return A x, without the constants."""
         w, b, s = self.split(x)
         values = self.entered(self.form.losses, self.signs * (self.form.features.apply(w) + b), x)
         if not self.form.decision and not len(self.signed):
@@ -113,7 +100,6 @@ class RowModel(Rows):
         return np.concatenate([values, G @ w + h * b, s[self.signed]])
 
     def adjoint(self, multipliers: FloatArray) -> FloatArray:
-        """Return Aᵀλ."""
         out = np.zeros(self.rank + self.border)
         signed = self.signs * self.pull(self.form.losses, multipliers[self.loss_rows], out)
         w, b, s = out[: self.rank], out[self.rank : self.rank + self.bias], out[self.rank + self.bias :]

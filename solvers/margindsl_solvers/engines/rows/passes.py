@@ -23,7 +23,6 @@ def suits(model: PlaneRows, limit: int) -> bool:
 
     Parameters
     ----------
-    model : PlaneRows
     limit : int
         Largest dense system.
     """
@@ -42,7 +41,6 @@ def approach(model: PlaneRows, budget: Budget, x: FloatArray) -> FloatArray:
     ----------
     model : PlaneRows
         One that `suits`.
-    budget : Budget
     x : (r [+1],) float array
         Weights, and the bias where it is free.
     """

@@ -17,21 +17,14 @@ from margindsl_solvers.engines.rows.system import Curvature
 
 @dataclass(frozen=True, eq=False)
 class PlaneRows(RowModel):
-    """Judge points of a fixed-label form, read starts and write answers.
-
-    Parameters
-    ----------
-    form : FixedLabelForm
-    """
+    """Judge points of a fixed-label form, read starts and write answers."""
 
     # -- judging ------------------------------------------------------------------------------------
 
     def charges(self, v: FloatArray) -> FloatArray:
-        """Return the losses of the rows at arguments v."""
         return self.form.losses.row_losses(v)
 
     def inside(self, x: FloatArray) -> FloatArray:
-        """Return the point with signs clipped and moved into the decision bounds by the shortest way."""
         x = self.with_signs(x)
         if self.form.decision:
             N = self.bound_normals
@@ -39,7 +32,6 @@ class PlaneRows(RowModel):
         return x
 
     def violation(self, x: FloatArray) -> float:
-        """Return by how much a point leaves the decision bounds and signs, relative to their rows."""
         return self.form.primal_residual(*self.split(x))
 
     def refusal(self) -> RawSolution | None:
@@ -76,7 +68,6 @@ class PlaneRows(RowModel):
         return x, self.clip(centre), used
 
     def variables(self, pair: Pair) -> dict[str, FloatArray]:
-        """Return the variables a fixed-label form asks for."""
         w, b, s = self.split(pair.x)
         tau = (self.weights * pair.slopes)[self.decision_rows]
         return {"w": w.copy(), "bias": np.asarray(b), "scalars": s.copy(), "u": self.duals(pair.slopes), "tau": tau}
@@ -100,7 +91,6 @@ class PlaneRows(RowModel):
 
     def newton_step(self, v: FloatArray, centre: FloatArray, kappa: float, gradient: FloatArray, reach: FloatArray,
                     limit: int) -> FloatArray:
-        """Return the Newton step of the envelopes at v; dense systems up to an order of `limit`."""
         return Curvature(self, self.curvatures(v, centre, kappa), limit).step(gradient, reach)
 
 

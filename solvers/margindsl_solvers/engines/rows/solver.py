@@ -29,7 +29,6 @@ class RowsSolver(EngineSolver):
     solves: ClassVar[str] = "fixed labels"
 
     def refuse(self, form: Form) -> Refusal:
-        """Return why a form that is not one of fixed labels is not taken."""
         instead = of_form(INSTEAD, form)
         if instead is None:
             return super().refuse(form)

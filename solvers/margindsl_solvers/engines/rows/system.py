@@ -24,7 +24,6 @@ class Curvature:
 
     Parameters
     ----------
-    model : RowModel
     rows : (M,) float array
         The curvature of every row.
     limit : int

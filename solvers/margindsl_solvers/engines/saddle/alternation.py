@@ -36,10 +36,6 @@ def signed_rows(model: SaddleModel, active: IntArray, index: IntArray) -> FloatA
 
 class SignedGram:
     """Hold Σ_i h_i (y_i y_iᵀ) ⊗ φ_iφ_iᵀ over some labellings, and bring it to other weights by the points that differ.
-
-    Parameters
-    ----------
-    model : SaddleModel
     """
 
     def __init__(self, model: SaddleModel) -> None:
@@ -85,8 +81,6 @@ class StackedFeatures:
 
     Parameters
     ----------
-    model : SaddleModel
-    active : (s,) int array
     root : (s,) float array
         √μ_k.
     signed : SignedGram
@@ -97,7 +91,7 @@ class StackedFeatures:
     skips_zeros: ClassVar[bool] = False
 
     model: SaddleModel
-    active: IntArray
+    active: IntArray  # (s,)
     root: FloatArray
     signed: SignedGram
 
@@ -152,9 +146,6 @@ class Turn:
 
     Parameters
     ----------
-    mu : (T,) float array
-    W : (T, r) float array
-    scalars : (S,) float array
     x : (m,) float array
         −u/c.
     norms : (T,) float array
@@ -163,9 +154,9 @@ class Turn:
         Values of both problems, and the violation of Σ b u = q.
     """
 
-    mu: FloatArray
-    W: FloatArray
-    scalars: FloatArray
+    mu: FloatArray  # (T,)
+    W: FloatArray  # (T, r)
+    scalars: FloatArray  # (S,)
     x: FloatArray
     norms: FloatArray
     primal: float
@@ -185,8 +176,6 @@ class AlternationRun(Course[Turn]):
 
     Parameters
     ----------
-    model : SaddleModel
-    budget : Budget
     mu : (T,) float array
         The first masses.
     exponent : float
@@ -203,11 +192,9 @@ class AlternationRun(Course[Turn]):
         self.last, self.still, self.signed = np.inf, 0, SignedGram(model)
 
     def init(self) -> Status | None:
-        """Solve at the first masses."""
         return self._advance()
 
     def step(self) -> Status | None:
-        """Change the masses and solve again, until the value stands still."""
         if self.still >= PATIENCE:
             return Status.INACCURATE
         self.mu = self.masses(self.turn)
@@ -215,7 +202,6 @@ class AlternationRun(Course[Turn]):
         return self._advance()
 
     def variables(self) -> dict[str, FloatArray]:
-        """Return what the form asks for: mu (T,), u (m,), W (q r, T), scalars (S,)."""
         assert self.best is not None
         turn, model, T = self.best, self.model, self.model.form.count
         mu, W = np.zeros(T), np.zeros((model.order, T))

@@ -26,7 +26,6 @@ class BoxModel:
 
     Parameters
     ----------
-    model : SaddleModel
     tau : float or None
         The half-width τ; None takes one that holds the optimum, from ½(Σ‖w_k‖)² ≤ Σ c(ρ(d) − min ρ).
     """
@@ -122,12 +121,7 @@ class BoxModel:
 
 @dataclass(frozen=True)
 class TheoremSteps:
-    """Represent the mirror map aΦ(μ) + bΦ(u), the step η and the bound it proves on the expected gap.
-
-    Parameters
-    ----------
-    a, b, eta, bound : float
-    """
+    """Represent the mirror map aΦ(μ) + bΦ(u), the step η and the bound it proves on the expected gap."""
 
     a: float
     b: float
@@ -182,7 +176,6 @@ def greatest_eigenvalue(features: FeatureOperator, dense_order: int = DENSE_ORDE
 
     Parameters
     ----------
-    features : FeatureOperator
     dense_order : int
         Most columns for which the eigenvalues are computed.
 

@@ -21,7 +21,6 @@ class Steps:
 
     Parameters
     ----------
-    step, weight : float
     metric : (S,) float array
         e, the lengths of the scalars' coordinates.
     """

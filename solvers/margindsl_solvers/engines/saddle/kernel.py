@@ -75,6 +75,8 @@ def sweep(draws: Any, done: int, rate: float, length: float, mu: Any, u: Any, me
           ends: Any) -> None:
     """Take steps of mirror descent, or of mirror prox where each has two pairs of draws; all is updated in place.
 
+    Shapes: `Phi` (n, r), `labels` (T, n).
+
     Parameters
     ----------
     draws : (steps, 1 or 2, 2) float array
@@ -83,12 +85,8 @@ def sweep(draws: Any, done: int, rate: float, length: float, mu: Any, u: Any, me
         Steps in the means so far.
     rate, length : float
         η/a and η/b.
-    mu, u, mean_mu, mean_u : float arrays
     lower, upper : (n,) float arrays
         The box.
-    Phi : (n, r) float array
-    labels : (T, n) array
-    weights, shifts : (n,) float arrays
     term : (n,) int array
         The loss of each point; its conjugate has the knots ``knots[first[t] : first[t + 1]]`` and its pieces follow
         ``pieces[first[t] + t :]``, rows (a, ρ*(a), ρ*'(a), ρ*''/2); ``ends[t]`` is its domain.

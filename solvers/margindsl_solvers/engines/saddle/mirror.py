@@ -88,7 +88,6 @@ class MirrorSolver(EngineSolver):
             self.sampling == "progressive" or (self.sampling == "auto" and form.n >= LARGE))
 
     def offer(self, form: Form) -> Offer | Refusal:
-        """Return an `Offer` for losses that know their conjugate; what is published moves masses and duals alone."""
         scalars, biased = form.losses.scalars.count, form.is_biased  # type: ignore[attr-defined]
         if (self.schedule == "theorem" and scalars) or (self.schedule != "adaptive" and biased):
             return Refusal(f"the published steps of {self.name} move masses and duals alone, neither shared scalars "
@@ -134,11 +133,9 @@ class MirrorSolver(EngineSolver):
         return StochasticRun(box, gradient, steps, budget, rng=rng, extra=self.method.extra, start=start_in(box, start))
 
     def _adaptive(self) -> dict[str, Any]:
-        """Return further options of the adaptive version."""
         return {}
 
     def _weighted(self) -> dict[str, float]:
-        """Return the weight of the theorem's version, where one is given."""
         return {}
 
     takes: ClassVar[Mapping[type[Form], Solve]] = {SaddleForm: solve_saddle}

@@ -37,7 +37,6 @@ class Point:
         On the simplex of distinct labellings.
     x : (m,) float array
         The scaled dual numbers.
-    scalars : (S,) float array
     directions : (T, q r) float array
         v_k = Φᵀ(y_k∘ũ), or with codes Σ_i ũ_i c(y_k,i) ⊗ φ_i.
     norms : (T,) float array
@@ -64,7 +63,7 @@ class Point:
 
     mu: FloatArray
     x: FloatArray
-    scalars: FloatArray
+    scalars: FloatArray  # (S,)
     directions: FloatArray
     norms: FloatArray
     costs: FloatArray
@@ -98,7 +97,6 @@ class SaddleModel:
 
     Parameters
     ----------
-    form : SaddleForm
     gather : callable
         Maps a function over blocks of points, in their order; `threads` gives one that uses several cores.
     """
@@ -198,7 +196,6 @@ class SaddleModel:
         return found if self.width == 1 else found.reshape(len(phi), self.count, self.width).sum(axis=2)
 
     def _book(self, columns: int) -> None:
-        """Book a product that is made here; those the features make book themselves."""
         if self.matrix is not None or self.walks:
             product(float(self.form.n) * self.form.features.rank, max(columns, 1))
 
@@ -207,7 +204,6 @@ class SaddleModel:
 
         Parameters
         ----------
-        part : callable
         columns : int
             Numbers a point that are held together; blocks are so long that these stay in the cache.
         """
@@ -223,7 +219,6 @@ class SaddleModel:
 
     @frozen_property
     def _points(self) -> FloatArray:
-        """Return the labels (n, T q), a row a point."""
         return np.ascontiguousarray(self.labels.T)
 
     # -- points -------------------------------------------------------------------------------------
@@ -366,7 +361,6 @@ def _in_cache(function: Callable[..., FloatArray], phi: FloatArray, labels: Floa
 
 
 def _signed_sums(rows: slice | IntArray, phi: FloatArray, labels: FloatArray, spread: FloatArray) -> FloatArray:
-    """Return the part of Φᵀ(y_k∘s) of one block of features, for the labellings of some rows."""
     return np.asarray((labels[:, rows] * spread[:, None]).T @ phi)
 
 

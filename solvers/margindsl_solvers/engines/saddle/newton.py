@@ -24,8 +24,6 @@ def newton_step(model: SaddleModel, point: Point, width: float, limit: int, damp
 
     Parameters
     ----------
-    model : SaddleModel
-    point : Point
     width : float
         The step of the prox that tells free rows from fixed ones.
     limit : int
@@ -71,20 +69,12 @@ def forcing(error: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class WithoutScalars:
-    """Represent a quadratic model of (μ, s) with the scalars at their best: s moves by `base` + `slope` Δμ.
+    """Represent a quadratic model of (μ, s) with the scalars at their best: s moves by `base` + `slope` Δμ."""
 
-    Parameters
-    ----------
-    curvature : (T, T) float array
-    gradient : (T,) float array
-    base : (S,) float array
-    slope : (S, T) float array
-    """
-
-    curvature: FloatArray
-    gradient: FloatArray
-    base: FloatArray
-    slope: FloatArray
+    curvature: FloatArray  # (T, T)
+    gradient: FloatArray  # (T,)
+    base: FloatArray  # (S,)
+    slope: FloatArray  # (S, T)
 
     @classmethod
     def of(cls, curvature: FloatArray, gradient: FloatArray, count: int) -> WithoutScalars:
@@ -111,10 +101,6 @@ def simplex_quadratic(S: FloatArray, gradient: FloatArray, centre: FloatArray) -
         Positive semidefinite.
     gradient, centre : (T,) float arrays
         g and μ₀ ∈ Δ.
-
-    Returns
-    -------
-    (T,) float array
 
     Examples
     --------

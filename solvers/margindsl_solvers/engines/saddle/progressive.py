@@ -28,7 +28,6 @@ def restrict(form: SaddleForm, points: IntArray) -> SaddleForm:
 
     Parameters
     ----------
-    form : SaddleForm
     points : (m,) int array
         Distinct points, in increasing order.
     """
@@ -91,7 +90,6 @@ def progressive_start(model: SaddleModel, budget: Budget, rng: np.random.Generat
     ----------
     model : SaddleModel
         Of all points.
-    budget : Budget
     rng : numpy.random.Generator
         Draws the order of the points.
     engine : callable
@@ -125,7 +123,6 @@ def smoothed_start(model: SaddleModel, budget: Budget, rng: np.random.Generator,
     ----------
     model : SaddleModel
         Of all points, without biases and scalars.
-    budget : Budget
     rng : numpy.random.Generator
         Draws the order of the points.
     begin : float

@@ -42,8 +42,6 @@ class SaddleCourse(Course[Point]):
 
     Parameters
     ----------
-    model : SaddleModel
-    budget : Budget
     begin : float or None
         `time.monotonic` at which the trace begins; None is now.
     """
@@ -60,11 +58,9 @@ class SaddleCourse(Course[Point]):
         return self.certify(self.model.judge(self.model.evaluate(mu, x, scalars)))
 
     def is_better(self, point: Point) -> bool:
-        """Return whether a point has a lesser gap."""
         return point.gap < self.best.gap
 
     def variables(self) -> dict[str, FloatArray]:
-        """Return mu, u, W and scalars of the best point."""
         return self.model.variables(self.best)
 
 
@@ -76,15 +72,12 @@ class MirrorRun(SaddleCourse):
 
     Parameters
     ----------
-    model : SaddleModel
-    budget : Budget
     start : Point, tuple of arrays or SaddleCourse
         The first one, judged, or its (μ, x, s); or a course of the same model to go on from.
     advance : callable
         Takes one first-order step: `extragradient` or `descend`.
     weight : float or None
         Fixed weight of the step in μ against that in x; None adapts it.
-    restarts : bool
     newton_limit : int
         Largest order of a Newton system.
     stall_limit : float
@@ -103,7 +96,6 @@ class MirrorRun(SaddleCourse):
         self.threshold = NEWTON_FIRST
 
     def init(self) -> None:
-        """Judge the start, or take over what another course has proved."""
         if isinstance(self.start, SaddleCourse):
             self._follow(self.start)
         else:
@@ -130,7 +122,6 @@ class MirrorRun(SaddleCourse):
         return self.steps.weight * RANGE[0], self.steps.weight * RANGE[1]
 
     def step(self) -> Status | None:
-        """Take Newton steps when they are due, then first-order steps up to the next restart."""
         if self._is_newton_due():
             self._newton()
             if self.iterations - self.marked > RESTS:
@@ -243,8 +234,6 @@ def starting_masses(model: SaddleModel, start: RawSolution | None, reserve: floa
 
     Parameters
     ----------
-    model : SaddleModel
-    start : RawSolution or None
     reserve : float
         Share of the uniform masses: a labelling needs some mass to grow from. Labellings not seen before add to it.
     """

@@ -33,17 +33,11 @@ class Gradient(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class FullGradient:
-    """Compute both gradients without sampling.
-
-    Parameters
-    ----------
-    box : BoxModel
-    """
+    """Compute both gradients without sampling."""
 
     box: BoxModel
 
     def __call__(self, mu: FloatArray, u: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-        """Return (G(u, y_k))_k and ρ*'(−u/c) − (aγ + d)."""
         point = self.box.model.evaluate(mu, self.box.scaled(u))
         pull = point.arguments - self.box.losses.shifts
         return self.box.linear(u) - 0.5 * point.norms, self.box.linear_slope(u) - pull
@@ -54,16 +48,11 @@ class LabelGradient:
     """Sample i uniformly and j from μ (ODMC and ssODM, Algorithm 1).
 
     ∂_μ: |B| G(u, y_i) in place i; ∂_u: ∂_uG(u, y_j).
-
-    Parameters
-    ----------
-    box : BoxModel
     """
 
     box: BoxModel
 
     def __call__(self, mu: FloatArray, u: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-        """Return the estimates at one draw of (i, j)."""
         i = min(int(rng.random() * len(mu)), len(mu) - 1)
         return self.at(u, i, draw(mu, rng))
 
@@ -81,10 +70,6 @@ class ImportanceGradient:
 
     With p_i ∝ ‖v_i‖² and q_j ∝ μ_j‖v_j‖, both mixed with the uniform law: ∂_μ: −½‖v_i‖²/p_i in place i (the
     constant Σcρ* moves no mass); ∂_u: ρ*'(−u/c) − d − (μ_j/q_j) a y_j∘Φv_j, its first part exact.
-
-    Parameters
-    ----------
-    box : BoxModel
     """
 
     def __init__(self, box: BoxModel) -> None:
@@ -92,7 +77,6 @@ class ImportanceGradient:
         self.norms = np.ones(box.model.count)
 
     def __call__(self, mu: FloatArray, u: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-        """Return the estimates at one draw of (i, j), and remember the norms met."""
         p, q = self.laws(mu)
         i, j = draw(p, rng), draw(q, rng)
         first, second, norms = self.at(mu, u, i, j, p, q)
@@ -190,12 +174,8 @@ class StochasticRun(SaddleCourse):
 
     Parameters
     ----------
-    box : BoxModel
-    gradient : Gradient
-    steps : TheoremSteps
     budget : Budget
         Its cap is the number T of iterations the steps are made for.
-    rng : numpy.random.Generator
     extra : bool
         Whether each iteration takes the second gradient of mirror prox.
     start : tuple of arrays or None
@@ -220,11 +200,9 @@ class StochasticRun(SaddleCourse):
         self.compiled = compiled_steps(box) if pays and ready else None
 
     def init(self) -> None:
-        """Judge the start."""
         self.judge(self.mu.copy(), self.box.scaled(self.u))
 
     def step(self) -> None:
-        """Iterate until the gap of the average and of the iterate is due."""
         while True:
             if self.compiled is None:
                 self._iterate()

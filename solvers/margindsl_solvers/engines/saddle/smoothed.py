@@ -49,9 +49,10 @@ def shrink(Z: FloatArray, steps: FloatArray) -> FloatArray:
     w_k = (1 − τ_kθ/‖z_k‖)₊ z_k with θ = Σ‖w_k‖, so that θ = Σ‖z_k‖/(1 + Στ_k) over the rows kept, those of the
     greatest ‖z_k‖/τ_k.
 
+    Shapes: `Z` (T, r).
+
     Parameters
     ----------
-    Z : (T, r) float array
     steps : (T,) float array
         τ > 0.
 
@@ -79,15 +80,13 @@ class Quadratic:
     ----------
     V : (T, q r) float array
         The negative gradient, of all points.
-    phi : (p, r) float array
-    labels : (T q, p) float array
     curvature : (p,) float array
         h ≥ 0.
     """
 
     V: FloatArray
-    phi: FloatArray
-    labels: FloatArray
+    phi: FloatArray  # (p, r)
+    labels: FloatArray  # (T q, p)
     curvature: FloatArray
 
     def product(self, D: FloatArray) -> FloatArray:
@@ -108,16 +107,16 @@ class Quadratic:
                  rng: np.random.Generator) -> FloatArray:
         """Return Δ near the least q(Δ) + ½(Σ‖w_k + δ_k‖)², by accelerated proximal steps with restarts.
 
+        Shapes: `W` (T, q r).
+
         Parameters
         ----------
-        W : (T, q r) float array
         metric : (T,) float array
             The step of w_k is in proportion to it.
         limit : int
             On the steps.
         budget : Budget
             Ends them early, with what they have.
-        rng : numpy.random.Generator
 
         References
         ----------
@@ -144,16 +143,9 @@ class Quadratic:
 
 @dataclass(frozen=True, eq=False)
 class Place:
-    """Represent weights W, the arguments of the losses there, x = ρ'_δ and the values Σ cρ and Σ cρ_δ.
+    """Represent weights W, the arguments of the losses there, x = ρ'_δ and the values Σ cρ and Σ cρ_δ."""
 
-    Parameters
-    ----------
-    W : (T, q r) float array
-    margins, arguments, x : float arrays
-    exact, soft : float
-    """
-
-    W: FloatArray
+    W: FloatArray  # (T, q r)
     margins: FloatArray
     arguments: FloatArray
     x: FloatArray
@@ -183,7 +175,6 @@ class SmoothedRun(SaddleCourse):
     ----------
     model : SaddleModel
         Without biases and scalars (see `smooths`).
-    budget : Budget
     rng : numpy.random.Generator
         Draws the points of the curvature.
     W : (T, q r) float array or None
@@ -208,7 +199,6 @@ class SmoothedRun(SaddleCourse):
         self.rng, self.start, self.width, self.failures = rng, W, width, 0
 
     def init(self) -> Status | None:
-        """Judge the start, as short as is best, or w = 0 where that is better."""
         model, point = self.model, None
         if not math.isfinite(self.width):
             self.width = self._first_width(model.losses.value(np.zeros(model.form.n)))
@@ -235,7 +225,6 @@ class SmoothedRun(SaddleCourse):
         return SHARE * gap / most if most > 0 and gap > 0 else 1.0
 
     def step(self) -> Status | None:
-        """Take one step, judge its end and narrow the smoothing."""
         before = self.best.gap
         self.iterations += 1
         trial = self._ahead()

@@ -66,10 +66,6 @@ def linear_system(model: SaddleModel, base: Point, rows: Rows, limit: int, accur
 
     Parameters
     ----------
-    model : SaddleModel
-    base : Point
-    rows : Rows
-    limit : int
     accuracy : float
         Of the system, relative.
     """
@@ -93,14 +89,7 @@ def heavy(mu: FloatArray, negligible: float) -> IntArray:
 
 
 class DenseSystem:
-    """Factor H itself.
-
-    Parameters
-    ----------
-    model : SaddleModel
-    base : Point
-    rows : Rows
-    """
+    """Factor H itself."""
 
     def __init__(self, model: SaddleModel, base: Point, rows: Rows) -> None:
         self.Q = np.column_stack([rows.scaled[:, None] * model.columns(base.directions, rows.points), rows.coupling])
@@ -129,9 +118,6 @@ class WoodburySystem:
 
     Parameters
     ----------
-    model : SaddleModel
-    base : Point
-    rows : Rows
     active : (s,) int array
         The labellings with mass.
     """
@@ -177,12 +163,10 @@ class WoodburySystem:
 
     @cached_property
     def _free(self) -> FloatArray:
-        """Return κ⁻¹√c R."""
         return self.inverse * self.rows.residual
 
     @cached_property
     def _images(self) -> FloatArray:
-        """Return the rows Φᵀ(y_k∘√c aκ⁻¹√c R) of all labellings."""
         return self.model.adjoint(self._spread(self._free))
 
     @cached_property
@@ -193,7 +177,6 @@ class WoodburySystem:
 
     @property
     def _held(self) -> FloatArray:
-        """Return Bᵀκ⁻¹√c R."""
         return (self.root[:, None] * self._images[self.active]).ravel()
 
     def step(self, change: FloatArray) -> FloatArray:
@@ -217,13 +200,7 @@ class WoodburySystem:
 
 
 def solve_positive(H: FloatArray, right: FloatArray) -> FloatArray:
-    """Return H⁻¹ right for a positive definite H, which is overwritten.
-
-    Raises
-    ------
-    LinAlgError
-        If H is not numerically positive definite.
-    """
+    """Return H⁻¹ right for a positive definite H, which is overwritten."""
     factor = scipy.linalg.cho_factor(H, overwrite_a=True, check_finite=False)
     solved: FloatArray = scipy.linalg.cho_solve(factor, right, check_finite=False)
     if not np.all(np.isfinite(solved)):

@@ -23,11 +23,6 @@ class AnchoredGradient:
 
     ‖v_k‖² ≈ anchor + e_j(‖v_j(x)‖² − anchor)/q_j, aγ ≈ anchor + a y_j∘Φ(μ_jv_j(x) − anchor)/q_j, where q follows
     the anchor's μ_k‖v_k‖; unbiased, and exact at the anchor.
-
-    Parameters
-    ----------
-    model : SaddleModel
-    anchor : Point
     """
 
     def __init__(self, model: SaddleModel, anchor: Point) -> None:
@@ -35,7 +30,6 @@ class AnchoredGradient:
         self.law = mixed(anchor.mu * np.sqrt(anchor.norms))
 
     def __call__(self, met: Place, j: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the estimates for a given index, and the gradient by the scalars, which needs none."""
         model, anchor, q = self.model, self.anchor, float(self.law[j])
         mu, x, s = met
         v = model.direction(model.losses.spread(-model.weights * x), j)
@@ -57,9 +51,6 @@ class AnchoredRun(SaddleCourse):
 
     Parameters
     ----------
-    model : SaddleModel
-    budget : Budget
-    rng : numpy.random.Generator
     start : tuple of arrays
         The first (μ, x, s).
     weight : float or None
@@ -75,7 +66,6 @@ class AnchoredRun(SaddleCourse):
         self.epoch = max(model.count, 8)
 
     def init(self) -> None:
-        """Judge the start and choose steps at its scales."""
         self.anchor = self._judge(*self.start)
         first = first_steps(self.model, self.anchor, self.fixed_weight)
         self.steps = Steps(first.step / math.sqrt(self.epoch), first.weight, first.metric)
@@ -83,7 +73,6 @@ class AnchoredRun(SaddleCourse):
         self.z = self.mean = mirrored(self.start)
 
     def step(self) -> None:
-        """Take an epoch."""
         gradient, alpha = AnchoredGradient(self.model, self.anchor), 1.0 - 1.0 / self.epoch
         z, mean, met_mean = self.z, zeros_like(self.z), zeros_like(self.z)
         for k in range(self.epoch):
