@@ -1,13 +1,13 @@
 """Margin-based clustering as a modelling language: declare, relax, solve, certify.
 
 Names are loaded when first used, so that ``import margindsl`` stays light; relaxations are served as they are
-registered. Editors and type checkers read ``__init__.pyi``, which is generated from the names below.
+registered.
 """
 
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.2.0"
 
@@ -27,6 +27,41 @@ _HOME = {name: room for room, names in _ROOMS.items() for name in names}
 _SUBPACKAGES = ("estimators", "metrics", "plots", "recipes")
 _ALIASES = {"Solver": ("margindsl.runtime", "make_solver")}
 
+if TYPE_CHECKING:  # what checkers and editors see
+    from margindsl import estimators as estimators, metrics as metrics, plots as plots, recipes as recipes
+    from margindsl.language import (
+        Expression as Expression, Hyperplane as Hyperplane, Labels as Labels, Minimize as Minimize,
+        Parameter as Parameter, Scalar as Scalar, cannot_link as cannot_link,
+        epsilon_insensitive as epsilon_insensitive, hinge as hinge, huber as huber, logistic as logistic,
+        manifold as manifold, margin as margin, maximum as maximum, mean as mean, mean_variance as mean_variance,
+        must_link as must_link, odm as odm, orthogonal as orthogonal, plq as plq, pos as pos, sizes as sizes,
+        sq_norm as sq_norm, square as square, squared_hinge as squared_hinge, sum as sum, var as var)
+    from margindsl.features import (
+        Linear as Linear, Polynomial as Polynomial, Precomputed as Precomputed, RBF as RBF,
+        mean_distance as mean_distance, sqrt_mean_distance as sqrt_mean_distance)
+    from margindsl.calculus import PLQ as PLQ, ConvexFunction as ConvexFunction
+    from margindsl.selection import held_out_losses as held_out_losses, judges_of as judges_of, select as select
+    from margindsl.runtime import (
+        Assessment as Assessment, Comparison as Comparison, Compiled as Compiled, Problem as Problem,
+        Solution as Solution, certify as certify, compare as compare, solvers as solvers)
+    from margindsl.contract import Solver as _Solver
+    from margindsl.typing import SolverName
+    from margindsl.relaxations.alternating import Alternating as Alternating
+    from margindsl.relaxations.cccp import CCCP as CCCP
+    from margindsl.relaxations.cuts_outside import CutsOutside as CutsOutside
+    from margindsl.relaxations.exact import Exact as Exact
+    from margindsl.relaxations.first_cut import FirstCut as FirstCut
+    from margindsl.relaxations.gmmc import GMMC as GMMC
+    from margindsl.relaxations.minimax import Minimax as Minimax
+    from margindsl.relaxations.safe import Safe as Safe
+    from margindsl.relaxations.sdp import SDP as SDP
+    from margindsl.relaxations.supervised import Supervised as Supervised
+    from margindsl.relaxations.transductive import Transductive as Transductive
+    from margindsl.relaxations.weight_lifting import WeightLifting as WeightLifting
+
+    def Solver(name: SolverName, **options: Any) -> _Solver: ...
+
+
 def _registered() -> dict[str, str]:
     """Return the module of every relaxation of the library, and every word added to the language, as registered."""
     from margindsl.host.extensions import RELAXATIONS, WORDS, registered
@@ -36,20 +71,26 @@ def _registered() -> dict[str, str]:
     return own | {point.attr: point.module for point in registered(WORDS).values()}
 
 
-def __getattr__(name: str) -> Any:
-    if name == "__all__":
-        return sorted([*_HOME, *_registered(), *_ALIASES])
-    if name in _SUBPACKAGES:
-        return importlib.import_module(f"margindsl.{name}")
-    room, original = _ALIASES.get(name) or (_HOME.get(name), name)
-    if room is None and not name.startswith("_"):
-        room = _registered().get(name)
-    if room is None:
-        raise AttributeError(f"module 'margindsl' has no attribute {name!r}")
-    value = getattr(importlib.import_module(room), original)
-    globals()[name] = value
-    return value
+def _public() -> list[str]:
+    return sorted([*_HOME, *_registered(), *_ALIASES])
+
+
+if not TYPE_CHECKING:  # a checker sees no attributes that are none
+
+    def __getattr__(name: str) -> Any:
+        if name == "__all__":
+            return _public()
+        if name in _SUBPACKAGES:
+            return importlib.import_module(f"margindsl.{name}")
+        room, original = _ALIASES.get(name) or (_HOME.get(name), name)
+        if room is None and not name.startswith("_"):
+            room = _registered().get(name)
+        if room is None:
+            raise AttributeError(f"module 'margindsl' has no attribute {name!r}")
+        value = getattr(importlib.import_module(room), original)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:
-    return [*__getattr__("__all__"), *_SUBPACKAGES, "__version__"]
+    return [*_public(), *_SUBPACKAGES, "__version__"]

@@ -1,73 +1,51 @@
 """Every published method as a short declaration: one file each, one function that returns a `Problem`.
 
 The default relaxation and solver of the problem are the paper's, so that ``.solve()`` runs the published method
-and ``.solve(relaxation=..., solver=...)`` departs from it. Recipes are loaded when first used.
+and ``.solve(relaxation=..., solver=...)`` departs from it. Recipes of other packages are entry points of the group
+``margindsl.recipes``, loaded when first used.
 """
 
 from __future__ import annotations
 
-import importlib
-import sys
-from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from margindsl.host.extensions import RECIPES, registered
+from margindsl.recipes.cpm3c import cpm3c
+from margindsl.recipes.cpmmc import cpmmc
+from margindsl.recipes.cuts3vm import cuts3vm
+from margindsl.recipes.gmmc import gmmc
+from margindsl.recipes.itersvr import itersvr
+from margindsl.recipes.lapsvm import lapsvm
+from margindsl.recipes.lgmmc import lgmmc
+from margindsl.recipes.mmc import mmc
+from margindsl.recipes.mme import maximum_margin_embedding, mme
+from margindsl.recipes.odm import odm
+from margindsl.recipes.odmc import odmc
+from margindsl.recipes.odmssc import odmssc
+from margindsl.recipes.s4vm import s4vm
+from margindsl.recipes.skmmc import adaptive_cpmmc, kernel_cpmmc, skmmc, skmmc_v2
+from margindsl.recipes.ssodm import ssodm
+from margindsl.recipes.svm import svm
+from margindsl.recipes.tsvm import tsvm
+from margindsl.recipes.usvm import usvm
 
-# Name and module of a recipe; those of other packages are entry points of the group margindsl.recipes.
-_MODULES = {
-    "adaptive_cpmmc": "skmmc",
-    "cpm3c": "cpm3c",
-    "cpmmc": "cpmmc",
-    "cuts3vm": "cuts3vm",
-    "gmmc": "gmmc",
-    "itersvr": "itersvr",
-    "kernel_cpmmc": "skmmc",
-    "lapsvm": "lapsvm",
-    "lgmmc": "lgmmc",
-    "maximum_margin_embedding": "mme",
-    "mmc": "mmc",
-    "mme": "mme",
-    "odm": "odm",
-    "odmc": "odmc",
-    "odmssc": "odmssc",
-    "s4vm": "s4vm",
-    "skmmc": "skmmc",
-    "skmmc_v2": "skmmc",
-    "ssodm": "ssodm",
-    "svm": "svm",
-    "tsvm": "tsvm",
-    "usvm": "usvm",
-}
-
-__all__ = sorted(_MODULES)
-
-
-class _Recipes(ModuleType):
-    """Keep the name of a recipe for its function: importing its module binds the module to the same name."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if isinstance(value, ModuleType) and name in _MODULES and hasattr(value, name):
-            value = getattr(value, name)
-        super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Recipes
+__all__ = [
+    "adaptive_cpmmc", "cpm3c", "cpmmc", "cuts3vm", "gmmc", "itersvr", "kernel_cpmmc", "lapsvm", "lgmmc",
+    "maximum_margin_embedding", "mmc", "mme", "odm", "odmc", "odmssc", "s4vm", "skmmc", "skmmc_v2", "ssodm", "svm",
+    "tsvm", "usvm"]
 
 
 def names() -> tuple[str, ...]:
     """Return the names of all recipes, those that other packages register among them."""
-    return tuple(sorted({*_MODULES, *registered(RECIPES)}))
+    return tuple(sorted({*__all__, *registered(RECIPES)}))
 
 
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        value = getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
-    elif not name.startswith("_") and name in registered(RECIPES):
-        value = registered(RECIPES)[name].load()
-    else:
-        raise AttributeError(f"module 'margindsl.recipes' has no recipe {name!r}; known: {', '.join(names())}")
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # a checker sees no attributes that are none
+
+    def __getattr__(name: str) -> Any:
+        if name.startswith("_") or name not in registered(RECIPES):
+            raise AttributeError(f"module 'margindsl.recipes' has no recipe {name!r}; known: {', '.join(names())}")
+        return registered(RECIPES)[name].load()
 
 
 def __dir__() -> list[str]:

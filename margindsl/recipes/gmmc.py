@@ -7,7 +7,6 @@ from typing import Any
 import margindsl as md
 from margindsl.errors import one_of
 from margindsl.recipes.recipe import recipe
-from margindsl.relaxations.gmmc import GMMC
 
 TOL = 1e-4  # of the lifted program; further digits change no labels
 
@@ -63,6 +62,6 @@ def gmmc(X: Any, *, C: float | md.Parameter = 10.0, l: float | None = None, kern
     one_of("rule for labels in gmmc", labels, ("sign", "rounded"))
     f = md.Hyperplane(X, kernel=kernel, bias=True)
     y = md.Labels(f.n)
-    relaxation = GMMC(rounding="sign", polish="none", tol=TOL) if labels == "sign" else GMMC(tol=TOL)
+    relaxation = md.GMMC(rounding="sign", polish="none", tol=TOL) if labels == "sign" else md.GMMC(tol=TOL)
     return md.Problem(md.Minimize(md.sq_norm(f) / 2 + C * md.mean(md.squared_hinge(y * f))),
                       [abs(md.sum(f)) <= (0.03 * f.n if l is None else l)], relaxation=relaxation)

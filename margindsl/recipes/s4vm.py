@@ -7,7 +7,6 @@ from typing import Any
 import margindsl as md
 from margindsl.recipes.recipe import recipe
 from margindsl.recipes.tsvm import transductive
-from margindsl.relaxations.safe import Safe
 from margindsl.typing import ArrayLike, Bias
 
 
@@ -64,4 +63,4 @@ def s4vm(X: Any, y: ArrayLike, *, C: float | md.Parameter = 1.0, C_u: float | md
     """
     problem = transductive("s4vm", X, y, C, C_u, balance, kernel, bias, sample_weight)
     return md.Problem(problem.objective, problem.constraints, solver="newton",
-                      relaxation=Safe(samples=samples, separators=separators, caution=caution))
+                      relaxation=md.Safe(samples=samples, separators=separators, caution=caution))

@@ -7,7 +7,6 @@ from typing import Any
 import margindsl as md
 from margindsl.recipes.known import check_fraction, read_known, read_weights, weighted
 from margindsl.recipes.recipe import recipe
-from margindsl.relaxations.transductive import Transductive
 from margindsl.typing import ArrayLike, Bias
 
 
@@ -81,5 +80,5 @@ def transductive(name: str, X: Any, y: ArrayLike, C: float | md.Parameter, C_u: 
     total = md.sq_norm(f) / 2 + C * md.sum(loss[known.labelled])
     if len(known.unlabelled):
         total = total + C_u * md.sum(loss[known.unlabelled])
-    return md.Problem(md.Minimize(total), known.constraints(signs, balance), relaxation=Transductive(),
+    return md.Problem(md.Minimize(total), known.constraints(signs, balance), relaxation=md.Transductive(),
                       solver="newton")

@@ -1,6 +1,7 @@
 """`import margindsl` stays light, and every lazy name resolves."""
 
-import importlib.util
+import ast
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -9,13 +10,12 @@ from typing import get_args
 import pytest
 
 import margindsl as md
-from margindsl import typing
+from margindsl.features.kernels import NAMED
+from margindsl.host.extensions import RELAXATIONS, SOLVERS, registered
 from margindsl.runtime.options import SolveArguments, SolveOptions
+from margindsl.typing import KernelName, RecipeName, RelaxationName, SolverName
 
-spec = importlib.util.spec_from_file_location("stub", Path(__file__).with_name("stub.py"))
-stub = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(stub)
-
+ROOT = Path(__file__).resolve().parents[2]
 HEAVY = ("cvxpy", "scipy", "sklearn", "numba", "pandas", "networkx", "matplotlib")
 
 
@@ -43,15 +43,20 @@ def test_an_unknown_attribute_is_an_attribute_error():
         md.nosuch  # noqa: B018
 
 
-@pytest.mark.parametrize("place", stub.STUBS)
-def test_type_checkers_see_the_names_that_are_served(place):
-    written = (stub.ROOT / place).read_text(encoding="utf-8")
-    assert written == stub.STUBS[place](), "run `python tests/meta/stub.py`"
+def test_type_checkers_see_the_names_that_are_served():
+    tree = ast.parse(Path(md.__file__).read_text(encoding="utf-8"))
+    typed = next(node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+    seen = {alias.asname: node.module for node in ast.walk(typed) if isinstance(node, ast.ImportFrom)
+            for alias in node.names if alias.asname == alias.name}
+    assert set(seen) == {*md.__all__, *md._SUBPACKAGES} - {"Solver"}
+    assert all(getattr(importlib.import_module(module), name) is getattr(md, name) for name, module in seen.items())
 
 
-@pytest.mark.parametrize("name", ["RelaxationName", "SolverName", "KernelName", "RecipeName"])
-def test_names_that_can_be_given_are_those_that_are_known(name):
-    assert set(get_args(getattr(typing, name))) == stub.known_names()[name]
+@pytest.mark.parametrize("names, known", [
+    (RelaxationName, {"auto", *registered(RELAXATIONS)}), (SolverName, {"auto", *registered(SOLVERS)}),
+    (KernelName, set(NAMED)), (RecipeName, set(md.recipes.__all__))])
+def test_names_that_can_be_given_are_those_that_are_known(names, known):
+    assert set(get_args(names)) == known
 
 
 def test_options_of_solve_are_typed_as_they_are_checked():
@@ -59,4 +64,4 @@ def test_options_of_solve_are_typed_as_they_are_checked():
 
 
 def test_both_packages_are_marked_as_typed():
-    assert all((stub.ROOT / place / "py.typed").is_file() for place in ("margindsl", "solvers/margindsl_solvers"))
+    assert all((ROOT / place / "py.typed").is_file() for place in ("margindsl", "solvers/margindsl_solvers"))
