@@ -11,7 +11,7 @@ RelaxationName: TypeAlias = Literal[
     "auto", "alternating", "cccp", "cuts-outside", "exact", "first-cut", "gmmc", "minimax", "safe", "sdp", "supervised",
     "transductive", "weight-lifting"]
 SolverName: TypeAlias = Literal[
-    "auto", "alternating-mu", "burer-monteiro", "clarabel", "cpsp", "cutting-plane", "dual-coordinate", "ecos", "highs",
+    "auto", "alternating-mu", "burer-monteiro", "clarabel", "cpsp", "cutting-plane", "ecos", "highs",
     "lbfgs", "mirror-descent", "mirror-prox", "newton", "node-newton", "osqp", "scs"]
 Bias: TypeAlias = bool | Literal["penalised", "penalized"]
 KernelName: TypeAlias = Literal["linear", "polynomial", "rbf"]

@@ -3,7 +3,7 @@
 Run ``python tests/bench/bench_fixed.py [--quick] [--sizes N ...] [--repeats R] [--tol TOL] [--json FILE]``. The size
 357 is digits 3 against 8; larger ones are synthetic with 64 columns and overlapping classes. Seconds are medians; the
 gap is (value - best dual value known) / value, recomputed from w alone, so that liblinear, which states its own
-tolerance, is judged alike. The sweep of `dual-coordinate` is compiled before anything is timed.
+tolerance, is judged alike.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from margindsl.program.losses import Losses, LossTerm
 from margindsl.typing import FloatArray, IntArray
 from margindsl_solvers.clarabel import Clarabel
 from margindsl_solvers.cutting_plane import CuttingPlane
-from margindsl_solvers.dual_coordinate import DualCoordinate
 from margindsl_solvers.lbfgs import LBFGS
 from margindsl_solvers.newton import Newton
 
@@ -88,8 +87,7 @@ def native(solver: Solver) -> Callable[[FixedLabelForm, float], tuple[FloatArray
 
 def contenders(n: int, loss: str) -> dict[str, Callable[[FixedLabelForm, float], tuple[FloatArray, FloatArray, str]]]:
     """Return the methods that take the problem."""
-    found = {"newton": native(Newton()), "dual-coordinate": native(DualCoordinate()),
-             "cutting-plane": native(CuttingPlane())}
+    found = {"newton": native(Newton()), "cutting-plane": native(CuttingPlane())}
     if loss == "odm":
         found["lbfgs"] = native(LBFGS())
     else:
@@ -129,7 +127,6 @@ def main(arguments: list[str] | None = None) -> list[dict[str, object]]:
     options = parser.parse_args(arguments)
     if options.quick:
         options.sizes, options.repeats = [357], 1
-    DualCoordinate().solve(form_of(357, HINGE, 1.0))
     rows = []
     print(f"{'n':>7} {'loss':6} {'weight':>6}  {'solver':16} {'seconds':>9} {'x fastest':>9} {'gap':>9}  status")
     for n in options.sizes:

@@ -10,10 +10,10 @@ from models import Model
 
 import margindsl as md
 
-SOLVERS = ("newton", "clarabel", "ecos", "osqp", "highs", "scs", "lbfgs", "dual-coordinate", "cutting-plane", "cpsp",
+SOLVERS = ("newton", "clarabel", "ecos", "osqp", "highs", "scs", "lbfgs", "cutting-plane", "cpsp",
            "burer-monteiro", "node-newton", "mirror-prox", "mirror-descent", "alternating-mu")
 LIKELY = {
-    "alternating": ("newton", "clarabel", "ecos", "osqp", "highs", "scs", "lbfgs", "dual-coordinate", "cutting-plane",
+    "alternating": ("newton", "clarabel", "ecos", "osqp", "highs", "scs", "lbfgs", "cutting-plane",
                     "cpsp"),
     "minimax": ("mirror-prox", "clarabel", "alternating-mu", "mirror-descent", "ecos"),
     "sdp": ("clarabel", "burer-monteiro", "scs"),

@@ -26,7 +26,7 @@ SCALES = [1e-6, 1e6]
 LOSSES = {"hinge": md.hinge, "odm": lambda g: md.odm(g, theta=0.2, nu=0.5), "logistic": md.logistic,
           "squared hinge": md.squared_hinge}
 WAYS = {
-    "supervised": [(md.Supervised(), name) for name in ("newton", "dual-coordinate", "cutting-plane", "clarabel")],
+    "supervised": [(md.Supervised(), name) for name in ("newton", "cutting-plane", "clarabel")],
     "local": [("alternating", None), ("cccp", None)],
     "bounds": [("exact", None), ("sdp", "burer-monteiro"), ("sdp", "clarabel"), ("minimax", None),
                ("weight-lifting", None), ("weight-lifting", "clarabel")],
@@ -139,7 +139,7 @@ def test_small_points_under_a_plain_regulariser(relaxation, solver, loss, scale)
 
 
 @pytest.mark.parametrize("relaxation,solver,scale", [
-    (md.Supervised(), "newton", 1e6), (md.Supervised(), "dual-coordinate", 1e6), ("alternating", None, 1e6),
+    (md.Supervised(), "newton", 1e6), ("alternating", None, 1e6),
     ("cccp", None, 1e3), ("exact", None, 1e3)])
 def test_large_points_under_a_plain_regulariser(relaxation, solver, scale):
     """Every labelling that can be separated is: the widest margin wins, and value · scale² is ½‖w‖² at unit scale."""

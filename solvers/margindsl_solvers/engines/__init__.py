@@ -7,7 +7,6 @@ adds `init`, `step` and `variables`. `solver` has the solver over engines: optio
   Newton in an augmented Lagrangian
 - `saddle`: minimax masters; mirror prox and descent, adaptive or published, Newton steps, alternating masses
 - `cuts`: one-slack cutting planes, in the whole space or in the span of few points
-- `coordinate`: dual coordinate descent
 - `factors`: low-rank factors of lifts
 - `nodes`: nodes of branch and bound
 - `conic`: forms as cvxpy problems, the only importer of cvxpy

@@ -210,7 +210,7 @@ def test_a_warm_start_of_other_labels_reaches_the_same_answer():
     assert newton(form, start=cold).iterations <= 2
 
 
-@pytest.mark.parametrize("solver", ["lbfgs", "dual-coordinate", "osqp"])
+@pytest.mark.parametrize("solver", ["lbfgs", "osqp"])
 def test_simplex_coded_forms_go_to_every_solver_of_fixed_labels(solver):
     form = program("squared hinge", coding="simplex").fix_labels(LABELS)
     reference = newton(form)
@@ -300,5 +300,5 @@ def test_losses_that_cannot_be_split_are_refused():
 
 def test_other_solvers_refuse_fixed_clusters():
     form = program("hinge").fix_labels(LABELS)
-    for name in ("lbfgs", "dual-coordinate", "mirror-prox"):
+    for name in ("lbfgs", "mirror-prox"):
         assert not md.Solver(name).accepts(form)

@@ -7,7 +7,7 @@ import margindsl as md
 
 
 @pytest.mark.parametrize("relaxation", [md.Alternating, md.CCCP])
-@pytest.mark.parametrize("solver,most", [("newton", 1), ("newton", 2), ("dual-coordinate", 1)])
+@pytest.mark.parametrize("solver,most", [("newton", 1), ("newton", 2), ("cutting-plane", 1)])
 def test_the_cap_of_the_fits_is_the_status(relaxation, solver, most):
     rng = np.random.default_rng(3)
     X = rng.normal(size=(60, 3)) + 0.8 * (np.arange(60) < 30)[:, None]

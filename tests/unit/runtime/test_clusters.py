@@ -275,7 +275,7 @@ def test_auto_and_solvers_of_one_hyperplane_say_why_they_refuse():
     for relaxation in ("minimax", "sdp"):
         with pytest.raises(RefusalError, match="others alone hold a shared scalar"):
             held.solve(relaxation)
-    for solver in ("lbfgs", "dual-coordinate", "cpsp"):
+    for solver in ("lbfgs", "cpsp"):
         with pytest.raises(RefusalError, match="Crammer-Singer margins of 3 clusters.*'newton'.*coding='simplex'"):
             declare().solve("alternating", solver)
 

@@ -72,7 +72,7 @@ def test_numbers_of_numpy_are_taken_as_python_numbers():
     solver = md.Solver("newton", max_iter=np.int64(7), tol=np.float32(0.5), penalty=2)
     assert (type(solver.max_iter), type(solver.tol), type(solver.penalty)) == (int, float, float)
     assert solver == md.Solver("newton", max_iter=7, tol=0.5, penalty=2.0)
-    assert md.Solver("dual-coordinate", shrinking=np.bool_(False)).shrinking is False
+    assert md.Solver("mirror-prox", restarts=np.bool_(False)).restarts is False
 
 
 @pytest.mark.parametrize(("name", "option", "words"), [
