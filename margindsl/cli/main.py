@@ -12,9 +12,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from margindsl import __version__
-from margindsl.cli.arguments import add_columns, add_data, add_declaration, add_solve_options, add_talk, seed
+from margindsl.cli.arguments import add_columns, add_data, add_declaration, add_solve_options, seed
 from margindsl.errors import MarginError, TrivialityWarning
-from margindsl.experiments.figures import PAPERS
 
 OK, FAILED, USAGE, STOPPED, INTERRUPTED = 0, 1, 2, 3, 130
 
@@ -32,7 +31,7 @@ _COMMANDS = {
     "demo": "margindsl.cli.demo", "solvers": "margindsl.cli.names", "relaxations": "margindsl.cli.names",
     "recipes": "margindsl.cli.names", "report": "margindsl.cli.reporting", "completion": "margindsl.cli.completing",
     "solve": "margindsl.cli.solving", "compare": "margindsl.cli.comparing", "explain": "margindsl.cli.explaining",
-    "reproduce": "margindsl.cli.reproducing", "verify": "margindsl.cli.verifying",
+    "verify": "margindsl.cli.verifying",
     "certify": "margindsl.cli.certifying", "select": "margindsl.cli.selecting"}
 
 
@@ -99,7 +98,6 @@ def build_parser() -> argparse.ArgumentParser:
         listing.add_argument("--json", action="store_true", help="as JSON")
     _add_data_commands(commands)
     _add_files(commands)
-    _add_reproduce(commands)
     return parser
 
 
@@ -139,40 +137,6 @@ def _add_files(commands: Any) -> None:
     command.add_argument("data", metavar="DATA", nargs="?",
                          help="the points, as they were given: linear features are compared with them")
     add_columns(command, "not a feature")
-
-
-def _add_reproduce(commands: Any) -> None:
-    what = "run a paper's experiments again and put the results beside its printed figures"
-    command = commands.add_parser("reproduce", help=what, description=what)
-    command.add_argument("paper", choices=PAPERS)
-    command.add_argument("--data", metavar="DIR",
-                         help="directory of name.csv.gz, .csv (header f0,...,label) or .npz (X, y); sets that are not "
-                              "there are asked of OpenML")
-    command.add_argument("--sets", metavar="A,B,...", help="data sets as printed (default all of the paper)")
-    command.add_argument("--methods", metavar="A,B,...", help="methods as printed (default all that are run)")
-    command.add_argument("--jobs", type=_count, default=1, metavar="N", help="processes (default 1)")
-    command.add_argument("--grid", choices=("full", "coarse", "quick"), default="full",
-                         help="the paper's grid, a coarser one with three repeats, or a small one with two")
-    command.add_argument("--quick", action="store_true", help="the same as --grid quick")
-    command.add_argument("--sample", type=_count, metavar="K",
-                         help="at most K settings of each method, drawn from its grid")
-    command.add_argument("--output", metavar="DIR",
-                         help="where cells.jsonl, table.csv and table.html go (default reproduce-PAPER); a run that "
-                              "was stopped goes on from there")
-    command.add_argument("--repeats", type=_count, metavar="N", help="instead of the paper's number")
-    command.add_argument("--random-state", "--seed", type=seed, default=0, dest="random_state", metavar="S",
-                         help="of splits, links and solves (default 0)")
-    command.add_argument("--time-limit", type=float, default=60.0, metavar="SECONDS",
-                         help="limit of each solve (default 60)")
-    command.add_argument("--choose", default="agreement", metavar="RULE",
-                         help="rule that picks a setting without labels (default agreement)")
-    add_talk(command, "no progress on stderr")
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
-    return int(text)
 
 
 def _command(name: str) -> Callable[[argparse.Namespace], int]:

@@ -1,6 +1,6 @@
 """Choose kernel, weight or answer without labels: by how well held-out margins are predicted."""
 
-from margindsl.selection.judges import held_out, judges_of
+from margindsl.selection.judges import judges_of
 from margindsl.selection.prediction import held_out_losses, select
 
-__all__ = ["held_out", "held_out_losses", "judges_of", "select"]
+__all__ = ["held_out_losses", "judges_of", "select"]

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
-
 import numpy as np
 
 import margindsl as md
 from margindsl.features import build, mean_distance
-from margindsl.labelset import names_of
-from margindsl.selection.prediction import select
 from margindsl.typing import FloatArray
 
 WIDTHS = (0.25, 0.35, 0.5, 1.0)  # times the mean distance
@@ -35,27 +30,6 @@ def judges_of(X: FloatArray, clusters: int = 2) -> list[md.Problem]:
     """
     kernels = ["linear", *(md.RBF(width * mean_distance, rank=min(RANK, len(X))) for width in WIDTHS)]
     return [_judge(build(X, kernel).toarray(), clusters) for kernel in kernels]
-
-
-def held_out(X: FloatArray) -> Callable[[Sequence[Any]], int]:
-    """Return the rule that picks the labelling whose held-out margins the judges predict best.
-
-    The judges have as many clusters as the candidate that uses most.
-
-    Parameters
-    ----------
-    X : (n, d) float array
-    """
-    judges: dict[int, list[md.Problem]] = {}
-
-    def rule(candidates: Sequence[Any]) -> int:
-        found = [np.unique(candidate.labels, return_inverse=True)[1] for candidate in candidates]
-        clusters = max([2, *(int(labels.max(initial=0)) + 1 for labels in found)])
-        if clusters not in judges:
-            judges[clusters] = judges_of(X, clusters)
-        return select(judges[clusters], [names_of(clusters).values[labels] for labels in found])
-
-    return rule
 
 
 def _judge(features: FloatArray, clusters: int) -> md.Problem:

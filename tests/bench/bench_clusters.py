@@ -37,7 +37,6 @@ from sklearn.cluster import KMeans, SpectralClustering
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 
 import margindsl as md
-from margindsl.experiments.choice import agreement
 from margindsl.metrics import clustering_accuracy
 from margindsl.recipes.cpm3c import cpm3c
 from margindsl.selection import select
@@ -95,7 +94,8 @@ def run_seed(features: dict, truth: np.ndarray, settings: list[Setting], slack: 
     judged = time.perf_counter() - began
     accuracy = [clustering_accuracy(truth, solution.labels) for solution in solutions]
     at_judge = [k for k, (coding, _, weight) in enumerate(settings) if weight == JUDGE and coding == settings[0][0]]
-    rules = {"held-out loss (own rule)": chosen, "medoid": agreement(solutions)}
+    agreed = [sum(clustering_accuracy(a.labels, b.labels) for b in solutions) for a in solutions]
+    rules = {"held-out loss (own rule)": chosen, "medoid": int(np.argmax(agreed))}
     if at_judge:
         rules["lowest objective at weight 100"] = min(at_judge, key=lambda k: solutions[k].value)
     rules["picked by true labels"] = int(np.argmax(accuracy))

@@ -27,7 +27,7 @@ COUNTED = {"clusters", "k", "K", "outputs", "classes"}  # compared with one, two
 CODINGS = {"binary", "crammer-singer", "simplex"}
 KINDS = re.compile(r"\b(Signs|Clusters|GlobalSign|ClusterNames|Clustered|CrammerSinger|Simplex|ClusterForm|CodedForm"
                    r"|CodedFeatures|Cluster\w+)\b")
-SHAPELESS = ("calculus", "points", "metrics", "language", "frozen", "experiments")
+SHAPELESS = ("calculus", "points", "metrics", "language", "frozen")
 SHAPED = re.compile(r"\b(ndim|shape)\b")
 # The private words that the glossary of the documentation replaces, as parts of names in the source.
 RETIRED = frozenset((

@@ -15,7 +15,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 GROUPS = PROJECT["project"]["entry-points"]
 TOP_LEVEL = {"LICENSE", "README.md", "docs", "examples", "margindsl", "pyproject.toml", "solvers", "tests"}
 ROOMS = {
-    "calculus", "cli", "drivers", "estimators", "experiments", "features", "host", "labelset", "language", "program",
+    "calculus", "cli", "drivers", "estimators", "features", "host", "labelset", "language", "program",
     "proof", "plots", "recipes", "relaxations", "report", "runtime", "selection", "testing"}
 FILES = {"__init__.py", "__main__.py", "contract.py", "errors.py", "metrics.py", "py.typed", "typing.py"}
 

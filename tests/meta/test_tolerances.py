@@ -39,16 +39,12 @@ ALLOWED = {
         ("margindsl/program/quadratic.py", "np.maximum(steep / flat, 1.0)")],
     "numbers of points": [
         ("solvers/margindsl_solvers/engines/saddle/smoothed.py", "max(len(points) / ROWS, 1.0)"),
-        ("margindsl/drivers/means.py", "np.maximum(sizes, 1.0)"),
-        ("margindsl/experiments/baselines.py", "np.maximum(sizes, 1.0)")],
+        ("margindsl/drivers/means.py", "np.maximum(sizes, 1.0)")],
     "arguments of losses in the units of the solve; candidates of rounding alone": [
         ("margindsl/drivers/rounding.py", "distance > 1e-06")],
     "declarations of usual size that the library makes itself": [
         ("margindsl/testing/instances.py", "lo - 1e-09"), ("margindsl/testing/instances.py", "hi + 1e-09"),
         ("margindsl/testing/zoo.py", "values > 1e-12")],
-    "percentages of published tables": [
-        ("margindsl/experiments/tables.py", "np.ptp(difference) <= 1e-12"),
-        ("margindsl/experiments/tables.py", "abs(difference[0]) > 1e-12")],
 }
 
 

@@ -283,7 +283,7 @@ def test_no_solver_at_all_is_an_error(data, capsys):
     assert "--solvers '': expected names, comma separated" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", [["solve", "x.csv"], ["compare", "x.csv"], ["reproduce", "odmc"], ["demo"]])
+@pytest.mark.parametrize("command", [["solve", "x.csv"], ["compare", "x.csv"], ["demo"]])
 def test_the_random_state_has_two_names(command):
     given = [vars(build_parser().parse_args([*command, option, "7"])) for option in ("--seed", "--random-state")]
     assert given[0] == given[1] and 7 in given[0].values()

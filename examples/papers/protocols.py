@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from margindsl.errors import UnknownNameError, one_of
-from margindsl.experiments.figures import PAPERS, PrintedTable, printed_table
+from data import printed_table
+
+from margindsl.errors import UnknownNameError
 
 WIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0)  # multiples of √γ, γ the average distance between points
 KERNELS = ("linear", *(f"rbf {width:g}" for width in WIDTHS))
@@ -22,33 +23,17 @@ Grid = Mapping[str, tuple[Any, ...]]
 Setting = tuple[tuple[str, Any], ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Method:
-    """Represent one column of a table.
+    """Represent one column of a table."""
 
-    Parameters
-    ----------
-    name : str
-        As printed.
-    call : str
-        What runs it: a name of `margindsl.experiments.methods.CALLS`.
-    grid : mapping of str to tuple
-        Values of each parameter; their product is searched.
-    quick, coarse : mapping of str to tuple
-        What those grids search instead, per parameter.
-    repeats : int or None
-        Repeats where they differ from the protocol's (deterministic methods).
-    largest : int or None
-        Points above which it is not run.
-    """
-
-    name: str
-    call: str
-    grid: Grid = field(default_factory=dict)
-    quick: Grid = field(default_factory=dict)
+    name: str  # as printed
+    call: str  # what runs it: a key of `methods.CALLS`
+    grid: Grid = field(default_factory=dict)  # values of each parameter; their product is searched
+    quick: Grid = field(default_factory=dict)  # what those grids search instead
     coarse: Grid = field(default_factory=dict)
-    repeats: int | None = None
-    largest: int | None = None
+    repeats: int | None = None  # where they differ from the protocol's (deterministic methods)
+    largest: int | None = None  # points above which it is not run
 
     def settings(self, extent: str = "full") -> Iterator[Setting]:
         """Yield the settings of the "full", "coarse" or "quick" grid, the kernel varying slowest."""
@@ -59,94 +44,54 @@ class Method:
             yield tuple(zip(names, values))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Condition:
-    """Represent one part of a paper's tables.
+    """Represent one part of a paper's tables."""
 
-    Parameters
-    ----------
-    name : str
-        As in the file of printed figures.
-    measures : tuple of str
-        The first one picks the best setting.
-    labelled : float
-        Share of the training points whose label is given; 0 for clustering.
-    links : int
-        Number of random pairs whose relation is given.
-    """
-
-    name: str
+    name: str  # as in the file of printed figures
     methods: tuple[Method, ...]
-    measures: tuple[str, ...]
-    labelled: float = 0.0
-    links: int = 0
+    measures: tuple[str, ...]  # the first one picks the best setting
+    labelled: float = 0.0  # share of the training points whose label is given; 0 for clustering
+    links: int = 0  # number of random pairs whose relation is given
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Protocol:
-    """Represent the experiments of one paper.
-
-    Parameters
-    ----------
-    own : tuple of str
-        The paper's own methods, which the others are compared with.
-    repeats, quick_repeats : int
-        Of the full grid, and of the quick one; the coarse grid has one more than the quick one.
-    scale : str
-        How `load_dataset` scales features.
-    readings : tuple of str
-        What the paper leaves open, and how it is read here.
-    """
+    """Represent the experiments of one paper."""
 
     paper: str
     title: str
-    own: tuple[str, ...]
+    own: tuple[str, ...]  # the paper's own methods, which the others are compared with
     conditions: tuple[Condition, ...]
     repeats: int
-    quick_repeats: int
-    scale: str
-    readings: tuple[str, ...] = ()
-
-    @property
-    def printed(self) -> PrintedTable:
-        """Return the figures of the paper."""
-        return printed_table(self.paper)
+    quick_repeats: int  # of the quick grid; the coarse grid has one more
+    scale: str  # how `load_dataset` scales features
+    readings: tuple[str, ...] = ()  # what the paper leaves open, and how it is read here
 
     def count(self, extent: str) -> int:
         """Return the number of repeats of a grid."""
         return {"full": self.repeats, "coarse": self.quick_repeats + 1, "quick": self.quick_repeats}[extent]
 
-    def condition(self, name: str) -> Condition:
-        """Return a condition by name."""
-        return next(condition for condition in self.conditions if condition.name == name)
-
-    def datasets(self, condition: Condition) -> tuple[str, ...]:
-        """Return the sets listed under a condition; for the slides also the other pairs of digits."""
-        listed = self.printed.datasets(condition.name)
-        if condition.name == "two-class":
-            return (*listed, *(pair for pair in DIGIT_PAIRS if pair not in listed))
-        return listed
-
-    def resolve(self, names: tuple[str, ...] | None) -> list[tuple[Condition, str]]:
+    def resolve(self, names: list[str] | None) -> list[tuple[Condition, str]]:
         """Return the pairs of condition and set to run; by default every printed set.
 
-        ``digits pairs`` stands for all 45 pairs, and ``digits 0689`` for the slides' "Dig 0689".
+        ``digits pairs`` stands for all 45 pairs of the slides, and ``digits 0689`` for their "Dig 0689".
         """
-        every = [(condition, name) for condition in self.conditions for name in self.datasets(condition)]
+        printed = printed_table(self.paper)
+        listed = [(c, name) for c in self.conditions for name in printed[printed.condition == c.name].dataset.unique()]
         if names is None:
-            return [(c, name) for c, name in every if name in self.printed.datasets(c.name)]
-        known: dict[str, list[tuple[Condition, str]]] = {}
-        for condition, name in every:
+            return listed
+        pairs = [(self.conditions[0], name) for name in DIGIT_PAIRS] if self.paper == "cpmmc" else []
+        known: dict[str, list[tuple[Condition, str]]] = {"digits pairs": pairs} if pairs else {}
+        for condition, name in dict.fromkeys(listed + pairs):
             for key in {name.lower(), name.lower().replace("dig ", "digits ")}:
                 known.setdefault(key, []).append((condition, name))
-        if self.paper == "cpmmc":
-            known["digits pairs"] = [(c, n) for c, n in every if n in DIGIT_PAIRS]
-        chosen: dict[tuple[str, str], tuple[Condition, str]] = {}
+        chosen: list[tuple[Condition, str]] = []
         for given in names:
             if given.lower() not in known:
                 raise UnknownNameError(f"data set of {self.paper}", given, known)
-            chosen.update({(c.name, n): (c, n) for c, n in known[given.lower()]})
-        return list(chosen.values())
+            chosen += known[given.lower()]
+        return list(dict.fromkeys(chosen))
 
 
 _QUICK: Grid = {"kernel": ("linear", "rbf 1"), "C": (10.0,), "lam": (10.0, 100.0), "lam1": (100.0,), "lam2": (10.0,),
@@ -288,24 +233,7 @@ _ODMSSC = Protocol(
 PROTOCOLS = {protocol.paper: protocol for protocol in (_ODMC, _CPMMC, _SKMMC, _SSODM, _ODMSSC)}
 
 
-def get_protocol(paper: str) -> Protocol:
-    """Return the protocol of a paper.
-
-    Examples
-    --------
-    >>> get_protocol("odmc").repeats, len(list(get_protocol("odmc").conditions[0].methods[-1].settings()))
-    (10, 768)
-    """
-    return PROTOCOLS[one_of("paper", paper, PAPERS)]
-
-
 def describe(setting: Setting) -> str:
-    """Return a setting in a few words.
-
-    Examples
-    --------
-    >>> describe((("kernel", "rbf 1"), ("C", 10.0)))
-    'kernel=rbf 1 C=10'
-    """
+    """Return a setting in a few words."""
     return " ".join(f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}"
                     for name, value in setting)
