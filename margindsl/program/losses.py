@@ -16,7 +16,7 @@ from margindsl.features.points import row_blocks
 from margindsl.host.clock import functions
 from margindsl.host.frozen import freeze_fields, frozen_property, short_key
 from margindsl.program.scalars import SharedScalars
-from margindsl.typing import FloatArray, IntArray
+from margindsl.typing import BoolArray, FloatArray, IntArray
 
 NUMBERS = 10  # held at once of a row while its loss is evaluated
 
@@ -85,6 +85,18 @@ class LossTerm:
         parts.append(LossTerm(rest.loss.precompose(-1.0), rest.points, rest.weights, -rest.slopes, -rest.shifts,
                               -rest.coupling))
         return tuple(parts)
+
+    @cached_property
+    def conjugate(self) -> ConvexFunction:
+        """Return the conjugate of the function, found once."""
+        return self.loss.conjugate()
+
+    def conjugate_values(self, u: FloatArray) -> FloatArray:
+        """Return (m,) c ρ*(−u/c), infinite where a row of no weight has a dual."""
+        active, out = self.weights > 0, np.where(u == 0, 0.0, np.inf)
+        c = self.weights[active]
+        out[active] = c * np.asarray(self.conjugate(_snap(-u[active] / c, self.conjugate.domain)))
+        return out
 
     def _taken(self, rows: IntArray) -> LossTerm:
         return LossTerm(self.loss, self.points[rows], self.weights[rows], self.slopes[rows], self.shifts[rows],
@@ -270,14 +282,8 @@ class Losses:
 
     def conjugate_value(self, u: FloatArray) -> float:
         """Return Σ c ρ*(−u/c) + uᵀd, the negative of the linear part of the dual (may be inf)."""
-        total = float(u @ self.shifts)
-        for (term, part), conjugate in zip(self.slices(), self.conjugates):
-            active = term.weights > 0
-            if not np.all(active) and np.any(np.abs(u[part][~active]) > 0):
-                return float("inf")
-            c = term.weights[active]
-            total += float(np.sum(c * np.asarray(conjugate(_snap(-u[part][active] / c, conjugate.domain)))))
-        return total
+        return float(u @ self.shifts) + sum(
+            float(np.sum(term.conjugate_values(u[part]))) for term, part in self.slices())
 
     def scalar_residual(self, u: FloatArray) -> float:
         """Return how far u is from Σ b u = q (or ≤ q for non-negative scalars), relative to |q| + Σ |b u|."""
@@ -320,10 +326,15 @@ class Losses:
 
     # -- inside -------------------------------------------------------------------------------------
 
-    @cached_property
+    @property
     def conjugates(self) -> tuple[ConvexFunction, ...]:
-        """Return the conjugates of the losses of the terms, found once."""
-        return tuple(term.loss.conjugate() for term in self.terms)
+        """Return the conjugates of the losses of the terms."""
+        return tuple(term.conjugate for term in self.terms)
+
+    def only(self, rows: BoolArray) -> Losses:
+        """Return the losses of some of the rows (m,)."""
+        terms = tuple(term._taken(np.flatnonzero(rows[part])) for term, part in self.slices())
+        return Losses(self.n, tuple(term for term in terms if term.rows), self.scalars)
 
     def _stack(self, name: str, kind: type) -> FloatArray:
         parts: Sequence[FloatArray] = [getattr(term, name) for term in self.terms]

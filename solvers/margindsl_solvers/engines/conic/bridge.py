@@ -19,6 +19,7 @@ from margindsl.errors import CalculusError
 from margindsl.host.clock import affords
 from margindsl.program.clusters import ClusterForm
 from margindsl.program.forms import FixedLabelForm, Form, LabelLiftForm, SaddleForm, WeightLiftForm
+from margindsl.program.lift import LiftForm
 from margindsl.program.moment import MomentLiftForm
 from margindsl.program.output_lift import OutputLiftForm
 from margindsl.typing import FloatArray
@@ -26,6 +27,7 @@ from margindsl_solvers.engines.conic import modelling as cp
 from margindsl_solvers.engines.conic.clusters import ClusterLowering
 from margindsl_solvers.engines.conic.forms import FixedLabelLowering, Lowering, SaddleLowering, capacity_for, cone_of
 from margindsl_solvers.engines.conic.lift import is_uncoupled, lift_lowering, psd_order
+from margindsl_solvers.engines.conic.lift_dual import LiftDual
 from margindsl_solvers.engines.conic.moment import MomentDual
 from margindsl_solvers.engines.conic.outputs import OutputDual, output_order
 from margindsl_solvers.engines.conic.star import LiftedStar, is_star, star_order
@@ -128,6 +130,13 @@ class ConicSolver(Solver):
         return _first(self._judge_cone("psd", "the label-lifted relaxation needs a semidefinite cone"),
                       self._judge_losses(form), self._judge_order(order, what), self._judge_size(entries),
                       Offer(note))
+
+    def _judge_one_lift(self, form: LiftForm) -> Offer | Refusal:
+        rank = min(form.features.rank, form.n) + int(form.free_bias)
+        order = form.count + rank
+        return _first(self._judge_cone("psd", "the lift needs a semidefinite cone"), self._judge_losses(form),
+                      self._judge_order(order, f"{form.count} components + rank {rank}"),
+                      self._judge_size(form.n * rank * rank), Offer(f"dual of the lift, order {order}"))
 
     def _judge_outputs(self, form: OutputLiftForm) -> Offer | Refusal:
         order = output_order(form)
@@ -381,6 +390,7 @@ KINDS: dict[type[Form], Kind] = {
     WeightLiftForm: Kind(ConicSolver._judge_weights, lambda form: WeightDual),
     MomentLiftForm: Kind(ConicSolver._judge_moments, lambda form: MomentDual),
     OutputLiftForm: Kind(ConicSolver._judge_outputs, lambda form: OutputDual),
+    LiftForm: Kind(ConicSolver._judge_one_lift, lambda form: LiftDual),
     LabelLiftForm: Kind(ConicSolver._judge_lift, lambda form: LiftedStar if is_star(form) else lift_lowering(form)),
 }
 

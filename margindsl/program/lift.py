@@ -1,0 +1,402 @@
+"""The one lift: labels and weights lifted together, label matrix M, weight matrix W, what joins them N."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from margindsl.calculus import PLQ, ConvexFunction
+from margindsl.calculus.accuracy import rounding
+from margindsl.errors import CalculusError, DeclarationError
+from margindsl.features.image import Image
+from margindsl.host.frozen import freeze_fields, frozen_property
+from margindsl.program.absorption import prefers_agreement
+from margindsl.program.answers import Variable, multipliers
+from margindsl.program.bounds import QuadraticBound
+from margindsl.program.equalities import FEASIBLE
+from margindsl.program.form import Form
+from margindsl.program.losses import Losses, LossTerm
+from margindsl.typing import BoolArray, FloatArray, IntArray
+
+FAR = 1e12  # where the curvature of a tail is read off that is not piecewise quadratic
+MOST_SUMS = 512  # different sums of losses of one point that are made one function
+
+
+@dataclass(frozen=True, eq=False)
+class Cuts:
+    """Represent T inequalities bᵀMb ≥ l on the label matrix, some of them equalities; b has few entries, all ±1.
+
+    Of signs (bᵀz)² ≥ 1 where b has an odd number of entries, since the sum is odd: triangles, pentagons, … Of the unit
+    codes of k clusters |c_i + c_j|² ≥ 2 − 2/(k−1), equal where they differ, and |c_i + c_j − c_k|² ≥ 1, which is
+    1 where c_k is one of the others, and 3 + 2(⟨c_i, c_j⟩ + 2/(k−1)) at least where it is not.
+
+    Parameters
+    ----------
+    places : (T, w) int array
+        The components of the entries; of shorter vectors the last ones are repeated with sign 0.
+    signs : (T, w) int array
+    least : (T,) float array
+    equal : (T,) bool array
+    """
+
+    places: IntArray
+    signs: IntArray
+    least: FloatArray
+    equal: BoolArray
+
+    def __post_init__(self) -> None:
+        freeze_fields(self)
+        given = [x.shape for x in (self.places, self.signs, self.least, self.equal)]
+        if self.places.ndim != 2 or given[1:] != [given[0], given[0][:1], given[0][:1]]:
+            raise DeclarationError(f"cuts: given places, signs, limits and equalities of shapes {given}, expected "
+                                   "(T, w) twice and (T,) twice")
+
+    @classmethod
+    def none(cls) -> Cuts:
+        """Return no cuts."""
+        return cls(np.zeros((0, 1), dtype=int), np.zeros((0, 1), dtype=int), np.zeros(0), np.zeros(0, dtype=bool))
+
+    @classmethod
+    def odd(cls, places: IntArray, signs: IntArray) -> Cuts:
+        """Return (Σ s_i z_i)² ≥ 1 for an odd number of signs, and for three codes whose signs are not all alike."""
+        places, signs = np.atleast_2d(places), np.atleast_2d(signs)
+        many = np.count_nonzero(signs, axis=-1)
+        alike = np.sort(np.where(signs == 0, -1 - np.arange(signs.shape[1]), places), axis=1)
+        if np.any(many % 2 == 0) or np.any(np.abs(signs) > 1) or np.any(np.diff(alike, axis=1) == 0):
+            raise DeclarationError("an odd cut takes an odd number of different components and signs of -1 or +1")
+        order = np.argsort(places, axis=1, kind="stable")
+        signs = np.take_along_axis(signs, order, 1)
+        turn = np.where(signs.sum(axis=1) < 0, -1, 1)  # the square of a sum is that of its negative
+        return cls(np.take_along_axis(places, order, 1), turn[:, None] * signs, np.ones(len(signs)),
+                   np.zeros(len(signs), dtype=bool))
+
+    @classmethod
+    def codes(cls, clusters: int, pairs: IntArray, equal: bool = False) -> Cuts:
+        """Return M_ij ≥ −1/(k−1) for pairs (T, 2) of components, with equality for those that must differ."""
+        pairs = np.sort(np.asarray(pairs, dtype=int).reshape(-1, 2), axis=1)
+        if np.any(pairs[:, 0] == pairs[:, 1]):
+            raise DeclarationError("a cut of code products takes two different components")
+        least = np.full(len(pairs), 2.0 - 2.0 / (clusters - 1))
+        return cls(pairs, np.ones_like(pairs), least, np.full(len(pairs), equal))
+
+    @property
+    def count(self) -> int:
+        """Return the number T of cuts."""
+        return len(self.places)
+
+    def take(self, index: IntArray) -> Cuts:
+        """Return some of the cuts."""
+        return Cuts(*(getattr(self, f.name)[index] for f in fields(self)))
+
+    def joined(self, other: Cuts) -> Cuts:
+        """Return the cuts of both, each once; an equality replaces the inequality."""
+        width = max(self.places.shape[1], other.places.shape[1])
+        one, two = self._of_width(width), other._of_width(width)
+        both = Cuts(*(np.concatenate([getattr(one, f.name), getattr(two, f.name)]) for f in fields(self)))
+        order = np.argsort(~both.equal, kind="stable")
+        _, first = np.unique(np.hstack([both.places, both.signs])[order], axis=0, return_index=True)
+        return both.take(np.sort(order[first]))
+
+    def _of_width(self, width: int) -> Cuts:
+        more = width - self.places.shape[1]
+        if not more:
+            return self
+        places = np.hstack([self.places, np.repeat(self.places[:, -1:], more, axis=1)])
+        return Cuts(places, np.hstack([self.signs, np.zeros((self.count, more), dtype=int)]), self.least, self.equal)
+
+    def matrix(self, count: int) -> csr_array:
+        """Return the vectors b as rows (T, N)."""
+        row = np.repeat(np.arange(self.count), self.places.shape[1])
+        return csr_array((self.signs.ravel().astype(float), (row, self.places.ravel())), shape=(self.count, count))
+
+    def values(self, V: FloatArray) -> FloatArray:
+        """Return (T,) the left sides at M = VVᵀ, V (N, p)."""
+        return np.asarray(np.sum(np.einsum("tw,twp->tp", self.signs, V[self.places]) ** 2, axis=1))
+
+    def admissible(self, gamma: Any) -> FloatArray:
+        """Return multipliers with negative ones of inequalities raised to zero; zeros where none are given."""
+        gamma = np.zeros(self.count) if gamma is None else np.asarray(gamma, dtype=float)
+        return np.where(self.equal, gamma, np.maximum(gamma, 0.0))
+
+
+@dataclass(frozen=True, eq=False)
+class LiftPoint:
+    """Represent a dual point of the lift, approximate or feasible.
+
+    Parameters
+    ----------
+    u, q : (m,) float arrays
+        Of the arguments of the losses, and of the squares of a_r y f.
+    d : (N,) float array
+        Of the diagonal of M.
+    kappa : (J,) float array, ≥ 0
+        Of the lifted label bounds.
+    gamma : (T,) float array, ≥ 0 but for equalities
+        Of the cuts.
+    eta : (L,) float array, ≥ 0
+        Of the lifted decision bounds.
+    """
+
+    u: FloatArray
+    q: FloatArray
+    d: FloatArray
+    kappa: FloatArray
+    gamma: FloatArray
+    eta: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class LiftForm(Form):
+    """Represent the lift [[M, N], [Nᵀ, W]] ⪰ 0 of component labels z and weights w, with second moments.
+
+    min over diag M = 1 of ½ tr W + qᵀs + Σ_r c_r H_r(m_r, x_r), m_r = a_r t_i φ_iᵀN_C(i) and x_r = a_r² φ_iᵀWφ_i the
+    moments of the margins, H_r(m, x) the convex hull of (t, t², ρ_r(t)), subject to ω_jᵀMω_j ≤ β_j², σ_lᵀWσ_l ≤ ℓ_l²
+    and cuts; a free bias is a last coordinate of w that costs nothing. A point whose label nothing else sees has no
+    component (−1): its label is minimised out, the first moment being free. With every point so it is the weight lift;
+    with the component of known labels beside it is [[1, wᵀ], [w, W]]; of several clusters M holds inner products of
+    codes, W is the mean over the coordinates, and squares are of no use to a component (theory, "k > 2").
+
+    Dual: max Σ_r D_r(u_r, q_r) − ½(Σd + Σκβ² − Σγl + Σηℓ²), D_r(u, q) = inf_t c_rρ_r(t + d_r) + ut − qt², over
+    κ, γ, η ≥ 0, Σ b_r u_r = q, with ũ_i = Σ a_r u_r, q̃_i = Σ a_r² q_r and
+    [[Diag d + Σκωωᵀ − Σγbbᵀ, −H], [−Hᵀ, P₀ + 2Σ q̃_iφ_iφ_iᵀ + Σησσᵀ]] ⪰ 0, H = Σ_i t_i ũ_i e_C(i) φ_iᵀ, P₀ = I, 0 for a
+    free bias. Any (u, q, d, κ, γ, η) with the inequality bounds every labelling: the rest is ½(z, w)ᵀS(z, w) ≥ 0.
+
+    A solver returns ``u`` (m,), ``q`` (m,), ``d`` (N,), ``kappa`` (J,), ``gamma`` (T,), ``eta`` (L,) and factors
+    ``V`` (N, p), ``W`` (r [+1], p) with M = VVᵀ, N = VWᵀ and the weight matrix WWᵀ.
+
+    Parameters
+    ----------
+    component : (n,) int array
+        The component of each point, 0..N−1, or −1.
+    sign : (n,) int array
+        Its sign inside the component.
+    count : int
+        The number N of components; one of them may have no point, as the reference of asymmetric label bounds.
+    balance : tuple of QuadraticBound
+        The lifted label bounds (ω_j, β_j).
+    reference : int or None
+        The component of known labels, or the one that stands for +1.
+    clusters : int
+        The number k.
+    cuts : Cuts
+    """
+
+    component: IntArray
+    sign: IntArray
+    count: int
+    balance: tuple[QuadraticBound, ...] = ()
+    reference: int | None = None
+    clusters: int = field(default=2, kw_only=True)
+    cuts: Cuts = field(default_factory=Cuts.none, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.component.shape != (self.n,) or self.sign.shape != (self.n,):
+            raise DeclarationError("component and sign of a lift have one entry a point")
+        if np.any(self.component >= self.count) or np.any(self.component < -1) or (
+                self.cuts.count and not 0 <= self.cuts.places.min() <= self.cuts.places.max() < self.count):
+            raise DeclarationError(f"a lift of {self.count} components names others")
+        for bound in self.balance:
+            if bound.vector.shape != (self.count,):
+                raise DeclarationError(f"lifted bound: given shape {bound.vector.shape}, expected ({self.count},)")
+        if not all(bound.is_symmetric for bound in self.decision):
+            raise DeclarationError("a lift takes decision bounds of the form |sum| <= l only")
+        if np.any(self.absorbed[self.losses.points] & np.any(self.losses.coupling, axis=1)):
+            raise DeclarationError("points whose losses share scalars have a component")
+
+    def variables(self) -> dict[str, Variable]:
+        """Return what an answer holds; of multipliers left out the repair finds d, and takes the others for zero."""
+        cuts = Variable((self.cuts.count,), needed=False, least=np.where(self.cuts.equal, -np.inf, 0.0))
+        held = {"kappa": len(self.balance), "eta": len(self.decision)}
+        return {"u": Variable((self.losses.rows,)), "q": Variable((self.losses.rows,), needed=False),
+                "d": Variable((self.count,), needed=False), **dict(multipliers(held)), "gamma": cuts,
+                "V": Variable((self.count, None), needed=self.count > 0), "W": Variable((self.order, None))}
+
+    def structure(self) -> None:
+        """Return None: lifts are not compiled for another one."""
+        return None
+
+    # -- what the dual may use ----------------------------------------------------------------------
+
+    @frozen_property
+    def absorbed(self) -> BoolArray:
+        """Return (n,) which points have no component."""
+        return np.asarray(self.component < 0)
+
+    @frozen_property
+    def linear(self) -> BoolArray:
+        """Return (m,) which rows have a u."""
+        return ~self.absorbed[self.losses.points]
+
+    @frozen_property
+    def ceiling(self) -> FloatArray:
+        """Return (m,) the greatest q at which D may be finite; q is 0 where this is 0 and a row is linear.
+
+        Squares of clusters' margins are at most |Vᵀφ|², so that q ≤ 0; of a loss that is not piecewise quadratic no
+        minimum is known with both u and q.
+        """
+        losses, out = self.losses, np.zeros(self.losses.rows)
+        for term, part in losses.slices():
+            if self.clusters > 2:
+                continue
+            if isinstance(term.loss, PLQ):
+                ends = [a2 for a, b, a2, _, _ in term.loss.pieces if not (np.isfinite(a) and np.isfinite(b))]
+                out[part] = term.weights * min(ends) if ends else np.inf
+            elif term.loss.is_root_convex and prefers_agreement(term.loss):
+                out[part] = 0.5 * (1.0 - 1e-9) * term.weights * float(term.loss.curvature(FAR))
+        return out
+
+    @frozen_property
+    def squared(self) -> BoolArray:
+        """Return (m,) which rows have a q."""
+        whole = np.concatenate([np.zeros(0, dtype=bool), *(
+            np.full(term.rows, isinstance(term.loss, PLQ)) for term in self.losses.terms)])
+        return ~np.any(self.losses.coupling, axis=1) & (~self.linear | (whole & (self.clusters == 2)))
+
+    def least(self, u: FloatArray, q: FloatArray) -> FloatArray:
+        """Return (m,) D_r(u, q), less what rounding may have added; −∞ where a row is unbounded below."""
+        out = np.empty(self.losses.rows)
+        for term, part in self.losses.slices():
+            u_, q_ = u[part], q[part]
+            if isinstance(term.loss, PLQ) and np.any(q_):
+                out[part] = _least_of_pieces(term, u_, q_)
+                continue
+            bent = ~self.linear[part] & (term.shifts == 0)
+            if not np.all(bent):
+                out[part] = np.where(q_ == 0, -term.conjugate_values(u_) - u_ * term.shifts, -np.inf)
+            if np.any(bent):  # above zero only where a root-convex loss is least at the sign of its argument
+                low = -np.inf if np.all(q_[bent] <= 0) else 0.0
+                found = term.loss.minimum_with_quadratic(term.weights[bent], -2.0 * q_[bent], low)
+                out[part][bent] = np.where(u_[bent] == 0, found, -np.inf)
+        return out
+
+    # -- the matrix ---------------------------------------------------------------------------------
+
+    @property
+    def order(self) -> int:
+        """Return the order of W: r, plus one with a free bias."""
+        return self.features.rank + int(self.free_bias)
+
+    @frozen_property
+    def omega(self) -> FloatArray:
+        """Return (J, N) the vectors of the lifted label bounds."""
+        return np.array([bound.vector for bound in self.balance]).reshape(len(self.balance), self.count)
+
+    @frozen_property
+    def sigma(self) -> FloatArray:
+        """Return (L, r [+1]) the vectors of the decision bounds."""
+        G, h = self.decision_rows
+        return np.column_stack([G, h]) if self.free_bias else G
+
+    @frozen_property
+    def limits(self) -> tuple[FloatArray, FloatArray]:
+        """Return β² (J,) and ℓ² (L,)."""
+        return (np.array([bound.radius**2 for bound in self.balance]),
+                np.array([bound.upper**2 for bound in self.decision]))
+
+    def spread_squares(self, q: FloatArray) -> FloatArray:
+        """Return (n,) the sums q̃ of multipliers of squares."""
+        losses = self.losses
+        return q if losses.is_identity else np.bincount(losses.points, q * losses.slopes**2, self.n)
+
+    def outputs(self, W: FloatArray) -> FloatArray:
+        """Return the (n, p) products of features (and the constant of a free bias) with W."""
+        return self.features.apply(W[:-1]) + W[-1] if self.free_bias else self.features.apply(W)
+
+    def image(self, W: FloatArray) -> Image:
+        """Return what stands for `outputs`."""
+        return Image(self.features, W[:-1], W[-1]) if self.free_bias else Image(self.features, W)
+
+    def vectors(self, V: FloatArray, W: FloatArray) -> FloatArray:
+        """Return (n, p) label vectors of points: signed rows of V, where there is none the direction of Wᵀφ."""
+        F = self.outputs(W) if np.any(self.absorbed) else np.zeros((self.n, W.shape[1]))
+        F /= np.maximum(np.linalg.norm(F, axis=1, keepdims=True), np.finfo(float).tiny)
+        held = ~self.absorbed
+        F[held] = self.sign[held, None] * V[self.component[held]]
+        return F
+
+    def value(self, point: LiftPoint) -> float:
+        """Return the dual objective, whether or not the matrix inequality holds; −∞ where scalars are not paid for."""
+        if self.losses.scalar_residual(point.u) > FEASIBLE:
+            return -np.inf
+        radii, limits = self.limits
+        price = point.d.sum() + point.kappa @ radii - point.gamma @ self.cuts.least + point.eta @ limits
+        return float(np.sum(self.least(point.u, point.q)) - 0.5 * price)
+
+    def bracket(self, answer: Mapping[str, FloatArray]) -> tuple[float, float]:
+        return -np.inf, np.inf  # the dual takes a repair, the primal the hulls
+
+    def size(self) -> dict[str, int]:
+        return super().size() | {"components": self.count, "labels minimised out": int(self.absorbed.sum()),
+                                 "lifted label bounds": len(self.balance), "cuts": self.cuts.count}
+
+
+def _least_of_pieces(term: LossTerm, u: FloatArray, q: FloatArray) -> FloatArray:
+    """Return (m,) min over t of cρ(t + d) + ut − qt², each coefficient less its rounding at the place of the minimum."""
+    assert isinstance(term.loss, PLQ)
+    c, d, out = term.weights, term.shifts, np.full(term.rows, np.inf)
+    for left, right, a2, a1, a0 in term.loss.pieces:
+        low, high = left - d, right - d
+        parts = np.abs(np.stack([c * a2, q])), np.abs(np.stack([c * (2 * a2 * d + a1), u])), np.abs(c * ((abs(
+            a2) * np.abs(d) + abs(a1)) * np.abs(d) + abs(a0)))
+        A, B, C = c * a2 - q, c * (2 * a2 * d + a1) + u, c * ((a2 * d + a1) * d + a0)
+        A = np.where(np.abs(A) <= 4 * np.finfo(float).eps * parts[0].sum(axis=0), 0.0, A)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            vertex = np.where(A > 0, np.clip(-B / (2 * A), low, high), low)
+            for t, side in ((low, -1), (high, 1), (vertex, 0)):
+                size = (parts[0].sum(axis=0) * np.abs(t) + parts[1].sum(axis=0)) * np.abs(t) + parts[2]
+                falls = (A < 0) | ((A == 0) & (side * B < 0))
+                flat = (A == 0) & (B == 0)
+                value = np.where(np.isfinite(t), (A * t + B) * t + C - rounding(size), np.where(
+                    falls, -np.inf, np.where(flat, C, np.inf)))
+                out = np.minimum(out, np.where(low <= high, value, np.inf))
+    return out
+
+
+def merged_rows(losses: Losses, absorbed: BoolArray) -> Losses:
+    """Return equal losses with slopes one, shifts zero and one row a point, where no scalar is shared.
+
+    A lift sees the sum of a point's losses, and less of them apart. Sums without a conjugate in closed form are made
+    where labels are minimised out, and only the sum with a square is looked at; there are no more of different rows
+    than 512.
+
+    Parameters
+    ----------
+    absorbed : (n,) bool array
+    """
+    if losses.scalars.count or (losses.is_identity and not np.any(losses.shifts)):
+        return losses
+    order = np.argsort(losses.points, kind="stable")
+    many = np.bincount(losses.points, minlength=losses.n)
+    number = np.repeat(np.arange(len(losses.terms)), [term.rows for term in losses.terms])
+    # the rows of a point side by side, its weights in units of the first
+    table = np.full((losses.n, int(many.max()), 4), -1.0)
+    place = np.arange(losses.rows) - np.repeat(np.cumsum(many) - many, many)
+    table[losses.points[order], place] = np.stack(
+        [number, losses.weights, losses.slopes, losses.shifts], axis=1)[order]
+    unit = np.where(table[:, 0, 1] > 0, table[:, 0, 1], 1.0)
+    table[:, :, 1] /= unit[:, None]
+    flat = np.where(table[:, :, :1] < 0, -1.0, table).reshape(losses.n, -1)
+    kinds, kind = np.unique(np.column_stack([absorbed, flat.round(13)]), axis=0, return_inverse=True)
+    if len(kinds) > MOST_SUMS:
+        return losses
+    terms = []
+    for k, apart in enumerate(kinds[:, 0] == 0):
+        points = np.flatnonzero(kind.ravel() == k)
+        rows = [(int(t), c, a, d) for t, c, a, d in flat[points[0]].reshape(-1, 4) if t >= 0]
+        parts: list[ConvexFunction] = [losses.terms[t].loss.precompose(a, d) * float(c) for t, c, a, d in rows]
+        try:
+            total = [sum(parts[1:], start=parts[0])] if parts else []
+        except CalculusError:  # they are nowhere finite together
+            total = parts
+        whole = parts if apart and total and total[0].is_solved_apart else total
+        terms += [LossTerm(loss, points, unit[points], np.ones(len(points)), np.zeros(len(points)),
+                           np.zeros((len(points), 0))) for loss in whole]
+    return Losses(losses.n, tuple(terms), losses.scalars)
+
+
+__all__ = ["Cuts", "LiftForm", "LiftPoint", "merged_rows"]

@@ -1,0 +1,354 @@
+"""What a dual point of the lift proves: points moved until the matrix inequality holds, at any size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy
+
+from margindsl.calculus.accuracy import eigenpairs, eigenvalues
+from margindsl.features.derived import AugmentedFeatures
+from margindsl.features.operator import FeatureOperator
+from margindsl.host.clock import EIGEN_WORK, check, timely
+from margindsl.program.certificates import Certificate, DualPoint
+from margindsl.program.component_rows import ComponentRows, Inverse, greatest_eigenvalue
+from margindsl.program.equalities import project_duals
+from margindsl.program.lift import LiftForm, LiftPoint
+from margindsl.typing import FloatArray
+
+DENSE_ORDER = 500  # components up to which eigenvalues of N × N matrices are taken
+WIDE, FETCHED = 1000, 1_000_000  # columns beyond which, and entries from workers of which, no dense rows are made
+SAFETY, WIDE_SAFETY = 1e-10, 1e-6  # relative room for the rounding of eigenvalues, and where they are bounds
+SHRINKAGES = (0.0, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)  # of a point whose squares outweigh the norm
+SHIFTS, WIDE_SHIFTS = (0.0, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3), (0.0, 1e-3)  # of the diagonal, relative to its mean
+CONDITION = 1e-10  # least reciprocal condition of P at which HP⁻¹Hᵀ is believed
+ASCENT, HOLDING, LEAST_STEPS = 300, 60, 5  # steps of a max-cut ascent, while a bias is to be held, at least
+NOISE = 0.05  # beside unit rows that an ascent starts from
+
+
+def repair_lift(form: LiftForm, answer: Any) -> Certificate:
+    """Return the certificate of an approximate dual point, moved into the domain, scaled and shifted until it holds.
+
+    Parameters
+    ----------
+    answer : mapping or RawSolution
+        With `get`: `u`, and what there is of `q`, `d`, `kappa`, `gamma`, `eta`. Without `d` it is found by an ascent,
+        from `V` where that is given; where nothing holds a free bias, an η is found that does.
+
+    Returns
+    -------
+    Certificate
+        With bound −∞ where no repair exists.
+    """
+    best, bound = None, -np.inf
+    for point in _starts(form, answer):
+        if form.free_bias and not point.eta.any():
+            point = replace(point, eta=_holding(form, point))
+        for fixed in timely(_repairs(form, point, answer.get("V"), answer.get("d") is None)):
+            value = form.value(fixed)
+            if best is None or value > bound:
+                best, bound = fixed, value
+        if np.isfinite(bound):
+            break
+    best = _starts(form, answer)[-1] if best is None else best
+    return LiftCertificate(bound, form, best)
+
+
+@dataclass(frozen=True, eq=False)
+class LiftCertificate(Certificate):
+    """Prove a bound by a dual point of the lift."""
+
+    form: LiftForm
+    point: LiftPoint
+
+    def verify(self) -> bool:
+        return bool(self.bound <= self.form.value(self.point) + 1e-12 * abs(self.bound)) and greatest_excess(
+            self.form, self.point)[0] <= 1.0 + 1e-7
+
+    def dual_point(self) -> DualPoint:
+        return DualPoint("lift", _arrays(self.form, self.point))
+
+    def describe(self) -> str:
+        return "repaired dual point of the semidefinite lift"
+
+
+def greatest_excess(form: LiftForm, point: LiftPoint) -> tuple[float, FloatArray | None]:
+    """Return λ with Hᵀ(Diag d + Σκωωᵀ)⁻¹H − 2Σq̃φφᵀ − Σησσᵀ ⪯ λP₀, and the weights where it is met; for a lift without
+    cuts.
+
+    At most one means that the point is feasible, infinity that no scaling makes it so. Of features too wide for such
+    a matrix it is a bound, and positive q count as zero.
+    """
+    inverse, possible = _inverse(form, point)
+    if not possible:
+        return np.inf, None
+    base, held = _features(form), ~form.absorbed
+    q, H = form.spread_squares(point.q), component_rows(form, point.u)
+    if is_wide(form):
+        squares = np.maximum(-2.0 * q, 0.0)
+
+        def product(v: FloatArray) -> FloatArray:
+            out = base.adjoint(squares * base.apply(v)) if np.any(squares) else 0.0 * v
+            return out + H.T @ inverse(H @ v) if np.any(held) else out
+
+        _, bound, vector = greatest_eigenvalue(product, form.order)
+        return bound, vector()
+    check(EIGEN_WORK * form.order**3 / 2)
+    K = base.gram(-2.0 * q) if np.any(q) else np.zeros((form.order, form.order))
+    K = K - (form.sigma.T * point.eta) @ form.sigma
+    K = K + inverse.between(H) if np.any(held) and form.order else K
+    if not form.order:
+        return 0.0, None
+    corner = -float(K[-1, -1])
+    if not form.free_bias:
+        found = eigenpairs((K + K.T) / 2)
+        return (np.inf, None) if found is None else (float(found[0][-1]), found[1][:, -1])
+    if corner <= 0 and np.any(np.abs(K[-1]) > 0):
+        return np.inf, None
+    edge = K[:-1, -1] / corner if corner > 0 else 0.0 * K[:-1, -1]
+    schur = K[:-1, :-1] + np.outer(edge, K[-1, :-1])  # the bias costs nothing: its row must be negative beside others
+    found = eigenpairs((schur + schur.T) / 2)
+    if found is None:
+        return np.inf, None
+    w = found[1][:, -1]
+    return float(found[0][-1]), np.append(w, edge @ w)
+
+
+# -- where repairs start -----------------------------------------------------------------------------------
+
+
+def _starts(form: LiftForm, answer: Any) -> list[LiftPoint]:
+    """Return points with u and q in the domain, rows outside moved inside; then with no q where there is a u."""
+    def given(name: str, count: int) -> FloatArray:
+        values = answer.get(name)
+        return np.zeros(count) if values is None else np.array(values, dtype=float)
+
+    losses, linear = form.losses, form.linear
+    u, q = np.where(linear, given("u", losses.rows), 0.0), given("q", losses.rows)
+    q = np.where(form.squared, np.minimum(q, form.ceiling), 0.0)
+    safe = np.minimum(q, (1.0 - 1e-7) * form.ceiling)
+    inside = np.zeros_like(u)
+    if np.any(linear):
+        inside[linear] = project_duals(losses.only(linear), u[linear])
+    rest = (given("d", form.count), np.maximum(given("kappa", len(form.balance)), 0.0),
+            form.cuts.admissible(answer.get("gamma")), np.maximum(given("eta", len(form.decision)), 0.0))
+    outside = ~np.isfinite(form.least(u, q)) | np.any(losses.coupling, axis=1) | (q == 0)
+    first = np.where(outside, inside, u), np.where(outside, safe, q)
+    last = inside, np.where(linear, 0.0, safe)
+    return [LiftPoint(*point, *rest) for point in ([first] if not np.any(first[1][linear]) else [first, last])]
+
+
+def _holding(form: LiftForm, point: LiftPoint) -> FloatArray:
+    """Return multipliers η of which one holds the free bias, as good as any at u; zero where there is no such bound.
+
+    τ|uᵀz| ≤ ½ητ²h² + (uᵀz)²/2ηh² for every η > 0: what labels pay is convex in 1/η, and the bound has one peak.
+    """
+    eta, h = np.zeros(len(form.decision)), form.decision_rows[1]
+    places = [j for j, bound in enumerate(form.decision) if h[j] != 0 and 0 < bound.upper < np.inf]
+    if not places:
+        return eta
+    j = min(places, key=lambda place: form.decision[place].upper / abs(h[place]))
+    limit, spread = form.decision[j].upper, form.losses.spread(point.u)
+    sums = np.bincount(form.component[~form.absorbed], (form.sign * spread)[~form.absorbed], form.count)
+    size = float(np.linalg.norm(sums)) / (abs(h[j]) * limit)
+    size = size or 1e-6 * float(form.features.trace) / limit**2
+    if not np.any(sums):
+        eta[j] = size
+        return eta
+
+    def price(log_eta: float) -> float:
+        eta[j] = size * np.exp(log_eta)
+        root = _whitened(form, replace(point, eta=eta))
+        d = None if root is None else ascend_cut(form, root, point.kappa, HOLDING)[0]
+        return np.inf if d is None else float(d.sum()) + eta[j] * limit**2
+
+    with np.errstate(invalid="ignore"):  # no parabola goes through what is infinite
+        found = scipy.optimize.minimize_scalar(price, bounds=(-12.0, 3.0), method="bounded", options={"xatol": 0.05})
+    eta[j] = size * np.exp(found.x)
+    return eta
+
+
+# -- repairs -----------------------------------------------------------------------------------------------
+
+
+def _repairs(form: LiftForm, point: LiftPoint, V: Any, searched: bool) -> Iterator[LiftPoint]:
+    """Yield points at which the inequality holds: d shifted where N × N eigenvalues are affordable, d and q scaled."""
+    dense = not is_wide(form) and (form.count <= DENSE_ORDER or form.cuts.count > 0)
+    whole = form.losses.scalars.count > 0  # shared scalars fix sums of u, which must not shrink
+    for shrinkage in SHRINKAGES if form.count and dense else ():
+        keep = 1.0 - shrinkage
+        moved = LiftPoint(*(keep * getattr(point, name) if not (whole and name == "u") else point.u
+                            for name in ("u", "q", "d", "kappa", "gamma", "eta")))
+        root = _whitened(form, moved)
+        if root is None:
+            continue
+        if searched:
+            d, kappa = ascend_cut(form, root, moved.kappa, V=V)
+            moved = replace(moved, d=d, kappa=kappa)
+        check(EIGEN_WORK * form.count**3 / 2)
+        G = root @ root.T
+        slack = np.diag(moved.d) + label_part(form, moved.kappa, moved.gamma) - G
+        lowest = eigenvalues(slack)
+        scale = max(float(np.abs(lowest).max()), float(np.abs(moved.d).max(initial=0.0)), float(np.trace(G)), 1e-300)
+        short = max(0.0, -float(lowest[0]))
+        if np.isfinite(short):
+            yield replace(moved, d=moved.d + short + 1e-2 * SAFETY * scale)
+        if short <= 1e-9 * scale or not np.any(moved.q):
+            break
+    if form.cuts.count:
+        return
+    if searched and form.count:
+        root = _whitened(form, point)
+        if root is not None:
+            d, kappa = ascend_cut(form, root, point.kappa, V=V)
+            point = replace(point, d=d, kappa=kappa)
+    wide = is_wide(form)
+    squares = _row_squares(form, point.u)
+    typical = float(squares.sum()) / max(1, form.count)
+    for kappa in [point.kappa, 0.0 * point.kappa] if np.any(point.kappa) else [point.kappa]:
+        # beside κ the inverse is a difference of terms as large as ‖h‖²/d, of which ten digits are kept
+        floor = np.where(squares > 0, 1e-5 * (squares + typical) if np.any(kappa) else 1e-9 * typical,
+                         1e-14 * typical if np.any(kappa) else 0.0)
+        mean = float(np.abs(point.d).mean()) if form.count else 0.0
+        for shift in (WIDE_SHIFTS if wide else SHIFTS) if form.count else (0.0,):
+            moved = replace(point, d=np.maximum(point.d + shift * mean, floor), kappa=kappa)
+            factor, _ = greatest_excess(form, moved)
+            if not np.isfinite(factor):
+                continue
+            safety = WIDE_SAFETY if wide else SAFETY
+            factor = factor * (1.0 + safety) if factor > 1.0 - safety else (
+                1.0 if np.any(moved.q) or np.any(moved.eta) else max(factor, 1e-300))
+            yield replace(moved, d=factor * moved.d, kappa=factor * kappa, q=moved.q / factor, eta=moved.eta / factor)
+
+
+def ascend_cut(form: LiftForm, H: Any, kappa: FloatArray, iterations: int = ASCENT,
+               V: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
+    """Return multipliers (d, κ) of max ⟨HHᵀ, M⟩ over M ⪰ 0, diag M = 1 and the lifted label bounds.
+
+    M = VVᵀ with unit rows is improved by the generalised power step V ← rows of (HHᵀ − Σκωωᵀ + shift)V, while κ
+    follows the violated bounds; d_C = v_C·((HHᵀ − Σκωωᵀ)V)_C at the end. A start is mixed with a little noise, which
+    leaves saddles.
+
+    Parameters
+    ----------
+    H : (N, r) array or ComponentRows
+    """
+    N = form.count
+    start, V = V, np.random.default_rng(0).standard_normal((N, int(min(N, max(3, np.ceil(np.sqrt(2 * N)) + 1), 24))))
+    V /= np.linalg.norm(V, axis=1, keepdims=True)
+    if start is not None:
+        heaviest = start @ np.linalg.eigh(start.T @ start)[1][:, -V.shape[1]:]
+        V[:, :heaviest.shape[1]] += heaviest / NOISE
+        V /= np.linalg.norm(V, axis=1, keepdims=True)
+    omega, kappa, radii = form.omega.T, kappa.copy(), form.limits[0]
+    scale = float(np.sum(H.norms if isinstance(H, ComponentRows) else H * H))
+    tol = 1e-5 if isinstance(H, ComponentRows) and H.is_wide else 1e-9
+    if scale == 0:
+        return np.zeros(N), kappa * 0
+    power = np.einsum("cj,cj->j", omega, omega)
+    step = 1.2 * scale / N / np.maximum(power, 1e-300) ** 2
+    previous = -np.inf
+    for iteration in timely(range(iterations)):
+        shift = float(kappa @ power)
+        check()
+        product = H @ (H.T @ V) - omega @ (kappa[:, None] * (omega.T @ V)) + shift * V
+        norms = np.linalg.norm(product, axis=1, keepdims=True)
+        V = np.where(norms > 0, product / np.maximum(norms, 1e-300), V)
+        excess, before = np.sum((omega.T @ V) ** 2, axis=1) - radii, kappa
+        kappa = np.maximum(0.0, kappa + step * excess)
+        value = float(norms.sum())
+        moved = abs(value - previous) + float(abs(kappa - before) @ power + abs(kappa @ excess))
+        if moved <= tol * abs(value) and iteration >= LEAST_STEPS:
+            break
+        previous = value
+    product = H @ (H.T @ V) - omega @ (kappa[:, None] * (omega.T @ V))
+    return np.einsum("cp,cp->c", V, product), kappa
+
+
+# -- the blocks --------------------------------------------------------------------------------------------
+
+
+def is_wide(form: LiftForm) -> bool:
+    """Return whether no matrix of the features' order is to be formed: many columns of features that are not dense."""
+    features = form.features
+    widest = max(WIDE, form.n if form.count <= DENSE_ORDER else 0)
+    return not form.free_bias and features.rank > widest and not features.is_dense
+
+
+def _features(form: LiftForm) -> FeatureOperator:
+    return AugmentedFeatures(form.features) if form.free_bias else form.features
+
+
+def component_rows(form: LiftForm, u: FloatArray) -> Any:
+    """Return the rows h_C = Σ_{i∈C} t_i ũ_i φ_i (N, r [+1]), as products alone of wide features, or of many of workers.
+    """
+    weights = np.where(form.absorbed, 0.0, form.sign * form.losses.spread(u))
+    wide, far = is_wide(form), form.features.is_remote and form.count * form.features.rank > FETCHED
+    if wide or far:
+        return ComponentRows(_features(form), np.maximum(form.component, 0), weights, form.count, wide)
+    return _features(form).component_sums(np.maximum(form.component, 0), weights, max(form.count, 1))[: form.count]
+
+
+def _row_squares(form: LiftForm, u: FloatArray) -> FloatArray:
+    H = component_rows(form, u)
+    return H.norms if isinstance(H, ComponentRows) else np.einsum("cr,cr->c", H, H)
+
+
+def label_part(form: LiftForm, kappa: FloatArray, gamma: FloatArray) -> FloatArray:
+    """Return Σκωωᵀ − Σγbbᵀ, of order N."""
+    out = (form.omega.T * kappa) @ form.omega
+    if form.cuts.count:
+        b = form.cuts.matrix(form.count)
+        out = out - (b.T @ (b * gamma[:, None])).toarray()
+    return out
+
+
+def _whitened(form: LiftForm, point: LiftPoint) -> Any:
+    """Return H P^{-1/2}, None unless P = P₀ + 2Σq̃φφᵀ + Σησσᵀ is positive definite and well enough conditioned."""
+    H, q = component_rows(form, point.u), form.spread_squares(point.q)
+    if not (form.free_bias or np.any(q) or np.any(point.eta)):
+        return H
+    if isinstance(H, ComponentRows):
+        return None
+    check(EIGEN_WORK * form.order**3)
+    P = np.eye(form.order) + (form.sigma.T * point.eta) @ form.sigma
+    P[-1, -1] -= float(form.free_bias)
+    found = eigenpairs(P + (_features(form).gram(2.0 * q) if np.any(q) else 0.0))
+    if found is None or found[0][0] <= CONDITION * max(float(found[0][-1]), 1e-300):
+        return None
+    return H @ found[1] / np.sqrt(found[0])
+
+
+def _inverse(form: LiftForm, point: LiftPoint) -> tuple[Inverse, bool]:
+    """Return the map Z ↦ (Diag d + Σκωωᵀ)⁻¹Z, and False where d vanishes and H does not.
+
+    Where d vanishes together with the features of a component, its rows drop out, and so may κ only where ω vanishes
+    there too.
+    """
+    positive, used, omega = point.d > 0, point.kappa > 0, form.omega.T
+    with np.errstate(over="ignore"):  # what overflows here is found infeasible
+        inverse = np.divide(1.0, point.d, out=np.zeros_like(point.d), where=positive)
+    used = used & ~np.any(omega[~positive])
+    omega = omega[:, used]
+    tilted = omega * inverse[:, None]
+    outside = _row_squares(form, point.u)[~positive] if not np.all(positive) else np.zeros(0)
+    return Inverse(inverse, tilted, np.diag(1.0 / point.kappa[used]) + omega.T @ tilted), not np.any(outside)
+
+
+def _arrays(form: LiftForm, point: LiftPoint) -> dict[str, Any]:
+    """Return a dual point as arrays by points, every point a component: those without one have a d of zero."""
+    losses, apart = form.losses, np.flatnonzero(form.absorbed)
+    component = form.component.copy()
+    component[apart] = form.count + np.arange(len(apart))
+    q = point.q if losses.scalars.count else form.spread_squares(point.q)
+    none = np.zeros(len(apart))
+    return {"u": losses.point_duals(point.u), "q": -2.0 * q, "d": np.append(point.d, none), "kappa": point.kappa,
+            "vectors": np.vstack([form.omega.T, np.zeros((len(apart), len(form.balance)))]), "eta": point.eta,
+            "component": component, "sign": form.sign, "theta": point.gamma, "cut_places": form.cuts.places,
+            "cut_signs": form.cuts.signs}
+
+
+__all__ = ["ascend_cut", "component_rows", "greatest_excess", "is_wide", "label_part", "repair_lift"]

@@ -1,0 +1,154 @@
+"""From a program to the one lift: which points have a component, and which cuts their label matrix violates."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+
+from margindsl.contract import Refusal
+from margindsl.errors import CalculusError
+from margindsl.program.bounds import QuadraticBound
+from margindsl.program.lift import Cuts, LiftForm, merged_rows
+from margindsl.program.program import MarginProgram
+from margindsl.typing import FloatArray, IntArray
+
+LARGEST_PRODUCTS = 3000  # components up to which all inner products are looked at
+
+
+def lift(program: MarginProgram, rows: bool = True, whole: bool = False) -> LiftForm:
+    """Return the lift of a program: links contracted, known labels one component, or one a cluster.
+
+    Points whose labels nothing else sees have no component: nothing is lost by that.
+
+    Parameters
+    ----------
+    rows : bool
+        Whether bounds on sums of labels, and sizes, are lifted, which couple all points in them.
+    whole : bool
+        Whether all points have a component, as cuts ask for.
+    """
+    form = _signs(program) if program.is_binary else _clusters(program)
+    kept = np.bincount(form.component, minlength=form.count) > 1
+    kept[form.component[~program.labels.free[program.labels.component]]] = True
+    kept[form.component[form.losses.points[np.any(form.losses.coupling, axis=1)]]] = True
+    if rows:
+        kept |= np.any(form.omega != 0, axis=0)
+    kept[form.cuts.places.ravel()] = True
+    kept |= whole
+    number, absorbed = np.cumsum(kept) - 1, ~kept[form.component]
+    balance = tuple(QuadraticBound(bound.vector[kept], bound.radius) for bound in form.balance) if rows else ()
+    reference = None if form.reference is None or not kept[form.reference] else int(number[form.reference])
+    return LiftForm(
+        form.features, merged_rows(form.losses, absorbed), np.where(absorbed, -1, number[form.component]),
+        form.sign, int(kept.sum()), balance, reference, decision=form.decision, free_bias=form.free_bias,
+        clusters=form.clusters, cuts=replace(form.cuts, places=number[form.cuts.places]))
+
+
+def _signs(program: MarginProgram) -> LiftForm:
+    """Return the lift of all components of signs, those with a pin merged, bounds on sums homogenised."""
+    merged = program.labels.merged()
+    lifted, pinned, count = merged.lifted_bounds(), np.flatnonzero(merged.pinned), merged.count
+    reference = int(pinned[0]) if len(pinned) else None
+    if any(at is None and len(omega) > count for omega, _, at in lifted):
+        reference, count = count, count + 1
+    balance = tuple(QuadraticBound(np.asarray(omega, dtype=float), float(radius)) for omega, radius, _ in lifted)
+    return LiftForm(program.features, program.losses, np.asarray(merged.component), np.asarray(merged.sign), count,
+                    balance, reference, decision=program.lifted_decision, free_bias=program.free_bias)
+
+
+def _clusters(program: MarginProgram) -> LiftForm:
+    """Return the lift of all components of codes, those of one known cluster merged; different ones are cuts.
+
+    Sizes enter through the largest ‖Σ_i c_{y_i}‖² they admit.
+    """
+    labels, bounding = program.labels, program.bounding
+    pinned = np.asarray(labels.pinned)
+    kept, number = np.unique(np.where(pinned >= 0, -1 - pinned, np.arange(len(pinned))), return_inverse=True)
+    component, known = number[labels.component], np.flatnonzero(kept < 0)
+    pairs = np.column_stack([known[index] for index in np.triu_indices(len(known), 1)])
+    apart = np.unique(np.vstack([np.sort(number[np.asarray(labels.cannot)].reshape(-1, 2), axis=1), pairs]), axis=0)
+    squared = float(labels.size_radius_squared())
+    sizes = np.bincount(component, minlength=len(kept)).astype(float)
+    balance = (QuadraticBound(sizes, float(np.sqrt(squared))),) if squared < program.n**2 * (1 - 1e-12) else ()
+    return LiftForm(program.features, bounding.losses, component, np.ones(program.n, dtype=int), len(kept), balance,
+                    decision=bounding.lifted_decision, free_bias=program.free_bias, clusters=labels.clusters,
+                    cuts=Cuts.codes(labels.clusters, apart, equal=True))
+
+
+def refuse_clusters(program: MarginProgram) -> Refusal | None:
+    """Return why k clusters cannot be lifted, or None."""
+    try:
+        program.bounding  # noqa: B018  (computed once and kept)
+    except CalculusError as error:
+        return Refusal(str(error), "Use relaxation='alternating', or a loss such as md.hinge or md.odm")
+    return None
+
+
+# -- separation --------------------------------------------------------------------------------------------
+
+
+def violated_triangles(V: FloatArray, most: int, two: bool = True, tol: float = 1e-4) -> Cuts:
+    """Return the most violated (s_i z_i + s_j z_j + s_k z_k)² ≥ 1 at M = VVᵀ, most violated first.
+
+    Parameters
+    ----------
+    V : (N, p) float array
+        Unit rows.
+    two : bool
+        Whether signs may all be alike, which holds for two clusters alone.
+
+    Examples
+    --------
+    >>> angle = np.arange(3) * 2 * np.pi / 3
+    >>> violated_triangles(np.column_stack([np.cos(angle), np.sin(angle)]), 10).signs.tolist()
+    [[1, 1, 1]]
+    """
+    M, patterns = V @ V.T, np.array([(1, *signs) for signs in product((1, -1), repeat=2)][0 if two else 1:])
+    products = patterns[:, [0, 0, 1]] * patterns[:, [1, 2, 2]]
+    found: list[tuple[FloatArray, IntArray, IntArray]] = []
+    for i in range(len(M) - 2):
+        j, k = np.triu_indices(len(M) - i - 1, 1)
+        j, k = j + i + 1, k + i + 1
+        values = products @ np.stack([M[i, j], M[i, k], M[j, k]])
+        pattern, pair = np.nonzero(values < -1.0 - tol)
+        chosen = _lowest(values[pattern, pair], most)
+        pattern, pair = pattern[chosen], pair[chosen]
+        found.append((values[pattern, pair], np.column_stack([np.full(len(pair), i), j[pair], k[pair]]),
+                      patterns[pattern]))
+    if not found:
+        return Cuts.none()
+    depth, triples, signs = (np.concatenate(part) for part in zip(*found))
+    chosen = _lowest(depth, most)
+    return Cuts.odd(triples[chosen], signs[chosen])
+
+
+def violated_products(V: FloatArray, clusters: int, most: int, tol: float = 1e-4) -> Cuts:
+    """Return the entries of VVᵀ furthest below −1/(k−1), the lowest first.
+
+    Parameters
+    ----------
+    V : (N, p) float array
+        Unit rows.
+    tol : float
+        Violation of (k−1) M_ij ≥ −1 that is passed over.
+    """
+    pairs, depth = np.zeros((0, 2), dtype=int), np.zeros(0)
+    for start in range(0, len(V), 512):
+        products = (clusters - 1.0) * (V[start:start + 512] @ V.T)
+        rows, columns = np.nonzero((products < -1.0 - tol) & (start + np.arange(len(products))[:, None]
+                                                              < np.arange(len(V))))
+        pairs = np.vstack([pairs, np.column_stack([rows + start, columns])])
+        depth = np.append(depth, products[rows, columns])
+        chosen = _lowest(depth, most)
+        pairs, depth = pairs[chosen], depth[chosen]
+    return Cuts.codes(clusters, pairs)
+
+
+def _lowest(depth: FloatArray, most: int) -> IntArray:
+    chosen = np.argpartition(depth, most)[:most] if len(depth) > most else np.arange(len(depth))
+    return chosen[np.argsort(depth[chosen], kind="stable")]
+
+
+__all__ = ["LARGEST_PRODUCTS", "lift", "refuse_clusters", "violated_products", "violated_triangles"]
