@@ -7,8 +7,6 @@ Run your class against them before registering it:
 True
 """
 
-from margindsl.testing.faults import FAULTS
-from margindsl.testing.faulty import FaultySolver
 from margindsl.testing.instances import Instance, random_instance, random_instances
 from margindsl.testing.relaxations import RELAXATION_CHECKS, check_relaxation
 from margindsl.testing.report import Check, ConformanceError, Report
@@ -16,7 +14,7 @@ from margindsl.testing.solvers import SOLVER_CHECKS, check_solver
 from margindsl.testing.zoo import KnownProblem, zoo
 
 __all__ = [
-    "FAULTS", "RELAXATION_CHECKS", "SOLVER_CHECKS", "Check", "ConformanceError", "FaultySolver", "Instance",
+    "RELAXATION_CHECKS", "SOLVER_CHECKS", "Check", "ConformanceError", "Instance",
     "KnownProblem", "Report",
     "check_relaxation", "check_solver", "random_instance", "random_instances", "zoo",
 ]

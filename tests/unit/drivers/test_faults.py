@@ -5,6 +5,7 @@ from functools import lru_cache
 
 import numpy as np
 import pytest
+from faults import FAULTS, RAISED, FaultySolver
 
 import margindsl as md
 from margindsl.contract import Status
@@ -12,8 +13,6 @@ from margindsl.errors import MarginError, RefusalError, SolverError
 from margindsl.host.process import PIECES
 from margindsl.host.threads import _libraries
 from margindsl.runtime.registry import make_solver
-from margindsl.testing.faults import FAULTS, RAISED
-from margindsl.testing.faulty import FaultySolver
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::margindsl.errors.TrivialityWarning"),

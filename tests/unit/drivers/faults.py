@@ -1,8 +1,4 @@
-"""Solvers that misbehave: a real one inside, and one fault a name, to see that nothing wrong comes through.
-
->>> len(FAULTS) >= 40
-True
-"""
+"""Solvers that misbehave: a real one inside, and one fault a name, to see that nothing wrong comes through."""
 
 from __future__ import annotations
 
@@ -14,14 +10,16 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from margindsl.contract import Budget, RawSolution, Status
+from margindsl.contract import Budget, Domain, Offer, RawSolution, Refusal, Session, Solver, Status
+from margindsl.errors import one_of
 from margindsl.program.forms import Form
+from margindsl.runtime.registry import as_solver
 
 PAUSE = 0.01  # seconds of a chunk of work
 PATIENCE = 0.1  # seconds after which a solver that ignores its deadline ends after all
@@ -375,4 +373,51 @@ FAULTS: Mapping[str, Fault] = MappingProxyType(
     _raises() | _nonsense() | _claimed() | _writes() | _manners())
 
 
-__all__ = ["FAULTS", "Call", "Fault"]
+
+def _read_fault(value: Any) -> str:
+    return str(one_of("fault", value, FAULTS))
+
+
+@dataclass(frozen=True, kw_only=True)
+class FaultySolver(Solver):
+    """Solve with a real solver, and misbehave in one way.
+    """
+
+    name: ClassVar[str] = "faulty"
+    summary: ClassVar[str] = "a real solver with one fault, for tests"
+    warm_starts: ClassVar[bool] = True
+
+    solver: Any = "newton"
+    fault: str = Domain("a name of FAULTS", _read_fault).option("nan")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "solver", as_solver(self.solver))
+
+    @property
+    def native(self) -> bool:  # type: ignore[override]
+        """Return whether the real solver is native."""
+        return bool(self.solver.native)
+
+    def accepts(self, form: Form) -> Offer | Refusal:
+        other = FAULTS[self.fault].accepts()
+        return self.solver.accepts(form) if other is None else other
+
+    def open(self, form: Form) -> Session:
+        other = FAULTS[self.fault].opens()
+        return _FaultySession(FAULTS[self.fault], self.solver.open(form)) if other is None else None  # type: ignore[return-value]
+
+
+@dataclass
+class _FaultySession(Session):
+    """Solve with a real session, and misbehave."""
+
+    fault: Fault
+    session: Session
+    memory: dict[str, Any] = field(default_factory=lambda: {"count": 0})
+
+    def solve(self, form: Form, budget: Budget, start: RawSolution | None = None) -> RawSolution:
+        self.memory["count"] += 1
+        call = Call(form, budget, start, self.memory)
+        self.fault.before(call)
+        return self.fault.alter(call, self.session.solve(form, budget, start))
