@@ -39,7 +39,7 @@ def block_moves(run: Run, fit: Fit, keep: int) -> list[IntArray]:
     hessian = regular_hessian(features, losses.smoothed_curvature(arguments, SMOOTHING))
     decisions = [*_shifts(fit), *_tilts(run, fit, hessian)]
     found = [best_labels(run, replace(fit, decision=decision)) for decision in decisions]
-    found += [program.labels.maximise(gain) for gain in _turned_groups(run, fit)]
+    found += [program.labels.maximise(program.gains_of(gain[:, None])) for gain in _turned_groups(run, fit)]
     now = labelling_key(run, fit.labels)
     found = [labels for labels in distinct(found) if labelling_key(run, labels) != now]
     if not found:

@@ -15,7 +15,6 @@ from margindsl.drivers.run import Fit, Run
 from margindsl.drivers.search import search
 from margindsl.errors import DeclarationError, UnansweredError
 from margindsl.program.branch_certificate import BranchCertificate, Leaf, Path, covers
-from margindsl.program.codings import cluster_costs
 from margindsl.program.nodes import LiftedNodes, NodeBounds, PartialNodes
 from margindsl.typing import FloatArray, IntArray
 
@@ -107,7 +106,7 @@ class Branching:
         """Branch until the gap is certified, the time is up or the callback stops it."""
         state = self.run.resume(STAGE)
         if self.run.best is None:
-            self.run.fit(self.labels.maximise(self.run.program.no_gain()))
+            self.run.fit(self.labels.any_member())
         if state is None:
             self._push(-np.inf, Leaf((), *self.bounds.zero), None)
             self.open[0].bound = self._value_of(self.open[0].leaf)
@@ -298,7 +297,7 @@ class Branching:
         decision, labels = rounded
         program = self.run.program
         table = program.kind.margin_table(decision)
-        costs = self.labels.by_components(cluster_costs(program.losses, table, met.scalars))
+        costs = self.labels.by_components(program.losses.cluster_costs(table, met.scalars))
         charged = np.bincount(np.asarray(self.labels.component), met.charged, self.labels.count)
         score = costs[np.arange(self.labels.count), self.labels.places(labels)] - charged
         return int(np.argmax(np.where(self.labels.is_decided(z), -np.inf, score)))

@@ -103,7 +103,7 @@ def improve_by_moves(run: Run, spread: FloatArray, value: float, y: IntArray,
         return value, y
     H = features.component_sums(label_set.component, label_set.sign * spread, label_set.count)
     norms = np.einsum("cr,cr->c", H, H)
-    sums = label_set.contract_rows(spread) if program.is_biased else np.zeros(0)
+    sums = np.bincount(label_set.component, label_set.sign * spread) if program.is_biased else np.zeros(0)
     codes = program.kind.value_codes(program.clusters)
     apart = np.sum((codes[:, None] - codes) ** 2, axis=2)
     everyone, z = np.arange(label_set.count), label_set.places(y)

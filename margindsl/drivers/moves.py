@@ -12,7 +12,6 @@ from margindsl.drivers.run import Fit, Run
 from margindsl.features import FeatureOperator
 from margindsl.features.coded import weighted_gram
 from margindsl.host.clock import EIGEN_WORK, check, functions
-from margindsl.program.codings import cluster_costs
 from margindsl.program.program import MarginProgram
 from margindsl.typing import FloatArray, IntArray
 
@@ -53,7 +52,7 @@ def estimate_moves(run: Run, fit: Fit) -> Moves:
     """Return the moves cheapest at fixed weights, as many as cost no more than the Hessian, with their estimates."""
     program, labels = run.program, run.program.labels
     table = program.kind.margin_table(fit.decision)
-    costs = labels.by_components(cluster_costs(program.losses, table, fit.scalars))
+    costs = labels.by_components(program.losses.cluster_costs(table, fit.scalars))
     everyone, own = np.arange(labels.count), labels.places(fit.labels)
     fixed = costs - costs[everyone, own][:, None]
     fixed[everyone, own] = np.inf

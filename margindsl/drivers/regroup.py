@@ -8,7 +8,7 @@ import numpy as np
 
 from margindsl.drivers.means import k_means
 from margindsl.drivers.run import Fit, Run
-from margindsl.drivers.starts import as_member, distinct
+from margindsl.drivers.starts import distinct
 from margindsl.typing import FloatArray, IntArray
 
 ROUNDS = 10  # of k-means with two centres
@@ -38,7 +38,7 @@ def regroupings(run: Run, fit: Fit, keep: int) -> list[IntArray]:
             moved[union], moved[part] = p, q
             found.append((cost - gain, moved))
     found.sort(key=lambda entry: entry[0])
-    return distinct([as_member(run.program, values[moved]) for _, moved in found[:keep]])
+    return distinct([run.program.labels.nearest(values[moved]) for _, moved in found[:keep]])
 
 
 def _split(run: Run, group: IntArray) -> tuple[float, IntArray]:

@@ -49,7 +49,8 @@ def sample_directions(factor: FloatArray | Image, count: int, rng: np.random.Gen
 def round_directions(run: Run, directions: FloatArray) -> list[IntArray]:
     """Return distinct labellings in B nearest to each column of directions (n, k)."""
     labels = run.program.labels
-    return distinct([labels.maximise(column).astype(np.int8) for column in timely(directions.T, run.budget)])
+    return distinct([labels.maximise(run.program.gains_of(column[:, None])).astype(np.int8)
+                     for column in timely(directions.T, run.budget)])
 
 
 def round_vectors(run: Run, vectors: FloatArray | Image, count: int) -> list[IntArray]:

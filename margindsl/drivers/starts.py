@@ -85,7 +85,7 @@ def starting_labels(run: Run, count: int, kind: str = "mixed") -> list[IntArray]
         "known" one start, from the hyperplane of the known labels alone.
     """
     labels = run.program.labels
-    found = [as_member(run.program, start) for start in run.starts]
+    found = [labels.nearest(start) for start in run.starts]
     if kind == "known":
         return distinct([*found, labels_from_known(run)])
     if not run.program.is_binary:
@@ -105,7 +105,7 @@ def starting_labels(run: Run, count: int, kind: str = "mixed") -> list[IntArray]
         else:
             found.append(labels.sample(run.rng, 1)[0])
             continue
-        found.append(labels.maximise(oriented(run.program, gain)))
+        found.append(labels.maximise(named(run.program, run.program.gains_of(gain[:, None]))))
     return distinct(found)[: max(1, count + len(run.starts))]
 
 
@@ -147,12 +147,6 @@ def answer_first(run: Run) -> None:
         run.rng.bit_generator.state = random
 
 
-def oriented(program: MarginProgram, gain: FloatArray) -> FloatArray:
-    """Return a gain or its negative, whichever agrees better with the known labels."""
-    agreement = program.labels.contract_rows(gain) @ np.asarray(program.labels.pinned)
-    return -gain if float(agreement) < 0 else gain
-
-
 def _cluster_starts(run: Run, found: list[IntArray], count: int, kind: str) -> list[IntArray]:
     wanted = count + len(found)
     spectral = None
@@ -177,20 +171,15 @@ def _cluster_starts(run: Run, found: list[IntArray], count: int, kind: str) -> l
 def named(program: MarginProgram, gains: FloatArray) -> FloatArray:
     """Return gains (n, k) with the columns in the order that agrees best with the known labels."""
     labels = program.labels
-    summed = labels.contract_rows(gains)
-    known = [summed[~labels.free & (labels.pinned == q)].sum(axis=0) for q in range(program.clusters)]
+    summed = labels.by_components(gains)
+    known = [summed[labels.held == q].sum(axis=0) for q in range(program.clusters)]
     return gains[:, scipy.optimize.linear_sum_assignment(np.stack(known), maximize=True)[1]]
-
-
-def as_member(program: MarginProgram, candidate: FloatArray) -> IntArray:
-    """Return the member of B nearest to labels (n,), or the best one for gains (n,) or (n, k)."""
-    return program.labels.nearest(candidate)
 
 
 def keep_starts(run: Run) -> None:
     """Fit the labels of a warm start, which a relaxation moves before it descends, so that it ends no higher."""
     for labels in run.starts:
-        run.fit(as_member(run.program, labels))
+        run.fit(run.program.labels.nearest(labels))
 
 
 def distinct(labellings: list[IntArray]) -> list[IntArray]:

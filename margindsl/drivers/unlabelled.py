@@ -66,5 +66,5 @@ def labels_from_known(run: Run) -> IntArray:
     program = weigh_unknown(run.program, 0.0)
     alone = Run(program, run.fixed_solver, run.fixed_solver, run.budget.replace(callback=None, deadline=np.inf),
                 run.rng)
-    fit = alone.fit(program.labels.maximise(program.no_gain()))
-    return run.program.labels.maximise(fit.decision)
+    fit = alone.fit(program.labels.any_member())
+    return run.program.labels.maximise(run.program.kind.table(fit.decision))

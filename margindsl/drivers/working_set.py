@@ -41,7 +41,7 @@ class WorkingSet:
                                  program.kind.bounds_differences)
         self.slopes, self.offsets, self.rivals = np.zeros((0, n)), np.zeros((0, n)), np.zeros((0, n), dtype=int)
         self.rows, self.tilts = np.zeros((0, q, program.features.rank)), np.zeros((0, q))
-        self.add(program.no_gain())
+        self.add(program.no_decision())
 
     @property
     def count(self) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -86,19 +85,10 @@ class Components:
                 "have component values.")
         return z
 
-    def contract_rows(self, rows: Any) -> FloatArray:
-        """Return A^T U for U of shape (n,) or (n, p): signed sums over components, shape (N,) or (N, p)."""
-        if not hasattr(rows, "toarray"):
-            rows = np.asarray(rows, dtype=float)
-        if rows.ndim not in (1, 2) or rows.shape[0] != self.n:
-            raise DeclarationError(f"rows have shape {rows.shape}; expected ({self.n},) or ({self.n}, p).")
-        if rows.ndim == 1 and isinstance(rows, np.ndarray):
-            return np.bincount(self.component, weights=self.sign * rows, minlength=self.count)
-        answer: FloatArray = self.indicator.T @ rows
-        return answer
-
     def by_components(self, costs: FloatArray) -> FloatArray:
         """Return the costs (N, k) of components by their values, of points by their labels (n, k)."""
+        if self.count == self.n:
+            return costs
         turned = np.where(self.sign[:, None] < 0, costs[:, ::-1], costs)
         return np.stack([np.bincount(self.component, column, self.count) for column in turned.T], axis=1)
 
@@ -117,10 +107,10 @@ class Components:
         return self.at_points(z)
 
     def _gain(self, gain: ArrayLike, length: int, what: str) -> FloatArray:
-        table, shape = np.asarray(gain), (length, *self.names.columns)
+        table, shape = np.asarray(gain), (length, self.clusters)
         if table.shape != shape:
-            columns = " and a column per cluster" * len(self.names.columns)
-            raise DeclarationError(f"gain has shape {table.shape}; expected {shape}, an entry per {what}{columns}.")
+            raise DeclarationError(f"gain has shape {table.shape}; expected {shape}, an entry per {what} and a column "
+                                   "per cluster.")
         if table.dtype.kind not in "iuf":
             raise DeclarationError(f"gain has type {table.dtype}; expected numbers.")
         table = table.astype(float)

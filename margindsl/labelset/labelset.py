@@ -17,6 +17,7 @@ from margindsl.errors import SizeError, SolverError
 from margindsl.host.clock import check
 from margindsl.labelset import lifting, violation
 from margindsl.labelset.bound import LiftedBound, LinearBound
+from margindsl.labelset.codes import simplex_codes
 from margindsl.labelset.components import Components
 from margindsl.labelset.domain import allowed_clusters, greatest_squares, pinned_sizes
 from margindsl.labelset.existence import draw_linked, greedy_member
@@ -35,7 +36,7 @@ class LabelSet(Components):
 
     A value z_C is pinned_C where that is not open, z_C != z_D for every row (C, D) of cannot, at_least_q <=
     sum {size_C : z_C = q} <= at_most_q, and every bound holds. Build it with `presolve`; it is never empty. Gains have
-    an entry a point or component, of clusters that are not signs a column each. Where names of clusters mean nothing,
+    an entry a point or component and a column a cluster. Where names of clusters mean nothing,
     `oriented`, `aligned`, `orientation` and `branches` keep one of those that differ in names only.
 
     Parameters
@@ -164,26 +165,30 @@ class LabelSet(Components):
     # -- members ------------------------------------------------------------------------------------
 
     def maximise(self, gain: ArrayLike) -> IntArray:
-        """Return an exact maximiser over B of gain.y, of clusters of sum_i gain[i, y_i], ties broken the same way.
+        """Return an exact maximiser over B of sum_i gain[i, y_i], ties broken the same way.
 
         Parameters
         ----------
-        gain : array_like, shape (n,) of signs, or (n, k) of clusters
-            Finite gains of each point.
+        gain : array_like, shape (n, k)
+            Finite gains of each point in each cluster.
 
         Examples
         --------
         >>> from margindsl.labelset import Clusters, presolve
-        >>> presolve(4, cannot=[(0, 1)], bounds=[(None, 0, 0)]).maximise([3.0, 1.0, 2.0, 1.0])
+        >>> presolve(4, cannot=[(0, 1)], bounds=[(None, 0, 0)]).maximise([[0, 3], [0, 1], [0, 2], [0, 1]])
         array([ 1, -1,  1, -1])
         >>> labels = presolve(4, Clusters(3), cannot=[(0, 1)], sizes=[([1, 1, 1], [2, 2, 2])])
         >>> labels.maximise([[5, 0, 0], [4, 1, 0], [3, 0, 0], [1, 0, 0.5]])
         array([0, 1, 0, 2])
         """
-        return self.expand(self.maximise_components(self.contract_rows(self._gain(gain, self.n, "point"))))
+        return self.expand(self.maximise_components(self.by_components(self._gain(gain, self.n, "point"))))
+
+    def any_member(self) -> IntArray:
+        """Return a member of B, the same every time."""
+        return self.maximise(np.zeros((self.n, self.clusters)))
 
     def maximise_components(self, gain: ArrayLike) -> IntArray:
-        """Return an exact maximiser z over the component values of B, of gains (N,) of signs, (N, k) of clusters."""
+        """Return an exact maximiser z over the component values of B, of gains (N, k)."""
         check()
         return self.names.best(self, self._gain(gain, self.count, "component"))
 
@@ -191,7 +196,8 @@ class LabelSet(Components):
         """Return the member of B that agrees best with labels (n,), or themselves, or is best for gains."""
         if self.contains(candidate):
             return np.array(candidate, dtype=np.intp)
-        return self.maximise(self.names.gain(np.asarray(candidate)))
+        given = np.asarray(candidate)
+        return self.maximise(given if given.ndim > 1 else (given[:, None] == self.values).astype(float))
 
     def contains(self, y: ArrayLike) -> bool:
         """Return whether y is in B: n labels that satisfy links, what is forced, and the side conditions."""
@@ -229,7 +235,7 @@ class LabelSet(Components):
         return self.at_points(z)
 
     def _draw(self, rng: np.random.Generator) -> IntArray:
-        gain = rng.standard_normal((self.count, *self.names.columns))
+        gain = rng.standard_normal((self.count, self.clusters - 1)) @ simplex_codes(self.clusters).T
         for _ in range(_DRAWS if len(self.apart) else 0):
             clusters = draw_linked(self, rng)
             if clusters is None:

@@ -20,7 +20,7 @@ Sum: TypeAlias = tuple[FloatArray, float, float]  # weights of points, limits
 
 
 class Names(ABC):
-    """Say how the labels of k clusters are written and what gains of them are.
+    """Say how the labels of k clusters are written.
 
     Everything else of a label set goes by places 0, ..., k-1 among the `values`.
 
@@ -32,8 +32,6 @@ class Names(ABC):
         The value of a component that is not decided.
     order : ndarray of int, shape (k,)
         Places by which clusters that may exchange names are called after their first points.
-    columns : tuple of int
-        Shape of the gains of one point.
     expected : str
         What a label is, for messages.
     unbalanced : str
@@ -45,7 +43,6 @@ class Names(ABC):
     unbalanced: ClassVar[str]
     values: IntArray
     order: IntArray
-    columns: tuple[int, ...]
     expected: str
 
     @property
@@ -68,10 +65,6 @@ class Names(ABC):
     @abstractmethod
     def best(self, labels: LabelSet, gain: FloatArray) -> IntArray:
         """Return the component values of a label set that are best for gains of components."""
-
-    @abstractmethod
-    def gain(self, candidate: FloatArray) -> FloatArray:
-        """Return gains that are greatest at a candidate, which may be labels (n,) or gains."""
 
     @abstractmethod
     def renaming(self, y: IntArray, groups: IntArray) -> Any:
@@ -109,7 +102,7 @@ class Signs(Names):
                   "decision values may all have one sign; add abs(md.sum(y)) <= b")
 
     def __init__(self) -> None:
-        self.values, self.order, self.columns = np.array([-1, 1]), np.array([1, 0]), ()
+        self.values, self.order = np.array([-1, 1]), np.array([1, 0])
         self.expected = "+1 or -1"
 
     def divided(self, cannot: IntArray) -> tuple[IntArray, IntArray]:
@@ -125,10 +118,7 @@ class Signs(Names):
         return ""
 
     def best(self, labels: LabelSet, gain: FloatArray) -> IntArray:
-        return maximise_signs(labels, gain)
-
-    def gain(self, candidate: FloatArray) -> FloatArray:
-        return candidate
+        return maximise_signs(labels, gain[:, 1] - gain[:, 0])
 
     def renaming(self, y: IntArray, groups: IntArray) -> GlobalSign:
         return GlobalSign(int(y[0])) if groups[0] == groups[1] else GlobalSign()
@@ -164,7 +154,7 @@ class Clusters(Names):
 
     def __init__(self, clusters: int) -> None:
         self.values = self.order = np.arange(read_clusters(clusters))
-        self.columns, self.expected = (self.clusters,), f"a whole number from 0 to {clusters - 1}"
+        self.expected = f"a whole number from 0 to {clusters - 1}"
 
     def divided(self, cannot: IntArray) -> tuple[IntArray, IntArray]:
         return cannot[:0], cannot
@@ -177,10 +167,6 @@ class Clusters(Names):
 
     def best(self, labels: LabelSet, gain: FloatArray) -> IntArray:
         return maximise_clusters(labels, gain)
-
-    def gain(self, candidate: FloatArray) -> FloatArray:
-        given = np.asarray(candidate)
-        return (given[:, None] == self.values).astype(float) if given.ndim == 1 else given
 
     def renaming(self, y: IntArray, groups: IntArray) -> ClusterNames:
         return by_first_point(np.asarray(y), groups)

@@ -12,10 +12,11 @@ from margindsl.calculus.accuracy import greatest_ratio
 from margindsl.errors import DeclarationError
 from margindsl.features import CodedFeatures, FeatureOperator
 from margindsl.host.frozen import frozen_property
+from margindsl.labelset.codes import contrasts, simplex_codes
 from margindsl.program.answers import Variable
 from margindsl.program.bounded_bias import ClusterLimits, biased_losses
 from margindsl.program.bounds import DecisionBound
-from margindsl.program.codes import contrasts, runner_up, simplex_codes
+from margindsl.program.codes import runner_up
 from margindsl.program.equalities import FEASIBLE, dual_limits, project_duals
 from margindsl.program.forms import FixedLabelForm, Form
 from margindsl.program.losses import Losses, LossTerm

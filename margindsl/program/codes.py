@@ -1,48 +1,10 @@
-"""Codes of k clusters: one unit vector a cluster."""
+"""Labellings by the coordinates of their codes, and by names that mean nothing."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from margindsl.errors import DeclarationError
 from margindsl.typing import FloatArray, IntArray
-
-
-def contrasts(clusters: int) -> FloatArray:
-    """Return an orthonormal basis B (k, k−1) of the vectors that sum to zero (Helmert's).
-
-    Decision values f = Φ V Bᵀ of k clusters sum to zero at every point, and ‖V Bᵀ‖ = ‖V‖.
-
-    Examples
-    --------
-    >>> contrasts(2).round(4).tolist()
-    [[-0.7071], [0.7071]]
-    """
-    if clusters < 2:
-        raise DeclarationError(f"codes of {clusters} clusters: expected at least 2")
-    step = np.arange(1, clusters)
-    basis = np.where(np.arange(clusters)[:, None] < step, -1.0, 0.0)
-    basis[step, step - 1] = step
-    return basis / np.sqrt(step * (step + 1.0))
-
-
-def simplex_codes(clusters: int) -> FloatArray:
-    """Return unit vectors c_0, …, c_{k−1} in R^{k−1} with inner products −1/(k−1), as rows.
-
-    For two clusters c_0 = −1 and c_1 = +1.
-
-    References
-    ----------
-    Y. Mroueh, T. Poggio, L. Rosasco, J.-J. Slotine (2012). Multiclass learning with simplex coding, Definition 1.
-
-    Examples
-    --------
-    >>> simplex_codes(2).round(4).tolist()
-    [[-1.0], [1.0]]
-    >>> (simplex_codes(3) @ simplex_codes(3).T).round(4).tolist()
-    [[1.0, -0.5, -0.5], [-0.5, 1.0, -0.5], [-0.5, -0.5, 1.0]]
-    """
-    return contrasts(clusters) * np.sqrt(clusters / (clusters - 1.0))
 
 
 def runner_up(decision: FloatArray, labels: IntArray) -> IntArray:
@@ -64,8 +26,8 @@ def code_rows(labellings: IntArray, codes: FloatArray | None) -> FloatArray | In
 
     Examples
     --------
-    >>> code_rows(np.array([[1, -1]]), None).tolist(), code_rows(np.array([[1, 0]]), simplex_codes(3)).shape
-    ([[1, -1]], (2, 2))
+    >>> code_rows(np.array([[1, -1]]), None).tolist(), code_rows(np.array([[1, 0]]), np.array([[-1.0], [1.0]])).tolist()
+    ([[1, -1]], [[1.0, -1.0]])
     """
     if codes is None:
         return labellings

@@ -11,11 +11,12 @@ import numpy as np
 
 from margindsl.errors import CalculusError
 from margindsl.labelset import Names, names
+from margindsl.labelset.codes import contrasts, simplex_codes
 from margindsl.program.absorption import absorb_labels
 from margindsl.program.bounded_bias import ClusterLimits
 from margindsl.program.bounds import DecisionBound
 from margindsl.program.clusters import ClusterForm, CodedForm
-from margindsl.program.codes import contrasts, runner_up, simplex_codes
+from margindsl.program.codes import runner_up
 from margindsl.program.forms import DCStepForm, FixedLabelForm
 from margindsl.program.losses import Losses
 from margindsl.program.split import falling_losses, falling_parts, simplex_losses, stretch, whole_duals
@@ -84,12 +85,12 @@ class Coding(ABC):
         """Return the (k, q) codes of the values of labels, ascending."""
 
     @abstractmethod
-    def code_gains(self, vectors: FloatArray) -> FloatArray:
-        """Return gains whose best labels have the greatest inner products of codes with vectors (n, q)."""
+    def table(self, decision: FloatArray) -> FloatArray:
+        """Return decision values as a table (n, k)."""
 
     @abstractmethod
-    def no_gain(self, n: int, clusters: int) -> FloatArray:
-        """Return zero gains, or decision values, of n points."""
+    def no_decision(self, n: int, clusters: int) -> FloatArray:
+        """Return the decision values of n points at w = 0."""
 
     @abstractmethod
     def label_codes(self, clusters: int) -> FloatArray | None:
@@ -122,10 +123,6 @@ class Coding(ABC):
     @abstractmethod
     def plane_codes(self, clusters: int) -> FloatArray:
         """Return the codes that turn V into decision values, as rows."""
-
-    @abstractmethod
-    def gains(self, losses: Losses, decision: FloatArray, scalars: FloatArray | None) -> FloatArray:
-        """Return what the best labels at decision values maximise: gains (n,) of signs, (n, k) of clusters."""
 
     @abstractmethod
     def predicted(self, decision: FloatArray) -> IntArray:
@@ -167,11 +164,11 @@ class Signs(Coding):
     def value_codes(self, clusters: int) -> FloatArray:
         return np.array([[-1.0], [1.0]])
 
-    def code_gains(self, vectors: FloatArray) -> FloatArray:
-        return vectors[:, 0]
-
-    def no_gain(self, n: int, clusters: int) -> FloatArray:
+    def no_decision(self, n: int, clusters: int) -> FloatArray:
         return np.zeros(n)
+
+    def table(self, decision: FloatArray) -> FloatArray:
+        return np.stack([-decision, decision], axis=1)
 
     def label_codes(self, clusters: int) -> None:
         return None
@@ -183,7 +180,7 @@ class Signs(Coding):
         return w
 
     def margin_table(self, decision: FloatArray) -> FloatArray:
-        return np.stack([-decision, decision], axis=1)
+        return self.table(decision)
 
     def margins(self, labels: IntArray, decision: FloatArray) -> FloatArray:
         return labels * decision
@@ -193,9 +190,6 @@ class Signs(Coding):
 
     def plane_codes(self, clusters: int) -> FloatArray:
         return np.ones((1, 1))
-
-    def gains(self, losses: Losses, decision: FloatArray, scalars: FloatArray | None) -> FloatArray:
-        return -losses.label_costs(decision, scalars)
 
     def predicted(self, decision: FloatArray) -> IntArray:
         return np.where(decision >= 0, 1, -1)
@@ -230,11 +224,11 @@ class Clustered(Coding):
     def value_codes(self, clusters: int) -> FloatArray:
         return simplex_codes(clusters)
 
-    def code_gains(self, vectors: FloatArray) -> FloatArray:
-        return vectors @ simplex_codes(vectors.shape[1] + 1).T
-
-    def no_gain(self, n: int, clusters: int) -> FloatArray:
+    def no_decision(self, n: int, clusters: int) -> FloatArray:
         return np.zeros((n, clusters))
+
+    def table(self, decision: FloatArray) -> FloatArray:
+        return decision
 
     def label_codes(self, clusters: int) -> FloatArray:
         return simplex_codes(clusters)
@@ -247,9 +241,6 @@ class Clustered(Coding):
 
     def margins(self, labels: IntArray, decision: FloatArray) -> FloatArray:
         return np.asarray(self.margin_table(decision)[np.arange(len(decision)), labels])
-
-    def gains(self, losses: Losses, decision: FloatArray, scalars: FloatArray | None) -> FloatArray:
-        return -cluster_costs(losses, self.margin_table(decision), scalars)
 
     def predicted(self, decision: FloatArray) -> IntArray:
         return decision.argmax(axis=1)
@@ -340,13 +331,6 @@ class CrammerSinger(Clustered):
         return table
 
 
-def cluster_costs(losses: Losses, margins: FloatArray, scalars: FloatArray | None = None) -> FloatArray:
-    """Return the (n, k) losses of every point in every cluster, from its margins there (n, k)."""
-    columns = [np.bincount(losses.points, weights=losses.row_losses(losses.arguments(column, scalars)),
-                           minlength=losses.n) for column in margins.T]
-    return np.stack(columns, axis=1)
-
-
 CODINGS: dict[str, Coding] = {coding.name: coding for coding in (Signs(), CrammerSinger(), Simplex())}
 
-__all__ = ["CODINGS", "Clustered", "Coding", "CrammerSinger", "Signs", "Simplex", "cluster_costs"]
+__all__ = ["CODINGS", "Clustered", "Coding", "CrammerSinger", "Signs", "Simplex"]

@@ -307,15 +307,10 @@ class Losses:
         moved *= np.abs(self.slopes * self.gather(margins)) + np.abs(self.shifts) + np.abs(self.coupling) @ np.abs(s)
         return float(rounding(self.size(margins, s) + np.sum(moved, where=np.isfinite(moved)), self.rows))
 
-    def label_costs(self, decision: FloatArray, scalars: FloatArray | None = None) -> FloatArray:
-        """Return (n,) the cost of label +1 minus the cost of label −1 at fixed decision values.
-
-        The objective at fixed w is linear in y: its change is ½ Σ cost_i y_i.
-        """
-        plus = self.row_losses(self.arguments(decision, scalars))
-        minus = self.row_losses(self.arguments(-decision, scalars))
-        difference = plus - minus
-        return np.bincount(self.points, weights=difference, minlength=self.n)
+    def cluster_costs(self, table: FloatArray, scalars: FloatArray | None = None) -> FloatArray:
+        """Return the (n, k) losses of every point in every cluster, from its margins there (n, k)."""
+        return np.stack([np.bincount(self.points, self.row_losses(self.arguments(margins, scalars)), self.n)
+                         for margins in table.T], axis=1)
 
     def rescaled(self, factor: float) -> Losses:
         """Return the same losses with every weight and scalar cost times a positive factor."""

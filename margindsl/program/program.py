@@ -196,7 +196,7 @@ class MarginProgram:
         return np.vstack([V, turned.sum(axis=0)]) if self.is_biased else V
 
     def code_gains(self, V: FloatArray, spread: FloatArray) -> FloatArray:
-        """Return gains whose best labels y maximise ⟨V, Σ_i s_i φ_i c(y_i)ᵀ⟩: (n,) of signs, (n, k) of clusters.
+        """Return gains (n, k) whose best labels y maximise ⟨V, Σ_i s_i φ_i c(y_i)ᵀ⟩.
 
         A row Σ_i s_i y_i below stands for the bias that is best there.
         """
@@ -210,8 +210,8 @@ class MarginProgram:
         return float(np.sum(V[:r] ** 2) + 2.0 * np.sum(self.bias.support(V[r:])))
 
     def gains_of(self, vectors: FloatArray) -> FloatArray:
-        """Return gains whose best labels have the greatest inner products of codes with vectors (n, q)."""
-        return self.kind.code_gains(vectors)
+        """Return gains (n, k) whose best labels have the greatest inner products of codes with vectors (n, q)."""
+        return np.asarray(vectors @ self.kind.value_codes(self.clusters).T)
 
     def fix_labels(self, labels: IntArray, runner: IntArray | None = None) -> Any:
         """Return the form left when the labels are fixed.
@@ -257,8 +257,8 @@ class MarginProgram:
         return size, self.losses.noise(margins, fit.scalars)
 
     def gains(self, decision: FloatArray, scalars: FloatArray | None = None) -> FloatArray:
-        """Return what the best labels at fixed decision values maximise: gains (n,) of signs, (n, k) of clusters."""
-        return self.kind.gains(self.losses, decision, scalars)
+        """Return what the best labels at fixed decision values maximise: minus the losses (n, k) in every cluster."""
+        return -self.losses.cluster_costs(self.kind.margin_table(decision), scalars)
 
     def margins(self, labels: IntArray, decision: FloatArray) -> FloatArray:
         """Return the (n,) margins of labels at decision values (n,) or (n, k)."""
@@ -273,9 +273,9 @@ class MarginProgram:
         """Return whether w = 0, b = 0 keep the bounds on decision values."""
         return all(bound.lower <= 0.0 <= bound.upper for bound in self.decision)
 
-    def no_gain(self) -> FloatArray:
-        """Return zero gains, whose maximiser is any member of B, or the decision values of w = 0."""
-        return self.kind.no_gain(self.n, self.clusters)
+    def no_decision(self) -> FloatArray:
+        """Return the decision values of w = 0."""
+        return self.kind.no_decision(self.n, self.clusters)
 
     def weights(self, w: FloatArray) -> FloatArray:
         """Return the weights of the decision functions: w (r,), or W (r, k) of k clusters."""

@@ -55,7 +55,7 @@ class Alternating(LocalRelaxation):
         return Offer("local: no bound") if refusal is None else refusal
 
     def lower(self, program: MarginProgram) -> FixedLabelForm:
-        return program.fix_labels(program.labels.maximise(program.no_gain()))
+        return program.fix_labels(program.labels.any_member())
 
     def run(self, run: Run) -> Outcome:
         ends: list[IntArray] = []

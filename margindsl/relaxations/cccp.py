@@ -67,7 +67,7 @@ class CCCP(LocalRelaxation):
 
     def lower(self, program: MarginProgram) -> Any:
         losses = program.kind.absorbed(program.losses)
-        return program.kind.majorant(program, losses, program.labels.maximise(program.no_gain()))
+        return program.kind.majorant(program, losses, program.labels.any_member())
 
     def run(self, run: Run) -> Outcome:
         """Descend from every start; the returned labels are those best at the last decision values.

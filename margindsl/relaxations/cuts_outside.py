@@ -55,7 +55,7 @@ class CutsOutside(CCCP):
         if program.losses.scalars.count or not program.bias.is_finite:
             return Refusal("cuts outside begin with one cut, under which nothing holds shared scalars or a free bias "
                            "without bounds on both sides of decision values", "Use relaxation='cccp'")
-        if np.any(program.kind.rivals(np.zeros(program.n, dtype=int), program.no_gain()) != NOBODY):
+        if np.any(program.kind.rivals(np.zeros(program.n, dtype=int), program.no_decision()) != NOBODY):
             if not program.is_convex:
                 return Refusal("a cut fixes the rival of every point, and ρ(f_y - f_q) of a fixed rival lies below the "
                                "loss of its margin only where ρ falls", "Use relaxation='cccp'")

@@ -99,7 +99,7 @@ class Exact(Relaxation):
         labels = program.labels
         if self._branches(program) and lift_obstacle(program) is None:
             return LiftedNodes(program).form(np.asarray(labels.pinned))
-        form: Form = program.fix_labels(labels.maximise(program.no_gain()))
+        form: Form = program.fix_labels(labels.any_member())
         return form
 
     def default_solver(self, form: object) -> str:

@@ -89,7 +89,7 @@ def settled(program: MarginProgram, labels: IntArray, moves: int = 100) -> IntAr
     """
     for _ in range(moves):
         f = program.features.apply(program.features.adjoint(labels - labels.mean()))
-        new = program.labels.maximise(f - f.mean())
+        new = program.labels.maximise(program.gains_of((f - f.mean())[:, None]))
         if np.array_equal(new, labels):
             break
         labels = new
@@ -128,4 +128,4 @@ def sparse_cut(program: MarginProgram, labels: IntArray, count: int, rng: np.ran
     products, norms = rows @ features.adjoint(labels - labels.mean()), np.einsum("ir,ir->i", rows, rows)
     found = int(np.argmax(np.divide(products**2, norms, out=np.zeros_like(norms), where=norms > 0)))
     f = products[found] * features.apply(rows[found])
-    return program.labels.maximise(f - f.mean())
+    return program.labels.maximise(program.gains_of((f - f.mean())[:, None]))

@@ -106,7 +106,7 @@ class InductiveRelaxation(Relaxation):
         return Offer("local: no bound") if refusal is None else refusal
 
     def lower(self, program: MarginProgram) -> FixedLabelForm:
-        form: FixedLabelForm = program.fix_labels(program.labels.maximise(program.no_gain()))
+        form: FixedLabelForm = program.fix_labels(program.labels.any_member())
         return form
 
     def default_solver(self, form: object) -> str:

@@ -115,7 +115,7 @@ class Minimax(Relaxation):
         return Offer(f"label generation{on_weights}{program.unlifted}")
 
     def lower(self, program: MarginProgram) -> SaddleForm:
-        return master_of(program.bounding, vertices(program.bounding, [program.labels.maximise(program.no_gain())]))
+        return master_of(program.bounding, vertices(program.bounding, [program.labels.any_member()]))
 
     def default_solver(self, form: SaddleForm) -> str:  # type: ignore[override]
         return "mirror-prox"

@@ -47,7 +47,7 @@ class Supervised(Relaxation):
         return Offer("one convex problem")
 
     def lower(self, program: MarginProgram) -> FixedLabelForm | ClusterForm:
-        return program.fix_labels(program.labels.maximise(program.no_gain()))
+        return program.fix_labels(program.labels.any_member())
 
     def default_solver(self, form: object) -> str:
         return "newton"
@@ -66,7 +66,7 @@ class Supervised(Relaxation):
     def _labelled(program: MarginProgram, form: Any, raw: RawSolution) -> Any:
         """Return the form at the labels in B that follow the decision values; the loss does not see the change."""
         decision = form.outputs(raw["w"], form.plane(raw.variables)[0])
-        return program.fix_labels(program.labels.maximise(decision))
+        return program.fix_labels(program.labels.maximise(program.kind.table(decision)))
 
 
 def unknown_with_loss(program: MarginProgram) -> int:

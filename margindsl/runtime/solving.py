@@ -13,7 +13,6 @@ from margindsl.contract import Budget, RawSolution, Status
 from margindsl.drivers.checkpoint import Checkpoint
 from margindsl.drivers.guard import is_foreign
 from margindsl.drivers.run import Fit, Run
-from margindsl.drivers.starts import as_member
 from margindsl.errors import DeclarationError, SolverError, TimeLimitError, UnansweredError
 from margindsl.host.clock import Cancelled
 from margindsl.host.process import process_kept
@@ -131,7 +130,8 @@ def unfitted(program: MarginProgram, options: SolveOptions, budget: Budget, rela
     try:
         with Budget.within(0.0).limit(1.0 - FITTED):
             start = options.warm_start
-            labels = as_member(program, program.no_gain() if start is None else start_labels(program, start))
+            labels = (program.labels.any_member() if start is None
+                      else program.labels.nearest(start_labels(program, start)))
     except Cancelled:
         up = "the solve was stopped" if options.time_limit is None else (
             f"the time limit of {options.time_limit:g} seconds was up")
@@ -144,7 +144,7 @@ def unfitted(program: MarginProgram, options: SolveOptions, budget: Budget, rela
         labels=labels.astype(int), value=value, bound=-np.inf if least is None else program.to_user(least.bound),
         certificate=least, estimate=np.nan, state=Status.INTERRUPTED if budget.interrupted else Status.TIME_LIMIT,
         weights=program.weights(w), bias=0.0,
-        decision=program.no_gain(),
+        decision=program.no_decision(),
         scalars=dict.fromkeys(program.losses.scalars.names, 0.0), features=program.features,
         timings={"total": time.monotonic() - budget.start}, relaxation=relaxation, solver=solver, coding=program.coding,
         evidence=evidence, column_names=program.source and program.source.hyperplane.column_names,

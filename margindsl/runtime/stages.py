@@ -13,7 +13,7 @@ from margindsl.contract import RawSolution, Status
 from margindsl.drivers.guard import unanswered
 from margindsl.drivers.rounding import polish, round_directions, round_vectors
 from margindsl.drivers.run import Fit, Run
-from margindsl.drivers.starts import answer_first, as_member, distinct, first_start, in_hand
+from margindsl.drivers.starts import answer_first, distinct, first_start, in_hand
 from margindsl.errors import UnansweredError
 from margindsl.host.clock import Cancelled
 from margindsl.relaxations.relaxation import Outcome, Relaxation
@@ -161,9 +161,9 @@ class Round(Stage):
             if not outcome.status.has_answer:
                 raise unanswered(run.solver, RawSolution(outcome.status, message=outcome.message),
                                  f"on relaxation {self.relaxation.name!r}")
-            candidates = [run.program.labels.maximise(run.program.no_gain())]
+            candidates = [run.program.labels.any_member()]
         compact = np.min_scalar_type(-run.program.clusters)
-        members = distinct([as_member(run.program, candidate).astype(compact) for candidate in candidates])
+        members = distinct([run.program.labels.nearest(candidate).astype(compact) for candidate in candidates])
         return replace(found, outcome=replace(outcome, candidates=tuple(members), factor=None, vectors=()))
 
 
@@ -222,7 +222,7 @@ def labels_in_hand(run: Run, outcome: Outcome | None) -> np.ndarray:
         return run.best.labels
     if outcome is not None and outcome.candidates:
         return outcome.candidates[0]
-    return as_member(run.program, run.starts[0] if run.starts else run.program.no_gain())
+    return run.program.labels.nearest(run.starts[0]) if run.starts else run.program.labels.any_member()
 
 
 def stages_of(relaxation: Relaxation) -> tuple[Stage, ...]:

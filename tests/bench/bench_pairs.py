@@ -39,7 +39,7 @@ def descend_from(problem: md.Problem, labels: np.ndarray) -> float:
 
     program, newton = problem.program(), make_solver("newton")
     run = Run(program, newton, newton, Budget(), np.random.default_rng(0))
-    fit = alternate(run, program.labels.maximise(labels.astype(float)))
+    fit = alternate(run, program.labels.nearest(labels))
     return program.to_user(fit.value)
 
 

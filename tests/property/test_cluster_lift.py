@@ -10,7 +10,7 @@ import pytest
 import margindsl as md
 from margindsl.contract import Budget
 from margindsl.errors import DeclarationError, RefusalError
-from margindsl.program.codes import simplex_codes
+from margindsl.labelset.codes import simplex_codes
 from margindsl.program.cuts import MatrixCuts
 from margindsl.program.moment_certificate import repair_moment_lift
 from margindsl.relaxations.cluster_lift import lift_clusters, violated_products

@@ -93,15 +93,13 @@ def test_label_set_refuses_malformed_arguments():
     with pytest.raises(DeclarationError, match=r"gain has shape \(3,\)"):
         labels.maximise(np.ones(3))
     with pytest.raises(DeclarationError, match="gain is nan at point 0"):
-        labels.maximise(np.full(30, np.nan))
+        labels.maximise(np.full((30, 2), np.nan))
     with pytest.raises(DeclarationError, match="points 0 and 1 have labels"):
         labels.contract(np.r_[1, -np.ones(29)])
     with pytest.raises(DeclarationError, match=r"hold 2\.0 at point 5"):
         labels.contract(np.where(np.arange(30) == 5, 2.0, 1.0))
     with pytest.raises(DeclarationError, match="have type"):
         labels.expand(np.array(["a"] * 29))
-    with pytest.raises(DeclarationError, match="rows have shape"):
-        labels.contract_rows(np.ones(3))
 
 
 def test_violations_are_sentences():

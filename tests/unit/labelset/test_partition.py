@@ -71,7 +71,7 @@ def test_sizes_and_links_agree_with_the_whole_programme(links):
     for gain in (rng.normal(size=(n, k)) + np.arange(k), rng.integers(0, 9, (n, k)) - 2.0 * np.arange(k)):
         y = labels.maximise(gain)
         assert labels.contains(y)
-        whole = np.where(labels.allowed, labels.contract_rows(gain), -np.inf)
+        whole = np.where(labels.allowed, labels.by_components(gain), -np.inf)
         counts = solve_assignment(whole, labels.cannot, labels.size, (labels.at_least, labels.at_most))
         assert picked(gain, y) == pytest.approx(picked(gain, labels.expand(np.argmax(counts, axis=1))), abs=1e-7)
 
@@ -88,7 +88,7 @@ def test_linked_points_that_want_one_cluster_agree_with_the_whole_programme(size
     gain[groups] = gain[groups[:, :1]]  # so that prices which heed no link leave a wide gap
     y = labels.maximise(gain)
     assert labels.contains(y)
-    counts = solve_assignment(labels.contract_rows(gain), labels.cannot, labels.size, (labels.at_least, labels.at_most))
+    counts = solve_assignment(labels.by_components(gain), labels.cannot, labels.size, (labels.at_least, labels.at_most))
     assert picked(gain, y) == pytest.approx(picked(gain, labels.expand(np.argmax(counts, axis=1))), abs=1e-7)
 
 
@@ -100,7 +100,7 @@ def test_components_of_one_size_are_a_transportation_problem():
     y = labels.maximise(gain)
     assert labels.contains(y)
     counts = solve_assignment(
-        labels.contract_rows(gain), np.zeros((0, 2), int), labels.size, (labels.at_least, labels.at_most)
+        labels.by_components(gain), np.zeros((0, 2), int), labels.size, (labels.at_least, labels.at_most)
     )
     assert picked(gain, y) == pytest.approx(picked(gain, labels.expand(np.argmax(counts, axis=1))))
 

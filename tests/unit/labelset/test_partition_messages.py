@@ -178,8 +178,6 @@ def test_label_set_refuses_malformed_arguments():
         labels.contract([0, 2] + [0] * 28)
     with pytest.raises(DeclarationError, match="component values z have type"):
         labels.expand(["a"] * 29)
-    with pytest.raises(DeclarationError, match=r"rows have shape \(3, 3\)"):
-        labels.contract_rows(np.zeros((3, 3)))
 
 
 def test_violations_name_what_is_broken():

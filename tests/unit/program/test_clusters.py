@@ -14,11 +14,12 @@ from margindsl.errors import CalculusError, DeclarationError
 from margindsl.features import build
 from margindsl.features.coded import CodedFeatures, weighted_gram
 from margindsl.labelset import Clusters, presolve
+from margindsl.labelset.codes import contrasts, simplex_codes
 from margindsl.program.bounds import DecisionBound
 from margindsl.program.certificates import FixedLabelCertificate, certify_fixed_labels
 from margindsl.program.clusters import ClusterForm
-from margindsl.program.codes import contrasts, runner_up, simplex_codes
-from margindsl.program.codings import CODINGS, cluster_costs
+from margindsl.program.codes import runner_up
+from margindsl.program.codings import CODINGS
 from margindsl.program.losses import Losses, LossTerm
 from margindsl.program.program import MarginProgram
 from margindsl.program.split import SplitLosses
@@ -109,7 +110,7 @@ def test_costs_of_clusters_are_the_losses_of_changed_labels(coding):
     p = program("odm", coding=coding)
     w = RNG.normal(size=D * (K - 1))
     form = p.fix_labels(LABELS)
-    costs = cluster_costs(p.losses, CODINGS[coding].margin_table(form.outputs(w)))
+    costs = p.losses.cluster_costs(CODINGS[coding].margin_table(form.outputs(w)))
     for i, q in [(0, 1), (5, 2), (9, 0)]:
         labels = LABELS.copy()
         labels[i] = q

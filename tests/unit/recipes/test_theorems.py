@@ -66,7 +66,8 @@ def saddle(supervised):
         problem, weights = md.recipes.odmc(X, lam=10.0, nu=NU, theta=THETA), np.full(m, 10.0 / m)
     program = problem.program()
     # Labellings by random hyperplanes: like those of label generation, and unlike coin flips.
-    Y = np.stack([program.labels.maximise(program.features.apply(rng.standard_normal(program.features.rank)))
+    Y = np.stack([program.labels.maximise(program.gains_of(
+        program.features.apply(rng.standard_normal((program.features.rank, 1)))))
                   for _ in range(LABELLINGS)])
     box = BoxModel(SaddleModel(SaddleForm(program.features, program.losses, Y)))
     order = np.concatenate([term.points for term in program.losses.terms])

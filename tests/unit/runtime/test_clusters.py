@@ -11,7 +11,7 @@ from margindsl.drivers.means import best_k_means, k_means
 from margindsl.drivers.moves import candidate_moves, estimate_moves
 from margindsl.drivers.run import Run
 from margindsl.drivers.search import search
-from margindsl.drivers.starts import as_member, starting_labels
+from margindsl.drivers.starts import starting_labels
 from margindsl.errors import DeclarationError, GrammarError, RefusalError
 from margindsl.metrics import clustering_accuracy
 
@@ -148,7 +148,7 @@ def test_starts_are_distinct_members():
         assert all(run.program.labels.contains(labels) for labels in found)
         assert len({labels.tobytes() for labels in found}) == len(found) >= 1
     run = run_of(problem)
-    assert np.array_equal(as_member(run.program, TRUTH), TRUTH)
+    assert np.array_equal(run.program.labels.nearest(TRUTH), TRUTH)
 
 
 def test_the_first_k_means_start_is_nearest_to_its_centres():

@@ -72,7 +72,7 @@ class Interrupt:
 def one_cluster(problem):
     """Return the value of one cluster, or of the labels 1 wherever constraints allow them."""
     program = problem.program()
-    labels = np.asarray(program.labels.maximise(program.no_gain()))
+    labels = np.asarray(program.labels.any_member())
     fixed = problem.with_constraints(problem.labels[np.arange(program.n)] == labels)
     return fixed.solve("supervised", "newton").value
 

@@ -13,7 +13,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 from margindsl.contract import Budget, RawSolution, Status
 from margindsl.features.coded import weighted_gram
 from margindsl.program.clusters import ClusterForm
-from margindsl.program.codes import runner_up, simplex_codes
+from margindsl.program.codes import runner_up
 from margindsl.typing import FloatArray, IntArray
 from margindsl_solvers.engines.nearest import ROUNDING, ROUNDS, nearest
 from margindsl_solvers.engines.rows.clusters import ClusterModel, PointBlocks
@@ -238,7 +238,7 @@ def start_clusters(form: ClusterForm, start: RawSolution | None) -> tuple[FloatA
             given[2].shape == none.shape and all(np.all(np.isfinite(value)) for value in given)):
         return np.array(form.join(*given)), True
     sizes = np.maximum(np.bincount(form.labels, minlength=form.clusters), 1)
-    V = form.features.adjoint(simplex_codes(form.clusters)[form.labels] / sizes[form.labels][:, None])
+    V = form.features.adjoint(form.codes[form.labels] / sizes[form.labels][:, None])
     outputs = form.features.apply(V) @ form.codes.T
     spread = float(np.mean(np.abs(form.margins(outputs))))
     return form.join((V / spread if spread > 0 else V).T.ravel(), 0.0), False
