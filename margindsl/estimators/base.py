@@ -1,9 +1,7 @@
-"""What the estimators share: how points are read, kernels whose parameters are searched, documentation links."""
+"""What the estimators share: how points are read, kernels whose parameters are searched."""
 
 from __future__ import annotations
 
-import importlib.metadata
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -25,12 +23,6 @@ class MarginEstimator(BaseEstimator):
 
     kernel: Any
     warm_start: Any = False
-
-    _doc_link_module = "margindsl"
-
-    @property
-    def _doc_link_template(self) -> str:  # links appear with the first release that has a site
-        return documentation() and f"{documentation()}/api/margindsl.estimators.{{estimator_name}}.html"
 
     def set_params(self, **parameters: Any) -> Any:
         """Set parameters; ``kernel__width=2.0`` puts another kernel in place, kernels themselves are never changed."""
@@ -155,15 +147,4 @@ def generator(random_state: Any) -> np.random.Generator:
     return np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
 
 
-@cache
-def documentation() -> str:
-    """Return the address of the documentation, as the installed package names it; empty where it names none."""
-    try:
-        named = importlib.metadata.metadata("margindsl").get_all("Project-URL") or []
-    except importlib.metadata.PackageNotFoundError:
-        return ""
-    places = dict(entry.split(", ", 1) for entry in named if ", " in entry)
-    return next((url.rstrip("/") for label, url in places.items() if label.lower() == "documentation"), "")
-
-
-__all__ = ["LinearWeights", "MarginEstimator", "documentation", "generator", "mean_one", "weights_of"]
+__all__ = ["LinearWeights", "MarginEstimator", "generator", "mean_one", "weights_of"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterable
 from numbers import Integral
 from typing import Any
 
@@ -13,112 +13,11 @@ import margindsl as md
 from margindsl.errors import DeclarationError, InfeasibleError
 from margindsl.estimators.base import LinearWeights, MarginEstimator, generator, mean_one, weights_of
 from margindsl.estimators.models import bounding, cluster_codes, known_labels, make_problem
-from margindsl.estimators.rows import named_rows, numbered
 from margindsl.typing import ArrayLike, FloatArray, IntArray
 
 
-class Clusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, MarginEstimator):
-    """Represent a clusterer that solves a declaration; `_declare` returns it."""
-
-    relaxation: Any
-    solver: Any
-    tol: float
-    time_limit: float | None
-    warm_start: Any
-    verbose: Any
-    random_state: Any
-
-    def _declare(self, X: Any, clusters: int, shared: Mapping[str, Any]) -> md.Problem:
-        raise NotImplementedError
-
-    def _method(self, problem: Any) -> Any:
-        return self.relaxation
-
-    def fit(self, X: Any, y: Any = None, *, must_link: Any = None, cannot_link: Any = None,
-            labels: ArrayLike | None = None) -> Any:
-        """Cluster points.
-
-        Shapes: `X` (n, d).
-
-        Parameters
-        ----------
-        must_link, cannot_link : (m, 2) array, networkx graph or (n, n) sparse matrix, optional
-            Pairs of points; kept exactly. Where X is a data frame, pairs of labels of its index.
-        labels : (n,) array of whole numbers, optional
-            Known clusters 0..k−1, −1 where unknown; kept exactly.
-        """
-        return self._solve(X, must_link, cannot_link, labels)
-
-    def _solve(self, X: Any, must_link: Any, cannot_link: Any, labels: Any, sample_weight: Any = None) -> Any:
-        rows = named_rows(X)
-        must_link = numbered(must_link, rows, "must_link")
-        cannot_link = numbered(cannot_link, rows, "cannot_link")
-        X = self._read(X, ensure_min_samples=2)
-        clusters = self._check_clusters(X.shape[0])
-        weights = mean_one(weights_of(sample_weight, X.shape[0]))
-        if clusters == 1:
-            _check_one(X.shape[0], must_link, cannot_link, labels)
-            return self._fit_one(X.shape[0])
-        shared = {"kernel": self._kernel(X), "sample_weight": weights}
-        problem = self._declare(X, clusters, shared)
-        problem = problem.with_constraints(*_links(problem.labels, must_link, cannot_link),
-                                           *known_labels(problem.labels, _codes(labels, X.shape[0], clusters)))
-        self.problem_: Any = problem
-        self.solution_: Any = problem.solve(
-            relaxation=self._method(problem), solver=self.solver, tol=self.tol, time_limit=self.time_limit,
-            warm_start=self._start(X.shape[0]), verbose=self.verbose, random_state=generator(self.random_state))
-        self.labels_ = cluster_codes(self.solution_.labels, problem.labels.clusters)
-        self.value_, self.bound_, self.gap_ = self.solution_.value, self.solution_.bound, self.solution_.gap
-        self.margins_ = self.solution_.margins
-        self.n_iter_ = max(1, len(self.solution_.history))
-        self._n_features_out = np.atleast_2d(self.solution_.decision.T).shape[0]
-        return self
-
-    def _fit_one(self, n: int) -> Any:
-        self.problem_ = self.solution_ = None
-        self.labels_, self.margins_ = np.zeros(n, dtype=int), np.zeros(n)
-        self.value_, self.bound_, self.gap_, self.n_iter_, self._n_features_out = 0.0, 0.0, 0.0, 1, 1
-        return self
-
-    def predict(self, X: Any) -> IntArray:
-        """Return the clusters 0..k−1 of points (m, d); constraints of the training set are not applied."""
-        X = self._read(X, reset=False)
-        if self.solution_ is None:
-            return np.zeros(X.shape[0], dtype=int)
-        return cluster_codes(self.solution_.predict(X), self.problem_.labels.clusters)
-
-    def decision_function(self, X: Any) -> FloatArray:
-        """Return decision values (m,) for two clusters, positive for cluster 1, or (m, k)."""
-        X = self._read(X, reset=False)
-        return np.zeros(X.shape[0]) if self.solution_ is None else self.solution_.decision_function(X)
-
-    def transform(self, X: Any) -> FloatArray:
-        """Return decision values of points (m, d), one column for two clusters: (m, 1), or (m, k)."""
-        values = self.decision_function(X)
-        return values.reshape(len(values), -1)
-
-    def score(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> float:
-        """Return the opposite of the mean hinge loss (1 − γ)₊ of points in the clusters they are predicted in.
-
-        It is at most 0, and 0 where all points lie beyond the margin: fit for comparing models of one weight, not for
-        choosing the weight, since a greater one makes it greater.
-
-        Shapes: `X` (m, d), `sample_weight` (m,).
-        """
-        values = np.sort(self.transform(X), axis=1)
-        margins = np.abs(values[:, 0]) if values.shape[1] == 1 else values[:, -1] - values[:, -2]
-        losses = np.maximum(0.0, 1.0 - margins)
-        return -float(np.average(losses, weights=mean_one(weights_of(sample_weight, len(losses)))))
-
-    def _check_clusters(self, n: int) -> int:
-        k = getattr(self, "n_clusters", 2)
-        if isinstance(k, bool) or not isinstance(k, Integral) or int(k) < 1:
-            raise DeclarationError(f"n_clusters={k!r}: expected a positive integer")
-        if int(k) > n:
-            raise DeclarationError(f"n_samples={n} should be >= n_clusters={k}")
-        return int(k)
-
-class MarginClusterer(Clusterer):
+class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
+                      MarginEstimator):
     """Cluster by a margin objective: a consensus of clusterings, a recipe, or a declaration solved.
 
     Parameters
@@ -216,22 +115,77 @@ class MarginClusterer(Clusterer):
         DeclarationError, ContradictionError, InfeasibleError, RefusalError
             All are `ValueError`.
         """
+        must_link, cannot_link = (_numbered(X, pairs, word) for pairs, word in (
+            (must_link, "must_link"), (cannot_link, "cannot_link")))
+        X = self._read(X, ensure_min_samples=2)
+        n, k = X.shape[0], self.n_clusters
+        if isinstance(k, bool) or not isinstance(k, Integral) or k < 1:
+            raise DeclarationError(f"n_clusters={k!r}: expected a positive integer")
+        if k > n:
+            raise DeclarationError(f"n_samples={n} should be >= n_clusters={k}")
+        weights, codes = mean_one(weights_of(sample_weight, n)), _codes(labels, n, int(k))
+        if k == 1:
+            links = _links(md.Labels(n), must_link, cannot_link)
+            if cannot_link is not None and len(links[-1].pairs):
+                raise DeclarationError(f"n_clusters=1: given {len(links[-1].pairs)} cannot-links, which need two "
+                                       "clusters; drop them, or ask for more clusters")
+            self.problem_: Any = None
+            self.solution_: Any = None
+            self.labels_, self.margins_ = np.zeros(n, dtype=int), np.zeros(n)
+            self.value_, self.bound_, self.gap_, self.n_iter_, self._n_features_out = 0.0, 0.0, 0.0, 1, 1
+            return self
+        if not isinstance(self.optimise, (bool, np.bool_)):
+            raise DeclarationError(f"optimise={self.optimise!r}: expected True or False")
+        problem = make_problem(self.model, X, int(k), self.parameters, {
+            "lam": self.lam, "balance": self.balance, "kernel": self._kernel(X), "sample_weight": weights})
         try:
-            return self._solve(X, must_link, cannot_link, labels, sample_weight)
+            problem = problem.with_constraints(*_links(problem.labels, must_link, cannot_link),
+                                               *known_labels(problem.labels, codes))
+            method = bounding(problem) if self.optimise and self.relaxation is None else self.relaxation
+            solution = problem.solve(
+                relaxation=method, solver=self.solver, tol=self.tol, time_limit=self.time_limit,
+                warm_start=self._start(n), verbose=self.verbose, random_state=generator(self.random_state))
         except InfeasibleError as error:
             if self.balance is None:
                 raise
             raise InfeasibleError(f"{error} Sizes are limited by balance={self.balance!r} beside links and labels: "
                                   "give a greater one, or None to leave them free.") from error
+        self.problem_, self.solution_ = problem, solution
+        self.labels_, self.margins_ = cluster_codes(solution.labels, problem.labels.clusters), solution.margins
+        self.value_, self.bound_, self.gap_ = solution.value, solution.bound, solution.gap
+        self.n_iter_ = max(1, len(solution.history))
+        self._n_features_out = np.atleast_2d(solution.decision.T).shape[0]
+        return self
 
-    def _declare(self, X: Any, clusters: int, shared: Mapping[str, Any]) -> md.Problem:
-        if not isinstance(self.optimise, (bool, np.bool_)):
-            raise DeclarationError(f"optimise={self.optimise!r}: expected True or False")
-        own = {"lam": self.lam, "balance": self.balance}
-        return make_problem(self.model, X, clusters, self.parameters, {**own, **shared})
+    def predict(self, X: Any) -> IntArray:
+        """Return the clusters 0..k−1 of points (m, d); constraints of the training set are not applied."""
+        X = self._read(X, reset=False)
+        if self.solution_ is None:
+            return np.zeros(X.shape[0], dtype=int)
+        return cluster_codes(self.solution_.predict(X), self.problem_.labels.clusters)
 
-    def _method(self, problem: Any) -> Any:
-        return bounding(problem) if self.optimise and self.relaxation is None else self.relaxation
+    def decision_function(self, X: Any) -> FloatArray:
+        """Return decision values (m,) for two clusters, positive for cluster 1, or (m, k)."""
+        X = self._read(X, reset=False)
+        return np.zeros(X.shape[0]) if self.solution_ is None else self.solution_.decision_function(X)
+
+    def transform(self, X: Any) -> FloatArray:
+        """Return decision values of points (m, d), one column for two clusters: (m, 1), or (m, k)."""
+        values = self.decision_function(X)
+        return values.reshape(len(values), -1)
+
+    def score(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> float:
+        """Return the opposite of the mean hinge loss (1 − γ)₊ of points in the clusters they are predicted in.
+
+        It is at most 0, and 0 where all points lie beyond the margin: fit for comparing models of one weight, not for
+        choosing the weight, since a greater one makes it greater.
+
+        Shapes: `X` (m, d), `sample_weight` (m,).
+        """
+        values = np.sort(self.transform(X), axis=1)
+        margins = np.abs(values[:, 0]) if values.shape[1] == 1 else values[:, -1] - values[:, -2]
+        losses = np.maximum(0.0, 1.0 - margins)
+        return -float(np.average(losses, weights=mean_one(weights_of(sample_weight, len(losses)))))
 
 
 def _links(labels: Any, must_link: Any, cannot_link: Any) -> list[Any]:
@@ -239,14 +193,31 @@ def _links(labels: Any, must_link: Any, cannot_link: Any) -> list[Any]:
     return [declare(labels, given) for declare, given in pairs if given is not None]
 
 
-def _check_one(n: int, must_link: Any, cannot_link: Any, labels: ArrayLike | None) -> None:
-    """Raise unless a single cluster satisfies the constraints."""
-    _codes(labels, n, 1)
-    links = _links(md.Labels(n), must_link, cannot_link)
-    if cannot_link is not None and len(links[-1].pairs):
-        raise DeclarationError(
-            f"n_clusters=1: given {len(links[-1].pairs)} cannot-links, which need two clusters; drop them, or ask for "
-            "more clusters")
+def _numbered(X: Any, pairs: Any, word: str) -> Any:
+    """Return links between labels of a data frame's index as links between point numbers.
+
+    Frames whose index counts their rows, other points, and sparse matrices have numbers already.
+    """
+    if hasattr(pairs, "iloc"):
+        pairs = pairs.to_numpy()
+    if pairs is None or hasattr(pairs, "tocoo") or not hasattr(X, "iloc") or list(X.index) == list(range(len(X))):
+        return pairs
+    found: dict[Hashable, list[int]] = {}
+    for row, label in enumerate(X.index):
+        found.setdefault(label, []).append(row)
+    links = []
+    for pair in pairs.edges() if hasattr(pairs, "edges") else pairs:
+        ends = list(pair) if isinstance(pair, Iterable) and not isinstance(pair, str) else [pair]
+        if len(ends) != 2:
+            raise DeclarationError(f"{word}: given {pair!r}, expected pairs of labels of the data frame's index")
+        rows = [found.get(label, []) if isinstance(label, Hashable) else [] for label in ends]
+        for label, own in zip(ends, rows):
+            if len(own) != 1:
+                wrong = f"stands {len(own)} times in" if own else "is not in"
+                raise DeclarationError(f"{word}: {label!r} {wrong} the index of the data frame; links between the rows "
+                                       "of a frame name labels of its index; reset_index() makes them numbers")
+        links.append([row[0] for row in rows])
+    return links
 
 
 def _codes(labels: ArrayLike | None, n: int, clusters: int) -> IntArray:
@@ -256,24 +227,12 @@ def _codes(labels: ArrayLike | None, n: int, clusters: int) -> IntArray:
     codes = np.asarray(labels)
     if codes.shape != (n,):
         raise DeclarationError(f"fit(labels=...): given shape {codes.shape}, {expected}")
-    if codes.dtype.kind in "iuf":
-        wrong = ~((codes >= -1) & (codes < clusters) & (codes == np.round(codes)))
-    else:
-        wrong = np.array([not _is_code(value, clusters) for value in codes])
-    if np.any(wrong):
-        place = int(np.flatnonzero(wrong)[0])
-        raise DeclarationError(f"fit(labels=...): labels[{place}] is {_shown(codes[place])}, {expected}")
+    numbers = [isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+               and -1 <= value < clusters and value == int(value) for value in codes.tolist()]
+    if not all(numbers):
+        row = numbers.index(False)
+        raise DeclarationError(f"fit(labels=...): labels[{row}] is {codes.tolist()[row]!r}, {expected}")
     return codes.astype(int)
 
 
-def _is_code(value: Any, clusters: int) -> bool:
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
-        return False
-    return bool(-1 <= value < clusters and value == int(value))
-
-
-def _shown(value: Any) -> str:
-    return repr(value.item() if isinstance(value, np.generic) else value)
-
-
-__all__ = ["Clusterer", "MarginClusterer"]
+__all__ = ["MarginClusterer"]

@@ -14,13 +14,14 @@ from margindsl.errors import DeclarationError, UnknownNameError, one_of
 from margindsl.features import Precomputed, build
 from margindsl.features.points import is_lazy, map_chunks
 from margindsl.labelset import names_of
-from margindsl.recipes.recipe import traits_of
+from margindsl.recipes.recipe import Traits, traits_of
 from margindsl.relaxations.relaxation import Relaxation
 from margindsl.runtime.problem import choose_relaxation
 from margindsl.typing import FloatArray, IntArray
 
 AUTO = "auto"
-DEFAULTS = {"kernel": "linear", "sample_weight": None}  # of the arguments models take by these names; others are "auto"
+DEFAULTS = {"lam": AUTO, "balance": AUTO, "kernel": "linear", "sample_weight": None}
+FUNCTION = Traits(weight="lam", label_share="balance", label_free=True)
 MEASURED = 1000  # points whose features are measured
 
 
@@ -77,8 +78,7 @@ def bounding(problem: md.Problem) -> Relaxation:
 
 
 def size_bounds(labels: Any, balance: float | None) -> list[Any]:
-    """Return the constraint that cluster sizes are within a factor 1 − balance of n/k, rounded so that it can be met.
-    """
+    """Return the constraint that sizes lie within a factor 1 − balance of n/k, rounded so that it can be met."""
     check_balance(balance)
     if balance is None:
         return []
@@ -97,9 +97,7 @@ def check_balance(balance: Any) -> None:
 
 def make_problem(model: str | Callable[..., md.Problem] | None, X: Any, clusters: int,
                  parameters: Mapping[str, Any] | None, shared: Mapping[str, Any]) -> md.Problem:
-    """Return the problem of a model over points X.
-
-    Shapes: `X` (n, d).
+    """Return the problem of a model over points X (n, d).
 
     Parameters
     ----------
@@ -110,44 +108,63 @@ def make_problem(model: str | Callable[..., md.Problem] | None, X: Any, clusters
     parameters : mapping or None
         Keyword arguments of the model.
     shared : mapping
-        The estimator's own `lam`, `balance`, `kernel` and weights of points, passed on under the
-        model's names (`shared_arguments`).
+        The estimator's own `lam`, `balance`, `kernel` and `sample_weight`. Functions take them under these names,
+        recipes as their `Traits` say; what a model has no argument for is an error, never dropped.
     """
-    function = _function(model)
-    known = inspect.signature(function).parameters
-    own = check_parameters(function, parameters)
-    arguments = shared_arguments(model, function, X.shape[0], own, shared) | own
+    if model is not None and not isinstance(model, str) and not callable(model):
+        raise DeclarationError(f"model={model!r}: expected the name of a recipe, a function of X, or None")
+    by_name = isinstance(model, str)
+    function: Any = maximum_margin if model is None else model
+    if isinstance(model, str):
+        function = getattr(md.recipes, one_of("recipe", model, md.recipes.names()))
+    name, known = _name(function), inspect.signature(function).parameters
+    further = check_parameters(function, parameters)
+    traits = traits_of(function) if by_name else FUNCTION
+    under = {"lam": traits.weight, "balance": traits.label_share or traits.decision_sum}
+    lam, balance = shared["lam"], shared["balance"]
+    is_number = isinstance(lam, (int, float, np.number)) and not isinstance(lam, bool)
+    if not (isinstance(lam, md.Parameter) or _is(lam, AUTO) or (is_number and 0 < lam < float("inf"))):
+        raise DeclarationError(f"lam={lam!r}: expected 'auto' or a positive number")
+    arguments: dict[str, Any] = {}
+    for key, value in shared.items():
+        argument = under.get(key, key)
+        if _is(value, DEFAULTS[key]) and not (key == "kernel" and key in known):
+            continue
+        if argument and _takes(function, argument) and argument not in further:
+            arguments[argument] = value
+        elif not _is(value, DEFAULTS[key]):
+            shown = key if np.ndim(value) else f"{key}={value!r}"
+            reason = (f"parameters give {argument!r} too" if argument in further else
+                      f"model {name!r} has no such argument; its own go through parameters")
+            raise DeclarationError(f"{shown}: {reason}; leave {key}={DEFAULTS[key]!r}")
+    if by_name and under["balance"] in arguments:
+        if balance is None and not traits.label_free:
+            raise DeclarationError(f"balance=None: model {model!r} does not go without; leave balance='auto', or give "
+                                   "a number between 0 and 1")
+        check_balance(balance)
+        arguments[under["balance"]] = balance if traits.label_share else balance * X.shape[0]
+    arguments |= further
     if "clusters" in known:
         arguments.setdefault("clusters", clusters)
-    elif clusters != 2 and isinstance(model, str):
+    elif clusters != 2 and by_name:
         raise DeclarationError(
             f"n_clusters={clusters}: recipe {model!r} makes two clusters; use model=None or model='cpm3c'")
-    if known.get("y") is not None and known["y"].default is inspect.Parameter.empty and "y" not in arguments:
-        raise DeclarationError(
-            f"model {_name(function)!r} needs labels y: give parameters={{'y': ...}}, +1, -1 and 0 where unknown, or "
-            "use ODMClassifier or SemiSupervisedODM")
+    if "y" in known and known["y"].default is inspect.Parameter.empty and "y" not in arguments:
+        raise DeclarationError(f"model {name!r} needs labels y: give parameters={{'y': ...}}, +1, -1 and 0 where "
+                               "unknown, or use ODMClassifier or SemiSupervisedODM")
     problem = function(X, **arguments)
     if not isinstance(problem, md.Problem):
-        raise DeclarationError(f"model {_name(function)!r} returned {type(problem).__name__}, expected md.Problem")
+        raise DeclarationError(f"model {name!r} returned {type(problem).__name__}, expected md.Problem")
     if problem.labels.n != X.shape[0]:
-        raise DeclarationError(f"model {_name(function)!r} returned a problem of {problem.labels.n} points, X has "
-                               f"{X.shape[0]}")
+        raise DeclarationError(f"model {name!r} returned a problem of {problem.labels.n} points, X has {X.shape[0]}")
     if problem.labels.clusters != clusters:
-        raise DeclarationError(f"model {_name(function)!r} returned a problem of {problem.labels.clusters} clusters, "
+        raise DeclarationError(f"model {name!r} returned a problem of {problem.labels.clusters} clusters, "
                                f"n_clusters={clusters} asks for another number; give both the same")
     return problem
 
 
 def check_parameters(function: Callable[..., Any], parameters: Any, own: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Return the further keyword arguments of a model, None being none.
-
-    Parameters
-    ----------
-    function : callable
-        The model.
-    own : tuple of str
-        Arguments the estimator gives itself.
-    """
+    """Return the further keyword arguments of a model, None being none; `own` are those the estimator gives."""
     if parameters is None:
         return {}
     if not isinstance(parameters, Mapping):
@@ -166,70 +183,8 @@ def _takes(function: Callable[..., Any], name: str) -> bool:
     return name in known or any(p.kind is inspect.Parameter.VAR_KEYWORD for p in known.values())
 
 
-def shared_arguments(model: Any, function: Callable[..., Any], n: int, parameters: Mapping[str, Any],
-                     shared: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the estimator's own arguments as keyword arguments of a model; "auto" leaves one out.
-
-    Parameters
-    ----------
-    function : callable
-        The model itself.
-    n : int
-        Number of points.
-    parameters : mapping
-        What is given to the model directly.
-    """
-    _check_weight(shared.get("lam", AUTO))
-    arguments = {}
-    for name, value in shared.items():
-        default = DEFAULTS.get(name, AUTO)
-        is_default = value is None if default is None else isinstance(value, str) and value == default
-        if is_default and (name != "kernel" or name not in inspect.signature(function).parameters):
-            continue
-        place, value = _place(model, function, name, value, n)
-        if place is not None and place not in parameters:
-            arguments[place] = value
-        elif not is_default:
-            shown = name if np.ndim(value) else f"{name}={value!r}"
-            reason = (f"model {_name(function)!r} has no such argument; its own go through parameters"
-                      if place is None else f"parameters give {place!r} too")
-            raise DeclarationError(f"{shown}: {reason}; leave {name}={default!r}")
-    return arguments
-
-
-def _check_weight(lam: Any) -> None:
-    if isinstance(lam, md.Parameter) or (isinstance(lam, str) and lam == AUTO):
-        return
-    is_number = isinstance(lam, (int, float, np.number)) and not isinstance(lam, bool)
-    if not (is_number and 0 < lam < float("inf")):
-        raise DeclarationError(f"lam={lam!r}: expected 'auto' or a positive number")
-
-
-def _place(model: Any, function: Callable[..., Any], name: str, value: Any, n: int) -> tuple[str | None, Any]:
-    """Return the name and value under which a model takes an argument of the estimator; no name when it does not."""
-    if name in DEFAULTS or not isinstance(model, str):
-        return (name if _takes(function, name) else None), value
-    traits = traits_of(function)
-    if name == "lam":
-        return traits.weight or None, value
-    place = traits.label_share or traits.decision_sum
-    if not place:
-        return None, value
-    if value is None and not traits.label_free:
-        raise DeclarationError(f"balance=None: model {model!r} does not go without; leave balance='auto', or give a "
-                               "number between 0 and 1")
-    check_balance(value)
-    return place, value if traits.label_share else value * n
-
-
-def _function(model: Any) -> Callable[..., md.Problem]:
-    if model is None:
-        return maximum_margin
-    if isinstance(model, str):
-        return getattr(md.recipes, one_of("recipe", model, md.recipes.names()))
-    if not callable(model):
-        raise DeclarationError(f"model={model!r}: expected the name of a recipe, a function of X, or None")
-    return model
+def _is(value: Any, default: Any) -> bool:
+    return value is None if default is None else isinstance(value, str) and value == default
 
 
 def _name(function: Any) -> str:

@@ -14,21 +14,63 @@ from margindsl.errors import DeclarationError
 from margindsl.estimators.base import generator, mean_one
 from margindsl.estimators.classifiers import MarginClassifier
 from margindsl.estimators.models import check_parameters
-from margindsl.typing import ArrayLike, BoolArray, FloatArray, IntArray
+from margindsl.typing import ArrayLike, BoolArray, IntArray
 
 
-class SemiSupervisedClassifier(MarginClassifier):
-    """Represent a classifier that solves a declaration with partly known labels; `_declare` returns it."""
+class SemiSupervisedODM(MarginClassifier):
+    """Classify with few labels: ssODM, the optimal margin distribution of labelled and unlabelled points.
 
-    relaxation: Any
-    solver: Any
-    tol: float
-    time_limit: float | None
-    verbose: Any
-    random_state: Any
+    The class −1 says that a class is unknown; `score` leaves such points out.
 
-    def _declare(self, X: Any, signs: IntArray, kernel: Any, weights: FloatArray | None) -> md.Problem:
-        raise NotImplementedError
+    Parameters
+    ----------
+    lam1, lam2 : float
+        Weights of labelled and unlabelled points.
+    kernel : str or kernel
+        With "precomputed" X is the kernel matrix (n, n), and new points are rows (m, n) of it.
+    class_weight : dict, "balanced" or None
+        Weights of the known classes' losses.
+    calibration : {"sigmoid", "isotonic", None}
+        Whether there is `predict_proba`, and how decision values become probabilities.
+    parameters : dict or None
+        Further keyword arguments of the recipe `md.recipes.ssodm`.
+    relaxation, solver : str, object or None
+        None takes the recipe's.
+    tol : float
+    time_limit : float or None
+    warm_start : bool or (n,) array
+        Labels to begin with, of any names; True takes those of the last fit, if it had as many points.
+    verbose : int, bool or None
+        As of `Problem.solve`: None shows a line on a terminal, 0 nothing, 1 writes a line a round.
+    random_state : int, RandomState or None
+
+    Attributes
+    ----------
+    classes_ : (2,) array
+    coef_, intercept_ : (1, d), (1,) float arrays
+        Of linear kernels: decision values are X @ coef_.T + intercept_.
+    labels_ : (n,) array
+        Classes of the training points, known ones kept.
+    bound_, gap_ : float
+    margins_ : (n,) float array
+    solution_ : Solution
+    problem_ : Problem
+    n_features_in_ : int
+
+    References
+    ----------
+    T. Zhang, Z.-H. Zhou (2018). Semi-supervised optimal margin distribution machines, Algorithm 1.
+    """
+
+    def __init__(self, *, lam1: float = 10.0, lam2: float = 10.0, kernel: Any = "linear", class_weight: Any = None,
+                 calibration: str | None = None, parameters: dict[str, Any] | None = None, relaxation: Any = None,
+                 solver: Any = None, tol: float = 1e-4, time_limit: float | None = None, warm_start: Any = False,
+                 verbose: Any = None, random_state: Any = None) -> None:
+        self.lam1, self.lam2, self.kernel, self.parameters = lam1, lam2, kernel, parameters
+        self.class_weight, self.calibration, self.warm_start, self.verbose = (
+            class_weight, calibration, warm_start, verbose)
+        self.relaxation, self.solver, self.tol = relaxation, solver, tol
+        self.time_limit, self.random_state = time_limit, random_state
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Any:
         """Fit to points (n, d) and classes (n,), −1 where unknown.
@@ -38,7 +80,7 @@ class SemiSupervisedClassifier(MarginClassifier):
         Parameters
         ----------
         sample_weight : (n,) array, optional
-            Weights of the points' losses, as of the recipe.
+            Weights of the points' losses, in the mean of the labelled and in that of the unlabelled points.
         """
         X, y = self._read(X, y)
         classes: Any = _plain(np.asarray(y))
@@ -52,7 +94,9 @@ class SemiSupervisedClassifier(MarginClassifier):
                 f"{len(self.classes_)} class(es); -1 says that a label is unknown, so give the classes other names")
         signs: IntArray = np.where(known, np.where(classes == self.classes_[1], 1, -1), 0)
         found = np.flatnonzero(known)
-        self.problem_ = self._declare(X, signs, self._kernel(X), self._weights(classes, found, sample_weight))
+        further = check_parameters(md.recipes.ssodm, self.parameters, ("y", "lam1", "lam2", "kernel", "sample_weight"))
+        self.problem_ = md.recipes.ssodm(X, signs, lam1=self.lam1, lam2=self.lam2, kernel=self._kernel(X),
+                                         sample_weight=self._weights(classes, found, sample_weight), **further)
         self.solution_ = self.problem_.solve(
             relaxation=self.relaxation, solver=self.solver, tol=self.tol, time_limit=self.time_limit,
             warm_start=self._start(X.shape[0]), verbose=self.verbose, random_state=generator(self.random_state))
@@ -114,68 +158,6 @@ class SemiSupervisedClassifier(MarginClassifier):
         return tags
 
 
-class SemiSupervisedODM(SemiSupervisedClassifier):
-    """Classify with few labels: ssODM, the optimal margin distribution of labelled and unlabelled points.
-
-    The class −1 says that a class is unknown; `score` leaves such points out.
-
-    Parameters
-    ----------
-    lam1, lam2 : float
-        Weights of labelled and unlabelled points.
-    kernel : str or kernel
-        With "precomputed" X is the kernel matrix (n, n), and new points are rows (m, n) of it.
-    class_weight : dict, "balanced" or None
-        Weights of the known classes' losses.
-    calibration : {"sigmoid", "isotonic", None}
-        Whether there is `predict_proba`, and how decision values become probabilities.
-    parameters : dict or None
-        Further keyword arguments of the recipe `md.recipes.ssodm`.
-    relaxation, solver : str, object or None
-        None takes the recipe's.
-    tol : float
-    time_limit : float or None
-    warm_start : bool or (n,) array
-        Labels to begin with, of any names; True takes those of the last fit, if it had as many points.
-    verbose : int, bool or None
-        As of `Problem.solve`: None shows a line on a terminal, 0 nothing, 1 writes a line a round.
-    random_state : int, RandomState or None
-
-    Attributes
-    ----------
-    classes_ : (2,) array
-    coef_, intercept_ : (1, d), (1,) float arrays
-        Of linear kernels: decision values are X @ coef_.T + intercept_.
-    labels_ : (n,) array
-        Classes of the training points, known ones kept.
-    bound_, gap_ : float
-    margins_ : (n,) float array
-    solution_ : Solution
-    problem_ : Problem
-    n_features_in_ : int
-
-    References
-    ----------
-    T. Zhang, Z.-H. Zhou (2018). Semi-supervised optimal margin distribution machines, Algorithm 1.
-    """
-
-    def __init__(self, *, lam1: float = 10.0, lam2: float = 10.0, kernel: Any = "linear", class_weight: Any = None,
-                 calibration: str | None = None, parameters: dict[str, Any] | None = None, relaxation: Any = None,
-                 solver: Any = None, tol: float = 1e-4, time_limit: float | None = None, warm_start: Any = False,
-                 verbose: Any = None, random_state: Any = None) -> None:
-        self.lam1, self.lam2, self.kernel, self.parameters = lam1, lam2, kernel, parameters
-        self.class_weight, self.calibration, self.warm_start, self.verbose = (
-            class_weight, calibration, warm_start, verbose)
-        self.relaxation, self.solver, self.tol = relaxation, solver, tol
-        self.time_limit, self.random_state = time_limit, random_state
-
-    def _declare(self, X: Any, signs: IntArray, kernel: Any, weights: FloatArray | None) -> md.Problem:
-        own = ("y", "lam1", "lam2", "kernel", "sample_weight")
-        further = check_parameters(md.recipes.ssodm, self.parameters, own)
-        return md.recipes.ssodm(X, signs, lam1=self.lam1, lam2=self.lam2, kernel=kernel, sample_weight=weights,
-                                **further)
-
-
 def _plain(y: Any) -> Any:
     """Return classes that are numbers in an array of objects as an array of numbers."""
     if y.dtype != object or any(isinstance(value, str) for value in y):
@@ -183,4 +165,4 @@ def _plain(y: Any) -> Any:
     return np.array(y.tolist())
 
 
-__all__ = ["SemiSupervisedClassifier", "SemiSupervisedODM"]
+__all__ = ["SemiSupervisedODM"]

@@ -1,9 +1,5 @@
 """What users of scikit-learn expect of an estimator beside its checks: weights, probabilities, searches."""
 
-import importlib.metadata
-import inspect
-import re
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -17,28 +13,12 @@ from sklearn.preprocessing import StandardScaler
 
 import margindsl as md
 from margindsl.errors import DeclarationError, UnknownNameError
-from margindsl.estimators import (
-    CPM3C,
-    CPMMC,
-    ODMC,
-    USVM,
-    MarginClusterer,
-    MaximumMarginEmbedding,
-    ODMClassifier,
-    RecipeClassifier,
-    RecipeClusterer,
-    SemiSupervisedODM,
-    base,
-    published,
-)
-from margindsl.estimators.from_recipe import GIVEN_TO_FIT, RENAMED
+from margindsl.estimators import MarginClusterer, MaximumMarginEmbedding, ODMClassifier, SemiSupervisedODM
 
 X, species = load_iris(return_X_y=True)
 TWO, of_two = X[50:], species[50:]
 known = np.where(np.arange(100) % 4 == 0, of_two, -1)
 FEW = {"relaxation": "cccp", "random_state": 0}
-NAMED = [getattr(published, name) for name in published.__all__]
-SEMI_SUPERVISED = [made for made in NAMED if issubclass(made, RecipeClassifier)]
 
 
 @pytest.mark.parametrize("model,points,given", [
@@ -149,8 +129,8 @@ def test_without_calibration_there_are_no_probabilities():
 
 
 @pytest.mark.parametrize("model,given", [(ODMClassifier(), of_two), (MarginClusterer(warm_start=of_two), None),
-                                         (SemiSupervisedODM(**FEW), known), (CPMMC(random_state=0), None)],
-                         ids=["supervised", "clusterer", "semi-supervised", "cpmmc"])
+                                         (SemiSupervisedODM(**FEW), known)],
+                         ids=["supervised", "clusterer", "semi-supervised"])
 def test_a_precomputed_kernel_is_the_kernel(model, given):
     K = TWO @ TWO.T
     plain, pairwise = clone(model).fit(TWO, given), clone(model).set_params(kernel="precomputed").fit(K, given)
@@ -229,88 +209,6 @@ def test_links_and_weights_are_routed():
                               {"lam": [1.0, 10.0]}, cv=2).fit(TWO, of_two, sample_weight=np.ones(100))
     labels = pipeline[-1].labels_
     assert labels[0] == labels[99] and labels[1] != labels[2] and search.best_score_ > 0.8
-
-
-@pytest.mark.parametrize("made", NAMED)
-def test_a_named_class_has_the_arguments_and_defaults_of_its_recipe(made):
-    own = {k: p.default for k, p in inspect.signature(made).parameters.items()}
-    taken = {RENAMED.get(k, k): p.default for k, p in inspect.signature(made._recipe).parameters.items()}
-    assert set(own) == (set(taken) - GIVEN_TO_FIT) | set(made._solving)
-    assert all(own[k] == taken[k] for k in set(own) & set(taken) - {"n_clusters"})
-    assert made().get_params() == own == clone(made(**own)).get_params()
-
-
-@pytest.mark.parametrize("made", NAMED)
-def test_a_named_class_documents_its_parameters(made):
-    head = made.__doc__.split("Attributes\n")[0]
-    assert re.match(r"Solve .*?\.\n", made.__doc__, re.DOTALL) and "References\n" in made.__doc__
-    assert all(re.search(rf"^([\w, ]+, )?{name}(, [\w, ]+)? : ", head, re.MULTILINE) for name in made().get_params())
-
-
-@pytest.mark.parametrize("made,model,arguments", [(CPMMC, "cpmmc", {"C": 5.0}), (CPM3C, "cpm3c", {"beta": 0.5})])
-def test_a_named_class_is_its_recipe(made, model, arguments):
-    named = made(random_state=0, **arguments).fit(TWO)
-    by_name = MarginClusterer(model=model, parameters=arguments, random_state=0).fit(TWO)
-    assert named.value_ == by_name.value_ and np.array_equal(named.labels_, by_name.labels_)
-
-
-@pytest.mark.parametrize("made", SEMI_SUPERVISED)
-def test_a_classifier_is_its_recipe_and_predicts_in_the_users_classes(made):
-    words = np.where(of_two == 1, "yes", "no").astype(object)
-    model = made(random_state=0).fit(TWO, np.where(known == -1, -1, words))
-    signs = np.where(known == -1, 0, np.where(of_two == 1, 1, -1))
-    own = made._recipe(TWO, signs).solve(random_state=base.generator(0))
-    assert np.isclose(model.solution_.value, own.value, rtol=1e-5)
-    assert model.classes_.tolist() == ["no", "yes"] and np.mean(model.predict(TWO) == words) > 0.8
-    assert np.all(model.labels_[known != -1] == words[known != -1])
-
-
-@pytest.mark.parametrize("positional,named,said", [((), {"Cu": 1.0}, "'Cu'"), ((1.0,), {}, "positional")])
-def test_arguments_a_named_class_does_not_have_are_refused(positional, named, said):
-    with pytest.raises(TypeError, match=f"USVM: .*{said}.*its parameters are C, C_u, balance"):
-        USVM(*positional, **named)
-
-
-def test_a_recipe_of_ones_own_becomes_an_estimator():
-    def ours(X, y, *, C=1.0, kernel="linear", sample_weight=None):
-        """Declare ours.
-
-        Parameters
-        ----------
-        C : float
-            The weight.
-        """
-        return md.recipes.tsvm(X, y, C=C, C_u=C, kernel=kernel, sample_weight=sample_weight)
-
-    class Ours(RecipeClassifier, recipe=ours): ...
-
-    assert Ours.__doc__.startswith("Solve ours.") and "The weight." in Ours.__doc__
-    search = GridSearchCV(Ours(random_state=0), {"C": [0.1, 1.0]}, cv=2).fit(TWO, of_two)
-    assert search.best_score_ > 0.9 and search.best_estimator_.solution_.labels.shape == (100,)
-
-
-@pytest.mark.parametrize("argument,said", [("strength", "has no default"), ("tol", "is an argument of every")])
-def test_a_recipe_that_cannot_become_an_estimator_says_why(argument, said):
-    def ours(X, *, kernel="linear", **further): ...
-
-    points, kernel, _ = inspect.signature(ours).parameters.values()
-    further = inspect.Parameter(argument, inspect.Parameter.KEYWORD_ONLY)
-    ours.__signature__ = inspect.Signature([points, kernel, further])
-    with pytest.raises(DeclarationError, match=f"argument '{argument}' {said}"):
-        type("Ours", (RecipeClusterer,), {}, recipe=ours)
-
-
-def test_the_picture_of_an_estimator_links_to_its_page_once_there_is_one(monkeypatch):
-    told = importlib.metadata.metadata("margindsl")
-    assert MarginClusterer()._get_doc_link() == base.documentation()
-    told["Project-URL"] = "Documentation, https://docs.example/"
-    monkeypatch.setattr(importlib.metadata, "metadata", lambda name: told)
-    base.documentation.cache_clear()
-    try:
-        link = "https://docs.example/api/margindsl.estimators.ODMC.html"
-        assert ODMC()._get_doc_link() == link and link in ODMC()._repr_html_()
-    finally:
-        base.documentation.cache_clear()
 
 
 class Tensor:
