@@ -108,8 +108,8 @@ def make_problem(model: str | Callable[..., md.Problem] | None, X: Any, clusters
     parameters : mapping or None
         Keyword arguments of the model.
     shared : mapping
-        The estimator's own `lam`, `balance`, `kernel` and `sample_weight`. Functions take them under these names,
-        recipes as their `Traits` say; what a model has no argument for is an error, never dropped.
+        The estimator's own `lam`, `balance`, `kernel` and `sample_weight`. Recipes take them as their `Traits`
+        say, other functions under these names; what a model has no argument for is an error, never dropped.
     """
     if model is not None and not isinstance(model, str) and not callable(model):
         raise DeclarationError(f"model={model!r}: expected the name of a recipe, a function of X, or None")
@@ -119,7 +119,7 @@ def make_problem(model: str | Callable[..., md.Problem] | None, X: Any, clusters
         function = getattr(md.recipes, one_of("recipe", model, md.recipes.names()))
     name, known = _name(function), inspect.signature(function).parameters
     further = check_parameters(function, parameters)
-    traits = traits_of(function) if by_name else FUNCTION
+    traits = traits_of(function, FUNCTION)
     under = {"lam": traits.weight, "balance": traits.label_share or traits.decision_sum}
     lam, balance = shared["lam"], shared["balance"]
     is_number = isinstance(lam, (int, float, np.number)) and not isinstance(lam, bool)
@@ -137,9 +137,9 @@ def make_problem(model: str | Callable[..., md.Problem] | None, X: Any, clusters
             reason = (f"parameters give {argument!r} too" if argument in further else
                       f"model {name!r} has no such argument; its own go through parameters")
             raise DeclarationError(f"{shown}: {reason}; leave {key}={DEFAULTS[key]!r}")
-    if by_name and under["balance"] in arguments:
+    if traits is not FUNCTION and under["balance"] in arguments:
         if balance is None and not traits.label_free:
-            raise DeclarationError(f"balance=None: model {model!r} does not go without; leave balance='auto', or give "
+            raise DeclarationError(f"balance=None: model {name!r} does not go without; leave balance='auto', or give "
                                    "a number between 0 and 1")
         check_balance(balance)
         arguments[under["balance"]] = balance if traits.label_share else balance * X.shape[0]

@@ -37,9 +37,6 @@ class Traits:
     decision_sum: str = ""
 
 
-NO_TRAITS = Traits()
-
-
 def recipe(**traits: Any) -> Callable[[F], F]:
     """Attach `Traits` to a function that declares a published method; the function stays as it is.
 
@@ -64,9 +61,9 @@ def recipe(**traits: Any) -> Callable[[F], F]:
     return attach
 
 
-def traits_of(function: Any) -> Traits:
+def traits_of(function: Any, otherwise: Traits = Traits()) -> Traits:
     """Return what is known of a function that declares a problem."""
-    return getattr(function, "traits", NO_TRAITS)
+    return getattr(function, "traits", otherwise)
 
 
 __all__ = ["Traits", "recipe", "traits_of"]
