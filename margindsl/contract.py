@@ -256,9 +256,8 @@ class Solver(Session):
     """Solve standard forms. Subclasses are frozen dataclasses whose fields are their options.
 
     Class attributes: `name` (kebab-case), `summary` (one line), `requires` (import names of packages needed),
-    `warm_starts` (whether `start` is used), `native` (not through cvxpy), `elsewhere` (names of the package behind it,
-    with the option of solve or of the solver that sets them). An option declared as ``integers(1).option(5)`` is
-    checked when the solver is made.
+    `warm_starts` (whether `start` is used), `native` (not through cvxpy). An option declared as
+    ``integers(1).option(5)`` is checked when the solver is made.
     """
 
     name: ClassVar[str]
@@ -266,7 +265,6 @@ class Solver(Session):
     requires: ClassVar[tuple[str, ...]] = ()
     warm_starts: ClassVar[bool] = False
     native: ClassVar[bool] = True
-    elsewhere: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
     def __new__(cls, **options: Any) -> Solver:
         """Refuse unknown options with the nearest known ones, before the fields are set."""
@@ -282,10 +280,7 @@ class Solver(Session):
     @classmethod
     def _place(cls, key: str) -> str:
         """Return a sentence that says where else an option belongs, or nothing."""
-        name = cls.elsewhere.get(key, key)
-        if name in OF_SOLVE and name not in cls.option_names():
-            return f"Give problem.solve({name}=...)."
-        return f"Give {name}=...." if name != key else ""
+        return f"Give problem.solve({key}=...)." if key in OF_SOLVE and key not in cls.option_names() else ""
 
     @abstractmethod
     def accepts(self, form: Form) -> Offer | Refusal:

@@ -11,8 +11,10 @@ RelaxationName: TypeAlias = Literal[
     "auto", "alternating", "cccp", "cuts-outside", "exact", "first-cut", "gmmc", "minimax", "safe", "sdp", "supervised",
     "transductive", "weight-lifting"]
 SolverName: TypeAlias = Literal[
-    "auto", "alternating-mu", "burer-monteiro", "clarabel", "cpsp", "cutting-plane", "ecos", "highs",
-    "lbfgs", "mirror-descent", "mirror-prox", "newton", "node-newton", "osqp", "scs"]
+    "auto", "alternating-mu", "burer-monteiro", "clarabel", "cpsp", "cutting-plane", "cvxpy", "ecos", "highs",
+    "lbfgs", "mirror-descent", "mirror-prox", "newton", "node-newton", "osqp", "scs",
+    "cvxpy:COPT", "cvxpy:CUCLARABEL", "cvxpy:CVXOPT", "cvxpy:DAQP", "cvxpy:GUROBI", "cvxpy:MOSEK", "cvxpy:PIQP",
+    "cvxpy:PROXQP", "cvxpy:QOCO", "cvxpy:SDPA", "cvxpy:XPRESS"]
 Bias: TypeAlias = bool | Literal["penalised", "penalized"]
 KernelName: TypeAlias = Literal["linear", "polynomial", "rbf"]
 RecipeName: TypeAlias = Literal[

@@ -65,7 +65,7 @@ def _advice(group: str, name: Any) -> str:
 
 
 def make_solver(name: str, **options: Any) -> Solver:
-    """Return a solver by name with its own options: ``md.Solver("mirror-prox", tol=1e-5)``.
+    """Return a solver by name with its own options: ``md.Solver("mirror-prox", tol=1e-5)``, ``Solver("cvxpy:PIQP")``.
 
     Raises
     ------
@@ -74,8 +74,10 @@ def make_solver(name: str, **options: Any) -> Solver:
     NotInstalledError
         If the package behind it is not installed.
     """
-    cls = load_class(SOLVERS, "solver", name)
+    family, _, engine = name.partition(":") if isinstance(name, str) else (name, "", "")
+    cls = load_class(SOLVERS, "solver", family if not engine or family.lower() == "cvxpy" else name)
     cls.require_installed()
+    options |= {"engine": engine} if engine else {}
     built: Solver = cls(**options)
     return built
 

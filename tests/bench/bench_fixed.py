@@ -25,7 +25,7 @@ from margindsl.features import build
 from margindsl.program.forms import FixedLabelForm
 from margindsl.program.losses import Losses, LossTerm
 from margindsl.typing import FloatArray, IntArray
-from margindsl_solvers.clarabel import Clarabel
+from margindsl_solvers.conic import Clarabel
 from margindsl_solvers.cutting_plane import CuttingPlane
 from margindsl_solvers.lbfgs import LBFGS
 from margindsl_solvers.newton import Newton

@@ -23,7 +23,7 @@ from margindsl.calculus import pos
 from margindsl.contract import Budget
 from margindsl.features import build
 from margindsl.program import SaddleForm
-from margindsl_solvers.clarabel import Clarabel
+from margindsl_solvers.conic import Clarabel
 from margindsl_solvers.mirror_prox import MirrorProx
 
 TARGETS = (1e-1, 1e-2, 1e-3)

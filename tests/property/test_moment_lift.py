@@ -23,7 +23,7 @@ from margindsl.program.cuts import MatrixCuts
 from margindsl.program.moment import MomentLiftForm
 from margindsl.program.moment_certificate import curvature_ceiling, hull_minimum, repair_moment_lift, schur_term
 from margindsl.relaxations.triangles import violated_triangles
-from margindsl_solvers.clarabel import Clarabel
+from margindsl_solvers.conic import Clarabel
 
 PLAIN = md.SDP(polish="none", rounding=2)
 WAYS = {

@@ -338,7 +338,7 @@ def test_interrupt_caught_by_the_engine_itself_is_code_3_with_labels(data, capsy
     def fail(*_):
         raise cp.SolverError("Solver 'SCS' failed")
 
-    monkeypatch.setattr("margindsl_solvers.scs.SCS.words", lambda *_: "interrupted")
+    monkeypatch.setattr("margindsl_solvers.engines.conic.bridge.words_of", lambda *_: "interrupted")
     monkeypatch.setattr(cp.Problem, "unpack_results", fail)
     assert main(["solve", data, "--drop", "kind", "--balance", "0.1", "--relaxation", "sdp", "--solver", "scs"]) == 3
     out, err = capsys.readouterr()

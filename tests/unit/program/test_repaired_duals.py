@@ -30,7 +30,7 @@ from margindsl.program.moment_certificate import (
     repair_moment_lift,
 )
 from margindsl.program.weight_certificate import repair_weight_lift
-from margindsl_solvers.clarabel import Clarabel
+from margindsl_solvers.conic import Clarabel
 
 N = 9
 HINGE = PLQ.affine(-1, 1).positive_part()

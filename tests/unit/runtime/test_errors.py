@@ -283,7 +283,7 @@ def test_indefinite_precomputed_kernel():
 
 
 def test_a_solver_that_is_not_installed(monkeypatch):
-    from margindsl_solvers.clarabel import Clarabel
+    from margindsl_solvers.conic import Clarabel
 
     monkeypatch.setattr(Clarabel, "requires", ("no_such_package",))
     words = "solver 'clarabel' needs the package no_such_package, which is not installed; run `pip install"

@@ -18,7 +18,7 @@ from margindsl.program.label_certificate import escape_direction, repair_dual_po
 from margindsl.program.losses import Losses, LossTerm, SharedScalars
 from margindsl.program.moment import MomentLiftForm
 from margindsl_solvers.burer_monteiro import BurerMonteiro
-from margindsl_solvers.clarabel import Clarabel
+from margindsl_solvers.conic import Clarabel
 from margindsl_solvers.engines.factors.vectors import VectorLabels
 
 HINGE = PLQ.affine(-1, 1).positive_part()

@@ -14,7 +14,7 @@ import pytest
 import margindsl as md
 from margindsl.calculus import PLQ, Logistic
 from margindsl.contract import Budget, Status
-from margindsl.errors import UnknownNameError
+from margindsl.errors import DeclarationError, UnknownNameError
 from margindsl.program.bounds import DecisionBound, QuadraticBound
 from margindsl.program.forms import (
     DCStepForm,
@@ -25,13 +25,10 @@ from margindsl.program.forms import (
 from margindsl.program.label_certificate import repair_label_lift
 from margindsl.program.losses import Losses, LossTerm, SharedScalars
 from margindsl_solvers.burer_monteiro import BurerMonteiro
-from margindsl_solvers.clarabel import Clarabel
-from margindsl_solvers.ecos import ECOS
-from margindsl_solvers.engines.conic import star
+from margindsl_solvers.conic import CVXPY, ECOS, OSQP, SCS, Clarabel, HiGHS
+from margindsl_solvers.engines.conic import bridge, star
 from margindsl_solvers.engines.conic.bridge import judged, lowering_of
-from margindsl_solvers.highs import HiGHS
-from margindsl_solvers.osqp import OSQP
-from margindsl_solvers.scs import SCS
+from margindsl_solvers.engines.conic.packages import PACKAGES
 
 SOLVERS = {"clarabel": Clarabel(), "scs": SCS(), "ecos": ECOS(), "osqp": OSQP(), "highs": HiGHS()}
 CONIC = ["clarabel", "scs", "ecos"]
@@ -476,6 +473,44 @@ def test_claims_are_judged_by_the_form():
 def test_unknown_option_is_named():
     with pytest.raises(UnknownNameError, match="max_psd_order"):
         Clarabel(max_psd_oder=3)
+    with pytest.raises(UnknownNameError, match="eps_abs"):
+        SCS(eps_bas=1e-3)
+    with pytest.raises(UnknownNameError, match="tol_gap_abs"):
+        md.Solver("cvxpy:clarabel", settings={"tol_gab_abs": 1e-3})
+
+
+def test_options_of_the_package_reach_it():
+    features, y = instance(30, 4)
+    form = FixedLabelForm(features, losses(30), y)
+    loose, tight = (OSQP(eps_abs=eps, eps_rel=eps).solve(form, Budget(tol=1e-6)) for eps in (1e-1, 1e-9))
+    assert loose.iterations < tight.iterations
+    assert replace(OSQP(alpha=1.2), max_iter=7).settings == {"alpha": 1.2}
+    assert OSQP(alpha=1.2) != OSQP() and OSQP(alpha=1.2) == OSQP(settings={"alpha": 1.2})
+    wrong = Clarabel(direct_solve_method=3).solve(form)
+    assert wrong.status is Status.FAILED and "direct_solve_method" in wrong.message
+
+
+@pytest.mark.parametrize("engine", [None, *cp.installed_solvers()])
+def test_any_solver_behind_cxvpy_can_be_named(engine):
+    features, y = instance(12, 3)
+    form = FixedLabelForm(features, losses(12), y)
+    solver = md.Solver("cvxpy" if engine is None else f"cvxpy:{engine.lower()}")
+    assert solver.name == ("cvxpy" if engine is None else f"cvxpy:{engine}")
+    if engine == "SCIPY":
+        assert "linear programs only" in str(solver.accepts(form))
+        return
+    check_fixed(form, solver.solve(form))
+
+
+def test_cones_are_asked_of_cvxpy():
+    assert ({name: solver.cones for name, solver in SOLVERS.items()}) == {
+        "clarabel": {"quadratic", "soc", "exp", "psd"}, "scs": {"quadratic", "soc", "exp", "psd"},
+        "ecos": {"quadratic", "soc", "exp"}, "osqp": {"quadratic"}, "highs": {"quadratic"}}
+    assert CVXPY().cones == CVXPY(engine="SCS").cones and not CVXPY(engine="SCIPY").cones
+    with pytest.raises(DeclarationError, match=r"cvxpy\(engine='NOWHERE'\): expected the name of a solver in"):
+        md.Solver("cvxpy:NOWHERE")
+    with pytest.raises(UnknownNameError):
+        md.Solver("newton:PIQP")
 
 
 # -- failures ----------------------------------------------------------------------------------------
@@ -493,9 +528,9 @@ def test_one_iteration_ends_with_a_status_and_never_claims_optimality(name):
 
 @pytest.mark.parametrize("name", ["clarabel", "scs", "osqp", "highs"])
 def test_time_limit_is_passed_on(name):
-    settings = SOLVERS[name].settings(1e-6, None, 7.5)
-    assert 7.5 in settings.values()
-    assert 7.5 not in SOLVERS[name].settings(1e-6, None, math.inf).values()
+    package = PACKAGES[SOLVERS[name].engine]
+    assert 7.5 in package.settings(1e-6, None, 7.5).values()
+    assert 7.5 not in package.settings(1e-6, None, math.inf).values()
 
 
 def test_time_limit_stops_a_long_solve():
@@ -548,7 +583,7 @@ def test_keyboard_interrupt_passes_through(monkeypatch):
         raise KeyboardInterrupt
 
     features, y = instance(10, 3)
-    monkeypatch.setattr(Clarabel, "words", interrupt)
+    monkeypatch.setattr(bridge, "words_of", interrupt)
     with pytest.raises(KeyboardInterrupt):
         Clarabel().solve(FixedLabelForm(features, losses(10), y))
 

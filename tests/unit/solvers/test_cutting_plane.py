@@ -15,7 +15,7 @@ from margindsl.features.maps import LinearMap
 from margindsl.program.bounds import DecisionBound
 from margindsl.program.forms import FixedLabelForm, SaddleForm
 from margindsl.program.losses import Losses, LossTerm, SharedScalars
-from margindsl_solvers.clarabel import Clarabel
+from margindsl_solvers.conic import Clarabel
 from margindsl_solvers.cpsp import CPSP
 from margindsl_solvers.cutting_plane import CuttingPlane
 from margindsl_solvers.engines.cuts.linearisation import PlaneLine

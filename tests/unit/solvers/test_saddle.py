@@ -18,7 +18,7 @@ from margindsl.features import build
 from margindsl.program import FixedLabelForm, Losses, LossTerm, SaddleForm, SharedScalars
 from margindsl.typing import FloatArray
 from margindsl_solvers.alternating_mu import AlternatingMu
-from margindsl_solvers.clarabel import Clarabel
+from margindsl_solvers.conic import Clarabel
 from margindsl_solvers.engines.rows import system as row_system
 from margindsl_solvers.engines.rows.augmented import NewtonRun, Penalty
 from margindsl_solvers.engines.rows.plane import PlaneRows

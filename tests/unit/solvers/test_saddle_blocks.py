@@ -11,7 +11,7 @@ from margindsl.contract import Budget, Solver
 from margindsl.features import build
 from margindsl.program import Losses, LossTerm, SaddleForm, SharedScalars
 from margindsl_solvers.alternating_mu import AlternatingMu
-from margindsl_solvers.clarabel import Clarabel
+from margindsl_solvers.conic import Clarabel
 from margindsl_solvers.mirror_descent import MirrorDescent
 from margindsl_solvers.mirror_prox import MirrorProx
 

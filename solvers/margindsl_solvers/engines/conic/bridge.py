@@ -5,17 +5,28 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
 
 from margindsl.calculus import PLQ
-from margindsl.contract import Budget, Offer, RawSolution, Refusal, Session, Solver, Status, flags, integers
-from margindsl.errors import CalculusError
+from margindsl.contract import (
+    OF_SOLVE,
+    Budget,
+    Domain,
+    Offer,
+    RawSolution,
+    Refusal,
+    Session,
+    Solver,
+    Status,
+    flags,
+    integers,
+)
+from margindsl.errors import CalculusError, UnknownNameError
 from margindsl.host.clock import affords
 from margindsl.program.clusters import ClusterForm
 from margindsl.program.forms import FixedLabelForm, Form, LabelLiftForm, SaddleForm, WeightLiftForm
@@ -30,6 +41,7 @@ from margindsl_solvers.engines.conic.lift import is_uncoupled, lift_lowering, ps
 from margindsl_solvers.engines.conic.lift_dual import LiftDual
 from margindsl_solvers.engines.conic.moment import MomentDual
 from margindsl_solvers.engines.conic.outputs import OutputDual, output_order
+from margindsl_solvers.engines.conic.packages import cones_of, package_of, words_of
 from margindsl_solvers.engines.conic.star import LiftedStar, is_star, star_order
 from margindsl_solvers.engines.conic.weight import WeightDual
 from margindsl_solvers.engines.rows.cluster_rows import majorise
@@ -54,48 +66,69 @@ def _statuses() -> dict[str, Status]:
     }
 
 
-@dataclass(frozen=True, kw_only=True)
+def _read_settings(value: Any) -> Any:
+    if value is not None and not isinstance(value, Mapping):
+        raise TypeError
+    return value if value is None else dict(value)
+
+
+SETTINGS = Domain("a mapping from names of the package's own options to values or None", _read_settings)
+
+
+@dataclass(frozen=True, kw_only=True, init=False)
 class ConicSolver(Solver):
-    """Solve forms with a solver behind cvxpy.
+    """Solve forms with a package behind cvxpy, whose own options pass through: ``md.Solver("scs", alpha=1.6)``.
 
     Parameters
     ----------
     max_iter : int or None
-        Iteration cap; None takes the budget's, or else the solver's own.
+        Iteration cap; None takes the budget's, or else the package's own.
     verbose : bool
-        Whether the solver prints its log.
+        Whether the package prints its log.
     max_entries : int
-        Largest number of entries of the dense matrices handed to the solver.
+        Largest number of entries of the dense matrices handed to it.
+    max_psd_order : int
+        Largest order of a semidefinite cone accepted; an iteration of an interior point costs O(order⁶).
+    settings : mapping or None
+        Options of the package, which come before what follows from tolerance and limits; they may stand beside the
+        others. Their names are checked where they are known.
     """
 
-    engine: ClassVar[str]
-    cones: ClassVar[frozenset[str]] = frozenset()
+    engine: ClassVar[str | None] = None  # its name in cvxpy; None leaves the choice to cvxpy
     native: ClassVar[bool] = False
-    # above so many parameter values, compiling with their values each time is faster than compiling once
-    parameter_limit: ClassVar[int] = 3000
-    largest: ClassVar[float] = math.inf  # number that the solver bears
 
     max_iter: int | None = integers(1, 2**31 - 1).or_none().option(None)  # C integers
     verbose: bool = flags().option(False)
     max_entries: int = integers(1).option(50_000_000)
+    max_psd_order: int = integers(0).option(100)
+    settings: Mapping[str, Any] | None = field(default=None, hash=False, metadata={"domain": SETTINGS})
 
-    @abstractmethod
-    def settings(self, tol: float, max_iter: int | None, seconds: float) -> dict[str, Any]:
-        """Return the solver's own options for a tolerance, an iteration cap and a time (inf for none)."""
+    def __new__(cls, **options: Any) -> Any:
+        named = cls.engine if isinstance(cls.engine, str) else options.get("engine")
+        own, known = cls.option_names(), package_of(str(named).upper()).names()
+        given = options.get("settings")
+        for key in [*options, *(given if isinstance(given, Mapping) else ())]:
+            if key not in own and (named is None or key in OF_SOLVE or (known and key not in known)):
+                raise UnknownNameError(f"option of solver {cls.name!r}", key, [*own, *known], cls._place(key))
+        return super().__new__(cls, **{key: value for key, value in options.items() if key in own})
 
-    @abstractmethod
-    def words(self, outcome: Any) -> str:
-        """Return the solver's own words for how it ended."""
+    def __init__(self, **options: Any) -> None:
+        for option in fields(self):
+            object.__setattr__(self, option.name, options.pop(option.name, option.default))
+        self.__post_init__()
+        object.__setattr__(self, "settings", {**(self.settings or {}), **options} or None)
 
     @property
-    def psd_limit(self) -> int:
-        """Return the largest order of a semidefinite cone accepted."""
-        return 0
+    def cones(self) -> frozenset[str]:
+        """Return what cvxpy says the package takes."""
+        return cones_of(self.engine)
 
     def accepts(self, form: Form) -> Offer | Refusal:
         kind = kind_of(form)
         if kind is None:
             return Refusal(f"it does not know the form {type(form).__name__}")
+        if "quadratic" not in self.cones:
+            return Refusal(f"solver {self.name!r} takes linear programs only", f"Choose {_alternatives('quadratic')}")
         answer: Offer | Refusal = kind.judge(self, form)
         return answer
 
@@ -163,11 +196,11 @@ class ConicSolver(Solver):
                       Offer(f"dual of the moment lift, order {order}, {form.cuts.count} cuts"))
 
     def _judge_order(self, order: int, what: str) -> Refusal | None:
-        if order <= self.psd_limit:
+        if order <= self.max_psd_order:
             return None
         return Refusal(
             f"solver {self.name!r}: the semidefinite cone has order {order} ({what}), above the limit "
-            f"{self.psd_limit}, beyond which a solve is estimated to take more than a minute",
+            f"{self.max_psd_order}, beyond which a solve is estimated to take more than a minute",
             f"Raise it with Solver('{self.name}', max_psd_order={order}), subsample, lower the rank of the "
             "kernel, or choose a solver made for larger sizes (md.solvers() lists them)")
 
@@ -201,32 +234,13 @@ class ConicSolver(Solver):
             "solver (md.solvers() lists them)")
 
 
-@dataclass(frozen=True, kw_only=True)
-class SemidefiniteSolver(ConicSolver):
-    """Solve forms with a solver behind cvxpy that takes every cone.
-
-    Parameters
-    ----------
-    max_psd_order : int
-        Largest order of a semidefinite cone accepted.
-    """
-
-    cones: ClassVar[frozenset[str]] = frozenset({"soc", "exp", "psd"})
-
-    max_psd_order: int = integers(0).option(100)
-
-    @property
-    def psd_limit(self) -> int:
-        return self.max_psd_order
-
-
 def _first(*answers: Offer | Refusal | None) -> Offer | Refusal:
     # a refusal is falsy, so that `or` cannot choose it
     return next(answer for answer in answers if answer is not None)
 
 
 def _alternatives(cone: str) -> str:
-    return "'clarabel' or 'scs'" if cone == "psd" else "'clarabel', 'ecos' or 'scs'"
+    return {"psd": "'clarabel' or 'scs'", "quadratic": "'clarabel' or 'osqp'"}.get(cone, "'clarabel', 'ecos' or 'scs'")
 
 
 class ConicSession(Session):
@@ -256,7 +270,7 @@ class ConicSession(Session):
     def solve(self, form: Any, budget: Budget, start: RawSolution | None = None) -> RawSolution:
         if not form.is_convex:
             return majorise(form, budget, start, self.solve)
-        begin, words = time.perf_counter(), ""
+        begin, words, solver = time.perf_counter(), "", self.solver
         if budget.expired:
             return RawSolution(Status.TIME_LIMIT, message="the time was up before the solver began",
                                seconds={"compile": 0.0, "solve": 0.0})
@@ -268,18 +282,23 @@ class ConicSession(Session):
                 if not affords(compile_work(lowering.problem)):
                     return RawSolution(Status.TIME_LIMIT, message="the time left is too short to compile the problem",
                                        seconds=seconds)
+                count = sum(parameter.size for parameter in lowering.problem.parameters())
                 data, chain, inverse = lowering.problem.get_problem_data(
-                    self.solver.engine, solver_opts={}, ignore_dpp=self._is_large(lowering.problem))
-                middle = time.perf_counter()
+                    solver.engine, solver_opts={}, ignore_dpp=count > package_of(solver.engine).parameter_limit)
+                middle, package = time.perf_counter(), package_of(chain.solver.name())
                 seconds["compile"] = middle - begin
-                if (size := _largest(data)) > self.solver.largest:
-                    words = (f"the problem holds numbers up to {size:.1e}, and {self.solver.name} does not bear those "
-                             f"above {self.solver.largest:.0e}")
+                if (size := _largest(data)) > package.largest:
+                    words = (f"the problem holds numbers up to {size:.1e}, and {solver.name} does not bear those "
+                             f"above {package.largest:.0e}")
                     return RawSolution(Status.FAILED, message=words, seconds=seconds)
-                options = self._options(budget)
-                outcome = chain.solve_via_data(lowering.problem, data, False, self.solver.verbose, options)
+                cap = budget.max_iter if solver.max_iter is None else solver.max_iter
+                options = package.settings(budget.tol, cap, max(budget.remaining, 1e-3)) | dict(solver.settings or {})
+                try:
+                    outcome = chain.solve_via_data(lowering.problem, data, False, solver.verbose, options)
+                except Exception as error:  # what a foreign package makes of options and numbers it does not take
+                    raise error if isinstance(error, cp.SolverError) else cp.SolverError(f"{error}") from error
                 seconds["solve"] = time.perf_counter() - middle
-                words = self.solver.words(outcome)
+                words = words_of(outcome)
                 lowering.problem.unpack_results(outcome, chain, inverse)
             except cp.SolverError as error:
                 if words == "interrupted":
@@ -296,13 +315,6 @@ class ConicSession(Session):
         if form is not None:
             self._lowering.load(form)
         return self._lowering
-
-    def _is_large(self, problem: cp.Problem) -> bool:
-        return sum(parameter.size for parameter in problem.parameters()) > self.solver.parameter_limit
-
-    def _options(self, budget: Budget) -> dict[str, Any]:
-        cap = self.solver.max_iter if self.solver.max_iter is not None else budget.max_iter
-        return self.solver.settings(budget.tol, cap, max(budget.remaining, 1e-3))
 
     def _collect(self, lowering: Lowering, form: Form, words: str, seconds: dict[str, float],
                  tol: float) -> RawSolution:
