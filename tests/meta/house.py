@@ -15,6 +15,7 @@ import sys
 from collections import defaultdict
 from functools import cache
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -36,7 +37,11 @@ RETIRED = frozenset((
     "told", "said", "earned", "standing", "orientation", "aligned", "place", "places", "walks"))
 GOALS = {"lines": 44_000, "lines of code": 25_500, "files": 270, "loose modules": 6, "frame lines per body line": 0.7,
          "mentions of two clusters": 40, "isinstance on forms": 2, "frames from solve to the solver": 8,
-         "circles of imports": 0, "modules over 500 lines": 0, "duplicates": 0, "retired words": 0}
+         "circles of imports": 0, "modules over 500 lines": 0, "duplicates": 0, "retired words": 0,
+         "files entered by a solve, k=2": 80, "functions entered, k=2": 600, "files entered by a solve, k=3": 95,
+         "functions entered, k=3": 750}
+ENTERED = ("alternating", "sdp", "minimax", "weight-lifting", "exact")
+LIMIT = 5.0  # seconds of a solve that is looked into
 
 
 @cache
@@ -308,9 +313,50 @@ def frames() -> dict[str, tuple[int, int]]:
     return found
 
 
+def entered() -> dict[str, tuple[int, int]]:
+    """Return the files and the functions of the two packages that one solve enters, by relaxation and clusters.
+
+    Of 40 points, the squared hinge and bounds on the sizes; comprehensions are no functions, and what is run once when
+    a module is loaded is left out by a solve before. A relaxation that refuses the clusters has no line.
+    """
+    return {f"{relaxation} k={k}": (len({code.co_filename for code in codes}), len(codes))
+            for relaxation in ENTERED for k in (2, 3) if (codes := codes_entered(relaxation, k))}
+
+
+def codes_entered(relaxation: str, clusters: int) -> set[CodeType]:
+    """Return the code of the functions that a solve enters, nothing of one that is refused."""
+    import numpy as np
+
+    import margindsl as md
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 3)) + 2.0 * np.eye(3)[np.arange(40) % clusters]
+    y, f = md.Labels(40, clusters=clusters), md.Hyperplane(X)
+    margin = y * f if clusters == 2 else md.margin(y, f, coding="simplex")
+    rows = [abs(md.sum(y)) <= 8] if clusters == 2 else [md.sizes(y, at_least=8)]
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 5 * md.mean(md.squared_hinge(margin))), rows)
+    seen: set[CodeType] = set()
+
+    def enter(frame: Any, event: str, _: Any) -> None:
+        if event == "call":
+            seen.add(frame.f_code)
+
+    try:
+        problem.solve(relaxation, random_state=0, time_limit=LIMIT)
+        problem._prepared, problem._sessions = None, {}
+        sys.setprofile(enter)
+        problem.solve(relaxation, random_state=0, time_limit=LIMIT)
+    except md.errors.RefusalError:
+        return set()
+    finally:
+        sys.setprofile(None)
+    roots, nameless = tuple(f"{folder}/" for folder in PACKAGES.values()), ("comp>", "expr>")
+    return {code for code in seen if code.co_filename.startswith(roots) and not code.co_name.endswith(nameless)}
+
+
 def measure() -> tuple[dict[str, Any], dict[str, list[str]]]:
     """Return the figures, and the places behind those that have any."""
-    rooms, depth = lines_by_room(), frames()
+    rooms, depth, inside = lines_by_room(), frames(), entered()
     places = {"loose modules": loose_modules(), "mentions of two clusters": branches_on_two_clusters(),
               "isinstance on forms": isinstance_on_forms(), "circles of imports": circles(),
               "modules over 500 lines": long_modules(), "duplicates": duplicates(), "retired words": retired_words()}
@@ -319,7 +365,10 @@ def measure() -> tuple[dict[str, Any], dict[str, list[str]]]:
         "files": len(sources()), "frame lines per body line": frame_per_body(),
         **{name: len(found) for name, found in places.items()},
         "frames from solve to the solver": max(first for first, _ in depth.values())}
-    return {"figures": figures, "rooms": rooms, "frames": depth}, places
+    for k in (2, 3):
+        files, functions = zip(*(found for name, found in inside.items() if name.endswith(f"k={k}")))
+        figures |= {f"files entered by a solve, k={k}": max(files), f"functions entered, k={k}": max(functions)}
+    return {"figures": figures, "rooms": rooms, "frames": depth, "entered": inside}, places
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -336,6 +385,8 @@ def main(arguments: list[str] | None = None) -> None:
             print(f"    {place}")
     print("frames by relaxation, first and most: " + ", ".join(
         f"{name} {first} {most}" for name, (first, most) in found["frames"].items()))
+    print("files and functions entered by a solve: " + ", ".join(
+        f"{name} {files} {functions}" for name, (files, functions) in found["entered"].items()))
     print("lines and lines of code by room: " + ", ".join(
         f"{room} {total:,} {code:,}" for room, (total, code) in found["rooms"].items()))
     if options.json:
