@@ -61,7 +61,7 @@ def assert_honest(X, solution, must, cannot):
     assert solution.value == pytest.approx(objective(X, solution), rel=1e-8)
     assert solution.bound <= solution.value
     if solution.certificate is not None:
-        assert solution.certificate.verify()
+        assert solution.verify()
 
 
 @pytest.fixture(scope="module")

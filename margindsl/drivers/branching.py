@@ -14,7 +14,8 @@ from margindsl.drivers.guard import Guarded, unanswered
 from margindsl.drivers.run import Fit, Run
 from margindsl.drivers.search import search
 from margindsl.errors import DeclarationError, UnansweredError
-from margindsl.program.branch_certificate import BranchCertificate, Leaf, Path, covers
+from margindsl.program.branch_certificate import Leaf, Path, certify_tree, covers
+from margindsl.program.certificates import Certificate
 from margindsl.program.nodes import LiftedNodes, NodeBounds, PartialNodes
 from margindsl.typing import FloatArray, IntArray
 
@@ -48,7 +49,7 @@ class Branched:
     """Represent the end of a branch and bound: best fit, the tree as a certificate, status, nodes solved, words."""
 
     fit: Fit
-    certificate: BranchCertificate
+    certificate: Certificate
     status: Status
     nodes: int
     message: str = ""
@@ -325,7 +326,7 @@ class Branching:
         bound = min(self.bound, self.run.best.value)
         if status is Status.OPTIMAL and bound < self.target - 1e-12 * abs(self.target):
             status = Status.INACCURATE
-        return Branched(self.run.best, BranchCertificate(bound, self.bounds, leaves), status, self.solved,
+        return Branched(self.run.best, certify_tree(self.bounds, leaves, bound), status, self.solved,
                         message)
 
 

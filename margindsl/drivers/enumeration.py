@@ -9,7 +9,7 @@ import numpy as np
 from margindsl.contract import Status
 from margindsl.drivers.run import Fit, Run
 from margindsl.program.certificates import Certificate, project_duals
-from margindsl.program.exhaustion import PoolCertificate, members, pool_bounds
+from margindsl.program.exhaustion import certify_pool, members, pool_bounds
 from margindsl.typing import FloatArray
 
 
@@ -63,5 +63,5 @@ def enumerate_labels(run: Run, tol: float = 1e-9, most: int = 200_000) -> Enumer
             status = Status.TIME_LIMIT
             break
     assert run.best is not None
-    certificate = PoolCertificate(float(bounds.min()), run.program, np.stack(pool)) if pool else None
+    certificate = certify_pool(run.program, pool, float(bounds.min())) if pool else None
     return Enumerated(run.best, certificate, status)

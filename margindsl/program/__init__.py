@@ -1,7 +1,7 @@
 """The middle language: the margin program, the standard forms, their residuals, bounds and certificates."""
 
 from margindsl.program.bounds import DecisionBound, QuadraticBound
-from margindsl.program.certificates import Certificate, CombinedCertificate, FixedLabelCertificate
+from margindsl.program.certificates import Certificate
 from margindsl.program.cuts import MatrixCuts
 from margindsl.program.dump import dump_form, dump_program
 from margindsl.program.forms import (
@@ -19,8 +19,8 @@ from margindsl.program.moment_certificate import MomentLiftCertificate, repair_m
 from margindsl.program.program import MarginProgram
 
 __all__ = [
-    "Certificate", "CombinedCertificate", "DCStepForm", "DecisionBound",
-    "FixedLabelCertificate", "FixedLabelForm", "Form", "LabelLiftCertificate", "LabelLiftForm",
+    "Certificate", "DCStepForm", "DecisionBound",
+    "FixedLabelForm", "Form", "LabelLiftCertificate", "LabelLiftForm",
     "LossTerm", "Losses", "MarginProgram", "MatrixCuts", "MomentLiftCertificate", "MomentLiftForm",
     "QuadraticBound", "SaddleForm", "SharedScalars", "WeightLiftForm", "dump_form", "dump_program",
     "repair_label_lift", "repair_moment_lift",

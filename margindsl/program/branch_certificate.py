@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from margindsl.labelset import LabelSet
 from margindsl.labelset.implication import Path
-from margindsl.program.certificates import Certificate, DualPoint
+from margindsl.program.certificates import Certificate
 from margindsl.program.nodes import NodeBounds
 from margindsl.typing import FloatArray
 
@@ -65,43 +65,15 @@ def covers(labels: LabelSet, paths: list[Path],
     return True
 
 
-@dataclass(frozen=True, eq=False)
-class BranchCertificate(Certificate):
-    """Prove a bound by cases: the leaves of a branch and bound tree, each with its own dual point.
-
-    Parameters
-    ----------
-    bounds : NodeBounds
-        What a dual point proves of a leaf.
-    """
-
-    bounds: NodeBounds
-    leaves: tuple[Leaf, ...]
-
-    def verify(self) -> bool:
-        if not self.leaves or not covers(
-                self.bounds.program.labels, [leaf.path for leaf in self.leaves], self.bounds.branches):
-            return False
-        for leaf in self.leaves:
-            z = self.bounds.program.labels.implied(leaf.path)
-            if z is None:
-                continue
-            value = self.bounds.value(z, leaf.u, leaf.rest)
-            if not self.bound <= value + 1e-11 * abs(value):
-                return False
-        return True
-
-    def dual_point(self) -> DualPoint:
-        labels = self.bounds.program.labels
-        paths = np.zeros((len(self.leaves), max(len(leaf.path) for leaf in self.leaves)), dtype=int)
-        for row, leaf in zip(paths, self.leaves):
-            row[: len(leaf.path)] = labels.steps(leaf.path)
-        cases = [self.bounds.case(leaf.u, leaf.rest).arrays for leaf in self.leaves]
-        arrays = {name: np.concatenate([case[name] for case in cases]) for name in cases[0]}
-        return DualPoint("cases", {**arrays, "paths": paths})
-
-    def describe(self) -> str:
-        return f"branch and bound tree with {len(self.leaves)} leaves, a dual point each"
+def certify_tree(bounds: NodeBounds, leaves: Sequence[Leaf], bound: float) -> Certificate:
+    """Return the certificate of a tree: a case each leaf, whose path names the first points of what it decides."""
+    paths = np.zeros((len(leaves), max(len(leaf.path) for leaf in leaves)), dtype=int)
+    for row, leaf in zip(paths, leaves):
+        row[: len(leaf.path)] = bounds.program.labels.steps(leaf.path)
+    cases = [bounds.case(leaf.u, leaf.rest) for leaf in leaves]
+    arrays = {name: np.concatenate([case[name] for case in cases]) for name in cases[0]}
+    return Certificate(bound, kind="cases", arrays={**arrays, "paths": paths},
+                       words=f"branch and bound tree with {len(leaves)} leaves, a dual point each")
 
 
-__all__ = ["BranchCertificate", "Leaf", "Path", "covers"]
+__all__ = ["Leaf", "Path", "certify_tree", "covers"]

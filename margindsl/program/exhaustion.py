@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from margindsl.labelset import LabelSet
-from margindsl.program.certificates import FEASIBLE, Certificate, DualPoint, project_duals
+from margindsl.program.certificates import Certificate, project_duals
 from margindsl.program.codes import code_rows
 from margindsl.program.program import MarginProgram
 from margindsl.typing import FloatArray, IntArray
@@ -72,28 +71,13 @@ def _chunks(count: int) -> Iterator[slice]:
         yield slice(start, start + CHUNK)
 
 
-@dataclass(frozen=True, eq=False)
-class PoolCertificate(Certificate):
-    """Prove a bound on every labelling of an enumerable B by a pool of dual points (weak duality)."""
+def certify_pool(program: MarginProgram, pool: Sequence[FloatArray], bound: float | None = None) -> Certificate:
+    """Return the certificate of dual points (m,), of which the best proves a labelling of an enumerable B.
 
-    program: MarginProgram
-    pool: FloatArray  # (P, m)
-
-    @classmethod
-    def build(cls, program: MarginProgram, pool: FloatArray) -> PoolCertificate:
-        """Return the certificate of a pool: min over y of max over the pool of G(u, y)."""
-        pool = np.stack([project_duals(program.losses, u) for u in pool])
-        return cls(float(pool_bounds(program, pool, members(program)).min()), program, pool)
-
-    def verify(self) -> bool:
-        residual = max(self.program.losses.scalar_residual(u) for u in self.pool)
-        if residual > FEASIBLE:
-            return False
-        lowest = float(pool_bounds(self.program, self.pool, members(self.program)).min())
-        return bool(self.bound <= lowest + 1e-12 * abs(lowest))
-
-    def dual_point(self) -> DualPoint:
-        return DualPoint("pool", {"u": np.stack([self.program.losses.point_duals(u) for u in self.pool])})
-
-    def describe(self) -> str:
-        return f"{len(self.pool)} dual points that cover every labelling of B (enumerated)"
+    Where the bound is left out it is min over y of max over the pool of G(u, y).
+    """
+    points = np.stack([project_duals(program.losses, u) for u in pool])
+    if bound is None:
+        bound = float(pool_bounds(program, points, members(program)).min())
+    return Certificate(bound, kind="pool", arrays={"u": np.stack([program.losses.point_duals(u) for u in points])},
+                       words=f"{len(points)} dual points that cover every labelling of B (enumerated)")

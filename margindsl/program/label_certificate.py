@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TypeAlias, TypeGuard
+from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 import scipy
@@ -12,10 +12,10 @@ import scipy
 from margindsl.calculus.accuracy import eigenpairs, eigenvalues
 from margindsl.features.derived import MappedFeatures
 from margindsl.host.clock import EIGEN_WORK, check, timely
-from margindsl.program.certificates import SAFETY, WIDE_SAFETY, Certificate, DualPoint
+from margindsl.program.certificates import SAFETY, WIDE_SAFETY, Certificate, lifted_arrays
 from margindsl.program.component_rows import ComponentRows, Inverse, greatest_eigenvalue
 from margindsl.program.cuts import MatrixCuts
-from margindsl.program.equalities import FEASIBLE, project_duals, proves
+from margindsl.program.equalities import project_duals, proves
 from margindsl.program.forms import LabelLiftForm
 from margindsl.typing import FloatArray
 
@@ -43,34 +43,20 @@ class LabelLiftCertificate(Certificate):
     kappa: FloatArray  # (J,)
     eta: FloatArray  # (L,)
 
-    def verify(self) -> bool:
-        form = self.form
-        if np.any(self.kappa < 0) or np.any(self.eta < 0):
-            return False
-        if form.losses.scalar_residual(self.u) > FEASIBLE:
-            return False
-        H = _whitened(form, self.u, self.eta)
-        if H is None or not _is_feasible(form, H, self.d, self.kappa):
-            return False
-        value = _dual_value(form, self.u, self.d, self.kappa, self.eta)
-        return bool(self.bound <= value + 1e-12 * abs(value))
-
-    def dual_point(self) -> DualPoint:
-        return lifted_point(self.form, self.form.losses.point_duals(self.u), np.zeros(self.form.n), self.d, self.kappa,
-                            self.eta)
-
-    def describe(self) -> str:
-        return "repaired dual point of the label-lifted semidefinite relaxation"
+    def data(self) -> Certificate:
+        arrays = lifted_point(self.form, self.form.losses.point_duals(self.u), np.zeros(self.form.n), self.d,
+                              self.kappa, self.eta)
+        return Certificate(self.bound, arrays=arrays,
+                           words="repaired dual point of the label-lifted semidefinite relaxation")
 
 
 def lifted_point(form: LabelLiftForm, u: FloatArray, q: FloatArray, d: FloatArray, kappa: FloatArray, eta: FloatArray,
-                 cuts: MatrixCuts | None = None, theta: FloatArray | None = None) -> DualPoint:
-    """Return a dual point of a label lift as plain arrays; `q` (n,) belongs to squared decision values."""
-    cuts = MatrixCuts.none() if cuts is None else cuts
-    return DualPoint("lift", {
-        "u": u, "q": q, "d": d, "kappa": kappa, "eta": eta, "theta": np.zeros(0) if theta is None else theta,
-        "component": form.component, "sign": form.sign, "vectors": _omegas(form), "cut_rows": cuts.rows,
-        "cut_columns": cuts.columns, "cut_products": cuts.products})
+                 cuts: MatrixCuts | None = None, theta: FloatArray | None = None) -> dict[str, Any]:
+    """Return the arrays of a dual point of a label lift; `q` (n,) belongs to squared decision values."""
+    held = {} if cuts is None else {
+        "theta": theta, "cut_rows": cuts.rows, "cut_columns": cuts.columns, "cut_products": cuts.products}
+    return lifted_arrays(u, q, d, kappa=kappa, vectors=_omegas(form), eta=eta, component=form.component,
+                         sign=form.sign, **held)
 
 
 def repair_label_lift(form: LabelLiftForm, u: FloatArray, d: FloatArray | None = None,

@@ -10,7 +10,7 @@ import numpy as np
 from margindsl.calculus import PLQ
 from margindsl.calculus.accuracy import eigenpairs, eigenvalues, rounding
 from margindsl.host.clock import EIGEN_WORK, check
-from margindsl.program.certificates import FEASIBLE, SAFETY, Certificate, DualPoint, project_duals
+from margindsl.program.certificates import SAFETY, Certificate, project_duals
 from margindsl.program.label_certificate import lifted_point
 from margindsl.program.losses import Losses
 from margindsl.program.moment import MomentLiftForm
@@ -37,33 +37,12 @@ class MomentLiftCertificate(Certificate):
     eta: FloatArray  # (L,)
     tau: FloatArray  # (K,)
 
-    def verify(self) -> bool:
-        form = self.form
-        if any(np.any(x < 0) for x in (self.kappa, self.eta, self.tau[~form.cuts.equal])):
-            return False
-        if not form.moments and np.any(self.q != 0):
-            return False
-        if form.losses.scalar_residual(self.u) > FEASIBLE:
-            return False
-        check(EIGEN_WORK * len(self.d) ** 3 / 2)
-        G = schur_term(form, self.u, self.q, self.eta)
-        if G is None:
-            return False
-        values = eigenvalues(np.diag(self.d) + label_part(form, self.kappa, self.tau) - G)
-        scale = max(float(np.abs(values).max()), float(np.abs(self.d).max(initial=0.0)), 1e-300)
-        if values[0] < -1e-11 * scale:
-            return False
-        value = dual_value(form, self.u, self.q, self.d, self.kappa, self.eta, self.tau)
-        return bool(self.bound <= value + 1e-12 * abs(value))
-
-    def dual_point(self) -> DualPoint:
-        losses = self.form.losses
-        return lifted_point(self.form, losses.point_duals(self.u), -losses.spread(self.q), self.d, self.kappa, self.eta,
-                            self.form.cuts, self.tau)
-
-    def describe(self) -> str:
-        cuts = f"{self.form.cuts.count} cuts"
-        return f"repaired dual point of the moment-lifted semidefinite relaxation, {cuts}"
+    def data(self) -> Certificate:
+        losses, cuts = self.form.losses, self.form.cuts
+        arrays = lifted_point(self.form, losses.point_duals(self.u), -losses.spread(self.q), self.d, self.kappa,
+                              self.eta, cuts, self.tau)
+        return Certificate(self.bound, arrays=arrays, words=(
+            f"repaired dual point of the moment-lifted semidefinite relaxation, {cuts.count} cuts"))
 
 
 def repair_moment_lift(form: MomentLiftForm, u: FloatArray, q: FloatArray | None = None, d: FloatArray | None = None,

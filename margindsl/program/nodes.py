@@ -15,9 +15,8 @@ from margindsl.labelset.implication import Path
 from margindsl.program.absorption import absorbed_envelopes
 from margindsl.program.bounded_bias import NO_BIAS, Interval
 from margindsl.program.branching import BranchNodeForm, PointLosses, node_dual, with_bias
-from margindsl.program.certificates import DualPoint, FixedLabelCertificate, project_duals
+from margindsl.program.certificates import fixed_label_case, fixed_label_value, levelled_duals, project_duals
 from margindsl.program.program import MarginProgram
-from margindsl.program.repair import repaired
 from margindsl.typing import BoolArray, FloatArray, IntArray
 
 
@@ -41,7 +40,7 @@ class NodeBounds(ABC):
         """Return what a dual point proves of a node with components z, −∞ where it proves nothing."""
 
     @abstractmethod
-    def case(self, u: FloatArray, rest: FloatArray) -> DualPoint:
+    def case(self, u: FloatArray, rest: FloatArray) -> dict[str, Any]:
         """Return a dual point as one case of a proof, its path left out."""
 
     def branches(self, path: Path) -> list[int]:
@@ -114,14 +113,14 @@ class LiftedNodes(NodeBounds):
         a, eta, tau = self.split(rest)
         return node_dual(self.table, self.phi, self.program.labels.at_points(z), u, a, self.bias, eta, tau)
 
-    def case(self, u: FloatArray, rest: FloatArray) -> DualPoint:
+    def case(self, u: FloatArray, rest: FloatArray) -> dict[str, Any]:
         a, eta, tau = self.split(rest)
         bounds = self.program.decision
         held, both = np.zeros((2, 1, len(bounds))), [bool(np.isfinite(bound.reach)) for bound in bounds]
         if self.holder is not None:
             total = float(bounds[self.holder].weights.sum())
             held[:, 0, self.holder] = eta / total**2, tau / total
-        return DualPoint("cases", {"u": u[None], "q": a[None], "eta": held[0][:, both], "tau": held[1]})
+        return {"u": u[None], "q": a[None], "eta": held[0][:, both], "tau": held[1]}
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,20 +165,22 @@ class PartialNodes(NodeBounds):
         return u, tau
 
     def settled(self, z: IntArray, answer: Mapping[str, FloatArray]) -> tuple[FloatArray, FloatArray]:
-        found: Any = repaired(self.form(z), answer)
-        return self.zero if found is None else (found.u, found.tau)
+        form = self.form(z)
+        if answer.get("u") is None or not form.falls:
+            return self.zero
+        u, tau = levelled_duals(form, answer["u"], answer.get("tau"))
+        return (u, tau) if np.isfinite(fixed_label_value(form, u, tau)) else self.zero
 
     def value(self, z: IntArray, u: FloatArray, rest: FloatArray) -> float:
         form = self.program.fix_labels(self.completed(z))
         held, losses = self.decided(z), form.seen
         if np.any(u[~held[losses.points] & (losses.slopes != 0)]):  # rows that see a label
             return -np.inf
-        found = FixedLabelCertificate(form.dual_objective(u, rest), form, u, rest)
-        return float(found.bound) if found.verify() else -np.inf
+        return fixed_label_value(form, u, rest)
 
-    def case(self, u: FloatArray, rest: FloatArray) -> DualPoint:
+    def case(self, u: FloatArray, rest: FloatArray) -> dict[str, Any]:
         form = self.program.fix_labels(self.completed(np.asarray(self.program.labels.pinned)))
-        return FixedLabelCertificate(-np.inf, form, u, rest).dual_point()
+        return fixed_label_case(form, u, rest)
 
 
 __all__ = ["LiftedNodes", "NodeBounds", "PartialNodes"]

@@ -8,7 +8,7 @@ import numpy as np
 
 from margindsl.calculus.accuracy import eigenvalues, rounding
 from margindsl.host.clock import EIGEN_WORK, check
-from margindsl.program.certificates import SAFETY, WIDE_SAFETY, Certificate, DualPoint, unlifted_point
+from margindsl.program.certificates import SAFETY, WIDE_SAFETY, Certificate, lifted_arrays
 from margindsl.program.component_rows import greatest_eigenvalue
 from margindsl.program.forms import WIDE, WeightLiftForm
 from margindsl.program.losses import Losses
@@ -29,17 +29,10 @@ class WeightLiftCertificate(Certificate):
     a: FloatArray  # (n,)
     eta: FloatArray  # (L,)
 
-    def verify(self) -> bool:
-        if np.any(self.eta < 0) or excess(self.form, self.a, self.eta) > 1.0 + 1e-9:
-            return False
-        value = dual_value(self.form, self.a, self.eta)
-        return bool(self.bound <= value + 1e-12 * abs(value))
-
-    def dual_point(self) -> DualPoint:
-        return unlifted_point(self.a, self.eta)
-
-    def describe(self) -> str:
-        return "repaired dual point of the weight-lifted semidefinite relaxation"
+    def data(self) -> Certificate:
+        zero = np.zeros(len(self.a))
+        return Certificate(self.bound, arrays=lifted_arrays(zero, self.a, zero, eta=self.eta),
+                           words="repaired dual point of the weight-lifted semidefinite relaxation")
 
 
 def repair_weight_lift(form: WeightLiftForm, W: FloatArray, a: FloatArray | None = None,

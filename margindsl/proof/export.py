@@ -86,10 +86,7 @@ def export(program: MarginProgram, claim: Claim, certificate: Certificate | None
     shown = {"phi": phi} if features and phi is not None else {}
     if certificate is None or not np.isfinite(claim.bound):
         return header, arrays | shown
-    try:
-        point = certificate.dual_point().rescaled(1.0, 1.0, program.scale)
-    except NotImplementedError as error:
-        raise UnknownProof(str(error)) from None
+    point = certificate.data().rescaled(1.0, 1.0, program.scale)
     header["kind"] = "lift" if point.kind == "lift" else "cases"
     lifted = [place for place, bound in zip(order, program.decision) if math.isfinite(bound.reach)]
     dual = {name: _declared_order(name, np.asarray(x), lifted if name == "eta" else order, arrays, program.clusters)

@@ -145,7 +145,7 @@ class Exact(Relaxation):
         tree = done.certificate
         proof = whole if whole is not None and whole.bound > tree.bound else tree
         return Outcome(done.status, fit=done.fit, certificate=proof, estimate=proof.bound,
-                       message=done.message or f"{done.nodes} nodes, {len(tree.leaves)} leaves")
+                       message=done.message or f"{done.nodes} nodes, {len(tree.arrays['paths'])} leaves")
 
     @staticmethod
     def _apart(run: Run) -> Run:

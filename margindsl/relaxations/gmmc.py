@@ -49,7 +49,7 @@ class GMMC(Relaxation):
     >>> problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean(md.squared_hinge(md.Labels(4) * f))),
     ...                      [abs(md.sum(f)) <= 1])
     >>> solution = problem.solve(GMMC(), random_state=0)
-    >>> (solution.labels * solution.labels[0]).tolist(), bool(solution.certificate.verify())
+    >>> (solution.labels * solution.labels[0]).tolist(), bool(solution.verify())
     ([1, 1, -1, -1], True)
     """
 

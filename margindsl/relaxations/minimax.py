@@ -17,7 +17,7 @@ from margindsl.drivers.unlabelled import has_known, labels_from_known
 from margindsl.errors import SolverError
 from margindsl.features import Image
 from margindsl.program.certificates import Certificate
-from margindsl.program.exhaustion import PoolCertificate, members
+from margindsl.program.exhaustion import certify_pool, members
 from margindsl.program.forms import LabelLiftForm, SaddleForm
 from margindsl.program.label_certificate import LabelLiftCertificate, repair_label_lift, scale_dual_point
 from margindsl.program.program import MarginProgram
@@ -142,7 +142,7 @@ class Minimax(Relaxation):
             certificate = self._certify(run, done, begun)
         else:
             with run.stage("certify"):
-                certificate = PoolCertificate.build(run.program.bounding, np.asarray(done.raw["u"])[None, :])
+                certificate = certify_pool(run.program.bounding, [np.asarray(done.raw["u"])])
         return Outcome(
             done.status, candidates=self._candidates(run, done), vectors=self._vectors(done), certificate=certificate,
             estimate=max(done.form.dual_objective(done.raw["u"]), certificate.bound), message=done.message,

@@ -14,7 +14,7 @@ from margindsl.errors import MarginError
 from margindsl.features import MappedFeatures, ShiftedFeatures
 from margindsl.host.clock import EIGEN_WORK, affords
 from margindsl.language.lowering import Declaration
-from margindsl.program.certificates import Certificate, DualPoint
+from margindsl.program.certificates import Certificate
 from margindsl.program.program import MarginProgram
 from margindsl.proof.data import check_data
 from margindsl.proof.export import LARGEST, Claim, NoProof, UnknownProof, declared, digest, export
@@ -74,40 +74,6 @@ class Evidence:
         return Claim(solution.labels, self.weights, np.asarray(solution.bias).tolist(), solution.decision,
                      self.scalars, solution.value,
                      solution.bound if bound is None else bound, solution.state.name, self.tol)
-
-
-@dataclass(frozen=True, eq=False)
-class DeclaredCertificate(Certificate):
-    """Prove a bound of the problem as declared, for one answer to it.
-
-    Parameters
-    ----------
-    inner : Certificate
-        The proof for the margin program.
-    solution : Solution
-        The answer, whose evidence holds the declaration.
-    """
-
-    inner: Certificate
-    solution: Any
-
-    def verify(self) -> bool:
-        return bool(verify(self.solution, self.inner, self.bound))
-
-    @property
-    def is_trivial(self) -> bool:
-        return self.inner.is_trivial
-
-    def dual_point(self) -> DualPoint:
-        return self.inner.dual_point()
-
-    def describe(self) -> str:
-        return self.inner.describe()
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name in ("inner", "solution"):
-            raise AttributeError(name)
-        return getattr(self.inner, name)
 
 
 def verify(solution: Any, certificate: Certificate | None, bound: float | None = None) -> Report:
@@ -196,10 +162,7 @@ def _judged(program: MarginProgram, solution: Any, certificate: Certificate) -> 
 
 def _work(program: MarginProgram, certificate: Certificate) -> float:
     """Return the multiply-adds of a check: passes over features, products with cuts, eigenvalues of forms of both."""
-    try:
-        arrays = certificate.dual_point().arrays
-    except NotImplementedError:
-        arrays = {}
+    arrays = certificate.data().arrays
     n, r, d = program.n, program.features.rank, np.asarray(arrays.get("d", np.zeros(0)))
     # a cut each, for the diagonal of a proof is positive; without labels there is none
     low = np.count_nonzero(d <= LOW * np.max(d)) if d.any() else 0
@@ -244,4 +207,4 @@ def written(solution: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     return {**header, "own_weights": np.array_equal(solution.weights, evidence.weights)}, arrays
 
 
-__all__ = ["DeclaredCertificate", "Evidence", "declaration_of", "settled", "verify", "written"]
+__all__ = ["Evidence", "declaration_of", "settled", "verify", "written"]

@@ -166,7 +166,7 @@ class Watch:
         if self.rounds is not None:
             self.rounds.end(solution, time.monotonic() - self.budget.start)
         proof = solution.certificate
-        told = {} if proof is None else {"certificate": proof.describe(), "trivial": proof.is_trivial}
+        told = {} if proof is None else {"certificate": proof.words, "trivial": proof.is_trivial}
         return replace(solution, origin={**printed, **self.options.told(), **told, "versions": dict(versions())})
 
 

@@ -23,7 +23,7 @@ from margindsl.proof.files import write_proof
 from margindsl.proof.report import Report
 from margindsl.report import notebook, write_report
 from margindsl.report.reading import advice, meaning
-from margindsl.runtime.evidence import DeclaredCertificate, Evidence, verify, written
+from margindsl.runtime.evidence import Evidence, verify, written
 from margindsl.runtime.scalars import Scalars
 from margindsl.runtime.stored import features_of, judged, read_stored, same_problem
 from margindsl.typing import FloatArray, IntArray
@@ -105,10 +105,8 @@ class Solution:
     origin: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.evidence is not None and self.certificate is not None:
-            inner = getattr(self.certificate, "inner", self.certificate) if isinstance(
-                self.certificate, DeclaredCertificate) else self.certificate
-            object.__setattr__(self, "certificate", DeclaredCertificate(self.bound, inner, self))
+        if self.certificate is not None:
+            object.__setattr__(self, "certificate", replace(self.certificate.data(), bound=self.bound))
         for name in ("labels", "weights", "decision"):
             array = np.array(getattr(self, name))
             array.flags.writeable = False

@@ -9,7 +9,7 @@ import numpy as np
 from margindsl.calculus.accuracy import relative_gap
 from margindsl.contract import RawSolution, Status
 from margindsl.errors import AccuracyWarning
-from margindsl.program.certificates import Certificate, LeastValueCertificate
+from margindsl.program.certificates import Certificate, certify_least_value
 from margindsl.program.program import MarginProgram
 
 CONTRADICTION = 1e-8  # of the parts of a value, above the safety margins of certificates and rounding of fits
@@ -37,7 +37,7 @@ def sound_bound(bound: float, value: float, size: float, noise: float = 0.0) -> 
 
 def least_proof(program: MarginProgram) -> Certificate | None:
     """Return the proof that the losses of a program give by themselves, None where they have no least value."""
-    least = LeastValueCertificate.of(program.losses, len(program.lifted_decision))
+    least = certify_least_value(program.losses, len(program.lifted_decision))
     return least if np.isfinite(least.bound) else None
 
 

@@ -118,16 +118,17 @@ def _bounds_hold(trial: Trial) -> None:
 
 
 def _certificates_prove(trial: Trial) -> None:
-    """Certificates verify, and fail once they claim one per cent more."""
+    """Certificates prove their bounds, and fail once they claim one per cent more."""
     for name, _, solution in trial.answers():
         certificate = solution.certificate
         if certificate is None:
             require(trial.subject.bound == "none", f"{name}: promises a bound, gave no certificate")
             continue
-        require(certificate.verify(), f"{name}: the certificate does not verify")
+        report = solution.verify()
+        require(bool(report), f"{name}: the proof does not hold: {'; '.join(report.failures)}")
         more = certificate.bound + 0.01 * max(abs(certificate.bound), 0.01)
-        require(not dataclasses.replace(certificate, bound=more).verify(),
-                f"{name}: the certificate verifies {more:.9g}, more than its bound {certificate.bound:.9g}")
+        require(not dataclasses.replace(solution, bound=more).verify(),
+                f"{name}: the certificate proves {more:.9g}, more than its bound {certificate.bound:.9g}")
 
 
 def _optimal_means_optimal(trial: Trial) -> None:

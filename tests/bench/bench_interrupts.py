@@ -66,7 +66,7 @@ def wrong_with(problem, solution, whole):
         return "labels outside B"
     if not np.isfinite(solution.value) or solution.bound > min(solution.value, whole.value) * (1 + SOUND):
         return f"value {solution.value}, bound {solution.bound}, value of the whole solve {whole.value}"
-    if solution.certificate is not None and not solution.certificate.verify():
+    if solution.certificate is not None and not solution.verify():
         return "a certificate that does not verify"
     return "" if solution.status in ("interrupted", "optimal", "converged") else f"status {solution.status}"
 

@@ -9,7 +9,7 @@ import pytest
 
 from margindsl.contract import Refusal, Status
 from margindsl.errors import UnknownNameError
-from margindsl.program.certificates import FixedLabelCertificate
+from margindsl.program.certificates import Certificate, fixed_label_case
 from margindsl.relaxations.alternating import Alternating
 from margindsl.relaxations.exact import Exact
 from margindsl.relaxations.relaxation import Outcome
@@ -57,7 +57,7 @@ class Careless(Alternating):
         form = run.program.fix_labels(outcome.fit.labels)
         u = np.asarray(outcome.fit.raw["u"])
         tau = np.zeros(len(form.decision))
-        claim = FixedLabelCertificate(outcome.fit.value + 1.0, form, u, tau)
+        claim = Certificate(outcome.fit.value + 1.0, kind="cases", arrays=fixed_label_case(form, u, tau))
         return dataclasses.replace(outcome, certificate=claim, estimate=outcome.fit.value)
 
 
@@ -71,7 +71,8 @@ class Boastful(Alternating):
     def run(self, run):
         fit = run.fit(run.program.labels.sample(np.random.default_rng(4), 1)[0], tol=1e-12)
         form = run.program.fix_labels(fit.labels)
-        claim = FixedLabelCertificate(fit.value, form, np.asarray(fit.raw["u"]), np.zeros(len(form.decision)))
+        case = fixed_label_case(form, np.asarray(fit.raw["u"]), np.zeros(len(form.decision)))
+        claim = Certificate(fit.value, kind="cases", arrays=case)
         return Outcome(Status.OPTIMAL, fit=fit, certificate=claim)
 
 

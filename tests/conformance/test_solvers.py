@@ -112,7 +112,7 @@ def test_one_iteration_of_a_conic_solver_is_never_called_optimal(solver):
     assert known.admits(solution.labels)
     assert solution.bound <= known.value + 1e-9
     if np.isfinite(solution.bound):
-        assert solution.certificate.verify()
+        assert solution.verify()
 
 
 def test_a_solver_refuses_a_form_with_its_reason():

@@ -369,8 +369,8 @@ class Answer:
 
     def check_proof(self) -> None:
         s = self.solution
-        if s.certificate is not None and np.isfinite(s.bound) and not s.certificate.verify():
-            self.fail("verify of a certificate", f"{s.relaxation} {s.solver}: {s.certificate.describe()[:120]}")
+        if s.certificate is not None and np.isfinite(s.bound) and not s.verify():
+            self.fail("verify of a certificate", f"{s.relaxation} {s.solver}: {s.certificate.words[:120]}")
         if hasattr(s, "verify"):
             verdict = s.verify()
             if not verdict:

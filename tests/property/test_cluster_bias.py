@@ -113,7 +113,7 @@ def test_differences_of_biases_against_all_clusterings(loss: str, coding: str, n
         assert np.ptp(sums) <= 2.0 * (1 + 1e-6)
         assert points() @ np.asarray(solution.weights) + solution.bias == pytest.approx(solution.decision, abs=1e-9)
         if np.isfinite(solution.bound):
-            assert solution.certificate.inner.verify(), name
+            assert solution.verify(), name
         bounds[name], solutions[name] = solution.bound, solution
     assert bounds["exact"] == pytest.approx(best, rel=1e-6)
     assert "minimax" not in names or bounds["exhaustive"] >= bounds["minimax"] - size

@@ -65,7 +65,7 @@ def test_branching_finds_the_optimum_of_enumeration(block):
         assert found.value <= best + (TOL + 1e-7) * scale, seed
         assert found.bound <= best + 1e-8 * scale, seed
         assert found.value - found.bound <= (TOL + 1e-8) * scale, seed
-        assert found.certificate.verify(), seed
+        assert found.verify(), seed
 
 
 @settings(deadline=None, max_examples=10)
@@ -80,7 +80,7 @@ def test_a_stopped_tree_has_a_valid_bound(seed, nodes):
     assert np.isfinite(found.bound)
     assert found.bound <= best + 1e-8 * scale
     assert found.value >= best - 1e-8 * scale
-    assert found.certificate.verify()
+    assert found.verify()
 
 
 @settings(deadline=None, max_examples=2)

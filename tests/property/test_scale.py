@@ -12,7 +12,7 @@ import margindsl as md
 import margindsl.errors
 from margindsl.calculus import PLQ
 from margindsl.features import ScaledFeatures
-from margindsl.program.scaling import ScaledCertificate, Scaling, flattened, tilted
+from margindsl.program.scaling import Scaling, flattened, tilted
 
 pytestmark = pytest.mark.filterwarnings("ignore::margindsl.errors.TrivialityWarning")
 RNG = np.random.default_rng(3)
@@ -76,7 +76,7 @@ def same_partition(a, b):
 def assert_sound(solution):
     assert solution.bound <= solution.value
     if solution.certificate is not None:
-        assert solution.certificate.verify()
+        assert solution.verify()
 
 
 def best_value(points, loss, ridge=1.0, weight=6.0):
@@ -311,7 +311,7 @@ def test_usual_programs_are_left_alone():
     problem = declare(X, md.hinge)
     compiled = problem.compile("sdp", "clarabel")
     assert compiled.presolved.program is compiled.program and "presolve]" not in compiled.explain()
-    assert not isinstance(solve(problem, "sdp", "clarabel").certificate.inner, ScaledCertificate)
+    assert "divided by" not in solve(problem, "sdp", "clarabel").certificate.words
 
 
 def test_explain_shows_the_units_of_the_user_and_of_the_solve():
@@ -319,16 +319,6 @@ def test_explain_shows_the_units_of_the_user_and_of_the_solve():
     text = compiled.explain()
     assert "[presolve]\nfeatures divided by" in text and "value = 1 * program + 0" in text
     assert compiled.program.dump() in text and "6.4e+11" not in compiled.program.dump()
-
-
-def test_a_scaled_certificate_proves_its_own_program_only():
-    import dataclasses
-
-    problem, other = (declare(c * X, md.hinge, ridge=c**2) for c in (1e6, 1e-6))
-    proof = solve(problem, "sdp", "clarabel").certificate.inner
-    assert isinstance(proof, ScaledCertificate) and proof.verify() and "divided by" in proof.describe()
-    assert not dataclasses.replace(proof, bound=1.01 * proof.bound).verify()
-    assert not dataclasses.replace(proof, program=other.program()).verify()
 
 
 def test_histories_are_in_the_users_units():

@@ -15,7 +15,7 @@ from margindsl.errors import CalculusError, DeclarationError, UnknownNameError
 from margindsl.features import build
 from margindsl.labelset import presolve
 from margindsl.program import Losses, LossTerm
-from margindsl.program.branch_certificate import Leaf, covers
+from margindsl.program.branch_certificate import covers
 from margindsl.program.branching import BranchNodeForm, PointLosses, node_dual
 from margindsl.program.forms import FixedLabelForm
 from margindsl.program.nodes import PartialNodes
@@ -238,20 +238,18 @@ def test_a_cover_needs_both_signs_unless_one_is_mirrored_or_infeasible():
 
 def test_the_certificate_is_checked_leaf_by_leaf():
     solution = problem_of().solve(md.Exact(method="branching", tol=1e-4), random_state=0)
-    proof = solution.certificate.inner  # of the program, apart from the solution it belongs to
-    assert solution.verify() and proof.verify() and len(proof.leaves) > 2
-    assert f"{len(proof.leaves)} leaves" in proof.describe()
-    assert not dataclasses.replace(proof, bound=proof.bound * 1.01).verify()
-    assert not dataclasses.replace(proof, leaves=proof.leaves[1:]).verify()
-    spoilt = Leaf(proof.leaves[0].path, proof.leaves[0].u, proof.leaves[0].rest * 1.5 + 1.0)
-    assert not dataclasses.replace(proof, leaves=(spoilt, *proof.leaves[1:])).verify()
+    arrays, leaves = solution.certificate.arrays, len(solution.certificate.arrays["paths"])
+    assert solution.verify() and leaves > 2 and f"{leaves} leaves" in solution.certificate.words
+    for forged in ({name: x[1:] for name, x in arrays.items()}, {**arrays, "q": 1.5 * arrays["q"] + 1.0}):
+        assert not dataclasses.replace(
+            solution, certificate=dataclasses.replace(solution.certificate, arrays=forged)).verify()
 
 
 @pytest.mark.parametrize(("kind", "n"), [("hinge", 30), ("odm", 40)])
 def test_tens_of_points_are_certified(kind, n):
     solution = problem_of(n, kind=kind).solve(md.Exact(tol=1e-3), random_state=0)
     assert solution.value - solution.bound <= 1e-3 * solution.value
-    assert solution.certificate.verify()
+    assert solution.verify()
     alternating = problem_of(n, kind=kind).solve(md.Alternating(), random_state=0)
     assert solution.value <= alternating.value * (1 + 1e-3)
 
@@ -274,7 +272,7 @@ def test_callbacks_and_limits_leave_a_valid_gap():
     for solution in stopped:
         assert np.isfinite(solution.bound) and solution.bound <= best * (1 + 1e-9)
         assert solution.value >= best * (1 - 1e-5)
-        assert solution.certificate.verify()
+        assert solution.verify()
     assert seen[-1].bound <= best * (1 + 1e-9) and seen[-1].value >= best * (1 - 1e-5)
 
 
@@ -288,7 +286,7 @@ def test_a_keyboard_interrupt_keeps_the_bound():
 
     solution = problem.solve(md.Exact(tol=1e-5), callback=interrupt, random_state=0)
     assert count[0] == 1 and solution.status == "interrupted"
-    assert np.isfinite(solution.bound) and solution.certificate.verify()
+    assert np.isfinite(solution.bound) and solution.verify()
 
 
 # -- options and refusals ----------------------------------------------------------------------------

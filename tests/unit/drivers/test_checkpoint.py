@@ -46,7 +46,7 @@ def test_a_stopped_solve_goes_on_to_the_same_answer(relaxation, reports, tmp_pat
     assert resumed.value <= whole.value * (1 + 1e-3)
     if np.isfinite(whole.bound):
         assert abs(resumed.bound - whole.bound) <= 2e-3 * whole.value
-        assert resumed.certificate.verify()
+        assert resumed.verify()
 
 
 def test_a_resumed_tree_solves_only_the_nodes_that_are_left(tmp_path, monkeypatch):

@@ -62,7 +62,7 @@ def test_optimising_is_no_worse_and_has_a_bound(pair, model):
     refined, best = (MarginClusterer(model=model, optimise=how, random_state=0).fit(X) for how in (False, True))
     assert refined.bound_ == -np.inf and best.value_ <= refined.value_ * (1 + 1e-6)
     assert -np.inf < best.bound_ <= best.value_ and best.gap_ == best.solution_.gap
-    assert best.solution_.certificate.verify()
+    assert best.solution_.verify()
 
 
 def test_kernels_given_as_matrices_are_measured_too(blobs):

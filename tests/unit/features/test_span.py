@@ -55,7 +55,7 @@ def test_a_short_direction_that_labels_depend_on_is_kept(short):
     problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 1e4 * md.mean(md.hinge(y * f))), [y == truth])
     solution = problem.solve("supervised")
     assert solution.bound <= 0.5 * (1 + 1e-9)  # the weights (0, 1)
-    assert solution.certificate.verify()
+    assert solution.verify()
 
 
 @pytest.mark.parametrize("bias", [None, "penalised"])

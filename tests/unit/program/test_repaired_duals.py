@@ -115,27 +115,13 @@ def paid(form, d, kappa, eta, tau=()):
 
 
 def assert_proved(c):
-    """The matrix inequality holds and the bound is the dual value, and verification says so."""
+    """The matrix inequality holds and the bound is the dual value."""
     form = c.form
-    assert c.verify()
     S = label_matrix(form, c.u, c.d, c.kappa, c.eta)
     assert np.linalg.eigvalsh(S)[0] >= -1e-10 * np.abs(S).max()
     assert min([0.0, *c.kappa, *c.eta]) >= 0
     parts = form.losses.conjugate_value(c.u), paid(form, c.d, c.kappa, c.eta)
     assert c.bound == pytest.approx(-sum(parts), abs=1e-9 * np.abs(parts).sum())
-
-
-def assert_refused(c):
-    """A higher bound is refused, and so is each broken condition, however low the bound."""
-    assert not replace(c, bound=c.bound + 1e-6 * abs(c.bound)).verify()
-    low = replace(c, bound=-1e6 * abs(c.bound) - 1e9)
-    assert low.verify()
-    assert not replace(low, d=c.d - 1e-6 * np.abs(c.d).max()).verify()
-    assert not replace(low, u=-c.u - 1.0).verify() or c.form.losses.conjugate_value(-c.u - 1.0) < np.inf
-    if len(c.kappa):
-        assert not replace(low, kappa=c.kappa - 2 * c.kappa.max() - 1e-9, d=c.d + 1e9).verify()
-    if len(c.eta):
-        assert not replace(low, eta=-c.eta, u=0 * c.u, d=c.d + 1e9).verify()
 
 
 @pytest.fixture(params=["eigenvalues of labels", "eigenvalues of weights"])
@@ -151,7 +137,6 @@ def test_the_best_dual_points_of_a_label_lift_lose_nothing_by_repair(way, case, 
     point = raw["u"], raw["d"], raw["kappa"], raw["eta"]
     for certificate in (repair_dual_point(form, *point), repair_label_lift(form, *point)):
         assert_proved(certificate)
-        assert_refused(certificate)
         loss = 0.05 if form.balance and label_certificate.DENSE_ORDER == 0 else 1e-5  # no d below zero there
         assert raw.objective * (1 - loss) <= certificate.bound <= raw.objective * (1 + 1e-6)
     found = repair_label_lift(form, raw["u"], None, raw["kappa"], raw["eta"])  # d by an ascent
@@ -216,8 +201,7 @@ def test_a_scaled_dual_point_is_the_best_multiple(case, factor):
     scalars = SharedScalars(np.array([-0.3]), np.array([False]))
     coupled = replace(form, losses=Losses(N, (rows(PLQ.affine(1, 0).square(), 10.0, scalars=1),), scalars))
     fixed = repair_dual_point(coupled, given.u, given.d, given.kappa, given.eta)
-    assert scale_dual_point(fixed) is fixed and fixed.verify()
-    assert not replace(fixed, bound=-1e9, u=0.5 * fixed.u).verify()  # Σ b u = q
+    assert scale_dual_point(fixed) is fixed
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -246,7 +230,6 @@ def moments(case, loss, moments=True):
 def assert_moments_proved(c):
     """The matrix inequality holds with P ≻ 0, and the bound is the dual value, piece by piece."""
     form = c.form
-    assert c.verify()
     assert np.linalg.eigvalsh(weight_matrix(form, c.q, c.eta))[0] > 0
     S = label_matrix(form, c.u, c.d, c.kappa, c.eta, c.q, c.tau)
     assert np.linalg.eigvalsh(S)[0] >= -1e-9 * np.abs(S).max()
@@ -256,20 +239,6 @@ def assert_moments_proved(c):
     assert c.bound == pytest.approx(least - price, abs=1e-8 * (abs(least) + price))
 
 
-def assert_moments_refused(c):
-    """A higher bound is refused, and so is each broken condition, however low the bound."""
-    assert not replace(c, bound=c.bound + 1e-6 * abs(c.bound)).verify()
-    low = replace(c, bound=-1e9)
-    assert low.verify()
-    assert not replace(low, d=c.d - 1e-6 * np.abs(c.d).max()).verify()
-    safe = replace(low, d=c.d + 1e6)
-    assert safe.verify()
-    assert not replace(safe, u=c.u + 1e12).verify() and not replace(safe, q=np.full(N, -1e3)).verify()
-    for name in ("kappa", "eta", "tau"):
-        values = getattr(c, name)
-        assert not len(values) or not replace(safe, **{name: values - values.max() - 1e-9}).verify()
-
-
 @pytest.mark.parametrize("loss", ["odm", "least squares"])
 @pytest.mark.parametrize("case", ["balance", "links", "decision", "bias", "all"])
 def test_the_best_dual_points_of_a_moment_lift_lose_little_by_repair(case, loss):
@@ -277,14 +246,14 @@ def test_the_best_dual_points_of_a_moment_lift_lose_little_by_repair(case, loss)
     point = raw["u"], raw["q"], raw["d"], raw["kappa"], raw["eta"], raw["tau"]
     certificate = repair_moment_lift(form, *point)
     assert_moments_proved(certificate)
-    assert_moments_refused(certificate)
     assert raw.objective * (1 - 1e-5) <= certificate.bound <= raw.objective * (1 + 1e-6)
     other = lifted(MomentLiftForm, loss, **CASES[case], cuts=TRIANGLES, unit=2.0**10)
     for q in (raw["q"], np.maximum(raw["q"], 0.0) + 2 * curvature_ceiling(form.losses)):  # some beyond its ceiling
         plain, scaled = (repair_moment_lift(f, *(s * x for x in (point[0], q, *point[2:])))
                          for f, s in ((form, 1.0), (other, 2.0**20)))
         assert_moments_proved(plain)
-        assert scaled.verify() and scaled.bound == pytest.approx(2.0**20 * plain.bound, rel=1e-6)
+        assert_moments_proved(scaled)
+        assert scaled.bound == pytest.approx(2.0**20 * plain.bound, rel=1e-6)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -301,7 +270,6 @@ def test_any_dual_point_of_a_moment_lift_is_repaired(case, seed):
         assert certificate.bound <= raw.objective * (1 + 1e-6)
     plain = repair_moment_lift(replace(form, moments=False), u, q, None, kappa, eta, tau)
     assert_moments_proved(plain)
-    assert not replace(plain, bound=-1e9, q=np.full(N, 1e-9)).verify()
     assert not np.any(plain.q)
     if form.free_bias:
         assert repair_moment_lift(replace(form, decision=()), u, None).bound == -np.inf
@@ -316,7 +284,7 @@ def test_dual_points_in_other_units_prove_the_bound_in_those(decision, width):
     decisions = tuple(DecisionBound(b.weights, decision * b.lower, decision * b.upper) for b in form.decision)
     other = replace(form, features=build(width * np.asarray(form.features.toarray()), centre=False),
                     losses=Losses(N, (rows(loss, 10.0 * value),)), decision=decisions)
-    point = c.dual_point().rescaled(decision, width).arrays
+    point = c.data().rescaled(decision, width).arrays
     moved = replace(c, form=other, bound=value * c.bound, u=point["u"], q=-point["q"],
                     **{name: point[key] for name, key in
                        (("d", "d"), ("kappa", "kappa"), ("eta", "eta"), ("tau", "theta"))})
@@ -375,7 +343,6 @@ def shared(losses, n):
 def assert_weights_proved(c):
     """Σaφφᵀ − Σησσᵀ ⪯ diag(I, 0) and the bound is no more than the minima point by point allow."""
     form = c.form
-    assert c.verify()
     S = weight_matrix(form, -c.a, c.eta)
     assert np.linalg.eigvalsh(S)[0] >= -1e-9 * (1 + np.abs(S).max())
     s, price = np.linspace(0, 30, 30_001), paid_decisions(form, c.eta)
@@ -401,11 +368,6 @@ def test_the_best_lifted_weights_lose_little_by_repair(case, loss):
     certificate = repair_weight_lift(form, raw["W"], raw.get("a"), raw.get("eta"))
     assert_weights_proved(certificate)
     assert certificate.bound == pytest.approx(raw.objective, rel=1e-4)  # a root at zero stops the solver early
-    assert not replace(certificate, bound=certificate.bound * (1 + 1e-6)).verify()
-    low = replace(certificate, bound=-1e9)
-    assert low.verify() and not replace(low, a=certificate.a + 1e-3 * np.abs(certificate.a).max()).verify()
-    if form.decision:
-        assert not replace(low, a=0 * certificate.a, eta=-certificate.eta - 1e-9).verify()
     found = repair_weight_lift(form, raw["W"], None, raw.get("eta"))  # curvatures of the losses at the lengths
     assert_weights_proved(found)
     assert found.bound >= raw.objective * (0.99 if loss == "odm" else 0.2)
@@ -430,4 +392,3 @@ def test_any_curvatures_are_repaired(case, seed):
     silent = replace(form, losses=shared(form.losses, N))
     point = repair_weight_lift(silent, W, np.append(np.full(N - 1, 0.01), 0.0), eta + 1.0)
     assert_weights_proved(point)
-    assert not replace(point, bound=-1e9, a=np.append(point.a[:-1], -0.1)).verify()  # no loss pays for s² there

@@ -81,7 +81,7 @@ def test_bounds_along_the_weights_and_without_a_bias():
 def test_a_bound_that_centring_makes_vacuous_changes_nothing():
     bounded = declare(points(), bounds=lambda y, f: [abs(md.sum(f)) <= 1]).solve(OUTPUTS, "clarabel", random_state=0)
     assert bounded.bound == pytest.approx(declare(points()).solve(OUTPUTS, "clarabel", random_state=0).bound, rel=1e-7)
-    assert bounded.certificate.verify()
+    assert bounded.verify()
 
 
 def test_a_bound_of_zero_loses_little():
@@ -99,7 +99,7 @@ def test_label_constraints_tighten_the_certificate_and_are_kept():
 
     problem, free = declare(X, bounds=bounds), declare(X)
     solution, exact = problem.solve(GMMC(), random_state=0), problem.solve("exact")
-    assert solution.certificate.verify()
+    assert solution.verify()
     assert free.solve(GMMC(), random_state=0).bound < solution.bound <= exact.value * (1 + 1e-9)
     y = solution.labels
     assert y[0] == y[1] and y[2] != y[3] and y[4] == 1 and abs(y.sum()) <= 2

@@ -36,7 +36,7 @@ def test_mmc_has_the_value_of_the_published_program():
     solution = md.recipes.mmc(X, C=8.0, balance=0.2).solve(solver="clarabel", random_state=0)
     value = xu_sdp(Z @ Z.T + 1e-9 * np.eye(12), 8.0, 2.4 // 2 * 2)
     assert solution.estimate == pytest.approx(value, rel=1e-4)
-    assert solution.bound <= solution.estimate * (1 + 1e-6) and solution.certificate.verify()
+    assert solution.bound <= solution.estimate * (1 + 1e-6) and solution.verify()
 
 
 def test_the_label_hull_is_tighter_than_the_label_matrix():

@@ -84,7 +84,7 @@ def test_all_labels_known_is_one_certified_convex_problem():
         problem = declare(md.hinge, lambda y, f: [y[np.arange(N)] == TRUTH], coding)
         solution = problem.solve()
         assert solution.relaxation == "supervised" and solution.status == "optimal"
-        assert solution.gap <= 1e-5 and solution.certificate.verify()
+        assert solution.gap <= 1e-5 and solution.verify()
         assert np.array_equal(solution.labels, TRUTH) and np.mean(solution.predict(X) == TRUTH) >= 0.95
     odm = declare(constraints=lambda y, f: [y[np.arange(N)] == TRUTH]).solve()
     assert odm.certificate.is_trivial and abs(odm.bound) <= 1e-9

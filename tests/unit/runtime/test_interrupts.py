@@ -33,7 +33,7 @@ def assert_usable(problem, solution):
     assert np.isfinite(solution.value) and solution.bound <= solution.value
     assert solution.state.value in solution.summary()
     if solution.certificate is not None:
-        assert solution.certificate.verify()
+        assert solution.verify()
 
 
 @pytest.mark.parametrize("relaxation", list(SOLVERS))

@@ -43,7 +43,7 @@ def assert_consistent(problem, solution):
     value = program.to_user(norm / 2 + program.losses.value(margins, scalars if len(scalars) else None))
     assert value == pytest.approx(solution.value, rel=1e-8)
     if solution.certificate is not None:
-        assert solution.certificate.verify()
+        assert solution.verify()
 
 
 @pytest.mark.parametrize("relaxation", RELAXATIONS)
