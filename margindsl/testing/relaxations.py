@@ -68,6 +68,7 @@ def fitting_solver(known: KnownProblem, relaxation: Relaxation) -> Solver | None
 
 
 def _accepts_something(trial: Trial) -> None:
+    """At least one problem of the zoo is accepted."""
     require(bool(trial.cases), "no problem of the zoo is accepted")
 
 

@@ -241,8 +241,9 @@ def test_the_certificate_is_checked_leaf_by_leaf():
     arrays, leaves = solution.certificate.arrays, len(solution.certificate.arrays["paths"])
     assert solution.verify() and leaves > 2 and f"{leaves} leaves" in solution.certificate.words
     for forged in ({name: x[1:] for name, x in arrays.items()}, {**arrays, "q": 1.5 * arrays["q"] + 1.0}):
-        assert not dataclasses.replace(
-            solution, certificate=dataclasses.replace(solution.certificate, arrays=forged)).verify()
+        other = dataclasses.replace(solution.certificate, arrays=forged)
+        report = dataclasses.replace(solution, certificate=other).verify()
+        assert report.failures or report.unverified
 
 
 @pytest.mark.parametrize(("kind", "n"), [("hinge", 30), ("odm", 40)])
