@@ -336,7 +336,7 @@ class LiftForm(Form):
 
 
 def _least_of_pieces(term: LossTerm, u: FloatArray, q: FloatArray) -> FloatArray:
-    """Return (m,) min over t of cρ(t + d) + ut − qt², each coefficient less its rounding at the place of the minimum."""
+    """Return (m,) min over t of cρ(t + d) + ut − qt², each coefficient less its rounding where that is least."""
     assert isinstance(term.loss, PLQ)
     c, d, out = term.weights, term.shifts, np.full(term.rows, np.inf)
     for left, right, a2, a1, a0 in term.loss.pieces:

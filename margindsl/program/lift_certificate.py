@@ -13,7 +13,7 @@ from margindsl.calculus.accuracy import eigenpairs, eigenvalues
 from margindsl.features.derived import AugmentedFeatures
 from margindsl.features.operator import FeatureOperator
 from margindsl.host.clock import EIGEN_WORK, check, timely
-from margindsl.program.certificates import Certificate, DualPoint
+from margindsl.program.certificates import Certificate
 from margindsl.program.component_rows import ComponentRows, Inverse, greatest_eigenvalue
 from margindsl.program.equalities import project_duals
 from margindsl.program.lift import LiftForm, LiftPoint
@@ -64,15 +64,9 @@ class LiftCertificate(Certificate):
     form: LiftForm
     point: LiftPoint
 
-    def verify(self) -> bool:
-        return bool(self.bound <= self.form.value(self.point) + 1e-12 * abs(self.bound)) and greatest_excess(
-            self.form, self.point)[0] <= 1.0 + 1e-7
-
-    def dual_point(self) -> DualPoint:
-        return DualPoint("lift", _arrays(self.form, self.point))
-
-    def describe(self) -> str:
-        return "repaired dual point of the semidefinite lift"
+    def data(self) -> Certificate:
+        return Certificate(self.bound, arrays=_arrays(self.form, self.point),
+                           words="repaired dual point of the semidefinite lift")
 
 
 def greatest_excess(form: LiftForm, point: LiftPoint) -> tuple[float, FloatArray | None]:
