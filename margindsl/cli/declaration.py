@@ -1,4 +1,4 @@
-"""From arguments and a CSV file to a problem in the language."""
+"""From arguments and a file of points to a problem in the language."""
 
 from __future__ import annotations
 
@@ -8,44 +8,43 @@ import math
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 import margindsl as md
-from margindsl.cli.formats import read_table
-from margindsl.cli.options import settle
-from margindsl.cli.pairs import read_known, read_links
-from margindsl.cli.table import NotNumericError
+from margindsl.cli.files import LABEL, classes, column, numbers, read_frame, read_known, read_links
 from margindsl.errors import DeclarationError, UnknownNameError, one_of
 from margindsl.typing import FloatArray
+
+# Option: the choice it belongs to, that choice's value, the default.
+OWNED: dict[str, tuple[str, str, Any]] = {
+    "nu": ("loss", "odm", 0.4), "theta": ("loss", "odm", 0.2), "eps": ("loss", "epsilon-insensitive", 0.1),
+    "eta": ("loss", "mean-variance", 1.0), "width": ("kernel", "rbf", "median"), "degree": ("kernel", "polynomial", 3)}
+OF_FORMULA = {"loss": "odm", "lam": 10.0, "kernel": "linear", "bias": "none", "clusters": 2}  # with defaults
 
 
 def read_points(arguments: argparse.Namespace) -> tuple[FloatArray, list[str] | None]:
     """Return the scaled points (n, d), and the classes where ``--truth`` names them."""
-    table = read_table(arguments.data)
-    truth = None if arguments.truth is None else table.column(arguments.truth)
-    out = {table.column(name) for name in arguments.drop} | ({truth} if truth is not None else set()) | table.apart
-    columns = [k for k in range(len(table.names)) if k not in out]
-    if not columns:
-        raise DeclarationError(f"{table.source}: no column is left as a feature")
-    if len(table) < 2:
-        raise DeclarationError(f"{table.source} has one point; at least two are needed")
-    try:
-        X = scale_columns(table.numbers(columns), arguments.scale)
-    except NotNumericError as error:
-        repair = (f"leave it out with --drop {error.column}, or name it with --truth if it holds the classes"
-                  if len(columns) > 1 else "no other column is left as a feature")
-        raise DeclarationError(f"{error}; {repair}") from None
-    return X, None if truth is None else table.classes(truth)
+    source = arguments.data
+    frame = read_frame(source)
+    truth = None if arguments.truth is None else column(frame, arguments.truth, source)
+    out = {column(frame, name, source) for name in arguments.drop} | ({truth} - {None})
+    if LABEL in frame and pd.api.types.is_numeric_dtype(frame.dtypes.iloc[0]):  # classes beside an array
+        out.add(column(frame, LABEL, source))
+    features = frame.iloc[:, [k for k in range(frame.shape[1]) if k not in out]]
+    if features.shape[1] == 0:
+        raise DeclarationError(f"{source}: no column is left as a feature")
+    if len(frame) < 2:
+        raise DeclarationError(f"{source} has one point; at least two are needed")
+    advice = ("; leave it out with --drop {column}, or name it with --truth if it holds the classes"
+              if features.shape[1] > 1 else "; no other column is left as a feature")
+    X = scale_columns(numbers(features, source, advice), arguments.scale)
+    return X, None if truth is None else classes(frame, truth, source)
 
 
 def scale_columns(X: FloatArray, how: str) -> FloatArray:
-    """Return the columns scaled to [0, 1] ("minmax"), to mean 0 and variance 1 ("standard"), or as given.
+    """Return the columns scaled to [0, 1] ("minmax"), to mean 0 and variance 1 ("standard"), or as given ("none").
 
     Constant columns become zero.
-
-    Examples
-    --------
-    >>> scale_columns(np.array([[1.0, 5.0], [3.0, 5.0]]), "minmax").tolist()
-    [[0.0, 0.0], [1.0, 0.0]]
     """
     if how == "none":
         return X
@@ -57,15 +56,55 @@ def scale_columns(X: FloatArray, how: str) -> FloatArray:
 
 def declare(arguments: argparse.Namespace, X: FloatArray) -> md.Problem:
     """Return the problem the arguments declare over the points."""
-    options = settle(arguments)
+    for name, default in OF_FORMULA.items():
+        if arguments.recipe is not None and getattr(arguments, name) != default:
+            raise DeclarationError(f"--{name} is part of a formula of one's own, and --recipe {arguments.recipe} "
+                                   "has its own: give its parameters with --set")
+    if arguments.set and arguments.recipe is None:
+        raise DeclarationError(f"--set {arguments.set[0][0]}=... is a parameter of a recipe: add --recipe NAME")
+    own = {}
+    for name, (choice, owner, default) in OWNED.items():
+        given = getattr(arguments, name)
+        if given is not None and getattr(arguments, choice) != owner:
+            raise DeclarationError(
+                f"--{name} belongs to --{choice} {owner}, and --{choice} is {getattr(arguments, choice)}: drop it, or "
+                f"add --{choice} {owner}")
+        own[name] = default if given is None else given
     if arguments.recipe is not None:
         problem = by_recipe(arguments.recipe, X, dict(arguments.set))
-        return problem.with_constraints(*_constraints(arguments, problem.labels))
-    bias: Any = {"none": False, "free": True, "penalised": "penalised"}[arguments.bias]
-    labels = md.Labels(len(X), arguments.clusters)
-    plane = md.Hyperplane(X, kernel=_kernel(arguments.kernel, options), bias=bias)
-    objective = md.sq_norm(plane) / 2 + _loss(arguments.loss, arguments.lam, options, md.margin(labels, plane))
-    return md.Problem(md.Minimize(objective), _constraints(arguments, labels))
+    else:
+        bias: Any = {"none": False, "free": True, "penalised": "penalised"}[arguments.bias]
+        kernel: Any = {"rbf": lambda: md.RBF(own["width"]), "polynomial": lambda: md.Polynomial(degree=own["degree"])
+                       }.get(arguments.kernel, lambda: arguments.kernel)()
+        y, f = md.Labels(len(X), arguments.clusters), md.Hyperplane(X, kernel=kernel, bias=bias)
+        g, lam = md.margin(y, f), md.Parameter(arguments.lam, name="lam")
+        loss = {"odm": lambda: lam * md.mean(md.odm(g, own["nu"], own["theta"])),
+                "hinge": lambda: lam * md.mean(md.hinge(g)),
+                "squared-hinge": lambda: lam * md.mean(md.squared_hinge(g)),
+                "epsilon-insensitive": lambda: lam * md.mean(md.epsilon_insensitive(g, own["eps"])),
+                "logistic": lambda: lam * md.mean(md.logistic(-g)),
+                "mean-variance": lambda: md.mean_variance(g, own["eta"], lam)}[arguments.loss]()
+        problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + loss))
+    labels = problem.labels
+    constraints: list[Any] = []
+    if arguments.balance is not None:
+        # Sizes within a fraction of equal ones; of two clusters, |sum of labels| ≤ fraction n.
+        equal, slack = labels.n / labels.clusters, 1e-9
+        low = math.ceil(equal * (1 - arguments.balance) - slack)
+        high = int(equal * (1 + arguments.balance) + slack)
+        if low > high:
+            raise DeclarationError(
+                f"--balance {arguments.balance:g}: {labels.n} points cannot be split so evenly into {labels.clusters} "
+                f"clusters; give at least {1 - (labels.n // labels.clusters) / equal:.3g}")
+        constraints.append(md.sizes(labels, low, high))
+    if arguments.must_link is not None:
+        constraints.append(md.must_link(labels, read_links(arguments.must_link, labels.n)))
+    if arguments.cannot_link is not None:
+        constraints.append(md.cannot_link(labels, read_links(arguments.cannot_link, labels.n)))
+    if arguments.known is not None:
+        index, values = read_known(arguments.known, labels)
+        constraints.append(labels[index] == values)
+    return problem.with_constraints(*constraints)
 
 
 def by_recipe(name: str, X: FloatArray, parameters: dict[str, Any]) -> md.Problem:
@@ -85,49 +124,6 @@ def by_recipe(name: str, X: FloatArray, parameters: dict[str, Any]) -> md.Proble
         raise DeclarationError(f"recipe {name!r} returns no problem to be solved here; use it from Python, "
                                f"md.recipes.{name}")
     return problem
-
-
-def _kernel(name: str, options: dict[str, Any]) -> Any:
-    if name == "polynomial":
-        return md.Polynomial(degree=options["degree"])
-    return md.RBF(options["width"]) if name == "rbf" else name
-
-
-def _loss(name: str, weight: float, options: dict[str, Any], margins: Any) -> Any:
-    lam = md.Parameter(weight, name="lam")
-    if name == "mean-variance":
-        return md.mean_variance(margins, options["eta"], lam)
-    losses = {
-        "odm": lambda: md.odm(margins, options["nu"], options["theta"]),
-        "hinge": lambda: md.hinge(margins),
-        "squared-hinge": lambda: md.squared_hinge(margins),
-        "epsilon-insensitive": lambda: md.epsilon_insensitive(margins, options["eps"]),
-        "logistic": lambda: md.logistic(-margins)}
-    return lam * md.mean(losses[name]())
-
-
-def _constraints(arguments: argparse.Namespace, labels: md.Labels) -> list[Any]:
-    constraints: list[Any] = []
-    if arguments.balance is not None:
-        constraints.append(_balanced(labels, arguments.balance))
-    if arguments.must_link is not None:
-        constraints.append(md.must_link(labels, read_links(arguments.must_link, labels.n)))
-    if arguments.cannot_link is not None:
-        constraints.append(md.cannot_link(labels, read_links(arguments.cannot_link, labels.n)))
-    if arguments.known is not None:
-        index, values = read_known(arguments.known, labels)
-        constraints.append(labels[index] == values)
-    return constraints
-
-
-def _balanced(labels: md.Labels, fraction: float) -> Any:
-    """Return bounds on the sizes within a fraction of equal ones; of two clusters, |sum of labels| ≤ fraction n."""
-    equal, slack = labels.n / labels.clusters, 1e-9
-    low, high = math.ceil(equal * (1 - fraction) - slack), math.floor(equal * (1 + fraction) + slack)
-    if low > high:
-        raise DeclarationError(f"--balance {fraction:g}: {labels.n} points cannot be split so evenly into "
-                               f"{labels.clusters} clusters; give at least {1 - math.floor(equal) / equal:.3g}")
-    return md.sizes(labels, low, high)
 
 
 def solve_options(arguments: argparse.Namespace) -> dict[str, Any]:

@@ -13,8 +13,7 @@ from sklearn.cluster import KMeans
 from sklearn.datasets import load_digits
 
 import margindsl as md
-from margindsl.cli.comparing import run_combinations
-from margindsl.errors import DeclarationError
+from margindsl.cli.commands import run_combinations
 from margindsl.metrics import clustering_accuracy
 from margindsl.runtime.compare import Comparison
 from margindsl.typing import FloatArray, IntArray
@@ -49,8 +48,6 @@ class Digits:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the demonstration and print its tables."""
-    if not arguments.time_limit > 0:
-        raise DeclarationError(f"--time-limit {arguments.time_limit:g}: expected a positive number of seconds")
     began = time.perf_counter()
     rng = np.random.default_rng(arguments.seed)
     X, truth = _three_and_eight()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import importlib
+import math
 import os
 import sys
 import warnings
@@ -12,10 +14,13 @@ from contextlib import contextmanager
 from typing import Any
 
 from margindsl import __version__
-from margindsl.cli.arguments import add_columns, add_data, add_declaration, add_solve_options, seed
 from margindsl.errors import MarginError, TrivialityWarning
 
 OK, FAILED, USAGE, STOPPED, INTERRUPTED = 0, 1, 2, 3, 130
+LOSSES = ("odm", "hinge", "squared-hinge", "epsilon-insensitive", "logistic", "mean-variance")
+RUN = {"solvers": "names", "relaxations": "names", "recipes": "names", "demo": "run"}  # functions of other names
+OUTPUT = {"compare": "where the table goes; default stdout", "certify": "where the best labels found go",
+          "select": "where the labels chosen go"}
 
 _EPILOG = """exit codes:
   0    done
@@ -27,12 +32,25 @@ _EPILOG = """exit codes:
 _TRIVIAL = ("neither --balance, --known nor --cannot-link excludes the all-equal labelling; add --balance FRACTION "
             "unless one cluster is an acceptable answer")
 
-_COMMANDS = {
-    "demo": "margindsl.cli.demo", "solvers": "margindsl.cli.names", "relaxations": "margindsl.cli.names",
-    "recipes": "margindsl.cli.names", "report": "margindsl.cli.reporting", "completion": "margindsl.cli.completing",
-    "solve": "margindsl.cli.solving", "compare": "margindsl.cli.comparing", "explain": "margindsl.cli.explaining",
-    "verify": "margindsl.cli.verifying",
-    "certify": "margindsl.cli.certifying", "select": "margindsl.cli.selecting"}
+
+def number(kind: type, holds: Callable[[Any], bool], expected: str) -> Callable[[str], Any]:
+    """Return what reads a number of a kind for which a condition holds."""
+    def read(text: str) -> Any:
+        try:
+            if holds(value := kind(text)):
+                return value
+        except ValueError:
+            pass
+        raise argparse.ArgumentTypeError(f"given {text!r}, expected {expected}")
+
+    return read
+
+
+COUNT = number(int, lambda v: v >= 1, "a whole number of at least 1")
+WEIGHT = number(float, lambda v: 0 <= v < math.inf, "a number of at least 0")
+SECONDS = number(float, lambda v: v > 0, "a positive number of seconds")
+WIDTH = number(lambda text: text if text == "median" else float(text),  # type: ignore[arg-type]
+               lambda v: v == "median" or 0 < v < math.inf, "a positive number, or 'median'")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -48,6 +66,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     int
         0 done, 1 a `MarginError`, 3 stopped early with labels written, 130 interrupted before that.
 
+    Raises
+    ------
+    SystemExit
+        With code 2 on wrong usage, and 0 after ``--help`` and ``--version``.
+
     Examples
     --------
     >>> main(["relaxations", "--names"])  # doctest: +ELLIPSIS
@@ -60,7 +83,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     code = OK
     with _one_line_warnings():
         try:
-            code = _command(arguments.command)(arguments)
+            commands: Any = importlib.import_module(
+                "margindsl.cli.demo" if arguments.command == "demo" else "margindsl.cli.commands")
+            code = getattr(commands, RUN.get(arguments.command, arguments.command))(arguments)
             print(end="", flush=True)
             return code
         except MarginError as error:
@@ -71,11 +96,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return code
         except OSError as error:
-            if error.filename is not None:
-                print(f"margindsl: {error.filename}: {error.strerror}", file=sys.stderr)
-                return FAILED
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            print(f"margindsl: cannot write to standard output: {error.strerror}", file=sys.stderr)
+            if error.filename is None:
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            target = error.filename or "to standard output"
+            print(f"margindsl: cannot write {target}: {error.strerror}", file=sys.stderr)
             return FAILED
         except KeyboardInterrupt:
             print("margindsl: interrupted before there were labels", file=sys.stderr)
@@ -89,59 +113,130 @@ def build_parser() -> argparse.ArgumentParser:
         epilog=_EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--version", action="version", version=f"margindsl {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
-    _add_demo(commands)
+
+    def command(name: str, what: str, **options: Any) -> argparse.ArgumentParser:
+        made: argparse.ArgumentParser = commands.add_parser(name, help=what, description=what, **options)
+        return made
+
+    demo = command("demo", "cluster the digits 3 and 8 by several relaxations and solvers, in about a minute")
+    demo.add_argument("--time-limit", type=SECONDS, default=15.0, metavar="SECONDS",
+                      help="limit of each solve (default 15)")
+    _add_seed(demo, "choice of links and subsample (default 0)")
     for name, what in (("solvers", "list solvers: what each accepts, version, installed or not"),
                        ("relaxations", "list relaxations and the bounds they certify"),
                        ("recipes", "list published methods and what they declare")):
-        listing = commands.add_parser(name, help=what, description=what)
+        listing = command(name, what)
         listing.add_argument("--names", action="store_true", help="names alone, one a line")
         listing.add_argument("--json", action="store_true", help="as JSON")
-    _add_data_commands(commands)
-    _add_files(commands)
-    return parser
-
-
-def _add_demo(commands: Any) -> None:
-    what = "cluster the digits 3 and 8 by several relaxations and solvers, in about a minute"
-    demo = commands.add_parser("demo", help=what, description=what)
-    demo.add_argument("--time-limit", type=float, default=15.0, metavar="SECONDS",
-                      help="limit of each solve (default 15)")
-    demo.add_argument("--seed", "--random-state", type=seed, default=0, dest="seed", metavar="S",
-                      help="choice of links and subsample (default 0)")
-
-
-def _add_data_commands(commands: Any) -> None:
-    for name, what in (("solve", "cluster the points of a CSV file; writes index,label,decision,margin"),
-                       ("compare", "run several relaxations and solvers on a CSV file; prints a table"),
+    for name, what in (("solve", "cluster the points of a file; writes index,label,decision,margin"),
+                       ("compare", "run several relaxations and solvers on a file; prints a table"),
                        ("certify", "value, certified gap and improvement of labels found elsewhere"),
                        ("select", "solve at several loss weights and choose labels without classes; a table"),
                        ("explain", "print every stage of the compilation, without solving")):
-        command = commands.add_parser(name, help=what, description=what, epilog=_EPILOG,
-                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-        add_data(command, name)
-        add_declaration(command)
-        add_solve_options(command, name)
+        made = command(name, what, epilog=_EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter)
+        data = made.add_argument_group("data")
+        data.add_argument("data", metavar="data.csv",
+                          help="one point a row: .csv, .npy, .npz, .libsvm; '-' reads CSV from stdin")
+        if name == "certify":
+            data.add_argument("labels", metavar="labels.csv",
+                              help="the cluster of each point, of any names: one column, or one called 'label'")
+        _add_columns(data, "not a feature, accuracy is reported")
+        _add_declaration(made.add_argument_group("declaration"))
+        _add_solving(made.add_argument_group("solving"), name)
+    page = command("report", "write one HTML page about a saved solution")
+    page.add_argument("file", metavar="FILE", help="a .npz file that Solution.save or `solve --save` wrote")
+    page.add_argument("--output", metavar="FILE.HTML", help="where the page goes; default beside the file")
+    verify = command("verify", "recompute labels, value and bound of a saved solution from the proof in its file")
+    verify.add_argument("file", metavar="FILE", help="a .npz file that Solution.save wrote")
+    verify.add_argument("data", metavar="DATA", nargs="?",
+                        help="the points, as they were given: linear features are compared with them")
+    _add_columns(verify, "not a feature")
+    return parser
 
 
-def _add_files(commands: Any) -> None:
-    what = "write one HTML page about a saved solution"
-    command = commands.add_parser("report", help=what, description=what)
-    command.add_argument("file", metavar="FILE", help="a .npz file that Solution.save or `solve --save` wrote")
-    command.add_argument("--output", metavar="FILE.HTML", help="where the page goes; default beside the file")
-    what = "print a script that completes commands and options: eval \"$(margindsl completion bash)\""
-    command = commands.add_parser("completion", help=what, description=what)
-    command.add_argument("shell", choices=("bash", "zsh", "tcsh"))
-    what = "recompute labels, value and bound of a saved solution from the proof in its file"
-    command = commands.add_parser("verify", help=what, description=what)
-    command.add_argument("file", metavar="FILE", help="a .npz file that Solution.save wrote")
-    command.add_argument("data", metavar="DATA", nargs="?",
-                         help="the points, as they were given: linear features are compared with them")
-    add_columns(command, "not a feature")
+def _add_columns(group: Any, use: str) -> None:
+    """Add the arguments that say which columns are features and in what units, `use` being what classes are for."""
+    group.add_argument("--truth", metavar="COLUMN", help=f"column of true classes (name, or number from 0): {use}")
+    group.add_argument("--drop", metavar="COLUMN", action="append", default=[],
+                       help="column to leave out (may be repeated)")
+    group.add_argument("--scale", choices=("none", "minmax", "standard"), default="none",
+                       help="scaling of each column (default none)")
 
 
-def _command(name: str) -> Callable[[argparse.Namespace], int]:
-    run: Callable[[argparse.Namespace], int] = importlib.import_module(_COMMANDS[name]).run
-    return run
+def _add_declaration(group: Any) -> None:
+    """Add the arguments that declare the problem."""
+    group.add_argument("--clusters", type=number(int, lambda v: v >= 2, "a whole number of at least 2"), default=2,
+                       metavar="K", help="number of clusters (default 2)")
+    group.add_argument("--recipe", metavar="NAME", help="a published method instead of loss, kernel and bias; "
+                       "`margindsl recipes` lists them")
+    group.add_argument("--set", metavar="NAME=VALUE", type=setting, action="append", default=[],
+                       help="a parameter of the recipe (may be repeated)")
+    group.add_argument("--loss", choices=LOSSES, default="odm", help="margin loss (default odm)")
+    group.add_argument("--lam", type=WEIGHT, default=10.0, help="weight of the mean loss (default 10)")
+    group.add_argument("--nu", type=WEIGHT, help="odm: weight above the band (default 0.4)")
+    group.add_argument("--theta", type=number(float, lambda v: 0 <= v < 1, "a number from 0 to below 1"),
+                       help="odm: half width of the band (default 0.2)")
+    group.add_argument("--eps", type=WEIGHT, help="epsilon-insensitive: half width (default 0.1)")
+    group.add_argument("--eta", type=number(float, math.isfinite, "a finite number"),
+                       help="mean-variance: weight of the mean (default 1)")
+    group.add_argument("--kernel", default="linear", help="linear (default), rbf, polynomial, or a registered name")
+    group.add_argument("--width", type=WIDTH, help="rbf: a number or 'median' (default)")
+    group.add_argument("--degree", type=COUNT, help="polynomial: degree (default 3)")
+    group.add_argument("--bias", choices=("none", "free", "penalised"), default="none")
+    group.add_argument("--balance", type=number(float, lambda v: 0 <= v <= 1, "a fraction between 0 and 1"),
+                       metavar="FRACTION",
+                       help="sizes within this fraction of equal ones; of two clusters, |sum of labels| at most this "
+                            "fraction of the number of points")
+    group.add_argument("--must-link", metavar="PAIRS.CSV", help="rows i,j: same cluster (points numbered from 0)")
+    group.add_argument("--cannot-link", metavar="PAIRS.CSV", help="rows i,j: different clusters")
+    group.add_argument("--known", metavar="KNOWN.CSV", help="rows index,label with labels -1 and 1, or 0 to K-1")
+
+
+def _add_solving(group: Any, command: str) -> None:
+    """Add the arguments that say how the problem is solved and where the answer goes."""
+    if command == "compare":
+        group.add_argument("--relaxations", default="minimax,cccp,alternating", metavar="A,B,...",
+                           help="names, comma separated (default minimax,cccp,alternating)")
+        group.add_argument("--solvers", metavar="X,Y,...",
+                           help="names, comma separated; default: each relaxation's own choice")
+    else:
+        group.add_argument("--relaxation", help="name, or auto (default: the recipe's, else auto)")
+        group.add_argument("--solver", help="name, or auto (default: the recipe's, else auto)")
+    if command == "explain":
+        return
+    group.add_argument("--tol", type=number(float, lambda v: 0 < v < 1, "a number between 0 and 1"), default=1e-6,
+                       help="relative accuracy (default 1e-6)")
+    group.add_argument("--max-iter", type=COUNT, help="cap on the solver's iterations")
+    group.add_argument("--time-limit", type=SECONDS, metavar="SECONDS", help="limit of each solve")
+    _add_seed(group, "random state (default 0)")
+    group.add_argument("--output", metavar="FILE.CSV", help=OUTPUT.get(command, "where the labels go; default stdout"))
+    group.add_argument("--json", action="store_true", help="the answer as one JSON object on stdout")
+    if command == "select":
+        group.add_argument("--weights", default="0.1,1,10,100", metavar="A,B,...",
+                           help="weights of the mean loss to choose from (default 0.1,1,10,100)")
+    if command in ("solve", "compare"):
+        group.add_argument("--report", metavar="FILE.HTML", help="one HTML page about the answer")
+    if command == "solve":
+        group.add_argument("--save", metavar="FILE.NPZ", help="the solution with its proof, for `verify` and `report`")
+    talk = group.add_mutually_exclusive_group()  # without either a line on a terminal
+    talk.add_argument("--quiet", action="store_true", help="no progress and no summary on stderr")
+    talk.add_argument("--verbose", action="store_true", help="a line a round on stderr, in pipes too")
+
+
+def _add_seed(parser: Any, what: str) -> None:
+    parser.add_argument("--seed", "--random-state", default=0, dest="seed", metavar="S", help=what,
+                        type=number(int, lambda v: v >= 0, "a whole number of at least 0"))
+
+
+def setting(text: str) -> tuple[str, Any]:
+    """Return name and value of NAME=VALUE, a number where it reads as one."""
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    try:
+        return name, ast.literal_eval(value)
+    except (SyntaxError, ValueError):
+        return name, value
 
 
 @contextmanager

@@ -110,11 +110,11 @@ class Formulation(Unanswered):
         return [(rf"\min_{{{labels},\, {plane}}}", objective), *zip(heads, rows)]
 
     def printed(self) -> dict[str, Any]:
-        """Return what the formulation says, in text, LaTeX and numbers, to be kept with its answers."""
+        """Return what the formulation says, in text and numbers, to be kept with its answers."""
         with distinct_names(self._nodes()):
             parameters = {p.text(): p.value for p in self.parameters if p.name}
         columns = getattr(self.hyperplane.X, "shape", (0, 0))[1]
-        return {"text": self.text(), "latex": self._latex_rows(), "parameters": parameters, "points": self.labels.n,
+        return {"text": self.text(), "parameters": parameters, "points": self.labels.n,
                 "columns": int(columns), "model": self.hyperplane.definition(self.labels.clusters)}
 
     def __repr__(self) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from margindsl.errors import DeclarationError, NotInstalledError
+from margindsl.errors import DeclarationError
 from margindsl.program.codings import CODINGS
 from margindsl.typing import BoolArray
 
@@ -20,10 +20,8 @@ def axes_of(ax: Any) -> Any:
     """Return the axes given, or new ones."""
     if ax is not None:
         return ax
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError:
-        raise NotInstalledError("plots need matplotlib; run `pip install margindsl[plot]`") from None
+    import matplotlib.pyplot as plt
+
     return plt.subplots(layout="constrained")[1]
 
 

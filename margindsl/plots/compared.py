@@ -25,8 +25,6 @@ def comparison(compared: Any, ax: Any = None) -> Any:
 
     Raises
     ------
-    NotInstalledError
-        If matplotlib is not installed.
     DeclarationError
         If every combination was refused.
     """
@@ -61,8 +59,6 @@ def path(values: Sequence[float], solutions: Sequence[Any], ax: Any = None, *, n
 
     Raises
     ------
-    NotInstalledError
-        If matplotlib is not installed.
     DeclarationError
         If there are not as many solutions as values.
     """

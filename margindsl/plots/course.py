@@ -21,10 +21,6 @@ def convergence(solution: Any, ax: Any = None) -> Any:
     -------
     matplotlib axes
 
-    Raises
-    ------
-    NotInstalledError
-        If matplotlib is not installed.
     """
     ax = axes_of(ax)
     seconds = np.array([record.seconds for record in solution.history] + [solution.timings.get("total", 0.0)])

@@ -29,8 +29,6 @@ def label_matrix(solution: Any, ax: Any = None) -> Any:
 
     Raises
     ------
-    NotInstalledError
-        If matplotlib is not installed.
     DeclarationError
         If the relaxation has no label matrix.
     """

@@ -32,8 +32,6 @@ def boundary(solution: Any, ax: Any = None, X: Any = None) -> Any:
 
     Raises
     ------
-    NotInstalledError
-        If matplotlib is not installed.
     DeclarationError
         If the solution was loaded without its problem, or its points are known by their kernel alone.
     """

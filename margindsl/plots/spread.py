@@ -23,10 +23,6 @@ def margins(solution: Any, ax: Any = None) -> Any:
     -------
     matplotlib axes
 
-    Raises
-    ------
-    NotInstalledError
-        If matplotlib is not installed.
     """
     ax = axes_of(ax)
     edges = np.histogram_bin_edges(solution.margins, bins=30)
@@ -50,10 +46,6 @@ def profile(solution: Any, ax: Any = None) -> Any:
     -------
     matplotlib axes
 
-    Raises
-    ------
-    NotInstalledError
-        If matplotlib is not installed.
     """
     ax = axes_of(ax)
     floor, ticks = 0, []

@@ -92,17 +92,9 @@ class Comparison:
         return max((row.solution.bound for row in self.rows if row.solution is not None), default=-np.inf)
 
     def to_frame(self) -> Any:
-        """Return a pandas DataFrame.
+        """Return a pandas DataFrame."""
+        import pandas as pd
 
-        Raises
-        ------
-        NotInstalledError
-            If pandas is not installed.
-        """
-        try:
-            import pandas as pd
-        except ImportError:
-            raise NotInstalledError("to_frame needs pandas; run `pip install margindsl[frame]`") from None
         return pd.DataFrame([row.as_dict() for row in self.rows])
 
     def plot(self, ax: Any = None) -> Any:
@@ -120,8 +112,6 @@ class Comparison:
 
         Raises
         ------
-        NotInstalledError
-            If jinja2, matplotlib or latex2mathml are not installed.
         OSError
             If the file cannot be written.
         """

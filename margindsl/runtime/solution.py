@@ -272,8 +272,6 @@ class Solution:
 
         Raises
         ------
-        NotInstalledError
-            If jinja2, matplotlib or latex2mathml are not installed.
         OSError
             If the file cannot be written.
         """

@@ -1,7 +1,6 @@
 """Files of every kind give the same points, several clusters and recipes are declared, answers are read by programs."""
 
 import json
-import subprocess
 from functools import cache
 
 import numpy as np
@@ -9,9 +8,9 @@ import pytest
 from sklearn.datasets import dump_svmlight_file
 
 import margindsl as md
+from margindsl.cli.commands import LISTS
 from margindsl.cli.declaration import declare
 from margindsl.cli.main import build_parser, main
-from margindsl.cli.names import relaxation_rows, solver_rows
 from margindsl.host.extensions import RELAXATIONS, registered
 
 N, K = 24, 3
@@ -29,10 +28,6 @@ def write(path, suffix):
         np.save(target, X)
     elif suffix == "npz":
         np.savez(target, X=X, y=CLASSES)
-    elif suffix == "parquet":
-        import pandas as pd
-
-        pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "label": CLASSES}).to_parquet(target)
     else:
         dump_svmlight_file(X, CLASSES, str(target), zero_based=False)
     return str(target)
@@ -51,7 +46,7 @@ def solved_in_memory():
     return problem.solve("alternating", random_state=0)
 
 
-@pytest.mark.parametrize("suffix", ["csv", "tsv", "npy", "npz", "parquet", "libsvm"])
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "npy", "npz", "libsvm"])
 def test_points_are_the_same_whatever_holds_them(tmp_path, capsys, suffix):
     path = write(tmp_path, suffix)
     truth = [] if suffix == "npy" else ["--truth", "label"]
@@ -71,8 +66,7 @@ def test_labels_in_a_file_are_no_feature(tmp_path, suffix):
 
 @pytest.mark.parametrize("suffix, content, message", [
     ("npy", b"nonsense", "holds no table"), ("npz", b"nonsense", "holds no table"),
-    ("parquet", b"nonsense", "cannot read"), ("libsvm", b"a b c\n", "cannot read"),
-    ("npy", None, "No such file"), ("parquet", None, "cannot read")])
+    ("libsvm", b"a b c\n", "cannot read"), ("npy", None, "No such file")])
 def test_files_that_are_none_are_one_line(tmp_path, capsys, suffix, content, message):
     path = tmp_path / f"bad.{suffix}"
     if content is not None:
@@ -83,14 +77,10 @@ def test_files_that_are_none_are_one_line(tmp_path, capsys, suffix, content, mes
 
 
 def test_values_that_are_no_numbers_are_named(tmp_path, capsys):
-    import pandas as pd
-
-    path = tmp_path / "points.parquet"
-    pd.DataFrame({"a": [1.0, np.nan, 2.0], "kind": ["x", "y", "z"]}).to_parquet(path)
+    path = tmp_path / "points.npy"
+    np.save(path, np.array([[1.0, 2.0], [np.nan, 3.0], [4.0, 5.0]]))
     assert main(["solve", str(path)]) == 1
-    assert "column 'a' holds nan (row 2)" in capsys.readouterr().err
-    assert main(["solve", str(path), "--drop", "a"]) == 1
-    assert "column 'kind' holds values of type" in capsys.readouterr().err
+    assert "column '0' holds nan (row 2)" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("n, clusters, fraction", [(24, 2, 0.1), (25, 2, 0.05), (24, 3, 0.0), (25, 3, 0.2)])
@@ -125,7 +115,7 @@ def test_a_recipe_is_solved_as_it_is_published(tmp_path, capsys):
     (["--recipe", "odmx"], "unknown recipe 'odmx'. Did you mean"), (["--recipe", "odmc", "--set", "lamm=2"], "lamm"),
     (["--recipe", "odmc", "--loss", "hinge"], "give its parameters with --set"),
     (["--set", "lam=2"], "add --recipe NAME"),
-    (["--recipe", "svm"], "recipe 'svm' needs y"), (["--clusters", "1"], "--clusters 1: expected a whole number")])
+    (["--recipe", "svm"], "recipe 'svm' needs y")])
 def test_wrong_recipes_are_one_line(tmp_path, capsys, arguments, message):
     assert main(["solve", write(tmp_path, "npy"), *arguments]) == 1
     out, err = capsys.readouterr()
@@ -140,7 +130,7 @@ def test_a_saved_solution_has_a_page_and_a_proof(tmp_path, capsys):
     assert main(["verify", kept, path]) == 0 and "proved" in capsys.readouterr().out
     assert main(["report", kept, "--output", str(tmp_path / "again.html")]) == 0
     first, again = ((tmp_path / name).read_text(encoding="utf-8") for name in ("found.html", "again.html"))
-    assert "md.sizes" in first and "<math" in again
+    assert "md.sizes" in first and "md.sizes" in again
     assert main(["report", str(tmp_path / "labels.csv")]) == 1 and "no saved solution" in capsys.readouterr().err
 
 
@@ -155,25 +145,16 @@ def test_select_prints_a_table_and_writes_what_it_chose(tmp_path, capsys):
 
 
 def test_lists_are_those_of_the_classes(capsys):
-    for row, info in zip(solver_rows(), md.solvers(), strict=True):
+    for row, info in zip(LISTS["solvers"](), md.solvers(), strict=True):
         installed = "yes" if info.installed else "no"
         assert list(row.values()) == [info.name, info.kind, info.version, installed, info.accepts]
-    for row in relaxation_rows():
+    for row in LISTS["relaxations"]():
         cls = registered(RELAXATIONS)[row["name"]].load()
         assert list(row.values()) == [cls.name, cls.bound, cls.summary]
     assert main(["recipes", "--names"]) == 0
     assert capsys.readouterr().out.split() == list(md.recipes.names())
     assert main(["solvers", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == solver_rows()
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh"])
-def test_completion_is_a_script_of_all_commands(capsys, shell):
-    assert main(["completion", shell]) == 0
-    script = capsys.readouterr().out
-    assert all(word in script for word in ("solve", "compare", "certify", "select", "--time-limit"))
-    if shell == "bash":
-        assert subprocess.run(["bash", "-n"], input=script, text=True, check=False).returncode == 0
+    assert json.loads(capsys.readouterr().out) == LISTS["solvers"]()
 
 
 @pytest.mark.parametrize("options", [["--scale", "standard"], ["--scale", "minmax", "--drop", "x"], ["--truth", "c"]])
@@ -203,7 +184,7 @@ def test_numbers_are_not_taken_in_part(tmp_path, capsys, kind):
     path = str(tmp_path / "points.npy")
     np.save(path, np.arange(24).reshape(12, 2).astype(kind))
     assert main(["solve", path, "--quiet"]) == 1
-    assert "expected finite numbers" in capsys.readouterr().err
+    assert "a table of real numbers" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("option", ["--save", "--report", "--output"])

@@ -1,0 +1,243 @@
+"""The commands but for `demo`: each returns its exit code, 0, or 3 when a solve was stopped early."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import pandas as pd
+from tabulate import tabulate
+
+import margindsl as md
+from margindsl.cli.declaration import declare, read_points, solve_options
+from margindsl.cli.files import check_targets, print_json, read_labels, write_frame
+from margindsl.contract import Status
+from margindsl.errors import DeclarationError
+from margindsl.host.extensions import RELAXATIONS, registered
+from margindsl.host.progress import task
+from margindsl.metrics import clustering_accuracy
+from margindsl.proof.data import check_data
+from margindsl.recipes.recipe import traits_of
+from margindsl.runtime.compare import Comparison, Row
+from margindsl.runtime.registry import as_relaxation, as_solver
+from margindsl.runtime.stored import StoredProof
+
+CAVEAT = ("chosen without class labels, by what is predicted of points left out; on data the rule had not seen it was "
+          "no better on average than one setting for all")
+FIELDS = ("status", "value", "bound", "gap", "estimate", "relaxation", "solver", "labels", "decision", "margins",
+          "cluster_sizes", "message", "unverified", "timings")
+
+
+def solve(arguments: argparse.Namespace) -> int:
+    """Solve, write index,label,decision,margin, and summarise on standard error; labels are written in any case."""
+    check_targets(arguments)
+    X, truth = read_points(arguments)
+    solution = declare(arguments, X).solve(arguments.relaxation, arguments.solver, **solve_options(arguments))
+    with ExitStack() as parts:  # each is worth having where another could not be written; the files first
+        if not arguments.quiet:
+            accuracy = "" if truth is None else f"\naccuracy  {100 * clustering_accuracy(truth, solution.labels):.2f} %"
+            summary = f"method    {solution.relaxation} with {solution.solver}\n{solution.summary()}{accuracy}"
+            parts.callback(print, summary, file=sys.stderr)
+        if not arguments.json or arguments.output is not None:
+            parts.callback(write_labels, arguments.output, solution)
+        if arguments.json:
+            parts.callback(print_json, fields_of(solution))
+        if arguments.report is not None:
+            parts.callback(written, solution.report, arguments.report)
+        if arguments.save is not None:
+            parts.callback(written, solution.save, arguments.save)
+    return 3 if is_stopped(solution, arguments) else 0
+
+
+def compare(arguments: argparse.Namespace) -> int:
+    """Compare and print the table, or write it as CSV; the code is 1 when every combination was refused."""
+    check_targets(arguments)
+    relaxations = _split(arguments.relaxations, "--relaxations")
+    solvers: list[Any] = [None] if arguments.solvers is None else _split(arguments.solvers, "--solvers")
+    for name in relaxations:
+        as_relaxation(name)
+    for name in filter(None, solvers):
+        as_solver(name)
+    X, truth = read_points(arguments)
+    problem = declare(arguments, X)
+    problem.program()
+    table = run_combinations(problem, list(itertools.product(relaxations, solvers)), truth, quiet=arguments.quiet,
+                             **solve_options(arguments))
+    rows = [row.as_dict() for row in table.rows]
+    if arguments.json:
+        print_json({"rows": rows, "bound": table.bound})
+    if arguments.output is not None:
+        write_frame(arguments.output, pd.DataFrame(rows))
+    elif not arguments.json:
+        print(table)
+    if arguments.report is not None:
+        written(table.report, arguments.report)
+    solved = [row.solution for row in table.rows if row.solution is not None]
+    return 1 if not solved else 3 if any(is_stopped(solution, arguments) for solution in solved) else 0
+
+
+def run_combinations(problem: md.Problem, combinations: Sequence[tuple[Any, Any]], truth: Any, *, quiet: bool = False,
+                     **options: Any) -> Comparison:
+    """Run combinations one by one, a line each; Ctrl-C ends the list after the present one."""
+    rows: list[Row] = []
+    for relaxation, solver in combinations:
+        rows += md.compare(problem, [relaxation], [solver], truth, **options).rows
+        row, solution = rows[-1], rows[-1].solution
+        if not quiet:
+            end = "refused" if solution is None else f"value {solution.value:.6g}"
+            print(f"{row.relaxation} with {row.solver}: {end}, {row.seconds:.1f} s", file=sys.stderr)
+        if solution is not None and solution.state is Status.INTERRUPTED:
+            break
+    return Comparison(tuple(rows), truth is not None)
+
+
+def certify(arguments: argparse.Namespace) -> int:
+    """Print value, bound and gap of labels; with ``--output``, write the best labels found."""
+    check_targets(arguments)
+    X, _ = read_points(arguments)
+    labels, problem = read_labels(arguments.labels, len(X)), declare(arguments, X)
+    found = md.certify(problem, labels, arguments.relaxation, arguments.solver, **solve_options(arguments))
+    if arguments.json:
+        print_json({"value": found.value, "bound": found.bound, "gap": found.gap, "violations": found.violations,
+                    "labels": found.labels, "better": found.better and fields_of(found.better)})
+    else:
+        print(found.summary())
+    if arguments.output is not None:
+        write_labels(arguments.output, found.better or found.fitted)
+    return 3 if is_stopped(found.answer, arguments) else 0
+
+
+def select(arguments: argparse.Namespace) -> int:
+    """Solve at every weight, print the table, and write the labels that were chosen."""
+    check_targets(arguments)
+    try:
+        weights = [float(part) for part in _split(arguments.weights, "--weights")]
+    except ValueError:
+        weights = []
+    if not weights or not all(0 < weight < float("inf") for weight in weights):
+        raise DeclarationError(f"--weights {arguments.weights!r}: expected positive numbers, comma separated")
+    X, truth = read_points(arguments)
+    options, solutions = solve_options(arguments), []
+    with task("select", len(weights), shown=options["verbose"] is None) as whole:
+        for weight in weights:
+            arguments.lam = weight
+            solutions.append(declare(arguments, X).solve(arguments.relaxation, arguments.solver, **options))
+            whole.step()
+        best = md.select(md.judges_of(X, arguments.clusters), solutions)
+    rows = [{"weight": weight, "value": found.value, "gap": found.gap, "sizes": found.cluster_sizes,
+             **({} if truth is None else {"accuracy": clustering_accuracy(truth, found.labels)}),
+             "chosen": k == best} for k, (weight, found) in enumerate(zip(weights, solutions))]
+    if arguments.json:
+        print_json({"rows": rows, "chosen": fields_of(solutions[best])})
+    else:
+        print(tabulate([[*map(str, row.values())] for row in rows], list(rows[0]), "simple", disable_numparse=True))
+    if not arguments.quiet:
+        print(f"weight {weights[best]:g}: {CAVEAT}", file=sys.stderr)
+    if arguments.output is not None:
+        write_labels(arguments.output, solutions[best])
+    return 3 if any(is_stopped(found, arguments) for found in solutions) else 0
+
+
+def explain(arguments: argparse.Namespace) -> int:
+    """Print the stages of the compilation with their sizes."""
+    X, _ = read_points(arguments)
+    print(declare(arguments, X).compile(arguments.relaxation, arguments.solver).explain())
+    return 0
+
+
+def report(arguments: argparse.Namespace) -> int:
+    """Write the page of a saved solution."""
+    arguments.output = arguments.output or f"{arguments.file.removesuffix('.npz')}.html"
+    check_targets(arguments)
+    written(md.Solution.load(arguments.file).report, arguments.output)
+    return 0
+
+
+def verify(arguments: argparse.Namespace) -> int:
+    """Print what was proved, what was not and why; the code is 0 when nothing failed and nothing is open, else 1."""
+    solution = md.Solution.load(arguments.file)
+    found = solution.verify()
+    if arguments.data is not None:
+        proof = solution.evidence
+        if not isinstance(proof, StoredProof) or "phi" not in proof.arrays:
+            raise DeclarationError("verify: the file holds no features to compare with the data; load it with its "
+                                   "problem, Solution.load(path, problem)")
+        failures = check_data(proof.header, proof.arrays, read_points(arguments)[0])
+        if failures:
+            (found.failures if proof.header["linear"] else found.unverified).extend(failures)
+        else:
+            found.proved.append(f"features are those of {arguments.data}")
+    print(found)
+    return 0 if found and not found.unverified else 1
+
+
+def names(arguments: argparse.Namespace) -> int:
+    """Print the list of solvers, relaxations or recipes."""
+    rows = LISTS[arguments.command]()
+    if arguments.names:
+        print("\n".join(row["name"] for row in rows))
+    elif arguments.json:
+        print(json.dumps(rows, indent=1, ensure_ascii=False))
+    else:
+        print(tabulate([row.values() for row in rows], list(rows[0]), "plain", disable_numparse=True))
+    return 0
+
+
+def relaxation_rows() -> list[dict[str, Any]]:
+    """Return name, bound and what happens to the labels, of every relaxation."""
+    classes = {name: point.load() for name, point in sorted(registered(RELAXATIONS).items())}
+    return [{"name": name, "certified bound": cls.bound, "what happens to the unknown labels": cls.summary}
+            for name, cls in classes.items()]
+
+
+def recipe_rows() -> list[dict[str, Any]]:
+    """Return name, paper and what is declared, of every recipe."""
+    traits = {name: traits_of(getattr(md.recipes, name)) for name in md.recipes.names()}
+    return [{"name": name, "method": found.method, "declares": found.declares} for name, found in traits.items()]
+
+
+LISTS = {"solvers": lambda: [{"name": info.name, "kind": info.kind, "version": info.version,
+                              "installed": "yes" if info.installed else "no", "accepts": info.accepts}
+                             for info in md.solvers()],
+         "relaxations": relaxation_rows, "recipes": recipe_rows}
+
+
+def write_labels(target: str | None, solution: md.Solution) -> None:
+    """Write one row a point: index, label, decision values, margin."""
+    decision = solution.decision.reshape(len(solution.labels), -1)
+    frame = pd.DataFrame(decision, columns=["decision", *(f"decision_{c}" for c in range(1, decision.shape[1]))])
+    frame.insert(0, "label", solution.labels)
+    frame.insert(0, "index", range(len(frame)))
+    write_frame(target, frame.assign(margin=solution.margins))
+
+
+def written(write: Callable[[str], None], target: str) -> None:
+    """Write a file, or name it where it cannot be written."""
+    try:
+        write(target)
+    except OSError as error:
+        raise DeclarationError(f"cannot write {target}: {error.strerror}") from None
+
+
+def fields_of(solution: md.Solution) -> dict[str, Any]:
+    """Return what a program that reads the answer asks for."""
+    found = {name: getattr(solution, name) for name in FIELDS}
+    return found | {"timings": dict(found["timings"])}
+
+
+def is_stopped(solution: md.Solution, arguments: argparse.Namespace) -> bool:
+    """Return whether the user's own limits or Ctrl-C ended the solve."""
+    limits = {Status.TIME_LIMIT, Status.INTERRUPTED} | ({Status.ITERATION_LIMIT} if arguments.max_iter else set())
+    return solution.state in limits
+
+
+def _split(text: str, option: str) -> list[str]:
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if not parts:
+        raise DeclarationError(f"{option} {text!r}: expected names, comma separated")
+    return parts

@@ -1,0 +1,219 @@
+"""Files in and out: points, links, known labels and clusterings through pandas; where answers may be written."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import math
+import os
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from margindsl.errors import DeclarationError
+from margindsl.language import Labels
+from margindsl.typing import FloatArray, IntArray
+
+LABEL = "label"
+POINTS, CLASSES = ("X", "data", "points"), ("y", "labels", "label", "target")  # names of arrays in .npz files
+READ = "data", "labels", "known", "must_link", "cannot_link", "file"  # arguments that name files
+WRITTEN = "output", "report", "save"
+
+
+def read_frame(source: str, row: str = "one point a row") -> pd.DataFrame:
+    """Read a file by its ending, else as CSV, with columns named by a header or by their numbers.
+
+    A path, or ``-`` for standard input, which is CSV; `row` is what is expected, for messages. Cells of CSV stay text.
+    """
+    try:
+        suffix = Path(source).suffix.lower()
+        if suffix in (".npy", ".npz"):
+            frame = _of_arrays(source)
+        elif suffix in (".svm", ".libsvm", ".svmlight"):
+            from sklearn.datasets import load_svmlight_file
+
+            points, classes = load_svmlight_file(source)
+            frame = pd.DataFrame(points.toarray()).assign(**{LABEL: classes})
+        else:
+            frame = _of_text(source)
+    except OSError as error:
+        raise DeclarationError(f"cannot read {source or repr(source)}: {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise DeclarationError(f"cannot read {source}: not UTF-8 text; save it as CSV in UTF-8") from None
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:  # those of pandas and numpy among them
+        raise DeclarationError(f"cannot read {source}: it holds no table, expected {row} ({error})") from None
+    if frame.empty:
+        raise DeclarationError(f"{source} is empty; expected {row}")
+    return frame.set_axis(frame.columns.astype(str), axis=1)
+
+
+def _of_arrays(source: str) -> pd.DataFrame:
+    held = np.load(source, allow_pickle=False)
+    found = dict(held) if isinstance(held, np.lib.npyio.NpzFile) else {"X": held}
+    points = next((found[name] for name in (*POINTS, *found) if name in found and found[name].ndim in (1, 2)), None)
+    if points is None or points.dtype.kind in "cmM":  # numbers and times of which only a part would be taken
+        raise ValueError(f"none of the arrays {', '.join(found)} is a table of real numbers; call it X")
+    frame = pd.DataFrame(points.reshape(len(points), -1))
+    classes = next((found[name] for name in CLASSES if name in found and found[name].shape == points.shape[:1]), None)
+    return frame if classes is None or classes is points else frame.assign(**{LABEL: classes})
+
+
+def _of_text(source: str) -> pd.DataFrame:
+    """Return CSV with commas, semicolons or tabs; a first row without any number is the header."""
+    stream: Any = io.StringIO(sys.stdin.read()) if source == "-" else source
+    options: dict[str, Any] = {"header": None, "dtype": str, "encoding": "utf-8-sig", "keep_default_na": False,
+                               "skipinitialspace": True}
+    first = str(pd.read_csv(stream, sep="\x01", nrows=1, quoting=3, **options).iat[0, 0])
+    if source == "-":
+        stream.seek(0)
+    frame = pd.read_csv(stream, sep=max((",", ";", "\t"), key=first.count), **options)
+    numeric = frame.apply(pd.to_numeric, errors="coerce").notna().to_numpy()
+    if not numeric[0].any():
+        return frame.iloc[1:].set_axis(frame.iloc[0].str.strip(), axis=1).reset_index(drop=True)
+    odd = np.flatnonzero(~numeric[0] & numeric[1:].any(axis=0))
+    if len(odd):
+        raise ValueError(
+            f"the first row holds {frame.iat[0, odd[0]]!r} above numbers (column {odd[0]}) and numbers beside it: it "
+            "is neither a header nor a row like the others; mend the cell, or name every column")
+    return frame
+
+
+def column(frame: pd.DataFrame, name: str, source: str) -> int:
+    """Return the number of a column given by name or number."""
+    names = list(frame.columns)
+    if names.count(name) > 1:
+        raise DeclarationError(f"{source}: two columns are called {name!r}; give the column's number")
+    if name in names:
+        return names.index(name)
+    if name.isdecimal() and int(name) < len(names):
+        return int(name)
+    shown = ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
+    raise DeclarationError(f"{source} has no column {name!r}; its columns are {shown}")
+
+
+def numbers(frame: pd.DataFrame, source: str, advice: str = "") -> FloatArray:
+    """Return a frame as finite numbers (rows, columns); the first cell that is none is named, `advice` may name it."""
+    values = frame.apply(pd.to_numeric, errors="coerce").to_numpy(dtype=float, na_value=np.nan)
+    wrong = np.argwhere(~np.isfinite(values))
+    if len(wrong):
+        row, at = wrong[np.argmin(wrong[:, 1])]
+        cell, name = frame.iat[row, at], frame.columns[at]
+        shown = "an empty cell" if str(cell).strip() == "" else repr(getattr(cell, "item", lambda: cell)())
+        raise DeclarationError(f"{source}: column {name!r} holds {shown} (row {row + 1}), expected finite numbers"
+                               + advice.format(column=name))
+    return values
+
+
+def classes(frame: pd.DataFrame, number: int, source: str) -> list[str]:
+    """Return a column as names of classes."""
+    names = frame.iloc[:, number].astype(str).str.strip()
+    missing = np.flatnonzero(names.str.lower().isin(["", "nan"]))
+    if len(missing):
+        raise DeclarationError(f"{source}: column {frame.columns[number]!r} holds no class in row {missing[0] + 1}; "
+                               "expected the name of one in every row")
+    return names.tolist()
+
+
+def read_labels(source: str, n: int) -> list[str]:
+    """Return the cluster of each of n points: the one column of a file, or its column ``label``.
+
+    A first row without numbers is a header, unless one label were missing then.
+    """
+    frame = read_frame(source, "one label a row")
+    if frame.shape[1] == 1:
+        return [*(frame.columns if len(frame) == n - 1 else ()), *classes(frame, 0, source)]
+    if LABEL not in frame:
+        raise DeclarationError(f"{source}: which of {frame.shape[1]} columns holds the labels? Call it 'label', or "
+                               "give a file of one column")
+    if "index" in frame and not np.array_equal(numbers(frame[["index"]], source).ravel(), np.arange(len(frame))):
+        raise DeclarationError(f"{source}: the column 'index' is not 0, 1, 2, ... in order; sort the rows")
+    return classes(frame, column(frame, LABEL, source), source)
+
+
+def read_links(source: str, n: int) -> IntArray:
+    """Read rows i,j of different points 0..n−1."""
+    pairs = _read_pairs(source)
+    _require(source, pairs, ((pairs >= 0) & (pairs < n)).all(axis=1), f"points from 0 to {n - 1}")
+    _require(source, pairs, pairs[:, 0] != pairs[:, 1], "two different points; leave the row out")
+    return pairs
+
+
+def read_known(source: str, labels: Labels) -> tuple[IntArray, IntArray]:
+    """Read rows index,label with points 0..n−1 and labels −1 and 1, or 0..k−1 of k clusters."""
+    pairs = _read_pairs(source)
+    index, label = pairs.T
+    _require(source, pairs, (index >= 0) & (index < labels.n), f"a point number first, from 0 to {labels.n - 1}")
+    _require(source, pairs, labels.names.is_label(label), f"a label second, {labels.names.expected}")
+    return index, label
+
+
+def _read_pairs(source: str) -> IntArray:
+    frame = read_frame(source, "two whole numbers a row")
+    if frame.shape[1] != 2:
+        raise DeclarationError(f"{source} has {frame.shape[1]} columns, expected two")
+    values = numbers(frame, source)
+    _require(source, values, np.all((values == np.round(values)) & (np.abs(values) < 2.0**53), axis=1), "whole numbers")
+    return values.astype(np.int64)
+
+
+def _require(source: str, pairs: Any, right: Any, expected: str) -> None:
+    wrong = np.flatnonzero(~np.asarray(right))
+    if len(wrong):
+        first, second = pairs[wrong[0]]
+        raise DeclarationError(f"{source}: row {wrong[0] + 1} holds {first:g},{second:g}, expected {expected}")
+
+
+def write_frame(target: str | None, frame: pd.DataFrame) -> None:
+    """Write CSV to a file, or to standard output where the target is None or the file cannot be written."""
+    try:
+        frame.to_csv(sys.stdout if target is None else target, index=False, lineterminator="\n")
+    except OSError as error:
+        if target is None:
+            raise
+        frame.to_csv(sys.stdout, index=False, lineterminator="\n")
+        sys.stdout.flush()
+        raise DeclarationError(
+            f"cannot write {target}: {error.strerror}; what it was to hold went to standard output") from None
+
+
+def check_targets(arguments: argparse.Namespace) -> None:
+    """Raise before a long solve where a file that is asked for cannot be written, or another would be lost by it."""
+    taken = [(Path(path).resolve(), "is read") for name in READ if (path := getattr(arguments, name, None)) is not None]
+    for name in WRITTEN:
+        target = getattr(arguments, name, None)
+        if target is None:
+            continue
+        if not target.strip():
+            raise DeclarationError(f"--{name} {target!r}: expected the name of a file")
+        path = Path(target).resolve()
+        obstacle = (
+            "it is a directory; give the name of a file" if path.is_dir() or target.endswith(("/", os.sep)) else
+            "its folder does not exist" if not path.parent.is_dir() else
+            "" if os.access(path if path.exists() else path.parent, os.W_OK) else "no permission to write it")
+        if obstacle:
+            raise DeclarationError(f"cannot write {target}: {obstacle}")
+        for other, use in taken:
+            if path == other and (path.is_file() or not path.exists()):  # devices hold nothing that could be lost
+                raise DeclarationError(f"--{name} {target}: that file {use}, too, and would be lost; give another name")
+        taken.append((path, "is written"))
+
+
+def print_json(found: dict[str, Any]) -> None:
+    """Print one JSON object; numbers that JSON has not are null."""
+    print(json.dumps(plain(found), ensure_ascii=False))
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON knows it."""
+    if isinstance(value, dict):
+        return {str(name): plain(part) for name, part in value.items()}
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, (list, tuple)):
+        return [plain(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
