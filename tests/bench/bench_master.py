@@ -24,7 +24,7 @@ from margindsl.contract import Budget
 from margindsl.features import RBF, FeatureOperator, build
 from margindsl.program import Losses, LossTerm, SaddleForm
 from margindsl.typing import FloatArray, IntArray
-from margindsl_solvers.mirror_prox import MirrorProx
+from margindsl_solvers.mirror import MirrorProx
 
 BALANCE = 0.1
 STARTS = 4

@@ -24,7 +24,7 @@ from margindsl.contract import Budget
 from margindsl.features import build
 from margindsl.program import SaddleForm
 from margindsl_solvers.conic import Clarabel
-from margindsl_solvers.mirror_prox import MirrorProx
+from margindsl_solvers.mirror import MirrorProx
 
 TARGETS = (1e-1, 1e-2, 1e-3)
 LOSSES = {"odm": odm, "hinge": lambda: pos().precompose(-1, 1.0)}

@@ -20,8 +20,7 @@ from sklearn.datasets import load_digits
 from margindsl.contract import Budget, RawSolution, Solver
 from margindsl.features import build
 from margindsl.program import SaddleForm
-from margindsl_solvers.mirror_descent import MirrorDescent
-from margindsl_solvers.mirror_prox import MirrorProx
+from margindsl_solvers.mirror import MirrorDescent, MirrorProx
 
 TARGETS = (1e-1, 1e-2, 1e-3, 1e-4)
 MANY = 10**9
@@ -32,7 +31,6 @@ ENGINES: dict[str, Solver] = {
     "variance-reduced": MirrorProx(sampling="variance-reduced", max_iter=MANY),
     "ssODM, theorem": MirrorProx(sampling="labels"),
     "ssODM, 100 eta": MirrorProx(sampling="labels", step_factor=100.0),
-    "importance, 100 eta": MirrorProx(sampling="importance", step_factor=100.0),
     "ODMC, theorem": MirrorDescent(sampling="labels"),
     "ODMC, 10 eta": MirrorDescent(sampling="labels", step_factor=10.0),
 }

@@ -52,7 +52,6 @@ def test_none_is_a_value_only_where_the_words_say_so(name, option):
     ("newton", {"max_iter": None}, "newton(max_iter=None): expected an integer of at least 1"),
     ("newton", {"growth": 1}, "newton(growth=1): expected a finite number above 1"),
     ("mirror-prox", {"primal_weight": 0}, "mirror-prox(primal_weight=0): expected a positive finite number or None"),
-    ("mirror-prox", {"restarts": 1}, "mirror-prox(restarts=1): expected True or False"),
     ("burer-monteiro", {"seed": -1}, "burer-monteiro(seed=-1): expected an integer of at least 0"),
     ("lbfgs", {"memory": 0}, "lbfgs(memory=0): expected an integer from 1 to 1000"),
     ("clarabel", {"verbose": 0}, "clarabel(verbose=0): expected True or False"),
@@ -60,7 +59,7 @@ def test_none_is_a_value_only_where_the_words_say_so(name, option):
     ("scs", {"max_iter": 0}, "scs(max_iter=0): expected an integer from 1 to 2147483647 or None"),
     ("clarabel", {"max_iter": 2**32}, "expected an integer from 1 to 2147483647 or None"),
     ("alternating-mu", {"exponent": 3}, "alternating-mu(exponent=3): expected a number in (0, 2]"),
-    ("mirror-descent", {"steps": "fast"}, "(steps='fast'): expected one of 'adaptive', 'theorem' or None"),
+    ("mirror-descent", {"sampling": "all"}, "(sampling='all'): expected one of 'auto', 'none', 'progressive'"),
 ])
 def test_messages_name_solver_option_and_values(name, options, words):
     with pytest.raises(DeclarationError) as caught:
@@ -72,7 +71,7 @@ def test_numbers_of_numpy_are_taken_as_python_numbers():
     solver = md.Solver("newton", max_iter=np.int64(7), tol=np.float32(0.5), penalty=2)
     assert (type(solver.max_iter), type(solver.tol), type(solver.penalty)) == (int, float, float)
     assert solver == md.Solver("newton", max_iter=7, tol=0.5, penalty=2.0)
-    assert md.Solver("mirror-prox", restarts=np.bool_(False)).restarts is False
+    assert md.Solver("scs", verbose=np.bool_(True)).verbose is True
 
 
 @pytest.mark.parametrize(("name", "option", "words"), [

@@ -22,18 +22,18 @@ from margindsl_solvers.conic import Clarabel
 from margindsl_solvers.engines.rows import system as row_system
 from margindsl_solvers.engines.rows.augmented import NewtonRun, Penalty
 from margindsl_solvers.engines.rows.plane import PlaneRows
+from margindsl_solvers.engines.saddle import box as saddle_box
 from margindsl_solvers.engines.saddle import model as saddle_model
 from margindsl_solvers.engines.saddle import progressive, sampling
 from margindsl_solvers.engines.saddle import system as saddle_system
 from margindsl_solvers.engines.saddle.alternation import SignedGram, StackedFeatures
-from margindsl_solvers.engines.saddle.box import BoxModel, descent_steps, greatest_eigenvalue, prox_steps
+from margindsl_solvers.engines.saddle.box import BoxModel, descent_steps, prox_steps
 from margindsl_solvers.engines.saddle.model import SaddleModel, distinct
 from margindsl_solvers.engines.saddle.newton import newton_step
-from margindsl_solvers.engines.saddle.sampling import FullGradient, ImportanceGradient, LabelGradient, StochasticRun
+from margindsl_solvers.engines.saddle.sampling import StochasticRun, label_gradient
 from margindsl_solvers.engines.saddle.system import DenseSystem, Rows, WoodburySystem, heavy
 from margindsl_solvers.engines.saddle.variance import AnchoredGradient
-from margindsl_solvers.mirror_descent import MirrorDescent
-from margindsl_solvers.mirror_prox import MirrorProx
+from margindsl_solvers.mirror import MirrorDescent, MirrorProx
 from margindsl_solvers.newton import Newton
 
 
@@ -93,6 +93,12 @@ FORMS = [instance(1, HINGE), instance(2, odm()), rows_everywhere(3)]
 # -- sampled gradients --------------------------------------------------------------------------------
 
 
+def full_gradient(box: BoxModel, mu: FloatArray, u: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return (G(u, y_k))_k and ρ*'(−u/c) − (aγ + d)."""
+    point = box.model.evaluate(mu, box.scaled(u))
+    return box.linear(u) - 0.5 * point.norms, box.linear_slope(u) - point.arguments + box.losses.shifts
+
+
 @pytest.mark.parametrize("form", FORMS, ids=["hinge", "odm", "rows"])
 def test_full_gradient_is_the_derivative_of_the_saddle_function(form: SaddleForm) -> None:
     box = BoxModel(SaddleModel(form))
@@ -103,7 +109,7 @@ def test_full_gradient_is_the_derivative_of_the_saddle_function(form: SaddleForm
         squares = np.sum(form.features.adjoint((labels * form.losses.spread(u)).T) ** 2, axis=0)
         return -form.losses.conjugate_value(u) - 0.5 * float(mu @ squares)
 
-    first, second = FullGradient(box)(mu, u, np.random.default_rng(0))
+    first, second = full_gradient(box, mu, u)
     for k in range(len(mu)):
         assert first[k] == pytest.approx(phi(np.eye(len(mu))[k], u), rel=1e-9, abs=1e-12)
     for r in np.flatnonzero(form.losses.weights > 0):
@@ -116,30 +122,13 @@ def test_full_gradient_is_the_derivative_of_the_saddle_function(form: SaddleForm
 def test_published_gradients_are_unbiased(form: SaddleForm) -> None:
     box = BoxModel(SaddleModel(form))
     mu, u = point_inside(box, 1)
-    T, sampled = len(mu), LabelGradient(box)
+    T = len(mu)
     first, second = np.zeros(T), np.zeros(len(u))
     for i, j in itertools.product(range(T), range(T)):
-        estimate = sampled.at(u, i, j)
+        estimate = label_gradient(box, u, i, j)
         first, second = first + mu[j] / T * estimate[0], second + mu[j] / T * estimate[1]
-    known = FullGradient(box)(mu, u, np.random.default_rng(0))
+    known = full_gradient(box, mu, u)
     assert first == pytest.approx(known[0]) and second == pytest.approx(known[1])
-
-
-@pytest.mark.parametrize("form", FORMS, ids=["hinge", "odm", "rows"])
-def test_importance_gradients_are_unbiased_up_to_a_constant_in_mu(form: SaddleForm) -> None:
-    box = BoxModel(SaddleModel(form))
-    mu, u = point_inside(box, 2)
-    T, sampled = len(mu), ImportanceGradient(box)
-    sampled.norms = np.linspace(0.1, 3.0, T)
-    p, q = sampled.laws(mu)
-    assert p.sum() == pytest.approx(1) and q.sum() == pytest.approx(1)
-    first, second = np.zeros(T), np.zeros(len(u))
-    for i, j in itertools.product(range(T), range(T)):
-        estimate = sampled.at(mu, u, i, j, p, q)
-        first, second = first + p[i] * q[j] * estimate[0], second + p[i] * q[j] * estimate[1]
-    known = FullGradient(box)(mu, u, np.random.default_rng(0))
-    assert first - first[0] == pytest.approx(known[0] - known[0][0], abs=1e-10)
-    assert second == pytest.approx(known[1])
 
 
 @pytest.mark.parametrize("form", FORMS, ids=["hinge", "odm", "rows"])
@@ -176,10 +165,10 @@ def test_box_constants_bound_values_and_slopes_and_hold_the_optimum(form: Saddle
     assert np.all(best >= box.lower - 1e-9) and np.all(best <= box.upper + 1e-9)
     corners = [(np.full(box.model.count, 1 / box.model.count), end) for end in (box.lower, box.upper)]
     for mu, u in [point_inside(box, seed) for seed in range(30)] + corners:
-        first, _ = FullGradient(box)(mu, u, np.random.default_rng(0))
+        first, _ = full_gradient(box, mu, u)
         assert np.max(np.abs(first)) <= box.bound_of_value
         for k in range(box.model.count):
-            assert np.linalg.norm(LabelGradient(box).at(u, k, k)[1]) <= box.bound_of_slope
+            assert np.linalg.norm(label_gradient(box, u, k, k)[1]) <= box.bound_of_slope
 
 
 def exact_gap(form: SaddleForm, mu: FloatArray, u: FloatArray) -> float:
@@ -200,15 +189,13 @@ def exact_gap(form: SaddleForm, mu: FloatArray, u: FloatArray) -> float:
 def test_average_meets_the_bound_of_its_theorem(name: str, extra: bool) -> None:
     form = instance(5, LOSSES[name], n=12, T=4)
     box, T = BoxModel(SaddleModel(form)), 400
-    for gradient, sampled in ((LabelGradient(box), True), (FullGradient(box), False)):
-        steps = (prox_steps if extra else descent_steps)(box, T, sampled)
-        gaps = []
-        for seed in range(3 if sampled else 1):
-            run = StochasticRun(box, gradient, steps, Budget(tol=0.0, max_iter=T),
-                                rng=np.random.default_rng(seed), extra=extra)
-            assert run.run() is Status.ITERATION_LIMIT
-            gaps.append(exact_gap(form, run.mean_mu, -form.losses.weights * box.scaled(run.mean_u)))
-        assert 0 <= np.mean(gaps) <= steps.bound
+    steps = (prox_steps if extra else descent_steps)(box, T)
+    gaps = []
+    for seed in range(3):
+        run = StochasticRun(box, steps, Budget(tol=0.0, max_iter=T), rng=np.random.default_rng(seed), extra=extra)
+        assert run.run() is Status.ITERATION_LIMIT
+        gaps.append(exact_gap(form, run.mean_mu, -form.losses.weights * box.scaled(run.mean_u)))
+    assert 0 <= np.mean(gaps) <= steps.bound
 
 
 def test_theorem_steps_are_those_printed() -> None:
@@ -216,13 +203,13 @@ def test_theorem_steps_are_those_printed() -> None:
     box = BoxModel(SaddleModel(form), tau=0.3)
     L1, L2, B, T = box.bound_of_value, box.bound_of_slope, 7, 50
     root = 0.3 * np.sqrt(form.n)  # τ√m
-    steps = descent_steps(box, T, sampled=True)
+    steps = descent_steps(box, T)
     assert box.radius == pytest.approx(root)
     assert steps.a == pytest.approx(B * L1 / np.sqrt(np.log(B)))
     assert steps.b == pytest.approx(np.sqrt(2) * L2 / root)
     assert steps.eta == pytest.approx(np.sqrt(2 / T))
     assert steps.bound == pytest.approx((B * L1 * np.sqrt(2 * np.log(B)) + L2 * root) / np.sqrt(T))
-    extra = prox_steps(box, T, sampled=True)
+    extra = prox_steps(box, T)
     assert (extra.a, extra.b) == pytest.approx((1 / np.sqrt(np.log(B)), np.sqrt(2) / root))
     assert extra.times(2.0).eta == 2 * extra.eta and extra.times(2.0).bound == np.inf
 
@@ -259,22 +246,14 @@ def test_pieces_give_values_and_slopes_of_their_function(name: str) -> None:
 def test_a_primal_weight_turns_the_mirror_map_and_keeps_its_bound(weight: float) -> None:
     form = instance(5, odm(), n=12, T=4)
     box = BoxModel(SaddleModel(form))
-    plain, turned = prox_steps(box, 400, True), prox_steps(box, 400, True, weight)
+    plain, turned = prox_steps(box, 400), prox_steps(box, 400, weight)
     assert (turned.a, turned.b) == pytest.approx((plain.a / weight, plain.b * weight))
     answers = [MirrorProx(sampling=rule, primal_weight=w, max_iter=60).solve(form, Budget(tol=1e-12))
                for rule in ("labels", "variance-reduced") for w in (None, weight)]
     assert not any(np.array_equal(a["mu"], b["mu"]) for a, b in zip(answers[::2], answers[1::2]))
-    run = StochasticRun(box, LabelGradient(box), turned, Budget(tol=0.0, max_iter=400), rng=np.random.default_rng(0),
-                        extra=True)
+    run = StochasticRun(box, turned, Budget(tol=0.0, max_iter=400), rng=np.random.default_rng(0), extra=True)
     run.run()
     assert exact_gap(form, run.mean_mu, -form.losses.weights * box.scaled(run.mean_u)) <= turned.bound
-
-
-def test_full_descent_improves_with_the_horizon() -> None:
-    form = instance(7, HINGE, n=12, T=4)
-    gaps = [np.subtract(*values(form, MirrorDescent(steps="theorem", max_iter=T).solve(form, Budget(tol=1e-9))))
-            for T in (50, 800)]
-    assert gaps[1] < 0.6 * gaps[0]
 
 
 # -- solvers ------------------------------------------------------------------------------------------
@@ -286,7 +265,6 @@ ENGINES: dict[str, tuple[Solver, float]] = {
     "alternating": (AlternatingMu(), 1e-3),
     "alternating, squared": (AlternatingMu(exponent=2.0), 1e-3),
     "labels": (MirrorProx(sampling="labels", step_factor=300.0, max_iter=4000), 5e-2),
-    "importance": (MirrorProx(sampling="importance", step_factor=300.0, max_iter=4000), 5e-2),
     "descent, labels": (MirrorDescent(sampling="labels", step_factor=10.0, max_iter=4000), 5e-2),
 }
 
@@ -315,9 +293,8 @@ def test_rows_with_slopes_shifts_and_repetitions(solver: Solver) -> None:
 
 @pytest.mark.parametrize("build_solver", [
     lambda seed: MirrorProx(sampling="labels", random_state=seed),
-    lambda seed: MirrorProx(sampling="importance", random_state=seed),
     lambda seed: MirrorProx(sampling="variance-reduced", random_state=seed),
-    lambda seed: MirrorDescent(sampling="labels", random_state=seed)], ids=["labels", "importance", "vr", "descent"])
+    lambda seed: MirrorDescent(sampling="labels", random_state=seed)], ids=["labels", "vr", "descent"])
 def test_seeds_reproduce_and_differ(build_solver) -> None:  # type: ignore[no-untyped-def]
     form, budget = instance(13, odm()), Budget(tol=1e-12, max_iter=60)
     one, two, other = (build_solver(seed).solve(form, budget) for seed in (1, 1, 2))
@@ -409,7 +386,7 @@ def test_limits_are_said_and_the_answer_still_certified(solver: Solver) -> None:
 
 
 @pytest.mark.parametrize("solver", [MirrorProx(sampling="labels"), MirrorProx(sampling="variance-reduced"),
-                                    MirrorDescent(sampling="importance"), MirrorDescent(), AlternatingMu()],
+                                    MirrorDescent(sampling="labels"), MirrorDescent(), AlternatingMu()],
                          ids=lambda s: f"{s.name} {getattr(s, 'sampling', '')}")
 def test_warm_starts_are_used_and_hostile_ones_do_no_harm(solver: Solver) -> None:
     form = instance(37, odm(), total=10.0)
@@ -427,12 +404,8 @@ def test_wrong_options_are_named() -> None:
         MirrorProx(sampling="points")
     with pytest.raises(DeclarationError, match=r"mirror-prox\(tau=-1\): expected a positive finite number"):
         MirrorProx(tau=-1)
-    with pytest.raises(DeclarationError, match=r"mirror-descent\(steps='fast'\)"):
-        MirrorDescent(steps="fast")
     with pytest.raises(DeclarationError, match=r"mirror-descent\(step_factor=0\): expected a positive"):
         MirrorDescent(step_factor=0)
-    with pytest.raises(DeclarationError, match="adaptive steps need full gradients"):
-        MirrorDescent(sampling="labels", steps="adaptive")
     with pytest.raises(DeclarationError, match=r"exponent=3\): expected a number in \(0, 2\]"):
         AlternatingMu(exponent=3)
 
@@ -624,15 +597,13 @@ def test_value_of_the_master_matches_the_primal_as_written(name: str) -> None:
         assert solver.solve(form, Budget(tol=1e-5)).objective == pytest.approx(problem.value, rel=3e-4)
 
 
-def test_the_bound_of_the_greatest_eigenvalue_needs_no_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(0)
-    for n, d in ((40, 700), (700, 40), (60, 60)):
-        features = build(sp.csr_array(rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.1)))
-        true = np.linalg.norm(features.toarray(), 2) ** 2
-        assert greatest_eigenvalue(features, dense_order=10**6) == pytest.approx(true)
-        monkeypatch.setattr(features, "gram", None)
-        assert true <= greatest_eigenvalue(features, dense_order=1) <= 1.5 * true
-    assert greatest_eigenvalue(build(sp.csr_array((4, 9))), dense_order=1) == 0.0
+@pytest.mark.parametrize("order", [0, 100])
+def test_the_spectral_constant_is_an_eigenvalue_or_the_trace(order: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    form = instance(3, HINGE)
+    monkeypatch.setattr(saddle_box, "DENSE_ORDER", order)
+    phi = form.features.toarray()
+    known = np.linalg.norm(phi, 2) ** 2 if order else np.sum(phi**2)
+    assert BoxModel(SaddleModel(form)).spectral == pytest.approx(known)
 
 
 def test_products_replace_the_dense_system_of_wide_sparse_features(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,8 +12,7 @@ from margindsl.features import build
 from margindsl.program import Losses, LossTerm, SaddleForm, SharedScalars
 from margindsl_solvers.alternating_mu import AlternatingMu
 from margindsl_solvers.conic import Clarabel
-from margindsl_solvers.mirror_descent import MirrorDescent
-from margindsl_solvers.mirror_prox import MirrorProx
+from margindsl_solvers.mirror import MirrorDescent, MirrorProx
 
 FREE, SIGNED = SharedScalars(np.array([0.1]), np.array([False]), ("s",)), SharedScalars(
     np.array([-1.0]), np.array([True]), ("s",))
@@ -108,7 +107,6 @@ def test_a_labelling_and_its_negative_with_the_other_bias_are_one() -> None:
 
 @pytest.mark.parametrize("solver, loss, tau, words", [
     (MirrorProx(sampling="labels"), "threshold", 0.0, "neither shared scalars nor a bias"),
-    (MirrorDescent(steps="theorem"), "hinge", 0.4, "neither shared scalars nor a bias"),
     (AlternatingMu(), "hinge", 0.4, "closed form of the masses holds without a bias")])
 def test_what_is_refused_says_why(solver: Solver, loss: str, tau: float, words: str) -> None:
     assert words in str(solver.accepts(instance(0, loss, tau)))

@@ -16,7 +16,7 @@ from margindsl.program import Losses, LossTerm, SaddleForm
 from margindsl.typing import FloatArray, IntArray
 from margindsl_solvers.engines.saddle.model import SaddleModel
 from margindsl_solvers.engines.saddle.smoothed import SmoothedRun, segment, shrink
-from margindsl_solvers.mirror_prox import MirrorProx
+from margindsl_solvers.mirror import MirrorProx
 
 
 def odm(theta: float = 0.2, nu: float = 0.4) -> PLQ:

@@ -9,13 +9,11 @@ from functools import cached_property
 
 import numpy as np
 
-from margindsl.features.operator import FeatureOperator
 from margindsl.program.losses import Losses
 from margindsl.typing import FloatArray
 from margindsl_solvers.engines.saddle.model import SaddleModel
 
-DENSE_ORDER = 500  # columns up to which eigenvalues are computed
-POWER, PROBES = 24, 16  # of the bound from random vectors
+DENSE_ORDER = 2000  # columns up to which eigenvalues are computed
 
 
 class BoxModel:
@@ -75,14 +73,6 @@ class BoxModel:
         slopes = self.model.conjugate_slopes(self.scaled(u))
         return np.where(self.model.weights > 0, slopes - self.losses.shifts, 0.0)
 
-    def direction(self, u: FloatArray, k: int) -> FloatArray:
-        """Return v_k (r,)."""
-        return self.model.direction(self.losses.spread(u), k)
-
-    def pull(self, w: FloatArray, k: int) -> FloatArray:
-        """Return the (m,) numbers a y_k∘Φw."""
-        return self.losses.gather(self.model.margin(w, k))
-
     # -- constants ----------------------------------------------------------------------------------
 
     @cached_property
@@ -92,10 +82,12 @@ class BoxModel:
 
     @cached_property
     def spectral(self) -> float:
-        """Return a bound of the greatest eigenvalue of ΦᵀΦ times the greatest Σ a² of a point: ‖v_k‖² ≤ it · ‖u‖²."""
-        losses = self.losses
+        """Return λ Σ a² of the point where that is greatest, λ of ΦᵀΦ or its trace: ‖v_k‖² ≤ it · ‖u‖²."""
+        losses, features = self.losses, self.model.form.features
         slopes = np.bincount(losses.points, weights=losses.slopes**2, minlength=losses.n)
-        return greatest_eigenvalue(self.model.form.features) * float(slopes.max(initial=0.0))
+        few = features.rank <= DENSE_ORDER
+        greatest = np.linalg.eigvalsh(np.asarray(features.gram(), dtype=float))[-1] if few else features.trace
+        return max(float(greatest), 0.0) * float(slopes.max(initial=0.0))
 
     @cached_property
     def bound_of_value(self) -> float:
@@ -133,73 +125,35 @@ class TheoremSteps:
         return self if factor == 1.0 else TheoremSteps(self.a, self.b, self.eta * factor, math.inf)
 
 
-Schedule = Callable[..., TheoremSteps]  # (box, iterations, whether sampled, [primal weight]) -> steps
+Schedule = Callable[..., TheoremSteps]  # (box, iterations, [primal weight]) -> steps
 
 
-def descent_steps(box: BoxModel, horizon: int, sampled: bool) -> TheoremSteps:
-    """Return the steps of ODMC, Theorem 1, after T steps of sampled gradients or of full ones.
+def descent_steps(box: BoxModel, horizon: int) -> TheoremSteps:
+    """Return the steps of ODMC, Theorem 1, for T steps of sampled gradients.
 
-    a = |B|L₁/√log|B|, b = √2L₂/(√m τ), η = √(2/T), gap ≤ (|B|L₁√(2 log|B|) + L₂τ√m)/√T, where a full gradient
-    has L₁ in the place of |B|L₁, and τ√m is the radius of the box.
+    a = |B|L₁/√log|B|, b = √2L₂/(√m τ), η = √(2/T), gap ≤ (|B|L₁√(2 log|B|) + L₂τ√m)/√T, τ√m the radius of the box.
     """
     entropy = math.log(max(box.model.count, 2))
-    first = box.bound_of_value * (box.model.count if sampled else 1)
+    first = box.bound_of_value * box.model.count
     second, radius = box.bound_of_slope, max(box.radius, 1e-300)
     bound = (first * math.sqrt(2.0 * entropy) + second * radius) / math.sqrt(horizon)
     return TheoremSteps(first / math.sqrt(entropy), math.sqrt(2.0) * second / radius, math.sqrt(2.0 / horizon), bound)
 
 
-def prox_steps(box: BoxModel, horizon: int, sampled: bool, weight: float = 1.0) -> TheoremSteps:
+def prox_steps(box: BoxModel, horizon: int, weight: float = 1.0) -> TheoremSteps:
     """Return the mirror map of ssODM with a step that needs no smoothness.
 
     a = 1/(ω√log|B|), b = ω√2/(τ√m) (ssODM, Section 4.2, at a primal weight ω = 1). The paper states no η. Let
-    G² = (|B|L₁)²/a + L₂²/b (L₁ for |B|L₁ with full gradients) bound the squared dual norm of a gradient estimate, and
-    Ω = a log|B| + b mτ²/2. Two estimates differ by at most 2G, and so does one from its mean, hence (Juditsky,
-    Nemirovski and Tauvel 2011, Section 3) E gap ≤ 2Ω/(ηT) + 4ηG² = 4√2 G√(Ω/T) at η = √(Ω/2T)/G; without
-    noise the same step gives half of it.
+    G² = (|B|L₁)²/a + L₂²/b bound the squared dual norm of a gradient estimate, and Ω = a log|B| + b mτ²/2. Two
+    estimates differ by at most 2G, and so does one from its mean, hence (Juditsky, Nemirovski and Tauvel 2011,
+    Section 3) E gap ≤ 2Ω/(ηT) + 4ηG² = 4√2 G√(Ω/T) at η = √(Ω/2T)/G.
     """
     entropy, radius = math.log(max(box.model.count, 2)), max(box.radius, 1e-300)
     a, b = 1.0 / (weight * math.sqrt(entropy)), weight * math.sqrt(2.0) / radius
     omega = a * entropy + 0.5 * b * radius**2
-    first = box.bound_of_value * (box.model.count if sampled else 1)
+    first = box.bound_of_value * box.model.count
     size = max(math.sqrt(first**2 / a + box.bound_of_slope**2 / b), 1e-300)
-    bound = 4.0 * math.sqrt(2.0 * omega / horizon) * size
-    return TheoremSteps(a, b, math.sqrt(omega / (2.0 * horizon)) / size, bound if sampled else 0.75 * bound)
-
-
-def greatest_eigenvalue(features: FeatureOperator, dense_order: int = DENSE_ORDER) -> float:
-    """Return an upper bound of the greatest eigenvalue of M = ΦᵀΦ: the eigenvalue itself for few features.
-
-    Otherwise no matrix is formed. For standard normal ω_1, …, ω_q, ‖Mᵖ‖ ≤ 10 √(2/π) max ‖Mᵖω_i‖ except with
-    probability 10^−q; the root of order p exceeds the eigenvalue by a few tens of per cent. q = 16 makes failure
-    rarer than rounding errors. The trace is a bound too.
-
-    Parameters
-    ----------
-    dense_order : int
-        Most columns for which the eigenvalues are computed.
-
-    References
-    ----------
-    N. Halko, P.-G. Martinsson, J. Tropp (2011). Finding structure with randomness, Lemma 4.1.
-    """
-    if features.rank <= dense_order:
-        return max(float(np.linalg.eigvalsh(np.asarray(features.gram(), dtype=float))[-1]), 0.0)
-    trace = float(features.trace)
-    if not trace > 0:
-        return 0.0
-    # M^p = Φᵀ (ΦΦᵀ)^(p−1) Φ has the non-zero eigenvalues of (ΦΦᵀ)^p: iterate on the shorter side.
-    short = features.n < features.rank
-    W = np.random.default_rng(0).standard_normal((features.n if short else features.rank, PROBES))
-    size = 0.0  # logarithm of the scale taken out
-    for _ in range(POWER):
-        W = features.apply(features.adjoint(W)) if short else features.adjoint(features.apply(W))
-        unit = float(np.abs(W).max())
-        if not unit > 0:
-            return trace
-        W, size = W / unit, size + math.log(unit)
-    longest = float(np.linalg.norm(W, axis=0).max())
-    return min(trace, math.exp((size + math.log(10.0 * math.sqrt(2.0 / math.pi) * longest)) / POWER))
+    return TheoremSteps(a, b, math.sqrt(omega / (2.0 * horizon)) / size, 4.0 * math.sqrt(2.0 * omega / horizon) * size)
 
 
 def scaled_end(weights: FloatArray, end: float) -> FloatArray:

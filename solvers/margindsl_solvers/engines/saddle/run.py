@@ -87,11 +87,11 @@ class MirrorRun(SaddleCourse):
     """
 
     def __init__(self, model: SaddleModel, budget: Budget, start: Place | Point | SaddleCourse, advance: Advance, *,
-                 weight: float | None = None, restarts: bool = True, newton_limit: int = 2000,
-                 stall_limit: float = math.inf, begin: float | None = None) -> None:
+                 weight: float | None = None, newton_limit: int = 2000, stall_limit: float = math.inf,
+                 begin: float | None = None) -> None:
         super().__init__(model, budget, begin)
         self.start, self.advance = start, advance
-        self.fixed_weight, self.restarts, self.newton_limit = weight, restarts, newton_limit
+        self.fixed_weight, self.newton_limit = weight, newton_limit
         self.last_newton, self.stall_limit = 0, stall_limit
         self.threshold = NEWTON_FIRST
 
@@ -204,9 +204,8 @@ class MirrorRun(SaddleCourse):
             last_gap = candidate.gap
             if good or stalled or length >= ARTIFICIAL * self.iterations:
                 break
-        if self.restarts:
-            self.point = candidate
-            self._reweigh(origin)
+        self.point = candidate
+        self._reweigh(origin)
         return None
 
     def _reweigh(self, origin: Point) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -24,82 +23,17 @@ COMPILING = 10.0  # seconds that compiling may take, once on a machine
 MOMENT = 3e7  # multiply-adds between two looks at the clock
 
 
-class Gradient(Protocol):
-    """An estimate of (∂_μφ, ∂_uφ), φ = Σ μ_k G(u, y_k), up to a constant added to all of ∂_μφ."""
+def label_gradient(box: BoxModel, u: FloatArray, i: int, j: int) -> tuple[FloatArray, FloatArray]:
+    """Return the estimates of (∂_μφ, ∂_uφ), φ = Σ μ_k G(u, y_k), at labellings i and j (ODMC and ssODM, Algorithm 1).
 
-    def __call__(self, mu: FloatArray, u: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-        """Return the (T,) and (m,) estimates."""
-
-
-@dataclass(frozen=True, eq=False)
-class FullGradient:
-    """Compute both gradients without sampling."""
-
-    box: BoxModel
-
-    def __call__(self, mu: FloatArray, u: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-        point = self.box.model.evaluate(mu, self.box.scaled(u))
-        pull = point.arguments - self.box.losses.shifts
-        return self.box.linear(u) - 0.5 * point.norms, self.box.linear_slope(u) - pull
-
-
-@dataclass(frozen=True, eq=False)
-class LabelGradient:
-    """Sample i uniformly and j from μ (ODMC and ssODM, Algorithm 1).
-
-    ∂_μ: |B| G(u, y_i) in place i; ∂_u: ∂_uG(u, y_j).
+    ∂_μ: |B| G(u, y_i) in place i; ∂_u: ∂_uG(u, y_j). They are unbiased for i uniform, j ~ μ.
     """
-
-    box: BoxModel
-
-    def __call__(self, mu: FloatArray, u: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-        i = min(int(rng.random() * len(mu)), len(mu) - 1)
-        return self.at(u, i, draw(mu, rng))
-
-    def at(self, u: FloatArray, i: int, j: int) -> tuple[FloatArray, FloatArray]:
-        """Return the estimates for given indices."""
-        box, T = self.box, self.box.model.count
-        first, second = np.zeros(T), box.direction(u, j)
-        v = second if i == j else box.direction(u, i)
-        first[i] = T * (box.linear(u) - 0.5 * float(v @ v))
-        return first, box.linear_slope(u) - box.pull(second, j)
-
-
-class ImportanceGradient:
-    """Sample i and j from laws that follow the last norms seen, and leave out what needs no sampling.
-
-    With p_i ∝ ‖v_i‖² and q_j ∝ μ_j‖v_j‖, both mixed with the uniform law: ∂_μ: −½‖v_i‖²/p_i in place i (the
-    constant Σcρ* moves no mass); ∂_u: ρ*'(−u/c) − d − (μ_j/q_j) a y_j∘Φv_j, its first part exact.
-    """
-
-    def __init__(self, box: BoxModel) -> None:
-        self.box = box
-        self.norms = np.ones(box.model.count)
-
-    def __call__(self, mu: FloatArray, u: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-        p, q = self.laws(mu)
-        i, j = draw(p, rng), draw(q, rng)
-        first, second, norms = self.at(mu, u, i, j, p, q)
-        self.norms[[i, j]] = norms
-        return first, second
-
-    def laws(self, mu: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the laws p and q at the norms remembered."""
-        return mixed(self.norms), mixed(mu * np.sqrt(self.norms))
-
-    def at(self, mu: FloatArray, u: FloatArray, i: int, j: int, p: FloatArray,
-           q: FloatArray) -> tuple[FloatArray, FloatArray, tuple[float, float]]:
-        """Return the estimates for given indices, and ‖v_i‖², ‖v_j‖²."""
-        box = self.box
-        first, second = np.zeros(box.model.count), box.direction(u, j)
-        v = second if i == j else box.direction(u, i)
-        norms = float(v @ v), float(second @ second)
-        first[i] = -0.5 * norms[0] / p[i]
-        return first, box.linear_slope(u) - (mu[j] / q[j]) * box.pull(second, j), norms
-
-
-GRADIENTS: dict[str, Callable[[BoxModel], Gradient]] = {
-    "labels": LabelGradient, "importance": ImportanceGradient}
+    model, spread = box.model, box.losses.spread(u)
+    second = model.direction(spread, j)
+    v = second if i == j else model.direction(spread, i)
+    first = np.zeros(model.count)
+    first[i] = model.count * (box.linear(u) - 0.5 * float(v @ v))
+    return first, box.linear_slope(u) - box.losses.gather(model.margin(second, j))
 
 
 def draw(law: FloatArray, rng: np.random.Generator) -> int:
@@ -184,20 +118,19 @@ class StochasticRun(SaddleCourse):
 
     stage = "stochastic"
 
-    def __init__(self, box: BoxModel, gradient: Gradient, steps: TheoremSteps, budget: Budget, *,
-                 rng: np.random.Generator, extra: bool, start: tuple[FloatArray, FloatArray] | None = None) -> None:
+    def __init__(self, box: BoxModel, steps: TheoremSteps, budget: Budget, *, rng: np.random.Generator, extra: bool,
+                 start: tuple[FloatArray, FloatArray] | None = None) -> None:
         model = box.model
         super().__init__(model, budget)
-        self.box, self.gradient, self.steps, self.rng, self.extra = box, gradient, steps, rng, extra
+        self.box, self.steps, self.rng, self.extra = box, steps, rng, extra
         self.mu: FloatArray = np.full(model.count, 1.0 / model.count) if start is None else start[0].copy()
         self.u: FloatArray = np.zeros(box.losses.rows) if start is None else start[1].copy()
         self.mean_mu, self.mean_u = np.zeros(model.count), np.zeros(box.losses.rows)
         # One gap costs a full gradient, that is about T sampled ones.
         self.check, self.due = max(8, 2 * model.count), 8
         work = min(self.max_iter, 1e9) * (model.form.n * model.form.features.rank + INTERPRETED)
-        pays = isinstance(gradient, LabelGradient) and work > COMPILED
         ready = KERNEL in sys.modules or budget.remaining > COMPILING
-        self.compiled = compiled_steps(box) if pays and ready else None
+        self.compiled = compiled_steps(box) if work > COMPILED and ready else None
 
     def init(self) -> None:
         self.judge(self.mu.copy(), self.box.scaled(self.u))
@@ -227,12 +160,16 @@ class StochasticRun(SaddleCourse):
 
     def _iterate(self) -> None:
         centre = self.mu, self.u
-        half = descent(self.box, self.steps, *centre, self.gradient(*centre, self.rng))
+        half = descent(self.box, self.steps, *centre, self._gradient(*centre))
         if self.extra:
-            self.mu, self.u = descent(self.box, self.steps, *centre, self.gradient(*half, self.rng))
+            self.mu, self.u = descent(self.box, self.steps, *centre, self._gradient(*half))
             met = half
         else:
             (self.mu, self.u), met = half, centre
         self.iterations += 1
         self.mean_mu += (met[0] - self.mean_mu) / self.iterations
         self.mean_u += (met[1] - self.mean_u) / self.iterations
+
+    def _gradient(self, mu: FloatArray, u: FloatArray) -> tuple[FloatArray, FloatArray]:
+        i = min(int(self.rng.random() * len(mu)), len(mu) - 1)
+        return label_gradient(self.box, u, i, draw(mu, self.rng))
