@@ -3,102 +3,30 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from margindsl.calculus import PLQ, ConvexFunction
+from margindsl.calculus import PLQ, ConvexFunction, Logistic
+from margindsl.calculus import huber as huber_function
 from margindsl.errors import DeclarationError, GrammarError
 from margindsl.language.entries import is_number
-from margindsl.language.expressions import Expression, Index, as_expression, modulus, squared
+from margindsl.language.expressions import (
+    Absolute,
+    Expression,
+    Maximum,
+    Operation,
+    PositivePart,
+    Square,
+    as_expression,
+)
+from margindsl.language.graphs import as_laplacian
 from margindsl.language.margins import Hyperplane
-from margindsl.language.printing import bracket, bracket_latex, entries, number_text, words_latex
+from margindsl.language.printing import number_text
 from margindsl.language.symbols import Scalar
 
 
-class Atom(Expression):
-    """Represent a function applied entry by entry."""
-
-    word: ClassVar[str] = ""
-
-    def __init__(self, *arguments: Expression) -> None:
-        self.arguments = arguments
-        shapes = {a.shape for a in arguments if a.shape}
-        if len(shapes) > 1:
-            raise DeclarationError(
-                f"`{self.text()}`: arguments of different lengths {sorted(shapes)}; index them to the same points")
-        self.shape = shapes.pop() if shapes else ()
-
-    @property
-    def children(self) -> tuple[Expression, ...]:
-        return self.arguments
-
-    def text(self) -> str:
-        return f"md.{self.word}({', '.join(a.text() for a in self.arguments)})"
-
-
-class PositivePart(Atom):
-    """Represent max(x, 0)."""
-
-    word = "pos"
-
-    def numeric(self) -> Any:
-        return np.maximum(self.arguments[0].numeric(), 0.0)
-
-    def latex(self) -> str:
-        return rf"\left({self.arguments[0].latex()}\right)_+"
-
-
-class Absolute(Atom):
-    """Represent |x|."""
-
-    word = "abs"
-
-    def numeric(self) -> Any:
-        return np.abs(self.arguments[0].numeric())
-
-    def text(self) -> str:
-        return f"abs({self.arguments[0].text()})"
-
-    def latex(self) -> str:
-        return rf"\left|{self.arguments[0].latex()}\right|"
-
-
-class Square(Atom):
-    """Represent x²."""
-
-    word = "square"
-    precedence = 90
-
-    def numeric(self) -> Any:
-        return np.square(self.arguments[0].numeric())
-
-    def text(self) -> str:
-        return f"{bracket(self.arguments[0], 95)}**2"
-
-    def latex(self) -> str:
-        inner = self.arguments[0].latex()
-        if isinstance(self.arguments[0], PositivePart):
-            return inner + "^2"
-        return rf"\left({inner}\right)^2"
-
-
-class Maximum(Atom):
-    """Represent the largest of several expressions."""
-
-    word = "maximum"
-
-    def numeric(self) -> Any:
-        result = self.arguments[0].numeric()
-        for argument in self.arguments[1:]:
-            result = np.maximum(result, argument.numeric())
-        return result
-
-    def latex(self) -> str:
-        return r"\max\left(" + ", ".join(a.latex() for a in self.arguments) + r"\right)"
-
-
-class Curve(Atom):
+class Curve(Operation):
     """Represent ρ(x) for a given one-dimensional convex function ρ.
 
     Parameters
@@ -109,22 +37,14 @@ class Curve(Atom):
         What is printed within the brackets before and after the argument.
     """
 
+    parts = ("inner",)
+    is_constant = False  # a loss of a constant is left to the compiler
+    inner: Expression
+
     def __init__(self, function: ConvexFunction, argument: Expression, word: str, before: str = "",
                  after: str = "") -> None:
-        self.function, self.before, self.after = function, before, after
-        self.word = word  # type: ignore[misc]
+        self.function, self.word, self.before, self.after = function, word, before, after
         super().__init__(argument)
-
-    def text(self) -> str:
-        return f"md.{self.word}({self.before}{self.arguments[0].text()}{self.after})"
-
-    @property
-    def is_constant(self) -> bool:
-        return False
-
-    def latex(self) -> str:
-        before, after = (words_latex(text) if text else "" for text in (self.before, self.after))
-        return rf"\mathrm{{{self.word}}}\left({before}{self.arguments[0].latex()}{after}\right)"
 
 
 def pos(x: Any) -> Expression:
@@ -132,13 +52,11 @@ def pos(x: Any) -> Expression:
     return PositivePart(as_expression(x))
 
 
-@modulus.register(Expression)
 def absolute(x: Any) -> Expression:
     """Return |x|, entry by entry (also written ``abs(x)``)."""
     return Absolute(as_expression(x))
 
 
-@squared.register(Expression)
 def square(x: Any) -> Expression:
     """Return x², entry by entry (also written ``x**2``)."""
     return Square(as_expression(x))
@@ -171,8 +89,6 @@ def huber(x: Any, threshold: float = 1.0) -> Expression:
     DeclarationError
         If the threshold is not a positive number.
     """
-    from margindsl.calculus import huber as huber_function
-
     if not is_number(threshold) or not 0 < threshold < np.inf:
         raise DeclarationError(f"md.huber(threshold={threshold!r}): expected a positive number")
     after = "" if threshold == 1 else f", {number_text(threshold)}"
@@ -181,8 +97,6 @@ def huber(x: Any, threshold: float = 1.0) -> Expression:
 
 def logistic(x: Any) -> Expression:
     """Return log(1 + exp(x)), entry by entry; the logistic margin loss is ``md.logistic(-g)``."""
-    from margindsl.calculus import Logistic
-
     return Curve(Logistic().precompose(-1.0, 0.0), as_expression(x), "logistic")
 
 
@@ -208,17 +122,14 @@ def plq(pieces: Any, x: Any = None) -> Any:
     >>> hinge = plq([(1.0, (0.0, -1.0, 1.0)), (float("inf"), (0.0, 0.0, 0.0))])
     """
     function = pieces if isinstance(pieces, ConvexFunction) else _plq_from_pieces(pieces)
-    shown = _pieces_text(function) if isinstance(function, PLQ) else repr(function)
+    shown = repr(function) if not isinstance(function, PLQ) else "[" + ", ".join(
+        f"({number_text(end)}, ({number_text(q)}, {number_text(s)}, {number_text(c)}))"
+        for _, end, q, s, c in function.pieces) + "]"
 
     def loss(argument: Any) -> Expression:
         return Curve(function, as_expression(argument), "plq", before=f"{shown}, ")
 
     return loss if x is None else loss(x)
-
-
-def _pieces_text(function: PLQ) -> str:
-    return "[" + ", ".join(f"({number_text(end)}, ({number_text(q)}, {number_text(s)}, {number_text(c)}))"
-                           for _, end, q, s, c in function.pieces) + "]"
 
 
 def _plq_from_pieces(pieces: Any) -> PLQ:
@@ -242,73 +153,34 @@ def _plq_from_pieces(pieces: Any) -> PLQ:
 class Aggregate(Expression):
     """Represent a sum, mean or variance over points."""
 
-    word: ClassVar[str] = ""
+    parts = ("inner",)
 
     def __init__(self, inner: Expression) -> None:
         self.inner = inner
-
-    @property
-    def children(self) -> tuple[Expression, ...]:
-        return (self.inner,)
-
-    @property
-    def is_constant(self) -> bool:
-        return self.inner.is_constant
-
-    def text(self) -> str:
-        return f"md.{self.word}({self.inner.text()})"
-
-    def _summand(self) -> str:
-        with entries():
-            return bracket_latex(self.inner, 30)
-
-    def _range(self) -> str:
-        """Return the index of a sum, with its range where it does not go over all points."""
-        part = any(isinstance(node, Index) and node.shape for node in self.inner.walk())
-        return f"{{i=0}}^{{{len(self.inner) - 1}}}" if part else "i"
 
 
 class Total(Aggregate):
     """Represent the sum over points."""
 
-    word = "sum"
-
     def numeric(self) -> float:
         return float(np.sum(self.inner.numeric()))
-
-    def latex(self) -> str:
-        return rf"\sum_{self._range()} {self._summand()}"
 
 
 class Mean(Aggregate):
     """Represent the mean over points."""
 
-    word = "mean"
-
     def numeric(self) -> float:
         return float(np.mean(self.inner.numeric()))
 
-    def latex(self) -> str:
-        count = len(self.inner) if self.inner.shape else 1
-        return rf"\frac{{1}}{{{count}}}\sum_{self._range()} {self._summand()}"
-
 
 class Variance(Aggregate):
-    """Represent the variance over points, min over s of the mean of (x − s)²."""
+    """Represent the variance over points, min over s of the mean of (x − s)²; it is lowered, not evaluated."""
 
-    word = "var"
+    is_constant = False
 
     def __init__(self, inner: Expression) -> None:
         super().__init__(inner)
         self.centre = Scalar(name="mean")
-
-    @property
-    def is_constant(self) -> bool:
-        return False
-
-    def latex(self) -> str:
-        with entries():
-            return rf"\operatorname{{var}}_i\left({self.inner.latex()}\right)"
 
 
 def sum(x: Any) -> Expression:
@@ -341,36 +213,19 @@ def _entries(x: Any, word: str) -> Expression:
 class SquaredNorm(Expression):
     """Represent ‖w‖² of a hyperplane, without its bias."""
 
+    parts = ("hyperplane",)
+
     def __init__(self, hyperplane: Hyperplane) -> None:
         self.hyperplane = hyperplane
-
-    @property
-    def children(self) -> tuple[Expression, ...]:
-        return (self.hyperplane,)
-
-    def text(self) -> str:
-        return f"md.sq_norm({self.hyperplane.text()})"
-
-    def latex(self) -> str:
-        return rf"\|{self.hyperplane.letter()}\|^2"
 
 
 class Manifold(Expression):
     """Represent fᵀLf for a graph Laplacian L."""
 
+    parts = ("hyperplane",)
+
     def __init__(self, hyperplane: Hyperplane, laplacian: Any) -> None:
         self.hyperplane, self.laplacian = hyperplane, laplacian
-
-    @property
-    def children(self) -> tuple[Expression, ...]:
-        return (self.hyperplane,)
-
-    def text(self) -> str:
-        return f"md.manifold({self.hyperplane.text()}, graph)"
-
-    def latex(self) -> str:
-        name = self.hyperplane.letter()
-        return rf"{name}^\top L {name}"
 
 
 def sq_norm(f: Any) -> Expression:
@@ -403,8 +258,6 @@ def manifold(f: Any, graph: Any) -> Expression:
     DeclarationError
         If the graph is not an n × n symmetric matrix of non-negative weights.
     """
-    from margindsl.language.graphs import as_laplacian
-
     if not isinstance(f, Hyperplane):
         raise GrammarError(f"md.manifold({as_expression(f).text()}, graph)", "the manifold term is of a hyperplane",
                            "Write md.manifold(f, graph) with f = md.Hyperplane(X).")

@@ -16,9 +16,20 @@ from margindsl.calculus.accuracy import without_rounding
 from margindsl.calculus.composed import compose, largest
 from margindsl.errors import CalculusError
 from margindsl.language import grammar
-from margindsl.language.atoms import Absolute, Curve, Maximum, Mean, PositivePart, Square, Total, Variance
+from margindsl.language.atoms import Aggregate, Curve, Mean, Total, Variance
 from margindsl.language.entries import constant_value
-from margindsl.language.expressions import Expression, Index, Negation, Product, Quotient, Sum
+from margindsl.language.expressions import (
+    Absolute,
+    Expression,
+    Index,
+    Maximum,
+    Negation,
+    PositivePart,
+    Product,
+    Quotient,
+    Square,
+    Sum,
+)
 from margindsl.language.margins import Hyperplane, Labels, Margin
 from margindsl.language.symbols import Named, Scalar
 from margindsl.typing import FloatArray, IntArray
@@ -104,6 +115,10 @@ class Lowered:
     pieces: tuple[Piece, ...] = ()
     sign: int = 0
 
+    def negative(self) -> Lowered:
+        """Return the negative of the lowered form."""
+        return Lowered(self.affine.times(-1.0), self.pieces, -self.sign)
+
     @property
     def points(self) -> IntArray | None:
         """Return the points whose margins enter."""
@@ -166,29 +181,12 @@ def lower_entries(expression: Expression, rows: IntArray) -> Lowered:
     return rule(expression, rows)
 
 
-def _lower_margin(expression: Margin, rows: IntArray) -> Lowered:
-    return Lowered(Affine(slope=1.0, points=rows))
-
-
-def _lower_scalar(expression: Scalar, rows: IntArray) -> Lowered:
-    return Lowered(Affine(coupling={expression: 1.0}))
-
-
-def _lower_index(expression: Index, rows: IntArray) -> Lowered:
-    return lower_entries(expression.inner, expression.index[rows])
-
-
 def _lower_sum(expression: Sum, rows: IntArray) -> Lowered:
     left, right = lower_entries(expression.left, rows), lower_entries(expression.right, rows)
     if left.sign * right.sign < 0:
         raise grammar.MIXED_SUM.broken_by(expression)
     common_points(left.points, right.points, expression)
     return Lowered(left.affine.plus(right.affine, expression), left.pieces + right.pieces, left.sign or right.sign)
-
-
-def _lower_negation(expression: Negation, rows: IntArray) -> Lowered:
-    inner = lower_entries(expression.inner, rows)
-    return Lowered(inner.affine.times(-1.0), inner.pieces, -inner.sign)
 
 
 def _lower_product(expression: Product | Quotient, rows: IntArray) -> Lowered:
@@ -264,11 +262,11 @@ def _single(inner: Lowered, at: Expression) -> tuple[ConvexFunction, Affine]:
         raise grammar.ONE_MARGIN.broken_by(at) from None
 
 
-def _compose(expression: Expression, argument: Expression, atom: ConvexFunction, rows: IntArray) -> Lowered:
+def _compose(expression: Any, atom: ConvexFunction, rows: IntArray) -> Lowered:
     """Return atom(argument): the atom itself on affine arguments, else composed with the merged function."""
-    inner = lower_entries(argument, rows)
+    inner = lower_entries(expression.inner, rows)
     if inner.sign < 0:  # atom(-v) of the convex v
-        inner, atom = Lowered(inner.affine.times(-1.0), inner.pieces, 1), atom.precompose(-1.0)
+        inner, atom = inner.negative(), atom.precompose(-1.0)
     if not inner.pieces:
         return Lowered(Affine(points=inner.points), (Piece(1.0, atom, inner.affine),), 1)
     function, affine = _single(inner, expression)
@@ -277,22 +275,6 @@ def _compose(expression: Expression, argument: Expression, atom: ConvexFunction,
     except CalculusError:
         raise grammar.COMPOSITION.broken_by(expression) from None
     return Lowered(Affine(points=inner.points), (Piece(1.0, result, affine),), 1)
-
-
-def _lower_positive_part(expression: PositivePart, rows: IntArray) -> Lowered:
-    return _compose(expression, expression.arguments[0], pos_function(), rows)
-
-
-def _lower_absolute(expression: Absolute, rows: IntArray) -> Lowered:
-    return _compose(expression, expression.arguments[0], absolute_function(), rows)
-
-
-def _lower_square(expression: Square, rows: IntArray) -> Lowered:
-    return _compose(expression, expression.arguments[0], square_function(), rows)
-
-
-def _lower_curve(expression: Curve, rows: IntArray) -> Lowered:
-    return _compose(expression, expression.arguments[0], expression.function, rows)
 
 
 def _lower_maximum(expression: Maximum, rows: IntArray) -> Lowered:
@@ -330,14 +312,19 @@ def _refuse_bare(expression: Expression, rows: IntArray) -> Lowered:
     raise grammar.BARE_DECISION.broken_by(expression, what=what)
 
 
-def _refuse_aggregate(expression: Total | Mean | Variance, rows: IntArray) -> Lowered:
+def _refuse_aggregate(expression: Aggregate, rows: IntArray) -> Lowered:
     raise grammar.ONE_MARGIN.broken_by(expression)
 
 
 _RULES: dict[type[Expression], Callable[[Any, IntArray], Lowered]] = {
-    Margin: _lower_margin, Scalar: _lower_scalar, Index: _lower_index, Sum: _lower_sum,
-    Negation: _lower_negation, Product: _lower_product, Quotient: _lower_product,
-    PositivePart: _lower_positive_part, Absolute: _lower_absolute, Square: _lower_square,
-    Maximum: _lower_maximum, Curve: _lower_curve, Labels: _refuse_bare, Hyperplane: _refuse_bare,
-    Total: _refuse_aggregate, Mean: _refuse_aggregate, Variance: _refuse_aggregate,
-}
+    Margin: lambda e, rows: Lowered(Affine(slope=1.0, points=rows)),
+    Scalar: lambda e, rows: Lowered(Affine(coupling={e: 1.0})),
+    Index: lambda e, rows: lower_entries(e.inner, e.index[rows]),
+    Sum: _lower_sum, Negation: lambda e, rows: lower_entries(e.inner, rows).negative(),
+    Product: _lower_product, Quotient: _lower_product,
+    PositivePart: lambda e, rows: _compose(e, pos_function(), rows),
+    Absolute: lambda e, rows: _compose(e, absolute_function(), rows),
+    Square: lambda e, rows: _compose(e, square_function(), rows),
+    Curve: lambda e, rows: _compose(e, e.function, rows), Maximum: _lower_maximum,
+    Labels: _refuse_bare, Hyperplane: _refuse_bare,
+    Total: _refuse_aggregate, Mean: _refuse_aggregate, Variance: _refuse_aggregate}

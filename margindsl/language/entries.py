@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from margindsl.errors import DeclarationError, GrammarError
 from margindsl.typing import FloatArray
-
-if TYPE_CHECKING:
-    from margindsl.language.expressions import Expression
 
 Shape = tuple[int, ...]
 
@@ -60,13 +57,14 @@ def read_array(value: Any, what: str) -> np.ndarray:
         raise DeclarationError(f"a ragged list entered {what}; expected an array of numbers") from None
 
 
-def broadcast(left: Expression, right: Expression, sign: str) -> Shape:
-    """Return the common shape of two operands."""
-    if not left.shape or not right.shape or left.shape == right.shape:
-        return left.shape or right.shape
-    raise DeclarationError(
-        f"`{left.text()} {sign} {right.text()}`: {left.shape[0]} entries against {right.shape[0]}; "
-        "index both to the same points")
+def broadcast(node: Any) -> Shape:
+    """Return the common shape of the children of a node."""
+    shapes = [child.shape for child in node.children if child.shape]
+    for shape in shapes[1:]:
+        if shape != shapes[0]:
+            raise DeclarationError(f"`{node.text()}`: {shapes[0][0]} entries against {shape[0]}; index both to the "
+                                   "same points")
+    return shapes[0] if shapes else ()
 
 
 def as_index(index: Any, n: int, name: str) -> tuple[np.ndarray, bool]:
@@ -111,7 +109,7 @@ def frozen(values: Any) -> np.ndarray:
     return array
 
 
-def constant_value(expression: Expression) -> Any:
+def constant_value(expression: Any) -> Any:
     """Return the present value of a constant formula, a float or an (m,) array."""
     with np.errstate(all="ignore"):
         value = np.asarray(expression.numeric(), dtype=float)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import singledispatch
+from collections.abc import Callable, Iterator
+from functools import reduce
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,8 +11,11 @@ import numpy as np
 from margindsl.errors import DeclarationError, GrammarError
 from margindsl.language import printing
 from margindsl.language.entries import Shape, as_index, as_values, broadcast, constant_value, fix_once, is_number
-from margindsl.language.printing import array_text, bracket, bracket_latex, index_text, number_text
+from margindsl.language.printing import show
 from margindsl.language.unanswered import Unanswered
+
+# What comparisons, and products of labels and decision values, make; where those are declared, this module is imported.
+COMPARED: dict[str, Callable[[Expression, Expression], Any]] = {}
 
 
 class Expression(Unanswered):
@@ -27,20 +30,25 @@ class Expression(Unanswered):
     __hash__ = object.__hash__
 
     shape: Shape = ()
-    precedence: ClassVar[int] = 100
+    parts: ClassVar[tuple[str, ...]] = ()  # names of the attributes that are sub-expressions
 
     @property
     def children(self) -> tuple[Expression, ...]:
         """Return the sub-expressions."""
-        return ()
+        return tuple(getattr(self, name) for name in self.parts)
+
+    @property
+    def precedence(self) -> int:
+        """Return how tightly the expression binds."""
+        return printing.precedence(self)
 
     def text(self) -> str:
         """Return the expression as the user would write it."""
-        raise TypeError(f"{type(self).__name__} has no text")
+        return printing.written(self, False)
 
     def latex(self) -> str:
         """Return the expression as LaTeX mathematics."""
-        raise TypeError(f"{type(self).__name__} has no LaTeX form")
+        return printing.written(self, True)
 
     def walk(self) -> Iterator[Expression]:
         """Yield this node and all nodes below it."""
@@ -132,12 +140,12 @@ class Expression(Unanswered):
         if power == 1:
             return self
         if power != 2:
-            raise GrammarError(f"{bracket(self, 90)}**{exponent}", "only squares are piecewise quadratic",
+            raise GrammarError(f"{show(self, 90)}**{exponent}", "only squares are piecewise quadratic",
                                "Write **2, or give your own loss with md.plq or a subclass of md.ConvexFunction.")
-        return squared(self)
+        return Square(self)
 
     def __abs__(self) -> Expression:
-        return modulus(self)
+        return Absolute(self)
 
     def __getitem__(self, index: Any) -> Expression:
         return Index(self, index)
@@ -145,10 +153,10 @@ class Expression(Unanswered):
     # -- comparison -----------------------------------------------------------------------------------
 
     def __le__(self, other: Any) -> Any:
-        return at_most(self, as_expression(other))
+        return COMPARED["<="](self, as_expression(other))
 
     def __ge__(self, other: Any) -> Any:
-        return at_most(as_expression(other), self)
+        return COMPARED["<="](as_expression(other), self)
 
     def __lt__(self, other: Any) -> Any:
         raise GrammarError(f"{self.text()} < {other}", "strict inequalities do not close a set", "Write <=.")
@@ -157,126 +165,69 @@ class Expression(Unanswered):
         raise GrammarError(f"{self.text()} > {other}", "strict inequalities do not close a set", "Write >=.")
 
     def __eq__(self, other: Any) -> Any:
-        return equal(self, as_expression(other))
+        return COMPARED["=="](self, as_expression(other))
 
     def __ne__(self, other: Any) -> Any:
-        return different(self, as_expression(other))
+        return COMPARED["!="](self, as_expression(other))
 
 
 class Constant(Expression):
     """Represent a number or an array of one number a point."""
+
+    is_constant = True
 
     def __init__(self, value: Any) -> None:
         self.value = as_values(value)
         self.shape = self.value.shape
         self.symbol = "c" if self.shape else None
 
-    @property
-    def precedence(self) -> int:  # type: ignore[override]
-        """Return that of a negation below zero."""
-        return 100 if self.shape or self.value >= 0 else 20
-
-    @property
-    def is_constant(self) -> bool:
-        return True
-
     def numeric(self) -> Any:
         return self.value[()]
 
-    def text(self) -> str:
-        return array_text(self.value) if self.shape else number_text(self.value)
 
-    def latex(self) -> str:
-        if not self.shape:
-            return printing.number_latex(self.value)
-        return printing.entry_latex(printing.lettered(self, "mathbf"), True)
+class Operation(Expression):
+    """Represent a function of expressions, entry by entry; `compute` is that of their values."""
+
+    compute: ClassVar[Callable[..., Any]]
+
+    def __init__(self, *operands: Expression) -> None:
+        for name, operand in zip(self.parts, operands):
+            setattr(self, name, operand)
+        self.shape = broadcast(self)
+
+    def numeric(self) -> Any:
+        return type(self).compute(*(child.numeric() for child in self.children))
 
 
-class Sum(Expression):
+class Sum(Operation):
     """Represent the sum of two expressions."""
 
-    precedence = 10
-
-    def __init__(self, left: Expression, right: Expression) -> None:
-        self.left, self.right = left, right
-        self.shape = broadcast(left, right, "+")
-
-    @property
-    def children(self) -> tuple[Expression, ...]:
-        return (self.left, self.right)
-
-    def numeric(self) -> Any:
-        return self.left.numeric() + self.right.numeric()
-
-    def text(self) -> str:
-        if isinstance(self.right, Negation):
-            return f"{self.left.text()} - {bracket(self.right.inner, 21)}"
-        return f"{self.left.text()} + {self.right.text()}"
-
-    def latex(self) -> str:
-        if isinstance(self.right, Negation):
-            return f"{self.left.latex()} - {bracket_latex(self.right.inner, 21)}"
-        return f"{self.left.latex()} + {self.right.latex()}"
+    parts, compute = ("left", "right"), np.add
+    left: Expression
+    right: Expression
 
 
-class Negation(Expression):
+class Negation(Operation):
     """Represent the negative of an expression."""
 
-    precedence = 20
-
-    def __init__(self, inner: Expression) -> None:
-        self.inner = inner
-        self.shape = inner.shape
-
-    @property
-    def children(self) -> tuple[Expression, ...]:
-        return (self.inner,)
-
-    def numeric(self) -> Any:
-        return -self.inner.numeric()
-
-    def text(self) -> str:
-        return f"-{bracket(self.inner, 21)}"
-
-    def latex(self) -> str:
-        return f"-{bracket_latex(self.inner, 21)}"
+    parts, compute = ("inner",), np.negative
+    inner: Expression
 
 
-class Product(Expression):
+class Product(Operation):
     """Represent a constant times an expression (`constant` is written first or last)."""
 
-    precedence = 30
-
-    def __init__(self, constant: Expression, inner: Expression) -> None:
-        self.constant, self.inner = constant, inner
-        self.shape = broadcast(constant, inner, "*")
-
-    @property
-    def children(self) -> tuple[Expression, ...]:
-        return (self.constant, self.inner)
-
-    def numeric(self) -> Any:
-        return self.constant.numeric() * self.inner.numeric()
-
-    def text(self) -> str:
-        return f"{bracket(self.constant, 30)} * {bracket(self.inner, 31)}"
-
-    def latex(self) -> str:
-        return rf"{bracket_latex(self.constant, 30)} \, {bracket_latex(self.inner, 31)}"
+    parts, compute = ("constant", "inner"), np.multiply
+    constant: Expression
+    inner: Expression
 
 
-class Quotient(Expression):
+class Quotient(Operation):
     """Represent an expression divided by a constant."""
 
-    precedence = 30
-
-    def __init__(self, inner: Expression, constant: Expression) -> None:
-        self.inner, self.constant = inner, constant
-        self.shape = broadcast(inner, constant, "/")
-
-    @property
-    def children(self) -> tuple[Expression, ...]:
-        return (self.inner, self.constant)
+    parts = ("inner", "constant")
+    inner: Expression
+    constant: Expression
 
     def divisor(self) -> Any:
         """Return the present value of the divisor."""
@@ -288,85 +239,61 @@ class Quotient(Expression):
     def numeric(self) -> Any:
         return self.inner.numeric() / self.divisor()
 
-    def text(self) -> str:
-        return f"{bracket(self.inner, 30)} / {bracket(self.constant, 31)}"
 
-    def latex(self) -> str:
-        return rf"\frac{{{self.inner.latex()}}}{{{self.constant.latex()}}}"
+class PositivePart(Operation):
+    """Represent max(x, 0)."""
+
+    parts, compute = ("inner",), staticmethod(lambda x: np.maximum(x, 0.0))
+    inner: Expression
+
+
+class Absolute(Operation):
+    """Represent |x|."""
+
+    parts, compute = ("inner",), np.abs
+    inner: Expression
+
+
+class Square(Operation):
+    """Represent x²."""
+
+    parts, compute = ("inner",), np.square
+    inner: Expression
+
+
+class Maximum(Operation):
+    """Represent the largest of several expressions."""
+
+    compute = staticmethod(lambda *values: reduce(np.maximum, values))
+
+    def __init__(self, *arguments: Expression) -> None:
+        self.arguments = arguments
+        super().__init__()
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        return self.arguments
 
 
 class Index(Expression):
     """Represent the entries of an expression at some points."""
 
+    parts = ("inner",)
+    inner: Expression
+
     def __init__(self, inner: Expression, index: Any) -> None:
         if not inner.shape:
             raise DeclarationError(f"`{inner.text()}` is a single number and cannot be indexed")
         self.inner = inner
-        self.index, self.is_item = as_index(index, inner.shape[0], bracket(inner, 95))
+        self.index, self.is_item = as_index(index, inner.shape[0], show(inner, 95))
         self.index.flags.writeable = False
         self.shape = () if self.is_item else (len(self.index),)
         self.is_slice = not self.is_item and len(self.index) > 1 and bool(np.all(np.diff(self.index) == 1))
         self.symbol = None if self.is_item or self.is_slice else "I"
 
-    @property
-    def children(self) -> tuple[Expression, ...]:
-        return (self.inner,)
-
     def numeric(self) -> Any:
         values = np.broadcast_to(self.inner.numeric(), self.inner.shape)[self.index]
         return values[0] if self.is_item else values
-
-    def text(self) -> str:
-        shown = str(int(self.index[0])) if self.is_item else index_text(self.index)
-        return f"{bracket(self.inner, 95)}[{shown}]"
-
-    def latex(self) -> str:
-        first, place = str(int(self.index[0])) if len(self.index) else "", printing.index_latex() or "i"
-        if not self.is_item:
-            listed = f"{printing.lettered(self, 'mathcal')}_{{{place}}}"
-            first = listed if not self.is_slice else place if first == "0" else f"{first}+{place}"
-        with printing.entries(first):
-            return self.inner.latex()
-
-
-# -- building blocks ------------------------------------------------------------------------------------
-
-# What the operators make is registered, for all expressions, where it is defined: those modules import this one.
-
-@singledispatch
-def squared(inner: Expression) -> Expression:
-    """Return the square of an expression."""
-    raise NotImplementedError
-
-
-@singledispatch
-def modulus(inner: Expression) -> Expression:
-    """Return the absolute value of an expression."""
-    raise NotImplementedError
-
-
-@singledispatch
-def at_most(left: Expression, right: Expression) -> Any:
-    """Return the constraint left <= right."""
-    raise NotImplementedError
-
-
-@singledispatch
-def equal(left: Expression, right: Expression) -> Any:
-    """Return the constraint left == right."""
-    raise NotImplementedError
-
-
-@singledispatch
-def different(left: Expression, right: Expression) -> Any:
-    """Return the constraint left != right."""
-    raise NotImplementedError
-
-
-@singledispatch
-def margin_of(left: Expression, right: Expression) -> Expression | None:
-    """Return the margins that a product of labels and decision values is, None where it is none."""
-    raise NotImplementedError
 
 
 def as_expression(value: Any) -> Expression:
@@ -384,10 +311,10 @@ def multiply(left: Expression, right: Expression) -> Expression:
         return Product(left, right)
     if right.is_constant:
         return Product(right, left)
-    if (product := margin_of(left, right)) is not None:
+    if (product := COMPARED["*"](left, right)) is not None:
         return product
     raise GrammarError(
-        f"{bracket(left, 30)} * {bracket(right, 31)}",
+        f"{show(left, 30)} * {show(right, 31)}",
         "a product needs a constant factor (only labels times decision values, y * f, makes margins)",
         "Scale by numbers, arrays or md.Parameter, or use md.square.")
 
@@ -395,7 +322,7 @@ def multiply(left: Expression, right: Expression) -> Expression:
 def divide(inner: Expression, constant: Expression) -> Expression:
     """Return the quotient by a non-zero constant."""
     if not constant.is_constant:
-        raise GrammarError(f"{bracket(inner, 30)} / {bracket(constant, 31)}",
+        raise GrammarError(f"{show(inner, 30)} / {show(constant, 31)}",
                            "only constants divide", "Multiply out, or fix the divisor as md.Parameter.")
     quotient = Quotient(inner, constant)
     quotient.divisor()

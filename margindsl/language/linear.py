@@ -9,9 +9,9 @@ import numpy as np
 
 from margindsl.calculus.accuracy import rounding, without_rounding
 from margindsl.language import grammar
-from margindsl.language.atoms import Absolute, Aggregate, Mean, Total, Variance
+from margindsl.language.atoms import Aggregate, Mean, Total, Variance
 from margindsl.language.entries import constant_value
-from margindsl.language.expressions import Expression, Index, Negation, Product, Quotient, Sum
+from margindsl.language.expressions import Absolute, Expression, Index, Negation, Product, Quotient, Sum
 from margindsl.language.margins import Hyperplane, Labels, Margin
 from margindsl.typing import FloatArray, IntArray
 
@@ -185,5 +185,5 @@ def _modulus(expression: Expression) -> tuple[Expression | None, float]:
             factor = factor / expression.divisor()
         expression = expression.inner
     if isinstance(expression, Absolute) and factor != 0:
-        return expression.arguments[0], factor
+        return expression.inner, factor
     return None, 1.0

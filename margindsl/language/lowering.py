@@ -12,20 +12,8 @@ from margindsl.calculus import PLQ
 from margindsl.calculus.accuracy import without_rounding
 from margindsl.errors import CalculusError, GrammarError
 from margindsl.language import grammar
-from margindsl.language.atoms import (
-    Absolute,
-    Curve,
-    Manifold,
-    Maximum,
-    Mean,
-    PositivePart,
-    Square,
-    SquaredNorm,
-    Total,
-    Variance,
-)
-from margindsl.language.conditions import Conditions
-from margindsl.language.constraints import Constraint, Sizes
+from margindsl.language.atoms import Curve, Manifold, Mean, SquaredNorm, Total, Variance
+from margindsl.language.constraints import Conditions, Constraint, Sizes
 from margindsl.language.curves import (
     Affine,
     Lowered,
@@ -38,7 +26,19 @@ from margindsl.language.curves import (
     scale,
 )
 from margindsl.language.entries import constant_value
-from margindsl.language.expressions import Constant, Expression, Index, Negation, Product, Quotient, Sum
+from margindsl.language.expressions import (
+    Absolute,
+    Constant,
+    Expression,
+    Index,
+    Maximum,
+    Negation,
+    PositivePart,
+    Product,
+    Quotient,
+    Square,
+    Sum,
+)
 from margindsl.language.graphs import RankOne
 from margindsl.language.linear import linear_part
 from margindsl.language.margins import Hyperplane, Labels, Margin
@@ -216,7 +216,7 @@ def _walk_manifold(e: Manifold, coefficient: float, parts: ObjectiveParts) -> No
 
 def _walk_square(e: Square, coefficient: float, parts: ObjectiveParts) -> None:
     """Take the square of a number without margins for (Σ a f)², anything else for a loss."""
-    inner = e.arguments[0]
+    inner = e.inner
     kinds = {type(node) for node in inner.walk()}
     if e.shape or Margin in kinds or Hyperplane not in kinds:
         _walk_entries(e, coefficient, parts)

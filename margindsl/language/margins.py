@@ -13,10 +13,9 @@ from margindsl.features.owned import Owned
 from margindsl.features.points import check_points, column_names
 from margindsl.labelset import Clusters, Names, names_of
 from margindsl.language.entries import read_flag
-from margindsl.language.expressions import Expression, Index, Negation, Product, Quotient, margin_of
-from margindsl.language.printing import index_latex, subscript
+from margindsl.language.expressions import COMPARED, Expression, Index, Negation, Product, Quotient
+from margindsl.language.printing import subscript
 from margindsl.language.symbols import Named, check_name
-from margindsl.program.codings import CODINGS
 from margindsl.typing import Bias, KernelName
 
 if TYPE_CHECKING:
@@ -148,7 +147,7 @@ class Margin(Expression):
         ``"binary"``, ``"crammer-singer"`` or ``"simplex"``.
     """
 
-    precedence = 30
+    parts = ("labels", "hyperplane")
 
     def __init__(self, labels: Labels, hyperplane: Hyperplane, coding: str = "binary") -> None:
         self.labels, self.hyperplane, self.coding = labels, hyperplane, coding
@@ -156,17 +155,6 @@ class Margin(Expression):
             raise DeclarationError(f"`{self.text()}`: {labels.n} labels against {hyperplane.n} points; "
                                    "declare both over the same points")
         self.shape = labels.shape
-
-    @property
-    def children(self) -> tuple[Expression, ...]:
-        return (self.labels, self.hyperplane)
-
-    def text(self) -> str:
-        return CODINGS[self.coding].text(self.labels.text(), self.hyperplane.text())
-
-    def latex(self) -> str:
-        names = self.labels.letter(), self.hyperplane.letter()
-        return CODINGS[self.coding].latex(*names, lambda name: subscript(name, index_latex() or "i"))
 
 
 def margin(labels: Labels, hyperplane: Hyperplane,
@@ -217,7 +205,6 @@ def _around(factor: Negation | Product | Quotient, inner: Expression) -> Express
     return Product(factor.constant, inner) if isinstance(factor, Product) else Quotient(inner, factor.constant)
 
 
-@margin_of.register(Expression)
 def margin_product(left: Expression, right: Expression) -> Expression | None:
     """Return y * f as margins (also of equal selections y[i] * f[i]), or None when it is something else."""
     left, right = _inside(left), _inside(right)
@@ -240,6 +227,9 @@ def margin_product(left: Expression, right: Expression) -> Expression | None:
         return Index(margin_product(left.inner, right.inner), index)  # type: ignore[arg-type]
     raise GrammarError(f"{left.text()} * {right.text()}", "labels and decision values are of different points",
                        "Index both the same way: (y * f)[index].")
+
+
+COMPARED["*"] = margin_product
 
 
 def _is(expression: Expression, kind: type) -> bool:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from margindsl.language.atoms import absolute, mean, pos
-from margindsl.language.domains import within
 from margindsl.language.expressions import Expression, as_expression
-from margindsl.language.symbols import Parameter, Scalar
+from margindsl.language.symbols import Parameter, Scalar, within
 
 
 def hinge(g: Any) -> Expression:

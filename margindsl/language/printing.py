@@ -1,16 +1,16 @@
-"""How formulas are printed: brackets where they are needed, numbers in full, and names told apart."""
+"""How formulas are printed: one table of text, LaTeX and precedence, brackets, numbers in full, names told apart."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from margindsl.language.expressions import Expression
+from margindsl.program.codings import CODINGS
 
 SHOWN_ENTRIES = 12  # arrays up to this length are printed in full
 
@@ -20,18 +20,6 @@ _SPECIAL = {"\\": r"\backslash ", "{": r"\{", "}": r"\}", "^": r"\hat{\ }", "~":
             " ": r"\ ", **{character: "\\" + character for character in "_&%$#"}}
 _ENTRY: ContextVar[str] = ContextVar("the index of the entry being printed", default="")
 _NAMES: ContextVar[Mapping[int, str]] = ContextVar("names of the formula being printed")
-
-
-def bracket(expression: Expression, precedence: int) -> str:
-    """Return the text, in brackets when the expression binds less tightly."""
-    text = expression.text()
-    return f"({text})" if expression.precedence < precedence else text
-
-
-def bracket_latex(expression: Expression, precedence: int) -> str:
-    """Return the LaTeX, in brackets when the expression binds less tightly."""
-    text = expression.latex()
-    return rf"\left({text}\right)" if expression.precedence < precedence else text
 
 
 def latex_name(name: str) -> str:
@@ -108,7 +96,7 @@ def index_text(index: np.ndarray) -> str:
 
 
 @contextmanager
-def distinct_names(nodes: Iterable[Expression]) -> Iterator[None]:
+def distinct_names(nodes: Iterable[Any]) -> Iterator[None]:
     """Print different symbols of one name under different names: the second ``s`` is ``s_2``.
 
     Parameters
@@ -131,6 +119,130 @@ def distinct_names(nodes: Iterable[Expression]) -> Iterator[None]:
         _NAMES.reset(token)
 
 
-def shown_name(node: Expression, name: str) -> str:
+def shown_name(node: Any, name: str) -> str:
     """Return the name under which a symbol is printed at present."""
     return _NAMES.get({}).get(id(node), name)
+
+
+# -- the table of nodes -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Represent a node in a template: ``{0:30}`` is its first child, in brackets where that binds less than 30."""
+
+    node: Any
+    is_latex: bool
+
+    def __format__(self, least: str) -> str:
+        return show(self.node, int(least or 0), self.is_latex)
+
+
+Template = str | Callable[[Any], str]  # of the children, or what makes the whole of the node
+
+
+def show(node: Any, least: int = 0, is_latex: bool = False) -> str:
+    """Return a node as text or LaTeX, in brackets when it binds less than `least`."""
+    written = node.latex() if is_latex else node.text()
+    if node.precedence >= least:
+        return str(written)
+    return rf"\left({written}\right)" if is_latex else f"({written})"
+
+
+def written(node: Any, is_latex: bool) -> str:
+    """Return a node as the table says; a derived class without a row is written as the class it derives from."""
+    row = next((FORMS[cls.__name__] for cls in type(node).__mro__ if cls.__name__ in FORMS), None)
+    if row is None:
+        raise TypeError(f"{type(node).__name__} has no {'LaTeX form' if is_latex else 'text'}")
+    template = row[2] if is_latex else row[1]
+    if callable(template):
+        return template(node)
+    return template.format(*(Shown(child, is_latex) for child in node.children))
+
+
+def precedence(node: Any) -> int:
+    """Return how tightly a node binds; a negative number binds as a negation does."""
+    binds = next((FORMS[cls.__name__][0] for cls in type(node).__mro__ if cls.__name__ in FORMS), 100)
+    return binds(node) if callable(binds) else binds
+
+
+def _sum(is_latex: bool) -> Callable[[Any], str]:
+    def write(e: Any) -> str:
+        if type(e.right).__name__ == "Negation":
+            return f"{show(e.left, 0, is_latex)} - {show(e.right.inner, 21, is_latex)}"
+        return f"{show(e.left, 0, is_latex)} + {show(e.right, 0, is_latex)}"
+
+    return write
+
+
+def _index_text(e: Any) -> str:
+    return f"{show(e.inner, 95)}[{int(e.index[0]) if e.is_item else index_text(e.index)}]"
+
+
+def _index_latex(e: Any) -> str:
+    """Return the expression at the points indexed: at one of them, or at every one of a list."""
+    first, entry = str(int(e.index[0])) if len(e.index) else "", index_latex() or "i"
+    if not e.is_item:
+        listed = f"{lettered(e, 'mathcal')}_{{{entry}}}"
+        first = listed if not e.is_slice else entry if first == "0" else f"{first}+{entry}"
+    with entries(first):
+        return str(e.inner.latex())
+
+
+def _constant_latex(e: Any) -> str:
+    return entry_latex(lettered(e, "mathbf"), True) if e.shape else number_latex(e.value)
+
+
+def _curve_latex(e: Any) -> str:
+    before, after = (words_latex(text) if text else "" for text in (e.before, e.after))
+    return rf"\mathrm{{{e.word}}}\left({before}{e.inner.latex()}{after}\right)"
+
+
+def _square_latex(e: Any) -> str:
+    return f"{e.inner.latex()}^2" if type(e.inner).__name__ == "PositivePart" else rf"\left({e.inner.latex()}\right)^2"
+
+
+def _total_latex(e: Any) -> str:
+    """Return a sum sign, with the range of its index where it does not go over all points."""
+    is_part = any(type(node).__name__ == "Index" and node.shape for node in e.inner.walk())
+    with entries():
+        return rf"\sum_{f'{{i=0}}^{{{len(e.inner) - 1}}}' if is_part else 'i'} {show(e.inner, 30, True)}"
+
+
+def _variance_latex(e: Any) -> str:
+    with entries():
+        return rf"\operatorname{{var}}_i\left({e.inner.latex()}\right)"
+
+
+def _margin_latex(e: Any) -> str:
+    names = e.labels.letter(), e.hyperplane.letter()
+    return CODINGS[e.coding].latex(*names, lambda name: subscript(name, index_latex() or "i"))
+
+
+# How tightly each node binds, and how it is written as text and as LaTeX.
+FORMS: dict[str, tuple[int | Callable[[Any], int], Template, Template]] = {
+    "Constant": (lambda e: 100 if e.shape or e.value >= 0 else 20,
+                 lambda e: array_text(e.value) if e.shape else number_text(e.value), _constant_latex),
+    "Parameter": (lambda e: 100 if e.name or e.value >= 0 else 20,
+                  lambda e: shown_name(e, e.name) if e.name else number_text(e.value),
+                  lambda e: latex_name(e.text()) if e.name else number_latex(e.value)),
+    "Named": (100, lambda e: shown_name(e, e.name), lambda e: entry_latex(e.letter(), bool(e.shape))),
+    "Within": (lambda e: e.inner.precedence, "{0}", "{0}"),
+    "Sum": (10, _sum(False), _sum(True)),
+    "Negation": (20, "-{0:21}", "-{0:21}"),
+    "Product": (30, "{0:30} * {1:31}", r"{0:30} \, {1:31}"),
+    "Quotient": (30, "{0:30} / {1:31}", r"\frac{{{0}}}{{{1}}}"),
+    "Margin": (30, lambda e: CODINGS[e.coding].text(e.labels.text(), e.hyperplane.text()), _margin_latex),
+    "Square": (90, "{0:95}**2", _square_latex),
+    "Index": (100, _index_text, _index_latex),
+    "PositivePart": (100, "md.pos({0})", r"\left({0}\right)_+"),
+    "Absolute": (100, "abs({0})", r"\left|{0}\right|"),
+    "Maximum": (100, lambda e: f"md.maximum({', '.join(a.text() for a in e.children)})",
+                lambda e: rf"\max\left({', '.join(a.latex() for a in e.children)}\right)"),
+    "Curve": (100, lambda e: f"md.{e.word}({e.before}{e.inner.text()}{e.after})", _curve_latex),
+    "Total": (100, "md.sum({0})", _total_latex),
+    "Mean": (100, "md.mean({0})",
+             lambda e: rf"\frac{{1}}{{{len(e.inner) if e.inner.shape else 1}}}{_total_latex(e)}"),
+    "Variance": (100, "md.var({0})", _variance_latex),
+    "SquaredNorm": (100, "md.sq_norm({0})", lambda e: rf"\|{e.hyperplane.letter()}\|^2"),
+    "Manifold": (100, "md.manifold({0}, graph)", lambda e: rf"{e.hyperplane.letter()}^\top L {e.hyperplane.letter()}")}

@@ -11,13 +11,12 @@ from margindsl.labelset.declaration import whole_sizes
 from margindsl.language import grammar
 from margindsl.language.constraints import Constraint, Equality, Known, Links, Orthogonal, Sizes
 from margindsl.language.entries import read_array
-from margindsl.language.expressions import Expression, Index, different, equal
+from margindsl.language.expressions import COMPARED, Expression, Index
 from margindsl.language.graphs import as_pairs
 from margindsl.language.margins import Hyperplane, Labels, Margin
 from margindsl.typing import FloatArray, IntArray
 
 
-@equal.register(Expression)
 def equality(left: Expression, right: Expression) -> Constraint:
     """Return what ``left == right`` declares: a must-link, known labels, or a linear equality."""
     if _selection(right) is not None and _selection(left) is None:
@@ -36,7 +35,6 @@ def equality(left: Expression, right: Expression) -> Constraint:
     return Equality(left, right)
 
 
-@different.register(Expression)
 def inequality_of_labels(left: Expression, right: Expression) -> Constraint:
     """Return what ``left != right`` declares: a cannot-link, or the opposite known label."""
     if _selection(right) is not None and _selection(left) is None:
@@ -150,6 +148,8 @@ def orthogonal(hyperplane: Hyperplane, solutions: Any) -> Orthogonal:
                                    f"{hyperplane.n}; solve both over the same points")
     return Orthogonal(hyperplane, many)
 
+
+COMPARED.update({"==": equality, "!=": inequality_of_labels})
 
 # -- inside ---------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Named parts of formulas: parameters and shared scalars."""
+"""Named parts of formulas, parameters and shared scalars, and the domains of constants."""
 
 from __future__ import annotations
 
@@ -7,21 +7,15 @@ from typing import Any
 import numpy as np
 
 from margindsl.errors import DeclarationError
-from margindsl.language.entries import is_number, read_flag
-from margindsl.language.expressions import Expression
-from margindsl.language.printing import entry_latex, latex_name, number_latex, number_text, shown_name
+from margindsl.language.entries import constant_value, is_number, read_flag
+from margindsl.language.expressions import Constant, Expression, as_expression
+from margindsl.language.printing import latex_name
 
 
 class Named(Expression):
     """Represent an expression that is printed by its name."""
 
     name: str
-
-    def text(self) -> str:
-        return shown_name(self, self.name)
-
-    def latex(self) -> str:
-        return entry_latex(self.letter(), bool(self.shape))
 
     def letter(self) -> str:
         """Return the name as LaTeX."""
@@ -60,6 +54,8 @@ class Parameter(Expression):
     20.0
     """
 
+    is_constant = True
+
     def __init__(self, value: float, name: str | None = None) -> None:
         self._value: float
         self.name = None if name is None else check_name(name, "Parameter")
@@ -80,23 +76,8 @@ class Parameter(Expression):
             raise DeclarationError(f"Parameter: given {value!r}, expected a finite real number")
         self._value = number
 
-    @property
-    def precedence(self) -> int:  # type: ignore[override]
-        """Return that of a number where there is no name."""
-        return 100 if self.name or self._value >= 0 else 20
-
-    @property
-    def is_constant(self) -> bool:
-        return True
-
     def numeric(self) -> Any:
         return np.float64(self._value)
-
-    def text(self) -> str:
-        return shown_name(self, self.name) if self.name else number_text(self._value)
-
-    def latex(self) -> str:
-        return latex_name(self.text()) if self.name else number_latex(self._value)
 
 
 class Scalar(Named):
@@ -118,3 +99,56 @@ class Scalar(Named):
     def __init__(self, nonneg: bool = False, name: str = "s") -> None:
         self.nonneg = read_flag(nonneg, "Scalar(nonneg=", "; a name goes to name=")
         self.name = check_name(name, "Scalar")
+
+
+class Within(Expression):
+    """Represent a constant that has to lie in an interval, asked whenever its value is.
+
+    Parameters
+    ----------
+    inner : Expression
+        The constant, printed as if it stood alone.
+    where : str
+        What it is the argument of, for instance ``"md.odm"``.
+    name : str
+        What the argument is called.
+    strict : bool
+        Whether the lower end is excluded; a finite upper end always is.
+    reason : str
+        Why, said after the interval.
+    """
+
+    parts = ("inner",)
+
+    def __init__(self, inner: Expression, where: str, name: str, lower: float = 0.0, upper: float = np.inf, *,
+                 strict: bool = False, reason: str = "") -> None:
+        if not inner.is_constant:
+            raise DeclarationError(
+                f"{where}({name}={inner.text()}): expected a number, one number a point, or md.Parameter")
+        self.inner, self.where, self.name_of = inner, where, name
+        self.lower, self.upper, self.strict, self.reason = lower, upper, strict, reason
+        self.shape = inner.shape
+        constant_value(self)
+
+    def numeric(self) -> Any:
+        """Return the value."""
+        value = np.asarray(constant_value(self.inner))
+        outside = ~((value > self.lower if self.strict else value >= self.lower) & (value < self.upper))
+        if np.any(outside):
+            given, shown = f"{value[outside].flat[0]:.6g}", self.inner.text()
+            formula = "" if isinstance(self.inner, Constant) or shown == given else f"{shown} is {given}, "
+            sign = ">" if self.strict else ">="
+            interval = (f"{self.name_of} {sign} {self.lower:g}" if np.isinf(self.upper) else
+                        f"{self.lower:g} {sign.replace('>', '<')} {self.name_of} < {self.upper:g}")
+            raise DeclarationError(f"{self.where}({self.name_of}={given}): {formula}expected {interval}{self.reason}")
+        return value[()]
+
+
+def within(value: Any, where: str, name: str, lower: float = 0.0, upper: float = np.inf, *,
+           strict: bool = False, reason: str = "") -> Within:
+    """Return an argument of a formula with its domain; see `Within`."""
+    try:
+        expression = as_expression(value)
+    except DeclarationError as error:
+        raise DeclarationError(f"{where}({name}={value!r}): {error}") from None
+    return Within(expression, where, name, lower, upper, strict=strict, reason=reason)

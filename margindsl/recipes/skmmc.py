@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 import margindsl as md
-from margindsl.language.domains import within
 from margindsl.language.entries import read_flag
+from margindsl.language.symbols import within
 from margindsl.recipes.recipe import recipe
 
 SEARCHED = 10  # random points tried for a basis vector

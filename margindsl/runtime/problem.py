@@ -17,8 +17,7 @@ from margindsl.errors import DeclarationError, RefusalError, TimeLimitError
 from margindsl.host.clock import Cancelled
 from margindsl.host.parallel import share_out
 from margindsl.host.progress import task
-from margindsl.language.conditions import Conditions
-from margindsl.language.constraints import Constraint
+from margindsl.language.constraints import Conditions, Constraint
 from margindsl.language.formulation import Formulation, Minimize
 from margindsl.language.symbols import Parameter
 from margindsl.program.forms import Form

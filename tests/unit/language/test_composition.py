@@ -143,7 +143,8 @@ def test_an_expression_nobody_handles_is_an_error():
     class Kinder(type(md.hinge(g))):
         """A subclass that prints another formula is not taken for its base."""
 
-        word = "kinder"
+        def text(self):
+            return f"md.kinder({self.inner.text()})"
 
     with pytest.raises(GrammarError, match="md.kinder"):
         declare(md.mean(Kinder(1 - g)))
