@@ -23,21 +23,20 @@ def _constant(function: ConvexFunction, value: float) -> ConvexFunction:
 @multiple_of.register(ConvexFunction)
 def scale(base: ConvexFunction, factor: float) -> ConvexFunction:
     """Return factor·base for a factor ≥ 0."""
-    if factor == 0:
-        return PLQ.indicator(*base.domain)
-    if isinstance(base, Scaled):
-        return Scaled(base.base, base.factor * factor)
-    return base if factor == 1 else Scaled(base, factor)
+    return PLQ.indicator(*base.domain) if factor == 0 else affine(base, factor, 1.0, 0.0)
 
 
 @composed_of.register(ConvexFunction)
 def precompose(base: ConvexFunction, a: float, b: float) -> ConvexFunction:
     """Return x ↦ base(a x + b)."""
-    if a == 0:
-        return PLQ.constant(base._finite_at(b))
-    if isinstance(base, Precomposed):
-        return precompose(base.base, base.a * a, base.a * b + base.b)
-    return base if (a, b) == (1, 0) else Precomposed(base, a, b)
+    return PLQ.constant(base._finite_at(b)) if a == 0 else affine(base, 1.0, a, b)
+
+
+def affine(base: ConvexFunction, factor: float, a: float, b: float) -> ConvexFunction:
+    """Return x ↦ factor·base(a x + b)."""
+    if isinstance(base, Affine):
+        return affine(base.base, base.factor * factor, base.a * a, base.a * b + base.b)
+    return base if (factor, a, b) == (1, 1, 0) else Affine(base, factor, a, b)
 
 
 @sum_of.register(ConvexFunction)
@@ -59,97 +58,11 @@ def add(f: ConvexFunction, g: ConvexFunction | float) -> ConvexFunction:
 
 
 @dataclass(frozen=True)
-class Following(ConvexFunction):
-    """Represent a function that falls, rises and is least where its base does."""
+class Affine(ConvexFunction):
+    """Represent x ↦ factor·ρ(a x + b) with factor > 0 and a ≠ 0."""
 
     base: ConvexFunction
-
-    @property
-    def is_nonincreasing(self) -> bool:
-        return self.base.is_nonincreasing
-
-    @property
-    def is_nondecreasing(self) -> bool:
-        return self.base.is_nondecreasing
-
-    @property
-    def is_solved_apart(self) -> bool:
-        return self.base.is_solved_apart
-
-    def argmin(self) -> tuple[float, float]:
-        return self.base.argmin()
-
-
-@dataclass(frozen=True)
-class Scaled(Following):
-    """Represent factor·ρ with factor > 0."""
-
     factor: float
-
-    @property
-    def domain(self) -> tuple[float, float]:
-        return self.base.domain
-
-    def __call__(self, x: ArrayLike) -> Any:
-        return self.factor * self.base(x)
-
-    def derivative(self, x: ArrayLike) -> Any:
-        return self.factor * self.base.derivative(x)
-
-    def value_and_derivative(self, x: ArrayLike) -> tuple[Any, Any]:
-        value, slope = self.base.value_and_derivative(x)
-        return self.factor * value, self.factor * slope
-
-    def subdifferential(self, x: ArrayLike) -> tuple[Any, Any]:
-        lo, hi = self.base.subdifferential(x)
-        return self.factor * lo, self.factor * hi
-
-    def curvature(self, x: ArrayLike) -> Any:
-        return self.factor * self.base.curvature(x)
-
-    def conjugate(self) -> ConvexFunction:
-        return self.base.conjugate().precompose(1 / self.factor) * self.factor
-
-    def prox(self, x: ArrayLike, step: ArrayLike = 1.0) -> Any:
-        return self.base.prox(x, checked_step(step) * self.factor)
-
-    @property
-    def smoothness(self) -> float:
-        return self.factor * self.base.smoothness
-
-    @property
-    def is_affine(self) -> bool:
-        return self.base.is_affine
-
-    @property
-    def is_root_convex(self) -> bool:
-        return self.base.is_root_convex
-
-    def minimum(self) -> float:
-        return self.factor * self.base.minimum()
-
-    def atoms(self) -> tuple[tuple[float, float, float, ConvexFunction], ...]:
-        return tuple((self.factor * c, a, b, base) for c, a, b, base in self.base.atoms())
-
-    def split(self) -> tuple[ConvexFunction, ConvexFunction]:
-        down, up = self.base.split()
-        return down * self.factor, up * self.factor
-
-    def minimum_with_quadratic(
-        self, weight: ArrayLike, curvature: ArrayLike, lower: ArrayLike = -np.inf
-    ) -> Any:
-        return self.base.minimum_with_quadratic(np.asarray(weight) * self.factor, curvature, lower)
-
-    def conic(self, cp: Any, x: Any) -> tuple[Any, list[Any]]:
-        expression, constraints = self.base.conic(cp, x)
-        return self.factor * expression, constraints
-
-
-@dataclass(frozen=True)
-class Precomposed(ConvexFunction):
-    """Represent x ↦ ρ(a x + b) with a ≠ 0."""
-
-    base: ConvexFunction
     a: float
     b: float
 
@@ -158,53 +71,61 @@ class Precomposed(ConvexFunction):
         return self._ends(*self.base.domain)
 
     def __call__(self, x: ArrayLike) -> Any:
-        return self.base(self._inner(x))
+        return self.factor * self.base(self._inner(x))
 
     def derivative(self, x: ArrayLike) -> Any:
-        if self.base.is_smooth:
-            return self.a * self.base.derivative(self._inner(x))
-        # for a < 0 the right derivative comes from the left one of ρ
+        slope = self.factor * self.a
+        if self.a > 0 or self.base.is_smooth:
+            return slope * self.base.derivative(self._inner(x))
+        # the right derivative comes from the left one of ρ
         lo, hi = self.subdifferential(x)
-        slope = np.where(np.isfinite(hi) | (hi < lo), hi, lo)
-        inside = self.a * np.asarray(self.base.derivative(self._inner(x)))
-        return shaped(np.where(np.isfinite(slope), slope, inside))
+        found = np.where(np.isfinite(hi) | (hi < lo), hi, lo)
+        inside = slope * np.asarray(self.base.derivative(self._inner(x)))
+        return shaped(np.where(np.isfinite(found), found, inside))
+
+    def value_and_derivative(self, x: ArrayLike) -> tuple[Any, Any]:
+        if self.a < 0 and not self.base.is_smooth:
+            return self(x), self.derivative(x)
+        value, slope = self.base.value_and_derivative(self._inner(x))
+        return self.factor * value, self.factor * self.a * slope
 
     def subdifferential(self, x: ArrayLike) -> tuple[Any, Any]:
-        lo, hi = self.base.subdifferential(self._inner(x))
-        if self.a > 0:
-            return self.a * lo, self.a * hi
+        slope, (lo, hi) = self.factor * self.a, self.base.subdifferential(self._inner(x))
+        if slope > 0:
+            return slope * lo, slope * hi
         empty = np.asarray(lo) > np.asarray(hi)
-        return (shaped(np.where(empty, np.inf, self.a * np.asarray(hi))),
-                shaped(np.where(empty, -np.inf, self.a * np.asarray(lo))))
+        return (shaped(np.where(empty, np.inf, slope * np.asarray(hi))),
+                shaped(np.where(empty, -np.inf, slope * np.asarray(lo))))
 
     def curvature(self, x: ArrayLike) -> Any:
-        return self.a**2 * self.base.curvature(self._inner(x))
+        return self.factor * self.a**2 * self.base.curvature(self._inner(x))
+
+    def conjugate(self) -> ConvexFunction:
+        # c ρ*(u/(c a)) − b u/a
+        found = affine(self.base.conjugate(), self.factor, 1 / (self.factor * self.a), 0.0)
+        return found + PLQ.affine(-self.b / self.a) if self.b else found
+
+    def unshifted(self) -> tuple[ConvexFunction, float]:
+        return affine(self.base, self.factor, self.a, 0.0), self.b / self.a
+
+    def prox(self, x: ArrayLike, step: ArrayLike = 1.0) -> Any:
+        return (self.base.prox(self._inner(x), checked_step(step) * self.factor * self.a**2) - self.b) / self.a
 
     @property
-    def is_root_convex(self) -> bool:
-        return super().is_root_convex or (self.a > 0 and self.b == 0 and self.base.is_root_convex)
+    def smoothness(self) -> float:
+        return self.factor * self.a**2 * self.base.smoothness
+
+    @property
+    def is_affine(self) -> bool:
+        return self.base.is_affine
 
     @property
     def is_solved_apart(self) -> bool:
         return self.base.is_solved_apart
 
-    def conjugate(self) -> ConvexFunction:
-        # ρ*(u/a) − b u/a
-        return self.base.conjugate().precompose(1 / self.a) + PLQ.affine(-self.b / self.a)
-
-    def unshifted(self) -> tuple[ConvexFunction, float]:
-        return precompose(self.base, self.a, 0.0), self.b / self.a
-
-    def prox(self, x: ArrayLike, step: ArrayLike = 1.0) -> Any:
-        return (self.base.prox(self._inner(x), checked_step(step) * self.a**2) - self.b) / self.a
-
     @property
-    def smoothness(self) -> float:
-        return self.a**2 * self.base.smoothness
-
-    @property
-    def is_affine(self) -> bool:
-        return self.base.is_affine
+    def is_root_convex(self) -> bool:
+        return super().is_root_convex or (self.a > 0 and self.b == 0 and self.base.is_root_convex)
 
     @property
     def is_nonincreasing(self) -> bool:
@@ -218,17 +139,23 @@ class Precomposed(ConvexFunction):
         return self._ends(*self.base.argmin())
 
     def minimum(self) -> float:
-        return self.base.minimum()
+        return self.factor * self.base.minimum()
 
     def atoms(self) -> tuple[tuple[float, float, float, ConvexFunction], ...]:
-        return tuple((c, a * self.a, a * self.b + b, base) for c, a, b, base in self.base.atoms())
+        return tuple((self.factor * c, a * self.a, a * self.b + b, base) for c, a, b, base in self.base.atoms())
 
     def split(self) -> tuple[ConvexFunction, ConvexFunction]:
-        down, up = (part.precompose(self.a, self.b) for part in self.base.split())
+        down, up = (part.precompose(self.a, self.b) * self.factor for part in self.base.split())
         return (down, up) if self.a > 0 else (up, down)
 
+    def minimum_with_quadratic(self, weight: ArrayLike, curvature: ArrayLike, lower: ArrayLike = -np.inf) -> Any:
+        if (self.a, self.b) != (1, 0):
+            return super().minimum_with_quadratic(weight, curvature, lower)
+        return self.base.minimum_with_quadratic(np.asarray(weight) * self.factor, curvature, lower)
+
     def conic(self, cp: Any, x: Any) -> tuple[Any, list[Any]]:
-        return self.base.conic(cp, self.a * x + self.b)
+        expression, constraints = self.base.conic(cp, x if (self.a, self.b) == (1, 0) else self.a * x + self.b)
+        return expression if self.factor == 1 else self.factor * expression, constraints
 
     def _inner(self, x: ArrayLike) -> Any:
         return self.a * np.asarray(x, dtype=float) + self.b
@@ -347,9 +274,10 @@ class Summed(Joined):
 
 @envelope_of.register(ConvexFunction)
 @dataclass(frozen=True)
-class Envelope(Following):
-    """Represent the Moreau envelope x ↦ min_v ρ(v) + (v − x)²/(2 step)."""
+class Envelope(ConvexFunction):
+    """Represent the Moreau envelope x ↦ min_v ρ(v) + (v − x)²/(2 step); it falls, rises and is least where ρ does."""
 
+    base: ConvexFunction
     step: float
 
     @property
@@ -380,6 +308,21 @@ class Envelope(Following):
     @property
     def smoothness(self) -> float:
         return 1 / self.step
+
+    @property
+    def is_nonincreasing(self) -> bool:
+        return self.base.is_nonincreasing
+
+    @property
+    def is_nondecreasing(self) -> bool:
+        return self.base.is_nondecreasing
+
+    @property
+    def is_solved_apart(self) -> bool:
+        return self.base.is_solved_apart
+
+    def argmin(self) -> tuple[float, float]:
+        return self.base.argmin()
 
     def minimum(self) -> float:
         return self.base.minimum()
