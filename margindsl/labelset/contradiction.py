@@ -1,175 +1,97 @@
-"""Explaining contradictions: shortest odd cycles of links, paths between clashing known labels, cliques."""
+"""Explaining contradictions: shortest cycles of links, paths between clashing known labels, cliques."""
 
 from __future__ import annotations
 
-from collections import deque
-from itertools import combinations, groupby, islice
+from itertools import combinations, groupby, islice, pairwise
 from typing import NoReturn, TypeAlias
 
+import networkx as nx
+import numpy as np
+
 from margindsl.errors import ContradictionError
-from margindsl.typing import IntArray
+from margindsl.labelset.names import Names
+from margindsl.typing import BoolArray, IntArray
 
 Edge: TypeAlias = tuple[int, int, str]
-Graph: TypeAlias = dict[int, list[tuple[int, bool]]]
 
-_VISITS = 2_000_000
+_VISITS = 2_000_000  # links that searches for a shortest cycle look at, in about 2 s
 _SHOWN = 12
 _CLIQUES = 20_000
 
 
-def odd_cycle(links: IntArray, flips: IntArray) -> list[Edge]:
-    """Return a cycle with an odd number of cannot-links in a connected contradictory signed graph.
-
-    Every odd cycle crosses a link that a spanning tree's colouring violates, so breadth-first searches in
-    the double cover from the ends of these links find a shortest one; the number of searches is capped, and
-    past the cap the cycle is odd and simple but perhaps not shortest.
-    """
-    graph = _adjacency(links, flips)
-    best: list[Edge] = []
-    visits = 0
-    for root in _violated_ends(graph, int(links[0, 0])):
-        walk, seen = _odd_walk(graph, root, len(best) or None)
-        if walk:
-            cycle = _simple_odd_part(walk)
-            best = cycle if not best or len(cycle) < len(best) else best
-        visits += seen
-        if visits > _VISITS or len(best) == 2:
-            break
-    return best
+def flipped(must: IntArray, cannot: IntArray) -> tuple[IntArray, BoolArray]:
+    """Return links (m, 2) of both kinds and which of them are cannot-links."""
+    return np.vstack([must, cannot]), np.arange(len(must) + len(cannot)) >= len(must)
 
 
-def raise_links(links: IntArray, flips: IntArray) -> NoReturn:
-    """Raise the error for links that hold a cycle with an odd number of cannot-links, and show a shortest one.
-
-    Parameters
-    ----------
-    links : (m, 2) int array
-        Of one component.
-    flips : (m,) bool array
-        Which of them are cannot-links.
-    """
-    cycle = odd_cycle(links, flips)
-    cannot = [k for k, (*_, kind) in enumerate(cycle) if kind == "cannot-link"]
-    if len(cannot) == 1:
-        path = [*cycle[cannot[0] + 1:], *cycle[: cannot[0]]]
-        raise ContradictionError(
-            f"links contradict one another: {joined(path)}, a cannot-link parts them. Remove or change one of these "
-            "links.", [*path, cycle[cannot[0]]])
+def refuse_torn(must: IntArray, cannot: IntArray) -> NoReturn:
+    """Raise for cannot-links (m, 2) whose ends must-links join, with the shortest cycle of the first ones."""
+    graph = nx.Graph(must.tolist())
+    path = min((nx.shortest_path(graph, i, j) for i, j in cannot[: 1 + _VISITS // len(must)].tolist()), key=len)
+    edges = [(i, j, "must-link") for i, j in pairwise(path)]
     raise ContradictionError(
-        f"links contradict one another: the cycle of {sentence(cycle)} holds {len(cannot)} cannot-links, an odd "
-        "number, and two clusters allow only even ones. Remove or change one of these links.", cycle)
+        f"links contradict one another: {joined(edges)}, a cannot-link parts them. Remove or change one of these "
+        "links.", [*edges, (path[-1], path[0], "cannot-link")])
 
 
-def raise_labels(here: dict[int, str], there: dict[int, str], links: IntArray, flips: IntArray) -> NoReturn:
-    """Raise the error for known labels that links exclude together, with the shortest path between two of them.
+def refuse_odd(links: IntArray, flips: BoolArray) -> NoReturn:
+    """Raise for connected links (m, 2), cannot-links where they flip, that hold a cycle of an odd number of these.
 
-    The closing edge ``(j, i, "known label")`` joins the two labelled points.
-
-    Parameters
-    ----------
-    here, there : dict
-        Points with their labels as text; every one of the first excludes every one of the second.
-    links : (m, 2) int array
-        What joins them.
-    flips : (m,) bool array
-        Which of them are cannot-links.
+    In the double cover, where a point i stands on two sides, 2i and 2i + 1, that cannot-links exchange, such a cycle is
+    a path between the sides of a point. It holds a link that a colouring violates, so that searches from the ends of
+    those find a shortest one; where there are too many of them, perhaps not the shortest.
     """
-    twice = sorted(here.keys() & there.keys())
-    if twice:
-        point = twice[0]
-        raise ContradictionError(
-            f"point {point} has two known labels, {here[point]} and {there[point]}; keep one of them.",
-            [(point, point, "known label")])
-    path = _label_path(_adjacency(links, flips), here, there)
-    start, end = path[0][0], path[-1][1]
+    cover, ends = nx.Graph(), 2 * links
+    cover.add_edges_from(np.column_stack([ends[:, 0], ends[:, 1] + flips]).tolist())
+    cover.add_edges_from(np.column_stack([ends[:, 0] + 1, ends[:, 1] + ~flips]).tolist())
+    near = nx.single_source_shortest_path_length(cover, int(ends[0, 0]))
+    colour = np.array([[near[end + 1] < near[end] for end in row] for row in ends.tolist()])
+    roots = dict.fromkeys(links[colour[:, 0] ^ colour[:, 1] != flips, 0].tolist())
+    tried = islice(roots, 1 + _VISITS // len(links))
+    path = min((nx.shortest_path(cover, 2 * i, 2 * i + 1) for i in tried), key=len)
+    while len(points := [end // 2 for end in path[1:]]) > len(set(points)):  # a point met twice is on a shorter cycle
+        twice = max(points, key=points.count)
+        path = nx.shortest_path(cover, 2 * twice, 2 * twice + 1)
+    cycle = [(here // 2, there // 2, "cannot-link" if (here ^ there) & 1 else "must-link")
+             for here, there in pairwise(path)]
+    count = sum(kind == "cannot-link" for *_, kind in cycle)
     raise ContradictionError(
-        f"known labels contradict the links: point {start} is labelled {here[start]} and point {end} is labelled "
-        f"{there[end]}, against {sentence(path)}. Change one of the two labels or one of these links.",
+        f"links contradict one another: the cycle of {sentence(cycle)} holds {count} cannot-links, an odd number, and "
+        "two clusters allow only even ones. Remove or change one of these links.", cycle)
+
+
+def refuse_clashes(component: IntArray, sign: IntArray, pinned: IntArray, known: tuple[IntArray, IntArray],
+                   names: Names, must: IntArray, cannot: IntArray) -> None:
+    """Raise when known labels, which pin components, contradict links, with a shortest path between two of them.
+
+    The closing edge ``(j, i, "known label")`` joins the two points.
+    """
+    index, value = known
+    where, forced = component[index], value * sign[index]
+    i, j = component[cannot].T
+    clashing = where[pinned[where] != forced]
+    equal = cannot[(i != j) & (pinned[i] == pinned[j]) & (pinned[i] != names.open)]
+    if len(clashing):  # two labels of one component
+        own = where == clashing.min()
+        here = own & (forced == forced[own.argmax()])
+        there, cannot = own & ~here, cannot[i == j]
+    elif len(equal):  # equal labels of two that a cannot-link parts
+        here, there = (where == c for c in component[equal[0]])
+        cannot = equal[:1]
+    else:
+        return
+    inside, graph = np.isin(component, where[here | there]), nx.Graph()
+    for kind, links in (("must-link", must), ("cannot-link", cannot)):
+        graph.add_edges_from(links[inside[links[:, 0]]].tolist(), kind=kind)
+    graph.add_edges_from(("here", i) for i in index[here].tolist())
+    graph.add_edges_from(("there", i) for i in index[there].tolist())
+    points = nx.shortest_path(graph, "here", "there")[1:-1]
+    path, start, end = [(i, j, graph[i][j]["kind"]) for i, j in pairwise(points)], points[0], points[-1]
+    said = [names.shown(value[np.flatnonzero(index == point)[0]]) for point in (start, end)]
+    raise ContradictionError(
+        f"known labels contradict the links: point {start} is labelled {said[0]} and point {end} is labelled "
+        f"{said[1]}, against {sentence(path)}. Change one of the two labels or one of these links.",
         [*path, (end, start, "known label")])
-
-
-def _adjacency(links: IntArray, flips: IntArray) -> Graph:
-    graph: Graph = {}
-    for (i, j), flip in zip(links.tolist(), flips.tolist()):
-        graph.setdefault(i, []).append((j, flip))
-        graph.setdefault(j, []).append((i, flip))
-    return graph
-
-
-def _violated_ends(graph: Graph, root: int) -> list[int]:
-    colour, queue = {root: False}, deque([root])
-    ends: dict[int, None] = {}
-    while queue:
-        i = queue.popleft()
-        for j, flip in graph[i]:
-            if j not in colour:
-                colour[j] = colour[i] ^ flip
-                queue.append(j)
-            elif colour[j] != colour[i] ^ flip and j not in ends:
-                ends[i] = None
-    return list(ends)
-
-
-def _odd_walk(graph: Graph, root: int, limit: int | None) -> tuple[list[Edge], int]:
-    start, goal = (root, False), (root, True)
-    parent: dict[tuple[int, bool], tuple[tuple[int, bool], str] | None] = {start: None}
-    level, depth = [start], 0
-    while level and goal not in parent and (limit is None or depth + 1 < limit):
-        following = []
-        for i, side in level:
-            for j, flip in graph[i]:
-                node = (j, side ^ flip)
-                if node not in parent:
-                    parent[node] = ((i, side), "cannot-link" if flip else "must-link")
-                    following.append(node)
-        level, depth = following, depth + 1
-    return (_trace(parent, goal) if goal in parent else []), len(parent)
-
-
-def _trace(
-    parent: dict[tuple[int, bool], tuple[tuple[int, bool], str] | None], node: tuple[int, bool]
-) -> list[Edge]:
-    walk: list[Edge] = []
-    step = parent[node]
-    while step is not None:
-        before, kind = step
-        walk.append((before[0], node[0], kind))
-        node, step = before, parent[before]
-    return walk[::-1]
-
-
-def _simple_odd_part(walk: list[Edge]) -> list[Edge]:
-    """Cut closed sub-walks off an odd closed walk until an odd one without repeated points remains."""
-    kept: list[Edge] = []
-    place: dict[int, int] = {}
-    for edge in walk:
-        place[edge[0]] = len(kept)
-        kept.append(edge)
-        position = place.get(edge[1])
-        if position is not None:
-            loop = kept[position:]
-            if sum(kind == "cannot-link" for *_, kind in loop) % 2:
-                return loop
-            del kept[position:]
-            for i, _, _ in loop:
-                del place[i]
-    return kept
-
-
-def _label_path(graph: Graph, here: dict[int, str], there: dict[int, str]) -> list[Edge]:
-    parent: dict[tuple[int, bool], tuple[tuple[int, bool], str] | None] = {
-        (i, False): None for i in sorted(here)
-    }
-    queue = deque(parent)
-    while queue:
-        node = queue.popleft()
-        if node[0] in there:
-            return _trace(parent, node)
-        for j, flip in graph.get(node[0], ()):
-            if (j, False) not in parent:
-                parent[(j, False)] = (node, "cannot-link" if flip else "must-link")
-                queue.append((j, False))
-    raise AssertionError("clashing labels of one component are joined by links")
 
 
 def sentence(edges: list[Edge]) -> str:
@@ -208,9 +130,6 @@ def refuse_clique(cannot: IntArray, component: IntArray, clusters: int) -> None:
     Members of such a clique have at least k neighbours that have at least k neighbours and so on (the
     k-core); the number of maximal cliques looked at is capped.
     """
-    # Loaded here for it is slow to import and needed only once something is infeasible.
-    import networkx as nx
-
     links: dict[tuple[int, int], tuple[int, int]] = {}
     for i, j in cannot.tolist():
         a, b = int(component[i]), int(component[j])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from margindsl.calculus.accuracy import rounding
-from margindsl.errors import DeclarationError, InfeasibleError
+from margindsl.errors import ContradictionError, DeclarationError, InfeasibleError
 from margindsl.typing import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -85,7 +85,15 @@ def read_known(known: Any, n: int, names: Names) -> tuple[IntArray, IntArray]:
             f"the known label of point {int(index[place])} at position {place} is {value[place]!s}; expected "
             f"{names.expected}."
         )
-    return index.astype(np.intp), value.astype(np.intp)
+    index, value = index.astype(np.intp), value.astype(np.intp)
+    order = np.argsort(index, kind="stable")
+    twice = order[1:][(np.diff(index[order]) == 0) & (np.diff(value[order]) != 0)]
+    if twice.size:
+        point = int(index[twice[0]])
+        labels = [names.shown(label) for label in dict.fromkeys(value[index == point].tolist())]
+        raise ContradictionError(f"point {point} has two known labels, {labels[0]} and {labels[1]}; keep one of them.",
+                                 [(point, point, "known label")])
+    return index, value
 
 
 def read_bounds(bounds: Iterable[Any], n: int) -> list[tuple[FloatArray, float, float]]:

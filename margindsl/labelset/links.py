@@ -1,113 +1,68 @@
-"""The signed graph of must-links and cannot-links: its components and their 2-colouring."""
+"""The closure of must-links and what it makes of cannot-links, on a graph of the linked points alone."""
 
 from __future__ import annotations
 
+from itertools import chain
+
+import networkx as nx
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
-from margindsl.labelset.contradiction import raise_labels, raise_links
-from margindsl.labelset.names import Names
-from margindsl.typing import BoolArray, IntArray
+from margindsl.labelset.contradiction import flipped, refuse_odd, refuse_torn
+from margindsl.typing import IntArray
 
 
-def sign_components(n: int, must: IntArray, cannot: IntArray) -> tuple[IntArray, IntArray]:
-    """Return (component, sign), both (n,), such that links hold iff y = sign * z[component].
+def closure(n: int, links: IntArray) -> IntArray:
+    """Return (n,) the group of each of n points that links (m, 2) join, groups numbered by their first points."""
+    first = np.arange(n)
+    # Networkx takes 5 s for 10^6 links; so that it has few left, points first go with the least linked to them, twice.
+    for _ in range(2):
+        pairs, least = first[links], np.arange(n)
+        np.minimum.at(least, pairs.ravel(), pairs[:, ::-1].ravel())
+        while not np.array_equal(least, least[least]):
+            least = least[least]
+        first = least[first]
+    graph = nx.Graph()
+    graph.add_edges_from(distinct(first[links], n).tolist())
+    groups = list(nx.connected_components(graph))
+    members = np.fromiter(chain.from_iterable(groups), dtype=np.intp)
+    least[members] = np.repeat([min(group) for group in groups], [len(group) for group in groups])
+    return np.unique(least[first], return_inverse=True)[1]
 
-    Components are numbered by their first point, whose sign is +1. The 2-colouring is read off the
-    connected components of the double cover: points (i, +) and (i, -), a must-link joining equal and a
-    cannot-link opposite halves; a component is contradictory iff some (i, +) meets (i, -).
+
+def link_components(n: int, must: IntArray, cannot: IntArray, two: bool) -> tuple[IntArray, IntArray, IntArray]:
+    """Return (component, sign, apart): links hold iff y_i = sign_i z[component_i] and z differs on the pairs apart.
+
+    Components are numbered by their first point, whose sign is +1. Without signs cannot-links stand between components,
+    (m, 2) pairs i < j; two clusters leave none: components that are parted from the same one are equal.
     """
-    component = np.arange(n)
-    links, flips = _flipped(must, cannot)
-    if not len(links):
-        return component, np.broadcast_to(np.intp(1), n)
-    sign = np.ones(n, dtype=np.intp)
-    points, flat = np.unique(links, return_inverse=True)
-    ends = flat.reshape(-1, 2)
-    upper, lower = _double_cover(len(points), ends, flips)
-    torn = np.flatnonzero(upper == lower)
-    if torn.size:
-        inside = upper[ends[:, 0]] == upper[torn[0]]
-        raise_links(links[inside], flips[inside])
-    # The lift pair {upper, lower} names the component; the smaller label is the same for all its points.
-    name = np.minimum(upper, lower)
-    _, first, member = np.unique(name, return_index=True, return_inverse=True)
-    leader = points[first]
-    component[points] = leader[member]
-    sign[points] = np.where(upper == upper[first][member], 1, -1)
-    return np.unique(component, return_inverse=True)[1].astype(np.intp), sign
-
-
-def _double_cover(m: int, ends: IntArray, flips: IntArray) -> tuple[IntArray, IntArray]:
-    i, j = ends[:, 0], ends[:, 1]
-    rows = np.concatenate([i, i + m])
-    columns = np.concatenate([np.where(flips, j + m, j), np.where(flips, j, j + m)])
-    graph = coo_array((np.ones(len(rows), dtype=np.int8), (rows, columns)), shape=(2 * m, 2 * m)).tocsr()
-    lift = connected_components(graph, directed=False)[1]
-    return lift[:m], lift[m:]
-
-
-def refuse_torn(component: IntArray, must: IntArray, cannot: IntArray) -> None:
-    """Raise when a cannot-link joins two points that must-links join, with the cycle of both."""
-    torn = cannot[component[cannot[:, 0]] == component[cannot[:, 1]]]
+    group = closure(n, must)
+    torn = cannot[group[cannot[:, 0]] == group[cannot[:, 1]]]
     if len(torn):
-        inside = component[must[:, 0]] == component[torn[0, 0]]
-        raise_links(*_flipped(must[inside], torn[:1]))
+        refuse_torn(must[np.isin(group[must[:, 0]], group[torn[:, 0]])], torn)
+    count = int(group.max()) + 1
+    apart = distinct(group[cannot], count)
+    if not two:
+        return group, np.ones(n, dtype=np.intp), apart
+    here, there = np.vstack([apart, apart[:, ::-1]]).T
+    other = np.arange(count)
+    other[here] = there  # one of those that each is parted from
+    side = closure(count, np.column_stack([there, other[here]]))
+    opposite = np.arange(int(side.max()) + 1)
+    opposite[side[here]] = side[there]
+    odd = np.flatnonzero(side[here] == side[there])
+    if len(odd):
+        links, flips = flipped(must, cannot)
+        inside = side[group[links[:, 0]]] == side[here[odd[0]]]
+        refuse_odd(links[inside], flips[inside])
+    leader = np.minimum(side, opposite[side])
+    component = np.unique(leader, return_inverse=True)[1][group].astype(np.intp)
+    return component, np.where(side == leader, 1, -1)[group], apart[:0]
 
 
-def pin_components(component: IntArray, sign: IntArray, known: tuple[IntArray, IntArray], names: Names,
-                   must: IntArray, cannot: IntArray) -> IntArray:
-    """Return pinned (N,): the value known labels force on each component, open without any.
-
-    Shapes: `component` (n,), `sign` (n,), `known` (index, value).
-
-    Parameters
-    ----------
-    must, cannot : (m, 2) int arrays
-        The links within components.
-    """
-    index, value = known
-    where, forced = component[index], value * sign[index]
-    pinned = np.full(int(component.max()) + 1, names.open, dtype=np.intp)
-    pinned[where] = forced
-    clashing = where[pinned[where] != forced]
-    if clashing.size:
-        members = where == clashing.min()
-        alike = members & (forced == forced[members.argmax()])
-        here, there = (_said(index[part], value[part], names) for part in (alike, members & ~alike))
-        inside = [pairs[component[pairs[:, 0]] == clashing.min()] for pairs in (must, cannot)]
-        raise_labels(here, there, *_flipped(*inside))
-    return pinned
+def distinct(pairs: IntArray, n: int) -> IntArray:
+    """Return the pairs (m, 2) of numbers below n as pairs i < j without repeats."""
+    low, high = np.sort(pairs[pairs[:, 0] != pairs[:, 1]], axis=1).T
+    return np.stack(np.divmod(np.unique(low * n + high), n), axis=1)
 
 
-def refuse_equal(component: IntArray, pinned: IntArray, known: tuple[IntArray, IntArray], names: Names,
-                 must: IntArray, cannot: IntArray) -> None:
-    """Raise when a cannot-link joins components with equal known labels.
-
-    Shapes: `component` (n,), `pinned` (n,), `known` (index, value).
-
-    Parameters
-    ----------
-    must, cannot : (m, 2) int arrays
-        The links within components and those between them.
-    """
-    ends = component[cannot]
-    equal = cannot[(pinned[ends[:, 0]] == pinned[ends[:, 1]]) & (pinned[ends[:, 0]] != names.open)]
-    if len(equal):
-        index, value = known
-        here, there = (component[index] == c for c in component[equal[0]])
-        inside = must[np.isin(component[must[:, 0]], component[equal[0]])]
-        raise_labels(_said(index[here], value[here], names), _said(index[there], value[there], names),
-                     *_flipped(inside, equal[:1]))
-
-
-def _said(index: IntArray, value: IntArray, names: Names) -> dict[int, str]:
-    return {point: names.shown(label) for point, label in zip(index.tolist(), value.tolist())}
-
-
-def _flipped(must: IntArray, cannot: IntArray) -> tuple[IntArray, BoolArray]:
-    return np.vstack([must, cannot]), np.arange(len(must) + len(cannot)) >= len(must)
-
-
-__all__ = ["pin_components", "refuse_equal", "refuse_torn", "sign_components"]
+__all__ = ["closure", "link_components"]

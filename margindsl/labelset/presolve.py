@@ -11,14 +11,13 @@ import numpy as np
 from margindsl.errors import InfeasibleError
 from margindsl.host.clock import check
 from margindsl.labelset.bound import LinearBound, force_components, tighten
-from margindsl.labelset.contradiction import refuse_clique
 from margindsl.labelset.declaration import read_bounds, read_count, read_known, read_pairs, read_sizes
 from margindsl.labelset.existence import refuse_empty
 from margindsl.labelset.labelset import LabelSet
-from margindsl.labelset.links import pin_components, refuse_equal, refuse_torn, sign_components
 from margindsl.labelset.names import Names, Signs
 from margindsl.labelset.sizes import force_clusters, tighten_sizes
 from margindsl.labelset.sums import binds, intersect, refuse_unattained, renamed
+from margindsl.typing import IntArray
 
 
 def presolve(n: int, names: Names | None = None, *, must: Any = None, cannot: Any = None, known: Any = None,
@@ -66,11 +65,13 @@ def presolve(n: int, names: Names | None = None, *, must: Any = None, cannot: An
     labelled, (limits, stated) = read_known(known, n, names), names.stated(n, read_sizes(sizes, n, names.clusters))
     sums = read_bounds([*(bounds or ()), *stated], n)
     turning, parting = names.divided(cannot)
-    component, sign = sign_components(n, must, turning)
-    refuse_torn(component, must, parting)
-    pinned = pin_components(component, sign, labelled, names, must, turning)
-    refuse_equal(component, pinned, labelled, names, must, parting)
-    apart = np.unique(np.sort(component[parting], axis=1), axis=0).astype(np.intp)
+    component, sign, apart = linked(n, must, cannot, len(turning) > 0)
+    pinned = np.full(int(component.max()) + 1, names.open)
+    pinned[component[labelled[0]]] = labelled[1] * sign[labelled[0]]
+    if len(must) or len(cannot):
+        from margindsl.labelset.contradiction import refuse_clashes
+
+        refuse_clashes(component, sign, pinned, labelled, names, must, cannot)
     declared = LabelSet(n, names, component, sign, np.bincount(component), pinned, apart, *limits, tuple(intersect(
         [LinearBound.contracted(w, lower, upper, component, sign, f"bound {position}")
          for position, (w, lower, upper) in enumerate(sums)])))
@@ -79,10 +80,21 @@ def presolve(n: int, names: Names | None = None, *, must: Any = None, cannot: An
         refuse_unattained(labels)
         refuse_empty(labels)
     except InfeasibleError:
-        # A clique among the links explains more than what it leads to.
-        refuse_clique(parting, component, names.clusters)
+        if len(parting):  # a clique among the links explains more than what it leads to
+            from margindsl.labelset.contradiction import refuse_clique
+
+            refuse_clique(parting, component, names.clusters)
         raise
     return labels
+
+
+def linked(n: int, must: IntArray, cannot: IntArray, two: bool) -> tuple[IntArray, IntArray, IntArray]:
+    """Return what `link_components` does; networkx is loaded where there are links."""
+    if not (len(must) or len(cannot)):
+        return np.arange(n), np.ones(n, dtype=np.intp), cannot
+    from margindsl.labelset.links import link_components
+
+    return link_components(n, must, cannot, two)
 
 
 def _settle(labels: LabelSet) -> LabelSet:

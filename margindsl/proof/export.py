@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from margindsl.features import FeatureOperator, ShiftedFeatures
 from margindsl.labelset.bound import LinearBound
 from margindsl.labelset.contraction import contract, on_grid
-from margindsl.labelset.links import sign_components
+from margindsl.labelset.presolve import linked
 from margindsl.labelset.sums import intersect
 from margindsl.language.lowering import Declaration
 from margindsl.program.bounded_bias import holder
@@ -330,7 +330,7 @@ def _label_rows(declaration: Declaration) -> list[tuple[FloatArray, float, float
     if declaration.labels.clusters > 2:  # whose labels have no sums
         return []
     bounds = [*declaration.label_bounds, *(_size_bound(sizes, n) for sizes in declaration.sizes)]
-    component, sign = sign_components(n, declaration.must, declaration.cannot)
+    component, sign, _ = linked(n, declaration.must, declaration.cannot, True)
     linear = [LinearBound.contracted(weights, low, high, component, sign, f"bound {place}")
               for place, (weights, low, high) in enumerate(bounds)]
     rows = []

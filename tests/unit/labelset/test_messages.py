@@ -69,7 +69,7 @@ def test_contradictions_show_a_shortest_cycle():
 
 @pytest.mark.parametrize(("must", "cannot", "words"), [
     ([(0, 1)], [(0, 1)], "links contradict one another: a must-link joins points 0 and 1, a cannot-link parts them."),
-    ([(0, 1), (1, 2)], [(0, 2)], "links contradict one another: must-links 2-1, 1-0 join points 2 and 0, a cannot"),
+    ([(0, 1), (1, 2)], [(0, 2)], "links contradict one another: must-links 0-1, 1-2 join points 0 and 2, a cannot"),
     ([(0, 1)], [(1, 2), (2, 3), (3, 0)], "holds 3 cannot-links, an odd number, and two clusters allow only even ones"),
 ])
 def test_contradictory_links_are_told_in_words(must, cannot, words):
