@@ -11,7 +11,7 @@ from margindsl.drivers.moves import regular_hessian
 from margindsl.drivers.run import Fit, Run
 from margindsl.drivers.search import LARGEST_RANK, escape, lowest_ends, search
 from margindsl.drivers.starts import distinct, starting_labels
-from margindsl.features import Image
+from margindsl.features import FeatureOperator
 from margindsl.host.clock import timely
 from margindsl.program.losses import Losses
 from margindsl.program.sampling import restrict
@@ -26,24 +26,28 @@ BLOCKS = 4  # block moves tried from the best labelling
 LENGTHS = (0.6, 1.0, 1.5, 2.5, 4.0)
 
 
-def sample_directions(factor: FloatArray | Image, count: int, rng: np.random.Generator) -> FloatArray:
+def sample_directions(factor: FloatArray | FeatureOperator, count: int, rng: np.random.Generator) -> FloatArray:
     """Return (n, k) directions: leading singular directions of a factor, then Gaussian combinations.
 
     Parameters
     ----------
-    factor : (n, p) float array or Image
+    factor : (n, p) float array or features
         Columns span the relaxed solution.
     count : int
         Number of Gaussian combinations; fewer for millions of points, so that they fit in memory.
     """
     n, p = factor.shape
     if p == 1:
-        return np.asarray(factor)
+        return _mixed(factor, np.eye(1))
     count = min(count, max(4, SAMPLED_ENTRIES // n))
-    _, values, vectors = np.linalg.svd(factor.moment() if isinstance(factor, Image) else factor.T @ factor)
+    _, values, vectors = np.linalg.svd(factor.gram() if isinstance(factor, FeatureOperator) else factor.T @ factor)
     keep = values > 1e-12 * max(values[0], 1e-300)
     mix = vectors.T[:, keep] @ rng.standard_normal((int(keep.sum()), count))
-    return factor @ np.column_stack([vectors.T[:, : min(p, 4)], mix])
+    return _mixed(factor, np.column_stack([vectors.T[:, : min(p, 4)], mix]))
+
+
+def _mixed(factor: FloatArray | FeatureOperator, mix: FloatArray) -> FloatArray:
+    return factor.apply(mix) if isinstance(factor, FeatureOperator) else factor @ mix
 
 
 def round_directions(run: Run, directions: FloatArray) -> list[IntArray]:
@@ -53,7 +57,7 @@ def round_directions(run: Run, directions: FloatArray) -> list[IntArray]:
                      for column in timely(directions.T, run.budget)])
 
 
-def round_vectors(run: Run, vectors: FloatArray | Image, count: int) -> list[IntArray]:
+def round_vectors(run: Run, vectors: FloatArray | FeatureOperator, count: int) -> list[IntArray]:
     """Return labellings in B nearest to vectors (n, p) of points: along sampled directions, or to targets of clusters.
 
     Parameters
@@ -63,7 +67,7 @@ def round_vectors(run: Run, vectors: FloatArray | Image, count: int) -> list[Int
     """
     if run.program.is_binary:
         return round_directions(run, sample_directions(vectors, count, run.rng))
-    return round_codes(run, np.asarray(vectors), count)
+    return round_codes(run, _mixed(vectors, np.eye(vectors.shape[1])), count)
 
 
 def round_codes(run: Run, directions: FloatArray, count: int) -> list[IntArray]:

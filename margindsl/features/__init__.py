@@ -4,14 +4,7 @@ from margindsl.features.blocks import BlockFeatures
 from margindsl.features.build import build
 from margindsl.features.coded import CodedFeatures
 from margindsl.features.dense import DenseFeatures, FactorFeatures
-from margindsl.features.derived import (
-    AugmentedFeatures,
-    DerivedFeatures,
-    MappedFeatures,
-    ScaledFeatures,
-    ShiftedFeatures,
-)
-from margindsl.features.image import Image
+from margindsl.features.derived import AffineFeatures, DerivedFeatures, image
 from margindsl.features.kernels import RBF, Callable, Kernel, Linear, Polynomial, Precomputed, as_kernel, kernel_names
 from margindsl.features.operator import FeatureOperator
 from margindsl.features.points import check_points
@@ -21,7 +14,7 @@ from margindsl.features.width import MeanDistance, mean_distance, sqrt_mean_dist
 
 __all__ = [
     "RBF",
-    "AugmentedFeatures",
+    "AffineFeatures",
     "BlockFeatures",
     "Callable",
     "CodedFeatures",
@@ -29,20 +22,17 @@ __all__ = [
     "DerivedFeatures",
     "FactorFeatures",
     "FeatureOperator",
-    "Image",
     "Kernel",
     "Linear",
-    "MappedFeatures",
     "MeanDistance",
     "Polynomial",
     "Precomputed",
-    "ScaledFeatures",
-    "ShiftedFeatures",
     "SpanFeatures",
     "SparseFeatures",
     "as_kernel",
     "build",
     "check_points",
+    "image",
     "in_span",
     "kernel_names",
     "mean_distance",

@@ -12,7 +12,7 @@ from scipy.linalg import qr, svd
 from margindsl.errors import DeclarationError
 from margindsl.features.blocks import BlockFeatures
 from margindsl.features.dense import DenseFeatures, about_mean
-from margindsl.features.derived import AugmentedFeatures
+from margindsl.features.derived import AffineFeatures
 from margindsl.features.factor import factor_kernel, factor_precomputed
 from margindsl.features.kernels import Linear, Precomputed, as_kernel
 from margindsl.features.maps import LinearMap
@@ -60,7 +60,7 @@ def build(
         points = check_points(X)
         linear = isinstance(chosen, Linear)
         features = _linear(points, centre) if linear else factor_kernel(points, chosen, centre, rng)
-    return AugmentedFeatures(features) if penalised_bias else features
+    return AffineFeatures(features, constant=1.0) if penalised_bias else features
 
 
 def _check_same_points(X: Any, n: int) -> None:

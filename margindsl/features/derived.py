@@ -1,4 +1,4 @@
-"""Features made from features: divided by a number, a constant column appended, or a linear map of the columns."""
+"""Features made from features: an affine map of their columns, with a constant column appended."""
 
 from __future__ import annotations
 
@@ -83,209 +83,154 @@ def _extended(extend: Callable[[FloatArray], FloatArray], function: Callable[...
     return function(extend(phi), *rows)
 
 
+class AffineFeatures(DerivedFeatures):
+    """Map the columns of other features affinely: Φ' = [c ΦM − 1tᵀ, v1].
+
+    Parameters
+    ----------
+    matrix : ndarray (r, r'), optional
+        M (projection, metric, compression, weights); default: the identity.
+    factor : float
+        c; a power of two loses no digit.
+    shift : ndarray (r',), optional
+        t, the centre that features are about.
+    constant : float, optional
+        v ≠ 0, whose coordinate of w is a penalised bias b: it costs (b/v)²/2.
+    words : str
+        What M does, for `describe`.
+    is_dense : bool, optional
+        Whether Φ' is held in memory once it is asked for; default: whether the base is.
+
+    Notes
+    -----
+    `trace_error` is NaN where M maps an inexact base: what M does to the missing part is not known.
+    """
+
+    matrix_map: Any  # M, or None
+
+    def __init__(self, base: FeatureOperator, matrix: FloatArray | None = None, *, factor: float = 1.0,
+                 shift: FloatArray | None = None, constant: float | None = None, words: str = "mapped",
+                 is_dense: bool | None = None) -> None:
+        M = None if matrix is None else np.array(matrix, dtype=np.float64)
+        if M is not None and (M.ndim != 2 or M.shape[0] != base.rank or M.shape[1] == 0):
+            raise DeclarationError(f"the map has shape {M.shape}; ({base.rank}, r') with r' >= 1 is expected, one row "
+                                   "per feature column.")
+        if M is not None and not np.isfinite(M).all():
+            raise DeclarationError("the map has NaN or infinite entries; a finite matrix is expected.")
+        if constant is not None and (not np.isfinite(constant) or constant == 0):
+            raise DeclarationError(f"the constant feature is {constant!r}; a finite non-zero number is expected, such "
+                                   "as 1.0.")
+        super().__init__(base, (base.rank if M is None else M.shape[1]) + (constant is not None), is_dense)
+        self.matrix_map, self.factor, self.constant = None if M is None else frozen(M), factor, constant
+        self.shift = None if shift is None else frozen(np.array(shift, dtype=np.float64))
+        self.words, self.skips_zeros = words, base.skips_zeros and self._is_scaling
+        exact = base.trace_error == 0 or M is None
+        self.trace_error = base.trace_error * factor**2 if exact else float("nan")
+
+    @property
+    def _is_scaling(self) -> bool:
+        return self.matrix_map is None and self.shift is None and self.constant is None
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.base.dtype if self._is_scaling else super().dtype
+
+    @property
+    def offset(self) -> FloatArray | None:
+        if self.matrix_map is not None or self.constant is not None:
+            return None
+        base = None if self.base.offset is None else self.base.offset * self.factor
+        return self.shift if base is None else base if self.shift is None else base + self.shift
+
+    def to_base(self, w: FloatArray) -> FloatArray:
+        """Return weights of the base with the same products, but for what shift and constant column add."""
+        inner = w if self.constant is None else w[:-1]
+        inner = inner if self.matrix_map is None else self.matrix_map @ inner
+        return inner if self.factor == 1.0 else np.asarray(inner * self.factor)
+
+    def _beside(self, W: FloatArray) -> Any:
+        """Return what shift and constant column add to products with W."""
+        added = 0.0 if self.shift is None else -(self.shift @ (W if self.constant is None else W[:-1]))
+        return added if self.constant is None else added + self.constant * W[-1]
+
+    @property
+    def _from_memory(self) -> bool:
+        return self.is_dense and (self.matrix_map is not None or self.shift is not None)
+
+    def apply(self, W: FloatArray) -> FloatArray:
+        return self._dense @ W if self._from_memory else np.asarray(self.base.apply(self.to_base(W)) + self._beside(W))
+
+    def apply_to(self, X_new: Any, W: FloatArray) -> FloatArray:
+        return np.asarray(self.base.apply_to(X_new, self.to_base(W)) + self._beside(W))
+
+    def adjoint(self, R: FloatArray) -> FloatArray:
+        if self._from_memory:
+            return np.asarray(self._dense.T @ R)
+        found = self.base.adjoint(R)
+        found = found if self.matrix_map is None else self.matrix_map.T @ found
+        found = found if self.factor == 1.0 else found * self.factor
+        total = np.sum(R, axis=0)
+        found = found if self.shift is None else found - np.multiply.outer(self.shift, total)
+        return found if self.constant is None else np.concatenate([found, [self.constant * total]])
+
+    def magnitudes(self, weights: FloatArray) -> FloatArray:
+        if self.shift is not None:
+            return super().magnitudes(weights)
+        found = self.base.magnitudes(weights) * self.factor
+        found = found if self.matrix_map is None else np.abs(self.matrix_map).T @ found
+        return found if self.constant is None else np.append(found, abs(self.constant) * np.abs(weights).sum())
+
+    def gram(self, weights: FloatArray | None = None, *, limit: int = GRAM_LIMIT) -> FloatArray:
+        if self.matrix_map is not None or self.shift is not None:
+            return super().gram(weights, limit=limit)
+        self._check_gram(limit)
+        found = self.base.gram(weights, limit=limit) * self.factor**2
+        if self.constant is None:
+            return np.asarray(found)
+        c = np.ones(self.n) if weights is None else np.asarray(weights, dtype=np.float64)
+        side = (self.constant * self.factor) * self.base.adjoint(c)[:, None]
+        return np.block([[found, side], [side.T, np.array([[self.constant**2 * c.sum()]])]])
+
+    def row_norms(self) -> FloatArray:
+        if self.matrix_map is not None or self.shift is not None:
+            return super().row_norms()
+        return np.asarray(self.base.row_norms() * self.factor**2 + (self.constant or 0.0) ** 2)
+
+    @frozen_property
+    def trace(self) -> float:
+        return self.base.trace * self.factor**2 if self._is_scaling else float(self.row_norms().sum())
+
+    def component_sums(self, component: IntArray, weights: FloatArray, count: int) -> FloatArray:
+        if not self._is_scaling:
+            return super().component_sums(component, weights, count)
+        return np.asarray(self.base.component_sums(component, weights, count) * self.factor)
+
+    def take(self, index: Index) -> FeatureOperator:
+        return AffineFeatures(self.base.take(index), self.matrix_map, factor=self.factor, shift=self.shift,
+                              constant=self.constant, words=self.words)
+
+    def describe(self) -> str:
+        parts = [self.base.describe()]
+        parts += [] if self.matrix_map is None else [f"{self.words} to {self.matrix_map.shape[1]} columns"]
+        parts += [] if self.factor == 1.0 else [f"divided by {1.0 / self.factor:g}"]
+        parts += [] if self.shift is None else ["about the mean of a bound on decision values"]
+        return ", ".join(parts + ([] if self.constant is None else [f"constant column {self.constant:g}"]))
+
+    def _extend(self, rows: FloatArray) -> FloatArray:
+        rows = rows if self.matrix_map is None else rows @ self.matrix_map
+        rows = rows if self.factor == 1.0 else np.asarray(rows * rows.dtype.type(self.factor))
+        rows = rows if self.shift is None else rows - self.shift
+        return rows if self.constant is None else np.hstack([rows, np.full((rows.shape[0], 1), self.constant)])
+
+    def _after(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        return partial(_scaled, self.factor, function) if self._is_scaling else super()._after(function)
+
+
 def _scaled(factor: float, function: Callable[..., Any], phi: FloatArray, *rows: FloatArray | None) -> Any:
     phi *= phi.dtype.type(factor)  # what is read for a pass belongs to it
     return function(phi, *rows)
 
 
-class ScaledFeatures(DerivedFeatures):
-    """Give products with Phi/s for a power of two s, so that no digit is lost.
-
-    Parameters
-    ----------
-    divisor : float
-        The positive number s.
-    """
-
-    def __init__(self, base: FeatureOperator, divisor: float) -> None:
-        super().__init__(base, base.rank)
-        self.divisor, self.factor = divisor, 1.0 / divisor
-        self.skips_zeros = base.skips_zeros
-        self.trace_error = base.trace_error * self.factor**2
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ScaledFeatures) and self.base is other.base and self.divisor == other.divisor
-
-    def __hash__(self) -> int:
-        return hash((id(self.base), self.divisor))
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return self.base.dtype
-
-    @property
-    def offset(self) -> FloatArray | None:
-        return None if self.base.offset is None else self.base.offset * self.factor
-
-    @frozen_property
-    def trace(self) -> float:
-        return self.base.trace * self.factor**2
-
-    def apply(self, W: FloatArray) -> FloatArray:
-        return np.asarray(self.base.apply(W) * self.factor)
-
-    def apply_to(self, X_new: Any, W: FloatArray) -> FloatArray:
-        return np.asarray(self.base.apply_to(X_new, W) * self.factor)
-
-    def adjoint(self, R: FloatArray) -> FloatArray:
-        return np.asarray(self.base.adjoint(R) * self.factor)
-
-    def magnitudes(self, weights: FloatArray) -> FloatArray:
-        return np.asarray(self.base.magnitudes(weights) * self.factor)
-
-    def gram(self, weights: FloatArray | None = None, *, limit: int = GRAM_LIMIT) -> FloatArray:
-        return np.asarray(self.base.gram(weights, limit=limit) * self.factor**2)
-
-    def row_norms(self) -> FloatArray:
-        return np.asarray(self.base.row_norms() * self.factor**2)
-
-    def component_sums(self, component: IntArray, weights: FloatArray, count: int) -> FloatArray:
-        return np.asarray(self.base.component_sums(component, weights, count) * self.factor)
-
-    def take(self, index: Index) -> ScaledFeatures:
-        return ScaledFeatures(self.base.take(index), self.divisor)
-
-    def describe(self) -> str:
-        return f"{self.base.describe()}, divided by {self.divisor:g}"
-
-    def _extend(self, rows: FloatArray) -> FloatArray:
-        return np.asarray(rows * rows.dtype.type(self.factor))
-
-    def _after(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        return partial(_scaled, self.factor, function)
-
-
-class ShiftedFeatures(DerivedFeatures):
-    """Subtract one vector from every row: the features about another centre."""
-
-    def __init__(self, base: FeatureOperator, shift: FloatArray) -> None:
-        super().__init__(base, base.rank)
-        self.shift = frozen(np.array(shift, dtype=np.float64))
-
-    @property
-    def offset(self) -> FloatArray | None:
-        return self.shift if self.base.offset is None else self.base.offset + self.shift
-
-    def apply(self, W: FloatArray) -> FloatArray:
-        return self._dense @ W if self.is_dense else self.base.apply(W) - self.shift @ W
-
-    def apply_to(self, X_new: Any, W: FloatArray) -> FloatArray:
-        return self.base.apply_to(X_new, W) - self.shift @ W
-
-    def adjoint(self, R: FloatArray) -> FloatArray:
-        if self.is_dense:
-            return self._dense.T @ R
-        return self.base.adjoint(R) - np.multiply.outer(self.shift, np.sum(R, axis=0))
-
-    def take(self, index: Index) -> ShiftedFeatures:
-        return ShiftedFeatures(self.base.take(index), self.shift)
-
-    def describe(self) -> str:
-        return f"{self.base.describe()}, about the mean of a bound on decision values"
-
-    def _extend(self, rows: FloatArray) -> FloatArray:
-        return rows - self.shift
-
-
-class AugmentedFeatures(DerivedFeatures):
-    """Append a constant column, so that the last coordinate of w is a penalised bias.
-
-    Phi' = [Phi, value e]; a value v penalises the bias b by (b/v)^2 / 2.
-
-    Parameters
-    ----------
-    value : float, not zero
-        The constant.
-    """
-
-    def __init__(self, base: FeatureOperator, value: float = 1.0) -> None:
-        if not np.isfinite(value) or value == 0:
-            raise DeclarationError(
-                f"the constant feature is {value!r}; a finite non-zero number is expected, such as 1.0."
-            )
-        super().__init__(base, base.rank + 1)
-        self.value = float(value)
-
-    def apply(self, W: FloatArray) -> FloatArray:
-        return self.base.apply(W[:-1]) + self.value * W[-1]
-
-    def adjoint(self, R: FloatArray) -> FloatArray:
-        return np.concatenate([self.base.adjoint(R), self.value * np.sum(R, axis=0, keepdims=True)])
-
-    def magnitudes(self, weights: FloatArray) -> FloatArray:
-        return np.append(self.base.magnitudes(weights), abs(self.value) * np.abs(weights).sum())
-
-    def take(self, index: Index) -> FeatureOperator:
-        return AugmentedFeatures(self.base.take(index), self.value)
-
-    def apply_to(self, X_new: Any, W: FloatArray) -> FloatArray:
-        return self.base.apply_to(X_new, W[:-1]) + self.value * W[-1]
-
-    def gram(self, weights: FloatArray | None = None, *, limit: int = GRAM_LIMIT) -> FloatArray:
-        self._check_gram(limit)
-        c = np.ones(self.n) if weights is None else np.asarray(weights, dtype=np.float64)
-        side = self.value * self.base.adjoint(c)[:, None]
-        corner = np.array([[self.value**2 * c.sum()]])
-        return np.block([[self.base.gram(weights, limit=limit), side], [side.T, corner]])
-
-    def row_norms(self) -> FloatArray:
-        return self.base.row_norms() + self.value**2
-
-    def describe(self) -> str:
-        return f"{self.base.describe()}, constant column {self.value:g}"
-
-    def _extend(self, rows: FloatArray) -> FloatArray:
-        return np.hstack([rows, np.full((rows.shape[0], 1), self.value)])
-
-
-class MappedFeatures(DerivedFeatures):
-    """Map the columns linearly: Phi' = Phi M (projection, metric, compression).
-
-    Parameters
-    ----------
-    map_matrix : ndarray (r, r')
-        M.
-    label : str
-        Added to the base's line.
-
-    Notes
-    -----
-    `trace_error` is NaN when the base is inexact: what M does to the missing part is not known.
-    """
-
-    def __init__(self, base: FeatureOperator, map_matrix: FloatArray, label: str = "mapped") -> None:
-        M = np.array(map_matrix, dtype=np.float64)
-        if M.ndim != 2 or M.shape[0] != base.rank or M.shape[1] == 0:
-            raise DeclarationError(
-                f"the map has shape {M.shape}; ({base.rank}, r') with r' >= 1 is expected, one row per "
-                "feature column."
-            )
-        if not np.isfinite(M).all():
-            raise DeclarationError("the map has NaN or infinite entries; a finite matrix is expected.")
-        super().__init__(base, M.shape[1])
-        self.map_matrix, self._what = frozen(M), label
-        self.trace_error = 0.0 if base.trace_error == 0 else float("nan")
-
-    def apply(self, W: FloatArray) -> FloatArray:
-        return self._dense @ W if self.is_dense else self.base.apply(self.map_matrix @ W)
-
-    def adjoint(self, R: FloatArray) -> FloatArray:
-        return self._dense.T @ R if self.is_dense else self.map_matrix.T @ self.base.adjoint(R)
-
-    def magnitudes(self, weights: FloatArray) -> FloatArray:
-        return np.asarray(np.abs(self.map_matrix).T @ self.base.magnitudes(weights))
-
-    def rows(self, index: Index) -> FloatArray:
-        return self._extend(self.base.rows(index))
-
-    def take(self, index: Index) -> FeatureOperator:
-        return MappedFeatures(self.base.take(index), self.map_matrix, self._what)
-
-    def apply_to(self, X_new: Any, W: FloatArray) -> FloatArray:
-        return self.base.apply_to(X_new, self.map_matrix @ W)
-
-    def describe(self) -> str:
-        return f"{self.base.describe()}, {self._what} to {self.rank} columns"
-
-    def _extend(self, rows: FloatArray) -> FloatArray:
-        return rows @ self.map_matrix
+def image(features: FeatureOperator, W: FloatArray, shift: FloatArray | None = None) -> AffineFeatures:
+    """Return ΦW + 1 shiftᵀ (n, p), never held: p may be near r, and what is wanted are sums and a few columns."""
+    return AffineFeatures(features, W, shift=None if shift is None else -shift, is_dense=False)

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.linalg import eigh
 
 from margindsl.features.dense import HeldMatrix
-from margindsl.features.derived import MappedFeatures
+from margindsl.features.derived import AffineFeatures
 from margindsl.features.operator import FeatureOperator, Index, row_blocks
 from margindsl.host.clock import EIGEN_WORK, check
 from margindsl.host.frozen import frozen
@@ -37,7 +37,7 @@ class SpanMap:
         return self.features.adjoint(self.coefficients @ W)
 
 
-class SpanFeatures(HeldMatrix, MappedFeatures):
+class SpanFeatures(HeldMatrix, AffineFeatures):
     """Hold Φ' = ΦM densely, n × r' with r' ≤ n: the r columns rotated onto the span of the points.
 
     Inner products are unchanged, and so are the values and weights Mw' of every problem over the points.
@@ -52,10 +52,9 @@ class SpanFeatures(HeldMatrix, MappedFeatures):
         Φ'.
     """
 
-    map_matrix: Any
-
     def __init__(self, base: FeatureOperator, span: SpanMap, matrix: FloatArray) -> None:
-        self.base, self.map_matrix = base, frozen(span)
+        self.base, self.matrix_map, self.factor = base, frozen(span), 1.0
+        self.shift = self.constant = None
         self.n, self.rank = matrix.shape
         self.label, self.is_dense, self.trace_error = base.label, True, base.trace_error
         self._matrix = frozen(matrix)
@@ -64,10 +63,10 @@ class SpanFeatures(HeldMatrix, MappedFeatures):
         return np.full(self.rank, float(np.linalg.norm(self.base.magnitudes(weights))))
 
     def take(self, index: Index) -> FeatureOperator:
-        return SpanFeatures(self.base.take(index), self.map_matrix, self.rows(index))
+        return SpanFeatures(self.base.take(index), self.matrix_map, self.rows(index))
 
     def transform(self, X_new: Any) -> FloatArray:
-        return self.base.apply_to(X_new, self.map_matrix @ np.eye(self.rank))
+        return self.base.apply_to(X_new, self.matrix_map @ np.eye(self.rank))
 
     def describe(self) -> str:
         return f"{self.base.describe()}, rotated to rank {self.rank}"

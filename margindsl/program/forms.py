@@ -11,8 +11,7 @@ from scipy.sparse import csr_array
 
 from margindsl.calculus.accuracy import greatest_ratio
 from margindsl.errors import DeclarationError
-from margindsl.features.derived import AugmentedFeatures
-from margindsl.features.image import Image
+from margindsl.features.derived import AffineFeatures, image
 from margindsl.program.answers import Variable, multipliers
 from margindsl.program.bounds import QuadraticBound
 from margindsl.program.codes import code_rows, stacked
@@ -355,7 +354,7 @@ class LabelLiftForm(Form):
         far = features.is_remote and self.n * features.rank > FETCHED
         if not far and (self.free_bias or not wide):
             return self.component_features(u)
-        base = AugmentedFeatures(features) if self.free_bias else features
+        base = AffineFeatures(features, constant=1.0) if self.free_bias else features
         return ComponentRows(base, self.component, self.sign * self.losses.spread(u), self.count, wide)
 
     def lifted_value(self, u: FloatArray, V: FloatArray) -> float:
@@ -413,9 +412,9 @@ class WeightLiftForm(Form):
             return self.features.apply(W)
         return self.features.apply(W[:-1]) + W[-1]
 
-    def image(self, W: FloatArray) -> Image:
+    def image(self, W: FloatArray) -> AffineFeatures:
         """Return what stands for `outputs`."""
-        return Image(self.features, W[:-1], W[-1]) if self.free_bias else Image(self.features, W)
+        return image(self.features, W[:-1], W[-1]) if self.free_bias else image(self.features, W)
 
     def lengths(self, W: FloatArray) -> FloatArray:
         """Return the (n,) lengths s_i = ‖Wᵀφ_i‖ = √(φ_iᵀPφ_i)."""

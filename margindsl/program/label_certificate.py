@@ -10,7 +10,7 @@ import numpy as np
 import scipy
 
 from margindsl.calculus.accuracy import eigenpairs, eigenvalues
-from margindsl.features.derived import MappedFeatures
+from margindsl.features.derived import AffineFeatures
 from margindsl.host.clock import EIGEN_WORK, check, timely
 from margindsl.program.certificates import SAFETY, WIDE_SAFETY, Certificate, lifted_arrays
 from margindsl.program.component_rows import ComponentRows, Inverse, greatest_eigenvalue
@@ -253,7 +253,7 @@ def _whitened(form: LabelLiftForm, u: FloatArray, eta: FloatArray) -> Rows | Non
     if np.min(np.diag(L)) < 1e-9 * np.max(np.diag(L)):
         return None
     if isinstance(H, ComponentRows):
-        return replace(H, features=MappedFeatures(H.features, np.linalg.inv(L).T))
+        return replace(H, features=AffineFeatures(H.features, np.linalg.inv(L).T))
     return np.linalg.solve(L, H.T).T
 
 

@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 from margindsl.calculus import PLQ, ConvexFunction
 from margindsl.calculus.accuracy import rounding
 from margindsl.errors import CalculusError, DeclarationError
-from margindsl.features.image import Image
+from margindsl.features.derived import AffineFeatures, image
 from margindsl.host.frozen import freeze_fields, frozen_property
 from margindsl.program.absorption import prefers_agreement
 from margindsl.program.answers import Variable, multipliers
@@ -307,9 +307,9 @@ class LiftForm(Form):
         """Return the (n, p) products of features (and the constant of a free bias) with W."""
         return self.features.apply(W[:-1]) + W[-1] if self.free_bias else self.features.apply(W)
 
-    def image(self, W: FloatArray) -> Image:
+    def image(self, W: FloatArray) -> AffineFeatures:
         """Return what stands for `outputs`."""
-        return Image(self.features, W[:-1], W[-1]) if self.free_bias else Image(self.features, W)
+        return image(self.features, W[:-1], W[-1]) if self.free_bias else image(self.features, W)
 
     def vectors(self, V: FloatArray, W: FloatArray) -> FloatArray:
         """Return (n, p) label vectors of points: signed rows of V, where there is none the direction of Wᵀφ."""

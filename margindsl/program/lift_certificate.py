@@ -10,7 +10,7 @@ import numpy as np
 import scipy
 
 from margindsl.calculus.accuracy import eigenpairs, eigenvalues
-from margindsl.features.derived import AugmentedFeatures
+from margindsl.features.derived import AffineFeatures
 from margindsl.features.operator import FeatureOperator
 from margindsl.host.clock import EIGEN_WORK, check, timely
 from margindsl.program.certificates import Certificate
@@ -273,7 +273,7 @@ def is_wide(form: LiftForm) -> bool:
 
 
 def _features(form: LiftForm) -> FeatureOperator:
-    return AugmentedFeatures(form.features) if form.free_bias else form.features
+    return AffineFeatures(form.features, constant=1.0) if form.free_bias else form.features
 
 
 def component_rows(form: LiftForm, u: FloatArray) -> Any:

@@ -11,7 +11,7 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 
 from margindsl.errors import InfeasibleError
-from margindsl.features import FeatureOperator, ShiftedFeatures
+from margindsl.features import AffineFeatures, FeatureOperator
 from margindsl.program.bounded_bias import Interval, bias_limits, centre_of
 from margindsl.program.certificates import Certificate
 from margindsl.program.program import MarginProgram
@@ -158,7 +158,7 @@ class BoxedBias(Pass):
 
 
 def _about(features: FeatureOperator, centre: FloatArray | None) -> FeatureOperator:
-    return features if centre is None else ShiftedFeatures(features, centre)
+    return features if centre is None else AffineFeatures(features, shift=centre)
 
 
 NORMAL: tuple[type[Pass], ...] = (BoxedBias,)  # to the form in which relaxations see every program

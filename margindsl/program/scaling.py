@@ -9,7 +9,7 @@ import numpy as np
 
 from margindsl.calculus import PLQ
 from margindsl.errors import CalculusError, DeclarationError
-from margindsl.features import FeatureOperator, ScaledFeatures
+from margindsl.features import AffineFeatures, FeatureOperator
 from margindsl.program.absorption import MOST_SETTINGS, normalise_terms
 from margindsl.program.bounds import USUAL, DecisionBound
 from margindsl.program.certificates import Certificate
@@ -93,7 +93,7 @@ class Scaling:
         if self.is_identity:
             return program
         s, t = self.features, self.decision
-        features = program.features if s == 1.0 else ScaledFeatures(program.features, s)
+        features = program.features if s == 1.0 else AffineFeatures(program.features, factor=1.0 / s)
         losses = program.losses
         if t != 1.0 and not has_no_unit(losses):
             losses = tilted(losses, t, reach(features, losses.slope_at_zero() * s * s / t))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from margindsl.features import FeatureOperator, ShiftedFeatures
+from margindsl.features import AffineFeatures, FeatureOperator
 from margindsl.labelset.bound import LinearBound
 from margindsl.labelset.contraction import contract, on_grid
 from margindsl.labelset.presolve import linked
@@ -104,7 +104,7 @@ def export(program: MarginProgram, claim: Claim, certificate: Certificate | None
 
 def with_ones(features: FeatureOperator, header: dict[str, Any]) -> FloatArray:
     """Return features (n, r) as a proof holds them: about the declared centre, ones last for a free bias."""
-    base = features.base if isinstance(features, ShiftedFeatures) else features
+    base = features.base if isinstance(features, AffineFeatures) and features.shift is not None else features
     phi = np.asarray(base.toarray(), dtype=float)
     return np.column_stack([phi, np.ones(len(phi))]) if header["free_bias"] else phi
 

@@ -15,7 +15,7 @@ from margindsl.drivers.run import Run
 from margindsl.drivers.starts import distinct, first_start, starting_labels
 from margindsl.drivers.unlabelled import has_known, labels_from_known
 from margindsl.errors import SolverError
-from margindsl.features import Image
+from margindsl.features import FeatureOperator, image
 from margindsl.program.certificates import Certificate
 from margindsl.program.exhaustion import certify_pool, members
 from margindsl.program.forms import LabelLiftForm, SaddleForm
@@ -187,7 +187,7 @@ class Minimax(Relaxation):
         heavy = np.argsort(-done.raw["mu"])[:5]
         return (rule, *(done.form.labellings[k] for k in heavy), *run.starts)
 
-    def _vectors(self, done: Generated) -> tuple[tuple[np.ndarray | Image, int], ...]:
+    def _vectors(self, done: Generated) -> tuple[tuple[np.ndarray | FeatureOperator, int], ...]:
         """Return vectors of points to round: decision values of all w_k, then codes, each times √μ_k."""
         if self.rounding in RULES:
             return ()
@@ -196,7 +196,7 @@ class Minimax(Relaxation):
         root = np.repeat(np.sqrt(mu[alive]), form.width)
         weights = form.directions(done.raw["u"])[:, alive].T.reshape(len(root), -1)
         count = int(self.rounding)
-        return (Image(form.features, weights.T * root), count), (form.coded(alive).T * root, count // 2)
+        return (image(form.features, weights.T * root), count), (form.coded(alive).T * root, count // 2)
 
 
 def tightened(run: Run, form: LabelLiftForm, done: Generated) -> Certificate | None:

@@ -12,7 +12,7 @@ import numpy as np
 from margindsl.contract import Offer, Refusal, Status, read_options
 from margindsl.drivers.run import Fit, Run
 from margindsl.errors import DeclarationError, UnknownNameError, one_of
-from margindsl.features import Image
+from margindsl.features import FeatureOperator
 from margindsl.program.certificates import Certificate
 from margindsl.program.forms import Form
 from margindsl.program.program import MarginProgram
@@ -29,7 +29,7 @@ class Outcome:
         Labellings in B to consider.
     factor : (n, p) float array or None
         Directions to round: columns span the relaxed decision values.
-    vectors : tuple of ((n, p) float array or Image, int)
+    vectors : tuple of ((n, p) float array or features, int)
         Vectors of the points to round, and how many labellings are drawn from each.
     fit : Fit or None
         A polished labelling, for local methods.
@@ -42,7 +42,7 @@ class Outcome:
     status: Status
     candidates: tuple[IntArray, ...] = ()
     factor: FloatArray | None = None
-    vectors: tuple[tuple[FloatArray | Image, int], ...] = ()
+    vectors: tuple[tuple[FloatArray | FeatureOperator, int], ...] = ()
     fit: Fit | None = None
     certificate: Certificate | None = None
     estimate: float = float("nan")

@@ -14,7 +14,7 @@ from margindsl.drivers.guard import doubted, name_of
 from margindsl.drivers.run import Run
 from margindsl.drivers.starts import first_start
 from margindsl.errors import CalculusError
-from margindsl.features import Image
+from margindsl.features import image
 from margindsl.program.absorption import absorbed_terms
 from margindsl.program.bounds import QuadraticBound
 from margindsl.program.certificates import Certificate
@@ -167,7 +167,7 @@ class SDP(Relaxation):
 
     def _outcome(self, form: LabelLiftForm, raw: RawSolution, certificate: Certificate) -> Outcome:
         W = np.asarray(raw["W"])[: form.features.rank]  # of a weight lift the last row is the bias
-        points, decision = raw["V"][form.component] * form.sign[:, None], Image(form.features, W)
+        points, decision = raw["V"][form.component] * form.sign[:, None], image(form.features, W)
         return Outcome(raw.status, vectors=((points, self.rounding), (decision, self.rounding)), message=raw.message,
                        certificate=certificate, estimate=raw.objective, label_matrix=points)
 

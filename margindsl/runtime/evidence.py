@@ -11,7 +11,7 @@ import numpy as np
 from margindsl.calculus.accuracy import EPS, relative_gap
 from margindsl.contract import Status
 from margindsl.errors import MarginError
-from margindsl.features import MappedFeatures, ShiftedFeatures
+from margindsl.features import AffineFeatures
 from margindsl.host.clock import EIGEN_WORK, affords
 from margindsl.language.lowering import Declaration
 from margindsl.program.certificates import Certificate
@@ -94,7 +94,7 @@ def verify(solution: Any, certificate: Certificate | None, bound: float | None =
         return Report(failures=[f"the declaration cannot be lowered again: {error}"])
     report = _check(program, claim, certificate)
     base: Any = program.features
-    while isinstance(base, (MappedFeatures, ShiftedFeatures)):
+    while isinstance(base, AffineFeatures) and base.constant is None:
         base = base.base
     if base.n != len(claim.decision) or base.rank != len(solution.weights):
         report.failures.append("features are not those of the weights")

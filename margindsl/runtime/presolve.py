@@ -11,7 +11,7 @@ import scipy
 
 from margindsl.calculus.accuracy import rounding
 from margindsl.errors import DeclarationError, InfeasibleError, RefusalError
-from margindsl.features import DenseFeatures, FeatureOperator, MappedFeatures, build, in_span
+from margindsl.features import AffineFeatures, DenseFeatures, FeatureOperator, build, in_span
 from margindsl.features.maps import NoMap
 from margindsl.labelset import LabelSet, presolve
 from margindsl.language.graphs import RankOne, differences
@@ -154,11 +154,11 @@ def _project_out(features: FeatureOperator, solutions: tuple[Any, ...]) -> Featu
     if np.max(left.row_norms()) <= STRAY**2 * largest:  # little is left of the points, or what fits left of theirs
         left, noise = _complement(features, _within_points(features, W))
     if np.max(left.row_norms()) <= noise**2 * largest:  # nothing is left of the points
-        return MappedFeatures(features, np.zeros_like(left.map_matrix), label="orthogonal")
+        return AffineFeatures(features, np.zeros_like(left.matrix_map), words="orthogonal")
     return left
 
 
-def _complement(features: FeatureOperator, W: FloatArray) -> tuple[MappedFeatures, float]:
+def _complement(features: FeatureOperator, W: FloatArray) -> tuple[AffineFeatures, float]:
     """Return features orthogonal to some weight vectors, and what rounding leaves of those along them, relative.
 
     Directions are of unit length, whatever the weights' sizes: singular vectors err by rounding times σ₁/σ_r.
@@ -169,7 +169,7 @@ def _complement(features: FeatureOperator, W: FloatArray) -> tuple[MappedFeature
     complement = vectors[:, spanned:]
     if not complement.shape[1]:
         raise DeclarationError(f"md.orthogonal: {W.shape[1]} earlier solutions span all {W.shape[0]} features")
-    return (MappedFeatures(features, complement @ complement.T, label="orthogonal"),
+    return (AffineFeatures(features, complement @ complement.T, words="orthogonal"),
             ROUNDING * (values[0] / values[spanned - 1] if spanned else 1.0))
 
 
@@ -223,7 +223,7 @@ def _manifold_metric(features: FeatureOperator, manifolds: tuple[tuple[float, An
         within = np.empty((axes.shape[1], axes.shape[1]))
         within[order] = scipy.linalg.solve_triangular(factor[: len(within)], np.eye(len(within)))
         inverse = axes @ within
-    return MappedFeatures(features, inverse, label="manifold metric")
+    return AffineFeatures(features, inverse, words="manifold metric")
 
 
 __all__ = ["Prepared", "assemble", "outline", "prepare_features", "prepare_labels"]

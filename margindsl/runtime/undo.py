@@ -11,7 +11,7 @@ import numpy as np
 from margindsl.calculus.accuracy import EPS
 from margindsl.contract import Status
 from margindsl.drivers.run import Fit, Run
-from margindsl.features import MappedFeatures
+from margindsl.features import AffineFeatures
 from margindsl.program.passes import Answer
 from margindsl.relaxations.relaxation import Outcome
 from margindsl.runtime.evidence import Evidence, settled
@@ -86,8 +86,8 @@ def plain(bias: np.ndarray) -> np.ndarray | float:
 
 def base_weights(features: Any, w: np.ndarray) -> tuple[Any, np.ndarray]:
     """Return the features before any mapping, and the weights in their coordinates."""
-    while isinstance(features, MappedFeatures):
-        features, w = features.base, features.map_matrix @ w
+    while isinstance(features, AffineFeatures) and features.matrix_map is not None:
+        features, w = features.base, features.to_base(w)
     return features, w
 
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from margindsl.features import RBF, AugmentedFeatures, BlockFeatures, MappedFeatures, Precomputed, build
+from margindsl.features import RBF, AffineFeatures, BlockFeatures, Precomputed, build
 
 entries = st.floats(-100, 100, allow_nan=False).map(lambda v: round(v, 3))
 shapes = st.tuples(st.integers(2, 9), st.integers(1, 12))
@@ -20,9 +20,9 @@ def operators(X, centre, seed):
     yield build(X, centre=centre)
     yield sparse
     yield BlockFeatures.from_points(X, centre)
-    yield AugmentedFeatures(sparse, 0.5)
-    yield MappedFeatures(sparse, M)
-    yield MappedFeatures(AugmentedFeatures(BlockFeatures.from_points(X, centre)), np.vstack([M, M[:1]]))
+    yield AffineFeatures(sparse, constant=0.5)
+    yield AffineFeatures(sparse, M)
+    yield AffineFeatures(AffineFeatures(BlockFeatures.from_points(X, centre), constant=1.0), np.vstack([M, M[:1]]))
 
 
 @laws

@@ -11,9 +11,9 @@ import margindsl as md
 from margindsl.errors import AccuracyWarning, DeclarationError, UnknownNameError
 from margindsl.features import (
     RBF,
+    AffineFeatures,
     Callable,
     Linear,
-    MappedFeatures,
     MeanDistance,
     Polynomial,
     Precomputed,
@@ -95,7 +95,7 @@ def test_trace_error_is_the_trace_missed_and_shrinks_with_rank(method):
 
 def test_linear_features_are_exact_and_mapped_inexact_ones_say_they_do_not_know():
     assert build(X).trace_error == 0
-    assert np.isnan(MappedFeatures(build(X, RBF(1.0, rank=3)), np.eye(3)).trace_error)
+    assert np.isnan(AffineFeatures(build(X, RBF(1.0, rank=3)), np.eye(3)).trace_error)
 
 
 def test_tolerance_stops_the_factor():

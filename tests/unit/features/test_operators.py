@@ -7,9 +7,8 @@ import scipy.sparse as sp
 from margindsl.errors import DeclarationError, SizeError
 from margindsl.features import (
     RBF,
-    AugmentedFeatures,
+    AffineFeatures,
     BlockFeatures,
-    MappedFeatures,
     Polynomial,
     Precomputed,
     SparseFeatures,
@@ -50,11 +49,11 @@ WAYS = {
     "callable": lambda c, t: build(X, distance_kernel, centre=c),
     "precomputed": lambda c, t: build(None, Precomputed(distance_kernel(X, X)), centre=c),
     "augmented": lambda c, t: build(X, centre=c, penalised_bias=True),
-    "augmented-sparse": lambda c, t: AugmentedFeatures(build(sp.csr_array(X), centre=c), 2.0),
+    "augmented-sparse": lambda c, t: AffineFeatures(build(sp.csr_array(X), centre=c), constant=2.0),
     "span": lambda c, t: in_span(build(sp.csr_array(wide_array()), centre=c)),
-    "mapped": lambda c, t: MappedFeatures(build(X, centre=c), np.arange(2.0 * D).reshape(D, 2)),
-    "mapped-sparse": lambda c, t: MappedFeatures(build(sp.csr_array(X), centre=c), np.eye(D)[:, 1:]),
-    "mapped-augmented-rbf": lambda c, t: MappedFeatures(
+    "mapped": lambda c, t: AffineFeatures(build(X, centre=c), np.arange(2.0 * D).reshape(D, 2)),
+    "mapped-sparse": lambda c, t: AffineFeatures(build(sp.csr_array(X), centre=c), np.eye(D)[:, 1:]),
+    "mapped-augmented-rbf": lambda c, t: AffineFeatures(
         build(X, RBF(2.0, rank=5), centre=c, penalised_bias=True), np.eye(6)[:, ::-1]
     ),
 }
@@ -195,7 +194,7 @@ def test_disk_points_keep_their_type_and_blocks_do_not_matter(tmp_path, monkeypa
     assert isinstance(whole, BlockFeatures) and whole.dtype == np.float32 and np.shares_memory(whole.source, disk)
     W, R = RNG.normal(size=(D, 2)), RNG.normal(size=(N, 2))
     one = whole.apply(W), whole.adjoint(R), whole.gram(R[:, 0]), whole.row_norms(), whole.apply_to(X, W)
-    for module in ("features.operator", "features.blocks", "points"):
+    for module in ("features.operator", "features.blocks", "features.points"):
         monkeypatch.setattr(
             f"margindsl.{module}.row_blocks",
             lambda n, r: [slice(s, min(s + 4, n)) for s in range(0, n, 4)],
@@ -253,7 +252,7 @@ def test_sizes_are_refused_with_the_estimate():
     phi = build(X)
     with pytest.raises(SizeError, match=r"6 x 6 Gram matrix needs .* limit is r = 5. Pass limit="):
         phi.gram(limit=5)
-    for wide in (build(sp.csr_array((2, 20_001))), AugmentedFeatures(build(sp.csr_array((2, 20_000))))):
+    for wide in (build(sp.csr_array((2, 20_001))), AffineFeatures(build(sp.csr_array((2, 20_000))), constant=1.0)):
         with pytest.raises(SizeError, match=r"20001 x 20001 Gram matrix needs 3.0 GB"):
             wide.gram()
     with pytest.raises(SizeError, match=r"dense copy of 100000 x 10000 features needs 7.5 GB. Use apply"):
@@ -264,19 +263,19 @@ def test_malformed_derived_features_are_refused():
     phi = build(X)
     for value in (0.0, np.nan, np.inf):
         with pytest.raises(DeclarationError, match=r"constant feature is .* finite non-zero number"):
-            AugmentedFeatures(phi, value)
+            AffineFeatures(phi, constant=value)
     for M in (np.eye(5), np.ones(6), np.ones((6, 0))):
         with pytest.raises(DeclarationError, match=r"map has shape .* \(6, r'\) with r' >= 1 is expected"):
-            MappedFeatures(phi, M)
+            AffineFeatures(phi, M)
     with pytest.raises(DeclarationError, match=r"map has NaN or infinite entries"):
-        MappedFeatures(phi, np.full((6, 1), np.nan))
+        AffineFeatures(phi, np.full((6, 1), np.nan))
 
 
 def test_descriptions_name_each_step():
     assert build(X).describe() == "linear, 6 columns, centred"
     assert build(X, penalised_bias=True).describe() == "linear, 6 columns, centred, constant column 1"
     assert (
-        MappedFeatures(build(X), np.eye(6)[:, :2], "projected").describe().endswith("projected to 2 columns")
+        AffineFeatures(build(X), np.eye(6)[:, :2], words="projected").describe().endswith("projected to 2 columns")
     )
     assert (
         build(X, RBF(2.0, rank=3)).describe().startswith("RBF(width 2), pivoted Cholesky rank 3, trace error ")

@@ -23,7 +23,7 @@ from margindsl.features import factor as factor_module
 from margindsl.features.blocks import MappedBlockFeatures
 from margindsl.features.coded import CodedFeatures
 from margindsl.features.dask import _levelled
-from margindsl.features.derived import AugmentedFeatures, MappedFeatures, ScaledFeatures, ShiftedFeatures
+from margindsl.features.derived import AffineFeatures
 from margindsl.features.points import check_points, release
 from margindsl.host.clock import Budget, Cancelled
 from margindsl.host.frozen import frozen
@@ -70,8 +70,9 @@ def test_products_are_those_of_points_in_memory(kind, kernel, tmp_path, monkeypa
 @pytest.mark.parametrize("centre", [False, True], ids=["as they are", "centred"])
 def test_a_pass_leaves_the_points_as_they_are(centre):
     held = da.from_array(X, chunks=(150, D)).persist()
-    derived = ScaledFeatures(build(held, centre=centre), 4.0)
-    for phi in (derived, ShiftedFeatures(derived, np.ones(D)), CodedFeatures(derived, np.arange(N) % 2, np.eye(2))):
+    derived = AffineFeatures(build(held, centre=centre), factor=0.25)
+    for phi in (derived, AffineFeatures(derived, shift=np.ones(D)),
+                CodedFeatures(derived, np.arange(N) % 2, np.eye(2))):
         expected = phi.rows(slice(0, N))
         for _ in range(2):
             np.testing.assert_allclose(phi.fold(np.sum), expected.sum(), atol=1e-9)
@@ -84,7 +85,7 @@ def test_lengths_are_those_of_the_rows_of_a_product(tmp_path, monkeypatch):
     expected = np.linalg.norm((X - X.mean(axis=0)) @ W + shift, axis=1)
     for phi in (build(X), *(operators(kind, "linear", tmp_path, monkeypatch) for kind in ("disk", "dask"))):
         np.testing.assert_allclose(phi.lengths(W, shift), expected, atol=1e-12)
-        np.testing.assert_allclose(ScaledFeatures(phi, 2.0).lengths(2.0 * W, shift), expected, atol=1e-12)
+        np.testing.assert_allclose(AffineFeatures(phi, factor=0.5).lengths(2.0 * W, shift), expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("threads", [(1, 1), (1, 3), (2, 1, 1)])
@@ -258,8 +259,9 @@ def _moments(phi, weights, labels):
 
 
 @pytest.mark.parametrize("derive", [
-    lambda phi: phi, lambda phi: ScaledFeatures(phi, 4.0), lambda phi: ShiftedFeatures(phi, np.arange(phi.rank)),
-    lambda phi: AugmentedFeatures(phi, 2.0), lambda phi: MappedFeatures(phi, np.ones((phi.rank, 2))),
+    lambda phi: phi, lambda phi: AffineFeatures(phi, factor=0.25),
+    lambda phi: AffineFeatures(phi, shift=np.arange(phi.rank)),
+    lambda phi: AffineFeatures(phi, constant=2.0), lambda phi: AffineFeatures(phi, np.ones((phi.rank, 2))),
     lambda phi: CodedFeatures(phi, np.arange(N) % 3, np.eye(3))],
     ids=["plain", "scaled", "shifted", "augmented", "mapped", "coded"])
 @pytest.mark.parametrize("kernel", ["linear", NYSTROM], ids=["linear", "nystrom"])

@@ -41,7 +41,7 @@ def test_manifold_terms_are_in_the_norm_of_the_weights(weights, ridge):
     base = features()
     found = _manifold_metric(base, tuple((mu, chain(1.0 + k)) for k, mu in enumerate(weights)), ridge)
     for v in RNG.normal(size=(5, D)):
-        w = found.map_matrix @ v  # of the features as they were
+        w = found.matrix_map @ v  # of the features as they were
         energy = sum(mu * (1.0 + k) * np.sum(np.diff(base.apply(w)) ** 2) for k, mu in enumerate(weights))
         assert np.allclose(found.apply(v), base.apply(w), rtol=1e-9)
         assert v @ v / 2 == pytest.approx(w @ w / 2 + energy / ridge, rel=1e-6)
@@ -72,7 +72,7 @@ def test_features_orthogonal_to_earlier_weights(size, centre):
     q, _ = np.linalg.qr(W / np.linalg.norm(W, axis=0))
     assert np.allclose(found.toarray(), base.toarray() @ (np.eye(D) - q @ q.T), atol=1e-9)
     for v in RNG.normal(size=(5, D)):
-        assert np.allclose(W.T @ (found.map_matrix @ v) / np.linalg.norm(W, axis=0), 0.0, atol=1e-10)
+        assert np.allclose(W.T @ (found.matrix_map @ v) / np.linalg.norm(W, axis=0), 0.0, atol=1e-10)
 
 
 def test_earlier_solutions_that_leave_nothing_or_are_of_other_points():
@@ -100,10 +100,10 @@ def test_the_complement_of_weights_and_what_rounding_leaves_of_it():
     W = RNG.normal(size=(D, 1))
     once, noise = _complement(base, W)
     twice, noisier = _complement(base, np.hstack([W, 3 * W, W + 1e-5 * RNG.normal(size=(D, 1))]))
-    assert np.trace(once.map_matrix) == pytest.approx(D - 1) and np.trace(twice.map_matrix) == pytest.approx(D - 2)
+    assert np.trace(once.matrix_map) == pytest.approx(D - 1) and np.trace(twice.matrix_map) == pytest.approx(D - 2)
     assert 0 < noise < 1e-12 and 1e3 < noisier / noise < 1e7
     none, least = _complement(base, np.zeros((D, 1)))
-    assert np.allclose(none.map_matrix, np.eye(D)) and 0 < least < 1e-12
+    assert np.allclose(none.matrix_map, np.eye(D)) and 0 < least < 1e-12
 
 
 def test_weights_within_the_span_of_the_points():

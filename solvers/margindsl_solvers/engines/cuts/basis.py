@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -131,33 +130,3 @@ class Basis:
         for _ in range(2):  # once more for what rounding leaves
             columns = np.linalg.qr(columns - self.directions @ (self.directions.T @ columns))[0]
         return np.asarray(columns)
-
-
-@dataclass(frozen=True, eq=False)
-class SpanFeatures:
-    """Present the coordinates in a basis as features: φ ↦ Qᵀφ, n × p."""
-
-    is_dense: ClassVar[bool] = False
-    skips_zeros: ClassVar[bool] = False
-
-    basis: Basis
-
-    @property
-    def n(self) -> int:
-        """Return the number of points."""
-        return int(self.basis.features.n)
-
-    @property
-    def rank(self) -> int:
-        """Return the number of basis vectors."""
-        return self.basis.size
-
-    @property
-    def trace(self) -> float:
-        return float(np.sum(self.basis.columns**2))
-
-    def apply(self, W: FloatArray) -> FloatArray:
-        return np.asarray(self.basis.columns @ W)
-
-    def adjoint(self, R: FloatArray) -> FloatArray:
-        return np.asarray(self.basis.columns.T @ R)

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from margindsl.contract import Budget, Status
-from margindsl.features.operator import FeatureOperator
+from margindsl.features import DenseFeatures
+from margindsl.features.maps import LinearMap
 from margindsl.typing import FloatArray
 from margindsl_solvers.engines.course import PROGRESS, Course
-from margindsl_solvers.engines.cuts.basis import Basis, SpanFeatures
+from margindsl_solvers.engines.cuts.basis import Basis
 from margindsl_solvers.engines.cuts.bundle import IDLE, Bundle
 from margindsl_solvers.engines.cuts.linearisation import PlaneLine
 from margindsl_solvers.engines.cuts.master import Bounds
@@ -168,7 +169,7 @@ class PursuitRun(Course[Pair]):
 
     def _enter(self, x: FloatArray, points: list[FloatArray], box: float = 0.0) -> None:
         """Restrict the problem to the present span and linearise at x and at the points."""
-        features: FeatureOperator = SpanFeatures(self.basis)  # type: ignore[assignment]
+        features = DenseFeatures(self.basis.columns, LinearMap(self.basis.size), "span of few points")
         inner = PlaneRows(self.model.form.spanned(features, self.basis.directions))
         self.bundle = Bundle(PlaneLine(inner), Bounds.of(inner), narrow=True)
         self.bundle.enter(x, points, box)
