@@ -1,4 +1,4 @@
-"""Conformance suites for relaxations and solvers, random instances and a zoo of problems with known optima.
+"""Conformance suites for relaxations and solvers and a zoo of problems with known optima.
 
 Run your class against them before registering it:
 
@@ -7,14 +7,10 @@ Run your class against them before registering it:
 True
 """
 
-from margindsl.testing.instances import Instance, random_instance, random_instances
 from margindsl.testing.relaxations import RELAXATION_CHECKS, check_relaxation
 from margindsl.testing.report import Check, ConformanceError, Report
 from margindsl.testing.solvers import SOLVER_CHECKS, check_solver
 from margindsl.testing.zoo import KnownProblem, zoo
 
-__all__ = [
-    "RELAXATION_CHECKS", "SOLVER_CHECKS", "Check", "ConformanceError", "Instance",
-    "KnownProblem", "Report",
-    "check_relaxation", "check_solver", "random_instance", "random_instances", "zoo",
-]
+__all__ = ["RELAXATION_CHECKS", "SOLVER_CHECKS", "Check", "ConformanceError", "KnownProblem", "Report",
+           "check_relaxation", "check_solver", "zoo"]

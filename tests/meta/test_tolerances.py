@@ -43,7 +43,6 @@ ALLOWED = {
     "arguments of losses in the units of the solve; candidates of rounding alone": [
         ("margindsl/drivers/rounding.py", "distance > 1e-06")],
     "declarations of usual size that the library makes itself": [
-        ("margindsl/testing/instances.py", "lo - 1e-09"), ("margindsl/testing/instances.py", "hi + 1e-09"),
         ("margindsl/testing/zoo.py", "values > 1e-12")],
 }
 

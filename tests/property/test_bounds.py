@@ -6,12 +6,12 @@ import warnings
 import cvxpy as cp
 import numpy as np
 import pytest
+from instances import random_instance
+from loss_families import LOSS_FAMILIES
 
 import margindsl as md
 from margindsl.contract import Budget
 from margindsl.errors import RefusalError, TrivialityWarning, UnansweredError
-from margindsl.testing import random_instance
-from margindsl.testing.losses import LOSS_FAMILIES
 
 INSTANCES = 16  # tests/fuzz/run.py draws as many more as one wants
 CHUNKS = 4

@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from instances import random_instance
 from sklearn.datasets import load_digits
 
 import margindsl as md
@@ -15,7 +16,6 @@ from margindsl.drivers.starts import starting_labels
 from margindsl.errors import DeclarationError, TrivialityWarning
 from margindsl.relaxations.minimax import LIFT_WIDTH, lifted_start
 from margindsl.relaxations.sdp import lift_labels
-from margindsl.testing import random_instance
 
 
 def clouds(seed, n=30, d=3):

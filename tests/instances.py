@@ -8,9 +8,9 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+from loss_families import LOSS_FAMILIES, LossFamily
 
 import margindsl as md
-from margindsl.testing.losses import LOSS_FAMILIES, LossFamily
 from margindsl.typing import Bias, FloatArray, IntArray
 
 KERNELS = ("linear", "linear", "rbf", "polynomial")
@@ -105,26 +105,6 @@ def _gram(X: FloatArray, kernel: str) -> FloatArray:
         return (inner + 1.0) ** 2
     norms = np.diag(inner)
     return np.exp(-(norms[:, None] + norms[None, :] - 2 * inner) / (2 * 1.5**2))
-
-
-def random_instances(rng: np.random.Generator, count: int, n_max: int = 10, **restrictions: Any) -> Iterator[Instance]:
-    """Yield random problems with mixed losses, kernels, links, balance and known labels.
-
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-    count : int
-    n_max : int
-        Most points, at least 4.
-    **restrictions
-        As for `random_instance`.
-
-    Yields
-    ------
-    Instance
-    """
-    for _ in range(count):
-        yield random_instance(rng, n_max, **restrictions)
 
 
 def random_instance(rng: np.random.Generator, n_max: int = 10, *, family: str | None = None,
