@@ -15,9 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from margindsl.contract import Budget, RawSolution
+import margindsl as md
+from margindsl.contract import Budget
 from margindsl.drivers.moves import SMOOTHING
 from margindsl.errors import DeclarationError, RefusalError, SolverError
+from margindsl.features import build, mean_distance
 from margindsl.features.operator import FeatureOperator
 from margindsl.features.points import row_blocks
 from margindsl.host.parallel import share_out
@@ -30,6 +32,9 @@ from margindsl.runtime.registry import make_solver
 from margindsl.typing import ArrayLike, FloatArray, IntArray, RandomState
 
 TOL = 1e-6
+WIDTHS = (0.25, 0.35, 0.5, 1.0)  # times the mean distance
+RANK = 80
+WEIGHT = 100.0
 
 
 def select(problems: Sequence[Any], solutions: Sequence[Any], folds: int | None = None,
@@ -89,8 +94,40 @@ def select(problems: Sequence[Any], solutions: Sequence[Any], folds: int | None 
             f"select: given {len(problems)} problems and {len(labellings)} solutions; at least one of each is needed")
     programs = [problem.program() for problem in problems]
     scores = _judge(programs, labellings, folds, random_state, n_jobs)
+    units = []  # the mean losses of margins zero, which every labelling has at the zero hyperplane
+    for losses in (program.losses for program in programs):
+        units.append(losses.value(np.zeros(losses.n)) / max(float(losses.weights.sum()), 1e-300))
+        if not units[-1] > 0:
+            raise DeclarationError(
+                f"select: the loss of margins zero is {units[-1]:.3g} in a problem, so its zero hyperplane predicts "
+                "every labelling well; judge with a loss that asks for a margin, such as md.odm or md.hinge")
     # Not the geometric mean, in which a judge who finds several labellings almost perfect outvotes all others.
-    return int(np.argmin(np.mean(scores / [_loss_at_zero(program) for program in programs], axis=1)))
+    return int(np.argmin(np.mean(scores / units, axis=1)))
+
+
+def judges_of(X: FloatArray, clusters: int = 2) -> list[md.Problem]:
+    """Return ODM problems on the points: linear and Gaussian kernels, all scaled to trace n, one loss weight.
+
+    Parameters
+    ----------
+    X : (n, d) float array
+    clusters : int
+        With more than two the margins are those of simplex codes.
+
+    Examples
+    --------
+    >>> judges = judges_of(np.random.default_rng(0).normal(size=(30, 2)))
+    >>> len(judges), round(float(np.sum(judges[2].hyperplane.X ** 2)), 6)
+    (5, 30.0)
+    """
+    judges = []
+    for kernel in ("linear", *(md.RBF(width * mean_distance, rank=min(RANK, len(X))) for width in WIDTHS)):
+        features = build(X, kernel).toarray()
+        features = features * np.sqrt(len(features) / np.sum(features**2))
+        y, f = md.Labels(len(features), clusters=clusters), md.Hyperplane(features, centre=False)
+        loss = md.mean(md.odm(md.margin(y, f, coding="simplex"), nu=0.4, theta=0.2))
+        judges.append(md.Problem(md.Minimize(md.sq_norm(f) / 2 + WEIGHT * loss)))
+    return judges
 
 
 def held_out_losses(problems: Sequence[Any], labellings: Sequence[ArrayLike], folds: int | None = None,
@@ -133,28 +170,25 @@ def _judge(programs: Sequence[MarginProgram], labellings: Sequence[ArrayLike], f
     seed = int(np.random.default_rng(random_state).integers(2**32))
     for program in programs:
         _check(program, labellings, folds)
-    distinct, place = _without_repeats(labellings)
+    found: dict[bytes, int] = {}
+    distinct: list[IntArray] = []
+    order = []
+    for labels in (np.asarray(given).astype(int) for given in labellings):
+        _, first, cluster = np.unique(labels, return_index=True, return_inverse=True)
+        key = np.argsort(np.argsort(first))[cluster].tobytes()  # clusters numbered in the order of their first points
+        if key not in found:
+            found[key] = len(distinct)
+            distinct.append(labels)
+        order.append(found[key])
     scores = np.empty((len(distinct), len(programs)))
     if folds is None:
-        places = [(row, column) for column in range(len(programs)) for row in range(len(distinct))]
-        share_out(_leave_one_out, [(programs[column], distinct[row]) for row, column in places],
-                  lambda number, found: scores.__setitem__(places[number], found), n_jobs)
+        pairs = [(row, column) for column in range(len(programs)) for row in range(len(distinct))]
+        share_out(_leave_one_out, [(programs[column], distinct[row]) for row, column in pairs],
+                  lambda number, loss: scores.__setitem__(pairs[number], loss), n_jobs)
     else:
-        drawn = [_draw_folds(program, folds, np.random.default_rng(seed)) for program in programs]
-        share_out(_refit, [(program, distinct, fold) for program, fold in zip(programs, drawn)],
-                  lambda column, found: scores.__setitem__((slice(None), column), found), n_jobs)
-    return scores[place]
-
-
-def _loss_at_zero(program: MarginProgram) -> float:
-    """Return the mean loss of margins zero, which every labelling has at the zero hyperplane."""
-    losses = program.losses
-    loss = losses.value(np.zeros(program.n)) / max(float(losses.weights.sum()), 1e-300)
-    if not loss > 0:
-        raise DeclarationError(
-            f"select: the loss of margins zero is {loss:.3g} in a problem, so its zero hyperplane predicts every "
-            "labelling well; judge with a loss that asks for a margin, such as md.odm or md.hinge")
-    return loss
+        share_out(_refit, [(program, distinct, seed, folds) for program in programs],
+                  lambda column, losses: scores.__setitem__((slice(None), column), losses), n_jobs)
+    return scores[order]
 
 
 def _check(program: MarginProgram, labellings: Sequence[ArrayLike], folds: int | None) -> None:
@@ -184,44 +218,20 @@ def _check(program: MarginProgram, labellings: Sequence[ArrayLike], folds: int |
             f"{program.labels.count}")
 
 
-def _without_repeats(labellings: Sequence[ArrayLike]) -> tuple[list[IntArray], IntArray]:
-    """Return the labellings that differ as clusterings, and for each given one its place among them."""
-    found: dict[bytes, int] = {}
-    distinct: list[IntArray] = []
-    place = []
-    for given in labellings:
-        labels = np.asarray(given).astype(int)
-        key = _renamed(labels).tobytes()
-        if key not in found:
-            found[key] = len(distinct)
-            distinct.append(labels)
-        place.append(found[key])
-    return distinct, np.array(place, dtype=int)
+def _refit(program: MarginProgram, labellings: Sequence[IntArray], seed: int, folds: int) -> FloatArray:
+    """Return the (m,) held-out losses of labellings under one program, refitted without every fold.
 
-
-def _renamed(labels: IntArray) -> IntArray:
-    """Return the clusters numbered in the order of their first points."""
-    _, first, cluster = np.unique(labels, return_index=True, return_inverse=True)
-    return np.asarray(np.argsort(np.argsort(first))[cluster])
-
-
-def _draw_folds(program: MarginProgram, folds: int, rng: np.random.Generator) -> IntArray:
-    """Return the (n,) fold of every point; components stay whole, folds hold equally many components."""
-    labels = program.labels
-    return (rng.permutation(labels.count) % folds)[labels.component]
-
-
-def _refit(program: MarginProgram, labellings: Sequence[IntArray], fold: IntArray) -> FloatArray:
-    """Return the (m,) held-out losses of labellings under one program, refitted without every fold."""
-    total = np.zeros(len(labellings))
-    losses = program.losses
+    Components stay whole, and folds hold equally many of them.
+    """
+    fold = (np.random.default_rng(seed).permutation(program.labels.count) % folds)[program.labels.component]
+    total, losses = np.zeros(len(labellings)), program.losses
     whole = [_form(program, program.features, losses, labels) for labels in labellings]
-    for held in range(int(fold.max()) + 1):
+    for held in range(folds):
         train = np.flatnonzero(fold != held)
         tested = fold[losses.points] == held
         features, kept = program.features.take(train), restrict(losses, train)
         for index, (form, labels) in enumerate(zip(whole, labellings)):
-            margins = _margins(form, _fit(_form(program, features, kept, labels[train])))
+            margins, _ = _fit(_form(program, features, kept, labels[train]), form)
             total[index] += float(np.sum(losses.row_losses(losses.arguments(margins))[tested]))
     return total / max(float(losses.weights.sum()), 1e-300)
 
@@ -234,87 +244,55 @@ def _form(program: MarginProgram, features: FeatureOperator, losses: Losses, lab
     return form
 
 
-def _margins(form: FixedLabelForm, raw: RawSolution) -> FloatArray:
-    return np.asarray(form.labels * (form.features.apply(raw["w"]) + float(raw.get("bias", 0.0))))
-
-
-def _fit(form: FixedLabelForm) -> RawSolution:
+def _fit(form: FixedLabelForm, whole: FixedLabelForm) -> tuple[FloatArray, FloatArray]:
+    """Return the margins (n,) of a fit on the points of the whole, and its multipliers u."""
     raw = make_solver("newton").open(form).solve(form, Budget(tol=TOL))
     if not raw.has_answer:
         raise SolverError(
             f"select: a hyperplane cannot be fitted to {form.n} points: {raw.message or raw.status.value}")
-    return raw
+    return whole.labels * (whole.features.apply(raw["w"]) + float(raw.get("bias", 0.0))), np.asarray(raw["u"])
 
 
 def _leave_one_out(program: MarginProgram, labels: IntArray) -> float:
     """Return the held-out loss of one labelling, each component left out in turn by one Newton step."""
     losses = program.losses
     form = _form(program, program.features, losses, labels)
-    raw = _fit(form)
-    margins = _margins(form, raw)
-    curvature = _curvature(losses, losses.arguments(margins))
-    slope = losses.spread(np.asarray(raw["u"]))
-    hessian = _hessian(form, curvature)
+
+    def rows(index: Any) -> FloatArray:
+        """Return the features of some points, with a constant column where the bias is free."""
+        found = form.features.rows(index)
+        return np.column_stack([found, np.ones(len(found))]) if form.free_bias else found
+
+    # 1. The fit to all points: margins, slopes yᵢuᵢ and curvatures hᵢ of the losses, those of kinks smoothed.
+    margins, u = _fit(form, form)
+    slope, arguments = losses.spread(u), losses.arguments(margins)
+    curvature = (np.bincount(losses.points, weights=losses.curvature(arguments) * losses.slopes**2, minlength=losses.n)
+                 if losses.is_smooth else losses.smoothed_curvature(arguments, SMOOTHING))
+    # 2. The Hessian H in w, and in the bias where it is free. The bias has no regulariser; where no point curves, it is
+    #    held by the last term of its corner alone.
+    hessian = form.features.gram(curvature) + np.eye(form.features.rank)
+    if form.free_bias:
+        cross, corner = form.features.adjoint(curvature), float(curvature.sum()) * (1 + 1e-9) + 1e-9
+        hessian = np.block([[hessian, cross[:, None]], [cross[None, :], np.array([[corner]])]])
     inverse = np.linalg.inv(hessian)
-    held_out = margins - slope * _single_steps(form, inverse, curvature)
-    for inside in _linked(program):
-        rows = form.labels[inside, None] * _rows(form, inside)
-        held_out[inside] = margins[inside] - _step_without(rows, hessian, inverse, curvature[inside], slope[inside])
-    held = losses.row_losses(losses.arguments(held_out))
-    return float(np.sum(held)) / max(float(losses.weights.sum()), 1e-300)
-
-
-def _linked(program: MarginProgram) -> list[IntArray]:
-    """Return the points of every component of two points or more."""
-    component = program.labels.component
-    size = np.bincount(component, minlength=program.labels.count)
-    groups = np.split(np.argsort(component, kind="stable"), np.cumsum(size)[:-1])
-    return [inside for inside in groups if len(inside) > 1]
-
-
-def _step_without(rows: FloatArray, hessian: FloatArray, inverse: FloatArray, curvature: FloatArray,
-                  slope: FloatArray) -> FloatArray:
-    """Return Φ_C (H − Φ_Cᵀ D Φ_C)⁻¹ Φ_Cᵀ s of a component with rows Φ_C, in its points or in the features."""
-    if len(rows) > len(hessian):
-        without = hessian - rows.T @ (curvature[:, None] * rows)
-        return np.asarray(rows @ np.linalg.solve(without, rows.T @ slope))
-    block = rows @ inverse @ rows.T
-    return np.asarray(block @ np.linalg.solve(np.eye(len(rows)) - curvature[:, None] * block, slope))
-
-
-def _curvature(losses: Losses, arguments: FloatArray) -> FloatArray:
-    """Return (n,) curvatures of the losses in the margins; kinks are smoothed."""
-    if not losses.is_smooth:
-        return losses.smoothed_curvature(arguments, SMOOTHING)
-    return np.bincount(losses.points, weights=losses.curvature(arguments) * losses.slopes**2, minlength=losses.n)
-
-
-def _hessian(form: FixedLabelForm, curvature: FloatArray) -> FloatArray:
-    """Return the Hessian in w, and in the bias where it is free."""
-    features = form.features
-    ridge = features.gram(curvature) + np.eye(features.rank)
-    if not form.free_bias:
-        return ridge
-    cross = features.adjoint(curvature)
-    # The bias has no regulariser; where no point curves, it is held by this alone.
-    corner = float(curvature.sum()) * (1 + 1e-9) + 1e-9
-    return np.block([[ridge, cross[:, None]], [cross[None, :], np.array([[corner]])]])
-
-
-def _rows(form: FixedLabelForm, index: Any) -> FloatArray:
-    """Return the features of some points, with a constant column where the bias is free."""
-    rows = form.features.rows(index)
-    return np.column_stack([rows, np.ones(len(rows))]) if form.free_bias else rows
-
-
-def _single_steps(form: FixedLabelForm, inverse: FloatArray, curvature: FloatArray) -> FloatArray:
-    """Return the (n,) factors a_i / (1 − h_i a_i) of points that are left out alone, block by block."""
-    steps = np.empty(form.n)
+    # 3. Points that are left out alone: fᵢ moves by aᵢ / (1 − hᵢaᵢ) times the slope, aᵢ = φᵢᵀH⁻¹φᵢ.
+    held_out = margins.copy()
     for block in row_blocks(form.n, form.features.rank):
-        rows = _rows(form, block)
-        leverage = np.einsum("ij,ij->i", rows @ inverse, rows)
-        steps[block] = leverage / np.maximum(1.0 - curvature[block] * leverage, 1e-9)
-    return steps
+        some = rows(block)
+        leverage = np.einsum("ij,ij->i", some @ inverse, some)
+        held_out[block] -= slope[block] * leverage / np.maximum(1.0 - curvature[block] * leverage, 1e-9)
+    # 4. Components C of several points: Φ_C (H − Φ_Cᵀ D Φ_C)⁻¹ Φ_Cᵀ s, in the features or in the points of C.
+    component = program.labels.component
+    groups = np.split(np.argsort(component, kind="stable"), np.cumsum(np.bincount(component))[:-1])
+    for inside in (group for group in groups if len(group) > 1):
+        own, h, s = form.labels[inside, None] * rows(inside), curvature[inside], slope[inside]
+        if len(own) > len(hessian):
+            step = own @ np.linalg.solve(hessian - own.T @ (h[:, None] * own), own.T @ s)
+        else:
+            block = own @ inverse @ own.T
+            step = block @ np.linalg.solve(np.eye(len(own)) - h[:, None] * block, s)
+        held_out[inside] = margins[inside] - step
+    return float(np.sum(losses.row_losses(losses.arguments(held_out)))) / max(float(losses.weights.sum()), 1e-300)
 
 
-__all__ = ["held_out_losses", "select"]
+__all__ = ["held_out_losses", "judges_of", "select"]
