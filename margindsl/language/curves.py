@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -35,7 +35,6 @@ from margindsl.language.symbols import Named, Scalar
 from margindsl.typing import FloatArray, IntArray
 
 Coefficient = float | FloatArray
-Rule = TypeVar("Rule")
 
 
 class PointwiseParameters(Exception):
@@ -160,22 +159,15 @@ def coefficient(expression: Expression, rows: IntArray) -> Coefficient:
     return float(entries[0]) if len(entries) and np.all(entries == entries[0]) else np.array(entries, dtype=float)
 
 
-def rule_of(rules: Mapping[type[Expression], Rule], expression: Expression) -> Rule | None:
-    """Return the rule of an expression's class, None without one.
-
-    A symbol is what the class it derives from declares; an operation of a derived class may be another one.
-    """
-    kinds = type(expression).__mro__ if isinstance(expression, Named) else (type(expression),)
-    return next((rules[kind] for kind in kinds if kind in rules), None)
-
-
 def lower_entries(expression: Expression, rows: IntArray) -> Lowered:
     """Return the lowered form of an entrywise expression at some of its rows."""
     if expression.is_constant:
         return Lowered(Affine(shift=coefficient(expression, rows)))
     if not expression.shape:
         rows = np.zeros(len(rows), dtype=int)  # a single number is the same at every row
-    rule = rule_of(_RULES, expression)
+    # A symbol is what the class it derives from declares; an operation of a derived class may be another one.
+    kinds = type(expression).__mro__ if isinstance(expression, Named) else (type(expression),)
+    rule = next((_RULES[kind] for kind in kinds if kind in _RULES), None)
     if rule is None:
         raise grammar.UNKNOWN_OBJECTIVE.broken_by(expression)
     return rule(expression, rows)

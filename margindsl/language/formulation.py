@@ -87,7 +87,9 @@ class Formulation(Unanswered):
     def text(self) -> str:
         """Return the formulation as text: what is minimised, the constraints, and what f is."""
         with distinct_names(self._nodes()):
-            rows = [*(c.text() for c in self.constraints), *self._domains()]
+            rows = [*(c.text() for c in self.constraints),
+                    f"{self.labels.text()} in {self.labels.names.domain}^{self.labels.n}",
+                    *(f"{s.text()} >= 0" for s in self._scalars() if s.nonneg)]
             groups = {"minimise": [self.objective.expression.text()], "subject to": rows,
                       "where": self.hyperplane.definition(self.labels.clusters)}
         return "\n".join(f"{head if index == 0 else '':<12}{row}" for head, lines in groups.items()
@@ -103,7 +105,9 @@ class Formulation(Unanswered):
         with distinct_names(self._nodes()):
             labels, plane = self.labels.letter(), self.hyperplane.letter()
             objective = self.objective.expression.latex()
-            rows = [*(c.latex() for c in self.constraints), self._domain_latex(), self.hyperplane.definition_latex()]
+            rows = [*(c.latex() for c in self.constraints),
+                    rf"{labels} \in {self.labels.names.domain_latex}^{{{self.labels.n}}}",
+                    self.hyperplane.definition_latex()]
             rows += [rf"{s.latex()} \ge 0" for s in self._scalars() if s.nonneg]
             rows += [rf"\|{plane}\|^2 = \|w\|^2 + \|b\|^2"] if self.hyperplane.bias == "penalised" else []
         heads = [r"\text{s.t.}", *[""] * (len(rows) - 1)]
@@ -118,8 +122,8 @@ class Formulation(Unanswered):
                 "columns": int(columns), "model": self.hyperplane.definition(self.labels.clusters)}
 
     def __repr__(self) -> str:
-        said = self.objective.expression.text()
-        shown = said if len(said) <= SHOWN else f"{said[:SHOWN - 3]}..."
+        text = self.objective.expression.text()
+        shown = text if len(text) <= SHOWN else f"{text[:SHOWN - 3]}..."
         rules = f"{len(self.constraints)} constraint{'' if len(self.constraints) == 1 else 's'}"
         return (f"{type(self).__name__}({self.labels.n} points, {self.labels.clusters} clusters, {rules}, "
                 f"minimise {shown})")
@@ -139,10 +143,3 @@ class Formulation(Unanswered):
 
     def _scalars(self) -> list[Scalar]:
         return list({id(n): n for n in self._nodes() if isinstance(n, Scalar)}.values())
-
-    def _domains(self) -> list[str]:
-        labels = f"{self.labels.text()} in {self.labels.names.domain}^{self.labels.n}"
-        return [labels, *(f"{s.text()} >= 0" for s in self._scalars() if s.nonneg)]
-
-    def _domain_latex(self) -> str:
-        return rf"{self.labels.letter()} \in {self.labels.names.domain_latex}^{{{self.labels.n}}}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +22,6 @@ from margindsl.language.curves import (
     is_zero,
     lower_entries,
     merge,
-    rule_of,
     scale,
 )
 from margindsl.language.entries import constant_value
@@ -100,6 +99,12 @@ class ObjectiveParts:
         """Return a regulariser with all its factors, as the user wrote them."""
         return self.factors[0] if self.factors else e
 
+    def add_quadratic(self, e: Expression, coefficient: float, matrix: Any) -> None:
+        """Add coefficient · fᵀ matrix f."""
+        if coefficient < 0:
+            raise grammar.REGULARISER_SIGN.broken_by(self.written(e), coefficient=f"{coefficient:.6g}")
+        self.manifolds.append((coefficient, matrix))
+
     def add_scalar(self, scalar: Scalar, costs: Any = 0.0) -> None:
         """Add to the linear cost of a shared scalar."""
         found = np.array([np.sum(costs), np.sum(np.abs(costs))])
@@ -108,8 +113,7 @@ class ObjectiveParts:
     def add_entries(self, lowered: Lowered, weight: float, rows: int) -> None:
         """Add weight · Σ over rows of a lowered entrywise expression."""
         points = lowered.points if lowered.points is not None else np.zeros(rows, dtype=int)
-        lowered = scale_weight(lowered, weight)
-        lowered = self._merged(lowered)
+        lowered = self._merged(scale(lowered, weight, Constant(weight)))
         for piece in lowered.pieces:
             weights = np.array(np.broadcast_to(piece.weight, (rows,)), dtype=float)
             self.rows.append((piece.function, piece.argument, weights, points))
@@ -153,92 +157,58 @@ def _joint(affine: Affine, pieces: tuple[Piece, ...]) -> tuple[Piece, ...]:
     return (Piece(common, function, argument),)
 
 
-def scale_weight(lowered: Lowered, weight: float) -> Lowered:
-    """Return a convex lowered form times a non-negative number."""
-    return scale(lowered, weight, Constant(weight))
-
-
-def lower_objective(expression: Expression) -> ObjectiveParts:
-    """Return the parts of an objective."""
-    parts = ObjectiveParts()
-    if expression.shape:
-        raise grammar.NOT_SCALAR.broken_by(expression)
-    _walk(expression, 1.0, parts)
-    return parts
-
-
-def _walk(e: Expression, coefficient: float, parts: ObjectiveParts) -> None:
+def _walk(e: Any, coefficient: float, parts: ObjectiveParts) -> None:
+    """Add coefficient · e to the parts of an objective."""
+    kind = type(e)
     if e.is_constant:
         parts.constant += coefficient * constant_value(e)
-        return
-    rule = rule_of(_TERMS, e)
-    if rule is None:
-        raise grammar.UNKNOWN_OBJECTIVE.broken_by(e)
-    rule(e, coefficient, parts)
-
-
-def _walk_sum(e: Sum, coefficient: float, parts: ObjectiveParts) -> None:
-    _walk(e.left, coefficient, parts)
-    _walk(e.right, coefficient, parts)
-
-
-def _walk_negation(e: Negation, coefficient: float, parts: ObjectiveParts) -> None:
-    _walk(e.inner, -coefficient, parts)
-
-
-def _walk_scaled(e: Product | Quotient, coefficient: float, parts: ObjectiveParts) -> None:
-    if e.constant.shape:
-        raise grammar.UNKNOWN_OBJECTIVE.broken_by(e)
-    parts.factors.append(e)
-    with np.errstate(over="ignore"):
-        factor = coefficient / e.divisor() if isinstance(e, Quotient) else coefficient * constant_value(e.constant)
-    if not np.isfinite(factor):
-        raise grammar.NOT_FINITE.broken_by(e)
-    _walk(e.inner, factor, parts)
-    parts.factors.pop()
-
-
-def _walk_scalar(e: Scalar, coefficient: float, parts: ObjectiveParts) -> None:
-    parts.add_scalar(e, coefficient)
-
-
-def _walk_norm(e: SquaredNorm, coefficient: float, parts: ObjectiveParts) -> None:
-    parts.ridge += 2.0 * coefficient
-    if coefficient < 0:
-        parts.concave = parts.written(e)
-
-
-def _walk_manifold(e: Manifold, coefficient: float, parts: ObjectiveParts) -> None:
-    if coefficient < 0:
-        raise grammar.REGULARISER_SIGN.broken_by(parts.written(e), coefficient=f"{coefficient:.6g}")
-    parts.manifolds.append((coefficient, e.laplacian))
-
-
-def _walk_square(e: Square, coefficient: float, parts: ObjectiveParts) -> None:
-    """Take the square of a number without margins for (Σ a f)², anything else for a loss."""
-    inner = e.inner
-    kinds = {type(node) for node in inner.walk()}
-    if e.shape or Margin in kinds or Hyperplane not in kinds:
+    elif kind is Sum:
+        _walk(e.left, coefficient, parts)
+        _walk(e.right, coefficient, parts)
+    elif kind is Negation:
+        _walk(e.inner, -coefficient, parts)
+    elif kind in (Product, Quotient):
+        if e.constant.shape:
+            raise grammar.UNKNOWN_OBJECTIVE.broken_by(e)
+        parts.factors.append(e)
+        with np.errstate(over="ignore"):
+            factor = coefficient / e.divisor() if kind is Quotient else coefficient * constant_value(e.constant)
+        if not np.isfinite(factor):
+            raise grammar.NOT_FINITE.broken_by(e)
+        _walk(e.inner, factor, parts)
+        parts.factors.pop()
+    elif isinstance(e, Scalar):
+        parts.add_scalar(e, coefficient)
+    elif kind is SquaredNorm:
+        parts.ridge += 2.0 * coefficient
+        if coefficient < 0:
+            parts.concave = parts.written(e)
+    elif kind is Manifold:
+        parts.add_quadratic(e, coefficient, e.laplacian)
+    elif kind is Square and not e.shape and Hyperplane in (kinds := {type(node) for node in e.walk()}) \
+            and Margin not in kinds:  # (Σ a f)², no loss
+        plane = next(node for node in e.walk() if isinstance(node, Hyperplane))
+        try:
+            part = linear_part(e.inner, plane.n, e.text())
+        except GrammarError:
+            raise grammar.SOFT_BALANCE.broken_by(e) from None
+        if part.decision is None or part.labels is not None or part.constant != 0.0:
+            raise grammar.SOFT_BALANCE.broken_by(e)
+        parts.add_quadratic(e, coefficient, RankOne(part.decision, part.sizes))
+        if plane.bias is True and moves_with_bias(part.decision, part.sizes):
+            raise grammar.FREE_BALANCE.broken_by(e)
+    elif kind in (Index, Total, Mean, Variance, PositivePart, Absolute, Square, Maximum, Curve):
         _walk_entries(e, coefficient, parts)
-        return
-    plane = next(node for node in inner.walk() if isinstance(node, Hyperplane))
-    try:
-        part = linear_part(inner, plane.n, e.text())
-    except GrammarError:
-        raise grammar.SOFT_BALANCE.broken_by(e) from None
-    if part.decision is None or part.labels is not None or part.constant != 0.0:
-        raise grammar.SOFT_BALANCE.broken_by(e)
-    if coefficient < 0:
-        raise grammar.REGULARISER_SIGN.broken_by(parts.written(e), coefficient=f"{coefficient:.6g}")
-    if plane.bias is True and moves_with_bias(part.decision, part.sizes):
-        raise grammar.FREE_BALANCE.broken_by(e)
-    parts.manifolds.append((coefficient, RankOne(part.decision, part.sizes)))
+    else:
+        raise grammar.UNKNOWN_OBJECTIVE.broken_by(e)
 
 
 def _walk_entries(e: Expression, coefficient: float, parts: ObjectiveParts) -> None:
     if isinstance(e, Variance):
         _check_parameters(e, coefficient, parts)
-        inner, count, weight = _variance_entries(e, coefficient), len(e.inner), coefficient / len(e.inner)
+        if coefficient < 0 or lower_entries(e.inner, np.arange(len(e.inner))).pieces:
+            raise grammar.VARIANCE.broken_by(e)
+        inner, count, weight = (e.inner - e.centre) ** 2, len(e.inner), coefficient / len(e.inner)
     elif isinstance(e, (Total, Mean)):
         inner, count = e.inner, len(e.inner)
         weight = coefficient / count if isinstance(e, Mean) else coefficient
@@ -250,7 +220,8 @@ def _walk_entries(e: Expression, coefficient: float, parts: ObjectiveParts) -> N
     for rows, lowered in _groups(inner, count):
         if lowered.sign * weight < 0:
             _check_parameters(e, -1.0, parts)
-            raise grammar.CONVEX_LOSS.broken_by(inner if coefficient > 0 else _negated(e, coefficient))
+            factor = "-" if coefficient == -1 else f"{coefficient:.6g} * "
+            raise grammar.CONVEX_LOSS.broken_by(inner if coefficient > 0 else f"{factor}{e.text()}")
         parts.add_entries(lowered, weight, len(rows))
 
 
@@ -261,24 +232,6 @@ def _check_parameters(e: Expression, sign: float, parts: ObjectiveParts) -> None
     for node in (node for factor in (*(above.constant for above in parts.factors), e) for node in factor.walk()):
         if isinstance(node, Parameter) and np.any(np.asarray(node.value) < 0):
             raise grammar.NEGATIVE_PARAMETER.broken_by(node, value=f"{np.min(node.value):.6g}")
-
-
-_TERMS: dict[type[Expression], Callable[[Any, float, ObjectiveParts], None]] = {
-    Sum: _walk_sum, Negation: _walk_negation, Product: _walk_scaled, Quotient: _walk_scaled, Scalar: _walk_scalar,
-    SquaredNorm: _walk_norm, Manifold: _walk_manifold, Index: _walk_entries, Total: _walk_entries, Mean: _walk_entries,
-    Variance: _walk_entries, PositivePart: _walk_entries, Absolute: _walk_entries, Square: _walk_square,
-    Maximum: _walk_entries, Curve: _walk_entries}
-
-
-def _negated(e: Expression, coefficient: float) -> str:
-    return f"{coefficient:.6g} * {e.text()}" if coefficient != -1 else f"-{e.text()}"
-
-
-def _variance_entries(e: Variance, coefficient: float) -> Expression:
-    lowered = lower_entries(e.inner, np.arange(len(e.inner)))
-    if lowered.pieces or coefficient < 0:
-        raise grammar.VARIANCE.broken_by(e)
-    return (e.inner - e.centre) ** 2
 
 
 def _groups(inner: Expression, count: int) -> list[tuple[IntArray, Lowered]]:
@@ -322,7 +275,10 @@ def declare(objective: Expression, constraints: Iterable[Constraint]) -> Declara
         if not isinstance(constraint, Constraint):
             raise grammar.NOT_CONSTRAINT.broken_by(repr(constraint))
         constraint.lower(conditions)
-    parts = lower_objective(objective)
+    if objective.shape:
+        raise grammar.NOT_SCALAR.broken_by(objective)
+    parts = ObjectiveParts()
+    _walk(objective, 1.0, parts)
     if parts.ridge == 0:
         raise grammar.NO_REGULARISER.broken_by(objective)
     if parts.ridge < 0:
