@@ -158,10 +158,12 @@ def _size(form: Form, *values: float) -> float:
 
 
 def _accepts_something(trial: Trial) -> None:
+    """At least one standard form of the zoo is accepted."""
     require(bool(trial.cases), "no form of the zoo is accepted")
 
 
 def _answers_have_shapes(trial: Trial) -> None:
+    """Answers carry the variables the form's docstring names, in their shapes, all finite."""
     for name, _, raw in trial.answers():
         require(raw.has_answer, f"{name}: ended as {raw.status.word}: {raw.message}")
 
