@@ -109,8 +109,8 @@ class LinearWeights:
         check_is_fitted(self)
         kernel = None if self.problem_ is None else as_kernel(self.problem_.hyperplane.kernel)
         if not isinstance(kernel, md.Linear):
-            said = "there is no hyperplane" if kernel is None else f"the kernel is {kernel.describe()}"
-            raise AttributeError(f"{name} exists for linear kernels only; {said}")
+            reason = "there is no hyperplane" if kernel is None else f"the kernel is {kernel.describe()}"
+            raise AttributeError(f"{name} exists for linear kernels only; {reason}")
 
     def _decided(self, X: Any) -> FloatArray:
         """Return decision values (m, 1) of two classes, (m, k) of more."""

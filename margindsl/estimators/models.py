@@ -83,7 +83,7 @@ def size_bounds(labels: Any, balance: float | None) -> list[Any]:
     if balance is None:
         return []
     share = labels.n / labels.clusters
-    least = max(1, int(np.floor((1 - balance) * share)))
+    least = max(1, int((1 - balance) * share))
     most = labels.n if balance == 1 else min(labels.n, int(np.ceil(share / (1 - balance))))
     return [md.sizes(labels, at_least=least, at_most=most)]
 

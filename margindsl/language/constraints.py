@@ -66,12 +66,12 @@ class Conditions:
     def _decision(self) -> tuple[DecisionBound, ...]:
         """Return the bounds on decision values, checked: constraints of users add their own."""
         n = self.hyperplane.n
-        for place, bound in enumerate(self.decision):
+        for number, bound in enumerate(self.decision):
             if not isinstance(bound, DecisionBound):
-                raise DeclarationError(f"decision bound {place} was given as {type(bound).__name__}; expected "
+                raise DeclarationError(f"decision bound {number} was given as {type(bound).__name__}; expected "
                                        "DecisionBound(weights, lower, upper)")
             if np.shape(bound.weights) != (n,) or not np.all(np.isfinite(bound.weights)):
-                raise DeclarationError(f"weights of decision bound {place} have shape {np.shape(bound.weights)}; "
+                raise DeclarationError(f"weights of decision bound {number} have shape {np.shape(bound.weights)}; "
                                        f"expected ({n},), one finite number per point")
         return joined(self.decision)
 
@@ -104,10 +104,12 @@ class Constraint(ABC):
             lists.
         """
 
+    parts: ClassVar[tuple[str, ...]] = ()  # names of the attributes that are expressions
+
     @property
     def expressions(self) -> tuple[Expression, ...]:
         """Return the expressions that occur; their parameters are those of the problem."""
-        return ()
+        return tuple(getattr(self, name) for name in self.parts)
 
     def latex(self) -> str:
         """Return the constraint as LaTeX mathematics."""
@@ -135,12 +137,10 @@ class Comparison(Constraint):
     sign: ClassVar[str] = ""
     sign_latex: ClassVar[str] = ""
 
+    parts = ("left", "right")
+
     def __init__(self, left: Expression, right: Expression) -> None:
         self.left, self.right = left, right
-
-    @property
-    def expressions(self) -> tuple[Expression, ...]:
-        return (self.left, self.right)
 
     def text(self) -> str:
         return f"{self.left.text()} {self.sign} {self.right.text()}"
@@ -183,13 +183,11 @@ class Links(Constraint):
         Both sides where it was written as a comparison of labels.
     """
 
+    parts = ("labels",)
+
     def __init__(self, labels: Labels, pairs: IntArray, kind: str,
                  sides: tuple[Expression, Expression] | None = None) -> None:
         self.labels, self.pairs, self.kind, self.sides = labels, frozen(pairs), kind, sides
-
-    @property
-    def expressions(self) -> tuple[Expression, ...]:
-        return (self.labels,)
 
     def lower(self, into: Conditions) -> None:
         into.check_own(self, labels=self.labels)
@@ -225,15 +223,13 @@ class Known(Constraint):
         Whether the values are the labels or, of two clusters, the other ones.
     """
 
+    parts = ("labels", "right")
+
     def __init__(self, labels: Labels, index: IntArray, left: Expression, values: Expression,
                  sign: str = "==") -> None:
         self.labels, self.index, self.sign = labels, frozen(index), sign
         self.left, self.right = left, values
         self.values()
-
-    @property
-    def expressions(self) -> tuple[Expression, ...]:
-        return (self.labels, self.right)
 
     def lower(self, into: Conditions) -> None:
         into.check_own(self, labels=self.labels)
@@ -268,13 +264,11 @@ class Known(Constraint):
 class Sizes(Constraint):
     """Represent bounds on the cluster sizes of k clusters."""
 
+    parts = ("labels",)
+
     def __init__(self, labels: Labels, at_least: Any, at_most: Any) -> None:
         self.labels = labels
         self.at_least, self.at_most = frozen(at_least), frozen(at_most)
-
-    @property
-    def expressions(self) -> tuple[Expression, ...]:
-        return (self.labels,)
 
     def lower(self, into: Conditions) -> None:
         into.check_own(self, labels=self.labels)
@@ -305,13 +299,11 @@ class Earlier:
 class Orthogonal(Constraint):
     """Represent wᵀv = 0 against earlier solutions."""
 
+    parts = ("hyperplane",)
+
     def __init__(self, hyperplane: Hyperplane, solutions: tuple[Any, ...]) -> None:
         self.hyperplane = hyperplane
         self.solutions = tuple(Earlier(frozen(s.weights), float(s.bias), frozen(s.decision)) for s in solutions)
-
-    @property
-    def expressions(self) -> tuple[Expression, ...]:
-        return (self.hyperplane,)
 
     def lower(self, into: Conditions) -> None:
         into.check_own(self, hyperplane=self.hyperplane)

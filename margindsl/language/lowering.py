@@ -322,9 +322,9 @@ def _term(function: Any, argument: Affine, weights: FloatArray, points: IntArray
         return np.array(np.broadcast_to(c, (m,)), dtype=float)
 
     coupling = np.zeros((m, len(scalars)))
-    place = {s: k for k, s in enumerate(scalars)}  # list.index would compare with ==, which declares
+    column_of = {s: k for k, s in enumerate(scalars)}  # list.index would compare with ==, which declares
     for s, c in argument.coupling.items():
-        coupling[:, place[s]] = column(c)
+        coupling[:, column_of[s]] = column(c)
     return LossTerm(function, points, weights, column(argument.slope), column(argument.shift), coupling)
 
 

@@ -62,8 +62,8 @@ def mean_variance(g: Any, eta: float | Parameter = 1.0, lam: float | Parameter =
         If eta is negative or lam is not positive, now or, of parameters, when the formula is solved.
     """
     centre = Scalar(name="margin_mean")
-    weight, spread = within(eta, "md.mean_variance", "eta"), within(lam, "md.mean_variance", "lam", strict=True)
-    return -weight * centre + spread * mean((as_expression(g) - centre) ** 2)
+    weight, scale = within(eta, "md.mean_variance", "eta"), within(lam, "md.mean_variance", "lam", strict=True)
+    return -weight * centre + scale * mean((as_expression(g) - centre) ** 2)
 
 
 def epsilon_insensitive(g: Any, eps: float | Parameter = 0.1) -> Expression:

@@ -13,11 +13,11 @@ class Unanswered:
     if not TYPE_CHECKING:  # a checker sees attributes that are none
 
         def __getattr__(self, name: str) -> Any:
-            said = f"{type(self).__name__!r} object has no attribute {name!r}"
+            message = f"{type(self).__name__!r} object has no attribute {name!r}"
             if name in ANSWERS:
-                said += ("; solving leaves declarations as they are, what was found is in the solution: "
+                message += ("; solving leaves declarations as they are, what was found is in the solution: "
                          "solution = problem.solve(), then solution.value, .bound, .status, .labels, .decision")
-            raise AttributeError(said, name=name, obj=self)
+            raise AttributeError(message, name=name, obj=self)
 
 
 __all__ = ["Unanswered"]

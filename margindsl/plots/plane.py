@@ -38,12 +38,12 @@ def boundary(solution: Any, ax: Any = None, X: Any = None) -> Any:
     from dataclasses import replace
 
     ax = axes_of(ax)
-    told = declared(solution, "its points")
-    kept, links = np.arange(len(solution.labels)), (told.must, told.cannot)
+    known = declared(solution, "its points")
+    kept, links = np.arange(len(solution.labels)), (known.must, known.cannot)
     if X is not None:
         solution = replace(solution, labels=solution.predict(X), evidence=None, certificate=None)
         kept, links = np.arange(len(solution.labels)), (np.zeros((0, 2), dtype=int),) * 2
-    points = _dense(told.hyperplane.X if X is None else X, kept)
+    points = _dense(known.hyperplane.X if X is None else X, kept)
     middle, axes, shown = _plane(points)
     if shown.shape[1] == 2:
         _regions(ax, solution, middle, axes, shown)

@@ -48,13 +48,13 @@ def profile(solution: Any, ax: Any = None) -> Any:
 
     """
     ax = axes_of(ax)
-    floor, ticks = 0, []
+    base, ticks = 0, []
     for name, colour, points in clusters_of(solution):
         own = np.sort(solution.margins[points])
         some = np.arange(0, len(own), max(1, len(own) // DRAWN))
-        ax.fill_betweenx(floor + some, 0.0, own[some], step="mid", color=colour, linewidth=0.0)
-        ticks.append((floor + len(own) / 2, f"{name}\n{len(own)} points"))
-        floor += len(own) + max(1, len(solution.labels) // 50)
+        ax.fill_betweenx(base + some, 0.0, own[some], step="mid", color=colour, linewidth=0.0)
+        ticks.append((base + len(own) / 2, f"{name}\n{len(own)} points"))
+        base += len(own) + max(1, len(solution.labels) // 50)
     ax.axvline(solution.margin_mean, linestyle="--", color=BESIDE, label="mean")
     ax.set_yticks(*map(list, zip(*ticks)))
     ax.set_xlabel(margin_of(solution))

@@ -66,9 +66,9 @@ def read_weights(name: str, sample_weight: ArrayLike | None, known: KnownLabels,
         weights = np.zeros(0)
     if weights.shape != (n,) or not np.all(np.isfinite(weights)) or np.any(weights < 0):
         raise DeclarationError(f"{name}(sample_weight=...): expected ({n},) finite weights of at least 0")
-    for points, said in ((known.labelled, "labelled"), (known.unlabelled, "unlabelled")):
+    for points, which in ((known.labelled, "labelled"), (known.unlabelled, "unlabelled")):
         if len(points) and not weights[points].any():
-            raise DeclarationError(f"{name}(sample_weight=...): the weights of all {said} points are 0")
+            raise DeclarationError(f"{name}(sample_weight=...): the weights of all {which} points are 0")
     for points in means:
         if len(points):
             weights[points] /= weights[points].max()  # their sum may be more than a number holds

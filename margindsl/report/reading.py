@@ -11,7 +11,7 @@ from margindsl.contract import Status
 
 @dataclass(frozen=True)
 class Reading:
-    """Represent what is to be said of answers with a gap of at most so much.
+    """Represent how an answer with a gap of at most so much is read.
 
     Parameters
     ----------
@@ -65,8 +65,8 @@ def reading_of(solution: Any) -> Reading:
 def meaning(solution: Any) -> str:
     """Return what the gap of a solution means, in a sentence or two."""
     shown = f"{100 * solution.gap:.3g} %" if math.isfinite(solution.gap) else "the value itself, which is zero"
-    said = reading_of(solution).means.format(gap=shown)
-    return f"{said} {TRIVIAL}" if solution.origin.get("trivial") and math.isfinite(solution.bound) else said
+    sentence = reading_of(solution).means.format(gap=shown)
+    return f"{sentence} {TRIVIAL}" if solution.origin.get("trivial") and math.isfinite(solution.bound) else sentence
 
 
 def advice(solution: Any) -> str:

@@ -126,8 +126,8 @@ def _outcome(subject: Any, name: str, check: Callable[[Any], None]) -> Check:
     try:
         check(subject)
     except Exception as error:  # a class under test may raise anything; the report names it
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        detail = f"{type(error).__name__}: {error} ({place.name}, line {place.lineno})"
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        detail = f"{type(error).__name__}: {error} ({where.name}, line {where.lineno})"
         return Check(name, requirement_of(check), False, detail)
     return Check(name, requirement_of(check), True)
 

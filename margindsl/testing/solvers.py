@@ -116,9 +116,9 @@ def residuals(form: Any, raw: RawSolution) -> dict[str, float]:
 
 @residuals.register(FixedLabelForm)
 def _(form: FixedLabelForm, raw: RawSolution) -> dict[str, float]:
-    owed = form.dual_residual(raw["u"], raw.get("tau"))
+    residual = form.dual_residual(raw["u"], raw.get("tau"))
     return {"primal residual": form.primal_residual(raw["w"], float(raw["bias"]), raw["scalars"]) / CLOSE,
-            "dual residual": owed / (CLOSE * float(np.abs(raw["u"]).sum())) if owed else 0.0}
+            "dual residual": residual / (CLOSE * float(np.abs(raw["u"]).sum())) if residual else 0.0}
 
 
 @residuals.register(SaddleForm)

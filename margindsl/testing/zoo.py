@@ -90,9 +90,9 @@ def mean_variance(eta: float, C: float) -> Fitted:
     def value(Phi: FloatArray, y: IntArray) -> float:
         rows = y[:, None] * Phi
         centre = rows.mean(axis=0)
-        spread = rows - centre
-        w = np.linalg.solve(np.eye(Phi.shape[1]) + 2 * C / len(y) * spread.T @ spread, eta * centre)
-        return float(0.5 * w @ w - eta * centre @ w - eta**2 / (4 * C) + C * np.mean((spread @ w) ** 2))
+        distance = rows - centre
+        w = np.linalg.solve(np.eye(Phi.shape[1]) + 2 * C / len(y) * distance.T @ distance, eta * centre)
+        return float(0.5 * w @ w - eta * centre @ w - eta**2 / (4 * C) + C * np.mean((distance @ w) ** 2))
 
     return value
 
