@@ -11,7 +11,7 @@ from sphinx.util.docutils import SphinxDirective
 import margindsl as md
 from margindsl.contract import Status
 from margindsl.recipes.recipe import traits_of
-from margindsl.report import reading
+from margindsl.views import reading
 
 
 def declaration(name):

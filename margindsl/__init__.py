@@ -24,11 +24,13 @@ _ROOMS: dict[str, tuple[str, ...]] = {
                           "solvers"),
 }
 _HOME = {name: room for room, names in _ROOMS.items() for name in names}
-_SUBPACKAGES = ("estimators", "metrics", "plots", "recipes")
+_SUBPACKAGES = {"estimators": "margindsl.estimators", "metrics": "margindsl.metrics", "plots": "margindsl.views.plots",
+                "recipes": "margindsl.recipes"}
 _ALIASES = {"Solver": ("margindsl.runtime", "make_solver")}
 
 if TYPE_CHECKING:  # what checkers and editors see
-    from margindsl import estimators as estimators, metrics as metrics, plots as plots, recipes as recipes
+    from margindsl import estimators as estimators, metrics as metrics, recipes as recipes
+    from margindsl.views import plots as plots
     from margindsl.language import (
         Expression as Expression, Hyperplane as Hyperplane, Labels as Labels, Minimize as Minimize,
         Parameter as Parameter, Scalar as Scalar, cannot_link as cannot_link,
@@ -81,7 +83,7 @@ if not TYPE_CHECKING:  # a checker sees no attributes that are none
         if name == "__all__":
             return _public()
         if name in _SUBPACKAGES:
-            return importlib.import_module(f"margindsl.{name}")
+            return importlib.import_module(_SUBPACKAGES[name])
         room, original = _ALIASES.get(name) or (_HOME.get(name), name)
         if room is None and not name.startswith("_"):
             room = _registered().get(name)

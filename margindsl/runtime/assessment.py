@@ -14,13 +14,13 @@ from margindsl.errors import RefusalError
 from margindsl.host.progress import task
 from margindsl.metrics import clustering_accuracy
 from margindsl.relaxations.relaxation import Relaxation
-from margindsl.report import notebook
 from margindsl.runtime.draft import Draft
 from margindsl.runtime.naming import named
 from margindsl.runtime.options import SolveArguments, SolveOptions
 from margindsl.runtime.problem import Problem, choose_relaxation
 from margindsl.runtime.solution import Solution
 from margindsl.typing import IntArray, RelaxationName, SolverName
+from margindsl.views import notebook
 
 DESCENT: Final = "alternating"  # from the labels given,
 DESCENDED = 0.3  # in that part of the time

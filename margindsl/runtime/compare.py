@@ -18,12 +18,12 @@ from margindsl.host.parallel import share_out
 from margindsl.host.progress import task
 from margindsl.metrics import clustering_accuracy
 from margindsl.relaxations.relaxation import Relaxation
-from margindsl.report import notebook, write_comparison
 from margindsl.runtime.options import SolveArguments, SolveOptions, split_options
 from margindsl.runtime.problem import Problem
 from margindsl.runtime.registry import as_relaxation, as_solver
 from margindsl.runtime.solution import Solution
 from margindsl.typing import RelaxationName, SolverName
+from margindsl.views import notebook, write_comparison
 
 NOTE_WIDTH = 72
 STAGES = ("compile", "solve", "round and polish", "evaluate", "certify")
@@ -99,7 +99,7 @@ class Comparison:
 
     def plot(self, ax: Any = None) -> Any:
         """Draw values and bounds; returns the matplotlib axes."""
-        from margindsl.plots import comparison
+        from margindsl.views.plots import comparison
 
         return comparison(self, ax)
 

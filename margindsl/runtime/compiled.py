@@ -12,13 +12,13 @@ from margindsl.program.dump import dump_form, dump_losses
 from margindsl.program.forms import Form
 from margindsl.program.passes import Pass, Presolved
 from margindsl.relaxations.relaxation import Relaxation
-from margindsl.report import notebook
 from margindsl.runtime.draft import FRONT
 from margindsl.runtime.options import SolveOptions
 from margindsl.runtime.registry import solvers_for
 from margindsl.runtime.solution import Solution
 from margindsl.runtime.solving import solve_compiled
 from margindsl.runtime.stages import stages_of
+from margindsl.views import notebook
 
 
 class Compiled:

@@ -16,17 +16,17 @@ from margindsl.contract import Status
 from margindsl.drivers.run import Record
 from margindsl.errors import DeclarationError, one_of
 from margindsl.features.points import check_columns, is_lazy, map_chunks
-from margindsl.plots import SOLUTION
 from margindsl.program.certificates import Certificate
 from margindsl.program.codings import CODINGS
 from margindsl.proof.files import write_proof
 from margindsl.proof.report import Report
-from margindsl.report import notebook, write_report
-from margindsl.report.reading import advice, meaning
 from margindsl.runtime.evidence import Evidence, verify, written
 from margindsl.runtime.scalars import Scalars
 from margindsl.runtime.stored import features_of, judged, read_stored, same_problem
 from margindsl.typing import FloatArray, IntArray
+from margindsl.views import notebook, write_report
+from margindsl.views.plots import SOLUTION
+from margindsl.views.reading import advice, meaning
 
 FROZEN = ("timings", "origin")  # mappings that nobody can write to
 
@@ -245,7 +245,7 @@ class Solution:
         Parameters
         ----------
         kind : {"margins", "profile", "boundary", "convergence", "label_matrix"}
-            A function of `margindsl.plots`.
+            A function of `margindsl.views.plots`.
         ax : matplotlib axes, optional
         **options
             Of that function.

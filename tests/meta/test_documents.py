@@ -162,7 +162,7 @@ def test_every_page_is_in_a_table_of_contents():
     assert set(PAGES[1:]) - listed == {DOCS / "index.md"}
 
 
-@pytest.mark.parametrize("room", ("margindsl", "margindsl.estimators", "margindsl.recipes", "margindsl.plots",
+@pytest.mark.parametrize("room", ("margindsl", "margindsl.estimators", "margindsl.recipes", "margindsl.views.plots",
                                   "margindsl.metrics", "margindsl.errors", "margindsl.testing",
                                   "margindsl_solvers.engines"))
 def test_every_public_name_is_on_the_page_of_the_api(room):

@@ -16,7 +16,7 @@ GROUPS = PROJECT["project"]["entry-points"]
 TOP_LEVEL = {"LICENSE", "README.md", "docs", "examples", "margindsl", "pyproject.toml", "solvers", "tests"}
 ROOMS = {
     "calculus", "cli", "drivers", "estimators", "features", "host", "labelset", "language", "program",
-    "proof", "plots", "recipes", "relaxations", "report", "runtime", "selection", "testing"}
+    "proof", "recipes", "relaxations", "runtime", "selection", "testing", "views"}
 FILES = {"__init__.py", "__main__.py", "contract.py", "errors.py", "metrics.py", "py.typed", "typing.py"}
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import margindsl as md
 from margindsl.contract import Status
-from margindsl.report import reading
+from margindsl.views import reading
 
 VOID = {"meta", "link", "br", "path", "use", "image", "rect", "line", "circle", "stop", "mspace"}
 HOSTILE = "<script>alert(1)</script>&amp;\"'"
