@@ -18,7 +18,7 @@ from dask.callbacks import Callback
 
 from margindsl.features.blocks import HELD
 from margindsl.features.dense import DenseFeatures
-from margindsl.features.maps import Centring, LinearMap, PointMap, RowMap
+from margindsl.features.maps import LinearMap, PointMap
 from margindsl.features.operator import FeatureOperator, Index, as_index, assembled, cut, total
 from margindsl.features.points import check_points
 from margindsl.host.clock import Cancelled, check, remaining
@@ -43,19 +43,16 @@ class DaskFeatures(FeatureOperator):
     ----------
     source : dask.array.Array (n, d)
         Chunked along rows only.
-    row_map : RowMap
-        Sends points of a chunk to their features; pickled to the workers.
     point_map : PointMap
-        The map of new points.
+        Sends points of a chunk, and new ones, to their features; pickled to the workers.
     rank : int
         Columns of the features.
     """
 
     walks = is_remote = skips_zeros = True
 
-    def __init__(self, source: Any, row_map: RowMap, point_map: PointMap, rank: int, label: str,
-                 trace_error: float = 0.0) -> None:
-        self.source, self.row_map, self.point_map = source, row_map, point_map
+    def __init__(self, source: Any, point_map: PointMap, rank: int, label: str, trace_error: float = 0.0) -> None:
+        self.source, self.point_map = source, point_map
         self.n, self.rank, self.label, self.trace_error = int(source.shape[0]), rank, label, trace_error
         ends = np.concatenate([[0], np.cumsum(source.chunks[0])]).astype(int)
         self._blocks = [slice(int(a), int(b)) for a, b in itertools.pairwise(ends)]
@@ -72,7 +69,7 @@ class DaskFeatures(FeatureOperator):
         n, d = points.shape
         mean = np.asarray(points.sum(axis=0, dtype=np.float64).compute()) / n if centre else None
         label = f"linear, {d} columns, in {len(points.chunks[0])} Dask chunks ({points.dtype})"
-        return cls(points, Centring(mean), LinearMap(d, mean), d, label + (", centred" if centre else ""))
+        return cls(points, LinearMap(d, mean), d, label + (", centred" if centre else ""))
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -107,7 +104,7 @@ class DaskFeatures(FeatureOperator):
         index = as_index(index)
         if not isinstance(index, slice) and np.asarray(index).dtype == bool:
             index = np.flatnonzero(index)
-        return self.row_map(self._fetched(self.source[index]))
+        return self.point_map.rows(self._fetched(self.source[index]))
 
     def take(self, index: Index) -> FeatureOperator:
         index = as_index(index)
@@ -115,12 +112,12 @@ class DaskFeatures(FeatureOperator):
             index = np.flatnonzero(index)
         chosen = self.source[index]
         if chosen.shape[0] < self.n and chosen.shape[0] * self.rank <= HELD:
-            held = DenseFeatures(self.row_map(self._fetched(chosen)), self.point_map, self.label)
+            held = DenseFeatures(self.point_map.rows(self._fetched(chosen)), self.point_map, self.label)
             held.trace_error = self.trace_error
             return held
         if chosen.shape[0] < self.n:  # chunks are not read again and again for a part of their points
             chosen = chosen.persist()
-        return DaskFeatures(chosen, self.row_map, self.point_map, self.rank, self.label, self.trace_error)
+        return DaskFeatures(chosen, self.point_map, self.rank, self.label, self.trace_error)
 
     def transform(self, X_new: Any) -> FloatArray:
         return self.point_map(X_new)
@@ -154,7 +151,7 @@ class DaskFeatures(FeatureOperator):
                rows: tuple[FloatArray | None, ...]) -> tuple[dict[Any, Any], list[str]]:
         """Return a graph with one task a place, `run` on its chunks and their parts of rows, and the keys of these."""
         graph, chunks = self._chunks
-        what = _What(self.row_map, function, max(self.rank, int(self.source.shape[1])))
+        what = _What(self.point_map, function, max(self.rank, int(self.source.shape[1])))
         name, divided = uuid.uuid4().hex, [self._divided(row) for row in rows]
         tasks = {f"pass-{name}-{number}": (run, [chunks[k] for k in place.chunks], what, *own)
                  for number, (place, *own) in enumerate(zip(self._places, *divided))}
@@ -215,7 +212,7 @@ class _Place:
 class _What:
     """Say what is done with every chunk: the map to features, then a function of few points at a time."""
 
-    row_map: RowMap
+    point_map: PointMap
     function: Callable[..., Any]
     width: int
 
@@ -274,7 +271,7 @@ def _fold_chunks(chunks: list[FloatArray], what: _What, *rows: list[Any]) -> Any
 
 
 def _each_chunk(chunks: list[FloatArray], what: _What, *rows: list[Any]) -> list[Any]:
-    return [what.function(what.row_map(chunk), *_filled(own, len(chunk))) for chunk, *own in zip(chunks, *rows)]
+    return [what.function(what.point_map.rows(chunk), *_filled(own, len(chunk))) for chunk, *own in zip(chunks, *rows)]
 
 
 def _each_point(chunks: list[FloatArray], what: _What, *rows: list[Any]) -> list[Any]:
@@ -284,7 +281,7 @@ def _each_point(chunks: list[FloatArray], what: _What, *rows: list[Any]) -> list
 def _found(chunk: FloatArray, what: _What, rows: list[Any]) -> Iterator[tuple[slice, Any]]:
     """Yield what the function makes of each block of a chunk that fits the cache."""
     size, own, start = max(64, CACHED // what.width), _filled(rows, len(chunk)), 0
-    for phi in what.row_map.blocks(chunk, size):
+    for phi in what.point_map.blocks(chunk, size):
         block = slice(start, start + len(phi))
         yield block, what.function(phi, *cut(own, block))
         start = block.stop

@@ -17,32 +17,29 @@ from margindsl.host.frozen import freeze_fields
 from margindsl.typing import FloatArray, IntArray
 
 
-class RowMap(ABC):
-    """Map rows of points, as they are stored, to feature rows in float64 that belong to the caller."""
-
-    @abstractmethod
-    def __call__(self, X: Any) -> FloatArray:
-        """Return the (m, r) features of the points `X` (m, d)."""
-
-    def blocks(self, X: Any, size: int) -> Iterator[FloatArray]:
-        """Yield the features of so many points at a time, of none at least once.
-
-        Shapes: `X` (m, d).
-
-        Yields
-        ------
-        ndarray (size or fewer, r)
-            Whoever takes it may write to it, and loses it with the next one.
-        """
-        for start in range(0, max(len(X), 1), size):
-            yield self(X[start:start + size])
-
-
-class PointMap(RowMap):
+class PointMap(ABC):
     """Map points to feature rows; what it maps by cannot be written to."""
+
+    columns: int  # of the points
 
     def __post_init__(self) -> None:
         freeze_fields(self)
+
+    @abstractmethod
+    def rows(self, X: Any) -> FloatArray:
+        """Return the (m, r) features of points (m, d) as they are stored, in float64, which belong to the caller."""
+
+    def __call__(self, X: Any) -> FloatArray:
+        """Return the (m, r) features of new points, which are checked first."""
+        return self.rows(check_new_points(X, self.columns))
+
+    def blocks(self, X: Any, size: int) -> Iterator[FloatArray]:
+        """Yield the features of so many stored points at a time, of none at least once.
+
+        Whoever takes a block may write to it, and loses it with the next one.
+        """
+        for start in range(0, max(len(X), 1), size):
+            yield self.rows(X[start:start + size])
 
     @property
     def offset(self) -> FloatArray | None:
@@ -53,29 +50,11 @@ class PointMap(RowMap):
 class NoMap(PointMap):
     """Map points to no features, where the time was up before there were any."""
 
-    def __call__(self, X: Any) -> FloatArray:
+    def rows(self, X: Any) -> FloatArray:
         return np.zeros((np.shape(X)[0], 0))
 
-
-class Centring(RowMap):
-    """Subtract a mean from rows, in float64."""
-
-    def __init__(self, mean: FloatArray | None) -> None:
-        self.mean = mean
-
-    def __call__(self, part: FloatArray) -> FloatArray:
-        rows = np.array(part, dtype=np.float64)
-        if self.mean is not None:
-            rows -= self.mean
-        return rows
-
-    def blocks(self, X: Any, size: int) -> Iterator[FloatArray]:
-        # one room for all blocks: the workers of Dask give memory back at once (MALLOC_TRIM_THRESHOLD_), so that new
-        # room for every block took twice as long as the rest of a pass
-        room = np.empty((min(size, len(X)), X.shape[1]))
-        for start in range(0, max(len(X), 1), size):
-            part = X[start:start + size]
-            yield np.subtract(part, 0.0 if self.mean is None else self.mean, out=room[:len(part)])
+    def __call__(self, X: Any) -> FloatArray:
+        return self.rows(X)
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,12 +81,20 @@ class LinearMap(PointMap):
             return self.mean
         return np.full(self.basis.shape[1], float(np.linalg.norm(self.mean)))
 
-    def __call__(self, X: Any) -> FloatArray:
-        points = check_new_points(X, self.columns)
-        dense = points.toarray() if sp.issparse(points) else np.array(points, dtype=np.float64)
+    def rows(self, X: Any) -> FloatArray:
+        dense = X.toarray() if sp.issparse(X) else np.array(X, dtype=np.float64)
         if self.mean is not None:
             dense -= self.mean
         return dense if self.basis is None else dense @ self.basis
+
+    def blocks(self, X: Any, size: int) -> Iterator[FloatArray]:
+        # one room for all blocks: the workers of Dask give memory back at once (MALLOC_TRIM_THRESHOLD_), so that new
+        # room for every block took twice as long as the rest of a pass
+        assert self.basis is None  # of stored points
+        room = np.empty((min(size, len(X)), X.shape[1]))
+        for start in range(0, max(len(X), 1), size):
+            part = X[start:start + size]
+            yield np.subtract(part, 0.0 if self.mean is None else self.mean, out=room[:len(part)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,11 +137,16 @@ class LandmarkMap(PointMap):
     whitening: Whitening
 
     @property
+    def columns(self) -> int:  # type: ignore[override]
+        """Return the number of columns of the points."""
+        return int(self.landmarks.shape[1])
+
+    @property
     def offset(self) -> FloatArray | None:
         return self.whitening.mean
 
-    def __call__(self, X: Any) -> FloatArray:
-        points = check_new_points(X, self.landmarks.shape[1])
+    def rows(self, X: Any) -> FloatArray:
+        points = X if sp.issparse(X) else np.asarray(X, dtype=np.float64)
         return self.whitening(self.kernel.matrix(points, self.landmarks))
 
 
@@ -170,7 +162,6 @@ class ColumnMap(PointMap):
     def offset(self) -> FloatArray | None:
         return self.whitening.mean
 
-    def __call__(self, X: Any) -> FloatArray:
-        values = check_new_points(X, self.columns)
-        dense = values.toarray() if sp.issparse(values) else np.asarray(values, dtype=np.float64)
+    def rows(self, X: Any) -> FloatArray:
+        dense = X.toarray() if sp.issparse(X) else np.asarray(X, dtype=np.float64)
         return self.whitening(dense[:, self.pivots])

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from margindsl.features.blocks import MappedBlockFeatures
+from margindsl.features.blocks import BlockFeatures
 from margindsl.features.kernels import Kernel
 from margindsl.features.maps import LandmarkMap, PointMap, Whitening
 from margindsl.features.nystrom import inverse_root
@@ -57,9 +57,9 @@ def _operator(X: Points, point_map: LandmarkMap, kernel: Kernel, residual: Float
 
 def _mapped(X: Points, point_map: PointMap, rank: int, width: int, residual: FloatArray, label: str) -> FeatureOperator:
     if not is_lazy(X):
-        return MappedBlockFeatures(X, point_map, rank, width, label, residual)
+        return BlockFeatures(X, point_map, label, rank, width, residual)
     operator: FeatureOperator = importlib.import_module("margindsl.features.dask").DaskFeatures(
-        X, point_map, point_map, rank, label, float(residual.sum()))
+        X, point_map, rank, label, float(residual.sum()))
     return operator
 
 
@@ -88,7 +88,7 @@ class _Diagonal(PointMap):
 
     kernel: Kernel
 
-    def __call__(self, X: Any) -> FloatArray:
+    def rows(self, X: Any) -> FloatArray:
         return np.asarray(self.kernel.diagonal(np.asarray(X, dtype=np.float64)))[:, None]
 
 
@@ -99,5 +99,5 @@ class _Column(PointMap):
     kernel: Kernel
     point: FloatArray
 
-    def __call__(self, X: Any) -> FloatArray:
+    def rows(self, X: Any) -> FloatArray:
         return self.kernel.matrix(np.asarray(X, dtype=np.float64), self.point)

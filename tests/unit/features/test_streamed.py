@@ -20,7 +20,6 @@ from margindsl.errors import DeclarationError
 from margindsl.estimators import MarginClusterer
 from margindsl.features import BlockFeatures, build
 from margindsl.features import factor as factor_module
-from margindsl.features.blocks import MappedBlockFeatures
 from margindsl.features.coded import CodedFeatures
 from margindsl.features.dask import _levelled
 from margindsl.features.derived import AffineFeatures
@@ -142,7 +141,7 @@ def test_small_nystrom_factors_of_a_map_stay_in_memory(tmp_path):
 
 def test_streamed_nystrom_says_what_it_is(tmp_path, monkeypatch):
     phi = operators("disk", NYSTROM, tmp_path, monkeypatch)
-    assert isinstance(phi, MappedBlockFeatures)
+    assert isinstance(phi, BlockFeatures)
     assert "Nystroem in row blocks, rank 25, trace error" in phi.describe() and phi.describe().endswith(", centred")
 
 
