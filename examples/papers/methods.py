@@ -10,7 +10,7 @@ import baselines
 import numpy as np
 
 import margindsl as md
-from margindsl.recipes.rules import STOCHASTIC_TOL
+from margindsl.recipes.recipe import STOCHASTIC_TOL
 
 ITERATIONS = 100  # of Algorithm 1 on each set of labellings; after alternation no worse than 2000 within five seconds
 # Algorithm 1 with what hundreds of settings can afford: alternation after rounding, and no bound beyond the master's.

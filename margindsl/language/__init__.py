@@ -2,15 +2,20 @@
 
 from margindsl.language.atoms import (
     absolute,
+    epsilon_insensitive,
+    hinge,
     huber,
     logistic,
     manifold,
     maximum,
     mean,
+    mean_variance,
+    odm,
     plq,
     pos,
     sq_norm,
     square,
+    squared_hinge,
     sum,
     var,
 )
@@ -18,7 +23,6 @@ from margindsl.language.expressions import Expression
 from margindsl.language.formulation import Formulation, Minimize
 from margindsl.language.lowering import Declaration
 from margindsl.language.margins import Hyperplane, Labels, margin
-from margindsl.language.objectives import epsilon_insensitive, hinge, mean_variance, odm, squared_hinge
 from margindsl.language.relations import cannot_link, must_link, orthogonal, sizes
 from margindsl.language.symbols import Parameter, Scalar
 

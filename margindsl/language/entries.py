@@ -1,9 +1,9 @@
-"""The entries of formulas: shapes, the values of constants, and the indices of points."""
+"""What formulas and problems are made of: shapes, values of constants, indices of points, attributes set once."""
 
 from __future__ import annotations
 
 from numbers import Real
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -128,3 +128,19 @@ def fix_once(owner: Any, name: str, value: Any) -> None:
             f"{name} of this {type(owner).__name__} was declared and does not change; declare another one, or let an "
             "md.Parameter change its value")
     object.__setattr__(owner, name, value)
+
+
+ANSWERS = ("value", "status", "bound", "gap")
+
+
+class Unanswered:
+    """Say, of what holds answers in other modelling languages, where they are in this one."""
+
+    if not TYPE_CHECKING:  # a checker sees attributes that are none
+
+        def __getattr__(self, name: str) -> Any:
+            message = f"{type(self).__name__!r} object has no attribute {name!r}"
+            if name in ANSWERS:
+                message += ("; solving leaves declarations as they are, what was found is in the solution: "
+                         "solution = problem.solve(), then solution.value, .bound, .status, .labels, .decision")
+            raise AttributeError(message, name=name, obj=self)

@@ -10,9 +10,17 @@ import numpy as np
 
 from margindsl.errors import DeclarationError, GrammarError
 from margindsl.language import printing
-from margindsl.language.entries import Shape, as_index, as_values, broadcast, constant_value, fix_once, is_number
+from margindsl.language.entries import (
+    Shape,
+    Unanswered,
+    as_index,
+    as_values,
+    broadcast,
+    constant_value,
+    fix_once,
+    is_number,
+)
 from margindsl.language.printing import show
-from margindsl.language.unanswered import Unanswered
 
 # What comparisons, and products of labels and decision values, make; where those are declared, this module is imported.
 COMPARED: dict[str, Callable[[Expression, Expression], Any]] = {}

@@ -8,13 +8,12 @@ from typing import Any
 from margindsl.errors import DeclarationError
 from margindsl.language import grammar
 from margindsl.language.constraints import Constraint
-from margindsl.language.entries import fix_once
+from margindsl.language.entries import Unanswered, fix_once
 from margindsl.language.expressions import Expression, as_expression
 from margindsl.language.lowering import Declaration, declare
 from margindsl.language.margins import Hyperplane, Labels
 from margindsl.language.printing import distinct_names
 from margindsl.language.symbols import Parameter, Scalar
-from margindsl.language.unanswered import Unanswered
 
 SHOWN = 72  # characters of an objective in one line
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 import margindsl as md
-from margindsl.recipes.graph import neighbour_graph
+from margindsl.errors import DeclarationError
 from margindsl.recipes.known import read_known, read_weights, weighted
 from margindsl.recipes.recipe import recipe
 from margindsl.typing import ArrayLike, Bias
@@ -69,3 +71,26 @@ def lapsvm(X: Any, y: ArrayLike, *, gamma_A: float | md.Parameter = 0.01, gamma_
     total = (md.mean(loss[known.labelled]) + gamma_A * md.sq_norm(f)
              + gamma_I * md.manifold(f, weights) / f.n**2)
     return md.Problem(md.Minimize(total), known.constraints(signs), relaxation="supervised", solver="newton")
+
+
+def neighbour_graph(X: Any, neighbours: int) -> Any:
+    """Return the (n, n) sparse 0/1 matrix with i ~ j when either is among the nearest of the other.
+
+    Shapes: `X` (n, d).
+
+    Parameters
+    ----------
+    neighbours : int
+        From 1 to n − 1.
+    """
+    from sklearn.neighbors import kneighbors_graph  # scikit-learn is loaded by the recipes that use it
+
+    if X is None:
+        raise DeclarationError("X=None: neighbours are found among points; without them give graph=, an (n, n) matrix "
+                               "of weights or a networkx graph")
+    X = X if hasattr(X, "tocsr") else np.asarray(X, dtype=float)
+    n = X.shape[0]
+    if isinstance(neighbours, bool) or not isinstance(neighbours, (int, np.integer)) or not 1 <= neighbours < n:
+        raise DeclarationError(f"neighbours={neighbours!r} for {n} points; expected an integer from 1 to {n - 1}")
+    one_way = kneighbors_graph(X, int(neighbours), mode="connectivity", include_self=False)
+    return one_way.maximum(one_way.T)

@@ -6,8 +6,7 @@ from typing import Any
 
 import margindsl as md
 from margindsl.recipes.known import check_fraction
-from margindsl.recipes.recipe import recipe
-from margindsl.recipes.rules import minimax
+from margindsl.recipes.recipe import minimax, recipe
 
 
 @recipe(method="Li et al. 2009", declares="hinge, label balance, penalised bias", weight="C", label_share="balance")

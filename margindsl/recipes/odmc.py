@@ -6,8 +6,7 @@ from typing import Any
 
 import margindsl as md
 from margindsl.recipes.known import check_fraction
-from margindsl.recipes.recipe import recipe
-from margindsl.recipes.rules import STOCHASTIC_TOL, dual_box, minimax
+from margindsl.recipes.recipe import STOCHASTIC_TOL, dual_box, minimax, recipe
 
 
 @recipe(method="Zhang and Zhou 2018 (AAAI)", declares="ODM loss, label balance", weight="lam", label_share="balance",

@@ -6,8 +6,7 @@ from typing import Any
 
 import margindsl as md
 from margindsl.recipes.known import check_fraction
-from margindsl.recipes.recipe import recipe
-from margindsl.recipes.rules import minimax
+from margindsl.recipes.recipe import minimax, recipe
 
 ALTERNATIONS = 200  # changes of the masses: the closed form's last digits come slowly, for the same labels
 

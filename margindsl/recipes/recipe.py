@@ -1,11 +1,16 @@
-"""What is known of a recipe beside its declaration: its paper, and what its arguments mean."""
+"""What is known of a recipe beside its declaration, and what the minimax recipes share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, TypeVar
 
+import margindsl as md
+from margindsl.errors import one_of
+
+STOCHASTIC_TOL = 1e-2  # sampled gradients leave a gap of more than this, and no round of labels mends it
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -66,4 +71,47 @@ def traits_of(function: Any, otherwise: Traits = Traits()) -> Traits:
     return getattr(function, "traits", otherwise)
 
 
-__all__ = ["Traits", "recipe", "traits_of"]
+def minimax(name: str, labels: str, published: str = "sign", tol: float | None = None) -> md.Minimax:
+    """Return the minimax relaxation with a recipe's rule for labels.
+
+    Parameters
+    ----------
+    name : str
+        The recipe, for messages.
+    labels : str
+        The published rule by its name, or "rounded": sampled directions, then search by the objective.
+    published : {"sign", "violated"}
+        The rule of the paper.
+    tol : float or None
+        Relative gap at which label generation stops.
+    """
+    if one_of(f"rule for labels in {name}", labels, (published, "rounded")) == "rounded":
+        return md.Minimax(tol=tol)
+    return md.Minimax(rounding=published, polish="none", tol=tol)
+
+
+def dual_box(weight: float | md.Parameter, points: int, theta: float | md.Parameter) -> float | None:
+    """Return τ = 2c (2−θ)/(1−θ)², c = weight/points: c|ρ'(−1)|, the dual of a point whose margin is −1.
+
+    It holds every saddle point without a margin below −1, and is far smaller than what can be proved before the
+    solve; the steps of the stochastic methods grow as τ falls.
+
+    Parameters
+    ----------
+    weight : float or Parameter
+        Weight of the mean loss. For a parameter, whose value may change, there is no box, nor for a
+        weight that is not positive, which the language refuses.
+    points : int
+        How many points share it.
+
+    Returns
+    -------
+    float or None
+        None leaves τ to the solver.
+    """
+    if not (isinstance(weight, Real) and isinstance(theta, Real)) or not weight > 0:
+        return None
+    return 2.0 * weight / points * (2.0 - theta) / (1.0 - theta) ** 2
+
+
+__all__ = ["STOCHASTIC_TOL", "Traits", "dual_box", "minimax", "recipe", "traits_of"]

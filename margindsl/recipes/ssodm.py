@@ -7,8 +7,7 @@ from typing import Any
 import margindsl as md
 from margindsl.errors import one_of
 from margindsl.recipes.known import KnownLabels, check_fraction, read_known, read_weights, weighted
-from margindsl.recipes.recipe import recipe
-from margindsl.recipes.rules import STOCHASTIC_TOL, dual_box, minimax
+from margindsl.recipes.recipe import STOCHASTIC_TOL, dual_box, minimax, recipe
 from margindsl.typing import ArrayLike, Bias
 
 

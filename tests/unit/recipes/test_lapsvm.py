@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 import margindsl as md
 from margindsl.errors import DeclarationError
-from margindsl.recipes.graph import neighbour_graph
+from margindsl.recipes.lapsvm import neighbour_graph
 
 
 def moons(n=80, seed=0):
