@@ -1,46 +1,44 @@
-"""Linear bounds on component signs: their integer unit, attainable sums, tightening and refusals."""
+"""Linear bounds on component signs: whole numbers where sums are exact; attainable sums, tightening and refusals."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from margindsl.calculus.accuracy import rounding
-from margindsl.errors import InfeasibleError
-from margindsl.labelset.contraction import contract, on_grid
+from margindsl.errors import DeclarationError, InfeasibleError
 from margindsl.typing import BoolArray, FloatArray, IntArray
 
-_RATIO = 1e6
-_BITS = 5e10
-_FINE = 2.0**48  # of a grid, where limits have less than five digits to spare
+SPAN = 1e8  # ratio of weights beyond which a programme in floating point does not see the small ones
+_EXACT = 2.0**53  # whole numbers that floats hold
+_RATIO = 1e6  # of weights to their unit, where decimals are told from other numbers by what rounding leaves
+_BITS = 5e10  # work on a bit set of sums, in about 1 s
 
 
 @dataclass(frozen=True, eq=False)
 class LinearBound:
     """State lower <= sum_C omega_C c(z_C) <= upper on the component values z, c the code of a value.
 
-    Sums of labels have the codes -1 and +1, the size of a cluster the code 1 of it and 0 of the others.
+    Sums of labels have the codes -1 and +1, the size of a cluster the code 1 of it and 0 of the others. Weights are
+    whole numbers where they have a common unit, as 0.1 of 0.3 and 1.2; then sums are exact.
 
     Parameters
     ----------
     omega : ndarray of float, shape (N,)
-        Weight of each component, the signed sum of its points' weights, in units of the scale.
+        Weight of each component, the signed sum of its points' weights, in units.
     lower, upper : float
         Limits in these units, tightened to attainable sums where that was possible.
     name : str
         What the user declared, for messages: ``"bound 0"``.
     tolerance : float
-        The slack within which a sum counts as inside: what rounding can do to it, nothing to exact sums.
+        What rounding can do to a sum; zero where weights are whole.
     code : tuple of float
         Of the k values.
-    grid : float
-        Power of two that all weights are multiples of where all sums are exact, otherwise 0.
-    scale : float
-        Power of two.
+    unit : float
+        Of the declaration.
     """
 
     omega: FloatArray
@@ -49,39 +47,42 @@ class LinearBound:
     name: str = "bound 0"
     tolerance: float = 0.0
     code: tuple[float, ...] = (-1.0, 1.0)
-    grid: float = 0.0
-    scale: float = 1.0
+    unit: float = 1.0
 
     @classmethod
     def contracted(cls, weights: FloatArray, lower: float, upper: float, component: IntArray, sign: IntArray,
                    name: str) -> LinearBound:
         """Return a bound on sum_i w_i y_i as one on component signs; weights that cancel but for rounding vanish."""
-        found = contract(weights, component, sign, name)
-        grid, scale = found.grid, found.scale
-        with np.errstate(over="ignore"):  # a limit far out of reach
-            lower, upper = (float(np.float64(end) / scale) for end in (lower, upper))
-        if max(abs(lower), abs(upper)) > _FINE * grid > 0:  # a tolerance may vanish beside a limit
-            lower, upper = on_grid(lower, upper, grid, found.tolerance)
-        return cls(found.omega, lower, upper, name, found.tolerance, grid=grid, scale=scale)
+        unit = common_unit(weights, name)
+        if unit is None:
+            w = weights / np.abs(weights).max()
+            omega, parts = np.bincount(component, sign * w), np.bincount(component, np.abs(w))
+            omega[np.abs(omega) <= rounding(parts, np.bincount(component))] = 0.0
+            unit = float(np.abs(weights).max())
+            return cls(omega, lower / unit, upper / unit, name, float(rounding(2 * parts.sum(), len(w))), unit=unit)
+        counts = np.rint(weights / unit)
+        omega = np.bincount(component, sign * counts)
+        divisor = float(np.gcd.reduce(omega.astype(np.int64))) or 1.0
+        ends = np.array([lower, upper]) / unit
+        near, parts = np.rint(ends), np.maximum(np.abs(counts).sum(), np.abs(ends))
+        grid = 1 / unit if 1 <= unit <= _EXACT else 1.0
+        slack = np.minimum(rounding(parts, len(counts)), grid / 4)  # 0.1 * 30 asks for three
+        lower, upper = np.where((near - slack <= ends) & (ends <= near + slack), near, ends) / divisor
+        return cls(omega / divisor, float(lower), float(upper), name, unit=unit * divisor)
 
-    @cached_property
-    def whole(self) -> tuple[IntArray, int]:
-        """Return exact weights as whole numbers without a common divisor, and this divisor of them on the grid."""
-        counts = np.rint(self.omega / self.grid).astype(np.int64)
-        divisor = int(np.gcd.reduce(counts))
-        return counts // divisor, divisor
-
-    @cached_property
-    def unit(self) -> float | None:
-        """Return u > 0 such that omega / u is integer, or None when there is none above max |omega| / 1e6."""
-        if not self.grid:
-            return common_unit(self.omega)
-        counts, divisor = self.whole
-        return self.grid * divisor if int(np.abs(counts).max()) <= _RATIO else None
+    @property
+    def is_whole(self) -> bool:
+        """Return whether weights and limits are whole numbers, so that sums are exact."""
+        return self.tolerance == 0
 
     def declared(self, x: float) -> float:
         """Return a sum or limit in the units of the declaration, for messages."""
-        return x * self.scale
+        return x * self.unit
+
+    @property
+    def asked(self) -> str:
+        """Return the limits in the units of the declaration, for messages."""
+        return f"{self.declared(self.lower):g} <= sum <= {self.declared(self.upper):g}"
 
     @property
     def is_symmetric(self) -> bool:
@@ -127,45 +128,81 @@ class LiftedBound(NamedTuple):
     reference: int | None
 
 
-def common_unit(omega: FloatArray) -> float | None:
-    """Return the greatest common divisor of real weights, or None when they have none of useful size.
+def common_unit(weights: FloatArray, name: str = "the weights") -> float | None:
+    """Return the greatest number that weights are whole multiples of, None where there is none of useful size.
 
-    Weights are multiples of it up to rounding: differences that are more than that are differences.
+    Whole numbers are taken at their word. Others are multiples up to rounding, as 0.3 is of 0.1.
+
+    Examples
+    --------
+    >>> common_unit(np.array([12.0, -30.0])), common_unit(np.array([0.5, 0.75])), common_unit(np.array([1.0, np.pi]))
+    (6.0, 0.25, None)
     """
-    values = np.unique(np.abs(omega[omega != 0]))
+    size = np.abs(weights)
+    values = np.unique(size[size > 0])
     if not values.size:
-        return None
+        return 1.0
+    if values[-1] > SPAN * values[0]:
+        raise DeclarationError(
+            f"weights of {name} go from {values[0]:.3g} to {values[-1]:.3g} in size; expected within {SPAN:.0e} of one "
+            "another. Leave the small ones out, or round the large ones.")
+    shift = max(math.frexp(values[-1])[1] - 62, 0)
+    whole = np.ldexp(values, -shift)
+    if np.array_equal(whole, np.rint(whole)):
+        unit = math.ldexp(float(np.gcd.reduce(whole.astype(np.int64))), shift)
+        if (size / unit).sum() > _EXACT:
+            raise DeclarationError(
+                f"weights of {name} are whole numbers that sum to {(size / unit).sum():.3g} times their common divisor, "
+                "and sums beyond 2^53 = 9.01e15 are not exact. Divide weights and limits and round them, or divide them "
+                f"by {values[-1]:.0e} to have sums compared up to rounding.")
+        return unit
     unit, smallest = float(values[-1]), float(values[-1]) / _RATIO
     for value in values.tolist():
         while value > smallest / 2:
-            unit, value = value, math.remainder(unit, value)
-            value = abs(value)
+            unit, value = value, abs(math.remainder(unit, value))
         if unit < smallest:
             return None
-    counts = np.rint(omega / unit)
-    unit = float(np.abs(omega).sum() / np.abs(counts).sum())
-    error = float(np.abs(omega - unit * counts).sum())
-    return unit if error <= rounding(float(np.abs(omega).sum()), len(omega)) else None
+    counts = np.rint(size / unit)
+    unit = float(size.sum() / counts.sum())
+    return unit if np.abs(size - unit * counts).sum() <= rounding(size.sum(), len(size)) else None
 
 
 def tighten(bound: LinearBound, pinned: IntArray, size: IntArray) -> LinearBound:
-    """Move the limits of a bound to sums that pinned and free components attain.
+    """Move the limits of a bound to sums that pinned and free components (N,) attain.
 
-    With integer weights (in some unit) the attainable sums fixed + u (2x - R) come from a subset-sum
-    dynamic programme over x kept as bits; otherwise the limits are cut to the range.
+    Of whole weights the attainable sums fixed + 2x - R come from a subset-sum dynamic programme over x kept as bits;
+    otherwise the limits are cut to the range.
     """
     free = bound.omega[pinned == 0]
     fixed, reach = float(bound.omega @ pinned), float(np.abs(free).sum())
     if not bound.is_in_reach(pinned):
-        raise InfeasibleError(_out_of_range(bound, pinned, size, fixed, reach))
+        least, most, known = (bound.declared(x) for x in (fixed - reach, fixed + reach, fixed))
+        raise InfeasibleError(
+            f"{bound.name} asks {bound.asked} but the weighted sum of labels only reaches from {least:g} "
+            f"to {most:g}: known labels fix {known:g}; {_census(bound, pinned, size)}. "
+            "Relax the bound, or remove links or known labels.")
     lower, upper = max(bound.lower, fixed - reach), min(bound.upper, fixed + reach)
-    if bound.grid:  # so that differences of limits and sums are exact
-        inner = on_grid(lower, upper, bound.grid, bound.tolerance)
-        lower, upper = inner if inner[0] <= inner[1] else (lower, upper)
-    weights = _whole_weights(free, bound.unit)
-    if weights is not None and bound.unit is not None:
-        lower, upper = _attained(bound, weights, bound.unit, fixed, (lower, upper), pinned, size)
+    if are_listed(bound, pinned):
+        total, bits = int(reach), subset_sums(np.abs(free[free != 0]).astype(np.int64))
+        low, high = math.ceil((lower - fixed + total) / 2), math.floor((upper - fixed + total) / 2)
+        inside = (bits >> low) & ((1 << max(high - low + 1, 0)) - 1)
+        if not inside:
+            below, above = (bits & ((1 << low) - 1)).bit_length() - 1, bits >> (high + 1)
+            near = [fixed + 2 * below - total] if below >= 0 else []
+            near += [fixed + 2 * ((above & -above).bit_length() + high) - total] if above else []
+            raise InfeasibleError(
+                f"{bound.name} asks {bound.asked} but no choice of signs attains such a sum; the nearest attainable "
+                f"{'sums are' if len(near) > 1 else 'sum is'} {' and '.join(f'{bound.declared(s):g}' for s in near)}: "
+                f"{_census(bound, pinned, size)}. Widen the bound to one of these, or remove links or known labels.")
+        lower = fixed + 2 * (low + (inside & -inside).bit_length() - 1) - total
+        upper = fixed + 2 * (low + inside.bit_length() - 1) - total
     return replace(bound, lower=lower, upper=upper)
+
+
+def are_listed(bound: LinearBound, pinned: IntArray) -> bool:
+    """Return whether the sums of a bound are listed to tighten it: weights are whole and not too large."""
+    weights = np.abs(bound.omega[pinned == 0])
+    return bound.is_whole and float(weights.sum()) * (1 + 2 * len(np.unique(weights))) <= _BITS
 
 
 def force_components(bound: LinearBound, pinned: IntArray) -> IntArray:
@@ -198,62 +235,6 @@ def subset_sums(weights: IntArray) -> int:
             bits |= bits << (value * take)
             many, power = many - take, 2 * power
     return bits
-
-
-def _whole_weights(free: FloatArray, unit: float | None) -> IntArray | None:
-    if unit is None:
-        return None
-    whole = np.abs(np.rint(free / unit)).astype(np.int64)
-    whole = whole[whole > 0]
-    effort = float(whole.sum()) * (1 + 2 * len(np.unique(whole)))
-    return whole if effort <= _BITS else None
-
-
-def _attained(
-    bound: LinearBound,
-    weights: IntArray,
-    unit: float,
-    fixed: float,
-    limits: tuple[float, float],
-    pinned: IntArray,
-    size: IntArray,
-) -> tuple[float, float]:
-    total, slack = int(weights.sum()), bound.tolerance
-    low = max(math.ceil(((limits[0] - slack - fixed) / unit + total) / 2), 0)
-    high = min(math.floor(((limits[1] + slack - fixed) / unit + total) / 2), total)
-    bits = subset_sums(weights)
-    inside = (bits >> low) & ((1 << max(high - low + 1, 0)) - 1)
-    if not inside:
-        below = (bits & ((1 << low) - 1)).bit_length() - 1
-        above = bits >> (high + 1)
-        near = [fixed + unit * (2 * below - total)] if below >= 0 else []
-        if above:
-            near.append(fixed + unit * (2 * ((above & -above).bit_length() + high) - total))
-        raise InfeasibleError(_between_sums(bound, pinned, size, near))
-    first, last = low + (inside & -inside).bit_length() - 1, low + inside.bit_length() - 1
-    return fixed + unit * (2 * first - total), fixed + unit * (2 * last - total)
-
-
-def _out_of_range(bound: LinearBound, pinned: IntArray, size: IntArray, fixed: float, reach: float) -> str:
-    least, most, known = (bound.declared(x) for x in (fixed - reach, fixed + reach, fixed))
-    return (
-        f"{bound.name} asks {_interval(bound)} but the weighted sum of labels only reaches from {least:g} "
-        f"to {most:g}: known labels fix {known:g}; {_census(bound, pinned, size)}. "
-        "Relax the bound, or remove links or known labels."
-    )
-
-
-def _between_sums(bound: LinearBound, pinned: IntArray, size: IntArray, near: list[float]) -> str:
-    return (
-        f"{bound.name} asks {_interval(bound)} but no choice of signs attains such a sum; the "
-        "nearest attainable "
-        f"{'sums are' if len(near) > 1 else 'sum is'} {' and '.join(f'{bound.declared(s):g}' for s in near)}: "
-        f"{_census(bound, pinned, size)}. Widen the bound to one of these, or remove links or known labels."
-    )
-
-
-def _interval(bound: LinearBound) -> str:
-    return f"{bound.declared(bound.lower):g} <= sum <= {bound.declared(bound.upper):g}"
 
 
 def _census(bound: LinearBound, pinned: IntArray, size: IntArray) -> str:

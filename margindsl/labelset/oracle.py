@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from margindsl.errors import SolverError
-from margindsl.labelset.knapsack import SignKnapsack, best_signs
+from margindsl.labelset.knapsack import best_signs
 from margindsl.labelset.linked import assign_linked
 from margindsl.labelset.pricing import solve_priced
 from margindsl.labelset.programme import solve_signs
@@ -23,17 +23,18 @@ def maximise_signs(labels: LabelSet, gain: FloatArray) -> IntArray:
     """Return z in {-1, +1}^N that maximises gain.z over a label set.
 
     Free signs follow their gain. If that breaks a bound, the most violated bound alone is solved exactly
-    (see `margindsl.labelset.knapsack`); if the answer breaks another bound, the whole 0/1 programme is.
+    (see `margindsl.labelset.knapsack`), and so are others of other components, as of groups; if the answer breaks a
+    bound that moves the same components, the whole 0/1 programme is solved.
     """
     z = np.where(gain >= 0, 1, -1)
     z = np.where(labels.pinned != 0, labels.pinned, z)
-    worst = _most_violated(labels.bounds, z)
-    if worst is None:
-        return z
-    z = _maximise_under(labels, worst, gain, z)
-    if _most_violated(labels.bounds, z) is None:
-        return z
-    return _maximise_programme(labels, gain, z)
+    solved = np.zeros(len(z), dtype=bool)
+    while (worst := _most_violated(labels.bounds, z)) is not None:
+        if (solved & (worst.omega != 0)).any():
+            return _maximise_programme(labels, gain, z)
+        z = _maximise_under(labels, worst, gain, z)
+        solved |= (labels.pinned == 0) & (worst.omega != 0)
+    return z
 
 
 def _most_violated(bounds: tuple[LinearBound, ...], z: IntArray) -> LinearBound | None:
@@ -50,16 +51,9 @@ def _maximise_under(labels: LabelSet, bound: LinearBound, gain: FloatArray, z: I
     moving = np.flatnonzero((labels.pinned == 0) & (bound.omega != 0))
     omega, fixed = bound.omega[moving], float(bound.omega @ labels.pinned)
     toward = np.sign(omega).astype(np.intp)
-    weight, limits, slack = np.abs(omega), np.array([bound.lower, bound.upper]) - fixed, bound.tolerance
-    unit = bound.unit
-    if unit is not None:
-        weight, limits = np.rint(weight / unit), limits / unit
-        limits, slack = np.array([np.ceil(limits[0] - slack / unit), np.floor(limits[1] + slack / unit)]), 0.5
-    problem = SignKnapsack(
-        toward * gain[moving], weight, float(limits[0]), float(limits[1]), slack, unit is not None
-    )
     answer = z.copy()
-    answer[moving] = toward * best_signs(problem)
+    answer[moving] = toward * best_signs(
+        toward * gain[moving], np.abs(omega), bound.lower - fixed, bound.upper - fixed, bound.tolerance)
     return answer
 
 

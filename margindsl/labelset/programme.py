@@ -8,9 +8,9 @@ from scipy.sparse import csr_array, vstack
 
 from margindsl.errors import SolverError
 from margindsl.labelset.highs import solve_within
-from margindsl.labelset.levels import solve_levels
 from margindsl.typing import FloatArray, IntArray
 
+LISTED = 12  # signs that are listed, in less time than a programme takes
 _CUTS = 200
 _CORE = 64
 # HiGHS works to absolute tolerances of 1e-6; rows and objective are scaled so that these mean 1e-10.
@@ -22,10 +22,9 @@ def solve_signs(
 ) -> IntArray | None:
     """Return an exact maximiser of gain.b over b in {-1, +1}^m with lower <= rows b <= upper, None if empty.
 
-    Sums that are few are listed, as are those of weights of another magnitude (see `margindsl.labelset.levels`). Else,
-    with multipliers lam from the linear relaxation, flipping b_i away from sign(gain_i - (lam rows)_i) costs
-    twice the reduced gain, so only signs cheaper than the gap of a known member can differ; the 0/1
-    programme is solved over this core, which grows until it holds all of them.
+    Few signs are listed. With multipliers lam from the linear relaxation, flipping b_i away from
+    sign(gain_i - (lam rows)_i) costs twice the reduced gain, so only signs cheaper than the gap of a known member can
+    differ; the 0/1 programme is solved over this core, which grows until it holds all of them.
 
     Parameters
     ----------
@@ -36,40 +35,14 @@ def solve_signs(
     lower, upper, slack : ndarray, shape (J,)
         Limits and their tolerances. A solution HiGHS accepts but the tolerance does not is cut off.
     """
-    return solve_levels(gain, rows, lower, upper, slack, _solve_cored)
-
-
-def _solve_cored(
-    gain: FloatArray, rows: FloatArray, lower: FloatArray, upper: FloatArray, slack: FloatArray
-) -> IntArray | None:
-    """Solve over the signs that can differ from those of the linear relaxation."""
     m = len(gain)
+    if m <= LISTED:
+        every = 2 * (np.arange(1 << m)[:, None] >> np.arange(m) & 1) - 1
+        sums = every @ rows.T
+        every = every[((sums >= lower - slack) & (sums <= upper + slack)).all(axis=1)]
+        return every[np.argmax(every @ gain)] if len(every) else None
     if m <= _CORE:
         return _solve_whole(gain, rows, lower, upper, slack)
-    lam = _multipliers(gain, rows, lower, upper)
-    if lam is None:
-        return None
-    reduced = gain - lam @ rows
-    base, cost = np.where(reduced >= 0, 1, -1), 2 * np.abs(reduced)
-    # Bound of Lagrange: sum |reduced| plus the price of the limit each multiplier pushes against.
-    limit = np.where(lam > 0, upper, lower)
-    order = np.argsort(cost, kind="stable")
-    noise = 1e-12 * float(np.abs(gain).max())
-    size = _CORE
-    while True:
-        best = _solve_core(gain, rows, (lower, upper, slack), base, order[:size])
-        gap = np.inf
-        if best is not None:
-            gap = float(cost[best != base].sum() + np.maximum(lam * (limit - rows @ best), 0.0).sum())
-        if size == m or cost[order[size]] >= gap - noise:
-            return best
-        needed = int(np.searchsorted(cost[order], gap - noise))
-        size = min(max(needed, size + 1), 4 * size, m)
-
-
-def _multipliers(
-    gain: FloatArray, rows: FloatArray, lower: FloatArray, upper: FloatArray
-) -> FloatArray | None:
     answer = solve_within(lambda seconds: scipy.optimize.linprog(
         -gain, np.vstack([rows, -rows]), np.concatenate([upper, -lower]), bounds=(-1, 1), method="highs",
         options={"time_limit": seconds},
@@ -79,36 +52,33 @@ def _multipliers(
     if answer.status != 0:
         raise SolverError(f"the linear relaxation of the label oracle failed (HiGHS: {answer.message}).")
     prices = -np.asarray(answer.ineqlin.marginals)
-    return np.asarray(prices[: len(rows)] - prices[len(rows) :])
-
-
-def _solve_core(
-    gain: FloatArray,
-    rows: FloatArray,
-    limits: tuple[FloatArray, FloatArray, FloatArray],
-    base: IntArray,
-    core: IntArray,
-) -> IntArray | None:
-    lower, upper, slack = limits
-    outside = np.ones(len(base), dtype=bool)
-    outside[core] = False
-    rest = rows[:, outside] @ base[outside]
-    picked = _solve_whole(gain[core], rows[:, core], lower - rest, upper - rest, slack)
-    if picked is None:
-        return None
-    answer = base.copy()
-    answer[core] = picked
-    return answer
+    lam = prices[: len(rows)] - prices[len(rows) :]
+    reduced = gain - lam @ rows
+    base, cost = np.where(reduced >= 0, 1, -1), 2 * np.abs(reduced)
+    # Bound of Lagrange: sum |reduced| plus the price of the limit each multiplier pushes against.
+    limit = np.where(lam > 0, upper, lower)
+    order = np.argsort(cost, kind="stable")
+    noise = 1e-12 * float(np.abs(gain).max())
+    size = _CORE
+    while True:
+        core, best, gap = order[:size], base.copy(), np.inf
+        best[core] = 0
+        rest = rows @ best
+        picked = _solve_whole(gain[core], rows[:, core], lower - rest, upper - rest, slack)
+        if picked is not None:
+            best[core] = picked
+            gap = float(cost[best != base].sum() + np.maximum(lam * (limit - rows @ best), 0.0).sum())
+        if size == m or cost[order[size]] >= gap - noise:
+            return best if picked is not None else None
+        needed = int(np.searchsorted(cost[order], gap - noise))
+        size = min(max(needed, size + 1), 4 * size, m)
 
 
 def _solve_whole(
     gain: FloatArray, rows: FloatArray, lower: FloatArray, upper: FloatArray, slack: FloatArray
 ) -> IntArray | None:
     """Solve the 0/1 programme over all signs, cutting off solutions that miss a bound by rounding."""
-    m = len(gain)
-    if m == 0:
-        return np.zeros(0, dtype=np.intp) if bool(((lower <= slack) & (upper >= -slack)).all()) else None
-    scale = _SCALE / np.maximum(np.abs(rows).max(axis=1, initial=0.0), 1e-300)
+    scale = _SCALE / np.maximum(np.abs(rows).max(axis=1), 1e-300)
     table = csr_array(2 * rows * scale[:, None])
     shift = rows.sum(axis=1)
     low, high = (lower - slack / 2 + shift) * scale, (upper + slack / 2 + shift) * scale

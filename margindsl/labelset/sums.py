@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from margindsl.calculus.accuracy import rounding
 from margindsl.errors import InfeasibleError
-from margindsl.labelset.bound import LinearBound
-from margindsl.labelset.levels import Classes
-from margindsl.labelset.programme import solve_counts, solve_signs
+from margindsl.labelset.bound import LinearBound, are_listed
+from margindsl.labelset.programme import LISTED, solve_counts, solve_signs
 from margindsl.typing import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -22,61 +19,29 @@ if TYPE_CHECKING:
 
 def intersect(bounds: list[LinearBound]) -> list[LinearBound]:
     """Join bounds whose weights are multiples of one another, but for rounding where they carry some."""
-    joined: dict[tuple[bytes, int], LinearBound] = {}
-    for bound in bounds:
-        key = _direction(bound.omega)
-        alike = [(place, ratio) for place, same in joined.items() if place[0] == key
-                 and (ratio := _ratio(same, bound)) is not None]
-        if alike:
-            joined[alike[0][0]] = _joined(joined[alike[0][0]], bound, alike[0][1])
-        else:
-            joined[key, len(joined)] = bound
-    return list(joined.values())
-
-
-def _joined(same: LinearBound, bound: LinearBound, ratio: Fraction) -> LinearBound:
-    """Return one bound for two, the weights of the first being a ratio times those of the second."""
-    limits = sorted(float(ratio * Fraction(end)) if math.isfinite(end) else end if ratio > 0 else -end
-                    for end in (bound.lower, bound.upper))
-    name = f"{same.name.replace('bound ', 'bounds ')} and {bound.name.removeprefix('bound ')}"
-    name = name.replace("boundss", "bounds")
-    lower, upper = max(same.lower, limits[0]), min(same.upper, limits[1])
-    if lower > upper + same.tolerance:
-        first, second = ([f"{same.declared(end):g}" for end in ends] for ends in ((same.lower, same.upper), limits))
-        raise InfeasibleError(
-            f"{name} exclude one another: the first asks {first[0]} <= sum <= {first[1]}, "
-            "the second "
-            f"{second[0]} <= sum <= {second[1]} on the same weights; relax one of them."
-        )
-    return replace(same, lower=lower, upper=max(lower, upper), name=name,
-                   tolerance=max(same.tolerance, bound.tolerance * abs(float(ratio))))
-
-
-def _ratio(same: LinearBound, bound: LinearBound) -> Fraction | None:
-    """Return by what the weights of one bound are multiples of those of another, None where they are not.
-
-    Exact ones are only of exact ones, unless the tolerance of the others leaves their sums apart.
-    """
-    ratio = Fraction(_leading(same.omega)) / Fraction(_leading(bound.omega))
-    if same.grid and bound.grid:
-        turn = 1 if ratio > 0 else -1
-        return ratio if np.array_equal(same.whole[0], turn * bound.whole[0]) else None
-    size = abs(float(ratio))
-    tolerance = max(same.tolerance, bound.tolerance * size)
-    if any(4 * tolerance > grid > 0 for grid in (same.grid, bound.grid * size)):
-        return None
-    other = bound.omega * float(ratio)
-    return ratio if np.all(np.abs(same.omega - other) <= rounding(np.abs(same.omega), 1)) else None
-
-
-def _leading(omega: FloatArray) -> float:
-    """Return the size of the greatest weight with the sign of the first one, one where there is none."""
-    nonzero = omega[omega != 0]
-    return float(np.copysign(np.abs(nonzero).max(), nonzero[0])) if nonzero.size else 1.0
-
-
-def _direction(omega: FloatArray) -> bytes:
-    return (np.round(omega / _leading(omega), 12) + 0.0).tobytes()
+    joined: dict[tuple[bool, bytes, int], tuple[LinearBound, float]] = {}
+    for place, bound in enumerate(bounds):
+        turn = float(np.sign(bound.omega[np.argmax(bound.omega != 0)])) or 1.0
+        key = bound.is_whole, (np.round(turn * bound.omega, 12) + 0.0).tobytes(), 0  # + 0.0 makes -0.0 equal to 0.0
+        same, turned = joined.setdefault(key, (bound, turn))
+        turn *= turned
+        if same is bound:
+            continue
+        if np.any(np.abs(same.omega - turn * bound.omega) > rounding(np.abs(same.omega), 1)):
+            joined[(*key[:2], place)] = bound, turn * turned
+            continue
+        limits = (bound.lower, bound.upper) if turn > 0 else (-bound.upper, -bound.lower)
+        name = f"{same.name.replace('bound ', 'bounds ')} and {bound.name.removeprefix('bound ')}"
+        name = name.replace("boundss", "bounds")
+        lower, upper = max(same.lower, limits[0]), min(same.upper, limits[1])
+        if lower > upper + same.tolerance:
+            second = replace(bound, lower=limits[0], upper=limits[1], unit=same.unit)
+            raise InfeasibleError(
+                f"{name} exclude one another: the first asks {same.asked}, the second {second.asked} on the "
+                "same weights; relax one of them.")
+        joined[key] = replace(same, lower=lower, upper=max(lower, upper), name=name,
+                              tolerance=max(same.tolerance, bound.tolerance)), turned
+    return [bound for bound, _ in joined.values()]
 
 
 def renamed(bound: LinearBound, bounds: list[LinearBound]) -> LinearBound:
@@ -95,10 +60,10 @@ def binds(bound: LinearBound, pinned: IntArray) -> bool:
 
 
 def refuse_unattained(labels: LabelSet) -> None:
-    """Raise when bounds have no common member, or one of weights without a unit has none."""
+    """Raise when bounds have no common member, or one whose sums are not listed has none."""
     bounds, pinned = list(labels.bounds), labels.pinned
-    alone = len(bounds) < 2 and all(bound.unit is not None for bound in bounds)
-    if alone or _is_attained(bounds, pinned):  # tightening has found the sums of one bound with a unit
+    alone = len(bounds) < 2 and all(are_listed(bound, pinned) for bound in bounds)
+    if alone or _is_attained(bounds, pinned):
         return
     culprits = list(bounds)
     for bound in bounds:
@@ -106,8 +71,7 @@ def refuse_unattained(labels: LabelSet) -> None:
         if fewer and not _is_attained(fewer, pinned):
             culprits = fewer
     names = " and ".join(bound.name for bound in culprits)
-    asks = "; ".join(f"{bound.name}: {bound.declared(bound.lower):g} <= sum <= {bound.declared(bound.upper):g}"
-                     for bound in culprits)
+    asks = "; ".join(f"{bound.name}: {bound.asked}" for bound in culprits)
     free = int(((pinned == 0) & np.any([bound.omega != 0 for bound in culprits], axis=0)).sum())
     raise InfeasibleError(
         f"no signs of the {free} free components satisfy {names}{' together' if len(culprits) > 1 else ''} "
@@ -123,33 +87,29 @@ def _is_attained(bounds: list[LinearBound], pinned: IntArray) -> bool:
     lower = np.array([bound.lower for bound in bounds]) - fixed
     upper = np.array([bound.upper for bound in bounds]) - fixed
     slack = np.array([bound.tolerance for bound in bounds])
-    if _greedy_attains(free, lower, upper, slack):
+
+    def meets(sums: FloatArray) -> bool:
+        return bool(((sums >= lower - slack) & (sums <= upper + slack)).all())
+
+    # Heavy components first, a sign moving the sums towards the middle of the bounds: that often meets them.
+    size = np.abs(free).max(axis=1, initial=1e-300)
+    signs, left = np.ones(free.shape[1], dtype=np.intp), ((lower + upper) / 2 / size).tolist()
+    scaled = free / size[:, None]
+    for place in np.argsort(-np.abs(scaled).sum(axis=0), kind="stable").tolist():
+        column = scaled[:, place].tolist()
+        signs[place] = 1 if sum(a * b for a, b in zip(left, column)) >= 0 else -1
+        left = [a - signs[place] * b for a, b in zip(left, column)]
+    if meets(free @ signs):
         return True
-    indifferent = np.zeros(free.shape[1])
-    classes = Classes.of(indifferent, free)  # sums that are few are compared one by one, without a tolerance of HiGHS
-    listed = classes.listed(indifferent, len(classes.members), lower - slack, upper + slack)
-    if listed is not None:
-        return len(listed.gains) > 0
+    if len(signs) <= LISTED:  # without a tolerance of HiGHS
+        return solve_signs(np.zeros(len(signs)), free, lower, upper, slack) is not None
     columns, many = np.unique(free, axis=1, return_counts=True)
     counts = solve_counts(columns, many, lower - slack / 2, upper + slack / 2)
     if counts is None:
         return False
-    sums = columns @ (2 * counts - many)
-    if bool(((sums >= lower - slack) & (sums <= upper + slack)).all()):
+    if meets(columns @ (2 * counts - many)):
         return True
-    return solve_signs(indifferent, free, lower, upper, slack) is not None
-
-
-def _greedy_attains(free: FloatArray, lower: FloatArray, upper: FloatArray, slack: FloatArray) -> bool:
-    """Try for a member: heavy components first, a sign moving the sums towards the middle of the bounds."""
-    scale = np.maximum(np.abs(free).max(axis=1, initial=0.0), 1e-300)
-    order = np.argsort(-np.abs(free / scale[:, None]).sum(axis=0), kind="stable")
-    left = ((lower + upper) / 2 / scale).tolist()
-    for column in (free[:, order] / scale[:, None]).T.tolist():
-        turn = 1.0 if sum(a * b for a, b in zip(left, column)) >= 0 else -1.0
-        left = [a - turn * b for a, b in zip(left, column)]
-    sums = (lower + upper) / 2 - np.array(left) * scale
-    return bool(((sums >= lower - slack / 2) & (sums <= upper + slack / 2)).all())
+    return solve_signs(np.zeros(free.shape[1]), free, lower, upper, slack) is not None
 
 
 __all__ = ["binds", "intersect", "refuse_unattained", "renamed"]

