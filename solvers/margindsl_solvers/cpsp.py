@@ -45,7 +45,7 @@ class CPSPSession(EngineSession):
         # Without a start nothing says that the last labels were near these.
         points = [p for p in self.points if warm and len(p) == basis.size + rows.border]
         run = PursuitRun(rows, budget, basis,
-                         Extent(options.eta, most, options.per_round, options.patience), x, points)
+                         Extent(options.eta, most, options.per_round), x, points)
         answer = run.solve()
         self.basis, self.points = run.basis, run.bundle.kept(options.keep)
         self.w = np.asarray(answer.get("w", self.w))
@@ -90,8 +90,6 @@ class CPSP(RowsSolver):
         Least number of basis vectors added at once.
     max_iter : int
         Cap on cuts, unless the budget sets one.
-    patience : int
-        Rounds without weight after which a cut is dropped.
     keep : int
         Cuts recomputed at the next labels of a session.
 
@@ -114,7 +112,6 @@ class CPSP(RowsSolver):
     max_basis: int | None = integers(1).or_none().option(None)
     per_round: int = integers(1).option(8)
     max_iter: int = integers(1).option(5000)
-    patience: int = integers(1).option(30)
     keep: int = integers(0).option(20)
 
     def offer(self, form: Form) -> Offer | Refusal:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from margindsl.contract import Budget, Offer, RawSolution, Refusal, integers, numbers
+from margindsl.contract import Budget, Offer, RawSolution, Refusal, integers
 from margindsl.program.clusters import ClusterForm
 from margindsl.program.forms import FixedLabelForm, Form
 from margindsl.typing import FloatArray
@@ -55,7 +55,7 @@ class CuttingPlaneSession(EngineSession):
     def _run(self, bundle: Bundle, budget: Budget, x: FloatArray, warm: bool) -> RawSolution:
         # Without a start nothing says that the last labels were near these.
         points = [p for p in self.points if warm and len(p) == len(x)]
-        answer = CutsRun(bundle, budget, x, points, self.solver.patience, self.solver.mix).solve()
+        answer = CutsRun(bundle, budget, x, points).solve()
         self.points = bundle.kept(self.solver.keep)
         return answer
 
@@ -75,10 +75,6 @@ class CuttingPlane(RowsSolver):
         Relative gap to reach; None takes the budget's.
     max_iter : int
         Cap on cuts, unless the budget sets one.
-    patience : int
-        Rounds without weight after which a cut is dropped.
-    mix : float in (0, 1]
-        Share of the master's point in the point of a new cut; the rest is the best point so far.
     keep : int
         Cuts recomputed at the next labels of a session.
 
@@ -99,8 +95,6 @@ class CuttingPlane(RowsSolver):
         FixedLabelForm: CuttingPlaneSession.solve_plane, ClusterForm: CuttingPlaneSession.solve_clusters}
 
     max_iter: int = integers(1).option(2000)
-    patience: int = integers(1).option(30)
-    mix: float = numbers(most=1.0).option(0.1)
     keep: int = integers(0).option(10)
 
     def offer(self, form: Form) -> Offer | Refusal:

@@ -187,8 +187,6 @@ def test_refusals_and_options():
     assert "solves fixed labels, not a SaddleForm" in str(CuttingPlane().accepts(saddle))
     with pytest.raises(DeclarationError, match=r"cutting-plane\(keep=-1\): expected an integer of at least 0"):
         CuttingPlane(keep=-1)
-    with pytest.raises(DeclarationError, match=r"cutting-plane\(mix=0\): expected a number in \(0, 1\]"):
-        CuttingPlane(mix=0)
 
 
 def test_losses_that_are_squared_and_heavy_are_cut_where_the_optimum_can_lie() -> None:

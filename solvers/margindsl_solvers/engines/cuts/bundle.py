@@ -16,7 +16,8 @@ from margindsl_solvers.engines.rows.model import reach
 
 FAR = 1e9  # a bias or scalar driven beyond it, in units of decision values, means that nothing holds it
 LEANING = 3  # masters that lean on the box before it is widened: the first cuts of each side make one lean
-IDLE = 1e-9  # weight of a cut below which it does nothing
+IDLE, PATIENCE = 1e-9, 30  # weight of a cut below which it does nothing; rounds of it after which a cut is dropped
+MIX = 0.1  # share of the master's point in the point of a new cut, the rest is the best (Franc and Sonnenburg 2008)
 STALLED, BLIND = 60, 20  # rounds for a tenth of the gap, at most 3 on digits; those of a master lost in rounding
 KEPT = 1e-6  # least weight of a cut worth keeping for other labels
 OUTSIDE = 1e-9  # relative violation of a bound beyond which a point of a span has no value
@@ -141,14 +142,8 @@ class Bundle:
         if self.answer is None or len(self.answer.alpha) != len(self._offsets):
             self.answer = self._first(-math.inf, True)
 
-    def advance(self, mix: float) -> bool:
-        """Move the best point towards the master's and add a cut near it; return whether it moved.
-
-        Parameters
-        ----------
-        mix : float
-            Share of the master's point in the point of the new cut (Franc and Sonnenburg 2008); the rest is the best.
-        """
+    def advance(self) -> bool:
+        """Move the best point towards the master's and add a cut near it; return whether it moved."""
         assert self.answer is not None
         x = self.model.inside(self.answer.x)
         v = self.line.arguments(x)
@@ -164,7 +159,7 @@ class Bundle:
             moved = value < self.value
             if moved:
                 self.best, self._v, self.value = point, there, value
-        mix = min(mix if t < 1 else 1.0, self._room(step))
+        mix = min(MIX if t < 1 else 1.0, self._room(step))
         self._add(self.best + mix * (x - self.best), self._v + mix * (v - self._v))
         return moved
 
@@ -181,12 +176,12 @@ class Bundle:
         losses = self.model.form.losses
         return math.sqrt(2.0 * max(losses.value(np.zeros(losses.n)) - losses.least_value(), 0.0))
 
-    def prune(self, patience: int) -> None:
-        """Drop the cuts that have had no weight for so many rounds."""
+    def prune(self) -> None:
+        """Drop the cuts that have had no weight for a while."""
         assert self.answer is not None
         count = len(self.answer.alpha)
         self._idle[:count] = np.where(self.answer.alpha > IDLE, 0, self._idle[:count] + 1)
-        keep = self._idle <= patience
+        keep = self._idle <= PATIENCE
         if not np.all(keep):
             self._gradients, self._offsets, self._idle = self._gradients[keep], self._offsets[keep], self._idle[keep]
             self._packed = [p for p, k in zip(self._packed, keep) if k]

@@ -18,18 +18,13 @@ class CutsRun(Course[Judged]):
         The first point.
     points : list of float arrays
         Further points to cut at, those of an earlier solve.
-    patience : int
-        Rounds without weight after which a cut is dropped.
-    mix : float
-        Share of the master's point in the point of the new cut; the rest is the best point.
     """
 
     stage, counted = "cutting-plane", "cuts"
 
-    def __init__(self, bundle: Bundle, budget: Budget, x: FloatArray, points: list[FloatArray], patience: int,
-                 mix: float) -> None:
+    def __init__(self, bundle: Bundle, budget: Budget, x: FloatArray, points: list[FloatArray]) -> None:
         super().__init__(budget)
-        self.bundle, self.patience, self.mix = bundle, patience, mix
+        self.bundle = bundle
         bundle.enter(x, points)
 
     def init(self) -> Status | None:
@@ -39,8 +34,8 @@ class CutsRun(Course[Judged]):
         self.iterations += 1
         if self.iterations - self.marked > self.bundle.patience:
             return Status.INACCURATE
-        self.bundle.advance(self.mix)
-        self.bundle.prune(self.patience)
+        self.bundle.advance()
+        self.bundle.prune()
         return self._master()
 
     def is_better(self, point: Judged) -> bool:

@@ -19,7 +19,6 @@ from margindsl_solvers.engines.cuts.master import Bounds
 from margindsl_solvers.engines.rows.envelopes import Pair
 from margindsl_solvers.engines.rows.plane import PlaneRows
 
-MIX = 0.1  # share of the master's point in the point of a new cut (Franc and Sonnenburg 2008)
 SHARE, FINER = 0.1, 0.1  # of the whole gap, to which it is closed inside the span first, and its factor from then on
 
 
@@ -35,14 +34,11 @@ class Extent:
         Cap on basis vectors.
     per_round : int
         Least number of basis vectors added at once.
-    patience : int
-        Rounds without weight after which a cut is dropped.
     """
 
     eta: float | None
     most: int
     per_round: int
-    patience: int
 
 
 class PursuitRun(Course[Pair]):
@@ -194,5 +190,5 @@ class PursuitRun(Course[Pair]):
             mark, since = (gap, 0) if not gap > PROGRESS * mark else (mark, since + 1)
             if since >= bundle.patience:
                 return Status.INACCURATE
-            bundle.advance(MIX)
-            bundle.prune(self.extent.patience)
+            bundle.advance()
+            bundle.prune()
