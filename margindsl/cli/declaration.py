@@ -36,7 +36,7 @@ def read_points(arguments: argparse.Namespace) -> tuple[FloatArray, list[str] | 
     if len(frame) < 2:
         raise DeclarationError(f"{source} has one point; at least two are needed")
     advice = ("; leave it out with --drop {column}, or name it with --truth if it holds the classes"
-              if features.shape[1] > 1 else "; no other column is left as a feature")
+              if len(features.columns) > 1 else "; no other column is left as a feature")
     X = scale_columns(numbers(features, source, advice), arguments.scale)
     return X, None if truth is None else classes(frame, truth, source)
 

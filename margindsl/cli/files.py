@@ -125,7 +125,7 @@ def read_labels(source: str, n: int) -> list[str]:
     A first row without numbers is a header, unless one label were missing then.
     """
     frame = read_frame(source, "one label a row")
-    if frame.shape[1] == 1:
+    if len(frame.columns) == 1:
         return [*(frame.columns if len(frame) == n - 1 else ()), *classes(frame, 0, source)]
     if LABEL not in frame:
         raise DeclarationError(f"{source}: which of {frame.shape[1]} columns holds the labels? Call it 'label', or "

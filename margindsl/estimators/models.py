@@ -113,7 +113,6 @@ def make_problem(model: str | Callable[..., md.Problem] | None, X: Any, clusters
     """
     if model is not None and not isinstance(model, str) and not callable(model):
         raise DeclarationError(f"model={model!r}: expected the name of a recipe, a function of X, or None")
-    by_name = isinstance(model, str)
     function: Any = maximum_margin if model is None else model
     if isinstance(model, str):
         function = getattr(md.recipes, one_of("recipe", model, md.recipes.names()))
@@ -146,9 +145,6 @@ def make_problem(model: str | Callable[..., md.Problem] | None, X: Any, clusters
     arguments |= further
     if "clusters" in known:
         arguments.setdefault("clusters", clusters)
-    elif clusters != 2 and by_name:
-        raise DeclarationError(
-            f"n_clusters={clusters}: recipe {model!r} makes two clusters; use model=None or model='cpm3c'")
     if "y" in known and known["y"].default is inspect.Parameter.empty and "y" not in arguments:
         raise DeclarationError(f"model {name!r} needs labels y: give parameters={{'y': ...}}, +1, -1 and 0 where "
                                "unknown, or use ODMClassifier or SemiSupervisedODM")
@@ -159,7 +155,7 @@ def make_problem(model: str | Callable[..., md.Problem] | None, X: Any, clusters
         raise DeclarationError(f"model {name!r} returned a problem of {problem.labels.n} points, X has {X.shape[0]}")
     if problem.labels.clusters != clusters:
         raise DeclarationError(f"model {name!r} returned a problem of {problem.labels.clusters} clusters, "
-                               f"n_clusters={clusters} asks for another number; give both the same")
+                               f"n_clusters={clusters} asks for another number; give both the same, or model=None")
     return problem
 
 

@@ -43,15 +43,6 @@ def cpm3c(X: Any, clusters: int, *, beta: float | md.Parameter = 0.1, balance: f
     Problem
         Default relaxation "cccp" (or "cuts-outside") from one k-means start, solver "cutting-plane".
 
-    Raises
-    ------
-    GrammarError
-        If the balance is negative.
-    DeclarationError
-        If there are more clusters than points.
-    UnknownNameError
-        If there is no such outer loop.
-
     References
     ----------
     B. Zhao, F. Wang, C. Zhang (2008). Efficient multiclass maximum margin clustering. ICML.

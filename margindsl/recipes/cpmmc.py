@@ -40,13 +40,6 @@ def cpmmc(X: Any, *, C: float | md.Parameter = 100.0, l: float | None = None, ep
     Problem
         Default relaxation "cuts-outside" (or "cccp") from one k-means start, solver "cutting-plane".
 
-    Raises
-    ------
-    GrammarError
-        If l is negative.
-    UnknownNameError
-        If there is no such outer loop.
-
     Notes
     -----
     The slides print neither C nor l. On scikit-learn's digits, divided by 16, the defaults here err by 3.47, 0, 0 and

@@ -41,11 +41,6 @@ def cuts3vm(X: Any, y: ArrayLike, *, C_l: float | md.Parameter = 10.0,
     Problem
         Default relaxation "cccp" from the known labels, solver "cutting-plane".
 
-    Raises
-    ------
-    DeclarationError
-        If y has another length or other values, or a class has no labelled point.
-
     References
     ----------
     B. Zhao, F. Wang, C. Zhang (2008). CutS3VM: a fast semi-supervised SVM algorithm. KDD.

@@ -41,13 +41,6 @@ def gmmc(X: Any, *, C: float | md.Parameter = 10.0, l: float | None = None, kern
     Problem
         Default relaxation "gmmc" to a relative gap of 1e-4, solver "clarabel" or "burer-monteiro" by size.
 
-    Raises
-    ------
-    GrammarError
-        If l is negative.
-    UnknownNameError
-        If labels is neither "sign" nor "rounded".
-
     References
     ----------
     H. Valizadegan, R. Jin (2006). Generalized maximum margin clustering and unsupervised kernel learning. NIPS 19.

@@ -36,11 +36,6 @@ def itersvr(X: Any, *, C: float | md.Parameter = 10.0, epsilon: float = 0.1, bal
     Problem
         Default relaxation "alternating" from one k-means start, with its own choice of solver ("newton").
 
-    Raises
-    ------
-    DeclarationError
-        If balance or epsilon is negative.
-
     References
     ----------
     K. Zhang, I. Tsang, J. Kwok (2007). Maximum margin clustering made practical. ICML.

@@ -47,12 +47,6 @@ def lapsvm(X: Any, y: ArrayLike, *, gamma_A: float | md.Parameter = 0.01, gamma_
     Problem
         Default relaxation "supervised", solver "newton".
 
-    Raises
-    ------
-    DeclarationError
-        If y has another length or other values, a class has no labelled point, neighbours is not between 1 and
-        n − 1, the graph is malformed, or neither a graph nor points are given.
-
     References
     ----------
     M. Belkin, P. Niyogi, V. Sindhwani (2006). Manifold regularization, Journal of Machine Learning Research 7,

@@ -35,13 +35,6 @@ def lgmmc(X: Any, *, C: float | md.Parameter = 10.0, balance: float = 0.03, kern
     Problem
         Default relaxation "minimax", with its own choice of solver ("mirror-prox").
 
-    Raises
-    ------
-    DeclarationError
-        If balance is negative.
-    UnknownNameError
-        If labels is neither "sign" nor "rounded".
-
     References
     ----------
     Y.-F. Li, I. Tsang, J. Kwok, Z.-H. Zhou (2009). Tighter and convex maximum margin clustering. AISTATS.

@@ -31,11 +31,6 @@ def mmc(X: Any, *, C: float | md.Parameter = 10.0, balance: float = 0.03, kernel
     Problem
         Default relaxation "sdp", with the solver of its choice for the size.
 
-    Raises
-    ------
-    DeclarationError
-        If balance is negative.
-
     References
     ----------
     L. Xu, J. Neufeld, B. Larson, D. Schuurmans (2005). Maximum margin clustering. NIPS 17.

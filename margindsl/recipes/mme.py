@@ -38,13 +38,6 @@ def mme(X: Any, earlier: Sequence[md.Solution] = (), *, C: float | md.Parameter 
     Problem
         Default relaxation "cccp" from one k-means start, solver "cutting-plane".
 
-    Raises
-    ------
-    GrammarError
-        If l is negative.
-    DeclarationError
-        If earlier holds anything but solutions, or one over other points or with another kernel.
-
     References
     ----------
     B. Zhao, F. Wang, C. Zhang (2008). Maximum margin embedding. ICDM.
@@ -82,11 +75,6 @@ def maximum_margin_embedding(X: Any, components: int = 2, *, C: float | md.Param
         As for `mme`.
     **solve_options
         As for `Problem.solve`.
-
-    Raises
-    ------
-    DeclarationError
-        If components is not an integer of at least 1.
 
     Examples
     --------

@@ -38,11 +38,6 @@ def odm(X: Any, y: ArrayLike, *, lam: float | md.Parameter = 10.0, nu: float = 0
     Problem
         Default relaxation "supervised", solver "newton".
 
-    Raises
-    ------
-    DeclarationError
-        If y has another length or other values, or a class has no labelled point.
-
     References
     ----------
     T. Zhang, Z.-H. Zhou (2018). Optimal margin distribution clustering, Eq. 1.

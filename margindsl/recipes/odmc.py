@@ -55,11 +55,6 @@ def odmc(X: Any, *, lam: float | md.Parameter = 10.0, nu: float = 0.4, theta: fl
     Problem
         Default relaxation "minimax", solver "mirror-descent" with sampled labellings.
 
-    Raises
-    ------
-    DeclarationError
-        If balance is negative, or labels neither "rounded" nor "sign".
-
     References
     ----------
     T. Zhang, Z.-H. Zhou (2018). Optimal margin distribution clustering, Eq. 2-7, Algorithm 1, Theorem 1.

@@ -51,11 +51,6 @@ def odmssc(X: Any, *, must_link: Any = (), cannot_link: Any = (), lam: float | m
         labellings: the alternation needs thousands for further digits, which changed no labels where we tried.
         ``.solve(md.Minimax(), "mirror-prox")`` has them at once.
 
-    Raises
-    ------
-    DeclarationError
-        If a pair is malformed or balance negative.
-
     References
     ----------
     T. Zhang, M. Li, H. Jin (2022). Optimal margin distribution machine for semi-supervised clustering (in

@@ -46,11 +46,6 @@ def s4vm(X: Any, y: ArrayLike, *, C: float | md.Parameter = 1.0, C_u: float | md
     Problem
         Default relaxation "safe", solver "newton".
 
-    Raises
-    ------
-    DeclarationError
-        If y has another length or other values, a class has no labelled point, or an option is out of range.
-
     References
     ----------
     Y.-F. Li, Z.-H. Zhou (2011). Towards making unlabeled data never hurt, Section 4.

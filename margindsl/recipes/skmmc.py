@@ -60,11 +60,6 @@ def skmmc(X: Any, *, C: float | md.Parameter = 10.0, l: float = 0.0, kernel: Any
     Problem
         Solved by ``"first-cut"`` and ``"cpsp"`` unless told otherwise.
 
-    Raises
-    ------
-    DeclarationError
-        If C is not above 1, where the threshold would grow without end, or another parameter is out of its domain.
-
     References
     ----------
     J. Wu, X.-L. Zhang (2012). Sparse kernel maximum margin clustering, Eq. 10-30.
@@ -101,11 +96,6 @@ def skmmc_v2(X: Any, *, C: float | md.Parameter = 10.0, l: float = 0.0, kernel: 
     -------
     Problem
 
-    Raises
-    ------
-    DeclarationError
-        If a parameter is out of its domain.
-
     References
     ----------
     J. Wu, X.-L. Zhang (2012). Sparse kernel maximum margin clustering, appendix B.
@@ -141,11 +131,6 @@ def kernel_cpmmc(X: Any, *, C: float | md.Parameter = 10.0, l: float = 0.0, kern
     Problem
         Solved by ``"first-cut"`` and ``"cutting-plane"`` unless told otherwise.
 
-    Raises
-    ------
-    DeclarationError
-        As for `skmmc`.
-
     References
     ----------
     J. Wu, X.-L. Zhang (2012). Sparse kernel maximum margin clustering, section 3.2.
@@ -179,11 +164,6 @@ def adaptive_cpmmc(X: Any, *, C: float | md.Parameter = 10.0, l: float = 0.0, ke
     -------
     Problem
         Solved by ``"first-cut"`` and ``"cutting-plane"`` unless told otherwise.
-
-    Raises
-    ------
-    DeclarationError
-        As for `skmmc`.
 
     References
     ----------

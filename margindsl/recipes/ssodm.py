@@ -65,13 +65,6 @@ def ssodm(X: Any, y: ArrayLike, *, lam1: float | md.Parameter = 10.0, lam2: floa
     Problem
         Default relaxation "minimax", solver "mirror-prox" with sampled labellings.
 
-    Raises
-    ------
-    DeclarationError
-        If y has another length or other values, a class has no labelled point, or balance is negative.
-    UnknownNameError
-        If labels is none of the three.
-
     References
     ----------
     T. Zhang, Z.-H. Zhou (2018). Semi-supervised optimal margin distribution machines, Eq. 2-7, Algorithm 1.

@@ -31,11 +31,6 @@ def svm(X: Any, y: ArrayLike, *, C: float | md.Parameter = 1.0, kernel: Any = "l
     Problem
         Default relaxation "supervised", with its own choice of solver ("newton").
 
-    Raises
-    ------
-    DeclarationError
-        If y has another length or other values, or a class has no labelled point.
-
     References
     ----------
     C. Zhang, B. Zhao (2008). Efficient maximum margin clustering (slides), Eq. 1.

@@ -43,11 +43,6 @@ def tsvm(X: Any, y: ArrayLike, *, C: float | md.Parameter = 1.0, C_u: float | md
     Problem
         Default relaxation "transductive", solver "newton".
 
-    Raises
-    ------
-    DeclarationError
-        If y has another length or other values, a class has no labelled point, or balance is negative.
-
     References
     ----------
     T. Joachims (1999). Transductive inference for text classification using support vector machines, OP 2, Figure 3.

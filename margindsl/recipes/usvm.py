@@ -42,11 +42,6 @@ def usvm(X: Any, y: ArrayLike, *, C: float | md.Parameter = 1.0, C_u: float | md
     Problem
         Default relaxation "cccp", solver "newton".
 
-    Raises
-    ------
-    DeclarationError
-        If y has another length or other values, or a class has no labelled point.
-
     References
     ----------
     R. Collobert, F. Sinz, J. Weston, L. Bottou (2006). Large scale transductive SVMs, Journal of Machine Learning

@@ -106,7 +106,7 @@ def test_recipes_by_name_and_own_declarations(pair):
     ({"model": "odmcc"}, UnknownNameError, "unknown recipe 'odmcc'. Did you mean 'odmc'"),
     ({"model": 3}, DeclarationError, "expected the name of a recipe, a function of X, or None"),
     ({"model": lambda X: None}, DeclarationError, "returned NoneType, expected md.Problem"),
-    ({"model": "odmc", "n_clusters": 3}, DeclarationError, "recipe 'odmc' makes two clusters"),
+    ({"model": "odmc", "n_clusters": 3}, DeclarationError, "a problem of 2 clusters, n_clusters=3"),
     ({"parameters": {"lambda_": 1}}, UnknownNameError, "unknown parameter of model 'maximum_margin' 'lambda_'"),
     ({"optimise": "yes"}, DeclarationError, "optimise='yes': expected True or False"),
     ({"balance": 2}, DeclarationError, "expected None or a number between 0 and 1"),
