@@ -84,6 +84,12 @@ class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, Transforme
     True
     """
 
+    labels_: IntArray
+    margins_: FloatArray
+    value_: float
+    bound_: float
+    gap_: float
+
     def __init__(self, n_clusters: int = 2, *, model: Any = None, lam: Any = "auto", balance: Any = "auto",
                  kernel: Any = "linear", parameters: dict[str, Any] | None = None, optimise: bool = False,
                  relaxation: Any = None, solver: Any = None, tol: float = 1e-6, time_limit: float | None = None,
@@ -129,8 +135,7 @@ class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, Transforme
             if cannot_link is not None and len(links[-1].pairs):
                 raise DeclarationError(f"n_clusters=1: given {len(links[-1].pairs)} cannot-links, which need two "
                                        "clusters; drop them, or ask for more clusters")
-            self.problem_: Any = None
-            self.solution_: Any = None
+            self.problem_ = self.solution_ = None
             self.labels_, self.margins_ = np.zeros(n, dtype=int), np.zeros(n)
             self.value_, self.bound_, self.gap_, self.n_iter_, self._n_features_out = 0.0, 0.0, 0.0, 1, 1
             return self
