@@ -152,9 +152,9 @@ def common_unit(weights: FloatArray, name: str = "the weights") -> float | None:
         unit = math.ldexp(float(np.gcd.reduce(whole.astype(np.int64))), shift)
         if (size / unit).sum() > _EXACT:
             raise DeclarationError(
-                f"weights of {name} are whole numbers that sum to {(size / unit).sum():.3g} times their common divisor, "
-                "and sums beyond 2^53 = 9.01e15 are not exact. Divide weights and limits and round them, or divide them "
-                f"by {values[-1]:.0e} to have sums compared up to rounding.")
+                f"weights of {name} are whole numbers that sum to {(size / unit).sum():.3g} times their divisor; "
+                "sums beyond 2^53 = 9.01e15 are not exact. Divide weights and limits and round them, or divide them by "
+                f"{values[-1]:.0e} to have sums compared up to rounding.")
         return unit
     unit, smallest = float(values[-1]), float(values[-1]) / _RATIO
     for value in values.tolist():

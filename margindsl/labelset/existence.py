@@ -10,15 +10,15 @@ import numpy as np
 
 from margindsl.errors import InfeasibleError
 from margindsl.host.clock import check
-from margindsl.labelset.assignment import solve_assignment
 from margindsl.labelset.domain import pinned_sizes
 from margindsl.labelset.linked import connected_blocks
+from margindsl.labelset.programme import solve_assignment
 from margindsl.typing import BoolArray, IntArray
 
 if TYPE_CHECKING:
     from margindsl.labelset.labelset import LabelSet
 
-Choice: TypeAlias = Callable[[list[int], list[int], list[int]], int]
+Choice: TypeAlias = Callable[[list[int], list[int], list[int]], int]  # of clusters, what they need and have room for
 
 _SHRUNK = 40
 _SHOWN = 12
@@ -31,32 +31,81 @@ def refuse_empty(labels: LabelSet) -> None:
     tried in this order, each to proof, so that the message names what is to blame.
     """
     bounded, linked = labels.has_sizes, len(labels.apart) > 0
-    if not (bounded or linked) or (not linked and _is_plain(labels)):
+    nodes, edges = labels.apart_blocks
+    # A component with more clusters than neighbours can be placed after these: what remains is the core.
+    allowed, core, alive = labels.allowed[nodes], edges, np.ones(len(nodes), dtype=bool)
+    ways = allowed.sum(axis=1)
+    while (easy := alive & (np.bincount(core.ravel(), minlength=len(nodes)) < ways)).any():
+        check()
+        alive &= ~easy
+        core = core[alive[core].all(axis=1)]
+    if not bounded and (not len(core) or _place_linked(labels, _lowest, np.flatnonzero(alive), core) is not None):
         return
-    if greedy_member(labels) is not None:
+    # Sums of limits, pinned points counted, lie on both sides of n: enough for points that may join all clusters.
+    free = labels.free
+    if bounded and not linked and (labels.size[free] == 1).all() and labels.allowed[free].all():
         return
-    if linked and _fill(labels, _colour(labels)) is not None:
+    if bounded and greedy_member(labels) is not None:
         return
+    if len(core):
+        inside = np.unique(core)
+        block = connected_blocks(len(nodes), core)
+        for number in np.unique(block[inside]).tolist():
+            members = inside[block[inside] == number]
+            if not _is_colourable(allowed, core, members):
+                for member in members.tolist() if len(members) <= _SHRUNK else ():  # those that are not needed
+                    fewer = members[members != member]
+                    members = members if _is_colourable(allowed, core, fewer) else fewer
+                raise InfeasibleError(_uncolourable(labels, nodes[members]))
+    asked = ", ".join(f"{low} to {high}" for low, high in zip(labels.at_least[:_SHOWN], labels.at_most[:_SHOWN]))
+    asked = f"({asked}{', ...' if labels.clusters > _SHOWN else ''})"
     if bounded and not _is_attained(labels, False):
         raise InfeasibleError(
             f"no assignment of the {int(labels.free.sum())} free components, of up to "
-            f"{labels.size[labels.free].max(initial=1)} points each, meets the sizes {_asked(labels)} (proved by an "
+            f"{labels.size[labels.free].max(initial=1)} points each, meets the sizes {asked} (proved by an "
             "integer programme, cannot-links between free points left out); relax the size bounds, or remove "
             "must-links or known labels."
         )
     if bounded and linked and not _is_attained(labels, True):
         raise InfeasibleError(
-            f"cannot-links and sizes {_asked(labels)} exclude one another: each can be met alone, but no assignment of "
+            f"cannot-links and sizes {asked} exclude one another: each can be met alone, but no assignment of "
             f"the {int(labels.free.sum())} free components meets both (proved by an integer programme); relax the "
             "size bounds or remove cannot-links."
         )
 
 
 def greedy_member(labels: LabelSet) -> IntArray | None:
-    """Return clusters (N,) of a member that greedy placement finds, None where it finds none."""
-    choices = (_roomiest, _lowest) if labels.has_sizes else (_lowest,)
-    found = (_fill(labels, _place_linked(labels, choose)) for choose in choices)
-    return next((z for z in found if z is not None), None)
+    """Return clusters (N,) of a member that greedy placement finds, None where it finds none.
+
+    Cannot-linked components are placed first, those with fewest clusters left before others, then the rest, the largest
+    first, to where most is needed or there is most room.
+    """
+    nodes, edges = labels.apart_blocks
+    for choose in (_roomiest, _lowest) if labels.has_sizes else (_lowest,):
+        placed = _place_linked(labels, choose, np.arange(len(nodes)), edges)
+        if placed is None:
+            continue
+        z = np.argmax(labels.allowed, axis=1)
+        z[nodes] = placed
+        if not labels.has_sizes:
+            return z
+        held = pinned_sizes(placed, labels.size[nodes], labels.clusters)
+        need, room = (labels.needed_sizes - held).tolist(), (labels.room - held).tolist()
+        rest = labels.free.copy()
+        rest[nodes] = False
+        order = np.flatnonzero(rest)
+        order = order[np.argsort(-labels.size[order], kind="stable")]
+        for c, allowed, many in zip(order, labels.allowed[order].tolist(), labels.size[order].tolist()):
+            options = [q for q, is_open in enumerate(allowed) if is_open and room[q] >= many]
+            if not options:
+                break
+            q = z[c] = _roomiest(options, need, room)
+            need[q] -= many
+            room[q] -= many
+        else:
+            if max(need) <= 0 <= min(room):
+                return z
+    return None
 
 
 def draw_linked(labels: LabelSet, rng: np.random.Generator) -> IntArray | None:
@@ -68,12 +117,9 @@ def draw_linked(labels: LabelSet, rng: np.random.Generator) -> IntArray | None:
         Clusters of ``apart_blocks[0]``, every possible choice with positive probability; None when the draw
         ran into a component without a cluster.
     """
-    return _place_linked(labels, lambda options, need, room: options[int(rng.integers(len(options)))])
-
-
-def _is_plain(labels: LabelSet) -> bool:
-    # Presolve has checked that sums of limits, pinned points counted, lie on both sides of n.
-    return bool((labels.size[labels.free] == 1).all() and labels.allowed[labels.free].all())
+    nodes, edges = labels.apart_blocks
+    return _place_linked(labels, lambda options, need, room: options[int(rng.integers(len(options)))],
+                         np.arange(len(nodes)), edges)
 
 
 def _roomiest(options: list[int], need: list[int], room: list[int]) -> int:
@@ -84,16 +130,21 @@ def _lowest(options: list[int], need: list[int], room: list[int]) -> int:
     return options[0]
 
 
-def _place_linked(labels: LabelSet, choose: Choice) -> IntArray | None:
-    """Place cannot-linked components greedily, those with fewest clusters left first; None if that fails."""
-    nodes, edges = labels.apart_blocks
+def _place_linked(labels: LabelSet, choose: Choice, chosen: IntArray, edges: IntArray) -> IntArray | None:
+    """Place chosen ones of the cannot-linked components greedily, those with fewest clusters left first.
+
+    Returns clusters of all (m,), -1 of those not chosen; None if one is left without a cluster.
+    """
+    nodes = labels.apart_blocks[0]
     need, room = (limit.tolist() for limit in (labels.needed_sizes, labels.room))
-    near = _neighbours(len(nodes), edges)
-    left = [set(np.flatnonzero(row).tolist()) for row in labels.allowed[nodes]]
-    size = labels.size[nodes].tolist()
-    heap = [(len(left[c]), -len(near[c]), c) for c in range(len(nodes))]
+    near: list[list[int]] = [[] for _ in nodes]
+    for i, j in edges.tolist():
+        near[i].append(j)
+        near[j].append(i)
+    left = [{q for q, is_open in enumerate(row) if is_open} for row in labels.allowed[nodes].tolist()]
+    size, placed = labels.size[nodes].tolist(), np.full(len(nodes), -1)
+    heap = [(len(left[c]), -len(near[c]), c) for c in chosen.tolist()]
     heapify(heap)
-    placed = np.full(len(nodes), -1)
     while heap:
         check()
         ways, _, c = heappop(heap)
@@ -112,101 +163,13 @@ def _place_linked(labels: LabelSet, choose: Choice) -> IntArray | None:
     return placed
 
 
-def _fill(labels: LabelSet, placed: IntArray | None) -> IntArray | None:
-    """Return clusters of all components, the unlinked ones placed after the linked, largest first; None if that fails.
-    """
-    if placed is None:
-        return None
-    nodes, z = labels.apart_blocks[0], np.argmax(labels.allowed, axis=1)
-    z[nodes] = placed
-    if not labels.has_sizes:
-        return z
-    held = pinned_sizes(placed, labels.size[nodes], labels.clusters)
-    need, room = (labels.needed_sizes - held).tolist(), (labels.room - held).tolist()
-    rest = labels.free.copy()
-    rest[nodes] = False
-    order = np.flatnonzero(rest)
-    order = order[np.argsort(-labels.size[order], kind="stable")]
-    for c, allowed, many in zip(order, labels.allowed[order].tolist(), labels.size[order].tolist()):
-        options = [q for q, open_ in enumerate(allowed) if open_ and room[q] >= many]
-        if not options:
-            return None
-        q = z[c] = _roomiest(options, need, room)
-        need[q] -= many
-        room[q] -= many
-    return z if max(need) <= 0 <= min(room) else None
-
-
-def _colour(labels: LabelSet) -> IntArray:
-    """Return clusters of the cannot-linked components without regard to sizes.
-
-    A component with more clusters than neighbours can be placed after these, so it is set aside; connected
-    components of what remains are solved as integer programmes.
-    """
-    nodes, edges = labels.apart_blocks
-    allowed, placed = labels.allowed[nodes], np.full(len(nodes), -1)
-    rounds, core = _set_aside(allowed.sum(axis=1), edges)
-    if len(core):
-        inside = np.unique(core)
-        block = connected_blocks(len(nodes), core)
-        for number in np.unique(block[inside]).tolist():
-            members = inside[block[inside] == number]
-            clusters = _colour_block(allowed, core, members)
-            if clusters is None:
-                raise InfeasibleError(_uncolourable(labels, nodes[_shrink(allowed, core, members)]))
-            placed[members] = clusters
-    left = allowed.copy()
-    for i, j in (*edges.tolist(), *edges[:, ::-1].tolist()):
-        if placed[i] >= 0:
-            left[j, placed[i]] = False
-    near = _neighbours(len(nodes), edges)
-    for c in (c for many in reversed(rounds) for c in many.tolist()):
-        placed[c] = np.argmax(left[c])
-        left[near[c], placed[c]] = False
-    return placed
-
-
-def _set_aside(ways: IntArray, edges: IntArray) -> tuple[list[IntArray], IntArray]:
-    alive = np.ones(len(ways), dtype=bool)
-    rounds: list[IntArray] = []
-    while True:
-        check()
-        degree = np.bincount(edges.ravel(), minlength=len(ways))
-        easy = np.flatnonzero(alive & (degree < ways))
-        if not easy.size:
-            return rounds, edges
-        rounds.append(easy)
-        alive[easy] = False
-        edges = edges[alive[edges].all(axis=1)]
-
-
-def _neighbours(m: int, edges: IntArray) -> list[list[int]]:
-    near: list[list[int]] = [[] for _ in range(m)]
-    for i, j in edges.tolist():
-        near[i].append(j)
-        near[j].append(i)
-    return near
-
-
-def _colour_block(allowed: BoolArray, edges: IntArray, members: IntArray) -> IntArray | None:
+def _is_colourable(allowed: BoolArray, edges: IntArray, members: IntArray) -> bool:
+    """Return whether members can be divided among their clusters, the ends of edges apart."""
     place = np.full(len(allowed), -1)
     place[members] = np.arange(len(members))
     inside = place[edges]
-    inside = inside[(inside >= 0).all(axis=1)]
     gain = np.where(allowed[members], 0.0, -np.inf)
-    counts = solve_assignment(gain, inside, np.ones(len(members), dtype=np.intp))
-    return None if counts is None else np.argmax(counts, axis=1)
-
-
-def _shrink(allowed: BoolArray, edges: IntArray, members: IntArray) -> IntArray:
-    """Leave out members that are not needed for the contradiction, if there are few enough to try."""
-    if len(members) > _SHRUNK:
-        return members
-    for member in members.tolist():
-        fewer = members[members != member]
-        if _colour_block(allowed, edges, fewer) is None:
-            members = fewer
-    return members
+    return solve_assignment(gain, inside[(inside >= 0).all(axis=1)], np.ones(len(members), dtype=np.intp)) is not None
 
 
 def _uncolourable(labels: LabelSet, guilty: IntArray) -> str:
@@ -239,8 +202,3 @@ def _is_attained(labels: LabelSet, with_links: bool) -> bool:
         np.concatenate([np.ones(len(alone), dtype=np.intp), many]),
     )
     return counts is not None
-
-
-def _asked(labels: LabelSet) -> str:
-    pairs = [f"{low} to {high}" for low, high in zip(labels.at_least.tolist(), labels.at_most.tolist())]
-    return f"({', '.join(pairs[:_SHOWN])}{', ...' if len(pairs) > _SHOWN else ''})"

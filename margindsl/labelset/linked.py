@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import scipy
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from margindsl.errors import SolverError
 from margindsl.host.clock import check
-from margindsl.labelset.assignment import solve_assignment
+from margindsl.labelset.programme import solve_assignment
 from margindsl.typing import FloatArray, IntArray
 
 
@@ -109,8 +107,9 @@ def _assign_core(value: FloatArray, core: IntArray, z: IntArray) -> None:
 
 def connected_blocks(m: int, edges: IntArray) -> IntArray:
     """Return the number of each node's connected component, shape (m,)."""
-    graph = coo_array((np.ones(len(edges), dtype=np.int8), (edges[:, 0], edges[:, 1])), shape=(m, m))
-    return np.asarray(connected_components(graph.tocsr(), directed=False)[1])
+    from margindsl.labelset.links import closure  # networkx, which is loaded where there are links
+
+    return closure(m, edges)
 
 
 def _assign_block(gain: FloatArray, edges: IntArray) -> IntArray:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from margindsl.errors import SolverError
-from margindsl.labelset.assignment import relax_assignment, solve_assignment
 from margindsl.labelset.linked import assign_linked, best_elsewhere, connected_blocks
+from margindsl.labelset.programme import relax_assignment, solve_assignment
 from margindsl.typing import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from margindsl.labelset.labelset import LabelSet
 
-_OPEN = 256
+_OPEN = 256  # choices beside those without regret that the first programme opens
 _ROUNDS = 30
 
 
@@ -24,11 +24,15 @@ class _Regrets(NamedTuple):
     bound: float
     cost: FloatArray
 
-    def levels(self) -> FloatArray:
-        return np.sort(self.cost[self.cost < np.inf])
 
-    def first_count(self) -> int:
-        return int((self.cost <= 0).sum()) + _OPEN
+class _Open(NamedTuple):
+    """The programme over components with several open choices or imposed links; the others keep theirs."""
+
+    core: IntArray
+    gain: FloatArray
+    edges: IntArray
+    limits: tuple[IntArray, IntArray]
+    z: IntArray
 
 
 def solve_priced(labels: LabelSet, masked: FloatArray, price: FloatArray, imposed: BoolArray) -> IntArray:
@@ -41,6 +45,7 @@ def solve_priced(labels: LabelSet, masked: FloatArray, price: FloatArray, impose
 
     Parameters
     ----------
+    labels : LabelSet
     masked : ndarray, shape (N, k)
         Gains, -inf where not allowed.
     price : ndarray, shape (k,)
@@ -49,37 +54,37 @@ def solve_priced(labels: LabelSet, masked: FloatArray, price: FloatArray, impose
         Which rows of ``labels.apart`` to impose from the start.
     """
     i, j = labels.apart.T
-    rows = np.arange(labels.count)
     noise = 1e-12 * float(np.abs(masked[labels.allowed]).sum())
     regrets = _price_blocks(labels, masked, price, labels.apart[imposed])
-    count, step, sharpened = regrets.first_count(), _OPEN, not len(i)
+    count, step, sharpened = int((regrets.cost <= 0).sum()) + _OPEN, _OPEN, not len(i)
     while True:
-        levels = regrets.levels()
+        levels = np.sort(regrets.cost[regrets.cost < np.inf])
         count = min(count, len(levels))
         level = levels[count - 1]
-        z = _solve_open(labels, masked, regrets.cost <= level, labels.apart[imposed])
-        if z is None:
+        problem = _open_problem(labels, masked, regrets.cost <= level, labels.apart[imposed])
+        counts = solve_assignment(problem.gain, problem.edges, labels.size[problem.core], problem.limits)
+        if counts is None:
             if count == len(levels):
                 raise SolverError(
-                    "no labelling satisfies all links and sizes; the label set was not built by presolve."
-                )
+                    "no labelling satisfies all links and sizes; the label set was not built by presolve.")
             count, step = count + step, 4 * step
             continue
+        z = problem.z
+        z[problem.core] = np.argmax(counts, axis=1)
         broken = z[i] == z[j]
         if broken.any():
             imposed = imposed | broken
             if not sharpened:
                 regrets = _price_blocks(labels, masked, price, labels.apart[imposed])
-                count = max(count, regrets.first_count())
+                count = max(count, int((regrets.cost <= 0).sum()) + _OPEN)
             continue
-        value = float(masked[rows, z].sum()) - noise
-        if count == len(levels) or level >= regrets.bound - value:
+        gap = regrets.bound - (float(masked[np.arange(labels.count), z].sum()) - noise)
+        if count == len(levels) or level >= gap:
             return z
-        needed = int(np.searchsorted(levels, regrets.bound - value, "right")) + 1
+        needed = int(np.searchsorted(levels, gap, "right")) + 1
         if not sharpened and needed > count + _OPEN:
-            open_, gap = regrets.cost <= level, regrets.bound - value
-            regrets = _sharpen(labels, masked, regrets, gap, open_, labels.apart[imposed])
-            needed, sharpened = regrets.first_count(), True
+            regrets = _sharpen(labels, masked, regrets, gap, regrets.cost <= level, labels.apart[imposed])
+            needed, sharpened = int((regrets.cost <= 0).sum()) + _OPEN, True
         count = needed
 
 
@@ -110,7 +115,7 @@ def _price_blocks(labels: LabelSet, masked: FloatArray, price: FloatArray, edges
 
 
 def _sharpen(
-    labels: LabelSet, masked: FloatArray, regrets: _Regrets, gap: float, open_: BoolArray, edges: IntArray
+    labels: LabelSet, masked: FloatArray, regrets: _Regrets, gap: float, opened: BoolArray, edges: IntArray
 ) -> _Regrets:
     """Return regrets from multipliers of the linear relaxation, solved by generation of columns.
 
@@ -122,7 +127,7 @@ def _sharpen(
     within = np.where(regrets.cost <= gap, masked, -np.inf)
     best = regrets
     for _ in range(_ROUNDS):
-        problem = _open_problem(labels, masked, open_, edges)
+        problem = _open_problem(labels, masked, opened, edges)
         price, paid, total = relax_assignment(problem.gain, problem.edges, labels.size[problem.core], problem.limits)
         priced = within - labels.size[:, None] * price
         priced[problem.core] -= paid
@@ -130,11 +135,11 @@ def _sharpen(
         bound = float(greatest.sum() + total + _price_of_sizes(labels, price))
         if bound < best.bound:
             best = _Regrets(bound, greatest[:, None] - priced)
-        reached = np.where(open_, priced, -np.inf).max(axis=1)
+        reached = np.where(opened, priced, -np.inf).max(axis=1)
         better = priced > reached[:, None] + 1e-9 * np.abs(reached[:, None])
         if not better.any():
             break
-        open_ = open_ | better
+        opened = opened | better
     return best
 
 
@@ -142,30 +147,10 @@ def _price_of_sizes(labels: LabelSet, price: FloatArray) -> float:
     return float(np.where(price > 0, labels.at_most, labels.at_least) @ price)
 
 
-class _Open(NamedTuple):
-    """The programme over components with several open choices or imposed links; the others keep theirs."""
-
-    core: IntArray
-    gain: FloatArray
-    edges: IntArray
-    limits: tuple[IntArray, IntArray]
-    z: IntArray
-
-
-def _open_problem(labels: LabelSet, masked: FloatArray, open_: BoolArray, edges: IntArray) -> _Open:
-    inside = open_.sum(axis=1) > 1
+def _open_problem(labels: LabelSet, masked: FloatArray, opened: BoolArray, edges: IntArray) -> _Open:
+    inside = opened.sum(axis=1) > 1
     inside[edges] = True
-    core, z = np.flatnonzero(inside), np.argmax(open_, axis=1)
+    core, z = np.flatnonzero(inside), np.argmax(opened, axis=1)
     fixed = np.bincount(z[~inside], weights=labels.size[~inside], minlength=labels.clusters)
     limits = labels.at_least - fixed, labels.at_most - fixed
-    return _Open(core, np.where(open_[core], masked[core], -np.inf), (np.cumsum(inside) - 1)[edges], limits, z)
-
-
-def _solve_open(labels: LabelSet, masked: FloatArray, open_: BoolArray, edges: IntArray) -> IntArray | None:
-    """Maximise over open choices; None when they hold no member."""
-    problem = _open_problem(labels, masked, open_, edges)
-    counts = solve_assignment(problem.gain, problem.edges, labels.size[problem.core], problem.limits)
-    if counts is None:
-        return None
-    problem.z[problem.core] = np.argmax(counts, axis=1)
-    return problem.z
+    return _Open(core, np.where(opened[core], masked[core], -np.inf), (np.cumsum(inside) - 1)[edges], limits, z)

@@ -1,13 +1,16 @@
-"""Signs under several or real-weighted bounds: a 0/1 programme for HiGHS, solved to proven optimality."""
+"""0/1 programmes for HiGHS, solved to proven optimality: signs under sums, components assigned to clusters."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import scipy
 from scipy.sparse import csr_array, vstack
 
 from margindsl.errors import SolverError
-from margindsl.labelset.highs import solve_within
+from margindsl.host.clock import turns
 from margindsl.typing import FloatArray, IntArray
 
 LISTED = 12  # signs that are listed, in less time than a programme takes
@@ -15,6 +18,25 @@ _CUTS = 200
 _CORE = 64
 # HiGHS works to absolute tolerances of 1e-6; rows and objective are scaled so that these mean 1e-10.
 _SCALE = 1e4
+_LIMIT_MET = 1
+
+
+def solve_within(call: Callable[[float], Any]) -> Any:
+    """Return what `scipy.optimize` makes of a programme, given the time left.
+
+    HiGHS neither hears Ctrl-C nor goes on from where it stopped: it is begun again with twice the time, so that a
+    solve can be left after at most as long again as it has taken.
+
+    Parameters
+    ----------
+    call : callable
+        Solves within so many seconds.
+    """
+    for seconds in turns():
+        answer = call(seconds)
+        if answer.status != _LIMIT_MET:
+            break
+    return answer
 
 
 def solve_signs(
@@ -109,9 +131,9 @@ def solve_counts(rows: FloatArray, many: IntArray, lower: FloatArray, upper: Flo
     return None if x is None else np.rint(x).astype(np.intp)
 
 
-def _solve(
-    cost: FloatArray, table: csr_array, low: FloatArray, high: FloatArray, most: IntArray | int = 1
-) -> FloatArray | None:
+def _solve(cost: FloatArray, table: csr_array, low: FloatArray, high: FloatArray, most: IntArray | int = 1,
+           stopped: str = "the exact label oracle stopped without a proof (HiGHS: {}); use whole-number weights or "
+                          "fewer bounds.") -> FloatArray | None:
     answer = solve_within(lambda seconds: scipy.optimize.milp(
         cost,
         integrality=np.ones(len(cost)),
@@ -122,8 +144,126 @@ def _solve(
     if answer.status == 2:
         return None
     if answer.status != 0 or answer.x is None:
-        raise SolverError(
-            f"the exact label oracle stopped without a proof (HiGHS: {answer.message}); "
-            "use whole-number weights or fewer bounds."
-        )
+        raise SolverError(stopped.format(answer.message))
     return np.asarray(answer.x, dtype=float)
+
+
+def solve_assignment(gain: FloatArray, edges: IntArray, size: IntArray, limits: tuple[IntArray, IntArray] | None = None,
+                     many: IntArray | None = None) -> IntArray | None:
+    """Return counts x (m, k) that maximise sum gain x, or None when there are none.
+
+    x_Cq is a whole number, sum_q x_Cq = many_C, x_Cq + x_Dq <= 1 for edges (C, D) (stated for whole cliques
+    C, D, E, ..., which is tighter), lower_q <= sum_C size_C x_Cq <= upper_q.
+
+    Parameters
+    ----------
+    gain : ndarray, shape (m, k)
+        Finite, or -inf where x_Cq = 0.
+    edges : ndarray of int, shape (e, 2)
+        Pairs that exclude one another; only between rows with many_C = 1.
+    size : ndarray of int, shape (m,)
+        Number of points of each row's components.
+    limits : (ndarray, ndarray) of int, shape (k,), optional
+        lower and upper.
+    many : ndarray of int, shape (m,), optional
+        Number of equal components that a row stands for, by default 1.
+    """
+    m, k = gain.shape
+    many = np.ones(m, dtype=np.intp) if many is None else many
+    lower, upper = (np.full(k, -np.inf), np.full(k, np.inf)) if limits is None else limits
+    if not (gain > -np.inf).any(axis=1).all() or (not m and ((lower > 0) | (upper < 0)).any()):
+        return None
+    if not m:
+        return np.zeros((0, k), dtype=np.intp)
+    (row, column), picked, _, (once, cliques, sizes) = _assignment(gain, edges, size)
+    x = _solve(-picked, vstack([once, cliques, sizes]),
+               np.concatenate([many, np.full(cliques.shape[0], -np.inf), lower]),
+               np.concatenate([many, np.ones(cliques.shape[0]), upper]), many[row], _stopped(m, k))
+    if x is None:
+        return None
+    counts = np.zeros((m, k), dtype=np.intp)
+    counts[row, column] = np.rint(x).astype(np.intp)
+    return counts
+
+
+def relax_assignment(gain: FloatArray, edges: IntArray, size: IntArray,
+                     limits: tuple[IntArray, IntArray]) -> tuple[FloatArray, FloatArray, float]:
+    """Return multipliers of the linear relaxation of `solve_assignment`.
+
+    Returns
+    -------
+    price : ndarray, shape (k,)
+        Of the sizes, positive where the upper limit binds, negative where the lower one does.
+    paid : ndarray, shape (m, k)
+        Sum of the multipliers mu >= 0 of the cliques that hold a choice.
+    total : float
+        Sum of all mu.
+    """
+    (row, column), picked, scale, (once, cliques, sizes) = _assignment(gain, edges, size)
+    m, k, many = *gain.shape, cliques.shape[0]
+    answer = solve_within(lambda seconds: scipy.optimize.linprog(
+        -picked, A_ub=vstack([cliques, sizes, -sizes]), b_ub=np.concatenate([np.ones(many), limits[1], -limits[0]]),
+        A_eq=once, b_eq=np.ones(m), method="highs", options={"time_limit": seconds}))
+    if answer.status != 0:
+        raise SolverError(_stopped(m, k).format(answer.message))
+    mu, high, low = np.split(np.maximum(-np.asarray(answer.ineqlin.marginals), 0.0) / scale, [many, many + k])
+    paid = np.zeros((m, k))
+    paid[row, column] = cliques.T @ mu
+    return high - low, paid, float(mu.sum())
+
+
+def _assignment(gain: FloatArray, edges: IntArray, size: IntArray) -> Any:
+    """Return the choices (rows, clusters), their gains and the scale of these, and the tables of an assignment.
+
+    Tables say that each row is assigned once, that cliques are apart in each cluster, and what clusters hold.
+    """
+    m, k = gain.shape
+    row, column = np.nonzero(gain > -np.inf)
+    number, place = np.arange(len(row)), np.full((m, k), -1)
+    place[row, column] = number
+    picked = gain[row, column] - gain.max(axis=1)[row]
+    scale = _SCALE / max(float(np.abs(picked).max(initial=0.0)), 1e-300)
+    rivals = [inside[inside >= 0] for clique in cover_cliques(edges) for inside in place[clique].T]
+    rivals = [inside for inside in rivals if len(inside) > 1]
+
+    def table(rows: IntArray, columns: IntArray, values: FloatArray, count: int) -> csr_array:
+        places = rows.astype(np.int32), columns.astype(np.int32)  # all that HiGHS takes
+        return csr_array((values, places), shape=(count, len(row)))
+
+    inside = np.concatenate([*rivals, np.zeros(0, dtype=np.intp)])
+    at = np.repeat(np.arange(len(rivals)), [len(members) for members in rivals])
+    return (row, column), picked * scale, scale, (
+        table(row, number, np.ones(len(row)), m), table(at, inside, np.ones(len(inside)), len(rivals)),
+        table(column, number, size[row].astype(float), k))
+
+
+def _stopped(m: int, k: int) -> str:
+    return (f"the exact oracle over {m} linked or sized components and {k} clusters stopped without a proof "
+            "(HiGHS: {}); widen the size bounds, or declare fewer cannot-links.")
+
+
+def cover_cliques(edges: IntArray) -> list[list[int]]:
+    """Return cliques of a graph that together hold each edge, grown greedily.
+
+    Examples
+    --------
+    >>> cover_cliques(np.array([[0, 1], [0, 2], [1, 2], [2, 3]]))
+    [[0, 1, 2], [2, 3]]
+    """
+    near: dict[int, set[int]] = {}
+    for i, j in edges.tolist():
+        near.setdefault(i, set()).add(j)
+        near.setdefault(j, set()).add(i)
+    covered: set[tuple[int, int]] = set()
+    cliques = []
+    for i, j in edges.tolist():
+        if (i, j) in covered:
+            continue
+        clique, common = [i, j], near[i] & near[j]
+        while common:
+            clique.append(min(common))
+            common = common & near[clique[-1]]
+        clique.sort()
+        covered.update((a, b) for place, a in enumerate(clique) for b in clique[place + 1 :])
+        cliques.append(clique)
+    return cliques

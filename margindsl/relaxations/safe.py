@@ -15,7 +15,7 @@ from margindsl.drivers.run import Fit, Run
 from margindsl.drivers.starts import distinct
 from margindsl.drivers.unlabelled import labels_from_known, unknown_points
 from margindsl.errors import DeclarationError, SolverError
-from margindsl.labelset.highs import solve_within
+from margindsl.labelset.programme import solve_within
 from margindsl.relaxations.local import InductiveRelaxation
 from margindsl.relaxations.relaxation import Outcome, check_count
 from margindsl.typing import FloatArray, IntArray

@@ -152,7 +152,7 @@ def test_multiples_are_joined_and_neighbours_are_not():
 
 @pytest.mark.parametrize(("weights", "words"), [
     ([1e9, 1.0, 1.0], r"weights of bound 0 go from 1 to 1e\+09 in size; expected within 1e\+08 of one another. Leave"),
-    ([3e15 + 1, 4e15, 4e15], "are whole numbers that sum to 1.1e.16 times their common divisor, and sums beyond 2.53"),
+    ([3e15 + 1, 4e15, 4e15], "are whole numbers that sum to 1.1e.16 times their divisor; sums beyond 2.53"),
     ([2.0**53 + 2, 2.0**54, 3], "go from 3 to 1.8"),
 ])
 def test_weights_whose_sums_are_not_exact_are_refused(weights, words):

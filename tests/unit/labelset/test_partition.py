@@ -10,7 +10,7 @@ from scipy.sparse import csr_array, eye, kron, vstack
 
 from margindsl.errors import SolverError
 from margindsl.labelset import Clusters, presolve
-from margindsl.labelset.assignment import solve_assignment
+from margindsl.labelset.programme import solve_assignment
 from margindsl.labelset.transport import assign_priced
 
 
