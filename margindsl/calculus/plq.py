@@ -76,58 +76,22 @@ class PLQ(ConvexFunction):
 
     @classmethod
     def affine(cls, slope: float, intercept: float = 0.0) -> PLQ:
-        """Return x ↦ slope·x + intercept.
-
-        Parameters
-        ----------
-        slope, intercept : float
-
-        Returns
-        -------
-        PLQ
-        """
+        """Return x ↦ slope·x + intercept."""
         return cls([], [[0.0, slope, intercept]])
 
     @classmethod
     def constant(cls, value: float) -> PLQ:
-        """Return x ↦ value.
-
-        Parameters
-        ----------
-        value : float
-
-        Returns
-        -------
-        PLQ
-        """
+        """Return x ↦ value."""
         return cls.affine(0.0, value)
 
     @classmethod
     def indicator(cls, lower: float, upper: float) -> PLQ:
-        """Return the function that is 0 on [lower, upper] and +∞ elsewhere.
-
-        Parameters
-        ----------
-        lower, upper : float, lower ≤ upper
-
-        Returns
-        -------
-        PLQ
-        """
+        """Return the function that is 0 on [lower, upper] and +∞ elsewhere."""
         return cls([], [[0.0, 0.0, 0.0]], lower, upper)
 
     @classmethod
     def from_points(cls, x: ArrayLike, y: ArrayLike) -> PLQ:
         """Return the piecewise linear interpolation of points, its end pieces continued to ±∞.
-
-        Parameters
-        ----------
-        x : (N,) array_like of float, increasing, N ≥ 2
-        y : (N,) array_like of float
-
-        Returns
-        -------
-        PLQ
 
         Raises
         ------
@@ -291,10 +255,6 @@ class PLQ(ConvexFunction):
     def positive_part(self) -> PLQ:
         """Return max(ρ, 0).
 
-        Returns
-        -------
-        PLQ
-
         Examples
         --------
         >>> PLQ.affine(-1, 1).positive_part()
@@ -304,10 +264,6 @@ class PLQ(ConvexFunction):
 
     def absolute(self) -> PLQ:
         """Return |ρ|, for ρ linear on its domain or non-negative.
-
-        Returns
-        -------
-        PLQ
 
         Raises
         ------
@@ -323,10 +279,6 @@ class PLQ(ConvexFunction):
 
     def square(self) -> PLQ:
         """Return ρ², for ρ linear on its domain or piecewise linear and non-negative.
-
-        Returns
-        -------
-        PLQ
 
         Raises
         ------
@@ -347,17 +299,7 @@ class PLQ(ConvexFunction):
         return PLQ._on(*algebra.squared(self._table))
 
     def isclose(self, other: PLQ, rtol: float = 1e-9) -> bool:
-        """Return whether two functions agree, in domain and values, to a relative tolerance.
-
-        Parameters
-        ----------
-        other : PLQ
-        rtol : float
-
-        Returns
-        -------
-        bool
-        """
+        """Return whether two functions agree, in domain and values, to a relative tolerance."""
         if not np.allclose(self.domain, other.domain, rtol=rtol, atol=rtol):
             return False
         knots = algebra.refinement(self._table, other._table)

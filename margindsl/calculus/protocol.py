@@ -82,57 +82,23 @@ class ConvexFunction(ABC):
         """Return one element of ∂ρ(x): the right derivative where it is finite, else the left one.
 
         Outside the domain it is −∞ below and +∞ above, which keeps it nondecreasing.
-
-        Parameters
-        ----------
-        x : array_like of float
-
-        Returns
-        -------
-        array of the shape of x, or float
         """
 
     def value_and_derivative(self, x: ArrayLike) -> tuple[Any, Any]:
-        """Return ρ(x) and `derivative(x)` together; a class may do so in less time than one by one.
-
-        Parameters
-        ----------
-        x : array_like of float
-
-        Returns
-        -------
-        value, slope : arrays of the shape of x, or floats
-        """
+        """Return ρ(x) and `derivative(x)` together; a class may do so in less time than one by one."""
         return self(x), self.derivative(x)
 
     def subdifferential(self, x: ArrayLike) -> tuple[Any, Any]:
         """Return the ends (lo, hi) of the interval ∂ρ(x); lo > hi, namely (∞, −∞), where it is empty.
 
         The generic version is for functions differentiable in the whole of R.
-
-        Parameters
-        ----------
-        x : array_like of float
-
-        Returns
-        -------
-        lo, hi : arrays of the shape of x, or floats
         """
         slope = self.derivative(x)
         return slope, slope
 
     @abstractmethod
     def curvature(self, x: ArrayLike) -> Any:
-        """Return a generalised second derivative, ≥ 0 (that of the piece on the right at a breakpoint).
-
-        Parameters
-        ----------
-        x : array_like of float
-
-        Returns
-        -------
-        array of the shape of x, or float
-        """
+        """Return a generalised second derivative, ≥ 0 (that of the piece on the right at a breakpoint)."""
 
     # -- duality ------------------------------------------------------------------------------------
 
@@ -140,13 +106,8 @@ class ConvexFunction(ABC):
         """Return (factor, a, b, base) with ρ(x) = Σ factor · base(a x + b); bases are no sums, multiples or such."""
         return ((1.0, 1.0, 0.0, self),)
 
-
     def conjugate(self) -> ConvexFunction:
         """Return the Fenchel conjugate ρ*(u) = sup_x u x − ρ(x).
-
-        Returns
-        -------
-        ConvexFunction
 
         Raises
         ------
@@ -170,10 +131,6 @@ class ConvexFunction(ABC):
         step : array_like of float, > 0
             Broadcast against x.
 
-        Returns
-        -------
-        array of the broadcast shape, or float
-
         Raises
         ------
         CalculusError
@@ -184,25 +141,11 @@ class ConvexFunction(ABC):
         return shaped(monotone_root(self, x, step))
 
     def prox_derivative(self, x: ArrayLike, step: ArrayLike = 1.0) -> Any:
-        """Return an element of the Clarke derivative of x ↦ prox(x, step), a number in [0, 1].
-
-        Parameters
-        ----------
-        x : array_like of float
-        step : array_like of float, > 0
-
-        Returns
-        -------
-        array of the broadcast shape, or float
-        """
+        """Return an element of the Clarke derivative of x ↦ prox(x, step), a number in [0, 1]."""
         return shaped(1.0 / (1.0 + checked_step(step) * self.curvature(self.prox(x, step))))
 
     def envelope(self, step: float) -> ConvexFunction:
         """Return the Moreau envelope x ↦ min_v ρ(v) + (v − x)²/(2 step).
-
-        Parameters
-        ----------
-        step : float, > 0
 
         Returns
         -------
@@ -250,10 +193,6 @@ class ConvexFunction(ABC):
         """Return the ends (lo, hi) of the set of minimisers.
 
         Where the infimum is not attained, both ends are the infinity towards which ρ decreases.
-
-        Returns
-        -------
-        tuple of float
         """
         if self.is_nonincreasing or self.is_nondecreasing:
             raise CalculusError(f"the minimisers of {self!r} are not known; give its class an `argmin`")
@@ -261,12 +200,7 @@ class ConvexFunction(ABC):
         return point, point
 
     def minimum(self) -> float:
-        """Return inf ρ, possibly −∞.
-
-        Returns
-        -------
-        float
-        """
+        """Return inf ρ, possibly −∞."""
         lo, hi = self.argmin()
         finite = [x for x in (lo, hi) if np.isfinite(x)]
         if not finite:
@@ -277,10 +211,6 @@ class ConvexFunction(ABC):
 
     def split(self) -> tuple[ConvexFunction, ConvexFunction]:
         """Return (d, i) with ρ = d + i, d convex nonincreasing, i convex nondecreasing; constants go to d.
-
-        Returns
-        -------
-        d, i : ConvexFunction
 
         Raises
         ------
@@ -316,14 +246,6 @@ class ConvexFunction(ABC):
     def precompose(self, a: float, b: float = 0.0) -> ConvexFunction:
         """Return x ↦ ρ(a x + b), for any real a (also zero and negative).
 
-        Parameters
-        ----------
-        a, b : float
-
-        Returns
-        -------
-        ConvexFunction
-
         Raises
         ------
         CalculusError
@@ -347,10 +269,6 @@ class ConvexFunction(ABC):
         curvature : array_like of float
             May be negative for piecewise linear-quadratic functions.
         lower : array_like of float
-
-        Returns
-        -------
-        array of the broadcast shape, or float
 
         Raises
         ------
