@@ -54,7 +54,7 @@ def estimate_moves(run: Run, fit: Fit) -> Moves:
     table = program.kind.margin_table(fit.decision)
     costs = labels.by_components(program.losses.cluster_costs(table, fit.scalars))
     everyone, own = np.arange(labels.count), labels.places(fit.labels)
-    fixed = costs - costs[everyone, own][:, None]
+    fixed = costs - 1.0 * costs[everyone, own][:, None]  # whole numbers where there are no losses
     fixed[everyone, own] = np.inf
     fixed[~labels.free] = np.inf
     most = max(SHORT_LIST, program.n // (program.clusters - 1) ** 2)

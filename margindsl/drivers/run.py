@@ -213,19 +213,14 @@ class Run:
         if not raw.has_answer:
             raise unanswered(solver or self.solver, raw, "on the fixed-label problem")
         (bias, scalars), w = form.plane(raw.variables), np.asarray(raw["w"])
-
-        def value_at(w: FloatArray) -> tuple[FloatArray, float]:
-            decision = form.outputs(w, bias)
-            return decision, 0.5 * float(w @ w) + self.program.losses.value(form.margins(decision), scalars)
-
         if form.decision and form.primal_residual(w, bias) > HELD:  # a fit no more accurate than a first answer
             w, bias = within_bounds(form, w, bias)
-        decision, value = value_at(w)
-        if form.is_nothing(w):  # what rounding leaves of w = 0 keeps no bound on its sums, and costs
-            zero = np.zeros_like(w)
-            none, least = value_at(zero)
-            as_good = least - value <= EPS * form.units[0] and form.primal_residual(zero, bias) <= HELD
-            if as_good or form.primal_residual(w, bias) > HELD:
+        decision = form.outputs(w, bias)
+        value = 0.5 * float(w @ w) + self.program.losses.value(form.margins(decision), scalars)
+        if 0.5 * float(w @ w) <= EPS * form.units[0]:  # what rounding leaves of w = 0, where values may be zero exactly
+            zero, none = np.zeros_like(w), form.outputs(np.zeros_like(w), bias)
+            least = self.program.losses.value(form.margins(none), scalars)
+            if least - value <= EPS * form.units[0] and form.primal_residual(zero, bias) <= HELD:
                 w, decision, value = zero, none, least
         raw = dataclasses.replace(
             raw, variables={**raw.variables, "w": w, "bias": np.asarray(bias), "scalars": scalars})

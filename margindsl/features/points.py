@@ -18,7 +18,7 @@ BLOCK_ENTRIES = 2**20
 COPY_BYTES = 2**29  # larger arrays are not copied
 NEW_POINTS = "the new points"
 CPU = (1, 3, 11)  # device types of DLPack whose memory the CPU reads: its own, and pinned
-LARGEST_ENTRY, LEAST_ENTRY = 1e70, 1e-70  # squares of squared norms must neither overflow nor vanish
+LARGEST_ENTRY, LEAST_ENTRY = 1e10, 1e-10  # that the greatest entry may have
 
 
 def row_blocks(n: int, columns: int) -> list[slice]:
@@ -288,16 +288,10 @@ def _check_finite(points: Points, name: str) -> None:
             f"{_has(name)} {count} NaN or infinite entries, the first in row {first[0]}, column {first[1]}. "
             "Fill them or drop those points."
         )
-    if largest > LARGEST_ENTRY:
+    if name == "X" and largest and not LEAST_ENTRY <= largest <= LARGEST_ENTRY:
         raise DeclarationError(
-            f"{_has(name)} entries up to {largest:.1e}, powers of which overflow; expected at most {LARGEST_ENTRY:g}. "
-            "Rescale the columns, for instance to unit variance."
-        )
-    if 0.0 < largest < LEAST_ENTRY and name != NEW_POINTS:
-        raise DeclarationError(
-            f"{_has(name)} entries of at most {largest:.1e}, powers of which vanish; expected {LEAST_ENTRY:g} or more. "
-            "Rescale the columns, for instance to unit variance."
-        )
+            f"the largest entry of {name} is {largest:.1e}, expected between {LEAST_ENTRY:g} and {LARGEST_ENTRY:g}. "
+            "Standardise the columns, for instance to unit variance.")
 
 
 def _finite_parts(points: Points) -> Iterator[tuple[int, FloatArray, int]]:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from margindsl.errors import DeclarationError
-from margindsl.features.points import row_blocks
 from margindsl.language.entries import read_array
 from margindsl.typing import FloatArray, IntArray
 
@@ -101,16 +100,3 @@ def as_laplacian(graph: Any, n: int) -> Any:
         raise DeclarationError("md.manifold: the graph is not symmetric; give (W + W.T) / 2")
     weights.setdiag(0)
     return sp.diags(np.asarray(weights.sum(axis=1)).ravel()) - weights
-
-
-def differences(laplacian: Any, matrix: FloatArray) -> Iterator[FloatArray]:
-    """Yield blocks of rows D with Σ DᵀD = matrixᵀ L matrix: of a graph √w_ij (φ_i − φ_j), which cancels nothing else.
-
-    Shapes: `laplacian` (n, n), `matrix` (n, r).
-    """
-    import scipy.sparse as sp
-
-    edges = sp.triu(laplacian, 1).tocoo()
-    for block in row_blocks(edges.nnz, matrix.shape[1]):
-        i, j = edges.row[block], edges.col[block]
-        yield np.sqrt(np.maximum(-edges.data[block], 0.0))[:, None] * (matrix[i] - matrix[j])

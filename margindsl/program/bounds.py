@@ -12,8 +12,6 @@ from margindsl.errors import DeclarationError
 from margindsl.host.frozen import freeze_fields
 from margindsl.typing import FloatArray
 
-USUAL = 16.0  # sizes within this factor of one are left alone
-
 
 @dataclass(frozen=True, eq=False)
 class DecisionBound:
@@ -60,13 +58,6 @@ class DecisionBound:
     def symmetric(self) -> DecisionBound:
         """Return |Σ a f| ≤ ℓ with the least ℓ that holds: itself where it reads so already."""
         return self if self.is_symmetric else DecisionBound(self.weights, -self.reach, self.reach)
-
-    def in_units(self, unit: float) -> DecisionBound:
-        """Return the same bound, both sides divided by a positive number; by one where that is usual."""
-        if 1.0 / USUAL <= unit <= USUAL:
-            return self
-        sizes = None if self.sizes is None else self.sizes / unit
-        return DecisionBound(self.weights / unit, self.lower / unit, self.upper / unit, sizes)
 
     def violation(self, value: float, size: float) -> float:
         """Return how far a value of Σ a f lies outside, relative to the size of its terms and the limit it breaks."""

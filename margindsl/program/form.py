@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from margindsl.calculus.accuracy import EPS
 from margindsl.errors import DeclarationError
 from margindsl.features.operator import FeatureOperator
 from margindsl.host.frozen import freeze_fields, frozen, frozen_property
@@ -16,7 +15,6 @@ from margindsl.program.answers import Variable
 from margindsl.program.bounds import DecisionBound
 from margindsl.program.existence import contradiction
 from margindsl.program.losses import Losses
-from margindsl.program.usual import least_along, least_of_scalars
 from margindsl.typing import FloatArray
 
 
@@ -82,31 +80,16 @@ class Form:
         """Return the sizes of a value and of a decision value, which scale as the problem does.
 
         With L the loss at zero, g its slope there and ℓ² the mean of ‖φ‖², decision values between L/g and 2L/g make a
-        loss vanish that is linear or quadratic; they cost ½(L/gℓ)², or L is paid. A loss that is zero at zero (as with
-        an adaptive threshold) has weights of length gℓ at most, g being the costs of the scalars, and a usual size of
-        what scalars gain and reach at margins zero, where losses stop them (as a mean's variance does); without, one
-        that falls at zero is least at a decision value of ±t for all points, which is found to a factor of two. Where
-        zero is a minimum of the losses nothing depends on the size of a decision value, which is one.
+        loss vanish that is linear or quadratic; they cost ½(L/gℓ)², or L is paid. Of losses that are zero at zero, as
+        with an adaptive threshold, weights have a length of gℓ at most, g being the costs of the scalars if any.
         """
         losses, square = self.losses, float(self.features.trace) / self.n
         level, slope = losses.at_zero
         if level == 0.0:
-            costs = float(np.abs(losses.scalars.costs).sum())
-            if not costs and slope * square > 0 and (least := least_along(losses, square)):
-                return least
-            slope = costs or slope  # Σ b u = q
-            most = 0.5 * slope**2 * square, slope * square or 1.0
-            own = least_of_scalars(losses) if costs else None
-            return most if own is None else (min(most[0], own[0]), min(most[1], own[1]))
+            slope = float(np.abs(losses.scalars.costs).sum()) or slope
+            return 0.5 * slope**2 * square, slope * square or 1.0
         distance = level / slope if slope > 0 else 0.0
         return (min(level, 0.5 * distance**2 / square) if distance * square > 0 else level), 2.0 * distance or 1.0
-
-    def is_nothing(self, w: FloatArray) -> bool:
-        """Return whether weights move no decision value by more than the rounding of a usual one."""
-        length, least = float(np.linalg.norm(w)), 16 * EPS * self.units[1]  # a projection errs by a few
-        if np.sqrt(self.features.trace / self.n) * length > least:  # the mean is below the most, and known
-            return False
-        return bool(np.sqrt(np.max(self.features.row_norms(), initial=0.0)) * length <= least)
 
     @property
     def floor(self) -> float:

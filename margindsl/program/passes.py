@@ -10,15 +10,55 @@ from typing import ClassVar, TypeAlias
 
 import numpy as np
 
-from margindsl.errors import InfeasibleError
+from margindsl.errors import DeclarationError, InfeasibleError
 from margindsl.features import AffineFeatures, FeatureOperator
 from margindsl.program.bounded_bias import Interval, bias_limits, centre_of
 from margindsl.program.certificates import Certificate
 from margindsl.program.program import MarginProgram
-from margindsl.program.scaling import Scaling
 from margindsl.typing import FloatArray
 
-FAR = 1024.0  # units so far from one that an inaccurate answer may be their fault
+ALIKE = 1e8  # greatest ratio of two lengths of points, or of two loss weights
+BALANCED = 1e10  # greatest ratio, either way, of the loss of one point to the regulariser
+NEAR = 16.0  # a median length of the points within this factor of one is left alone
+DUST = 1e-14  # lengths this small beside the greatest are what rounding leaves of zero
+
+
+def lengths(features: FeatureOperator) -> FloatArray:
+    """Return the lengths of the points that are not zero."""
+    found = np.sqrt(np.asarray(features.row_norms()))
+    return found[found > DUST * np.max(found, initial=0.0)]
+
+
+def check_magnitudes(program: MarginProgram) -> None:
+    """Refuse points and loss weights so unlike one another that double precision loses the small beside the large.
+
+    Raises
+    ------
+    DeclarationError
+    """
+    points, losses = lengths(program.features), program.losses
+    length = float(np.median(points)) if len(points) else 0.0
+    if len(points) and points.max() > ALIKE * length:
+        raise DeclarationError(
+            f"the longest point (length {points.max():.1e}) is {points.max() / length:.1e} times as long as half of "
+            f"the points, expected at most {ALIKE:g} times; leave outliers out, or standardise the columns")
+    level, slope = losses.at_zero
+    if np.isfinite(level) and level > BALANCED * slope > 0:
+        raise DeclarationError(
+            f"losses that fall as at zero are gone at decision values of {level / slope:.1e}, expected at most "
+            f"{BALANCED:g}; write thresholds in the unit of the decision values")
+    weights = (losses.weights * np.abs(losses.slopes))[(losses.weights > 0) & (losses.slopes != 0)]
+    if not len(weights) or not length:
+        return
+    if weights.max() > ALIKE * weights.min():
+        raise DeclarationError(
+            f"the weights of losses go from {program.scale * weights.min():.1e} to {program.scale * weights.max():.1e},"
+            f" expected within a factor of {ALIKE:g}; set the small ones to zero, or standardise the weights")
+    ratio = float(weights.max()) * length**2
+    if not 1.0 / BALANCED <= ratio <= BALANCED:
+        raise DeclarationError(
+            f"the loss of a point weighs {ratio:.1e} times the regulariser, at points of length {length:.1e}; expected "
+            f"between {1.0 / BALANCED:g} and {BALANCED:g}: standardise the columns, or weigh the losses otherwise")
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,34 +79,20 @@ class Answer:
 
 
 Undo: TypeAlias = Callable[[Answer], Answer]
-Accepts: TypeAlias = Callable[[MarginProgram], object]
 
 
 class Pass(ABC):
     """Change a program into one of the same labels and the same objective of the user.
 
-    Class attributes: `name` (in the list `explain` prints), `optional` (whether the program could be solved without,
-    as where a solve with it ends in trouble).
+    Class attribute: `name` (in the list `explain` prints).
     """
 
     name: ClassVar[str]
-    optional: ClassVar[bool] = False
-
-    @property
-    def is_extreme(self) -> bool:
-        """Return whether so much is changed that an inaccurate answer may be the fault of this."""
-        return False
 
     @classmethod
     @abstractmethod
-    def of(cls, program: MarginProgram, accepts: Accepts) -> Pass | None:
-        """Return the pass for a program, None where it would change nothing.
-
-        Parameters
-        ----------
-        accepts : callable
-            Whether the relaxation takes a program.
-        """
+    def of(cls, program: MarginProgram) -> Pass | None:
+        """Return the pass for a program, None where it would change nothing."""
 
     @abstractmethod
     def apply(self, program: MarginProgram) -> tuple[MarginProgram, Undo]:
@@ -79,37 +105,37 @@ class Pass(ABC):
 
 @dataclass(frozen=True)
 class Units(Pass):
-    """Solve in units in which features, values and duals are near one."""
+    """Divide features by one number: with Φ = sΦ' and w = w'/s, ½‖w‖² + L(f) = s⁻²[½‖w'‖² + s²L(f)].
+
+    Parameters
+    ----------
+    scale : float
+        s, a power of two, which keeps every digit.
+    """
 
     name: ClassVar[str] = "units"
-    optional: ClassVar[bool] = True
 
-    scaling: Scaling
-
-    @property
-    def is_extreme(self) -> bool:
-        return not 1.0 / FAR <= self.scaling.features <= FAR or self.scaling.decision != 1.0
+    scale: float
 
     @classmethod
-    def of(cls, program: MarginProgram, accepts: Accepts) -> Units | None:
-        for tilt in (True, False):
-            scaling = Scaling.of(program, tilt)
-            if scaling.is_identity:
-                return None
-            if accepts(scaling.apply(program)):
-                return cls(scaling)
-        return None
+    def of(cls, program: MarginProgram) -> Units | None:
+        points = lengths(program.features)
+        length = float(np.median(points)) if len(points) else 1.0
+        return None if 1.0 / NEAR <= length <= NEAR else cls(float(2.0 ** np.round(np.log2(length))))
 
     def apply(self, program: MarginProgram) -> tuple[MarginProgram, Undo]:
-        return self.scaling.apply(program), partial(self._undo, program)
+        s = self.scale
+        return replace(program, features=AffineFeatures(program.features, factor=1.0 / s), losses=program.losses.rescaled(s * s),
+                       scale=program.scale / s**2), self._undo
 
-    def _undo(self, program: MarginProgram, answer: Answer) -> Answer:
-        t = self.scaling.decision
-        return Answer(self.scaling.weight * answer.w, t * answer.bias, t * answer.scalars, t * answer.decision,
-                      self.scaling.certify(program, answer.certificate))
+    def _undo(self, answer: Answer) -> Answer:
+        proof = answer.certificate
+        if proof is not None:
+            proof = replace(proof.data().rescaled(1.0, self.scale), bound=proof.bound / self.scale**2)
+        return replace(answer, w=answer.w / self.scale, certificate=proof)
 
     def describe(self) -> str:
-        return self.scaling.describe()
+        return f"features divided by {self.scale:g}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +158,7 @@ class BoxedBias(Pass):
     centre: FloatArray | None = None
 
     @classmethod
-    def of(cls, program: MarginProgram, accepts: Accepts) -> BoxedBias | None:
+    def of(cls, program: MarginProgram) -> BoxedBias | None:
         """Return the pass for a free bias that some bound holds."""
         if not program.free_bias:
             return None
@@ -187,18 +213,15 @@ class Presolved:
     undos: tuple[Undo, ...] = ()
 
     @classmethod
-    def of(cls, program: MarginProgram, accepts: Accepts, kinds: tuple[type[Pass], ...] = PASSES) -> Presolved:
+    def of(cls, program: MarginProgram, kinds: tuple[type[Pass], ...] = PASSES) -> Presolved:
         """Return a program after the passes of some kinds."""
         found = cls(program, program)
         for kind in kinds:
-            step = kind.of(found.program, accepts)
-            found = found if step is None else found.after(step)
+            step = kind.of(found.program)
+            if step is not None:
+                changed, undo = step.apply(found.program)
+                found = cls(program, changed, (*found.passes, step), (*found.undos, undo))
         return found
-
-    def after(self, step: Pass) -> Presolved:
-        """Return this after one more pass."""
-        program, undo = step.apply(self.program)
-        return Presolved(self.declared, program, (*self.passes, step), (*self.undos, undo))
 
     def undo(self, answer: Answer) -> Answer:
         """Return an answer to the program as declared."""
@@ -206,17 +229,5 @@ class Presolved:
             answer = undo(answer)
         return answer
 
-    @property
-    def optional(self) -> tuple[Pass, ...]:
-        """Return the passes that can be left out."""
-        return tuple(step for step in self.passes if step.optional)
 
-    def plain(self) -> Presolved:
-        """Return the program without the passes that can be left out."""
-        found = Presolved(self.declared, self.declared)
-        for step in self.passes:
-            found = found if step.optional else found.after(step)
-        return found
-
-
-__all__ = ["NORMAL", "PASSES", "Answer", "BoxedBias", "Pass", "Presolved", "Units"]
+__all__ = ["NORMAL", "PASSES", "Answer", "BoxedBias", "Pass", "Presolved", "Units", "check_magnitudes"]

@@ -72,7 +72,8 @@ def export(program: MarginProgram, claim: Claim, certificate: Certificate | None
         raise UnknownProof(f"features of {program.n} x {program.features.rank} entries are too large to be checked")
     declaration = program.source
     header, arrays = declared(declaration)
-    order, two = _places(declaration, program), program.is_binary
+    order = [place for place, own in enumerate(declaration.decision) if any(own is kept for kept in program.decision)]
+    two = program.is_binary
     held = holder(declaration.decision) if header["free_bias"] else None
     header |= {"value": claim.value, "bound": claim.bound, "state": claim.state, "tol": claim.tol, "bias": claim.bias,
                "held": -1 if held is None else held, "kind": "none", "data": digest_data(declaration),
@@ -263,33 +264,14 @@ def _bound_multipliers(B: LabelSet, dual: dict[str, Any]) -> tuple[FloatArray, F
     return kappa, middles
 
 
-def _places(declaration: Declaration, program: MarginProgram) -> list[tuple[int, float]]:
-    """Return which declared bound each decision bound of the program is, and the unit it was divided by."""
-    places: list[tuple[int, float]] = []
-    for bound in program.decision:
-        for place, own in enumerate(declaration.decision):
-            unit = float(np.abs(own.weights).max() / np.abs(bound.weights).max())
-            taken = any(place == other for other, _ in places)
-            if unit > 0 and not taken and np.array_equal(bound.in_units(1.0).weights * unit, own.weights) and (
-                    own.lower in (bound.lower * unit, bound.lower) and own.upper in (bound.upper * unit, bound.upper)):
-                places.append((place, unit))
-                break
-        else:
-            raise NoProof("a bound on decision values is not among those declared")
-    return places
-
-
-def _declared_order(name: str, x: Any, order: list[tuple[int, float]], arrays: dict[str, Any],
-                    clusters: int) -> Any:
-    """Return multipliers of decision bounds in order and units of the declaration, zero where one was left out."""
+def _declared_order(name: str, x: Any, order: list[int], arrays: dict[str, Any], clusters: int) -> Any:
+    """Return multipliers of decision bounds in the order of the declaration, zero where one was left out."""
     if name not in ("eta", "tau"):
         return x
     pairs = 1 if clusters == 2 or name == "eta" else math.comb(clusters, 2)
-    total = len(arrays["decision_lower"])
-    out = np.zeros((*x.shape[:-1], total, pairs))
+    out = np.zeros((*x.shape[:-1], len(arrays["decision_lower"]), pairs))
     if x.shape[-1]:
-        units = np.array([unit ** (2 if name == "eta" else 1) for _, unit in order])
-        out[..., [place for place, _ in order], :] = x.reshape(*x.shape[:-1], len(order), pairs) / units[:, None]
+        out[..., order, :] = x.reshape(*x.shape[:-1], len(order), pairs)
     return out
 
 

@@ -1,44 +1,23 @@
-"""Attempts of one solve: one solver and its units after another, until one has a usable answer."""
+"""Attempts of one solve: one solver after another, until one has a usable answer."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from margindsl.contract import Budget, Solver, Status
 from margindsl.errors import SolverError, UnansweredError
-from margindsl.program.passes import Presolved
 from margindsl.runtime.evidence import Evidence
 from margindsl.runtime.solution import Solution
 
 KEPT = "the answer is the warm start: nothing lower was found in the time"
 
 
-@dataclass(frozen=True, eq=False)
-class Attempt:
-    """Represent one try.
-
-    Parameters
-    ----------
-    presolved : Presolved
-        The program as it is solved.
-    earlier : Solution or None
-        What earlier solvers found, to begin with.
-    repeats : bool
-        Whether the same solver had trouble before, with passes that are left out now.
-    """
-
-    solver: Solver
-    presolved: Presolved
-    earlier: Solution | None = None
-    repeats: bool = False
-
-
 class Attempts:
     """Say what is tried next, and keep the best of what was found.
 
-    A solver that ends in trouble after passes that can be left out is tried again without them; one that has no usable
-    answer hands over to the next, while the budget lasts. Iterate, and note how each attempt ended.
+    A solver that has no usable answer hands over to the next, while the budget lasts. Iterate, and note how each
+    attempt ended.
 
     Parameters
     ----------
@@ -50,55 +29,41 @@ class Attempts:
         One for all attempts.
     """
 
-    def __init__(self, solvers: Iterable[Solver], presolved: Presolved, proves: bool, budget: Budget) -> None:
-        self.solvers, self.presolved, self.proves, self.budget = solvers, presolved, proves, budget
+    def __init__(self, solvers: Iterable[Solver], proves: bool, budget: Budget) -> None:
+        self.solvers, self.proves, self.budget = solvers, proves, budget
         self.best: Solution | None = None
         self.failed: dict[str, str] = {}  # how solvers failed, by name
-        self._end: Solution | SolverError | None = None  # of the present solver
+        self._settled = False
 
-    def __iter__(self) -> Iterator[Attempt]:
-        """Yield attempts, as long as there is reason for one."""
+    def __iter__(self) -> Iterator[tuple[Solver, Solution | None]]:
+        """Yield a solver and the best that earlier ones found, as long as there is reason for another."""
         for solver in self.solvers:
             if self.failed and self.budget.expired:
                 self.failed[solver.name] = f"{solver.name!r} was not begun: the time was up"
                 return
-            self._end = None
-            yield Attempt(solver, self.presolved, self.best)
-            if self.best is None and self.presolved.optional and self._is_troubled() and not self.budget.expired:
-                yield Attempt(solver, self.presolved.plain(), repeats=True)
-            if self._settles(solver.name):
+            yield solver, self.best
+            if self._settled:
                 return
 
-    def note(self, end: Solution | SolverError) -> None:
-        """Note how an attempt ended; of a solver that was tried twice the better end counts."""
+    def note(self, name: str, end: Solution | SolverError) -> None:
+        """Note how the attempt of a solver ended.
+
+        Raises
+        ------
+        SolverError
+            The one given, where it says more than that the solver has no answer and nothing was found before.
+        """
         if isinstance(end, Solution):
-            self._end = better(self._end, end) if isinstance(self._end, Solution) else end
-        elif not isinstance(self._end, Solution):
-            self._end = end
-
-    def _is_troubled(self) -> bool:
-        """Return whether a solve ended without an answer, or short of its accuracy where passes may be to blame."""
-        if not isinstance(self._end, Solution):
-            return True
-        short = self._end.state in (Status.INACCURATE, Status.ITERATION_LIMIT)
-        return self._end.state is Status.FAILED or (short and any(step.is_extreme for step in self.presolved.optional))
-
-    def _settles(self, name: str) -> bool:
-        """Book the end of a solver and return whether no other is needed."""
-        end = self._end
-        if isinstance(end, UnansweredError):
-            self.failed[name] = end.words
-        elif isinstance(end, SolverError):
-            if self.best is None:
-                raise end
-            self.failed[name] = f"{name!r} ended in an error: {end}"
-        elif end is not None:
             self.best = end if self.best is None else better(self.best, end)
             trouble = trouble_of(end, self.proves) or ("" if self.best is end else f"{name!r} found nothing better")
-            if not trouble:
-                return True
-            self.failed[name] = trouble
-        return False
+            self._settled = not trouble
+            self.failed |= {name: trouble} if trouble else {}
+        elif isinstance(end, UnansweredError):
+            self.failed[name] = end.words
+        elif self.best is None:
+            raise end
+        else:
+            self.failed[name] = f"{name!r} ended in an error: {end}"
 
     def result(self) -> Solution:
         """Return the answer of the first solver that has one, or the best of those that ended short of it.
@@ -163,4 +128,4 @@ def no_worse(found: Solution, start: object) -> Solution:
                    estimate=estimate, evidence=own, message=KEPT if cut else found.message)
 
 
-__all__ = ["Attempt", "Attempts", "better", "no_worse", "trouble_of"]
+__all__ = ["Attempts", "better", "no_worse", "trouble_of"]

@@ -7,25 +7,23 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import scipy
 
 from margindsl.calculus.accuracy import rounding
 from margindsl.errors import DeclarationError, InfeasibleError, RefusalError
 from margindsl.features import AffineFeatures, DenseFeatures, FeatureOperator, build, in_span
 from margindsl.features.maps import NoMap
 from margindsl.labelset import LabelSet, presolve
-from margindsl.language.graphs import RankOne, differences
+from margindsl.language.graphs import RankOne
 from margindsl.language.lowering import Declaration
 from margindsl.language.margins import Hyperplane
 from margindsl.program.bounded_bias import moves_with_bias, sum_vanishes, summed
 from margindsl.program.bounds import DecisionBound
-from margindsl.program.passes import NORMAL, Presolved
+from margindsl.program.passes import NORMAL, Presolved, check_magnitudes
 from margindsl.program.program import MarginProgram
-from margindsl.program.scaling import power_of_two
 from margindsl.runtime.decision import first_other
 from margindsl.typing import FloatArray
 
-LOST = 1e-8  # part of the norm of weights that rounding of manifold terms may change
+LOST = 1e-6  # part of the norm of weights that rounding of manifold terms may change
 ROUNDING = 1e-13  # features this small against those they are projected from are what rounding left
 STRAY = 1e-2  # features this small against those may be what inaccurate weights of earlier solutions left
 
@@ -80,10 +78,11 @@ def assemble(declaration: Declaration, prepared: Prepared, labels: LabelSet,
     normal = Presolved.of(MarginProgram(
         features, labels, declaration.losses.rescaled(1.0 / ridge), declaration.decision,
         free_bias=declaration.hyperplane.bias is True, scale=ridge, constant=declaration.constant, text=text,
-        coding=declaration.coding, source=declaration), bool, NORMAL)
+        coding=declaration.coding, source=declaration), NORMAL)
     program = normal.program
     decision, identities = _settle_decision(declaration.decision, program.features, program.free_bias)
     program = replace(program, decision=decision, identities=identities, normal=normal)
+    check_magnitudes(program)
     if not program.is_binary:
         _check_clusters(declaration, program)
     return program
@@ -100,7 +99,7 @@ def outline(declaration: Declaration, labels: LabelSet, text: str = "") -> Margi
 
 def _settle_decision(bounds: tuple[DecisionBound, ...], features: FeatureOperator,
                      free_bias: bool) -> tuple[tuple[DecisionBound, ...], tuple[str, ...]]:
-    """Return the decision bounds in units of their own, and sentences on those that hold for every hyperplane.
+    """Return the decision bounds, and sentences on those that hold for every hyperplane.
 
     Σ a f = wᵀΦᵀa + b Σ a. Where Φᵀa (and Σ a, for a free bias) is what rounding leaves of sums that vanish, as those
     over centred features do, the bound says 0 ≤ or ≥ its limits: an identity, or never true.
@@ -109,7 +108,7 @@ def _settle_decision(bounds: tuple[DecisionBound, ...], features: FeatureOperato
     for bound in bounds:
         own = bound.weights, bound.sizes
         if not sum_vanishes(features, *own) or (free_bias and moves_with_bias(*own)):
-            kept.append(bound.in_units(power_of_two(float(np.abs(bound.weights).max()))))
+            kept.append(bound)
             continue
         said = (f"the weighted sum of decision values is zero for every hyperplane over these features "
                 f"({features.describe()})")
@@ -193,11 +192,7 @@ def _check_points(features: FeatureOperator, solution: Any, number: int) -> None
 
 def _manifold_metric(features: FeatureOperator, manifolds: tuple[tuple[float, Any], ...],
                      ridge: float) -> FeatureOperator:
-    """Return Φ R⁻¹ with RᵀR = I + Σ 2μ/κ ΦᵀLΦ, so that ½‖w‖² carries the manifold terms.
-
-    Where the rounding of the products reaches the identity, R comes from their roots, which square nothing, and from
-    directions alone in which the points are more than rounding: the others would keep all of theirs beside shrunk ones.
-    """
+    """Return Φ R⁻¹ with RᵀR = I + Σ 2μ/κ ΦᵀLΦ, so that ½‖w‖² carries the manifold terms."""
     matrix, metric, size = features.toarray(), np.eye(features.rank), float(features.rank)
     for coefficient, laplacian in manifolds:
         if isinstance(laplacian, RankOne):
@@ -207,22 +202,11 @@ def _manifold_metric(features: FeatureOperator, manifolds: tuple[tuple[float, An
             squares, parts = matrix.T @ (laplacian @ matrix), 2.0 * laplacian.diagonal() @ features.row_norms()
         metric += (2.0 * coefficient / ridge) * squares
         size += (2.0 * coefficient / ridge) * float(parts)
-    if rounding(size, features.n) < LOST:
-        inverse = np.linalg.inv(np.linalg.cholesky((metric + metric.T) / 2)).T
-    else:
-        _, spread, axes = np.linalg.svd(np.linalg.qr(matrix).R)
-        axes = axes[: int((spread > rounding(spread[0], features.n)).sum())].T
-        factor = np.zeros((0, axes.shape[1]))
-        for coefficient, laplacian in manifolds:
-            one = isinstance(laplacian, RankOne)
-            own = [summed(features, laplacian.weights, laplacian.sizes)[None]] if one else None
-            for rows in own or differences(laplacian, matrix):
-                factor = np.linalg.qr(np.vstack([factor, np.sqrt(2.0 * coefficient / ridge) * rows @ axes])).R
-        # Columns exchanged and the large rows first, each row is as accurate as it is long.
-        factor, order = scipy.linalg.qr(np.vstack([factor, np.eye(axes.shape[1])]), mode="r", pivoting=True)
-        within = np.empty((axes.shape[1], axes.shape[1]))
-        within[order] = scipy.linalg.solve_triangular(factor[: len(within)], np.eye(len(within)))
-        inverse = axes @ within
+    if rounding(size, features.n) >= LOST:
+        raise DeclarationError(
+            f"manifold terms weigh {size:.1e} times the regulariser, beside which double precision loses it; expected "
+            f"at most {LOST / rounding(1.0, features.n):.0e} times: weigh them less, or standardise the columns")
+    inverse = np.linalg.inv(np.linalg.cholesky((metric + metric.T) / 2)).T
     return AffineFeatures(features, inverse, words="manifold metric")
 
 

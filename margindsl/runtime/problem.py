@@ -168,7 +168,7 @@ class Problem(Formulation):
         answer = method.offer(program)
         if isinstance(answer, Refusal):
             raise RefusalError(f"relaxation {method.name!r} does not accept this program: {answer}")
-        presolved = Presolved.of(program, method.offer)
+        presolved = Presolved.of(program)
         form = method.lower(presolved.program)
         departs = relaxation is not None and solver is None  # the problem's own solver is its relaxation's
         if departs and named is not None and isinstance(offer_of(named, form), Refusal):

@@ -9,23 +9,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from margindsl.contract import Budget, RawSolution, Status
+from margindsl.contract import Budget, Solver, Status
 from margindsl.drivers.checkpoint import Checkpoint
 from margindsl.drivers.guard import is_foreign
-from margindsl.drivers.run import Fit, Run
+from margindsl.drivers.run import Run
 from margindsl.errors import DeclarationError, SolverError, TimeLimitError, UnansweredError
 from margindsl.host.clock import Cancelled
 from margindsl.host.process import process_kept
 from margindsl.host.threads import small_work_threads
-from margindsl.program.passes import Answer
 from margindsl.program.program import MarginProgram
-from margindsl.runtime.attempts import Attempt, Attempts
+from margindsl.runtime.attempts import Attempts
 from margindsl.runtime.evidence import Evidence, settled
 from margindsl.runtime.naming import named
 from margindsl.runtime.options import SolveOptions
 from margindsl.runtime.registry import make_solver, solvers_for
 from margindsl.runtime.solution import Solution
-from margindsl.runtime.stages import EVALUATED, EVALUATION_SOLVER, EVALUATION_TOL, FITTED, Found
+from margindsl.runtime.stages import EVALUATION_SOLVER, FITTED, Found
 from margindsl.runtime.undo import solution_of
 from margindsl.runtime.verdict import least_proof
 from margindsl.typing import IntArray
@@ -38,16 +37,16 @@ LIFT_SOLVER, LIFT_EVALUATIONS = "burer-monteiro", 500  # a bound is tightened ch
 
 
 def solve_compiled(compiled: Compiled, options: SolveOptions, budget: Budget) -> Solution:
-    """Try solvers and units in turn; each attempt goes through the stages and back through the passes."""
-    attempts = Attempts(compiled.order(), compiled.presolved, compiled.relaxation.bound != "none", budget)
+    """Try solvers in turn; each attempt goes through the stages and back through the passes."""
+    attempts = Attempts(compiled.order(), compiled.relaxation.bound != "none", budget)
     run: Run | None = None
     with small_work_threads(compiled.program.n * compiled.program.features.rank**2):
         try:
             with budget.limit(FITTED):
-                for attempt in attempts:
-                    with process_kept() if is_foreign(attempt.solver) else nullcontext():
+                for solver, earlier in attempts:
+                    with process_kept() if is_foreign(solver) else nullcontext():
                         try:
-                            run, found = begin(compiled, attempt, options, budget), Found()
+                            run, found = begin(compiled, solver, earlier, options, budget), Found()
                             for stage in compiled.stages:
                                 try:
                                     with run.stage(stage.books), run.budget.limit(stage.part):
@@ -62,9 +61,9 @@ def solve_compiled(compiled: Compiled, options: SolveOptions, budget: Budget) ->
                                     if stage.is_last or not found.is_answered(run):
                                         raise
                                     found = found.failed(error.words)
-                            attempts.note(answered_anyway(compiled, attempt, run, found))
+                            attempts.note(solver.name, answered_anyway(compiled, run, found))
                         except SolverError as error:
-                            attempts.note(error)
+                            attempts.note(solver.name, error)
                 return attempts.result()
         except KeyboardInterrupt as end:
             if not isinstance(end, Cancelled):
@@ -72,7 +71,7 @@ def solve_compiled(compiled: Compiled, options: SolveOptions, budget: Budget) ->
             if attempts.best is None and run is not None and run.best is not None:
                 # No time for the proof: what is in hand is the answer, also where a busy machine let the allowance pass
                 with suppress(Cancelled), Budget.within(0.0).limit(1.0):
-                    return answered(compiled, attempt, run, Found(state=run.ended_by(end), fit=run.best))
+                    return answered(compiled, run, Found(state=run.ended_by(end), fit=run.best))
             if attempts.best is not None:
                 return attempts.result()
             return unfitted(compiled.program, options, budget, compiled.relaxation.name, compiled.solver.name)
@@ -83,39 +82,33 @@ def solve_compiled(compiled: Compiled, options: SolveOptions, budget: Budget) ->
             raise UnansweredError(error.words, f"Other solvers that take this form: {', '.join(others)}") from error
 
 
-def begin(compiled: Compiled, attempt: Attempt, options: SolveOptions, budget: Budget) -> Run:
-    """Return the state an attempt begins with."""
-    program = attempt.presolved.program
-    earlier = options.warm_start if attempt.earlier is None else attempt.earlier
-    keeps = options.checkpoint is not None and attempt.earlier is None and not attempt.repeats
-    run = Run(program, attempt.solver, make_solver(EVALUATION_SOLVER), budget,
-              np.random.default_rng(options.random_state),
-              () if earlier is None else (start_labels(compiled.program, earlier),), compiled.sessions,
+def begin(compiled: Compiled, solver: Solver, earlier: Solution | None, options: SolveOptions, budget: Budget) -> Run:
+    """Return the state an attempt begins with, from what earlier solvers found if anything."""
+    program, start = compiled.presolved.program, options.warm_start if earlier is None else earlier
+    keeps = options.checkpoint is not None and earlier is None
+    run = Run(program, solver, make_solver(EVALUATION_SOLVER), budget, np.random.default_rng(options.random_state),
+              () if start is None else (start_labels(compiled.program, start),), compiled.sessions,
               make_solver(LIFT_SOLVER, max_iter=LIFT_EVALUATIONS),
               Checkpoint(str(options.checkpoint), program, repr(compiled.relaxation)) if keeps else None,
-              form=compiled.form if attempt.presolved is compiled.presolved else None)
+              form=compiled.form)
     run.seconds.update(compiled.seconds)
     return run
 
 
-def answered(compiled: Compiled, attempt: Attempt, run: Run, found: Found) -> Solution:
-    """Return the solution of an attempt; nothing but a closed gap makes a second one more than inaccurate."""
-    fit, state = found.fit, found.state
-    assert fit is not None  # the last stage fits
-    if attempt.repeats:
-        fit = _evaluate_presolved(compiled, run, fit)
-        state = Status.INACCURATE if state in (Status.CONVERGED, Status.OPTIMAL) else state
-    return solution_of(compiled, attempt, run, fit, found.outcome, state)
+def answered(compiled: Compiled, run: Run, found: Found) -> Solution:
+    """Return the solution of an attempt."""
+    assert found.fit is not None  # the last stage fits
+    return solution_of(compiled, run, found.fit, found.outcome, found.state)
 
 
-def answered_anyway(compiled: Compiled, attempt: Attempt, run: Run, found: Found) -> Solution:
+def answered_anyway(compiled: Compiled, run: Run, found: Found) -> Solution:
     """Return the solution of an attempt, begun once more where Ctrl-C came meanwhile."""
     try:
-        return answered(compiled, attempt, run, found)
+        return answered(compiled, run, found)
     except KeyboardInterrupt as end:
         if isinstance(end, Cancelled):
             raise
-        return answered(compiled, attempt, run, found.ended(run.ended_by(end)))
+        return answered(compiled, run, found.ended(run.ended_by(end)))
 
 
 def other_solvers(compiled: Compiled) -> list[str]:
@@ -156,26 +149,6 @@ def unfitted(program: MarginProgram, options: SolveOptions, budget: Budget, rela
             return settled(solution, program, least, least)
     except Cancelled:
         return replace(solution, bound=-np.inf, certificate=None)
-
-
-def _evaluate_presolved(compiled: Compiled, run: Run, fit: Fit) -> Fit:
-    """Return the better of a fit without the passes that were left out and one made with them."""
-    program, undos = run.program, []
-    for step in compiled.presolved.optional:
-        program, undo = step.apply(program)
-        undos.append(undo)
-    with run.stage("evaluate"), run.finishing(EVALUATED):
-        try:
-            other = Run(program, run.solver, run.fixed_solver, run.budget, run.rng).fit(fit.labels, tol=EVALUATION_TOL)
-        except (SolverError, Cancelled):
-            return fit
-    answer = Answer(other.w, other.bias, other.scalars, other.decision)
-    for undo in reversed(undos):
-        answer = undo(answer)
-    raw = RawSolution(other.raw.status, {
-        "w": answer.w, "bias": np.asarray(answer.bias), "scalars": answer.scalars})
-    found = run.adopt(run.program.fix_labels(fit.labels), raw)
-    return found if found.value < fit.value else fit
 
 
 def start_labels(program: MarginProgram, start: Any) -> IntArray:

