@@ -125,8 +125,9 @@ class Units(Pass):
 
     def apply(self, program: MarginProgram) -> tuple[MarginProgram, Undo]:
         s = self.scale
-        return replace(program, features=AffineFeatures(program.features, factor=1.0 / s), losses=program.losses.rescaled(s * s),
-                       scale=program.scale / s**2), self._undo
+        features = AffineFeatures(program.features, factor=1.0 / s)
+        return replace(program, features=features, losses=program.losses.rescaled(s * s), scale=program.scale / s**2
+                       ), self._undo
 
     def _undo(self, answer: Answer) -> Answer:
         proof = answer.certificate
