@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from margindsl.calculus.arguments import number
 from margindsl.calculus.plq import PLQ
-from margindsl.calculus.protocol import ConvexFunction
+from margindsl.calculus.protocol import ConvexFunction, number
 from margindsl.errors import CalculusError
 
 

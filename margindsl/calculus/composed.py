@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from margindsl.calculus import pieces as rows
-from margindsl.calculus.arguments import checked_step, shaped
 from margindsl.calculus.plq import PLQ
-from margindsl.calculus.protocol import FAR, ConvexFunction
+from margindsl.calculus.protocol import FAR, ConvexFunction, checked_step, shaped
 from margindsl.calculus.root import monotone_root
 from margindsl.errors import CalculusError
 from margindsl.host.frozen import frozen_property

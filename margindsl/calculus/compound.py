@@ -7,10 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from margindsl.calculus.arguments import checked_step, shaped
 from margindsl.calculus.composed import Conjugate, Joined
 from margindsl.calculus.plq import PLQ
-from margindsl.calculus.protocol import ConvexFunction, composed_of, constant_beside, envelope_of, multiple_of, sum_of
+from margindsl.calculus.protocol import (
+    ConvexFunction,
+    checked_step,
+    composed_of,
+    constant_beside,
+    envelope_of,
+    multiple_of,
+    shaped,
+    sum_of,
+)
 from margindsl.errors import CalculusError
 from margindsl.typing import ArrayLike
 

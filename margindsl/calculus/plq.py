@@ -10,13 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from margindsl.calculus import algebra
 from margindsl.calculus import pieces as rows
-from margindsl.calculus.arguments import checked_step, finite_member, number, refuse_negative_weights, shaped
 from margindsl.calculus.conic import conic_form
-from margindsl.calculus.evaluation import Evaluation
-from margindsl.calculus.polyline import Polyline
-from margindsl.calculus.protocol import ConvexFunction
+from margindsl.calculus.polyline import Evaluation, Polyline
+from margindsl.calculus.protocol import (
+    ConvexFunction,
+    checked_step,
+    finite_member,
+    number,
+    refuse_negative_weights,
+    shaped,
+)
 from margindsl.errors import CalculusError
 from margindsl.host.frozen import frozen, frozen_property
 from margindsl.typing import ArrayLike, FloatArray
@@ -225,7 +229,7 @@ class PLQ(ConvexFunction):
             falls = self.argmin()[0] > 0
             constant = float(self.coefficients[-1 if falls else 0, 2])
             return (self, PLQ.constant(0.0)) if falls else (PLQ.constant(constant), self - constant)
-        falling, rising = algebra.parted(self._table, point, float(self(point)))
+        falling, rising = rows.parted(self._table, point, float(self(point)))
         return PLQ._on(*falling), PLQ._on(*rising)
 
     def __add__(self, other: ConvexFunction | float) -> ConvexFunction:
@@ -250,7 +254,7 @@ class PLQ(ConvexFunction):
         a, b = number(a, "slope"), number(b, "shift")
         if a == 0:
             return PLQ.constant(self._finite_at(b))
-        return PLQ._on(*algebra.precomposed(self._table, a, b))
+        return PLQ._on(*rows.precomposed(self._table, a, b))
 
     def positive_part(self) -> PLQ:
         """Return max(ρ, 0).
@@ -296,13 +300,13 @@ class PLQ(ConvexFunction):
         if not (self._is_linear() or self._is_nonnegative()):
             raise CalculusError(f"the square of {self!r} is not convex: it is not affine and falls to "
                                 f"{self.minimum():g} < 0; take its positive part first")
-        return PLQ._on(*algebra.squared(self._table))
+        return PLQ._on(*rows.squared(self._table))
 
     def isclose(self, other: PLQ, rtol: float = 1e-9) -> bool:
         """Return whether two functions agree, in domain and values, to a relative tolerance."""
         if not np.allclose(self.domain, other.domain, rtol=rtol, atol=rtol):
             return False
-        knots = algebra.refinement(self._table, other._table)
+        knots = rows.refinement(self._table, other._table)
         # two quadratics that agree at three points are equal
         x = np.concatenate([rows.three_points(a, b) for a, b in pairwise(knots)])
         size = np.maximum(self._evaluation.size(x), other._evaluation.size(x))
@@ -345,7 +349,7 @@ class PLQ(ConvexFunction):
         return np.concatenate([[self.lower], self.breakpoints, [self.upper]])
 
     @property
-    def _table(self) -> algebra.Table:
+    def _table(self) -> rows.Table:
         return self._knots, self.coefficients
 
     @cached_property
@@ -372,13 +376,13 @@ class PLQ(ConvexFunction):
         if max(self.lower, other.lower) > min(self.upper, other.upper):
             raise CalculusError(f"{self!r} and {other!r} are nowhere finite together: the domains "
                                 f"{self.domain} and {other.domain} do not meet")
-        return algebra.refinement(self._table, other._table)
+        return rows.refinement(self._table, other._table)
 
     def _plus(self, other: PLQ) -> PLQ:
-        return PLQ._on(*algebra.sum_on(self._refinement(other), self._table, other._table))
+        return PLQ._on(*rows.sum_on(self._refinement(other), self._table, other._table))
 
     def _maximum(self, other: PLQ) -> PLQ:
         knots = self._refinement(other)
         if knots[0] == knots[-1]:
             return PLQ._on(knots, [[0.0, 0.0, max(self(knots[0]), other(knots[0]))]])
-        return PLQ._on(*algebra.maximum_on(knots, self._table, other._table))
+        return PLQ._on(*rows.maximum_on(knots, self._table, other._table))

@@ -9,8 +9,7 @@ import numpy as np
 from scipy.special import wrightomega
 
 from margindsl.calculus.accuracy import EPS
-from margindsl.calculus.arguments import checked_step, shaped
-from margindsl.calculus.protocol import ConvexFunction
+from margindsl.calculus.protocol import ConvexFunction, checked_step, shaped
 from margindsl.typing import ArrayLike, FloatArray
 
 STEPS = 60  # of Newton; a handful is taken, but where arguments are lost in rounding
