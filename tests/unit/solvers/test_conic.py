@@ -618,12 +618,3 @@ def test_points_without_any_extent_have_the_loss_at_the_origin(name, clusters):
     problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 3 * md.mean(md.squared_hinge(margins))), [y[0] != y[1]])
     solution = problem.solve("alternating", name, random_state=0)
     assert solution.value == pytest.approx(3.0, rel=1e-6) and not np.any(solution.decision)
-
-
-def test_numbers_that_end_the_process_inside_highs_are_an_error_that_names_others():
-    X = np.random.default_rng(0).normal(size=(6, 1))
-    y, f = md.Labels(6), md.Hyperplane(X)
-    losses = md.mean(md.hinge(y * f)) + md.mean(md.squared_hinge(y * f))
-    problem = md.Problem(md.Minimize(0.5 * md.sq_norm(f) + 1e17 * losses), [md.sum(y) == 0])
-    with pytest.raises(md.errors.UnansweredError, match="highs does not bear .* clarabel"):
-        problem.solve("alternating", "highs", random_state=0)

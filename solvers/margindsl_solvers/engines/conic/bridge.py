@@ -287,10 +287,6 @@ class ConicSession(Session):
                     solver.engine, solver_opts={}, ignore_dpp=count > package_of(solver.engine).parameter_limit)
                 middle, package = time.perf_counter(), package_of(chain.solver.name())
                 seconds["compile"] = middle - begin
-                if (size := _largest(data)) > package.largest:
-                    words = (f"the problem holds numbers up to {size:.1e}, and {solver.name} does not bear those "
-                             f"above {package.largest:.0e}")
-                    return RawSolution(Status.FAILED, message=words, seconds=seconds)
                 cap = budget.max_iter if solver.max_iter is None else solver.max_iter
                 options = package.settings(budget.tol, cap, max(budget.remaining, 1e-3)) | dict(solver.settings or {})
                 try:
@@ -340,13 +336,6 @@ class ConicSession(Session):
         sign = -1.0 if lowering.is_dual else 1.0
         return RawSolution(status, variables, "" if status is Status.OPTIMAL else words, sign * float(value),
                            iterations, seconds)
-
-
-def _largest(data: Mapping[str, Any]) -> float:
-    """Return the size of the largest finite number of a problem in the form of an engine."""
-    arrays = [getattr(value, "data", value) if hasattr(value, "nnz") else value for value in data.values()]
-    return max((float(np.max(np.abs(a), initial=0.0, where=np.isfinite(a))) for a in arrays
-                if isinstance(a, np.ndarray) and a.dtype.kind == "f"), default=0.0)
 
 
 def compile_work(problem: cp.Problem) -> float:

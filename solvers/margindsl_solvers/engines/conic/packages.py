@@ -23,7 +23,6 @@ class Package:
     capped: Mapping[str, int] = field(default_factory=dict)  # where no cap is given
     clock: str = ""
     options: str = ""  # its options' names, or "module:class" of an object that has them
-    largest: float = math.inf  # number that it bears
     # above so many parameter values, compiling with their values each time is faster than compiling once
     parameter_limit: int = 3000
 
@@ -53,10 +52,10 @@ PACKAGES: Mapping[str, Package] = {
     "OSQP": Package(("eps_abs", "eps_rel"), 0.1, caps=("max_iter",), capped={"max_iter": 50_000}, clock="time_limit",
                     options="osqp.ext_builtin:OSQPSettings"),
     # An active set ends exactly: only its feasibility is asked. It changed a few hundred times on 9 points, and then
-    # went round without an end. A number of 2.5e15 in the Hessian of 30 variables ended the process, 1e13 never ended.
+    # went round without an end.
     "HIGHS": Package(("primal_feasibility_tolerance", "dual_feasibility_tolerance"), 1e-2, (1e-10, 1e-6),
                      ("simplex_iteration_limit", "qp_iteration_limit", "ipm_iteration_limit"),
-                     {"qp_iteration_limit": 100_000}, "time_limit", "highspy:HighsOptions", 1e12),
+                     {"qp_iteration_limit": 100_000}, "time_limit", "highspy:HighsOptions"),
     "CVXOPT": Package(("abstol", "reltol", "feastol"), 1e-2, (1e-9, math.inf), ("max_iters",)),
     "DAQP": Package(("primal_tol", "dual_tol"), 1e-2, (1e-10, 1e-6), ("iter_limit",)),
     "PIQP": Package(("eps_abs", "eps_rel"), 1e-2, (1e-10, math.inf), ("max_iter",)),
