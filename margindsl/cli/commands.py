@@ -21,7 +21,7 @@ from margindsl.errors import DeclarationError
 from margindsl.host.extensions import RELAXATIONS, registered
 from margindsl.host.progress import task
 from margindsl.metrics import clustering_accuracy
-from margindsl.proof.data import check_data
+from margindsl.proof.check import compare_features
 from margindsl.recipes.recipe import traits_of
 from margindsl.runtime.compare import Comparison, Row
 from margindsl.runtime.registry import as_relaxation, as_solver
@@ -167,7 +167,7 @@ def verify(arguments: argparse.Namespace) -> int:
         if not isinstance(proof, StoredProof) or "phi" not in proof.arrays:
             raise DeclarationError("verify: the file holds no features to compare with the data; load it with its "
                                    "problem, Solution.load(path, problem)")
-        failures = check_data(proof.header, proof.arrays, read_points(arguments)[0])
+        failures = compare_features(proof.header, proof.arrays, read_points(arguments)[0])
         if failures:
             (found.failures if proof.header["linear"] else found.unverified).extend(failures)
         else:

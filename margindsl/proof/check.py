@@ -2,27 +2,45 @@
 import json
 import math
 import sys
+from dataclasses import dataclass, field
 from functools import reduce
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-FORMAT, VERSION, EPS, MOST = "margindsl-proof", 6, 2.0**-52, 1 << 22  # at most so many numbers in a block or list
-FIELDS = "n", "clusters", "coding", "ridge", "constant", "free_bias", "held", "kind", "value", "bound", "state", "tol"
+FORMAT, VERSION, EPS, MOST = "margindsl-proof", 7, 2.0**-52, 1 << 22  # at most so many numbers in a block or list
+CLOSED = 1.5e-3  # the relative gap beyond which nothing is optimal, whatever was asked for
+KNOWN = 1e-6  # the relative accuracy beyond which a value is not known
+CLOSE = 1e-12  # relative accuracy of features, to the size of their column
 SHAPES = {  # of arrays: equal letters are equal lengths; + marks what is not negative, * what may be infinite
-    "n": "labels", "nr": "phi", "rc": "w", "m+": "points", "m": "slopes floor", "ms": "coupling", "s": "costs scalars",
-    "s+": "nonneg", "f+": "cell steep size", "f*": "left right", "f": "anchor A B C", "g+": "log_at log_c",
-    "g": "log_a log_d", "x2+": "must", "y2+": "cannot", "i+": "known_index", "i": "known_values", "jn": "bound_weights",
-    "j*": "bound_lower bound_upper", "k": "at_least at_most", "ln": "decision_weights",
-    "l*": "decision_lower decision_upper", "pmz": "u", "pm": "q", "plo": "tau", "pl+": "eta", "pg": "tangents",
-    "e": "tree", "N+": "d", "b+": "kappa", "b": "middles units", "tN": "cuts", "t": "theta"}
+    "n": "labels", "nr": "phi", "rc": "w", "m": "points slopes", "ms": "coupling", "s": "costs scalars nonneg",
+    "f": "cell anchor A B C", "f*": "left right", "g": "log_at log_a log_d", "g+": "log_c", "x2": "must",
+    "y2": "cannot",
+    "i": "known_index known_values", "jn": "bound_weights", "j*": "bound_lower bound_upper", "k+": "at_least at_most",
+    "ln": "decision_weights", "l*": "decision_lower decision_upper", "pmz": "u", "pm": "q", "plo": "tau", "pl+": "eta",
+    "pg": "tangents", "e": "tree", "N+": "d", "b+": "kappa", "b": "middles units", "tN": "cuts", "t": "theta"}
+WHOLE: dict[str, tuple[Any, Any]] = {  # of whole numbers: the least, and what all are below; a letter is a length
+    "labels": (-1, "k"), "points": (0, "n"), "nonneg": (0, 2), "cell": (0, "m"), "log_at": (0, "m"), "must": (0, "n"),
+    "cannot": (0, "n"), "known_index": (0, "n"), "known_values": (-1, "k"), "tree": ("p", "N"), "cuts": (-1, 2)}
 
 
 def need(holds: Any, said: str) -> Any:
     """Raise ValueError unless something holds."""
     if not holds:
         raise ValueError(said)
+
+
+def number(x: Any, low: float = -sys.float_info.max, high: float = sys.float_info.max) -> float:
+    """Return a number of a header as a float within limits."""
+    need(isinstance(x, (int, float)) and not isinstance(x, bool) and low <= x <= high, f"{x!r} is no such number")
+    return float(x)
+
+
+def whole(x: Any, low: int, high: int) -> int:
+    """Return a whole number of a header within limits."""
+    need(type(x) is int and low <= x <= high, f"{x!r} is no such whole number")
+    return int(x)
 
 
 def gathered(place: Any, X: Any, N: int) -> Any:
@@ -91,34 +109,73 @@ class LabelSet:
         return math.sqrt(max(0.0, (k * best - n**2) / (k - 1))) * (1 + 4 * EPS)
 
 
+@dataclass
+class Report:
+    """Represent what was proved, what failed and what could not be checked; true when nothing failed."""
+
+    proved: list[str] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    unverified: list[str] = field(default_factory=list)
+    bound: float = -math.inf  # what the dual points prove, rounding taken off
+
+    def __bool__(self) -> bool:
+        return not self.failures
+
+    def __str__(self) -> str:
+        parts = ("proved", self.proved), ("FAILED", self.failures), ("unverified", self.unverified)
+        return "\n".join(f"{word:<11} {said}" for word, sentences in parts for said in sentences)
+
+
 class Proof(SimpleNamespace):
-    """Hold header and arrays of a proof, and find what they prove."""
+    """Hold header and arrays of a proof, every number cast and in its range, and find what they prove."""
 
     def __init__(self, header: dict[str, Any], arrays: dict[str, Any]) -> None:
-        super().__init__(**{name: header[name] for name in FIELDS})
-        self.two, self.singer, k = self.clusters == 2, self.coding == "crammer-singer", self.clusters
-        many = {"n": self.n, "N": self.n + 1, "k": k, "2": 2} | (
-            {"c": 1, "b": len(arrays["bound_lower"])} if self.two else {"c": k, "b": 1, "j": 0})
-        for mark, name in ((mark, name) for mark, names in SHAPES.items() for name in names.split() if name in arrays):
-            x, most, axes = arrays[name], np.inf if "*" in mark else sys.float_info.max, mark.strip("+*")
-            fair = x.dtype.kind in "biuf" and np.all((np.abs(x) <= most) & ((x >= 0) | ("+" not in mark)))
-            alike = len(axes) == x.ndim and all(many.setdefault(a, m) == m for a, m in zip(axes, x.shape))
-            need(fair and alike, f"{name} does not hold such numbers, or not as many, as the other arrays ask for")
-            setattr(self, name, x.astype(float if x.dtype.kind == "f" else int))
-        known = self.coding in (("binary",) if self.two else ("simplex", "crammer-singer")) and k > 1
-        need(known and self.free_bias in (0, 1) and 0 < self.ridge < math.inf, "the header contradicts itself")
+        n, k = whole(header["n"], 1, 1 << 40), whole(header["clusters"], 2, 1 << 20)
+        lengths = {"n": n, "N": n + 1, "k": k, "2": 2} | (
+            {"c": 1, "b": len(arrays["bound_lower"])} if k == 2 else {"c": k, "b": 1, "j": 0})
+        shapes = [*SHAPES.items(), ("n" if k == 2 else "nk", "decision")]
+        found = {name: self.cast(name, mark, arrays[name], lengths)
+                 for mark, names in shapes for name in names.split() if name in arrays}
+        super().__init__(
+            **found, n=n, clusters=k, **{name: header[name] for name in ("coding", "kind", "state", "free_bias")},
+            bias=np.array(header["bias"], dtype=float), held=whole(header["held"], -1, lengths["l"] - 1),
+            ridge=number(header["ridge"], sys.float_info.min), constant=number(header["constant"]),
+            value=number(header["value"], high=math.inf), bound=number(header["bound"], -math.inf))
+        self.two, self.singer = k == 2, self.coding == "crammer-singer"
+        known = self.coding in (("binary",) if self.two else ("simplex", "crammer-singer"))
+        fair = isinstance(self.free_bias, bool) and isinstance(self.state, str) and self.bias.shape in ((), (k,))
+        need(known and fair, "the header contradicts itself")
+        ones = "phi" not in found or np.all(self.phi[:, -1:] == 1)
+        need(ones or not self.free_bias, "the features have no column of ones for the bias")
         self.stretch = 1 if self.two else k / (k - 1) if self.singer else 1 - 1 / k
         self.codes, (a, b) = np.array([[0.0], [1], [-1]]) if self.two else np.eye(k + 1)[:, 1:], np.triu_indices(k, 1)
         self.pairs = (np.eye(k)[a] - np.eye(k)[b])[:, :1 if self.two else k]
+
+    @staticmethod
+    def cast(name: str, mark: str, x: Any, lengths: dict[str, int]) -> Any:
+        """Return an array as float64, or int64 of whole numbers, if all are in their range and of the lengths known."""
+        axes, asked = mark.strip("+*"), "not such numbers, or not as many as other arrays ask for"
+        need(len(axes) == x.ndim and all(lengths.setdefault(a, m) == m for a, m in zip(axes, x.shape)),
+             f"{name}: {asked}")
+        if name in WHOLE:  # unsigned ones too are compared before they are cast
+            low, high = (end if isinstance(end, int) else lengths[end] for end in WHOLE[name])
+            low = -low if name == "tree" else low
+            need(x.dtype.kind in "iu" + "b" * (name == "nonneg"), f"{name}: not whole numbers")
+            need(x.size == 0 or (low <= int(x.min()) and int(x.max()) < high), f"{name}: {asked}")
+            return x.astype(np.int64)
+        need(x.dtype.kind in "iuf", f"{name}: {asked}")
+        x, most = x.astype(np.float64), np.inf if "*" in mark else sys.float_info.max
+        need(np.all(np.abs(x) <= most) and ("+" not in mark or np.all(x >= 0)), f"{name}: {asked}")
+        return x
 
     def centre(self) -> None:
         """Write f = <w, phi - c> + t, c = a'phi / sum a, where a bound on a'f = t sum a holds a free bias, t then."""
         (n, r), m, D, self.limits = self.phi.shape, len(self.points), self.decision_weights, np.zeros(2)
         self.columns, self.spread, last = self.phi + 0.0, np.abs(self.phi), np.arange(r) == r - 1
-        self.rate, self.norm = (2 * n + m + r + 64) * EPS, np.where(last & (self.free_bias > 0), 0.0, self.ridge)
+        self.rate, self.norm = (2 * n + m + r + 64) * EPS, np.where(last & self.free_bias, 0.0, self.ridge)
         if self.held >= 0:
-            a, size, ones = D[self.held], np.abs(D[self.held]).sum(), np.all(self.phi[:, -1] == 1)
-            need(self.free_bias and ones and abs(a.sum()) > 4 * self.rate * size, "a bound holds no bias")
+            a, size = D[self.held], np.abs(D[self.held]).sum()
+            need(self.free_bias and abs(a.sum()) > 4 * self.rate * size, "a bound holds no bias")
             self.columns -= np.where(last, 0.0, a @ self.phi / a.sum())
             self.spread += np.where(last, 0.0, np.abs(a) @ self.spread * 2 * size / a.sum()**2)
             self.limits = np.array([self.decision_lower[self.held], self.decision_upper[self.held]]) / a.sum()
@@ -128,9 +185,15 @@ class Proof(SimpleNamespace):
         self.sums, self.sizes = kept * (D @ self.columns), kept * (np.abs(D) @ self.spread)
 
     def valued(self, y: Any) -> tuple[float, float]:
-        """Return the value of labels, weights and scalars, and what rounding may have done to it."""
+        """Return the value of labels, weights and scalars, and what rounding may have done to it.
+
+        Decision values and bias of the solution must be those of the weights.
+        """
         # Loss i at x = slope margin + coupling s: At^2 + Bt + C, t = x - anchor, in a cell, and c log(1 + exp(-ax - d))
         f, own, sizes = self.phi @ self.w, self.codes[y], (np.abs(self.phi) @ np.abs(self.w)).max(axis=1)
+        near = np.abs(f - self.decision.reshape(f.shape)) <= 64 * EPS * (sum(self.phi.shape) + 8) * sizes.max()
+        need(np.all(near), f"decision values are not those of the weights, at point {np.argmin(near.all(axis=1))}")
+        need(np.all(self.bias == self.w[-1] * self.free_bias), "the bias is not that of the weights")
         sums, slack = self.decision_weights @ f @ self.pairs.T, 1e-6 * np.abs(self.decision_weights) @ sizes
         near = np.clip(sums.T, self.decision_lower - slack, self.decision_upper + slack)
         need(np.all(near == sums.T) and np.all((self.scalars >= 0) | (self.nonneg == 0)), "decision values are outside")
@@ -146,8 +209,12 @@ class Proof(SimpleNamespace):
         logs, values = self.log_c * np.logaddexp(0.0, -z), ((self.A * t + self.B) * t + self.C)[here]
         parts = ((np.abs(self.A) * reach + np.abs(self.B)) * reach + np.abs(self.C))[near]
         size = math.fsum([*parts, *wide, *np.abs(paid), square, abs(self.constant)])
-        size += min(math.fsum((self.steep * reach + self.size)[near]), 1e3 * size)  # B, C are sums of such parts
         return math.fsum([*values, *logs, *paid, square, self.constant]), rate * size
+
+    def start(self) -> float:
+        """Return the size of the losses at decision values and scalars of zero."""
+        t, here = -self.anchor, (self.left <= 0) & (self.right >= 0)
+        return float(np.abs((self.A * t + self.B) * t + self.C)[here].sum() + self.log_c @ np.logaddexp(0, -self.log_d))
 
     def least(self, u: Any, q: Any, v: Any) -> tuple[float, Any, Any]:
         """Return the sum over losses of min over x of h(x) + ux + qx^2/2, rounding taken off; u and q as of margins."""
@@ -160,7 +227,7 @@ class Proof(SimpleNamespace):
             self.log_a * v, np.abs(self.log_a * v), v * self.log_d - dual, np.abs(v * self.log_d) + np.abs(dual)))
         half = np.where(self.singer & (np.minimum(self.left, self.slopes[i]) < 0), 0, q[i] / 2)  # no square of a fall
         pull, strain, low = (u + slope)[i], (np.abs(u) + strain)[i], np.full(len(i), np.inf)
-        steep, size, total = self.steep + np.abs(self.B), self.size + np.abs(self.C) + size[i], np.full(len(u), np.inf)
+        steep, size, total = np.abs(self.B), np.abs(self.C) + size[i], np.full(len(u), np.inf)
         bend, tilt = self.A + half, u[i] + (slope[i] + self.B - 2 * self.A * k)  # bend x^2 + tilt x but for a constant
         lowest = np.clip(np.where(bend > 0, -tilt / (2 * bend), k), self.left, self.right)
         for x, sign in ((self.left, 1), (self.right, -1), (lowest, 0)):
@@ -168,7 +235,7 @@ class Proof(SimpleNamespace):
             parts = (np.abs(self.A * t) + steep) * np.abs(t) + (strain + np.abs(half * x)) * np.abs(x) + size
             value = (self.A * t + self.B) * t + (half * x + pull) * x + self.C - 64 * EPS * parts
             low = np.minimum(low, np.where(np.isfinite(x), value, np.where(falls, -np.inf, np.inf)))
-        np.minimum.at(total, i, np.clip(self.floor[i], low, low + (strain + np.abs(half) == 0) * 128 * EPS * parts))
+        np.minimum.at(total, i, low)
         need(np.all(np.isfinite(total)), f"a dual point is outside the domain of loss {np.argmin(np.isfinite(total))}")
         v, q = (np.bincount(self.points, z, self.n) for z in (u * self.slopes, q * self.slopes**2))
         return math.fsum(total + rest), v, q
@@ -263,9 +330,11 @@ class Proof(SimpleNamespace):
         self.centre()
         value, rounding = self.valued(y) if hasattr(self, "w") else (math.inf, 0.0)
         need(self.value == value or abs(self.value - value) <= rounding, f"value {value:.17g}, not {self.value:.17g}")
-        (report.proved if value < math.inf else report.unverified).append(f"value {value:.12g}")
-        gap, tol = self.value - self.bound, 1.5 * self.tol * abs(self.value) + rounding
-        need(self.state != "OPTIMAL" or gap <= tol, f"status: optimal with a gap of {gap:.3g}")
+        is_known = value < math.inf and rounding <= KNOWN * (abs(value) + abs(self.constant) + self.start())
+        (report.proved if is_known else report.unverified).append(
+            f"value {value:.12g}" if is_known else f"value {value:.12g}, known to {rounding:.3g}")
+        gap = self.value - self.bound
+        need(self.state != "OPTIMAL" or gap <= CLOSED * abs(self.value) + rounding, f"status: optimal, gap {gap:.3g}")
         if self.bound > -math.inf:
             (Z, leaf), low = B.leaves(), math.inf
             for number, count in zip(*np.unique(leaf, return_counts=True)):
@@ -276,9 +345,9 @@ class Proof(SimpleNamespace):
             report.proved.append(f"bound {self.bound:.12g}, {gap:.3g} below the value")
 
 
-def check(header: dict[str, Any], arrays: dict[str, Any]) -> Any:
-    """Return what of a proof is `proved`, `failures` or `unverified`, in sentences, and the bound that is proved."""
-    report = SimpleNamespace(proved=[], failures=[], unverified=[], bound=-math.inf)
+def check(header: dict[str, Any], arrays: dict[str, Any]) -> Report:
+    """Return what of a proof is proved, failed or could not be verified, in sentences, and the bound that is proved."""
+    report = Report()
     try:
         need([header.get(x) for x in ("format", "version")] == [FORMAT, VERSION], f"no version {VERSION} of {FORMAT}")
         with np.errstate(all="ignore"):
@@ -289,12 +358,39 @@ def check(header: dict[str, Any], arrays: dict[str, Any]) -> Any:
     return report
 
 
+def compare_features(header: dict[str, Any], arrays: dict[str, Any], X: Any) -> list[str]:
+    """Return how the features of a proof differ from linear features of points X (n, d), each column in its own unit.
+
+    Of more columns than points the proof holds a rotation, whose products are compared as far as rounding allows.
+    """
+    X, phi = np.array(X, dtype=float), np.array(arrays["phi"], dtype=float)
+    if header["linear"] is not True:
+        return ["the features are not linear ones of the points, and cannot be made again without the problem"]
+    if X.ndim != 2 or phi.ndim != 2 or len(X) != len(phi):
+        return [f"the data are of shape {X.shape}, the features of shape {phi.shape}"]
+    phi = phi[:, :-1] if header["free_bias"] else phi
+    size, wide = np.abs(X).max(axis=0, initial=0.0), X.shape[1] > len(X)
+    X = X - X.mean(axis=0) if header["centre"] is True else X
+    if header["penalised"] is True:
+        X, size = np.column_stack([X, np.ones(len(X))]), np.append(size, 1.0)
+    if X.shape == phi.shape and np.all(np.abs(X - phi) <= CLOSE * size):
+        return []
+    if wide and phi.shape[1] <= len(X) + 1:
+        norms, rough = np.sqrt(np.sum(X**2, axis=1)), 64 * EPS * np.sqrt(np.sum(size**2) * len(X))
+        near = norms[:, None] * (CLOSE * norms + rough) + rough * (norms + rough)
+        if np.all(np.abs(X @ X.T - phi @ phi.T) <= near):
+            return []
+    return ["the features are not those of the data"]
+
+
 if __name__ == "__main__":
     try:
         content = dict(np.load(sys.argv[1], allow_pickle=False))
-        result = check(json.loads(str(content.pop("header"))), content)
+        head = json.loads(str(content.pop("header")))
+        result = check(head, content)
+        if len(sys.argv) > 2:
+            result.failures += compare_features(head, content, np.load(sys.argv[2], allow_pickle=False))
     except Exception as error:  # no file, or none of a proof
         sys.exit(f"FAILED      no proof can be read: {error!r}")
-    for title, said in (("proved", result.proved), ("FAILED", result.failures), ("unverified", result.unverified)):
-        print(*(f"{title:<11} {sentence}\n" for sentence in said), sep="", end="")
+    print(result)
     sys.exit(1 if result.failures or result.unverified else 0)

@@ -16,12 +16,11 @@ from margindsl.host.clock import EIGEN_WORK, affords
 from margindsl.language.lowering import Declaration
 from margindsl.program.certificates import Certificate
 from margindsl.program.program import MarginProgram
-from margindsl.proof.data import check_data
-from margindsl.proof.export import LARGEST, Claim, NoProof, UnknownProof, declared, digest, export
-from margindsl.proof.report import Report, reported
+from margindsl.proof.check import Report, check, compare_features
+from margindsl.proof.export import LARGEST, Claim, NoProof, UnknownProof, agree, declared, export
 from margindsl.runtime.decision import first_other
 from margindsl.runtime.presolve import assemble, prepare_features, prepare_labels
-from margindsl.runtime.verdict import CLOSED
+from margindsl.runtime.verdict import is_closed
 from margindsl.typing import FloatArray
 
 KEPT = 4_000_000  # entries of features that go into files
@@ -63,9 +62,11 @@ class Evidence:
 
         Of losses that proofs do not know that is not known, and denied.
         """
-        own, theirs = self.declaration, other.declaration
+        if self.declaration.hyperplane is not other.declaration.hyperplane:
+            return False
         try:
-            return own.hyperplane is theirs.hyperplane and digest(*declared(own)) == digest(*declared(theirs))
+            (header, arrays), (others, numbers) = declared(self.declaration), declared(other.declaration)
+            return agree(header, others) and agree(arrays, numbers)
         except UnknownProof:
             return False
 
@@ -73,7 +74,7 @@ class Evidence:
         """Return what a solution claims, or what it would claim with another bound."""
         return Claim(solution.labels, self.weights, np.asarray(solution.bias).tolist(), solution.decision,
                      self.scalars, solution.value,
-                     solution.bound if bound is None else bound, solution.state.name, self.tol)
+                     solution.bound if bound is None else bound, solution.state.name)
 
 
 def verify(solution: Any, certificate: Certificate | None, bound: float | None = None) -> Report:
@@ -107,16 +108,16 @@ def _check(program: MarginProgram, claim: Claim, certificate: Certificate | None
            whole: bool = True) -> Report:
     try:
         header, arrays = export(program, claim, certificate, most=most)
-    except NoProof as error:
+    except (NoProof, ValueError) as error:
         return Report(failures=[str(error)])
     except UnknownProof as error:
         return Report(unverified=[str(error)])
     if arrays["labels"].shape != (program.n,) or ("phi" in arrays and len(claim.weights) != program.features.rank):
         return Report(failures=["labels or weights are not of the size of the problem"])
-    report = reported(header, arrays)
+    report = check(header, arrays)
     X = program.source.hyperplane.X
     if whole and "phi" in arrays and header["linear"] and isinstance(X, np.ndarray):
-        report.failures += check_data(header, arrays, X)
+        report.failures += compare_features(header, arrays, X)
     return report
 
 
@@ -173,7 +174,7 @@ def _work(program: MarginProgram, certificate: Certificate) -> float:
 
 def _told(solution: Any, judged: Any) -> Any:
     """Return a solution whose bound was replaced by what is proved, its status and message true again."""
-    state, closed = solution.state, relative_gap(judged.value, judged.bound) <= CLOSED * solution.evidence.tol
+    state, closed = solution.state, is_closed(judged.value, judged.bound, solution.evidence.tol)
     if judged.bound > solution.bound or relative_gap(solution.bound, judged.bound) <= ROUNDED:
         state = Status.OPTIMAL if closed else Status.CONVERGED if state is Status.OPTIMAL else state
         estimate = max(solution.estimate, judged.bound)  # NaN stays

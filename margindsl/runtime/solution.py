@@ -18,8 +18,8 @@ from margindsl.errors import DeclarationError, one_of
 from margindsl.features.points import check_columns, is_lazy, map_chunks
 from margindsl.program.certificates import Certificate
 from margindsl.program.codings import CODINGS
+from margindsl.proof.check import Report
 from margindsl.proof.files import write_proof
-from margindsl.proof.report import Report
 from margindsl.runtime.evidence import Evidence, verify, written
 from margindsl.runtime.scalars import Scalars
 from margindsl.runtime.stored import features_of, judged, read_stored, same_problem

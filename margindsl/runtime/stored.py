@@ -12,10 +12,9 @@ import numpy as np
 from margindsl.contract import Status
 from margindsl.errors import DeclarationError
 from margindsl.host.files import FOREIGN
-from margindsl.proof.check import FORMAT, VERSION
-from margindsl.proof.export import digest, digest_data, with_ones
+from margindsl.proof.check import FORMAT, VERSION, Report, check
+from margindsl.proof.export import agree, with_ones
 from margindsl.proof.files import read_proof
-from margindsl.proof.report import Report, reported
 from margindsl.runtime.decision import first_other
 from margindsl.runtime.evidence import declaration_of
 from margindsl.typing import FloatArray
@@ -43,11 +42,13 @@ class StoredProof:
         """Return what of a solution the proof shows."""
         header = {**self.header, "value": solution.value, "bound": solution.bound, "state": solution.state.name,
                   "bias": np.asarray(solution.bias).tolist()}
-        report = reported(header, {**self.arrays, "labels": solution.labels, "decision": solution.decision})
+        report = check(header, {**self.arrays, "labels": solution.labels, "decision": solution.decision})
         w, scalars = (self.arrays.get(name, np.zeros(0)) for name in ("w", "scalars"))
-        own = self.header.get("own_weights", False) and len(w)  # else the user's are in coordinates of other features
-        if own and not np.array_equal(w[: len(solution.weights)].ravel(), solution.weights.ravel()):
-            report.failures.append("the weights are not those of the value")
+        if len(w) and not np.array_equal(w[: len(solution.weights)].ravel(), solution.weights.ravel()):
+            if self.header.get("own_weights", True):
+                report.failures.append("the weights are not those of the value")
+            elif solution.features is None:
+                report.unverified.append("the weights, in coordinates of other features than the proof")
         if not np.array_equal(scalars, list(solution.scalars.values())):
             report.failures.append("the scalars are not those of the value")
         return report
@@ -85,7 +86,6 @@ def _is_whole(header: dict[str, Any], arrays: dict[str, Any]) -> bool:
         and all(x.dtype.kind in "if" and (np.isinf(header["value"]) or np.all(np.isfinite(x))) for x in held)
         and ("labellings" in arrays) == ("mixture" in arrays) and bias.shape in ((), decision.shape[1:])
         and isinstance(origin, dict) and all(set(record) == ROUND for record in rounds)
-        and ("format" not in header or {"data", "declaration"} <= header.keys())
         and header["state"] in Status.__members__ and labels.ndim == 1 and decision.shape[:1] == labels.shape
         and labels.dtype.kind == "i" and header["value"] == header["value"]
         and weights.ndim == decision.ndim in (1, 2) and weights.shape[1:] == decision.shape[1:])
@@ -94,15 +94,12 @@ def _is_whole(header: dict[str, Any], arrays: dict[str, Any]) -> bool:
 def same_problem(path: str | Path, proof: StoredProof, problem: Any) -> StoredProof:
     """Return the proof with the features of the problem, which must be the one that was solved."""
     header, arrays, program = declaration_of(problem)
-    if proof.header["declaration"] != digest(header, arrays):
+    if not (agree(header, proof.header) and agree(arrays, proof.arrays)):
         raise DeclarationError(
             f"Solution.load: {path} was solved with another objective, other parameters or other constraints; give the "
             "problem it was solved from")
-    known, given = proof.header["data"], digest_data(program.source)
-    if known and given and known != given:
-        raise DeclarationError(
-            f"Solution.load: {path} was solved over other points; give the problem it was solved from")
-    return StoredProof(proof.header, {**proof.arrays, "phi": with_ones(program.features, header)})
+    arrays["phi"] = with_ones(program.features, header)
+    return StoredProof({**proof.header, **header}, {**proof.arrays, **arrays})
 
 
 def judged(path: str | Path, solution: Any, replace: Callable[..., Any]) -> Any:

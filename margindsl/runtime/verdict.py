@@ -11,9 +11,15 @@ from margindsl.contract import RawSolution, Status
 from margindsl.errors import AccuracyWarning
 from margindsl.program.certificates import Certificate, certify_least_value
 from margindsl.program.program import MarginProgram
+from margindsl.proof import check
 
 CONTRADICTION = 1e-8  # of the parts of a value, above the safety margins of certificates and rounding of fits
 CLOSED = 1.5  # times the tolerance: a certified gap so small is closed
+
+
+def is_closed(value: float, bound: float, tol: float) -> bool:
+    """Return whether a gap is as small as was asked for, and as the judge asks for."""
+    return relative_gap(value, bound) <= min(CLOSED * tol, check.CLOSED)
 
 
 def sound_bound(bound: float, value: float, size: float, noise: float = 0.0) -> float:
@@ -73,7 +79,7 @@ def earned(state: Status, message: str, raw: RawSolution | None, *, value: float
     tol : float
         The relative gap asked for.
     """
-    if relative_gap(value, bound) <= CLOSED * tol:
+    if is_closed(value, bound, tol):
         return Status.OPTIMAL, message
     words = [message] if message else []
     short = fit_gap(raw) if raw is not None and raw.status in (Status.INACCURATE, Status.ITERATION_LIMIT) else 0.0
@@ -90,4 +96,4 @@ def earned(state: Status, message: str, raw: RawSolution | None, *, value: float
     return state, "; ".join(words)
 
 
-__all__ = ["earned", "fit_gap", "least_proof", "sound_bound", "strongest"]
+__all__ = ["earned", "fit_gap", "is_closed", "least_proof", "sound_bound", "strongest"]

@@ -1,4 +1,4 @@
-"""Kinds of proofs and their forger are modules beside the tests, and scripts."""
+"""Kinds of proofs are a module beside the tests."""
 
 import sys
 from pathlib import Path

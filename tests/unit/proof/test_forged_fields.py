@@ -53,7 +53,7 @@ def test_forged_arrays_are_refused(problem, saved, tmp_path, name, at, known):
         md.Solution.load(tmp_path / "forged.npz", problem if known else None)
 
 
-@pytest.mark.parametrize("name", ["data", "declaration", "labellings", "mixture", "decision", "timings"])
+@pytest.mark.parametrize("name", ["value", "estimate", "labellings", "mixture", "decision", "timings"])
 def test_parts_that_are_left_out_are_missed(problem, saved, tmp_path, name):
     content, arrays = read_proof(saved)
     assert name in content or name in arrays

@@ -9,7 +9,6 @@ import pytest
 
 import margindsl as md
 from margindsl.proof import check as script
-from margindsl.proof.data import check_data
 from margindsl.runtime.evidence import written
 
 RNG = np.random.default_rng(11)
@@ -110,7 +109,7 @@ def test_sizes_may_be_at_their_limits_and_no_farther():
                                      {0: 1, 2: 1, 3: 1, 4: -1, 5: -1, 6: -1}, {0: -1, 2: -1, 3: -1, 4: 1, 5: 1, 6: 1}])
 def test_radii_are_the_farthest_that_labellings_go(decided):
     header, arrays, _ = proof("sdp")
-    held = script.Proof(header, {**arrays, "middles": np.array([0.5])})
+    held = script.Proof(header, {**arrays, "middles": np.array([0.5]), "kappa": np.ones(1)})
     B, every = script.LabelSet(held), np.array(list(itertools.product([-1, 1], repeat=8)))
     inside = (np.abs(every.sum(axis=1)) <= 3) & (every[:, 0] == every[:, 1])
     z = B.z.copy()
@@ -163,10 +162,10 @@ def test_a_point_that_is_zero_is_that_of_the_data_in_rotated_features():
     objective = md.Minimize(md.sq_norm(f) / 2 + md.mean(md.hinge(y * f)))
     solution = md.Problem(objective, [y[[0, 1]] == np.array([1, -1])]).solve("exact")
     header, arrays = written(solution)
-    assert solution.verify() and not check_data(header, arrays, X)
+    assert solution.verify() and not script.compare_features(header, arrays, X)
     other = X.copy()
     other[1, 0] += 1e-3
-    assert check_data(header, arrays, other) == ["the features are not those of the data"]
+    assert script.compare_features(header, arrays, other) == ["the features are not those of the data"]
 
 
 @pytest.mark.parametrize("off, holds", [(2.0**-53, True), (1e-9, False)])

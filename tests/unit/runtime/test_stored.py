@@ -120,10 +120,11 @@ def test_foreign_files(tmp_path):
         md.Solution.load(tmp_path / "nothing.npz")
 
 
-def test_a_solution_without_finite_values_is_still_read(tmp_path):
+def test_a_solution_without_finite_values_is_refused(tmp_path):
     problem = declare()
     solution = problem.solve(QUICK, random_state=0)
     broken = md.Solution(**{**solution.__dict__, "decision": np.full(N, np.nan), "weights": np.full(3, np.nan),
                             "value": np.inf})
     broken.save(tmp_path / "s.npz")
-    assert np.all(np.isnan(md.Solution.load(tmp_path / "s.npz", problem).decision))
+    with pytest.raises(DeclarationError, match="decision: not such numbers"):
+        md.Solution.load(tmp_path / "s.npz", problem)
