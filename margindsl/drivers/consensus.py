@@ -14,7 +14,7 @@ from margindsl.features import DenseFeatures, FeatureOperator
 from margindsl.features.distances import squared_distances
 from margindsl.features.maps import NoMap
 from margindsl.features.points import row_blocks
-from margindsl.host.clock import check, timely
+from margindsl.host.clock import check, while_time
 from margindsl.typing import FloatArray, IntArray
 
 SAMPLE = 1000  # points that are clustered; others follow their neighbours among them
@@ -48,7 +48,7 @@ def consensus(features: FeatureOperator, clusters: int, rng: np.random.Generator
     size = min(features.n, SAMPLE, max(clusters * NEIGHBOURS, ENTRIES // max(1, features.rank)))
     drawn = np.arange(features.n) if size == features.n else np.sort(rng.choice(features.n, size, replace=False))
     points = features.rows(drawn)
-    found = list(timely(_clusterings(points - points.mean(axis=0), clusters, rng)))
+    found = list(while_time(_clusterings(points - points.mean(axis=0), clusters, rng)))
     indicators = np.hstack([labels[:, None] == np.arange(clusters) for labels in found]).astype(float)
     gains = _means(indicators, clusters, rng)
     if size == features.n:

@@ -14,7 +14,7 @@ from margindsl.drivers.alternation import alternate
 from margindsl.drivers.checkpoint import State, pack, raw_of, raw_state
 from margindsl.drivers.run import LATE, Run
 from margindsl.drivers.starts import distinct
-from margindsl.drivers.worth import Worth
+from margindsl.drivers.stopping import StoppingRule
 from margindsl.errors import SolverError
 from margindsl.program.codes import first_names
 from margindsl.program.exhaustion import coded_costs
@@ -145,7 +145,7 @@ def generate(run: Run, initial: list[IntArray], *, tol: float, most: int, per_ro
         All of B: the oracle is then exact.
     share : float
         Stop, too, when what the master may still lose is this part of the gap to the best labels known, which no
-        labelling that is added closes, or its fall no longer pays (see `Worth`); 0 to go on to `tol`.
+        labelling that is added closes, or its fall no longer pays (see `StoppingRule`); 0 to go on to `tol`.
 
     References
     ----------
@@ -158,7 +158,7 @@ def generate(run: Run, initial: list[IntArray], *, tol: float, most: int, per_ro
     working, raw, centre, course = at.working, at.raw, at.centre, at.course
     solved: tuple[SaddleForm, RawSolution] | None = None
     lower, finest, left = centre.value, max(min(tol * 0.2, MASTER_TOL), 1e-9), 0.0
-    worth: Worth | None = None
+    rule: StoppingRule | None = None
     for iteration in range(at.iteration, most):
         run.keep(STAGE, _Place(working, raw, centre, list(course), iteration).state)
         form, accuracy = master_of(program, working), max(finest, min(INEXACT * left, LOOSEST))
@@ -190,9 +190,9 @@ def generate(run: Run, initial: list[IntArray], *, tol: float, most: int, per_ro
         closed = closed or (run.best is not None and master - lower < share * (run.best.value - master))
         course.append(master)
         stalled = len(course) > PATIENCE and course[-PATIENCE - 1] - master <= 0.2 * tol * abs(master)
-        worth = worth or Worth(run.budget.account, program, lower)
-        worth.bound = lower
-        unpaid = share > 0 and not worth.pays(master)
+        rule = rule or StoppingRule(run.budget.incumbent, program, lower)
+        rule.bound = lower
+        unpaid = share > 0 and rule.ends(master)
         if closed or stalled or unpaid or not fresh:
             if answer.status in (Status.OPTIMAL, Status.CONVERGED):
                 said = UNPAID.format(left=left) if unpaid and not closed else ""

@@ -7,7 +7,7 @@ import numpy as np
 from margindsl.drivers.run import Run
 from margindsl.features import DenseFeatures, FeatureOperator
 from margindsl.features.maps import NoMap
-from margindsl.host.clock import timely
+from margindsl.host.clock import while_time
 from margindsl.typing import FloatArray, IntArray
 
 ROUNDS = 30
@@ -35,7 +35,7 @@ def k_means(features: FeatureOperator, clusters: int, rng: np.random.Generator, 
     norms = features.row_norms()
     gains = _gains(features, norms, _seeds(features, norms, clusters, rng) if centres is None else centres)
     assigned = gains.argmax(axis=1)
-    for _ in timely(range(rounds)):
+    for _ in while_time(range(rounds)):
         centres, sizes = _centres(features, assigned, clusters)
         empty = np.flatnonzero(sizes == 0)
         if len(empty):  # the points farthest from their centres start new clusters
@@ -58,7 +58,7 @@ def best_k_means(features: FeatureOperator, clusters: int, rng: np.random.Genera
         found = best_k_means(few, clusters, rng).argmax(axis=1)
         return k_means(features, clusters, rng, FOLLOWING, _centres(few, found, clusters)[0])
     runs = (k_means(features, clusters, rng) for _ in range(RUNS))
-    return max(timely(runs), key=lambda gains: float(gains.max(axis=1).sum()))
+    return max(while_time(runs), key=lambda gains: float(gains.max(axis=1).sum()))
 
 
 def _centres(features: FeatureOperator, assigned: IntArray, clusters: int) -> tuple[FloatArray, FloatArray]:

@@ -11,7 +11,7 @@ from scipy.linalg import solve_triangular
 from margindsl.drivers.run import Fit, Run
 from margindsl.features import FeatureOperator
 from margindsl.features.coded import weighted_gram
-from margindsl.host.clock import EIGEN_WORK, check, functions
+from margindsl.host.clock import EIGEN_WORK, check
 from margindsl.program.program import MarginProgram
 from margindsl.typing import FloatArray, IntArray
 
@@ -155,7 +155,6 @@ def candidate_moves(run: Run, fit: Fit, tries: int) -> list[IntArray]:
 def _pairs(run: Run, fit: Fit, moves: Moves, tries: int) -> list[Estimated]:
     """Return promising pairs of moves, feasible together."""
     pool = np.argsort(moves.estimate, kind="stable")[: 8 * tries]
-    functions(len(pool)**2)
     cross = moves.gradient[pool] @ moves.gradient[pool].T
     pair = moves.estimate[pool][:, None] + moves.estimate[pool][None, :] - cross
     later = [index + 1 + np.argsort(pair[index, index + 1:], kind="stable")[:tries] for index in range(len(pool) - 1)]
@@ -185,7 +184,6 @@ def _groups(run: Run, fit: Fit, moves: Moves, tries: int) -> list[Estimated]:
     for seed in range(min(4 * tries, len(pool))):
         chosen, gain, total = [seed], estimate - cross[seed], float(estimate[seed])
         while len(chosen) < most:
-            functions(len(pool))
             gain[component == component[chosen[-1]]] = np.inf
             best = int(np.argmin(gain))
             total += float(gain[best])

@@ -12,7 +12,7 @@ from margindsl.drivers.run import Fit, Run
 from margindsl.drivers.search import LARGEST_RANK, escape, lowest_ends, search
 from margindsl.drivers.starts import distinct, starting_labels
 from margindsl.features import FeatureOperator
-from margindsl.host.clock import timely
+from margindsl.host.clock import while_time
 from margindsl.program.losses import Losses
 from margindsl.program.sampling import restrict
 from margindsl.typing import FloatArray, IntArray
@@ -54,7 +54,7 @@ def round_directions(run: Run, directions: FloatArray) -> list[IntArray]:
     """Return distinct labellings in B nearest to each column of directions (n, k)."""
     labels = run.program.labels
     return distinct([labels.maximise(run.program.gains_of(column[:, None])).astype(np.int8)
-                     for column in timely(directions.T, run.budget)])
+                     for column in while_time(directions.T, run.budget)])
 
 
 def round_vectors(run: Run, vectors: FloatArray | FeatureOperator, count: int) -> list[IntArray]:
@@ -86,7 +86,7 @@ def round_codes(run: Run, directions: FloatArray, count: int) -> list[IntArray]:
     """
     labels, k = run.program.labels, run.program.clusters
     found: list[IntArray] = []
-    for draw in timely(range(2 * max(count, 1)), run.budget):
+    for draw in while_time(range(2 * max(count, 1)), run.budget):
         if len(found) == 2 * KEPT:  # clusterings are not screened: polishing looks at the first so many
             break
         if draw % 2:
@@ -171,13 +171,13 @@ def polish(run: Run, candidates: list[IntArray], how: str, keep: int = KEPT, tol
         Labellings in B, at least one.
     how : {"none", "alternate", "search", "auto"}
         "none" evaluates; "alternate" runs alternation from the best `keep`; "search" adds flips, swaps and groups,
-        and from the best of all also escapes by blocks; "auto" is that for as long as it pays (see `Worth`).
+        and from the best of all also escapes by blocks; "auto" is that for as long as it pays (see `StoppingRule`).
     keep : int
         Candidates that are polished, fewer for millions of points; twice as many are fitted, chosen by `screen`.
     bound : float
         A certified lower bound in units of the program, which says what can still be gained.
     """
-    with run.weighed(bound) if how == "auto" else nullcontext():
+    with run.stopping(bound) if how == "auto" else nullcontext():
         return _polished(run, candidates, how, keep, tol)
 
 

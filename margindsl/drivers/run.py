@@ -15,7 +15,7 @@ from margindsl.calculus.accuracy import EPS
 from margindsl.contract import Budget, Progress, RawSolution, Solver, Status
 from margindsl.drivers.checkpoint import Checkpoint, State
 from margindsl.drivers.guard import Guarded, refuse_impossible, unanswered
-from margindsl.drivers.worth import Worth
+from margindsl.drivers.stopping import PRODUCT, StoppingRule
 from margindsl.errors import CalculusError
 from margindsl.host.clock import Cancelled, expired
 from margindsl.program.clusters import ClusterForm
@@ -28,6 +28,7 @@ T = TypeVar("T")
 FINISHED = 0.8  # of the time in which a fit must end, where its solver is asked to
 REMEMBERED = 2_000_000  # decision values of the fits that a run keeps: local searches come back to their labellings
 HELD = 1e-6  # how far a fit may break a bound on sums of decision values, relative to the terms of the sum
+FIT_STEP, STEP = 9.0, 3.0  # passes over the points that an iteration takes with what surrounds it: 7 to 11, 1 to 4
 LATE = (Status.TIME_LIMIT, Status.INTERRUPTED)  # ends of which a solver may have no point yet
 
 
@@ -122,7 +123,7 @@ class Run:
         self.history: list[Record] = []
         self.seconds: dict[str, float] = {}
         self.fits, self.solved, self.spent = 0, 0, 0.0  # asked for, solved, and what that took
-        self.worth: Worth | None = None  # while labels are improved for as long as that pays
+        self.rule: StoppingRule | None = None  # while labels are improved for as long as that pays
         self._compiled = {} if sessions is None else sessions
         self._own: dict[Hashable, Guarded] = {}
         self.settled: set[Hashable] = set()  # where a local search has ended: descents that come by end there too
@@ -164,8 +165,16 @@ class Run:
         raw = self.session(form, solver).solve(form, budget, start)
         for stage, seconds in raw.seconds.items():
             self.seconds[stage] = self.seconds.get(stage, 0.0) + seconds
+        self.add_work((FIT_STEP if hasattr(form, "labelling") else STEP) * (raw.iterations + 1))
         refuse_impossible(form, raw.status)
         return raw
+
+    def add_work(self, passes: float) -> float:
+        """Add so many passes over the points to the work of the solve, and return the work."""
+        features = self.program.features
+        work = 2.0 * passes * (float(features.n) * features.rank + PRODUCT)
+        self.budget.incumbent.work += work
+        return work
 
     def fit(self, labels: IntArray, start: Fit | None = None, tol: float = 1e-7, cutoff: float = np.inf) -> Fit:
         """Fit the hyperplane to a labelling with the fixed-label solver, and remember the best.
@@ -180,9 +189,8 @@ class Run:
             return known.fit
         form = self.program.fix_labels(labels)
         budget = self.budget.replace(tol=tol, max_iter=None, callback=None, cutoff=cutoff)
-        begun = budget.account.work
         raw = self.session(form, self.fixed_solver).solve(form, budget, start.raw if start else None, is_judged=False)
-        self.solved, self.spent = self.solved + 1, self.spent + budget.account.work - begun
+        self.solved, self.spent = self.solved + 1, self.spent + self.add_work(FIT_STEP * (raw.iterations + 1))
         if raw.status in LATE and not raw.has_answer and self.late_solver is not None:
             raw = self.session(form, self.late_solver).solve(form, budget, is_judged=False)
         fit = self.adopt(form, raw, self.fixed_solver)
@@ -228,8 +236,8 @@ class Run:
         if self.best is None or value < self.best.value:
             self.best = fit
             if self.budget.callback is not None:  # programs of other weights have none
-                account = self.budget.account
-                account.value = min(account.value, self.program.to_user(value))
+                incumbent = self.budget.incumbent
+                incumbent.value = min(incumbent.value, self.program.to_user(value))
         return fit
 
     def _callback(self) -> Callable[[Progress], bool | None] | None:
@@ -291,9 +299,9 @@ class Run:
         """Return whether improving labels ends: the solve is stopped, or it no longer pays."""
         if self.stopped is not None:
             return True
-        if self.worth is None or self.best is None:
+        if self.rule is None or self.best is None:
             return False
-        return not self.worth.pays(self.best.value, self.spent / max(self.solved, 1))
+        return self.rule.ends(self.best.value, self.spent / max(self.solved, 1))
 
     def improving(self, items: Iterable[T]) -> Iterator[T]:
         """Yield items until it is `done`, the first one always."""
@@ -303,13 +311,13 @@ class Run:
                 return
 
     @contextmanager
-    def weighed(self, bound: float = -np.inf) -> Iterator[None]:
+    def stopping(self, bound: float = -np.inf) -> Iterator[None]:
         """Let labels be improved inside for as long as that pays, given a certified lower bound of the program."""
-        before, self.worth = self.worth, Worth(self.budget.account, self.program, bound)
+        before, self.rule = self.rule, StoppingRule(self.budget.incumbent, self.program, bound)
         try:
             yield
         finally:
-            self.worth = before
+            self.rule = before
 
     @property
     def stopped(self) -> Status | None:
@@ -334,7 +342,7 @@ class Run:
     def tell(self, stage: str) -> None:
         """Report the best labels and bound at the end of a stage, unless it was the last to be heard."""
         if not self.budget.expired:
-            self.budget.report(stage, self.fits, self.budget.account.value, self.budget.account.bound)
+            self.budget.report(stage, self.fits, self.budget.incumbent.value, self.budget.incumbent.bound)
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:

@@ -14,7 +14,7 @@ from margindsl.drivers.means import cluster_gains
 from margindsl.drivers.run import Run
 from margindsl.drivers.unlabelled import labels_from_known
 from margindsl.errors import SolverError, UnansweredError
-from margindsl.host.clock import Cancelled, check, timely
+from margindsl.host.clock import Cancelled, check, while_time
 from margindsl.host.frozen import short_key
 from margindsl.program.program import MarginProgram
 from margindsl.typing import FloatArray, IntArray
@@ -58,7 +58,7 @@ def two_means(program: MarginProgram, rng: np.random.Generator, rounds: int = 30
     second = int(rng.choice(features.n, p=np.maximum(distance, 0) / total)) if total > 0 else 0
     centres = features.rows(np.array([first, second]))
     decision = np.zeros(features.n)
-    for _ in timely(range(rounds)):
+    for _ in while_time(range(rounds)):
         w = centres[0] - centres[1]
         new = features.apply(w) - 0.5 * float(centres[0] @ centres[0] - centres[1] @ centres[1])
         same = np.array_equal(new > 0, decision > 0)
@@ -91,7 +91,7 @@ def starting_labels(run: Run, count: int, kind: str = "mixed") -> list[IntArray]
     if not run.program.is_binary:
         return _cluster_starts(run, found, count, kind)
     spectral = principal_directions(run.program, max(1, count), run.rng) if kind in ("mixed", "spectral") else None
-    for index in timely(range(4 * count), run.budget):
+    for index in while_time(range(4 * count), run.budget):
         if len(found) >= count + len(run.starts):
             break
         turn = kind if kind != "mixed" else ("kmeans", "spectral", "random")[index % 3]
@@ -141,7 +141,7 @@ def answer_first(run: Run) -> None:
     """
     random = run.rng.bit_generator.state
     try:
-        with suppress(SolverError), run.weighed():
+        with suppress(SolverError), run.stopping():
             alternate(run, first_start(run), tol=FIRST_TOL)
     finally:
         run.rng.bit_generator.state = random
@@ -152,7 +152,7 @@ def _cluster_starts(run: Run, found: list[IntArray], count: int, kind: str) -> l
     spectral = None
     if kind in ("mixed", "spectral"):
         spectral = principal_directions(run.program, run.program.clusters - 1, run.rng)
-    for index in timely(range(4 * count), run.budget):
+    for index in while_time(range(4 * count), run.budget):
         if len(found) >= wanted:
             break
         turn = kind if kind != "mixed" else ("kmeans", "spectral", "random")[index % 3]

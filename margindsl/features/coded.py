@@ -10,7 +10,7 @@ import numpy as np
 
 from margindsl.features.derived import DerivedFeatures
 from margindsl.features.operator import FeatureOperator, Index, weighted_squares
-from margindsl.host.clock import check, product
+from margindsl.host.clock import check
 from margindsl.host.frozen import frozen
 from margindsl.typing import FloatArray, IntArray
 
@@ -115,7 +115,6 @@ def weighted_gram(features: FeatureOperator, index: IntArray, weights: FloatArra
     if len(index) == features.n or features.skips_zeros:
         ones = np.ones(len(index)) if weights is None else weights
         return np.array(features.gram(np.bincount(index, weights=ones, minlength=features.n)))
-    product(len(index) * r)
     check(len(index) * r**2)
     total = np.zeros((r, r))
     for block in _blocks(len(index), r):

@@ -8,8 +8,7 @@ import numpy as np
 
 from margindsl.calculus.accuracy import rounding
 from margindsl.features.maps import PointMap
-from margindsl.features.operator import FeatureOperator, Index, as_index, columns
-from margindsl.host.clock import product
+from margindsl.features.operator import FeatureOperator, Index, as_index
 from margindsl.host.frozen import frozen
 from margindsl.typing import FloatArray
 
@@ -26,11 +25,9 @@ class HeldMatrix:
         return self._matrix
 
     def apply(self, W: FloatArray) -> FloatArray:
-        product(self._matrix.size, columns(W))
         return self._matrix @ W
 
     def adjoint(self, R: FloatArray) -> FloatArray:
-        product(self._matrix.size, columns(R))
         return self._matrix.T @ R
 
     def rows(self, index: Index) -> FloatArray:

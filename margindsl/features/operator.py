@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from margindsl.errors import DeclarationError, SizeError
 from margindsl.features.points import NEW_POINTS, check_points, is_lazy, row_blocks
-from margindsl.host.clock import check, product
+from margindsl.host.clock import check
 from margindsl.typing import FloatArray, IntArray
 
 Index: TypeAlias = Any  # slice, integer array or boolean mask over points
@@ -92,7 +92,6 @@ class FeatureOperator(ABC):
         -------
         ndarray (n,) or (n, p)
         """
-        product(self.n * self.rank, columns(W))
         return self.each(partial(_times, W)) if self.n else np.zeros((0, *np.shape(W)[1:]))
 
     def adjoint(self, R: FloatArray) -> FloatArray:
@@ -106,7 +105,6 @@ class FeatureOperator(ABC):
         -------
         ndarray (r,) or (r, p)
         """
-        product(self.n * self.rank, columns(R))
         return np.asarray(self.fold(_sums, R)) if self.n else np.zeros((self.rank, *np.shape(R)[1:]))
 
     @abstractmethod
@@ -194,7 +192,6 @@ class FeatureOperator(ABC):
             If r exceeds `limit`.
         """
         self._check_gram(limit)
-        product(self.n * self.rank)
         check(self.n * self.rank**2)
         found = np.asarray(self.fold(_gram, None if weights is None else np.asarray(weights, dtype=np.float64)))
         return (found + found.T) / 2
@@ -267,7 +264,6 @@ class FeatureOperator(ABC):
         """Return the lengths (n,) of the rows of Phi W + shift, W (r, p); the p numbers of a point stay where it is."""
         if not self.walks:
             return _row_lengths(self.apply(W) + shift)
-        product(self.n * self.rank, columns(W))
         return self.each(partial(_lengths, W, shift))
 
     def component_sums(self, component: IntArray, weights: FloatArray, count: int) -> FloatArray:

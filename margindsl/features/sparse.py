@@ -8,9 +8,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from margindsl.features.distances import CANCELLED
-from margindsl.features.operator import GRAM_LIMIT, FeatureOperator, Index, as_index, columns
+from margindsl.features.operator import GRAM_LIMIT, FeatureOperator, Index, as_index
 from margindsl.features.points import Points, check_new_points, check_points, row_blocks
-from margindsl.host.clock import check, product
+from margindsl.host.clock import check
 from margindsl.host.frozen import frozen
 from margindsl.typing import FloatArray
 
@@ -64,11 +64,9 @@ class SparseFeatures(FeatureOperator):
         return cls(points, _column_means(points), label + ", centred", shift)
 
     def apply(self, W: FloatArray) -> FloatArray:
-        product(self.points.nnz, columns(W))
         return _less(np.asarray(self.points @ W), self.mean, W)
 
     def adjoint(self, R: FloatArray) -> FloatArray:
-        product(self.points.nnz, columns(R))
         found = np.asarray(self.points.T @ R)
         if self.mean is None:
             return found
@@ -102,7 +100,6 @@ class SparseFeatures(FeatureOperator):
         points = self.points if len(held) == self.n else self.points[held]
         squares = points.nnz * points.nnz / max(len(held), 1)
         check(squares * SPARSE_COST)
-        product(squares)
         total = (points.T @ points.multiply(c[held, None]).tocsr()).toarray()
         if self.mean is not None:
             # S^T C S - m s^T - s m^T + (e^T c) m m^T with s = S^T c

@@ -1,9 +1,10 @@
 """One clock and one cancellation of a solve: how long it may take, who asked it to stop, where it must have ended.
 
-Loops ask `Budget.expired` and end with what they have. What cannot end early (a product, a factorisation, an oracle)
-asks `check`, which raises `Cancelled` once the time after the stop is used up too. `Cancelled` is a Ctrl-C that a solve
-gives itself, so that whatever survives the one survives the other. The limit that `check` asks is that of the innermost
-`Budget.limit` of the present thread: nothing is set outside a solve, and solves in other threads have their own.
+Loops ask `Budget.expired` once a round and end with what they have. What takes long and has no rounds (a factorisation,
+a pass over a file, an oracle) asks `check`, which raises `Cancelled` once the time after the stop is used up too.
+`Cancelled` is a Ctrl-C that a solve gives itself, so that whatever survives the one survives the other. The limit that
+`check` asks is that of the innermost `Budget.limit` of the present thread: nothing is set outside a solve, and solves
+in other threads have their own.
 """
 
 from __future__ import annotations
@@ -27,9 +28,6 @@ T = TypeVar("T")
 LEAST_ALLOWANCE, PART_OF_LIMIT = 0.5, 0.1  # seconds after a stop: at least, and as a part of the limit
 SMALL_WORK = 1e8  # multiply-adds that take no time worth asking for
 EIGEN_WORK = 12.0  # of an eigenvalue problem with vectors, times n**3; measured 11 at n = 300, 5 at 1,000
-PRODUCT = 2e4  # multiply-adds that take as long as what surrounds one product, or one function of an array
-ENTRY = 40.0  # multiply-adds that take as long as a one-dimensional function of one number; 35 to 60 were measured
-TOGETHER = 8.0  # columns after the first that a product takes in the time of the first; 6 to 10 were measured
 PROBE = 256  # order of the matrix product that tells the speed of the machine
 
 
@@ -86,20 +84,20 @@ class Request:
 
 
 @dataclass
-class Account:
-    """Hold what a solve has spent and what it has in hand; shared by all budgets made from one.
+class Incumbent:
+    """Hold the best a solve has in hand and what was spent on it; shared by all budgets made from one.
 
     Parameters
     ----------
-    work : float
-        Multiply-adds of all that asks `check`, as those of a product with the features: the same on every machine.
     value, bound : float
         Of the best labels so far, kept where there is a callback, and the best certified bound, in the user's units.
+    work : float
+        Multiply-adds of what was solved so far, the same on every machine.
     """
 
-    work: float = 0.0
     value: float = math.inf
     bound: float = -math.inf
+    work: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -120,8 +118,8 @@ class Budget:
         `time.monotonic` when the solve began.
     request : Request
         When the callback or Ctrl-C asked to stop; copies share it.
-    account : Account
-        What was spent, and the best so far; copies share it.
+    incumbent : Incumbent
+        The best so far, and what was spent; copies share it.
     cutoff : float
         What the answer is compared with: a solver may end, as converged, once it has proved that it is no lower.
     """
@@ -132,7 +130,7 @@ class Budget:
     callback: Callable[[Progress], bool | None] | None = None
     start: float = field(default_factory=time.monotonic)
     request: Request = field(default_factory=Request, compare=False)
-    account: Account = field(default_factory=Account, compare=False)
+    incumbent: Incumbent = field(default_factory=Incumbent, compare=False)
     cutoff: float = math.inf
 
     @classmethod
@@ -175,7 +173,7 @@ class Budget:
         seconds = time.monotonic() - self.start
         with by_the_user():
             answer = self.callback(Progress(
-                stage, iteration, value, bound, seconds, self.account.value, self.account.bound))
+                stage, iteration, value, bound, seconds, self.incumbent.value, self.incumbent.bound))
             if isinstance(answer, np.ndarray) and answer.size != 1:
                 raise DeclarationError(f"the callback answered an array of shape {answer.shape}, expected True to "
                                        "stop, False or None to go on")
@@ -227,55 +225,21 @@ def expired() -> bool:
 
 
 def check(work: float = 0.0) -> None:
-    """Book a call that cannot be stopped, and raise when the time is used up or would be by it.
+    """Raise when the time is used up, or would be by a call of so many multiply-adds, which cannot be stopped.
 
-    Parameters
-    ----------
-    work : float
-        Multiply-adds of the call, counted as those of a matrix product of the same duration.
+    For what takes long by itself: no question is asked where the work is small.
     """
-    _book(PRODUCT + work / TOGETHER)
-    if not affords(work):
+    if not 0.0 < work <= SMALL_WORK and not fits_in(work):
         raise Cancelled
 
 
-def _book(work: float) -> None:
-    scope = _limit.get()
-    if scope is not None:
-        scope[0].account.work += work
-
-
-def functions(numbers: int, calls: int = 1) -> None:
-    """Book one-dimensional functions of some numbers, and raise when the time is used up.
-
-    Parameters
-    ----------
-    numbers : int
-        Of one call.
-    """
-    _book((calls - 1) * PRODUCT + calls * ENTRY * numbers)
-    check()
-
-
-def product(entries: float, columns: int = 1) -> None:
-    """Book a product of the feature matrix with some columns, and raise when the time is used up.
-
-    Parameters
-    ----------
-    entries : float
-        Of the feature matrix.
-    """
-    _book(entries * (1.0 + (columns - 1.0) / TOGETHER))
-    check()
-
-
-def affords(work: float) -> bool:
-    """Return whether there is time for a call of so many multiply-adds, which cannot be stopped."""
+def fits_in(work: float) -> bool:
+    """Return whether there is time for a call of so many multiply-adds, counted as those of a matrix product."""
     left = remaining()
     return left > 0 and (work <= SMALL_WORK or math.isinf(left) or work <= left * speed())
 
 
-def timely(items: Iterable[T], budget: Budget | None = None) -> Iterator[T]:
+def while_time(items: Iterable[T], budget: Budget | None = None) -> Iterator[T]:
     """Yield items while there is time, the first one always: rounds, restarts and candidates that only improve.
 
     Parameters
@@ -287,22 +251,6 @@ def timely(items: Iterable[T], budget: Budget | None = None) -> Iterator[T]:
         yield item
         if (expired() if budget is None else budget.expired):
             return
-
-
-def turns(first: float = 1.0) -> Iterator[float]:
-    """Yield time limits for a call that cannot be stopped, each twice the one before, while there is time.
-
-    A call that is repeated with these wastes no more than it takes, and Ctrl-C is heard between two of them.
-
-    Parameters
-    ----------
-    first : float
-        Seconds.
-    """
-    while True:
-        check()
-        yield min(first, remaining())
-        first *= 2.0
 
 
 @lru_cache(maxsize=1)
@@ -318,5 +266,5 @@ def speed() -> float:
 
 
 __all__ = [
-    "EIGEN_WORK", "PRODUCT", "Account", "Budget", "Cancelled", "Progress", "Request", "affords", "check", "expired",
-    "functions", "product", "remaining", "timely", "turns"]
+    "EIGEN_WORK", "Budget", "Cancelled", "Incumbent", "Progress", "Request", "check", "expired", "fits_in", "remaining",
+    "while_time"]

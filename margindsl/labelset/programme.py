@@ -10,7 +10,7 @@ import scipy
 from scipy.sparse import csr_array, vstack
 
 from margindsl.errors import SolverError
-from margindsl.host.clock import turns
+from margindsl.host.clock import check, remaining
 from margindsl.typing import FloatArray, IntArray
 
 LISTED = 12  # signs that are listed, in less time than a programme takes
@@ -32,11 +32,13 @@ def solve_within(call: Callable[[float], Any]) -> Any:
     call : callable
         Solves within so many seconds.
     """
-    for seconds in turns():
-        answer = call(seconds)
+    seconds = 1.0
+    while True:
+        check()
+        answer = call(min(seconds, remaining()))
         if answer.status != _LIMIT_MET:
-            break
-    return answer
+            return answer
+        seconds *= 2.0
 
 
 def solve_signs(

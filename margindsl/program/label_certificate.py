@@ -11,7 +11,7 @@ import scipy
 
 from margindsl.calculus.accuracy import eigenpairs, eigenvalues
 from margindsl.features.derived import AffineFeatures
-from margindsl.host.clock import EIGEN_WORK, check, timely
+from margindsl.host.clock import EIGEN_WORK, check, while_time
 from margindsl.program.certificates import SAFETY, WIDE_SAFETY, Certificate, lifted_arrays
 from margindsl.program.component_rows import ComponentRows, Inverse, greatest_eigenvalue
 from margindsl.program.cuts import MatrixCuts
@@ -221,7 +221,7 @@ def _best_repair(form: LabelLiftForm, u: FloatArray, eta: FloatArray, H: Rows,
         LabelLiftCertificate(_dual_value(form, u, fixed_d, fixed_kappa, eta), form, u, fixed_d, fixed_kappa, eta)
         for start_d, start_kappa in starts
         for fixed_d, fixed_kappa in _repairs(form, H, start_d, start_kappa))
-    return max(timely(repaired), key=lambda certificate: certificate.bound)
+    return max(while_time(repaired), key=lambda certificate: certificate.bound)
 
 
 def _dual_value(form: LabelLiftForm, u: FloatArray, d: FloatArray, kappa: FloatArray, eta: FloatArray) -> float:
@@ -392,7 +392,7 @@ def ascend_cut(form: LabelLiftForm, H: Rows, kappa: FloatArray, iterations: int 
     power = np.einsum("cj,cj->j", omegas, omegas)
     step = 0.3 * scale / max(1, N) / np.maximum(power, 1e-300)
     previous = -np.inf
-    for iteration in timely(range(iterations)):
+    for iteration in while_time(range(iterations)):
         shift = float(kappa @ power)
         check()
         product = H @ (H.T @ V) - omegas @ (kappa[:, None] * (omegas.T @ V)) + shift * V

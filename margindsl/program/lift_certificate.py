@@ -12,7 +12,7 @@ import scipy
 from margindsl.calculus.accuracy import eigenpairs, eigenvalues
 from margindsl.features.derived import AffineFeatures
 from margindsl.features.operator import FeatureOperator
-from margindsl.host.clock import EIGEN_WORK, check, timely
+from margindsl.host.clock import EIGEN_WORK, check, while_time
 from margindsl.program.certificates import Certificate
 from margindsl.program.component_rows import ComponentRows, Inverse, greatest_eigenvalue
 from margindsl.program.equalities import project_duals
@@ -47,7 +47,7 @@ def repair_lift(form: LiftForm, answer: Any) -> Certificate:
     for point in _starts(form, answer):
         if form.free_bias and not point.eta.any():
             point = replace(point, eta=_holding(form, point))
-        for fixed in timely(_repairs(form, point, answer.get("V"), answer.get("d") is None)):
+        for fixed in while_time(_repairs(form, point, answer.get("V"), answer.get("d") is None)):
             value = form.value(fixed)
             if best is None or value > bound:
                 best, bound = fixed, value
@@ -245,7 +245,7 @@ def ascend_cut(form: LiftForm, H: Any, kappa: FloatArray, iterations: int = ASCE
     power = np.einsum("cj,cj->j", omega, omega)
     step = 1.2 * scale / N / np.maximum(power, 1e-300) ** 2
     previous = -np.inf
-    for iteration in timely(range(iterations)):
+    for iteration in while_time(range(iterations)):
         shift = float(kappa @ power)
         check()
         product = H @ (H.T @ V) - omega @ (kappa[:, None] * (omega.T @ V)) + shift * V

@@ -13,7 +13,6 @@ from margindsl.calculus import PLQ, ConvexFunction
 from margindsl.calculus.accuracy import greatest_ratio, rounding
 from margindsl.errors import CalculusError, DeclarationError
 from margindsl.features.points import row_blocks
-from margindsl.host.clock import functions
 from margindsl.host.frozen import freeze_fields, frozen_property, short_key
 from margindsl.program.scalars import SharedScalars
 from margindsl.typing import BoolArray, FloatArray, IntArray
@@ -221,7 +220,6 @@ class Losses:
 
     def value(self, margins: FloatArray, scalars: FloatArray | None = None) -> float:
         """Return Σ c ρ(v) + qᵀs at margins (n,) and scalars (S,)."""
-        functions(self.rows, len(self.terms))
         total = float(np.sum(self.row_losses(self.arguments(margins, scalars))))
         if self.scalars.count and scalars is not None:
             total += float(self.scalars.costs @ scalars)
@@ -229,12 +227,10 @@ class Losses:
 
     def derivative(self, v: FloatArray) -> FloatArray:
         """Return one element of the (m,) subgradients c_r ρ_r'(v_r)."""
-        functions(self.rows, len(self.terms))
         return self._map(v, lambda loss, x: loss.derivative(x))
 
     def values_and_derivatives(self, v: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return `row_losses(v)` and `derivative(v)` in one walk over the rows."""
-        functions(self.rows, 2 * len(self.terms))
         if len(self.terms) == 1:
             return self._both(self.terms[0], v)
         values, slopes = np.empty(len(v)), np.empty(len(v))

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from margindsl.host.clock import affords
+from margindsl.host.clock import fits_in
 from margindsl.proof.check import EPS, LabelSet, Proof
 from margindsl.proof.tables import NoProof, UnknownProof
 from margindsl.typing import BoolArray, FloatArray, IntArray
@@ -64,7 +64,7 @@ def grow(B: LabelSet, asked: IntArray, order: list[IntArray], needed: BoolArray)
         closed = B.refuted(np.stack([node.z for node in level]))
         found = [(0, -1) if shut else _step(B, node, asked, order, needed) for node, shut in zip(level, closed)]
         tokens.append(np.array([token for token, _ in found]))
-        if sum(map(len, tokens)) > most or not affords(0.0):
+        if sum(map(len, tokens)) > most or not fits_in(0.0):
             raise UnknownProof("the cases take too large a tree, or too long a time")
         split = [(node, at) for node, (token, at) in zip(level, found) if token > 0]
         level = [_child(node, at, value, asked) for used, value in enumerate((1, -1) if B.two else B.values)

@@ -12,7 +12,7 @@ from margindsl.calculus.accuracy import EPS, relative_gap
 from margindsl.contract import Status
 from margindsl.errors import MarginError
 from margindsl.features import AffineFeatures
-from margindsl.host.clock import EIGEN_WORK, affords
+from margindsl.host.clock import EIGEN_WORK, fits_in
 from margindsl.language.lowering import Declaration
 from margindsl.program.certificates import Certificate
 from margindsl.program.program import MarginProgram
@@ -138,7 +138,7 @@ def settled(solution: Any, program: MarginProgram, certificate: Certificate | No
     if certificate is None or not np.isfinite(solution.bound):
         return solution
     unchecked = dataclasses.replace(solution, bound=solution.bound - UNCHECKED * abs(solution.bound))
-    if not affords(_work(program, certificate)):
+    if not fits_in(_work(program, certificate)):
         return _told(solution, dataclasses.replace(
             unchecked, unverified="the bound: the time limit left none to check it anew"))
     report = _judged(program, solution, certificate)

@@ -133,8 +133,8 @@ class Relax(Stage):
             if run.checkpoint is not None:
                 run.checkpoint.write()
         if outcome.certificate is not None:
-            account = run.budget.account
-            account.bound = max(account.bound, run.program.to_user(outcome.certificate.bound))
+            incumbent = run.budget.incumbent
+            incumbent.bound = max(incumbent.bound, run.program.to_user(outcome.certificate.bound))
         return replace(found, outcome=outcome, state=outcome.status)
 
 

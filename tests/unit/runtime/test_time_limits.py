@@ -47,7 +47,7 @@ def whole(name):
     """Return a solve that nothing stops, how often it asked for time, and its products with the points."""
     asked, products, apply = [], [], HeldMatrix.apply
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(clock, "affords", lambda work: asked.append(work) or True)
+        patch.setattr(clock, "fits_in", lambda work: asked.append(work) or True)
         patch.setattr(HeldMatrix, "apply", lambda self, W: products.append(None) or apply(self, W))
         solution = problem_of(name, SMALL).solve(name.split()[0], random_state=0)
     return solution, len(asked), len(products)
@@ -79,11 +79,11 @@ def test_time_that_is_up_at_any_question(name, share, monkeypatch):
     free, questions, _ = whole(name)
     last = 1 + int(share * questions)
 
-    def affords(work):
+    def fits_in(work):
         asked.append(work)
         return len(asked) != last
 
-    monkeypatch.setattr(clock, "affords", affords)
+    monkeypatch.setattr(clock, "fits_in", fits_in)
     try:
         solution = problem.solve(method, random_state=0, time_limit=1e6)
     except TimeLimitError:
@@ -160,7 +160,7 @@ def test_an_answer_at_the_origin_says_so(name, monkeypatch):
 
 
 def test_label_sets_that_are_not_known_to_have_members(monkeypatch):
-    monkeypatch.setattr(clock, "affords", lambda work: False)
+    monkeypatch.setattr(clock, "fits_in", lambda work: False)
     with pytest.raises(TimeLimitError, match="the time limit of 1 seconds was up before"):
         problem_of("alternating 3", 30).solve("alternating", time_limit=1.0)
 

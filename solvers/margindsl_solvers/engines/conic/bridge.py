@@ -27,7 +27,7 @@ from margindsl.contract import (
     integers,
 )
 from margindsl.errors import CalculusError, UnknownNameError
-from margindsl.host.clock import affords
+from margindsl.host.clock import fits_in
 from margindsl.program.clusters import ClusterForm
 from margindsl.program.forms import FixedLabelForm, Form, LabelLiftForm, SaddleForm, WeightLiftForm
 from margindsl.program.lift import LiftForm
@@ -279,7 +279,7 @@ class ConicSession(Session):
             warnings.simplefilter("ignore")
             try:
                 lowering = self._prepared(form)
-                if not affords(compile_work(lowering.problem)):
+                if not fits_in(compile_work(lowering.problem)):
                     return RawSolution(Status.TIME_LIMIT, message="the time left is too short to compile the problem",
                                        seconds=seconds)
                 count = sum(parameter.size for parameter in lowering.problem.parameters())

@@ -11,7 +11,6 @@ import numpy as np
 
 from margindsl.calculus import ConvexFunction
 from margindsl.features.operator import total
-from margindsl.host.clock import product
 from margindsl.program.forms import WeightLiftForm
 from margindsl.program.losses import Losses
 from margindsl.typing import FloatArray
@@ -55,7 +54,6 @@ class Sweep:
         if not simple or not (dense or features.walks):
             return self._whole(losses, W)
         W, term = np.ascontiguousarray(W), losses.terms[0]
-        product(2.0 * self.form.n * features.rank, W.shape[1])
         part = partial(_block, term.loss, W, self.form.free_bias)
         if not dense:
             value, gradient = features.fold(part, term.weights, term.shifts)

@@ -10,7 +10,6 @@ import numpy as np
 
 from margindsl.calculus.accuracy import rounding
 from margindsl.contract import Budget, Status
-from margindsl.host.clock import functions
 from margindsl.program.clusters import ClusterForm
 from margindsl.program.forms import FixedLabelForm
 from margindsl.typing import FloatArray
@@ -20,7 +19,6 @@ from margindsl_solvers.engines.rows.envelopes import Pair, Rows
 from margindsl_solvers.engines.rows.model import reach
 
 HEAVY = 1e10  # the largest κ Σca²‖φ‖²/n: multipliers are known to that times the rounding of arguments
-SURROUNDINGS = 4  # functions of the rows that take as long as what surrounds a Newton step
 
 
 @dataclass(frozen=True)
@@ -151,7 +149,6 @@ class NewtonRun(Course[Pair]):
             if ended is not None:
                 return ended, slopes
             self.iterations += 1
-            functions(len(v), SURROUNDINGS)
             step = model.newton_step(v, self.centre, self.kappa, gradient, reach, self.dense_limit)
             found = self._move(v, slopes, step, gradient)
             if found is None:

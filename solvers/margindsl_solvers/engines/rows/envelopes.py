@@ -11,7 +11,6 @@ import numpy as np
 
 from margindsl.calculus import PLQ, ConvexFunction
 from margindsl.calculus.accuracy import greatest_ratio, relative_gap, rounding
-from margindsl.host.clock import functions
 from margindsl.program.losses import Losses
 from margindsl.typing import FloatArray, IntArray
 
@@ -229,7 +228,6 @@ class Rows(ABC):
         estimate `centre`, whose slope lies in the subdifferential of ρ at prox(x).
         """
         out = np.empty(len(v))
-        functions(len(v), len(self.groups))
         for group in self.groups:
             out[group.part] = group.slopes(_shifted(group, v, centre, kappa), kappa)
         return out
@@ -237,7 +235,6 @@ class Rows(ABC):
     def curvatures(self, v: FloatArray, centre: FloatArray, kappa: float) -> FloatArray:
         """Return the weighted generalised derivatives of `slopes`, of rows that have one each."""
         out = np.empty(len(v))
-        functions(len(v), len(self.groups))
         for group in self.groups:
             out[group.part] = group.curvatures(_shifted(group, v, centre, kappa), kappa)
         return self.weights * np.maximum(out, 0.0)
@@ -260,7 +257,6 @@ class Rows(ABC):
     def judge(self, x: FloatArray, slopes: FloatArray) -> Pair:
         """Return the feasible pair next to (x, slopes) with its values."""
         x, p, r, form = self.inside(x), self.clip(slopes), self.rank, self.form
-        functions(len(p), 2 * len(self.groups))
         gradient, (w, _, s) = self.gradient(x, self.weights * p), self.split(x)
         losses = self.charges((self.apply(x) + self.shifts)[self.loss_rows])
         costs, half = form.losses.scalars.costs * s, 0.5 * float(w @ w)

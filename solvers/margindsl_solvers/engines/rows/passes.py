@@ -9,7 +9,6 @@ import numpy as np
 
 from margindsl.calculus import ConvexFunction
 from margindsl.contract import Budget
-from margindsl.host.clock import product
 from margindsl.typing import FloatArray
 from margindsl_solvers.engines.rows.plane import PlaneRows
 from margindsl_solvers.engines.rows.system import solve_positive
@@ -66,7 +65,6 @@ def _expand(model: PlaneRows, x: FloatArray) -> tuple[float, FloatArray, FloatAr
     """Return the objective, its gradient and its Hessian at a point: one pass."""
     form, w = model.form, model.split(x)[0]
     term = form.losses.terms[0]
-    product(form.n * model.rank, model.rank)
     value, gradient, hessian = form.features.fold(
         partial(_block, term.loss, x, model.bias), form.labels, term.weights, term.shifts)
     penalised = np.arange(len(x)) < model.rank

@@ -12,7 +12,6 @@ import numpy as np
 from margindsl.calculus import ConvexFunction
 from margindsl.calculus.accuracy import relative_gap
 from margindsl.features.operator import total
-from margindsl.host.clock import product
 from margindsl.host.frozen import frozen_property
 from margindsl.program.certificates import project_duals
 from margindsl.program.codes import first_names
@@ -126,7 +125,6 @@ class SaddleModel:
     def adjoint(self, spread: FloatArray, active: IntArray | None = None) -> FloatArray:
         """Return the rows Φᵀ(y_k∘s) of a vector s (n,), for all labellings or the active ones."""
         labels = self.labels if active is None else self.labels[self.coordinates(active)]
-        self._book(len(labels))
         if self.walks:
             rows = slice(None) if active is None else self.coordinates(active)
             found = self.form.features.fold(partial(_in_cache, partial(_signed_sums, rows)), self._points, spread)
@@ -159,7 +157,6 @@ class SaddleModel:
         """Return the (n,) margins Σ_k y_k∘(Φw_k + m_k b_k) of rows w_k of W (T, q r) and masses m (T,), else zero."""
         out, W = np.zeros(self.form.n), W.reshape(len(self.labels), -1)
         active = np.flatnonzero(np.any(W != 0, axis=1))
-        self._book(len(active))
         if self.walks:
             out = self.form.features.each(partial(_margins, W[active], active), self._points)
             return out if masses is None else out + self.offsets(masses)
@@ -194,10 +191,6 @@ class SaddleModel:
         found = phi @ directions.reshape(len(self.labels), -1).T
         found = (found + (self.biases.ravel() if self.is_biased else 0.0)) * signs
         return found if self.width == 1 else found.reshape(len(phi), self.count, self.width).sum(axis=2)
-
-    def _book(self, columns: int) -> None:
-        if self.matrix is not None or self.walks:
-            product(float(self.form.n) * self.form.features.rank, max(columns, 1))
 
     def _blocks(self, part: Callable[[slice, FloatArray], T], columns: int) -> Iterator[T]:
         """Yield what a function makes of each block of points and their features in memory, in order.

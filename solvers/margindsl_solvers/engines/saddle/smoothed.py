@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from margindsl.contract import Budget, Status
-from margindsl.host.clock import product
 from margindsl.typing import FloatArray, IntArray
 from margindsl_solvers.engines.saddle.alternation import takes_turns
 from margindsl_solvers.engines.saddle.model import Point, SaddleModel
@@ -91,7 +90,6 @@ class Quadratic:
 
     def product(self, D: FloatArray) -> FloatArray:
         """Return the rows Σ_i h_i (Σ_l y_l,i φ_iᵀδ_l) y_k,i φ_i."""
-        product(self.phi.size, 2 * len(self.labels))
         margins = np.einsum("kp,kp->p", D.reshape(len(self.labels), -1) @ self.phi.T, self.labels)
         return np.asarray((self.labels * (self.curvature * margins)) @ self.phi).reshape(D.shape)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from margindsl.host.clock import PRODUCT, Account
+from margindsl.host.clock import Incumbent
 from margindsl.program.program import MarginProgram
 
+PRODUCT = 2e4  # multiply-adds that take as long as what surrounds one product
 FREE, ROOM = 1e8, 1e9  # multiply-adds spent in any case (tenths of a second), and where a gap leaves room
 FEW = 2000  # points up to which there is all that room: of more, a move of one of them is worth as much less
 HOPE = 1e7  # the same where no bound says that there is room: of what search without limit wins, three quarters
@@ -18,7 +19,7 @@ WINDOW = 20.0  # passes over which it is looked for: what one fit takes of signs
 
 
 @dataclass
-class Worth:
+class StoppingRule:
     """Say when to stop improving labels, by counts that are the same on every machine.
 
     The first `FREE` multiply-adds are free. Beyond them the certified gap has to be worth a fit at `PRICE` a pass, that
@@ -31,19 +32,17 @@ class Worth:
 
     Parameters
     ----------
-    account : Account
-        Of the solve.
     bound : float
         A certified lower bound in units of the program, −inf without one.
     """
 
-    account: Account
+    incumbent: Incumbent
     program: MarginProgram
     bound: float = -math.inf
     value: float = field(init=False, default=math.inf)
 
     def __post_init__(self) -> None:
-        features, begun = self.program.features, self.account.work
+        features, begun = self.program.features, self.incumbent.work
         self.a_pass = 2.0 * (float(features.n) * features.rank + PRODUCT)
         self.free = begun + FREE
         room = max(FREE, ROOM * min(1.0, FEW / max(features.n, 1)))
@@ -53,24 +52,24 @@ class Worth:
         self.begun, self.room = begun, room
         self.mark = begun + max(room, HALF * begun)
 
-    def pays(self, value: float, a_fit: float = 0.0) -> bool:
-        """Return whether to go on from the best value so far.
+    def ends(self, value: float, a_fit: float = 0.0) -> bool:
+        """Return whether to stop at the best value so far.
 
         Parameters
         ----------
         a_fit : float
             What one fit has taken on average; 0 where none is known.
         """
-        work, size = self.account.work, abs(value)
+        work, size = self.incumbent.work, abs(value)
         if work > self.free and value - self.bound <= PRICE * size * WINDOW:
-            return False
+            return True
         dear = max(1.0, a_fit / (WINDOW * self.a_pass))
         mark = max(self.mark, self.begun + self.room * math.sqrt(dear))
         if work <= mark or not math.isfinite(self.value):
             self.value = value
-            return True
+            return False
         passes = (work - mark) / (self.a_pass * dear)
         if self.value - value < PRICE * size * max(passes, 1):
-            return passes <= WINDOW
+            return passes > WINDOW
         self.value, self.mark = value, work
-        return True
+        return False
