@@ -18,4 +18,4 @@ axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")[1]
 solution.plot("label_matrix", ax=axes[0])
 solution.plot("boundary", ax=axes[1])
 
-assert np.allclose(np.diag(solution.label_matrix), 1.0) and solution.certificate.verify()
+assert np.allclose(np.diag(solution.label_matrix), 1.0) and solution.verify()

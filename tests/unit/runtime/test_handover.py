@@ -175,7 +175,7 @@ def test_a_named_solver_fails_and_names_the_others(monkeypatch, how):
     with pytest.raises(SolverError) as caught:
         problem.solve(solver=solver)
     assert "solver 'clarabel' ended as failed on relaxation 'sdp': the pivots ran out. Other solvers that take this " \
-        "form: burer-monteiro, scs" in str(caught.value)
+        "form: burer-monteiro, cvxpy, scs" in str(caught.value)
     assert Failing.calls == 1
 
 
