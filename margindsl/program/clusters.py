@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from margindsl.calculus.accuracy import greatest_ratio
+from margindsl.calculus.accuracy import EPS, greatest_ratio
 from margindsl.errors import DeclarationError
 from margindsl.features import CodedFeatures, FeatureOperator
 from margindsl.host.frozen import frozen_property
@@ -17,7 +17,7 @@ from margindsl.program.answers import Variable
 from margindsl.program.bounded_bias import ClusterLimits, biased_losses
 from margindsl.program.bounds import DecisionBound
 from margindsl.program.codes import runner_up
-from margindsl.program.equalities import FEASIBLE, dual_limits, project_duals
+from margindsl.program.equalities import dual_limits, project_duals
 from margindsl.program.forms import FixedLabelForm, Form
 from margindsl.program.losses import Losses, LossTerm
 from margindsl.program.split import SplitLosses, whole_duals
@@ -345,7 +345,7 @@ class ClusterForm(Form):
             sums = moved.sum(axis=1)
             inside = ((lower + near < sums) & (sums < upper - near))[:, None]
             moved = within(self._flowing(moved, inside, self.bias_terms(moved, tau).sum(axis=0)))
-        if self.dual_error(moved, tau) <= FEASIBLE:
+        if self.dual_error(moved, tau) <= 32 * EPS:  # a proof is judged by the rounding of its sums
             return moved, tau
         moved = self._flowing(u, np.ones_like(inside), rest)
         return moved / np.divide(moved, u, out=np.zeros_like(u), where=u > 0).max(initial=1.0), tau
