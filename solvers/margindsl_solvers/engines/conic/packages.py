@@ -81,7 +81,7 @@ def cones_of(name: str | None) -> frozenset[str]:
     solvers = [table[name] for table in (tables.SOLVER_MAP_QP, tables.SOLVER_MAP_CONIC) if name in table]
     words = {"SOC": "soc", "ExpCone": "exp", "PSD": "psd", "SvecPSD": "psd"}
     cones = {words.get(cone.__name__, "") for solver in solvers for cone in solver.SUPPORTED_CONSTRAINTS} - {""}
-    is_quadratic = "soc" in cones or any(solver.supports_quad_obj() for solver in solvers)
+    is_quadratic = "soc" in cones or name in tables.SOLVER_MAP_QP or any(s.supports_quad_obj() for s in solvers)
     return frozenset(cones | {"quadratic"} if is_quadratic else cones)
 
 
