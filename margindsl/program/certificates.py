@@ -74,13 +74,13 @@ def lifted_arrays(u: FloatArray, q: FloatArray, d: FloatArray, **others: Any) ->
     ----------
     u, q : (m,), d : (N,) float arrays
     **others
-        `kappa` (J,) with `vectors` (N, J), `eta` (L,), `component` and `sign` (n,), `theta` (K,) with the entries of
-        cuts, `cut_rows`, `cut_columns` and `cut_products` (K, q).
+        `kappa` (J,) with `vectors` (N, J), `eta` (L,), `component` and `sign` (n,), `theta` (T,) with the entries ±1
+        of cuts, `cut_places` and `cut_signs` (T, w).
     """
     cuts = np.zeros((0, 1), dtype=int)
     return {"u": u, "q": q, "d": d, "kappa": np.zeros(0), "vectors": np.zeros((len(d), 0)), "eta": np.zeros(0),
             "component": np.arange(len(d)), "sign": np.ones(len(d), dtype=int), "theta": np.zeros(0),
-            "cut_rows": cuts, "cut_columns": cuts, "cut_products": np.zeros((0, 1)), **others}
+            "cut_places": cuts, "cut_signs": cuts, **others}
 
 
 def certify_least_value(losses: Losses, bounds: int = 0) -> Certificate:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from margindsl.calculus.accuracy import eigenpairs, eigenvalues
 from margindsl.features.derived import AffineFeatures
 from margindsl.features.operator import FeatureOperator
 from margindsl.host.clock import EIGEN_WORK, check, timely
-from margindsl.program.certificates import Certificate
+from margindsl.program.certificates import Certificate, lifted_arrays
 from margindsl.program.component_rows import ComponentRows, Inverse, greatest_eigenvalue
 from margindsl.program.equalities import project_duals
 from margindsl.program.lift import LiftForm, LiftPoint
@@ -43,30 +43,21 @@ def repair_lift(form: LiftForm, answer: Any) -> Certificate:
     Certificate
         With bound −∞ where no repair exists.
     """
-    best, bound = None, -np.inf
-    for point in _starts(form, answer):
+    best, bound, searched = None, -np.inf, answer.get("d") is None
+    for point in (starts := _starts(form, answer)):
         if form.free_bias and not point.eta.any():
             point = replace(point, eta=_holding(form, point))
-        for fixed in timely(_repairs(form, point, answer.get("V"), answer.get("d") is None)):
+        for fixed in timely(_repairs(form, point, answer.get("V"), searched)):
             value = form.value(fixed)
             if best is None or value > bound:
                 best, bound = fixed, value
         if np.isfinite(bound):
             break
-    best = _starts(form, answer)[-1] if best is None else best
-    return LiftCertificate(bound, form, best)
-
-
-@dataclass(frozen=True, eq=False)
-class LiftCertificate(Certificate):
-    """Prove a bound by a dual point of the lift."""
-
-    form: LiftForm
-    point: LiftPoint
-
-    def data(self) -> Certificate:
-        return Certificate(self.bound, arrays=_arrays(self.form, self.point),
-                           words="repaired dual point of the semidefinite lift")
+    if best is not None and searched and np.isfinite(bound):
+        best = _scaled(form, best, bound)
+        bound = form.value(best)
+    return Certificate(bound, arrays=_arrays(form, starts[-1] if best is None else best),
+                       words="repaired dual point of the semidefinite lift")
 
 
 def greatest_excess(form: LiftForm, point: LiftPoint) -> tuple[float, FloatArray | None]:
@@ -196,9 +187,8 @@ def _repairs(form: LiftForm, point: LiftPoint, V: Any, searched: bool) -> Iterat
         return
     if searched and form.count:
         root = _whitened(form, point)
-        if root is not None:
-            d, kappa = ascend_cut(form, root, point.kappa, V=V)
-            point = replace(point, d=d, kappa=kappa)
+        d, kappa = ascend_cut(form, component_rows(form, point.u) if root is None else root, point.kappa, V=V)
+        point = replace(point, d=d, kappa=kappa)
     wide = is_wide(form)
     squares = _row_squares(form, point.u)
     typical = float(squares.sum()) / max(1, form.count)
@@ -208,7 +198,7 @@ def _repairs(form: LiftForm, point: LiftPoint, V: Any, searched: bool) -> Iterat
                          1e-14 * typical if np.any(kappa) else 0.0)
         mean = float(np.abs(point.d).mean()) if form.count else 0.0
         for shift in (WIDE_SHIFTS if wide else SHIFTS) if form.count else (0.0,):
-            moved = replace(point, d=np.maximum(point.d + shift * mean, floor), kappa=kappa)
+            moved = _biased(form, replace(point, d=np.maximum(point.d + shift * mean, floor), kappa=kappa))
             factor, _ = greatest_excess(form, moved)
             if not np.isfinite(factor):
                 continue
@@ -216,6 +206,36 @@ def _repairs(form: LiftForm, point: LiftPoint, V: Any, searched: bool) -> Iterat
             factor = factor * (1.0 + safety) if factor > 1.0 - safety else (
                 1.0 if np.any(moved.q) or np.any(moved.eta) else max(factor, 1e-300))
             yield replace(moved, d=factor * moved.d, kappa=factor * kappa, q=moved.q / factor, eta=moved.eta / factor)
+
+
+def _biased(form: LiftForm, point: LiftPoint) -> LiftPoint:
+    """Return a point whose d and κ leave at least half of what holds a free bias, η and q; itself without one."""
+    held = 2.0 * float(form.spread_squares(point.q).sum()) + float(point.eta @ form.decision_rows[1] ** 2)
+    if not (form.free_bias and form.count and held > 0):
+        return point
+    edge = component_rows(form, point.u) @ np.append(np.zeros(form.features.rank), 1.0)
+    factor = max(1.0, 2.0 * float(edge @ _inverse(form, point)[0](edge)) / held)
+    return replace(point, d=factor * point.d, kappa=factor * point.kappa)
+
+
+def _scaled(form: LiftForm, point: LiftPoint, bound: float) -> LiftPoint:
+    """Return (tu, t²d, t²κ, η) of the best t > 0: the inequality scales so, and the bound is concave in t.
+
+    Duals of a tighter relaxation, which are too large for this one, gain most. Not where q or shared scalars fix the
+    scale of u, or cuts that of d.
+    """
+    if form.losses.scalars.count or np.any(point.q) or form.cuts.count:
+        return point
+
+    def at(t: float) -> LiftPoint:
+        return replace(point, u=t * point.u, d=t * t * point.d, kappa=t * t * point.kappa)
+
+    def loss(t: float) -> float:
+        value = form.value(at(t))
+        return -value if np.isfinite(value) else 1e3 * (1.0 + t) * (1.0 + abs(bound))  # a number, for interpolation
+
+    found = scipy.optimize.minimize_scalar(loss, bounds=(0.0, 10.0), method="bounded", options={"xatol": 1e-6})
+    return at(float(found.x)) if -float(found.fun) > bound else point
 
 
 def ascend_cut(form: LiftForm, H: Any, kappa: FloatArray, iterations: int = ASCENT,
@@ -338,11 +358,10 @@ def _arrays(form: LiftForm, point: LiftPoint) -> dict[str, Any]:
     component = form.component.copy()
     component[apart] = form.count + np.arange(len(apart))
     q = point.q if losses.scalars.count else form.spread_squares(point.q)
-    none = np.zeros(len(apart))
-    return {"u": losses.point_duals(point.u), "q": -2.0 * q, "d": np.append(point.d, none), "kappa": point.kappa,
-            "vectors": np.vstack([form.omega.T, np.zeros((len(apart), len(form.balance)))]), "eta": point.eta,
-            "component": component, "sign": form.sign, "theta": point.gamma, "cut_places": form.cuts.places,
-            "cut_signs": form.cuts.signs}
+    return lifted_arrays(
+        losses.point_duals(point.u), -2.0 * q, np.append(point.d, np.zeros(len(apart))), kappa=point.kappa,
+        vectors=np.vstack([form.omega.T, np.zeros((len(apart), len(form.balance)))]), eta=point.eta,
+        component=component, sign=form.sign, theta=point.gamma, cut_places=form.cuts.places, cut_signs=form.cuts.signs)
 
 
 __all__ = ["ascend_cut", "component_rows", "greatest_excess", "is_wide", "label_part", "repair_lift"]

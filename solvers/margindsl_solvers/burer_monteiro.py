@@ -12,7 +12,9 @@ from margindsl.contract import Budget, Offer, RawSolution, Refusal, integers
 from margindsl.errors import CalculusError
 from margindsl.host.threads import small_work_threads
 from margindsl.program.forms import Form, LabelLiftForm, WeightLiftForm
+from margindsl.program.lift import LiftForm
 from margindsl.program.moment import MomentLiftForm
+from margindsl_solvers.engines.factors.bridge import bridged, factored
 from margindsl_solvers.engines.factors.label import LabelRun
 from margindsl_solvers.engines.factors.quasinewton import QuasiNewton
 from margindsl_solvers.engines.factors.weight import WeightRun
@@ -68,10 +70,15 @@ class BurerMonteiro(EngineSolver):
         with small_work_threads(work), threads(work) as gather:
             return WeightRun(form, self._capped(budget), start, gather, QuasiNewton(), self.width, self.seed).solve()
 
+    def solve_lift(self, form: LiftForm, budget: Budget, start: RawSolution | None) -> RawSolution:
+        """Solve a lift: one without components by lengths, others with a component for every point."""
+        return bridged(self, form, budget, start)
+
     def _capped(self, budget: Budget) -> Budget:
         return budget.replace(max_iter=min(budget.max_iter or self.max_iter, self.max_iter))
 
-    takes: ClassVar[Mapping[type[Form], Solve]] = {LabelLiftForm: solve_labels, WeightLiftForm: solve_weights}
+    takes: ClassVar[Mapping[type[Form], Solve]] = {
+        LabelLiftForm: solve_labels, WeightLiftForm: solve_weights, LiftForm: solve_lift}
 
 
 def _offer_weights(solver: BurerMonteiro, form: WeightLiftForm) -> Offer | Refusal:
@@ -99,4 +106,5 @@ def _offer_labels(solver: BurerMonteiro, form: LabelLiftForm) -> Offer | Refusal
 
 
 _OFFERS: Mapping[type[Form], Callable[[BurerMonteiro, Any], Offer | Refusal]] = {
+    LiftForm: lambda solver, form: solver.offer(factored(form)),
     WeightLiftForm: _offer_weights, MomentLiftForm: _offer_moments, LabelLiftForm: _offer_labels}

@@ -15,6 +15,7 @@ from margindsl.errors import CalculusError
 from margindsl.program.bounds import DecisionBound, QuadraticBound
 from margindsl.program.forms import LabelLiftForm
 from margindsl.program.label_certificate import escape_direction, repair_dual_point, repair_label_lift
+from margindsl.program.lift import LiftForm
 from margindsl.program.losses import Losses, LossTerm, SharedScalars
 from margindsl.program.moment import MomentLiftForm
 from margindsl_solvers.burer_monteiro import BurerMonteiro
@@ -76,6 +77,11 @@ def lifted(n=24, r=4, loss=ODM, weight=10.0, seed=0, share=0.5, links=0, beta=No
                          decision=decision, free_bias=bias)
 
 
+def as_lift(form):
+    return LiftForm(form.features, form.losses, form.component, form.sign, form.count, form.balance,
+                    decision=form.decision, free_bias=form.free_bias)
+
+
 def certified(form, raw):
     return repair_label_lift(form, raw["u"], raw["d"], raw["kappa"], raw["eta"]).bound
 
@@ -88,11 +94,10 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("loss", [HINGE, ODM, LEAST_SQUARES], ids=["hinge", "odm", "least squares"])
 @pytest.mark.parametrize("case", sorted(CASES))
-def test_values_are_those_of_an_interior_point_method(case, loss):
-    form = lifted(n=16, r=3, loss=loss, **CASES[case])
-    expected = Clarabel().solve(form, Budget(tol=1e-7))
+def test_values_are_those_of_an_interior_point_method(case):
+    form = lifted(n=16, r=3, loss=HINGE, **CASES[case])
+    expected = Clarabel().solve(as_lift(form), Budget(tol=1e-7))
     raw = BurerMonteiro().solve(form, Budget(tol=2e-5))
     bound = certified(form, raw)
     assert raw.objective == pytest.approx(expected.objective, rel=1e-4)
@@ -127,7 +132,7 @@ def test_shared_scalars_reach_the_conic_value(nonneg):
     term = replace(form.losses.terms[0], loss=PLQ.affine(1, 0).square(), coupling=np.full((12, 1), -1.0))
     scalars = SharedScalars(np.array([0.5 if nonneg else -0.5]), np.array([nonneg]))
     form = replace(form, losses=Losses(12, (term,), scalars))
-    expected = Clarabel().solve(form, Budget(tol=1e-7)).objective
+    expected = Clarabel().solve(as_lift(form), Budget(tol=1e-7)).objective
     raw = BurerMonteiro().solve(form, Budget(tol=1e-5))
     assert raw.objective == pytest.approx(expected, rel=1e-4, abs=1e-6)
     assert certified(form, raw) == pytest.approx(expected, rel=1e-4, abs=1e-6)
