@@ -60,7 +60,8 @@ class SaddleForm(Form):
             raise DeclarationError(
                 f"labellings: given shape {self.labellings.shape}, expected (T >= 1, {self.n})")
         if self.labellings.min() < 0 or self.labellings.max() >= len(self.codes):
-            raise DeclarationError(f"labels of {len(self.codes)} clusters are the whole numbers below {len(self.codes)}")
+            raise DeclarationError(
+                f"labels of {len(self.codes)} clusters are the whole numbers below {len(self.codes)}")
         if self.biases.shape != (self.count, self.width):
             raise DeclarationError(f"biases: given shape {self.biases.shape}, expected {self.count, self.width}")
         if self.free_bias or self.decision:

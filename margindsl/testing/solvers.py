@@ -83,11 +83,12 @@ def standard_forms() -> Iterator[tuple[str, Form]]:
     """Yield the standard forms of the zoo, with what they are called in messages."""
     for known in zoo():
         program = known.problem.program()
-        yield f"fixed labels of {known.name!r}", program.fix_labels(program.labels.names.read(known.labels))
+        labels = program.labels.names.read(known.labels)
+        yield f"fixed labels of {known.name!r}", program.fix_labels(labels)
         for name in ("cccp", "sdp", "minimax", "weight-lifting"):
             relaxation = as_relaxation(name)
             if relaxation.accepts(program):
-                yield f"{name} form of {known.name!r}", _widened(relaxation.lower(program), program.labels.names.read(known.labels))
+                yield f"{name} form of {known.name!r}", _widened(relaxation.lower(program), labels)
         branching = as_relaxation(Exact(method="branching"))
         if branching.accepts(program) and isinstance(node := branching.lower(program), BranchNodeForm):
             yield f"first node of {known.name!r}", node

@@ -6,8 +6,8 @@ import pytest
 from margindsl.errors import ContradictionError, DeclarationError, InfeasibleError, SizeError, SolverError
 from margindsl.host.clock import Budget, Cancelled
 from margindsl.labelset import presolve
-from margindsl.labelset.programme import relax_assignment, solve_assignment
 from margindsl.labelset.linked import assign_linked
+from margindsl.labelset.programme import relax_assignment, solve_assignment
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,8 @@ def test_links_that_leave_no_room_for_balance_name_it():
 
 def test_losses_without_weight_leave_a_cost_that_falls():
     y, f, s = md.Labels(5), md.Hyperplane(POINTS), md.Scalar()
-    form = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.sum(md.pos(s - y * f)) - 2 * s)).program().fix_labels(LABELS[3])
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.sum(md.pos(s - y * f)) - 2 * s))
+    form = problem.program().fix_labels(LABELS[3])
     none = replace(form.losses, terms=tuple(replace(t, weights=0 * t.weights) for t in form.losses.terms))
     assert is_endless(none) and not is_endless(form.losses)
     assert not is_endless(replace(none, scalars=replace(none.scalars, costs=0 * none.scalars.costs)))

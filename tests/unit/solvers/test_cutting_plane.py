@@ -128,7 +128,8 @@ def test_the_cut_of_the_hinge_is_the_most_violated_constraint():
     margins = (2 * y - 1) * (X @ x[:-1] + x[-1])
     chosen = margins < 1  # CPMMC Eq. 6
     gradient, offset, packed = line.cut(line.arguments(x))
-    np.testing.assert_allclose(gradient, -0.7 * np.r_[X[chosen].T @ form.own[chosen, 0], form.own[chosen].sum()], atol=1e-12)
+    own = form.own[chosen, 0]
+    np.testing.assert_allclose(gradient, -0.7 * np.r_[X[chosen].T @ own, own.sum()], atol=1e-12)
     assert offset == pytest.approx(0.7 * chosen.sum())
     np.testing.assert_allclose(line.combine([packed], np.ones(1)), -0.7 * chosen)
 
