@@ -2,7 +2,7 @@
 
 from margindsl.features.blocks import BlockFeatures
 from margindsl.features.build import build
-from margindsl.features.coded import CodedFeatures
+from margindsl.features.coded import CodedRows
 from margindsl.features.dense import DenseFeatures, FactorFeatures
 from margindsl.features.derived import (
     AugmentedFeatures,
@@ -24,7 +24,7 @@ __all__ = [
     "AugmentedFeatures",
     "BlockFeatures",
     "Callable",
-    "CodedFeatures",
+    "CodedRows",
     "DenseFeatures",
     "DerivedFeatures",
     "FactorFeatures",

@@ -96,7 +96,7 @@ def binds(bound: LinearBound, pinned: IntArray) -> bool:
 
 def refuse_unattained(labels: LabelSet) -> None:
     """Raise when bounds have no common member, or one of weights without a unit has none."""
-    bounds, pinned = list(labels.bounds), labels.pinned
+    bounds, pinned = list(labels.bounds), labels.signs(labels.pinned)
     alone = len(bounds) < 2 and all(bound.unit is not None for bound in bounds)
     if alone or _is_attained(bounds, pinned):  # tightening has found the sums of one bound with a unit
         return

@@ -74,7 +74,7 @@ def export(program: MarginProgram, claim: Claim, certificate: Certificate | None
         raise UnknownProof(f"features of {program.n} x {program.features.rank} entries are too large to be checked")
     declaration = program.source
     header, arrays = declared(declaration)
-    order, two = _places(declaration, program), program.is_binary
+    order, two = _places(declaration, program), program.clusters == 2
     held = holder(declaration.decision) if header["free_bias"] else None
     header |= {"value": claim.value, "bound": claim.bound, "state": claim.state, "tol": claim.tol, "bias": claim.bias,
                "held": -1 if held is None else held, "kind": "none", "data": digest_data(declaration),
@@ -95,7 +95,7 @@ def export(program: MarginProgram, claim: Claim, certificate: Certificate | None
         dual["u"] = program.kind.own_duals(program, dual["u"])
     if two and point.kind == "lift":
         labels: Any = program.labels
-        dual["decided"] = labels.pinned[labels.component] != 0
+        dual["decided"] = labels.pinned[labels.component] >= 0
     B = LabelSet(SimpleNamespace(**header, **arrays))
     proof = Proof(header, arrays | {"phi": phi})
     proof.centre()

@@ -3,8 +3,8 @@
 Objectives of two kernels or two loss weights are not comparable, since each measures margins in its own feature space.
 What is comparable is prediction: a clustering that follows the structure of the data is one that a classifier
 trained on some of its points extends to the others, whichever kernel the classifier uses. So every labelling is
-judged by every problem, by the loss of held-out points, and judgements are averaged over the problems. Simplex margins
-of k clusters are those of one hyperplane over the rows c_{y_i} ⊗ φ_i with all labels +1, so they are judged likewise.
+judged by every problem, by the loss of held-out points, and judgements are averaged over the problems. Margins are
+linear in the rows c(y_i) ⊗ φ_i of codes, for any number of clusters.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from margindsl.errors import DeclarationError, RefusalError, SolverError
 from margindsl.features.operator import FeatureOperator
 from margindsl.features.points import row_blocks
 from margindsl.host.parallel import share_out
-from margindsl.labelset import presolve
+from margindsl.labelset import Names, presolve
 from margindsl.program.forms import FixedLabelForm
 from margindsl.program.losses import Losses
 from margindsl.program.program import MarginProgram
@@ -133,7 +133,7 @@ def _judge(programs: Sequence[MarginProgram], labellings: Sequence[ArrayLike], f
     seed = int(np.random.default_rng(random_state).integers(2**32))
     for program in programs:
         _check(program, labellings, folds)
-    distinct, place = _without_repeats(labellings)
+    distinct, place = _without_repeats(labellings, programs[0].labels.names)
     scores = np.empty((len(distinct), len(programs)))
     if folds is None:
         places = [(row, column) for column in range(len(programs)) for row in range(len(distinct))]
@@ -184,13 +184,13 @@ def _check(program: MarginProgram, labellings: Sequence[ArrayLike], folds: int |
             f"{program.labels.count}")
 
 
-def _without_repeats(labellings: Sequence[ArrayLike]) -> tuple[list[IntArray], IntArray]:
+def _without_repeats(labellings: Sequence[ArrayLike], names: Names) -> tuple[list[IntArray], IntArray]:
     """Return the labellings that differ as clusterings, and for each given one its place among them."""
     found: dict[bytes, int] = {}
     distinct: list[IntArray] = []
     place = []
     for given in labellings:
-        labels = np.asarray(given).astype(int)
+        labels = names.read(given)
         key = _renamed(labels).tobytes()
         if key not in found:
             found[key] = len(distinct)
@@ -229,13 +229,13 @@ def _refit(program: MarginProgram, labellings: Sequence[IntArray], fold: IntArra
 def _form(program: MarginProgram, features: FeatureOperator, losses: Losses, labels: IntArray) -> FixedLabelForm:
     """Return the problem of fixed labels on all points or some, without bounds on decision values."""
     form: FixedLabelForm = replace(
-        program, features=features, losses=losses, labels=presolve(len(labels), program.labels.names),
+        program, features=features, losses=losses, labels=presolve(len(labels), program.clusters),
         decision=()).fix_labels(labels)
     return form
 
 
 def _margins(form: FixedLabelForm, raw: RawSolution) -> FloatArray:
-    return np.asarray(form.labels * (form.features.apply(raw["w"]) + float(raw.get("bias", 0.0))))
+    return form.margins(form.outputs(raw["w"], form.plane(raw.variables)[0]))
 
 
 def _fit(form: FixedLabelForm) -> RawSolution:
@@ -258,7 +258,7 @@ def _leave_one_out(program: MarginProgram, labels: IntArray) -> float:
     inverse = np.linalg.inv(hessian)
     held_out = margins - slope * _single_steps(form, inverse, curvature)
     for inside in _linked(program):
-        rows = form.labels[inside, None] * _rows(form, inside)
+        rows = _rows(form, inside)
         held_out[inside] = margins[inside] - _step_without(rows, hessian, inverse, curvature[inside], slope[inside])
     held = losses.row_losses(losses.arguments(held_out))
     return float(np.sum(held)) / max(float(losses.weights.sum()), 1e-300)
@@ -291,26 +291,25 @@ def _curvature(losses: Losses, arguments: FloatArray) -> FloatArray:
 
 def _hessian(form: FixedLabelForm, curvature: FloatArray) -> FloatArray:
     """Return the Hessian in w, and in the bias where it is free."""
-    features = form.features
-    ridge = features.gram(curvature) + np.eye(features.rank)
+    ridge = form.rows.gram(curvature) + np.eye(form.size_of_w)
     if not form.free_bias:
         return ridge
-    cross = features.adjoint(curvature)
+    weighted = curvature[:, None] * form.own
+    cross, corner = form.rows.adjoint(weighted), form.own.T @ weighted
     # The bias has no regulariser; where no point curves, it is held by this alone.
-    corner = float(curvature.sum()) * (1 + 1e-9) + 1e-9
-    return np.block([[ridge, cross[:, None]], [cross[None, :], np.array([[corner]])]])
+    corner += np.diag(1e-9 * np.diag(corner) + 1e-9)
+    return np.block([[ridge, cross], [cross.T, corner]])
 
 
 def _rows(form: FixedLabelForm, index: Any) -> FloatArray:
-    """Return the features of some points, with a constant column where the bias is free."""
-    rows = form.features.rows(index)
-    return np.column_stack([rows, np.ones(len(rows))]) if form.free_bias else rows
+    """Return the coded features of some points, with their codes where the bias is free."""
+    return np.hstack([form.rows.rows(index), form.own[index, : form.border]])
 
 
 def _single_steps(form: FixedLabelForm, inverse: FloatArray, curvature: FloatArray) -> FloatArray:
     """Return the (n,) factors a_i / (1 − h_i a_i) of points that are left out alone, block by block."""
     steps = np.empty(form.n)
-    for block in row_blocks(form.n, form.features.rank):
+    for block in row_blocks(form.n, form.size_of_w):
         rows = _rows(form, block)
         leverage = np.einsum("ij,ij->i", rows @ inverse, rows)
         steps[block] = leverage / np.maximum(1.0 - curvature[block] * leverage, 1e-9)
