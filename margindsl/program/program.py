@@ -70,7 +70,8 @@ class MarginProgram:
 
     def __post_init__(self) -> None:
         if self.coding not in CODINGS:
-            raise DeclarationError(f"coding of a margin program is {self.coding!r}; expected one of {', '.join(CODINGS)}")
+            raise DeclarationError(f"coding of a margin program is {self.coding!r}; expected one of "
+                                   f"{', '.join(CODINGS)}")
         sizes = {self.features.n, self.labels.n, self.losses.n}
         if len(sizes) != 1:
             raise DeclarationError(
