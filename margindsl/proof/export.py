@@ -13,8 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from margindsl.features import AffineFeatures, FeatureOperator
-from margindsl.labelset.bound import LinearBound
-from margindsl.labelset.sums import intersect
+from margindsl.labelset.bound import LinearBound, intersect
 from margindsl.language.lowering import Declaration
 from margindsl.program.bounded_bias import holder
 from margindsl.program.certificates import Certificate
@@ -72,7 +71,7 @@ def export(program: MarginProgram, claim: Claim, certificate: Certificate | None
         raise UnknownProof(f"features of {program.n} x {program.features.rank} entries are too large to be checked")
     declaration = program.source
     header, arrays = declared(declaration)
-    order, two = _places(declaration, program), program.is_binary
+    order, two = _places(declaration, program), program.clusters == 2
     held = holder(declaration.decision) if header["free_bias"] else None
     header |= {"value": claim.value, "bound": claim.bound, "state": claim.state, "tol": claim.tol, "bias": claim.bias,
                "held": -1 if held is None else held, "kind": "none", "data": digest_data(declaration),
@@ -93,7 +92,7 @@ def export(program: MarginProgram, claim: Claim, certificate: Certificate | None
         dual["u"] = program.kind.own_duals(program, dual["u"])
     if two and point.kind == "lift":
         labels: Any = program.labels
-        dual["decided"] = labels.pinned[labels.component] != 0
+        dual["decided"] = labels.pinned[labels.component] >= 0
     B = LabelSet(SimpleNamespace(**header, **arrays))
     proof = Proof(header, arrays | {"phi": phi})
     proof.centre()

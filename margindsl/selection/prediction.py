@@ -3,8 +3,8 @@
 Objectives of two kernels or two loss weights are not comparable, since each measures margins in its own feature space.
 What is comparable is prediction: a clustering that follows the structure of the data is one that a classifier
 trained on some of its points extends to the others, whichever kernel the classifier uses. So every labelling is
-judged by every problem, by the loss of held-out points, and judgements are averaged over the problems. Simplex margins
-of k clusters are those of one hyperplane over the rows c_{y_i} ⊗ φ_i with all labels +1, so they are judged likewise.
+judged by every problem, by the loss of held-out points, and judgements are averaged over the problems. Margins are
+linear in the rows c(y_i) ⊗ φ_i of codes, for any number of clusters.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from margindsl.features import build, mean_distance
 from margindsl.features.operator import FeatureOperator
 from margindsl.features.points import row_blocks
 from margindsl.host.parallel import share_out
-from margindsl.labelset import presolve
+from margindsl.labelset import Names, presolve
 from margindsl.program.forms import FixedLabelForm
 from margindsl.program.losses import Losses
 from margindsl.program.program import MarginProgram
@@ -170,6 +170,7 @@ def _judge(programs: Sequence[MarginProgram], labellings: Sequence[ArrayLike], f
     seed = int(np.random.default_rng(random_state).integers(2**32))
     for program in programs:
         _check(program, labellings, folds)
+<<<<<<< HEAD
     found: dict[bytes, int] = {}
     distinct: list[IntArray] = []
     order = []
@@ -180,6 +181,9 @@ def _judge(programs: Sequence[MarginProgram], labellings: Sequence[ArrayLike], f
             found[key] = len(distinct)
             distinct.append(labels)
         order.append(found[key])
+=======
+    distinct, place = _without_repeats(labellings, programs[0].labels.names)
+>>>>>>> codes
     scores = np.empty((len(distinct), len(programs)))
     if folds is None:
         pairs = [(row, column) for column in range(len(programs)) for row in range(len(distinct))]
@@ -218,8 +222,24 @@ def _check(program: MarginProgram, labellings: Sequence[ArrayLike], folds: int |
             f"{program.labels.count}")
 
 
+<<<<<<< HEAD
 def _refit(program: MarginProgram, labellings: Sequence[IntArray], seed: int, folds: int) -> FloatArray:
     """Return the (m,) held-out losses of labellings under one program, refitted without every fold.
+=======
+def _without_repeats(labellings: Sequence[ArrayLike], names: Names) -> tuple[list[IntArray], IntArray]:
+    """Return the labellings that differ as clusterings, and for each given one its place among them."""
+    found: dict[bytes, int] = {}
+    distinct: list[IntArray] = []
+    place = []
+    for given in labellings:
+        labels = names.read(given)
+        key = _renamed(labels).tobytes()
+        if key not in found:
+            found[key] = len(distinct)
+            distinct.append(labels)
+        place.append(found[key])
+    return distinct, np.array(place, dtype=int)
+>>>>>>> codes
 
     Components stay whole, and folds hold equally many of them.
     """
@@ -239,13 +259,21 @@ def _refit(program: MarginProgram, labellings: Sequence[IntArray], seed: int, fo
 def _form(program: MarginProgram, features: FeatureOperator, losses: Losses, labels: IntArray) -> FixedLabelForm:
     """Return the problem of fixed labels on all points or some, without bounds on decision values."""
     form: FixedLabelForm = replace(
-        program, features=features, losses=losses, labels=presolve(len(labels), program.labels.names),
+        program, features=features, losses=losses, labels=presolve(len(labels), program.clusters),
         decision=()).fix_labels(labels)
     return form
 
 
+<<<<<<< HEAD
 def _fit(form: FixedLabelForm, whole: FixedLabelForm) -> tuple[FloatArray, FloatArray]:
     """Return the margins (n,) of a fit on the points of the whole, and its multipliers u."""
+=======
+def _margins(form: FixedLabelForm, raw: RawSolution) -> FloatArray:
+    return form.margins(form.outputs(raw["w"], form.plane(raw.variables)[0]))
+
+
+def _fit(form: FixedLabelForm) -> RawSolution:
+>>>>>>> codes
     raw = make_solver("newton").open(form).solve(form, Budget(tol=TOL))
     if not raw.has_answer:
         raise SolverError(
@@ -275,6 +303,7 @@ def _leave_one_out(program: MarginProgram, labels: IntArray) -> float:
         cross, corner = form.features.adjoint(curvature), float(curvature.sum()) * (1 + 1e-9) + 1e-9
         hessian = np.block([[hessian, cross[:, None]], [cross[None, :], np.array([[corner]])]])
     inverse = np.linalg.inv(hessian)
+<<<<<<< HEAD
     # 3. Points that are left out alone: fᵢ moves by aᵢ / (1 − hᵢaᵢ) times the slope, aᵢ = φᵢᵀH⁻¹φᵢ.
     held_out = margins.copy()
     for block in row_blocks(form.n, form.features.rank):
@@ -293,6 +322,66 @@ def _leave_one_out(program: MarginProgram, labels: IntArray) -> float:
             step = block @ np.linalg.solve(np.eye(len(own)) - h[:, None] * block, s)
         held_out[inside] = margins[inside] - step
     return float(np.sum(losses.row_losses(losses.arguments(held_out)))) / max(float(losses.weights.sum()), 1e-300)
+=======
+    held_out = margins - slope * _single_steps(form, inverse, curvature)
+    for inside in _linked(program):
+        rows = _rows(form, inside)
+        held_out[inside] = margins[inside] - _step_without(rows, hessian, inverse, curvature[inside], slope[inside])
+    held = losses.row_losses(losses.arguments(held_out))
+    return float(np.sum(held)) / max(float(losses.weights.sum()), 1e-300)
+
+
+def _linked(program: MarginProgram) -> list[IntArray]:
+    """Return the points of every component of two points or more."""
+    component = program.labels.component
+    size = np.bincount(component, minlength=program.labels.count)
+    groups = np.split(np.argsort(component, kind="stable"), np.cumsum(size)[:-1])
+    return [inside for inside in groups if len(inside) > 1]
+
+
+def _step_without(rows: FloatArray, hessian: FloatArray, inverse: FloatArray, curvature: FloatArray,
+                  slope: FloatArray) -> FloatArray:
+    """Return Φ_C (H − Φ_Cᵀ D Φ_C)⁻¹ Φ_Cᵀ s of a component with rows Φ_C, in its points or in the features."""
+    if len(rows) > len(hessian):
+        without = hessian - rows.T @ (curvature[:, None] * rows)
+        return np.asarray(rows @ np.linalg.solve(without, rows.T @ slope))
+    block = rows @ inverse @ rows.T
+    return np.asarray(block @ np.linalg.solve(np.eye(len(rows)) - curvature[:, None] * block, slope))
+
+
+def _curvature(losses: Losses, arguments: FloatArray) -> FloatArray:
+    """Return (n,) curvatures of the losses in the margins; kinks are smoothed."""
+    if not losses.is_smooth:
+        return losses.smoothed_curvature(arguments, SMOOTHING)
+    return np.bincount(losses.points, weights=losses.curvature(arguments) * losses.slopes**2, minlength=losses.n)
+
+
+def _hessian(form: FixedLabelForm, curvature: FloatArray) -> FloatArray:
+    """Return the Hessian in w, and in the bias where it is free."""
+    ridge = form.rows.gram(curvature) + np.eye(form.size_of_w)
+    if not form.free_bias:
+        return ridge
+    weighted = curvature[:, None] * form.own
+    cross, corner = form.rows.adjoint(weighted), form.own.T @ weighted
+    # The bias has no regulariser; where no point curves, it is held by this alone.
+    corner += np.diag(1e-9 * np.diag(corner) + 1e-9)
+    return np.block([[ridge, cross], [cross.T, corner]])
+
+
+def _rows(form: FixedLabelForm, index: Any) -> FloatArray:
+    """Return the coded features of some points, with their codes where the bias is free."""
+    return np.hstack([form.rows.rows(index), form.own[index, : form.border]])
+
+
+def _single_steps(form: FixedLabelForm, inverse: FloatArray, curvature: FloatArray) -> FloatArray:
+    """Return the (n,) factors a_i / (1 − h_i a_i) of points that are left out alone, block by block."""
+    steps = np.empty(form.n)
+    for block in row_blocks(form.n, form.size_of_w):
+        rows = _rows(form, block)
+        leverage = np.einsum("ij,ij->i", rows @ inverse, rows)
+        steps[block] = leverage / np.maximum(1.0 - curvature[block] * leverage, 1e-9)
+    return steps
+>>>>>>> codes
 
 
 __all__ = ["held_out_losses", "judges_of", "select"]

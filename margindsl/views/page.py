@@ -14,10 +14,16 @@ from typing import Any
 import numpy as np
 
 from margindsl.calculus.accuracy import relative_gap
+<<<<<<< HEAD:margindsl/views/page.py
 from margindsl.errors import MarginError
 from margindsl.program.codings import CODINGS
 from margindsl.views.plots import SOLUTION, comparison
 from margindsl.views.reading import advice, meaning
+=======
+from margindsl.labelset import Names
+from margindsl.report.figures import figure_of, figures_of
+from margindsl.report.reading import advice, meaning
+>>>>>>> codes:margindsl/report/page.py
 
 SIZE = (6.4, 3.6)  # inches
 DOTS = 160  # an inch, of what is too much to be drawn as lines
@@ -55,7 +61,7 @@ def write_comparison(compared: Any, path: str | Path) -> None:
 
 def answer_of(solution: Any) -> dict[str, Any]:
     """Return what the page says of a solution, by the names of the template."""
-    origin, names = solution.origin, CODINGS[solution.coding].names(solution.clusters)
+    origin, names = solution.origin, Names(solution.clusters)
     clusters = []
     for value in names.values[names.order]:
         margins = solution.margins[solution.labels == value]

@@ -82,7 +82,7 @@ def losses_with_everything(n, weight=5.0):
 def instance(n, rank, seed=0):
     rng = np.random.default_rng(seed)
     phi = rng.normal(size=(n, rank))
-    return Matrix(phi - phi.mean(axis=0)), np.where(rng.random(n) < 0.5, 1, -1)
+    return Matrix(phi - phi.mean(axis=0)), np.where(rng.random(n) < 0.5, 1, 0)
 
 
 def check_fixed(form, solution, tolerance=3e-5):
@@ -164,7 +164,7 @@ def test_many_points_compile_quickly_and_are_solved_again_with_their_own_labels(
     features, y = instance(3000, 4)
     form = FixedLabelForm(features, losses(3000, ODM), y)
     session = SOLVERS[name].open(form)
-    for labels in (y, np.where(features.phi[:, 0] > 0, 1, -1)):
+    for labels in (y, np.where(features.phi[:, 0] > 0, 1, 0)):
         other = replace(form, labels=labels)
         solution = session.solve(other, Budget())
         check_fixed(other, solution)
@@ -201,7 +201,7 @@ def check_saddle(form, solution, tolerance=3e-5):
 @pytest.mark.parametrize("loss", list(ANY_LOSS))
 def test_saddle_primal_meets_dual(name, loss):
     features, _ = instance(14, 3)
-    labellings = np.where(np.random.default_rng(2).random((5, 14)) < 0.5, 1, -1)
+    labellings = np.where(np.random.default_rng(2).random((5, 14)) < 0.5, 1, 0)
     form = SaddleForm(features, losses(14, ANY_LOSS[loss]), labellings)
     check_saddle(form, SOLVERS[name].solve(form))
 
@@ -209,7 +209,7 @@ def test_saddle_primal_meets_dual(name, loss):
 @pytest.mark.parametrize("name", CONIC)
 def test_saddle_with_scalars_and_wide_features(name):
     features, _ = instance(12, 30)
-    labellings = np.where(np.random.default_rng(3).random((3, 12)) < 0.5, 1, -1)
+    labellings = np.where(np.random.default_rng(3).random((3, 12)) < 0.5, 1, 0)
     form = SaddleForm(features, losses_with_everything(12), labellings)
     solution = SOLVERS[name].solve(form)
     check_saddle(form, solution)
@@ -226,7 +226,7 @@ def test_saddle_of_one_labelling_is_the_fixed_label_value():
 
 def test_saddle_working_set_grows_within_one_compilation():
     features, _ = instance(14, 3)
-    labellings = np.where(np.random.default_rng(4).random((6, 14)) < 0.5, 1, -1)
+    labellings = np.where(np.random.default_rng(4).random((6, 14)) < 0.5, 1, 0)
     form = SaddleForm(features, losses(14, ODM), labellings[:1])
     session, problems, values = Clarabel().open(form), [], []
     for count in range(1, 7):

@@ -34,7 +34,7 @@ LOSSES = {
 
 def points(seed, n=60, r=5):
     rng = np.random.default_rng(seed)
-    y = np.where(rng.random(n) < 0.5, 1, -1)
+    y = np.where(rng.random(n) < 0.5, 1, 0)
     return rng.normal(size=(n, r)) + 0.5 * y[:, None] * rng.normal(size=r), y
 
 
@@ -61,7 +61,7 @@ def threshold_form(features, y, C=10.0, l=0.0):
 def gaussian(seed=0, n=120):
     """Two overlapping clouds under a Gaussian kernel: classes that a hyperplane parts up to a few points."""
     rng = np.random.default_rng(seed)
-    y = np.where(rng.random(n) < 0.5, 1, -1)
+    y = np.where(rng.random(n) < 0.5, 1, 0)
     X = rng.normal(size=(n, 2)) + np.column_stack([1.5 * y, 0 * y])
     return build(X, RBF(1.0)), y
 
@@ -108,7 +108,7 @@ def test_the_threshold_problem_agrees_with_clarabel():
 def test_decision_bounds_that_exclude_zero_and_one_sided_ones(seed, name, bias):
     rng = np.random.default_rng(seed)
     n, r = int(rng.integers(6, 30)), int(rng.integers(2, 8))
-    X, y = rng.normal(size=(n, r)), np.where(rng.random(n) < 0.5, 1, -1)
+    X, y = rng.normal(size=(n, r)), np.where(rng.random(n) < 0.5, 1, 0)
     y[:2] = 1, -1  # a bias with one class alone has no finite optimum for some losses
     decision = (DecisionBound(rng.normal(size=n), 0.5, 2.0), DecisionBound(rng.normal(size=n), -np.inf, 0.5))
     form = make_form(dense(X), y, LOSSES[name], rng.random() + 0.01, decision=decision, bias=bias)
@@ -215,7 +215,7 @@ def test_a_session_keeps_the_basis_and_warm_starts():
 def test_a_full_basis_makes_room_for_other_labels():
     features, y = gaussian()
     form = make_form(features, y, HINGE, 10 / len(y))
-    other = dataclasses.replace(form, labels=np.where(np.arange(len(y)) % 2, 1, -1))
+    other = dataclasses.replace(form, labels=np.where(np.arange(len(y)) % 2, 1, 0))
     session = CPSP(max_basis=12).open(form)
     session.solve(form, Budget())
     again, fresh = session.solve(other, Budget()), CPSP(max_basis=12).solve(other)

@@ -47,7 +47,7 @@ def make_form(X, y, loss, weight, *, slope=1.0, coupling=None, scalars=None, dec
 
 def data(seed, n=60, r=5, shift=1.0):
     rng = np.random.default_rng(seed)
-    y = np.where(rng.random(n) < 0.5, 1, -1)
+    y = np.where(rng.random(n) < 0.5, 1, 0)
     return rng.normal(size=(n, r)) + shift * y[:, None] * rng.normal(size=r), y
 
 
@@ -77,7 +77,7 @@ def test_values_are_those_of_newton(name, bias):
 def test_decision_bounds_and_weights_of_any_kind(seed, name, bias):
     rng = np.random.default_rng(seed)
     n, r = int(rng.integers(3, 30)), int(rng.integers(1, 8))
-    X, y = rng.normal(size=(n, r)), np.where(rng.random(n) < 0.5, 1, -1)
+    X, y = rng.normal(size=(n, r)), np.where(rng.random(n) < 0.5, 1, 0)
     y[:2] = 1, -1  # a bias with one class alone has no finite optimum for some losses
     decision = (DecisionBound(np.full(n, 1 / n), -0.2, rng.random()), DecisionBound(rng.normal(size=n), -np.inf, 0.5))
     form = make_form(X, y, LOSSES[name], 3 * rng.random(n) + 0.01, decision=decision, bias=bias)
@@ -94,7 +94,7 @@ def test_bounds_that_meet_in_a_point_or_an_edge(seed, name, bias):
     # The start outside them undercut the optimum and passed for it while it was not moved all the way.
     rng = np.random.default_rng(seed)
     n, r = int(rng.integers(6, 30)), int(rng.integers(2, 8))
-    X, y = rng.normal(size=(n, r)), np.where(rng.random(n) < 0.5, 1, -1)
+    X, y = rng.normal(size=(n, r)), np.where(rng.random(n) < 0.5, 1, 0)
     y[:2] = 1, -1
     decision = (DecisionBound(rng.normal(size=n), 0.5, 2.0), DecisionBound(rng.normal(size=n), -np.inf, 0.5))
     form = make_form(X, y, LOSSES[name], rng.random() + 0.01, decision=decision, bias=bias)
@@ -193,7 +193,7 @@ def test_losses_that_are_squared_and_heavy_are_cut_where_the_optimum_can_lie() -
     loss = maximum(square(), PLQ.affine(-1.0, 1.0))
     term = LossTerm(loss, np.arange(7), np.full(7, 1e30), np.ones(7), np.full(7, -1.0), np.zeros((7, 0)))
     features = build(np.random.default_rng(4).normal(size=(7, 2)))
-    form = FixedLabelForm(features, Losses(7, (term,)), np.where(np.arange(7) % 2, 1, -1))
+    form = FixedLabelForm(features, Losses(7, (term,)), np.where(np.arange(7) % 2, 1, 0))
     with np.errstate(over="raise", invalid="raise"):
         raw = CuttingPlane().solve(form, Budget(tol=1e-6, max_iter=150))
     assert form.dual_objective(raw["u"], raw["tau"]) <= form.objective(raw["w"]) <= form.losses.value(np.zeros(7))
@@ -220,7 +220,7 @@ def test_losses_without_weight_have_no_gap_at_the_origin(solver: CuttingPlane | 
 
 def test_a_master_that_no_longer_sees_the_gap_ends_the_solve() -> None:
     rng = np.random.default_rng(3)
-    X, y = rng.normal(size=(6, 8)), np.where(np.arange(6) % 2, 1, -1)
+    X, y = rng.normal(size=(6, 8)), np.where(np.arange(6) % 2, 1, 0)
     form = make_form(X, y, LINE(1, -1).absolute(), 1e18)  # the kinks are narrower than the rounding of a margin
     raw = CuttingPlane().solve(form)
     assert raw.iterations <= 300

@@ -37,7 +37,7 @@ def instance(seed: int, loss: ConvexFunction, n: int = 24, d: int = 3, T: int = 
     features = build(rng.normal(size=(n, d)), "linear")
     weights = rng.uniform(0.5, 1.5, n) * total / n
     term = LossTerm(loss, np.arange(n), weights, np.ones(n), np.zeros(n), np.zeros((n, 0)))
-    return SaddleForm(features, Losses(n, (term,)), labellings=np.where(rng.random((T, n)) < 0.5, -1, 1))
+    return SaddleForm(features, Losses(n, (term,)), labellings=np.where(rng.random((T, n)) < 0.5, 0, 1))
 
 
 def several_rows(seed: int, n: int = 15) -> SaddleForm:
@@ -49,7 +49,7 @@ def several_rows(seed: int, n: int = 15) -> SaddleForm:
         terms.append(LossTerm(loss, rng.integers(n - 2, size=m), weights, rng.uniform(-1, 2, m),
                               rng.normal(size=m), np.zeros((m, 0))))
     return SaddleForm(build(rng.normal(size=(n, 4)), "linear"), Losses(n, tuple(terms)),
-                      labellings=np.where(rng.random((5, n)) < 0.5, -1, 1))
+                      labellings=np.where(rng.random((5, n)) < 0.5, 0, 1))
 
 
 def reference(form: SaddleForm) -> float:

@@ -51,7 +51,7 @@ def instance(seed: int, loss: ConvexFunction, n: int = 20, d: int = 3, T: int = 
     term = LossTerm(loss, np.arange(n), rng.uniform(0.5, 1.5, n) * total / n, np.ones(n), np.zeros(n),
                     np.zeros((n, 0)))
     return SaddleForm(build(rng.normal(size=(n, d)), "linear"), Losses(n, (term,)),
-                      labellings=np.where(rng.random((T, n)) < 0.5, -1, 1))
+                      labellings=np.where(rng.random((T, n)) < 0.5, 0, 1))
 
 
 def rows_everywhere(seed: int, n: int = 15) -> SaddleForm:
@@ -63,7 +63,7 @@ def rows_everywhere(seed: int, n: int = 15) -> SaddleForm:
         terms.append(LossTerm(loss, rng.integers(n - 2, size=m), weights, rng.uniform(-1, 2, m),
                               rng.normal(size=m), np.zeros((m, 0))))
     return SaddleForm(build(rng.normal(size=(n, 4)), "linear"), Losses(n, tuple(terms)),
-                      labellings=np.where(rng.random((5, n)) < 0.5, -1, 1))
+                      labellings=np.where(rng.random((5, n)) < 0.5, 0, 1))
 
 
 def values(form: SaddleForm, solution: RawSolution) -> tuple[float, float]:
@@ -323,7 +323,7 @@ def test_alternating_takes_shared_scalars() -> None:
     term = LossTerm(HINGE, np.arange(n), np.full(n, 2.0 / n), np.ones(n), -np.ones(n), -np.ones((n, 1)))
     scalars = SharedScalars(np.array([-1.0]), np.array([True]), ("rho",))  # (s − γ)₊ with s ≥ 0, cost −s
     form = SaddleForm(build(rng.normal(size=(n, 3)), "linear"), Losses(n, (term,), scalars),
-                      labellings=np.where(rng.random((T, n)) < 0.5, -1, 1))
+                      labellings=np.where(rng.random((T, n)) < 0.5, 0, 1))
     solution = AlternatingMu().solve(form, Budget(tol=1e-5))
     primal, dual = values(form, solution)
     assert form.losses.scalar_residual(solution["u"]) <= 1e-5
@@ -339,7 +339,7 @@ def test_variance_reduction_takes_shared_scalars() -> None:
     term = LossTerm(odm(), np.arange(n), np.full(n, 2.0 / n), np.ones(n), -np.ones(n), -np.ones((n, 1)))
     scalars = SharedScalars(np.array([-0.5]), np.array([True]), ("rho",))
     form = SaddleForm(build(rng.normal(size=(n, 3)), "linear"), Losses(n, (term,), scalars),
-                      labellings=np.where(rng.random((T, n)) < 0.5, -1, 1))
+                      labellings=np.where(rng.random((T, n)) < 0.5, 0, 1))
     solution = MirrorProx(sampling="variance-reduced").solve(form, Budget.within(600, tol=1e-3))
     primal, dual = values(form, solution)
     known = Clarabel().solve(form, Budget(tol=1e-8))
@@ -492,7 +492,7 @@ def test_stopped_on_a_sample_the_answer_is_certified_on_all_points() -> None:
 
 def test_labellings_that_differ_in_few_points_are_told_apart() -> None:
     rng = np.random.default_rng(0)
-    y = np.where(rng.random(50_000) < 0.5, -1, 1)
+    y = np.where(rng.random(50_000) < 0.5, 0, 1)
     close = y.copy()
     close[49_999] *= -1
     first, group = distinct(np.array([y, close, -y, -close, y]), np.zeros((5, 1)))
@@ -530,9 +530,9 @@ def test_damping_shortens_newton_steps_and_moves_no_solution(name: str) -> None:
 
 def test_damped_newton_steps_finish_the_hinge_early() -> None:
     rng = np.random.default_rng(0)
-    y = np.where(rng.random(200) < 0.5, 1, -1)
+    y = np.where(rng.random(200) < 0.5, 1, 0)
     X = rng.normal(size=(200, 8)) + 0.4 * y[:, None]
-    labellings = np.array([np.where(X @ rng.normal(size=8) > 0, 1, -1) for _ in range(12)])
+    labellings = np.array([np.where(X @ rng.normal(size=8) > 0, 1, 0) for _ in range(12)])
     for total in (3.0, 30.0, 300.0):
         term = LossTerm(HINGE, np.arange(200), np.full(200, total / 200), np.ones(200), np.zeros(200),
                         np.zeros((200, 0)))
@@ -610,7 +610,7 @@ def test_products_replace_the_dense_system_of_wide_sparse_features(monkeypatch: 
     rng = np.random.default_rng(1)
     features = build(sp.random(80, 300, density=0.1, format="csr", random_state=0))
     term = LossTerm(HINGE, np.arange(80), np.full(80, 0.1), np.ones(80), np.zeros(80), np.zeros((80, 0)))
-    form = FixedLabelForm(features, Losses(80, (term,)), labels=np.where(rng.random(80) < 0.5, 1, -1), free_bias=True)
+    form = FixedLabelForm(features, Losses(80, (term,)), labels=np.where(rng.random(80) < 0.5, 1, 0), free_bias=True)
     run = Newton(tol=1e-9).open(form)
     direct = run.solve(form, Budget(tol=1e-9))
     monkeypatch.setattr(row_system, "_PRODUCTS", 0.0)

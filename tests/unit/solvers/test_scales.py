@@ -7,7 +7,7 @@ import margindsl as md
 from margindsl.contract import Budget, Status
 
 RNG = np.random.default_rng(0)
-SIGNS = np.where(np.arange(24) % 2, 1, -1)
+SIGNS = np.where(np.arange(24) % 2, 1, 0)
 X = RNG.normal(size=(24, 3)) * 0.6 + SIGNS[:, None] * np.array([1.5, 0, 0])
 
 
