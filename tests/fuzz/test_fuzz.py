@@ -36,7 +36,7 @@ def test_models_are_of_every_kind():
     words = Counter(word for seed in range(2000) for word in set(str(draw_story(seed)).replace("=", " ").split()))
     for word in ("crammer-singer", "simplex", "rbf", "polynomial", "precomputed", "callable", "memmap", "frame", "csr",
                  "float32", "penalised", "manifolds", "scalars", "decision", "sizes", "known", "must", "cannot", "rows",
-                 "earlier", "parameters", "X", "lambda", "weights", "B"):
+                 "earlier", "parameters", "X", "weights", "B"):
         assert words[word] >= 20, word
 
 

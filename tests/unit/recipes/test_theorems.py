@@ -15,7 +15,7 @@ from margindsl.contract import Budget
 from margindsl.program.forms import SaddleForm
 from margindsl_solvers.engines.saddle.box import BoxModel, descent_steps, prox_steps
 from margindsl_solvers.engines.saddle.model import SaddleModel
-from margindsl_solvers.engines.saddle.sampling import LabelGradient, StochasticRun
+from margindsl_solvers.engines.saddle.sampling import StochasticRun, label_gradient
 
 NU, THETA, LABELLINGS = 0.4, 0.2, 8
 
@@ -75,8 +75,7 @@ def saddle(supervised):
 
 
 def average(box, steps, horizon, seed, extra):
-    run = StochasticRun(box, LabelGradient(box), steps, Budget(tol=1e-12, max_iter=horizon),
-                        rng=np.random.default_rng(seed), extra=extra)
+    run = StochasticRun(box, steps, Budget(tol=1e-12, max_iter=horizon), rng=np.random.default_rng(seed), extra=extra)
     run.run()
     assert run.iterations == horizon
     return run.mean_mu, run.mean_u
@@ -95,19 +94,19 @@ def test_the_saddle_function_is_the_printed_one(supervised):
 
 def test_the_constants_of_odmc_bound_value_and_slope():
     _, box, printed, _ = saddle(supervised=False)
-    rng, gradient = np.random.default_rng(2), LabelGradient(box)
+    rng = np.random.default_rng(2)
     for scale in (0.01, 0.3, 1.0):
         u = np.sign(rng.standard_normal(box.losses.rows)) * scale * box.tau
         values = printed.values(np.maximum(u, 0), np.maximum(-u, 0))
         assert np.max(np.abs(values)) <= box.bound_of_value
         for k in range(LABELLINGS):
-            assert np.linalg.norm(gradient.at(u, 0, k)[1]) <= box.bound_of_slope
+            assert np.linalg.norm(label_gradient(box, u, 0, k)[1]) <= box.bound_of_slope
 
 
 def test_odmc_keeps_the_bound_of_its_theorem_1():
     program, box, printed, order = saddle(supervised=False)
     m, horizon, L1, L2 = program.n, 2000, box.bound_of_value, box.bound_of_slope
-    steps, entropy = descent_steps(box, horizon, sampled=True), math.log(LABELLINGS)
+    steps, entropy = descent_steps(box, horizon), math.log(LABELLINGS)
     assert steps.a == pytest.approx(LABELLINGS * L1 / math.sqrt(entropy))
     assert steps.b == pytest.approx(math.sqrt(2) * L2 / (math.sqrt(m) * box.tau))
     assert steps.eta == pytest.approx(math.sqrt(2 / horizon))
@@ -131,7 +130,7 @@ def test_the_mean_gap_keeps_the_bound_and_falls_with_the_horizon(supervised, ste
     box = BoxModel(loose.model, tau=1.05 * float(np.abs(exact["u"]).max()))
     means = []
     for horizon in (400, 2000):
-        steps, gaps = steps_of(box, horizon, sampled=True), []
+        steps, gaps = steps_of(box, horizon), []
         for seed in range(2):
             mu, u = average(box, steps, horizon, seed, extra)
             by_point = np.empty(program.n)
