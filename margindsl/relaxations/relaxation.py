@@ -46,7 +46,7 @@ class Outcome:
     fit: Fit | None = None
     certificate: Certificate | None = None
     estimate: float = float("nan")
-    label_weights: tuple[IntArray, FloatArray] | None = None  # (labellings (T, n)
+    label_weights: tuple[IntArray, FloatArray] | None = None  # labellings (T, n), weights (T,)
     label_matrix: Any = None  # (n, n)
     message: str = ""
     extra: dict[str, Any] = field(default_factory=dict)
