@@ -335,12 +335,15 @@ class ClusterForm(Form):
             return u, tau.ravel()
         lower, upper = dual_limits(self.parts.falling)
 
+        near = 1e-9 * np.abs(u).sum(axis=1)  # rows as near to a limit are at it: clusters may have no other rows
+
         def within(u: FloatArray) -> FloatArray:
             u = np.maximum(u, 0.0)
             sums = u.sum(axis=1)
-            return u * np.divide(np.clip(sums, lower, upper), sums, out=np.zeros_like(sums), where=sums > 0)[:, None]
+            ends = np.where(sums < lower + near, lower, np.where(sums > upper - near, upper, sums))
+            return u * np.divide(ends, sums, out=np.zeros_like(sums), where=sums > 0)[:, None]
 
-        moved, near = within(u), 1e-9 * np.abs(u).sum(axis=1)  # what an equality was missed by moves no row further
+        moved = within(u)
         for _ in range(3):
             sums = moved.sum(axis=1)
             inside = ((lower + near < sums) & (sums < upper - near))[:, None]
