@@ -12,6 +12,7 @@ from margindsl.drivers.means import k_means
 from margindsl.drivers.moves import SMOOTHING, regular_hessian
 from margindsl.drivers.run import Fit, Run
 from margindsl.drivers.starts import distinct
+from margindsl.program.codes import first_names
 from margindsl.typing import FloatArray, IntArray
 
 DIRECTIONS = 4  # leading directions along which the hyperplane is tilted for block moves
@@ -21,7 +22,7 @@ LENGTHS = (0.3, 0.6, 1.0)  # of the Newton step after a block move
 
 
 def block_moves(run: Run, fit: Fit, keep: int) -> list[IntArray]:
-    """Return the most promising labellings of B that differ from a fit in whole blocks of components.
+    """Return the most promising labellings of B, of two clusters, that differ from a fit in whole blocks of components.
 
     A block is what the exact linear oracle changes when the decision values are shifted (all components in a
     window at the boundary), when the hyperplane is tilted along a direction in which the features vary, or
@@ -33,12 +34,12 @@ def block_moves(run: Run, fit: Fit, keep: int) -> list[IntArray]:
     keep : int
         Most labellings returned.
     """
-    program, features = run.program, run.program.features
-    losses = program.losses
-    arguments = losses.arguments(fit.labels * fit.decision, fit.scalars)
+    program, features, losses = run.program, run.program.features, run.program.losses
+    arguments = losses.arguments(program.margins(fit.labels, fit.decision), fit.scalars)
     hessian = regular_hessian(features, losses.smoothed_curvature(arguments, SMOOTHING))
-    decisions = [*_shifts(fit), *_tilts(run, fit, hessian)]
-    found = [best_labels(run, replace(fit, decision=decision)) for decision in decisions]
+    f = fit.decision[:, 1]
+    decisions = [*_shifts(f), *_tilts(run, f, hessian)]
+    found = [best_labels(run, replace(fit, decision=program.gains_of(decision[:, None]))) for decision in decisions]
     found += [program.labels.maximise(program.gains_of(gain[:, None])) for gain in _turned_groups(run, fit)]
     now = labelling_key(run, fit.labels)
     found = [labels for labels in distinct(found) if labelling_key(run, labels) != now]
@@ -69,7 +70,8 @@ def newton_values(run: Run, fit: Fit, Y: IntArray, hessian: FloatArray) -> Float
     are, so that without bounds on decision values every number is at least the optimum of its labelling.
     """
     program, losses = run.program, run.program.losses
-    margins = Y * fit.decision[:, None]
+    Y = program.label_codes[Y, 0]
+    margins = Y * fit.decision[:, 1:]
     slopes = np.stack([losses.spread(losses.derivative(losses.arguments(column, fit.scalars)))
                        for column in margins.T], axis=1)
     steps = -np.linalg.solve(hessian, fit.w[:, None] + program.features.adjoint(Y * slopes))
@@ -82,16 +84,16 @@ def newton_values(run: Run, fit: Fit, Y: IntArray, hessian: FloatArray) -> Float
     return best
 
 
-def _shifts(fit: Fit) -> list[FloatArray]:
+def _shifts(f: FloatArray) -> list[FloatArray]:
     """Return decision values moved so that a share of the points near the boundary changes sign."""
     out = []
-    for side in (fit.decision[fit.decision > 0], fit.decision[fit.decision < 0]):
+    for side in (f[f > 0], f[f < 0]):
         if len(side):
-            out += [fit.decision - np.sign(side[0]) * np.quantile(np.abs(side), share) for share in SHARES]
+            out += [f - np.sign(side[0]) * np.quantile(np.abs(side), share) for share in SHARES]
     return out
 
 
-def _tilts(run: Run, fit: Fit, hessian: FloatArray) -> list[FloatArray]:
+def _tilts(run: Run, f: FloatArray, hessian: FloatArray) -> list[FloatArray]:
     """Return decision values of hyperplanes tilted along the leading directions of the features.
 
     Directions are orthogonal in the metric H of the fit: those in which decision values vary most at the
@@ -104,18 +106,18 @@ def _tilts(run: Run, fit: Fit, hessian: FloatArray) -> list[FloatArray]:
     top = eigh((whitened + whitened.T) / 2, subset_by_index=(features.rank - count, features.rank - 1))[1]
     profiles = features.apply(np.linalg.solve(root.T, top))
     sizes = np.mean(np.abs(profiles), axis=0)
-    alike = np.mean(np.abs(fit.decision)) * (profiles[:, sizes > 0] / sizes[sizes > 0])
-    return [fit.decision + sign * length * profile for profile in alike.T
+    alike = np.mean(np.abs(f)) * (profiles[:, sizes > 0] / sizes[sizes > 0])
+    return [f + sign * length * profile for profile in alike.T
             for sign in (-1.0, 1.0) for length in (0.5, 1.5)]
 
 
 def _turned_groups(run: Run, fit: Fit) -> list[FloatArray]:
     """Return gains (n,) that turn over one sub-cluster, or two of opposite sides, and keep the rest."""
     groups = sub_clusters(run, GROUPS)
-    strength = np.abs(fit.decision) + 1e-3 * np.mean(np.abs(fit.decision))
-    kept = fit.labels * strength
+    f, signs = fit.decision[:, 1], run.program.label_codes[fit.labels, 0]
+    kept = signs * (np.abs(f) + 1e-3 * np.mean(np.abs(f)))
     single = [np.where(groups == g, -kept, kept) for g in np.unique(groups)]
-    sides = np.bincount(groups, weights=fit.labels)
+    sides = np.bincount(groups, weights=signs)
     pairs = [(g, h) for g in np.flatnonzero(sides > 0) for h in np.flatnonzero(sides < 0)]
     return single + [np.where((groups == g) | (groups == h), -kept, kept) for g, h in pairs]
 
@@ -127,6 +129,5 @@ def sub_clusters(run: Run, count: int, rounds: int = 10) -> IntArray:
 
 
 def labelling_key(run: Run, labels: IntArray) -> bytes:
-    """Return a key of a labelling, of two clusters the same for both names where B is symmetric."""
-    sign = labels[0] if run.program.is_binary and run.program.labels.is_symmetric else 1
-    return np.asarray(sign * labels, dtype=np.int32).tobytes()
+    """Return a key of a labelling, the same for those that differ in names alone where B is symmetric."""
+    return (first_names(labels[None])[0] if run.program.labels.is_symmetric else labels.astype(np.int32)).tobytes()

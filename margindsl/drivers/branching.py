@@ -205,7 +205,7 @@ class Branching:
     def _solve(self, node: Node, z: IntArray) -> tuple[Node, RawSolution | None, int | None]:
         """Return the node with the better of its inherited and its own bound, and the component to branch on."""
         self.solved += 1
-        if np.all(self.labels.is_decided(z)):
+        if np.all(z >= 0):
             return self._settle(node, z), None, None
         met = self._lifted(node, z) if isinstance(self.bounds, LiftedNodes) else self._partial(node, z)
         if met.node.bound >= self.target:
@@ -233,7 +233,7 @@ class Branching:
         raw = self._told_apart(node, z)
         charged, none = np.zeros(program.n), np.zeros(program.losses.scalars.count)
         if not raw.has_answer:
-            return Met(node, None, np.zeros((program.clusters - 1) * program.features.rank), 0.0, none, charged)
+            return Met(node, None, np.zeros(program.size_of_w), 0.0, none, charged)
         solved = self._better(node, z, *bounds.settled(z, raw.variables))
         bias, scalars = bounds.form(z).plane(raw.variables)
         return Met(solved, raw, np.asarray(raw["w"]), bias, scalars, charged)
@@ -300,8 +300,8 @@ class Branching:
         table = program.kind.margin_table(decision)
         costs = self.labels.by_components(program.losses.cluster_costs(table, met.scalars))
         charged = np.bincount(np.asarray(self.labels.component), met.charged, self.labels.count)
-        score = costs[np.arange(self.labels.count), self.labels.places(labels)] - charged
-        return int(np.argmax(np.where(self.labels.is_decided(z), -np.inf, score)))
+        score = costs[np.arange(self.labels.count), self.labels.contract(labels)] - charged
+        return int(np.argmax(np.where(z >= 0, -np.inf, score)))
 
     # -- bookkeeping --------------------------------------------------------------------------------
 

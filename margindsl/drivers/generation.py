@@ -104,9 +104,9 @@ def improve_by_moves(run: Run, spread: FloatArray, value: float, y: IntArray,
     H = features.component_sums(label_set.component, label_set.sign * spread, label_set.count)
     norms = np.einsum("cr,cr->c", H, H)
     sums = np.bincount(label_set.component, label_set.sign * spread) if program.is_biased else np.zeros(0)
-    codes = program.kind.value_codes(program.clusters)
+    codes = program.label_codes
     apart = np.sum((codes[:, None] - codes) ** 2, axis=2)
-    everyone, z = np.arange(label_set.count), label_set.places(y)
+    everyone, z = np.arange(label_set.count), label_set.contract(y)
     for _ in range(rounds):
         gains = (H @ (H.T @ codes[z])) @ codes.T
         change = 2.0 * (gains - gains[everyone, z][:, None]) + norms[:, None] * apart[z]
@@ -115,12 +115,12 @@ def improve_by_moves(run: Run, spread: FloatArray, value: float, y: IntArray,
             moved = total + sums[:, None, None] * (codes - codes[z][:, None])
             change += 2.0 * (program.bias.support(moved) - program.bias.support(total))
         change[~label_set.feasible_moves(y)] = -np.inf
-        component, place = (int(at) for at in np.unravel_index(np.argmax(change), change.shape))
-        if not change[component, place] > 1e-12 * max(value, 1e-300):
+        component, label = (int(at) for at in np.unravel_index(np.argmax(change), change.shape))
+        if not change[component, label] > 1e-12 * max(value, 1e-300):
             break
-        z[component] = place
-        y = label_set.moved(y, component, place)
-        value += float(change[component, place])
+        z[component] = label
+        y = label_set.at_points(z)
+        value += float(change[component, label])
     return value, y
 
 
@@ -179,7 +179,7 @@ def generate(run: Run, initial: list[IntArray], *, tol: float, most: int, per_ro
             inner, centre = centre.inner(run, form, raw, starts)
             found = [item for pair in zip(violated, inner[:per_round]) for item in pair] + found
         centre = centre.moved(raw["u"], linear - 0.5 * violated[0][0])
-        lower, fresh = centre.value, _fresh(working, found) or _fresh(working, violated)[:per_round]
+        lower, fresh = centre.value, _fresh(program, working, found) or _fresh(program, working, violated)[:per_round]
         stop, left = run.record(STAGE, iteration, master, lower), relative_gap(master, min(lower, master))
         if run.budget.expired and not stop:  # so that the oracle may have been cut short, and proves nothing
             return Generated(form, raw, lower, Status.TIME_LIMIT)
@@ -220,7 +220,7 @@ def vertices(program: MarginProgram, labellings: list[IntArray]) -> list[Vertex]
 def master_of(program: MarginProgram, working: list[Vertex]) -> SaddleForm:
     """Return the master problem over a working set."""
     return SaddleForm(program.features, program.losses, np.stack([v.labels for v in working]),
-                      np.stack([v.bias for v in working]), program.label_codes)
+                      np.stack([v.bias for v in working]), codes=program.label_codes)
 
 
 def improved_starts(run: Run, initial: list[IntArray], rounds: int = 20) -> list[IntArray]:
@@ -299,7 +299,7 @@ def _violated(run: Run, form: SaddleForm, raw: RawSolution, u: FloatArray, start
     found = _costliest(run, spread, exhaustive) if exhaustive is not None else _searched(run, form, raw, u, starts)
     if not program.is_biased:
         return [(value, Vertex(y, np.zeros(form.width))) for value, y in found]
-    return [(value, Vertex(y, program.bias.end(spread @ program.codes_at(y)))) for value, y in found]
+    return [(value, Vertex(y, program.bias.end(spread @ program.label_codes[y]))) for value, y in found]
 
 
 def _costliest(run: Run, spread: FloatArray, everything: IntArray) -> list[tuple[float, IntArray]]:
@@ -325,21 +325,21 @@ def _searched(run: Run, form: SaddleForm, raw: RawSolution, u: FloatArray,
     return sorted(improved, key=lambda item: -item[0])
 
 
-def _fresh(working: list[Vertex], violated: list[tuple[float, Vertex]]) -> list[Vertex]:
+def _fresh(program: MarginProgram, working: list[Vertex], violated: list[tuple[float, Vertex]]) -> list[Vertex]:
     """Return the violated vertices that differ from the working set in more than names, each once."""
-    known, fresh = set(_keys(working)), []
-    for (_, vertex), key in zip(violated, _keys([vertex for _, vertex in violated])):
+    known, fresh = set(_keys(program, working)), []
+    for (_, vertex), key in zip(violated, _keys(program, [vertex for _, vertex in violated])):
         if key not in known:
             fresh.append(vertex)
             known.add(key)
     return fresh
 
 
-def _keys(found: list[Vertex]) -> list[tuple[bytes, bytes]]:
-    """Return keys that are equal where names alone differ; a bias of signs changes its own with the labels."""
-    rows = first_names(np.stack([vertex.labels for vertex in found]))
-    turns = [v.labels[0] if v.bias.shape == (1,) and np.any(v.bias) else 1.0 for v in found]
-    return [(row.tobytes(), (turn * v.bias).tobytes()) for v, row, turn in zip(found, rows, turns)]
+def _keys(program: MarginProgram, found: list[Vertex]) -> list[tuple[bytes, bytes]]:
+    """Return keys that are equal where names alone differ."""
+    heights = np.stack([vertex.bias for vertex in found]) @ program.label_codes.T
+    names = first_names(np.stack([vertex.labels for vertex in found]), heights)
+    return [(row.tobytes(), height.tobytes()) for row, height in zip(*names)]
 
 
 def _drop_dead(working: list[Vertex], raw: RawSolution) -> tuple[list[Vertex], RawSolution]:

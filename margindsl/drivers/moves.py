@@ -53,7 +53,7 @@ def estimate_moves(run: Run, fit: Fit) -> Moves:
     program, labels = run.program, run.program.labels
     table = program.kind.margin_table(fit.decision)
     costs = labels.by_components(program.losses.cluster_costs(table, fit.scalars))
-    everyone, own = np.arange(labels.count), labels.places(fit.labels)
+    everyone, own = np.arange(labels.count), labels.contract(fit.labels)
     fixed = costs - 1.0 * costs[everyone, own][:, None]  # whole numbers where there are no losses
     fixed[everyone, own] = np.inf
     fixed[~labels.free] = np.inf
@@ -75,17 +75,16 @@ def _second_order(program: MarginProgram, fit: Fit, table: FloatArray, component
         arguments = losses.arguments(margins, fit.scalars)
         slopes[:, q] = losses.spread(losses.derivative(arguments))
         bends[:, q] = losses.smoothed_curvature(arguments, SMOOTHING)
-    now = np.searchsorted(labels.values, fit.labels)
+    now = fit.labels
     root = _root(program, fit, bends[np.arange(program.n), now])
     order = np.argsort(labels.component, kind="stable")
     ends = np.cumsum(labels.size)[components]
     points = np.concatenate([order[end - size: end] for end, size in zip(ends, labels.size[components])] or [order[:0]])
     move = np.repeat(np.arange(len(components)), labels.size[components])
-    moved = labels.sign[points] * labels.values[places[move]]
-    there = np.searchsorted(labels.values, moved)
-    new = program.directions(moved, fit.decision[points])
+    there = labels.turned(places[move], labels.sign[points])
+    new = program.directions(there, fit.decision[points])
     change = slopes[points, there][:, None] * new - slopes[points, now[points]][:, None] * program.directions(
-        fit.labels[points], fit.decision[points])
+        now[points], fit.decision[points])
     heavier = np.maximum(bends[points, there] - bends[points, now[points]], 0.0)
     gradient, damping = np.zeros((len(components), len(root))), np.ones(len(components))
     for start in range(0, len(points), max(1, BLOCK // len(root))):
@@ -196,7 +195,7 @@ def _groups(run: Run, fit: Fit, moves: Moves, tries: int) -> list[Estimated]:
     for members, total in sorted(totals.items(), key=lambda item: item[1]):
         group = pool[list(members)]
         changed = z.copy()
-        changed[moves.components[group]] = labels.values[moves.places[group]]
+        changed[moves.components[group]] = moves.places[group]
         if total >= 0 or len(found) == tries:
             break
         if labels.holds(changed):

@@ -25,20 +25,18 @@ def regroupings(run: Run, fit: Fit, keep: int) -> list[IntArray]:
     keep : int
         Most labellings returned.
     """
-    values = run.program.labels.values
-    places = np.searchsorted(values, fit.labels)
-    found = []
-    groups = [np.flatnonzero(places == q) for q in range(len(values))]
+    found, k = [], run.program.clusters
+    groups = [np.flatnonzero(fit.labels == q) for q in range(k)]
     splits = [_split(run, group) for group in groups]
-    for p, q in combinations(range(len(values)), 2):
+    for p, q in combinations(range(k), 2):
         union = np.concatenate([groups[p], groups[q]])
         cost = _between(run, groups[p], groups[q])
-        for gain, part in [_split(run, union), *(splits[r] for r in range(len(values)) if r not in (p, q))]:
-            moved = places.copy()
+        for gain, part in [_split(run, union), *(splits[r] for r in range(k) if r not in (p, q))]:
+            moved = np.array(fit.labels)
             moved[union], moved[part] = p, q
             found.append((cost - gain, moved))
     found.sort(key=lambda entry: entry[0])
-    return distinct([run.program.labels.nearest(values[moved]) for _, moved in found[:keep]])
+    return distinct([run.program.labels.nearest(moved) for _, moved in found[:keep]])
 
 
 def _split(run: Run, group: IntArray) -> tuple[float, IntArray]:

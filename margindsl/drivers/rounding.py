@@ -65,7 +65,7 @@ def round_vectors(run: Run, vectors: FloatArray | FeatureOperator, count: int) -
     count : int
         Number of draws, of each kind.
     """
-    if run.program.is_binary:
+    if run.program.clusters == 2:  # one coordinate of codes, along which labels are ordered
         return round_directions(run, sample_directions(vectors, count, run.rng))
     return round_codes(run, _mixed(vectors, np.eye(vectors.shape[1])), count)
 
@@ -111,14 +111,14 @@ def _spread_points(directions: FloatArray, k: int, rng: np.random.Generator) -> 
 def screen(run: Run, candidates: list[IntArray], keep: int) -> list[IntArray]:
     """Return the `keep` most promising labellings, by one shared Newton step from w = 0 and a line search.
 
-    For every candidate y the direction H⁻¹Φᵀ(y∘ũ₀), with ũ₀ and H the duals and the Hessian at zero, is scaled
-    by the best of a few lengths; the objective there ranks the candidates. All candidates share one factor. Of many
-    points a sample ranks them.
+    Of two clusters: for every candidate y the direction H⁻¹Φᵀ(y∘ũ₀), with ũ₀ and H the duals and the Hessian at zero,
+    is scaled by the best of a few lengths; the objective there ranks the candidates. All candidates share one factor.
+    Of many points a sample ranks them.
 
     Shapes: `candidates` (n,).
     """
     program = run.program
-    if len(candidates) <= keep or not program.is_binary or program.features.rank > LARGEST_RANK:
+    if len(candidates) <= keep or program.clusters > 2 or program.features.rank > LARGEST_RANK:
         return candidates[:keep]
     features, losses = program.features, program.losses
     if program.n > SCREENED:
@@ -132,7 +132,7 @@ def screen(run: Run, candidates: list[IntArray], keep: int) -> list[IntArray]:
     slope = losses.spread(-losses.derivative(zero))
     values = np.empty(len(candidates))
     for start in range(0, len(candidates), SCREEN_BLOCK):
-        Y = np.stack(seen[start:start + SCREEN_BLOCK], axis=1)
+        Y = program.label_codes[np.stack(seen[start:start + SCREEN_BLOCK], axis=1), 0]
         W = np.linalg.solve(hessian, features.adjoint(Y * slope[:, None]))
         margins = Y * features.apply(W)
         energy = 0.5 * np.sum(W**2, axis=0)
@@ -186,7 +186,7 @@ def _polished(run: Run, candidates: list[IntArray], how: str, keep: int, tol: fl
     fits: list[Fit] = []
     kept = 1 if how == "none" else keep
     pool = screen(run, candidates, 2 * keep)
-    if how in ("auto", "search") and not run.program.is_binary:
+    if how in ("auto", "search") and run.program.clusters > 2:
         pool = [*pool, *lowest_ends(run, [*pool, *starting_labels(run, 2 * keep)], keep)]
     for labels in run.improving(pool):
         cutoff = fits[-1].value if len(fits) == kept else np.inf  # what is no lower than those kept needs no accuracy

@@ -40,8 +40,8 @@ class Fit:
     ----------
     raw : RawSolution
         What the fixed-label solver returned.
-    decision : (n,) float array
-        Decision values f; (n, k) of k clusters.
+    decision : (n, k) float array
+        Decision values f.
     value : float
         Objective of the program at (labels, w, b, s), recomputed.
     """
@@ -53,13 +53,13 @@ class Fit:
 
     @property
     def w(self) -> FloatArray:
-        """Return the (r,) weight vector."""
+        """Return the (q r,) weight vector."""
         return self.raw["w"]
 
     @property
-    def bias(self) -> FloatArray | float:
-        """Return the bias, of clusters one for each."""
-        return np.asarray(self.raw.get("bias", 0.0))[()]
+    def bias(self) -> FloatArray:
+        """Return the bias β (q,)."""
+        return np.asarray(self.raw.get("bias", 0.0))
 
     @property
     def scalars(self) -> FloatArray:
@@ -207,9 +207,10 @@ class Run:
 
     def plain_fit(self, labels: IntArray) -> Fit:
         """Return the labelling with the hyperplane w = 0, for which there is always time."""
-        size = (self.program.clusters - 1) * self.program.features.rank
+        size = self.program.size_of_w
         raw = RawSolution(Status.TIME_LIMIT, {
-            "w": np.zeros(size), "bias": np.zeros(()), "scalars": np.zeros(self.program.losses.scalars.count)},
+            "w": np.zeros(size), "bias": np.zeros(self.program.codes.shape[1]),
+            "scalars": np.zeros(self.program.losses.scalars.count)},
             "there was no time to fit it, w = 0")
         return self.adopt(self.program.fix_labels(labels), raw)
 
@@ -232,7 +233,7 @@ class Run:
                 w, decision, value = zero, none, least
         raw = dataclasses.replace(
             raw, variables={**raw.variables, "w": w, "bias": np.asarray(bias), "scalars": scalars})
-        fit = Fit(np.asarray(form.labelling), raw, decision, value)
+        fit = Fit(np.asarray(form.labels), raw, decision, value)
         if self.best is None or value < self.best.value:
             self.best = fit
             if self.budget.callback is not None:  # programs of other weights have none

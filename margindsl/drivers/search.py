@@ -81,7 +81,7 @@ def _is_affordable(run: Run) -> bool:
     """
     program, features = run.program, run.program.features
     largest = LARGEST if features.is_dense else LARGEST_STORED
-    return features.rank * (program.clusters - 1) <= LARGEST_RANK and program.n * features.rank <= largest
+    return program.size_of_w <= LARGEST_RANK and program.n * features.rank <= largest
 
 
 def _descend(run: Run, fit: Fit, rounds: int, tries: int, tol: float) -> Fit:
@@ -123,7 +123,7 @@ def _escapes(run: Run, fit: Fit, blocks: int, tol: float) -> Iterator[IntArray]:
     """Yield labellings of B to go on from: reheated ones, large moves, and once where descents from new starts end."""
     for start in REHEATS:
         yield continue_weights(run, fit.labels, weight_factors(2, start), tol).labels
-    if run.program.is_binary:
+    if run.program.clusters == 2:
         yield from block_moves(run, fit, blocks)
     else:
         yield from regroupings(run, fit, 2 * blocks)

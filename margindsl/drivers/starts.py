@@ -88,7 +88,7 @@ def starting_labels(run: Run, count: int, kind: str = "mixed") -> list[IntArray]
     found = [labels.nearest(start) for start in run.starts]
     if kind == "known":
         return distinct([*found, labels_from_known(run)])
-    if not run.program.is_binary:
+    if run.program.clusters > 2:
         return _cluster_starts(run, found, count, kind)
     spectral = principal_directions(run.program, max(1, count), run.rng) if kind in ("mixed", "spectral") else None
     for index in while_time(range(4 * count), run.budget):
@@ -172,7 +172,7 @@ def named(program: MarginProgram, gains: FloatArray) -> FloatArray:
     """Return gains (n, k) with the columns in the order that agrees best with the known labels."""
     labels = program.labels
     summed = labels.by_components(gains)
-    known = [summed[labels.held == q].sum(axis=0) for q in range(program.clusters)]
+    known = [summed[labels.pinned == q].sum(axis=0) for q in range(program.clusters)]
     return gains[:, scipy.optimize.linear_sum_assignment(np.stack(known), maximize=True)[1]]
 
 

@@ -47,7 +47,8 @@ class StoppingRule:
         self.free = begun + FREE
         room = max(FREE, ROOM * min(1.0, FEW / max(features.n, 1)))
         if not math.isfinite(self.bound):
-            others = features.n * (self.program.clusters - 1) if self.program.kind.has_room else 0
+            # Descents of more than two clusters end so far apart that search wins much, whatever bounds say.
+            others = features.n * (self.program.clusters - 1) * (self.program.clusters > 2)
             room = max(HOPE, min(room, A_LABEL * others * WINDOW * self.a_pass))
         self.begun, self.room = begun, room
         self.mark = begun + max(room, HALF * begun)

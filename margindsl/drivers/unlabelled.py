@@ -67,4 +67,4 @@ def labels_from_known(run: Run) -> IntArray:
     alone = Run(program, run.fixed_solver, run.fixed_solver, run.budget.replace(callback=None, deadline=np.inf),
                 run.rng)
     fit = alone.fit(program.labels.any_member())
-    return run.program.labels.maximise(run.program.kind.table(fit.decision))
+    return run.program.labels.maximise(fit.decision)

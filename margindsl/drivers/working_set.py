@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from margindsl.program.bounds import coded_rows
 from margindsl.program.program import MarginProgram
 from margindsl.program.quadratic import minimise
 from margindsl.typing import FloatArray, IntArray
@@ -34,11 +33,10 @@ class WorkingSet:
     def __init__(self, program: MarginProgram, labels: IntArray) -> None:
         self.program, self.labels, self.slack = program, labels, 0.0
         self.least = program.losses.least_losses()
-        self.codes = program.kind.plane_codes(program.clusters)
-        n, q = program.n, self.codes.shape[1]
-        sums = program.features.adjoint(np.stack([b.weights for b in program.decision] or [np.zeros(n)], axis=1)).T
-        self.bounds = coded_rows(program.decision, sums[:len(program.decision)], self.codes,
-                                 program.kind.bounds_differences)
+        n, q, form = program.n, program.codes.shape[1], program.fix_labels(labels)
+        (G, H), (lower, upper) = form.bound_rows, form.bound_ends
+        up, down = np.isfinite(upper), np.isfinite(lower)
+        self.bounds = (np.vstack([G[up], -G[down]]), np.vstack([H[up], -H[down]]), np.append(upper[up], -lower[down]))
         self.slopes, self.offsets, self.rivals = np.zeros((0, n)), np.zeros((0, n)), np.zeros((0, n), dtype=int)
         self.rows, self.tilts = np.zeros((0, q, program.features.rank)), np.zeros((0, q))
         self.add(program.no_decision())
@@ -61,17 +59,16 @@ class WorkingSet:
         rivals = program.kind.rivals(self.labels, f)
         self.slopes, self.rivals = np.vstack([self.slopes, slopes]), np.vstack([self.rivals, rivals])
         self.offsets = np.vstack([self.offsets, values - slopes * margins])
-        turned = slopes[:, None] * program.kind.directions(self.labels, rivals, self.codes)
+        turned = slopes[:, None] * program.kind.directions(self.labels, rivals, program.codes)
         self.rows = np.concatenate([self.rows, program.features.adjoint(turned).T[None]])
         self.tilts = np.vstack([self.tilts, turned.sum(axis=0)])
 
     def relabel(self, labels: IntArray) -> bool:
         """Move the cuts to other labels and return whether any changed."""
-        changed, kind = np.flatnonzero(labels != self.labels), self.program.kind
+        changed, kind, codes = np.flatnonzero(labels != self.labels), self.program.kind, self.program.codes
         for part in np.array_split(changed, 1 + len(changed) * self.tilts.size // BLOCK):
             rivals = self.rivals[:, part]
-            turn = kind.directions(labels[part], rivals, self.codes) - kind.directions(
-                self.labels[part], rivals, self.codes)
+            turn = kind.directions(labels[part], rivals, codes) - kind.directions(self.labels[part], rivals, codes)
             turn = self.slopes[:, part, None] * turn
             self.rows += turn.transpose(0, 2, 1) @ self.program.features.rows(part)
             self.tilts += turn.sum(axis=1)
@@ -90,9 +87,8 @@ class WorkingSet:
         if np.isfinite(self.least).all():  # no loss is below its least value
             cuts, tilts = np.vstack([cuts, np.zeros_like(cuts[:1])]), np.vstack([tilts, np.zeros_like(tilts[:1])])
             offsets = np.append(offsets, self.least.sum())
-        # What moves freely: a bias, and what sums of clusters are near.
-        free, q = tilts.shape[1] * program.free_bias, tilts.shape[1]
-        tilts, h = np.pad(tilts, ((0, 0), (0, h.shape[1] - q)))[:, q - free:], h[:, q - free:]
+        free = tilts.shape[1] * program.free_bias
+        tilts, h = tilts[:, :free], h[:, :free]
         length = float(np.sqrt(np.max(np.einsum("kr,kr->k", cuts, cuts)))) or 1.0  # cuts without weight vanish
         size = np.maximum(np.sqrt(np.sum(G**2, axis=1) + np.sum(h**2, axis=1)), 1e-300) / length
         G, h, upper = G / size[:, None], h / size[:, None], upper / size
@@ -101,7 +97,7 @@ class WorkingSet:
         unit = max(length**2, float(np.abs(offsets).max()))
         z, y, _ = minimise(A @ A.T, c, E.astype(float), np.eye(len(E))[0], ACCURACY * unit)
         z[:len(cuts)] /= z[:len(cuts)].sum()
-        w, bias = -z @ A, y[1:1 + q] if program.free_bias else np.zeros(q)
-        self.slack = float(np.max(offsets + cuts @ w + tilts[:, :free] @ bias[:free]))
-        decision = program.features.apply(program.weights(w)) + program.weights(bias)
+        w, bias = -z @ A, np.append(y[1:], np.zeros(program.codes.shape[1]))[: program.codes.shape[1]]
+        self.slack = float(np.max(offsets + cuts @ w + tilts @ bias[:free]))
+        decision = (program.features.apply(program.unpack(w)) + bias) @ program.codes.T
         return decision, 0.5 * float(w @ w) + self.slack

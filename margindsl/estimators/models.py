@@ -13,7 +13,7 @@ import margindsl as md
 from margindsl.errors import DeclarationError, UnknownNameError, one_of
 from margindsl.features import Precomputed, build
 from margindsl.features.points import is_lazy, map_chunks
-from margindsl.labelset import names_of
+from margindsl.labelset import Names
 from margindsl.recipes.recipe import Traits, traits_of
 from margindsl.relaxations.relaxation import Relaxation
 from margindsl.runtime.problem import choose_relaxation
@@ -198,11 +198,11 @@ def known_labels(labels: Any, codes: IntArray) -> list[Any]:
     index = np.flatnonzero(codes >= 0)
     if not len(index):
         return []
-    return [labels[index] == labels.names.values[codes[index]]]
+    return [labels[index] == labels.names.written(codes[index])]
 
 
 def cluster_codes(labels: IntArray, clusters: int) -> IntArray:
     """Return clusters 0..k−1 of labels in the library's coding: signs for two clusters."""
     if is_lazy(labels):
         return map_chunks(partial(cluster_codes, clusters=clusters), labels, None, int)
-    return np.searchsorted(names_of(clusters).values, labels)
+    return Names(clusters).read(labels)

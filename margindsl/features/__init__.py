@@ -2,7 +2,7 @@
 
 from margindsl.features.blocks import BlockFeatures
 from margindsl.features.build import build
-from margindsl.features.coded import CodedFeatures
+from margindsl.features.coded import CodedRows
 from margindsl.features.dense import DenseFeatures, FactorFeatures
 from margindsl.features.derived import AffineFeatures, DerivedFeatures, SpanFeatures, image, in_span
 from margindsl.features.kernels import RBF, Callable, Kernel, Linear, Polynomial, Precomputed, as_kernel, kernel_names
@@ -16,7 +16,7 @@ __all__ = [
     "AffineFeatures",
     "BlockFeatures",
     "Callable",
-    "CodedFeatures",
+    "CodedRows",
     "DenseFeatures",
     "DerivedFeatures",
     "FactorFeatures",

@@ -1,15 +1,15 @@
-"""Features that carry the codes of clusters, so that a multiclass machine is linear in one vector."""
+"""Features that carry the codes of labels, so that margins are linear in one vector."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from margindsl.features.derived import DerivedFeatures
-from margindsl.features.operator import FeatureOperator, Index, weighted_squares
+from margindsl.features.operator import FeatureOperator, weighted_squares
 from margindsl.host.clock import check
 from margindsl.host.frozen import frozen
 from margindsl.typing import FloatArray, IntArray
@@ -17,85 +17,61 @@ from margindsl.typing import FloatArray, IntArray
 BLOCK = 4_000_000  # entries of features held at once
 
 
-class CodedFeatures(DerivedFeatures):
-    """Give products with the rows c_{y_i} ⊗ φ_i, so that ⟨c_{y_i}, Vᵀφ_i⟩ is linear in one vector w.
+class CodedRows:
+    """Give products with the rows c(y_i) ⊗ φ_i (n × q r), without a copy of the features.
 
-    w holds the columns of V (r, k−1) one after the other.
+    A vector holds the columns of V (r, q) one after the other, so that its product with a row is ⟨c(y_i), Vᵀφ_i⟩.
 
     Parameters
     ----------
     base : FeatureOperator
         The features φ.
     labels : (n,) int array
-        The cluster y_i of each point.
+        0..k−1.
     codes : (k, q) float array
         The codes as rows.
     """
 
-    skips_zeros = True
-
     def __init__(self, base: FeatureOperator, labels: IntArray, codes: FloatArray) -> None:
-        super().__init__(base, base.rank * codes.shape[1], is_dense=False)
-        self.labels, self.codes = frozen(np.asarray(labels)), frozen(codes)
-        self._own = frozen(codes[self.labels])
-
-    def unpack(self, w: FloatArray) -> FloatArray:
-        """Return V (r, q) of a vector w."""
-        return w.reshape(self.codes.shape[1], self.base.rank).T
+        self.base, self.labels, self.codes = base, frozen(np.asarray(labels)), frozen(codes)
+        self.own = frozen(codes[self.labels])
+        self.rank = int(base.rank) * codes.shape[1]
 
     def apply(self, W: FloatArray) -> FloatArray:
-        if W.ndim == 1:
-            return np.einsum("nq,nq->n", self.base.apply(self.unpack(W)), self._own)
-        return np.stack([self.apply(column) for column in W.T], axis=1) if W.shape[1] else np.zeros((self.n, 0))
+        """Return the products (n,) with a vector (q r,), (n, p) with columns (q r, p)."""
+        q, r, p = self.codes.shape[1], self.base.rank, prod(W.shape[1:])
+        outputs = self.base.apply(W.reshape(q, r, p).transpose(1, 0, 2).reshape(r, q * p))
+        return np.einsum("nqp,nq->np", outputs.reshape(-1, q, p), self.own).reshape(-1, *W.shape[1:])
 
     def adjoint(self, R: FloatArray) -> FloatArray:
-        if R.ndim == 1:
-            return self.base.adjoint(R[:, None] * self._own).T.ravel()
-        return np.stack([self.adjoint(c) for c in R.T], axis=1) if R.shape[1] else np.zeros((self.rank, 0))
+        """Return the adjoint (q r,) of a vector (n,), (q r, p) of columns (n, p)."""
+        q, r, p = self.codes.shape[1], self.base.rank, prod(R.shape[1:])
+        turned = self.own[:, :, None] * R.reshape(-1, 1, p)
+        found = self.base.adjoint(turned.reshape(-1, q * p)).reshape(r, q, p)
+        return np.ascontiguousarray(found.transpose(1, 0, 2)).reshape(q * r, *R.shape[1:])
 
-    def magnitudes(self, weights: FloatArray) -> FloatArray:
-        return np.concatenate([self.base.magnitudes(weights * column) for column in self._own.T])
-
-    def gram(self, weights: FloatArray | None = None, **options: Any) -> FloatArray:
-        r, q = self.base.rank, self.codes.shape[1]
+    def gram(self, weights: FloatArray) -> FloatArray:
+        """Return Σ_i weights_i (c cᵀ) ⊗ (φφᵀ), c the code of point i; clusters of one c cᵀ together, as −1 and +1."""
+        q, r = self.codes.shape[1], self.base.rank
+        squares = (self.codes[:, :, None] * self.codes[:, None, :]).reshape(len(self.codes), -1)
+        kinds, kind = np.unique(squares, axis=0, return_inverse=True)
         total = np.zeros((q, r, q, r))
-        for cluster, code in enumerate(self.codes):
-            inside = self.labels == cluster
-            chosen = np.flatnonzero(inside if weights is None else inside & (weights != 0))
+        for number, square in enumerate(kinds):
+            inside = np.where(kind.ravel()[self.labels] == number, weights, 0.0) if len(kinds) > 1 else weights
+            chosen = np.flatnonzero(inside)
             if len(chosen):
-                part = weighted_gram(self.base, chosen, None if weights is None else weights[chosen])
-                total += np.multiply.outer(np.outer(code, code), part).transpose(0, 2, 1, 3)
+                few = 3 * len(chosen) <= len(weights)
+                part = weighted_gram(self.base, chosen, inside[chosen]) if few else np.array(self.base.gram(inside))
+                total += np.multiply.outer(square.reshape(q, q), part).transpose(0, 2, 1, 3)
         return total.reshape(q * r, q * r)
 
-    def rows(self, index: Index) -> FloatArray:
-        return _coded(self.base.rows(index), np.atleast_2d(self._own[index]))
-
-    def parts(self, function: Callable[..., Any], *rows: FloatArray | None) -> Iterator[tuple[slice, Any]]:
-        if not self.walks:
-            return super().parts(function, *rows)
-        return self.base.parts(partial(_after_codes, function), self._own, *rows)
+    def rows(self, index: IntArray) -> FloatArray:
+        """Return the dense rows of some points."""
+        return _coded(self.base.rows(index), self.own[index])
 
     def fold(self, function: Callable[..., Any], *rows: FloatArray | None) -> Any:
-        if not self.walks:
-            return super().fold(function, *rows)
-        return self.base.fold(partial(_after_codes, function), self._own, *rows)
-
-    def each(self, function: Callable[..., FloatArray], *rows: FloatArray | None) -> FloatArray:
-        if not self.walks:
-            return super().each(function, *rows)
-        return self.base.each(partial(_after_codes, function), self._own, *rows)
-
-    def row_norms(self) -> FloatArray:
-        return np.asarray(self.base.row_norms() * np.einsum("nq,nq->n", self._own, self._own))
-
-    def take(self, index: Index) -> CodedFeatures:
-        return CodedFeatures(self.base.take(index), self.labels[index], self.codes)
-
-    def describe(self) -> str:
-        return f"{self.base.describe()}, coded for {len(self.codes)} clusters"
-
-    def _extend(self, rows: FloatArray) -> FloatArray:
-        return rows  # of new points, which have no code yet
+        """Return the sums of what a function makes of blocks of rows, and of arrays with an entry a point."""
+        return self.base.fold(partial(_after_codes, function), self.own, *rows)
 
 
 def _coded(phi: FloatArray, own: FloatArray) -> FloatArray:

@@ -43,4 +43,13 @@ def simplex_codes(clusters: int) -> FloatArray:
     return contrasts(clusters, clusters / (clusters - 1.0))
 
 
-__all__ = ["contrasts", "simplex_codes"]
+def differences(codes: FloatArray) -> FloatArray:
+    """Return the rows (P, q) whose products with outputs are bounded where sums of decision values are.
+
+    They are the differences c_p − c_q of every two clusters, p < q; of two alone the code +1, whose product is f.
+    """
+    first, second = np.triu_indices(len(codes), 1)
+    return np.asarray(codes[1:] if len(codes) == 2 else codes[first] - codes[second])
+
+
+__all__ = ["contrasts", "differences", "simplex_codes"]

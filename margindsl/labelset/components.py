@@ -6,17 +6,16 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from margindsl.errors import DeclarationError
 from margindsl.labelset.names import Names
 from margindsl.labelset.violation import link_sentence
-from margindsl.typing import ArrayLike, BoolArray, FloatArray, IntArray
+from margindsl.typing import ArrayLike, FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
 class Components:
-    """Hold which points move together: y_i = sign_i z_{component_i}, where z_C is one of the k values of `names`.
+    """Hold which points move together: label y_i is z, the label of component_i, or k − 1 − z where sign_i is −1.
 
     Parameters
     ----------
@@ -27,8 +26,8 @@ class Components:
     component : ndarray of int, shape (n,)
         Component of each point, numbered by first point.
     sign : ndarray of int, shape (n,)
-        Sign of each point in its component; +1 for the component's first point (in `merged` sets, the known label for
-        points of the pinned component), and everywhere where labels are no signs.
+        −1 where a point has the other one of two labels, +1 for the component's first point (in `merged` sets, the code
+        of the known label for points of the pinned component), and everywhere of more labels.
     size : ndarray of int, shape (N,)
         Number of points of each component.
     """
@@ -45,11 +44,6 @@ class Components:
         return self.names.clusters
 
     @property
-    def values(self) -> IntArray:
-        """Return the k values a component can have, ascending; a value's place is its index here."""
-        return self.names.values
-
-    @property
     def count(self) -> int:
         """Return the number of components N."""
         return len(self.size)
@@ -61,23 +55,27 @@ class Components:
         points[self.component[::-1]] = np.arange(self.n)[::-1]
         return points
 
-    @cached_property
-    def indicator(self) -> csr_array:
-        """Return the signed indicator A of components, shape (n, N), with y = A z."""
-        return csr_array((self.sign.astype(float), self.component, np.arange(self.n + 1)), shape=(self.n, self.count))
-
     def expand(self, z: ArrayLike) -> IntArray:
         """Return the labels y = A z of component values z, shape (n,)."""
         return self.at_points(self._values(z, self.count, "component values z", "component"))
 
     def at_points(self, z: IntArray) -> IntArray:
-        """Return the labels (..., n) of component values (..., N), open where they are."""
-        return np.asarray(self.sign * z[..., self.component])
+        """Return the labels (..., n) of component labels (..., N), open where they are."""
+        return self.turned(z[..., self.component], self.sign)
+
+    def turned(self, labels: IntArray, sign: IntArray) -> IntArray:
+        """Return the other one of two labels where signs are negative."""
+        turned = sign < 0
+        return np.where(turned & (labels >= 0), self.clusters - 1 - labels, labels) if turned.any() else labels
+
+    def signs(self, z: IntArray) -> IntArray:
+        """Return the codes −1 and +1 of component labels (..., N) of two clusters, 0 where open."""
+        return np.where(z < 0, 0, 2 * z - 1)
 
     def contract(self, y: ArrayLike) -> IntArray:
         """Return the component values z with y = A z, shape (N,)."""
         labels = self._values(y, self.n, "labels y", "point")
-        z = np.asarray(labels[self.first] * self.sign[self.first])
+        z = self.turned(labels[self.first], self.sign[self.first])
         wrong = np.flatnonzero(self.at_points(z) != labels)
         if wrong.size:
             raise DeclarationError(
@@ -92,18 +90,10 @@ class Components:
         turned = np.where(self.sign[:, None] < 0, costs[:, ::-1], costs)
         return np.stack([np.bincount(self.component, column, self.count) for column in turned.T], axis=1)
 
-    def is_decided(self, z: IntArray) -> BoolArray:
-        """Return which of the component values (N,) are not open."""
-        return np.asarray(z != self.names.open)
-
-    def places(self, y: ArrayLike) -> IntArray:
-        """Return the place 0, ..., k-1 of each component's value among `values`, shape (N,)."""
-        return np.searchsorted(self.values, self.contract(y))
-
-    def moved(self, y: ArrayLike, components: IntArray | int, places: IntArray | int) -> IntArray:
-        """Return y with some components, or one, moved to other of the `values`."""
+    def moved(self, y: ArrayLike, components: IntArray | int, clusters: IntArray | int) -> IntArray:
+        """Return y with some components, or one, moved to other clusters."""
         z = np.array(self.contract(y))
-        z[components] = self.values[places]
+        z[components] = clusters
         return self.at_points(z)
 
     def _gain(self, gain: ArrayLike, length: int, what: str) -> FloatArray:
@@ -126,11 +116,12 @@ class Components:
             raise DeclarationError(f"{name} have shape {vector.shape}; expected ({length},), one per {what}.")
         if vector.dtype.kind not in "iuf":
             raise DeclarationError(f"{name} have type {vector.dtype}; expected numbers.")
-        wrong = np.flatnonzero(~self.names.is_label(vector))
+        wrong = np.flatnonzero(~np.isin(vector, np.arange(self.clusters)))
         if wrong.size:
             place = int(wrong[0])
             raise DeclarationError(
-                f"{name} hold {vector[place]} at {what} {place}; expected {self.names.expected}.")
+                f"{name} hold {vector[place]} at {what} {place}; expected a whole number from 0 to "
+                f"{self.clusters - 1}.")
         return vector.astype(np.intp)
 
 

@@ -60,17 +60,18 @@ def refuse_odd(links: IntArray, flips: BoolArray) -> NoReturn:
         "two clusters allow only even ones. Remove or change one of these links.", cycle)
 
 
-def refuse_clashes(component: IntArray, sign: IntArray, pinned: IntArray, known: tuple[IntArray, IntArray],
+def refuse_clashes(component: IntArray, pinned: IntArray, index: IntArray, value: IntArray, forced: IntArray,
                    names: Names, must: IntArray, cannot: IntArray) -> None:
-    """Raise when known labels, which pin components, contradict links, with a shortest path between two of them.
+    """Raise when known labels contradict links, with a shortest path between two of them.
+
+    Points `index` have labels `value`, which pin their components to labels `forced`.
 
     The closing edge ``(j, i, "known label")`` joins the two points.
     """
-    index, value = known
-    where, forced = component[index], value * sign[index]
+    where = component[index]
     i, j = component[cannot].T
     clashing = where[pinned[where] != forced]
-    equal = cannot[(i != j) & (pinned[i] == pinned[j]) & (pinned[i] != names.open)]
+    equal = cannot[(i != j) & (pinned[i] == pinned[j]) & (pinned[i] >= 0)]
     if len(clashing):  # two labels of one component
         own = where == clashing.min()
         here = own & (forced == forced[own.argmax()])

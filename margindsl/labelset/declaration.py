@@ -61,7 +61,7 @@ def read_pairs(pairs: Any, n: int, kind: str) -> IntArray:
 
 
 def read_known(known: Any, n: int, names: Names) -> tuple[IntArray, IntArray]:
-    """Check a pair (indices, values) of known labels and return both as integers."""
+    """Check a pair (indices, values) of known labels as users write them and return indices and labels 0, ..., k-1."""
     if known is None:
         return np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp)
     try:
@@ -85,7 +85,7 @@ def read_known(known: Any, n: int, names: Names) -> tuple[IntArray, IntArray]:
             f"the known label of point {int(index[place])} at position {place} is {value[place]!s}; expected "
             f"{names.expected}."
         )
-    index, value = index.astype(np.intp), value.astype(np.intp)
+    index, value = index.astype(np.intp), names.read(value)
     order = np.argsort(index, kind="stable")
     twice = order[1:][(np.diff(index[order]) == 0) & (np.diff(value[order]) != 0)]
     if twice.size:

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
-from typing import Any
 
 import numpy as np
 import scipy
@@ -22,6 +21,8 @@ from margindsl.labelset.components import Components
 from margindsl.labelset.domain import allowed_clusters, greatest_squares, pinned_sizes
 from margindsl.labelset.existence import draw_linked, greedy_member
 from margindsl.labelset.implication import Path, implied
+from margindsl.labelset.oracle import maximise
+from margindsl.labelset.orientation import Renaming, by_first_point
 from margindsl.labelset.sizes import tighten_sizes
 from margindsl.typing import ArrayLike, BoolArray, IntArray
 
@@ -32,9 +33,9 @@ _DRAWS = 10
 
 @dataclass(frozen=True, eq=False)
 class LabelSet(Components):
-    """Hold a presolved label set: labels y = A z of component values z, some of them forced, under side conditions.
+    """Hold a presolved label set: labels 0..k−1 of the points, by those z of components, under side conditions.
 
-    A value z_C is pinned_C where that is not open, z_C != z_D for every row (C, D) of cannot, at_least_q <=
+    A label z_C is pinned_C where that is not open, z_C != z_D for every row (C, D) of cannot, at_least_q <=
     sum {size_C : z_C = q} <= at_most_q, and every bound holds. Build it with `presolve`; it is never empty. Gains have
     an entry a point or component and a column a cluster. Where names of clusters mean nothing,
     `oriented`, `aligned`, `orientation` and `branches` keep one of those that differ in names only.
@@ -44,9 +45,9 @@ class LabelSet(Components):
     n, names, component, sign, size
         As for `Components`.
     pinned : ndarray of int, shape (N,)
-        Forced value of each component, open where free.
+        Forced label of each component, −1 where it is open.
     cannot : ndarray of int, shape (m, 2)
-        Pairs i < j of components of different values, without repeats.
+        Pairs i < j of components of different labels, without repeats.
     at_least, at_most : ndarray of int, shape (k,)
         Limits on the numbers of points of the clusters; 0 and n where nothing is asked.
     bounds : tuple of LinearBound
@@ -64,7 +65,7 @@ class LabelSet(Components):
     @property
     def free(self) -> BoolArray:
         """Return which components have no forced value, shape (N,)."""
-        return ~self.is_decided(self.pinned)
+        return np.asarray(self.pinned < 0)
 
     @property
     def is_single(self) -> bool:
@@ -84,7 +85,7 @@ class LabelSet(Components):
     @cached_property
     def has_sizes(self) -> bool:
         """Return whether size bounds exclude labellings that links and known labels admit."""
-        reach = self.size @ allowed_clusters(self.held, self.cannot, self.size, np.full(self.clusters, self.n))
+        reach = self.size @ allowed_clusters(self.pinned, self.cannot, self.size, np.full(self.clusters, self.n))
         return bool((self.at_least > self.pinned_sizes).any() or (self.at_most < reach).any())
 
     @property
@@ -100,17 +101,12 @@ class LabelSet(Components):
     @property
     def admits_one(self) -> bool:
         """Return whether nothing keeps all points from one cluster."""
-        return any(self.contains(np.full(self.n, value)) for value in self.values)
-
-    @cached_property
-    def held(self) -> IntArray:
-        """Return the places of the pinned values, -1 where free, shape (N,)."""
-        return np.where(self.free, -1, np.searchsorted(self.values, self.pinned))
+        return any(self.contains(np.full(self.n, value)) for value in range(self.clusters))
 
     @cached_property
     def pinned_sizes(self) -> IntArray:
         """Return the number of points that are pinned to each cluster, shape (k,)."""
-        return pinned_sizes(self.held, self.size, self.clusters)
+        return pinned_sizes(self.pinned, self.size, self.clusters)
 
     @property
     def needed_sizes(self) -> IntArray:
@@ -129,7 +125,7 @@ class LabelSet(Components):
         A free component may not join the cluster of a pinned component it is cannot-linked to, nor one
         whose pinned points leave too little room for it.
         """
-        return allowed_clusters(self.held, self.cannot, self.size, self.at_most)
+        return allowed_clusters(self.pinned, self.cannot, self.size, self.at_most)
 
     @cached_property
     def apart(self) -> IntArray:
@@ -145,7 +141,7 @@ class LabelSet(Components):
 
     @cached_property
     def member(self) -> IntArray | None:
-        """Return places (N,) of a member that is found without search, None where none is."""
+        """Return z (N,) of a member that is found without search, None where none is."""
         return greedy_member(self)
 
     @cached_property
@@ -174,10 +170,10 @@ class LabelSet(Components):
 
         Examples
         --------
-        >>> from margindsl.labelset import Clusters, presolve
+        >>> from margindsl.labelset import presolve
         >>> presolve(4, cannot=[(0, 1)], bounds=[(None, 0, 0)]).maximise([[0, 3], [0, 1], [0, 2], [0, 1]])
-        array([ 1, -1,  1, -1])
-        >>> labels = presolve(4, Clusters(3), cannot=[(0, 1)], sizes=[([1, 1, 1], [2, 2, 2])])
+        array([1, 0, 1, 0])
+        >>> labels = presolve(4, 3, cannot=[(0, 1)], sizes=[([1, 1, 1], [2, 2, 2])])
         >>> labels.maximise([[5, 0, 0], [4, 1, 0], [3, 0, 0], [1, 0, 0.5]])
         array([0, 1, 0, 2])
         """
@@ -190,35 +186,34 @@ class LabelSet(Components):
     def maximise_components(self, gain: ArrayLike) -> IntArray:
         """Return an exact maximiser z over the component values of B, of gains (N, k)."""
         check()
-        return self.names.best(self, self._gain(gain, self.count, "component"))
+        return maximise(self, self._gain(gain, self.count, "component"))
 
     def nearest(self, candidate: ArrayLike) -> IntArray:
         """Return the member of B that agrees best with labels (n,), or themselves, or is best for gains."""
         if self.contains(candidate):
             return np.array(candidate, dtype=np.intp)
         given = np.asarray(candidate)
-        return self.maximise(given if given.ndim > 1 else (given[:, None] == self.values).astype(float))
+        return self.maximise(given if given.ndim > 1 else (given[:, None] == np.arange(self.clusters)).astype(float))
 
     def contains(self, y: ArrayLike) -> bool:
         """Return whether y is in B: n labels that satisfy links, what is forced, and the side conditions."""
         given = np.asarray(y)
-        if given.shape != (self.n,) or given.dtype.kind not in "iuf" or not self.names.is_label(given).all():
+        if given.shape != (self.n,) or given.dtype.kind not in "iuf" or not np.isin(given, range(self.clusters)).all():
             return False
         labels = given.astype(np.intp)
-        z = labels[self.first] * self.sign[self.first]
+        z = self.turned(labels[self.first], self.sign[self.first])
         met = (self.at_points(z) == labels).all() and (self.free | (self.pinned == z)).all()
         return bool(met) and bool(self.holds(z))
 
     def holds(self, z: IntArray) -> BoolArray:
         """Return whether component values (..., N) meet the side conditions."""
         met = np.asarray((z[..., self.cannot[:, 0]] != z[..., self.cannot[:, 1]]).all(axis=-1))
-        places = np.searchsorted(self.values, z)
         for bound in self.sides:
-            met = met & bound.holds(bound.sums(places))
+            met = met & bound.holds(bound.sums(z))
         return met
 
     def violations(self, y: ArrayLike) -> list[str]:
-        """Return one sentence for each thing that keeps y out of B; empty iff ``contains(y)``."""
+        """Return one sentence for each thing that keeps y, written as users do, out of B; empty where it is inside."""
         return violation.sentences(self, np.asarray(y))
 
     def sample(self, rng: np.random.Generator, size: int) -> IntArray:
@@ -243,13 +238,13 @@ class LabelSet(Components):
             pinned = self.pinned.copy()
             pinned[self.apart_blocks[0]] = clusters
             try:
-                return self.names.best(replace(self, pinned=pinned), gain)
+                return maximise(replace(self, pinned=pinned), gain)
             except SolverError:
                 continue
-        return self.names.best(self, gain)
+        return maximise(self, gain)
 
     def _chosen(self, ways: IntArray) -> IntArray:
-        return self.values[np.argsort(~self.allowed, axis=1, kind="stable")[np.arange(self.count), ways]]
+        return np.argsort(~self.allowed, axis=1, kind="stable")[np.arange(self.count), ways]
 
     def enumerate(self) -> Iterator[IntArray]:
         """Yield every member of B, in lexicographic order of the component values."""
@@ -274,15 +269,15 @@ class LabelSet(Components):
             yield self.at_points(z[self.holds(z)])
 
     def feasible_moves(self, y: ArrayLike) -> BoolArray:
-        """Return which components can move alone to which other place and leave y in B, shape (N, k)."""
-        rows, places = np.arange(self.count), self.places(y)
-        conflicts, broken = self._conflicts(places)
-        feasible = self.free[:, None] & self._pins_hold(places)
-        feasible = feasible & (broken - conflicts[rows, places][:, None] + conflicts == 0)
-        feasible[rows, places] = False
+        """Return which components can move alone to which other cluster and leave y in B, shape (N, k)."""
+        rows, z = np.arange(self.count), self.contract(y)
+        conflicts, broken = self._conflicts(z)
+        feasible = self.free[:, None] & self._pins_hold(z)
+        feasible = feasible & (broken - conflicts[rows, z][:, None] + conflicts == 0)
+        feasible[rows, z] = False
         for bound in self.sides:
             terms = bound.terms
-            feasible &= bound.holds(bound.sums(places) - terms[rows, places][:, None] + terms)
+            feasible &= bound.holds(bound.sums(z) - terms[rows, z][:, None] + terms)
         return np.asarray(feasible)
 
     def feasible_pairs(self, y: ArrayLike, first: IntArray | int, place: IntArray | int, others: IntArray,
@@ -299,31 +294,31 @@ class LabelSet(Components):
             The other one, and where to; none stays where it is.
         """
         first, place = np.broadcast_to(first, others.shape), np.broadcast_to(place, others.shape)
-        places = self.places(y)
-        conflicts, broken = self._conflicts(places)
-        mine, own = places[first], places[others]
+        z = self.contract(y)
+        conflicts, broken = self._conflicts(z)
+        mine, own = z[first], z[others]
         left = broken - conflicts[first, mine] - conflicts[others, own] + conflicts[first, place]
         left = left + conflicts[others, theirs]
         if len(self.cannot):
             linked = np.asarray(self.neighbours[first, others]).ravel()
             left = left + linked * ((own == mine).astype(int) - (own == place) - (theirs == mine) + (theirs == place))
         feasible = (others != first) & (theirs != own) & self.free[others] & (left == 0)
-        feasible &= (place != mine) & self.free[first] & self._pins_hold(places)
+        feasible &= (place != mine) & self.free[first] & self._pins_hold(z)
         for bound in self.sides:
             terms = bound.terms
             step = (terms[first, place] - terms[first, mine]) + (terms[others, theirs] - terms[others, own])
-            feasible &= bound.holds(bound.sums(places) + step)
+            feasible &= bound.holds(bound.sums(z) + step)
         return np.asarray(feasible)
 
-    def _conflicts(self, places: IntArray) -> tuple[IntArray, int]:
+    def _conflicts(self, z: IntArray) -> tuple[IntArray, int]:
         """Return (N, k) numbers of cannot-linked components in each cluster, and of broken cannot-links."""
         pointers, shape = np.arange(self.count + 1), (self.count, self.clusters)
-        members = csr_array((np.ones(self.count, dtype=np.intp), places, pointers), shape=shape)
+        members = csr_array((np.ones(self.count, dtype=np.intp), z, pointers), shape=shape)
         i, j = self.cannot.T
-        return np.asarray((self.neighbours @ members).toarray()), int((places[i] == places[j]).sum())
+        return np.asarray((self.neighbours @ members).toarray()), int((z[i] == z[j]).sum())
 
-    def _pins_hold(self, places: IntArray) -> bool:
-        return bool((self.free | (self.held == places)).all())
+    def _pins_hold(self, z: IntArray) -> bool:
+        return bool((self.free | (self.pinned == z)).all())
 
     # -- names and cases ----------------------------------------------------------------------------
 
@@ -335,56 +330,57 @@ class LabelSet(Components):
         one side tell all apart.
         """
         clusters = np.arange(self.clusters)
-        alone = np.isin(clusters, self.held) | (not all(bound.is_symmetric for bound in self.bounds))
+        alone = np.isin(clusters, self.pinned) | (not all(bound.is_symmetric for bound in self.bounds))
         rows = np.column_stack([np.where(alone, clusters, -1), self.at_least, self.at_most])
         return np.asarray(np.unique(rows, axis=0, return_inverse=True)[1]).ravel()
 
-    def orientation(self, y: IntArray) -> Any:
+    def orientation(self, y: IntArray) -> Renaming:
         """Return the names under which y is given: clusters that may exchange theirs are called after first points."""
-        return self.names.renaming(y, self.groups)
+        return by_first_point(y, self.groups, self._order)
+
+    @property
+    def _order(self) -> IntArray:
+        """Return the names in the order of first points, those of a group together."""
+        return self.names.order[np.argsort(self.groups[self.names.order], kind="stable")]
 
     def oriented(self, members: IntArray) -> BoolArray:
         """Return which members (M, n) bear the names of their `orientation`: one of all that differ in names only."""
-        inside = [members == value for value in self.values]
+        inside = [members == label for label in range(self.clusters)]
         first = np.stack([np.where(own.any(axis=1), own.argmax(axis=1), self.n) for own in inside], axis=1)
-        order = self.names.order[np.argsort(self.groups[self.names.order], kind="stable")]
-        same = np.diff(self.groups[order]) == 0
+        order, same = self._order, np.diff(self.groups[self._order]) == 0
         return np.asarray((np.diff(first[:, order], axis=1)[:, same] >= 0).all(axis=1))
 
     def aligned(self, y: IntArray, other: IntArray) -> IntArray:
         """Return y under the names in which it agrees best with another labelling, of those B does not tell apart."""
-        places = np.searchsorted(self.values, y)
         shared = np.eye(self.clusters) / (2 * self.clusters)  # names stay where others are no better
-        np.add.at(shared, (places, np.searchsorted(self.values, other)), 1.0)
+        np.add.at(shared, (y, other), 1.0)
         same = self.groups[:, None] == self.groups
         new = scipy.optimize.linear_sum_assignment(np.where(same, shared, -1.0 - self.n**2), maximize=True)[1]
-        return np.asarray(self.values[new][places])
+        return np.asarray(new[y])
 
     def implied(self, path: Path) -> IntArray | None:
         """Return component values (N,) that B implies once a path is taken, open where free; None if none is left."""
         return implied(self, path)
 
     def branches(self, path: Path) -> list[int]:
-        """Return the values that the next component on a path can take, of exchangeable ones not taken yet one.
-
-        Shapes: `path` (component, value).
-        """
-        z = self.implied(path)
-        order = self.values[self.names.order].tolist()
-        unused = [value for value in order if self.is_symmetric and (z is None or value not in z)]
-        return [value for value in order if value not in unused[1:]]
+        """Return the labels that the next component on a path can take, of exchangeable ones not taken yet one."""
+        z, order = self.implied(path), self.names.order.tolist()
+        unused = [label for label in order if self.is_symmetric and (z is None or label not in z)]
+        return [label for label in order if label not in unused[1:]]
 
     def steps(self, path: Path) -> list[int]:
         """Return a path by points, as a proof holds it."""
-        return [self.names.step(int(self.first[c]), self.n, int(value * self.sign[self.first[c]])) for c, value in path]
+        components, labels = np.array(path, dtype=int).reshape(-1, 2).T
+        points = self.first[components]
+        return self.names.steps(points, self.n, self.turned(labels, self.sign[points])).tolist()
 
     # -- semidefinite relaxations -------------------------------------------------------------------
 
     def merged(self) -> LabelSet:
-        """Return the same B of signs with all pinned components merged into one, pinned at z = +1.
+        """Return the same B of two clusters with all pinned components merged into one, pinned at z = 1, the code +1.
 
-        Semidefinite relaxations see z only up to a global sign, so they can carry one pin at most. Signs of
-        the points of the merged component are their known labels.
+        Semidefinite relaxations see codes only up to a global sign, so they can carry one pin at most. Signs of
+        the points of the merged component are the codes of their known labels.
         """
         return lifting.merge_pins(self)
 
@@ -406,8 +402,8 @@ class LabelSet(Components):
 
         Examples
         --------
-        >>> from margindsl.labelset import Clusters, presolve
-        >>> presolve(9, Clusters(3), sizes=[([3, 3, 3], [9, 9, 9])]).size_radius_squared()
+        >>> from margindsl.labelset import presolve
+        >>> presolve(9, 3, sizes=[([3, 3, 3], [9, 9, 9])]).size_radius_squared()
         0.0
         """
         k, limits = self.clusters, tighten_sizes(self)

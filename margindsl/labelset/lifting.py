@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
 
 def merge_pins(labels: LabelSet) -> LabelSet:
-    """Merge all pinned components into the first of them, oriented so that its pin is +1."""
-    pins = np.flatnonzero(labels.pinned)
-    if not pins.size or (pins.size == 1 and labels.pinned[pins[0]] == 1):
+    """Merge all pinned components into the first of them, oriented so that its code is +1."""
+    pins, signs = np.flatnonzero(~labels.free), labels.signs(labels.pinned)
+    if not pins.size or (pins.size == 1 and signs[pins[0]] == 1):
         return labels
-    keep = labels.pinned == 0
+    keep = np.array(labels.free)
     keep[pins[0]] = True
     target = np.cumsum(keep) - 1
     target[pins] = target[pins[0]]
-    turn = np.where(labels.pinned != 0, labels.pinned, 1)
+    turn = np.where(signs != 0, signs, 1)
     count = int(keep.sum())
-    pinned = np.zeros(count, dtype=np.intp)
+    pinned = np.full(count, -1)
     pinned[target[pins[0]]] = 1
     return replace(
         labels,
@@ -41,7 +41,7 @@ def merge_pins(labels: LabelSet) -> LabelSet:
 
 def lift_bounds(labels: LabelSet) -> list[LiftedBound]:
     """Write each bound as a square, its middle carried by a pinned component or an extra variable."""
-    pins = np.flatnonzero(labels.pinned)
+    pins, signs = np.flatnonzero(~labels.free), labels.signs(labels.pinned)
     extra = not pins.size and not all(bound.is_symmetric for bound in labels.bounds)
     lifted = []
     for bound in labels.bounds:
@@ -49,7 +49,7 @@ def lift_bounds(labels: LabelSet) -> list[LiftedBound]:
         omega = np.append(bound.omega, 0.0) if extra else bound.omega.copy()
         reference = int(pins[0]) if pins.size and middle else None
         if reference is not None:
-            omega[reference] -= middle * labels.pinned[reference]
+            omega[reference] -= middle * signs[reference]
         elif middle:
             omega[-1] = -middle
         lifted.append(LiftedBound(omega, (bound.upper - bound.lower) / 2, reference))

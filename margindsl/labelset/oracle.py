@@ -1,4 +1,4 @@
-"""The exact linear oracle over a label set: signs under sums of labels, clusters under sizes and cannot-links."""
+"""The exact linear oracle over a label set: two clusters under sums of codes, more under sizes and cannot-links."""
 
 from __future__ import annotations
 
@@ -19,21 +19,27 @@ if TYPE_CHECKING:
     from margindsl.labelset.labelset import LabelSet
 
 
-def maximise_signs(labels: LabelSet, gain: FloatArray) -> IntArray:
-    """Return z in {-1, +1}^N that maximises gain.z over a label set.
+def maximise(labels: LabelSet, gain: FloatArray) -> IntArray:
+    """Return z (N,) that maximises sum_C gain[C, z_C] over a label set."""
+    if labels.clusters == 2:
+        return (maximise_signs(labels, gain[:, 1] - gain[:, 0]) + 1) // 2
+    return maximise_clusters(labels, gain)
 
-    Free signs follow their gain. If that breaks a bound, the most violated bound alone is solved exactly
+
+def maximise_signs(labels: LabelSet, gain: FloatArray) -> IntArray:
+    """Return codes in {-1, +1}^N that maximise their products with a gain (N,) over a set of two clusters.
+
+    Free codes follow their gain. If that breaks a bound, the most violated bound alone is solved exactly
     (see `margindsl.labelset.knapsack`), and so are others of other components, as of groups; if the answer breaks a
     bound that moves the same components, the whole 0/1 programme is solved.
     """
-    z = np.where(gain >= 0, 1, -1)
-    z = np.where(labels.pinned != 0, labels.pinned, z)
+    z = np.where(labels.free, np.where(gain >= 0, 1, -1), labels.signs(labels.pinned))
     solved = np.zeros(len(z), dtype=bool)
     while (worst := _most_violated(labels.bounds, z)) is not None:
         if (solved & (worst.omega != 0)).any():
             return _maximise_programme(labels, gain, z)
         z = _maximise_under(labels, worst, gain, z)
-        solved |= (labels.pinned == 0) & (worst.omega != 0)
+        solved |= labels.free & (worst.omega != 0)
     return z
 
 
@@ -48,8 +54,8 @@ def _most_violated(bounds: tuple[LinearBound, ...], z: IntArray) -> LinearBound 
 
 
 def _maximise_under(labels: LabelSet, bound: LinearBound, gain: FloatArray, z: IntArray) -> IntArray:
-    moving = np.flatnonzero((labels.pinned == 0) & (bound.omega != 0))
-    omega, fixed = bound.omega[moving], float(bound.omega @ labels.pinned)
+    moving = np.flatnonzero(labels.free & (bound.omega != 0))
+    omega, fixed = bound.omega[moving], float(bound.omega @ labels.signs(labels.pinned))
     toward = np.sign(omega).astype(np.intp)
     answer = z.copy()
     answer[moving] = toward * best_signs(
@@ -59,8 +65,8 @@ def _maximise_under(labels: LabelSet, bound: LinearBound, gain: FloatArray, z: I
 
 def _maximise_programme(labels: LabelSet, gain: FloatArray, z: IntArray) -> IntArray:
     table = np.array([bound.omega for bound in labels.bounds])
-    moving = np.flatnonzero((labels.pinned == 0) & (table != 0).any(axis=0))
-    fixed = table @ labels.pinned
+    moving = np.flatnonzero(labels.free & (table != 0).any(axis=0))
+    fixed = table @ labels.signs(labels.pinned)
     lower = np.array([bound.lower for bound in labels.bounds]) - fixed
     upper = np.array([bound.upper for bound in labels.bounds]) - fixed
     slack = np.array([bound.tolerance for bound in labels.bounds])

@@ -10,17 +10,18 @@ import numpy as np
 
 from margindsl.errors import InfeasibleError
 from margindsl.host.clock import check
-from margindsl.labelset.bound import LinearBound, force_components, tighten
+from margindsl.labelset.bound import LinearBound, tighten
 from margindsl.labelset.declaration import read_bounds, read_count, read_known, read_pairs, read_sizes
 from margindsl.labelset.existence import refuse_empty
+from margindsl.labelset.implication import forced
 from margindsl.labelset.labelset import LabelSet
-from margindsl.labelset.names import Names, Signs
+from margindsl.labelset.names import Names
 from margindsl.labelset.sizes import force_clusters, tighten_sizes
 from margindsl.labelset.sums import binds, intersect, refuse_unattained, renamed
 from margindsl.typing import IntArray
 
 
-def presolve(n: int, names: Names | None = None, *, must: Any = None, cannot: Any = None, known: Any = None,
+def presolve(n: int, clusters: int = 2, *, must: Any = None, cannot: Any = None, known: Any = None,
              bounds: Iterable[Any] = (), sizes: Iterable[Any] | None = None) -> LabelSet:
     """Reduce declared label constraints to free values of components.
 
@@ -33,14 +34,14 @@ def presolve(n: int, names: Names | None = None, *, must: Any = None, cannot: An
     ----------
     n : int
         Number of points, at least 2.
-    names : Names, optional
-        How labels are written: `Signs()`, the default, or `Clusters(k)`.
+    clusters : int
+        Number k of clusters.
     must, cannot : array_like of int, shape (m, 2), optional
         Pairs of points with equal, and with different, labels.
     known : (array_like of int, array_like), optional
-        Indices and values of known labels.
+        Indices and values of known labels as users write them: -1 and +1 of two clusters, numbers of more.
     bounds : sequence of (weights, lower, upper), optional
-        Of signs. Weights of shape (n,), None for all ones; limits may be infinite.
+        Of two clusters, whose labels count -1 and +1. Weights of shape (n,), None for all ones; limits may be infinite.
     sizes : sequence of (at_least, at_most), optional
         Pairs of array_like, shape (k,), limits on the numbers of points of the clusters; all of them hold.
 
@@ -51,27 +52,31 @@ def presolve(n: int, names: Names | None = None, *, must: Any = None, cannot: An
 
     Examples
     --------
-    >>> from margindsl.labelset import Clusters
     >>> labels = presolve(5, must=[(0, 3)], cannot=[(1, 3)], known=([4], [1]), bounds=[(None, -2, 2)])
     >>> labels.component, labels.sign, labels.pinned
-    (array([0, 0, 1, 0, 2]), array([ 1, -1,  1,  1,  1]), array([0, 0, 1]))
-    >>> labels = presolve(5, Clusters(3), must=[(0, 3)], cannot=[(1, 3)], known=([4], [2]))
+    (array([0, 0, 1, 0, 2]), array([ 1, -1,  1,  1,  1]), array([-1, -1,  1]))
+    >>> labels = presolve(5, 3, must=[(0, 3)], cannot=[(1, 3)], known=([4], [2]))
     >>> labels.component, labels.pinned, labels.cannot
     (array([0, 1, 2, 0, 3]), array([-1, -1, -1,  2]), array([[0, 1]]))
     """
-    names = Signs() if names is None else names
-    n = read_count(n)
+    names, n = Names(clusters), read_count(n)
     must, cannot = read_pairs(must, n, "must-link"), read_pairs(cannot, n, "cannot-link")
-    labelled, (limits, stated) = read_known(known, n, names), names.stated(n, read_sizes(sizes, n, names.clusters))
-    sums = read_bounds([*(bounds or ()), *stated], n)
-    turning, parting = names.divided(cannot)
-    component, sign, apart = linked(n, must, cannot, len(turning) > 0)
-    pinned = np.full(int(component.max()) + 1, names.open)
-    pinned[component[labelled[0]]] = labelled[1] * sign[labelled[0]]
+    (points, given), limits = read_known(known, n, names), read_sizes(sizes, n, clusters)
+    two, stated = clusters == 2, list(bounds or ())
+    if two:  # a cannot-link decides one label by the other, and sizes are bounds on the sum of codes
+        at_least, at_most = limits
+        low = max(2 * at_least[1], 2 * (n - at_most[0])) - n
+        high = min(2 * at_most[1], 2 * (n - at_least[0])) - n
+        stated += [(None, low, high)] if low > -n or high < n else []
+        limits = np.zeros_like(at_least), np.full_like(at_most, n)
+    sums = read_bounds(stated, n)
+    component, sign, apart = linked(n, must, cannot, two)
+    pinned = np.full(int(component.max()) + 1, -1)
+    pinned[component[points]] = forced = np.where(sign[points] > 0, given, 1 - given)
     if len(must) or len(cannot):
         from margindsl.labelset.contradiction import refuse_clashes
 
-        refuse_clashes(component, sign, pinned, labelled, names, must, cannot)
+        refuse_clashes(component, pinned, points, given, forced, names, must, cannot)
     declared = LabelSet(n, names, component, sign, np.bincount(component), pinned, apart, *limits, tuple(intersect(
         [LinearBound.contracted(w, lower, upper, component, sign, f"bound {position}")
          for position, (w, lower, upper) in enumerate(sums)])))
@@ -80,10 +85,10 @@ def presolve(n: int, names: Names | None = None, *, must: Any = None, cannot: An
         refuse_unattained(labels)
         refuse_empty(labels)
     except InfeasibleError:
-        if len(parting):  # a clique among the links explains more than what it leads to
+        if len(apart):  # a clique among the links explains more than what it leads to
             from margindsl.labelset.contradiction import refuse_clique
 
-            refuse_clique(parting, component, names.clusters)
+            refuse_clique(cannot, component, clusters)
         raise
     return labels
 
@@ -100,17 +105,14 @@ def linked(n: int, must: IntArray, cannot: IntArray, two: bool) -> tuple[IntArra
 def _settle(labels: LabelSet) -> LabelSet:
     """Tighten limits and pin forced components until nothing moves."""
     limits = tighten_sizes(labels) if labels.asks_sizes else (labels.at_least, labels.at_most)
-    bounds = [tighten(bound, labels.pinned, labels.size) for bound in labels.bounds]
+    signs = labels.signs(labels.pinned)
+    bounds = [tighten(bound, signs, labels.size) for bound in labels.bounds]
     while True:
         check()
-        pinned = labels.pinned
-        for bound in bounds:
-            pinned = force_components(bound, pinned)
-        held = force_clusters(labels, replace(labels, pinned=pinned).held, *limits)
-        pinned = np.where(held < 0, pinned, labels.values[held])
+        pinned = force_clusters(labels, forced(labels, bounds, labels.pinned), *limits)
         if np.array_equal(labels.pinned, pinned):
             break
-        labels = replace(labels, pinned=pinned)
-        bounds = [tighten(renamed(bound, bounds), pinned, labels.size) for bound in bounds]
-    binding = tuple(bound for bound in bounds if binds(bound, pinned))
+        labels, signs = replace(labels, pinned=pinned), labels.signs(pinned)
+        bounds = [tighten(renamed(bound, bounds), signs, labels.size) for bound in bounds]
+    binding = tuple(bound for bound in bounds if binds(bound, signs))
     return replace(labels, bounds=binding, at_least=limits[0], at_most=limits[1])

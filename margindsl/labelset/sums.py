@@ -61,7 +61,7 @@ def binds(bound: LinearBound, pinned: IntArray) -> bool:
 
 def refuse_unattained(labels: LabelSet) -> None:
     """Raise when bounds have no common member, or one whose sums are not listed has none."""
-    bounds, pinned = list(labels.bounds), labels.pinned
+    bounds, pinned = list(labels.bounds), labels.signs(labels.pinned)
     alone = len(bounds) < 2 and all(are_listed(bound, pinned) for bound in bounds)
     if alone or _is_attained(bounds, pinned):
         return

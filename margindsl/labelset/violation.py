@@ -25,8 +25,8 @@ def sentences(labels: LabelSet, y: Any) -> list[str]:
     if wrong.size:
         return shortened(
             [f"point {i} has label {y[i]}, expected {labels.names.expected}" for i in wrong[:SHOWN]], wrong.size)
-    y = y.astype(np.intp)
-    z = y[labels.first] * labels.sign[labels.first]
+    y = labels.names.read(y)
+    z = labels.turned(y[labels.first], labels.sign[labels.first])
     return [*_broken_links(labels, y, z), *_broken_cannots(labels, y), *_broken_pins(labels, z),
             *_broken_sums(labels, y, z)]
 
@@ -57,17 +57,17 @@ def _broken_pins(labels: LabelSet, z: IntArray) -> list[str]:
     told = []
     for component in wrong[:SHOWN]:
         leader = int(labels.first[component])
-        given, forced = (labels.names.shown(labels.sign[leader] * value[component]) for value in (z, labels.pinned))
+        given, forced = (labels.names.shown(labels.at_points(label)[leader]) for label in (z, labels.pinned))
         told.append(f"point {leader} has label {given} but known labels, links, bounds or sizes force {forced}")
     return shortened(told, wrong.size)
 
 
 def _broken_sums(labels: LabelSet, y: IntArray, z: IntArray) -> list[str]:
-    sizes = np.bincount(np.searchsorted(labels.values, y), minlength=labels.clusters)
+    sizes = np.bincount(y, minlength=labels.clusters)
     told = [f"cluster {q} holds {many} points, outside [{low}, {high}]"
             for q, (many, low, high) in enumerate(zip(sizes, labels.at_least, labels.at_most))
             if not low <= many <= high]
-    sums = [(bound, float(bound.omega @ z)) for bound in labels.bounds]
+    sums = [(bound, float(bound.sums(z))) for bound in labels.bounds]
     return told + [f"{bound.name}: the weighted sum of labels is {bound.declared(total):g}, "
                    f"outside [{bound.declared(bound.lower):g}, {bound.declared(bound.upper):g}]"
                    for bound, total in sums if not bound.holds(np.asarray(total))]

@@ -11,7 +11,7 @@ import numpy as np
 from margindsl.errors import DeclarationError, GrammarError
 from margindsl.features.owned import Owned
 from margindsl.features.points import check_points, column_names
-from margindsl.labelset import Clusters, Names, names_of
+from margindsl.labelset import Names
 from margindsl.language.entries import read_flag
 from margindsl.language.expressions import COMPARED, Expression, Index, Negation, Product, Quotient
 from margindsl.language.printing import subscript
@@ -57,7 +57,7 @@ class Labels(Named):
     @property
     def names(self) -> Names:
         """Return how the labels are written: two clusters as signs, several by number."""
-        return names_of(self.clusters)
+        return Names(self.clusters)
 
 
 class Hyperplane(Named):
@@ -177,10 +177,9 @@ def margin(labels: Labels, hyperplane: Hyperplane,
     """
     if not isinstance(labels, Labels) or not isinstance(hyperplane, Hyperplane):
         raise DeclarationError("md.margin(y, f): expected md.Labels and md.Hyperplane, in this order")
-    if coding not in Clusters.codings:
+    if coding not in ("crammer-singer", "simplex"):
         raise DeclarationError(f"md.margin(coding={coding!r}): expected 'crammer-singer' or 'simplex'")
-    codings = labels.names.codings
-    return Margin(labels, hyperplane, coding if coding in codings else codings[0])
+    return Margin(labels, hyperplane, "binary" if labels.clusters == 2 else coding)
 
 
 def _inside(factor: Expression) -> Expression:
@@ -217,10 +216,9 @@ def margin_product(left: Expression, right: Expression) -> Expression | None:
     if not (_is(left, Labels) and _is(right, Hyperplane)):
         return None
     if isinstance(left, Labels) and isinstance(right, Hyperplane):
-        obstacle = left.names.refusal_of_numbers()
-        if obstacle:
-            raise GrammarError(f"{left.text()} * {right.text()}", obstacle,
-                               f"Write md.margin({left.text()}, {right.text()}).")
+        if left.clusters > 2:
+            raise GrammarError(f"{left.text()} * {right.text()}", f"labels of {left.clusters} clusters are names, not "
+                               "numbers", f"Write md.margin({left.text()}, {right.text()}).")
         return Margin(left, right)
     if isinstance(left, Index) and isinstance(right, Index) and np.array_equal(left.index, right.index):
         index = left.index[0] if left.is_item and right.is_item else left.index

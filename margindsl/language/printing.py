@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from margindsl.program.codings import CODINGS
-
 SHOWN_ENTRIES = 12  # arrays up to this length are printed in full
 
 _GREEK = {"lam": r"\lambda", "lambda": r"\lambda", "nu": r"\nu", "theta": r"\theta", "eta": r"\eta",
@@ -214,9 +212,17 @@ def _variance_latex(e: Any) -> str:
         return rf"\operatorname{{var}}_i\left({e.inner.latex()}\right)"
 
 
+def margin_text(labels: str, hyperplane: str, coding: str) -> str:
+    """Return how margins are written."""
+    return f"{labels} * {hyperplane}" if coding == "binary" else f"md.margin({labels}, {hyperplane}, coding={coding!r})"
+
+
 def _margin_latex(e: Any) -> str:
-    names = e.labels.letter(), e.hyperplane.letter()
-    return CODINGS[e.coding].latex(*names, lambda name: subscript(name, index_latex() or "i"))
+    index, y, f = index_latex() or "i", e.labels.letter(), e.hyperplane.letter()
+    if e.coding == "binary":
+        return f"{subscript(y, index)} {subscript(f, index)}"
+    gamma = subscript(r"\gamma", index)
+    return f"{gamma}({y}, {f})"
 
 
 # How tightly each node binds, and how it is written as text and as LaTeX.
@@ -232,7 +238,7 @@ FORMS: dict[str, tuple[int | Callable[[Any], int], Template, Template]] = {
     "Negation": (20, "-{0:21}", "-{0:21}"),
     "Product": (30, "{0:30} * {1:31}", r"{0:30} \, {1:31}"),
     "Quotient": (30, "{0:30} / {1:31}", r"\frac{{{0}}}{{{1}}}"),
-    "Margin": (30, lambda e: CODINGS[e.coding].text(e.labels.text(), e.hyperplane.text()), _margin_latex),
+    "Margin": (30, lambda e: margin_text(e.labels.text(), e.hyperplane.text(), e.coding), _margin_latex),
     "Square": (90, "{0:95}**2", _square_latex),
     "Index": (100, _index_text, _index_latex),
     "PositivePart": (100, "md.pos({0})", r"\left({0}\right)_+"),

@@ -5,7 +5,6 @@ from margindsl.program.certificates import Certificate
 from margindsl.program.cuts import MatrixCuts
 from margindsl.program.dump import dump_form, dump_program
 from margindsl.program.forms import (
-    DCStepForm,
     FixedLabelForm,
     Form,
     LabelLiftForm,
@@ -19,7 +18,7 @@ from margindsl.program.moment_certificate import MomentLiftCertificate, repair_m
 from margindsl.program.program import MarginProgram
 
 __all__ = [
-    "Certificate", "DCStepForm", "DecisionBound",
+    "Certificate", "DecisionBound",
     "FixedLabelForm", "Form", "LabelLiftCertificate", "LabelLiftForm",
     "LossTerm", "Losses", "MarginProgram", "MatrixCuts", "MomentLiftCertificate", "MomentLiftForm",
     "QuadraticBound", "SaddleForm", "SharedScalars", "WeightLiftForm", "dump_form", "dump_program",

@@ -7,16 +7,15 @@ The bias of the declaration is t − ⟨w, c⟩.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from margindsl.calculus import PLQ
 from margindsl.calculus.accuracy import rounding
 from margindsl.features import FeatureOperator
+from margindsl.labelset.codes import differences
 from margindsl.program.bounds import DecisionBound
-from margindsl.program.losses import Losses, LossTerm, SharedScalars
-from margindsl.typing import BoolArray, FloatArray, IntArray
+from margindsl.typing import BoolArray, FloatArray
 
 
 @dataclass(frozen=True)
@@ -45,22 +44,13 @@ class Interval:
         """Return max {t s : low ≤ t ≤ high} for every s, on a last axis of one."""
         return np.maximum(self.low * sums, self.high * sums)[..., 0]
 
-    def end(self, sums: FloatArray) -> FloatArray:
-        """Return the t of that maximum."""
-        return np.where(sums > 0, self.high, self.low)
-
-    @property
-    def ends(self) -> tuple[FloatArray, ...]:
-        """Return the limits (1,), once where they are equal."""
-        return tuple(np.array([end]) for end in sorted({self.low, self.high}))
-
 
 NO_BIAS = Interval(0.0, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
-class ClusterLimits:
-    """Represent the biases β (q,) of k coded clusters with |⟨c_p − c_q, β⟩| ≤ width for every two of them.
+class BiasLimits:
+    """Represent the biases β (q,) with |⟨c_p − c_q, β − middle⟩| ≤ width for every two of k codes.
 
     The corners have ⟨c_p, β⟩ higher by the width in some clusters than in the others.
 
@@ -72,8 +62,16 @@ class ClusterLimits:
 
     codes: FloatArray
     width: float
+    middle: FloatArray  # (q,)
 
-    is_symmetric = True
+    @classmethod
+    def of(cls, codes: FloatArray, limits: Interval) -> BiasLimits:
+        """Return the limits where `differences` of codes times β are in an interval."""
+        bounded, (low, high) = differences(codes)[0], (limits.low, limits.high)
+        apart, middle = codes[0] - codes[1], np.zeros(codes.shape[1])
+        if limits.is_finite and low != -high:  # of two clusters alone
+            middle = bounded * (low + high) / 2
+        return cls(codes, (high - low) / 2 * float(np.linalg.norm(apart) / np.linalg.norm(bounded)), middle)
 
     @property
     def is_finite(self) -> bool:
@@ -83,19 +81,15 @@ class ClusterLimits:
     @property
     def reach(self) -> float:
         """Return the greatest ‖β‖: that of a corner with half of the clusters higher."""
-        return self.norm_of(self.codes, self.width)
-
-    @staticmethod
-    def norm_of(codes: FloatArray, width: float) -> float:
-        """Return the greatest norm of a vector whose products with two codes differ by at most a width."""
-        k = len(codes)
-        square = float(np.sum(codes[0] ** 2)) * k / (k - 1)  # CᵀC = square I
-        return width * float(np.sqrt((k // 2) * (k - k // 2) / k / square)) if width else 0.0
+        k = len(self.codes)
+        square = float(np.sum(self.codes[0] ** 2)) * k / (k - 1)  # CᵀC = square I
+        corner = self.width * float(np.sqrt((k // 2) * (k - k // 2) / k / square)) if self.width else 0.0
+        return corner + float(np.linalg.norm(self.middle))
 
     def support(self, sums: FloatArray) -> FloatArray:
         """Return max ⟨β, s⟩ over the limits, s on the last axis."""
-        heights = self._heights(sums)
-        return self.width * np.maximum(heights, 0.0).sum(axis=-1) if self.width else np.zeros(heights.shape[:-1])
+        heights, fixed = self._heights(sums), sums @ self.middle
+        return self.width * np.maximum(heights, 0.0).sum(axis=-1) + fixed if self.width else np.asarray(fixed)
 
     def end(self, sums: FloatArray) -> FloatArray:
         """Return the β of that maximum, for s (q,)."""
@@ -107,52 +101,11 @@ class ClusterLimits:
         corners = tuple(self._corner(own) for own in np.eye(len(self.codes), dtype=bool))
         return corners if self.width else corners[:1]
 
-    def inside(self, beta: FloatArray) -> FloatArray:
-        """Return β shrunk into the limits."""
-        spread = float(np.ptp(self.codes @ beta))
-        return beta * min(1.0, self.width / spread) if spread > 0 else beta
-
-    def pairs(self) -> FloatArray:
-        """Return the rows c_p − c_q (k(k−1)/2, q)."""
-        first, second = np.triu_indices(len(self.codes), 1)
-        return np.asarray(self.codes[first] - self.codes[second])
-
     def _heights(self, sums: FloatArray) -> FloatArray:
         return np.asarray(sums @ self.codes.T) / float(np.sum(self.codes[:, 0] ** 2))
 
     def _corner(self, high: BoolArray) -> FloatArray:
-        return self.width * (high @ self.codes) / float(np.sum(self.codes[:, 0] ** 2))
-
-
-def limit_terms(losses: Losses, features: FeatureOperator, limits: ClusterLimits) -> tuple[LossTerm, ...]:
-    """Return the losses that keep a bias, the last scalars beside those of some losses, within its limits."""
-    if not limits.is_finite:
-        return ()
-    rows = np.column_stack([np.zeros((len(pairs := limits.pairs()), losses.scalars.count)), pairs])
-    outside = PLQ.affine(1.0, -limits.width).positive_part() + PLQ.affine(-1.0, -limits.width).positive_part()
-    zeros, steep = np.zeros(len(rows)), np.full(len(rows), slopes_within(losses, features, limits.width))
-    return (LossTerm(outside, zeros.astype(int), steep, zeros, zeros, rows),)
-
-
-def biased_losses(losses: Losses, limits: ClusterLimits, held: tuple[LossTerm, ...], clustering: IntArray) -> Losses:
-    """Return losses of margins to which a bias ⟨c_{y_i}, β⟩ is added, β shared scalars, and those of its limits."""
-    own, codes, q = losses.scalars, limits.codes, limits.codes.shape[1]
-    terms = tuple(replace(term, coupling=np.column_stack(
-        [term.coupling, term.slopes[:, None] * codes[clustering[term.points]]])) for term in losses.terms)
-    names, symbols = (*own.names, *(f"bias {j}" for j in range(q))), (*own.symbols, *[None] * q)
-    return Losses(losses.n, (*terms, *held), SharedScalars(np.append(own.costs, np.zeros(q)),
-                                                 np.append(own.nonneg, np.zeros(q, dtype=bool)), names, symbols))
-
-
-def slopes_within(losses: Losses, features: FeatureOperator, bias: float) -> float:
-    """Return Σ c|aρ'| where weights no worse than w = 0 and a bias can take the margins, generously with scalars."""
-    zero = losses.arguments(np.zeros(losses.n))
-    lost = np.inf if losses.scalars.count else losses.value(np.zeros(losses.n)) - losses.least_value()
-    steps = np.abs(losses.slopes) * (np.sqrt(np.asarray(features.row_norms()))[losses.points] * np.sqrt(2.0 * lost)
-                                     + bias)
-    found = [losses.derivative(zero + sign * (steps if np.isfinite(lost) else 0.0)) for sign in (-1.0, 0.0, 1.0)]
-    total = float(np.sum(np.abs(losses.slopes) * np.max(np.abs(found), axis=0)))
-    return total if np.isfinite(lost) else 64.0 * (total + float(np.abs(losses.scalars.costs).sum()))
+        return self.middle + self.width * (high @ self.codes) / float(np.sum(self.codes[:, 0] ** 2))
 
 
 def summed(features: FeatureOperator, weights: FloatArray, sizes: FloatArray | None = None) -> FloatArray:
@@ -210,5 +163,5 @@ def bias_limits(features: FeatureOperator, bounds: tuple[DecisionBound, ...]) ->
 
 
 __all__ = [
-    "NO_BIAS", "ClusterLimits", "Interval", "bias_limits", "biased_losses", "centre_of", "holder", "limit_terms",
-    "moves_with_bias", "sum_vanishes", "summed"]
+    "NO_BIAS", "BiasLimits", "Interval", "bias_limits", "centre_of", "holder", "moves_with_bias", "sum_vanishes",
+    "summed"]

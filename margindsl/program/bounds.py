@@ -71,32 +71,6 @@ class DecisionBound:
         return multiplier * (self.upper if multiplier > 0 else self.lower)
 
 
-def coded_rows(bounds: Sequence[DecisionBound], sums: FloatArray, codes: FloatArray,
-               floating: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return (G, h, upper), the finite sides of bounds on decision values: ⟨g, w⟩ + ⟨h, (β, t)⟩ ≤ upper.
-
-    The sums s_p of clusters are within l of one another where |s_p − t| ≤ l/2 for some t, one a bound.
-
-    Parameters
-    ----------
-    sums : (J, r) float array
-        The Φᵀa of every bound.
-    codes : (k, q) float array
-        Of clusters; one of signs.
-    floating : bool
-        Whether bounds are on differences, so that there are such t.
-    """
-    half = 0.5 if floating else 1.0
-    sides = [(sign, j, half * end) for j, bound in enumerate(bounds)
-             for sign, end in ((1.0, bound.upper), (-1.0, -bound.lower)) if np.isfinite(end)]
-    (count, q), free = codes.shape, len(bounds) * floating
-    G = [np.kron(sign * codes, sums[j]) for sign, j, _ in sides]
-    near, totals = -np.eye(len(bounds))[:, :free], [float(bound.weights.sum()) for bound in bounds]
-    h = [sign * np.hstack([totals[j] * codes, np.tile(near[j], (count, 1))]) for sign, j, _ in sides]
-    return (np.array(G).reshape(len(sides) * count, q * sums.shape[1]),
-            np.array(h).reshape(len(sides) * count, q + free), np.repeat([end for *_, end in sides], count))
-
-
 def joined(bounds: Sequence[DecisionBound]) -> tuple[DecisionBound, ...]:
     """Return bounds with those on multiples of one sum made one, unless they exclude each other."""
     kept: list[DecisionBound] = []

@@ -14,24 +14,17 @@ def runner_up(decision: FloatArray, labels: IntArray) -> IntArray:
     return rest.argmax(axis=1)
 
 
-def code_rows(labellings: IntArray, codes: FloatArray | None) -> FloatArray | IntArray:
-    """Return (T q, n) coordinates of the codes of T labellings, those of one labelling together; signs are their own.
-
-    Shapes: `codes` (k, q).
-
-    Parameters
-    ----------
-    labellings : (T, n) int array
-        Signs, or clusters 0..k−1 where codes are given.
+def code_rows(labellings: IntArray, codes: FloatArray) -> FloatArray | IntArray:
+    """Return (T q, n) coordinates of the codes (k, q) of T labellings (T, n), those of one labelling together.
 
     Examples
     --------
-    >>> code_rows(np.array([[1, -1]]), None).tolist(), code_rows(np.array([[1, 0]]), np.array([[-1.0], [1.0]])).tolist()
-    ([[1, -1]], [[1.0, -1.0]])
+    >>> code_rows(np.array([[1, 0]]), np.array([[-1.0], [1.0]])).tolist()
+    [[1, -1]]
     """
-    if codes is None:
-        return labellings
-    return codes[labellings].transpose(0, 2, 1).reshape(-1, labellings.shape[1])
+    whole = codes.astype(np.int8)  # an eighth of the memory
+    rows = (whole if np.array_equal(whole, codes) else codes)[labellings]
+    return rows.transpose(0, 2, 1).reshape(-1, labellings.shape[1])
 
 
 def stacked(columns: FloatArray, width: int) -> FloatArray:
@@ -39,18 +32,25 @@ def stacked(columns: FloatArray, width: int) -> FloatArray:
     return np.ascontiguousarray(columns.T).reshape(columns.shape[1] // width, -1).T
 
 
-def first_names(labellings: IntArray) -> IntArray:
-    """Return labellings (T, n) with clusters numbered by first appearance: equal where names alone differ.
+def first_names(labellings: IntArray, heights: FloatArray | None = None) -> tuple[IntArray, FloatArray]:
+    """Return labellings (T, n) with clusters numbered by first appearance, and heights (T, k) of clusters so named.
+
+    Both are equal where names alone differ; heights of clusters that are empty are zero.
 
     Examples
     --------
-    >>> first_names(np.array([[2, 0, 2, 1], [0, 1, 0, 2], [-1, 1, 1, 1]])).tolist()
-    [[0, 1, 0, 2], [0, 1, 0, 2], [0, 1, 1, 1]]
+    >>> first_names(np.array([[2, 0, 2, 1], [0, 1, 0, 2]]))[0].tolist()
+    [[0, 1, 0, 2], [0, 1, 0, 2]]
     """
-    found = [labellings == name for name in range(int(labellings.min()), int(labellings.max()) + 1)]
+    k = int(labellings.max()) + 1 if heights is None else heights.shape[1]
+    found = [labellings == name for name in range(k)]
     first = np.stack([np.where(own.any(axis=1), own.argmax(axis=1), own.shape[1]) for own in found], axis=1)
-    rank = np.argsort(np.argsort(first, axis=1, kind="stable"), axis=1, kind="stable")
-    out = np.zeros(labellings.shape, dtype=np.min_scalar_type(len(found)))
-    for own, place in zip(found, rank.T):
+    order = np.argsort(first, axis=1, kind="stable")
+    out = np.zeros(labellings.shape, dtype=np.min_scalar_type(k))
+    for own, place in zip(found, np.argsort(order, axis=1, kind="stable").T):
         out += own * place[:, None].astype(out.dtype)
-    return out
+    given = np.zeros(first.shape) if heights is None else np.where(first < labellings.shape[1], heights, 0.0)
+    return out, np.take_along_axis(given, order, axis=1) + 0.0  # no negative zeros
+
+
+__all__ = ["code_rows", "first_names", "runner_up", "stacked"]

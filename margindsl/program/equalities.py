@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from margindsl.calculus.accuracy import rounding
-from margindsl.program.bounds import DecisionBound
 from margindsl.program.losses import Losses
 from margindsl.typing import BoolArray, FloatArray
 
@@ -127,25 +126,26 @@ def proves(losses: Losses, u: FloatArray) -> bool:
     return bool(np.isfinite(losses.conjugate_value(u)) and losses.scalar_residual(u) <= FEASIBLE)
 
 
-def moved_duals(losses: Losses, bias: FloatArray, bounds: tuple[DecisionBound, ...], h: FloatArray, u: FloatArray,
-                tau: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return duals (u, τ) of fixed labels in their domains with Σ b u = q and, with a free bias, Σ y ũ = hᵀτ.
+def moved_duals(losses: Losses, bias: FloatArray, ends: tuple[FloatArray, FloatArray], rates: FloatArray,
+                u: FloatArray, tau: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return duals (u, τ) of fixed labels in their domains with Σ b u = q and, with a free bias, Σ ũ c = Hᵀτ.
 
     Shapes: `u` (m,).
 
     Parameters
     ----------
-    bias : (m, 1) or (m, 0) float array
-        What arguments of the losses gain with a free bias.
-    h : (J,) float array
-        What their sums gain.
+    bias : (m, B) float array
+        What arguments of the losses gain with the coordinates of a free bias.
+    ends : two (J,) float arrays
+        Of bounded sums.
+    rates : (J, q) float array
+        H, what these sums gain.
     """
     scalars, B = losses.scalars, bias.shape[1]
-    sides = [[far if np.isfinite(end) else 0.0 for end in ends] for far, ends in (
-        (-np.inf, [bound.lower for bound in bounds]), (np.inf, [bound.upper for bound in bounds]))]
+    sides = [np.where(np.isfinite(end), far, 0.0) for far, end in zip((-np.inf, np.inf), ends)]
     lower, upper = (np.concatenate(pair) for pair in zip(dual_limits(losses), sides))
-    columns = np.vstack([np.hstack([losses.coupling, bias]), np.zeros((len(bounds), scalars.count + B))])
-    columns[losses.rows:, scalars.count:] = -h[:, None][:, :B]
+    columns = np.vstack([np.hstack([losses.coupling, bias]), np.zeros((len(rates), scalars.count + B))])
+    columns[losses.rows:, scalars.count:] = -rates[:, :B]
     found = onto_equalities(np.append(u, tau), (lower, upper), columns, np.append(scalars.costs, np.zeros(B)),
                             np.append(scalars.nonneg, np.zeros(B, dtype=bool)))
     return found[: losses.rows], found[losses.rows :]

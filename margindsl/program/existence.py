@@ -9,7 +9,6 @@ import scipy.optimize
 import scipy.sparse as sp
 
 from margindsl.calculus.accuracy import rounding
-from margindsl.program.bounds import DecisionBound
 from margindsl.program.losses import Losses
 from margindsl.typing import FloatArray
 
@@ -17,7 +16,7 @@ STEEP = 1e-9  # part of its terms that a fall along a direction must exceed, for
 SMALL = 1e-13  # of a row of a bound, relative to usual features: rounding, as sums of centred features are
 
 
-def is_endless(losses: Losses, along: FloatArray | None = None, bounds: tuple[DecisionBound, ...] = (),
+def is_endless(losses: Losses, along: FloatArray | None = None, ends: tuple[FloatArray, FloatArray] | None = None,
                rates: FloatArray | None = None) -> bool:
     """Return whether the losses fall without end along a bias and shared scalars, whatever the weights.
 
@@ -28,23 +27,25 @@ def is_endless(losses: Losses, along: FloatArray | None = None, bounds: tuple[De
     Parameters
     ----------
     along : (m, B) float array, optional
-        What arguments of the losses gain with the biases, B = 0 or 1.
-    rates : (J,) float array, optional
-        What the bounded sums gain with the bias.
+        What arguments of the losses gain with the coordinates of a bias.
+    ends : two (J,) float arrays, optional
+        Of bounded sums.
+    rates : (J, q) float array, optional
+        What these sums gain with a bias.
 
     References
     ----------
     R. T. Rockafellar (1970). Convex Analysis, Th. 8.5 and 13.3.
     """
     along = np.zeros((losses.rows, 0)) if along is None else along
-    rates = np.zeros(len(bounds)) if rates is None else rates
+    rates = np.zeros((0, 0)) if rates is None else rates
     held = losses.weights > 0
     rows = np.hstack([along, losses.coupling])[held]
     (m, size), B = rows.shape, along.shape[1]
-    ends = np.zeros((2, losses.rows))
+    limits = np.zeros((2, losses.rows))
     for (_, part), conjugate in zip(losses.slices(), losses.conjugates):
-        ends[:, part] = np.array(conjugate.domain)[:, None]
-    slopes = ends[:, held]
+        limits[:, part] = np.array(conjugate.domain)[:, None]
+    slopes = limits[:, held]
     if not size or (np.all((slopes[0] <= 0) & (slopes[1] >= 0)) and not np.any(losses.scalars.costs)):
         return False
     top = float(losses.weights.max(initial=0.0)) or 1.0
@@ -56,11 +57,10 @@ def is_endless(losses: Losses, along: FloatArray | None = None, bounds: tuple[De
         steep = np.where(open_end, sign, weights * np.where(open_end, 0.0, slope))
         left.append(sp.hstack([sp.diags_array(steep) @ table, sp.diags_array(np.where(open_end, 0.0, 1.0)) @ minus]))
         right.append(np.zeros(m))
-    sums = np.hstack([rates[:, None][:, :B], np.zeros((len(bounds), size - B + m))])
-    for sign, side in ((-1.0, "lower"), (1.0, "upper")):
-        closed = [np.isfinite(getattr(bound, side)) for bound in bounds]
-        left.append(sp.csr_array(sign * sums[closed]))
-        right.append(np.zeros(sum(closed)))
+    sums = np.hstack([rates[:, :B], np.zeros((len(rates), size - B + m))])
+    for sign, side in zip((-1.0, 1.0), ends or ()):
+        left.append(sp.csr_array(sign * sums[np.isfinite(side)]))
+        right.append(np.zeros(int(np.isfinite(side).sum())))
     costs = np.concatenate([np.zeros(B), prices, np.ones(m)])
     low = np.concatenate([np.full(B, -1.0), np.where(losses.scalars.nonneg, 0.0, -1.0),
                           np.where(np.isinf(slopes).all(axis=0), 0.0, -np.inf)])  # t ≥ 0 where nothing can grow
@@ -104,22 +104,24 @@ def _paid(rates: FloatArray, low: float, high: float) -> FloatArray:
     return np.where(rates == 0, 0.0, rates * np.where(rates == 0, 0.0, ends))
 
 
-def contradiction(rows: FloatArray, bounds: tuple[DecisionBound, ...], usual: float) -> tuple[int, ...]:
+def contradiction(rows: FloatArray, limits: tuple[FloatArray, FloatArray], usual: FloatArray) -> tuple[int, ...]:
     """Return the places of bounds on decision values that no hyperplane satisfies together, none where one does.
 
     Parameters
     ----------
     rows : (J, r) float array
         The bounded sums as functions of weights and bias.
-    usual : float
-        The size of features.
+    limits : two (J,) float arrays
+        Of these sums.
+    usual : (J,) float array
+        The usual lengths of rows.
     """
     lengths = np.linalg.norm(rows, axis=1)
-    small = lengths <= SMALL * usual * np.array([np.linalg.norm(bound.weights) for bound in bounds])
+    small = lengths <= SMALL * usual
     rows = np.where(small[:, None], 0.0, rows / np.where(small, 1.0, lengths)[:, None])
     if not len(rows) or np.linalg.matrix_rank(rows) == len(rows):
         return ()
-    ends = np.array([[-bound.lower, bound.upper] for bound in bounds]) / np.where(small, 1.0, lengths)[:, None]
+    ends = np.column_stack([-limits[0], limits[1]]) / np.where(small, 1.0, lengths)[:, None]
     reach = float(np.max(np.abs(ends), where=np.isfinite(ends), initial=0.0)) or 1.0
     finite = np.isfinite(ends.T.ravel())
     A, b = np.vstack([-rows, rows])[finite], ends.T.ravel()[finite] / reach

@@ -127,8 +127,10 @@ class Form:
     def contradiction(self) -> tuple[int, ...]:
         """Return the places of decision bounds that no weights and bias satisfy together."""
         G, h = self.decision_rows
-        return contradiction(np.column_stack([G, h]) if self.free_bias else G, self.decision,
-                             float(np.sqrt(self.features.trace + self.n * self.free_bias)))
+        lower, upper, lengths = np.array([(bound.lower, bound.upper, np.linalg.norm(bound.weights))
+                                          for bound in self.decision], dtype=float).reshape(-1, 3).T
+        return contradiction(np.column_stack([G, h]) if self.free_bias else G, (lower, upper),
+                             lengths * float(np.sqrt(self.features.trace + self.n * self.free_bias)))
 
     def structure(self) -> tuple[Any, ...] | None:
         """Return a key of what a solver may compile once (all but weights, labels, labellings), None for nothing."""

@@ -4,168 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.sparse import csr_array
 
-from margindsl.calculus.accuracy import greatest_ratio
 from margindsl.errors import DeclarationError
 from margindsl.features.derived import AffineFeatures, image
+from margindsl.labelset.codes import simplex_codes
 from margindsl.program.answers import Variable, multipliers
 from margindsl.program.bounds import QuadraticBound
 from margindsl.program.codes import code_rows, stacked
 from margindsl.program.component_rows import ComponentRows
-from margindsl.program.equalities import moved_duals
-from margindsl.program.existence import is_endless
 from margindsl.program.form import Form
-from margindsl.program.losses import Losses
+from margindsl.program.labelled import FixedLabelForm
 from margindsl.typing import FloatArray, IntArray
 
 FETCHED = 1_000_000  # entries of features that are fetched from workers to form such rows
 WIDE = 1000  # columns above which sums of rows over components are not formed, unless the features are dense
-
-
-@dataclass(frozen=True, eq=False)
-class FixedLabelForm(Form):
-    """Represent the convex problem left when the labels y are fixed.
-
-    min over w, b, s of ½‖w‖² + qᵀs + Σ_r c_r ρ_r(a_r y_p f_p + b_rᵀs + d_r), f = Φw + b, subject to
-    the decision bounds. Dual (mathematics, section 1):
-    max −Σ cρ*(−u/c) − uᵀd − ½‖Φᵀ(y∘ũ) − Gᵀτ‖² − Σ_j support_j(τ_j), ũ_i = Σ_{r at i} a_r u_r,
-    subject to Σ b u = q and, with a free bias, Σ y ũ = hᵀτ.
-
-    A solver returns the variables ``w`` (r,), ``bias`` (), ``scalars`` (S,), ``u`` (m,) and ``tau`` (J,).
-
-    Parameters
-    ----------
-    labels : (n,) int array
-        The labels ±1.
-    """
-
-    labels: IntArray
-
-    falls: ClassVar[bool] = True  # whether duals at fixed labels prove a bound, as where Crammer-Singer losses fall
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.labels.shape != (self.n,):
-            raise DeclarationError(f"labels: given shape {self.labels.shape}, expected ({self.n},)")
-
-    @property
-    def seen(self) -> Losses:
-        """Return the losses whose rows the duals belong to."""
-        return self.losses
-
-    def steps(self, points: IntArray) -> IntArray:
-        """Return the numbers by which a proof says that points have their labels: from 1, times the sign."""
-        return np.asarray((points + 1) * self.labels[points])
-
-    def variables(self) -> dict[str, Variable]:
-        scalars = self.losses.scalars
-        return {"w": Variable((self.features.rank,)), "bias": Variable((), default=None if self.free_bias else 0.0),
-                "scalars": Variable((scalars.count,), least=np.where(scalars.nonneg, 0.0, -np.inf)),
-                "u": Variable((self.losses.rows,)), "tau": Variable((len(self.decision),), needed=False)}
-
-    def bracket(self, answer: Mapping[str, FloatArray]) -> tuple[float, float]:
-        return (self.dual_objective(answer["u"], answer.get("tau")),
-                self.objective(answer["w"], float(answer["bias"]), answer["scalars"]))
-
-    def decision_values(self, w: FloatArray, bias: FloatArray | float = 0.0) -> FloatArray:
-        """Return the (n,) decision values f = Φw + b."""
-        return self.features.apply(w) + bias
-
-    @property
-    def is_endless(self) -> bool:
-        return is_endless(self.losses, self.bias_rows, self.decision, self.decision_rows[1])
-
-    @property
-    def bias_rows(self) -> FloatArray:
-        """Return (m, 1) what arguments of the losses gain with a free bias, (m, 0) without."""
-        return (self.losses.slopes * self.labels[self.losses.points])[:, None][:, : int(self.free_bias)]
-
-    def plane(self, answer: Mapping[str, FloatArray]) -> tuple[FloatArray | float, FloatArray]:
-        """Return the bias and the shared scalars of an answer."""
-        return float(answer.get("bias", 0.0)), np.asarray(answer.get("scalars", np.zeros(self.losses.scalars.count)))
-
-    def point_duals(self, u: FloatArray) -> FloatArray:
-        """Return duals of points; of rows, where shared scalars couple them."""
-        return self.losses.point_duals(u)
-
-    @property
-    def labelling(self) -> IntArray:
-        """Return the labels as the label set knows them."""
-        return self.labels
-
-    def outputs(self, w: FloatArray, bias: FloatArray | float = 0.0) -> FloatArray:
-        """Return what labels are chosen from: the (n,) decision values, (n, k) of k clusters."""
-        return self.decision_values(w, bias)
-
-    def margins(self, outputs: FloatArray) -> FloatArray:
-        """Return the (n,) margins of the labels at some outputs."""
-        return self.labels * outputs
-
-    def objective(self, w: FloatArray, bias: FloatArray | float = 0.0, scalars: FloatArray | None = None) -> float:
-        """Return the primal objective at (w, b, s), decision bounds not included."""
-        margins = self.labels * self.decision_values(w, bias)
-        return 0.5 * float(w @ w) + self.losses.value(margins, scalars)
-
-    def dual_direction(self, u: FloatArray, tau: FloatArray | None = None) -> FloatArray:
-        """Return the (r,) weight vector w(u, τ) = Φᵀ(y∘ũ) − Gᵀτ of a dual point."""
-        w = self.features.adjoint(self.labels * self.losses.spread(u))
-        if tau is not None and len(tau):
-            w = w - self.decision_rows[0].T @ tau
-        return w
-
-    def dual_objective(self, u: FloatArray, tau: FloatArray | None = None) -> float:
-        """Return the dual objective at (u, τ); −inf outside the domain of a conjugate."""
-        w = self.dual_direction(u, tau)
-        value = -self.losses.conjugate_value(u) - 0.5 * float(w @ w)
-        if tau is not None:
-            value -= sum(bound.support(float(t)) for bound, t in zip(self.decision, tau))
-        return value
-
-    def dual_residual(self, u: FloatArray, tau: FloatArray | None = None) -> float:
-        """Return the largest violation of the dual's equalities (shared scalars, free bias)."""
-        residual = float(np.max(np.abs(self.losses.scalar_slack(u)), initial=0.0))
-        return max(residual, abs(float(np.sum(self.bias_terms(u, tau)))))
-
-    def dual_error(self, u: FloatArray, tau: FloatArray | None = None) -> float:
-        """Return the largest violation of the dual's equalities (shared scalars, free bias), relative to its terms."""
-        terms = self.bias_terms(u, tau)
-        return max(self.losses.scalar_residual(u), greatest_ratio(np.sum(terms), np.sum(np.abs(terms))))
-
-    def levelled(self, u: FloatArray, tau: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return (u, τ) in their domains with Σ b u = q and, with a free bias, Σ y ũ = hᵀτ."""
-        return moved_duals(self.losses, self.bias_rows, self.decision, self.decision_rows[1], u, tau)
-
-    def bias_terms(self, u: FloatArray, tau: FloatArray | None = None) -> FloatArray:
-        """Return the terms of Σ y ũ − hᵀτ, which a free bias makes zero; none without one."""
-        if not self.free_bias:
-            return np.zeros(0)
-        terms = self.labels * self.losses.spread(u)
-        return terms if tau is None else np.concatenate([terms, -self.decision_rows[1] * tau])
-
-    def primal_residual(self, w: FloatArray, bias: Any = 0.0, scalars: FloatArray | None = None) -> float:
-        """Return the largest violation of decision bounds and scalar signs, relative to the size of their rows."""
-        worst = 0.0
-        if self.decision:
-            G, h = self.decision_rows
-            reach = max(abs(bias), self.units[1]) if self.free_bias else 0.0
-            values, sizes = G @ w + h * bias, np.linalg.norm(G, axis=1) * np.linalg.norm(w) + np.abs(h) * reach
-            for bound, value, size in zip(self.decision, values, sizes):
-                worst = max(worst, bound.violation(float(value), float(size)))
-        return max(worst, 0.0 if scalars is None else self.losses.scalars.violation(scalars))
-
-
-@dataclass(frozen=True, eq=False)
-class DCStepForm(FixedLabelForm):
-    """Represent one difference-of-convex step: the majoriser of ρ(|f|) at the current labels.
-
-    ρ = ρ↓ + ρ↑; ρ↓(|f|) is majorised by ρ↓(y f) (|f| ≥ y f), and ρ↑(|f|) is convex and kept, so that the
-    step is the fixed-label problem with the loss γ ↦ ρ↓(γ) + ρ↑(|γ|), y = sign f of the last step or the
-    oracle's best labels (CCCP; CPMMC Eq. 11).
-    """
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,25 +33,24 @@ class SaddleForm(Form):
     G(u, y, b) = −Σ cρ*(−u/c) − uᵀd − ½‖Σ_i ũ_i c(y_i) ⊗ φ_i‖² − ⟨b, Σ_i ũ_i c(y_i)⟩, the same as
     min ½Σ‖w_k‖²/μ_k + qᵀs + Σ cρ(Σ_k ⟨w_k, c(y_k,i) ⊗ φ_i⟩ + μ_k⟨b_k, c(y_k,i)⟩), which without biases is
     ½(Σ‖w_k‖)² + … .
-    A bias within limits is a mixture of their corners: max over b of −Σ_i ũ_i⟨b, c(y_i)⟩ is met there. The code c of a
-    sign is the sign itself; of k clusters it is one of k unit vectors in R^q. G is the same where clusters exchange
-    names.
+    A bias within limits is a mixture of their corners: max over b of −Σ_i ũ_i⟨b, c(y_i)⟩ is met there. G is the same
+    where clusters exchange names.
 
     A solver returns ``mu`` (T,), ``u`` (m,) and optionally ``W`` (q r, T), ``scalars`` (S,).
 
     Parameters
     ----------
     labellings : (T, n) int array
-        The working set, signs or clusters.
+        The working set, 0..k−1.
     biases : (T, q) float array, optional
-        The bias of each labelling in the coordinates of codes, (T,) of signs; zero when left out.
-    codes : (k, q) float array, optional
-        The codes of clusters as rows; None for signs.
+        The bias of each labelling in the coordinates of codes; zero when left out.
+    codes : (k, q) float array
+        Those of labels as rows; of two clusters when left out.
     """
 
     labellings: IntArray
     biases: FloatArray = field(default_factory=lambda: np.zeros(0))
-    codes: FloatArray | None = None
+    codes: FloatArray = field(default_factory=partial(simplex_codes, 2), kw_only=True)
 
     def __post_init__(self) -> None:
         biases = self.biases if np.any(self.biases) else np.zeros((len(self.labellings), self.width))
@@ -203,6 +59,9 @@ class SaddleForm(Form):
         if self.labellings.ndim != 2 or self.labellings.shape[1] != self.n or not len(self.labellings):
             raise DeclarationError(
                 f"labellings: given shape {self.labellings.shape}, expected (T >= 1, {self.n})")
+        if self.labellings.min() < 0 or self.labellings.max() >= len(self.codes):
+            raise DeclarationError(
+                f"labels of {len(self.codes)} clusters are the whole numbers below {len(self.codes)}")
         if self.biases.shape != (self.count, self.width):
             raise DeclarationError(f"biases: given shape {self.biases.shape}, expected {self.count, self.width}")
         if self.free_bias or self.decision:
@@ -211,7 +70,7 @@ class SaddleForm(Form):
     @property
     def width(self) -> int:
         """Return the number q of coordinates of a code."""
-        return 1 if self.codes is None else self.codes.shape[1]
+        return int(self.codes.shape[1])
 
     def coded(self, index: Any = slice(None)) -> FloatArray | IntArray:
         """Return (T q, n) coordinates of the codes of all labellings or some, those of one labelling together."""
@@ -434,4 +293,4 @@ class WeightLiftForm(Form):
         return W[:-1] if self.free_bias else W
 
 
-__all__ = ["WIDE", "DCStepForm", "FixedLabelForm", "Form", "LabelLiftForm", "SaddleForm", "WeightLiftForm"]
+__all__ = ["WIDE", "FixedLabelForm", "Form", "LabelLiftForm", "SaddleForm", "WeightLiftForm"]

@@ -44,15 +44,15 @@ class NodeBounds(ABC):
         """Return a dual point as one case of a proof, its path left out."""
 
     def branches(self, path: Path) -> list[int]:
-        """Return the values that the next component on a path can take; one-sided decision bounds tell signs apart."""
+        """Return the labels that the next component on a path can take; one-sided decision bounds tell signs apart."""
         labels = self.program.labels
         alike = all(bound.is_symmetric for bound in self.program.decision)
-        return labels.branches(path) if alike else labels.values.tolist()
+        return labels.branches(path) if alike else list(range(labels.clusters))
 
     def completed(self, z: IntArray) -> IntArray:
         """Return the labels (n,) of components z, those that are open of any value."""
         labels = self.program.labels
-        return labels.at_points(np.where(labels.is_decided(z), z, labels.values[-1]))
+        return labels.at_points(np.where(z < 0, labels.clusters - 1, z))
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,20 +98,25 @@ class LiftedNodes(NodeBounds):
         n = self.program.n
         return (rest[:n], float(rest[n]), float(rest[n + 1])) if len(rest) > n else (rest, 0.0, 0.0)
 
+    def signs(self, z: IntArray) -> IntArray:
+        """Return the codes −1 and +1 of the points, 0 where open, of components z."""
+        labels = self.program.labels
+        return labels.signs(labels.at_points(z))
+
     def form(self, z: IntArray, **options: Any) -> BranchNodeForm:
         """Return the node problem."""
-        return BranchNodeForm(self.program.features, self.program.losses, self.program.labels.at_points(z),
+        return BranchNodeForm(self.program.features, self.program.losses, self.signs(z),
                               table=self.table, absorbed=self.absorbed, bias=self.bias, **options)
 
     def settled(self, z: IntArray, answer: Mapping[str, FloatArray]) -> tuple[FloatArray, FloatArray]:
         losses = self.program.losses
         u = losses.spread(project_duals(losses, np.asarray(answer["u"])))
-        tau = float((self.phi.T @ (u * self.program.labels.at_points(z)))[-1]) if self.bias.reach > 0 else 0.0
+        tau = float((self.phi.T @ (u * self.signs(z)))[-1]) if self.bias.reach > 0 else 0.0
         return u, self.rest(np.zeros(self.program.n), tau=tau)
 
     def value(self, z: IntArray, u: FloatArray, rest: FloatArray) -> float:
         a, eta, tau = self.split(rest)
-        return node_dual(self.table, self.phi, self.program.labels.at_points(z), u, a, self.bias, eta, tau)
+        return node_dual(self.table, self.phi, self.signs(z), u, a, self.bias, eta, tau)
 
     def case(self, u: FloatArray, rest: FloatArray) -> dict[str, Any]:
         a, eta, tau = self.split(rest)
@@ -147,7 +152,7 @@ class PartialNodes(NodeBounds):
     def decided(self, z: IntArray) -> BoolArray:
         """Return (n,) whether the label of a point is decided."""
         labels = self.program.labels
-        return np.asarray(labels.is_decided(z)[np.asarray(labels.component)])
+        return np.asarray(z >= 0)[labels.component]
 
     def least(self, z: IntArray) -> float:
         """Return the sum of the least losses of the open points, which is left out of their problem; −inf without."""

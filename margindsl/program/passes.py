@@ -63,18 +63,12 @@ def check_magnitudes(program: MarginProgram) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """Represent a hyperplane, scalars and a proof in the units of one program.
+    """Represent a hyperplane, scalars and a proof in the units of one program."""
 
-    Parameters
-    ----------
-    decision : (n,) float array
-        Decision values; (n, k) of k clusters.
-    """
-
-    w: FloatArray  # (r,)
-    bias: FloatArray | float  # (k,)
+    w: FloatArray  # (q r,)
+    bias: FloatArray  # (q,)
     scalars: FloatArray  # (S,)
-    decision: FloatArray
+    decision: FloatArray  # (n, k)
     certificate: Certificate | None = None
 
 
@@ -176,7 +170,7 @@ class BoxedBias(Pass):
                        free_bias=not self.limits.low == self.limits.high == 0.0), partial(self._undo, program)
 
     def _undo(self, program: MarginProgram, answer: Answer) -> Answer:
-        shift = 0.0 if self.centre is None else self.centre @ program.weights(answer.w)
+        shift = 0.0 if self.centre is None else self.centre @ program.unpack(answer.w)
         return replace(answer, bias=answer.bias - shift)
 
     def describe(self) -> str:

@@ -10,11 +10,13 @@ import numpy as np
 
 from margindsl.errors import DeclarationError
 from margindsl.features.operator import FeatureOperator
+from margindsl.host.frozen import frozen
 from margindsl.labelset import LabelSet
-from margindsl.program.bounded_bias import ClusterLimits, Interval, bias_limits, limit_terms
+from margindsl.labelset.codes import simplex_codes
+from margindsl.program.bounded_bias import BiasLimits, Interval, bias_limits
 from margindsl.program.bounds import DecisionBound
 from margindsl.program.codings import CODINGS, Coding
-from margindsl.program.losses import Losses, LossTerm
+from margindsl.program.losses import Losses
 from margindsl.program.split import SplitLosses
 from margindsl.typing import FloatArray, IntArray
 
@@ -32,7 +34,7 @@ class MarginProgram:
     features : FeatureOperator
         The operator Φ.
     labels : LabelSet
-        The presolved label set B, of signs or of k clusters.
+        The presolved label set B of k clusters.
     losses : Losses
         The separable part, in units of the regulariser.
     decision : tuple of DecisionBound
@@ -44,7 +46,7 @@ class MarginProgram:
     text : str
         The declaration, for messages and `explain`.
     coding : {"binary", "crammer-singer", "simplex"}
-        What the margins are; the last two go with a label set of k clusters, where f = Φ V codesᵀ (n, k).
+        What the margins are: "binary" of two clusters, the others of more. Decision values are f = Φ V Cᵀ (n, k).
     identities : tuple of str
         Declared bounds on decision values that hold for every hyperplane and were dropped, for `explain`.
     source : object, optional
@@ -67,10 +69,9 @@ class MarginProgram:
     normal: Any = None
 
     def __post_init__(self) -> None:
-        if self.coding not in self.labels.names.codings:
-            raise DeclarationError(
-                f"coding of a margin program is {self.coding!r}; expected 'binary' with a label set of signs, "
-                "'crammer-singer' or 'simplex' with one of clusters")
+        if self.coding not in CODINGS:
+            raise DeclarationError(f"coding of a margin program is {self.coding!r}; expected one of "
+                                   f"{', '.join(CODINGS)}")
         sizes = {self.features.n, self.labels.n, self.losses.n}
         if len(sizes) != 1:
             raise DeclarationError(
@@ -97,16 +98,11 @@ class MarginProgram:
         """Return the number of clusters."""
         return self.labels.clusters
 
-    @property
-    def is_binary(self) -> bool:
-        """Return whether labels are signs, not names of clusters."""
-        return self.coding == "binary"
-
     @cached_property
-    def bias(self) -> Interval | ClusterLimits:
+    def bias(self) -> BiasLimits:
         """Return the limits of the bias: zero without one, infinite where no bound on decision values holds it."""
         limits = bias_limits(self.features, self.decision)[0] if self.free_bias else Interval(0.0, 0.0)
-        return limits if self.label_codes is None else ClusterLimits(self.label_codes, limits.high)
+        return BiasLimits.of(self.label_codes, limits)
 
     @cached_property
     def bias_limits(self) -> dict[int, Interval]:
@@ -141,8 +137,8 @@ class MarginProgram:
 
     @cached_property
     def codes(self) -> FloatArray:
-        """Return the (k, k−1) matrix with f = Φ V codesᵀ; one for signs."""
-        return self.kind.plane_codes(self.clusters)
+        """Return the (k, q) matrix C with f = Φ V Cᵀ."""
+        return frozen(self.kind.codes(self.clusters))
 
     @cached_property
     def bounding(self) -> MarginProgram:
@@ -151,13 +147,9 @@ class MarginProgram:
         return self.kind.bounding(self)
 
     @cached_property
-    def label_codes(self) -> FloatArray | None:
-        """Return the (k, q) codes whose inner products with V'φ are margins; None for signs, their own codes."""
-        return self.kind.label_codes(self.clusters)
-
-    def codes_at(self, labels: IntArray) -> FloatArray:
-        """Return the (n, q) codes of labels."""
-        return self.kind.value_codes(self.clusters)[np.searchsorted(self.labels.values, labels)]
+    def label_codes(self) -> FloatArray:
+        """Return the (k, q) unit codes of labels, whose inner products with V'φ are the margins of `bounding`."""
+        return frozen(simplex_codes(self.clusters))
 
     @property
     def is_biased(self) -> bool:
@@ -168,14 +160,12 @@ class MarginProgram:
     def lifted_decision(self) -> tuple[DecisionBound, ...]:
         """Return bounds on the lengths of sums of coded decision values, which those with limits on both sides imply.
 
-        Signs are their own codes. A bound on one side says nothing of a length, and a relaxation without it proves no
-        less.
+        A bound on one side says nothing of a length, and a relaxation without it proves no less.
         """
-        bounds = tuple(bound for bound in self.decision if np.isfinite(bound.reach))
-        if self.label_codes is None:
-            return tuple(bound.symmetric() for bound in bounds)
-        radii = [ClusterLimits.norm_of(self.label_codes, bound.reach) for bound in bounds]
-        return tuple(DecisionBound(bound.weights, -radius, radius) for bound, radius in zip(bounds, radii))
+        bounds = [(b, BiasLimits.of(self.label_codes, Interval(-b.reach, b.reach)).reach)
+                  for b in self.decision if np.isfinite(b.reach)]
+        return tuple(b if b.is_symmetric and b.upper == radius else DecisionBound(b.weights, -radius, radius)
+                     for b, radius in bounds)
 
     @property
     def unlifted(self) -> str:
@@ -183,15 +173,10 @@ class MarginProgram:
         return "" if len(self.lifted_decision) == len(self.decision) else (
             "; bounds on decision values without limits on both sides are used in rounding, not in the bound")
 
-    @cached_property
-    def limit_terms(self) -> tuple[LossTerm, ...]:
-        """Return the losses that keep a bias of simplex-coded margins within its limits at fixed labels."""
-        return limit_terms(self.losses, self.features, self.bias) if isinstance(self.bias, ClusterLimits) else ()
-
     def code_sum(self, labels: IntArray, spread: FloatArray) -> FloatArray:
         """Return V = Σ_i s_i φ_i c(y_i)ᵀ (r, q), the weights that duals s (n,) stand for, Σ_i s_i y_i below for a bias.
         """
-        turned = spread[:, None] * self.codes_at(labels)
+        turned = spread[:, None] * self.label_codes[labels]
         V = self.features.adjoint(turned)
         return np.vstack([V, turned.sum(axis=0)]) if self.is_biased else V
 
@@ -211,7 +196,7 @@ class MarginProgram:
 
     def gains_of(self, vectors: FloatArray) -> FloatArray:
         """Return gains (n, k) whose best labels have the greatest inner products of codes with vectors (n, q)."""
-        return np.asarray(vectors @ self.kind.value_codes(self.clusters).T)
+        return np.asarray(vectors @ self.label_codes.T)
 
     def fix_labels(self, labels: IntArray, runner: IntArray | None = None) -> Any:
         """Return the form left when the labels are fixed.
@@ -219,7 +204,7 @@ class MarginProgram:
         Parameters
         ----------
         labels : (n,) int array
-            ±1, or clusters 0..k−1.
+            0..k−1.
         runner : (n,) int array, optional
             For Crammer-Singer margins the clusters at which a rising loss is majorised.
         """
@@ -239,13 +224,12 @@ class MarginProgram:
 
     def objective(self, labels: IntArray, w: FloatArray, bias: FloatArray | float = 0.0,
                   scalars: FloatArray | None = None) -> float:
-        """Return the user's objective at labels (n,), w (r,), bias and shared scalars (S,)."""
+        """Return the user's objective at labels (n,), w (q r,), bias (q,) and shared scalars (S,)."""
         return self.to_user(self.value_at(labels, w, bias, scalars))
 
     def value_at(self, labels: IntArray, w: FloatArray, bias: FloatArray | float = 0.0,
                  scalars: FloatArray | None = None) -> float:
-        """Return the normalised objective at labels (n,), w (r,), bias (a number, (k,) of clusters) and scalars (S,).
-        """
+        """Return the normalised objective at labels (n,), w (q r,), bias (q,) and scalars (S,)."""
         decision = self.fix_labels(labels).outputs(w, bias)
         return 0.5 * float(w @ w) + self.losses.value(self.margins(labels, decision), scalars)
 
@@ -261,7 +245,7 @@ class MarginProgram:
         return -self.losses.cluster_costs(self.kind.margin_table(decision), scalars)
 
     def margins(self, labels: IntArray, decision: FloatArray) -> FloatArray:
-        """Return the (n,) margins of labels at decision values (n,) or (n, k)."""
+        """Return the (n,) margins of labels at decision values (n, k)."""
         return self.kind.margins(labels, decision)
 
     def directions(self, labels: IntArray, decision: FloatArray) -> FloatArray:
@@ -275,11 +259,20 @@ class MarginProgram:
 
     def no_decision(self) -> FloatArray:
         """Return the decision values of w = 0."""
-        return self.kind.no_decision(self.n, self.clusters)
+        return np.zeros((self.n, self.clusters))
+
+    @property
+    def size_of_w(self) -> int:
+        """Return q r, the number of weights."""
+        return int(self.codes.shape[1] * self.features.rank)
+
+    def unpack(self, w: FloatArray) -> FloatArray:
+        """Return V (r, q) of weights w, the columns of V one after another."""
+        return w.reshape(self.codes.shape[1], -1).T
 
     def weights(self, w: FloatArray) -> FloatArray:
-        """Return the weights of the decision functions: w (r,), or W (r, k) of k clusters."""
-        return self.kind.weights(w, self.clusters)
+        """Return the weights V Cᵀ (r, k) of the decision functions."""
+        return np.asarray(self.unpack(w) @ self.codes.T)
 
     def dump(self) -> str:
         """Return the program as text, one line a part, for golden tests and `explain`."""

@@ -11,6 +11,7 @@ from margindsl.program.certificates import Certificate, certify_fixed_labels
 from margindsl.program.clusters import ClusterForm
 from margindsl.program.forms import FixedLabelForm, LabelLiftForm, WeightLiftForm
 from margindsl.program.label_certificate import repair_label_lift
+from margindsl.program.labelled import LabelledForm
 from margindsl.program.moment import MomentLiftForm
 from margindsl.program.moment_certificate import repair_moment_lift
 from margindsl.program.weight_certificate import repair_weight_lift
@@ -54,23 +55,10 @@ def _weights(form: WeightLiftForm, answer: Any) -> Certificate | None:
     return repair_weight_lift(form, answer["W"], answer.get("a"), answer.get("eta"))
 
 
-@singledispatch
-def within_bounds(form: Any, w: FloatArray, bias: Any) -> tuple[FloatArray, Any]:
-    """Return weights and bias moved as little as bounds on decision values ask for.
-
-    Shapes: `bias` (k,).
-    """
-    (G, h), ends = form.decision_rows, np.array([(bound.lower, bound.upper) for bound in form.decision]).T
-    if not form.free_bias:
-        return _moved(G, w, *(ends - h * bias)), bias
-    x = _moved(np.column_stack([G, h]), np.append(w, bias), *ends)
-    return x[:-1], float(x[-1])
-
-
-@within_bounds.register(ClusterForm)
-def _of_clusters(form: ClusterForm, w: FloatArray, bias: Any) -> tuple[FloatArray, Any]:
-    G, radii = form.balance
-    return form.split(_moved(G, form.join(w, bias)[: G.shape[1]], -radii, radii))[:2]
+def within_bounds(form: LabelledForm, w: FloatArray, bias: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return weights and bias moved as little as bounds on decision values ask for."""
+    normals = form.bound_normals
+    return form.split(_moved(normals, form.join(w, bias)[: normals.shape[1]], *form.bound_ends))[:2]
 
 
 def _moved(G: FloatArray, x: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:

@@ -67,7 +67,7 @@ def export(program: MarginProgram, claim: Claim, certificate: Certificate | None
     declaration = program.source
     header, arrays = declared(declaration)
     order = [place for place, own in enumerate(declaration.decision) if any(own is kept for kept in program.decision)]
-    two = program.is_binary
+    two = program.clusters == 2
     held = holder(declaration.decision) if header["free_bias"] else None
     header |= {"value": claim.value, "bound": claim.bound, "state": claim.state, "bias": claim.bias,
                "held": -1 if held is None else int(held), "kind": "none"}
@@ -87,7 +87,7 @@ def export(program: MarginProgram, claim: Claim, certificate: Certificate | None
         dual["u"] = program.kind.own_duals(program, dual["u"])
     if two and point.kind == "lift":
         labels: Any = program.labels
-        dual["decided"] = labels.pinned[labels.component] != 0
+        dual["decided"] = labels.pinned[labels.component] >= 0
     B = LabelSet(SimpleNamespace(**header, **arrays))
     proof = Proof(header, arrays | {"phi": phi})
     proof.centre()

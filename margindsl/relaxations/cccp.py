@@ -60,13 +60,13 @@ class CCCP(LocalRelaxation):
         if refusal is not None:
             return refusal
         try:
-            program.kind.absorbed(program.losses)
+            program.kind.absorbed(program)
         except CalculusError as error:
             return Refusal(str(error), "Use relaxation='alternating', which needs no split")
         return Offer("local: no bound")
 
     def lower(self, program: MarginProgram) -> Any:
-        losses = program.kind.absorbed(program.losses)
+        losses = program.kind.absorbed(program)
         return program.kind.majorant(program, losses, program.labels.any_member())
 
     def run(self, run: Run) -> Outcome:
@@ -74,7 +74,7 @@ class CCCP(LocalRelaxation):
 
         A step that the time limit or a callback cut short moves no label.
         """
-        losses = run.program.kind.absorbed(run.program.losses)
+        losses = run.program.kind.absorbed(run.program)
         ends: list[IntArray] = []
         status, message, capped = Status.CONVERGED, "", False
         for labels in self.starts(run):

@@ -17,7 +17,6 @@ from margindsl.drivers.search import search
 from margindsl.drivers.starts import starting_labels
 from margindsl.errors import CalculusError, DeclarationError
 from margindsl.program.absorption import absorbed_envelopes
-from margindsl.program.bounded_bias import Interval
 from margindsl.program.branching import BranchNodeForm, PointLosses
 from margindsl.program.certificates import Certificate
 from margindsl.program.forms import Form
@@ -125,7 +124,7 @@ class Exact(Relaxation):
     def _branches(self, program: MarginProgram) -> bool:
         if program.weight_bounds or not program.bias.is_finite or program.coding == "crammer-singer":
             return True
-        if program.is_biased and not program.is_binary:  # the duals of a labelling hold the bias of that one alone
+        if program.is_biased and program.clusters > 2:  # the duals of a labelling hold the bias of that one alone
             return True
         return self.method == "branching" or (self.method == "auto" and not self._enumerates(program))
 
@@ -189,9 +188,9 @@ def refuse_rising(program: MarginProgram) -> Refusal | None:
 
 def lift_obstacle(program: MarginProgram) -> str | None:
     """Return why the lifted weights do not bound the nodes of a program, or None when they do."""
-    if not program.is_binary:
+    if program.clusters > 2:
         return "the lift absorbs signs"
-    pinned = isinstance(program.bias, Interval) and 0 != program.bias.low == program.bias.high
+    pinned = program.is_biased and not program.bias.width
     if program.weight_bounds or not program.bias.is_finite or pinned:
         return "the lift has bounds on decision values only where they hold a free bias within limits"
     if program.features.rank > LARGEST_RANK:

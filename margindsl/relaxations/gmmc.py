@@ -76,7 +76,7 @@ class GMMC(Relaxation):
         if program.free_bias and not program.lifted_decision:
             return Refusal("a free bias without decision balance makes gmmc trivial (its value is 0)",
                            "Add abs(md.sum(f)) <= l, or use centred features without a bias")
-        if np.any(program.labels.pinned) or not program.labels.is_unconstrained:
+        if not program.labels.is_unconstrained:
             return Offer(f"{program.n} dual variables; label constraints are used in rounding and in the certificate"
                          f"{program.unlifted}")
         return Offer(f"{program.n} dual variables{program.unlifted}")

@@ -29,7 +29,7 @@ def lift(program: MarginProgram, rows: bool = True, whole: bool = False) -> Lift
     whole : bool
         Whether all points have a component, as cuts ask for.
     """
-    form = _signs(program) if program.is_binary else _clusters(program)
+    form = _signs(program) if program.clusters == 2 else _clusters(program)
     kept = np.bincount(form.component, minlength=form.count) > 1
     kept[form.component[~program.labels.free[program.labels.component]]] = True
     kept[form.component[form.losses.points[np.any(form.losses.coupling, axis=1)]]] = True
@@ -49,7 +49,7 @@ def lift(program: MarginProgram, rows: bool = True, whole: bool = False) -> Lift
 def _signs(program: MarginProgram) -> LiftForm:
     """Return the lift of all components of signs, those with a pin merged, bounds on sums homogenised."""
     merged = program.labels.merged()
-    lifted, pinned, count = merged.lifted_bounds(), np.flatnonzero(merged.pinned), merged.count
+    lifted, pinned, count = merged.lifted_bounds(), np.flatnonzero(~merged.free), merged.count
     reference = int(pinned[0]) if len(pinned) else None
     if any(at is None and len(omega) > count for omega, _, at in lifted):
         reference, count = count, count + 1

@@ -238,11 +238,10 @@ def _mixed_labels(form: LabelLiftForm, done: Generated) -> tuple[FloatArray, Int
 
 
 def sign_rule(run: Run, done: Generated) -> IntArray:
-    """Return the member of B nearest to sign(Σ μ_k y_k), labellings that differ in names taken as one; of clusters, to
-    the codes' mean."""
+    """Return the member of B nearest to Σ μ_k c(y_k), labellings that differ in names taken as one: sign(Σ μ_k y_k)."""
     program, mu, Y = run.program.bounding, np.asarray(done.raw["mu"]), done.form.labellings
     heaviest = Y[int(np.argmax(mu))]
-    mean = sum(weight * program.codes_at(program.labels.aligned(y, heaviest)) for weight, y in zip(mu, Y))
+    mean = sum(weight * program.label_codes[program.labels.aligned(y, heaviest)] for weight, y in zip(mu, Y))
     return program.labels.maximise(program.gains_of(np.asarray(mean)))
 
 

@@ -94,7 +94,7 @@ class Relaxation(ABC):
 
     def offer(self, program: MarginProgram) -> Offer | Refusal:
         """Return the answer of `accepts`, or a refusal of more clusters than the relaxation knows."""
-        if not program.is_binary and self.two_clusters:
+        if program.clusters > 2 and self.two_clusters:
             return Refusal(f"{program.clusters} clusters were declared, and {self.name!r} takes two: "
                            f"{self.two_clusters}", "Use relaxation='minimax', 'alternating' or 'cccp'")
         return self.accepts(program)

@@ -89,7 +89,7 @@ class Safe(InductiveRelaxation):
         """Return the separator of lowest objective in each of T groups of labellings."""
         from sklearn.cluster import KMeans
 
-        table = shares(np.stack([fit.labels for fit in found]), run.program.labels.values)
+        table = shares(np.stack([fit.labels for fit in found]), run.program.clusters)
         table = table.reshape(len(found), -1)
         count = min(self.separators, len(np.unique(table, axis=0)))
         group = KMeans(count, n_init=1, random_state=int(run.rng.integers(2**31))).fit_predict(table)
@@ -97,22 +97,22 @@ class Safe(InductiveRelaxation):
                 for g in np.unique(group)]
 
     def _safest(self, run: Run, separators: IntArray, known: IntArray, unknown: np.ndarray) -> IntArray:
-        program, values = run.program, run.program.labels.values
-        slopes, shifts = gains(separators[:, unknown], known[unknown], values, self.caution)
-        table = shares(known, values)
+        program, k = run.program, run.program.clusters
+        slopes, shifts = gains(separators[:, unknown], known[unknown], k, self.caution)
+        table = shares(known, k)
         table[unknown] = worst_case(slopes, shifts)
-        codes = program.kind.value_codes(program.clusters)
+        codes = program.label_codes
         labels = program.labels.maximise(program.gains_of(codes[0] + table @ (codes[1:] - codes[0])))
-        worst = float(np.min(np.tensordot(slopes, shares(labels[unknown], values), 2) + shifts))
+        worst = float(np.min(np.tensordot(slopes, shares(labels[unknown], k), 2) + shifts))
         return labels if worst >= 0 else known
 
 
-def shares(labels: IntArray, values: IntArray) -> FloatArray:
+def shares(labels: IntArray, clusters: int) -> FloatArray:
     """Return the shares (…, k − 1) that points with labels (…) have in the clusters after the first."""
-    return (labels[..., None] == values[1:]).astype(float)
+    return (labels[..., None] == np.arange(1, clusters)).astype(float)
 
 
-def gains(separators: IntArray, known: IntArray, values: IntArray, caution: float) -> tuple[FloatArray, FloatArray]:
+def gains(separators: IntArray, known: IntArray, clusters: int, caution: float) -> tuple[FloatArray, FloatArray]:
     """Return (C, d) with earn(y, ŷ_t, y⁰) − c · lose(y, ŷ_t, y⁰) = ⟨C_t, Y⟩ + d_t, Y the `shares` of y.
 
     earn counts y = ŷ_t ≠ y⁰, lose counts y ≠ ŷ_t = y⁰; both are linear in whether y = ŷ_t.
@@ -123,11 +123,9 @@ def gains(separators: IntArray, known: IntArray, values: IntArray, caution: floa
     ----------
     known : (u,) int array
         y⁰.
-    values : (k,) int array
-        The labels there are.
     """
     agree = separators == known
-    own = np.where(agree, caution, 1.0)[..., None] * (separators[..., None] == values)
+    own = np.where(agree, caution, 1.0)[..., None] * (separators[..., None] == np.arange(clusters))
     return own[..., 1:] - own[..., :1], own[..., 0].sum(axis=1) - caution * agree.sum(axis=1)
 
 

@@ -104,7 +104,7 @@ class SDP(Relaxation):
             return Refusal(
                 "a free bias makes the label SDP trivial (its value is 0, even under label balance)",
                 "Use bias='penalised', or centred features without a bias, or add abs(md.sum(f)) <= l")
-        if not program.is_binary:
+        if program.clusters > 2:
             return self._accepts_clusters(program)
         if self.cuts == "products":
             return Refusal("the least inner product of two codes is -1, which M >= 0 implies",
@@ -125,7 +125,7 @@ class SDP(Relaxation):
         return Offer(f"{program.clusters} clusters by simplex coding")
 
     def lower(self, program: MarginProgram) -> LabelLiftForm:
-        if not program.is_binary:
+        if program.clusters > 2:
             return lift_clusters(program)
         form = lift_labels(program)
         if not self.is_tightened:
@@ -228,12 +228,12 @@ class SDP(Relaxation):
         return raw, certificate
 
     def _takes_cuts(self, run: Run, form: MomentLiftForm) -> bool:
-        if run.program.is_binary:
+        if run.program.clusters == 2:
             return self.cuts == "triangle"
         return self.cuts != "none" and form.count <= LARGEST_PRODUCTS
 
     def _violated(self, run: Run, form: MomentLiftForm, raw: RawSolution) -> MatrixCuts:
-        V, two = label_factor(raw), run.program.is_binary
+        V, two = label_factor(raw), run.program.clusters == 2
         found = MatrixCuts.none() if two else violated_products(
             V, run.program.clusters, max(self.cuts_per_round, 4 * form.count))
         if self.cuts != "triangle":
@@ -278,7 +278,7 @@ def lift_labels(program: MarginProgram) -> LabelLiftForm:
     merged = program.labels.merged()
     lifted = merged.lifted_bounds()
     component, count = np.asarray(merged.component), merged.count
-    pinned = np.flatnonzero(merged.pinned)
+    pinned = np.flatnonzero(~merged.free)
     reference: int | None = int(pinned[0]) if len(pinned) else None
     if any(ref is None and len(omega) > count for omega, _, ref in lifted):
         reference, count = count, count + 1

@@ -66,7 +66,7 @@ class Supervised(Relaxation):
     def _labelled(program: MarginProgram, form: Any, raw: RawSolution) -> Any:
         """Return the form at the labels in B that follow the decision values; the loss does not see the change."""
         decision = form.outputs(raw["w"], form.plane(raw.variables)[0])
-        return program.fix_labels(program.labels.maximise(program.kind.table(decision)))
+        return program.fix_labels(program.labels.maximise(decision))
 
 
 def unknown_with_loss(program: MarginProgram) -> int:

@@ -135,7 +135,7 @@ def certify(problem: Problem, labels: Any, relaxation: RelaxationName | Relaxati
         return own if limit is None else own | {"time_limit": max(part * clock.remaining, LEAST * limit)}
 
     program = Draft(problem).compiled()
-    given = named(labels, program.labels)
+    given = program.labels.names.written(named(labels, program.labels))
     method = choose_relaxation(program, proving=True) if relaxation in (None, "auto") else relaxation
     apart = {"checkpoint": None, "warm_start": None}
     with task("certify", shown=chosen.verbose is None):

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 
 from margindsl.errors import DeclarationError
-from margindsl.labelset import GlobalSign, LabelSet
+from margindsl.labelset import LabelSet, Renaming
 from margindsl.program.program import MarginProgram
 from margindsl.typing import FloatArray, IntArray
 
 MOST_NAMINGS = 5  # clusters up to which every way to name them is tried, 120 of them
 
 
-def orientation(program: MarginProgram, labels: IntArray) -> Any:
-    """Return the renaming of signs or clusters under which labels are given; the objective is the same under it.
+def orientation(program: MarginProgram, labels: IntArray) -> Renaming:
+    """Return the renaming of clusters under which labels are given; the objective is the same under it.
 
     Shapes: `labels` (n,).
 
@@ -27,20 +27,21 @@ def orientation(program: MarginProgram, labels: IntArray) -> Any:
         earlier solutions do not.
     """
     if any(not bound.is_symmetric for bound in program.decision):
-        return GlobalSign()
+        return Renaming(np.arange(program.clusters))
     return program.labels.orientation(labels)
 
 
 def oriented_mixture(program: MarginProgram,
                      mixture: tuple[IntArray, FloatArray] | None) -> tuple[IntArray, FloatArray] | None:
-    """Return a mixture of labellings, each of them renamed: it is one of their label matrices, which have no sign."""
+    """Return a mixture of labellings as users read them, each renamed: it is one of label matrices, without names."""
     if mixture is None:
         return None
-    return np.array([orientation(program, row).rename(row) for row in mixture[0]]), mixture[1]
+    written = program.labels.names.written
+    return np.array([written(orientation(program, row).rename(row)) for row in mixture[0]]), mixture[1]
 
 
 def named(labels: Any, within: LabelSet) -> IntArray:
-    """Return a clustering in the names of a label set: of all names those that break the fewest constraints."""
+    """Return the labels 0..k−1 of a clustering, in the names that break the fewest constraints of a label set."""
     given = np.asarray(labels)
     if given.shape != (within.n,):
         raise DeclarationError(f"labels: given an array of shape {given.shape}, expected one label for each of "
@@ -53,15 +54,15 @@ def named(labels: Any, within: LabelSet) -> IntArray:
         names, numbers = np.unique(given, return_inverse=True)
     except TypeError:
         raise DeclarationError("labels: names of several kinds; give numbers alone, or texts alone") from None
-    own = np.sort(within.values)
-    if len(names) > len(own):
-        raise DeclarationError(f"labels: {len(names)} clusters, and the problem has {len(own)}")
-    if given.dtype.kind in "iuf" and np.isin(names, own).all():
-        numbers = np.searchsorted(own, given)
-    if within.is_symmetric or len(own) > MOST_NAMINGS:
-        return np.asarray(own[numbers])
-    candidates = (np.asarray(own[list(order)])[numbers] for order in permutations(range(len(own))))
-    return min(candidates, key=lambda one: len(within.violations(one)))
+    own = within.names
+    if len(names) > own.clusters:
+        raise DeclarationError(f"labels: {len(names)} clusters, and the problem has {own.clusters}")
+    if given.dtype.kind in "iuf" and own.is_label(names).all():
+        numbers = own.read(given)
+    if within.is_symmetric or own.clusters > MOST_NAMINGS:
+        return np.asarray(numbers)
+    candidates = (np.array(order)[numbers] for order in permutations(range(own.clusters)))
+    return min(candidates, key=lambda one: len(within.violations(own.written(one))))
 
 
 __all__ = ["named", "orientation", "oriented_mixture"]

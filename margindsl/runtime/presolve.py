@@ -55,12 +55,12 @@ def prepare_features(hyperplane: Hyperplane, random_state: int | None = None) ->
 
 def prepare_labels(declaration: Declaration) -> LabelSet:
     """Presolve the label set of a declaration."""
-    name, names = declaration.labels.name, declaration.labels.names
-    if declaration.label_bounds and names.refusal_of_numbers():
+    name, clusters = declaration.labels.name, declaration.labels.clusters
+    if declaration.label_bounds and clusters > 2:
         raise RefusalError(
-            f"{names.refusal_of_numbers()}, so that sums of {name} mean nothing; bound the sizes of the "
-            f"clusters with md.sizes({name}, at_least=..., at_most=...)")
-    return presolve(declaration.labels.n, names, must=declaration.must, cannot=declaration.cannot,
+            f"labels of {clusters} clusters are names, not numbers, so that sums of {name} mean nothing; bound the "
+            f"sizes of the clusters with md.sizes({name}, at_least=..., at_most=...)")
+    return presolve(declaration.labels.n, clusters, must=declaration.must, cannot=declaration.cannot,
                     known=declaration.known, bounds=declaration.label_bounds,
                     sizes=[(size.at_least, size.at_most) for size in declaration.sizes])
 
@@ -83,7 +83,7 @@ def assemble(declaration: Declaration, prepared: Prepared, labels: LabelSet,
     decision, identities = _settle_decision(declaration.decision, program.features, program.free_bias)
     program = replace(program, decision=decision, identities=identities, normal=normal)
     check_magnitudes(program)
-    if not program.is_binary:
+    if program.clusters > 2:
         _check_clusters(declaration, program)
     return program
 

@@ -16,6 +16,7 @@ from margindsl.contract import Status
 from margindsl.drivers.run import Record
 from margindsl.errors import DeclarationError, one_of
 from margindsl.features.points import check_columns, is_lazy, map_chunks
+from margindsl.labelset import Names
 from margindsl.program.certificates import Certificate
 from margindsl.program.codings import CODINGS
 from margindsl.proof.check import Report
@@ -136,17 +137,20 @@ class Solution:
     @property
     def margins(self) -> FloatArray:
         """Return the (n,) margins: y∘f of two clusters, Crammer-Singer or simplex-coded margins of more."""
-        return CODINGS[self.coding].margins(self.labels, self.decision)
+        names = Names(self.clusters)
+        return CODINGS[self.coding].margins(names.read(self.labels), names.table(self.decision))
 
     @property
     def clusters(self) -> int:
         """Return the number of clusters."""
-        return CODINGS[self.coding].clusters(self.decision)
+        return 2 if self.decision.ndim == 1 else int(self.decision.shape[1])
 
     @property
     def cluster_sizes(self) -> tuple[int, ...]:
         """Return the number of points of every cluster: of +1 and −1, or of 0..k−1."""
-        return CODINGS[self.coding].sizes(self.labels, self.clusters)
+        names = Names(self.clusters)
+        sizes = np.bincount(names.read(self.labels), minlength=self.clusters)[names.order]
+        return tuple(sizes.tolist())
 
     @property
     def margin_mean(self) -> float:
@@ -187,7 +191,7 @@ class Solution:
 
     def predict(self, X: Any) -> IntArray:
         """Return labels of new points: the sign of `decision_function` (+1 at zero), or its largest column."""
-        found, predicted = self.decision_function(X), CODINGS[self.coding].predicted
+        found, predicted = self.decision_function(X), Names(self.clusters).predicted
         return map_chunks(predicted, found, None, int) if is_lazy(X) else predicted(found)
 
     def verify(self) -> Report:

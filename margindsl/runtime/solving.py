@@ -129,15 +129,16 @@ def unfitted(program: MarginProgram, options: SolveOptions, budget: Budget, rela
         up = "the solve was stopped" if options.time_limit is None else (
             f"the time limit of {options.time_limit:g} seconds was up")
         raise TimeLimitError(f"{up} before labels in B were found; give it more time") from None
-    w, scalars = np.zeros((program.clusters - 1) * program.features.rank), np.zeros(program.losses.scalars.count)
-    evidence = None if program.source is None else Evidence(program.source, program.weights(w), scalars, budget.tol)
+    w, scalars, names = np.zeros(program.size_of_w), np.zeros(program.losses.scalars.count), program.labels.names
+    weights = names.outputs(program.weights(w))
+    evidence = None if program.source is None else Evidence(program.source, weights, scalars, budget.tol)
     value = program.objective(labels, w, 0.0, scalars) if program.allows_zero else np.inf
     least = least_proof(program)
     solution = Solution(
-        labels=labels.astype(int), value=value, bound=-np.inf if least is None else program.to_user(least.bound),
+        labels=names.written(labels).astype(int), value=value,
+        bound=-np.inf if least is None else program.to_user(least.bound),
         certificate=least, estimate=np.nan, state=Status.INTERRUPTED if budget.interrupted else Status.TIME_LIMIT,
-        weights=program.weights(w), bias=0.0,
-        decision=program.no_decision(),
+        weights=weights, bias=0.0, decision=names.outputs(program.no_decision()),
         scalars=dict.fromkeys(program.losses.scalars.names, 0.0), features=program.features,
         timings={"total": time.monotonic() - budget.start}, relaxation=relaxation, solver=solver, coding=program.coding,
         evidence=evidence, column_names=program.source and program.source.hyperplane.column_names,
@@ -152,7 +153,7 @@ def unfitted(program: MarginProgram, options: SolveOptions, budget: Budget, rela
 
 
 def start_labels(program: MarginProgram, start: Any) -> IntArray:
-    """Return the labels of an earlier solution or of a clustering, in the names of the program."""
+    """Return the labels 0..k−1 of an earlier solution or of a clustering."""
     if not isinstance(start, Solution):
         return named(start, program.labels)
     if len(start.labels) != program.n:
@@ -162,7 +163,7 @@ def start_labels(program: MarginProgram, start: Any) -> IntArray:
         raise DeclarationError(
             f"solve(warm_start=...): the solution has {start.clusters} clusters, the problem {program.clusters}; solve "
             "without it, or give a solution of the same number of clusters")
-    return np.asarray(start.labels)
+    return program.labels.names.read(start.labels)
 
 
 __all__ = ["COMPILED", "solve_compiled", "unfitted"]

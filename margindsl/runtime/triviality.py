@@ -13,12 +13,19 @@ from margindsl.program.bounded_bias import sum_vanishes
 from margindsl.program.losses import LossTerm
 from margindsl.program.program import MarginProgram
 
+UNBALANCED = (
+    "neither a balance constraint, known labels nor cannot-links exclude the all-equal labelling, and decision values "
+    "may all have one sign; add abs(md.sum(y)) <= b")
+UNSIZED = ("neither cluster sizes, known labels nor cannot-links exclude a single cluster, and one may win everywhere; "
+           "add md.sizes(y, at_least=m)")
+
 
 def warn_if_trivial(program: MarginProgram) -> None:
     """Warn when one label for all points is allowed and may be better than w = 0."""
     if program.decision or not program.labels.admits_one or _gains_nothing(program):
         return
-    warnings.warn(f"{program.labels.names.unbalanced}, or declare the hyperplane centred and without a bias, with "
+    said = UNBALANCED if program.clusters == 2 else UNSIZED
+    warnings.warn(f"{said}, or declare the hyperplane centred and without a bias, with "
                   "equal weights of the points",
                   TrivialityWarning, stacklevel=_level_of_user())
 

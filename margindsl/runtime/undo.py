@@ -19,6 +19,7 @@ from margindsl.runtime.naming import orientation, oriented_mixture
 from margindsl.runtime.scalars import Scalars
 from margindsl.runtime.solution import Solution
 from margindsl.runtime.verdict import earned, least_proof, sound_bound, strongest
+from margindsl.typing import FloatArray
 
 if TYPE_CHECKING:
     from margindsl.runtime.compiled import Compiled
@@ -45,9 +46,14 @@ def solution_of(compiled: Compiled, run: Run, fit: Fit, outcome: Outcome | None,
         state = Status.TIME_LIMIT
     if run.budget.interrupted and state in (Status.CONVERGED, Status.OPTIMAL, Status.TIME_LIMIT):
         state = Status.INTERRUPTED  # also when asked to stop while the labels were rounded or polished
-    declared, bias = program.normal.declared, program.normal.undo(answer).bias
+    declared, beta = program.normal.declared, program.normal.undo(answer).bias
     features, weights = base_weights(declared.features, declared.weights(w))
-    named = orientation(program, fit.labels)
+    named, names = orientation(program, fit.labels), program.labels.names
+
+    def read(table: FloatArray) -> FloatArray:
+        return names.outputs(named.reorder(table)) + 0.0  # no negative zeros
+
+    bias = read(program.codes @ beta) if declared.free_bias else np.zeros(())
     run.seconds["total"] = time.monotonic() - run.budget.start + sum(compiled.seconds.values())
     asked = getattr(compiled.relaxation, "tol", None) or run.budget.tol
     convex = run.program.fix_labels(fit.labels).is_convex
@@ -62,11 +68,10 @@ def solution_of(compiled: Compiled, run: Run, fit: Fit, outcome: Outcome | None,
     shared, there = program.losses.scalars, run.program.to_user
     history = tuple(replace(r, value=there(r.value), bound=there(r.bound)) for r in run.history)
     evidence = None if program.source is None else Evidence(
-        program.source, named.reorder(program.weights(w)), np.asarray(scalars, dtype=float), asked)
+        program.source, read(program.weights(w)), np.asarray(scalars, dtype=float), asked)
     solution = Solution(
-        labels=named.rename(fit.labels).astype(int), value=value, bound=bound, estimate=estimate,
-        state=state, weights=named.reorder(weights), bias=plain(named.reorder(bias)),
-        decision=named.reorder(answer.decision),
+        labels=names.written(named.rename(fit.labels)).astype(int), value=value, bound=bound, estimate=estimate,
+        state=state, weights=read(weights), bias=bias if bias.ndim else float(bias), decision=read(answer.decision),
         scalars=Scalars(dict(zip(shared.names, scalars)), shared.symbols),
         features=features, certificate=proof, evidence=evidence,
         label_weights=oriented_mixture(program, outcome.label_weights) if outcome else None,
@@ -75,11 +80,6 @@ def solution_of(compiled: Compiled, run: Run, fit: Fit, outcome: Outcome | None,
         solver=run.solver.name, coding=program.coding,
         column_names=program.source and program.source.hyperplane.column_names)
     return solution if evidence is None else settled(solution, program, proof, least)
-
-
-def plain(bias: np.ndarray) -> np.ndarray | float:
-    """Return a bias as a number, of clusters as an array."""
-    return bias if bias.ndim else float(bias)
 
 
 def base_weights(features: Any, w: np.ndarray) -> tuple[Any, np.ndarray]:

@@ -3,8 +3,8 @@
 Objectives of two kernels or two loss weights are not comparable, since each measures margins in its own feature space.
 What is comparable is prediction: a clustering that follows the structure of the data is one that a classifier
 trained on some of its points extends to the others, whichever kernel the classifier uses. So every labelling is
-judged by every problem, by the loss of held-out points, and judgements are averaged over the problems. Simplex margins
-of k clusters are those of one hyperplane over the rows c_{y_i} ⊗ φ_i with all labels +1, so they are judged likewise.
+judged by every problem, by the loss of held-out points, and judgements are averaged over the problems. Margins are
+linear in the rows c(y_i) ⊗ φ_i of codes, for any number of clusters.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ def _judge(programs: Sequence[MarginProgram], labellings: Sequence[ArrayLike], f
     found: dict[bytes, int] = {}
     distinct: list[IntArray] = []
     order = []
-    for labels in (np.asarray(given).astype(int) for given in labellings):
+    for labels in map(programs[0].labels.names.read, labellings):
         _, first, cluster = np.unique(labels, return_index=True, return_inverse=True)
         key = np.argsort(np.argsort(first))[cluster].tobytes()  # clusters numbered in the order of their first points
         if key not in found:
@@ -239,7 +239,7 @@ def _refit(program: MarginProgram, labellings: Sequence[IntArray], seed: int, fo
 def _form(program: MarginProgram, features: FeatureOperator, losses: Losses, labels: IntArray) -> FixedLabelForm:
     """Return the problem of fixed labels on all points or some, without bounds on decision values."""
     form: FixedLabelForm = replace(
-        program, features=features, losses=losses, labels=presolve(len(labels), program.labels.names),
+        program, features=features, losses=losses, labels=presolve(len(labels), program.clusters),
         decision=()).fix_labels(labels)
     return form
 
@@ -250,7 +250,7 @@ def _fit(form: FixedLabelForm, whole: FixedLabelForm) -> tuple[FloatArray, Float
     if not raw.has_answer:
         raise SolverError(
             f"select: a hyperplane cannot be fitted to {form.n} points: {raw.message or raw.status.value}")
-    return whole.labels * (whole.features.apply(raw["w"]) + float(raw.get("bias", 0.0))), np.asarray(raw["u"])
+    return whole.margins(whole.outputs(raw["w"], whole.plane(raw.variables)[0])), np.asarray(raw["u"])
 
 
 def _leave_one_out(program: MarginProgram, labels: IntArray) -> float:
@@ -259,9 +259,8 @@ def _leave_one_out(program: MarginProgram, labels: IntArray) -> float:
     form = _form(program, program.features, losses, labels)
 
     def rows(index: Any) -> FloatArray:
-        """Return the features of some points, with a constant column where the bias is free."""
-        found = form.features.rows(index)
-        return np.column_stack([found, np.ones(len(found))]) if form.free_bias else found
+        """Return the rows xᵢ in which margins of some points are linear, with their codes where the bias is free."""
+        return np.hstack([form.rows.rows(index), form.own[index, : form.border]])
 
     # 1. The fit to all points: margins, slopes yᵢuᵢ and curvatures hᵢ of the losses, those of kinks smoothed.
     margins, u = _fit(form, form)
@@ -270,22 +269,23 @@ def _leave_one_out(program: MarginProgram, labels: IntArray) -> float:
                  if losses.is_smooth else losses.smoothed_curvature(arguments, SMOOTHING))
     # 2. The Hessian H in w, and in the bias where it is free. The bias has no regulariser; where no point curves, it is
     #    held by the last term of its corner alone.
-    hessian = form.features.gram(curvature) + np.eye(form.features.rank)
+    hessian = form.rows.gram(curvature) + np.eye(form.size_of_w)
     if form.free_bias:
-        cross, corner = form.features.adjoint(curvature), float(curvature.sum()) * (1 + 1e-9) + 1e-9
-        hessian = np.block([[hessian, cross[:, None]], [cross[None, :], np.array([[corner]])]])
+        weighted = curvature[:, None] * form.own
+        cross, corner = form.rows.adjoint(weighted), form.own.T @ weighted
+        hessian = np.block([[hessian, cross], [cross.T, corner + np.diag(1e-9 * np.diag(corner) + 1e-9)]])
     inverse = np.linalg.inv(hessian)
-    # 3. Points that are left out alone: fᵢ moves by aᵢ / (1 − hᵢaᵢ) times the slope, aᵢ = φᵢᵀH⁻¹φᵢ.
+    # 3. Points that are left out alone: γᵢ moves by aᵢ / (1 − hᵢaᵢ) times the slope, aᵢ = xᵢᵀH⁻¹xᵢ.
     held_out = margins.copy()
-    for block in row_blocks(form.n, form.features.rank):
+    for block in row_blocks(form.n, form.size_of_w):
         some = rows(block)
         leverage = np.einsum("ij,ij->i", some @ inverse, some)
         held_out[block] -= slope[block] * leverage / np.maximum(1.0 - curvature[block] * leverage, 1e-9)
-    # 4. Components C of several points: Φ_C (H − Φ_Cᵀ D Φ_C)⁻¹ Φ_Cᵀ s, in the features or in the points of C.
+    # 4. Components C of several points: X_C (H − X_Cᵀ D X_C)⁻¹ X_Cᵀ s, in the features or in the points of C.
     component = program.labels.component
     groups = np.split(np.argsort(component, kind="stable"), np.cumsum(np.bincount(component))[:-1])
     for inside in (group for group in groups if len(group) > 1):
-        own, h, s = form.labels[inside, None] * rows(inside), curvature[inside], slope[inside]
+        own, h, s = rows(inside), curvature[inside], slope[inside]
         if len(own) > len(hessian):
             step = own @ np.linalg.solve(hessian - own.T @ (h[:, None] * own), own.T @ s)
         else:

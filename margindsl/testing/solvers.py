@@ -83,11 +83,12 @@ def standard_forms() -> Iterator[tuple[str, Form]]:
     """Yield the standard forms of the zoo, with what they are called in messages."""
     for known in zoo():
         program = known.problem.program()
-        yield f"fixed labels of {known.name!r}", program.fix_labels(known.labels)
+        labels = program.labels.names.read(known.labels)
+        yield f"fixed labels of {known.name!r}", program.fix_labels(labels)
         for name in ("cccp", "sdp", "minimax", "weight-lifting"):
             relaxation = as_relaxation(name)
             if relaxation.accepts(program):
-                yield f"{name} form of {known.name!r}", _widened(relaxation.lower(program), known.labels)
+                yield f"{name} form of {known.name!r}", _widened(relaxation.lower(program), labels)
         branching = as_relaxation(Exact(method="branching"))
         if branching.accepts(program) and isinstance(node := branching.lower(program), BranchNodeForm):
             yield f"first node of {known.name!r}", node
@@ -103,8 +104,8 @@ def _widened(form: Any, labels: np.ndarray) -> Form:
 @_widened.register(SaddleForm)
 def _(form: SaddleForm, labels: np.ndarray) -> Form:
     rng = np.random.default_rng(0)
-    flips = np.where(rng.random((4, form.n)) < 0.3, -1, 1)
-    return dataclasses.replace(form, labellings=np.vstack([labels, labels * flips]),
+    flips = rng.random((4, form.n)) < 0.3
+    return dataclasses.replace(form, labellings=np.vstack([labels, np.where(flips, 1 - labels, labels)]),
                                biases=np.resize(form.biases, (5, form.width)))
 
 
@@ -117,7 +118,7 @@ def residuals(form: Any, raw: RawSolution) -> dict[str, float]:
 @residuals.register(FixedLabelForm)
 def _(form: FixedLabelForm, raw: RawSolution) -> dict[str, float]:
     residual = form.dual_residual(raw["u"], raw.get("tau"))
-    return {"primal residual": form.primal_residual(raw["w"], float(raw["bias"]), raw["scalars"]) / CLOSE,
+    return {"primal residual": form.primal_residual(raw["w"], raw["bias"], raw["scalars"]) / CLOSE,
             "dual residual": residual / (CLOSE * float(np.abs(raw["u"]).sum())) if residual else 0.0}
 
 
@@ -135,7 +136,7 @@ def relabelled(form: Any) -> Form | None:
 
 @relabelled.register(FixedLabelForm)
 def _(form: FixedLabelForm) -> Form:
-    return dataclasses.replace(form, labels=np.where(np.arange(form.n) == 1, -form.labels, form.labels))
+    return dataclasses.replace(form, labels=np.where(np.arange(form.n) == 1, 1 - form.labels, form.labels))
 
 
 def answer(solver: Solver, form: Form, budget: Budget | None = None, start: RawSolution | None = None) -> RawSolution:

@@ -15,7 +15,7 @@ import numpy as np
 
 from margindsl.calculus.accuracy import relative_gap
 from margindsl.errors import MarginError
-from margindsl.program.codings import CODINGS
+from margindsl.labelset import Names
 from margindsl.views.plots import SOLUTION, comparison
 from margindsl.views.reading import advice, meaning
 
@@ -55,7 +55,7 @@ def write_comparison(compared: Any, path: str | Path) -> None:
 
 def answer_of(solution: Any) -> dict[str, Any]:
     """Return what the page says of a solution, by the names of the template."""
-    origin, names = solution.origin, CODINGS[solution.coding].names(solution.clusters)
+    origin, names = solution.origin, Names(solution.clusters)
     clusters = []
     for value in names.values[names.order]:
         margins = solution.margins[solution.labels == value]

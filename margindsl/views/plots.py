@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from margindsl.errors import DeclarationError
-from margindsl.program.codings import CODINGS
+from margindsl.labelset import Names
+from margindsl.language.printing import margin_text
 from margindsl.typing import BoolArray, FloatArray
 
 # Okabe and Ito (2008): told apart with every kind of colour vision. Vermilion and blue first, grey for what is beside.
@@ -28,14 +29,14 @@ def axes_of(ax: Any) -> Any:
 
 def clusters_of(solution: Any) -> Iterator[tuple[str, str, BoolArray]]:
     """Yield name, colour and points of every cluster."""
-    names = CODINGS[solution.coding].names(solution.clusters)
+    names = Names(solution.clusters)
     for value, colour in zip(names.values[names.order], np.resize(COLOURS, solution.clusters)):
         yield f"cluster {value}", str(colour), solution.labels == value
 
 
 def margin_of(solution: Any) -> str:
     """Return how the margins are written."""
-    return f"margin {CODINGS[solution.coding].text('y', 'f')}"
+    return f"margin {margin_text('y', 'f', solution.coding)}"
 
 
 def declared(solution: Any, what: str) -> Any:

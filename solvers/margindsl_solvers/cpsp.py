@@ -40,10 +40,10 @@ class CPSPSession(EngineSession):
         if refusal is not None:
             return refusal
         x, _, warm = rows.start(start)
-        most = options.max_basis or rows.rank
+        most = options.max_basis or form.features.rank
         basis = self._kept_basis(form, most)
         # Without a start nothing says that the last labels were near these.
-        points = [p for p in self.points if warm and len(p) == basis.size + rows.border]
+        points = [p for p in self.points if warm and len(p) == basis.size * form.width + rows.border]
         run = PursuitRun(rows, budget, basis,
                          Extent(options.eta, most, options.per_round), x, points)
         answer = run.solve()
@@ -61,7 +61,7 @@ class CPSPSession(EngineSession):
             return self.basis
         # A full basis has no room for other labels: the half that carried the last hyperplane stays.
         self.points = []
-        return self.basis.shrunk(self.w, cap // 2)
+        return self.basis.shrunk(form.unpack(self.w), cap // 2)
 
 
 @dataclass(frozen=True, kw_only=True)

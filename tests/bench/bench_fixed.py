@@ -65,7 +65,7 @@ def form_of(n: int, loss: PLQ, weight: float) -> FixedLabelForm:
     """Return ½‖w‖² + weight · mean ρ(y f) on centred points."""
     X, y = points_of(n)
     term = LossTerm(loss, np.arange(n), np.full(n, weight / n), np.ones(n), np.zeros(n), np.zeros((n, 0)))
-    return FixedLabelForm(build(X), Losses(n, (term,)), y)
+    return FixedLabelForm(build(X), Losses(n, (term,)), (y + 1) // 2)
 
 
 def liblinear(form: FixedLabelForm, tol: float) -> tuple[FloatArray, FloatArray, str]:

@@ -86,7 +86,7 @@ def by_hand(declared: MarginProgram, weight: float, limit: float, seed: int = 0)
     first = KMeans(2, n_init=10, random_state=seed).fit(features.toarray()).labels_
     found, lower, status = [balanced(2.0 * first - 1, slack)], -np.inf, "time-limit"
     while time.perf_counter() - began < limit:
-        form = SaddleForm(features, losses, np.array(found))
+        form = SaddleForm(features, losses, (np.array(found) + 1) // 2)
         problem = primal_problem(form, "odm", weight / declared.n)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # "solution may be inaccurate"

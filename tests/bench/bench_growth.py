@@ -43,7 +43,7 @@ def masters(sizes: list[int]) -> Callable[[int], Form]:
     features = build(digits.data[np.isin(digits.target, (3, 8))] / 16, "linear")
     losses = separable(features.n, odm(), 10.0)
     labellings = working_set(features, losses, max(sizes))
-    return lambda T: SaddleForm(features, losses, labellings[:T])
+    return lambda T: SaddleForm(features, losses, (labellings[:T] + 1) // 2)
 
 
 def curve(name: str, sizes: list[int], form: Callable[[int], Form], solver: str, tol: float,

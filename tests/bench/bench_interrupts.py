@@ -62,7 +62,7 @@ def interrupted(problem, name, delay):
 def wrong_with(problem, solution, whole):
     """Return what is wrong with an answer, empty where nothing is."""
     program = problem.program()
-    if not program.labels.contains(solution.labels):
+    if program.labels.violations(solution.labels):
         return "labels outside B"
     if not np.isfinite(solution.value) or solution.bound > min(solution.value, whole.value) * (1 + SOUND):
         return f"value {solution.value}, bound {solution.bound}, value of the whole solve {whole.value}"

@@ -78,7 +78,7 @@ def working_set(features: FeatureOperator, losses: Losses, size: int, seed: int 
     first = KMeans(2, n_init=3, random_state=seed).fit(features.toarray()).labels_
     found, slack = [balanced(2.0 * first - 1, int(BALANCE * n))], int(BALANCE * n)
     while len(found) < size:
-        form = SaddleForm(features, losses, labellings=np.array(found))
+        form = SaddleForm(features, losses, labellings=(np.array(found) + 1) // 2)
         u = MirrorProx().solve(form, Budget.within(2.0, tol=1e-3))["u"]
         candidates = [violated(features, u, slack, rng) for _ in range(STARTS)]
         fresh = [y for y in candidates if not any(abs(int(y @ old)) == n for old in found)]
@@ -105,7 +105,7 @@ def primal_problem(form: SaddleForm, loss: str, c: float) -> cp.Problem:
         cost = c * cp.sum(cp.pos(1 - margins))
     else:
         cost = c / 0.8**2 * (cp.sum_squares(cp.pos(0.8 - margins)) + 0.4 * cp.sum_squares(cp.pos(margins - 1.2)))
-    link = margins == cp.sum(cp.multiply(form.labellings.T, form.features.toarray() @ W), axis=1)
+    link = margins == cp.sum(cp.multiply(form.coded().T, form.features.toarray() @ W), axis=1)
     return cp.Problem(cp.Minimize(0.5 * cp.square(cp.sum(cp.norm(W, 2, axis=0))) + cost), [link])
 
 
@@ -119,7 +119,7 @@ def dual_problem(form: SaddleForm, loss: str, c: float) -> cp.Problem:
         u, bounds = plus - minus, []
         gain = 0.8 * cp.sum(plus) - 1.2 * cp.sum(minus) - (
             0.16 * cp.sum_squares(plus) + 0.4 * cp.sum_squares(minus)) / c
-    bounds += [0.5 * cp.sum_squares((phi * y[:, None]).T @ u) <= t for y in form.labellings]
+    bounds += [0.5 * cp.sum_squares((phi * y[:, None]).T @ u) <= t for y in form.coded()]
     return cp.Problem(cp.Maximize(gain - t), bounds)
 
 
@@ -140,7 +140,7 @@ def measure(kernel: str, loss: str, weight: float, size: int, repeats: int, tol:
     keep = np.isin(digits.target, (3, 8))
     features = build(digits.data[keep] / 16, RBF() if kernel == "rbf" else "linear")
     losses = separable(features.n, odm() if loss == "odm" else pos().precompose(-1, 1), weight)
-    form = SaddleForm(features, losses, labellings=working_set(features, losses, size))
+    form = SaddleForm(features, losses, labellings=(working_set(features, losses, size) + 1) // 2)
     slow, fast = [], []
     for _ in range(repeats):
         slow.append([solve_cvxpy(form, loss, weight, dual, tol) for dual in (False, True)])

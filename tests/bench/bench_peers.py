@@ -71,7 +71,8 @@ def fixed(n: int, seed: int) -> Iterator[tuple[str, Callable[[], Answer]]]:
     def ours() -> Answer:
         y, f = md.Labels(n), md.Hyperplane(X)
         problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + WEIGHT * md.mean(md.squared_hinge(y * f))))
-        return judged(md.Solver("newton").solve(problem.program().fix_labels(truth), Budget(tol=1e-6))["w"])
+        form = problem.program().fix_labels((truth + 1) // 2)
+        return judged(md.Solver("newton").solve(form, Budget(tol=1e-6))["w"])
 
     def liblinear() -> Answer:
         model = LinearSVC(C=WEIGHT / n, dual=False, fit_intercept=False, tol=1e-6, max_iter=10_000)

@@ -57,11 +57,11 @@ def master(n: int, weight: float, size: int = 30, seed: int = 0) -> SaddleForm:
     losses = separable(few.n, odm(), weight)
     Y = working_set(few, losses, size, seed)
     if n <= few.n:
-        return SaddleForm(few, losses, labellings=Y)
-    u = MirrorProx().solve(SaddleForm(few, losses, labellings=Y), Budget(tol=1e-4))["u"]
+        return SaddleForm(few, losses, labellings=(Y + 1) // 2)
+    u = MirrorProx().solve(SaddleForm(few, losses, labellings=(Y + 1) // 2), Budget(tol=1e-4))["u"]
     many = build(X[rng.integers(few.n, size=n)] + 0.1 * rng.normal(size=(n, X.shape[1])), "linear")
     labels = [balanced(many.apply(few.adjoint(y * u)), n // 10) for y in Y]
-    return SaddleForm(many, separable(n, odm(), weight), labellings=np.array(labels))
+    return SaddleForm(many, separable(n, odm(), weight), labellings=(np.array(labels) + 1) // 2)
 
 
 def curve(solution: RawSolution) -> tuple[tuple[float, float], ...]:

@@ -80,7 +80,7 @@ def measure(path: str, rank: int, method: str, restarts: int) -> Row:
     middle = time.process_time()
     solution = problem.solve(random_state=0)
     ended = time.process_time()
-    form = problem.program().fix_labels(solution.labels)
+    form = problem.program().fix_labels((solution.labels > 0).astype(int))
     basis = len(problem.solver.solve(form)["basis"])  # type: ignore[union-attr]
     tracemalloc.start()
     md.recipes.skmmc(X, kernel=kernel, restarts=restarts).solve(random_state=0)

@@ -62,7 +62,7 @@ def measure(problem, relaxation, limit):
     wall, cpu = time.perf_counter() - wall - limit, time.process_time() - cpu - limit
     if solution is None:
         return wall, cpu, "no labels", True
-    return wall, cpu, solution.status, bool(problem.program().labels.contains(solution.labels))
+    return wall, cpu, solution.status, not problem.program().labels.violations(solution.labels)
 
 
 def run(arguments):

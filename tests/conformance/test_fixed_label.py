@@ -45,7 +45,7 @@ def make_form(X, y, loss, weight, *, slope=1.0, coupling=None, scalars=None, dec
     weights = np.broadcast_to(np.asarray(weight, dtype=float), (n,)).copy()
     term = LossTerm(loss, np.arange(n), weights, np.full(n, slope), np.zeros(n), coupling)
     return FixedLabelForm(DenseFeatures(np.asarray(X, dtype=float), LinearMap(X.shape[1])),
-                          Losses(n, (term,), scalars), y, decision=decision, free_bias=bias)
+                          Losses(n, (term,), scalars), (y + 1) // 2, decision=decision, free_bias=bias)
 
 
 def random_data(seed, n=40, r=5, shift=1.0):
@@ -55,7 +55,7 @@ def random_data(seed, n=40, r=5, shift=1.0):
 
 
 def values(form, solution):
-    primal = form.objective(solution["w"], float(solution["bias"]), solution["scalars"])
+    primal = form.objective(solution["w"], solution["bias"], solution["scalars"])
     return primal, form.dual_objective(solution["u"], solution["tau"])
 
 
@@ -65,7 +65,7 @@ def assert_certified(form, solution, tol=1e-9):
     assert solution.status is Status.OPTIMAL, solution.message
     assert abs(primal - dual) <= tol * scale
     assert form.dual_residual(solution["u"], solution["tau"]) <= tol * scale
-    assert form.primal_residual(solution["w"], float(solution["bias"]), solution["scalars"]) <= 1e-9
+    assert form.primal_residual(solution["w"], solution["bias"], solution["scalars"]) <= 1e-9
     return primal
 
 
@@ -154,7 +154,7 @@ def test_gap_closes_for_any_rows(seed, name, bias, exponent, rows):
     weights = 10**exponent * rng.random(rows) * (rng.random(rows) < 0.8)
     term = LossTerm(LOSSES[name][0], rng.integers(0, n, rows), weights, rng.normal(size=rows),
                     rng.normal(size=rows), np.zeros((rows, 0)))
-    form = FixedLabelForm(DenseFeatures(X, LinearMap(r)), Losses(n, (term,)), y, free_bias=bias)
+    form = FixedLabelForm(DenseFeatures(X, LinearMap(r)), Losses(n, (term,)), (y + 1) // 2, free_bias=bias)
     solution = Newton(tol=1e-8).solve(form)
     if solution.status is Status.UNBOUNDED:
         far = [form.objective(np.zeros(r), b) for b in (-1e9, 1e9)]
@@ -167,7 +167,7 @@ def test_gap_closes_for_any_rows(seed, name, bias, exponent, rows):
     primal = assert_certified(form, solution, 1e-8)
     for _ in range(5):  # no nearby point is better
         other = solution["w"] + 1e-3 * rng.normal(size=r)
-        moved = float(solution["bias"]) + (1e-3 * rng.normal() if bias else 0.0)
+        moved = solution["bias"] + (1e-3 * rng.normal() if bias else 0.0)
         assert form.objective(other, moved) >= primal - 1e-8 * max(1.0, abs(primal))
 
 
@@ -177,7 +177,7 @@ def test_multipliers_are_subgradients(name):
     loss = LOSSES[name][0]
     form = make_form(X, y, loss, 1.0, bias=True)
     solution = Newton(tol=1e-10).solve(form)
-    margins = y * form.decision_values(solution["w"], float(solution["bias"]))
+    margins = form.margins(form.outputs(solution["w"], solution["bias"]))
     nearby = np.stack([margins - 1e-5, margins + 1e-5])
     low, high = np.asarray(loss.derivative(nearby[0])), np.asarray(loss.derivative(nearby[1]))
     assert np.all(-solution["u"] >= low - 1e-4) and np.all(-solution["u"] <= high + 1e-4)
@@ -256,7 +256,7 @@ def test_lbfgs_refuses_and_says_what_to_use():
         solution = LBFGS().solve(form)
         assert solution.status is Status.FAILED and word in solution.message
         assert Newton().accepts(form)
-    saddle = SaddleForm(cases["smooth loss"].features, cases["smooth loss"].losses, y[None, :])
+    saddle = SaddleForm(cases["smooth loss"].features, cases["smooth loss"].losses, (y[None, :] + 1) // 2)
     for solver in (Newton(), LBFGS()):
         assert "not a SaddleForm" in str(solver.accepts(saddle))
 

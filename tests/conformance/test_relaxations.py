@@ -41,7 +41,8 @@ def test_the_optima_of_the_zoo_are_those_of_enumeration(index):
     assert known.value == pytest.approx(value, rel=1e-7, abs=1e-8)
     assert known.admits(known.labels)
     assert known.value_of(known.labels) == pytest.approx(value, rel=1e-7, abs=1e-8)
-    members = {tuple(y) for y in known.problem.program().labels.enumerate()}
+    labels = known.problem.program().labels
+    members = {tuple(labels.names.written(y)) for y in labels.enumerate()}
     assert members == {tuple(y) for y in known.members()}
 
 

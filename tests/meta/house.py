@@ -26,8 +26,7 @@ TWO = re.compile(r"(is|has|are|of)_(binary|two\w*|signs?|cluster\w*|multi\w*|num
                  r"|refusal_of_numbers")
 COUNTED = {"clusters", "k", "K", "outputs", "classes"}  # compared with one, two or three
 CODINGS = {"binary", "crammer-singer", "simplex"}
-KINDS = re.compile(r"\b(Signs|Clusters|GlobalSign|ClusterNames|Clustered|CrammerSinger|Simplex|ClusterForm|CodedForm"
-                   r"|CodedFeatures|Cluster\w+)\b")
+KINDS = re.compile(r"\b(CrammerSinger|Coded|ClusterForm|Cluster\w+)\b")
 SHAPELESS = ("calculus", "points", "metrics", "language", "frozen")
 SHAPED = re.compile(r"\b(ndim|shape)\b")
 # The private words that the glossary of the documentation replaces, as parts of names in the source.

@@ -27,7 +27,7 @@ ALLOWED = {
         ("solvers/margindsl_solvers/engines/saddle/iteration.py", "used < 1e-200")],
     "damps a system that would be singular; the step is judged by what it reaches": [
         ("solvers/margindsl_solvers/engines/rows/envelopes.py", "1e-14 + 1e-13 * curved"),
-        ("margindsl/selection/prediction.py", "float(curvature.sum()) * (1 + 1e-09) + 1e-09")],
+        ("margindsl/selection/prediction.py", "1e-09 * np.diag(corner) + 1e-09")],
     "the ones of I + Φᵀ H Φ": [
         ("margindsl/drivers/moves.py", "max(1.0, ROUNDING * float(np.trace(hessian)))")],
     "factors that shrink a dual point, never stretch it": [

@@ -63,9 +63,10 @@ def assert_certificate(solution):
 
 def assert_fixed_label_duality(instance, labels):
     """Primal and dual values of the form agree at fixed labels, and weak duality holds."""
-    form = instance.problem.program().fix_labels(labels)
+    program = instance.problem.program()
+    form = program.fix_labels(program.labels.names.read(labels))
     raw = md.Solver("newton").solve(form, Budget(tol=1e-9))
-    primal = form.objective(raw["w"], float(raw["bias"]), raw["scalars"])
+    primal = form.objective(raw["w"], raw["bias"], raw["scalars"])
     dual = form.dual_objective(raw["u"], raw["tau"])
     assert primal == pytest.approx(dual, rel=1e-6, abs=1e-7)
     assert dual <= primal + 1e-9 * scale_of(primal)

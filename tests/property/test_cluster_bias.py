@@ -15,7 +15,7 @@ import pytest
 
 import margindsl as md
 from margindsl.labelset.codes import contrasts, simplex_codes
-from margindsl.program.bounded_bias import ClusterLimits
+from margindsl.program.bounded_bias import BiasLimits
 from margindsl.proof import check as script
 
 N, K = 5, 3
@@ -78,13 +78,18 @@ def least(loss: str, high: float, coding: str = "simplex") -> float:
 def test_limits_are_those_of_the_linear_programme(clusters: int) -> None:
     rng = np.random.default_rng(clusters)
     for codes in (simplex_codes(clusters), contrasts(clusters)):
-        limits, beta, s = ClusterLimits(codes, 1.7), cp.Variable(clusters - 1), rng.normal(size=clusters - 1)
-        most = cp.Problem(cp.Maximize(s @ beta), [cp.abs(limits.pairs() @ beta) <= 1.7]).solve(solver=cp.CLARABEL)
+        limits = BiasLimits(codes, 1.7, rng.normal(size=clusters - 1))
+        beta, s = cp.Variable(clusters - 1), rng.normal(size=clusters - 1)
+        most = cp.Problem(cp.Maximize(s @ beta), [
+            cp.abs((codes[p] - codes[q]) @ (beta - limits.middle)) <= 1.7
+            for p, q in itertools.combinations(range(clusters), 2)]).solve(solver=cp.CLARABEL)
         assert limits.support(s) == pytest.approx(most, rel=1e-6)
-        assert limits.end(s) @ s == pytest.approx(most, rel=1e-6) and np.ptp(codes @ limits.end(s)) <= 1.7 + 1e-12
+        assert limits.end(s) @ s == pytest.approx(most, rel=1e-6) and np.ptp(
+            codes @ (limits.end(s) - limits.middle)) <= 1.7 + 1e-12
         corners = [limits.end(codes[list(some)].sum(axis=0)) for m in range(1, clusters)
                    for some in itertools.combinations(range(clusters), m)]
-        assert limits.reach == pytest.approx(max(np.linalg.norm(corner) for corner in corners))
+        assert limits.reach == pytest.approx(np.linalg.norm(limits.middle) + max(
+            np.linalg.norm(corner - limits.middle) for corner in corners))
 
 
 @pytest.mark.filterwarnings("ignore::margindsl.errors.TrivialityWarning")

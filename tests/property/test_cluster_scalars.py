@@ -10,7 +10,6 @@ import pytest
 import margindsl as md
 from margindsl.contract import Budget
 from margindsl.errors import AccuracyWarning, TrivialityWarning
-from margindsl.labelset import Clusters, presolve
 from margindsl.program.codes import runner_up
 from margindsl.program.repair import repaired
 from margindsl.program.split import SplitLosses, parted
@@ -130,12 +129,12 @@ def test_two_clusters_are_the_binary_program(loss):
     """γ = ⟨w_1 − w_0, φ⟩ y and ½(‖w_0‖² + ‖w_1‖²) = ¼‖w_1 − w_0‖² at w_0 = −w_1, whatever the scalars."""
     X = np.random.default_rng(3).normal(size=(N, 2))
     y, f = md.Labels(N), md.Hyperplane(X)
-    signs = np.where(np.arange(N) % 2 == 0, 1, -1)
+    labels = 1 - np.arange(N) % 2
     objective = LOSSES[loss](y * f, md.Scalar(), md.Scalar(nonneg=True, name="t"))
     plain, doubled = (md.Problem(md.Minimize(md.sq_norm(f) / 2 + c * objective)).program() for c in (4.0, 8.0))
-    paired = dataclasses.replace(plain, labels=presolve(N, Clusters(2)), coding="crammer-singer")
-    found = md.Solver("newton").solve(paired.fix_labels((signs > 0).astype(int)), Budget(tol=1e-10))
-    other = md.Solver("newton").solve(doubled.fix_labels(signs), Budget(tol=1e-10))
+    paired = dataclasses.replace(plain, coding="crammer-singer")
+    found, other = (md.Solver("newton").solve(program.fix_labels(labels), Budget(tol=1e-10))
+                    for program in (paired, doubled))
     assert np.isclose(found.objective, 0.5 * other.objective, rtol=1e-8, atol=1e-10)
 
 

@@ -66,17 +66,17 @@ def test_everything_agrees_with_brute_force(declared):
             check_cycle(caught.value.cycle, must, cannot, known)
         return
     labels = presolve(n, **arguments)
-    assert [labels.contains(y) for y in Y] == keep.tolist()
+    assert [labels.contains((y + 1) // 2) for y in Y] == keep.tolist()
     assert [not labels.violations(y) for y in Y] == keep.tolist()
-    members = {tuple(y) for y in Y[keep]}
+    members = {tuple((y + 1) // 2) for y in Y[keep]}
     listed = [tuple(y) for y in labels.enumerate()]
     assert len(listed) == len(set(listed)) and set(listed) == members
     for gain in (rng.normal(size=n), rng.integers(-2, 3, n)):
         best = labels.maximise(np.stack([-gain, gain], axis=1))
         assert tuple(best) in members
-        assert gain @ best == pytest.approx((Y[keep] @ gain).max(), abs=1e-9)
+        assert gain @ labels.signs(best) == pytest.approx((Y[keep] @ gain).max(), abs=1e-9)
     assert {tuple(y) for y in labels.sample(rng, 5)} <= members
-    check_moves(labels, Y[keep][0], members)
+    check_moves(labels, (Y[keep][0] + 1) // 2, members)
     check_lifting(labels, Y, keep, consistent)
 
 
@@ -101,24 +101,22 @@ def check_cycle(cycle, must, cannot, known):
 def check_moves(labels, y, members):
     z = labels.contract(y)
     assert (labels.expand(z) == y).all()
-    flips = np.eye(labels.count, dtype=int) * -2 + 1
-    assert labels.feasible_moves(y).any(axis=1).tolist() == [tuple(labels.expand(z * f)) in members for f in flips]
-    expected = [
-        k != 0 and tuple(labels.expand(z * flips[0] * flips[k])) in members for k in range(labels.count)
-    ]
-    other = 1 - labels.places(y)
+    flips = np.eye(labels.count, dtype=int)
+    assert labels.feasible_moves(y).any(axis=1).tolist() == [tuple(labels.expand(z ^ f)) in members for f in flips]
+    expected = [k != 0 and tuple(labels.expand(z ^ flips[0] ^ flips[k])) in members for k in range(labels.count)]
+    other = 1 - z
     assert labels.feasible_pairs(y, 0, other[0], np.arange(labels.count), other).tolist() == expected
 
 
 def check_lifting(labels, Y, keep, consistent):
     merged = labels.merged()
-    assert [merged.contains(y) for y in Y] == keep.tolist()
-    assert (merged.pinned != 0).sum() <= 1 and not (merged.pinned == -1).any()
+    assert [merged.contains((y + 1) // 2) for y in Y] == keep.tolist()
+    assert (~merged.free).sum() <= 1 and not (merged.pinned == 0).any()
     for lifted, bound in zip(merged.lifted_bounds(), merged.bounds):
         for z in product([-1, 1], repeat=merged.count):
-            z = np.where(merged.pinned != 0, merged.pinned, z)
+            z = np.where(merged.free, z, 1)
             inside = abs(lifted.omega @ np.append(z, 1)[: len(lifted.omega)]) <= lifted.radius + 1e-9
             assert inside == bound.holds(bound.omega @ z)
     if labels.is_symmetric:
-        assert [labels.contains(-y) for y in Y] == keep.tolist()
+        assert [labels.contains((1 - y) // 2) for y in Y] == keep.tolist()
     assert not labels.is_single or keep.sum() == 1

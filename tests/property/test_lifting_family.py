@@ -30,7 +30,7 @@ def dichotomies(X):
         y = np.sign(X @ np.cross(X[i], X[j]))
         for a, b in ((1, 1), (1, -1), (-1, 1), (-1, -1)):
             y[[i, j]] = a, b
-            found.add(tuple((y * y[0]).astype(int)))
+            found.add(tuple((y * y[0] > 0).astype(int)))
     return sorted(found)
 
 

@@ -97,7 +97,7 @@ def test_solve_agrees_with_the_language(data, tmp_path, capsys):
     (["--kernel", "polynomial", "--degree", "2"], md.Polynomial(degree=2))])
 def test_flags_declare_what_they_say(flags, expression, kernel, chosen):
     X = np.random.default_rng(0).normal(size=(10, 2))
-    labels = np.where(X[:, 0] > 0, 1, -1)
+    labels = np.where(X[:, 0] > 0, 1, 0)
     given = declare(build_parser().parse_args(["solve", "-", *flags, *kernel]), X).program().fix_labels(labels)
     y, f = md.Labels(10), md.Hyperplane(X, kernel=chosen)
     own = md.Problem(md.Minimize(md.sq_norm(f) / 2 + expression(y * f))).program().fix_labels(labels)

@@ -40,7 +40,7 @@ def test_a_stopped_solve_goes_on_to_the_same_answer(relaxation, reports, tmp_pat
     monkeypatch.setattr(kept, "EVERY", 0.0)
     problem, path, whole = problem_of(), tmp_path / "run", whole_of(relaxation)
     cut = problem.solve(relaxation, random_state=0, checkpoint=path, callback=stop_after(reports))
-    assert problem.program().labels.contains(cut.labels) and path.exists()
+    assert not problem.program().labels.violations(cut.labels) and path.exists()
     resumed = problem.solve(relaxation, random_state=0, checkpoint=path)
     assert resumed.status == whole.status
     assert resumed.value <= whole.value * (1 + 1e-3)
@@ -112,4 +112,4 @@ def test_a_disk_that_fills_up_later_costs_no_labels(tmp_path, monkeypatch):
     monkeypatch.setattr(kept, "write_archive", write)
     with pytest.warns(AccuracyWarning, match="could not be written: .*No space"):
         solution = problem_of().solve("alternating", random_state=0, checkpoint=tmp_path / "run")
-    assert problem_of().program().labels.contains(solution.labels)
+    assert not problem_of().program().labels.violations(solution.labels)

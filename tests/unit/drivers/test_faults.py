@@ -93,7 +93,7 @@ def optima(make):
     program, values = make().program(), {}
     for labels in program.labels.enumerate():
         raw = make_solver("newton").solve(program.fix_labels(labels))
-        values[tuple(np.asarray(labels).tolist())] = program.to_user(raw.objective)
+        values[tuple(program.labels.names.written(labels).tolist())] = program.to_user(raw.objective)
     return values
 
 

@@ -22,7 +22,7 @@ def run_of(n=14, weight=10.0, seed=0):
 
 def exact_lower(run, u):
     """Return min over B of G(u, y), by enumeration."""
-    Y = enumerate_up_to_names(run.program.labels)
+    Y = 2 * enumerate_up_to_names(run.program.labels) - 1
     spread = run.program.losses.spread(u)
     worst = np.sum(run.program.features.adjoint((Y * spread).T) ** 2, axis=0).max()
     return -run.program.losses.conjugate_value(u) - 0.5 * worst
@@ -55,7 +55,7 @@ def test_generation_closes_the_gap_of_the_whole_set(seed):
 def test_no_labelling_enters_twice():
     run = run_of(30, seed=3)
     done = generate(run, starting_labels(run, 3), tol=1e-6, most=4, per_round=3, starts=4)
-    signed = {(y * y[0]).astype(int).tobytes() for y in done.form.labellings}
+    signed = {(y ^ y[0]).astype(int).tobytes() for y in done.form.labellings}
     assert len(signed) == done.form.count > 6
 
 

@@ -81,7 +81,7 @@ def test_escapes_where_small_moves_stick():
     labels = run.program.labels.sample(np.random.default_rng(5), 1)[0]
     small = search(run, alternate(run, labels), tries=3)
     large = search(run, small, tries=3, blocks=2)
-    from_truth = alternate(run, run.program.labels.nearest(np.sign(truth)))
+    from_truth = alternate(run, run.program.labels.nearest((truth > 0).astype(int)))
     assert small.value > 1.05 * from_truth.value >= 1.05 * large.value * (1 - 1e-7)
     assert clustering_accuracy(truth, large.labels) > 0.99
 
@@ -137,7 +137,7 @@ def test_a_symmetric_b_never_proposes_the_same_clusters_renamed():
     run = start(declare(blobs(1), 30.0))
     fit = alternate(run, run.program.labels.sample(np.random.default_rng(0), 1)[0])
     assert run.program.labels.is_symmetric
-    assert not any(np.array_equal(labels, -fit.labels) for labels in block_moves(run, fit, 50))
+    assert not any(np.array_equal(labels, 1 - fit.labels) for labels in block_moves(run, fit, 50))
 
 
 @pytest.mark.parametrize("loss", [None, md.hinge], ids=["odm", "hinge"])
@@ -145,7 +145,7 @@ def test_newton_values_lie_between_the_optimum_and_the_value_at_the_old_hyperpla
     run = start(declare(blobs(4), 20.0, loss=loss))
     fit = alternate(run, run.program.labels.sample(np.random.default_rng(0), 1)[0])
     Y = np.stack([fit.labels, *block_moves(run, fit, 12)], axis=1)
-    arguments = run.program.losses.arguments(fit.labels * fit.decision)
+    arguments = run.program.losses.arguments(fit.decision[np.arange(run.program.n), fit.labels])
     curvature = run.program.losses.smoothed_curvature(arguments, moving.SMOOTHING)
     hessian = run.program.features.gram(curvature) + np.eye(5)
     values = newton_values(run, fit, Y, hessian)
@@ -160,7 +160,7 @@ def test_newton_values_beat_the_old_hyperplane_by_much():
     run = start(declare(blobs(4), 20.0))
     fit = alternate(run, run.program.labels.sample(np.random.default_rng(0), 1)[0])
     Y = np.stack(block_moves(run, fit, 12), axis=1)
-    arguments = run.program.losses.arguments(fit.labels * fit.decision)
+    arguments = run.program.losses.arguments(fit.decision[np.arange(run.program.n), fit.labels])
     curvature = run.program.losses.smoothed_curvature(arguments, moving.SMOOTHING)
     hessian = run.program.features.gram(curvature) + np.eye(5)
     still = np.array([run.program.fix_labels(labels).objective(fit.w) for labels in Y.T])
@@ -188,7 +188,7 @@ def test_single_labelling_and_tiny_sets(kernel):
     known = (lambda y: y[np.arange(4)] == np.array([1, 1, -1, -1]),)
     for rules in ((), known):
         run = start(declare(X, 5.0, rules, kernel=kernel))
-        fit = alternate(run, run.program.labels.nearest([1, -1, 1, -1]))
+        fit = alternate(run, run.program.labels.nearest([1, 0, 1, 0]))
         assert search(run, fit, blocks=3).value <= fit.value
 
 
@@ -266,7 +266,7 @@ def test_a_fit_is_cut_off_only_where_it_is_no_lower(seed):
     """With a shared threshold the value at w = 0 is zero, and a dual point there proves nothing yet."""
     X = blobs(seed, groups=2, each=15)
     run = start(md.recipes.skmmc(X, C=3.0), seed)
-    good, other = np.repeat([-1, 1], 15), np.tile([-1, 1], 15)
+    good, other = np.repeat([0, 1], 15), np.tile([0, 1], 15)
     least, most = sorted(start(md.recipes.skmmc(X, C=3.0)).fit(labels).value for labels in (good, other))
     fits = [run.fit(labels, cutoff=most - 1e-3 * abs(most)) for labels in (good, other)]
     assert least < most - 1e-3 * abs(most) and min(fit.value for fit in fits) == pytest.approx(least, rel=1e-6)

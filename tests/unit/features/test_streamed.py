@@ -20,7 +20,6 @@ from margindsl.errors import DeclarationError
 from margindsl.estimators import MarginClusterer
 from margindsl.features import BlockFeatures, build
 from margindsl.features import factor as factor_module
-from margindsl.features.coded import CodedFeatures
 from margindsl.features.dask import _levelled
 from margindsl.features.derived import AffineFeatures
 from margindsl.features.points import check_points, release
@@ -70,8 +69,7 @@ def test_products_are_those_of_points_in_memory(kind, kernel, tmp_path, monkeypa
 def test_a_pass_leaves_the_points_as_they_are(centre):
     held = da.from_array(X, chunks=(150, D)).persist()
     derived = AffineFeatures(build(held, centre=centre), factor=0.25)
-    for phi in (derived, AffineFeatures(derived, shift=np.ones(D)),
-                CodedFeatures(derived, np.arange(N) % 2, np.eye(2))):
+    for phi in (derived, AffineFeatures(derived, shift=np.ones(D))):
         expected = phi.rows(slice(0, N))
         for _ in range(2):
             np.testing.assert_allclose(phi.fold(np.sum), expected.sum(), atol=1e-9)
@@ -260,9 +258,8 @@ def _moments(phi, weights, labels):
 @pytest.mark.parametrize("derive", [
     lambda phi: phi, lambda phi: AffineFeatures(phi, factor=0.25),
     lambda phi: AffineFeatures(phi, shift=np.arange(phi.rank)),
-    lambda phi: AffineFeatures(phi, constant=2.0), lambda phi: AffineFeatures(phi, np.ones((phi.rank, 2))),
-    lambda phi: CodedFeatures(phi, np.arange(N) % 3, np.eye(3))],
-    ids=["plain", "scaled", "shifted", "augmented", "mapped", "coded"])
+    lambda phi: AffineFeatures(phi, constant=2.0), lambda phi: AffineFeatures(phi, np.ones((phi.rank, 2)))],
+    ids=["plain", "scaled", "shifted", "augmented", "mapped"])
 @pytest.mark.parametrize("kernel", ["linear", NYSTROM], ids=["linear", "nystrom"])
 @pytest.mark.parametrize("kind", ["disk", "dask"])
 def test_a_pass_gives_what_the_dense_features_give(kind, kernel, derive, tmp_path, monkeypatch):

@@ -184,7 +184,7 @@ def test_what_is_printed_has_the_value_of_what_was_declared(name):
         values |= {r"\mathbf{c}": B, r"\mathcal{I}": [5, 0, 3], r"\mathcal{I}^(2)": [7, 1]}
     values.setdefault(r"\mathcal{I}", [6, 2, 4, 1])
     printed = problem._latex_rows()[0][1]
-    value = program.objective(labels, w, 0.0, shared)
+    value = program.objective((labels + 1) // 2, w, 0.0, shared)
     assert Reader(printed, values).whole() == pytest.approx(value, rel=1e-12), printed
     assert problem.objective._repr_latex_() == rf"$\min \; {printed}$"
 

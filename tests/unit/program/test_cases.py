@@ -26,16 +26,16 @@ SETS = {"free": {}, "balanced": {"bounds": [(None, 0, 0)]}, "known": {"known": (
 def grown(rng, labels, path=()):
     """Return the leaves of a random tree below a path, split to the end or not."""
     z = labels.implied(path)
-    if z is None or labels.is_decided(z).all() or (path and rng.random() < 0.3):
+    if z is None or (z >= 0).all() or (path and rng.random() < 0.3):
         return [path]
-    component = int(rng.choice(np.flatnonzero(~labels.is_decided(z))))
+    component = int(rng.choice(np.flatnonzero(z < 0)))
     return [leaf for value in labels.branches(path) for leaf in grown(rng, labels, (*path, (component, value)))]
 
 
 def is_covered(labels, paths, members):
-    """Return whether every member, or its negative where B is symmetric, follows a path."""
-    return all(any(all(s * z[c] == value for c, value in path) for path in paths
-                   for s in ((1, -1) if labels.is_symmetric else (1,))) for z in members)
+    """Return whether every member, or its opposite where B is symmetric, follows a path."""
+    return all(any(all(z[c] ^ turned == value for c, value in path) for path in paths
+                   for turned in range(1 + labels.is_symmetric)) for z in members)
 
 
 @pytest.mark.parametrize("kind", SETS)
@@ -43,7 +43,7 @@ def is_covered(labels, paths, members):
 def test_trees_that_are_said_to_cover_do(kind, seed):
     rng = np.random.default_rng(seed)
     labels = presolve(6, **SETS[kind])
-    members = [z for z in itertools.product((1, -1), repeat=len(labels.pinned))
+    members = [z for z in itertools.product((1, 0), repeat=len(labels.pinned))
                if labels.implied(tuple(enumerate(z))) is not None]
     leaves = grown(rng, labels)
     assert covers(labels, leaves) and is_covered(labels, leaves, members)
@@ -96,12 +96,12 @@ def test_the_least_of_the_losses_is_all_they_prove():
 @pytest.mark.parametrize("bias", [False, True])
 def test_any_dual_point_of_fixed_labels_proves_a_bound_below_the_value(bias):
     rng = np.random.default_rng(1)
-    X, labels = rng.normal(size=(8, 2)), np.array([1, -1, 1, 1, -1, 1, -1, -1])
+    X, labels = rng.normal(size=(8, 2)), np.array([1, 0, 1, 1, 0, 1, 0, 0])
     y, f = md.Labels(8), md.Hyperplane(X, bias=bias, centre=False)
     form = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.sum(md.hinge(y * f))),
                       [abs(md.sum(f)) <= 1.0] if bias else []).program().fix_labels(labels)
     raw = md.Solver("clarabel").solve(form)
-    best = form.objective(raw["w"], float(raw["bias"]))
+    best = form.objective(raw["w"], raw["bias"])
     found = certify_fixed_labels(form, project_duals(form.losses, raw["u"]), raw["tau"])
     assert found.bound == pytest.approx(best, rel=1e-5) and found.bound <= best * (1 + 1e-9)
     u, tau = found.arrays["u"][0], found.arrays["tau"][0]
@@ -114,6 +114,6 @@ def test_any_dual_point_of_fixed_labels_proves_a_bound_below_the_value(bias):
         other = certify_fixed_labels(form, u, tau)
         assert other is None or other.bound <= best * (1 + 1e-9)
     point, paths = found.arrays, found.arrays["paths"][0]
-    assert np.array_equal(np.sign(paths), labels) and np.array_equal(np.abs(paths), np.arange(8) + 1)
+    assert np.array_equal(paths > 0, labels == 1) and np.array_equal(np.abs(paths), np.arange(8) + 1)
     scaled = found.rescaled(2.0, 4.0, 3.0).arrays
     assert np.allclose(scaled["u"], 3.0 * 2.0 / 16 * point["u"]) and np.allclose(scaled["tau"], 3.0 / 8 * point["tau"])

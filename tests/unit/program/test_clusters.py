@@ -12,8 +12,8 @@ from margindsl.calculus import ConvexFunction
 from margindsl.contract import Budget, RawSolution, Status
 from margindsl.errors import CalculusError, DeclarationError
 from margindsl.features import build
-from margindsl.features.coded import CodedFeatures, weighted_gram
-from margindsl.labelset import Clusters, presolve
+from margindsl.features.coded import CodedRows, weighted_gram
+from margindsl.labelset import presolve
 from margindsl.labelset.codes import contrasts, simplex_codes
 from margindsl.program.bounds import DecisionBound
 from margindsl.program.certificates import certify_fixed_labels
@@ -53,25 +53,23 @@ def test_codes_are_the_corners_of_a_simplex(k):
         contrasts(1)
 
 
-def test_coded_features_are_the_kronecker_products():
-    base, codes = build(X), simplex_codes(K)
-    coded = CodedFeatures(base, LABELS, codes)
-    dense = np.stack([np.kron(codes[c], phi) for c, phi in zip(LABELS, base.toarray())])
+@pytest.mark.parametrize("k", [2, 3])
+def test_coded_rows_are_the_kronecker_products(k):
+    base, codes, labels = build(X), simplex_codes(k), LABELS % k
+    coded = CodedRows(base, labels, codes)
+    dense = np.stack([np.kron(codes[c], phi) for c, phi in zip(labels, base.toarray())])
     w, u = RNG.normal(size=coded.rank), RNG.normal(size=N)
     W, U = RNG.normal(size=(coded.rank, 2)), RNG.normal(size=(N, 2))
     weights = np.where(RNG.random(N) < 0.4, 0.0, RNG.random(N))
-    assert np.allclose(coded.toarray(), dense) and np.allclose(coded.rows(np.array([3, 1])), dense[[3, 1]])
+    assert np.allclose(coded.rows(np.array([3, 1])), dense[[3, 1]])
     assert np.allclose(coded.apply(w), dense @ w) and np.allclose(coded.apply(W), dense @ W)
     assert np.allclose(coded.adjoint(u), dense.T @ u) and np.allclose(coded.adjoint(U), dense.T @ U)
     assert np.allclose(coded.gram(weights), dense.T @ (weights[:, None] * dense))
-    assert np.allclose(coded.gram(), dense.T @ dense)
-    assert np.allclose(coded.row_norms(), np.sum(dense**2, axis=1)) and np.isclose(coded.trace, np.sum(dense**2))
-    assert np.allclose(coded.take(np.arange(5)).toarray(), dense[:5])
-    assert coded.describe().endswith("coded for 3 clusters")
+    assert np.allclose(coded.fold(lambda rows, u: u @ rows, u), u @ dense)
 
 
 def test_no_row_is_an_empty_array_of_the_same_width():
-    coded = CodedFeatures(build(np.eye(4)), np.array([0, 1, 2, 1]), simplex_codes(3))
+    coded = CodedRows(build(np.eye(4)), np.array([0, 1, 2, 1]), simplex_codes(3))
     assert coded.rows(np.zeros(0, dtype=int)).shape == (0, coded.rank) == (0, 8)
 
 
@@ -151,11 +149,11 @@ def test_weak_duality_at_any_dual_point(loss):
     scale = 4.0 / N
     for _ in range(20):
         w = RNG.normal(size=form.size_of_w)
-        w *= min(1.0, float(np.min(form.balance[1] / np.abs(form.balance[0] @ w))))
+        w *= min(1.0, float(np.min(form.bound_ends[1] / np.abs(form.bound_normals @ w))))
         u = scale * RNG.random((form.parts.falling.rows, K)) / K
         u[np.arange(len(u)), LABELS[form.parts.falling.points]] = 0.0
         t = scale * RNG.random(form.parts.rising.rows)
-        tau = 0.1 * RNG.normal(size=len(form.balance[1]))
+        tau = 0.1 * RNG.normal(size=len(form.bound_normals))
         assert fixed.dual_objective(u, tau, t) <= fixed.majorant(w) + 1e-10
     assert fixed.dual_objective(-np.ones_like(u), tau, t) == -np.inf or not len(u)
 
@@ -165,7 +163,7 @@ def test_weak_duality_at_any_dual_point(loss):
 def test_solvers_agree_and_certify_themselves(loss, balanced):
     options = {"constraints": lambda y, f: [abs(md.sum(f)) <= 0.5], "centre": False} if balanced else {}
     form = program(loss, **options).fix_labels(LABELS)
-    assert len(form.balance[1]) == (3 if balanced else 0)
+    assert len(form.bound_normals) == (3 if balanced else 0)
     reference = newton(form)
     fixed = dataclasses.replace(form, runner=reference["runner"])
     assert np.isclose(fixed.majorant(reference["w"]), form.objective(reference["w"]))
@@ -228,26 +226,18 @@ def test_large_systems_by_conjugate_gradients_agree_with_dense_ones():
 
 @pytest.mark.parametrize("loss", ["hinge", "odm", "logistic"])
 def test_two_clusters_are_the_binary_program(loss):
-    """γ = ⟨w_1 − w_0, φ⟩ y and ½(‖w_0‖² + ‖w_1‖²) = ¼‖w_1 − w_0‖² at w_0 = −w_1; simplex codes are ±1."""
-    y, f = md.Labels(N), md.Hyperplane(X)
-    signs = np.where(LABELS > 0, 1, -1)
+    """γ = ⟨w_1 − w_0, φ⟩ y and ½(‖w_0‖² + ‖w_1‖²) = ¼‖w_1 − w_0‖² at w_0 = −w_1."""
+    y, f, labels = md.Labels(N), md.Hyperplane(X), (LABELS > 0).astype(int)
 
     def binary(weight):
         problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + weight * md.mean(LOSSES[loss](y * f))))
         return problem.program()
 
-    def clustered(coding):
-        return dataclasses.replace(binary(4.0), labels=presolve(N, Clusters(2)), coding=coding)
-
-    named = (signs > 0).astype(int)
-    simplex = newton(clustered("simplex").fix_labels(named))
-    plain = newton(binary(4.0).fix_labels(signs))
-    assert np.isclose(simplex.objective, plain.objective, rtol=1e-8)
-    assert np.allclose(simplex["w"], plain["w"], atol=1e-4)
-    halved = newton(binary(8.0).fix_labels(signs))  # ¼‖w‖² + 4 L = ½ (½‖w‖² + 8 L)
-    paired = newton(clustered("crammer-singer").fix_labels(named))
+    clustered = dataclasses.replace(binary(4.0), coding="crammer-singer")
+    halved = newton(binary(8.0).fix_labels(labels))  # ¼‖w‖² + 4 L = ½ (½‖w‖² + 8 L)
+    paired = newton(clustered.fix_labels(labels))
     assert np.isclose(paired.objective, 0.5 * halved.objective, rtol=1e-8)
-    weights = clustered("crammer-singer").weights(paired["w"])
+    weights = clustered.weights(paired["w"])
     assert np.allclose(weights[:, 1] - weights[:, 0], halved["w"], atol=1e-4)
 
 
@@ -266,12 +256,14 @@ def test_what_forms_of_clusters_refuse():
     p = program("hinge")
     parts = p.split
     with pytest.raises(DeclarationError, match="labels: given shape"):
-        ClusterForm(p.features, p.losses, LABELS[:-1], K, parts)
+        ClusterForm(p.features, p.losses, LABELS[:-1], parts, codes=contrasts(K))
     with pytest.raises(DeclarationError, match=r"of the form \|sum\| <= l only"):
-        ClusterForm(p.features, p.losses, LABELS, K, parts, decision=(DecisionBound(np.ones(N), -1.0, 2.0),))
-    for labels, coding in ((presolve(N, Clusters(3)), "binary"), (presolve(N), "simplex"), (presolve(N), "other")):
-        with pytest.raises(DeclarationError, match="coding of a margin program is"):
-            MarginProgram(p.features, labels, p.losses, coding=coding)
+        ClusterForm(p.features, p.losses, LABELS, parts, codes=contrasts(K),
+                    decision=(DecisionBound(np.ones(N), -1.0, 2.0),))
+    with pytest.raises(DeclarationError, match="labels of 3 clusters are the whole numbers below 3"):
+        ClusterForm(p.features, p.losses, LABELS + 1, parts, codes=contrasts(K))
+    with pytest.raises(DeclarationError, match="coding of a margin program is 'other'"):
+        MarginProgram(p.features, presolve(N), p.losses, coding="other")
 
 
 class Cosh(ConvexFunction):

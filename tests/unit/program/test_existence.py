@@ -12,7 +12,7 @@ from margindsl.estimators import MarginClusterer
 from margindsl.program.existence import is_endless
 
 POINTS = np.random.default_rng(3).normal(size=(5, 2))
-SIGNS = 1 - 2 * ((np.arange(32)[:, None] >> np.arange(5)) & 1)
+LABELS = 1 - ((np.arange(32)[:, None] >> np.arange(5)) & 1)
 
 
 def falling(name, y, f, slope):
@@ -45,8 +45,8 @@ def test_what_falls_without_end_is_what_cvxpy_calls_unbounded(name, slope, sides
     y, f = md.Labels(5), md.Hyperplane(POINTS, bias=True)
     held = [md.sum(f) <= 1.0 if side == "above" else md.sum(f) >= -1.0 for side in sides]
     program = md.Problem(md.Minimize(md.sq_norm(f) / 2 + falling(name, y, f, slope)), held).program()
-    found = [program.fix_labels(labels).is_endless for labels in SIGNS[::3]]
-    assert found == [by_hand(name, slope, labels, sides) for labels in SIGNS[::3]]
+    found = [program.fix_labels(labels).is_endless for labels in LABELS[::3]]
+    assert found == [by_hand(name, slope, 2 * labels - 1, sides) for labels in LABELS[::3]]
 
 
 @pytest.mark.parametrize("solver", [None, "clarabel"])
@@ -88,7 +88,7 @@ def test_a_contradiction_is_found_where_cvxpy_finds_none_that_satisfies_all(seed
     W, ends = rng.integers(-1, 2, size=(4, 5)).astype(float), np.sort(rng.normal(size=(4, 2)), axis=1)
     W[:, 0] += ~W.any(axis=1)
     held = [held for w, (low, high) in zip(W, ends) for held in (md.sum(w * f) >= low, md.sum(w * f) <= high)]
-    form = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean(md.hinge(y * f))), held).program().fix_labels(SIGNS[3])
+    form = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean(md.hinge(y * f))), held).program().fix_labels(LABELS[3])
     w = cp.Variable(2)
     problem = cp.Problem(cp.Minimize(0), [W @ POINTS @ w >= ends[:, 0], W @ POINTS @ w <= ends[:, 1]])
     problem.solve(solver="CLARABEL")
@@ -102,7 +102,8 @@ def test_links_that_leave_no_room_for_balance_name_it():
 
 def test_losses_without_weight_leave_a_cost_that_falls():
     y, f, s = md.Labels(5), md.Hyperplane(POINTS), md.Scalar()
-    form = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.sum(md.pos(s - y * f)) - 2 * s)).program().fix_labels(SIGNS[3])
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.sum(md.pos(s - y * f)) - 2 * s))
+    form = problem.program().fix_labels(LABELS[3])
     none = replace(form.losses, terms=tuple(replace(t, weights=0 * t.weights) for t in form.losses.terms))
     assert is_endless(none) and not is_endless(form.losses)
     assert not is_endless(replace(none, scalars=replace(none.scalars, costs=0 * none.scalars.costs)))

@@ -13,7 +13,7 @@ from margindsl.program.passes import NORMAL, PASSES, Answer, BoxedBias, Presolve
 RNG = np.random.default_rng(3)
 N = 6
 X = RNG.normal(size=(N, 2)) + np.where(np.arange(N) < 3, -1.0, 1.0)[:, None]
-SIGNS = np.array([-1, -1, -1, 1, 1, 1])
+LABELS = np.repeat([0, 1], 3)
 
 
 def program(c=1.0, weight=3.0, loss=md.hinge, bias=False, points=X, **options):
@@ -81,11 +81,11 @@ def test_answers_come_back_through_boxed_bias_and_units(c, low, high):
     assert kinds == [BoxedBias] * boxed + [Units] * (c != 1.0)
     assert found.program.free_bias == (not low == high == 0.0)
     w, t = RNG.normal(size=2), 0.0 if low == high else 0.3
-    there = found.program.features.apply(w) + t
-    answer = found.undo(Answer(w, t, np.zeros(0), there))
-    assert np.allclose(given.features.apply(answer.w) + answer.bias, answer.decision, rtol=1e-9, atol=1e-9)
-    assert given.objective(SIGNS, answer.w, answer.bias) == pytest.approx(
-        found.program.objective(SIGNS, w, t), rel=1e-9)
+    there = (found.program.features.apply(w) + t)[:, None] * [-1.0, 1.0]
+    answer = found.undo(Answer(w, np.array([t]), np.zeros(0), there))
+    assert np.allclose(given.features.apply(answer.w) + answer.bias, answer.decision[:, 1], rtol=1e-9, atol=1e-9)
+    assert given.objective(LABELS, answer.w, answer.bias) == pytest.approx(
+        found.program.objective(LABELS, w, t), rel=1e-9)
 
 
 def test_bounds_on_the_bias_that_contradict_one_another_are_refused():

@@ -42,7 +42,7 @@ def test_the_recipe_is_the_formulation_written_by_hand(name):
     program, other = recipe.program(), own.program()
     rng = np.random.default_rng(1)
     for _ in range(5):
-        labels, w = np.where(rng.random(len(X)) < 0.5, 1, -1), rng.normal(size=program.features.rank)
+        labels, w = np.where(rng.random(len(X)) < 0.5, 1, 0), rng.normal(size=program.features.rank)
         bias, scalars = rng.normal(), np.abs(rng.normal(size=program.losses.scalars.count))
         assert program.objective(labels, w, bias, scalars) == pytest.approx(other.objective(labels, w, bias, scalars))
     for mine, theirs in zip(program.decision, other.decision, strict=True):
@@ -79,9 +79,9 @@ def test_normalising_by_the_threshold_gives_a_unit_margin_problem(name):
     kernel = "linear" if name == "adaptive_cpmmc" else md.RBF(md.sqrt_mean_distance)
     rho = solution.scalars["rho"]
     plain = by_hand("skmmc_v2", X, 10.0 / rho, 0.0, kernel)
-    form = plain.program().fix_labels(solution.labels)
+    form = plain.program().fix_labels(np.where(solution.labels > 0, 1, 0))
     fixed = md.Solver("newton").solve(form)
-    decision = form.decision_values(fixed["w"], float(fixed["bias"]))
+    decision = form.outputs(fixed["w"], fixed["bias"])[:, 1]
     np.testing.assert_allclose(decision, solution.decision / rho, atol=2e-3)
 
 
@@ -90,7 +90,7 @@ def test_the_value_at_the_optimum_is_minus_half_the_squared_norm():
     X, _ = blobs()
     solution = skmmc(X).solve(random_state=0)
     program = skmmc(X).program()
-    raw = md.Solver("newton").solve(program.fix_labels(solution.labels))
+    raw = md.Solver("newton").solve(program.fix_labels(np.where(solution.labels > 0, 1, 0)))
     assert solution.value == pytest.approx(-0.5 * float(raw["w"] @ raw["w"]), rel=1e-3)
 
 
@@ -139,14 +139,14 @@ def test_moves_under_the_first_cut_never_shorten_the_difference_of_means(seed, s
     # Eq. 18 with one cut c = 1 and b from Eq. 23: ‖w‖² = ‖Σ (y_i − ȳ) φ_i‖² / n².
     X, _ = blobs(seed, n=30, shift=shift)
     program = skmmc(X, kernel=md.RBF(width)).program()
-    labels = np.where(np.random.default_rng(seed).random(len(X)) < 0.5, 1, -1)
+    labels = np.where(np.random.default_rng(seed).random(len(X)) < 0.5, 1, 0)
     H = np.eye(len(X)) - 1 / len(X)
     K = H @ md.RBF(width).matrix(X, X) @ H
-    lengths = [float(path @ K @ path) for path in (settled(program, labels, moves) for moves in range(12))]
+    lengths = [float(path @ K @ path) for path in (2 * settled(program, labels, moves) - 1 for moves in range(12))]
     assert all(later >= earlier - 1e-9 * lengths[-1] for earlier, later in pairwise(lengths))
     rest = settled(program, labels)
     np.testing.assert_array_equal(settled(program, rest, 1), rest)
-    assert np.all(rest * (K @ rest) >= -1e-9 * lengths[-1])
+    assert np.all((2 * rest - 1) * (K @ (2 * rest - 1)) >= -1e-9 * lengths[-1])
 
 
 def test_random_starts_that_overlap_end_at_zero_unless_the_first_cut_moves_them():
@@ -178,7 +178,7 @@ def test_labels_moved_by_the_first_cut_keep_the_constraints():
     program = md.Problem(objective, [y[0] != y[1], md.sum(y) == 0]).program()
     labels = program.labels.sample(np.random.default_rng(0), 1)[0]
     moved = settled(program, labels)
-    assert moved[0] != moved[1] and moved.sum() == 0
+    assert moved[0] != moved[1] and moved.sum() == 10
 
 
 @pytest.mark.parametrize("name", ["moves", "skip", "basis"])
@@ -191,14 +191,14 @@ def test_counts_of_the_first_cut_are_checked(name):
 @given(seed=st.integers(0, 10**4), width=st.sampled_from([0.3, 1.0, 3.0]))
 def test_a_sparse_cut_over_all_points_is_the_one_of_equation_44(seed, width):
     X, _ = blobs(seed, n=25, shift=0.5)
-    program, labels = skmmc(X, kernel=md.RBF(width)).program(), np.where(np.arange(25) % 3 == 0, -1, 1)
+    program, labels = skmmc(X, kernel=md.RBF(width)).program(), np.where(np.arange(25) % 3 == 0, -1, 1)  # codes
     H = np.eye(25) - 1 / 25
     K = H @ md.RBF(width).matrix(X, X) @ H
     residuals = [labels - (K[b] @ labels) / K[b, b] * e for b, e in enumerate(np.eye(25))]
     best = int(np.argmin([z @ K @ z for z in residuals]))
     f = (K @ labels)[best] * K[best]
-    found = sparse_cut(program, labels, 25, np.random.default_rng(seed))
-    assert np.all(found * f >= -1e-8 * np.abs(f).max())
+    found = sparse_cut(program, (labels + 1) // 2, 25, np.random.default_rng(seed))
+    assert np.all((2 * found - 1) * f >= -1e-8 * np.abs(f).max())
 
 
 def test_the_basis_start_is_taken_by_the_recipe():

@@ -71,7 +71,7 @@ def saddle(supervised):
                   for _ in range(LABELLINGS)])
     box = BoxModel(SaddleModel(SaddleForm(program.features, program.losses, Y)))
     order = np.concatenate([term.points for term in program.losses.terms])
-    return program, box, Printed(X, weights, Y), order
+    return program, box, Printed(X, weights, 2 * Y - 1), order
 
 
 def average(box, steps, horizon, seed, extra):

@@ -43,7 +43,7 @@ def test_a_step_is_no_worse_than_the_machine_of_the_labelled_points():
     alone = md.Problem(md.Minimize(md.sq_norm(f := md.Hyperplane(X, bias=True)) / 2 + md.sum(
         md.hinge((z := md.Labels(40)) * f)[y != 0])), [z[y != 0] == y[y != 0]]).solve(relaxation="supervised")
     program = problem.program()
-    start = program.objective(alone.labels, alone.weights, alone.bias)
+    start = program.objective(program.labels.names.read(alone.labels), alone.weights, alone.bias)
     assert problem.solve().value <= start + 1e-6
 
 

@@ -23,12 +23,12 @@ def working_set(l, seed=0, count=6):
     X, _ = points(seed=seed)
     rng, C = np.random.default_rng(seed), 7.0
     program = md.recipes.cpmmc(X, C=C, l=l).compile().program
-    cuts = WorkingSet(program, rng.choice([-1, 1], len(X)))
+    cuts = WorkingSet(program, rng.integers(2, size=len(X)))
     for _ in range(count):
-        cuts.relabel(rng.choice([-1, 1], len(X)))
+        cuts.relabel(rng.integers(2, size=len(X)))
         f = X @ rng.standard_normal(3) + rng.standard_normal()
-        cuts.relabel(np.where(f >= 0, 1, -1))
-        cuts.add(f)
+        cuts.relabel(np.where(f >= 0, 1, 0))
+        cuts.add(f[:, None] * [-1.0, 1.0])
     return X, C, cuts
 
 
@@ -41,10 +41,11 @@ def test_a_working_set_is_equation_11(l, seed):
     assert np.all(chosen[0] == 1)  # the cut of w = 0
     w, b, xi = cp.Variable(3), cp.Variable(), cp.Variable()
     f = X @ w + b
-    rows = [cp.sum(c) / len(X) - xi <= c @ cp.multiply(cuts.labels, f) / len(X) for c in chosen]
+    rows = [cp.sum(c) / len(X) - xi <= c @ cp.multiply(2 * cuts.labels - 1, f) / len(X) for c in chosen]
     value = cp.Problem(cp.Minimize(0.5 * cp.sum_squares(w) + C * xi), [*rows, xi >= 0, cp.abs(cp.sum(f)) <= l]).solve(
         "CLARABEL")
-    decision, found = cuts.solve()
+    table, found = cuts.solve()
+    decision = table[:, 1]
     assert found == pytest.approx(value, rel=1e-6)
     assert decision == pytest.approx(f.value, abs=1e-4)
     assert abs(decision.sum()) <= l + 1e-8
@@ -163,8 +164,9 @@ def test_a_working_set_is_below_every_loss_and_tight_in_the_end(case, coding):
     margin = y * f if coding == "binary" else md.margin(y, f, coding=coding)
     held = bounds(f) if coding == "binary" else [abs(md.sum(f)) <= 3] * (coding == "crammer-singer" or "bias" in plane)
     problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 20 * md.mean(loss(margin))), held)
-    program, labels = problem.compile("alternating").program, truth if coding == "binary" else LABELLED
-    best = problem.with_constraints(y[np.arange(40)] == labels).solve("supervised", tol=1e-8).value
+    program, known = problem.compile("alternating").program, truth if coding == "binary" else LABELLED
+    best = problem.with_constraints(y[np.arange(40)] == known).solve("supervised", tol=1e-8).value
+    labels = program.labels.names.read(known)
     cuts, below = WorkingSet(program, labels), -np.inf
     for _ in range(100):
         f, value = cuts.solve()

@@ -54,7 +54,7 @@ def bound_of(run, done, tighten=True):
 def test_the_bound_is_never_lower_and_never_above_the_value_nor_the_lift(k):
     instance = random_instance(np.random.default_rng([7, k]))
     program = instance.problem.program()
-    assert program.is_binary
+    assert program.clusters == 2
     plain, tight = (md.Minimax(tighten=choice, rounding=4, polish="none", tol=1e-3) for choice in (False, True))
     if not plain.accepts(program):
         assert "minimax" in str(plain.accepts(program))
@@ -88,10 +88,11 @@ def test_on_digits_it_is_the_bound_of_the_label_lift():
 def test_the_start_is_the_mixture(name):
     X, _ = clouds(1)
     run, done = generated(declare(X, constraints=CONSTRAINTS[name]))
-    form, mu, Y = lift_labels(run.program), np.asarray(done.raw["mu"]), done.form.labellings
+    form, mu, Y = lift_labels(run.program), np.asarray(done.raw["mu"]), done.form.coded()
     # few enough labellings: nothing is cut off
     heavy = np.argsort(-mu)[:LIFT_WIDTH]
-    few = dataclasses.replace(done, form=dataclasses.replace(done.form, labellings=Y[heavy]), raw=RawSolution(
+    part = dataclasses.replace(done.form, labellings=done.form.labellings[heavy])
+    few = dataclasses.replace(done, form=part, raw=RawSolution(
         Status.CONVERGED, {"mu": mu[heavy] / mu[heavy].sum(), "W": np.asarray(done.raw["W"])[:, heavy]}))
     start = lifted_start(form, few)
     V, W = start["V"], start["W"]

@@ -31,7 +31,7 @@ def test_value_and_bound_hold_for_the_labels(clusters, make):
     problem = declared(clusters, make, points)
     own = (-1, 1) if clusters == 2 else range(clusters)
     given = next(np.array(row) for row in itertools.product(own, repeat=len(points))
-                 if problem.program().labels.contains(np.array(row)) and len(set(row[:3])) > 1)
+                 if not problem.program().labels.violations(np.array(row)) and len(set(row[:3])) > 1)
     found = md.certify(problem, given, random_state=0)
     assert found.violations == () and np.array_equal(found.labels, given)
     assert found.value == pytest.approx(problem.at_labels(given).solve("supervised").value, rel=1e-9)
@@ -62,7 +62,7 @@ def test_labels_outside_are_told_what_they_break_and_get_no_gap():
     problem = declared(make=lambda y, f: [abs(md.sum(y)) <= 2, y[0] == y[1]])
     found = md.certify(problem, [1] * 9 + [-1], random_state=0)
     assert len(found.violations) == 1 and np.isnan(found.gap) and found.better is found.answer
-    assert problem.program().labels.contains(found.better.labels)
+    assert not problem.program().labels.violations(found.better.labels)
     assert "not in B" in found.summary()
 
 
@@ -81,7 +81,7 @@ def test_a_solve_starts_from_labels_and_ends_no_higher(relaxation):
     start = np.where(np.arange(10) < 5, "left", "right")
     value = problem.at_labels(np.where(np.arange(10) < 5, -1, 1)).solve("supervised").value
     solution = problem.solve(relaxation, warm_start=start, random_state=0)
-    assert solution.value <= value * (1 + 1e-9) and problem.program().labels.contains(solution.labels)
+    assert solution.value <= value * (1 + 1e-9) and not problem.program().labels.violations(solution.labels)
 
 
 def test_time_limit_holds_for_all_of_it():

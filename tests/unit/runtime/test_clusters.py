@@ -44,7 +44,7 @@ def test_separated_clusters_are_found_and_the_solution_is_whole(coding, relaxati
     solution = problem.solve(relaxation, random_state=0)
     program = problem.program()
     assert clustering_accuracy(TRUTH, solution.labels) >= 0.95
-    assert program.labels.contains(solution.labels) and set(np.unique(solution.labels)) == {0, 1, 2}
+    assert not program.labels.violations(solution.labels) and set(np.unique(solution.labels)) == {0, 1, 2}
     assert solution.weights.shape == (4, K) and solution.decision.shape == (N, K)
     assert np.allclose(solution.decision_function(X), solution.decision)
     assert np.array_equal(solution.predict(X), solution.decision.argmax(axis=1))
@@ -120,9 +120,9 @@ def test_search_and_continuation_never_worsen_and_stay_inside():
     problem = declare(points=noisy, constraints=lambda y, f: [*sized(y, f), y[0] == y[4]])
     plain = problem.solve(md.Alternating(restarts=2), random_state=0)
     searched = problem.solve(md.Alternating(restarts=2, polish="search"), random_state=0)
-    assert searched.value <= plain.value + 1e-8 and problem.program().labels.contains(searched.labels)
+    assert searched.value <= plain.value + 1e-8 and not problem.program().labels.violations(searched.labels)
     continued = problem.solve(md.Alternating(restarts=2, continuation=3), random_state=0)
-    assert problem.program().labels.contains(continued.labels)
+    assert not problem.program().labels.violations(continued.labels)
 
 
 @pytest.mark.parametrize("coding", ["crammer-singer", "simplex"])
@@ -245,7 +245,7 @@ def test_shared_scalars_go_with_both_codings(coding):
 def test_a_time_limit_returns_a_member():
     problem = declare()
     solution = problem.solve(md.Alternating(restarts=50), time_limit=0.05, random_state=0)
-    assert problem.program().labels.contains(solution.labels)
+    assert not problem.program().labels.violations(solution.labels)
 
 
 def test_a_constant_direction_does_not_disturb_the_starts():
@@ -254,7 +254,7 @@ def test_a_constant_direction_does_not_disturb_the_starts():
         problem = declare(md.squared_hinge, points=points, **options)
         for start in ("mixed", "spectral"):
             solution = problem.solve(md.Alternating(start=start, restarts=2), random_state=0)
-            assert problem.program().labels.contains(solution.labels) and np.isfinite(solution.value)
+            assert not problem.program().labels.violations(solution.labels) and np.isfinite(solution.value)
 
 
 def test_a_warm_start_of_another_number_of_clusters_is_refused():

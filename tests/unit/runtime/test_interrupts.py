@@ -27,7 +27,7 @@ def bounds():
 
 
 def assert_usable(problem, solution):
-    assert problem.program().labels.contains(solution.labels)
+    assert not problem.program().labels.violations(solution.labels)
     assert abs(solution.labels.sum()) <= 2
     assert solution.labels[0] == solution.labels[1] and solution.labels[2] != solution.labels[3]
     assert np.isfinite(solution.value) and solution.bound <= solution.value

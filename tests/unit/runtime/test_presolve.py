@@ -24,6 +24,7 @@ RNG = np.random.default_rng(0)
 N, D = 7, 4
 X = RNG.normal(size=(N, D))
 SIGNS = np.array([1, -1, 1, -1, 1, -1, 1])
+LABELS = (SIGNS + 1) // 2
 
 
 def features(points=X, centre=True):
@@ -130,7 +131,7 @@ def test_the_value_of_a_program_is_the_objective_of_the_user(bias):
         w, decision = np.linalg.lstsq(X - bias * X.mean(axis=0), direction, rcond=None)[0], direction + 0.2 * bias
         expected = 1.25 * w @ w + 3 * np.mean(np.maximum(0, 1 - SIGNS * decision)) + 0.1 * np.sum(
             np.diff(decision) ** 2) + 0.7
-        assert program.objective(SIGNS, v, 0.2 * bias) == pytest.approx(expected, rel=1e-9)
+        assert program.objective(LABELS, v, 0.2 * bias) == pytest.approx(expected, rel=1e-9)
 
 
 def test_bounds_that_clusters_do_not_take():
@@ -165,7 +166,7 @@ def test_labels_are_presolved_with_all_that_is_declared():
     for code in range(2 ** N):
         signs = np.where((code >> np.arange(N)) & 1, 1, -1)
         expected = signs[0] == signs[1] != signs[2] and signs[3] == -1 and abs(signs.sum()) <= 1
-        assert labels.contains(signs) == expected
+        assert bool(labels.violations(signs)) != expected and labels.contains((signs + 1) // 2) == expected
 
 
 @pytest.mark.parametrize("held", [[], [-1.0, 2.0]])
@@ -176,6 +177,6 @@ def test_the_outline_of_a_problem_has_its_value_without_weights(held):
                          bounds).program()
     found = outline(program.source, program.labels)
     assert np.all(found.features.toarray() == 0.0) and len(found.decision) == len(program.decision)
-    assert found.objective(SIGNS, np.zeros(found.features.rank)) == program.objective(SIGNS, np.zeros(D))
+    assert found.objective(LABELS, np.zeros(found.features.rank)) == program.objective(LABELS, np.zeros(D))
     for a, b in zip(found.decision, program.decision):
         assert (a.lower / a.weights[-1], a.upper / a.weights[-1]) == (b.lower / b.weights[-1], b.upper / b.weights[-1])

@@ -72,17 +72,17 @@ class Interrupt:
 def one_cluster(problem):
     """Return the value of one cluster, or of the labels 1 wherever constraints allow them."""
     program = problem.program()
-    labels = np.asarray(program.labels.any_member())
+    labels = program.labels.names.written(program.labels.any_member())
     fixed = problem.with_constraints(problem.labels[np.arange(program.n)] == labels)
     return fixed.solve("supervised", "newton").value
 
 
 def assert_in_hand(problem, solution, status):
     assert solution.status == status
-    assert problem.program().labels.contains(solution.labels)
+    assert not problem.program().labels.violations(solution.labels)
     assert min(solution.cluster_sizes) >= 5
     program = problem.program()
-    if not (program.is_binary and np.any(program.labels.pinned)):  # a start of known labels minimises nothing
+    if not (program.clusters == 2 and not program.labels.free.all()):  # a start of known labels minimises nothing
         assert solution.value < one_cluster(problem)
     assert solution.bound <= solution.value
 
@@ -99,7 +99,7 @@ def test_a_time_limit_keeps_the_label_set(name):
     """The clock starts with the call: nothing but labels in B is promised of a limit that ends before any start."""
     problem = EVERY[name]()
     solution = problem.solve(time_limit=1e-6, random_state=0)
-    assert solution.status == "time_limit" and problem.program().labels.contains(solution.labels)
+    assert solution.status == "time_limit" and not problem.program().labels.violations(solution.labels)
     assert np.isfinite(solution.value) and solution.bound <= solution.value
 
 

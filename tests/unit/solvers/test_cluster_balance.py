@@ -38,7 +38,7 @@ def test_values_are_clipped_to_the_nearest_of_a_range(seed):
 @pytest.mark.parametrize("limit", [0.0, 0.5, 1e3])
 def test_weights_move_into_the_balance_by_the_shortest_way(limit):
     form = balanced_form(4, limit)
-    G, radii = form.balance
+    G, radii = form.bound_rows[0], form.bound_ends[1]
     w = np.random.default_rng(2).normal(size=form.size_of_w)
     found = inside_balance(form, w)
     assert np.all(np.abs(G @ found) <= radii + 1e-10)
@@ -51,7 +51,7 @@ def test_cutting_planes_over_many_clusters_agree_with_newton(limit):
     exact = Newton(tol=1e-9).open(form).solve(form, Budget(tol=1e-9))
     cuts = CuttingPlane(tol=1e-6).open(form).solve(form, Budget(tol=1e-6))
     assert form.objective(cuts["w"]) == pytest.approx(form.objective(exact["w"]), rel=1e-5)
-    G, radii = form.balance
+    G, radii = form.bound_rows[0], form.bound_ends[1]
     assert np.all(np.abs(G @ cuts["w"]) <= radii + 1e-9) and len(cuts["tau"]) == len(radii)
     assert form.dual_objective(cuts["u"], cuts["tau"], cuts["t"]) <= form.objective(exact["w"]) * (1 + 1e-6)
 

@@ -17,7 +17,6 @@ from margindsl.contract import Budget, Status
 from margindsl.errors import DeclarationError, UnknownNameError
 from margindsl.program.bounds import DecisionBound, QuadraticBound
 from margindsl.program.forms import (
-    DCStepForm,
     FixedLabelForm,
     LabelLiftForm,
     SaddleForm,
@@ -82,11 +81,11 @@ def losses_with_everything(n, weight=5.0):
 def instance(n, rank, seed=0):
     rng = np.random.default_rng(seed)
     phi = rng.normal(size=(n, rank))
-    return Matrix(phi - phi.mean(axis=0)), np.where(rng.random(n) < 0.5, 1, -1)
+    return Matrix(phi - phi.mean(axis=0)), np.where(rng.random(n) < 0.5, 1, 0)
 
 
 def check_fixed(form, solution, tolerance=3e-5):
-    w, bias, s = solution["w"], float(solution["bias"]), solution["scalars"]
+    w, bias, s = solution["w"], solution["bias"], solution["scalars"]
     primal, dual = form.objective(w, bias, s), form.dual_objective(solution["u"], solution["tau"])
     scale = max(1.0, abs(primal))
     assert math.isfinite(dual)
@@ -130,17 +129,11 @@ def test_logistic_loss_where_exponential_cones_exist(name):
     check_fixed(form, SOLVERS[name].solve(form))
 
 
-def test_dc_step_is_the_fixed_label_problem_of_its_loss():
-    features, y = instance(12, 3)
-    fixed, step = (kind(features, losses(12, ODM), y) for kind in (FixedLabelForm, DCStepForm))
-    assert Clarabel().solve(fixed).objective == pytest.approx(Clarabel().solve(step).objective, abs=1e-8)
-
-
 def test_u_is_minus_the_weighted_derivative_for_a_smooth_loss():
     features, y = instance(14, 4)
     form = FixedLabelForm(features, losses(14, ODM), y)
     solution = Clarabel().solve(form)
-    v = form.losses.arguments(y * form.decision_values(solution["w"]))
+    v = form.losses.arguments(form.margins(form.outputs(solution["w"])))
     np.testing.assert_allclose(solution["u"], -form.losses.derivative(v), atol=1e-6)
     np.testing.assert_allclose(solution["w"], form.dual_direction(solution["u"]), atol=1e-5)
 
@@ -152,7 +145,7 @@ def test_session_is_compiled_once_for_other_labels_and_weights(name):
     session = SOLVERS[name].open(form)
     first, problem = session.solve(form, Budget()), session.problem
     assert problem.is_dcp(dpp=True)
-    other = replace(form, labels=np.roll(-y, 3), losses=losses(60, weight=9.0))
+    other = replace(form, labels=np.roll(1 - y, 3), losses=losses(60, weight=9.0))
     second = session.solve(other, Budget())
     assert session.problem is problem
     assert second.seconds["compile"] < first.seconds["compile"]
@@ -164,7 +157,7 @@ def test_many_points_compile_quickly_and_are_solved_again_with_their_own_labels(
     features, y = instance(3000, 4)
     form = FixedLabelForm(features, losses(3000, ODM), y)
     session = SOLVERS[name].open(form)
-    for labels in (y, np.where(features.phi[:, 0] > 0, 1, -1)):
+    for labels in (y, np.where(features.phi[:, 0] > 0, 1, 0)):
         other = replace(form, labels=labels)
         solution = session.solve(other, Budget())
         check_fixed(other, solution)
@@ -201,7 +194,7 @@ def check_saddle(form, solution, tolerance=3e-5):
 @pytest.mark.parametrize("loss", list(ANY_LOSS))
 def test_saddle_primal_meets_dual(name, loss):
     features, _ = instance(14, 3)
-    labellings = np.where(np.random.default_rng(2).random((5, 14)) < 0.5, 1, -1)
+    labellings = np.where(np.random.default_rng(2).random((5, 14)) < 0.5, 1, 0)
     form = SaddleForm(features, losses(14, ANY_LOSS[loss]), labellings)
     check_saddle(form, SOLVERS[name].solve(form))
 
@@ -209,7 +202,7 @@ def test_saddle_primal_meets_dual(name, loss):
 @pytest.mark.parametrize("name", CONIC)
 def test_saddle_with_scalars_and_wide_features(name):
     features, _ = instance(12, 30)
-    labellings = np.where(np.random.default_rng(3).random((3, 12)) < 0.5, 1, -1)
+    labellings = np.where(np.random.default_rng(3).random((3, 12)) < 0.5, 1, 0)
     form = SaddleForm(features, losses_with_everything(12), labellings)
     solution = SOLVERS[name].solve(form)
     check_saddle(form, solution)
@@ -226,7 +219,7 @@ def test_saddle_of_one_labelling_is_the_fixed_label_value():
 
 def test_saddle_working_set_grows_within_one_compilation():
     features, _ = instance(14, 3)
-    labellings = np.where(np.random.default_rng(4).random((6, 14)) < 0.5, 1, -1)
+    labellings = np.where(np.random.default_rng(4).random((6, 14)) < 0.5, 1, 0)
     form = SaddleForm(features, losses(14, ODM), labellings[:1])
     session, problems, values = Clarabel().open(form), [], []
     for count in range(1, 7):
@@ -408,7 +401,7 @@ def test_label_lift_bounds_every_labelling_and_is_recompiled_for_no_weights():
     heavier = replace(form, losses=losses(6, weight=12.0))
     bound = session.solve(heavier, Budget()).objective
     assert session.problem is problem
-    labellings = 2 * ((np.arange(32)[:, None] >> np.arange(6)) & 1) - 1
+    labellings = (np.arange(32)[:, None] >> np.arange(6)) & 1
     fixed = FixedLabelForm(features, heavier.losses, labellings[0])
     inner = Clarabel().open(fixed)
     best = min(inner.solve(replace(fixed, labels=y), Budget()).objective for y in labellings)

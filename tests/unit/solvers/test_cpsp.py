@@ -14,7 +14,7 @@ from margindsl.errors import DeclarationError, UnknownNameError
 from margindsl.features import RBF, DenseFeatures, build
 from margindsl.features.maps import LinearMap
 from margindsl.program.bounds import DecisionBound
-from margindsl.program.forms import DCStepForm, FixedLabelForm, SaddleForm
+from margindsl.program.forms import FixedLabelForm, SaddleForm
 from margindsl.program.losses import Losses, LossTerm, SharedScalars
 from margindsl_solvers.conic import Clarabel
 from margindsl_solvers.cpsp import CPSP
@@ -34,14 +34,14 @@ LOSSES = {
 
 def points(seed, n=60, r=5):
     rng = np.random.default_rng(seed)
-    y = np.where(rng.random(n) < 0.5, 1, -1)
-    return rng.normal(size=(n, r)) + 0.5 * y[:, None] * rng.normal(size=r), y
+    y = np.where(rng.random(n) < 0.5, 1, 0)
+    return rng.normal(size=(n, r)) + (y - 0.5)[:, None] * rng.normal(size=r), y
 
 
-def make_form(features, y, loss, weight, *, decision=(), bias=False, kind=FixedLabelForm):
+def make_form(features, y, loss, weight, *, decision=(), bias=False):
     n = len(y)
     term = LossTerm(loss, np.arange(n), np.full(n, float(weight)), np.ones(n), np.zeros(n), np.zeros((n, 0)))
-    return kind(features, Losses(n, (term,)), y, decision=decision, free_bias=bias)
+    return FixedLabelForm(features, Losses(n, (term,)), y, decision=decision, free_bias=bias)
 
 
 def dense(X):
@@ -54,21 +54,21 @@ def threshold_form(features, y, C=10.0, l=0.0):
     scalars = SharedScalars(np.array([-1.0]), np.array([True]), ("rho",))
     term = LossTerm(LINE(1, 0).positive_part(), np.arange(n), np.full(n, C / n), np.full(n, -1.0), np.zeros(n),
                     np.ones((n, 1)))
-    return DCStepForm(features, Losses(n, (term,), scalars), y, decision=(DecisionBound(np.ones(n), -l, l),),
-                      free_bias=True)
+    return FixedLabelForm(features, Losses(n, (term,), scalars), y, decision=(DecisionBound(np.ones(n), -l, l),),
+                          free_bias=True)
 
 
 def gaussian(seed=0, n=120):
     """Two overlapping clouds under a Gaussian kernel: classes that a hyperplane parts up to a few points."""
     rng = np.random.default_rng(seed)
-    y = np.where(rng.random(n) < 0.5, 1, -1)
-    X = rng.normal(size=(n, 2)) + np.column_stack([1.5 * y, 0 * y])
+    y = np.where(rng.random(n) < 0.5, 1, 0)
+    X = rng.normal(size=(n, 2)) + np.column_stack([3.0 * y - 1.5, 0 * y])
     return build(X, RBF(1.0)), y
 
 
 def values(form, raw):
     return (form.dual_objective(raw["u"], raw["tau"]),
-            form.objective(raw["w"], float(raw["bias"]), raw["scalars"]))
+            form.objective(raw["w"], raw["bias"], raw["scalars"]))
 
 
 def assert_certified(form, raw, tol=1e-6):
@@ -77,7 +77,7 @@ def assert_certified(form, raw, tol=1e-6):
     assert raw.status is Status.OPTIMAL, raw.message
     assert -1e-9 * scale <= upper - lower + tol * scale and upper - lower <= 2 * tol * scale
     assert form.dual_residual(raw["u"], raw["tau"]) <= tol * scale
-    assert form.primal_residual(raw["w"], float(raw["bias"]), raw["scalars"]) <= 1e-9
+    assert form.primal_residual(raw["w"], raw["bias"], raw["scalars"]) <= 1e-9
     return upper
 
 
@@ -98,7 +98,7 @@ def test_the_threshold_problem_agrees_with_clarabel():
         reference = Clarabel().solve(form)
         assert raw["scalars"][0] > 0
         assert assert_certified(form, raw, 1e-7) == pytest.approx(form.objective(
-            reference["w"], float(reference["bias"]), reference["scalars"]), abs=2e-7)
+            reference["w"], reference["bias"], reference["scalars"]), abs=2e-7)
 
 
 @settings(deadline=None, max_examples=20)
@@ -108,8 +108,8 @@ def test_the_threshold_problem_agrees_with_clarabel():
 def test_decision_bounds_that_exclude_zero_and_one_sided_ones(seed, name, bias):
     rng = np.random.default_rng(seed)
     n, r = int(rng.integers(6, 30)), int(rng.integers(2, 8))
-    X, y = rng.normal(size=(n, r)), np.where(rng.random(n) < 0.5, 1, -1)
-    y[:2] = 1, -1  # a bias with one class alone has no finite optimum for some losses
+    X, y = rng.normal(size=(n, r)), np.where(rng.random(n) < 0.5, 1, 0)
+    y[:2] = 1, 0  # a bias with one class alone has no finite optimum for some losses
     decision = (DecisionBound(rng.normal(size=n), 0.5, 2.0), DecisionBound(rng.normal(size=n), -np.inf, 0.5))
     form = make_form(dense(X), y, LOSSES[name], rng.random() + 0.01, decision=decision, bias=bias)
     value = assert_certified(form, CPSP(tol=1e-5).solve(form), 1e-5)
@@ -140,7 +140,7 @@ def test_what_the_span_misses_is_half_the_squared_residual():
     features, y = gaussian()
     form = make_form(features, y, HINGE, 10 / len(y))
     raw = CPSP(max_basis=10, tol=1e-8).solve(form)
-    psi = features.adjoint(y * raw["u"])
+    psi = features.adjoint(form.own[:, 0] * raw["u"])
     rows = features.rows(raw["basis"])
     inside = rows.T @ np.linalg.lstsq(rows.T, psi, rcond=None)[0]
     lower, upper = values(form, raw)
@@ -160,7 +160,7 @@ def test_the_hyperplane_is_carried_by_the_basis():
 def test_the_next_point_is_the_best_of_all_points():
     features, _ = gaussian(n=50)
     rng = np.random.default_rng(3)
-    target = features.adjoint(rng.normal(size=50))
+    target = features.adjoint(rng.normal(size=(50, 1)))
     basis, Phi = Basis.empty(features), features.toarray()
 
     def error(chosen):
@@ -182,9 +182,9 @@ def test_the_next_point_is_the_best_of_all_points():
 
 def test_duplicates_add_nothing_to_a_basis():
     features = dense(np.repeat(np.eye(3)[:2], 5, axis=0))
-    basis = Basis.empty(features).grown(np.ones(3), 10)
+    basis = Basis.empty(features).grown(np.ones((3, 1)), 10)
     assert basis.size == 2
-    assert basis.grown(np.ones(3), 10).size == 2
+    assert basis.grown(np.ones((3, 1)), 10).size == 2
 
 
 def test_eta_bounds_the_gap_by_the_loss_at_zero_margins():
@@ -204,7 +204,7 @@ def test_a_session_keeps_the_basis_and_warm_starts():
     session = CPSP().open(form)
     first = session.solve(form, Budget(tol=1e-5))
     changed = y.copy()
-    changed[:3] *= -1
+    changed[:3] = 1 - changed[:3]
     near = dataclasses.replace(form, labels=changed)
     warm, cold = session.solve(near, Budget(tol=1e-5), first), CPSP().solve(near, Budget(tol=1e-5))
     assert warm.objective == pytest.approx(cold.objective, rel=3e-5)
@@ -215,7 +215,7 @@ def test_a_session_keeps_the_basis_and_warm_starts():
 def test_a_full_basis_makes_room_for_other_labels():
     features, y = gaussian()
     form = make_form(features, y, HINGE, 10 / len(y))
-    other = dataclasses.replace(form, labels=np.where(np.arange(len(y)) % 2, 1, -1))
+    other = dataclasses.replace(form, labels=np.where(np.arange(len(y)) % 2, 1, 0))
     session = CPSP(max_basis=12).open(form)
     session.solve(form, Budget())
     again, fresh = session.solve(other, Budget()), CPSP(max_basis=12).solve(other)
@@ -232,7 +232,7 @@ def test_limits_and_hostile_inputs_end_in_a_status():
                            (Budget(callback=lambda progress: True), Status.INTERRUPTED)):
         raw = CPSP().solve(form, budget)
         assert raw.status is status
-        assert form.primal_residual(raw["w"], float(raw["bias"]), raw["scalars"]) <= 1e-9
+        assert form.primal_residual(raw["w"], raw["bias"], raw["scalars"]) <= 1e-9
     X, y = points(0)
     for hostile in (make_form(dense(0 * X), y, HINGE, 1.0, bias=True),
                     make_form(dense(X), np.ones_like(y), HINGE, 1.0, bias=True),

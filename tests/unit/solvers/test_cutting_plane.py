@@ -47,18 +47,18 @@ def make_form(X, y, loss, weight, *, slope=1.0, coupling=None, scalars=None, dec
 
 def data(seed, n=60, r=5, shift=1.0):
     rng = np.random.default_rng(seed)
-    y = np.where(rng.random(n) < 0.5, 1, -1)
-    return rng.normal(size=(n, r)) + shift * y[:, None] * rng.normal(size=r), y
+    y = np.where(rng.random(n) < 0.5, 1, 0)
+    return rng.normal(size=(n, r)) + shift * (2 * y - 1)[:, None] * rng.normal(size=r), y
 
 
 def assert_certified(form, solution, tol=1e-6):
-    primal = form.objective(solution["w"], float(solution["bias"]), solution["scalars"])
+    primal = form.objective(solution["w"], solution["bias"], solution["scalars"])
     dual = form.dual_objective(solution["u"], solution["tau"])
     scale = max(1.0, abs(primal))
     assert solution.status is Status.OPTIMAL, solution.message
     assert -1e-9 * scale <= primal - dual + tol * scale and primal - dual <= 2 * tol * scale
     assert form.dual_residual(solution["u"], solution["tau"]) <= tol * scale
-    assert form.primal_residual(solution["w"], float(solution["bias"]), solution["scalars"]) <= 1e-9
+    assert form.primal_residual(solution["w"], solution["bias"], solution["scalars"]) <= 1e-9
     return primal
 
 
@@ -77,8 +77,8 @@ def test_values_are_those_of_newton(name, bias):
 def test_decision_bounds_and_weights_of_any_kind(seed, name, bias):
     rng = np.random.default_rng(seed)
     n, r = int(rng.integers(3, 30)), int(rng.integers(1, 8))
-    X, y = rng.normal(size=(n, r)), np.where(rng.random(n) < 0.5, 1, -1)
-    y[:2] = 1, -1  # a bias with one class alone has no finite optimum for some losses
+    X, y = rng.normal(size=(n, r)), np.where(rng.random(n) < 0.5, 1, 0)
+    y[:2] = 1, 0  # a bias with one class alone has no finite optimum for some losses
     decision = (DecisionBound(np.full(n, 1 / n), -0.2, rng.random()), DecisionBound(rng.normal(size=n), -np.inf, 0.5))
     form = make_form(X, y, LOSSES[name], 3 * rng.random(n) + 0.01, decision=decision, bias=bias)
     value = assert_certified(form, CuttingPlane(tol=1e-5).solve(form), 1e-5)
@@ -94,15 +94,15 @@ def test_bounds_that_meet_in_a_point_or_an_edge(seed, name, bias):
     # The start outside them undercut the optimum and passed for it while it was not moved all the way.
     rng = np.random.default_rng(seed)
     n, r = int(rng.integers(6, 30)), int(rng.integers(2, 8))
-    X, y = rng.normal(size=(n, r)), np.where(rng.random(n) < 0.5, 1, -1)
-    y[:2] = 1, -1
+    X, y = rng.normal(size=(n, r)), np.where(rng.random(n) < 0.5, 1, 0)
+    y[:2] = 1, 0
     decision = (DecisionBound(rng.normal(size=n), 0.5, 2.0), DecisionBound(rng.normal(size=n), -np.inf, 0.5))
     form = make_form(X, y, LOSSES[name], rng.random() + 0.01, decision=decision, bias=bias)
     if r + bias > 2:
         form = dataclasses.replace(form, decision=(*decision, DecisionBound(np.ones(n), 0.0, 0.0)))
     value = assert_certified(form, CuttingPlane(tol=1e-5).solve(form), 1e-5)
     reference = Clarabel().solve(form)
-    assert value == pytest.approx(form.objective(reference["w"], float(reference["bias"]), reference["scalars"]),
+    assert value == pytest.approx(form.objective(reference["w"], reference["bias"], reference["scalars"]),
                                   rel=3e-5, abs=3e-5)
 
 
@@ -125,10 +125,11 @@ def test_the_cut_of_the_hinge_is_the_most_violated_constraint():
     form = make_form(X, y, HINGE, 0.7, bias=True)
     line, rng = PlaneLine(PlaneRows(form)), np.random.default_rng(0)
     x = rng.normal(size=X.shape[1] + 1)
-    margins = y * (X @ x[:-1] + x[-1])
+    margins = (2 * y - 1) * (X @ x[:-1] + x[-1])
     chosen = margins < 1  # CPMMC Eq. 6
     gradient, offset, packed = line.cut(line.arguments(x))
-    np.testing.assert_allclose(gradient, -0.7 * np.r_[X[chosen].T @ y[chosen], y[chosen].sum()], atol=1e-12)
+    own = form.own[chosen, 0]
+    np.testing.assert_allclose(gradient, -0.7 * np.r_[X[chosen].T @ own, own.sum()], atol=1e-12)
     assert offset == pytest.approx(0.7 * chosen.sum())
     np.testing.assert_allclose(line.combine([packed], np.ones(1)), -0.7 * chosen)
 
@@ -153,7 +154,7 @@ def test_warm_starts_after_few_label_changes_save_cuts():
         session = CuttingPlane().open(form)
         first = session.solve(form, Budget(tol=1e-5))
         changed = y.copy()
-        changed[:20] *= -1
+        changed[:20] = 1 - changed[:20]
         near = dataclasses.replace(form, labels=changed)
         warm, cold = session.solve(near, Budget(tol=1e-5), first), CuttingPlane().solve(near, Budget(tol=1e-5))
         assert warm.objective == pytest.approx(cold.objective, rel=2e-5)
@@ -193,7 +194,7 @@ def test_losses_that_are_squared_and_heavy_are_cut_where_the_optimum_can_lie() -
     loss = maximum(square(), PLQ.affine(-1.0, 1.0))
     term = LossTerm(loss, np.arange(7), np.full(7, 1e30), np.ones(7), np.full(7, -1.0), np.zeros((7, 0)))
     features = build(np.random.default_rng(4).normal(size=(7, 2)))
-    form = FixedLabelForm(features, Losses(7, (term,)), np.where(np.arange(7) % 2, 1, -1))
+    form = FixedLabelForm(features, Losses(7, (term,)), np.where(np.arange(7) % 2, 1, 0))
     with np.errstate(over="raise", invalid="raise"):
         raw = CuttingPlane().solve(form, Budget(tol=1e-6, max_iter=150))
     assert form.dual_objective(raw["u"], raw["tau"]) <= form.objective(raw["w"]) <= form.losses.value(np.zeros(7))
@@ -220,7 +221,7 @@ def test_losses_without_weight_have_no_gap_at_the_origin(solver: CuttingPlane | 
 
 def test_a_master_that_no_longer_sees_the_gap_ends_the_solve() -> None:
     rng = np.random.default_rng(3)
-    X, y = rng.normal(size=(6, 8)), np.where(np.arange(6) % 2, 1, -1)
+    X, y = rng.normal(size=(6, 8)), np.where(np.arange(6) % 2, 1, 0)
     form = make_form(X, y, LINE(1, -1).absolute(), 1e18)  # the kinks are narrower than the rounding of a margin
     raw = CuttingPlane().solve(form)
     assert raw.iterations <= 300

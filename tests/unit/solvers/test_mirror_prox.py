@@ -37,7 +37,7 @@ def instance(seed: int, loss: ConvexFunction, n: int = 24, d: int = 3, T: int = 
     features = build(rng.normal(size=(n, d)), "linear")
     weights = rng.uniform(0.5, 1.5, n) * total / n
     term = LossTerm(loss, np.arange(n), weights, np.ones(n), np.zeros(n), np.zeros((n, 0)))
-    return SaddleForm(features, Losses(n, (term,)), labellings=np.where(rng.random((T, n)) < 0.5, -1, 1))
+    return SaddleForm(features, Losses(n, (term,)), labellings=np.where(rng.random((T, n)) < 0.5, 0, 1))
 
 
 def several_rows(seed: int, n: int = 15) -> SaddleForm:
@@ -49,14 +49,14 @@ def several_rows(seed: int, n: int = 15) -> SaddleForm:
         terms.append(LossTerm(loss, rng.integers(n - 2, size=m), weights, rng.uniform(-1, 2, m),
                               rng.normal(size=m), np.zeros((m, 0))))
     return SaddleForm(build(rng.normal(size=(n, 4)), "linear"), Losses(n, tuple(terms)),
-                      labellings=np.where(rng.random((5, n)) < 0.5, -1, 1))
+                      labellings=np.where(rng.random((5, n)) < 0.5, 0, 1))
 
 
 def reference(form: SaddleForm) -> float:
     """Solve min ½(Σ‖w_k‖)² + Σ cρ(v) as written."""
     phi, losses = form.features.toarray(), form.losses
     W = cp.Variable((form.features.rank, form.count))
-    margins = cp.sum(cp.multiply(form.labellings.T, phi @ W), axis=1)
+    margins = cp.sum(cp.multiply(form.coded().T, phi @ W), axis=1)
     v = cp.multiply(losses.slopes, margins[losses.points]) + losses.shifts
     value, constraints = 0.5 * cp.square(cp.sum(cp.norm(W, 2, axis=0))), []
     for term, part in losses.slices():
@@ -125,10 +125,10 @@ def test_one_labelling_is_the_fixed_label_problem(name: str) -> None:
     assert solution["mu"] == pytest.approx([1.0])
 
 
-def test_value_is_invariant_to_the_order_and_signs_of_labellings() -> None:
+def test_value_is_invariant_to_the_order_and_names_of_labellings() -> None:
     form = instance(11, odm(), T=8)
-    order, signs = np.random.default_rng(0).permutation(8), np.array([1, -1] * 4)
-    moved = SaddleForm(form.features, form.losses, labellings=signs[:, None] * form.labellings[order])
+    order, turned = np.random.default_rng(0).permutation(8), np.array([0, 1] * 4)
+    moved = SaddleForm(form.features, form.losses, labellings=turned[:, None] ^ form.labellings[order])
     values = [certified(f, MirrorProx().solve(f, Budget(tol=1e-9)))[0] for f in (form, moved)]
     assert values[0] == pytest.approx(values[1], rel=3e-9)
 
@@ -136,7 +136,7 @@ def test_value_is_invariant_to_the_order_and_signs_of_labellings() -> None:
 def test_duplicates_and_opposites_change_nothing() -> None:
     form = instance(13, HINGE, T=5)
     Y = form.labellings
-    crowded = SaddleForm(form.features, form.losses, labellings=np.vstack([Y, Y[1:3], -Y[:2], Y[:1]]))
+    crowded = SaddleForm(form.features, form.losses, labellings=np.vstack([Y, Y[1:3], 1 - Y[:2], Y[:1]]))
     plain = certified(form, MirrorProx().solve(form, Budget(tol=1e-8)))[0]
     primal, dual = certified(crowded, MirrorProx().solve(crowded, Budget(tol=1e-8)))
     assert primal - dual <= 2e-8 * primal

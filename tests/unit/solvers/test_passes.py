@@ -15,7 +15,7 @@ from margindsl.features.dask import DaskFeatures
 RNG = np.random.default_rng(3)
 N, D = 400, 6
 X = RNG.normal(size=(N, D)) + 3.0
-LABELS = np.where((X - 3.0) @ RNG.normal(size=D) + RNG.normal(size=N) > 0.3, 1, -1)
+LABELS = np.where((X - 3.0) @ RNG.normal(size=D) + RNG.normal(size=N) > 0.3, 1, 0)
 LOSSES = {"odm": lambda m: md.odm(m, 0.4, 0.2), "squared hinge": md.squared_hinge, "logistic": md.logistic}
 
 

@@ -51,7 +51,7 @@ def instance(seed: int, loss: ConvexFunction, n: int = 20, d: int = 3, T: int = 
     term = LossTerm(loss, np.arange(n), rng.uniform(0.5, 1.5, n) * total / n, np.ones(n), np.zeros(n),
                     np.zeros((n, 0)))
     return SaddleForm(build(rng.normal(size=(n, d)), "linear"), Losses(n, (term,)),
-                      labellings=np.where(rng.random((T, n)) < 0.5, -1, 1))
+                      labellings=np.where(rng.random((T, n)) < 0.5, 0, 1))
 
 
 def rows_everywhere(seed: int, n: int = 15) -> SaddleForm:
@@ -63,7 +63,7 @@ def rows_everywhere(seed: int, n: int = 15) -> SaddleForm:
         terms.append(LossTerm(loss, rng.integers(n - 2, size=m), weights, rng.uniform(-1, 2, m),
                               rng.normal(size=m), np.zeros((m, 0))))
     return SaddleForm(build(rng.normal(size=(n, 4)), "linear"), Losses(n, tuple(terms)),
-                      labellings=np.where(rng.random((5, n)) < 0.5, -1, 1))
+                      labellings=np.where(rng.random((5, n)) < 0.5, 0, 1))
 
 
 def values(form: SaddleForm, solution: RawSolution) -> tuple[float, float]:
@@ -103,7 +103,7 @@ def full_gradient(box: BoxModel, mu: FloatArray, u: FloatArray) -> tuple[FloatAr
 def test_full_gradient_is_the_derivative_of_the_saddle_function(form: SaddleForm) -> None:
     box = BoxModel(SaddleModel(form))
     mu, u = point_inside(box, 0)
-    labels = form.labellings[box.model.first]
+    labels = form.coded(box.model.first)
 
     def phi(mu: FloatArray, u: FloatArray) -> float:
         squares = np.sum(form.features.adjoint((labels * form.losses.spread(u)).T) ** 2, axis=0)
@@ -180,7 +180,7 @@ def exact_gap(form: SaddleForm, mu: FloatArray, u: FloatArray) -> float:
     run = NewtonRun(row, Budget(tol=1e-9, max_iter=1000), np.zeros(row.rank), np.zeros(form.n), Penalty())
     assert run.run() is Status.OPTIMAL and run.best is not None
     assert np.hstack([r * y[:, None] * form.features.toarray() for r, y in zip(
-        stacked.root, form.labellings[model.first])]) @ run.best.x == pytest.approx(stacked.apply(run.best.x))
+        stacked.root, form.coded(model.first))]) @ run.best.x == pytest.approx(stacked.apply(run.best.x))
     return run.best.primal - form.dual_objective(u)
 
 
@@ -323,7 +323,7 @@ def test_alternating_takes_shared_scalars() -> None:
     term = LossTerm(HINGE, np.arange(n), np.full(n, 2.0 / n), np.ones(n), -np.ones(n), -np.ones((n, 1)))
     scalars = SharedScalars(np.array([-1.0]), np.array([True]), ("rho",))  # (s − γ)₊ with s ≥ 0, cost −s
     form = SaddleForm(build(rng.normal(size=(n, 3)), "linear"), Losses(n, (term,), scalars),
-                      labellings=np.where(rng.random((T, n)) < 0.5, -1, 1))
+                      labellings=np.where(rng.random((T, n)) < 0.5, 0, 1))
     solution = AlternatingMu().solve(form, Budget(tol=1e-5))
     primal, dual = values(form, solution)
     assert form.losses.scalar_residual(solution["u"]) <= 1e-5
@@ -339,7 +339,7 @@ def test_variance_reduction_takes_shared_scalars() -> None:
     term = LossTerm(odm(), np.arange(n), np.full(n, 2.0 / n), np.ones(n), -np.ones(n), -np.ones((n, 1)))
     scalars = SharedScalars(np.array([-0.5]), np.array([True]), ("rho",))
     form = SaddleForm(build(rng.normal(size=(n, 3)), "linear"), Losses(n, (term,), scalars),
-                      labellings=np.where(rng.random((T, n)) < 0.5, -1, 1))
+                      labellings=np.where(rng.random((T, n)) < 0.5, 0, 1))
     solution = MirrorProx(sampling="variance-reduced").solve(form, Budget.within(600, tol=1e-3))
     primal, dual = values(form, solution)
     known = Clarabel().solve(form, Budget(tol=1e-8))
@@ -353,7 +353,7 @@ def test_stacked_features_are_those_of_the_paper() -> None:
     active, root = np.array([0, 2, 3]), np.array([0.3, 0.9, 0.5])
     signed = SignedGram(model)
     stacked = StackedFeatures(model, active, root, signed)
-    phi = np.hstack([r * form.labellings[model.first[k]][:, None] * form.features.toarray()
+    phi = np.hstack([r * form.coded(model.first)[k][:, None] * form.features.toarray()
                      for k, r in zip(active, root)])
     w, R = rng.normal(size=(phi.shape[1], 2)), rng.normal(size=(form.n, 2))
     weights = rng.random(form.n)
@@ -471,7 +471,7 @@ def test_a_sample_of_all_rows_is_no_sample(monkeypatch: pytest.MonkeyPatch) -> N
 def test_blocks_and_threads_change_no_product(cached: int, monkeypatch: pytest.MonkeyPatch) -> None:
     form = instance(49, odm(), n=203, d=4, T=6)
     monkeypatch.setattr(saddle_model, "CACHED", cached)
-    rng, Phi, Y = np.random.default_rng(0), form.features.toarray(), form.labellings
+    rng, Phi, Y = np.random.default_rng(0), form.features.toarray(), form.coded()
     W, s = rng.normal(size=(6, 4)), rng.normal(size=203)
     with ThreadPoolExecutor(2) as pool:
         for model in (SaddleModel(form), SaddleModel(form, pool.map)):
@@ -492,10 +492,10 @@ def test_stopped_on_a_sample_the_answer_is_certified_on_all_points() -> None:
 
 def test_labellings_that_differ_in_few_points_are_told_apart() -> None:
     rng = np.random.default_rng(0)
-    y = np.where(rng.random(50_000) < 0.5, -1, 1)
+    y = np.where(rng.random(50_000) < 0.5, 0, 1)
     close = y.copy()
-    close[49_999] *= -1
-    first, group = distinct(np.array([y, close, -y, -close, y]), np.zeros((5, 1)))
+    close[49_999] = 1 - close[49_999]
+    first, group = distinct(np.array([y, close, 1 - y, 1 - close, y]), np.zeros((5, 2)))
     assert first.tolist() == [0, 1] and group.tolist() == [0, 1, 0, 1, 0]
 
 
@@ -530,9 +530,9 @@ def test_damping_shortens_newton_steps_and_moves_no_solution(name: str) -> None:
 
 def test_damped_newton_steps_finish_the_hinge_early() -> None:
     rng = np.random.default_rng(0)
-    y = np.where(rng.random(200) < 0.5, 1, -1)
-    X = rng.normal(size=(200, 8)) + 0.4 * y[:, None]
-    labellings = np.array([np.where(X @ rng.normal(size=8) > 0, 1, -1) for _ in range(12)])
+    y = np.where(rng.random(200) < 0.5, 1, 0)
+    X = rng.normal(size=(200, 8)) + (0.8 * y - 0.4)[:, None]
+    labellings = np.array([np.where(X @ rng.normal(size=8) > 0, 1, 0) for _ in range(12)])
     for total in (3.0, 30.0, 300.0):
         term = LossTerm(HINGE, np.arange(200), np.full(200, total / 200), np.ones(200), np.zeros(200),
                         np.zeros((200, 0)))
@@ -587,7 +587,7 @@ def test_restricted_forms_keep_rows_of_their_points_and_the_total_weight() -> No
 def test_value_of_the_master_matches_the_primal_as_written(name: str) -> None:
     form = instance(67, LOSSES[name], n=15)
     W = cp.Variable((form.features.rank, form.count))
-    margins = cp.sum(cp.multiply(form.labellings.T, form.features.toarray() @ W), axis=1)
+    margins = cp.sum(cp.multiply(form.coded().T, form.features.toarray() @ W), axis=1)
     term = form.losses.terms[0]
     expression, constraints = term.loss.conic(cp, margins)
     value = 0.5 * cp.square(cp.sum(cp.norm(W, 2, axis=0))) + cp.sum(cp.multiply(term.weights, expression))
@@ -610,7 +610,7 @@ def test_products_replace_the_dense_system_of_wide_sparse_features(monkeypatch: 
     rng = np.random.default_rng(1)
     features = build(sp.random(80, 300, density=0.1, format="csr", random_state=0))
     term = LossTerm(HINGE, np.arange(80), np.full(80, 0.1), np.ones(80), np.zeros(80), np.zeros((80, 0)))
-    form = FixedLabelForm(features, Losses(80, (term,)), labels=np.where(rng.random(80) < 0.5, 1, -1), free_bias=True)
+    form = FixedLabelForm(features, Losses(80, (term,)), labels=np.where(rng.random(80) < 0.5, 1, 0), free_bias=True)
     run = Newton(tol=1e-9).open(form)
     direct = run.solve(form, Budget(tol=1e-9))
     monkeypatch.setattr(row_system, "_PRODUCTS", 0.0)

@@ -28,9 +28,9 @@ LOSSES = {
 def instance(seed: int, loss: str, tau: float, n: int = 25, T: int = 8) -> SaddleForm:
     """Labellings near two clusters, with biases ±τ."""
     rng = np.random.default_rng(seed)
-    truth = np.where(np.arange(n) < n // 2, -1, 1)
-    X = rng.normal(size=(n, 3)) + truth[:, None] * [1.0, 0.5, 0.0]
-    labellings = np.where(rng.random((T, n)) < 0.2, -1, 1) * truth
+    truth = np.where(np.arange(n) < n // 2, 0, 1)
+    X = rng.normal(size=(n, 3)) + (2 * truth - 1)[:, None] * [1.0, 0.5, 0.0]
+    labellings = np.where(rng.random((T, n)) < 0.2, 1 - truth, truth)
     scalars, parts = LOSSES[loss]
     terms = tuple(
         LossTerm(rho, np.arange(n), rng.uniform(1.0, 3.0, n) * 2 / n, np.full(n, float(slope)), np.zeros(n),
@@ -46,7 +46,7 @@ def reference(form: SaddleForm) -> float:
     W, mu, s = cp.Variable((phi.shape[1], form.count)), cp.Variable(form.count), cp.Variable((losses.scalars.count, 1))
     tilts = cp.reshape(cp.multiply(form.biases[:, 0], mu), (1, form.count), order="F")
     outputs = phi @ W + np.ones((form.n, 1)) @ tilts
-    margins = cp.sum(cp.multiply(form.labellings.T, outputs), axis=1)
+    margins = cp.sum(cp.multiply(form.coded().T, outputs), axis=1)
     value = cp.sum([cp.quad_over_lin(W[:, k], mu[k]) for k in range(form.count)]) / 2
     constraints = [mu >= 0, cp.sum(mu) == 1]
     v = cp.multiply(losses.slopes, margins[losses.points]) + losses.shifts
@@ -91,7 +91,7 @@ def test_a_bias_in_an_interval_is_a_mixture_of_its_ends() -> None:
     y = form.labellings[:1]
     ends = SaddleForm(form.features, form.losses, np.vstack([y, y]), biases=np.array([-0.4, 0.4]))
     phi, b, w = form.features.toarray(), cp.Variable(), cp.Variable(3)
-    losses = cp.sum(cp.multiply(form.losses.weights, cp.pos(1 - cp.multiply(y[0], phi @ w + b))))
+    losses = cp.sum(cp.multiply(form.losses.weights, cp.pos(1 - cp.multiply(form.coded()[0], phi @ w + b))))
     problem = cp.Problem(cp.Minimize(cp.sum_squares(w) / 2 + losses), [cp.abs(b) <= 0.4])
     problem.solve(solver=cp.CLARABEL)
     assert MirrorProx().solve(ends, Budget(tol=1e-8)).objective == pytest.approx(problem.value, rel=1e-6)
@@ -99,7 +99,7 @@ def test_a_bias_in_an_interval_is_a_mixture_of_its_ends() -> None:
 
 def test_a_labelling_and_its_negative_with_the_other_bias_are_one() -> None:
     form = instance(9, "squared hinge", 0.4)
-    twice = SaddleForm(form.features, form.losses, np.vstack([form.labellings, -form.labellings]),
+    twice = SaddleForm(form.features, form.losses, np.vstack([form.labellings, 1 - form.labellings]),
                        biases=np.append(form.biases, -form.biases))
     same, found = (MirrorProx().solve(f, Budget(tol=1e-8)).objective for f in (form, twice))
     assert found == pytest.approx(same, rel=1e-7)

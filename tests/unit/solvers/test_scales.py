@@ -7,15 +7,15 @@ import margindsl as md
 from margindsl.contract import Budget, Status
 
 RNG = np.random.default_rng(0)
-SIGNS = np.where(np.arange(24) % 2, 1, -1)
-X = RNG.normal(size=(24, 3)) * 0.6 + SIGNS[:, None] * np.array([1.5, 0, 0])
+LABELS = np.where(np.arange(24) % 2, 1, 0)
+X = RNG.normal(size=(24, 3)) * 0.6 + (2 * LABELS - 1)[:, None] * np.array([1.5, 0, 0])
 
 
 def threshold(scale, weight=10.0):
     """Return min ½‖w‖² − ρ + C mean (ρ − yf)₊ at fixed labels: equivariant, value and ρ grow as scale²."""
     y, f, rho = md.Labels(24), md.Hyperplane(scale * X, bias=True), md.Scalar(nonneg=True, name="rho")
     objective = md.sq_norm(f) / 2 + weight * md.mean(md.pos(rho - y * f)) - rho
-    return md.Problem(md.Minimize(objective), [abs(md.sum(f)) <= 0]).program().fix_labels(SIGNS)
+    return md.Problem(md.Minimize(objective), [abs(md.sum(f)) <= 0]).program().fix_labels(LABELS)
 
 
 @pytest.mark.parametrize("solver", ["newton", "cutting-plane", "cpsp"])
@@ -40,5 +40,5 @@ def test_a_scalar_that_nothing_holds_is_still_found(solver, scale):
 def test_a_bias_that_losses_without_a_minimum_leave_free_is_told(solver, scale):
     y, f = md.Labels(24), md.Hyperplane(scale * X, bias=True)
     weights = np.where(np.arange(24) < 3, 1e4, 1e-3)
-    form = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.sum(weights * (-y * f)))).program().fix_labels(SIGNS)
+    form = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.sum(weights * (-y * f)))).program().fix_labels(LABELS)
     assert md.Solver(solver).solve(form, Budget(tol=1e-6)).status is Status.UNBOUNDED

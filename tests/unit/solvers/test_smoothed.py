@@ -30,18 +30,19 @@ LOSSES: dict[str, ConvexFunction] = {
     "two kinks": absolute().precompose(1, -1) + 0.5 * pos().precompose(1, -1.5)}
 
 
-def master(X: FloatArray, labellings: IntArray, loss: ConvexFunction, total: float = 10.0) -> SaddleForm:
+def master(X: FloatArray, labellings: IntArray, loss: ConvexFunction, total: float = 10.0,
+           clusters: int = 2) -> SaddleForm:
     n = len(X)
     term = LossTerm(loss, np.arange(n), np.full(n, total / n), np.ones(n), np.zeros(n), np.zeros((n, 0)))
-    return SaddleForm(build(X, "linear"), Losses(n, (term,)), labellings=labellings)
+    return SaddleForm(build(X, "linear"), Losses(n, (term,)), labellings=labellings, codes=simplex_codes(clusters))
 
 
 def instance(seed: int, loss: ConvexFunction, n: int, d: int = 4, T: int = 6) -> SaddleForm:
     """Labellings that the features tell, but for a tenth of the points."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d))
-    labels = np.where((X @ rng.normal(size=(d, T)) > 0).T, 1, -1)
-    return master(X, np.where(rng.random((T, n)) < 0.1, -labels, labels), loss)
+    labels = np.where((X @ rng.normal(size=(d, T)) > 0).T, 1, 0)
+    return master(X, np.where(rng.random((T, n)) < 0.1, 1 - labels, labels), loss)
 
 
 def with_rows(seed: int, n: int) -> SaddleForm:
@@ -59,8 +60,8 @@ def coded(seed: int, n: int) -> SaddleForm:
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 4))
     labels = np.stack([np.argmax(X @ rng.normal(size=(4, 3)), axis=1) for _ in range(5)])
-    form = master(X, np.where(rng.random(labels.shape) < 0.1, rng.integers(3, size=labels.shape), labels), HINGE)
-    return dataclasses.replace(form, codes=simplex_codes(3), biases=np.zeros((5, 2)))
+    wrong = rng.random(labels.shape) < 0.1
+    return master(X, np.where(wrong, rng.integers(3, size=labels.shape), labels), HINGE, clusters=3)
 
 
 def reference(form: SaddleForm) -> float:
@@ -116,11 +117,11 @@ def test_samples_and_all_points_reach_the_value_of_all_points_alone(form: Saddle
 
 def test_labellings_that_coincide_count_once() -> None:
     form = instance(19, HINGE, 4_200)
-    twice = dataclasses.replace(form, labellings=np.vstack([form.labellings, -form.labellings, form.labellings[:2]]),
+    twice = dataclasses.replace(form, labellings=np.vstack([form.labellings, 1 - form.labellings, form.labellings[:2]]),
                                 biases=np.zeros((14, 1)))
     # These coincide on every sample that leaves a point out, and differ on all points.
     near = form.labellings[:1].copy()
-    near[0, np.random.default_rng(0).permutation(4_200)[-1]] *= -1
+    near[0, np.random.default_rng(0).permutation(4_200)[-1]] ^= 1
     nearly = dataclasses.replace(form, labellings=np.vstack([form.labellings, near]), biases=np.zeros((7, 1)))
     known = enclosed(form, MirrorProx(sampling="progressive").solve(form, Budget(tol=1e-6)))
     same = enclosed(twice, MirrorProx(sampling="progressive").solve(twice, Budget(tol=1e-6)))
@@ -132,7 +133,7 @@ def test_labellings_that_coincide_count_once() -> None:
 def test_where_nothing_tells_the_labels_zero_weights_are_proved_best() -> None:
     half = instance(23, HINGE, 2_100)
     X = half.features.toarray()
-    form = master(np.vstack([X, X]), np.hstack([half.labellings, -half.labellings]), HINGE)
+    form = master(np.vstack([X, X]), np.hstack([half.labellings, 1 - half.labellings]), HINGE)
     answer = run(form, Budget(tol=1e-9)).solve()
     assert answer.status is Status.OPTIMAL
     assert enclosed(form, answer) == pytest.approx((10.0, 10.0), rel=1e-9)

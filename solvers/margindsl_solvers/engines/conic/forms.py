@@ -159,17 +159,18 @@ class LossParameters:
 
 
 class LossRows:
-    """Hold the losses in the primal, Σcρ(v) + qᵀs with v = a∘g + Bs + d, s ≥ 0 where they must be.
+    """Hold the losses in the primal, Σcρ(v) + qᵀs with v = Σ_j a_j∘z_j + Bs + d, s ≥ 0 where they must be.
 
     v is a variable of its own, so that the multiplier of its definition is u = −cρ'(v).
     """
 
-    def __init__(self, losses: Losses, parameters: LossParameters, slopes: Any, g: Any) -> None:
+    def __init__(self, losses: Losses, parameters: LossParameters, parts: list[tuple[Any, Any]]) -> None:
         v = cp.Variable(losses.rows, name="v")
         self.s = cp.Variable(losses.scalars.count, name="s") if losses.scalars.count else None
         self.cost, self.constraints = parameters.total(losses, v)
         pick = selection(losses)
-        argument = cp.multiply(slopes, g if pick is None else pick @ g) + parameters.shifts
+        argument = parameters.shifts + sum(
+            cp.multiply(slopes, z if pick is None else pick @ z) for slopes, z in parts)
         if self.s is not None:
             self.cost = self.cost + parameters.costs @ self.s
             argument = argument + sp.csr_array(losses.coupling) @ self.s
@@ -233,55 +234,57 @@ def into_domain(losses: Losses, u: FloatArray) -> FloatArray:
 
 
 class FixedLabelLowering(Lowering[FixedLabelForm]):
-    """Write the primal min ½‖w‖² + qᵀs + Σcρ(v), f = Φw + b, v = (a y)∘f + Bs + d, in w, b, s, f, v.
+    """Write the primal min ½‖V‖² + qᵀs + Σcρ(v), Z = ΦV + β, v_r = a_r⟨c(y_i), z_i⟩ + Bs + d, in V, β, s, Z, v.
 
-    f is a variable of its own, so that labels multiply a sparse identity and not Φ.
+    Z is a variable of its own, so that codes multiply sparse identities and not Φ.
     """
 
     def build(self, form: FixedLabelForm) -> cp.Problem:
         losses = form.losses
         self.parameters = LossParameters(losses)
-        self.signed = cp.Parameter(losses.rows, name="signed slopes")
+        self.coded = [cp.Parameter(losses.rows, name="coded slopes") for _ in range(form.width)]
         phi, self.basis = reduced(form.features)
-        self.w, self.f = cp.Variable(phi.shape[1], name="w"), cp.Variable(form.n, name="f")
-        self.bias = cp.Variable(name="bias") if form.free_bias else None
-        self.loss_rows = LossRows(losses, self.parameters, self.signed, self.f)
-        plane = phi @ self.w if self.bias is None else phi @ self.w + self.bias
+        self.V, Z = cp.Variable((phi.shape[1], form.width), name="V"), cp.Variable((form.n, form.width), name="Z")
+        self.bias = cp.Variable((1, form.width), name="bias") if form.free_bias else None
+        self.loss_rows = LossRows(losses, self.parameters, [(part, Z[:, j]) for j, part in enumerate(self.coded)])
+        plane = phi @ self.V if self.bias is None else phi @ self.V + np.ones((form.n, 1)) @ self.bias
         self.bounds = []
         if form.decision:
-            G, h = form.decision_rows
-            sums = (G if self.basis is None else G @ self.basis) @ self.w
-            self.bounds = decision_constraints(form.decision, sums if self.bias is None else sums + h * self.bias)
-        constraints = [*self.loss_rows.constraints, self.f == plane, *(c for _, _, c in self.bounds)]
-        return cp.Problem(cp.Minimize(0.5 * cp.sum_squares(self.w) + self.loss_rows.cost), constraints)
+            G, H = form.bound_rows
+            blocks = np.split(G, form.width, axis=1)
+            sums = sum((block if self.basis is None else block @ self.basis) @ self.V[:, j]
+                       for j, block in enumerate(blocks))
+            sums = sums if self.bias is None else sums + H @ self.bias[0]
+            self.bounds = decision_constraints(*form.bound_ends, sums)
+        constraints = [*self.loss_rows.constraints, plane == Z, *(c for _, _, c in self.bounds)]
+        return cp.Problem(cp.Minimize(0.5 * cp.sum_squares(self.V) + self.loss_rows.cost), constraints)
 
     def load(self, form: FixedLabelForm) -> None:
         self.parameters.load(form.losses)
-        self.signed.value = form.losses.slopes * form.labels[form.losses.points]
+        for parameter, codes in zip(self.coded, form.own[form.losses.points].T):
+            parameter.value = form.losses.slopes * codes
 
     def read(self, form: FixedLabelForm) -> dict[str, FloatArray]:
-        w = np.asarray(self.w.value)
-        tau = np.zeros(len(form.decision))
+        V = np.asarray(self.V.value)
+        tau = np.zeros(len(form.bound_normals))
         for chosen, sign, constraint in self.bounds:
             tau[chosen] += sign * np.ravel(constraint.dual_value)
-        return {"w": w if self.basis is None else self.basis @ w,
-                "bias": np.asarray(0.0 if self.bias is None else self.bias.value, dtype=float),
+        return {"w": (V if self.basis is None else self.basis @ V).T.ravel(),
+                "bias": np.zeros(form.width) if self.bias is None else np.ravel(self.bias.value),
                 "scalars": self.loss_rows.scalars(), "u": self.loss_rows.multipliers(form.losses), "tau": tau}
 
     def error(self, form: FixedLabelForm, variables: dict[str, FloatArray]) -> float:
-        w, bias, s = variables["w"], float(variables["bias"]), variables["scalars"]
+        w, bias, s = variables["w"], variables["bias"], variables["scalars"]
         u, tau = variables["u"], variables["tau"]
         primal, dual = form.objective(w, bias, s), form.dual_objective(u, tau)
         noise = form.losses.noise(form.margins(form.outputs(w, bias)), s)
-        owed = form.dual_residual(u, tau) * max(form.units[1], abs(bias), float(np.abs(s).max(initial=0.0)))
+        owed = form.dual_residual(u, tau) * max(form.units[1], float(np.abs([*bias, *s]).max()))
         return max(relative_gap(primal, dual, noise, form.units[0]), form.primal_residual(w, bias, s),
                    greatest_ratio(owed, max(abs(primal), form.units[0])))
 
 
-def decision_constraints(bounds: Sequence[DecisionBound], rows: Any) -> list[tuple[IntArray, float, Any]]:
-    """Return (indices, sign of the multiplier in τ, constraint) for lower ≤ aᵀf ≤ upper, the sums given."""
-    lower = np.array([bound.lower for bound in bounds])
-    upper = np.array([bound.upper for bound in bounds])
+def decision_constraints(lower: FloatArray, upper: FloatArray, rows: Any) -> list[tuple[IntArray, float, Any]]:
+    """Return (indices, sign of the multiplier in τ, constraint) for lower ≤ sums ≤ upper, the sums given."""
     equal = np.flatnonzero(lower == upper)
     above = np.flatnonzero((lower != upper) & np.isfinite(upper))
     below = np.flatnonzero((lower != upper) & np.isfinite(lower))

@@ -97,7 +97,7 @@ class LiftedWeights(LabelLowering[LabelLiftForm]):
         rows, columns = np.triu_indices(rank)
         self.entries = cp.Variable(len(rows), name="W")
         self.g = cp.Variable(form.n, name="g")
-        self.loss_rows = LossRows(losses, self.parameters, losses.slopes, self.g)
+        self.loss_rows = LossRows(losses, self.parameters, [(losses.slopes, self.g)])
         trace = ((rows == columns) & (rows < rank - int(form.free_bias))).astype(float)
         used = np.unique(losses.points)
         self.used = used

@@ -62,7 +62,7 @@ class LiftedStar(LabelLowering[LabelLiftForm]):
         self.members = np.arange(form.count) if self.bounds else np.flatnonzero(sizes > 1)
         self.V = cp.Variable((len(self.members), order), name="V")
         self.g = cp.Variable(form.n, name="g")
-        self.loss_rows = LossRows(losses, self.parameters, losses.slopes, self.g)
+        self.loss_rows = LossRows(losses, self.parameters, [(losses.slopes, self.g)])
         objective = 0.5 * (self._weights_diagonal(form) @ self.entries) + self.loss_rows.cost
         self.cones = [self._cone(k, order) >> 0 for k in range(len(self.members))]
         constraints = [*self.loss_rows.constraints, *self.cones, *self._margins(form), *self._sums(omega)]

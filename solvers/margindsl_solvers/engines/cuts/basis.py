@@ -50,11 +50,11 @@ class Basis:
         return len(self.chosen)
 
     def lift(self, coordinates: FloatArray) -> FloatArray:
-        """Return w = Qω."""
-        return self.directions @ coordinates
+        """Return V = QΩ of coordinates (p, q)."""
+        return np.asarray(self.directions @ coordinates)
 
     def residual(self, target: FloatArray) -> FloatArray:
-        """Return the part of an (r,) vector outside the span."""
+        """Return the part of columns (r, q) outside the span."""
         for _ in range(2):  # once more for what rounding leaves
             target = target - self.directions @ (self.directions.T @ target)
         return target
@@ -68,8 +68,8 @@ class Basis:
 
         Parameters
         ----------
-        target : (r,) float array
-            The vector Ψ.
+        target : (r, q) float array
+            The columns of Ψ.
         """
         return self._extended(target, count, self._promising(self.residual(target), WIDE * count))
 
@@ -77,15 +77,15 @@ class Basis:
         """Return the basis of the `count` points among the chosen that approximate a target best."""
         return Basis.empty(self.features)._extended(target, count, self.chosen)
 
-    def coefficients(self, w: FloatArray) -> FloatArray:
-        """Return (p,) β with w = Σ_j β_j φ(b_j), for w in the span (Eq. 27)."""
-        rows = np.asarray(self.features.rows(self.chosen)).reshape(self.size, len(w))
-        return np.asarray(np.linalg.lstsq(rows.T, w, rcond=None)[0])
+    def coefficients(self, V: FloatArray) -> FloatArray:
+        """Return (p, q) β with V = Σ_j φ(b_j) β_jᵀ, for V (r, q) in the span (Eq. 27)."""
+        rows = np.asarray(self.features.rows(self.chosen)).reshape(self.size, len(V))
+        return np.asarray(np.linalg.lstsq(rows.T, V, rcond=None)[0])
 
     # -- inside -------------------------------------------------------------------------------------
 
     def _promising(self, residual: FloatArray, count: int) -> IntArray:
-        gain = np.asarray(self.features.apply(residual)) ** 2
+        gain = np.sum(np.asarray(self.features.apply(residual)) ** 2, axis=1)
         open_ = self.left > DEPENDENT * max(float(self.left.max()), np.finfo(float).tiny)
         open_[self.chosen] = False
         score = np.where(open_, gain / np.where(open_, self.left, 1.0), 0.0)
@@ -114,13 +114,13 @@ class Basis:
         while len(picked) < most:  # pivoted Cholesky: rows freed of those picked, seen by products alone
             usable = norms > least
             usable[picked] = False
-            score = np.where(usable, along**2 / np.where(usable, norms, 1.0), 0.0)
+            score = np.where(usable, np.sum(along**2, axis=1) / np.where(usable, norms, 1.0), 0.0)
             best = int(np.argmax(score))
             if not score[best] > 0:
                 break
             k = len(picked)
             new = (gram[best] - lower[:, :k] @ lower[best, :k]) / math.sqrt(norms[best])
-            along, norms = along - new * (along[best] / math.sqrt(norms[best])), norms - new**2
+            along, norms = along - np.outer(new, along[best] / math.sqrt(norms[best])), norms - new**2
             lower[:, k] = new
             picked.append(best)
         return np.array(picked, dtype=int), self._orthonormal(rows[picked].T)

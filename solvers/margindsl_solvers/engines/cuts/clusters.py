@@ -8,7 +8,7 @@ from margindsl.contract import Budget
 from margindsl_solvers.engines.cuts.bundle import Bundle
 from margindsl_solvers.engines.cuts.linearisation import ClusterLine
 from margindsl_solvers.engines.cuts.master import Answer, Bounds
-from margindsl_solvers.engines.rows.cluster_rows import ClusterRows
+from margindsl_solvers.engines.rows.cluster_rows import ClusterRows, balance
 
 VIOLATED = 1e-9  # relative excess beyond which a balance row enters the master
 
@@ -23,7 +23,7 @@ class ClusterBundle(Bundle):
     """
 
     def __init__(self, rows: ClusterRows, budget: Budget) -> None:
-        (G, self.radii), shared = rows.form.balance, rows.form.losses.scalars.count
+        (G, self.radii), shared = balance(rows.form), rows.form.losses.scalars.count
         self.G = np.hstack([G, np.zeros((len(G), shared))])
         none = np.zeros(0)
         super().__init__(ClusterLine(rows), Bounds(self.G[:0], none, none.astype(int), none, len(self.radii)))

@@ -38,7 +38,7 @@ class Bounds:
     @classmethod
     def of(cls, model: PlaneRows) -> Bounds:
         """Return the finite sides of the decision bounds."""
-        N, (lower, upper) = model.bound_normals, model.bound_ends
+        N, (lower, upper) = model.form.bound_normals, model.form.bound_ends
         N = np.column_stack([N, np.zeros((len(N), model.form.losses.scalars.count))])
         up, down = np.flatnonzero(np.isfinite(upper)), np.flatnonzero(np.isfinite(lower))
         return cls(np.vstack([N[up], -N[down]]), np.concatenate([upper[up], -lower[down]]), np.append(up, down),

@@ -64,10 +64,12 @@ class PursuitRun(Course[Pair]):
         self.slopes: FloatArray | None = None
         self.dual = -math.inf
         size = basis.size
-        for row in (x[: model.rank], *model.form.decision_rows[0]):
-            if self.basis.size < self.cap and np.linalg.norm(self.basis.residual(row)) > 1e-3 * np.linalg.norm(row):
-                self.basis = self.basis.grown(row, 1)
-        coordinates = np.concatenate([self.basis.directions.T @ x[: model.rank], x[model.rank :]])
+        V = model.form.unpack(x[: model.rank])
+        for part in (V, *(row[:, None] for row in model.form.decision_rows[0])):
+            missing = np.linalg.norm(self.basis.residual(part))
+            if self.basis.size < self.cap and missing > 1e-3 * np.linalg.norm(part):
+                self.basis = self.basis.grown(part, 1)
+        coordinates = np.append((self.basis.directions.T @ V).T, x[model.rank :])
         self._enter(coordinates, [self._padded(p, size) for p in points])
 
     def init(self) -> Status | None:
@@ -93,7 +95,7 @@ class PursuitRun(Course[Pair]):
 
     def settle(self, status: Status) -> Status:
         self.remark = f"{self.basis.size} basis vectors"
-        if status is Status.INACCURATE and self.basis.size == self.cap < self.model.rank:
+        if status is Status.INACCURATE and self.basis.size == self.cap < self.basis.features.rank:
             self.remark += "; a larger max_basis closes it further"
         return status
 
@@ -101,14 +103,15 @@ class PursuitRun(Course[Pair]):
         assert self.best is not None
         return self.model.variables(self.best) | {
             "basis": self.basis.chosen.copy(),
-            "coefficients": self.basis.coefficients(self.best.x[: self.model.rank])}
+            "coefficients": self.basis.coefficients(
+                self.model.form.unpack(self.best.x[: self.model.rank])).T.ravel()}
 
     # -- what is known ------------------------------------------------------------------------------
 
     @property
     def cap(self) -> int:
         """Return the largest size the basis may reach."""
-        return min(self.extent.most, self.model.rank)
+        return min(self.extent.most, self.basis.features.rank)
 
     @property
     def goal(self) -> float:
@@ -129,8 +132,8 @@ class PursuitRun(Course[Pair]):
     # -- the basis ----------------------------------------------------------------------------------
 
     def _whole(self, x: FloatArray) -> FloatArray:
-        rank = self.bundle.model.rank
-        return np.concatenate([self.basis.lift(x[:rank]), x[rank:]])
+        inner = self.bundle.model
+        return np.append(self.basis.lift(inner.form.unpack(x[: inner.rank])).T, x[inner.rank :])
 
     def _certify(self) -> tuple[float, FloatArray]:
         """Judge on the whole problem; return what the span misses of the dual, ½‖(I − P)Ψ‖², and (I − P)Ψ."""
@@ -144,8 +147,9 @@ class PursuitRun(Course[Pair]):
         else:
             found = kept
         self.certify(found)
-        residual = self.basis.residual(self.model.adjoint(self.model.weights * slopes)[: self.model.rank])
-        return 0.5 * float(residual @ residual), residual
+        pulled = self.model.adjoint(self.model.weights * slopes)[: self.model.rank]
+        residual = self.basis.residual(self.model.form.unpack(pulled))
+        return 0.5 * float(np.sum(residual**2)), residual
 
     def _grow(self, residual: FloatArray) -> bool:
         """Add points that approximate what is missing; return whether there were any."""
@@ -161,7 +165,9 @@ class PursuitRun(Course[Pair]):
         return True
 
     def _padded(self, x: FloatArray, size: int) -> FloatArray:
-        return np.concatenate([x[:size], np.zeros(self.basis.size - size), x[size:]])
+        end = size * self.model.form.width  # the coordinates of columns of V one after another
+        columns = np.pad(x[:end].reshape(self.model.form.width, size), ((0, 0), (0, self.basis.size - size)))
+        return np.append(columns, x[end:])
 
     def _enter(self, x: FloatArray, points: list[FloatArray], box: float = 0.0) -> None:
         """Restrict the problem to the present span and linearise at x and at the points."""

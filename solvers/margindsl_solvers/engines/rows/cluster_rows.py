@@ -74,7 +74,7 @@ class ClusterRows(ClusterModel):
             np.put_along_axis(u, self.others[form.parts.falling.points],
                               -multipliers[self.block_rows].reshape(-1, self.width), axis=1)
         w, bias, s = form.split(pair.x)
-        return {"w": w.copy(), "bias": np.broadcast_to(bias, form.clusters), "scalars": s.copy(),
+        return {"w": w.copy(), "bias": bias.copy(), "scalars": s.copy(),
                 "u": np.maximum(u, 0.0), "t": multipliers[self.rising_rows], "tau": multipliers[self.decision_rows],
                 "runner": self.runner, "clusters": form.labels}
 
@@ -108,6 +108,11 @@ class ClusterRows(ClusterModel):
         return 1e-13 * curved + (1e-3 if firm else 1e-7) * pull  # where both are zero, nothing pulls at the bias
 
 
+def balance(form: ClusterForm) -> tuple[FloatArray, FloatArray]:
+    """Return the rows in (w, β) and the radii of |Σ a f_p − Σ a f_q| ≤ l over all pairs (slides Eq. 18)."""
+    return form.bound_normals, form.bound_ends[1]
+
+
 def runners(form: ClusterForm, x: FloatArray) -> IntArray:
     """Return the (n,) strongest clusters other than the points' own, at x = (w, β)."""
     return runner_up(form.outputs(*form.split(x)[:2]), form.labels)
@@ -139,7 +144,7 @@ def dense_step(form: ClusterForm, curvature: PointBlocks, balance: FloatArray, g
     if bias:  # nothing moves with a number added to the biases of all clusters
         H[r::size, r::size] += max(float(np.diag(H)[r::size].max()), 1e-300)
     if len(balance):
-        G = (form.codes @ _packed(form, form.balance[0])).reshape(-1, k * size)
+        G = (form.codes @ _packed(form, form.bound_normals)).reshape(-1, k * size)
         H += (G.T * balance) @ G
     right = (form.codes @ _packed(form, gradient)).ravel()
     if len(curvature.corner):
@@ -168,7 +173,7 @@ def _packed(form: ClusterForm, x: FloatArray) -> FloatArray:
 def _iterative(form: ClusterForm, curvature: PointBlocks, balance: FloatArray, gradient: FloatArray,
                damping: float = 0.0) -> FloatArray:
     """Return the Newton step by conjugate gradients, scalars eliminated."""
-    G, k, blocks = form.balance[0], form.clusters, curvature.matrix(form.n, form.clusters)
+    G, k, blocks = form.bound_normals, form.clusters, curvature.matrix(form.n, form.clusters)
     held = np.append(np.ones(form.size_of_w), np.full(form.border, damping))
     end = len(held)
 
@@ -191,8 +196,7 @@ def inside_balance(form: ClusterForm, x: FloatArray) -> FloatArray:
     if not form.decision:
         return np.array(x, dtype=float)
     if len(form.decision) > 1:
-        G, radii = form.balance
-        return nearest(x, G, -radii, radii)
+        return nearest(x, form.bound_normals, *form.bound_ends)
     # The sums Σ a f_p = ⟨b_p ⊗ σ, x⟩ add up to zero and BᵀB = I: ‖Δx‖ = ‖Δ sums‖/‖σ‖, and only their range counts.
     sums, totals = form.decision_rows
     total = np.append(sums[0], totals[: int(form.free_bias)])
@@ -234,7 +238,7 @@ def start_clusters(form: ClusterForm, start: RawSolution | None) -> tuple[FloatA
     none = np.zeros(form.losses.scalars.count)
     given = [np.ravel(np.asarray(start.get(name, left), dtype=float)) if start else np.zeros(0)
              for name, left in (("w", ()), ("bias", 0.0), ("scalars", none))]
-    if given[0].shape == (form.size_of_w,) and len(given[1]) in (1, form.clusters) and (
+    if given[0].shape == (form.size_of_w,) and len(given[1]) in (1, form.width) and (
             given[2].shape == none.shape and all(np.all(np.isfinite(value)) for value in given)):
         return np.array(form.join(*given)), True
     sizes = np.maximum(np.bincount(form.labels, minlength=form.clusters), 1)

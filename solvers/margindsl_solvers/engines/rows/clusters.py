@@ -8,7 +8,6 @@ from functools import cached_property
 import numpy as np
 from scipy.sparse import csr_array
 
-from margindsl.calculus import PLQ
 from margindsl.program.clusters import ClusterForm
 from margindsl.typing import FloatArray, IntArray
 from margindsl_solvers.engines.rows.envelopes import Group, Rows
@@ -140,7 +139,7 @@ class ClusterModel(Rows):
 
     @cached_property
     def decision_rows(self) -> slice:
-        return slice(self.rising_rows.stop, self.rising_rows.stop + len(self.form.balance[1]))
+        return slice(self.rising_rows.stop, self.rising_rows.stop + len(self.form.bound_normals))
 
     @cached_property
     def _moved(self) -> tuple[tuple[Block, ...], FloatArray]:
@@ -164,18 +163,16 @@ class ClusterModel(Rows):
 
     @cached_property
     def groups(self) -> tuple[Group, ...]:
-        start, pairs = self.rising_rows.start, len(self.form.pairs)
+        start = self.rising_rows.start
         rising = [Group(term.loss, slice(start + part.start, start + part.stop), bool(term.loss.is_smooth))
                   for term, part in self.form.parts.rising.slices() if term.rows]
-        held = [Group(PLQ.indicator(-bound.upper, bound.upper), slice(at, at + pairs)) for at, bound in zip(
-            range(self.decision_rows.start, self.decision_rows.stop, pairs), self.form.decision)]
-        return (*self.blocks, *rising, *held, *self.sign_groups)
+        return (*self.blocks, *rising, *self.bound_groups, *self.sign_groups)
 
     @cached_property
     def weights(self) -> FloatArray:
         parts = self.form.parts
         total = 1.0 + float(parts.falling.weights.sum() + parts.rising.weights.sum())
-        norms = np.sum(self.form.balance[0] ** 2, axis=1)
+        norms = np.sum(self.form.bound_normals**2, axis=1)
         return np.concatenate([np.repeat(parts.falling.weights, self.width), parts.rising.weights,
                                total / np.where(norms > 0, norms, 1.0), self.sign_weights])
 
@@ -196,7 +193,7 @@ class ClusterModel(Rows):
         falling, rising = form.parts.falling, form.parts.rising
         parts = [s[self.signed]]
         if form.decision:
-            parts.insert(0, form.balance[0] @ x[: self.rank + self.bias])
+            parts.insert(0, form.bound_normals @ x[: self.rank + self.bias])
         if rising.rows:
             parts.insert(0, self.entered(rising, own - outputs[everyone, self.runner], x))
         if falling.rows:
@@ -219,7 +216,7 @@ class ClusterModel(Rows):
             table[everyone, self.runner] -= single
         out += form.drawn(table)
         if form.decision:
-            out[: self.rank + self.bias] += form.balance[0].T @ multipliers[self.decision_rows]
+            out[: self.rank + self.bias] += form.bound_normals.T @ multipliers[self.decision_rows]
         out[self.rank + self.bias + self.signed] += multipliers[self.sign_rows]
         return out
 

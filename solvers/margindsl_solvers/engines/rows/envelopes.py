@@ -126,6 +126,14 @@ class Rows(ABC):
         """Return the rows of the bounds on decision values."""
 
     @cached_property
+    def bound_groups(self) -> tuple[Group, ...]:
+        """Return the indicators of the bounds on decision values, of more clusters one for all differences of two."""
+        bounds, start = self.form.decision, self.decision_rows.start
+        many = len(self.form.bound_normals) // max(len(bounds), 1)
+        return tuple(Group(PLQ.indicator(bound.lower, bound.upper), slice(at, at + many)) for bound, at in zip(
+            bounds, range(start, self.decision_rows.stop, max(many, 1))))
+
+    @cached_property
     def sign_rows(self) -> slice:
         """Return the rows of the signs of scalars, which come last."""
         return slice(self.decision_rows.stop, self.decision_rows.stop + len(self.signed))

@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from margindsl.calculus import PLQ, ConvexFunction
+from margindsl.calculus import ConvexFunction
 from margindsl.contract import Refusal
 from margindsl.program.clusters import ClusterForm
 from margindsl.program.forms import FixedLabelForm
@@ -31,16 +31,11 @@ class RowModel(Rows):
 
     @cached_property
     def rank(self) -> int:
-        return int(self.form.features.rank)
+        return self.form.size_of_w
 
     @cached_property
     def bias(self) -> int:
-        return int(self.form.free_bias)
-
-    @cached_property
-    def signs(self) -> FloatArray:
-        """Return the labels as floats."""
-        return np.asarray(self.form.labels, dtype=float)
+        return self.form.border
 
     @cached_property
     def loss_rows(self) -> slice:
@@ -48,7 +43,7 @@ class RowModel(Rows):
 
     @cached_property
     def decision_rows(self) -> slice:
-        return slice(self.form.losses.rows, self.form.losses.rows + len(self.form.decision))
+        return slice(self.form.losses.rows, self.form.losses.rows + len(self.form.bound_normals))
 
     # -- functions ----------------------------------------------------------------------------------
 
@@ -56,61 +51,40 @@ class RowModel(Rows):
     def groups(self) -> tuple[Group, ...]:
         slices = self.form.losses.slices()
         groups = [Group(term.loss, part, bool(term.loss.is_smooth)) for term, part in slices if term.rows]
-        for j, bound in enumerate(self.form.decision, start=self.decision_rows.start):
-            groups.append(Group(PLQ.indicator(bound.lower, bound.upper), slice(j, j + 1), False))
-        return (*groups, *self.sign_groups)
+        return (*groups, *self.bound_groups, *self.sign_groups)
 
     @cached_property
     def weights(self) -> FloatArray:
         losses = self.form.losses
         total = 1.0 + float(np.sum(losses.weights))
-        G, h = self.form.decision_rows
-        norms = np.sum(G**2, axis=1) + h**2 * self.bias
+        norms = np.sum(self.form.bound_normals**2, axis=1)
         return np.concatenate([losses.weights, total / np.where(norms > 0, norms, 1.0), self.sign_weights])
 
     @cached_property
     def shifts(self) -> FloatArray:
-        return np.concatenate([self.form.losses.shifts, np.zeros(len(self.form.decision) + len(self.signed))])
-
-    @cached_property
-    def bound_normals(self) -> FloatArray:
-        """Return the (J, r [+1]) rows of the decision bounds in (w, b)."""
-        G, h = self.form.decision_rows
-        return np.column_stack([G, h]) if self.bias else G
-
-    @cached_property
-    def bound_ends(self) -> tuple[FloatArray, FloatArray]:
-        """Return the (J,) lower and upper ends of the decision bounds."""
-        bounds = self.form.decision
-        return (np.array([bound.lower for bound in bounds], dtype=float),
-                np.array([bound.upper for bound in bounds], dtype=float))
+        return np.concatenate([self.form.losses.shifts, np.zeros(self.sign_rows.stop - self.loss_rows.stop)])
 
     # -- the linear map -----------------------------------------------------------------------------
 
-    def split(self, x: FloatArray) -> tuple[FloatArray, float, FloatArray]:
-        r = self.rank
-        return x[:r], float(x[r]) if self.bias else 0.0, x[r + self.bias :]
+    def split(self, x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        return self.form.split(x)
 
     def apply(self, x: FloatArray) -> FloatArray:
-        w, b, s = self.split(x)
-        values = self.entered(self.form.losses, self.signs * (self.form.features.apply(w) + b), x)
-        if not self.form.decision and not len(self.signed):
+        form, (w, bias, s) = self.form, self.split(x)
+        margins = form.rows.apply(w)
+        values = self.entered(form.losses, margins + form.own @ bias if self.bias else margins, x)
+        if not form.decision and not len(self.signed):
             return values
-        G, h = self.form.decision_rows
-        return np.concatenate([values, G @ w + h * b, s[self.signed]])
+        return np.concatenate([values, form.bound_normals @ x[: self.rank + self.bias], s[self.signed]])
 
     def adjoint(self, multipliers: FloatArray) -> FloatArray:
-        out = np.zeros(self.rank + self.border)
-        signed = self.signs * self.pull(self.form.losses, multipliers[self.loss_rows], out)
-        w, b, s = out[: self.rank], out[self.rank : self.rank + self.bias], out[self.rank + self.bias :]
-        w += self.form.features.adjoint(signed)
-        b += float(np.sum(signed))
-        s[self.signed] += multipliers[self.sign_rows]
-        if self.form.decision:
-            G, h = self.form.decision_rows
-            tau = multipliers[self.decision_rows]
-            w += G.T @ tau
-            b += float(h @ tau)
+        form, out, end = self.form, np.zeros(self.rank + self.border), self.rank + self.bias
+        pulled = self.pull(form.losses, multipliers[self.loss_rows], out)
+        out[: self.rank] += form.rows.adjoint(pulled)
+        out[self.rank : end] += pulled @ form.own[:, : self.bias]
+        out[end + self.signed] += multipliers[self.sign_rows]
+        if form.decision:
+            out[:end] += form.bound_normals.T @ multipliers[self.decision_rows]
         return out
 
 

@@ -65,20 +65,20 @@ def _expand(model: PlaneRows, x: FloatArray) -> tuple[float, FloatArray, FloatAr
     """Return the objective, its gradient and its Hessian at a point: one pass."""
     form, w = model.form, model.split(x)[0]
     term = form.losses.terms[0]
-    value, gradient, hessian = form.features.fold(
-        partial(_block, term.loss, x, model.bias), form.labels, term.weights, term.shifts)
+    bias = form.own if model.bias else None
+    value, gradient, hessian = form.rows.fold(partial(_block, term.loss, x), bias, term.weights, term.shifts)
     penalised = np.arange(len(x)) < model.rank
     return value + 0.5 * float(w @ w), gradient + np.where(penalised, x, 0.0), hessian + np.diag(1.0 * penalised)
 
 
-def _block(loss: ConvexFunction, x: FloatArray, bias: int, phi: FloatArray, labels: FloatArray, weights: FloatArray,
+def _block(loss: ConvexFunction, x: FloatArray, rows: FloatArray, bias: FloatArray | None, weights: FloatArray,
            shifts: FloatArray) -> tuple[float, Any, Any]:
     """Return the part of one block of features."""
-    rows = np.hstack([phi, np.ones((len(phi), 1))]) if bias else phi
-    margins = labels * (rows @ x) + shifts
+    rows = rows if bias is None else np.hstack([rows, bias])
+    margins = rows @ x + shifts
     values, slopes = loss.value_and_derivative(margins)
     bends = weights * np.maximum(loss.curvature(margins), 0.0)
-    gradient, held = (labels * weights * slopes) @ rows, np.flatnonzero(bends)
+    gradient, held = (weights * slopes) @ rows, np.flatnonzero(bends)
     if 2 * len(held) < len(rows) or not rows.flags.writeable:
         rows, bends = rows[held], bends[held]
     rows *= np.sqrt(bends)[:, None]  # in place, and half a product

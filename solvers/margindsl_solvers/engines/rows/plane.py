@@ -27,8 +27,8 @@ class PlaneRows(RowModel):
     def inside(self, x: FloatArray) -> FloatArray:
         x = self.with_signs(x)
         if self.form.decision:
-            N = self.bound_normals
-            x[: N.shape[1]] = nearest(x[: N.shape[1]], N, *self.bound_ends)
+            N = self.form.bound_normals
+            x[: N.shape[1]] = nearest(x[: N.shape[1]], N, *self.form.bound_ends)
         return x
 
     def violation(self, x: FloatArray) -> float:
@@ -43,11 +43,10 @@ class PlaneRows(RowModel):
     def is_endless(self) -> bool:
         """Return whether the losses fall without end along the bias, beside any value however large."""
         tilted = any(not group.conjugate.domain[0] <= 0.0 <= group.conjugate.domain[1] for group in self.groups)
-        if not (tilted and self.bias) or np.any(self.form.decision_rows[1]):
+        if not (tilted and self.bias) or np.any(self.form.bound_rows[1]):
             return False
-        along = np.zeros(self.rank + self.border)
-        along[self.rank] = 1.0
-        return self.falls_forever(along) or self.falls_forever(-along)
+        along = np.eye(self.bias, self.rank + self.border, self.rank)
+        return any(map(self.falls_forever, (*along, *-along)))
 
     # -- starts and answers -------------------------------------------------------------------------
 

@@ -9,7 +9,6 @@ import numpy as np
 from scipy.linalg.lapack import dposv
 from scipy.sparse.linalg import LinearOperator, cg
 
-from margindsl.features.coded import weighted_gram
 from margindsl.host.clock import check
 from margindsl.typing import FloatArray, IntArray
 from margindsl_solvers.engines.rows.model import RowModel
@@ -41,20 +40,18 @@ class Curvature:
 
     def crossed(self, points: FloatArray) -> FloatArray:
         """Return the (n, p) columns whose adjoint couples w with the bias and the scalars."""
-        model, losses = self.model, self.model.form.losses
-        columns = [points] if model.bias else []
-        values = self.rows[model.loss_rows]
-        columns += [model.signs * losses.spread(values * b) for b in losses.coupling.T]
-        return np.stack(columns, axis=1) if columns else np.zeros((losses.n, 0))
+        form, values = self.model.form, self.rows[self.model.loss_rows]
+        scalars = [form.losses.spread(values * b) for b in form.losses.coupling.T]
+        return np.column_stack([points[:, None] * form.own[:, : self.model.bias], *scalars])
 
     def corner(self, points: FloatArray, crossed: FloatArray) -> FloatArray:
         """Return the (p, p) block of the bias and the scalars."""
         model, losses, k = self.model, self.model.form.losses, self.model.bias
         out = np.zeros((model.border, model.border))
-        if k:
-            out[0, 0] = float(np.sum(points))
-            out[0, 1:] = out[1:, 0] = np.sum(crossed[:, 1:], axis=0)
-            out[0, 0] += float(self.tau @ model.form.decision_rows[1] ** 2)
+        out[:k] = model.form.own[:, :k].T @ crossed
+        out[k:, :k] = out[:k, k:].T
+        H = model.form.bound_rows[1][:, :k]
+        out[:k, :k] += (H.T * self.tau) @ H
         out[k:, k:] += losses.coupling.T @ (losses.coupling * self.rows[model.loss_rows][:, None])
         index = k + model.signed
         out[index, index] += self.rows[model.sign_rows]
@@ -72,32 +69,29 @@ class Curvature:
         crossed = self.crossed(points)
         corner = self.corner(points, crossed)
         corner += np.diag(model.damping(np.diag(corner), gradient[r:], reach))
-        side = model.form.features.adjoint(crossed) if model.border else np.zeros((r, 0))
+        side = model.form.rows.adjoint(crossed) if model.border else np.zeros((r, 0))
         if model.bias and model.form.decision:
-            G, h = model.form.decision_rows
-            side[:, 0] += G.T @ (self.tau * h)
+            G, H = model.form.bound_rows
+            side[:, : model.bias] += (G.T * self.tau) @ H
         active = np.flatnonzero(points)
         small = len(active) + len(self.tau)
         if r <= min(small, self.limit) or r <= 64:
-            return self._direct(gradient, side, corner, points, active)
+            return self._direct(gradient, side, corner, points)
         return bordered(self._inverse(points, active), gradient, side, corner, r)
 
-    def _direct(self, gradient: FloatArray, side: FloatArray, corner: FloatArray, points: FloatArray,
-                active: IntArray) -> FloatArray:
+    def _direct(self, gradient: FloatArray, side: FloatArray, corner: FloatArray, points: FloatArray) -> FloatArray:
         r, size = self.model.rank, len(gradient)
         H = np.empty((size, size))
-        H[:r, :r] = self._gram(points, active)
+        H[:r, :r] = self._gram(points)
         H[:r, r:], H[r:, :r], H[r:, r:] = side, side.T, corner
         return -solve_positive(H, gradient)
 
-    def _gram(self, points: FloatArray, active: IntArray) -> FloatArray:
-        features, r = self.model.form.features, self.model.rank
-        all_of_them = 3 * len(active) > features.n
-        out = np.array(features.gram(points)) if all_of_them else weighted_gram(features, active, points[active])
+    def _gram(self, points: FloatArray) -> FloatArray:
+        out = self.model.form.rows.gram(points)
         if len(self.tau):
-            G = self.model.form.decision_rows[0]
+            G = self.model.form.bound_rows[0]
             out += (G.T * self.tau) @ G
-        out.flat[:: r + 1] += 1.0
+        out.flat[:: len(out) + 1] += 1.0
         return out
 
     def _inverse(self, points: FloatArray, active: IntArray) -> Callable[[FloatArray], FloatArray]:
@@ -110,9 +104,9 @@ class Curvature:
         return self._woodbury(points, active)
 
     def _woodbury(self, points: FloatArray, active: IntArray) -> Callable[[FloatArray], FloatArray]:
-        R = self.model.form.features.rows(active) * np.sqrt(points[active])[:, None]
+        R = self.model.form.rows.rows(active) * np.sqrt(points[active])[:, None]
         if len(self.tau):
-            R = np.vstack([R, self.model.form.decision_rows[0] * np.sqrt(self.tau)[:, None]])
+            R = np.vstack([R, self.model.form.bound_rows[0] * np.sqrt(self.tau)[:, None]])
         inner = R @ R.T
         inner.flat[:: len(inner) + 1] += 1.0
         return lambda X: X - R.T @ solve_positive(inner, R @ X)  # once a step
@@ -120,12 +114,11 @@ class Curvature:
     def _iterative(self, points: FloatArray, otherwise: Callable[[], Callable[[FloatArray], FloatArray]] | None = None
                    ) -> Callable[[FloatArray], FloatArray]:
         """Return the inverse by conjugate gradients, or the other one where they do not converge."""
-        features, r = self.model.form.features, self.model.rank
-        G = self.model.form.decision_rows[0]
+        rows, r, G = self.model.form.rows, self.model.rank, self.model.form.bound_rows[0]
 
         def product(x: FloatArray) -> FloatArray:
             x = x.ravel()
-            return x + features.adjoint(points * features.apply(x)) + G.T @ (self.tau * (G @ x))
+            return x + rows.adjoint(points * rows.apply(x)) + G.T @ (self.tau * (G @ x))
 
         operator = LinearOperator((r, r), matvec=product, dtype=float)
 

@@ -90,8 +90,7 @@ class Point:
 class SaddleModel:
     """Evaluate min over (μ, s) of max over x of Σ_k μ_k G(−c x, y_k, b_k) + sᵀ(q − Bᵀu) on the distinct labellings.
 
-    (y, b) and (−y, −b), and labellings that differ in names, have the same G; the model keeps the first of each such
-    class.
+    Labellings that differ in names, as (y, b) and (−y, −b), have the same G; the model keeps the first of each class.
     A labelling stands in q rows of `labels`, the coordinates of its codes, and its w_k are q vectors one after another.
 
     Parameters
@@ -102,8 +101,8 @@ class SaddleModel:
 
     def __init__(self, form: SaddleForm, gather: Gather = map) -> None:
         self.form, self.losses, self.gather = form, form.losses, gather
-        self.first, self.group = distinct(form.labellings, form.biases)
-        self.labels = np.ascontiguousarray(form.coded(self.first), dtype=np.int8 if form.codes is None else float)
+        self.first, self.group = distinct(form.labellings, form.biases @ form.codes.T)
+        self.labels = np.ascontiguousarray(form.coded(self.first))
         self.biases, self.is_biased = form.biases[self.first], form.is_biased
         self.coupling, self.costs = self.losses.coupling, self.losses.scalars.costs
         self.count, self.width, self.order = len(self.first), form.width, form.width * int(form.features.rank)
@@ -375,25 +374,22 @@ def newton_direction(H: FloatArray, gradient: FloatArray) -> FloatArray | None:
     return np.asarray(-vectors[:, kept] @ ((vectors[:, kept].T @ gradient) / values[kept]))
 
 
-def distinct(labellings: IntArray, biases: FloatArray) -> tuple[IntArray, IntArray]:
-    """Return (first, group): the first of each class {(y, b), (−y, −b)}, or up to names, and the class of all.
+def distinct(labellings: IntArray, heights: FloatArray) -> tuple[IntArray, IntArray]:
+    """Return (first, group): the first of each class of labellings that differ in names alone, and the class of all.
 
-    Biases of clusters tell all labellings apart.
+    Shapes: `heights` (T, k), what the bias of a labelling adds to its clusters.
     """
     labellings = np.asarray(labellings)
-    turned = np.where(labellings[:, 0] > 0, 1, -1)[:, None] * biases
-    apart = biases.shape[1] > 1 and bool(np.any(biases))
-    kind = np.arange(len(biases)) if apart else np.unique(turned, axis=0, return_inverse=True)[1]
     stride = max(labellings.shape[1] // TELLING, 1)
-    keys = list(zip(_names(labellings[:, ::stride]), np.ravel(kind).tolist()))
+    keys = _names(labellings[:, ::stride], heights)
     alike = np.flatnonzero([stride > 1 and keys.count(key) > 1 for key in keys])
     if len(alike):  # on some of the points, which tells most apart at little cost
-        for k, names in zip(alike, _names(labellings[alike])):
-            keys[k] = names, keys[k][1]
-    classes: dict[tuple[bytes, int], int] = {}
+        for k, names in zip(alike, _names(labellings[alike], heights[alike])):
+            keys[k] = names
+    classes: dict[tuple[bytes, bytes], int] = {}
     group = np.array([classes.setdefault(key, len(classes)) for key in keys])
     return np.unique(group, return_index=True)[1], group
 
 
-def _names(labellings: IntArray) -> list[bytes]:
-    return [row.tobytes() for row in first_names(labellings)]
+def _names(labellings: IntArray, heights: FloatArray) -> list[tuple[bytes, bytes]]:
+    return [(row.tobytes(), height.tobytes()) for row, height in zip(*first_names(labellings, heights))]

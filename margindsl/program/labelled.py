@@ -1,0 +1,257 @@
+"""Forms of fixed labels: outputs, bounds on decision values and a bias by codes; margins linear in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+
+from margindsl.calculus.accuracy import greatest_ratio
+from margindsl.errors import DeclarationError
+from margindsl.features import CodedRows
+from margindsl.host.frozen import frozen_property
+from margindsl.labelset import Names
+from margindsl.labelset.codes import differences, simplex_codes
+from margindsl.program.answers import Variable
+from margindsl.program.equalities import moved_duals
+from margindsl.program.existence import contradiction, is_endless
+from margindsl.program.form import Form
+from margindsl.program.losses import Losses
+from margindsl.typing import FloatArray, IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledForm(Form):
+    """Represent what problems of fixed labels share: outputs z_i = Vᵀφ_i + β in the coordinates of codes.
+
+    Decision values are the products f = Z Cᵀ with the codes of all labels. A vector x = (w, β, s) holds the columns of
+    V one after another, a free bias and the shared scalars.
+
+    Parameters
+    ----------
+    labels : (n,) int array
+        0..k−1.
+    codes : (k, q) float array
+        Those of labels as rows; of two clusters, −1 and +1, when left out.
+    """
+
+    labels: IntArray
+    codes: FloatArray = field(default_factory=partial(simplex_codes, 2), kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.labels.shape != (self.n,):
+            raise DeclarationError(f"labels: given shape {self.labels.shape}, expected ({self.n},)")
+        if self.labels.min() < 0 or self.labels.max() >= self.clusters:
+            raise DeclarationError(f"labels of {self.clusters} clusters are the whole numbers below {self.clusters}")
+
+    # -- coordinates --------------------------------------------------------------------------------
+
+    @property
+    def clusters(self) -> int:
+        """Return the number k of clusters."""
+        return len(self.codes)
+
+    @property
+    def width(self) -> int:
+        """Return the number q of coordinates of a code."""
+        return int(self.codes.shape[1])
+
+    @property
+    def size_of_w(self) -> int:
+        """Return q r."""
+        return self.width * int(self.features.rank)
+
+    @property
+    def border(self) -> int:
+        """Return the number of coordinates of a free bias, 0 without one."""
+        return self.width * self.free_bias
+
+    def unpack(self, w: FloatArray) -> FloatArray:
+        """Return V (r, q) of a vector w."""
+        return w.reshape(self.width, self.features.rank).T
+
+    def split(self, x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return w, β (q,), zero where it is not free, and s of x."""
+        r = self.size_of_w
+        return x[:r], x[r : r + self.border] if self.free_bias else np.zeros(self.width), x[r + self.border :]
+
+    def join(self, w: FloatArray, bias: FloatArray | float, scalars: FloatArray | None = None) -> FloatArray:
+        """Return x = (w, β, s)."""
+        beta = np.broadcast_to(bias, self.width)[: self.border]
+        return np.concatenate([w, beta, np.zeros(self.losses.scalars.count) if scalars is None else scalars])
+
+    def plane(self, answer: Mapping[str, FloatArray]) -> tuple[FloatArray, FloatArray]:
+        """Return the bias β (q,) and the shared scalars of an answer."""
+        bias = np.broadcast_to(np.asarray(answer.get("bias", 0.0), dtype=float), self.width)
+        return bias, np.asarray(answer.get("scalars", np.zeros(self.losses.scalars.count)))
+
+    def outputs(self, w: FloatArray, bias: FloatArray | float = 0.0) -> FloatArray:
+        """Return the (n, k) decision values."""
+        return np.asarray((self.features.apply(self.unpack(w)) + bias) @ self.codes.T)
+
+    def margins(self, decision: FloatArray) -> FloatArray:
+        """Return the (n,) margins of the labels at decision values (n, k)."""
+        raise NotImplementedError
+
+    def objective(self, w: FloatArray, bias: FloatArray | float = 0.0, scalars: FloatArray | None = None) -> float:
+        """Return the primal objective at (w, β, s), decision bounds not included."""
+        return 0.5 * float(w @ w) + self.losses.value(self.margins(self.outputs(w, bias)), scalars)
+
+    def variables(self) -> dict[str, Variable]:
+        scalars = self.losses.scalars
+        return {"w": Variable((self.size_of_w,)),
+                "bias": Variable((self.width,), default=None if self.free_bias else 0.0),
+                "scalars": Variable((scalars.count,), least=np.where(scalars.nonneg, 0.0, -np.inf)),
+                "tau": Variable((len(self.bound_rows[0]),), needed=False)}
+
+    def steps(self, points: IntArray) -> IntArray:
+        """Return the numbers by which a proof says that points have their labels."""
+        return Names(self.clusters).steps(points, self.n, self.labels[points])
+
+    # -- bounds on decision values --------------------------------------------------------------------
+
+    @frozen_property
+    def bound_rows(self) -> tuple[FloatArray, FloatArray]:
+        """Return (G, H) (J, q r) and (J, q), what the bounded sums gain with w and β.
+
+        Of more than two clusters a bound is one on the differences of every two (slides Eq. 18).
+        """
+        (sums, totals), D = self.decision_rows, differences(self.codes)
+        rows = np.einsum("pc,jr->jpcr", D, sums).reshape(len(sums) * len(D), self.size_of_w)
+        return rows, np.einsum("pc,j->jpc", D, totals).reshape(len(rows), self.width)
+
+    @frozen_property
+    def bound_ends(self) -> tuple[FloatArray, FloatArray]:
+        """Return the (J,) lower and upper ends of the bounded sums."""
+        many = len(differences(self.codes))
+        lower, upper = (np.repeat([float(end) for end in ends], many) for ends in (
+            [bound.lower for bound in self.decision], [bound.upper for bound in self.decision]))
+        return lower, upper
+
+    @property
+    def bound_normals(self) -> FloatArray:
+        """Return the (J, q r [+q]) rows of the bounded sums in w and a free bias."""
+        G, H = self.bound_rows
+        return np.hstack([G, H]) if self.free_bias else G
+
+    def support(self, tau: FloatArray) -> float:
+        """Return Σ sup {τ_j t : t within the ends of bound j}, what bounds cost in the dual."""
+        lower, upper = self.bound_ends
+        ends = np.where(tau > 0, upper, lower)
+        return float(np.sum(np.multiply(tau, ends, out=np.zeros(len(tau)), where=tau != 0)))
+
+    def primal_residual(self, w: FloatArray, bias: Any = 0.0, scalars: FloatArray | None = None) -> float:
+        """Return the largest violation of decision bounds and scalar signs, relative to the size of their rows."""
+        worst = 0.0
+        if self.decision:
+            (G, H), (lower, upper) = self.bound_rows, self.bound_ends
+            beta = np.broadcast_to(bias, self.width)
+            values, sizes = G @ w + H @ beta, np.linalg.norm(G, axis=1) * np.linalg.norm(w)
+            sizes += np.abs(H) @ np.maximum(np.abs(beta), self.units[1]) * self.free_bias
+            for over, limits in ((lower - values, lower), (values - upper, upper)):
+                broken = np.maximum(over, 0.0)
+                worst = max(worst, greatest_ratio(broken, np.where(broken > 0, sizes + np.abs(limits), 1.0)))
+        return max(worst, 0.0 if scalars is None else self.losses.scalars.violation(scalars))
+
+    @property
+    def contradiction(self) -> tuple[int, ...]:
+        many, lengths = len(differences(self.codes)), [np.linalg.norm(bound.weights) for bound in self.decision]
+        places = contradiction(self.bound_normals, self.bound_ends, np.repeat(lengths, many) * float(
+            np.sqrt(self.features.trace + self.n * self.free_bias)))
+        return tuple(sorted({place // many for place in places}))
+
+    def structure(self) -> tuple[Any, ...] | None:
+        return (*(super().structure() or ()), self.codes.tobytes())
+
+
+@dataclass(frozen=True, eq=False)
+class FixedLabelForm(LabelledForm):
+    """Represent the convex problem left when the labels y are fixed and margins are γ_i = ⟨c(y_i), z_i⟩.
+
+    min over w, β, s of ½‖w‖² + qᵀs + Σ_r c_r ρ_r(a_r γ_p(r) + b_rᵀs + d_r), z = Vᵀφ + β, subject to the decision
+    bounds; of two clusters γ = y f. A difference-of-convex step is one, too: its losses majorise ρ(|f|) at the labels.
+    Dual (mathematics, section 1):
+    max −Σ cρ*(−u/c) − uᵀd − ½‖Σ_i ũ_i c(y_i) ⊗ φ_i − Gᵀτ‖² − Σ_j support_j(τ_j), ũ_i = Σ_{r at i} a_r u_r,
+    subject to Σ b u = q and, with a free bias, Σ ũ_i c(y_i) = Hᵀτ.
+
+    A solver returns the variables ``w`` (q r,), ``bias`` (q,), ``scalars`` (S,), ``u`` (m,) and ``tau`` (J,).
+    """
+
+    falls: ClassVar[bool] = True  # whether duals at fixed labels prove a bound, as where Crammer-Singer losses fall
+
+    @property
+    def seen(self) -> Losses:
+        """Return the losses whose rows the duals belong to."""
+        return self.losses
+
+    @frozen_property
+    def own(self) -> FloatArray:
+        """Return the codes (n, q) of the points' labels."""
+        return np.asarray(self.codes[self.labels])
+
+    @frozen_property
+    def rows(self) -> CodedRows:
+        """Return the features c(y_i) ⊗ φ_i (n × q r), in which margins are linear."""
+        return CodedRows(self.features, self.labels, self.codes)
+
+    def margins(self, decision: FloatArray) -> FloatArray:
+        return np.asarray(decision[np.arange(self.n), self.labels])
+
+    def variables(self) -> dict[str, Variable]:
+        return super().variables() | {"u": Variable((self.losses.rows,))}
+
+    def bracket(self, answer: Mapping[str, FloatArray]) -> tuple[float, float]:
+        return (self.dual_objective(answer["u"], answer.get("tau")),
+                self.objective(answer["w"], answer["bias"], answer["scalars"]))
+
+    @property
+    def is_endless(self) -> bool:
+        return is_endless(self.losses, self.bias_rows, self.bound_ends, self.bound_rows[1])
+
+    @property
+    def bias_rows(self) -> FloatArray:
+        """Return (m, q) what arguments of the losses gain with a free bias, (m, 0) without."""
+        return (self.losses.slopes[:, None] * self.own[self.losses.points])[:, : self.border]
+
+    def point_duals(self, u: FloatArray) -> FloatArray:
+        """Return duals of points; of rows, where shared scalars couple them."""
+        return self.losses.point_duals(u)
+
+    def dual_direction(self, u: FloatArray, tau: FloatArray | None = None) -> FloatArray:
+        """Return the (q r,) weights w(u, τ) = Σ_i ũ_i c(y_i) ⊗ φ_i − Gᵀτ of a dual point."""
+        w = self.rows.adjoint(self.losses.spread(u))
+        return w if tau is None or not len(tau) else w - self.bound_rows[0].T @ tau
+
+    def dual_objective(self, u: FloatArray, tau: FloatArray | None = None) -> float:
+        """Return the dual objective at (u, τ); −inf outside the domain of a conjugate."""
+        w = self.dual_direction(u, tau)
+        value = -self.losses.conjugate_value(u) - 0.5 * float(w @ w)
+        return value if tau is None else value - self.support(tau)
+
+    def dual_residual(self, u: FloatArray, tau: FloatArray | None = None) -> float:
+        """Return the largest violation of the dual's equalities (shared scalars, free bias)."""
+        slack = np.append(self.losses.scalar_slack(u), self.bias_terms(u, tau).sum(axis=0))
+        return float(np.max(np.abs(slack), initial=0.0))
+
+    def dual_error(self, u: FloatArray, tau: FloatArray | None = None) -> float:
+        """Return the largest violation of the dual's equalities (shared scalars, free bias), relative to its terms."""
+        terms = self.bias_terms(u, tau)
+        return max(self.losses.scalar_residual(u), greatest_ratio(terms.sum(axis=0), np.abs(terms).sum(axis=0)))
+
+    def levelled(self, u: FloatArray, tau: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return (u, τ) in their domains with Σ b u = q and, with a free bias, Σ ũ_i c(y_i) = Hᵀτ."""
+        return moved_duals(self.losses, self.bias_rows, self.bound_ends, self.bound_rows[1], u, tau)
+
+    def bias_terms(self, u: FloatArray, tau: FloatArray | None = None) -> FloatArray:
+        """Return the terms (M, q) of Σ ũ_i c(y_i) − Hᵀτ, which a free bias makes zero; none without one."""
+        if not self.free_bias:
+            return np.zeros((0, self.width))
+        terms = self.own * self.losses.spread(u)[:, None]
+        return terms if tau is None else np.vstack([terms, -self.bound_rows[1] * tau[:, None]])
+
+
+__all__ = ["FixedLabelForm", "LabelledForm"]
