@@ -198,7 +198,8 @@ class Losses:
             return u
         if u.ndim > 1:
             return np.stack([self.spread(column) for column in u.T], axis=1)
-        return np.bincount(self.points, weights=u * self.slopes, minlength=self.n)
+        sums = np.bincount(self.points, weights=u * self.slopes, minlength=self.n)
+        return sums.astype(float, copy=False)  # whole numbers of no rows
 
     def point_duals(self, u: FloatArray) -> FloatArray:
         """Return duals of points; of rows, where shared scalars couple them."""

@@ -11,11 +11,8 @@ from margindsl.program.clusters import ClusterForm
 from margindsl.program.forms import FixedLabelForm, Form
 from margindsl.typing import FloatArray
 from margindsl_solvers.engines.cuts.bundle import Bundle
-from margindsl_solvers.engines.cuts.clusters import ClusterBundle
 from margindsl_solvers.engines.cuts.course import CutsRun
-from margindsl_solvers.engines.cuts.linearisation import PlaneLine
-from margindsl_solvers.engines.cuts.master import Bounds
-from margindsl_solvers.engines.rows.cluster_rows import ClusterRows, majorise, start_clusters
+from margindsl_solvers.engines.rows.clusters import ClusterRows, majorise, start_clusters
 from margindsl_solvers.engines.rows.model import refuse_infinite
 from margindsl_solvers.engines.rows.plane import PlaneRows
 from margindsl_solvers.engines.rows.solver import RowsSolver
@@ -41,7 +38,7 @@ class CuttingPlaneSession(EngineSession):
         if refusal is not None:
             return refusal
         x, _, warm = rows.start(start)
-        return self._run(Bundle(PlaneLine(rows), Bounds.of(rows)), budget, x, warm)
+        return self._run(Bundle(rows), budget, x, warm)
 
     def solve_clusters(self, form: ClusterForm, budget: Budget, start: RawSolution | None) -> RawSolution:
         """Solve a fixed-cluster form, rising losses by their majorants."""
@@ -50,7 +47,7 @@ class CuttingPlaneSession(EngineSession):
     def _solve_clusters(self, form: ClusterForm, budget: Budget, start: RawSolution | None) -> RawSolution:
         """Solve a convex fixed-cluster form (C. Zhang, B. Zhao 2008, slides Eq. 15-18)."""
         x, warm = start_clusters(form, start)
-        return self._run(ClusterBundle(ClusterRows.at(form, x), budget), budget, x, warm)
+        return self._run(Bundle(ClusterRows.at(form, x)), budget, x, warm)
 
     def _run(self, bundle: Bundle, budget: Budget, x: FloatArray, warm: bool) -> RawSolution:
         # Without a start nothing says that the last labels were near these.

@@ -14,7 +14,7 @@ from margindsl.contract import Budget, Offer, RawSolution, Refusal, Status, inte
 from margindsl.program.forms import FixedLabelForm, Form
 from margindsl.typing import FloatArray
 from margindsl_solvers.engines.course import Course
-from margindsl_solvers.engines.rows.envelopes import Pair
+from margindsl_solvers.engines.rows.model import Pair
 from margindsl_solvers.engines.rows.plane import PlaneRows
 from margindsl_solvers.engines.rows.solver import RowsSolver
 from margindsl_solvers.engines.solver import Solve

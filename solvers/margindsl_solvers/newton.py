@@ -10,7 +10,7 @@ from margindsl.contract import Budget, Offer, RawSolution, Refusal, integers, nu
 from margindsl.program.clusters import ClusterForm
 from margindsl.program.forms import FixedLabelForm, Form
 from margindsl_solvers.engines.rows.augmented import NewtonRun, Penalty
-from margindsl_solvers.engines.rows.cluster_rows import ClusterRows, fair_start, start_clusters
+from margindsl_solvers.engines.rows.clusters import ClusterRows, fair_start, start_clusters
 from margindsl_solvers.engines.rows.model import refuse_infinite
 from margindsl_solvers.engines.rows.passes import approach, suits
 from margindsl_solvers.engines.rows.plane import PlaneRows

@@ -26,7 +26,7 @@ ALLOWED = {
         ("margindsl/proof/tables.py", "-v * (1 + v) + 1e-300"),
         ("solvers/margindsl_solvers/engines/saddle/iteration.py", "used < 1e-200")],
     "damps a system that would be singular; the step is judged by what it reaches": [
-        ("solvers/margindsl_solvers/engines/rows/envelopes.py", "1e-14 + 1e-13 * curved"),
+        ("solvers/margindsl_solvers/engines/rows/model.py", "1e-14 + 1e-13 * curved"),
         ("margindsl/selection/prediction.py", "1e-09 * np.diag(corner) + 1e-09")],
     "the ones of I + Φᵀ H Φ": [
         ("margindsl/drivers/moves.py", "max(1.0, ROUNDING * float(np.trace(hessian)))")],

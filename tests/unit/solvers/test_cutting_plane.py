@@ -18,7 +18,7 @@ from margindsl.program.losses import Losses, LossTerm, SharedScalars
 from margindsl_solvers.conic import Clarabel
 from margindsl_solvers.cpsp import CPSP
 from margindsl_solvers.cutting_plane import CuttingPlane
-from margindsl_solvers.engines.cuts.linearisation import PlaneLine
+from margindsl_solvers.engines.cuts.linearisation import Linearisation
 from margindsl_solvers.engines.rows.plane import PlaneRows
 from margindsl_solvers.newton import Newton
 
@@ -123,7 +123,7 @@ def test_adaptive_threshold(nonneg, cost):
 def test_the_cut_of_the_hinge_is_the_most_violated_constraint():
     X, y = data(1)
     form = make_form(X, y, HINGE, 0.7, bias=True)
-    line, rng = PlaneLine(PlaneRows(form)), np.random.default_rng(0)
+    line, rng = Linearisation(PlaneRows(form)), np.random.default_rng(0)
     x = rng.normal(size=X.shape[1] + 1)
     margins = (2 * y - 1) * (X @ x[:-1] + x[-1])
     chosen = margins < 1  # CPMMC Eq. 6
@@ -138,7 +138,7 @@ def test_the_cut_of_the_hinge_is_the_most_violated_constraint():
 def test_cuts_lie_below_the_loss_and_touch_it(name):
     X, y = data(2)
     form = make_form(X, y, LOSSES[name], 1.3, bias=True)
-    line, rng = PlaneLine(PlaneRows(form)), np.random.default_rng(0)
+    line, rng = Linearisation(PlaneRows(form)), np.random.default_rng(0)
     for _ in range(20):
         x, other = rng.normal(size=(2, X.shape[1] + 1)) * 3
         gradient, offset, _ = line.cut(line.arguments(x))

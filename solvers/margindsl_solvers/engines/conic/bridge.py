@@ -44,7 +44,7 @@ from margindsl_solvers.engines.conic.outputs import OutputDual, output_order
 from margindsl_solvers.engines.conic.packages import cones_of, package_of, words_of
 from margindsl_solvers.engines.conic.star import LiftedStar, is_star, star_order
 from margindsl_solvers.engines.conic.weight import WeightDual
-from margindsl_solvers.engines.rows.cluster_rows import majorise
+from margindsl_solvers.engines.rows.clusters import majorise
 from margindsl_solvers.engines.solver import of_form
 
 COMPILE_WORK, ENTRY_WORK = 4e9, 3e3  # .2 s, and .15 µs an entry, at 2e10 multiply-adds a second

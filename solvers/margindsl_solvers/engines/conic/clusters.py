@@ -12,7 +12,7 @@ from margindsl.program.losses import Losses
 from margindsl.typing import FloatArray
 from margindsl_solvers.engines.conic import modelling as cp
 from margindsl_solvers.engines.conic.forms import Lowering, reduced
-from margindsl_solvers.engines.rows.cluster_rows import ClusterRows
+from margindsl_solvers.engines.rows.clusters import ClusterRows
 
 
 class ClusterLowering(Lowering[ClusterForm]):

@@ -12,7 +12,7 @@ from margindsl.typing import FloatArray
 from margindsl_solvers.engines.cuts.linearisation import Linearisation, Packed
 from margindsl_solvers.engines.cuts.master import Answer, Bounds, solve_master
 from margindsl_solvers.engines.line_search import search
-from margindsl_solvers.engines.rows.model import reach
+from margindsl_solvers.engines.rows.model import Rows, reach
 
 FAR = 1e9  # a bias or scalar driven beyond it, in units of decision values, means that nothing holds it
 LEANING = 3  # masters that lean on the box before it is widened: the first cuts of each side make one lean
@@ -20,6 +20,7 @@ IDLE, PATIENCE = 1e-9, 30  # weight of a cut below which it does nothing; rounds
 MIX = 0.1  # share of the master's point in the point of a new cut, the rest is the best (Franc and Sonnenburg 2008)
 STALLED, BLIND = 60, 20  # rounds for a tenth of the gap, at most 3 on digits; those of a master lost in rounding
 KEPT = 1e-6  # least weight of a cut worth keeping for other labels
+FEW, VIOLATED = 40, 1e-9  # sides of bounds that all enter a master; relative excess beyond which another one does
 OUTSIDE = 1e-9  # relative violation of a bound beyond which a point of a span has no value
 
 
@@ -32,8 +33,9 @@ class Bundle:
         Whether the problem is one in a span, in which bounds may be out of reach.
     """
 
-    def __init__(self, line: Linearisation, bounds: Bounds, narrow: bool = False) -> None:
-        self.line, self.model, self.bounds, self.narrow = line, line.model, bounds, narrow
+    def __init__(self, model: Rows, narrow: bool = False) -> None:
+        self.line, self.model, self.bounds, self.narrow = Linearisation(model), model, Bounds.of(model), narrow
+        self._held = np.full(len(self.bounds.limits), len(self.bounds.limits) <= FEW)
         self.box, self._leaning, self.lower = 0.0, 0, -math.inf
         self.answer: Answer | None = None
         self._proof: tuple[Answer, list[Packed]] | None = None  # the master of the highest value, and its cuts
@@ -124,7 +126,7 @@ class Bundle:
             self.answer, self.lower = self._first(self.value, False), self.value
             return True
         gap = self.open_gap if math.isfinite(self.open_gap) else abs(self.value)
-        answer = self._solve(1e-2 * max(goal, gap))
+        answer = self._master(1e-2 * max(goal, gap))
         if self.narrow and not answer.usable:
             return False
         self.answer = answer
@@ -189,6 +191,21 @@ class Bundle:
 
     # -- inside -------------------------------------------------------------------------------------
 
+    def _master(self, accuracy: float) -> Answer:
+        """Solve masters over more and more sides of bounds, until none is violated; each value is a lower bound.
+
+        Those of many clusters are many, one for every two of them, and far fewer hold with equality than are violated.
+        """
+        while True:
+            answer = solve_master(self.model, self.bounds.only(self._held), self._gradients, self._offsets, self.box,
+                                  accuracy)
+            excess = np.where(self._held, -np.inf, self.bounds.rows @ answer.x - self.bounds.limits)
+            violated = excess > VIOLATED * np.maximum(np.abs(self.bounds.limits), excess.max(initial=0.0))
+            if not np.any(violated):
+                return answer
+            most = min(2 * len(self.model.form.codes), int(violated.sum()))
+            self._held[np.argsort(-excess)[:most]] = True
+
     def _is_nothing(self) -> bool:
         return not (self.size or np.any(self._gradients) or np.any(self.model.form.losses.scalars.costs))
 
@@ -197,9 +214,6 @@ class Bundle:
         alpha[0] = 1.0
         none = np.zeros(len(self.model.signed))
         return Answer(self.best, value, alpha, np.zeros(self.bounds.count), none, 0.0, leans)
-
-    def _solve(self, accuracy: float) -> Answer:
-        return solve_master(self.model, self.bounds, self._gradients, self._offsets, self.box, accuracy)
 
     def _add(self, x: FloatArray, v: FloatArray) -> None:
         gradient, offset, packed = self.line.cut(v)

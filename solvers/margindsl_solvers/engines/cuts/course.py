@@ -6,7 +6,7 @@ from margindsl.contract import Budget, Status
 from margindsl.typing import FloatArray
 from margindsl_solvers.engines.course import Bracket, Course, Judged
 from margindsl_solvers.engines.cuts.bundle import Bundle
-from margindsl_solvers.engines.rows.envelopes import Pair
+from margindsl_solvers.engines.rows.model import Pair
 
 
 class CutsRun(Course[Judged]):

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from margindsl.program.quadratic import minimise
-from margindsl.typing import FloatArray, IntArray
-from margindsl_solvers.engines.rows.envelopes import Rows
-from margindsl_solvers.engines.rows.plane import PlaneRows
+from margindsl.typing import BoolArray, FloatArray, IntArray
+from margindsl_solvers.engines.rows.model import Rows
 
 USABLE = 1e-6  # error of the quadratic programme, relative, beyond which it had no feasible point
 NEAR = 0.9  # share of the box from which a point leans on it
@@ -36,7 +35,7 @@ class Bounds:
     count: int
 
     @classmethod
-    def of(cls, model: PlaneRows) -> Bounds:
+    def of(cls, model: Rows) -> Bounds:
         """Return the finite sides of the decision bounds."""
         N, (lower, upper) = model.form.bound_normals, model.form.bound_ends
         N = np.column_stack([N, np.zeros((len(N), model.form.losses.scalars.count))])
@@ -44,10 +43,9 @@ class Bounds:
         return cls(np.vstack([N[up], -N[down]]), np.concatenate([upper[up], -lower[down]]), np.append(up, down),
                    np.append(np.ones(len(up)), -np.ones(len(down))), len(N))
 
-    def and_sides(self, rows: FloatArray, limits: FloatArray, index: IntArray, sides: FloatArray) -> Bounds:
-        """Return these sides and some more."""
-        return Bounds(np.vstack([self.rows, rows]), np.append(self.limits, limits), np.append(self.index, index),
-                      np.append(self.sides, sides), self.count)
+    def only(self, held: BoolArray) -> Bounds:
+        """Return some of the sides."""
+        return Bounds(self.rows[held], self.limits[held], self.index[held], self.sides[held], self.count)
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,9 +14,7 @@ from margindsl.typing import FloatArray
 from margindsl_solvers.engines.course import PROGRESS, Course
 from margindsl_solvers.engines.cuts.basis import Basis
 from margindsl_solvers.engines.cuts.bundle import IDLE, Bundle
-from margindsl_solvers.engines.cuts.linearisation import PlaneLine
-from margindsl_solvers.engines.cuts.master import Bounds
-from margindsl_solvers.engines.rows.envelopes import Pair
+from margindsl_solvers.engines.rows.model import Pair
 from margindsl_solvers.engines.rows.plane import PlaneRows
 
 SHARE, FINER = 0.1, 0.1  # of the whole gap, to which it is closed inside the span first, and its factor from then on
@@ -173,7 +171,7 @@ class PursuitRun(Course[Pair]):
         """Restrict the problem to the present span and linearise at x and at the points."""
         features = DenseFeatures(self.basis.columns, LinearMap(self.basis.size), "span of few points")
         inner = PlaneRows(self.model.form.spanned(features, self.basis.directions))
-        self.bundle = Bundle(PlaneLine(inner), Bounds.of(inner), narrow=True)
+        self.bundle = Bundle(inner, narrow=True)
         self.bundle.enter(x, points, box)
 
     # -- cutting planes in the span -----------------------------------------------------------------

@@ -15,8 +15,7 @@ from margindsl.program.forms import FixedLabelForm
 from margindsl.typing import FloatArray
 from margindsl_solvers.engines.course import Course
 from margindsl_solvers.engines.line_search import search
-from margindsl_solvers.engines.rows.envelopes import Pair, Rows
-from margindsl_solvers.engines.rows.model import reach
+from margindsl_solvers.engines.rows.model import Pair, Rows, reach
 
 HEAVY = 1e10  # the largest κ Σca²‖φ‖²/n: multipliers are known to that times the rounding of arguments
 

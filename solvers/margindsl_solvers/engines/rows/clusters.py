@@ -1,121 +1,69 @@
-"""The rows of a fixed-cluster form: blocks of k − 1 differences, single differences, pairwise balance."""
+"""Rows of a form with Crammer-Singer margins: blocks of k − 1 differences; majorants of rising losses in turn."""
 
 from __future__ import annotations
 
+import dataclasses
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from scipy.sparse import csr_array
+from scipy.sparse.linalg import LinearOperator, cg
 
+from margindsl.contract import Budget, RawSolution, Status
+from margindsl.features.coded import weighted_gram
 from margindsl.program.clusters import ClusterForm
+from margindsl.program.codes import runner_up
+from margindsl.program.losses import Losses
 from margindsl.typing import FloatArray, IntArray
-from margindsl_solvers.engines.rows.envelopes import Group, Rows
+from margindsl_solvers.engines.rows.groups import Block
+from margindsl_solvers.engines.rows.model import Pair, Rows
+from margindsl_solvers.engines.rows.system import bordered, solve_positive
 
-
-@dataclass(frozen=True)
-class Block(Group):
-    """Represent rows m_1, …, m_{k−1} a point with one function h(m) = ρ(min_q m_q), ρ nonincreasing.
-
-    Its Moreau envelope has a closed form: prox(m) = max(m, t), t the minimiser of ρ(t) + κ/2 Σ (t − m_q)₊²,
-    that is prox_{ρ/(jκ)} of the mean of the j smallest m for the j it lies between.
-
-    Parameters
-    ----------
-    function : ConvexFunction
-        The function ρ.
-    part : slice
-        Its rows.
-    width : int
-        The number k − 1 of rows a point.
-    """
-
-    width: int = 1
-
-    def table(self, x: FloatArray) -> FloatArray:
-        """Return rows by points, (m, k − 1)."""
-        return x.reshape(-1, self.width)
-
-    def level(self, m: FloatArray, kappa: float) -> tuple[FloatArray, IntArray, FloatArray, FloatArray]:
-        """Return (t, j, mean, p) of every point, t the least entry of prox(m), j how many reach it, p in ∂ρ(t)."""
-        ordered = np.sort(m, axis=1)
-        sums = np.cumsum(ordered, axis=1)
-        count, mean = np.ones(len(m), dtype=int), sums[:, 0].copy()
-        slope = np.asarray(self.conjugate.prox(kappa * mean, kappa))
-        level = mean - slope / kappa
-        for j in range(2, self.width + 1):
-            below = kappa * (ordered[:, j - 1] - mean) + slope / (j - 1) < 0  # the level, where they differ by digits
-            more = np.flatnonzero((count == j - 1) & below)
-            if not len(more):
-                break
-            count[more], mean[more] = j, sums[more, j - 1] / j
-            slope[more] = self.conjugate.prox(j * kappa * mean[more], j * kappa)
-            level[more] = mean[more] - slope[more] / (j * kappa)
-        return level, count, mean, slope
-
-    def slopes(self, x: FloatArray, kappa: float) -> FloatArray:
-        m = self.table(x)
-        _, count, mean, slope = (column[:, None] for column in self.level(m, kappa))
-        return np.minimum(kappa * (m - mean) + slope / count, 0.0).ravel()
-
-    def curvatures(self, x: FloatArray, kappa: float) -> FloatArray:
-        return np.zeros(len(x))
-
-    def clip(self, p: FloatArray) -> FloatArray:
-        low, high = self.conjugate.domain
-        p = np.minimum(self.table(p), 0.0)
-        total = p.sum(axis=1)
-        scale = np.divide(low, total, out=np.ones(len(total)), where=total < low)
-        p = p * scale[:, None]
-        short = np.flatnonzero(total > high)
-        p[short, 0] += high - total[short]
-        return p.ravel()
-
-    def charged(self, weights: FloatArray) -> FloatArray:
-        return weights[self.part][:: self.width]
-
-    def argument(self, x: FloatArray) -> FloatArray:
-        return self.table(x).min(axis=1)
-
-    def pull(self, p: FloatArray) -> FloatArray:
-        return np.clip(self.table(p).sum(axis=1), *self.conjugate.domain)
+MAJORANTS = 60
 
 
 @dataclass(eq=False)
-class ClusterModel(Rows):
-    """Write a convex fixed-cluster form as min ½‖w‖² + qᵀs + Σ c h(v), v = A x + d, x = (w, β, s), as `RowModel` does.
+class ClusterRows(Rows):
+    """Write a fixed-cluster form as rows: blocks of a(f_y − f_q), q ≠ y, then differences to the runner-up.
 
-    The rows are the blocks of the falling losses (differences a(f_y − f_q) + bᵀs, q ≠ y), the differences of rising
-    losses to the runner-up, those of the pairwise balance and of the signs of scalars.
-
-    Parameters
-    ----------
-    runner : (n,) int array
-        The clusters at which rising losses are majorised; a solver may move them.
+    The blocks are those of the falling losses. Rising losses of a form without runner-ups are majorised anew before
+    every Newton step, at the point where the majorant touches the objective; the line search lowers it, and with it the
+    objective.
     """
 
     form: ClusterForm
-    runner: IntArray
+    runner: IntArray  # (n,) the clusters at which rising losses are majorised
+
+    @classmethod
+    def at(cls, form: ClusterForm, x: FloatArray) -> ClusterRows:
+        """Return the rows majorised at the form's runner-ups, or at those of a point where it has none."""
+        return cls(form, runners(form, x) if form.runner is None else form.runner)
 
     @property
-    def constant(self) -> float:
+    def constant(self) -> float:  # type: ignore[override]
         return self.form.parts.constant
 
-    @cached_property
-    def rank(self) -> int:
-        return self.form.size_of_w
+    @property
+    def losses(self) -> tuple[tuple[Losses, int | None], ...]:
+        return (self.form.parts.falling, self.width), (self.form.parts.rising, None)
 
     @property
-    def bias(self) -> int:
-        return self.form.border
-
-    def split(self, x: FloatArray) -> tuple[FloatArray, FloatArray | float, FloatArray]:
-        return self.form.split(x)
-
-    @cached_property
     def width(self) -> int:
         """Return k − 1."""
         return self.form.clusters - 1
+
+    @property
+    def falling(self) -> slice:
+        """Return the rows of the blocks."""
+        return self.parts[0]
+
+    @property
+    def rising(self) -> slice:
+        """Return the rows of the rising losses."""
+        return self.parts[1]
 
     @cached_property
     def others(self) -> IntArray:
@@ -123,112 +71,79 @@ class ClusterModel(Rows):
         every = np.arange(self.width)
         return every + (every >= self.form.labels[:, None])
 
-    @cached_property
-    def block_rows(self) -> slice:
-        """Return the rows of all blocks."""
-        return slice(0, self.form.parts.falling.rows * self.width)
+    def margins(self, w: FloatArray, bias: FloatArray) -> list[FloatArray]:
+        outputs, everyone = self.form.outputs(w, bias), np.arange(self.form.n)
+        own = outputs[everyone, self.form.labels]
+        return [own[:, None] - np.take_along_axis(outputs, self.others, axis=1), own - outputs[everyone, self.runner]]
 
-    @cached_property
-    def rising_rows(self) -> slice:
-        """Return the rows of the rising losses."""
-        return slice(self.block_rows.stop, self.block_rows.stop + self.form.parts.rising.rows)
+    def pulled(self, tables: list[FloatArray]) -> FloatArray:
+        (spread, single), everyone = tables, np.arange(self.form.n)
+        table = np.zeros((self.form.n, self.form.clusters))
+        np.put_along_axis(table, self.others, -spread, axis=1)
+        table[everyone, self.form.labels] = spread.sum(axis=1) + single
+        table[everyone, self.runner] -= single
+        return self.form.drawn(table)
 
-    @property
-    def loss_rows(self) -> slice:
-        return slice(0, self.rising_rows.stop)
+    # -- starts and answers -------------------------------------------------------------------------
 
-    @cached_property
-    def decision_rows(self) -> slice:
-        return slice(self.rising_rows.stop, self.rising_rows.stop + len(self.form.bound_normals))
+    def start_slopes(self, start: RawSolution | None) -> tuple[FloatArray, bool]:
+        """Return normalised multipliers of an earlier solution, of points that changed clusters renamed; or zeros."""
+        form, slopes = self.form, np.zeros(len(self.weights))
+        u, labels = (start.get("u"), start.get("clusters")) if start else (None, None)
+        falling = form.parts.falling
+        if u is None or labels is None or np.shape(u) != (falling.rows, form.clusters) or np.shape(labels) != (form.n,):
+            return slopes, False
+        u, rows = np.array(u, dtype=float), np.arange(falling.rows)
+        old, new = np.asarray(labels)[falling.points], form.labels[falling.points]
+        u[rows, old], u[rows, new] = u[rows, new], 0.0
+        own = np.take_along_axis(u, self.others[falling.points], axis=1).ravel() if falling.rows else np.zeros(0)
+        assert start is not None
+        for values, part in ((-own, self.falling), (start.get("t", ()), self.rising),
+                             (start.get("tau", ()), self.decision_rows)):
+            values = np.ravel(np.asarray(values, dtype=float))
+            if values.shape == self.weights[part].shape:
+                slopes[part] = self.normalised(values, part)
+        return self.clip(slopes), True
 
-    @cached_property
-    def _moved(self) -> tuple[tuple[Block, ...], FloatArray]:
-        """Return the falling losses with their rows, equal ones but for a shift as one, and shifts of the points."""
-        k, falling, blocks = self.width, self.form.parts.falling, list[Block]()
-        shifts = np.zeros(falling.rows)
-        for term, part in falling.slices():
-            if not term.rows:
-                continue
-            loss, own = term.loss.unshifted()
-            shifts[part] = term.shifts + own
-            same = bool(blocks) and blocks[-1].function == loss
-            start = blocks.pop().part.start if same else part.start * k
-            blocks.append(Block(loss, slice(start, part.stop * k), width=k))
-        return tuple(blocks), shifts
+    def variables(self, pair: Pair) -> dict[str, FloatArray]:
+        form, multipliers = self.form, self.weights * pair.slopes
+        u = np.zeros((form.parts.falling.rows, form.clusters))
+        if len(u):
+            np.put_along_axis(u, self.others[form.parts.falling.points],
+                              -multipliers[self.falling].reshape(-1, self.width), axis=1)
+        w, bias, s = self.split(pair.x)
+        return {"w": w.copy(), "bias": bias.copy(), "scalars": s.copy(),
+                "u": np.maximum(u, 0.0), "t": multipliers[self.rising], "tau": multipliers[self.decision_rows],
+                "runner": self.runner, "clusters": form.labels}
 
-    @property
-    def blocks(self) -> tuple[Block, ...]:
-        """Return the falling losses with their rows."""
-        return self._moved[0]
+    # -- Newton -------------------------------------------------------------------------------------
 
-    @cached_property
-    def groups(self) -> tuple[Group, ...]:
-        start = self.rising_rows.start
-        rising = [Group(term.loss, slice(start + part.start, start + part.stop), bool(term.loss.is_smooth))
-                  for term, part in self.form.parts.rising.slices() if term.rows]
-        return (*self.blocks, *rising, *self.bound_groups, *self.sign_groups)
+    def renew(self, x: FloatArray) -> bool:
+        if self.form.is_convex:
+            return False
+        runner = runners(self.form, x)
+        moved, self.runner = not np.array_equal(runner, self.runner), runner
+        return moved
 
-    @cached_property
-    def weights(self) -> FloatArray:
-        parts = self.form.parts
-        total = 1.0 + float(parts.falling.weights.sum() + parts.rising.weights.sum())
-        norms = np.sum(self.form.bound_normals**2, axis=1)
-        return np.concatenate([np.repeat(parts.falling.weights, self.width), parts.rising.weights,
-                               total / np.where(norms > 0, norms, 1.0), self.sign_weights])
+    def newton_step(self, v: FloatArray, centre: FloatArray, kappa: float, gradient: FloatArray, reach: FloatArray,
+                    limit: int) -> FloatArray:
+        rows = self.curvatures(v, centre, kappa)
+        curvature, balance, own = self.curvature(v, centre, kappa, rows), rows[self.decision_rows], self.bias
+        damping = self._damping(curvature, gradient, reach)
+        held = self.damping(np.diag(curvature.corner), gradient[self.rank + own :], reach[own:])
+        curvature = dataclasses.replace(curvature, corner=curvature.corner + np.diag(held))
+        if self.rank <= limit:
+            return dense_step(self.form, curvature, balance, gradient, damping)
+        return _iterative(self.form, curvature, balance, gradient, damping)
 
-    @cached_property
-    def shifts(self) -> FloatArray:
-        out = np.zeros(self.sign_rows.stop)
-        out[self.block_rows] = np.repeat(self._moved[1], self.width)
-        out[self.rising_rows] = self.form.parts.rising.shifts
-        return out
-
-    # -- the linear map -----------------------------------------------------------------------------
-
-    def apply(self, x: FloatArray) -> FloatArray:
-        form, everyone = self.form, np.arange(self.form.n)
-        w, bias, s = form.split(x)
-        outputs = form.outputs(w, bias)
-        own = outputs[everyone, form.labels]
-        falling, rising = form.parts.falling, form.parts.rising
-        parts = [s[self.signed]]
-        if form.decision:
-            parts.insert(0, form.bound_normals @ x[: self.rank + self.bias])
-        if rising.rows:
-            parts.insert(0, self.entered(rising, own - outputs[everyone, self.runner], x))
-        if falling.rows:
-            differences = own[:, None] - np.take_along_axis(outputs, self.others, axis=1)
-            parts.insert(0, self.entered(falling, differences, x).ravel())
-        return np.concatenate(parts)
-
-    def adjoint(self, multipliers: FloatArray) -> FloatArray:
-        form, n = self.form, self.form.n
-        falling, rising = form.parts.falling, form.parts.rising
-        everyone = np.arange(n)
-        table, out = np.zeros((n, form.clusters)), np.zeros(self.rank + self.border)
-        if falling.rows:
-            spread = self.pull(falling, multipliers[self.block_rows].reshape(-1, self.width), out)
-            np.put_along_axis(table, self.others, -spread, axis=1)
-            table[everyone, form.labels] = spread.sum(axis=1)
-        if rising.rows:
-            single = self.pull(rising, multipliers[self.rising_rows], out)
-            table[everyone, form.labels] += single
-            table[everyone, self.runner] -= single
-        out += form.drawn(table)
-        if form.decision:
-            out[: self.rank + self.bias] += form.bound_normals.T @ multipliers[self.decision_rows]
-        out[self.rank + self.bias + self.signed] += multipliers[self.sign_rows]
-        return out
-
-    # -- envelopes ----------------------------------------------------------------------------------
-
-    def charges(self, v: FloatArray) -> FloatArray:
-        rising, parts = self.form.parts.rising, [np.array([self.constant])]
-        for block in self.blocks:
-            parts.append(block.charged(self.weights) * block.function(block.argument(v[block.part])))
-        if rising.rows:
-            parts.append(rising.row_losses(v[self.rising_rows]))
-        return np.concatenate(parts)
+    def _damping(self, curvature: PointBlocks, gradient: FloatArray, reach: FloatArray) -> float:
+        """Return what holds a bias in a Newton system, in proportion to its gradient: see `Curvature.step`."""
+        if not self.bias:
+            return 0.0
+        curved, end = curvature.trace, self.rank + self.bias
+        firm = curved <= 1e-10 * float(np.sum(self.weights[self.loss_rows]))
+        pull = float(np.max(np.abs(gradient[self.rank : end]) / reach[: self.bias]))
+        return 1e-13 * curved + (1e-3 if firm else 1e-7) * pull  # where both are zero, nothing pulls at the bias
 
     def curvature(self, v: FloatArray, centre: FloatArray, kappa: float, rows: FloatArray) -> PointBlocks:
         """Return the generalised second derivative in the decision values, a k × k block a point, and the scalars.
@@ -240,10 +155,10 @@ class ClusterModel(Rows):
         places: list[tuple[IntArray, IntArray, IntArray, FloatArray]] = [(nowhere, nowhere, nowhere, np.zeros(0))]
         crossed = np.zeros((form.n, form.clusters, form.losses.scalars.count))
         corner = np.zeros((crossed.shape[2], crossed.shape[2]))
-        for block in self.blocks:
+        for block in (group for group in self.loss_groups if isinstance(group, Block)):
             places += self._block_curvature(block, block.table(x[block.part]), kappa, crossed, corner)
         if rising.rows:
-            single, slopes, b = rows[self.rising_rows], rising.slopes, rising.coupling
+            single, slopes, b = rows[self.rising], rising.slopes, rising.coupling
             square, labels, runner = single * slopes**2, form.labels[rising.points], self.runner[rising.points]
             places += [(rising.points, p, q, sign * square) for p, q, sign in (
                 (labels, labels, 1), (runner, runner, 1), (labels, runner, -1), (runner, labels, -1))]
@@ -315,3 +230,152 @@ class PointBlocks:
         """Return the (nk, nk) matrix with the blocks on its diagonal."""
         places = self.point * k + self.first, self.point * k + self.second
         return csr_array((self.value, places), shape=(n * k, n * k))
+
+
+def runners(form: ClusterForm, x: FloatArray) -> IntArray:
+    """Return the (n,) strongest clusters other than the points' own, at x = (w, β)."""
+    return runner_up(form.outputs(*form.split(x)[:2]), form.labels)
+
+
+def dense_step(form: ClusterForm, curvature: PointBlocks, balance: FloatArray, gradient: FloatArray,
+               damping: float = 0.0) -> FloatArray:
+    """Return the Newton step by Cholesky's factor of I + Σ_i H_i ⊗ φ_iφ_iᵀ, H_i the k × k block of point i.
+
+    The system is assembled in W = VBᵀ, where it has one r × r block a pair of clusters that meet; it maps the
+    weights that sum to zero over clusters to themselves. A bias has one row more a cluster; scalars come last.
+    """
+    k, r, bias, end = form.clusters, form.features.rank, int(form.free_bias), form.size_of_w + form.border
+    size = r + bias
+    lower = curvature.first >= curvature.second
+    pair = (curvature.first * k + curvature.second)[lower]
+    order = np.argsort(pair, kind="stable")
+    point, value = curvature.point[lower][order], curvature.value[lower][order]
+    ends = np.searchsorted(pair[order], np.arange(k * k + 1))
+    blocks = np.zeros((k, size, k, size))
+    for code in np.flatnonzero(np.diff(ends)):
+        inside, (p, q) = slice(ends[code], ends[code + 1]), divmod(int(code), k)
+        blocks[p, :r, q, :r] = weighted_gram(form.features, point[inside], value[inside])
+        if bias:
+            blocks[p, r, q, r] = value[inside].sum()
+            blocks[p, r, q, :r] = blocks[p, :r, q, r] = value[inside] @ form.features.rows(point[inside])
+    H = blocks.reshape(k * size, k * size)
+    H.flat[:: k * size + 1] += np.tile(np.append(np.ones(r), np.full(bias, damping)), k)
+    if bias:  # nothing moves with a number added to the biases of all clusters
+        H[r::size, r::size] += max(float(np.diag(H)[r::size].max()), 1e-300)
+    if len(balance):
+        G = (form.codes @ _packed(form, form.bound_normals)).reshape(-1, k * size)
+        H += (G.T * balance) @ G
+    right = (form.codes @ _packed(form, gradient)).ravel()
+    if len(curvature.corner):
+        side = (form.codes @ _packed(form, _side(form, curvature).T)).reshape(-1, k * size)
+        H = np.block([[H, side.T], [side, curvature.corner]])
+        right = np.append(right, gradient[end:])
+    solved = solve_positive(H, right, lower=True)
+    step = form.codes.T @ solved[: k * size].reshape(k, size)
+    return -np.concatenate([step[:, :r].ravel(), step[:, r:].ravel(), solved[k * size :]])
+
+
+def _side(form: ClusterForm, curvature: PointBlocks) -> FloatArray:
+    """Return the (r(k−1) [+k−1], S) second derivatives in weights or bias and a scalar."""
+    columns = [form.drawn(table)[: form.size_of_w + form.border] for table in curvature.crossed.transpose(2, 0, 1)]
+    return np.stack(columns, axis=1)
+
+
+def _packed(form: ClusterForm, x: FloatArray) -> FloatArray:
+    """Return rows (…, k−1, r [+1]) of the weights of every code and its bias, of x (…, r(k−1) [+k−1 +S])."""
+    r = form.size_of_w
+    bias = x[..., r : r + form.border]
+    return np.concatenate([x[..., :r].reshape(*x.shape[:-1], form.clusters - 1, form.features.rank),
+                           bias.reshape(*x.shape[:-1], form.clusters - 1, int(form.free_bias))], axis=-1)
+
+
+def _iterative(form: ClusterForm, curvature: PointBlocks, balance: FloatArray, gradient: FloatArray,
+               damping: float = 0.0) -> FloatArray:
+    """Return the Newton step by conjugate gradients, scalars eliminated."""
+    G, k, blocks = form.bound_normals, form.clusters, curvature.matrix(form.n, form.clusters)
+    held = np.append(np.ones(form.size_of_w), np.full(form.border, damping))
+    end = len(held)
+
+    def product(x: FloatArray) -> FloatArray:
+        x = x.ravel()
+        table = (blocks @ form.outputs(*form.split(x)[:2]).ravel()).reshape(-1, k)
+        return held * x + form.drawn(table)[:end] + (G.T @ (balance * (G @ x)) if len(balance) else 0.0)
+
+    operator = LinearOperator((end, end), matvec=product, dtype=float)
+
+    def inverse(X: FloatArray) -> FloatArray:
+        return np.stack([cg(operator, column, rtol=1e-8, maxiter=500)[0] for column in X.T], axis=1)
+
+    side = _side(form, curvature) if len(curvature.corner) else np.zeros((end, 0))
+    return bordered(inverse, gradient, side, curvature.corner, end)
+
+
+# -- starts -------------------------------------------------------------------------------------------
+
+
+def start_clusters(form: ClusterForm, start: RawSolution | None) -> tuple[FloatArray, bool]:
+    """Return x = (w, β, s) of an earlier solution, or the directions to the clusters' means; and which."""
+    none = np.zeros(form.losses.scalars.count)
+    given = [np.ravel(np.asarray(start.get(name, left), dtype=float)) if start else np.zeros(0)
+             for name, left in (("w", ()), ("bias", 0.0), ("scalars", none))]
+    if given[0].shape == (form.size_of_w,) and len(given[1]) in (1, form.width) and (
+            given[2].shape == none.shape and all(np.all(np.isfinite(value)) for value in given)):
+        return np.array(form.join(*given)), True
+    sizes = np.maximum(np.bincount(form.labels, minlength=form.clusters), 1)
+    V = form.features.adjoint(form.codes[form.labels] / sizes[form.labels][:, None])
+    outputs = form.features.apply(V) @ form.codes.T
+    spread = float(np.mean(np.abs(form.margins(outputs))))
+    return form.join((V / spread if spread > 0 else V).T.ravel(), 0.0), False
+
+
+Solve = Callable[[ClusterForm, Budget, RawSolution | None], RawSolution]
+
+
+def fair_start(form: ClusterForm, budget: Budget, start: RawSolution | None, solve: Solve) -> RawSolution | None:
+    """Return a start for rising losses: the falling losses alone are convex, and their answer is a fair one."""
+    if form.is_convex or start_clusters(form, start)[1]:
+        return start
+    if form.losses.scalars.count:  # nothing may hold them but what rises
+        return start
+    return solve(form.falling_only(), budget.replace(tol=max(budget.tol, 1e-2)), None)
+
+
+# -- majorants ------------------------------------------------------------------------------------------
+
+
+def majorise(form: ClusterForm, budget: Budget, start: RawSolution | None, solve: Solve) -> RawSolution:
+    """Solve a fixed-cluster form; rising losses by their majorants at the runner-ups, until these stand still.
+
+    Every solve lowers the majorant and the majorant touches the objective, so that the objective never rises.
+    The answer is a stationary point, not always the lowest.
+
+    Parameters
+    ----------
+    budget : Budget
+        Its tolerance is the relative gap of the last solve, and the relative decrease at which the majorants stop.
+    solve : callable
+        (convex form, budget, start) -> RawSolution.
+    """
+    if form.is_convex:
+        return solve(form, budget, start)
+    tol, start = budget.tol, fair_start(form, budget, start, solve)
+    runner = runners(form, start_clusters(form, start)[0])
+    best, value, answer, iterations, seconds = None, math.inf, start, 0, 0.0
+    for turn in range(MAJORANTS):
+        accuracy = max(tol, 1e-3 * 0.1**turn)
+        new = solve(dataclasses.replace(form, runner=runner), budget.replace(tol=accuracy), answer)
+        iterations, seconds = iterations + new.iterations, seconds + new.seconds.get("solve", 0.0)
+        if not new.has_answer:
+            return new if best is None else best
+        answer, now = new, form.objective(new["w"], new["bias"], new["scalars"])
+        changed = runner_up(form.outputs(new["w"], new["bias"]), form.labels)
+        settled = accuracy == tol and value - now <= tol * abs(now)
+        if now < value:
+            best, value = new, now
+        if (np.array_equal(changed, runner) and accuracy == tol) or settled or new.status in (
+                Status.TIME_LIMIT, Status.INTERRUPTED, Status.ITERATION_LIMIT):
+            break
+        runner = changed
+    assert best is not None
+    return dataclasses.replace(best, objective=value, iterations=iterations, seconds={"compile": 0.0, "solve": seconds})
+

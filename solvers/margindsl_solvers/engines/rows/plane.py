@@ -1,4 +1,4 @@
-"""Rows of a fixed-label form: feasible pairs with their values, starts, answers and Newton steps."""
+"""Rows of a form whose margins are linear in the weights: one a loss; starts, answers and Newton steps."""
 
 from __future__ import annotations
 
@@ -6,64 +6,41 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from margindsl.contract import RawSolution, Status
+from margindsl.contract import RawSolution
+from margindsl.program.labelled import FixedLabelForm
+from margindsl.program.losses import Losses
 from margindsl.typing import FloatArray
-from margindsl_solvers.engines.course import WORDS
-from margindsl_solvers.engines.nearest import nearest
-from margindsl_solvers.engines.rows.envelopes import Pair
-from margindsl_solvers.engines.rows.model import RowModel
+from margindsl_solvers.engines.rows.model import Pair, Rows, given
 from margindsl_solvers.engines.rows.system import Curvature
 
 
 @dataclass(frozen=True, eq=False)
-class PlaneRows(RowModel):
-    """Judge points of a fixed-label form, read starts and write answers."""
+class PlaneRows(Rows):
+    """Write a fixed-label form as rows, one a loss."""
 
-    # -- judging ------------------------------------------------------------------------------------
+    form: FixedLabelForm
 
-    def charges(self, v: FloatArray) -> FloatArray:
-        return self.form.losses.row_losses(v)
+    @property
+    def losses(self) -> tuple[tuple[Losses, int | None], ...]:
+        return ((self.form.losses, None),)
 
-    def inside(self, x: FloatArray) -> FloatArray:
-        x = self.with_signs(x)
-        if self.form.decision:
-            N = self.form.bound_normals
-            x[: N.shape[1]] = nearest(x[: N.shape[1]], N, *self.form.bound_ends)
-        return x
+    def margins(self, w: FloatArray, bias: FloatArray) -> list[FloatArray]:
+        margins = self.form.rows.apply(w)
+        return [margins + self.form.own @ bias if self.bias else margins]
 
-    def violation(self, x: FloatArray) -> float:
-        return self.form.primal_residual(*self.split(x))
-
-    def refusal(self) -> RawSolution | None:
-        """Return the answer where no point satisfies the decision bounds or nothing holds the bias, None elsewhere."""
-        if self.form.contradiction:
-            return RawSolution(Status.INFEASIBLE, message="no weights and bias satisfy the decision bounds")
-        return RawSolution(Status.UNBOUNDED, message=WORDS[Status.UNBOUNDED]) if self.is_endless() else None
-
-    def is_endless(self) -> bool:
-        """Return whether the losses fall without end along the bias, beside any value however large."""
-        tilted = any(not group.conjugate.domain[0] <= 0.0 <= group.conjugate.domain[1] for group in self.groups)
-        if not (tilted and self.bias) or np.any(self.form.bound_rows[1]):
-            return False
-        along = np.eye(self.bias, self.rank + self.border, self.rank)
-        return any(map(self.falls_forever, (*along, *-along)))
+    def pulled(self, tables: list[FloatArray]) -> FloatArray:
+        spread = tables[0]
+        return np.append(self.form.rows.adjoint(spread), spread @ self.form.own[:, : self.bias])
 
     # -- starts and answers -------------------------------------------------------------------------
 
     def start(self, start: RawSolution | None) -> tuple[FloatArray, FloatArray, bool]:
         """Return (x, normalised multipliers, whether the start was usable) from a solution or zeros."""
-        x, centre, used = np.zeros(self.rank + self.border), np.zeros(len(self.weights)), False
-        for name, part in (("w", slice(0, self.rank)), ("bias", slice(self.rank, self.rank + self.bias)),
-                           ("scalars", slice(self.rank + self.bias, None))):
-            value = _given(start, name, x[part].shape)
-            if value is not None:
-                x[part], used = value, True
+        (x, used), centre = self.plane_of(start), np.zeros(len(self.weights))
         for name, part, sign in (("u", self.loss_rows, -1.0), ("tau", self.decision_rows, 1.0)):
-            weights = self.weights[part]
-            value = _given(start, name, weights.shape)
+            value = given(start, name, self.weights[part].shape)
             if value is not None:
-                centre[part] = sign * self.normalised(value, part)
-                used = True
+                centre[part], used = sign * self.normalised(value, part), True
         return x, self.clip(centre), used
 
     def variables(self, pair: Pair) -> dict[str, FloatArray]:
@@ -75,9 +52,7 @@ class PlaneRows(RowModel):
         """Return u = −c p, nudged so that −u/c stays inside the conjugates' domains after rounding."""
         weights = self.weights[self.loss_rows]
         u = -weights * slopes[self.loss_rows]
-        for group in self.groups:
-            if group.part.stop > self.loss_rows.stop:
-                continue
+        for group in self.loss_groups:
             low, high = group.conjugate.domain
             c, part = weights[group.part], u[group.part]
             ratio = np.divide(-part, c, out=np.full(len(c), np.clip(0.0, low, high)), where=c > 0)
@@ -86,14 +61,6 @@ class PlaneRows(RowModel):
             part[ratio < low] = np.nextafter(part[ratio < low], -np.inf)
         return u
 
-    # -- Newton -------------------------------------------------------------------------------------
-
     def newton_step(self, v: FloatArray, centre: FloatArray, kappa: float, gradient: FloatArray, reach: FloatArray,
                     limit: int) -> FloatArray:
         return Curvature(self, self.curvatures(v, centre, kappa), limit).step(gradient, reach)
-
-
-def _given(start: RawSolution | None, name: str, shape: tuple[int, ...]) -> FloatArray | None:
-    """Return a variable of a start where it has the shape and is finite."""
-    value = np.ravel(np.asarray(start.get(name, ()), dtype=float)) if start else np.zeros(0)
-    return value if value.shape == shape and len(value) and bool(np.all(np.isfinite(value))) else None

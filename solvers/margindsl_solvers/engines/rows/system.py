@@ -11,7 +11,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 
 from margindsl.host.clock import check
 from margindsl.typing import FloatArray, IntArray
-from margindsl_solvers.engines.rows.model import RowModel
+from margindsl_solvers.engines.rows.model import Rows
 
 TINY = float(np.finfo(float).tiny)
 _PRODUCTS = 2e8  # of a dense Woodbury system of features that are not dense; above, products with them are cheaper
@@ -29,7 +29,7 @@ class Curvature:
         Largest dense system; larger ones are solved by conjugate gradients.
     """
 
-    model: RowModel
+    model: Rows
     rows: FloatArray
     limit: int = 4000
 
