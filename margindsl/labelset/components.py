@@ -1,4 +1,4 @@
-"""Components of linked points: labels y = A z of one value a component."""
+"""Components of linked points, of one label each, and the side conditions of these."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from margindsl.errors import DeclarationError
+from margindsl.labelset.bound import LinearBound
 from margindsl.labelset.names import Names
-from margindsl.labelset.violation import link_sentence
-from margindsl.typing import ArrayLike, FloatArray, IntArray
+from margindsl.typing import ArrayLike, BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,4 +126,141 @@ class Components:
         return vector.astype(np.intp)
 
 
-__all__ = ["Components"]
+@dataclass(frozen=True, eq=False)
+class Constraints(Components):
+    """State side conditions of labels 0..k−1 of the points, given by those z of components.
+
+    A label z_C is pinned_C where that is not open, z_C != z_D for every row (C, D) of cannot, at_least_q <=
+    sum {size_C : z_C = q} <= at_most_q, and every bound holds.
+
+    Parameters
+    ----------
+    n, names, component, sign, size
+        As for `Components`.
+    pinned : ndarray of int, shape (N,)
+        Forced label of each component, −1 where it is open.
+    cannot : ndarray of int, shape (m, 2)
+        Pairs i < j of components of different labels, without repeats.
+    at_least, at_most : ndarray of int, shape (k,)
+        Limits on the numbers of points of the clusters; 0 and n where nothing is asked.
+    bounds : tuple of LinearBound
+        Bounds on sums of labels that are not implied by the pins.
+    """
+
+    pinned: IntArray
+    cannot: IntArray
+    at_least: IntArray
+    at_most: IntArray
+    bounds: tuple[LinearBound, ...] = ()
+
+    @property
+    def free(self) -> BoolArray:
+        """Return which components have no forced value, shape (N,)."""
+        return np.asarray(self.pinned < 0)
+
+    @property
+    def is_single(self) -> bool:
+        """Return whether every component has a forced value, so that B holds exactly one labelling."""
+        return not self.free.any()
+
+    @property
+    def has_links(self) -> bool:
+        """Return whether some component holds several points, or links hold between components."""
+        return self.count < self.n or len(self.cannot) > 0
+
+    @property
+    def asks_sizes(self) -> bool:
+        """Return whether sizes are bounded at all."""
+        return bool((self.at_least > 0).any() or (self.at_most < self.n).any())
+
+    @cached_property
+    def has_sizes(self) -> bool:
+        """Return whether size bounds exclude labellings that links and known labels admit."""
+        reach = self.size @ allowed_clusters(self.pinned, self.cannot, self.size, np.full(self.clusters, self.n))
+        return bool((self.at_least > self.pinned_sizes).any() or (self.at_most < reach).any())
+
+    @property
+    def is_unconstrained(self) -> bool:
+        """Return whether every labelling is in B."""
+        return not (self.has_links or not self.free.all() or self.has_sizes or self.bounds)
+
+    @cached_property
+    def pinned_sizes(self) -> IntArray:
+        """Return the number of points that are pinned to each cluster, shape (k,)."""
+        return pinned_sizes(self.pinned, self.size, self.clusters)
+
+    @property
+    def needed_sizes(self) -> IntArray:
+        """Return how many points each cluster lacks at least beside its pinned ones, shape (k,)."""
+        return np.maximum(self.at_least - self.pinned_sizes, 0)
+
+    @property
+    def room(self) -> IntArray:
+        """Return how many points each cluster can take beside its pinned ones, shape (k,)."""
+        return np.asarray(self.at_most - self.pinned_sizes)
+
+    @cached_property
+    def allowed(self) -> BoolArray:
+        """Return which clusters each component may join, shape (N, k).
+
+        A free component may not join the cluster of a pinned component it is cannot-linked to, nor one
+        whose pinned points leave too little room for it.
+        """
+        return allowed_clusters(self.pinned, self.cannot, self.size, self.at_most)
+
+    @cached_property
+    def apart(self) -> IntArray:
+        """Return the rows of cannot that still exclude something: both ends may join one cluster."""
+        i, j = self.cannot.T
+        return np.asarray(self.cannot[(self.allowed[i] & self.allowed[j]).any(axis=1)])
+
+    @cached_property
+    def apart_blocks(self) -> tuple[IntArray, IntArray]:
+        """Return the components (m,) that `apart` names and its pairs as positions among them."""
+        nodes, flat = np.unique(self.apart, return_inverse=True)
+        return nodes, flat.reshape(-1, 2)
+
+    @cached_property
+    def neighbours(self) -> csr_array:
+        """Return the symmetric incidence of cannot, shape (N, N)."""
+        i, j = self.cannot.T
+        ends = np.concatenate([i, j]), np.concatenate([j, i])
+        return csr_array((np.ones(2 * len(i), dtype=np.intp), ends), shape=(self.count, self.count))
+
+    @cached_property
+    def sides(self) -> tuple[LinearBound, ...]:
+        """Return the side conditions: bounds on sums of labels, and on sizes that bind."""
+        rows = zip(self.at_least.astype(float), self.at_most.astype(float), np.eye(self.clusters).tolist())
+        sizes = [LinearBound(self.size.astype(float), low, high, code=tuple(code)) for low, high, code in rows]
+        return (*self.bounds, *(sizes if self.has_sizes else ()))
+
+
+def link_sentence(labels: Components, y: IntArray, point: int) -> str:
+    """Return the sentence for a point whose label disagrees with the first point of its component."""
+    leader = int(labels.first[labels.component[point]])
+    same = labels.sign[leader] == labels.sign[point]
+    shown = labels.names.shown
+    return (f"points {leader} and {point} have labels {shown(y[leader])} and {shown(y[point])} "
+            f"but links make them {'equal' if same else 'opposite'}")
+
+
+def pinned_sizes(pinned: IntArray, size: IntArray, clusters: int) -> IntArray:
+    """Return the number of points pinned to each cluster, shape (k,)."""
+    fixed = pinned >= 0
+    return np.bincount(pinned[fixed], weights=size[fixed], minlength=clusters).astype(np.intp)
+
+
+def allowed_clusters(pinned: IntArray, cannot: IntArray, size: IntArray, at_most: IntArray) -> BoolArray:
+    """Return which clusters each component may join given the pinned ones, shape (N, k)."""
+    clusters = len(at_most)
+    allowed = size[:, None] <= at_most - pinned_sizes(pinned, size, clusters)
+    for here, there in (cannot.T, cannot.T[::-1]):
+        known = pinned[here] >= 0
+        allowed[there[known], pinned[here][known]] = False
+    fixed = np.flatnonzero(pinned >= 0)
+    allowed[fixed] = False
+    allowed[fixed, pinned[fixed]] = True
+    return np.asarray(allowed)
+
+
+__all__ = ["Components", "Constraints", "allowed_clusters", "link_sentence", "pinned_sizes"]

@@ -2,41 +2,15 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from margindsl.calculus.accuracy import rounding
 from margindsl.errors import ContradictionError, DeclarationError, InfeasibleError
+from margindsl.labelset.names import Names
 from margindsl.typing import FloatArray, IntArray
-
-if TYPE_CHECKING:
-    from margindsl.labelset.names import Names
-
-
-def read_count(n: Any) -> int:
-    """Check the number of points: an integer of at least two."""
-    try:
-        count = operator.index(n)
-    except TypeError:
-        count = -1
-    if isinstance(n, bool | np.bool_) or count < 2:
-        raise DeclarationError(
-            f"the number of points n = {n!r} was given; expected an integer, at least 2."
-        )
-    return count
-
-
-def read_clusters(clusters: Any) -> int:
-    """Check the number of clusters: an integer of at least two."""
-    try:
-        return read_count(clusters)
-    except DeclarationError:
-        raise DeclarationError(
-            f"the number of clusters = {clusters!r} was given; expected an integer, at least 2."
-        ) from None
 
 
 def read_pairs(pairs: Any, n: int, kind: str) -> IntArray:
@@ -45,46 +19,37 @@ def read_pairs(pairs: Any, n: int, kind: str) -> IntArray:
     if table.size == 0:
         return np.zeros((0, 2), dtype=np.intp)
     if table.ndim != 2 or table.shape[1] != 2:
-        raise DeclarationError(
-            f"{kind} pairs have shape {table.shape}; expected (m, 2), one row (i, j) per link."
-        )
+        raise DeclarationError(f"{kind} pairs have shape {table.shape}; expected (m, 2), one row (i, j) per link.")
     _refuse_indices(table, n, f"{kind} pair")
     links: IntArray = table.astype(np.intp)
     loops = np.flatnonzero(links[:, 0] == links[:, 1])
     if loops.size:
         row = int(loops[0])
-        raise DeclarationError(
-            f"{kind} pair {_shown(links[row])} at position {row} links a point with itself; "
-            "remove it or link two different points."
-        )
+        raise DeclarationError(f"{kind} pair {_shown(links[row])} at position {row} links a point with itself; "
+                               "remove it or link two different points.")
     return links
 
 
 def read_known(known: Any, n: int, names: Names) -> tuple[IntArray, IntArray]:
-    """Check a pair (indices, values) of known labels as users write them and return indices and labels 0, ..., k-1."""
+    """Check a pair (indices, written values) of known labels and return indices and labels 0..k-1."""
     if known is None:
         return np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp)
     try:
         raw_index, raw_value = known
     except (TypeError, ValueError):
         raise DeclarationError(
-            "known labels were not given as a pair (indices, values); pass two arrays."
-        ) from None
+            "known labels were not given as a pair (indices, values); pass two arrays.") from None
     index = _numeric(raw_index, "known-label indices", "an integer array")
     value = _numeric(raw_value, "known-label values", f"an array whose entries are {names.expected}")
     if index.ndim != 1 or index.shape != value.shape:
-        raise DeclarationError(
-            f"known labels have {index.shape} indices and {value.shape} values; expected two "
-            "arrays of one length."
-        )
+        raise DeclarationError(f"known labels have {index.shape} indices and {value.shape} values; expected two arrays "
+                               "of one length.")
     _refuse_indices(index[:, None], n, "known-label index")
     wrong = np.flatnonzero(~names.is_label(value))
     if wrong.size:
         place = int(wrong[0])
-        raise DeclarationError(
-            f"the known label of point {int(index[place])} at position {place} is {value[place]!s}; expected "
-            f"{names.expected}."
-        )
+        raise DeclarationError(f"the known label of point {int(index[place])} at position {place} is {value[place]!s}; "
+                               f"expected {names.expected}.")
     index, value = index.astype(np.intp), names.read(value)
     order = np.argsort(index, kind="stable")
     twice = order[1:][(np.diff(index[order]) == 0) & (np.diff(value[order]) != 0)]
@@ -103,37 +68,27 @@ def read_bounds(bounds: Iterable[Any], n: int) -> list[tuple[FloatArray, float, 
 
 def _read_bound(entry: Any, n: int, position: int) -> tuple[FloatArray, float, float]:
     try:
-        raw_weights, raw_lower, raw_upper = entry
-        lower, upper = float(raw_lower), float(raw_upper)
+        given, lower, upper = entry
+        lower, upper = float(lower), float(upper)
     except (TypeError, ValueError):
-        raise DeclarationError(
-            f"bound {position} was not given as (weights, lower, upper) with two numbers; pass such a triple."
-        ) from None
-    if raw_weights is None:
-        weights = np.ones(n)
-    else:
-        weights = _numeric(raw_weights, f"weights of bound {position}", f"a vector of length {n}").astype(
-            float
-        )
+        raise DeclarationError(f"bound {position} was not given as (weights, lower, upper) with two numbers; pass such "
+                               "a triple.") from None
+    weights = np.ones(n)
+    if given is not None:
+        weights = _numeric(given, f"weights of bound {position}", f"a vector of length {n}").astype(float)
     if weights.shape != (n,):
         raise DeclarationError(
-            f"weights of bound {position} have shape {weights.shape}; expected ({n},), one weight per point."
-        )
+            f"weights of bound {position} have shape {weights.shape}; expected ({n},), one weight per point.")
     if not np.isfinite(weights).all():
         point = int(np.flatnonzero(~np.isfinite(weights))[0])
         raise DeclarationError(
-            f"weights of bound {position} hold {weights[point]} at point {point}; expected finite numbers."
-        )
+            f"weights of bound {position} hold {weights[point]} at point {point}; expected finite numbers.")
     if np.isnan(lower) or np.isnan(upper) or lower == np.inf or upper == -np.inf:
-        raise DeclarationError(
-            f"bound {position} has limits [{lower:g}, {upper:g}]; expected numbers, or -inf below "
-            "and inf above."
-        )
+        raise DeclarationError(f"bound {position} has limits [{lower:g}, {upper:g}]; expected numbers, or -inf below "
+                               "and inf above.")
     if lower > upper:
-        raise InfeasibleError(
-            f"bound {position} has its lower limit {lower:g} above its upper limit {upper:g}; "
-            "exchange or relax them."
-        )
+        raise InfeasibleError(f"bound {position} has its lower limit {lower:g} above its upper limit {upper:g}; "
+                              "exchange or relax them.")
     return weights, lower, upper
 
 
@@ -141,7 +96,18 @@ def read_sizes(sizes: Iterable[Any] | None, n: int, clusters: int) -> tuple[IntA
     """Check a sequence of (at_least, at_most) and return their intersection, whole numbers within 0..n."""
     at_least, at_most = np.zeros(clusters, dtype=np.intp), np.full(clusters, n, dtype=np.intp)
     for position, entry in enumerate(() if sizes is None else sizes):
-        low, high = _read_size(entry, clusters, position)
+        try:
+            low, high = (np.asarray(limits, dtype=float) for limits in entry)
+        except (TypeError, ValueError):
+            raise DeclarationError(f"sizes {position} were not given as (at_least, at_most) with two vectors of "
+                                   "numbers; pass such a pair.") from None
+        for name, limit in (("at_least", low), ("at_most", high)):
+            if limit.shape != (clusters,):
+                raise DeclarationError(f"{name} of sizes {position} has shape {limit.shape}; expected ({clusters},), "
+                                       "one limit per cluster.")
+            if np.isnan(limit).any():
+                q = int(np.flatnonzero(np.isnan(limit))[0])
+                raise DeclarationError(f"{name} of sizes {position} is nan for cluster {q}; expected numbers.")
         fewest, most = whole_sizes(low, high, n)
         at_least, at_most = np.maximum(at_least, fewest), np.minimum(at_most, most)
     return at_least, at_most
@@ -154,26 +120,8 @@ def whole_sizes(low: Any, high: Any, n: int) -> tuple[IntArray, IntArray]:
 
 
 def _lowered(limits: FloatArray) -> FloatArray:
+    """Return limits less what rounding may have added to them, so that 0.1 * 30 asks for three points."""
     return np.asarray(limits - rounding(np.abs(limits), 1))
-
-
-def _read_size(entry: Any, clusters: int, position: int) -> tuple[Any, Any]:
-    try:
-        raw_low, raw_high = entry
-        limits = np.asarray(raw_low, dtype=float), np.asarray(raw_high, dtype=float)
-    except (TypeError, ValueError):
-        raise DeclarationError(
-            f"sizes {position} were not given as (at_least, at_most) with two vectors of numbers; pass such a pair."
-        ) from None
-    for name, limit in zip(("at_least", "at_most"), limits):
-        if limit.shape != (clusters,):
-            raise DeclarationError(
-                f"{name} of sizes {position} has shape {limit.shape}; expected ({clusters},), one limit per cluster."
-            )
-        if np.isnan(limit).any():
-            q = int(np.flatnonzero(np.isnan(limit))[0])
-            raise DeclarationError(f"{name} of sizes {position} is nan for cluster {q}; expected numbers.")
-    return limits
 
 
 def _numeric(values: Any, what: str, expected: str) -> Any:
@@ -194,16 +142,12 @@ def _refuse_indices(rows: Any, n: int, what: str) -> None:
         if fractional.size:
             row = int(fractional[0])
             raise DeclarationError(
-                f"{what} {_shown(rows[row])} at position {row} is not made of whole numbers; pass "
-                "integer indices."
-            )
+                f"{what} {_shown(rows[row])} at position {row} is not made of whole numbers; pass integer indices.")
     outside = np.flatnonzero(((rows < 0) | (rows >= n)).any(axis=1))
     if outside.size:
         row = int(outside[0])
         raise DeclarationError(
-            f"{what} {_shown(rows[row])} at position {row} is out of range; expected indices from "
-            f"0 to {n - 1}."
-        )
+            f"{what} {_shown(rows[row])} at position {row} is out of range; expected indices from 0 to {n - 1}.")
 
 
 def _shown(row: Any) -> str:

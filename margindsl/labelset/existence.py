@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
 from margindsl.errors import InfeasibleError
 from margindsl.host.clock import check
-from margindsl.labelset.domain import pinned_sizes
+from margindsl.labelset.components import Constraints, pinned_sizes
 from margindsl.labelset.linked import connected_blocks
 from margindsl.labelset.programme import solve_assignment
 from margindsl.typing import BoolArray, IntArray
-
-if TYPE_CHECKING:
-    from margindsl.labelset.labelset import LabelSet
 
 Choice: TypeAlias = Callable[[list[int], list[int], list[int]], int]  # of clusters, what they need and have room for
 
@@ -24,7 +21,7 @@ _SHRUNK = 40
 _SHOWN = 12
 
 
-def refuse_empty(labels: LabelSet) -> None:
+def refuse_empty(labels: Constraints) -> None:
     """Raise when a label set has no member.
 
     A greedy member settles most cases. Otherwise cannot-links alone, sizes alone and both together are
@@ -74,7 +71,7 @@ def refuse_empty(labels: LabelSet) -> None:
         )
 
 
-def greedy_member(labels: LabelSet) -> IntArray | None:
+def greedy_member(labels: Constraints) -> IntArray | None:
     """Return clusters (N,) of a member that greedy placement finds, None where it finds none.
 
     Cannot-linked components are placed first, those with fewest clusters left before others, then the rest, the largest
@@ -108,7 +105,7 @@ def greedy_member(labels: LabelSet) -> IntArray | None:
     return None
 
 
-def draw_linked(labels: LabelSet, rng: np.random.Generator) -> IntArray | None:
+def draw_linked(labels: Constraints, rng: np.random.Generator) -> IntArray | None:
     """Draw clusters of the cannot-linked free components one after another, uniformly among those left.
 
     Returns
@@ -130,7 +127,7 @@ def _lowest(options: list[int], need: list[int], room: list[int]) -> int:
     return options[0]
 
 
-def _place_linked(labels: LabelSet, choose: Choice, chosen: IntArray, edges: IntArray) -> IntArray | None:
+def _place_linked(labels: Constraints, choose: Choice, chosen: IntArray, edges: IntArray) -> IntArray | None:
     """Place chosen ones of the cannot-linked components greedily, those with fewest clusters left first.
 
     Returns clusters of all (m,), -1 of those not chosen; None if one is left without a cluster.
@@ -172,7 +169,7 @@ def _is_colourable(allowed: BoolArray, edges: IntArray, members: IntArray) -> bo
     return solve_assignment(gain, inside[(inside >= 0).all(axis=1)], np.ones(len(members), dtype=np.intp)) is not None
 
 
-def _uncolourable(labels: LabelSet, guilty: IntArray) -> str:
+def _uncolourable(labels: Constraints, guilty: IntArray) -> str:
     points = np.sort(labels.first[guilty]).tolist()
     shown = ", ".join(map(str, points[:_SHOWN]))
     rest = f" and {len(points) - _SHOWN} more" if len(points) > _SHOWN else ""
@@ -184,15 +181,13 @@ def _uncolourable(labels: LabelSet, guilty: IntArray) -> str:
     )
 
 
-def _is_attained(labels: LabelSet, with_links: bool) -> bool:
+def _is_attained(labels: Constraints, with_links: bool) -> bool:
     """Decide whether sizes can be met; components of one size and equal choices are counted, not listed."""
     single = np.zeros(labels.count, dtype=bool)
     if with_links:
         single[labels.apart_blocks[0]] = True
     alone, rest = np.flatnonzero(single), np.flatnonzero(~single & labels.free)
-    kinds, many = np.unique(
-        np.column_stack([labels.size[rest], labels.allowed[rest]]), axis=0, return_counts=True
-    )
+    kinds, many = np.unique(np.column_stack([labels.size[rest], labels.allowed[rest]]), axis=0, return_counts=True)
     allowed = np.vstack([labels.allowed[alone], kinds[:, 1:] > 0])
     counts = solve_assignment(
         np.where(allowed, 0.0, -np.inf),

@@ -14,149 +14,46 @@ from scipy.sparse import csr_array
 
 from margindsl.errors import SizeError, SolverError
 from margindsl.host.clock import check
-from margindsl.labelset import lifting, violation
-from margindsl.labelset.bound import LiftedBound, LinearBound
+from margindsl.labelset.bound import LiftedBound
 from margindsl.labelset.codes import simplex_codes
-from margindsl.labelset.components import Components
-from margindsl.labelset.domain import allowed_clusters, greatest_squares, pinned_sizes
+from margindsl.labelset.components import Constraints, link_sentence
 from margindsl.labelset.existence import draw_linked, greedy_member
-from margindsl.labelset.implication import Path, implied
+from margindsl.labelset.forcing import Path, implied, tighten_sizes
+from margindsl.labelset.names import Renaming, by_first_point
 from margindsl.labelset.oracle import maximise
-from margindsl.labelset.orientation import Renaming, by_first_point
-from margindsl.labelset.sizes import tighten_sizes
 from margindsl.typing import ArrayLike, BoolArray, IntArray
 
 _ENUMERABLE = 1 << 22
 _BLOCK = 4096
 _DRAWS = 10
+_SHOWN = 10
 
 
 @dataclass(frozen=True, eq=False)
-class LabelSet(Components):
-    """Hold a presolved label set: labels 0..k−1 of the points, by those z of components, under side conditions.
+class LabelSet(Constraints):
+    """Hold a presolved label set. Build it with `presolve`; it is never empty.
 
-    A label z_C is pinned_C where that is not open, z_C != z_D for every row (C, D) of cannot, at_least_q <=
-    sum {size_C : z_C = q} <= at_most_q, and every bound holds. Build it with `presolve`; it is never empty. Gains have
-    an entry a point or component and a column a cluster. Where names of clusters mean nothing,
+    Gains have an entry a point or component and a column a cluster. Where names of clusters mean nothing,
     `oriented`, `aligned`, `orientation` and `branches` keep one of those that differ in names only.
-
-    Parameters
-    ----------
-    n, names, component, sign, size
-        As for `Components`.
-    pinned : ndarray of int, shape (N,)
-        Forced label of each component, −1 where it is open.
-    cannot : ndarray of int, shape (m, 2)
-        Pairs i < j of components of different labels, without repeats.
-    at_least, at_most : ndarray of int, shape (k,)
-        Limits on the numbers of points of the clusters; 0 and n where nothing is asked.
-    bounds : tuple of LinearBound
-        Bounds on sums of labels that are not implied by the pins.
     """
-
-    pinned: IntArray
-    cannot: IntArray
-    at_least: IntArray
-    at_most: IntArray
-    bounds: tuple[LinearBound, ...] = ()
-
-    # -- what binds ---------------------------------------------------------------------------------
-
-    @property
-    def free(self) -> BoolArray:
-        """Return which components have no forced value, shape (N,)."""
-        return np.asarray(self.pinned < 0)
-
-    @property
-    def is_single(self) -> bool:
-        """Return whether every component has a forced value, so that B holds exactly one labelling."""
-        return not self.free.any()
-
-    @property
-    def has_links(self) -> bool:
-        """Return whether some component holds several points, or links hold between components."""
-        return self.count < self.n or len(self.cannot) > 0
-
-    @property
-    def asks_sizes(self) -> bool:
-        """Return whether sizes are bounded at all."""
-        return bool((self.at_least > 0).any() or (self.at_most < self.n).any())
-
-    @cached_property
-    def has_sizes(self) -> bool:
-        """Return whether size bounds exclude labellings that links and known labels admit."""
-        reach = self.size @ allowed_clusters(self.pinned, self.cannot, self.size, np.full(self.clusters, self.n))
-        return bool((self.at_least > self.pinned_sizes).any() or (self.at_most < reach).any())
 
     @property
     def is_symmetric(self) -> bool:
         """Return whether clusters may exchange names without leaving B."""
         return bool((self.groups == self.groups[0]).all())
 
-    @property
-    def is_unconstrained(self) -> bool:
-        """Return whether every labelling is in B."""
-        return not (self.has_links or not self.free.all() or self.has_sizes or self.bounds)
 
     @property
     def admits_one(self) -> bool:
         """Return whether nothing keeps all points from one cluster."""
         return any(self.contains(np.full(self.n, value)) for value in range(self.clusters))
 
-    @cached_property
-    def pinned_sizes(self) -> IntArray:
-        """Return the number of points that are pinned to each cluster, shape (k,)."""
-        return pinned_sizes(self.pinned, self.size, self.clusters)
-
-    @property
-    def needed_sizes(self) -> IntArray:
-        """Return how many points each cluster lacks at least beside its pinned ones, shape (k,)."""
-        return np.maximum(self.at_least - self.pinned_sizes, 0)
-
-    @property
-    def room(self) -> IntArray:
-        """Return how many points each cluster can take beside its pinned ones, shape (k,)."""
-        return np.asarray(self.at_most - self.pinned_sizes)
-
-    @cached_property
-    def allowed(self) -> BoolArray:
-        """Return which clusters each component may join, shape (N, k).
-
-        A free component may not join the cluster of a pinned component it is cannot-linked to, nor one
-        whose pinned points leave too little room for it.
-        """
-        return allowed_clusters(self.pinned, self.cannot, self.size, self.at_most)
-
-    @cached_property
-    def apart(self) -> IntArray:
-        """Return the rows of cannot that still exclude something: both ends may join one cluster."""
-        i, j = self.cannot.T
-        return np.asarray(self.cannot[(self.allowed[i] & self.allowed[j]).any(axis=1)])
-
-    @cached_property
-    def apart_blocks(self) -> tuple[IntArray, IntArray]:
-        """Return the components (m,) that `apart` names and its pairs as positions among them."""
-        nodes, flat = np.unique(self.apart, return_inverse=True)
-        return nodes, flat.reshape(-1, 2)
 
     @cached_property
     def member(self) -> IntArray | None:
         """Return z (N,) of a member that is found without search, None where none is."""
         return greedy_member(self)
 
-    @cached_property
-    def neighbours(self) -> csr_array:
-        """Return the symmetric incidence of cannot, shape (N, N)."""
-        i, j = self.cannot.T
-        ends = np.concatenate([i, j]), np.concatenate([j, i])
-        return csr_array((np.ones(2 * len(i), dtype=np.intp), ends), shape=(self.count, self.count))
-
-    @cached_property
-    def sides(self) -> tuple[LinearBound, ...]:
-        """Return the side conditions: bounds on sums of labels, and on sizes that bind."""
-        rows = zip(self.at_least.astype(float), self.at_most.astype(float), np.eye(self.clusters).tolist())
-        sizes = [LinearBound(self.size.astype(float), low, high, code=tuple(code)) for low, high, code in rows]
-        return (*self.bounds, *(sizes if self.has_sizes else ()))
 
     # -- members ------------------------------------------------------------------------------------
 
@@ -186,7 +83,10 @@ class LabelSet(Components):
     def maximise_components(self, gain: ArrayLike) -> IntArray:
         """Return an exact maximiser z over the component values of B, of gains (N, k)."""
         check()
-        return maximise(self, self._gain(gain, self.count, "component"))
+        table = self._gain(gain, self.count, "component")
+        if not table.any() and not self.bounds and self.member is not None:
+            return self.member.copy()
+        return maximise(self, table)
 
     def nearest(self, candidate: ArrayLike) -> IntArray:
         """Return the member of B that agrees best with labels (n,), or themselves, or is best for gains."""
@@ -213,8 +113,30 @@ class LabelSet(Components):
         return met
 
     def violations(self, y: ArrayLike) -> list[str]:
-        """Return one sentence for each thing that keeps y, written as users do, out of B; empty where it is inside."""
-        return violation.sentences(self, np.asarray(y))
+        """Return one sentence for each thing that keeps y, written as users do, out of B; at most ten of a kind."""
+        given, names = np.asarray(y), self.names
+        if given.shape != (self.n,):
+            return [f"labels have shape {given.shape}, expected ({self.n},)"]
+        if given.dtype.kind not in "iuf":
+            return [f"labels have type {given.dtype}, expected {names.expected}"]
+        if not names.is_label(given).all():
+            return _shortened([f"point {i} has label {given[i]}, expected {names.expected}"
+                               for i in np.flatnonzero(~names.is_label(given))])
+        labels = names.read(given)
+        z = self.turned(labels[self.first], self.sign[self.first])
+        told = _shortened([link_sentence(self, labels, int(i)) for i in np.flatnonzero(self.at_points(z) != labels)])
+        told += _shortened([f"points {i} and {j} both have label {names.shown(labels[i])} but cannot-links part them"
+                            for i, j in self.first[self.cannot] if labels[i] == labels[j]])
+        forced = self.at_points(self.pinned)
+        told += _shortened([f"point {i} has label {names.shown(labels[i])} but known labels, links, bounds or sizes "
+                            f"force {names.shown(forced[i])}" for i in self.first[~self.free & (self.pinned != z)]])
+        sizes = np.bincount(labels, minlength=self.clusters)
+        told += [f"cluster {q} holds {many} points, outside [{low}, {high}]"
+                 for q, (many, low, high) in enumerate(zip(sizes, self.at_least, self.at_most))
+                 if not low <= many <= high]
+        return told + [f"{bound.name}: the weighted sum of labels is {bound.declared(float(bound.sums(z))):g}, "
+                       f"outside [{bound.declared(bound.lower):g}, {bound.declared(bound.upper):g}]"
+                       for bound in self.bounds if not bound.holds(bound.sums(z))]
 
     def sample(self, rng: np.random.Generator, size: int) -> IntArray:
         """Draw members of B, shape (size, n): each with positive probability, but not equally likely.
@@ -382,7 +304,21 @@ class LabelSet(Components):
         Semidefinite relaxations see codes only up to a global sign, so they can carry one pin at most. Signs of
         the points of the merged component are the codes of their known labels.
         """
-        return lifting.merge_pins(self)
+        pins, signs = np.flatnonzero(~self.free), self.signs(self.pinned)
+        if not pins.size or (pins.size == 1 and signs[pins[0]] == 1):
+            return self
+        keep = np.array(self.free)
+        keep[pins[0]] = True
+        target = np.cumsum(keep) - 1
+        target[pins] = target[pins[0]]
+        turn, count = np.where(signs != 0, signs, 1), int(keep.sum())
+        pinned = np.full(count, -1)
+        pinned[target[pins[0]]] = 1
+        return replace(
+            self, component=target[self.component], sign=self.sign * turn[self.component], pinned=pinned,
+            size=np.bincount(target, weights=self.size, minlength=count).astype(np.intp),
+            bounds=tuple(replace(bound, omega=np.bincount(target, weights=bound.omega * turn, minlength=count))
+                         for bound in self.bounds))
 
     def lifted_bounds(self) -> list[LiftedBound]:
         """Return every bound lower <= omega.z <= upper as (omega_lift.z)^2 <= radius^2.
@@ -391,7 +327,19 @@ class LabelSet(Components):
         that there is one only); when nothing is pinned, by an extra reference variable: every ``omega`` then
         has N + 1 entries, the last one minus the middle, and ``reference`` is None.
         """
-        return lifting.lift_bounds(self)
+        pins, signs = np.flatnonzero(~self.free), self.signs(self.pinned)
+        extra = not pins.size and not all(bound.is_symmetric for bound in self.bounds)
+        lifted = []
+        for bound in self.bounds:
+            middle = 0.0 if bound.is_symmetric else (bound.lower + bound.upper) / 2
+            omega = np.append(bound.omega, 0.0) if extra else bound.omega.copy()
+            reference = int(pins[0]) if pins.size and middle else None
+            if reference is not None:
+                omega[reference] -= middle * signs[reference]
+            elif middle:
+                omega[-1] = -middle
+            lifted.append(LiftedBound(omega, (bound.upper - bound.lower) / 2, reference))
+        return lifted
 
     def size_radius_squared(self) -> float:
         """Return the greatest |sum_i c_{y_i}|^2 that the size bounds admit, c the simplex code.
@@ -406,8 +354,19 @@ class LabelSet(Components):
         >>> presolve(9, 3, sizes=[([3, 3, 3], [9, 9, 9])]).size_radius_squared()
         0.0
         """
-        k, limits = self.clusters, tighten_sizes(self)
-        greatest = max(greatest_squares(self.n, *limits, odd) for odd in range(k))
+        k, (lower, upper), greatest = self.clusters, tighten_sizes(self), -np.inf
+        for odd in range(k):  # the size that is at no limit
+            others = np.delete(np.arange(k), odd)
+            base = int(lower[others].sum())
+            # best[s]: greatest sum of squares of the others when s points are above their lower limits.
+            best = np.full(max(self.n - int(lower[odd]) - base, 0) + 1, -np.inf)
+            best[0] = float((lower[others].astype(float) ** 2).sum())
+            for low, high in zip(lower[others].tolist(), upper[others].tolist()):
+                if 0 < high - low < len(best):
+                    best[high - low:] = np.maximum(best[high - low:], best[:low - high] + float(high**2 - low**2))
+            rest = self.n - base - np.arange(len(best), dtype=float)
+            within = (rest >= lower[odd]) & (rest <= upper[odd])
+            greatest = max(greatest, float(np.where(within, best + rest**2, -np.inf).max()))
         return max((k * greatest - float(self.n) ** 2) / (k - 1), 0.0)
 
     def lines(self, coding: str) -> list[str]:
@@ -418,5 +377,10 @@ class LabelSet(Components):
                 *[f"cluster sizes: {sizes}"] * self.has_sizes,
                 *[f"label bound: {b.declared(b.lower):.6g} <= omega z <= {b.declared(b.upper):.6g}"
                   for b in self.bounds]]
+
+
+def _shortened(told: list[str]) -> list[str]:
+    return told if len(told) <= _SHOWN else [*told[:_SHOWN], f"and {len(told) - _SHOWN} more of this kind"]
+
 
 __all__ = ["LabelSet"]

@@ -1,12 +1,19 @@
-"""How labels 0, ..., k-1 are written where people and files read them: two as -1 and +1, more by their numbers."""
+"""How labels 0, ..., k-1 are written where people and files read them: two as -1 and +1, more by their numbers.
+
+Names that mean nothing are chosen in the order of first points. The rule reads labels alone. One that reads decision
+values, as the sign of the largest, turns over with the last digit wherever two points tie, and ties are what symmetric
+data have.
+"""
 
 from __future__ import annotations
 
+import operator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from margindsl.labelset.declaration import read_clusters
+from margindsl.errors import DeclarationError
 from margindsl.typing import BoolArray, FloatArray, IntArray
 
 
@@ -74,4 +81,60 @@ class Names:
         return r"\{-1, +1\}" if self.signed else rf"\{{0, \dots, {self.clusters - 1}\}}"
 
 
-__all__ = ["Names"]
+@dataclass(frozen=True, eq=False)
+class Renaming:
+    """Represent a permutation of clusters: cluster q is called `new[q]`, of shape (k,)."""
+
+    new: IntArray
+
+    def rename(self, labels: IntArray) -> IntArray:
+        """Return labels under the new names."""
+        return np.asarray(self.new[labels])
+
+    def reorder(self, outputs: FloatArray) -> FloatArray:
+        """Return decision values (n, k), weights (r, k) or a bias (k,) in the new order."""
+        return np.asarray(outputs)[..., np.argsort(self.new)]
+
+
+def by_first_point(labels: IntArray, groups: IntArray, order: IntArray) -> Renaming:
+    """Return the names under which the clusters of each group bear its names by their first points, empty ones last.
+
+    Parameters
+    ----------
+    labels : (n,) int array
+    groups : (k,) int array
+        Clusters of equal group may exchange names.
+    order : (k,) int array
+        The names, those of a group together, in the order of first points.
+    """
+    first = np.full(len(groups), len(labels))
+    first[labels[::-1]] = np.arange(len(labels))[::-1]
+    new = np.empty(len(groups), dtype=np.intp)
+    new[np.lexsort((first, groups))] = order
+    return Renaming(new)
+
+
+def read_count(n: Any) -> int:
+    """Check the number of points: an integer of at least two."""
+    try:
+        count = operator.index(n)
+    except TypeError:
+        count = -1
+    if isinstance(n, bool | np.bool_) or count < 2:
+        raise DeclarationError(
+            f"the number of points n = {n!r} was given; expected an integer, at least 2."
+        )
+    return count
+
+
+def read_clusters(clusters: Any) -> int:
+    """Check the number of clusters: an integer of at least two."""
+    try:
+        return read_count(clusters)
+    except DeclarationError:
+        raise DeclarationError(
+            f"the number of clusters = {clusters!r} was given; expected an integer, at least 2."
+        ) from None
+
+
+__all__ = ["Names", "Renaming", "by_first_point", "read_clusters", "read_count"]

@@ -1,97 +1,32 @@
-"""The exact linear oracle over a label set: two clusters under sums of codes, more under sizes and cannot-links."""
+"""The exact linear oracle over a label set: sums of codes by knapsacks, sizes and cannot-links by assignments."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from margindsl.errors import SolverError
+from margindsl.labelset.components import Constraints
 from margindsl.labelset.knapsack import best_signs
-from margindsl.labelset.linked import assign_linked
-from margindsl.labelset.pricing import solve_priced
+from margindsl.labelset.linked import assign_linked, solve_priced
 from margindsl.labelset.programme import solve_signs
 from margindsl.labelset.transport import assign_priced
 from margindsl.typing import FloatArray, IntArray
 
-if TYPE_CHECKING:
-    from margindsl.labelset.bound import LinearBound
-    from margindsl.labelset.labelset import LabelSet
 
+def maximise(labels: Constraints, gain: FloatArray) -> IntArray:
+    """Return z (N,) that maximises sum_C gain[C, z_C] over a label set, of ties the first in the order of names.
 
-def maximise(labels: LabelSet, gain: FloatArray) -> IntArray:
-    """Return z (N,) that maximises sum_C gain[C, z_C] over a label set."""
-    if labels.clusters == 2:
-        return (maximise_signs(labels, gain[:, 1] - gain[:, 0]) + 1) // 2
-    return maximise_clusters(labels, gain)
-
-
-def maximise_signs(labels: LabelSet, gain: FloatArray) -> IntArray:
-    """Return codes in {-1, +1}^N that maximise their products with a gain (N,) over a set of two clusters.
-
-    Free codes follow their gain. If that breaks a bound, the most violated bound alone is solved exactly
-    (see `margindsl.labelset.knapsack`), and so are others of other components, as of groups; if the answer breaks a
-    bound that moves the same components, the whole 0/1 programme is solved.
-    """
-    z = np.where(labels.free, np.where(gain >= 0, 1, -1), labels.signs(labels.pinned))
-    solved = np.zeros(len(z), dtype=bool)
-    while (worst := _most_violated(labels.bounds, z)) is not None:
-        if (solved & (worst.omega != 0)).any():
-            return _maximise_programme(labels, gain, z)
-        z = _maximise_under(labels, worst, gain, z)
-        solved |= labels.free & (worst.omega != 0)
-    return z
-
-
-def _most_violated(bounds: tuple[LinearBound, ...], z: IntArray) -> LinearBound | None:
-    worst, excess = None, 0.0
-    for bound in bounds:
-        total = float(bound.omega @ z)
-        beyond = max(total - bound.upper, bound.lower - total) / float(np.abs(bound.omega).max(initial=1e-300))
-        if not bound.holds(np.asarray(total)) and beyond > excess:
-            worst, excess = bound, beyond
-    return worst
-
-
-def _maximise_under(labels: LabelSet, bound: LinearBound, gain: FloatArray, z: IntArray) -> IntArray:
-    moving = np.flatnonzero(labels.free & (bound.omega != 0))
-    omega, fixed = bound.omega[moving], float(bound.omega @ labels.signs(labels.pinned))
-    toward = np.sign(omega).astype(np.intp)
-    answer = z.copy()
-    answer[moving] = toward * best_signs(
-        toward * gain[moving], np.abs(omega), bound.lower - fixed, bound.upper - fixed, bound.tolerance)
-    return answer
-
-
-def _maximise_programme(labels: LabelSet, gain: FloatArray, z: IntArray) -> IntArray:
-    table = np.array([bound.omega for bound in labels.bounds])
-    moving = np.flatnonzero(labels.free & (table != 0).any(axis=0))
-    fixed = table @ labels.signs(labels.pinned)
-    lower = np.array([bound.lower for bound in labels.bounds]) - fixed
-    upper = np.array([bound.upper for bound in labels.bounds]) - fixed
-    slack = np.array([bound.tolerance for bound in labels.bounds])
-    signs = solve_signs(gain[moving], table[:, moving], lower, upper, slack)
-    if signs is None:
-        raise _unpresolved()
-    answer = z.copy()
-    answer[moving] = signs
-    return answer
-
-
-def maximise_clusters(labels: LabelSet, gain: FloatArray) -> IntArray:
-    """Return z (N,) that maximises sum_C gain[C, z_C] over a set of k-cluster labellings.
-
-    Without size bounds see `assign_linked`. If that answer breaks a size bound, free components of one
-    size make a transportation problem (`assign_priced`). Otherwise, and if that answer breaks cannot-links, a
-    0/1 programme is solved over the choices that prices leave open. As in `assign_linked`, only cannot-links that
-    an answer broke are imposed.
+    Bounds on sums of codes are met by `_under_sums`. For cannot-links see `assign_linked`. If that answer breaks a size
+    bound, free components of one size make a transportation problem (`assign_priced`). Otherwise, and if that answer
+    breaks cannot-links, a 0/1 programme is solved over the choices that prices leave open. As in `assign_linked`, only
+    cannot-links that an answer broke are imposed.
     """
     if not labels.allowed.any(axis=1).all():
         raise _unpresolved()
-    if not gain.any() and labels.member is not None:
-        return labels.member.copy()
-    masked = np.where(labels.allowed, gain, -np.inf)
-    z = np.argmax(masked, axis=1)
+    masked, order = np.where(labels.allowed, gain, -np.inf), labels.names.order
+    z = order[np.argmax(masked[:, order], axis=1)]
+    if labels.bounds:
+        return _under_sums(labels, gain[:, 1] - gain[:, 0], z)
     if len(labels.apart):
         nodes, edges = labels.apart_blocks
         z[nodes] = assign_linked(masked[nodes], edges)
@@ -104,7 +39,42 @@ def maximise_clusters(labels: LabelSet, gain: FloatArray) -> IntArray:
     return solve_priced(labels, masked, price, broken)
 
 
-def _transport(labels: LabelSet, masked: FloatArray) -> tuple[IntArray, FloatArray, bool]:
+def _under_sums(labels: Constraints, gain: FloatArray, z: IntArray) -> IntArray:
+    """Return the best z (N,) under bounds on sums of codes, from the best without them.
+
+    The most violated bound alone is solved exactly (see `margindsl.labelset.knapsack`), and so are others of other
+    components, as of groups; if the answer breaks a bound that moves the same components, the whole 0/1 programme is.
+    """
+    codes, held = labels.signs(z), labels.signs(labels.pinned)
+    solved = np.zeros(len(z), dtype=bool)
+    while True:
+        worst, excess = None, 0.0
+        for bound in labels.bounds:
+            total = float(bound.omega @ codes)
+            beyond = max(total - bound.upper, bound.lower - total) / float(np.abs(bound.omega).max(initial=1e-300))
+            if not bound.holds(np.asarray(total)) and beyond > excess:
+                worst, excess = bound, beyond
+        if worst is None:
+            return (codes + 1) // 2
+        moving = labels.free & (worst.omega != 0)
+        if (solved & moving).any():
+            break
+        solved |= moving
+        omega, fixed = worst.omega[moving], float(worst.omega @ held)
+        toward = np.sign(omega).astype(np.intp)
+        codes[moving] = toward * best_signs(
+            toward * gain[moving], np.abs(omega), worst.lower - fixed, worst.upper - fixed, worst.tolerance)
+    table = np.array([bound.omega for bound in labels.bounds])
+    lower, upper, slack = np.array([(bound.lower, bound.upper, bound.tolerance) for bound in labels.bounds]).T
+    moving, fixed_sums = labels.free & (table != 0).any(axis=0), table @ held
+    signs = solve_signs(gain[moving], table[:, moving], lower - fixed_sums, upper - fixed_sums, slack)
+    if signs is None:
+        raise _unpresolved()
+    codes[moving] = signs
+    return (codes + 1) // 2
+
+
+def _transport(labels: Constraints, masked: FloatArray) -> tuple[IntArray, FloatArray, bool]:
     """Return clusters under size bounds alone, prices, and whether the clusters are optimal.
 
     They are if free components have one size. Components of different sizes are divided into points; the

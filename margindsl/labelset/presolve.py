@@ -10,14 +10,12 @@ import numpy as np
 
 from margindsl.errors import InfeasibleError
 from margindsl.host.clock import check
-from margindsl.labelset.bound import LinearBound, tighten
-from margindsl.labelset.declaration import read_bounds, read_count, read_known, read_pairs, read_sizes
+from margindsl.labelset.bound import LinearBound, binds, intersect, refuse_unattained, renamed, tighten
+from margindsl.labelset.declaration import read_bounds, read_known, read_pairs, read_sizes
 from margindsl.labelset.existence import refuse_empty
-from margindsl.labelset.implication import forced
+from margindsl.labelset.forcing import force_clusters, forced, tighten_sizes
 from margindsl.labelset.labelset import LabelSet
-from margindsl.labelset.names import Names
-from margindsl.labelset.sizes import force_clusters, tighten_sizes
-from margindsl.labelset.sums import binds, intersect, refuse_unattained, renamed
+from margindsl.labelset.names import Names, read_count
 from margindsl.typing import IntArray
 
 
@@ -82,7 +80,7 @@ def presolve(n: int, clusters: int = 2, *, must: Any = None, cannot: Any = None,
          for position, (w, lower, upper) in enumerate(sums)])))
     try:
         labels = _settle(declared)
-        refuse_unattained(labels)
+        refuse_unattained(list(labels.bounds), labels.signs(labels.pinned))
         refuse_empty(labels)
     except InfeasibleError:
         if len(apart):  # a clique among the links explains more than what it leads to

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from margindsl.labelset import LabelSet
-from margindsl.labelset.implication import Path
+from margindsl.labelset.forcing import Path
 from margindsl.program.certificates import Certificate
 from margindsl.program.nodes import NodeBounds
 from margindsl.typing import FloatArray

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from margindsl.host.frozen import frozen_property
-from margindsl.labelset.implication import Path
+from margindsl.labelset.forcing import Path
 from margindsl.program.absorption import absorbed_envelopes
 from margindsl.program.bounded_bias import NO_BIAS, Interval
 from margindsl.program.branching import BranchNodeForm, PointLosses, node_dual, with_bias

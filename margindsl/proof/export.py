@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from margindsl.features import AffineFeatures, FeatureOperator
-from margindsl.labelset.bound import LinearBound
-from margindsl.labelset.sums import intersect
+from margindsl.labelset.bound import LinearBound, intersect
 from margindsl.language.lowering import Declaration
 from margindsl.program.bounded_bias import holder
 from margindsl.program.certificates import Certificate

@@ -7,7 +7,7 @@ import pytest
 
 import margindsl as md
 from margindsl.contract import Budget
-from margindsl.labelset.orientation import by_first_point
+from margindsl.labelset.names import by_first_point
 from margindsl.runtime.naming import orientation
 
 rng = np.random.default_rng(4)

@@ -1,21 +1,21 @@
-"""What sizes, pins and cannot-links force: limits tightened, components pinned, refusals where nothing is left."""
+"""What sizes, pins, cannot-links and sums force: limits tightened, components pinned, refusals if nothing is left."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TypeAlias
 
 import numpy as np
 
 from margindsl.errors import InfeasibleError
 from margindsl.host.clock import check
-from margindsl.labelset.domain import allowed_clusters, pinned_sizes
+from margindsl.labelset.bound import LinearBound, force_components
+from margindsl.labelset.components import Constraints, allowed_clusters, pinned_sizes
 from margindsl.typing import BoolArray, IntArray
 
-if TYPE_CHECKING:
-    from margindsl.labelset.labelset import LabelSet
+Path: TypeAlias = tuple[tuple[int, int], ...]  # (component, its value), in the order of the decisions
 
 
-def tighten_sizes(labels: LabelSet) -> tuple[IntArray, IntArray]:
+def tighten_sizes(labels: Constraints) -> tuple[IntArray, IntArray]:
     """Return the limits of the sizes moved to what sizes of the others and pinned points leave."""
     low, high, n = labels.at_least, labels.at_most, labels.n
     crossed = np.flatnonzero(low > high)
@@ -42,7 +42,7 @@ def tighten_sizes(labels: LabelSet) -> tuple[IntArray, IntArray]:
     return np.maximum(low, n - (high.sum() - high)), np.minimum(high, n - (low.sum() - low))
 
 
-def force_clusters(labels: LabelSet, held: IntArray, at_least: IntArray, at_most: IntArray) -> IntArray:
+def force_clusters(labels: Constraints, held: IntArray, at_least: IntArray, at_most: IntArray) -> IntArray:
     """Return the places (N,) that components are forced to, -1 where free, given those of some."""
     held = held.copy()
     allowed = allowed_clusters(held, labels.cannot, labels.size, at_most)
@@ -54,7 +54,7 @@ def force_clusters(labels: LabelSet, held: IntArray, at_least: IntArray, at_most
     return held
 
 
-def _spread(labels: LabelSet, allowed: BoolArray, held: IntArray) -> None:
+def _spread(labels: Constraints, allowed: BoolArray, held: IntArray) -> None:
     """Forbid the neighbours of pinned components their cluster and pin those with one cluster left, in place."""
     linked = labels.neighbours
     queue = np.flatnonzero((held >= 0) & (np.diff(linked.indptr) > 0)).tolist()
@@ -76,7 +76,7 @@ def _spread(labels: LabelSet, allowed: BoolArray, held: IntArray) -> None:
                     queue.append(there)
 
 
-def _force_sizes(labels: LabelSet, allowed: BoolArray, held: IntArray, at_least: IntArray) -> None:
+def _force_sizes(labels: Constraints, allowed: BoolArray, held: IntArray, at_least: IntArray) -> None:
     """Pin components without which a cluster cannot reach its lower limit, in place."""
     fixed = np.flatnonzero(held >= 0)
     possible = allowed.copy()
@@ -102,7 +102,7 @@ def _force_sizes(labels: LabelSet, allowed: BoolArray, held: IntArray, at_least:
     held[forced] = np.argmax(needed[forced], axis=1)
 
 
-def _refuse_homeless(labels: LabelSet, held: IntArray, allowed: BoolArray, at_most: IntArray) -> None:
+def _refuse_homeless(labels: Constraints, held: IntArray, allowed: BoolArray, at_most: IntArray) -> None:
     """Raise when pinned points exceed a limit, or when a component has no cluster left."""
     fixed = pinned_sizes(held, labels.size, labels.clusters)
     full = np.flatnonzero(fixed > at_most)
@@ -129,11 +129,50 @@ def _refuse_homeless(labels: LabelSet, held: IntArray, allowed: BoolArray, at_mo
     )
 
 
-def _reason(labels: LabelSet, held: IntArray, component: int, cluster: int) -> str:
+def _reason(labels: Constraints, held: IntArray, component: int, cluster: int) -> str:
     ends = labels.cannot[(labels.cannot == component).any(axis=1)]
     others = ends[ends != component]
     inside = others[held[others] == cluster]
     return f"holds the cannot-linked point {labels.first[inside[0]]}" if inside.size else "has no room"
 
 
-__all__ = ["force_clusters", "tighten_sizes"]
+def implied(labels: Constraints, path: Path) -> IntArray | None:
+    """Return (N,) component labels, open where free, that B implies once a path is taken; None if none is left.
+
+    A label is implied when all others put a bound out of reach of the free components, or are excluded by cannot-links
+    and the room left in the clusters.
+    """
+    z = np.array(labels.pinned, dtype=np.int64)
+    for component, label in path:
+        if z[component] not in (-1, label):
+            return None
+        z[component] = label
+    while (left := _implied_once(labels, z)) is not None and not np.array_equal(left, z):
+        z = left
+    return left
+
+
+def _implied_once(labels: Constraints, z: IntArray) -> IntArray | None:
+    for bound in labels.bounds:
+        if not bound.is_in_reach(labels.signs(z)):
+            return None
+        z = forced(labels, [bound], z)
+    sizes, free = pinned_sizes(z, labels.size, labels.clusters), z < 0
+    allowed = allowed_clusters(z, labels.cannot, labels.size, labels.at_most)
+    i, j = labels.cannot.T
+    torn = ((z[i] == z[j]) & (z[i] >= 0)).any() or (sizes > labels.at_most).any()
+    short = np.maximum(labels.at_least - sizes, 0).sum() > labels.size[free].sum()
+    if torn or short or not allowed.any(axis=1).all():
+        return None
+    return np.where(free & (allowed.sum(axis=1) == 1), allowed.argmax(axis=1), z)
+
+
+def forced(labels: Constraints, bounds: list[LinearBound], z: IntArray) -> IntArray:
+    """Return component labels (N,) with those added that bounds on sums leave no other label."""
+    for bound in bounds:
+        signs = force_components(bound, labels.signs(z))
+        z = np.where(signs == 0, z, (signs + 1) // 2)
+    return z
+
+
+__all__ = ["Path", "force_clusters", "forced", "implied", "tighten_sizes"]
