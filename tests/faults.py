@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import random
-import signal
 import sys
 import threading
 import time
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -238,11 +234,6 @@ def _late(call: Call, answer: RawSolution) -> RawSolution:
     return answer
 
 
-def _ignore_interrupts(call: Call) -> None:
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
 def _call_back(call: Call) -> None:
     for index in range(3):
         call.budget.report("faulty", index, np.nan, -np.inf)
@@ -350,18 +341,6 @@ def _manners() -> dict[str, Fault]:
             "iter 1", file=sys.stderr if call.memory["count"] % 2 else sys.stdout)),
         "leaks-threads": _harmless("leaves a thread behind", before=_thread),
         "sets-blas-threads": _harmless("changes the number of BLAS threads", before=_blas),
-        "sets-filters": _harmless("makes warnings errors", before=lambda call: warnings.simplefilter("error")),
-        "sets-errstate": _harmless("makes numpy raise", alter=lambda call, answer: (
-            np.seterr(all="raise"), answer)[1]),
-        "seeds-numpy": _harmless("seeds numpy", before=lambda call: np.random.seed(0)),  # noqa: NPY002
-        "seeds-python": _harmless("seeds Python", before=lambda call: random.seed(0)),
-        "sets-printing": _harmless("changes how numpy prints", before=lambda call: np.set_printoptions(precision=2)),
-        "sets-handler": _harmless("ignores Ctrl-C", before=_ignore_interrupts),
-        "sets-environment": _harmless("changes the environment", before=lambda call: os.environ.update(
-            MARGINDSL_FAULT="1")),
-        "changes-directory": _harmless("changes the working directory", before=lambda call: os.chdir(os.sep)),
-        "sets-recursion-limit": _harmless("changes the recursion limit", before=lambda call: sys.setrecursionlimit(
-            sys.getrecursionlimit() + 7)),
         "reports-nonsense": _harmless("reports NaN to the callback", before=_call_back),
         "hangs-until-deadline": Fault("works in chunks until the deadline", before=_pace),
         "ignores-deadline": Fault("goes on a while after the deadline", before=_overstay),

@@ -10,9 +10,10 @@ from scipy.linalg import eigh
 from margindsl.drivers.alternation import best_labels
 from margindsl.drivers.means import k_means
 from margindsl.drivers.moves import SMOOTHING, regular_hessian
-from margindsl.drivers.run import Fit, Run
+from margindsl.drivers.run import Run
 from margindsl.drivers.starts import distinct
 from margindsl.program.codes import first_names
+from margindsl.program.passes import Answer
 from margindsl.typing import FloatArray, IntArray
 
 DIRECTIONS = 4  # leading directions along which the hyperplane is tilted for block moves
@@ -21,7 +22,7 @@ GROUPS = 6  # sub-clusters whose labels are turned over together
 LENGTHS = (0.3, 0.6, 1.0)  # of the Newton step after a block move
 
 
-def block_moves(run: Run, fit: Fit, keep: int) -> list[IntArray]:
+def block_moves(run: Run, fit: Answer, keep: int) -> list[IntArray]:
     """Return the most promising labellings of B, of two clusters, that differ from a fit in whole blocks of components.
 
     A block is what the exact linear oracle changes when the decision values are shifted (all components in a
@@ -63,7 +64,7 @@ def _by_size(values: FloatArray, moved: IntArray, keep: int) -> list[int]:
     return [int(k) for k in np.lexsort((-octave, ranks))[:keep]]
 
 
-def newton_values(run: Run, fit: Fit, Y: IntArray, hessian: FloatArray) -> FloatArray:
+def newton_values(run: Run, fit: Answer, Y: IntArray, hessian: FloatArray) -> FloatArray:
     """Return (m,) values ½‖w‖² + Σ c ρ of labellings (n, m), at the best of a few lengths of a Newton step.
 
     The steps start from the fitted hyperplane and share its Hessian. Bias and shared scalars stay where they
@@ -111,7 +112,7 @@ def _tilts(run: Run, f: FloatArray, hessian: FloatArray) -> list[FloatArray]:
             for sign in (-1.0, 1.0) for length in (0.5, 1.5)]
 
 
-def _turned_groups(run: Run, fit: Fit) -> list[FloatArray]:
+def _turned_groups(run: Run, fit: Answer) -> list[FloatArray]:
     """Return gains (n,) that turn over one sub-cluster, or two of opposite sides, and keep the rest."""
     groups = sub_clusters(run, GROUPS)
     f, signs = fit.decision[:, 1], run.program.label_codes[fit.labels, 0]

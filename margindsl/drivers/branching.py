@@ -11,12 +11,13 @@ from margindsl.contract import RawSolution, Status
 from margindsl.drivers.alternation import alternate, best_labels
 from margindsl.drivers.checkpoint import State
 from margindsl.drivers.guard import Guarded, unanswered
-from margindsl.drivers.run import Fit, Run
+from margindsl.drivers.run import Run
 from margindsl.drivers.search import search
 from margindsl.errors import DeclarationError, UnansweredError
 from margindsl.program.branch_certificate import Leaf, Path, certify_tree, covers
 from margindsl.program.certificates import Certificate
 from margindsl.program.nodes import LiftedNodes, NodeBounds, PartialNodes
+from margindsl.program.passes import Answer
 from margindsl.typing import FloatArray, IntArray
 
 NODE_SHARE = 0.1  # accuracy of a node, as a share of the gap asked for
@@ -48,7 +49,7 @@ class Node:
 class Branched:
     """Represent the end of a branch and bound: best fit, the tree as a certificate, status, nodes solved, words."""
 
-    fit: Fit
+    fit: Answer
     certificate: Certificate
     status: Status
     nodes: int

@@ -7,8 +7,9 @@ from collections.abc import Iterable
 import numpy as np
 
 from margindsl.drivers.alternation import alternate
-from margindsl.drivers.run import Fit, Run
+from margindsl.drivers.run import Run
 from margindsl.errors import DeclarationError
+from margindsl.program.passes import Answer
 from margindsl.typing import FloatArray, IntArray
 
 
@@ -32,7 +33,7 @@ def weight_factors(steps: int, start: float) -> FloatArray:
     return np.append(start ** (1.0 - np.arange(steps) / max(steps, 1)), 1.0)
 
 
-def continue_weights(run: Run, labels: IntArray, factors: Iterable[float], tol: float = 1e-7) -> Fit:
+def continue_weights(run: Run, labels: IntArray, factors: Iterable[float], tol: float = 1e-7) -> Answer:
     """Alternate at every factor of the loss weight in turn, labels and hyperplane carried over.
 
     With a small weight ½‖w‖² rules, decision values stay short of the margin and nearly every label can still
@@ -51,14 +52,14 @@ def continue_weights(run: Run, labels: IntArray, factors: Iterable[float], tol: 
 
     Returns
     -------
-    Fit
+    Answer
         A fixed point of alternation at the full weight, or, once the time is up or the callback asks to stop,
         the best of this run.
     """
     steps = [float(factor) for factor in factors]
     if steps and steps[-1] == 1.0:
         steps.pop()
-    fit: Fit | None = None
+    fit: Answer | None = None
     for step, factor in enumerate(steps):
         stage = Run(run.program.rescaled(factor), run.solver, run.fixed_solver, run.budget.replace(callback=None),
                     run.rng)
@@ -72,5 +73,5 @@ def continue_weights(run: Run, labels: IntArray, factors: Iterable[float], tol: 
     return alternate(run, labels if fit is None else fit.labels, tol=tol, fit=first)
 
 
-def _value_here(run: Run, fit: Fit) -> float:
+def _value_here(run: Run, fit: Answer) -> float:
     return run.program.value_at(fit.labels, fit.w, fit.bias, fit.scalars)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from margindsl.drivers.alternation import alternate
-from margindsl.drivers.run import Fit, Run
+from margindsl.drivers.run import Run
+from margindsl.program.passes import Answer
 from margindsl.typing import IntArray
 
-Proposals = Callable[[Fit], Iterable[IntArray]]
+Proposals = Callable[[Answer], Iterable[IntArray]]
 
 
-def descend(run: Run, fit: Fit, proposals: Proposals, rounds: int, tol: float) -> Fit:
+def descend(run: Run, fit: Answer, proposals: Proposals, rounds: int, tol: float) -> Answer:
     """Accept small moves until none of the most promising helps.
 
     Parameters
@@ -25,7 +26,7 @@ def descend(run: Run, fit: Fit, proposals: Proposals, rounds: int, tol: float) -
 
     Returns
     -------
-    Fit
+    Answer
         Never worse than the one given.
     """
     for iteration in range(rounds):
@@ -40,7 +41,7 @@ def descend(run: Run, fit: Fit, proposals: Proposals, rounds: int, tol: float) -
     return fit
 
 
-def first_lower(run: Run, fit: Fit, labellings: Iterable[IntArray], tol: float) -> Fit | None:
+def first_lower(run: Run, fit: Answer, labellings: Iterable[IntArray], tol: float) -> Answer | None:
     """Return the first labelling, evaluated, that lowers the objective, or None."""
     for labels in labellings:
         candidate = run.fit(labels, fit, tol, cutoff=fit.value)

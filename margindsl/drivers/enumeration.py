@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from margindsl.contract import Status
-from margindsl.drivers.run import Fit, Run
+from margindsl.drivers.run import Run
 from margindsl.program.certificates import Certificate, project_duals
 from margindsl.program.exhaustion import certify_pool, members, pool_bounds
+from margindsl.program.passes import Answer
 from margindsl.typing import FloatArray
 
 
@@ -17,7 +18,7 @@ from margindsl.typing import FloatArray
 class Enumerated:
     """Represent the end of an enumeration: the best fit and a proof for everything examined."""
 
-    fit: Fit
+    fit: Answer
     certificate: Certificate | None
     status: Status
 

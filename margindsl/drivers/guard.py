@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import signal
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Any
@@ -14,20 +13,13 @@ import numpy as np
 
 from margindsl.contract import Budget, Offer, Progress, RawSolution, Refusal, Session, Solver, Status
 from margindsl.errors import DeclarationError, InfeasibleError, UnansweredError, UnboundedError
-from margindsl.host.process import call_kept
 from margindsl.program.answers import fitting, read_answer
 from margindsl.program.forms import Form
 
-OWN = ("margindsl_solvers",)  # packages whose solvers leave the process alone, as the tests show
 CLAIMS = (Status.OPTIMAL, Status.CONVERGED)
 DOUBT, LEAST_DOUBT = 1e3, 1e-5  # times the tolerance asked for, and relative gap, from which a claim is contradicted
 PANICS = ("pyo3_runtime",)  # modules of errors that are no `Exception`: compiled code gave up
 LONGEST = 400  # characters of foreign words
-
-
-def is_foreign(solver: Solver) -> bool:
-    """Return whether a solver comes from another package."""
-    return type(solver).__module__.partition(".")[0] not in OWN
 
 
 def name_of(solver: Solver) -> str:
@@ -55,7 +47,7 @@ def refuse_impossible(form: Form, status: Status) -> None:
 def offer_of(solver: Solver, form: Form) -> Offer | Refusal:
     """Return what a solver says to a form; one that raises, or says something else, refuses."""
     try:
-        with _kept(solver):
+        with np.errstate():
             answer = solver.accepts(form)
     except BaseException as error:
         if not is_of_solver(error):
@@ -70,7 +62,7 @@ def offer_of(solver: Solver, form: Form) -> Offer | Refusal:
 def opened(solver: Solver, form: Form) -> Session:
     """Return a session as the solver opens it."""
     try:
-        with _kept(solver):
+        with np.errstate():
             return solver.open(form)
     except BaseException as error:
         if not is_of_solver(error):
@@ -102,7 +94,7 @@ class Guarded(Session):
         if start is not None:
             start = replace(start, variables=fitting(form.variables(), start.variables))
         try:
-            with _kept(self.solver):
+            with np.errstate():
                 if self._session is None:
                     self._session = self.solver.open(self._form)
                 answer = self._session.solve(form, asked.watched(budget), start)
@@ -117,12 +109,6 @@ class Guarded(Session):
         if raw.status is Status.INACCURATE and not raw.message:
             raw = replace(raw, message=f"{name_of(self.solver)} ended as inaccurate")
         return judged(form, raw, budget.tol, name_of(self.solver)) if is_judged else raw
-
-
-@contextmanager
-def _kept(solver: Solver) -> Iterator[None]:
-    with np.errstate(), call_kept() if is_foreign(solver) else nullcontext():
-        yield
 
 
 @dataclass
@@ -185,13 +171,13 @@ def read_raw(form: Form, answer: Any) -> RawSolution:
     if not status.has_answer or not answer.variables:
         return _without_variables(form, status, message)
     try:
-        read = read_answer(form.variables(), answer.variables)
+        variables, mended = read_answer(form.variables(), answer.variables)
     except DeclarationError as error:
         raise _Unreadable(f"ended as {status.word}, but of its variables {error}") from None
-    if read.mended and status in CLAIMS:
-        status, message = Status.INACCURATE, f"{read.mended}{'; ' + message if message else ''}"
+    if mended and status in CLAIMS:
+        status, message = Status.INACCURATE, f"{mended}{'; ' + message if message else ''}"
     seconds = {str(stage): float(spent) for stage, spent in answer.seconds.items() if np.isfinite(spent)}
-    return RawSolution(status, read.variables, message, float(answer.objective), int(answer.iterations), seconds,
+    return RawSolution(status, variables, message, float(answer.objective), int(answer.iterations), seconds,
                        tuple(answer.trace))
 
 
@@ -257,4 +243,4 @@ def _usual(form: Form) -> float:
     return float(np.sum(size[np.isfinite(size)]))
 
 
-__all__ = ["Guarded", "contradiction", "doubted", "is_foreign", "judged", "name_of", "offer_of", "opened", "read_raw"]
+__all__ = ["Guarded", "contradiction", "doubted", "judged", "name_of", "offer_of", "opened", "read_raw"]

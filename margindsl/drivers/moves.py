@@ -8,10 +8,11 @@ from typing import TypeAlias
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from margindsl.drivers.run import Fit, Run
+from margindsl.drivers.run import Run
 from margindsl.features import FeatureOperator
 from margindsl.features.coded import weighted_gram
 from margindsl.host.clock import EIGEN_WORK, check
+from margindsl.program.passes import Answer
 from margindsl.program.program import MarginProgram
 from margindsl.typing import FloatArray, IntArray
 
@@ -48,7 +49,7 @@ class Moves:
     gradient: FloatArray
 
 
-def estimate_moves(run: Run, fit: Fit) -> Moves:
+def estimate_moves(run: Run, fit: Answer) -> Moves:
     """Return the moves cheapest at fixed weights, as many as cost no more than the Hessian, with their estimates."""
     program, labels = run.program, run.program.labels
     table = program.kind.margin_table(fit.decision)
@@ -66,7 +67,7 @@ def estimate_moves(run: Run, fit: Fit) -> Moves:
     return Moves(components, places, fixed.ravel()[chosen], estimate, gradient)
 
 
-def _second_order(program: MarginProgram, fit: Fit, table: FloatArray, components: IntArray,
+def _second_order(program: MarginProgram, fit: Answer, table: FloatArray, components: IntArray,
                   places: IntArray) -> tuple[FloatArray, FloatArray]:
     """Return H^{-1/2} G (m, r(k−1)) and 1 + δ (m,) of moves."""
     labels, losses = program.labels, program.losses
@@ -101,7 +102,7 @@ def _coded(directions: FloatArray, rows: FloatArray) -> FloatArray:
     return (directions[:, :, None] * rows[:, None, :]).reshape(len(rows), -1)
 
 
-def _root(program: MarginProgram, fit: Fit, bend: FloatArray) -> FloatArray:
+def _root(program: MarginProgram, fit: Answer, bend: FloatArray) -> FloatArray:
     """Return the lower root of I + Σ h_i (d_i d_iᵀ) ⊗ φ_iφ_iᵀ, with d_i the gradient of the margin of point i."""
     directions, r = program.directions(fit.labels, fit.decision), program.features.rank
     leading = directions[np.arange(program.n), (directions != 0).argmax(axis=1)]
@@ -130,7 +131,7 @@ def _regular(hessian: FloatArray) -> FloatArray:
     return hessian
 
 
-def candidate_moves(run: Run, fit: Fit, tries: int) -> list[IntArray]:
+def candidate_moves(run: Run, fit: Answer, tries: int) -> list[IntArray]:
     """Return the labellings in B that the most promising moves, pairs and groups of moves lead to, the best first.
 
     Only those with a negative estimate: it is optimistic, and none above zero was ever seen to succeed.
@@ -151,7 +152,7 @@ def candidate_moves(run: Run, fit: Fit, tries: int) -> list[IntArray]:
             for estimate, chosen in found if estimate < 0]
 
 
-def _pairs(run: Run, fit: Fit, moves: Moves, tries: int) -> list[Estimated]:
+def _pairs(run: Run, fit: Answer, moves: Moves, tries: int) -> list[Estimated]:
     """Return promising pairs of moves, feasible together."""
     pool = np.argsort(moves.estimate, kind="stable")[: 8 * tries]
     cross = moves.gradient[pool] @ moves.gradient[pool].T
@@ -168,7 +169,7 @@ def _pairs(run: Run, fit: Fit, moves: Moves, tries: int) -> list[Estimated]:
     return sorted(found, key=lambda entry: entry[0])[:tries]
 
 
-def _groups(run: Run, fit: Fit, moves: Moves, tries: int) -> list[Estimated]:
+def _groups(run: Run, fit: Answer, moves: Moves, tries: int) -> list[Estimated]:
     """Return promising groups of three and more moves, grown one by one from the best single ones.
 
     The estimate of a group is Σ estimate − Σ_{a<b} G̃_aᵀG̃_b, as for pairs; each step adds the move that lowers it most,

@@ -7,14 +7,15 @@ from itertools import combinations
 import numpy as np
 
 from margindsl.drivers.means import k_means
-from margindsl.drivers.run import Fit, Run
+from margindsl.drivers.run import Run
 from margindsl.drivers.starts import distinct
+from margindsl.program.passes import Answer
 from margindsl.typing import FloatArray, IntArray
 
 ROUNDS = 10  # of k-means with two centres
 
 
-def regroupings(run: Run, fit: Fit, keep: int) -> list[IntArray]:
+def regroupings(run: Run, fit: Answer, keep: int) -> list[IntArray]:
     """Return labellings of B in which two clusters are merged and one is split, those first that keep clusters tight.
 
     The cluster that is split by k-means is a third one, or the two that were merged. Labellings are ranked by how much

@@ -8,12 +8,13 @@ import numpy as np
 
 from margindsl.drivers.alternation import alternate
 from margindsl.drivers.moves import regular_hessian
-from margindsl.drivers.run import Fit, Run
+from margindsl.drivers.run import Run
 from margindsl.drivers.search import LARGEST_RANK, escape, lowest_ends, search
 from margindsl.drivers.starts import distinct, starting_labels
 from margindsl.features import FeatureOperator
 from margindsl.host.clock import while_time
 from margindsl.program.losses import Losses
+from margindsl.program.passes import Answer
 from margindsl.program.sampling import restrict
 from margindsl.typing import FloatArray, IntArray
 
@@ -162,7 +163,7 @@ def secant_curvature(losses: Losses, arguments: FloatArray) -> FloatArray:
 
 
 def polish(run: Run, candidates: list[IntArray], how: str, keep: int = KEPT, tol: float = 1e-7,
-           bound: float = -np.inf) -> Fit:
+           bound: float = -np.inf) -> Answer:
     """Return the best fit among candidates after polishing.
 
     Parameters
@@ -181,9 +182,9 @@ def polish(run: Run, candidates: list[IntArray], how: str, keep: int = KEPT, tol
         return _polished(run, candidates, how, keep, tol)
 
 
-def _polished(run: Run, candidates: list[IntArray], how: str, keep: int, tol: float) -> Fit:
+def _polished(run: Run, candidates: list[IntArray], how: str, keep: int, tol: float) -> Answer:
     keep = max(1, min(keep, POLISHED_POINTS // run.program.n))
-    fits: list[Fit] = []
+    fits: list[Answer] = []
     kept = 1 if how == "none" else keep
     pool = screen(run, candidates, 2 * keep)
     if how in ("auto", "search") and run.program.clusters > 2:
@@ -193,7 +194,7 @@ def _polished(run: Run, candidates: list[IntArray], how: str, keep: int, tol: fl
         fits = sorted([*fits, run.fit(labels, tol=max(tol, 1e-5), cutoff=cutoff)], key=lambda fit: fit.value)[:kept]
     if how == "none":
         return fits[0]
-    improved: list[Fit] = []
+    improved: list[Answer] = []
     for fit in run.improving(fits[:keep]):
         improved.append(alternate(run, fit.labels, tol=tol, fit=fit))
     if run.best is not None:  # an answer from before the rounding may be lower than all of it

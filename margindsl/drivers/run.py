@@ -20,9 +20,10 @@ from margindsl.errors import CalculusError
 from margindsl.host.clock import Cancelled, expired
 from margindsl.program.clusters import ClusterForm
 from margindsl.program.forms import FixedLabelForm, Form
+from margindsl.program.passes import Answer
 from margindsl.program.program import MarginProgram
 from margindsl.program.repair import within_bounds
-from margindsl.typing import FloatArray, IntArray
+from margindsl.typing import IntArray
 
 T = TypeVar("T")
 FINISHED = 0.8  # of the time in which a fit must end, where its solver is asked to
@@ -32,46 +33,11 @@ FIT_STEP, STEP = 9.0, 3.0  # passes over the points that an iteration takes with
 LATE = (Status.TIME_LIMIT, Status.INTERRUPTED)  # ends of which a solver may have no point yet
 
 
-@dataclass(frozen=True, eq=False)
-class Fit:
-    """Represent a labelling with the hyperplane fitted to it.
-
-    Parameters
-    ----------
-    raw : RawSolution
-        What the fixed-label solver returned.
-    decision : (n, k) float array
-        Decision values f.
-    value : float
-        Objective of the program at (labels, w, b, s), recomputed.
-    """
-
-    labels: IntArray  # (n,)
-    raw: RawSolution
-    decision: FloatArray
-    value: float
-
-    @property
-    def w(self) -> FloatArray:
-        """Return the (q r,) weight vector."""
-        return self.raw["w"]
-
-    @property
-    def bias(self) -> FloatArray:
-        """Return the bias β (q,)."""
-        return np.asarray(self.raw.get("bias", 0.0))
-
-    @property
-    def scalars(self) -> FloatArray:
-        """Return the (S,) shared scalars."""
-        return np.asarray(self.raw.get("scalars", np.zeros(0)))
-
-
 @dataclass(frozen=True)
 class _Known:
     """Remember a fit, the accuracy it has, and what its labelling was proved to be no lower than."""
 
-    fit: Fit
+    fit: Answer
     tol: float = np.inf
     least: float = -np.inf
 
@@ -118,11 +84,12 @@ class Run:
         self.program, self.solver, self.fixed_solver, self.lift_solver = program, solver, fixed_solver, lift_solver
         self.late_solver, self.form = late_solver, form
         self.budget, self.rng, self.starts, self.checkpoint = budget, rng, starts, checkpoint
-        self.best: Fit | None = None
+        self.best: Answer | None = None
         self.standing: IntArray | None = None  # where a descent stands, not fitted yet
         self.history: list[Record] = []
         self.seconds: dict[str, float] = {}
         self.fits, self.solved, self.spent = 0, 0, 0.0  # asked for, solved, and what that took
+        self.begun = 0  # fits of the first answer, which is worth less than a failure
         self.rule: StoppingRule | None = None  # while labels are improved for as long as that pays
         self._compiled = {} if sessions is None else sessions
         self._own: dict[Hashable, Guarded] = {}
@@ -176,7 +143,7 @@ class Run:
         self.budget.incumbent.work += work
         return work
 
-    def fit(self, labels: IntArray, start: Fit | None = None, tol: float = 1e-7, cutoff: float = np.inf) -> Fit:
+    def fit(self, labels: IntArray, start: Answer | None = None, tol: float = 1e-7, cutoff: float = np.inf) -> Answer:
         """Fit the hyperplane to a labelling with the fixed-label solver, and remember the best.
 
         Where the time is up before that solver has a point, the `late_solver` gives one. One that is proved to be no
@@ -205,7 +172,7 @@ class Run:
             self._known.clear()
         self._known[known.fit.labels.tobytes()] = known
 
-    def plain_fit(self, labels: IntArray) -> Fit:
+    def plain_fit(self, labels: IntArray) -> Answer:
         """Return the labelling with the hyperplane w = 0, for which there is always time."""
         size = self.program.size_of_w
         raw = RawSolution(Status.TIME_LIMIT, {
@@ -214,7 +181,7 @@ class Run:
             "there was no time to fit it, w = 0")
         return self.adopt(self.program.fix_labels(labels), raw)
 
-    def adopt(self, form: FixedLabelForm | ClusterForm, raw: RawSolution, solver: Solver | None = None) -> Fit:
+    def adopt(self, form: FixedLabelForm | ClusterForm, raw: RawSolution, solver: Solver | None = None) -> Answer:
         """Return a fit from a solved fixed-label form, and remember it when it is the best."""
         if not raw.has_answer and raw.status in (Status.TIME_LIMIT, Status.INTERRUPTED) and expired():
             raise Cancelled
@@ -231,9 +198,7 @@ class Run:
             least = self.program.losses.value(form.margins(none), scalars)
             if least - value <= EPS * form.units[0] and form.primal_residual(zero, bias) <= HELD:
                 w, decision, value = zero, none, least
-        raw = dataclasses.replace(
-            raw, variables={**raw.variables, "w": w, "bias": np.asarray(bias), "scalars": scalars})
-        fit = Fit(np.asarray(form.labels), raw, decision, value)
+        fit = Answer(np.asarray(form.labels), w, np.asarray(bias), scalars, decision, value, raw)
         if self.best is None or value < self.best.value:
             self.best = fit
             if self.budget.callback is not None:  # programs of other weights have none

@@ -10,9 +10,10 @@ from margindsl.drivers.continuation import continue_weights, weight_factors
 from margindsl.drivers.descent import descend
 from margindsl.drivers.moves import candidate_moves
 from margindsl.drivers.regroup import regroupings
-from margindsl.drivers.run import Fit, Run
+from margindsl.drivers.run import Run
 from margindsl.drivers.starts import distinct, starting_labels
 from margindsl.errors import UnboundedError
+from margindsl.program.passes import Answer
 from margindsl.typing import IntArray
 
 LARGEST_RANK = 3000  # of features times k − 1
@@ -24,7 +25,7 @@ MEANS, FRESH, ANEW = 5, 30, "anew"  # new starts: k-means runs, random members o
 ESCAPE_CEILING = 4.0  # times the value, above which small moves after an escape are not worth their time
 
 
-def search(run: Run, fit: Fit, rounds: int = 60, tries: int = 6, tol: float = 1e-7, blocks: int = 0) -> Fit:
+def search(run: Run, fit: Answer, rounds: int = 60, tries: int = 6, tol: float = 1e-7, blocks: int = 0) -> Answer:
     """Improve a labelling by moves, pairs and small groups of them, then by escapes that move whole blocks.
 
     Parameters
@@ -40,14 +41,14 @@ def search(run: Run, fit: Fit, rounds: int = 60, tries: int = 6, tol: float = 1e
 
     Returns
     -------
-    Fit
+    Answer
         Never worse than the one given.
     """
     fit = _descend(run, fit, rounds, tries, tol)
     return escape(run, fit, blocks, rounds, tries, tol) if blocks else fit
 
 
-def escape(run: Run, fit: Fit, blocks: int, rounds: int = 60, tries: int = 6, tol: float = 1e-7) -> Fit:
+def escape(run: Run, fit: Answer, blocks: int, rounds: int = 60, tries: int = 6, tol: float = 1e-7) -> Answer:
     """Improve a labelling that no small move improves, by escapes with small moves after each.
 
     Escapes lower the loss weight and raise it again, move a block of two clusters or regroup more, and begin anew.
@@ -61,7 +62,7 @@ def escape(run: Run, fit: Fit, blocks: int, rounds: int = 60, tries: int = 6, to
 
     Returns
     -------
-    Fit
+    Answer
         Never worse than the one given.
     """
     for number in range(LARGEST_ESCAPES if _is_affordable(run) else 0):
@@ -84,7 +85,7 @@ def _is_affordable(run: Run) -> bool:
     return program.size_of_w <= LARGEST_RANK and program.n * features.rank <= largest
 
 
-def _descend(run: Run, fit: Fit, rounds: int, tries: int, tol: float) -> Fit:
+def _descend(run: Run, fit: Answer, rounds: int, tries: int, tol: float) -> Answer:
     """Descend by moves, pairs and small groups of them."""
     if not _is_affordable(run):
         return fit
@@ -95,11 +96,11 @@ def _descend(run: Run, fit: Fit, rounds: int, tries: int, tol: float) -> Fit:
     return fit
 
 
-def _place(fit: Fit, tries: int) -> tuple[int, int]:
+def _place(fit: Answer, tries: int) -> tuple[int, int]:
     return hash(fit.labels.tobytes()), tries
 
 
-def _escape(run: Run, fit: Fit, rounds: int, tries: int, tol: float, blocks: int) -> Fit | None:
+def _escape(run: Run, fit: Answer, rounds: int, tries: int, tol: float, blocks: int) -> Answer | None:
     """Return the first lower labelling that an escape and small moves after it reach, or None."""
     seen = {labelling_key(run, fit.labels)}
     for labels in _escapes(run, fit, blocks, tol):
@@ -119,7 +120,7 @@ def _escape(run: Run, fit: Fit, rounds: int, tries: int, tol: float, blocks: int
     return None
 
 
-def _escapes(run: Run, fit: Fit, blocks: int, tol: float) -> Iterator[IntArray]:
+def _escapes(run: Run, fit: Answer, blocks: int, tol: float) -> Iterator[IntArray]:
     """Yield labellings of B to go on from: reheated ones, large moves, and once where descents from new starts end."""
     for start in REHEATS:
         yield continue_weights(run, fit.labels, weight_factors(2, start), tol).labels
@@ -146,7 +147,7 @@ def lowest_ends(run: Run, starts: list[IntArray], keep: int) -> list[IntArray]:
     keep : int
         Most labellings returned.
     """
-    def descents(coded: Run) -> list[Fit]:
+    def descents(coded: Run) -> list[Answer]:
         return [alternate(coded, labels, tol=ROUGH) for labels in run.improving(starts)]
 
     try:

@@ -22,7 +22,6 @@ from typing import Any, TypeVar
 import numpy as np
 
 from margindsl.errors import DeclarationError
-from margindsl.host.process import by_the_user
 
 T = TypeVar("T")
 LEAST_ALLOWANCE, PART_OF_LIMIT = 0.5, 0.1  # seconds after a stop: at least, and as a part of the limit
@@ -171,13 +170,12 @@ class Budget:
         if self.callback is None:
             return False
         seconds = time.monotonic() - self.start
-        with by_the_user():
-            answer = self.callback(Progress(
-                stage, iteration, value, bound, seconds, self.incumbent.value, self.incumbent.bound))
-            if isinstance(answer, np.ndarray) and answer.size != 1:
-                raise DeclarationError(f"the callback answered an array of shape {answer.shape}, expected True to "
-                                       "stop, False or None to go on")
-            asked = bool(answer)
+        answer = self.callback(Progress(
+            stage, iteration, value, bound, seconds, self.incumbent.value, self.incumbent.bound))
+        if isinstance(answer, np.ndarray) and answer.size != 1:
+            raise DeclarationError(f"the callback answered an array of shape {answer.shape}, expected True to stop, "
+                                   "False or None to go on")
+        asked = bool(answer)
         if asked:
             self.request.make()
         return asked

@@ -108,20 +108,14 @@ class Variable:
         return array * (self.total / total), said
 
 
-@dataclass(frozen=True)
-class Answer:
-    """Represent variables that were read, and what had to be mended in them."""
+def read_answer(expected: Mapping[str, Variable], given: Mapping[str, Any]) -> tuple[dict[str, FloatArray], str]:
+    """Return the variables of an answer as read-only arrays of their own, and what had to be mended in them.
 
-    variables: Mapping[str, FloatArray]
-    mended: str = ""
-
-
-def read_answer(expected: Mapping[str, Variable], given: Mapping[str, Any]) -> Answer:
-    """Return the variables of an answer as read-only arrays of their own; those not expected are handed on.
-
-    Entries below their least value are raised to it, which is said where it is more than rounding.
+    Variables that are not expected are handed on. Entries below their least value are raised to it, which is said where
+    it is more than rounding.
     """
-    found: dict[str, Any] = {name: _own(value) for name, value in given.items() if name not in expected}
+    found: dict[str, Any] = {name: value.copy() if isinstance(value, np.ndarray) else value
+                             for name, value in given.items() if name not in expected}
     mended: list[str] = []
     for name, variable in expected.items():
         if given.get(name) is None:
@@ -131,7 +125,7 @@ def read_answer(expected: Mapping[str, Variable], given: Mapping[str, Any]) -> A
             continue
         found[name], said = variable.mend(name, variable.read(name, given[name]))
         mended += said
-    return Answer({name: frozen(value) for name, value in found.items()}, "; ".join(mended))
+    return {name: frozen(value) for name, value in found.items()}, "; ".join(mended)
 
 
 def fitting(expected: Mapping[str, Variable], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -151,14 +145,10 @@ def _absent(name: str, variable: Variable, given: Mapping[str, Any]) -> FloatArr
     return None
 
 
-def _own(value: Any) -> Any:
-    return value.copy() if isinstance(value, np.ndarray) else value
-
-
 def multipliers(counts: Mapping[str, int]) -> Iterator[tuple[str, Variable]]:
     """Yield multipliers that are not negative and may be left out, by their counts."""
     for name, count in counts.items():
         yield name, Variable((count,), needed=False, least=0.0)
 
 
-__all__ = ["Answer", "Variable", "fitting", "multipliers", "read_answer"]
+__all__ = ["Variable", "fitting", "multipliers", "read_answer"]

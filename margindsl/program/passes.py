@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from margindsl.features import AffineFeatures, FeatureOperator
 from margindsl.program.bounded_bias import Interval, bias_limits, centre_of
 from margindsl.program.certificates import Certificate
 from margindsl.program.program import MarginProgram
-from margindsl.typing import FloatArray
+from margindsl.typing import FloatArray, IntArray
 
 ALIKE = 1e8  # greatest ratio of two lengths of points, or of two loss weights
 BALANCED = 1e10  # greatest ratio, either way, of the loss of one point to the regulariser
@@ -63,13 +63,16 @@ def check_magnitudes(program: MarginProgram) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """Represent a hyperplane, scalars and a proof in the units of one program."""
+    """Represent labels with the hyperplane fitted to them, in the units of one program."""
 
+    labels: IntArray  # (n,)
     w: FloatArray  # (q r,)
     bias: FloatArray  # (q,)
     scalars: FloatArray  # (S,)
     decision: FloatArray  # (n, k)
-    certificate: Certificate | None = None
+    value: float  # of the program, recomputed
+    raw: Any  # what the engine said: its status, words and duals, from where another fit starts
+    certificate: Certificate | None = None  # of a bound on the values of all labels in B
 
 
 Undo: TypeAlias = Callable[[Answer], Answer]

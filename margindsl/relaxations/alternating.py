@@ -9,8 +9,9 @@ import numpy as np
 
 from margindsl.contract import Offer, Refusal, Status
 from margindsl.drivers.alternation import best_labels
-from margindsl.drivers.run import Fit, Run
+from margindsl.drivers.run import Run
 from margindsl.program.forms import FixedLabelForm
+from margindsl.program.passes import Answer
 from margindsl.program.program import MarginProgram
 from margindsl.relaxations.local import LocalRelaxation
 from margindsl.relaxations.relaxation import Outcome, refuse_split
@@ -70,8 +71,8 @@ class Alternating(LocalRelaxation):
                 break
         return self.finish(run, ends, status, message)
 
-    def _descend(self, run: Run, labels: IntArray) -> tuple[Fit | None, Status, str]:
-        fit: Fit | None = None
+    def _descend(self, run: Run, labels: IntArray) -> tuple[Answer | None, Status, str]:
+        fit: Answer | None = None
         for iteration in range(self.rounds):
             run.standing = labels
             form = run.program.fix_labels(labels)

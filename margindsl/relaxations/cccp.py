@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from margindsl.contract import Offer, Refusal, Status
 from margindsl.drivers.alternation import best_labels
-from margindsl.drivers.run import Fit, Run
+from margindsl.drivers.run import Run
 from margindsl.errors import CalculusError
 from margindsl.program.losses import Losses
+from margindsl.program.passes import Answer
 from margindsl.program.program import MarginProgram
 from margindsl.relaxations.local import LocalRelaxation
 from margindsl.relaxations.relaxation import Outcome, refuse_split
@@ -88,7 +89,8 @@ class CCCP(LocalRelaxation):
                 break
         return self.finish(run, ends, Status.ITERATION_LIMIT if capped and status.has_answer else status, message)
 
-    def _descend(self, run: Run, losses: Losses, labels: IntArray) -> tuple[IntArray | None, Fit | None, Status, str]:
+    def _descend(self, run: Run, losses: Losses,
+                 labels: IntArray) -> tuple[IntArray | None, Answer | None, Status, str]:
         raw, value, decision, fit = None, np.inf, None, None
         for iteration in range(self.rounds):
             run.standing = labels
@@ -102,8 +104,7 @@ class CCCP(LocalRelaxation):
             value_now = form.objective(raw["w"], raw.get("bias", 0.0), raw.get("scalars"))
             bias, scalars = form.plane(raw.variables)
             decision = form.outputs(raw["w"], bias)
-            held = replace(raw, variables={**raw.variables, "scalars": scalars})
-            fit = Fit(labels, held, decision, value_now)
+            fit = Answer(labels, raw["w"], np.asarray(bias), scalars, decision, value_now, raw)
             new = best_labels(run, fit)
             stop = run.record("cccp", iteration, fit.value)
             done = np.array_equal(new, labels) or fit.value >= value - 1e-9 * abs(fit.value)

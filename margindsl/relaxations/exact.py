@@ -109,14 +109,15 @@ class Exact(Relaxation):
             return self._branch(run)
         exact_run = self._apart(run)
         try:
-            self._prepare(exact_run)
+            for labels in starting_labels(exact_run, self.starts) if self.starts else ():
+                search(exact_run, alternate(exact_run, labels))
             done = enumerate_labels(exact_run, tol=max(min(run.budget.tol, 1e-6), 1e-9))
         finally:  # also where the solver fails on the way
             run.best, run.fits = exact_run.best, exact_run.fits
         bound = done.certificate.bound if done.certificate else -np.inf
         message = "" if done.status is not Status.INACCURATE else (
             f"{name_of(run.solver)} left a gap between values and dual points of single labellings")
-        return Outcome(done.status, fit=done.fit, certificate=done.certificate, estimate=bound, message=message)
+        return Outcome(done.status, answer=done.fit, certificate=done.certificate, estimate=bound, message=message)
 
     def _enumerates(self, program: MarginProgram) -> bool:
         return _free(program) * np.log2(program.clusters) <= self.max_components
@@ -136,14 +137,15 @@ class Exact(Relaxation):
         try:
             if run.resume(STAGE) is None:
                 with run.stage("incumbent"), apart.share(0.3):
-                    self._prepare(apart)
+                    for labels in starting_labels(apart, self.starts) if self.starts else ():
+                        search(apart, alternate(apart, labels))
             whole = None if lifted or self._enumerates(program) else lifted_bound(run)
             done = Branching(apart, max(run.budget.tol, FINEST) if self.tol is None else self.tol, bounds).go()
         finally:  # also where the solver fails on the way
             run.best, run.fits = apart.best, apart.fits
         tree = done.certificate
         proof = whole if whole is not None and whole.bound > tree.bound else tree
-        return Outcome(done.status, fit=done.fit, certificate=proof, estimate=proof.bound,
+        return Outcome(done.status, answer=done.fit, certificate=proof, estimate=proof.bound,
                        message=done.message or f"{done.nodes} nodes, {len(tree.arrays['paths'])} leaves")
 
     @staticmethod
@@ -153,10 +155,6 @@ class Exact(Relaxation):
                     late_solver=run.fixed_solver)
         other.history, other.seconds = run.history, run.seconds
         return other
-
-    def _prepare(self, run: Run) -> None:
-        for labels in starting_labels(run, self.starts) if self.starts else []:
-            search(run, alternate(run, labels))
 
 
 def _free(program: MarginProgram) -> int:

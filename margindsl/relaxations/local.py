@@ -85,7 +85,7 @@ class LocalRelaxation(Relaxation):
         end = Status.CONVERGED if status.has_answer else Status.INACCURATE  # the last descent was cut short
         if Status.ITERATION_LIMIT in (status, fit and fit.raw.status):
             end = Status.ITERATION_LIMIT  # exact fits may lead on
-        return Outcome(run.stopped or end, fit=fit, message=message)
+        return Outcome(run.stopped or end, answer=fit, message=message)
 
     def default_solver(self, form: object) -> str:
         return "newton"

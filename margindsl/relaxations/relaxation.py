@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from margindsl.contract import Offer, Refusal, Status, read_options
-from margindsl.drivers.run import Fit, Run
+from margindsl.drivers.run import Run
 from margindsl.errors import DeclarationError, UnknownNameError, one_of
 from margindsl.features import FeatureOperator
 from margindsl.program.certificates import Certificate
 from margindsl.program.forms import Form
+from margindsl.program.passes import Answer
 from margindsl.program.program import MarginProgram
 from margindsl.typing import FloatArray, IntArray
 
@@ -31,8 +32,8 @@ class Outcome:
         Directions to round: columns span the relaxed decision values.
     vectors : tuple of ((n, p) float array or features, int)
         Vectors of the points to round, and how many labellings are drawn from each.
-    fit : Fit or None
-        A polished labelling, for local methods.
+    answer : Answer or None
+        Polished labels, fitted: of local methods at once, of others at the end.
     estimate : float
         Uncertified value of the relaxation, in units of the program.
     message : str
@@ -43,13 +44,18 @@ class Outcome:
     candidates: tuple[IntArray, ...] = ()
     factor: FloatArray | None = None
     vectors: tuple[tuple[FloatArray | FeatureOperator, int], ...] = ()
-    fit: Fit | None = None
+    answer: Answer | None = None
     certificate: Certificate | None = None
     estimate: float = float("nan")
     label_weights: tuple[IntArray, FloatArray] | None = None  # labellings (T, n), weights (T,)
     label_matrix: Any = None  # (n, n)
     message: str = ""
-    extra: dict[str, Any] = field(default_factory=dict)
+    is_cut: bool = False  # by the end of the time, Ctrl-C or a solver that failed
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether labels are left to be found from what the relaxation returned."""
+        return self.answer is None and not self.is_cut
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,11 +11,12 @@ import scipy.sparse
 
 from margindsl.contract import Status, numbers
 from margindsl.drivers.alternation import alternate
-from margindsl.drivers.run import Fit, Run
+from margindsl.drivers.run import Run
 from margindsl.drivers.starts import distinct
 from margindsl.drivers.unlabelled import labels_from_known, unknown_points
 from margindsl.errors import DeclarationError, SolverError
 from margindsl.labelset.programme import solve_within
+from margindsl.program.passes import Answer
 from margindsl.relaxations.local import InductiveRelaxation
 from margindsl.relaxations.relaxation import Outcome, check_count
 from margindsl.typing import FloatArray, IntArray
@@ -71,9 +72,9 @@ class Safe(InductiveRelaxation):
         unknown = unknown_points(run.program)
         with run.stage("worst case"):
             labels = self._safest(run, np.stack([fit.labels for fit in separators]), known, unknown)
-        return Outcome(run.stopped or Status.CONVERGED, fit=run.fit(labels))
+        return Outcome(run.stopped or Status.CONVERGED, answer=run.fit(labels))
 
-    def _separators(self, run: Run, known: IntArray) -> list[Fit]:
+    def _separators(self, run: Run, known: IntArray) -> list[Answer]:
         """Alternate from random members of B, in a run of their own so that none becomes the answer."""
         apart = Run(run.program, run.solver, run.solver, run.budget.replace(callback=None), run.rng,
                     late_solver=run.fixed_solver)
@@ -85,7 +86,7 @@ class Safe(InductiveRelaxation):
                 break
         return found
 
-    def _representatives(self, found: list[Fit], run: Run) -> list[Fit]:
+    def _representatives(self, found: list[Answer], run: Run) -> list[Answer]:
         """Return the separator of lowest objective in each of T groups of labellings."""
         from sklearn.cluster import KMeans
 

@@ -60,7 +60,7 @@ class Supervised(Relaxation):
         if not run.program.labels.is_single:
             form = self._labelled(run.program, form, raw)
         fit = run.adopt(form, raw)
-        return Outcome(raw.status, fit=fit, certificate=repaired(form, raw), estimate=fit.value, message=raw.message)
+        return Outcome(raw.status, answer=fit, certificate=repaired(form, raw), estimate=fit.value, message=raw.message)
 
     @staticmethod
     def _labelled(program: MarginProgram, form: Any, raw: RawSolution) -> Any:

@@ -8,8 +8,9 @@ from typing import ClassVar
 from margindsl.contract import Status, numbers
 from margindsl.drivers.alternation import alternate
 from margindsl.drivers.rounding import polish as polish_candidates
-from margindsl.drivers.run import Fit, Run
+from margindsl.drivers.run import Run
 from margindsl.drivers.unlabelled import labels_from_known, weigh_unknown
+from margindsl.program.passes import Answer
 from margindsl.program.program import MarginProgram
 from margindsl.relaxations.local import InductiveRelaxation
 from margindsl.relaxations.relaxation import Outcome, check_count
@@ -62,16 +63,16 @@ class Transductive(InductiveRelaxation):
             run.standing = labels = fit.labels
             level += 1
             if run.record("unlabelled weight", level, fit.value):
-                return Outcome(Status.INTERRUPTED, fit=run.fit(labels))
+                return Outcome(Status.INTERRUPTED, answer=run.fit(labels))
             factor *= self.growth
         fit = self._settle(run, run.program, labels)
         ends = [fit.labels, *(self._settle(run, run.program, start).labels for start in run.starts)]
         best = min((run.fit(end) for end in ends), key=lambda end: end.value)
         if self.polish != "none":
             best = polish_candidates(run, ends, str(self.polish))
-        return Outcome(run.stopped or Status.CONVERGED, fit=best)
+        return Outcome(run.stopped or Status.CONVERGED, answer=best)
 
-    def _settle(self, run: Run, program: MarginProgram, labels: IntArray) -> Fit:
+    def _settle(self, run: Run, program: MarginProgram, labels: IntArray) -> Answer:
         """Alternate at one weight with the solver of the solve."""
         stage = Run(program, run.solver, run.solver, run.budget.replace(callback=None), run.rng,
                     late_solver=run.fixed_solver)

@@ -14,11 +14,11 @@ from margindsl.errors import RefusalError
 from margindsl.host.progress import task
 from margindsl.metrics import clustering_accuracy
 from margindsl.relaxations.relaxation import Relaxation
-from margindsl.runtime.draft import Draft
-from margindsl.runtime.naming import named
 from margindsl.runtime.options import SolveArguments, SolveOptions
+from margindsl.runtime.presolve import Draft
 from margindsl.runtime.problem import Problem, choose_relaxation
 from margindsl.runtime.solution import Solution
+from margindsl.runtime.stages import named
 from margindsl.typing import IntArray, RelaxationName, SolverName
 from margindsl.views import notebook
 
@@ -77,7 +77,7 @@ class Assessment:
         elif np.isfinite(self.bound):
             lines.append(f"gap         {100 * self.gap:.3g} %: no labelling in B is better by more")
         if self.better is not None:
-            moved = _points_moved(self.labels, self.better.labels)
+            moved = round(len(self.labels) * (1.0 - clustering_accuracy(self.labels, self.better.labels)))
             lines.append(f"better      {self.better.value:.8g}, {moved} of {len(self.labels)} points elsewhere")
         else:
             lines.append(f"better      none found, by {self.answer.relaxation!r} from these labels")
@@ -145,10 +145,6 @@ def certify(problem: Problem, labels: Any, relaxation: RelaxationName | Relaxati
             start = problem.solve(DESCENT, **left(DESCENDED) | apart | {"warm_start": given})
         answer = problem.solve(method, solver, **left() | {"warm_start": start})
     return Assessment(given, fitted, answer, tuple(program.labels.violations(given)))
-
-
-def _points_moved(labels: IntArray, others: IntArray) -> int:
-    return round(len(labels) * (1.0 - clustering_accuracy(labels, others)))
 
 
 __all__ = ["Assessment", "certify"]

@@ -1,24 +1,35 @@
-"""Compile a problem for one relaxation and solver, explain every stage, and solve."""
+"""A problem compiled for one relaxation and solver: explained stage by stage, solved by one solver after another."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
-from margindsl.contract import Refusal, Solver
+import numpy as np
+
+from margindsl.contract import Budget, Refusal, Solver, Status
+from margindsl.drivers.checkpoint import Checkpoint
 from margindsl.drivers.guard import Guarded, offer_of, opened
-from margindsl.errors import RefusalError
+from margindsl.drivers.run import Run
+from margindsl.errors import RefusalError, SolverError, UnansweredError
+from margindsl.host.clock import Cancelled
+from margindsl.host.threads import small_work_threads
 from margindsl.program.dump import dump_form, dump_losses
 from margindsl.program.forms import Form
 from margindsl.program.passes import Pass, Presolved
-from margindsl.relaxations.relaxation import Relaxation
-from margindsl.runtime.draft import FRONT
-from margindsl.runtime.options import SolveOptions
-from margindsl.runtime.registry import solvers_for
+from margindsl.relaxations.relaxation import Outcome, Relaxation
+from margindsl.runtime.judging import Evidence
+from margindsl.runtime.options import SolveOptions, Watch
+from margindsl.runtime.registry import make_solver, solvers_for
 from margindsl.runtime.solution import Solution
-from margindsl.runtime.solving import solve_compiled
-from margindsl.runtime.stages import stages_of
+from margindsl.runtime.stages import EVALUATION_SOLVER, FITTED, solution_of, stages_of, start_labels, unfitted
 from margindsl.views import notebook
+
+COMPILED = 0.3  # part of the allowance after a stop in which a problem is compiled
+LIFT_SOLVER, LIFT_EVALUATIONS = "burer-monteiro", 500  # a bound is tightened cheaply, or not at all
+KEPT = "the answer is the warm start: nothing lower was found in the time"
 
 
 class Compiled:
@@ -49,7 +60,6 @@ class Compiled:
                  seconds: dict[str, float], sessions: dict[Hashable, Guarded] | None = None, *,
                  hands_over: bool = False, unchanged: Callable[[], None] | None = None) -> None:
         self.program, self.presolved, self.relaxation, self.solver = presolved.declared, presolved, relaxation, solver
-        self.stages = stages_of(relaxation)
         self.form, self.printed, self.seconds = form, printed, seconds
         self.sessions = {} if sessions is None else sessions
         self.hands_over, self.unchanged = hands_over, unchanged
@@ -74,9 +84,11 @@ class Compiled:
         return notebook.parts(repr(self), self._parts())
 
     def _parts(self) -> list[tuple[str, str]]:
-        offer = self.relaxation.offer(self.program)
-        note = getattr(offer, "note", "")
-        after = self.stages[[stage.name for stage in self.stages].index("relax") + 1:]
+        note = getattr(self.relaxation.offer(self.program), "note", "")
+        others = ", then ".join(repr(solver.name) for solver in self.order() if solver is not self.solver)
+        after_failure = f"\nwhere it fails: {others}" if others else ""
+        stages = stages_of(self.relaxation)
+        after = stages[[stage.name for stage in stages].index("relax") + 1:]
         return [
             ("language", self.printed["text"]),
             ("margin program", self.program.dump()),
@@ -84,19 +96,15 @@ class Compiled:
             ("relaxation", f"{self.relaxation.name}: {type(self.relaxation).summary}\n{self.relaxation!r}\n{note}\n"
                            f"bound: {type(self.relaxation).bound}"),
             ("standard form", dump_form(self.form)),
-            ("solver", f"{self.solver.name}: {type(self.solver).summary}\n{self.solver!r}{self._explain_order()}"),
-            ("after the solver", ", ".join([*(stage.describe() for stage in after), "certify"])),
+            ("solver", f"{self.solver.name}: {type(self.solver).summary}\n{self.solver!r}{after_failure}"),
+            ("after the solver", ", ".join([*(stage.words for stage in after), "certify"])),
             ("passes", " -> ".join(self.passes())),
         ]
-
-    def _explain_order(self) -> str:
-        others = ", then ".join(repr(solver.name) for solver in self.order() if solver is not self.solver)
-        return f"\nwhere it fails: {others}" if others else ""
 
     def passes(self) -> tuple[str, ...]:
         """Return the names of all that is done, in turn: what compiles, the passes, the stages, and the way back."""
         steps = [step.name for step in self._steps()]
-        return (*(step.name for step in FRONT), *steps, "form", *(stage.name for stage in self.stages),
+        return ("grammar", "labels", "features", *steps, "form", *(stage.name for stage in stages_of(self.relaxation)),
                 *(f"undo {name}" for name in reversed(steps)), "certify")
 
     def _steps(self) -> tuple[Pass, ...]:
@@ -133,26 +141,172 @@ class Compiled:
         if self.unchanged is not None:
             self.unchanged()
         with chosen.watched() as watch:
-            found = solve_compiled(self, chosen, watch.of(self))
-            return watch.ended(found, self.printed, self.relaxation.minimises)
+            return watch.ended(self.answer(chosen, watch), self.printed)
+
+    def answer(self, options: SolveOptions, watch: Watch) -> Solution:
+        """Return the answer of the first solver that has one, or the best of those that ended short of it.
+
+        A solver that has no usable answer hands over to the next, while the budget lasts; the message names those that
+        failed, with their words. Where nothing is lower than the warm start, that is the answer.
+        """
+        budget, best = watch.budget, None
+        watch.shown.title = f"{self.relaxation.name} with {self.solver.name}"
+        failed: dict[str, str] = {}  # how solvers failed, by name
+        try:
+            with small_work_threads(self.program.n * self.program.features.rank**2), budget.limit(FITTED):
+                for solver in self.order():
+                    name = solver.name
+                    if failed and budget.expired:
+                        failed[name] = f"{name!r} was not begun: the time was up"
+                        break
+                    try:
+                        found = self.attempt(solver, best, options, budget)
+                    except UnansweredError as error:
+                        failed[name] = error.words
+                        continue
+                    except SolverError as error:
+                        if best is None:
+                            raise
+                        failed[name] = f"{name!r} ended in an error: {error}"
+                        continue
+                    best = found if best is None else better(best, found)
+                    trouble = trouble_of(found, self.relaxation.bound != "none")
+                    if not trouble and best is found:
+                        break
+                    failed[name] = trouble or f"{name!r} found nothing better"
+        except KeyboardInterrupt as end:
+            if not isinstance(end, Cancelled):
+                budget.request.make()
+            if best is None:
+                best, failed = unfitted(self.program, options, budget, self.relaxation.name, self.solver.name), {}
+        if best is None:
+            others = [] if self.hands_over else [
+                solver.name for solver in solvers_for(self.form) if solver.name != self.solver.name]
+            advice = f"Other solvers that take this form: {', '.join(others)}" if others else ""
+            raise UnansweredError("; ".join(failed.values()), advice)
+        if failed and (list(failed) != [best.solver] or not best.state.has_answer):
+            own = f": {best.message}" if best.message else ""
+            told = [] if best.solver in failed else [f"{best.solver!r} answered{own}"]
+            best = replace(best, message="; ".join([*failed.values(), *told]))
+        return no_worse(best, options.warm_start) if self.relaxation.minimises else best
+
+    def attempt(self, solver: Solver, earlier: Solution | None, options: SolveOptions, budget: Budget) -> Solution:
+        """Return the answer with one solver, from what earlier ones found if anything.
+
+        Ctrl-C, the time or a failed solver ends one stage, and the next goes on with what there is.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            If no labels were fitted.
+        UnansweredError
+            If a solver failed and no labels but those of the first answer were fitted.
+        """
+        run, found = None, Outcome(Status.CONVERGED)
+        try:
+            run = begin(self, solver, earlier, options, budget)
+            for stage in stages_of(self.relaxation):
+                try:
+                    with run.stage(stage.books), run.budget.limit(stage.part):
+                        found = stage.apply(run, self.relaxation, found)
+                    if not stage.is_last:
+                        run.tell(stage.name)
+                except KeyboardInterrupt as end:
+                    if stage.is_last:
+                        raise
+                    found = replace(found, status=run.ended_by(end), is_cut=True)
+                except UnansweredError as error:
+                    if stage.is_last or run.best is None or run.fits == run.begun:
+                        raise
+                    found = replace(found, candidates=(), factor=None, vectors=(), status=Status.FAILED,
+                                    message=error.words, is_cut=True)
+            try:
+                return self.answered(run, found)
+            except KeyboardInterrupt as end:  # once more, where Ctrl-C came meanwhile
+                if isinstance(end, Cancelled):
+                    raise
+                return self.answered(run, replace(found, status=run.ended_by(end)))
+        except KeyboardInterrupt as end:
+            if run is None or run.best is None:
+                raise
+            # There is no time for the proof: what is in hand is the answer, also where a busy machine let the allowance
+            # pass.
+            with suppress(Cancelled), Budget.within(0.0).limit(1.0):
+                return self.answered(run, Outcome(run.ended_by(end), answer=run.best))
+            raise
+
+    def answered(self, run: Run, found: Outcome) -> Solution:
+        """Return what the stages found as a solution."""
+        return solution_of(self.presolved, self.relaxation, run, found, sum(self.seconds.values()))
+
+
+def begin(compiled: Compiled, solver: Solver, earlier: Solution | None, options: SolveOptions, budget: Budget) -> Run:
+    """Return the state an attempt begins with, from what earlier solvers found if anything."""
+    program, start = compiled.presolved.program, options.warm_start if earlier is None else earlier
+    keeps = options.checkpoint is not None and earlier is None
+    run = Run(program, solver, make_solver(EVALUATION_SOLVER), budget, np.random.default_rng(options.random_state),
+              () if start is None else (start_labels(compiled.program, start),), compiled.sessions,
+              make_solver(LIFT_SOLVER, max_iter=LIFT_EVALUATIONS),
+              Checkpoint(str(options.checkpoint), program, repr(compiled.relaxation)) if keeps else None,
+              form=compiled.form)
+    run.seconds.update(compiled.seconds)
+    return run
+
+
+def trouble_of(solution: Solution, proves: bool) -> str:
+    """Return how a solver ended without a usable answer, empty when it did not.
+
+    Parameters
+    ----------
+    proves : bool
+        Whether a bound beyond that of the losses alone is expected. After a limit or an interrupt none is missed.
+    """
+    said = f": {solution.message}" if solution.message else ""
+    if not solution.state.has_answer:
+        return f"{solution.solver!r} ended as {solution.status}{said}"
+    ended = solution.state in (Status.CONVERGED, Status.INACCURATE)
+    if ended and proves and (solution.certificate is None or solution.certificate.is_trivial):
+        return f"{solution.solver!r} ended as {solution.status}, without a bound{said}"
+    return ""
+
+
+def better(first: Solution, second: Solution) -> Solution:
+    """Return the solution of lower value, or of higher bound at equal labels up to rounding."""
+    slack = 1e-9 * abs(first.value)
+    if second.value < first.value - slack:
+        return second
+    return second if second.value <= first.value + slack and second.bound > first.bound else first
+
+
+def no_worse(found: Solution, start: object) -> Solution:
+    """Return a solution with the labels and hyperplane of its warm start, where those have a lower value.
+
+    The time may end before labels are fitted anew. Both are of one declaration with the same values of its parameters.
+    """
+    if not isinstance(start, Solution) or not start.value < found.value:
+        return found
+    theirs = start.evidence
+    if not (isinstance(theirs, Evidence) and found.evidence is not None and theirs.judges_as(found.evidence)):
+        return found
+    own = replace(found.evidence, weights=theirs.weights, scalars=theirs.scalars)
+    bound, estimate = min(found.bound, start.value), min(found.estimate, start.value)
+    cut = found.state in (Status.TIME_LIMIT, Status.INTERRUPTED)  # whose words are about what was found
+    return replace(found, labels=start.labels, value=start.value, weights=start.weights, bias=start.bias,
+                   decision=start.decision, scalars=start.scalars, features=start.features, bound=bound,
+                   estimate=estimate, evidence=own, message=KEPT if cut else found.message)
 
 
 def check_form(solver: Solver, form: Form, relaxation: Relaxation) -> None:
     """Raise unless a solver accepts a form."""
     answer = offer_of(solver, form)
     if isinstance(answer, Refusal):
-        raise RefusalError(
-            f"solver {solver.name!r} does not accept the {type(form).__name__} of relaxation "
-            f"{relaxation.name!r}: {answer}{_takers(form, answer.repair)}")
+        names = [repr(solver.name) for solver in solvers_for(form)]
+        takers = ""
+        if not any(name in answer.repair for name in names):
+            end = "" if answer.repair.endswith(".") or not answer.repair else "."
+            takers = f"{end} Solvers that take it: {', '.join(names) or 'none that is installed'}"
+        raise RefusalError(f"solver {solver.name!r} does not accept the {type(form).__name__} of relaxation "
+                           f"{relaxation.name!r}: {answer}{takers}")
 
 
-def _takers(form: Form, repair: str) -> str:
-    """Return a sentence with the solvers that take a form, or none where the repair names one of them."""
-    names = [repr(solver.name) for solver in solvers_for(form)]
-    if any(name in repair for name in names):
-        return ""
-    end = "" if repair.endswith(".") or not repair else "."
-    return f"{end} Solvers that take it: {', '.join(names) or 'none that is installed'}"
-
-
-__all__ = ["Compiled", "check_form"]
+__all__ = ["COMPILED", "Compiled", "better", "check_form", "no_worse", "trouble_of"]

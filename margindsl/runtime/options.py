@@ -18,7 +18,6 @@ import numpy as np
 from margindsl.contract import Budget, Progress
 from margindsl.errors import DeclarationError, UnknownNameError
 from margindsl.host.progress import Rounds, Task, task
-from margindsl.runtime.attempts import no_worse
 from margindsl.runtime.solution import Solution
 from margindsl.typing import ArrayLike, RandomState
 
@@ -154,15 +153,8 @@ class Watch:
     shown: Task
     rounds: Rounds | None
 
-    def of(self, compiled: Any) -> Budget:
-        """Return the budget, for a solve of which it is known by now what it is."""
-        self.shown.title = f"{compiled.relaxation.name} with {compiled.solver.name}"
-        return self.budget
-
-    def ended(self, solution: Solution, printed: Mapping[str, Any], minimises: bool = True) -> Solution:
-        """Return a solution, or its warm start where that is lower, that knows what it answers; its end is written."""
-        if minimises:
-            solution = no_worse(solution, self.options.warm_start)
+    def ended(self, solution: Solution, printed: Mapping[str, Any]) -> Solution:
+        """Return a solution that knows what it answers; its end is written."""
         if self.rounds is not None:
             self.rounds.end(solution, time.monotonic() - self.budget.start)
         proof = solution.certificate

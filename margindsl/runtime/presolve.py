@@ -1,15 +1,18 @@
-"""From a checked declaration to a margin program: label set, features, regulariser."""
+"""From a declaration to a margin program: grammar, label set, features, regulariser; what of it may be trivial."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import sys
+import time
+import warnings
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from margindsl.calculus.accuracy import rounding
-from margindsl.errors import DeclarationError, InfeasibleError, RefusalError
+from margindsl.errors import DeclarationError, InfeasibleError, RefusalError, TrivialityWarning
 from margindsl.features import AffineFeatures, DenseFeatures, FeatureOperator, build, in_span
 from margindsl.features.maps import NoMap
 from margindsl.labelset import LabelSet, presolve
@@ -18,14 +21,21 @@ from margindsl.language.lowering import Declaration
 from margindsl.language.margins import Hyperplane
 from margindsl.program.bounded_bias import moves_with_bias, sum_vanishes, summed
 from margindsl.program.bounds import DecisionBound
+from margindsl.program.losses import LossTerm
 from margindsl.program.passes import NORMAL, Presolved, check_magnitudes
 from margindsl.program.program import MarginProgram
-from margindsl.runtime.decision import first_other
 from margindsl.typing import FloatArray
 
 LOST = 1e-6  # part of the norm of weights that rounding of manifold terms may change
 ROUNDING = 1e-13  # features this small against those they are projected from are what rounding left
 STRAY = 1e-2  # features this small against those may be what inaccurate weights of earlier solutions left
+# Features built again agree to rounding on one machine; another one may sum in another order.
+ACCURACY = 1e-6
+UNBALANCED = (
+    "neither a balance constraint, known labels nor cannot-links exclude the all-equal labelling, and decision values "
+    "may all have one sign; add abs(md.sum(y)) <= b")
+UNSIZED = ("neither cluster sizes, known labels nor cannot-links exclude a single cluster, and one may win everywhere; "
+           "add md.sizes(y, at_least=m)")
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +54,28 @@ class Prepared:
     def rotated(self) -> FeatureOperator:
         """Return the features, wide sparse ones of few points rotated onto the span of the points."""
         return in_span(self.base)
+
+
+@dataclass
+class Draft:
+    """Hold what is known of a problem while it is compiled: also what was known when the time was up."""
+
+    problem: Any
+    declaration: Declaration | None = None
+    labels: LabelSet | None = None
+    seconds: dict[str, float] = field(default_factory=dict)  # by step
+
+    def compiled(self) -> MarginProgram:
+        """Return the margin program: every rule of the grammar checked, labels presolved, features built."""
+        began = time.perf_counter()
+        self.declaration = declaration = self.problem.lower()
+        lowered = time.perf_counter()
+        self.labels = labels = prepare_labels(declaration)
+        presolved = time.perf_counter()
+        program = assemble(declaration, self.problem.prepared(), labels, self.problem.text())
+        self.seconds |= {"grammar": lowered - began, "labels": presolved - lowered,
+                         "features": time.perf_counter() - presolved}
+        return program
 
 
 def prepare_features(hyperplane: Hyperplane, random_state: int | None = None) -> Prepared:
@@ -210,4 +242,87 @@ def _manifold_metric(features: FeatureOperator, manifolds: tuple[tuple[float, An
     return AffineFeatures(features, inverse, words="manifold metric")
 
 
-__all__ = ["Prepared", "assemble", "outline", "prepare_features", "prepare_labels"]
+def first_other(features: FeatureOperator, weights: FloatArray, bias: FloatArray | float,
+                decision: FloatArray) -> int | None:
+    """Return the first point to which features and weights give another decision value, None when there is none.
+
+    Shapes: `weights` (r,), `bias` (k,).
+
+    Parameters
+    ----------
+    features : FeatureOperator
+        As many points as decision values, of the rank of the weights.
+    decision : (n,) or (n, k) float array
+        The values features · weights + bias once had.
+    """
+    decision = np.asarray(decision, dtype=float)
+    finite = np.isfinite(decision)
+    if not np.any(finite):
+        return None
+    values = decision[finite]
+    # Values that hardly differ from one another, beside a large bias, must not hide other features.
+    weights = np.asarray(weights, dtype=float)
+    allowed = ACCURACY * float(np.ptp(values)) + ROUNDING * (float(np.abs(values).max()) + float(np.abs(bias).max()))
+    rounded = ROUNDING * np.outer(np.sqrt(features.row_norms()), np.linalg.norm(weights, axis=0))
+    found = np.asarray(features.apply(weights)) + bias
+    other = finite & ~(np.abs(found - decision) <= allowed + rounded.reshape(decision.shape))
+    return int(np.argwhere(other)[0][0]) if np.any(other) else None
+
+
+def warn_if_trivial(program: MarginProgram) -> None:
+    """Warn when one label for all points is allowed and may be better than w = 0."""
+    if program.decision or not program.labels.admits_one or _gains_nothing(program):
+        return
+    said = UNBALANCED if program.clusters == 2 else UNSIZED
+    warnings.warn(f"{said}, or declare the hyperplane centred and without a bias, with "
+                  "equal weights of the points",
+                  TrivialityWarning, stacklevel=_level_of_user())
+
+
+def _gains_nothing(program: MarginProgram) -> bool:
+    """Return whether one label for all points is known to be no better than w = 0, which every labelling has.
+
+    The decision values of a hyperplane without bias over centred features have mean zero, and by Jensen's inequality
+    losses of equal weights cost at least what they cost at the mean. In one of k Crammer-Singer clusters margins are
+    concave in the decision values, so that their mean is at most zero: no better for losses that fall below zero.
+    """
+    plane = getattr(program.source, "hyperplane", None)
+    if plane is None or program.free_bias or plane.bias == "penalised":
+        return False
+    terms = program.losses.terms
+    if program.coding == "crammer-singer" and not all(map(_falls_below_zero, terms)):
+        return False
+    even = all(_is_even(term, program.n) for term in terms)
+    return even and sum_vanishes(program.features, np.ones(program.n))
+
+
+def _falls_below_zero(term: LossTerm) -> bool:
+    """Return whether no row rises with its margin where that is negative."""
+    slopes = term.slopes * np.asarray(term.loss.derivative(term.shifts))
+    return not term.coupling.any() and bool(np.all(slopes <= 0.0))
+
+
+def _is_even(term: LossTerm, n: int) -> bool:
+    """Return whether rows of one argument have equal weights over all points."""
+    rows = np.column_stack([term.slopes, term.shifts, term.coupling])
+    group = np.zeros(term.rows, dtype=int)
+    if not np.all(rows == rows[:1]):
+        group = np.unique(rows, axis=0, return_inverse=True)[1].ravel()
+    for kind in range(int(group.max()) + 1):
+        own = group == kind
+        weights = np.bincount(term.points[own], weights=term.weights[own], minlength=n)
+        if float(np.ptp(weights)) > rounding(float(weights.max()), n):
+            return False
+    return True
+
+
+def _level_of_user() -> int:
+    """Return the stack level, seen from the caller, of the first frame outside the library: where a warning belongs."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "margindsl":
+        frame, level = frame.f_back, level + 1
+    return level
+
+
+__all__ = ["Draft", "Prepared", "assemble", "first_other", "outline", "prepare_features", "prepare_labels",
+           "warn_if_trivial"]

@@ -11,7 +11,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from margindsl.contract import Budget, Refusal, Solver
+from margindsl.contract import Refusal, Solver
 from margindsl.drivers.guard import Guarded, offer_of
 from margindsl.errors import DeclarationError, RefusalError, TimeLimitError
 from margindsl.host.clock import Cancelled
@@ -24,14 +24,12 @@ from margindsl.program.forms import Form
 from margindsl.program.passes import Presolved
 from margindsl.program.program import MarginProgram
 from margindsl.relaxations.relaxation import Relaxation
-from margindsl.runtime.compiled import Compiled, check_form
-from margindsl.runtime.draft import Draft
+from margindsl.runtime.compiled import COMPILED, Compiled, check_form, no_worse
 from margindsl.runtime.options import SolveArguments, SolveOptions, split_options
-from margindsl.runtime.presolve import Prepared, outline, prepare_features
+from margindsl.runtime.presolve import Draft, Prepared, outline, prepare_features, warn_if_trivial
 from margindsl.runtime.registry import as_relaxation, as_solver, make_solver, relaxation_classes, solvers_for
 from margindsl.runtime.solution import Solution
-from margindsl.runtime.solving import COMPILED, solve_compiled, unfitted
-from margindsl.runtime.triviality import warn_if_trivial
+from margindsl.runtime.stages import unfitted
 from margindsl.typing import IntArray, RelaxationName, SolverName
 
 
@@ -97,14 +95,13 @@ class Problem(Formulation):
 
     def at_labels(self, labels: IntArray) -> Problem:
         """Return the problem at known labels (n,), in place of its constraints on labels."""
-        kept = [constraint for constraint in self.constraints if not self._is_of_labels(constraint)]
+        kept = []
+        for constraint in self.constraints:
+            met = Conditions(self.labels, self.hyperplane)
+            constraint.lower(met)
+            if met.decision or met.orthogonal:  # else it is on labels alone
+                kept.append(constraint)
         return self._under((*kept, self.labels[np.arange(self.labels.n)] == labels))
-
-    def _is_of_labels(self, constraint: Constraint) -> bool:
-        """Return whether a constraint is on labels alone."""
-        met = Conditions(self.labels, self.hyperplane)
-        constraint.lower(met)
-        return not (met.decision or met.orthogonal)
 
     def _under(self, constraints: tuple[Constraint, ...]) -> Problem:
         """Return the problem under other constraints; features that were built are shared."""
@@ -219,21 +216,16 @@ class Problem(Formulation):
                 with watch.budget.limit(COMPILED):
                     compiled = self._compile(relaxation, solver, draft)
             except Cancelled:
-                found = self._uncompiled(draft, chosen, watch.budget, relaxation, solver)
-                return watch.ended(found, self.printed())
+                if draft.declaration is None or draft.labels is None:
+                    raise TimeLimitError(f"the time limit of {chosen.time_limit:g} seconds was up before the label set "
+                                         "was known to have members; raise it") from None
+                program = outline(draft.declaration, draft.labels, self.text())
+                method, engine = (str(getattr(given, "name", given) or "auto") for given in (
+                    relaxation or self.relaxation, solver or self.solver))
+                found = unfitted(program, chosen, watch.budget, method, engine)
+                return watch.ended(no_worse(found, chosen.warm_start), self.printed())
             warn_if_trivial(compiled.program)
-            found = solve_compiled(compiled, chosen, watch.of(compiled))
-            return watch.ended(found, compiled.printed, compiled.relaxation.minimises)
-
-    def _uncompiled(self, draft: Draft, options: SolveOptions, budget: Budget,
-                    relaxation: RelaxationName | Relaxation | None, solver: SolverName | Solver | None) -> Solution:
-        """Return an answer where the time was up before the program was compiled."""
-        if draft.declaration is None or draft.labels is None:
-            raise TimeLimitError(f"the time limit of {options.time_limit:g} seconds was up before the label set was "
-                                 "known to have members; raise it")
-        method, engine = (str(getattr(given, "name", given) or "auto") for given in (
-            relaxation or self.relaxation, solver or self.solver))
-        return unfitted(outline(draft.declaration, draft.labels, self.text()), options, budget, method, engine)
+            return watch.ended(compiled.answer(chosen, watch), compiled.printed)
 
     def path(self, parameter: Parameter, values: Iterable[float],
              relaxation: RelaxationName | Relaxation | None = None, solver: SolverName | Solver | None = None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -17,12 +17,12 @@ from margindsl.drivers.run import Record
 from margindsl.errors import DeclarationError, one_of
 from margindsl.features.points import check_columns, is_lazy, map_chunks
 from margindsl.labelset import Names
+from margindsl.language.symbols import Scalar
 from margindsl.program.certificates import Certificate
 from margindsl.program.codings import CODINGS
 from margindsl.proof.check import Report
 from margindsl.proof.files import write_proof
-from margindsl.runtime.evidence import Evidence, verify, written
-from margindsl.runtime.scalars import Scalars
+from margindsl.runtime.judging import Evidence, verify, written
 from margindsl.runtime.stored import features_of, judged, read_stored, same_problem
 from margindsl.typing import FloatArray, IntArray
 from margindsl.views import notebook, write_report
@@ -30,6 +30,43 @@ from margindsl.views.plots import SOLUTION
 from margindsl.views.reading import advice, meaning
 
 FROZEN = ("timings", "origin")  # mappings that nobody can write to
+
+
+class Scalars(Mapping[Any, float]):
+    """Map shared scalars to their values: ``solution.scalars[s]`` and ``solution.scalars["s"]``.
+
+    Iterating gives the names, all different: the second scalar called ``s`` is ``s_2``, as `print(problem)` shows it.
+
+    Parameters
+    ----------
+    symbols : sequence of Scalar
+        What declared them, in the order of the names; none of a loaded solution.
+    """
+
+    def __init__(self, values: Mapping[str, float], symbols: Iterable[Scalar] = ()) -> None:
+        self._values = {name: float(value) for name, value in values.items()}
+        self._symbols = tuple(symbols)
+
+    def __getitem__(self, key: Any) -> float:
+        if not isinstance(key, Scalar):
+            return self._values[key]
+        for symbol, value in zip(self._symbols, self._values.values()):
+            if symbol is key:
+                return value
+        raise KeyError(f"{key.text()!r} is no scalar of the problem that was solved, or the solution was loaded "
+                       f"without it; by name there are {', '.join(self._values) or 'none'}")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __contains__(self, key: object) -> bool:
+        return any(key is symbol for symbol in self._symbols) if isinstance(key, Scalar) else key in self._values
+
+    def __repr__(self) -> str:
+        return repr(self._values)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,236 +1,305 @@
-"""The stages of a solve: relax, round, polish, evaluate; each takes what was found so far and adds to it."""
+"""The stages of a solve: relax, round, polish, evaluate, each of which adds to what was found; and the way back."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from itertools import permutations
+from typing import Any
 
 import numpy as np
 
-from margindsl.calculus.accuracy import relative_gap
-from margindsl.contract import RawSolution, Status
+from margindsl.calculus.accuracy import EPS, relative_gap
+from margindsl.contract import Budget, RawSolution, Status
 from margindsl.drivers.guard import unanswered
 from margindsl.drivers.rounding import polish, round_directions, round_vectors
-from margindsl.drivers.run import Fit, Run
+from margindsl.drivers.run import Run
 from margindsl.drivers.starts import answer_first, distinct, first_start, in_hand
-from margindsl.errors import UnansweredError
+from margindsl.errors import DeclarationError, TimeLimitError, UnansweredError
+from margindsl.features import AffineFeatures
 from margindsl.host.clock import Cancelled
+from margindsl.labelset import LabelSet, Renaming
+from margindsl.program.passes import Presolved
+from margindsl.program.program import MarginProgram
 from margindsl.relaxations.relaxation import Outcome, Relaxation
-from margindsl.runtime.verdict import least_proof
+from margindsl.runtime.judging import Evidence, earned, least_proof, settled, sound_bound, strongest
+from margindsl.runtime.options import SolveOptions
+from margindsl.runtime.solution import Scalars, Solution
+from margindsl.typing import FloatArray, IntArray
 
 EVALUATION_SOLVER = "newton"
 EVALUATION_TOL = 1e-10
+MOST_NAMINGS = 5  # clusters up to which every way to name them is tried, 120 of them
 # Parts of the allowance after a stop in which stages end that a loop of theirs did not end before.
 RELAXED, ROUNDED, EVALUATED, FITTED = 0.4, 0.6, 0.75, 0.8
 
 
-@dataclass(frozen=True, eq=False)
-class Found:
-    """Represent what the stages so far found.
-
-    Parameters
-    ----------
-    outcome : Outcome or None
-        Of the relaxation.
-    state : Status
-        How it ended.
-    fit : Fit or None
-        The labels of the answer, fitted to high accuracy.
-    is_broken : bool
-        Whether a stage failed: the labels in hand are evaluated, none are looked for.
-    begun : int
-        Fits of the first answer, 0 without one.
-    """
-
-    outcome: Outcome | None = None
-    state: Status = Status.CONVERGED
-    fit: Fit | None = None
-    is_broken: bool = False
-    begun: int = 0
-
-    def is_answered(self, run: Run) -> bool:
-        """Return whether labels were fitted that are worth more than a failure: the first answer alone is not."""
-        return run.best is not None and not (self.begun and run.fits == self.begun)
-
-    @property
-    def is_open(self) -> bool:
-        """Return whether labels are left to be found from what the relaxation returned."""
-        return self.outcome is not None and self.outcome.fit is None and not self.is_broken
-
-    def ended(self, state: Status) -> Found:
-        """Return the same, ended by Ctrl-C, a callback or the time."""
-        return replace(self, state=state)
-
-    def failed(self, words: str) -> Found:
-        """Return the same after a solver failed: what was proved stays, the labels are those in hand."""
-        kept = Outcome(Status.FAILED) if self.outcome is None else self.outcome
-        kept = replace(kept, candidates=(), factor=None, vectors=())
-        return Found(replace(kept, status=Status.FAILED, message=words), Status.FAILED, is_broken=True)
-
-
 @dataclass(frozen=True)
-class Stage(ABC):
-    """Do one step of a solve.
+class Stage:
+    """Represent one step of a solve."""
 
-    Class attributes: `name` (in the list `explain` prints), `part` (of the allowance after a stop, in which it ends),
-    `books` (under what its seconds are booked; empty where its loops do that), `is_last` (whether no stage comes after
-    it that could still answer when it is cut short).
-    """
-
-    name: ClassVar[str]
-    part: ClassVar[float]
-    books: ClassVar[str] = ""
-    is_last: ClassVar[bool] = False
-
-    @abstractmethod
-    def apply(self, run: Run, found: Found) -> Found:
-        """Return what was found with what this stage adds."""
-
-    def describe(self) -> str:
-        """Return the name with its options."""
-        return self.name
-
-
-@dataclass(frozen=True)
-class Begin(Stage):
-    """Find a first answer, which callbacks see from the beginning and no later labels are worse than."""
-
-    name: ClassVar[str] = "begin"
-    part: ClassVar[float] = RELAXED
-    books: ClassVar[str] = "begin"
-
-    def apply(self, run: Run, found: Found) -> Found:
-        with in_hand(run):
-            answer_first(run)
-        return replace(found, begun=run.fits)
-
-    def describe(self) -> str:
-        return "begin (one descent from k-means)"
-
-
-@dataclass(frozen=True)
-class Relax(Stage):
-    """Run the relaxation."""
-
-    name: ClassVar[str] = "relax"
-    part: ClassVar[float] = RELAXED
-
-    relaxation: Relaxation
-
-    def apply(self, run: Run, found: Found) -> Found:
-        """Return the outcome; an interrupt or a failure leaves the best labelling so far in the run.
-
-        There is nothing to relax where no labels are better than w = 0.
-        """
-        least = least_proof(run.program) if self.relaxation.bound != "none" and run.program.allows_zero else None
-        if least and relative_gap(run.program.losses.value(np.zeros(run.program.n)), least.bound) <= run.budget.tol:
-            return replace(found, outcome=Outcome(Status.CONVERGED, (first_start(run),), certificate=least))
-        try:
-            with in_hand(run):
-                outcome = self.relaxation.run(run)
-        finally:
-            if run.checkpoint is not None:
-                run.checkpoint.write()
-        if outcome.certificate is not None:
-            incumbent = run.budget.incumbent
-            incumbent.bound = max(incumbent.bound, run.program.to_user(outcome.certificate.bound))
-        return replace(found, outcome=outcome, state=outcome.status)
-
-
-@dataclass(frozen=True)
-class Round(Stage):
-    """Round what the relaxation returned to labels in B."""
-
-    name: ClassVar[str] = "round"
-    part: ClassVar[float] = ROUNDED
-    books: ClassVar[str] = "round and polish"
-
-    relaxation: Relaxation
-
-    def apply(self, run: Run, found: Found) -> Found:
-        outcome = found.outcome
-        if outcome is None or not found.is_open:
-            return found
-        candidates = list(outcome.candidates) + list(run.starts)
-        if outcome.factor is not None:
-            candidates += round_directions(run, outcome.factor)
-        for vectors, count in outcome.vectors:
-            candidates += round_vectors(run, vectors, count)
-        if not candidates:
-            if not outcome.status.has_answer:
-                raise unanswered(run.solver, RawSolution(outcome.status, message=outcome.message),
-                                 f"on relaxation {self.relaxation.name!r}")
-            candidates = [run.program.labels.any_member()]
-        compact = np.min_scalar_type(-run.program.clusters)
-        members = distinct([run.program.labels.nearest(candidate).astype(compact) for candidate in candidates])
-        return replace(found, outcome=replace(outcome, candidates=tuple(members), factor=None, vectors=()))
-
-
-@dataclass(frozen=True)
-class Polish(Stage):
-    """Improve the rounded labels of a convex relaxation."""
-
-    name: ClassVar[str] = "polish"
-    part: ClassVar[float] = ROUNDED
-    books: ClassVar[str] = "round and polish"
-
-    how: str
-
-    def apply(self, run: Run, found: Found) -> Found:
-        outcome = found.outcome
-        if outcome is not None and found.is_open and outcome.candidates:
-            bound = -np.inf if outcome.certificate is None else outcome.certificate.bound
-            polish(run, list(outcome.candidates), self.how if found.state is outcome.status else "none", bound=bound)
-        return found
-
-    def describe(self) -> str:
-        return f"polish ({self.how})"
-
-
-@dataclass(frozen=True)
-class Evaluate(Stage):
-    """Fit the hyperplane to the best labels to high accuracy."""
-
-    name: ClassVar[str] = "evaluate"
-    part: ClassVar[float] = FITTED
-    books: ClassVar[str] = "evaluate"
-    is_last: ClassVar[bool] = True
-
-    def apply(self, run: Run, found: Found) -> Found:
-        known, labels = run.best, labels_in_hand(run, found.outcome)
-        try:
-            with run.finishing(EVALUATED):
-                fit = run.apart().fit(labels, known, tol=EVALUATION_TOL)
-            kept = known is not None and run.budget.expired and known.value < fit.value
-            return replace(found, fit=known if kept else fit)
-        except Cancelled as end:
-            return replace(found, fit=run.plain_fit(labels) if known is None else known, state=run.ended_by(end))
-        except (KeyboardInterrupt, UnansweredError) as end:
-            if known is None:
-                raise  # below: accurate to 1e-7 rather than to EVALUATION_TOL
-            ended = Status.INTERRUPTED if isinstance(end, KeyboardInterrupt) else found.state
-            return replace(found, fit=known, state=ended)
-
-    def describe(self) -> str:
-        return f"evaluate the labels with {EVALUATION_SOLVER!r} to {EVALUATION_TOL:g}"
-
-
-def labels_in_hand(run: Run, outcome: Outcome | None) -> np.ndarray:
-    """Return the best labels, without any those to be fitted, those of the warm start, or any of B."""
-    if run.best is not None:
-        return run.best.labels
-    if outcome is not None and outcome.candidates:
-        return outcome.candidates[0]
-    return run.program.labels.nearest(run.starts[0]) if run.starts else run.program.labels.any_member()
+    name: str
+    apply: Callable[[Run, Relaxation, Outcome], Outcome]
+    part: float  # of the allowance after a stop, in which it ends
+    books: str = ""  # under what its seconds are booked; empty where its loops do that
+    words: str = ""  # what `explain` prints
+    is_last: bool = False  # no stage comes after it that could still answer where it is cut short
 
 
 def stages_of(relaxation: Relaxation) -> tuple[Stage, ...]:
     """Return the stages of a solve by a relaxation, in turn."""
-    rest = Relax(relaxation), Round(relaxation), Polish(str(relaxation.polish)), Evaluate()
+    rest = (Stage("relax", relax, RELAXED, words="relax"),
+            Stage("round", round_labels, ROUNDED, "round and polish", "round"),
+            Stage("polish", polish_labels, ROUNDED, "round and polish", f"polish ({relaxation.polish})"),
+            Stage("evaluate", evaluate, FITTED, "evaluate",
+                  f"evaluate the labels with {EVALUATION_SOLVER!r} to {EVALUATION_TOL:g}", is_last=True))
     searches = relaxation.polish in ("auto", "search")  # else the labels are those of the relaxation's own rule
-    return (Begin(), *rest) if searches and relaxation.bound != "none" else rest
+    first = Stage("begin", begin, RELAXED, "begin", "begin (one descent from k-means)")
+    return (first, *rest) if searches and relaxation.bound != "none" else rest
 
 
-__all__ = [
-    "EVALUATED", "EVALUATION_SOLVER", "EVALUATION_TOL", "FITTED", "Found", "Stage", "labels_in_hand", "stages_of"]
+def begin(run: Run, relaxation: Relaxation, found: Outcome) -> Outcome:
+    """Find a first answer, which callbacks see from the beginning and no later labels are worse than."""
+    with in_hand(run):
+        answer_first(run)
+    run.begun = run.fits
+    return found
+
+
+def relax(run: Run, relaxation: Relaxation, found: Outcome) -> Outcome:
+    """Run the relaxation; there is nothing to relax where no labels are better than w = 0."""
+    least = least_proof(run.program) if relaxation.bound != "none" and run.program.allows_zero else None
+    if least and relative_gap(run.program.losses.value(np.zeros(run.program.n)), least.bound) <= run.budget.tol:
+        return replace(found, candidates=(first_start(run),), certificate=least)
+    try:
+        with in_hand(run):
+            outcome = relaxation.run(run)
+    finally:
+        if run.checkpoint is not None:
+            run.checkpoint.write()
+    if outcome.certificate is not None:
+        incumbent = run.budget.incumbent
+        incumbent.bound = max(incumbent.bound, run.program.to_user(outcome.certificate.bound))
+    return outcome
+
+
+def round_labels(run: Run, relaxation: Relaxation, found: Outcome) -> Outcome:
+    """Round what the relaxation returned to labels in B."""
+    if not found.is_open:
+        return found
+    candidates = list(found.candidates) + list(run.starts)
+    if found.factor is not None:
+        candidates += round_directions(run, found.factor)
+    for vectors, count in found.vectors:
+        candidates += round_vectors(run, vectors, count)
+    if not candidates:
+        if not found.status.has_answer:
+            raise unanswered(run.solver, RawSolution(found.status, message=found.message),
+                             f"on relaxation {relaxation.name!r}")
+        candidates = [run.program.labels.any_member()]
+    compact = np.min_scalar_type(-run.program.clusters)
+    members = distinct([run.program.labels.nearest(candidate).astype(compact) for candidate in candidates])
+    return replace(found, candidates=tuple(members), factor=None, vectors=())
+
+
+def polish_labels(run: Run, relaxation: Relaxation, found: Outcome) -> Outcome:
+    """Improve the rounded labels of a convex relaxation."""
+    if found.is_open and found.candidates:
+        bound = -np.inf if found.certificate is None else found.certificate.bound
+        polish(run, list(found.candidates), str(relaxation.polish), bound=bound)
+    return found
+
+
+def evaluate(run: Run, relaxation: Relaxation, found: Outcome) -> Outcome:
+    """Fit the hyperplane to the best labels to high accuracy."""
+    known, labels = run.best, labels_in_hand(run, found)
+    try:
+        with run.finishing(EVALUATED):
+            fit = run.apart().fit(labels, known, tol=EVALUATION_TOL)
+        kept = known is not None and run.budget.expired and known.value < fit.value
+        return replace(found, answer=known if kept else fit)
+    except Cancelled as end:
+        return replace(found, answer=run.plain_fit(labels) if known is None else known, status=run.ended_by(end))
+    except (KeyboardInterrupt, UnansweredError) as end:
+        if known is None:
+            raise  # below: accurate to 1e-7 rather than to EVALUATION_TOL
+        ended = Status.INTERRUPTED if isinstance(end, KeyboardInterrupt) else found.status
+        return replace(found, answer=known, status=ended)
+
+
+def labels_in_hand(run: Run, found: Outcome) -> IntArray:
+    """Return the best labels, without any those to be fitted, those of the warm start, or any of B."""
+    if run.best is not None:
+        return run.best.labels
+    if found.candidates:
+        return found.candidates[0]
+    return run.program.labels.nearest(run.starts[0]) if run.starts else run.program.labels.any_member()
+
+
+def solution_of(presolved: Presolved, relaxation: Relaxation, run: Run, found: Outcome, before: float) -> Solution:
+    """Return the answer that was found as a solution: in the user's units and names, its bound and status judged.
+
+    Parameters
+    ----------
+    before : float
+        Seconds spent on what was compiled before.
+    """
+    program, solved, fit = presolved.declared, run.program, found.answer
+    assert fit is not None  # the last stage fits
+    form = solved.fix_labels(fit.labels)
+
+    # 1. A proof that the labels contradict is withdrawn: in the units of the solve, where nothing large was added.
+    certificate = found.certificate
+    if certificate is not None:
+        reached = solved.value_at(fit.labels, fit.w, fit.bias, fit.scalars)
+        size, noise = solved.size(fit)
+        noise += EPS * form.floor  # of a value that is zero exactly
+        if not np.isfinite(sound_bound(certificate.bound, reached, size, noise)):
+            certificate = None
+
+    # 2. Back through the passes.
+    answer = presolved.undo(replace(fit, certificate=certificate))
+    value = program.objective(fit.labels, answer.w, answer.bias, answer.scalars)
+
+    # 3. The bound is the stronger one of what was proved and of what the losses prove alone.
+    least = None if relaxation.bound == "none" else least_proof(program)
+    proof = strongest(answer.certificate, least)
+    bound = -np.inf if proof is None else min(program.to_user(proof.bound), value)
+    estimate = min(solved.to_user(found.estimate), value)  # NaN stays
+
+    # 4. The status: of a time that is up and of Ctrl-C also where they came after the relaxation.
+    state, said, convex = found.status, [found.message] if found.message else [], form.is_convex
+    if run.budget.expired and state in (Status.CONVERGED, Status.OPTIMAL) and relaxation.bound == "none":
+        state = Status.TIME_LIMIT
+    if run.budget.interrupted and state in (Status.CONVERGED, Status.OPTIMAL, Status.TIME_LIMIT):
+        state = Status.INTERRUPTED
+    if fit.raw.status is Status.TIME_LIMIT:
+        said.append(f"the hyperplane of the labels: {fit.raw.message}")
+    if not convex and fit.raw.status in (Status.INACCURATE, Status.ITERATION_LIMIT):
+        state = Status.INACCURATE if state in (Status.CONVERGED, Status.OPTIMAL) else state
+        said.append("the hyperplane of the labels is not known to be stationary, its solver got no further")
+    asked = getattr(relaxation, "tol", None) or run.budget.tol
+    state, message = earned(state, "; ".join(said), fit.raw if convex else None, value=value, bound=bound,
+                            estimate=estimate, tol=asked)
+
+    # 5. The names of the clusters, and the weights in the coordinates of the features that new points are mapped to.
+    named, names = orientation(program, fit.labels), program.labels.names
+
+    def read(table: FloatArray) -> FloatArray:
+        return names.outputs(named.reorder(table)) + 0.0  # no negative zeros
+
+    declared = program.normal.declared
+    features: Any = declared.features
+    weights = declared.weights(answer.w)
+    while isinstance(features, AffineFeatures) and features.matrix_map is not None:
+        features, weights = features.base, features.to_base(weights)
+    bias = read(program.codes @ program.normal.undo(answer).bias) if declared.free_bias else np.zeros(())
+    mixture = found.label_weights
+    if mixture is not None:  # one of label matrices, which know no names: each is renamed by itself
+        mixture = np.array([names.written(orientation(program, row).rename(row)) for row in mixture[0]]), mixture[1]
+    history = tuple(replace(r, value=solved.to_user(r.value), bound=solved.to_user(r.bound)) for r in run.history)
+    run.seconds["total"] = time.monotonic() - run.budget.start + before
+
+    solution = Solution(
+        labels=names.written(named.rename(fit.labels)).astype(int), value=value, bound=bound, estimate=estimate,
+        state=state, weights=read(weights), bias=bias if bias.ndim else float(bias), decision=read(answer.decision),
+        scalars=Scalars(dict(zip(program.losses.scalars.names, answer.scalars)), program.losses.scalars.symbols),
+        features=features, certificate=proof, label_weights=mixture, label_factor=found.label_matrix, history=history,
+        timings=run.seconds, message=message, relaxation=relaxation.name, solver=run.solver.name,
+        coding=program.coding)
+
+    # 6. Judged by the declaration, without what was found on the way.
+    return judged(solution, program, read(program.weights(answer.w)), answer.scalars, asked, proof, least)
+
+
+def judged(solution: Solution, program: MarginProgram, weights: FloatArray, scalars: FloatArray, tol: float,
+           proof: Any, least: Any) -> Solution:
+    """Return a solution with the declaration it answers, its bound what the independent check proves."""
+    if program.source is None:
+        return solution
+    solution = replace(solution, evidence=Evidence(program.source, weights, np.asarray(scalars, dtype=float), tol),
+                       column_names=program.source.hyperplane.column_names)
+    return settled(solution, program, proof, least)
+
+
+def orientation(program: MarginProgram, labels: IntArray) -> Renaming:
+    """Return the renaming of clusters under which labels are given; the objective is the same under it.
+
+    One-sided bounds on decision values tell clusters apart, as B may. Margins, symmetric bounds and the span of earlier
+    solutions do not.
+    """
+    if any(not bound.is_symmetric for bound in program.decision):
+        return Renaming(np.arange(program.clusters))
+    return program.labels.orientation(labels)
+
+
+def unfitted(program: MarginProgram, options: SolveOptions, budget: Budget, relaxation: str, solver: str) -> Solution:
+    """Return labels in B with the hyperplane w = 0, for there was time for no other."""
+    try:
+        with Budget.within(0.0).limit(1.0 - FITTED):
+            start = options.warm_start
+            labels = (program.labels.any_member() if start is None
+                      else program.labels.nearest(start_labels(program, start)))
+    except Cancelled:
+        up = "the solve was stopped" if options.time_limit is None else (
+            f"the time limit of {options.time_limit:g} seconds was up")
+        raise TimeLimitError(f"{up} before labels in B were found; give it more time") from None
+    w, scalars, names = np.zeros(program.size_of_w), np.zeros(program.losses.scalars.count), program.labels.names
+    weights, least = names.outputs(program.weights(w)), least_proof(program)
+    solution = Solution(
+        labels=names.written(labels).astype(int),
+        value=program.objective(labels, w, 0.0, scalars) if program.allows_zero else np.inf,
+        bound=-np.inf if least is None else program.to_user(least.bound), certificate=least, estimate=np.nan,
+        state=Status.INTERRUPTED if budget.interrupted else Status.TIME_LIMIT, weights=weights, bias=0.0,
+        decision=names.outputs(program.no_decision()), scalars=dict.fromkeys(program.losses.scalars.names, 0.0),
+        features=program.features, timings={"total": time.monotonic() - budget.start}, relaxation=relaxation,
+        solver=solver, coding=program.coding,
+        message="there was no time to fit a hyperplane: w = 0 and any labels that the constraints allow")
+    try:
+        with Budget.within(0.0).limit(1.0 - FITTED):
+            return judged(solution, program, weights, scalars, budget.tol, least, least)
+    except Cancelled:
+        return replace(solution, bound=-np.inf, certificate=None)
+
+
+def start_labels(program: MarginProgram, start: Any) -> IntArray:
+    """Return the labels 0..k−1 of an earlier solution or of a clustering."""
+    if not isinstance(start, Solution):
+        return named(start, program.labels)
+    if len(start.labels) != program.n:
+        raise DeclarationError(
+            f"solve(warm_start=...): the solution has {len(start.labels)} labels, the problem {program.n}")
+    if start.clusters != program.clusters:
+        raise DeclarationError(
+            f"solve(warm_start=...): the solution has {start.clusters} clusters, the problem {program.clusters}; solve "
+            "without it, or give a solution of the same number of clusters")
+    return program.labels.names.read(start.labels)
+
+
+def named(labels: Any, within: LabelSet) -> IntArray:
+    """Return the labels 0..k−1 of a clustering, in the names that break the fewest constraints of a label set."""
+    given = np.asarray(labels)
+    if given.shape != (within.n,):
+        raise DeclarationError(f"labels: given an array of shape {given.shape}, expected one label for each of "
+                               f"{within.n} points")
+    if given.dtype.kind == "O" and any(one is None or one != one for one in given):
+        raise DeclarationError("labels: some are missing; give every point its cluster")
+    if given.dtype.kind == "f" and not np.isfinite(given).all():
+        raise DeclarationError("labels: some are no finite number; give every point its cluster")
+    try:
+        names, numbers = np.unique(given, return_inverse=True)
+    except TypeError:
+        raise DeclarationError("labels: names of several kinds; give numbers alone, or texts alone") from None
+    own = within.names
+    if len(names) > own.clusters:
+        raise DeclarationError(f"labels: {len(names)} clusters, and the problem has {own.clusters}")
+    if given.dtype.kind in "iuf" and own.is_label(names).all():
+        numbers = own.read(given)
+    if within.is_symmetric or own.clusters > MOST_NAMINGS:
+        return np.asarray(numbers)
+    candidates = (np.array(order)[numbers] for order in permutations(range(own.clusters)))
+    return min(candidates, key=lambda one: len(within.violations(own.written(one))))
+
+
+__all__ = ["EVALUATION_SOLVER", "FITTED", "named", "orientation", "solution_of", "stages_of", "unfitted"]

@@ -15,8 +15,8 @@ from margindsl.host.files import FOREIGN
 from margindsl.proof.check import FORMAT, VERSION, Report, check
 from margindsl.proof.export import agree, with_ones
 from margindsl.proof.files import read_proof
-from margindsl.runtime.decision import first_other
-from margindsl.runtime.evidence import declaration_of
+from margindsl.runtime.judging import declaration_of
+from margindsl.runtime.presolve import first_other
 from margindsl.typing import FloatArray
 
 HEADER = ("value", "bound", "estimate", "state", "bias", "scalars", "timings", "message", "relaxation", "solver")

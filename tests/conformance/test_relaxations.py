@@ -55,11 +55,11 @@ class Careless(Alternating):
 
     def run(self, run):
         outcome = super().run(run)
-        form = run.program.fix_labels(outcome.fit.labels)
-        u = np.asarray(outcome.fit.raw["u"])
+        form = run.program.fix_labels(outcome.answer.labels)
+        u = np.asarray(outcome.answer.raw["u"])
         tau = np.zeros(len(form.decision))
-        claim = Certificate(outcome.fit.value + 1.0, kind="cases", arrays=fixed_label_case(form, u, tau))
-        return dataclasses.replace(outcome, certificate=claim, estimate=outcome.fit.value)
+        claim = Certificate(outcome.answer.value + 1.0, kind="cases", arrays=fixed_label_case(form, u, tau))
+        return dataclasses.replace(outcome, certificate=claim, estimate=outcome.answer.value)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -82,7 +82,7 @@ def test_answers_come_back_through_boxed_bias_and_units(c, low, high):
     assert found.program.free_bias == (not low == high == 0.0)
     w, t = RNG.normal(size=2), 0.0 if low == high else 0.3
     there = (found.program.features.apply(w) + t)[:, None] * [-1.0, 1.0]
-    answer = found.undo(Answer(w, np.array([t]), np.zeros(0), there))
+    answer = found.undo(Answer(LABELS, w, np.array([t]), np.zeros(0), there, 0.0, None))
     assert np.allclose(given.features.apply(answer.w) + answer.bias, answer.decision[:, 1], rtol=1e-9, atol=1e-9)
     assert given.objective(LABELS, answer.w, answer.bias) == pytest.approx(
         found.program.objective(LABELS, w, t), rel=1e-9)

@@ -11,7 +11,7 @@ import margindsl as md
 from margindsl.errors import DeclarationError
 from margindsl.proof import files
 from margindsl.proof.check import check
-from margindsl.runtime.evidence import written
+from margindsl.runtime.judging import written
 
 RNG = np.random.default_rng(5)
 X = np.vstack([RNG.normal(-1.0, 0.9, (5, 2)), RNG.normal(1.0, 0.9, (5, 2))])

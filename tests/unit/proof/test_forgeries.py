@@ -16,7 +16,7 @@ from margindsl.contract import Budget
 from margindsl.program.exhaustion import members
 from margindsl.proof.check import check, compare_features
 from margindsl.proof.export import agree, declared
-from margindsl.runtime.evidence import written
+from margindsl.runtime.judging import written
 
 CLOSE = 1e-7  # relative accuracy of the least value
 CUTS = md.SDP(moments=True, cuts="triangle")

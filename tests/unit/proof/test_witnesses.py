@@ -9,7 +9,7 @@ import pytest
 
 import margindsl as md
 from margindsl.proof import check as script
-from margindsl.runtime.evidence import written
+from margindsl.runtime.judging import written
 
 RNG = np.random.default_rng(11)
 X = np.vstack([RNG.normal(-0.7, 1.0, (4, 2)), RNG.normal(0.9, 1.0, (4, 2))])

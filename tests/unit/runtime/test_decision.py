@@ -4,7 +4,7 @@ import numpy as np
 
 from margindsl.features import DenseFeatures
 from margindsl.features.maps import NoMap
-from margindsl.runtime.decision import first_other
+from margindsl.runtime.presolve import first_other
 
 
 def test_products_that_cancel_are_those_of_the_same_points():

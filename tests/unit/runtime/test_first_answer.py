@@ -8,7 +8,7 @@ import pytest
 
 import margindsl as md
 from margindsl.host import clock
-from margindsl.runtime.stages import Begin
+from margindsl.runtime import stages
 
 
 def clouds(n=60, k=2, scale=1.0, seed=0):
@@ -67,7 +67,7 @@ def test_a_machine_that_stalls_after_a_stop_loses_no_labels(relaxation, monkeypa
 def test_later_random_choices_are_those_without_it(monkeypatch):
     method = md.WeightLifting(polish="auto", rounding=5)
     with_it = clouds().solve(method, random_state=3)
-    monkeypatch.setattr(Begin, "apply", lambda self, run, found: found)
+    monkeypatch.setattr(stages, "begin", lambda run, relaxation, found: found)
     without = clouds().solve(method, random_state=3)
     assert with_it.bound == without.bound and with_it.value <= without.value * (1 + 1e-9)
 

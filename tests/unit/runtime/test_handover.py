@@ -10,7 +10,8 @@ import margindsl as md
 from margindsl.contract import Budget, RawSolution, Session, Status
 from margindsl.errors import SolverError, UnansweredError
 from margindsl.program.certificates import certify_least_value
-from margindsl.runtime.attempts import Attempts, better, trouble_of
+from margindsl.runtime.compiled import better, trouble_of
+from margindsl.runtime.options import SolveOptions
 from margindsl.runtime.problem import choose_solver
 from margindsl.runtime.registry import load_class, make_solver
 
@@ -232,22 +233,22 @@ class Plan:
     def __init__(self, *ends):
         self.ends, self.earlier = list(ends), []
 
-    def end_of(self, solver, earlier):
+    def __call__(self, solver, earlier, options, budget):
         self.earlier.append(earlier)
         end = self.ends.pop(0)
         if isinstance(end, Exception):
-            return end
+            raise end
         if isinstance(end, str):
-            return UnansweredError(f"solver {solver.name!r} {end}")
+            raise UnansweredError(f"solver {solver.name!r} {end}")
         return dataclasses.replace(end, solver=solver.name)
 
 
-def hand_over(solvers, plan, proves, budget):
+def hand_over(solvers, plan, budget):
     """Return what attempts that end as planned come to."""
-    attempts = Attempts(solvers, proves, budget)
-    for solver, earlier in attempts:
-        attempts.note(solver.name, plan.end_of(solver, earlier))
-    return attempts.result()
+    compiled = declare().compile("sdp")
+    compiled.order, compiled.attempt = lambda: solvers, plan
+    with SolveOptions(verbose=0).watched() as watch:
+        return compiled.answer(SolveOptions(), dataclasses.replace(watch, budget=budget))
 
 
 SOLVERS = [make_solver(name) for name in ("clarabel", "burer-monteiro", "scs")]
@@ -262,9 +263,9 @@ def test_an_unanswered_solve_is_a_solver_error_that_can_be_sent_between_processe
 def test_no_time_is_left_for_the_next(solved):
     late = Budget.within(1e-9)
     with pytest.raises(UnansweredError, match=r"'clarabel' failed; 'burer-monteiro' was not begun: the time was up"):
-        hand_over(SOLVERS, Plan("failed"), True, late)
+        hand_over(SOLVERS, Plan("failed"), late)
     short = dataclasses.replace(solved, state=Status.FAILED, bound=-np.inf)
-    found = hand_over(SOLVERS, Plan(short), True, late)
+    found = hand_over(SOLVERS, Plan(short), late)
     assert found.solver == "clarabel" and "'burer-monteiro' was not begun" in found.message
 
 
@@ -273,23 +274,23 @@ def test_the_best_of_all_attempts_is_returned(solved):
     worse = dataclasses.replace(solved, state=Status.FAILED, value=2 * solved.value, bound=-np.inf, message="no luck")
     tighter = dataclasses.replace(solved, state=Status.ITERATION_LIMIT, bound=0.5 * solved.bound)
     plan = Plan(first, worse, tighter)
-    found = hand_over(SOLVERS, plan, True, Budget())
+    found = hand_over(SOLVERS, plan, Budget())
     assert found.solver == "scs" and found.bound == tighter.bound and not plan.ends
     assert plan.earlier[0] is None and plan.earlier[1] is plan.earlier[2] and plan.earlier[1].bound == -1.0
     assert found.message == ("'clarabel' ended as inaccurate, without a bound; "
                              "'burer-monteiro' ended as failed: no luck; 'scs' answered")
-    kept = hand_over(SOLVERS, Plan(first, worse, dataclasses.replace(worse, state=Status.CONVERGED)), True, Budget())
+    kept = hand_over(SOLVERS, Plan(first, worse, dataclasses.replace(worse, state=Status.CONVERGED)), Budget())
     assert kept.solver == "clarabel" and kept.value == solved.value
     assert better(first, tighter) is tighter and better(tighter, first) is tighter
 
 
 def test_an_error_of_another_kind_loses_no_labels(solved):
     short = dataclasses.replace(solved, state=Status.FAILED, bound=-np.inf)
-    kept = hand_over(SOLVERS[:2], Plan(short, SolverError("no member was found")), True, Budget())
+    kept = hand_over(SOLVERS[:2], Plan(short, SolverError("no member was found")), Budget())
     assert kept.solver == "clarabel" and kept.value == solved.value
     assert "'burer-monteiro' ended in an error: no member was found" in kept.message
     with pytest.raises(SolverError, match=r"^no member was found$"):
-        hand_over(SOLVERS, Plan(SolverError("no member was found")), True, Budget())
+        hand_over(SOLVERS, Plan(SolverError("no member was found")), Budget())
 
 
 def test_what_counts_as_trouble(solved):

@@ -124,8 +124,9 @@ def test_ctrl_c(relaxation, after):
 
 
 @pytest.mark.parametrize("place", [
-    "margindsl.runtime.solving.begin", "margindsl.runtime.stages.labels_in_hand", "margindsl.runtime.solving.answered",
-    "margindsl.runtime.undo.earned", "margindsl.runtime.undo.settled", "margindsl.runtime.attempts.trouble_of"])
+    "margindsl.runtime.compiled.begin", "margindsl.runtime.stages.labels_in_hand",
+    "margindsl.runtime.compiled.solution_of", "margindsl.runtime.stages.earned", "margindsl.runtime.stages.settled",
+    "margindsl.runtime.compiled.trouble_of"])
 @pytest.mark.parametrize("relaxation", ["alternating", "sdp"])
 def test_ctrl_c_once_compiled_is_answered(relaxation, place, monkeypatch):
     """Wherever it comes: before the first stage, between stages, while the answer is written and its proof checked."""
@@ -139,7 +140,7 @@ def test_ctrl_c_once_compiled_is_answered(relaxation, place, monkeypatch):
     solution = problem.solve(relaxation, SOLVERS[relaxation], random_state=0)
     assert_usable(problem, solution)
     assert solution.status == "interrupted" or place.endswith("trouble_of")  # by then it was whole
-    assert place.endswith("begin") or np.linalg.norm(solution.weights) > 0
+    assert place.endswith(".begin") or np.linalg.norm(solution.weights) > 0
 
 
 @pytest.mark.parametrize("relaxation", SOLVERS)

@@ -8,7 +8,7 @@ import pytest
 import margindsl as md
 from margindsl.contract import Budget
 from margindsl.labelset.names import by_first_point
-from margindsl.runtime.naming import orientation
+from margindsl.runtime.stages import orientation
 
 rng = np.random.default_rng(4)
 X = rng.normal(scale=0.5, size=(12, 3)) + np.where(np.arange(12) % 3 == 0, 1.5, -1.0)[:, None]

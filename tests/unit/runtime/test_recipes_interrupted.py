@@ -161,7 +161,7 @@ def test_ctrl_c_while_the_problem_is_compiled_is_passed_on(monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("margindsl.runtime.draft.assemble", interrupted)
+    monkeypatch.setattr("margindsl.runtime.presolve.assemble", interrupted)
     with pytest.raises(KeyboardInterrupt):
         problem.solve()
 

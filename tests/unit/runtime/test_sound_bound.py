@@ -8,7 +8,7 @@ import pytest
 import margindsl as md
 from margindsl.contract import RawSolution, Status
 from margindsl.errors import AccuracyWarning
-from margindsl.runtime.verdict import earned, sound_bound
+from margindsl.runtime.judging import earned, sound_bound
 
 FIT = RawSolution(Status.OPTIMAL, {"w": np.zeros(1)}, objective=1.0, trace=((0.0, 1.0, 1.0),))
 ROUGH = RawSolution(Status.INACCURATE, {"w": np.zeros(1)}, objective=1.0, trace=((0.0, 1.0, 0.5),))
