@@ -74,7 +74,7 @@ class Boastful(Alternating):
         form = run.program.fix_labels(fit.labels)
         case = fixed_label_case(form, np.asarray(fit.raw["u"]), np.zeros(len(form.decision)))
         claim = Certificate(fit.value, kind="cases", arrays=case)
-        return Outcome(Status.OPTIMAL, fit=fit, certificate=claim)
+        return Outcome(Status.OPTIMAL, answer=fit, certificate=claim)
 
 
 @dataclass(frozen=True, kw_only=True)
