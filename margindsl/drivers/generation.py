@@ -12,9 +12,8 @@ from margindsl.calculus.accuracy import relative_gap
 from margindsl.contract import RawSolution, Status
 from margindsl.drivers.alternation import alternate
 from margindsl.drivers.checkpoint import State, pack, raw_of, raw_state
-from margindsl.drivers.run import LATE, Run
+from margindsl.drivers.run import LATE, Run, StoppingRule
 from margindsl.drivers.starts import distinct
-from margindsl.drivers.stopping import StoppingRule
 from margindsl.errors import SolverError
 from margindsl.program.codes import first_names
 from margindsl.program.exhaustion import coded_costs

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from margindsl.drivers.alternation import ROUGH, alternate
-from margindsl.drivers.blocks import block_moves, labelling_key
-from margindsl.drivers.continuation import continue_weights, weight_factors
-from margindsl.drivers.descent import descend
-from margindsl.drivers.moves import candidate_moves
-from margindsl.drivers.regroup import regroupings
+from margindsl.drivers.alternation import ROUGH, alternate, continue_weights, descend, weight_factors
+from margindsl.drivers.moves import block_moves, candidate_moves, labelling_key, regroupings
 from margindsl.drivers.run import Run
 from margindsl.drivers.starts import distinct, starting_labels
 from margindsl.errors import UnboundedError

@@ -2,9 +2,8 @@
 
 from margindsl.features.blocks import BlockFeatures
 from margindsl.features.build import build
-from margindsl.features.coded import CodedRows
 from margindsl.features.dense import DenseFeatures, FactorFeatures
-from margindsl.features.derived import AffineFeatures, DerivedFeatures, SpanFeatures, image, in_span
+from margindsl.features.derived import AffineFeatures, CodedRows, DerivedFeatures, SpanFeatures, image, in_span
 from margindsl.features.kernels import RBF, Callable, Kernel, Linear, Polynomial, Precomputed, as_kernel, kernel_names
 from margindsl.features.operator import FeatureOperator
 from margindsl.features.points import check_points

@@ -12,8 +12,7 @@ import scipy.sparse as sp
 
 from margindsl.errors import DeclarationError, UnknownNameError, one_of
 from margindsl.features.distances import inner_products, squared_distances, squared_norms
-from margindsl.features.owned import Owned
-from margindsl.features.points import Points, check_points
+from margindsl.features.points import Owned, Points, check_points
 from margindsl.features.width import Width, check_width, find_width, given
 from margindsl.host.extensions import KERNELS, registered
 from margindsl.typing import FloatArray

@@ -43,8 +43,7 @@ from margindsl.language.linear import linear_part
 from margindsl.language.margins import Hyperplane, Labels, Margin
 from margindsl.language.symbols import Parameter, Scalar
 from margindsl.program.bounded_bias import moves_with_bias
-from margindsl.program.bounds import DecisionBound
-from margindsl.program.existence import payable
+from margindsl.program.bounds import DecisionBound, payable
 from margindsl.program.losses import Losses, LossTerm, SharedScalars, added
 from margindsl.typing import FloatArray, IntArray
 

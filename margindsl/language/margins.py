@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from margindsl.errors import DeclarationError, GrammarError
-from margindsl.features.owned import Owned
-from margindsl.features.points import check_points, column_names
+from margindsl.features.points import Owned, check_points, column_names
 from margindsl.labelset import Names
 from margindsl.language.entries import read_flag
 from margindsl.language.expressions import COMPARED, Expression, Index, Negation, Product, Quotient

@@ -12,8 +12,7 @@ from margindsl.errors import DeclarationError
 from margindsl.features.operator import FeatureOperator
 from margindsl.host.frozen import freeze_fields, frozen, frozen_property
 from margindsl.program.answers import Variable
-from margindsl.program.bounds import DecisionBound
-from margindsl.program.existence import contradiction
+from margindsl.program.bounds import DecisionBound, contradiction
 from margindsl.program.losses import Losses
 from margindsl.typing import FloatArray
 

@@ -16,8 +16,8 @@ from margindsl.host.frozen import frozen_property
 from margindsl.labelset import Names
 from margindsl.labelset.codes import differences, simplex_codes
 from margindsl.program.answers import Variable
+from margindsl.program.bounds import contradiction, is_endless
 from margindsl.program.equalities import moved_duals
-from margindsl.program.existence import contradiction, is_endless
 from margindsl.program.form import Form
 from margindsl.program.losses import Losses
 from margindsl.typing import FloatArray, IntArray

@@ -10,7 +10,7 @@ import numpy as np
 from margindsl.calculus import ConvexFunction
 from margindsl.errors import CalculusError
 from margindsl.host.frozen import freeze_fields, frozen_property
-from margindsl.program.existence import is_endless
+from margindsl.program.bounds import is_endless
 from margindsl.program.losses import Losses, LossTerm
 from margindsl.typing import BoolArray, FloatArray, IntArray
 

@@ -9,12 +9,11 @@ from typing import ClassVar
 import numpy as np
 
 from margindsl.contract import Offer, Refusal, Status
+from margindsl.drivers.alternation import continue_weights, weight_factors
 from margindsl.drivers.checkpoint import pack
-from margindsl.drivers.continuation import continue_weights, weight_factors
 from margindsl.drivers.rounding import polish as polish_candidates
 from margindsl.drivers.run import Run
-from margindsl.drivers.starts import starting_labels
-from margindsl.drivers.unlabelled import lacks_known
+from margindsl.drivers.starts import lacks_known, starting_labels
 from margindsl.errors import DeclarationError
 from margindsl.program.forms import FixedLabelForm
 from margindsl.program.program import MarginProgram

@@ -12,8 +12,7 @@ from margindsl.contract import Offer, RawSolution, Refusal, Status, flags, numbe
 from margindsl.drivers.generation import STAGE, Generated, generate, improved_starts, master_of, vertices
 from margindsl.drivers.guard import offer_of
 from margindsl.drivers.run import Run
-from margindsl.drivers.starts import distinct, first_start, starting_labels
-from margindsl.drivers.unlabelled import has_known, labels_from_known
+from margindsl.drivers.starts import distinct, first_start, has_known, labels_from_known, starting_labels
 from margindsl.errors import SolverError
 from margindsl.features import FeatureOperator, image
 from margindsl.program.certificates import Certificate

@@ -12,8 +12,7 @@ import scipy.sparse
 from margindsl.contract import Status, numbers
 from margindsl.drivers.alternation import alternate
 from margindsl.drivers.run import Run
-from margindsl.drivers.starts import distinct
-from margindsl.drivers.unlabelled import labels_from_known, unknown_points
+from margindsl.drivers.starts import distinct, labels_from_known, unknown_points
 from margindsl.errors import DeclarationError, SolverError
 from margindsl.labelset.programme import solve_within
 from margindsl.program.passes import Answer

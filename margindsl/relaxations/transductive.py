@@ -9,7 +9,7 @@ from margindsl.contract import Status, numbers
 from margindsl.drivers.alternation import alternate
 from margindsl.drivers.rounding import polish as polish_candidates
 from margindsl.drivers.run import Run
-from margindsl.drivers.unlabelled import labels_from_known, weigh_unknown
+from margindsl.drivers.starts import labels_from_known, weigh_unknown
 from margindsl.program.passes import Answer
 from margindsl.program.program import MarginProgram
 from margindsl.relaxations.local import InductiveRelaxation

@@ -34,7 +34,7 @@ ALLOWED = {
         ("margindsl/program/weight_certificate.py", "max(factor, 1.0)"),
         ("solvers/margindsl_solvers/engines/conic/lift.py", "max(1.0, float(top))")],
     "what a fit takes, in passes": [
-        ("margindsl/drivers/stopping.py", "max(1.0, a_fit / (WINDOW * self.a_pass))")],
+        ("margindsl/drivers/run.py", "max(1.0, a_fit / (WINDOW * self.a_pass))")],
     "ratios of slopes of cuts": [
         ("margindsl/program/quadratic.py", "np.maximum(steep / flat, 1.0)")],
     "numbers of points": [

@@ -8,8 +8,7 @@ from sklearn.datasets import load_digits
 
 import margindsl as md
 from margindsl.contract import Budget
-from margindsl.drivers.alternation import alternate, best_labels
-from margindsl.drivers.continuation import continue_weights, weight_factors
+from margindsl.drivers.alternation import alternate, best_labels, continue_weights, weight_factors
 from margindsl.drivers.run import Run
 from margindsl.errors import DeclarationError
 from margindsl.runtime.registry import make_solver

@@ -9,9 +9,14 @@ from margindsl.contract import Budget
 from margindsl.drivers import moves as moving
 from margindsl.drivers import run as running
 from margindsl.drivers.alternation import ROUGH, alternate
-from margindsl.drivers.blocks import block_moves, newton_values, sub_clusters
-from margindsl.drivers.moves import candidate_moves, estimate_moves
-from margindsl.drivers.regroup import regroupings
+from margindsl.drivers.moves import (
+    block_moves,
+    candidate_moves,
+    estimate_moves,
+    newton_values,
+    regroupings,
+    sub_clusters,
+)
 from margindsl.drivers.run import Run
 from margindsl.drivers.search import lowest_ends, search
 from margindsl.metrics import clustering_accuracy

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import margindsl as md
-from margindsl.drivers.run import Run
-from margindsl.drivers.stopping import FEW, FREE, PRICE, ROOM, WINDOW, StoppingRule
+from margindsl.drivers.run import FEW, FREE, PRICE, ROOM, WINDOW, Run, StoppingRule
 from margindsl.host.clock import Budget, Incumbent
 from margindsl.runtime.registry import make_solver
 

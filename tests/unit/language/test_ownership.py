@@ -11,9 +11,9 @@ import pytest
 import scipy.sparse as sp
 
 import margindsl as md
-import margindsl.features.owned as owned_module
+import margindsl.features.points as owned_module
 from margindsl.errors import DeclarationError
-from margindsl.features.owned import Owned
+from margindsl.features.points import Owned
 
 N = 8
 RNG = np.random.default_rng(4)

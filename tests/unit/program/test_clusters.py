@@ -12,7 +12,7 @@ from margindsl.calculus import ConvexFunction
 from margindsl.contract import Budget, RawSolution, Status
 from margindsl.errors import CalculusError, DeclarationError
 from margindsl.features import build
-from margindsl.features.coded import CodedRows, weighted_gram
+from margindsl.features.derived import CodedRows, weighted_gram
 from margindsl.labelset import presolve
 from margindsl.labelset.codes import contrasts, simplex_codes
 from margindsl.program.bounds import DecisionBound

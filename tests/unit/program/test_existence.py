@@ -9,7 +9,7 @@ import pytest
 import margindsl as md
 from margindsl.errors import InfeasibleError, UnboundedError
 from margindsl.estimators import MarginClusterer
-from margindsl.program.existence import is_endless
+from margindsl.program.bounds import is_endless
 
 POINTS = np.random.default_rng(3).normal(size=(5, 2))
 LABELS = 1 - ((np.arange(32)[:, None] >> np.arange(5)) & 1)

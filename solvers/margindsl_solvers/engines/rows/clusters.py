@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.linalg import LinearOperator, cg
 
 from margindsl.contract import Budget, RawSolution, Status
-from margindsl.features.coded import weighted_gram
+from margindsl.features.derived import weighted_gram
 from margindsl.program.clusters import ClusterForm
 from margindsl.program.codes import runner_up
 from margindsl.program.losses import Losses
