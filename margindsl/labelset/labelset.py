@@ -291,10 +291,10 @@ class LabelSet(Constraints):
         return [label for label in order if label not in unused[1:]]
 
     def steps(self, path: Path) -> list[int]:
-        """Return a path by points, as a proof holds it."""
+        """Return a path by points, as a proof holds it: a point from 1, and n times its label."""
         components, labels = np.array(path, dtype=int).reshape(-1, 2).T
         points = self.first[components]
-        return self.names.steps(points, self.n, self.turned(labels, self.sign[points])).tolist()
+        return [int(c) for c in points + 1 + self.n * self.turned(labels, self.sign[points])]
 
     # -- semidefinite relaxations -------------------------------------------------------------------
 

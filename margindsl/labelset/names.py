@@ -65,11 +65,6 @@ class Names:
         """Return a label as text."""
         return f"{self.values[label]:+d}" if self.signed else str(label)
 
-    def steps(self, points: Any, n: int, labels: Any) -> IntArray:
-        """Return the numbers by which a proof says that some of n points have labels: signed, or n times them added."""
-        points, labels = np.asarray(points), np.asarray(labels).astype(int)
-        return np.asarray(self.values[labels] * (points + 1) if self.signed else points + 1 + n * labels)
-
     @property
     def domain(self) -> str:
         """Return the set of labels as text."""

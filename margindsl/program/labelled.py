@@ -13,7 +13,6 @@ from margindsl.calculus.accuracy import greatest_ratio
 from margindsl.errors import DeclarationError
 from margindsl.features import CodedRows
 from margindsl.host.frozen import frozen_property
-from margindsl.labelset import Names
 from margindsl.labelset.codes import differences, simplex_codes
 from margindsl.program.answers import Variable
 from margindsl.program.bounds import contradiction, is_endless
@@ -109,8 +108,8 @@ class LabelledForm(Form):
                 "tau": Variable((len(self.bound_rows[0]),), needed=False)}
 
     def steps(self, points: IntArray) -> IntArray:
-        """Return the numbers by which a proof says that points have their labels."""
-        return Names(self.clusters).steps(points, self.n, self.labels[points])
+        """Return the numbers by which a proof says that points have their labels: from 1, n times labels added."""
+        return np.asarray(points + 1 + self.n * self.labels[points])
 
     # -- bounds on decision values --------------------------------------------------------------------
 

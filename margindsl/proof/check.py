@@ -9,20 +9,21 @@ from typing import Any
 
 import numpy as np
 
-FORMAT, VERSION, EPS, MOST = "margindsl-proof", 7, 2.0**-52, 1 << 22  # at most so many numbers in a block or list
+FORMAT, VERSION, EPS, MOST = "margindsl-proof", 8, 2.0**-52, 1 << 22  # at most so many numbers in a block or list
 CLOSED = 1.5e-3  # the relative gap beyond which nothing is optimal, whatever was asked for
 KNOWN = 1e-6  # the relative accuracy beyond which a value is not known
 CLOSE = 1e-12  # relative accuracy of features, to the size of their column
+CLUSTERS = {"binary": (2, 2), "simplex": (3, 1 << 20), "crammer-singer": (3, 1 << 20)}  # least and most of a coding
 SHAPES = {  # of arrays: equal letters are equal lengths; + marks what is not negative, * what may be infinite
-    "n": "labels", "nr": "phi", "rc": "w", "m": "points slopes", "ms": "coupling", "s": "costs scalars nonneg",
-    "f": "cell anchor A B C", "f*": "left right", "g": "log_at log_a log_d", "g+": "log_c", "x2": "must",
-    "y2": "cannot",
-    "i": "known_index known_values", "jn": "bound_weights", "j*": "bound_lower bound_upper", "k+": "at_least at_most",
-    "ln": "decision_weights", "l*": "decision_lower decision_upper", "pmz": "u", "pm": "q", "plo": "tau", "pl+": "eta",
-    "pg": "tangents", "e": "tree", "N+": "d", "b+": "kappa", "b": "middles units", "tN": "cuts", "t": "theta"}
+    "n": "labels", "nr": "phi", "rc": "w", "nc": "decision", "kc": "codes", "m": "points slopes", "ms": "coupling",
+    "s": "costs scalars nonneg", "f": "cell anchor A B C", "f*": "left right", "g": "log_at log_a log_d", "g+": "log_c",
+    "x2": "must", "y2": "cannot", "i": "known_index known_values", "jn": "bound_weights",
+    "j*": "bound_lower bound_upper", "k+": "at_least at_most", "ln": "decision_weights",
+    "l*": "decision_lower decision_upper", "pmz": "u", "pm": "q", "plo": "tau", "pl+": "eta", "pg": "tangents",
+    "e": "tree", "N+": "d", "b+": "kappa", "j": "middles units", "tN": "cuts", "t": "theta"}
 WHOLE: dict[str, tuple[Any, Any]] = {  # of whole numbers: the least, and what all are below; a letter is a length
-    "labels": (-1, "k"), "points": (0, "n"), "nonneg": (0, 2), "cell": (0, "m"), "log_at": (0, "m"), "must": (0, "n"),
-    "cannot": (0, "n"), "known_index": (0, "n"), "known_values": (-1, "k"), "tree": ("p", "N"), "cuts": (-1, 2)}
+    "labels": (0, "k"), "points": (0, "n"), "nonneg": (0, 2), "cell": (0, "m"), "log_at": (0, "m"), "must": (0, "n"),
+    "cannot": (0, "n"), "known_index": (0, "n"), "known_values": (0, "k"), "tree": ("p", "N"), "cuts": (-1, 2)}
 
 
 def need(holds: Any, said: str) -> Any:
@@ -48,33 +49,77 @@ def gathered(place: Any, X: Any, N: int) -> Any:
     return np.array([np.bincount(place, x, N) for x in X.T]).reshape(-1, N).T
 
 
+def coded(coding: str, k: int) -> dict[str, Any]:
+    """Return what a coding says of k clusters.
+
+    They are codes (k, c), whose products with decision values are margins; `pairs` (o, c), by which bounds on decision
+    values see them, and the largest |b|^2 of a bias that moves no pair by more than 1; the part of |f|^2 that a squared
+    margin is at least, and the greatest one; the `row` (k,) and `turn` of a decided label among the codes of a lift;
+    and lengths of arrays.
+    """
+    signs, ones, (a, b) = np.array([[-1.0], [1.0]]), np.ones(k), np.triu_indices(k, 1)
+    if coding == "binary":
+        return {"codes": signs, "pairs": ones[:1, None], "corner": 1.0, "low": 1.0, "stretch": 1.0,
+                "row": np.array([0, 0]), "turn": signs[:, 0], "lengths": {"c": 1}}
+    scale = {"simplex": 1.0, "crammer-singer": k / (k - 1)}[coding]  # a lift sees f_y less the mean of the others
+    codes = scale * (np.eye(k) - 1 / k)
+    return {"codes": codes, "pairs": np.eye(k)[a] - np.eye(k)[b], "corner": k // 2 * (k - k // 2) / k, "low": 0.0,
+            "stretch": scale**2 * (1 - 1 / k), "row": np.arange(k), "turn": ones, "lengths": {"c": k, "j": 0}}
+
+
+def least_square(cuts: Any, k: int) -> Any:
+    """Return the least square of whole multiples (t, n) of unit codes: (k sum S_c^2 - S^2) / (k - 1), S_c by cluster.
+
+    It is least where the sum S of the multiples is shared out over the clusters as evenly as whole numbers can.
+    """
+    total = np.abs(cuts.sum(axis=1))
+    each, more = np.divmod(total, k)
+    return (k * (k * each**2 + more * (2 * each + 1)) - total**2) / (k - 1)
+
+
 class LabelSet:
-    """Hold B: y_i = sign_i z_C of components C; z is 0 where it is open, else a sign, or 1 + the cluster if k > 2."""
+    """Hold B: the code of y_i is sign_i times that of z_C, labels of components C, -1 where they are open."""
 
     def __init__(self, p: Any) -> None:
-        self.p, self.two, component, self.sign = p, p.clusters == 2, np.arange(p.n), np.ones(p.n, dtype=int)
-        for i, j, s in [*((i, j, 1) for i, j in p.must), *((i, j, -1) for i, j in p.cannot if self.two)]:
+        self.p, self.k, component, self.sign = p, p.clusters, np.arange(p.n), np.ones(p.n, dtype=int)
+        joins = self.k == 2  # a cannot-link says one label by the other
+        for i, j, s in [*((i, j, 1) for i, j in p.must), *((i, j, -1) for i, j in p.cannot if joins)]:
             moved = component == component[j]
             self.sign[moved], component[moved] = self.sign[moved] * self.sign[i] * s * self.sign[j], component[i]
         _, self.first, self.component, self.sizes = np.unique(component, True, True, True)
-        self.values, self.z, i = np.arange(1, p.clusters + 1), np.zeros(len(self.sizes), dtype=int), p.known_index
-        self.z[self.component[i]] = self.sign[i] * p.known_values if self.two else p.known_values + 1
-        self.rows, ends = p.bound_weights if self.two else np.ones((1, p.n)), np.stack([p.bound_lower, p.bound_upper])
-        self.sums = np.array([np.bincount(self.component, self.sign * w) for w in self.rows]).reshape(-1, len(self.z))
+        self.apart, self.turned_sizes = p.cannot[joins * len(p.cannot):], np.bincount(self.component, self.sign < 0)
+        self.z, i, self.own = np.full(len(self.sizes), -1), p.known_index, np.append(p.codes[:, 0], 0)
+        self.z[self.component[i]] = self.turned(p.known_values, i)
+        self.rows, ends = np.vstack([p.bound_weights, np.ones(p.n)]), np.stack([p.bound_lower, p.bound_upper])
+        self.sums = np.array([np.bincount(self.component, self.sign * w) for w in p.bound_weights]).reshape(
+            -1, len(self.z))
         size, exact = np.abs(p.bound_weights).sum(1), np.all(p.bound_weights % 1 == 0, axis=1)  # sums of whole numbers
         self.slack = np.minimum(2 * (p.n + 8) * EPS * size, np.where(exact & (size <= 2**53), 0.25, np.inf))
-        apart = ends.sum(axis=0) if self.two else np.ptp([p.at_least, p.at_most], 1)
-        self.is_symmetric = not self.z.any() and np.all(apart == 0) and np.all(p.decision_lower == -p.decision_upper)
+        self.least = np.maximum(p.at_least, p.n - p.at_most.sum() + p.at_most)  # what the others leave
+        self.most = np.minimum(p.at_most, p.n - p.at_least.sum() + p.at_least)
+        self.is_symmetric = (np.all(self.z < 0) and np.all(ends.sum(axis=0) == 0) and not np.ptp(self.least)
+                             and not np.ptp(self.most) and np.all(p.decision_lower == -p.decision_upper))
+
+    def turned(self, labels: Any, points: Any) -> Any:
+        """Return labels of points as those of their components, and the other way round."""
+        return np.where(self.sign[points] > 0, labels, self.k - 1 - labels)
+
+    def counts(self, Z: Any) -> Any:
+        """Return how many points rows of Z decide to be in every cluster."""
+        same, other = self.sizes - self.turned_sizes, self.turned_sizes
+        return np.stack([(c == Z) @ same + (self.k - 1 - c == Z) @ other for c in range(self.k)], axis=-1)
 
     def refuted(self, Z: Any) -> Any:
         """Return which rows of Z, labels of components, no member of B completes."""
-        free, (i, j) = Z == 0, self.component[self.p.cannot.T]
-        if self.two:
-            middle, reach = Z @ self.sums.T, free @ np.abs(self.sums).T + self.slack
-            return np.any((middle + reach < self.p.bound_lower) | (middle - reach > self.p.bound_upper), axis=1)
-        counts = np.stack([(c == Z) @ self.sizes for c in self.values], axis=1)
-        few = np.maximum(self.p.at_least - counts, 0).sum(axis=1) > free @ self.sizes
-        return few | np.any(counts > self.p.at_most, axis=1) | np.any((Z[:, i] == Z[:, j]) & ~free[:, i], axis=1)
+        free, (i, j) = Z < 0, self.component[self.apart.T]
+        middle, reach = self.own[Z] @ self.sums.T, free @ np.abs(self.sums).T + self.slack
+        wrong = np.any((middle + reach < self.p.bound_lower) | (middle - reach > self.p.bound_upper), axis=1)
+        wrong |= np.any((Z[:, i] == Z[:, j]) & ~free[:, i], axis=1)
+        if np.all(self.least <= 0) and np.all(self.most >= self.p.n):
+            return wrong
+        counts = self.counts(Z)
+        few = np.maximum(self.least - counts, 0).sum(axis=1) > free @ self.sizes
+        return wrong | few | np.any(counts > self.most, axis=1)
 
     def leaves(self) -> tuple[Any, Any]:
         """Return labels and numbers of the leaves of a tree that covers B, up to names of clusters where B = -B."""
@@ -84,24 +129,29 @@ class LabelSet:
             need(len(node) == len(Z) and np.all(self.refuted(Z[node == 0])), "the cases leave labellings uncovered")
             found.append((Z[node < 0], -1 - node[node < 0]))
             Z, at, steps = Z[node > 0], self.component[node[node > 0] - 1], []
-            for used, value in enumerate((1, -1) if self.two else self.values):
-                kept = (np.abs(Z).max(axis=1, initial=0) >= used) | (not self.is_symmetric)
-                steps.append(np.where(np.arange(Z.shape[1]) == at[kept][:, None], value, Z[kept]))
+            for label in range(self.k):
+                kept = self.takes(Z, label)
+                steps.append(np.where(np.arange(Z.shape[1]) == at[kept][:, None], label, Z[kept]))
             Z = np.concatenate(steps)
         return np.concatenate([labels for labels, _ in found]), np.concatenate([numbers for _, numbers in found])
 
+    def takes(self, Z: Any, label: int) -> Any:
+        """Return which rows of Z go on with a label: of names that mean nothing, one that is not used yet counts."""
+        return (Z.max(axis=1, initial=-1) >= label - 1) | (not self.is_symmetric)
+
     def radius(self, j: int, z: Any) -> float:
-        """Return how far sum j is from its middle at most, for k > 2 the largest |sum of the codes of all points|."""
-        p, n, k, best, free = self.p, self.p.n, self.p.clusters, 0, np.abs(self.sums[j][z == 0])
-        if self.two:  # where weights have a common unit, only the sums that are attained count
-            first, units, slack = float(self.sums[j] @ z) - math.fsum(free), np.rint(free / p.units[j]), self.slack[j]
+        """Return how far sum j is from its middle at most; the last one is the largest |sum of the codes of all|."""
+        p, n, k, best = self.p, self.p.n, self.k, 0
+        if j < len(self.sums):  # where weights have a common unit, only the sums that are attained count
+            free, slack = np.abs(self.sums[j][z < 0]), self.slack[j]
+            first, units = float(self.sums[j] @ self.own[z]) - math.fsum(free), np.rint(free / p.units[j])
             ends = np.array([max(p.bound_lower[j], first), min(p.bound_upper[j], first + 2 * math.fsum(free))])
             if units.sum() <= MOST * (p.kappa[j] > 0) and np.abs(free - p.units[j] * units).sum() <= slack:
                 bits = reduce(lambda sums, w: sums | sums << w, units.astype(int).tolist(), 1)
                 sums = first + 2 * p.units[j] * np.flatnonzero(np.array(list(bin(bits)[:1:-1])) == "1")
                 ends = sums[(sums >= ends[0] - 2 * slack) & (sums <= ends[1] + 2 * slack)]
             return float(np.max(np.abs(ends - p.middles[j]), initial=0.0) + 3 * slack)
-        limits = np.clip([np.maximum(np.bincount(z, self.sizes, k + 1)[1:], p.at_least), p.at_most], 0, n).T.tolist()
+        limits = np.clip([np.maximum(self.counts(z), self.least), self.most], 0, n).T.tolist()
         for odd, (least, most) in enumerate(limits):  # the sum of squares is greatest with all sizes but one at a limit
             squares = reduce(lambda held, pair: dict(sorted((m + x, s + x * x) for m, s in held.items() for x in pair)),
                              limits[:odd] + limits[odd + 1:], {0: 0})
@@ -130,26 +180,25 @@ class Proof(SimpleNamespace):
     """Hold header and arrays of a proof, every number cast and in its range, and find what they prove."""
 
     def __init__(self, header: dict[str, Any], arrays: dict[str, Any]) -> None:
-        n, k = whole(header["n"], 1, 1 << 40), whole(header["clusters"], 2, 1 << 20)
-        lengths = {"n": n, "N": n + 1, "k": k, "2": 2} | (
-            {"c": 1, "b": len(arrays["bound_lower"])} if k == 2 else {"c": k, "b": 1, "j": 0})
-        shapes = [*SHAPES.items(), ("n" if k == 2 else "nk", "decision")]
+        n, k = whole(header["n"], 1, 1 << 40), whole(header["clusters"], *CLUSTERS[header["coding"]])
+        need(arrays["codes"].shape[:1] == (k,), "codes: not one a cluster")
+        said = coded(header["coding"], k)
+        lengths = {"n": n, "N": n + 1, "k": k, "2": 2, "b": len(arrays["bound_lower"]) + 1, **said.pop("lengths")}
         found = {name: self.cast(name, mark, arrays[name], lengths)
-                 for mark, names in shapes for name in names.split() if name in arrays}
+                 for mark, names in SHAPES.items() for name in names.split() if name in arrays}
+        need(np.array_equal(found["codes"], said["codes"]), "the codes are not those of the coding")
         super().__init__(
-            **found, n=n, clusters=k, **{name: header[name] for name in ("coding", "kind", "state", "free_bias")},
+            **(found | said), n=n, clusters=k,
+            **{name: header[name] for name in ("coding", "kind", "state", "free_bias")},
             bias=np.array(header["bias"], dtype=float), held=whole(header["held"], -1, lengths["l"] - 1),
             ridge=number(header["ridge"], sys.float_info.min), constant=number(header["constant"]),
             value=number(header["value"], high=math.inf), bound=number(header["bound"], -math.inf))
-        self.two, self.singer = k == 2, self.coding == "crammer-singer"
-        known = self.coding in (("binary",) if self.two else ("simplex", "crammer-singer"))
+        self.singer = self.coding == "crammer-singer"
         fair = isinstance(self.free_bias, bool) and isinstance(self.state, str) and self.bias.shape in ((), (k,))
-        need(known and fair, "the header contradicts itself")
+        need(fair, "the header contradicts itself")
         ones = "phi" not in found or np.all(self.phi[:, -1:] == 1)
         need(ones or not self.free_bias, "the features have no column of ones for the bias")
-        self.stretch = 1 if self.two else k / (k - 1) if self.singer else 1 - 1 / k
-        self.codes, (a, b) = np.array([[0.0], [1], [-1]]) if self.two else np.eye(k + 1)[:, 1:], np.triu_indices(k, 1)
-        self.pairs = (np.eye(k)[a] - np.eye(k)[b])[:, :1 if self.two else k]
+        need(len(self.pairs) == 1 or np.all(self.decision_lower == -self.decision_upper), "differences have no sign")
 
     @staticmethod
     def cast(name: str, mark: str, x: Any, lengths: dict[str, int]) -> Any:
@@ -178,8 +227,8 @@ class Proof(SimpleNamespace):
             need(self.free_bias and abs(a.sum()) > 4 * self.rate * size, "a bound holds no bias")
             self.columns -= np.where(last, 0.0, a @ self.phi / a.sum())
             self.spread += np.where(last, 0.0, np.abs(a) @ self.spread * 2 * size / a.sum()**2)
-            self.limits = np.array([self.decision_lower[self.held], self.decision_upper[self.held]]) / a.sum()
-            self.limits = self.limits if self.two else np.array([-0.5, 0.5]) * np.abs(self.limits).max()
+            self.limits = np.array([self.decision_lower[self.held], self.decision_upper[self.held]]) / (
+                a.sum() * np.abs(self.pairs[0]).sum())  # where clusters share a limit, each has a half of it
             self.columns[:, -1] = self.spread[:, -1] = np.any(self.limits)
         kept = last | (np.arange(len(D))[:, None] != self.held)
         self.sums, self.sizes = kept * (D @ self.columns), kept * (np.abs(D) @ self.spread)
@@ -190,15 +239,19 @@ class Proof(SimpleNamespace):
         Decision values and bias of the solution must be those of the weights.
         """
         # Loss i at x = slope margin + coupling s: At^2 + Bt + C, t = x - anchor, in a cell, and c log(1 + exp(-ax - d))
-        f, own, sizes = self.phi @ self.w, self.codes[y], (np.abs(self.phi) @ np.abs(self.w)).max(axis=1)
-        near = np.abs(f - self.decision.reshape(f.shape)) <= 64 * EPS * (sum(self.phi.shape) + 8) * sizes.max()
+        f, sizes, rows = self.phi @ self.w, (np.abs(self.phi) @ np.abs(self.w)).max(axis=1), np.arange(self.n)
+        near = np.abs(f - self.decision) <= 64 * EPS * (sum(self.phi.shape) + 8) * sizes.max()
         need(np.all(near), f"decision values are not those of the weights, at point {np.argmin(near.all(axis=1))}")
         need(np.all(self.bias == self.w[-1] * self.free_bias), "the bias is not that of the weights")
         sums, slack = self.decision_weights @ f @ self.pairs.T, 1e-6 * np.abs(self.decision_weights) @ sizes
         near = np.clip(sums.T, self.decision_lower - slack, self.decision_upper + slack)
         need(np.all(near == sums.T) and np.all((self.scalars >= 0) | (self.nonneg == 0)), "decision values are outside")
-        others = np.where(own > 0, -np.inf, f).max(axis=1) if self.singer else (not self.two) * f.mean(axis=1)
-        x = margins = self.slopes * (np.sum(own * f, axis=1) - others)[self.points] + self.coupling @ self.scalars
+        margin = np.sum(self.codes[y] * f, axis=1)
+        if self.singer:
+            others = f.copy()
+            others[rows, y] = -np.inf
+            margin = f[rows, y] - others.max(axis=1)
+        x = margins = self.slopes * margin[self.points] + self.coupling @ self.scalars
         size = 2 * np.abs(self.slopes) * sizes[self.points] + np.abs(self.coupling) @ np.abs(self.scalars)
         x, reach, rate = x[self.cell], size[self.cell] + np.abs(self.anchor), 64 * (self.n + len(self.w) + 8) * EPS
         here, near = (np.flatnonzero((self.left - e <= x) & (x <= self.right + e)) for e in (0.0, rate * reach))
@@ -240,6 +293,10 @@ class Proof(SimpleNamespace):
         v, q = (np.bincount(self.points, z, self.n) for z in (u * self.slopes, q * self.slopes**2))
         return math.fsum(total + rest), v, q
 
+    def squared(self, q: Any) -> Any:
+        """Return multiples of |f|^2 that are no less than multiples q of squared margins."""
+        return np.where(q > 0, self.stretch, self.low) * q
+
     def whitened(self, q: Any, eta: Any, H: Any, sizes: Any) -> tuple[Any, Any]:
         """Return F, FF' >= HP^-1H', P = norm - Phi'qPhi + sum eta s s', and how far off rows are, in units of rate."""
         near, far = (self.norm + self.stretch * np.abs(q) @ x**2 + eta @ y**2 for x, y in (
@@ -249,7 +306,7 @@ class Proof(SimpleNamespace):
         F, off = H[:, held] / scale, np.linalg.norm(sizes[:, held] / scale, axis=1)
         if not (np.any(q) or np.any(eta)):
             return F, off
-        P = np.diag(self.norm) - (self.columns.T * self.stretch * q) @ self.columns + (self.sums.T * eta) @ self.sums
+        P = np.diag(self.norm) - (self.columns.T * self.squared(q)) @ self.columns + (self.sums.T * eta) @ self.sums
         values, vectors = np.linalg.eigh(P[held][:, held] / scale / scale[:, None])
         values = values - self.rate * (len(values) + 2) * math.sqrt(np.max(far[held] / near[held], initial=1))
         need(np.all(values > 0), "squares of decision values outweigh the norm")
@@ -259,21 +316,19 @@ class Proof(SimpleNamespace):
         """Return parts of a price no less than z'HP^-1H'z for all labels of components that are like z."""
         # FF' + T theta T' <= c(d + V kappa V') gives c(sum d + kappa r^2) - sum theta l for sums |V'z| <= r and cuts
         # |T'z|^2 >= l (= if theta < 0); c: top eigenvalue of GG', G' = [(F - VW) / sqrt d, W / sqrt kappa], T in F, V
-        two, k, free, pull = self.two, self.clusters, z == 0, math.sqrt(self.stretch) * v[:, None]
-        N = int(free.sum()) + (1 if two else k)  # what is decided is one row, of a sign, or one for every cluster
-        place = np.append(np.where(free, np.cumsum(free) - 1, N - 1 if two else N - k - 1 + z)[B.component], N - 1)
-        sign = np.append(B.sign * np.where(free | (not two), 1, z)[B.component], 1)
-        squares = sign * np.vstack([np.column_stack([B.rows, -self.middles * two]), self.cuts])
+        k, free, pull, held = self.clusters, z < 0, math.sqrt(self.stretch) * v[:, None], int(self.row[-1]) + 1
+        N = int(free.sum()) + held  # the last rows are of what is decided, the very last of a point of the last cluster
+        place = np.append(np.where(free, np.cumsum(free) - 1, N - held + self.row[z])[B.component], N - 1)
+        sign = np.append(B.sign * np.where(free, 1, self.turn[z])[B.component], 1)
+        squares = sign * np.vstack([np.column_stack([B.rows, -np.append(self.middles, 0)]), self.cuts])
         H, sizes, U = (gathered(place[:len(X)], X, N) for X in (
             sign[:-1, None] * pull * self.columns, np.abs(pull) * self.spread, squares.T))
         (F, off), cut, count = self.whitened(q, eta, H, sizes), U.T[len(B.rows):] != 0, np.abs(self.cuts).sum(axis=1)
-        i, j = cut.argmax(axis=1), N - 1 - cut[:, ::-1].argmax(axis=1)
-        apart = np.isin(i * N + j, np.sort(place[self.cannot], axis=1) @ [N, 1]) | ((i >= N - k) & (i < j))
-        loose = (count > 1) & (two | (count > 2) | ~apart)  # what is not an equality
-        wrong = count % 2 == 0 if two else (count < 1) | (count > 3) | (np.sum(self.cuts < 0, axis=1) != count // 3)
-        need(not np.any(wrong) and np.all(self.cuts == np.sign(self.cuts)), "a cut does not hold for every labelling")
+        total, i, j = np.abs(self.cuts.sum(axis=1)), cut.argmax(axis=1), N - 1 - cut[:, ::-1].argmax(axis=1)
+        apart = np.isin(i * N + j, np.sort(place[B.apart], axis=1) @ [N, 1]) | ((i >= N - held) & (i < j))
+        loose = (count != 1) & ((count != 2) | (total != 2) | ~apart)  # what is not an equality
         need(np.all(self.theta[loose] >= 0) and np.all(v * self.singer >= 0), "a multiplier is negative")
-        least, radii = np.where((count != 2) | two, 1, 2 - 2 / (k - 1)), [B.radius(j, z) for j in range(len(B.rows))]
+        least, radii = least_square(self.cuts, k), [B.radius(j, z) for j in range(len(B.rows))]
         weights, d = np.append(self.kappa, -self.theta), np.bincount(place, self.d, N)
         met, left = np.any(F, axis=1) | np.any(U * weights, axis=1) | (d != 0), weights > 0
         root, U = np.sqrt(d[met])[:, None], U[met] * np.sqrt(np.abs(weights))
@@ -290,22 +345,22 @@ class Proof(SimpleNamespace):
     def leaf_bounds(self, B: LabelSet, number: int, Z: Any) -> Any:
         """Return what a dual point proves for rows of Z, labels of components."""
         (u, q, tau, eta), k = (x[number] for x in (self.u, self.q, self.tau, self.eta)), self.clusters
-        low, v, q = self.least(u.sum(axis=1), q if self.two else np.maximum(q, 0.0), self.tangents[number])
+        low, v, q = self.least(u.sum(axis=1), q, self.tangents[number])
         if self.kind == "lift":
             prices, tau = np.array([self.lifted(B, z, v, q, eta) for z in Z]), 0 * tau
         else:  # cases: all labels that the dual point uses are decided
             one, a = self.singer and u.shape[1] > 1, u * self.slopes[:, None]
-            u, met = gathered(self.points, a, self.n), (Z == 0)[:, B.component[self.points[a.any(axis=1)]]]
-            own, force, gain, N, v = self.codes[Z], tau @ self.pairs, np.zeros(len(Z)), Z.shape[1], u.sum(axis=1)
+            u, met = gathered(self.points, a, self.n), (Z < 0)[:, B.component[self.points[a.any(axis=1)]]]
+            own = np.vstack([np.eye(k) if one else self.codes, np.zeros(len(self.codes.T))])[Z]
+            force, gain, N, v = tau @ self.pairs, np.zeros(len(Z)), Z.shape[1], u.sum(axis=1)
             fair = not (a < 0).any() | (own * gathered(B.component, u != 0, N)).any() if one else v * self.singer >= 0
             need(np.all(fair) and self.kind == "cases" and not met.any(), "a dual point uses open labels")
-            # A point weighs v (stretch own - rest), or v own - u, its own code its component's times its sign.
-            stretch, rest = (1, 0) if self.two or one else (self.stretch, 1 / (k - 1)) if self.singer else (1, 1 / k)
-            others = u if one else np.repeat(rest * v[:, None], own.shape[2], axis=1)
+            # A point weighs v times its code, which is its component's times its sign, or v own - u.
+            others = u if one else np.zeros((self.n, own.shape[2]))
             H, sizes = ((np.tensordot(a, gathered(B.component, w[:, None] * b, N), (1, 0)) - c.T @ b - d.T @ e).reshape(
                 -1, b.shape[1]) for a, w, b, c, d, e in (
-                    (own, stretch * B.sign * v, self.columns, others, force, self.sums),
-                    (abs(own), stretch * abs(v), self.spread, -abs(others), -abs(force), self.sizes)))
+                    (own, B.sign * v, self.columns, others, force, self.sums),
+                    (abs(own), abs(v), self.spread, -abs(others), -abs(force), self.sizes)))
             if self.held >= 0 and not np.any(eta * self.sums[:, -1]):  # nothing but its limits holds the bias
                 gain = np.max(H[:, -1:] * self.limits, axis=1) + self.rate * sizes[:, -1] * np.abs(self.limits).max()
                 H[:, -1] = sizes[:, -1] = 0.0
@@ -313,16 +368,16 @@ class Proof(SimpleNamespace):
             squares = (np.linalg.norm(F, axis=1) + self.rate * off)**2
             prices = np.hstack([x.reshape(len(Z), -1) for x in (squares, 2 * gain)])
         limits = np.where(tau > 0, self.decision_upper[:, None], self.decision_lower[:, None])
-        reach = np.maximum(-self.decision_lower, self.decision_upper)**2 * (self.two or k // 2 * (k - k // 2) / k)
+        reach = np.maximum(-self.decision_lower, self.decision_upper)**2 * self.corner
         paid = np.append(np.where(tau == 0, 0.0, 2 * tau * limits), np.where(eta == 0, 0.0, eta * reach))
         return low - (prices.sum(1) + paid.sum()) / 2 - self.rate * (abs(low) + abs(prices).sum(1) + abs(paid).sum())
 
     def judge(self, report: Any) -> None:
         """Add what holds of labels, value, bound and status."""
-        B, y, (i, j), (a, b) = LabelSet(self), self.labels + (not self.two), self.must.T, self.cannot.T
-        sizes = np.sum(y[:, None] == ((-1, 1) if self.two else B.values), axis=0)
-        held = [self.labels[self.known_index] == self.known_values, y[i] == y[j], y[a] != y[b], self.at_least <= sizes,
-                sizes <= self.at_most, [sizes.sum() == self.n, not B.refuted((y * B.sign)[B.first][None])[0]]]
+        B, y, (i, j), (a, b) = LabelSet(self), self.labels, self.must.T, self.cannot.T
+        sizes = np.bincount(y, minlength=self.clusters)
+        held = [y[self.known_index] == self.known_values, y[i] == y[j], y[a] != y[b], self.at_least <= sizes,
+                sizes <= self.at_most, [not B.refuted(B.turned(y[B.first], B.first)[None])[0]]]
         report.proved.append(need(np.all(np.concatenate(held)), "labels are not in B") or "labels are in B")
         need(self.bound <= self.value, f"bound {self.bound:.17g} lies above the value {self.value:.17g}")
         if not hasattr(self, "phi"):

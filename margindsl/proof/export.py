@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from margindsl.features import AffineFeatures, FeatureOperator
+from margindsl.labelset import Names
 from margindsl.labelset.bound import LinearBound, intersect
 from margindsl.language.lowering import Declaration
 from margindsl.program.bounded_bias import holder
 from margindsl.program.certificates import Certificate
 from margindsl.program.program import MarginProgram
-from margindsl.proof.check import FORMAT, VERSION, LabelSet, Proof
+from margindsl.proof.check import FORMAT, VERSION, LabelSet, Proof, coded
 from margindsl.proof.tables import NoProof, UnknownProof, loss_tables, tangents
 from margindsl.proof.witnesses import common_units, definite, every_labelling, grow
 from margindsl.typing import BoolArray, FloatArray, IntArray
@@ -27,18 +27,12 @@ FLOOR = 1e-8  # least entry of a diagonal, as a part of the mean
 
 @dataclass(frozen=True, eq=False)
 class Claim:
-    """Represent what a solution says: labels with their hyperplane, value, bound and status word.
+    """Represent what a solution says: labels with their hyperplane, value, bound and status word."""
 
-    Parameters
-    ----------
-    weights : (r,) or (r, k) float array
-        In the coordinates of the program's features.
-    """
-
-    labels: IntArray  # (n,)
-    weights: FloatArray
+    labels: IntArray  # (n,) 0 to k - 1
+    weights: FloatArray  # (r,) or (r, k), in the coordinates of the program's features
     bias: float
-    decision: FloatArray  # (n,)
+    decision: FloatArray  # (n, c)
     scalars: FloatArray  # (S,)
     value: float
     bound: float
@@ -66,7 +60,6 @@ def export(program: MarginProgram, claim: Claim, certificate: Certificate | None
     declaration = program.source
     header, arrays = declared(declaration)
     order = [place for place, own in enumerate(declaration.decision) if any(own is kept for kept in program.decision)]
-    two = program.clusters == 2
     held = holder(declaration.decision) if header["free_bias"] else None
     header |= {"value": claim.value, "bound": claim.bound, "state": claim.state, "bias": claim.bias,
                "held": -1 if held is None else int(held), "kind": "none"}
@@ -80,17 +73,18 @@ def export(program: MarginProgram, claim: Claim, certificate: Certificate | None
     point = certificate.data().rescaled(1.0, 1.0, program.scale)
     header["kind"] = "lift" if point.kind == "lift" else "cases"
     lifted = [place for place, bound in zip(order, program.decision) if math.isfinite(bound.reach)]
-    dual = {name: _declared_order(name, np.asarray(x), lifted if name == "eta" else order, arrays, program.clusters)
-            for name, x in point.arrays.items()}
-    if point.kind != "cases" and np.any(dual["u"]):
-        dual["u"] = program.kind.own_duals(program, dual["u"])
-    if two and point.kind == "lift":
-        labels: Any = program.labels
-        dual["decided"] = labels.pinned[labels.component] >= 0
-    B = LabelSet(SimpleNamespace(**header, **arrays))
     proof = Proof(header, arrays | {"phi": phi})
     proof.centre()
-    return header, arrays | shown | {"lift": _lift, "cases": _cases, "pool": _pool}[point.kind](B, dual, proof)
+    pairs = {"eta": (lifted, 1), "tau": (order, len(proof.pairs))}
+    dual = {name: _declared_order(np.asarray(x), *pairs[name], len(declaration.decision)) if name in pairs
+            else np.asarray(x) for name, x in point.arrays.items()}
+    if point.kind != "cases" and np.any(dual["u"]):
+        dual["u"] = program.kind.own_duals(program, dual["u"])
+    if point.kind == "lift":
+        labels: Any = program.labels
+        dual["decided"] = labels.pinned[labels.component] >= 0
+    found = {"lift": _lift, "cases": _cases, "pool": _pool}[point.kind](LabelSet(proof), dual, proof)
+    return header, arrays | shown | found
 
 
 def with_ones(features: FeatureOperator, header: dict[str, Any]) -> FloatArray:
@@ -112,6 +106,7 @@ def _points(proof: Proof, u: Any, q: Any, tau: Any, eta: Any) -> dict[str, Any]:
     Shapes: `u` (P, m, c), `q` (P, m), `tau` (P, L, c), `eta` (P, L).
     """
     tables, u, q = vars(proof), np.array(u, dtype=float), np.array(q, dtype=float)
+    q = q if proof.low else np.maximum(q, 0.0)  # what proves nothing of squares that are less than decision values'
     plain = np.array_equal(proof.points, np.arange(proof.n))
     for number in range(len(u)) if plain and np.any(q) else ():
         q[number] = definite(proof, q[number], eta[number])
@@ -122,10 +117,9 @@ def _cases(B: LabelSet, dual: dict[str, Any], proof: Proof) -> dict[str, Any]:
     """Return cases with a tree of decisions that leads to all of them."""
     u, q, tau, paths = (dual[name] for name in ("u", "q", "tau", "paths"))
     u, m, place = np.array(u.reshape(*u.shape[:2], -1)), len(proof.points), np.nonzero(paths)
-    point = (np.abs(paths) - 1) % proof.n
-    columns, asked = B.component[point], np.zeros((len(paths), len(B.z)), dtype=int)
-    value = np.sign(paths) * B.sign[point] if B.two else (paths - 1) // proof.n + 1
-    asked[place[0], columns[place]] = value[place]
+    label, point = np.divmod(paths - 1, proof.n)
+    columns, asked = B.component[point], np.full((len(paths), len(B.z)), -1)
+    asked[place[0], columns[place]] = B.turned(label, point)[place]
     order = [path[np.sort(np.unique(path, return_index=True)[1])] for path in (
         row[path != 0] for row, path in zip(columns, paths))]
     q = q / (proof.stretch if proof.singer else 1.0) if q.shape[1] == m else np.zeros((len(u), m))
@@ -141,37 +135,37 @@ def _cases(B: LabelSet, dual: dict[str, Any], proof: Proof) -> dict[str, Any]:
     try:
         B.p.tree = grow(B, asked, order, used())
     except NoProof:
-        if not B.two:
-            raise
         # Presolve saw B = -B where limits as declared do not show it: the other half has the same dual points.
-        asked, tau, order = np.concatenate([asked, -asked]), np.concatenate([tau, -tau]), [*order, *order]
-        u, q, eta = (np.concatenate([part, part]) for part in (u, q, eta))
+        order, turned = [*order, *order], [_renamed(B.k, np.arange(B.k)[::-1], *case) for case in zip(asked, u, tau)]
+        asked, u, tau = (np.concatenate([part, np.stack(other)]) for part, other in zip((asked, u, tau), zip(*turned)))
+        q, eta = (np.concatenate([part, part]) for part in (q, eta))
         B.p.tree = grow(B, asked, order, used())
     Z, leaf = B.leaves()
     for number, z in zip(leaf, Z):
-        u[number, (z == 0)[B.component[proof.points]] & (slopes > 0)] = 0.0
+        u[number, (z < 0)[B.component[proof.points]] & (slopes > 0)] = 0.0
     return {**_points(proof, u, q, tau, eta), "tree": B.p.tree}
 
 
 def _named(B: LabelSet, asked: IntArray, order: list[IntArray], u: FloatArray,
            tau: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:
     """Return cases where B = −B with clusters named in the order in which they are met."""
-    asked, u, tau, k = asked.copy(), u.copy(), tau.copy(), len(B.values)
+    cases = []
     for row, path in enumerate(order):
         met = list(dict.fromkeys(asked[row, path].tolist()))
-        if B.two:
-            turn = met[0] if met else 1
-            asked[row], tau[row] = turn * asked[row], turn * tau[row]
-            continue
-        names = [*met, *(c for c in range(1, k + 1) if c not in met)]  # the new name of names[c] is c + 1
-        asked[row] = np.argsort([0, *names])[asked[row]]
-        turned = np.array(names) - 1
-        u[row] = u[row][:, turned] if u.shape[2] == k else u[row]
-        first, second = np.triu_indices(k, 1)
-        force = np.zeros((tau.shape[1], k, k))
-        force[:, first, second], force[:, second, first] = tau[row], -tau[row]
-        tau[row] = force[:, turned[first], turned[second]]
+        names = np.array([*met, *(c for c in range(B.k) if c not in met)])
+        cases.append(_renamed(B.k, names, asked[row], u[row], tau[row]))
+    asked, u, tau = (np.stack(part) for part in zip(*cases))
     return asked, u, tau
+
+
+def _renamed(k: int, names: IntArray, asked: IntArray, u: FloatArray,
+             tau: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:
+    """Return a case with cluster names[c] called c; of two, whose f has a sign, that of bounds on it turns over."""
+    first, second = np.triu_indices(k, 1)
+    force = np.zeros((len(tau), k, k))
+    force[:, first, second], force[:, second, first] = tau, -tau
+    return (np.append(np.argsort(names), -1)[asked], u[:, names] if u.shape[1] == k else u,
+            force[:, names[first], names[second]])
 
 
 def _pool(B: LabelSet, dual: dict[str, Any], proof: Proof) -> dict[str, Any]:
@@ -198,7 +192,7 @@ def _lift(B: LabelSet, dual: dict[str, Any], proof: Proof) -> dict[str, Any]:
     q = dual["q"] / (proof.stretch if proof.singer else 1.0) if len(dual["q"]) == m else np.zeros(m)
     tau = np.zeros((1, len(proof.decision_lower), len(proof.pairs)))
     B.p.units = common_units(B)
-    B.p.tree = grow(B, np.zeros((1, len(B.z)), dtype=int), [np.zeros(0, dtype=int)], np.ones((1, len(B.z)), dtype=bool))
+    B.p.tree = grow(B, np.full((1, len(B.z)), -1), [np.zeros(0, dtype=int)], np.ones((1, len(B.z)), dtype=bool))
     d = np.bincount(first, dual["d"], n + 1)
     chosen, size = dual["theta"] != 0, np.abs(dual["cut_products"][:, :1])
     ends = np.column_stack([dual["cut_rows"][:, :1], dual["cut_columns"][:, :2]])[chosen]
@@ -207,11 +201,11 @@ def _lift(B: LabelSet, dual: dict[str, Any], proof: Proof) -> dict[str, Any]:
     cuts, theta = np.zeros((len(ends), n + 1), dtype=np.int8), (dual["theta"] * size[:, 0])[chosen] / 2
     np.add.at(cuts, (np.arange(len(ends))[:, None], first[ends]), (signs * turn[ends]).astype(np.int8))
     d += np.bincount(first[ends].ravel(), (theta[:, None] * np.abs(signs)).ravel(), n + 1)
-    kappa, middles = _bound_multipliers(B, dual) if B.two else (np.array([dual["kappa"].sum()]), np.zeros(1))
+    kappa, middles = _bound_multipliers(B, dual)
     eta = dual["eta"] * (1.0 if proof.singer else proof.stretch)  # of sums of codes, which the norm counts so
     point = _points(proof, u[None, :, None], q[None], tau, eta.reshape(1, -1))
     Z = B.leaves()[0]
-    joined = np.vstack([cuts, np.column_stack([B.rows, -middles])[kappa > 0]])
+    joined = np.vstack([cuts, np.column_stack([B.rows, -np.append(middles, 0)])[kappa > 0]])
     used = np.append(np.bincount(proof.points, np.abs(u * proof.slopes), n), 0) + np.abs(joined).sum(axis=0)
     d, more = _positive(B, Z[0], d, used)
     single = np.zeros((np.count_nonzero(more), n + 1), dtype=np.int8)
@@ -225,12 +219,9 @@ def _positive(B: LabelSet, z: IntArray, d: FloatArray, used: FloatArray) -> tupl
     n = len(d) - 1
     first = np.unique(B.component, return_index=True)[1]
     where = np.append(first[B.component], n)
-    if B.two:
-        where[:-1][(z != 0)[B.component]] = n
-    else:
-        for c in B.values:
-            own = np.flatnonzero((z == c)[B.component])
-            where[own] = own.min(initial=n)
+    for row in range(B.p.row[-1] + 1):  # what is decided shares the rows of a lift, the last one that of point n
+        own = np.flatnonzero(((z >= 0) & (B.p.row[z] == row))[B.component])
+        where[own] = n if row == B.p.row[-1] else own.min(initial=n)
     d, used = np.bincount(where, d, n + 1), np.bincount(where, used, n + 1)
     least = FLOOR * (np.abs(d).mean() or 1.0)
     more = np.where((d < least) & ((used > 0) | (d < 0)), least - d, 0.0)
@@ -240,8 +231,8 @@ def _positive(B: LabelSet, z: IntArray, d: FloatArray, used: FloatArray) -> tupl
 def _bound_multipliers(B: LabelSet, dual: dict[str, Any]) -> tuple[FloatArray, FloatArray]:
     """Return multipliers of declared bounds and their middles, for vectors of the form that are multiples of them."""
     count, component, sign = len(dual["d"]), dual["component"], dual["sign"]
-    sums = np.array([np.bincount(component, sign * w, count) for w in B.rows]).reshape(-1, count)
-    kappa, middles = np.zeros(len(sums)), np.zeros(len(sums))
+    kappa, middles = np.zeros(len(B.rows)), np.zeros(len(B.sums))
+    sums = np.array([np.bincount(component, sign * w, count) for w in B.rows[:len(B.sums) or 1]])
     known = np.unique(component[dual["decided"]])
     place = known[0] if len(known) else count - 1 if count > component.max() + 1 else -1
     free = np.arange(count) != place
@@ -252,16 +243,13 @@ def _bound_multipliers(B: LabelSet, dual: dict[str, Any]) -> tuple[FloatArray, F
         j = int(np.argmin(np.abs(v[free] - alpha[:, None] * sums[:, free]).sum(axis=1)))
         if alpha[j] != 0:
             kappa[j] += multiplier * alpha[j] ** 2
-            middles[j] = sums[j, place] - v[place] / alpha[j] if place >= 0 else 0.0
+            middles[j:j + 1] = sums[j, place] - v[place] / alpha[j] if place >= 0 else 0.0
     return kappa, middles
 
 
-def _declared_order(name: str, x: Any, order: list[int], arrays: dict[str, Any], clusters: int) -> Any:
+def _declared_order(x: Any, order: list[int], pairs: int, bounds: int) -> Any:
     """Return multipliers of decision bounds in the order of the declaration, zero where one was left out."""
-    if name not in ("eta", "tau"):
-        return x
-    pairs = 1 if clusters == 2 or name == "eta" else math.comb(clusters, 2)
-    out = np.zeros((*x.shape[:-1], len(arrays["decision_lower"]), pairs))
+    out = np.zeros((*x.shape[:-1], bounds, pairs))
     if x.shape[-1]:
         out[..., order, :] = x.reshape(*x.shape[:-1], len(order), pairs)
     return out
@@ -280,8 +268,9 @@ def declared(declaration: Declaration) -> tuple[dict[str, Any], dict[str, Any]]:
         "constant": declaration.constant}
     arrays = {
         **loss_tables(losses, declaration.coding == "crammer-singer"),
+        "codes": coded(declaration.coding, clusters)["codes"],
         "must": declaration.must, "cannot": declaration.cannot,
-        "known_index": declaration.known[0], "known_values": declaration.known[1],
+        "known_index": declaration.known[0], "known_values": Names(clusters).read(declaration.known[1]),
         "bound_weights": np.array([w for w, _, _ in bounds], dtype=float).reshape(-1, n),
         "bound_lower": np.array([low for _, low, _ in bounds], dtype=float),
         "bound_upper": np.array([high for _, _, high in bounds], dtype=float),
@@ -309,6 +298,13 @@ def _size_bound(sizes: Any, n: int) -> tuple[FloatArray, float, float]:
     """Return sizes of two clusters as a bound on Σy: cluster 0 is y = −1."""
     low = max(2 * sizes.at_least[1] - n, n - 2 * sizes.at_most[0])
     return np.ones(n), float(low), float(min(2 * sizes.at_most[1] - n, n - 2 * sizes.at_least[0]))
+
+
+def codes_of(labels: Any, decision: Any) -> tuple[IntArray, FloatArray]:
+    """Return labels as 0 to k - 1, what is none as -1, and decision values (n, c) of what users read."""
+    decision = np.asarray(decision).reshape(len(decision), -1)
+    names = Names(max(2, decision.shape[1]))
+    return np.where(names.is_label(labels), names.read(labels), -1), decision
 
 
 def agree(declaration: dict[str, Any], other: dict[str, Any]) -> bool:

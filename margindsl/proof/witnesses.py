@@ -29,21 +29,21 @@ def forced(B: LabelSet, z: IntArray) -> IntArray:
 
     Shapes: `z` (N,).
     """
-    free = z == 0
-    if B.two:
-        size = np.abs(B.sums)
-        middle, reach = B.sums @ z, size @ free + B.slack
-        most, least = (middle + reach)[:, None] - 2 * size, (middle - reach)[:, None] + 2 * size
-        left = (most < B.p.bound_lower[:, None]) | (least > B.p.bound_upper[:, None])
-        return np.flatnonzero(free & np.any(left, axis=0))
-    allowed = np.ones((len(z), len(B.values)), dtype=bool)
-    pairs = B.component[B.p.cannot]
+    free, k = z < 0, B.k
+    allowed, codes = np.ones((len(z), k), dtype=bool), B.own[:k]
+    size = np.abs(B.sums)
+    middle, reach = (B.sums @ B.own[z])[:, None], (size @ free + B.slack)[:, None] - size
+    for label in range(k):  # sums where one component more is decided
+        sums = middle + codes[label] * B.sums
+        allowed[:, label] &= ~np.any((sums + reach < B.p.bound_lower[:, None])
+                                     | (sums - reach > B.p.bound_upper[:, None]), axis=0)
+    pairs = B.component[B.apart]
     for i, j in np.vstack([pairs, pairs[:, ::-1]]):
-        allowed[i, z[j] - 1] &= z[j] == 0
-    counts = np.array([B.sizes[z == c].sum() for c in B.values])
-    room = np.minimum(B.p.at_most, B.p.n - (B.p.at_least.sum() - B.p.at_least))  # what others need is not free
-    allowed &= counts + B.sizes[:, None] <= room
-    return np.flatnonzero(free & (allowed.sum(axis=1) == 1))
+        if z[j] >= 0:
+            allowed[i, z[j]] = False
+    same, other = (B.counts(z) + x[:, None] <= B.most for x in (B.sizes - B.turned_sizes, B.turned_sizes))
+    allowed &= same & other[:, ::-1]
+    return np.flatnonzero(free & (allowed.sum(axis=1) <= 1))
 
 
 def grow(B: LabelSet, asked: IntArray, order: list[IntArray], needed: BoolArray) -> IntArray:
@@ -52,14 +52,14 @@ def grow(B: LabelSet, asked: IntArray, order: list[IntArray], needed: BoolArray)
     Parameters
     ----------
     asked : (P, N) int array
-        What a case asks of components, 0 for nothing.
+        What labels a case asks of components, -1 for none.
     order : list of int array
         In which order it asks.
     needed : (P, N) bool array
         Components whose labels a case uses when they follow from what it asks.
     """
     level, tokens = [Node(B.z, np.arange(len(asked)))], [np.zeros(0, dtype=int)]
-    most = SPARE + 2 * len(B.values) * asked.size
+    most = SPARE + 2 * B.k * asked.size
     while level:
         closed = B.refuted(np.stack([node.z for node in level]))
         found = [(0, -1) if shut else _step(B, node, asked, order, needed) for node, shut in zip(level, closed)]
@@ -67,37 +67,37 @@ def grow(B: LabelSet, asked: IntArray, order: list[IntArray], needed: BoolArray)
         if sum(map(len, tokens)) > most or not fits_in(0.0):
             raise UnknownProof("the cases take too large a tree, or too long a time")
         split = [(node, at) for node, (token, at) in zip(level, found) if token > 0]
-        level = [_child(node, at, value, asked) for used, value in enumerate((1, -1) if B.two else B.values)
-                 for node, at in split if used <= np.abs(node.z).max() or not B.is_symmetric]
+        level = [_child(node, at, label, asked) for label in range(B.k) for node, at in split
+                 if B.takes(node.z[None], label)[0]]
     return np.concatenate(tokens)
 
 
 def _step(B: LabelSet, node: Node, asked: IntArray, order: list[IntArray], needed: BoolArray) -> tuple[int, int]:
     """Return the token of a node, and the component it decides."""
     z = node.z
-    rest = (asked[node.group] != 0) & (z == 0)
+    rest = (asked[node.group] >= 0) & (z < 0)
     done = ~rest.any(axis=1)
     at = -1
     if done.any():
         case = int(node.group[np.argmax(done)])
-        if np.any(needed[case] & (z == 0)):
-            node.forced = tuple(i for i in node.forced if z[i] == 0) or tuple(forced(B, z))
+        if np.any(needed[case] & (z < 0)):
+            node.forced = tuple(i for i in node.forced if z[i] < 0) or tuple(forced(B, z))
             at = node.forced[0] if node.forced else -1
         if at < 0:
             return -1 - case, -1
     elif len(node.group):
-        at = int(next(i for i in order[node.group[0]] if z[i] == 0))
+        at = int(next(i for i in order[node.group[0]] if z[i] < 0))
     else:
-        at = int(np.argmax(z == 0))
-        if z[at] != 0:
+        at = int(np.argmax(z < 0))
+        if z[at] >= 0:
             raise NoProof("the cases leave labellings uncovered")
     return int(np.argmax(B.component == at)) + 1, at
 
 
-def _child(node: Node, at: int, value: int, asked: IntArray) -> Node:
+def _child(node: Node, at: int, label: int, asked: IntArray) -> Node:
     z, ask = node.z.copy(), asked[node.group, at]
-    z[at] = value
-    return Node(z, node.group[(ask == 0) | (ask == value)], node.forced)
+    z[at] = label
+    return Node(z, node.group[(ask < 0) | (ask == label)], node.forced)
 
 
 def every_labelling(B: LabelSet, proof: Proof, points: int) -> IntArray:
@@ -112,15 +112,15 @@ def every_labelling(B: LabelSet, proof: Proof, points: int) -> IntArray:
     """
     Z, tokens = B.z[None], []
     first = np.unique(B.component, return_index=True)[1]
-    for at in np.flatnonzero(B.z == 0):
+    for at in np.flatnonzero(B.z < 0):
         closed, steps = B.refuted(Z), []
         tokens.append(np.where(closed, 0, first[at] + 1))
         if sum(map(len, tokens)) > MOST_NODES:
             raise UnknownProof("the labellings take too large a tree")
         Z = Z[~closed]
-        for used, value in enumerate((1, -1) if B.two else B.values):
-            step = Z[(np.abs(Z).max(axis=1, initial=0) >= used) | (not B.is_symmetric)]
-            step[:, at] = value
+        for label in range(B.k):
+            step = Z[B.takes(Z, label)]
+            step[:, at] = label
             steps.append(step)
         Z = np.concatenate(steps)
     closed, claimed = B.refuted(Z), proof.bound - proof.constant
@@ -139,7 +139,7 @@ def every_labelling(B: LabelSet, proof: Proof, points: int) -> IntArray:
 
 def common_units(B: LabelSet) -> FloatArray:
     """Return the unit that the weights of each bound are multiples of, but for rounding."""
-    units = np.ones(len(B.rows))
+    units = np.ones(len(B.sums))
     for j, c in enumerate(B.sums):
         unit, weights = 0.0, np.unique(np.abs(c[c != 0]))[::-1]
         for w in weights.tolist():
@@ -163,7 +163,7 @@ def definite(proof: Proof, q: FloatArray, eta: FloatArray) -> FloatArray:
     """
     phi, q = proof.columns, np.array(q, dtype=float)
     for _ in range(4):
-        own = proof.stretch * (q if proof.two else np.maximum(q, 0.0))
+        own = proof.squared(q)
         if not np.any(own > 0):
             return q
         near, far = (proof.norm + np.abs(own) @ x**2 + eta @ y**2 for x, y in (

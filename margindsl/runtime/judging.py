@@ -19,7 +19,7 @@ from margindsl.program.certificates import Certificate, certify_least_value
 from margindsl.program.program import MarginProgram
 from margindsl.proof.check import CLOSED as JUDGED_CLOSED
 from margindsl.proof.check import Report, check, compare_features
-from margindsl.proof.export import LARGEST, Claim, NoProof, UnknownProof, agree, declared, export
+from margindsl.proof.export import LARGEST, Claim, NoProof, UnknownProof, agree, codes_of, declared, export
 from margindsl.runtime.presolve import assemble, first_other, prepare_features, prepare_labels
 from margindsl.typing import FloatArray
 
@@ -74,8 +74,8 @@ class Evidence:
 
     def claim(self, solution: Any, bound: float | None = None) -> Claim:
         """Return what a solution claims, or what it would claim with another bound."""
-        return Claim(solution.labels, self.weights, np.asarray(solution.bias).tolist(), solution.decision,
-                     self.scalars, solution.value,
+        labels, decision = codes_of(solution.labels, solution.decision)
+        return Claim(labels, self.weights, np.asarray(solution.bias).tolist(), decision, self.scalars, solution.value,
                      solution.bound if bound is None else bound, solution.state.name)
 
 
@@ -101,7 +101,7 @@ def verify(solution: Any, certificate: Certificate | None, bound: float | None =
         base = base.base
     if base.n != len(claim.decision) or base.rank != len(solution.weights):
         report.failures.append("features are not those of the weights")
-    elif first_other(base, solution.weights, claim.bias, claim.decision) is not None:
+    elif first_other(base, solution.weights, claim.bias, solution.decision) is not None:
         report.failures.append("decision values are not those of the solution's weights over the declared points")
     return report
 

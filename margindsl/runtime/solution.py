@@ -21,6 +21,7 @@ from margindsl.language.symbols import Scalar
 from margindsl.program.certificates import Certificate
 from margindsl.program.codings import CODINGS
 from margindsl.proof.check import Report
+from margindsl.proof.export import codes_of
 from margindsl.proof.files import write_proof
 from margindsl.runtime.judging import Evidence, verify, written
 from margindsl.runtime.stored import features_of, judged, read_stored, same_problem
@@ -180,7 +181,7 @@ class Solution:
     @property
     def clusters(self) -> int:
         """Return the number of clusters."""
-        return 2 if self.decision.ndim == 1 else int(self.decision.shape[1])
+        return max(2, self.decision[0].size)  # of two, the decision values of one say those of both
 
     @property
     def cluster_sizes(self) -> tuple[int, ...]:
@@ -334,7 +335,8 @@ class Solution:
             "bias": np.asarray(self.bias).tolist(), "scalars": dict(self.scalars), "timings": dict(self.timings),
             "message": self.message, "relaxation": self.relaxation, "solver": self.solver, "coding": self.coding,
             "origin": dict(self.origin), "history": [vars(record) for record in self.history]}
-        arrays: dict[str, Any] = {"labels": self.labels, "weights": self.weights, "decision": self.decision}
+        labels, decision = codes_of(self.labels, self.decision)
+        arrays: dict[str, Any] = {"labels": labels, "weights": self.weights, "decision": decision}
         if self.label_weights is not None:
             arrays |= {"labellings": self.label_weights[0], "mixture": self.label_weights[1]}
         if self.label_factor is not None:
@@ -365,15 +367,16 @@ class Solution:
         """
         header, arrays, proof = read_stored(path)
         header["bias"] = np.asarray(header["bias"], dtype=float)[()]
-        features = None
+        names, decision = Names(max(2, arrays["decision"].shape[1])), arrays["decision"]
+        decision, features = decision.reshape(len(decision), *arrays["weights"].shape[1:]), None
         if problem is not None:
-            features = features_of(problem, arrays["weights"], header["bias"], arrays["decision"])
+            features = features_of(problem, arrays["weights"], header["bias"], decision)
             proof = None if proof is None else same_problem(path, proof, problem)
         mixture = (arrays["labellings"], arrays["mixture"]) if "mixture" in arrays else None
         origin = header.get("origin", {}) | ({"unproved": header["unproved"]} if "unproved" in header else {})
         return judged(path, cls(
-            arrays["labels"], header["value"], header["bound"], header["estimate"], Status[header["state"]],
-            arrays["weights"], header["bias"], arrays["decision"], header["scalars"], features,
+            names.written(arrays["labels"]), header["value"], header["bound"], header["estimate"],
+            Status[header["state"]], arrays["weights"], header["bias"], decision, header["scalars"], features,
             label_weights=mixture, label_factor=arrays.get("label_factor"), timings=header["timings"],
             message=header["message"], relaxation=header["relaxation"], solver=header["solver"],
             coding=header.get("coding", "binary"), evidence=proof, origin=origin,

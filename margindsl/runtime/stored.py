@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from margindsl.contract import Status
 from margindsl.errors import DeclarationError
 from margindsl.host.files import FOREIGN
 from margindsl.proof.check import FORMAT, VERSION, Report, check
-from margindsl.proof.export import agree, with_ones
+from margindsl.proof.export import agree, codes_of, with_ones
 from margindsl.proof.files import read_proof
 from margindsl.runtime.judging import declaration_of
 from margindsl.runtime.presolve import first_other
@@ -42,7 +43,8 @@ class StoredProof:
         """Return what of a solution the proof shows."""
         header = {**self.header, "value": solution.value, "bound": solution.bound, "state": solution.state.name,
                   "bias": np.asarray(solution.bias).tolist()}
-        report = check(header, {**self.arrays, "labels": solution.labels, "decision": solution.decision})
+        labels, decision = codes_of(solution.labels, solution.decision)
+        report = check(header, {**self.arrays, "labels": labels, "decision": decision})
         w, scalars = (self.arrays.get(name, np.zeros(0)) for name in ("w", "scalars"))
         if len(w) and not np.array_equal(w[: len(solution.weights)].ravel(), solution.weights.ravel()):
             if self.header.get("own_weights", True):
@@ -57,8 +59,14 @@ class StoredProof:
 def read_stored(path: str | Path) -> tuple[dict[str, Any], dict[str, Any], StoredProof | None]:
     """Return the header, the arrays and the proof of a saved solution; None in files of older versions."""
     header, arrays = read_proof(path)
+    if "format" in header and (header["format"], header.get("version")) != (FORMAT, VERSION):
+        raise DeclarationError(
+            f"Solution.load: the proof in {path} is version {header.get('version')} of {header['format']}, expected "
+            f"version {VERSION} of {FORMAT}; load it with the release that wrote it, or solve and save again")
     try:
         missing = [name for name in HEADER if name not in header] + [n for n in ARRAYS if n not in arrays]
+        if not missing and arrays["decision"].ndim == 1:  # as older versions wrote labels of two clusters
+            arrays["labels"], arrays["decision"] = codes_of(arrays["labels"], arrays["decision"])
         whole = not missing and _is_whole(header, arrays)
     except FOREIGN:
         whole = False
@@ -67,10 +75,6 @@ def read_stored(path: str | Path) -> tuple[dict[str, Any], dict[str, Any], Store
             f"Solution.load: {path} is no saved solution; expected a .npz file that Solution.save wrote")
     if "format" not in header:
         return header, arrays, None
-    if (header["format"], header.get("version")) != (FORMAT, VERSION):
-        raise DeclarationError(
-            f"Solution.load: the proof in {path} is version {header.get('version')} of {header['format']}, expected "
-            f"version {VERSION} of {FORMAT}; load it with the release that wrote it, or solve and save again")
     return header, arrays, StoredProof(header, {name: x for name, x in arrays.items() if name not in OWN})
 
 
@@ -84,11 +88,12 @@ def _is_whole(header: dict[str, Any], arrays: dict[str, Any]) -> bool:
         and all(isinstance(header[name], str) for name in ("message", "relaxation", "solver"))
         and all(isinstance(x, (int, float)) and np.isfinite(x) for values in maps for x in values.values())
         and all(x.dtype.kind in "if" and (np.isinf(header["value"]) or np.all(np.isfinite(x))) for x in held)
-        and ("labellings" in arrays) == ("mixture" in arrays) and bias.shape in ((), decision.shape[1:])
+        and ("labellings" in arrays) == ("mixture" in arrays) and bias.shape in ((), weights.shape[1:])
         and isinstance(origin, dict) and all(set(record) == ROUND for record in rounds)
         and header["state"] in Status.__members__ and labels.ndim == 1 and decision.shape[:1] == labels.shape
         and labels.dtype.kind == "i" and header["value"] == header["value"]
-        and weights.ndim == decision.ndim in (1, 2) and weights.shape[1:] == decision.shape[1:])
+        and decision.ndim == 2 and decision.shape[1] == math.prod(weights.shape[1:]) and weights.ndim <= 2
+        and all(0 <= label < max(2, decision.shape[1]) for label in (labels.min(), labels.max())))
 
 
 def same_problem(path: str | Path, proof: StoredProof, problem: Any) -> StoredProof:

@@ -54,7 +54,7 @@ def checked(n, must, cannot, bounds):
     header, arrays = declared(md.Problem(md.Minimize(objective), constraints).lower())
     B = CheckedLabels(SimpleNamespace(**header, **arrays))
     every = np.array([y for y in itertools.product([-1, 1], repeat=n) if meet_links(y, must, cannot)])
-    return {tuple(row) for row in every[~B.refuted((every * B.sign)[:, B.first])]}
+    return {tuple(row) for row in every[~B.refuted(B.turned((every[:, B.first] + 1) // 2, B.first))]}
 
 
 def pairs(rng, n):

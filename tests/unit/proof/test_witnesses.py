@@ -85,15 +85,38 @@ def test_a_sum_of_three_signs_is_no_equality(signs):
                             {**arrays, "cuts": cut, "theta": np.array([1e-6])}).failures
 
 
-def test_cuts_of_clusters_are_of_one_point_or_two_or_of_three_not_all_of_one_sign():
-    header, arrays, _ = proof("three")
-    header, cut = {**header, "bound": -1e300, "state": "CONVERGED"}, np.zeros((1, header["n"] + 1), dtype=int)
-    for members, minus, holds in (([], [], False), ([4], [], True), ([4, 5], [], True), ([4, 5], [5], False),
-                                  ([3, 4, 5], [], False), ([3, 4, 5], [3], True), ([3, 4, 5], [3, 4], False)):
-        cut[:] = np.isin(np.arange(header["n"] + 1), members)
-        cut[0, minus] = -1
-        failures = script.check(header, {**arrays, "cuts": cut, "theta": np.array([1e-6])}).failures
-        assert (not failures) if holds else ("a cut does not hold for every labelling" in failures)
+@pytest.mark.parametrize("case", ["sdp", "three"])
+def test_a_cut_counts_the_least_square_that_a_sum_of_codes_can_have(case):
+    header, arrays, _ = proof(case)
+    held = script.Proof(header, arrays)
+    codes = held.codes / np.linalg.norm(held.codes[0])
+    for signs in ([1], [1, 1], [1, -1], [1, 1, 1], [1, 1, -1], [1, 1, 1, 1], [1, 1, 1, -1], [1, 1, 1, 1, 1]):
+        sums = [np.array(signs) @ codes[list(y)] for y in itertools.product(range(held.clusters), repeat=len(signs))]
+        assert script.least_square(np.array([signs]), held.clusters)[0] == pytest.approx(
+            min(x @ x for x in sums), abs=1e-12)
+
+
+@pytest.mark.parametrize(("coding", "k"), [("binary", 2), *itertools.product(("simplex", "crammer-singer"), (3, 4, 7))])
+def test_what_follows_from_codes(coding, k):
+    said, rng = script.coded(coding, k), np.random.default_rng(0)
+    codes, f = said["codes"], rng.normal(size=(100, said["codes"].shape[1]))
+    squares = np.array([(f @ c) ** 2 for c in codes])
+    assert np.all(squares <= said["stretch"] * np.sum(f**2, axis=1) * (1 + 1e-12))
+    assert np.all(squares >= said["low"] * np.sum(f**2, axis=1) * (1 - 1e-12))
+    assert np.allclose(np.sum(codes**2, axis=1), said["stretch"]) and np.allclose(codes.sum(axis=0), 0)
+    biases = np.array([b - np.mean(b) * (len(b) > 1) for b in itertools.product([-0.5, 0.5], repeat=len(f[0]))])
+    biases /= np.abs(biases @ said["pairs"].T).max(axis=1, initial=1e-300, keepdims=True)
+    assert np.max(np.sum(biases**2, axis=1)) == pytest.approx(said["corner"])
+    best = np.max(biases @ f[0]) if len(f[0]) == 1 else np.max(biases @ (f[0] - f[0].mean()))
+    share = 1 / np.abs(said["pairs"][0]).sum()
+    assert best == pytest.approx(share * np.abs(f[0] - f[0].mean() * (len(f[0]) > 1)).sum())
+
+
+def test_other_codes_than_those_of_the_coding_are_refused():
+    for case in ("sdp", "three"):
+        header, arrays, _ = proof(case)
+        for codes in (-arrays["codes"], 2 * arrays["codes"], arrays["codes"][::-1], arrays["codes"][:, :0]):
+            assert script.check(header, {**arrays, "codes": codes}).failures
 
 
 def test_sizes_may_be_at_their_limits_and_no_farther():
@@ -109,15 +132,16 @@ def test_sizes_may_be_at_their_limits_and_no_farther():
                                      {0: 1, 2: 1, 3: 1, 4: -1, 5: -1, 6: -1}, {0: -1, 2: -1, 3: -1, 4: 1, 5: 1, 6: 1}])
 def test_radii_are_the_farthest_that_labellings_go(decided):
     header, arrays, _ = proof("sdp")
-    held = script.Proof(header, {**arrays, "middles": np.array([0.5]), "kappa": np.ones(1)})
+    held = script.Proof(header, {**arrays, "middles": np.array([0.5]), "kappa": np.ones(2)})
     B, every = script.LabelSet(held), np.array(list(itertools.product([-1, 1], repeat=8)))
     inside = (np.abs(every.sum(axis=1)) <= 3) & (every[:, 0] == every[:, 1])
     z = B.z.copy()
     for point, label in decided.items():
         inside &= every[:, point] == label
-        z[B.component[point]] = B.sign[point] * label
+        z[B.component[point]] = B.turned((label + 1) // 2, point)
     sums = every[inside] @ held.bound_weights[0]
     assert B.radius(0, z) == pytest.approx(np.max(np.abs(sums - held.middles[0])), rel=1e-9)
+    assert B.radius(1, z) >= np.max(np.abs(sums))  # of sizes alone, which say less
 
 
 @pytest.mark.parametrize("factor", [1.0, 1e3, 1e6])
