@@ -65,8 +65,6 @@ def read_stored(path: str | Path) -> tuple[dict[str, Any], dict[str, Any], Store
             f"version {VERSION} of {FORMAT}; load it with the release that wrote it, or solve and save again")
     try:
         missing = [name for name in HEADER if name not in header] + [n for n in ARRAYS if n not in arrays]
-        if not missing and arrays["decision"].ndim == 1:  # as older versions wrote labels of two clusters
-            arrays["labels"], arrays["decision"] = codes_of(arrays["labels"], arrays["decision"])
         whole = not missing and _is_whole(header, arrays)
     except FOREIGN:
         whole = False
