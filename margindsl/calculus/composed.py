@@ -46,19 +46,15 @@ def compose(outer: ConvexFunction, inner: ConvexFunction) -> ConvexFunction:
     if isinstance(outer, PLQ) and isinstance(inner, PLQ) and not (
             np.any(outer.coefficients[:, 0] > 0) and np.any(inner.coefficients[:, 0] > 0)):
         return _compose_pieces(outer, inner)
-    least = _infimum(inner)
+    try:
+        least = inner.minimum()
+    except CalculusError:
+        least = -np.inf
     rises = outer.is_nondecreasing or (np.isfinite(least) and outer.subdifferential(least)[1] >= 0)
     if not rises or not np.all(np.isinf(outer.domain)):
         raise CalculusError(f"{outer!r} of {inner!r} is not known to be convex: a function of a convex one has to rise "
                             f"over its values, which begin at {least:g}")
     return Composed(outer, inner)
-
-
-def _infimum(function: ConvexFunction) -> float:
-    try:
-        return function.minimum()
-    except CalculusError:
-        return -np.inf
 
 
 def _compose_pieces(outer: PLQ, inner: PLQ) -> PLQ:
@@ -225,7 +221,7 @@ class Largest(Joined, Compound):
 
     def argmin(self) -> tuple[float, float]:
         if self.is_nondecreasing:
-            lower, upper = self._reflected().argmin()
+            lower, upper = Largest(tuple(term.precompose(-1.0) for term in self.terms)).argmin()
             return -upper, -lower
         if not self.is_nonincreasing:
             return super().argmin()
@@ -244,9 +240,6 @@ class Largest(Joined, Compound):
         if self.is_nonincreasing or self.is_nondecreasing:  # all fall towards the same end
             return float(max(term.minimum() for term in self.terms))
         return super().minimum()
-
-    def _reflected(self) -> Largest:
-        return Largest(tuple(term.precompose(-1.0) for term in self.terms))
 
     def conic(self, cp: Any, x: Any) -> tuple[Any, list[Any]]:
         height, constraints = cp.Variable(x.shape), []

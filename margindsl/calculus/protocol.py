@@ -291,7 +291,11 @@ class ConvexFunction(ABC):
         value = np.where(k > 0, k * point**2 / 2, 0.0)
         value[curved] += w[curved] * self(point[curved])
         if np.any(flat):
-            value[flat] = w[flat] * self._minimum_above(bottom[flat])
+            finite = finite_member(*self.argmin())
+            least = np.maximum(bottom[flat], self.argmin()[0] if finite is None else finite)
+            attained = np.isfinite(least)
+            beyond = self.minimum() if finite is None else np.nan
+            value[flat] = w[flat] * np.where(attained, self(np.where(attained, least, 0.0)), beyond)
         return shaped(np.where((bottom > top) | np.isposinf(bottom), np.inf, value))
 
     @abstractmethod
@@ -326,14 +330,6 @@ class ConvexFunction(ABC):
         held = rises & ~np.isposinf(s)
         value[held] = w[held] * np.asarray(self(s[held])) + k[held] * s[held] ** 2 / 2
         return value
-
-    def _minimum_above(self, lower: FloatArray) -> FloatArray:
-        lo, hi = self.argmin()
-        finite = finite_member(lo, hi)
-        point = np.maximum(lower, lo if finite is None else finite)
-        attained = np.isfinite(point)
-        least = self.minimum() if finite is None else np.nan
-        return np.where(attained, self(np.where(attained, point, 0.0)), least)
 
     def _finite_at(self, b: float) -> float:
         value = float(self(b))

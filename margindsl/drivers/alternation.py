@@ -156,12 +156,8 @@ def continue_weights(run: Run, labels: IntArray, factors: Iterable[float], tol: 
         # Half-way labels need no accuracy: they are only where the next weight starts.
         first = None if fit is None else stage.fit(fit.labels, fit, tol=max(tol, 1e-4))
         fit = alternate(stage, labels if fit is None else fit.labels, tol=max(tol, 1e-4), fit=first)
-        stop = run.record("continuation", step, _value_here(run, fit))
+        stop = run.record("continuation", step, run.program.value_at(fit.labels, fit.w, fit.bias, fit.scalars))
         if stop or run.stopped:
             return run.fit(fit.labels, fit, tol)
     first = None if fit is None else run.fit(fit.labels, fit, tol)
     return alternate(run, labels if fit is None else fit.labels, tol=tol, fit=first)
-
-
-def _value_here(run: Run, fit: Answer) -> float:
-    return run.program.value_at(fit.labels, fit.w, fit.bias, fit.scalars)

@@ -191,7 +191,9 @@ class Branching:
         self.taken = node
         heapq.heappop(self.open)
         if solved.bound >= self.target or component is None:
-            self._close(solved)
+            solved.start = None
+            self.closed.append(solved)
+            self.lowest = min(self.lowest, solved.bound)
         else:
             self._branch(solved, raw, component)
         self.taken = None
@@ -309,11 +311,6 @@ class Branching:
     def _push(self, bound: float, leaf: Leaf, start: RawSolution | None) -> None:
         self.age += 1
         heapq.heappush(self.open, Node(bound, self.age, leaf, start))
-
-    def _close(self, node: Node) -> None:
-        node.start = None
-        self.closed.append(node)
-        self.lowest = min(self.lowest, node.bound)
 
     def _report(self) -> bool:
         if self.solved % EVERY and self.open:

@@ -93,7 +93,9 @@ def walked(points: FloatArray) -> FloatArray:
 # index was .250, .670 and .812; without k-means .242, .745 and .821, but .17 below k-means on one set, where this is
 # .12 below; without spectral clustering .244, .664 and .801, and .06 below.
 def _clusterings(points: FloatArray, clusters: int, rng: np.random.Generator) -> Iterator[IntArray]:
-    squashed = _squashed(points)
+    bend = DEVIATIONS * points.std(axis=0)  # beyond which centred columns are bent back
+    bend[bend == 0] = 1.0
+    squashed = np.asarray(bend * np.tanh(points / bend))
     directions = _directions(squashed)
     yield _means(points, clusters, rng).argmax(axis=1)
     yield _spectral(directions, clusters, rng)
@@ -105,13 +107,6 @@ def _clusterings(points: FloatArray, clusters: int, rng: np.random.Generator) ->
 
 def _means(points: FloatArray, clusters: int, rng: np.random.Generator) -> FloatArray:
     return best_k_means(DenseFeatures(points, NoMap()), clusters, rng)
-
-
-def _squashed(points: FloatArray) -> FloatArray:
-    """Return centred points with every column bent back where it exceeds some of its standard deviations."""
-    bend = DEVIATIONS * points.std(axis=0)
-    bend[bend == 0] = 1.0
-    return np.asarray(bend * np.tanh(points / bend))
 
 
 def _directions(points: FloatArray) -> FloatArray:

@@ -230,7 +230,9 @@ def block_moves(run: Run, fit: Answer, keep: int) -> list[IntArray]:
     arguments = losses.arguments(program.margins(fit.labels, fit.decision), fit.scalars)
     hessian = regular_hessian(features, losses.smoothed_curvature(arguments, SMOOTHING))
     f = fit.decision[:, 1]
-    decisions = [*_shifts(f), *_tilts(run, f, hessian)]
+    shifted = [f - np.sign(side[0]) * np.quantile(np.abs(side), share)  # so that a share near the boundary changes sign
+               for side in (f[f > 0], f[f < 0]) if len(side) for share in SHARES]
+    decisions = [*shifted, *_tilts(run, f, hessian)]
     found = [best_labels(run, replace(fit, decision=program.gains_of(decision[:, None]))) for decision in decisions]
     found += [program.labels.maximise(program.gains_of(gain[:, None])) for gain in _turned_groups(run, fit)]
     now = labelling_key(run, fit.labels)
@@ -238,21 +240,14 @@ def block_moves(run: Run, fit: Answer, keep: int) -> list[IntArray]:
     if not found:
         return []
     values = newton_values(run, fit, np.stack(found, axis=1), hessian)
+    # Sizes of moves in turn, by octaves, the largest first: small blocks nearly always look best and fall back.
     moved = np.array([np.sum(labels != fit.labels) for labels in found])
-    return [found[k] for k in _by_size(values, moved, keep)]
-
-
-def _by_size(values: FloatArray, moved: IntArray, keep: int) -> list[int]:
-    """Return indices of the best values, sizes of moves taken in turn (by octaves, the largest first).
-
-    Small blocks nearly always look best and nearly always fall back.
-    """
     octave = np.log2(np.maximum(moved, 1)).astype(int)
     ranks = np.empty(len(values), dtype=int)
     for size in np.unique(octave):
         inside = np.flatnonzero(octave == size)
         ranks[inside[np.argsort(values[inside], kind="stable")]] = np.arange(len(inside))
-    return [int(k) for k in np.lexsort((-octave, ranks))[:keep]]
+    return [found[k] for k in np.lexsort((-octave, ranks))[:keep]]
 
 
 def newton_values(run: Run, fit: Answer, Y: IntArray, hessian: FloatArray) -> FloatArray:
@@ -274,15 +269,6 @@ def newton_values(run: Run, fit: Answer, Y: IntArray, hessian: FloatArray) -> Fl
         loss = [losses.value(column, fit.scalars) for column in (margins + length * changes).T]
         best = np.minimum(best, 0.5 * np.sum(w**2, axis=0) + np.array(loss))
     return best
-
-
-def _shifts(f: FloatArray) -> list[FloatArray]:
-    """Return decision values moved so that a share of the points near the boundary changes sign."""
-    out = []
-    for side in (f[f > 0], f[f < 0]):
-        if len(side):
-            out += [f - np.sign(side[0]) * np.quantile(np.abs(side), share) for share in SHARES]
-    return out
 
 
 def _tilts(run: Run, f: FloatArray, hessian: FloatArray) -> list[FloatArray]:

@@ -126,11 +126,8 @@ def _escapes(run: Run, fit: Answer, blocks: int, tol: float) -> Iterator[IntArra
         yield from regroupings(run, fit, 2 * blocks)
         if ANEW not in run.settled:
             run.settled.add(ANEW)
-            yield from _anew(run, 2 * blocks)
-
-
-def _anew(run: Run, keep: int) -> list[IntArray]:
-    return lowest_ends(run, [*starting_labels(run, MEANS, "kmeans"), *run.program.labels.sample(run.rng, FRESH)], keep)
+            starts = [*starting_labels(run, MEANS, "kmeans"), *run.program.labels.sample(run.rng, FRESH)]
+            yield from lowest_ends(run, starts, 2 * blocks)
 
 
 def lowest_ends(run: Run, starts: list[IntArray], keep: int) -> list[IntArray]:

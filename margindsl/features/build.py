@@ -55,20 +55,15 @@ def build(
     rng = np.random.default_rng(0 if random_state is None else random_state)
     if isinstance(chosen, Precomputed):
         features: FeatureOperator = factor_precomputed(chosen, centre)
-        _check_same_points(X, features.n)
+        given = features.n if X is None else X.shape[0] if hasattr(X, "shape") else len(X)
+        if given != features.n:
+            raise DeclarationError(f"X has {given} rows, but the kernel matrix is {features.n} x {features.n}. Give "
+                                   "X=None or the same points.")
     else:
         points = check_points(X)
         linear = isinstance(chosen, Linear)
         features = _linear(points, centre) if linear else factor_kernel(points, chosen, centre, rng)
     return AffineFeatures(features, constant=1.0) if penalised_bias else features
-
-
-def _check_same_points(X: Any, n: int) -> None:
-    given = n if X is None else X.shape[0] if hasattr(X, "shape") else len(X)
-    if given != n:
-        raise DeclarationError(
-            f"X has {given} rows, but the kernel matrix is {n} x {n}. Give X=None or the same points."
-        )
 
 
 def _linear(points: Points, centre: bool) -> FeatureOperator:

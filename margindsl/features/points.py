@@ -355,10 +355,16 @@ class Owned:
 
     def __init__(self, points: Points, name: str) -> None:
         self.name = name
-        in_place = is_lazy(points) or isinstance(points, np.memmap) or _bytes(points) > COPY_BYTES
+        stored = sp.issparse(points)
+        size = 0 if is_lazy(points) else points.data.nbytes + points.indices.nbytes if stored else points.nbytes
+        in_place = is_lazy(points) or isinstance(points, np.memmap) or size > COPY_BYTES
         if in_place and isinstance(points, np.memmap) and points.mode in ("r+", "w+"):
             points.flush()  # what was written before the declaration is not a change after it
-        self.points = points if in_place else _frozen(points)
+        if not in_place:
+            points = points.copy() if stored else np.array(points)
+            for array in (points.data, points.indices, points.indptr) if stored else (points,):
+                array.flags.writeable = False
+        self.points = points
         self._print = fingerprint(points) if in_place else None
 
     def check(self) -> None:
@@ -373,18 +379,6 @@ class Owned:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(state["points"], state["name"])  # type: ignore[misc]
-
-
-def _bytes(points: Points) -> int:
-    return int(points.data.nbytes + points.indices.nbytes if sp.issparse(points) else points.nbytes)
-
-
-def _frozen(points: Points) -> Points:
-    """Return a read-only copy."""
-    copied: Any = points.copy() if sp.issparse(points) else np.array(points)
-    for array in (copied.data, copied.indices, copied.indptr) if sp.issparse(points) else (copied,):
-        array.flags.writeable = False
-    return copied
 
 
 def fingerprint(points: Points) -> tuple[Any, ...]:

@@ -179,7 +179,10 @@ def _project_out(features: FeatureOperator, solutions: tuple[Any, ...]) -> Featu
             f"md.orthogonal: an earlier solution has {W.shape[0]} weights, these features {features.rank}; "
             "solve both over the same points and kernel")
     for number, solution in enumerate(solutions):
-        _check_points(features, solution, number)
+        if first_other(features, solution.weights, solution.bias, solution.decision) is not None:
+            raise DeclarationError(
+                f"md.orthogonal: the weights of earlier solution {number} give these points other decision values than "
+                "it has; it was found over other points or with another kernel. Solve both over the same")
     largest = np.max(features.row_norms())
     left, noise = _complement(features, W)
     if np.max(left.row_norms()) <= STRAY**2 * largest:  # little is left of the points, or what fits left of theirs
@@ -212,14 +215,6 @@ def _within_points(features: FeatureOperator, W: FloatArray) -> FloatArray:
     values, vectors = np.linalg.eigh(features.gram())
     absent = vectors[:, values <= rounding(values.sum(), features.n)]
     return np.asarray(W - absent @ (absent.T @ W))
-
-
-def _check_points(features: FeatureOperator, solution: Any, number: int) -> None:
-    """Raise unless these features give an earlier solution its own decision values."""
-    if first_other(features, solution.weights, solution.bias, solution.decision) is not None:
-        raise DeclarationError(
-            f"md.orthogonal: the weights of earlier solution {number} give these points other decision values than it "
-            "has; it was found over other points or with another kernel. Solve both over the same")
 
 
 def _manifold_metric(features: FeatureOperator, manifolds: tuple[tuple[float, Any], ...],
@@ -290,16 +285,12 @@ def _gains_nothing(program: MarginProgram) -> bool:
     if plane is None or program.free_bias or plane.bias == "penalised":
         return False
     terms = program.losses.terms
-    if program.coding == "crammer-singer" and not all(map(_falls_below_zero, terms)):
+    if program.coding == "crammer-singer" and any(
+            term.coupling.any() or np.any(term.slopes * np.asarray(term.loss.derivative(term.shifts)) > 0.0)
+            for term in terms):
         return False
     even = all(_is_even(term, program.n) for term in terms)
     return even and sum_vanishes(program.features, np.ones(program.n))
-
-
-def _falls_below_zero(term: LossTerm) -> bool:
-    """Return whether no row rises with its margin where that is negative."""
-    slopes = term.slopes * np.asarray(term.loss.derivative(term.shifts))
-    return not term.coupling.any() and bool(np.all(slopes <= 0.0))
 
 
 def _is_even(term: LossTerm, n: int) -> bool:

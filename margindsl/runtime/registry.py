@@ -40,7 +40,9 @@ def load_class(group: str, kind: str, name: Any) -> Any:
     """Return the class registered under a name, whatever its case."""
     points = entry_points(group, name if isinstance(name, str) else "")
     if not isinstance(name, str) or name.lower() not in points:
-        raise UnknownNameError(kind, name, points, _advice(group, name))
+        other, what = (SOLVERS, "solver") if group == RELAXATIONS else (RELAXATIONS, "relaxation")
+        exchanged = isinstance(name, str) and name.lower() in entry_points(other)
+        raise UnknownNameError(kind, name, points, f"{name!r} is a {what}: give {what}={name!r}." if exchanged else "")
     return _loaded(kind, points[name.lower()])
 
 
@@ -54,14 +56,6 @@ def _loaded(kind: str, point: Any) -> Any:
         raise NotInstalledError(f"{kind} {point.name!r}: {point.value} is no class, but {found!r}; upgrade or remove "
                                 "the package that registers it")
     return found
-
-
-def _advice(group: str, name: Any) -> str:
-    """Return a sentence about a name that is one of the other group, or nothing."""
-    other, what = (SOLVERS, "solver") if group == RELAXATIONS else (RELAXATIONS, "relaxation")
-    if isinstance(name, str) and name.lower() in entry_points(other):
-        return f"{name!r} is a {what}: give {what}={name!r}."
-    return ""
 
 
 def make_solver(name: str, **options: Any) -> Solver:
