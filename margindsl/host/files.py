@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import math
 import os
 import struct
-import tempfile
+import threading
 import tokenize
 import zipfile
 import zlib
@@ -43,15 +42,17 @@ def write_archive(path: str | Path, kind: str, header: Mapping[str, Any], arrays
     arrays : mapping of str to array
         Of numbers, truth values or text.
     """
-    held = {name: np.asarray(value, order="C") for name, value in arrays.items()}
-    text = json.dumps({"kind": kind, "digest": _digest(header, held), "header": dict(header)}).encode()
-    with written_whole(path) as stream:
-        _fill(stream, text, held)
+    text = json.dumps({"kind": kind, "header": dict(header)}).encode()
+    with written_whole(path) as stream, zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as parts:
+        parts.writestr(_HEADER, text)
+        for name, value in arrays.items():
+            with parts.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.asarray(value, order="C"), allow_pickle=False)
 
 
 @contextlib.contextmanager
 def written_whole(path: str | Path) -> Iterator[BinaryIO]:
-    """Yield a stream whose content takes the place of a file, and its permissions, once it is complete and on the disk.
+    """Yield a stream whose content takes the place of a file once it is complete and on the disk.
 
     Parameters
     ----------
@@ -61,38 +62,29 @@ def written_whole(path: str | Path) -> Iterator[BinaryIO]:
     if "\0" in str(path):
         raise DeclarationError(f"{str(path)!r}: a name of a file holds no NUL character")
     target = Path(os.path.realpath(path))
+    if target.exists() and not target.is_file():
+        with open(target, "wb") as stream:
+            yield stream
+        return
+    beside = target.with_name(f".{target.name}.{os.getpid()}.{threading.get_ident()}.part")
     try:
-        if target.exists() and not target.is_file():
-            with open(target, "wb") as stream:
-                yield stream
-        else:
-            yield from _written_beside(target)
-    except OSError as error:
-        error.filename = str(path)  # of what was asked for, where the system names a part of it or nothing
-        raise
-
-
-def _written_beside(target: Path) -> Iterator[BinaryIO]:
-    mask = os.umask(0)
-    os.umask(mask)
-    handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
-    try:
-        with os.fdopen(handle, "wb") as stream:
+        with open(beside, "wb") as stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
-        os.chmod(temporary, (target.stat().st_mode & 0o777) if target.exists() else 0o666 & ~mask)
-        os.replace(temporary, target)
-    except BaseException:
+        os.replace(beside, target)
+    except BaseException as error:
         with contextlib.suppress(OSError):
-            os.unlink(temporary)
+            beside.unlink()
+        if isinstance(error, OSError):
+            error.filename = str(path)  # of what was asked for, where the system names another or nothing
         raise
 
 
 def read_archive(path: str | Path, kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the header and the arrays of a file that `write_archive` wrote.
 
-    Nothing larger than the file itself is allocated, and nothing in it is run.
+    Nothing larger than the file itself is allocated, and nothing in it is run. Sums of the archive tell damage.
     """
     with open(path, "rb") as stream:
         try:
@@ -101,28 +93,17 @@ def read_archive(path: str | Path, kind: str) -> tuple[dict[str, Any], dict[str,
                 if any(info.compress_type != zipfile.ZIP_STORED for info in held.values()):
                     raise ValueError("compressed")
                 whole = json.loads(parts.read(held.pop(_HEADER)))
-                arrays = {name.removesuffix(".npy"): _read(parts, info) for name, info in held.items()}
+                arrays = {}
+                for name, info in held.items():
+                    check_member(parts, info)
+                    with parts.open(info) as member:
+                        arrays[name.removesuffix(".npy")] = np.lib.format.read_array(member, allow_pickle=False)
             found, header = whole["kind"], whole["header"]
-            intact = whole["digest"] == _digest(header, arrays)
         except FOREIGN as error:
             raise BrokenArchiveError(f"{path} is damaged, or was not written here ({error})") from None
-    if not intact or found != kind:
-        raise BrokenArchiveError(f"{path} is damaged" if found == kind else f"{path} holds a {found}, not a {kind}")
+    if found != kind:
+        raise BrokenArchiveError(f"{path} holds a {found}, not a {kind}")
     return header, arrays
-
-
-def _fill(stream: BinaryIO, text: bytes, arrays: Mapping[str, Any]) -> None:
-    with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED, allowZip64=True) as parts:
-        parts.writestr(_HEADER, text)
-        for name, value in arrays.items():
-            with parts.open(f"{name}.npy", "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, value, allow_pickle=False)
-
-
-def _read(parts: zipfile.ZipFile, info: zipfile.ZipInfo) -> Any:
-    check_member(parts, info)
-    with parts.open(info) as member:
-        return np.lib.format.read_array(member, allow_pickle=False)
 
 
 def check_member(parts: zipfile.ZipFile, info: zipfile.ZipInfo, most: float = math.inf) -> None:
@@ -139,15 +120,6 @@ def check_member(parts: zipfile.ZipFile, info: zipfile.ZipInfo, most: float = ma
         shape, _, kind = read(member)
         if kind.hasobject or math.prod(shape) * kind.itemsize > min(info.file_size, most):
             raise ValueError(f"{info.filename} claims more than it holds")
-
-
-def _digest(header: Mapping[str, Any], arrays: Mapping[str, Any]) -> str:
-    total = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
-    for name in sorted(arrays):
-        value = np.asarray(arrays[name])
-        total.update(f"{name} {value.dtype.str} {value.shape}".encode())
-        total.update(value.tobytes())
-    return total.hexdigest()
 
 
 __all__ = ["FOREIGN", "BrokenArchiveError", "check_member", "read_archive", "write_archive", "written_whole"]
