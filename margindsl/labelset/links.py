@@ -29,7 +29,7 @@ def closure(n: int, links: IntArray) -> IntArray:
     return np.unique(least[first], return_inverse=True)[1]
 
 
-def link_components(n: int, must: IntArray, cannot: IntArray, two: bool) -> tuple[IntArray, IntArray, IntArray]:
+def link_components(n: int, must: IntArray, cannot: IntArray, clusters: int) -> tuple[IntArray, IntArray, IntArray]:
     """Return (component, sign, apart): links hold iff y_i = sign_i z[component_i] and z differs on the pairs apart.
 
     Components are numbered by their first point, whose sign is +1. Without signs cannot-links stand between components,
@@ -41,7 +41,7 @@ def link_components(n: int, must: IntArray, cannot: IntArray, two: bool) -> tupl
         refuse_torn(must[np.isin(group[must[:, 0]], group[torn[:, 0]])], torn)
     count = int(group.max()) + 1
     apart = distinct(group[cannot], count)
-    if not two:
+    if clusters > 2:
         return group, np.ones(n, dtype=np.intp), apart
     here, there = np.vstack([apart, apart[:, ::-1]]).T
     other = np.arange(count)

@@ -60,15 +60,15 @@ def presolve(n: int, clusters: int = 2, *, must: Any = None, cannot: Any = None,
     names, n = Names(clusters), read_count(n)
     must, cannot = read_pairs(must, n, "must-link"), read_pairs(cannot, n, "cannot-link")
     (points, given), limits = read_known(known, n, names), read_sizes(sizes, n, clusters)
-    two, stated = clusters == 2, list(bounds or ())
-    if two:  # a cannot-link decides one label by the other, and sizes are bounds on the sum of codes
+    stated = list(bounds or ())
+    if clusters == 2:  # sizes are bounds on the sum of codes
         at_least, at_most = limits
         low = max(2 * at_least[1], 2 * (n - at_most[0])) - n
         high = min(2 * at_most[1], 2 * (n - at_least[0])) - n
         stated += [(None, low, high)] if low > -n or high < n else []
         limits = np.zeros_like(at_least), np.full_like(at_most, n)
     sums = read_bounds(stated, n)
-    component, sign, apart = linked(n, must, cannot, two)
+    component, sign, apart = linked(n, must, cannot, clusters)
     pinned = np.full(int(component.max()) + 1, -1)
     pinned[component[points]] = forced = np.where(sign[points] > 0, given, 1 - given)
     if len(must) or len(cannot):
@@ -91,13 +91,13 @@ def presolve(n: int, clusters: int = 2, *, must: Any = None, cannot: Any = None,
     return labels
 
 
-def linked(n: int, must: IntArray, cannot: IntArray, two: bool) -> tuple[IntArray, IntArray, IntArray]:
+def linked(n: int, must: IntArray, cannot: IntArray, clusters: int) -> tuple[IntArray, IntArray, IntArray]:
     """Return what `link_components` does; networkx is loaded where there are links."""
     if not (len(must) or len(cannot)):
         return np.arange(n), np.ones(n, dtype=np.intp), cannot
     from margindsl.labelset.links import link_components
 
-    return link_components(n, must, cannot, two)
+    return link_components(n, must, cannot, clusters)
 
 
 def _settle(labels: LabelSet) -> LabelSet:

@@ -3,7 +3,7 @@
 from margindsl.program.bounds import DecisionBound, QuadraticBound
 from margindsl.program.certificates import Certificate
 from margindsl.program.cuts import MatrixCuts
-from margindsl.program.dump import dump_form, dump_program
+from margindsl.program.dump import dump_form
 from margindsl.program.forms import (
     FixedLabelForm,
     Form,
@@ -21,6 +21,6 @@ __all__ = [
     "Certificate", "DecisionBound",
     "FixedLabelForm", "Form", "LabelLiftCertificate", "LabelLiftForm",
     "LossTerm", "Losses", "MarginProgram", "MatrixCuts", "MomentLiftCertificate", "MomentLiftForm",
-    "QuadraticBound", "SaddleForm", "SharedScalars", "WeightLiftForm", "dump_form", "dump_program",
+    "QuadraticBound", "SaddleForm", "SharedScalars", "WeightLiftForm", "dump_form",
     "repair_label_lift", "repair_moment_lift",
 ]

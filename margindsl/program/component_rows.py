@@ -95,9 +95,7 @@ class TransposedRows:
     rows: ComponentRows
 
     def __matmul__(self, Z: FloatArray) -> FloatArray:
-        spread = Z[self.rows.component]
-        weights = self.rows.weights
-        return self.rows.features.adjoint(spread * (weights if Z.ndim == 1 else weights[:, None]))
+        return self.rows.features.adjoint((self.rows.weights * Z[self.rows.component].T).T)
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +114,7 @@ class Inverse:
 
     def __call__(self, Z: FloatArray) -> FloatArray:
         with np.errstate(invalid="ignore", over="ignore"):
-            scaled = self.inverse * Z if Z.ndim == 1 else self.inverse[:, None] * Z
+            scaled = (self.inverse * Z.T).T
         return np.asarray(scaled - self.tilted @ self._held(self.tilted.T @ Z))
 
     def _held(self, Z: FloatArray) -> FloatArray:

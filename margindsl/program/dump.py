@@ -1,18 +1,13 @@
-"""Text of programs and forms: what `explain` prints and golden tests compare."""
+"""Text of forms and of parts of programs: what `explain` prints and golden tests compare."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from margindsl.program.bounds import DecisionBound
 from margindsl.program.forms import Form
 from margindsl.program.losses import Losses
-
-if TYPE_CHECKING:
-    from margindsl.program.program import MarginProgram
-    from margindsl.typing import FloatArray
+from margindsl.typing import FloatArray
 
 
 def dump_array(name: str, values: FloatArray) -> str:
@@ -47,22 +42,6 @@ def dump_losses(losses: Losses) -> list[str]:
 def dump_decision(bound: DecisionBound) -> str:
     """Return one decision bound as text."""
     return f"decision bound: {bound.lower:.6g} <= sum a f <= {bound.upper:.6g}, {dump_array('a', bound.weights)}"
-
-
-def dump_program(program: MarginProgram) -> str:
-    """Return the whole program as text."""
-    lines = [
-        f"margin program over {program.n} points",
-        f"features: {program.features.describe()}",
-        f"bias: {'free' if program.free_bias else 'none'}",
-        *program.labels.lines(program.coding),
-        "regulariser: 1/2 |w|^2",
-        *dump_losses(program.losses),
-        *[dump_decision(bound) for bound in program.decision],
-        *[f"decision bound {text}" for text in program.identities],
-        f"value = {program.scale:.6g} * program + {program.constant:.6g}",
-    ]
-    return "\n".join(lines)
 
 
 def dump_form(form: Form) -> str:

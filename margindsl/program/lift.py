@@ -95,8 +95,8 @@ class Cuts:
     def joined(self, other: Cuts) -> Cuts:
         """Return the cuts of both, each once; an equality replaces the inequality."""
         width = max(self.places.shape[1], other.places.shape[1])
-        one, two = self._of_width(width), other._of_width(width)
-        both = Cuts(*(np.concatenate([getattr(one, f.name), getattr(two, f.name)]) for f in fields(self)))
+        parts = self._of_width(width), other._of_width(width)
+        both = Cuts(*(np.concatenate([getattr(cuts, f.name) for cuts in parts]) for f in fields(self)))
         order = np.argsort(~both.equal, kind="stable")
         _, first = np.unique(np.hstack([both.places, both.signs])[order], axis=0, return_index=True)
         return both.take(np.sort(order[first]))

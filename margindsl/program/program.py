@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from margindsl.errors import DeclarationError
+from margindsl.errors import CalculusError, DeclarationError
 from margindsl.features.operator import FeatureOperator
 from margindsl.host.frozen import frozen
 from margindsl.labelset import LabelSet
-from margindsl.labelset.codes import simplex_codes
+from margindsl.labelset.codes import contrasts, simplex_codes
+from margindsl.program.absorption import absorb_labels
 from margindsl.program.bounded_bias import BiasLimits, Interval, bias_limits
 from margindsl.program.bounds import DecisionBound
-from margindsl.program.codings import CODINGS, Coding
+from margindsl.program.clusters import ClusterForm
+from margindsl.program.codes import runner_up
+from margindsl.program.dump import dump_decision, dump_losses
+from margindsl.program.forms import FixedLabelForm
 from margindsl.program.losses import Losses
-from margindsl.program.split import SplitLosses
+from margindsl.program.split import (
+    SplitLosses,
+    falling_losses,
+    falling_parts,
+    simplex_losses,
+    stretch,
+    whole_duals,
+)
 from margindsl.typing import FloatArray, IntArray
+
+NOBODY = -2  # no label
 
 
 @dataclass(frozen=True, eq=False)
@@ -276,6 +290,166 @@ class MarginProgram:
 
     def dump(self) -> str:
         """Return the program as text, one line a part, for golden tests and `explain`."""
-        from margindsl.program.dump import dump_program
+        return "\n".join([
+            f"margin program over {self.n} points",
+            f"features: {self.features.describe()}",
+            f"bias: {'free' if self.free_bias else 'none'}",
+            *self.labels.lines(self.coding),
+            "regulariser: 1/2 |w|^2",
+            *dump_losses(self.losses),
+            *[dump_decision(bound) for bound in self.decision],
+            *[f"decision bound {text}" for text in self.identities],
+            f"value = {self.scale:.6g} * program + {self.constant:.6g}"])
 
-        return dump_program(self)
+
+class Coding(ABC):
+    """Say how decision values f = Φ V Cᵀ (n, k), labels and margins go together, and which forms that makes."""
+
+    absorbs_labels: ClassVar[bool] = False  # whether the losses of a majorant no longer depend on them
+
+    @abstractmethod
+    def codes(self, clusters: int) -> FloatArray:
+        """Return the codes C (k, q) that turn V into decision values."""
+
+    @abstractmethod
+    def fixed(self, program: MarginProgram, labels: IntArray, runner: IntArray | None) -> Any:
+        """Return the form left when the labels are fixed; rising losses are majorised at a runner-up given."""
+
+    def absorbed(self, program: MarginProgram) -> Losses:
+        """Return the losses of a majorant that no longer depends on the labels where it can."""
+        return program.losses
+
+    def majorant(self, program: MarginProgram, losses: Losses, labels: IntArray,
+                 decision: FloatArray | None = None) -> Any:
+        """Return the form of `absorbed` losses that touches the objective at labels and decision values."""
+        runner = None if decision is None else runner_up(decision, labels)
+        return self.fixed(program if losses is program.losses else replace(program, losses=losses), labels, runner)
+
+    def bounding(self, program: MarginProgram) -> MarginProgram:
+        """Return a program of coded margins, whose values are no higher; this one, unless it says otherwise."""
+        return program
+
+    def own_duals(self, program: MarginProgram, u: FloatArray) -> FloatArray:
+        """Return duals (…, m) of the margins of a program, or of its rows with scalars, of those of `bounding`."""
+        return u
+
+    def by_length(self, program: MarginProgram) -> Losses:
+        """Return losses of the length of Vᵀφ, which no coded margin exceeds either way, that bound the best label's."""
+        return falling_losses(program.bounding.losses, opposed=1.0)
+
+    def obstacle(self, program: MarginProgram) -> str:
+        """Return why the losses of a program do not go with the margins, nothing where they do."""
+        return ""
+
+    def is_convex(self, program: MarginProgram) -> bool:
+        """Return whether the problem left when labels are fixed is convex."""
+        return True
+
+    @abstractmethod
+    def margin_table(self, decision: FloatArray) -> FloatArray:
+        """Return the (n, k) margins every point would have in every cluster."""
+
+    def margins(self, labels: IntArray, decision: FloatArray) -> FloatArray:
+        """Return the (n,) margins of labels at decision values (n, k)."""
+        return np.asarray(self.margin_table(decision)[np.arange(len(decision)), labels])
+
+    def rivals(self, labels: IntArray, decision: FloatArray) -> IntArray:
+        """Return the (n,) clusters that margins are against; none is."""
+        return np.full(len(labels), NOBODY)
+
+    @abstractmethod
+    def directions(self, labels: IntArray, rivals: IntArray, codes: FloatArray) -> FloatArray:
+        """Return the (…, n, q) gradients in Vᵀφ of the margins of labels with some `rivals` (…, n)."""
+
+
+class Coded(Coding):
+    """Margins ⟨c_y, Vᵀφ⟩ of k unit codes with inner products −1/(k−1)."""
+
+    def codes(self, clusters: int) -> FloatArray:
+        return simplex_codes(clusters)
+
+    def fixed(self, program: MarginProgram, labels: IntArray, runner: IntArray | None) -> FixedLabelForm:
+        return FixedLabelForm(program.features, program.losses, labels, codes=program.codes,
+                              decision=program.decision, free_bias=program.free_bias)
+
+    def margin_table(self, decision: FloatArray) -> FloatArray:
+        return decision
+
+    def directions(self, labels: IntArray, rivals: IntArray, codes: FloatArray) -> FloatArray:
+        return np.asarray(codes[labels])
+
+
+class Signed(Coded):
+    """Margins y f of the codes −1 and +1: the best margin is |f|, which no longer depends on the label."""
+
+    absorbs_labels = True
+
+    def absorbed(self, program: MarginProgram) -> Losses:
+        """Return ρ↓(γ) + ρ↑(|γ|)."""
+        return absorb_labels(program.losses)
+
+    def by_length(self, program: MarginProgram) -> Losses:
+        return program.losses
+
+
+class CrammerSinger(Coding):
+    """Margins f_y − max over q ≠ y of f_q.
+
+    References
+    ----------
+    K. Crammer, Y. Singer (2001). On the algorithmic implementation of multiclass kernel-based vector machines.
+
+    Examples
+    --------
+    >>> CrammerSinger().margin_table(np.array([[3.0, 1.0, 0.0]])).tolist()
+    [[2.0, -2.0, -3.0]]
+    """
+
+    def fixed(self, program: MarginProgram, labels: IntArray, runner: IntArray | None) -> ClusterForm:
+        return ClusterForm(program.features, program.losses, labels, program.split, runner, codes=program.codes,
+                           decision=program.decision, free_bias=program.free_bias)
+
+    def bounding(self, program: MarginProgram) -> MarginProgram:
+        factor = stretch(program.clusters)
+        decision = tuple(DecisionBound(b.weights, factor * b.lower, factor * b.upper) for b in program.decision)
+        return replace(program, losses=simplex_losses(program.losses, program.clusters), decision=decision,
+                       coding="simplex")
+
+    def own_duals(self, program: MarginProgram, u: FloatArray) -> FloatArray:
+        u = np.maximum(u, 0.0)
+        if not program.losses.scalars.count:
+            return u / stretch(program.clusters)
+        return whole_duals(falling_parts(program.losses), u.T, program.losses.rows).T
+
+    def obstacle(self, program: MarginProgram) -> str:
+        try:
+            program.split  # noqa: B018  (computed once and kept)
+        except CalculusError as error:
+            return str(error)
+        return ""
+
+    def is_convex(self, program: MarginProgram) -> bool:
+        return not program.split.rising.rows
+
+    def codes(self, clusters: int) -> FloatArray:
+        """Return an orthonormal basis of the contrasts.
+
+        At an optimum Σ_p w_p = 0, since the margins see differences only, and then ‖V‖ = ‖W‖.
+        """
+        return contrasts(clusters)
+
+    def rivals(self, labels: IntArray, decision: FloatArray) -> IntArray:
+        return runner_up(decision, labels)
+
+    def directions(self, labels: IntArray, rivals: IntArray, codes: FloatArray) -> FloatArray:
+        return np.asarray(codes[labels] - codes[rivals])
+
+    def margin_table(self, decision: FloatArray) -> FloatArray:
+        everyone, best, rest = np.arange(len(decision)), decision.argmax(axis=1), np.array(decision)
+        rest[everyone, best] = -np.inf
+        table = decision - decision[everyone, best][:, None]
+        table[everyone, best] = decision[everyone, best] - rest.max(axis=1)
+        return table
+
+
+CODINGS: dict[str, Coding] = {"binary": Signed(), "simplex": Coded(), "crammer-singer": CrammerSinger()}

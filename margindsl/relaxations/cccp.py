@@ -54,7 +54,7 @@ class CCCP(LocalRelaxation):
 
     @classmethod
     def priority(cls, program: MarginProgram) -> float:
-        return 31.0 if program.clusters == 2 else 29.0
+        return 31.0 if program.kind.absorbs_labels else 29.0
 
     def accepts(self, program: MarginProgram) -> Offer | Refusal:
         refusal = refuse_split(program)

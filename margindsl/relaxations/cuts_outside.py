@@ -12,8 +12,7 @@ from margindsl.contract import Offer, Refusal, numbers
 from margindsl.drivers.run import Run
 from margindsl.drivers.starts import keep_starts
 from margindsl.drivers.working_set import WorkingSet
-from margindsl.program.codings import NOBODY
-from margindsl.program.program import MarginProgram
+from margindsl.program.program import NOBODY, MarginProgram
 from margindsl.relaxations.cccp import CCCP
 from margindsl.typing import FloatArray, IntArray
 

@@ -19,7 +19,7 @@ from margindsl.features.points import check_columns, is_lazy, map_chunks
 from margindsl.labelset import Names
 from margindsl.language.symbols import Scalar
 from margindsl.program.certificates import Certificate
-from margindsl.program.codings import CODINGS
+from margindsl.program.program import CODINGS
 from margindsl.proof.check import Report
 from margindsl.proof.export import codes_of
 from margindsl.proof.files import write_proof

@@ -11,7 +11,7 @@ import margindsl as md
 from margindsl.contract import Budget
 from margindsl.drivers.alternation import alternate
 from margindsl.drivers.run import Run
-from margindsl.program.codings import CODINGS
+from margindsl.program.program import CODINGS
 
 N, K = 7, 3
 LOSSES = [md.hinge, md.squared_hinge, lambda g: md.logistic(-g), lambda g: md.odm(g, 0.3, 0.2)]

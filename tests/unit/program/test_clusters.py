@@ -19,9 +19,8 @@ from margindsl.program.bounds import DecisionBound
 from margindsl.program.certificates import certify_fixed_labels
 from margindsl.program.clusters import ClusterForm
 from margindsl.program.codes import runner_up
-from margindsl.program.codings import CODINGS
 from margindsl.program.losses import Losses, LossTerm
-from margindsl.program.program import MarginProgram
+from margindsl.program.program import CODINGS, MarginProgram
 from margindsl.program.split import SplitLosses
 
 RNG = np.random.default_rng(7)
