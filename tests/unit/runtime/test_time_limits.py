@@ -12,7 +12,7 @@ from margindsl.errors import TimeLimitError
 from margindsl.features.dense import HeldMatrix
 from margindsl.host import clock
 from margindsl.host.clock import Cancelled
-from margindsl.runtime import solving
+from margindsl.runtime.compiled import Compiled
 
 CASES = {"alternating": 2, "cccp": 2, "minimax": 2, "sdp": 2, "weight-lifting": 2, "exact": 2, "alternating 3": 3,
          "sdp 3": 3}
@@ -170,14 +170,14 @@ def test_labels_in_hand_are_the_answer_where_the_time_ends_while_it_is_written(m
     X = rng.standard_normal((20, 2)) + np.where(np.arange(20) % 2, 1.5, -1.5)[:, None]
     y, f = md.Labels(20), md.Hyperplane(X)
     problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 5 * md.mean(md.hinge(y * f))), [abs(md.sum(y)) <= 4])
-    whole, written = problem.solve("sdp", random_state=0), solving.answered
+    whole, written = problem.solve("sdp", random_state=0), Compiled.answered
 
     def late(compiled, run, found):
-        if found.outcome is not None:
+        if found.certificate is not None:
             raise Cancelled
         return written(compiled, run, found)
 
-    monkeypatch.setattr(solving, "answered", late)
+    monkeypatch.setattr(Compiled, "answered", late)
     solution = problem.solve("sdp", random_state=0, time_limit=60.0)
     assert np.array_equal(solution.labels, whole.labels) and np.isclose(solution.value, whole.value)
     assert solution.status in ("time_limit", "interrupted") and solution.verify()
