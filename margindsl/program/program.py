@@ -306,6 +306,7 @@ class Coding(ABC):
     """Say how decision values f = Φ V Cᵀ (n, k), labels and margins go together, and which forms that makes."""
 
     absorbs_labels: ClassVar[bool] = False  # whether the losses of a majorant no longer depend on them
+    is_linear: ClassVar[bool] = True  # whether the margins of labels are linear in the hyperplane
 
     @abstractmethod
     def codes(self, clusters: int) -> FloatArray:
@@ -404,6 +405,8 @@ class CrammerSinger(Coding):
     >>> CrammerSinger().margin_table(np.array([[3.0, 1.0, 0.0]])).tolist()
     [[2.0, -2.0, -3.0]]
     """
+
+    is_linear = False
 
     def fixed(self, program: MarginProgram, labels: IntArray, runner: IntArray | None) -> ClusterForm:
         return ClusterForm(program.features, program.losses, labels, program.split, runner, codes=program.codes,

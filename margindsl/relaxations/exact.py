@@ -123,7 +123,7 @@ class Exact(Relaxation):
         return _free(program) * np.log2(program.clusters) <= self.max_components
 
     def _branches(self, program: MarginProgram) -> bool:
-        if program.weight_bounds or not program.bias.is_finite or program.coding == "crammer-singer":
+        if program.weight_bounds or not program.bias.is_finite or not program.kind.is_linear:
             return True
         if program.is_biased and program.clusters > 2:  # the duals of a labelling hold the bias of that one alone
             return True
@@ -186,7 +186,7 @@ def refuse_rising(program: MarginProgram) -> Refusal | None:
 
 def lift_obstacle(program: MarginProgram) -> str | None:
     """Return why the lifted weights do not bound the nodes of a program, or None when they do."""
-    if program.clusters > 2:
+    if not program.kind.absorbs_labels:
         return "the lift absorbs signs"
     pinned = program.is_biased and not program.bias.width
     if program.weight_bounds or not program.bias.is_finite or pinned:

@@ -285,7 +285,7 @@ def _gains_nothing(program: MarginProgram) -> bool:
     if plane is None or program.free_bias or plane.bias == "penalised":
         return False
     terms = program.losses.terms
-    if program.coding == "crammer-singer" and any(
+    if not program.kind.is_linear and any(
             term.coupling.any() or np.any(term.slopes * np.asarray(term.loss.derivative(term.shifts)) > 0.0)
             for term in terms):
         return False

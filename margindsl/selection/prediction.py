@@ -192,7 +192,7 @@ def _judge(programs: Sequence[MarginProgram], labellings: Sequence[ArrayLike], f
 
 
 def _check(program: MarginProgram, labellings: Sequence[ArrayLike], folds: int | None) -> None:
-    if program.coding == "crammer-singer":
+    if not program.kind.is_linear:
         raise RefusalError(
             f"select judges {program.clusters} clusters by simplex margins, which are linear in the hyperplane; this "
             "problem has Crammer-Singer margins. Judge with md.margin(y, f, coding='simplex'); the labellings may come "
