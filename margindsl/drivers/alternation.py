@@ -83,24 +83,18 @@ def descend(run: Run, fit: Answer, proposals: Proposals, rounds: int, tol: float
     for iteration in range(rounds):
         if run.done:
             break
-        better = first_lower(run, fit, proposals(fit), tol)
-        if better is None:
-            break
+        for labels in proposals(fit):
+            better = run.fit(labels, fit, tol, cutoff=fit.value)
+            if better.value < fit.value - 1e-9 * abs(fit.value):
+                break
+            if run.done:
+                return fit
+        else:
+            return fit
         fit = alternate(run, better.labels, tol=tol, fit=better)
         if run.record("local search", iteration, fit.value):
             break
     return fit
-
-
-def first_lower(run: Run, fit: Answer, labellings: Iterable[IntArray], tol: float) -> Answer | None:
-    """Return the first labelling, evaluated, that lowers the objective, or None."""
-    for labels in labellings:
-        candidate = run.fit(labels, fit, tol, cutoff=fit.value)
-        if candidate.value < fit.value - 1e-9 * abs(fit.value):
-            return candidate
-        if run.done:
-            return None
-    return None
 
 
 def weight_factors(steps: int, start: float) -> FloatArray:

@@ -115,6 +115,7 @@ class Branching:
         else:
             self.restore(state)
         status, message = Status.OPTIMAL, ""
+        assert self.run.best is not None
         try:
             while self.open and self.open[0].bound < self.target:
                 self.run.keep(STAGE, self.state)
@@ -126,7 +127,8 @@ class Branching:
                     break
                 node = self.open[0]
                 self._expand(node)
-                if self._report():
+                if (self.solved % EVERY == 0 or not self.open) and self.run.record(
+                        STAGE, self.solved, self.run.best.value, self.bound):
                     status = Status.INTERRUPTED
                     break
         except KeyboardInterrupt as end:
@@ -312,11 +314,6 @@ class Branching:
         self.age += 1
         heapq.heappush(self.open, Node(bound, self.age, leaf, start))
 
-    def _report(self) -> bool:
-        if self.solved % EVERY and self.open:
-            return False
-        assert self.run.best is not None
-        return self.run.record(STAGE, self.solved, self.run.best.value, self.bound)
 
     def _finish(self, status: Status, message: str) -> Branched:
         assert self.run.best is not None

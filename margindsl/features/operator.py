@@ -436,10 +436,8 @@ def columns(block: FloatArray) -> int:
 
 def as_index(index: Index) -> Index:
     """Turn one integer into an array of one, so that rows stay two-dimensional."""
-    return np.atleast_1d(index) if isinstance(index, (int, np.integer)) else _as_array(index)
-
-
-def _as_array(index: Index) -> Index:
+    if isinstance(index, (int, np.integer)):
+        return np.atleast_1d(index)
     if isinstance(index, slice):
         return index
     array = np.asarray(index)

@@ -138,7 +138,10 @@ class LossTerm:
         """Return (m,) c ρ*(−u/c), infinite where a row of no weight has a dual."""
         active, out = self.weights > 0, np.where(u == 0, 0.0, np.inf)
         c = self.weights[active]
-        out[active] = c * np.asarray(self.conjugate(_snap(-u[active] / c, self.conjugate.domain)))
+        x, (lower, upper) = -u[active] / c, self.conjugate.domain
+        slack = rounding(max((abs(end) for end in (lower, upper) if np.isfinite(end)), default=0.0))
+        x = np.where((x < lower) & (x >= lower - slack), lower, np.where((x > upper) & (x <= upper + slack), upper, x))
+        out[active] = c * np.asarray(self.conjugate(x))  # what is outside the domain by rounding alone is on its end
         return out
 
     def _taken(self, rows: IntArray) -> LossTerm:
@@ -433,12 +436,3 @@ def _sum(first: LossTerm, second: LossTerm, searched: bool) -> LossTerm:
     if total.is_solved_apart and not searched:
         raise LookupError
     return LossTerm(total, first.points, most.weights, one, 0.0 * one, first.coupling)
-
-
-def _snap(x: FloatArray, domain: tuple[float, float]) -> FloatArray:
-    """Return x with entries outside a domain by rounding alone moved onto its ends."""
-    lower, upper = domain
-    slack = rounding(max(abs(end) for end in domain if np.isfinite(end))) if np.any(np.isfinite(domain)) else 0.0
-    near_lower = (x < lower) & (x >= lower - slack)
-    near_upper = (x > upper) & (x <= upper + slack)
-    return np.where(near_lower, lower, np.where(near_upper, upper, x))
