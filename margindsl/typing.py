@@ -12,7 +12,7 @@ RelaxationName: TypeAlias = Literal[
     "transductive", "weight-lifting"]
 SolverName: TypeAlias = Literal[
     "auto", "alternating-mu", "burer-monteiro", "clarabel", "cpsp", "cutting-plane", "cvxpy", "ecos", "highs",
-    "lbfgs", "mirror-descent", "mirror-prox", "newton", "node-newton", "osqp", "scs",
+    "interior", "lbfgs", "mirror-descent", "mirror-prox", "newton", "node-newton", "osqp", "scs",
     "cvxpy:COPT", "cvxpy:CUCLARABEL", "cvxpy:CVXOPT", "cvxpy:DAQP", "cvxpy:GUROBI", "cvxpy:MOSEK", "cvxpy:PIQP",
     "cvxpy:PROXQP", "cvxpy:QOCO", "cvxpy:SDPA", "cvxpy:XPRESS"]
 Bias: TypeAlias = bool | Literal["penalised", "penalized"]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from margindsl.errors import DeclarationError, GrammarError
-from margindsl.labelset.presolve import whole_sizes
+from margindsl.labelset.declaration import whole_sizes
 from margindsl.language import grammar
 from margindsl.language.constraints import Constraint, Equality, Known, Links, Orthogonal, Sizes
 from margindsl.language.entries import read_array

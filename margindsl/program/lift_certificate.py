@@ -25,6 +25,7 @@ SAFETY, WIDE_SAFETY = 1e-10, 1e-6  # relative room for the rounding of eigenvalu
 SHRINKAGES = (0.0, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)  # of a point whose squares outweigh the norm
 SHIFTS, WIDE_SHIFTS = (0.0, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3), (0.0, 1e-3)  # of the diagonal, relative to its mean
 CONDITION = 1e-10  # least reciprocal condition of P at which HP⁻¹Hᵀ is believed
+FAINT = 1e-6  # share of a value that squares are to make up beside a u outside: of less −u²/4q is far below the rest
 ASCENT, HOLDING, LEAST_STEPS = 300, 60, 5  # steps of a max-cut ascent, while a bias is to be held, at least
 NOISE = 0.05  # beside unit rows that an ascent starts from
 
@@ -43,17 +44,17 @@ def repair_lift(form: LiftForm, answer: Any) -> Certificate:
     Certificate
         With bound −∞ where no repair exists.
     """
-    best, bound = None, -np.inf
-    for point in _starts(form, answer):
+    best, bound, starts = None, -np.inf, _starts(form, answer)
+    for point in starts:
         if form.free_bias and not point.eta.any():
             point = replace(point, eta=_holding(form, point))
         for fixed in while_time(_repairs(form, point, answer.get("V"), answer.get("d") is None)):
             value = form.value(fixed)
             if best is None or value > bound:
                 best, bound = fixed, value
-        if np.isfinite(bound):
+        if np.isfinite(bound) and bound >= form.value(starts[-1]):
             break
-    best = _starts(form, answer)[-1] if best is None else best
+    best = starts[-1] if best is None else best
     return LiftCertificate(bound, form, best)
 
 
@@ -127,6 +128,8 @@ def _starts(form: LiftForm, answer: Any) -> list[LiftPoint]:
     inside = np.zeros_like(u)
     if np.any(linear):
         inside[linear] = project_duals(losses.only(linear), u[linear])
+    level, reach = form.units
+    q = np.where((u != inside) & (np.abs(q) * reach**2 <= FAINT * level / losses.rows), 0.0, q)
     rest = (given("d", form.count), np.maximum(given("kappa", len(form.balance)), 0.0),
             form.cuts.admissible(answer.get("gamma")), np.maximum(given("eta", len(form.decision)), 0.0))
     outside = ~np.isfinite(form.least(u, q)) | np.any(losses.coupling, axis=1) | (q == 0)
@@ -303,7 +306,7 @@ def label_part(form: LiftForm, kappa: FloatArray, gamma: FloatArray) -> FloatArr
 def _whitened(form: LiftForm, point: LiftPoint) -> Any:
     """Return H P^{-1/2}, None unless P = P₀ + 2Σq̃φφᵀ + Σησσᵀ is positive definite and well enough conditioned."""
     H, q = component_rows(form, point.u), form.spread_squares(point.q)
-    if not (form.free_bias or np.any(q) or np.any(point.eta)):
+    if not form.order or not (form.free_bias or np.any(q) or np.any(point.eta)):
         return H
     if isinstance(H, ComponentRows):
         return None

@@ -12,6 +12,8 @@ from margindsl.program.clusters import ClusterForm
 from margindsl.program.forms import FixedLabelForm, LabelLiftForm, WeightLiftForm
 from margindsl.program.label_certificate import repair_label_lift
 from margindsl.program.labelled import LabelledForm
+from margindsl.program.lift import LiftForm
+from margindsl.program.lift_certificate import repair_lift
 from margindsl.program.moment import MomentLiftForm
 from margindsl.program.moment_certificate import repair_moment_lift
 from margindsl.program.weight_certificate import repair_weight_lift
@@ -36,6 +38,11 @@ def repaired(form: Any, answer: Any) -> Certificate | None:
 @repaired.register(ClusterForm)
 def _fixed(form: FixedLabelForm | ClusterForm, answer: Any) -> Certificate | None:
     return certify_fixed_labels(form, answer.get("u"), answer.get("tau"))
+
+
+@repaired.register(LiftForm)
+def _lift(form: LiftForm, answer: Any) -> Certificate | None:
+    return repair_lift(form, answer)
 
 
 @repaired.register(LabelLiftForm)

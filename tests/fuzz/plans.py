@@ -11,7 +11,7 @@ from models import Model
 import margindsl as md
 
 SOLVERS = ("newton", "clarabel", "ecos", "osqp", "highs", "scs", "lbfgs", "cutting-plane", "cpsp",
-           "burer-monteiro", "node-newton", "mirror-prox", "mirror-descent", "alternating-mu")
+           "burer-monteiro", "interior", "node-newton", "mirror-prox", "mirror-descent", "alternating-mu")
 LIKELY = {
     "alternating": ("newton", "clarabel", "ecos", "osqp", "highs", "scs", "lbfgs", "cutting-plane",
                     "cpsp"),
