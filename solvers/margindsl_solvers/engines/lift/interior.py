@@ -21,10 +21,10 @@ from margindsl_solvers.engines.lift.pieces import Pieces
 JAMMED = 1e-3  # longest of the two steps that is taken for no progress
 INSIDE, SHORTER = 0.92, 0.87  # part of the way to the boundary that is taken; trial steps towards it
 REFINED = 3  # solutions of a Newton system at most, each for what the one before left of the primal residual
-IDLE = 10  # steps without progress after which what remains is taken for rounding
+IDLE = 4  # steps which rounding kept from making the residual smaller, after which there is none to be hoped for
 SETTLED = 1e-2  # share of the gap from which the primal residual is not made smaller
 ROUNDING = 1e-9  # share of the labels' prices that is not believed where they are to prove that there are no labels
-CLOSE = 1e-8  # part of the costs of shared scalars from which E y is put onto them exactly
+CLOSE = 1e-3  # part of the costs of shared scalars from which E y is put onto them exactly
 FAINT = 1e-9  # share of a loss that is given up at points without features, whose label is minimised out
 FULL = np.array([1.0, 2.0, 1.0])  # takes (x₁, x₂, x₃) of [[x₁, x₂], [x₂, x₃]] to the coefficients of a quadratic
 
@@ -171,6 +171,11 @@ class LiftArrays:
         z = self.pieces.change(*self.arguments(dual.y), dual.delta, dual.sigma)
         return _Matrices(self.matrix(dual.y), z, np.append(dual.sigma[self.pieces.slack], dual.y[self.signed]))
 
+    def matrices(self, dual: _Dual) -> _Matrices:
+        """Return S, z and what is ≥ 0."""
+        change = self.change(dual)
+        return change._replace(S=self.constant + change.S, z=self.pieces.base + change.z)
+
     def residual(self, primal: _Matrices) -> _Dual:
         """Return what multipliers miss of their equations, but for Eᵀ times scalars: the transpose of `change`."""
         pieces, many = self.pieces, int(self.pieces.slack.sum())
@@ -212,6 +217,10 @@ class LiftArrays:
         u = np.where(np.isfinite(low), np.maximum(slope, low + inner), np.minimum(slope, high - inner))
         both = np.isfinite(low) & np.isfinite(high)
         u[both] = (low[both] + high[both]) / 2
+        if len(self.costs):  # towards E u = h, as far as to nine tenths of the way to an end
+            du, E = np.zeros_like(u), self.equalities[:, self.u]
+            du[self.u_rows] = np.linalg.lstsq(E, self.costs - E @ u[self.u_rows])[0]
+            u += min(1.0, 0.9 * min(_ray(u - low, du), _ray(high - u, -du))) * du
         y = np.zeros(len(self.gain))
         y[N:N + J] = 0.1 / np.maximum(form.limits[0], np.einsum("jc,jc->j", form.omega, form.omega))
         y[N + J + L:N + J + L + T] = np.where(form.cuts.equal, 0.0, 0.05 / max(N, T, 1))
@@ -234,7 +243,7 @@ class LiftArrays:
         # then labels: of u, from the one of least size on, what proves most with d that dominates
         near, best, found = np.clip(0.0, low, high), -np.inf, y
         cuts = np.abs(self.extras[:N, J + L:])
-        for share in 10.0 ** -np.arange(0.0, 4.0, 0.25):
+        for share in 10.0 ** -np.arange(0.0, 0.1 if len(self.costs) else 4.0, 0.25):
             y[self.u], y[:N] = (near + share * (u - near))[self.u_rows], 0.0
             S = self.constant + self.matrix(y)
             H = solve_triangular(root, S[N:, :N], lower=True)
@@ -296,23 +305,29 @@ class InteriorRun(Course[Bracket]):
         self.dual = _Dual(y, *pieces.start(*lift.arguments(y), 0.1 / max(len(pieces.first), 1)))
         # the primal start: labels and weights uncorrelated, each loss spread over its pieces as on a central path
         weights = lift.order - N
-        z = pieces.base + pieces.change(*lift.arguments(y), self.dual.delta, self.dual.sigma)
-        x = _adjugate(z) / _determinant(z)[:, None]
+        self.now = lift.matrices(self.dual)
+        x = _adjugate(self.now.z) / _determinant(self.now.z)[:, None]
         mu = (1.0 / pieces.total(x[:, 2]))[pieces.row]
         self.primal = _Matrices(
             np.diag(np.repeat([0.5, 0.5 / max(weights, 1)], [N, weights])), mu[:, None] * x,
             np.append((mu / np.where(pieces.slack, self.dual.sigma, 1.0))[pieces.slack],
                       np.maximum(0.5 * np.abs(lift.gain[lift.signed]), 0.1)))
         self.scalars = np.zeros(len(lift.costs))
-        self.S = lift.constant + lift.matrix(y)
-        self.root = cholesky(self.S, lower=True)
+        self.root = cholesky(self.now.S, lower=True)
         self.bound, self.best_y = -np.inf, y
+        self.off, self.rounded = np.inf, 0
 
     def init(self) -> Status | None:
-        return self._judge(np.inf)
+        return self._judge(1.0)
 
-    def _judge(self, gap: float) -> Status | None:
-        """Book the bound of the dual point, and a value that the optimum of the lift exceeds by the error at most."""
+    def _judge(self, left: float) -> Status | None:
+        """Book the bound of the dual point, and a value that the optimum of the lift exceeds by the error at most.
+
+        Parameters
+        ----------
+        left : float
+            The part of the primal residual that the step should have left.
+        """
         lift, y, delta = self.lift, self.dual.y, self.dual.delta
         N, J, L, T = lift.form.count, len(lift.form.balance), len(lift.form.decision), lift.form.cuts.count
         # 1. with u = 0 labels pay their prices whatever the weights are: as they are multiples of themselves, not less
@@ -325,11 +340,14 @@ class InteriorRun(Course[Bracket]):
         if bound >= self.bound:
             self.bound, self.best_y = bound, y
         # 3. δ and y gain at most the gap and what the residual makes of them; pieces are off where their mass is
+        gap = _product(self.now, self.primal)
         value = float(delta.sum() + lift.gain @ y + lift.offset + gap)
         off = self._error(lift.residual(self.primal)) + 2.0 * float(lift.pieces.off @ self.primal.z[:, 2])
         error = (max(value - self.bound, 0.0) + off) / max(abs(value), lift.form.floor / lift.unit)
         if not (paid and np.isfinite(error)):
             value, error = np.inf, np.inf
+        self.rounded = self.rounded + 1 if off > max(gap, 3.0 * left * self.off) else 0
+        self.off = off
         self.certify(Bracket(lift.unit * value, lift.unit * self.bound, float(error)))
         return None
 
@@ -351,12 +369,10 @@ class InteriorRun(Course[Bracket]):
         nz, many = ns + len(lift.pair[0]), int(pieces.slack.sum())
 
         # 1. S, the 2 × 2 matrices z of the pieces, their inverses; the gap, and its share μ of every complementary pair
-        S, S_inverse = self.S, np.tril(dpotri(self.root, lower=True)[0])
+        now, S_inverse = self.now, np.tril(dpotri(self.root, lower=True)[0])
         S_inverse = S_inverse + np.tril(S_inverse, -1).T
-        z = pieces.base + pieces.change(*lift.arguments(y), dual.delta, sigma)
+        S, z, signed = now
         z_inverse = _adjugate(z) / _determinant(z)[:, None]
-        signed = np.append(sigma[slack], y[lift.signed])
-        now = _Matrices(S, z, signed)
         gap = _product(now, primal)
         mu = gap / (lift.order + 2 * len(z) + len(signed))
 
@@ -469,21 +485,24 @@ class InteriorRun(Course[Bracket]):
             (centring * mu - turn.signed * change.signed) / signed), REFINED)
         t, s = (min(1.0, INSIDE * length) for length in lengths(change, turn))
         sound = np.isfinite(dual_turn.y.sum() + turn.S.sum() + turn.z.sum())
-        if not sound or max(t, s) < JAMMED or (np.isfinite(self.error) and self.iterations - self.marked > IDLE):
+        if not sound or max(t, s) < JAMMED or self.rounded > IDLE:
             return Status.INACCURATE
-        y = y + t * dual_turn.y
-        self.S, self.primal = S + t * change.S, _plus(primal, turn, s)
+        y, self.primal = y + t * dual_turn.y, _plus(primal, turn, s)
         self.scalars = self.scalars + s * (scalars - self.scalars)
+        self.now, self.dual = _plus(now, change, t), _Dual(
+            y, dual.delta + t * dual_turn.delta, sigma + t * dual_turn.sigma)
+        self.root, failed = dpotrf(self.now.S, lower=True)
         missed = lift.misses(y)
         if 0 < np.abs(missed).max(initial=0.0) <= CLOSE * (1.0 + np.abs(lift.costs).max()):
-            y[lift.u] += np.linalg.lstsq(E[:, lift.u], missed)[0]
-            self.S = lift.constant + lift.matrix(y)
-        self.root, failed = dpotrf(self.S, lower=True)
+            closed = self.dual._replace(y=y + HE @ np.linalg.solve(E @ HE, missed))
+            there = lift.matrices(closed)
+            root, outside = dpotrf(there.S, lower=True)
+            if not outside and np.all(np.concatenate([there.signed, there.z[:, 0], _determinant(there.z)]) > 0):
+                self.now, self.dual, self.root, failed = there, closed, root, 0
         if failed:
             return Status.INACCURATE
-        self.dual = _Dual(y, dual.delta + t * dual_turn.delta, sigma + t * dual_turn.sigma)
         self.iterations += 1
-        return self._judge(_product(_plus(now, change, t), self.primal))
+        return self._judge(1.0 - s)
 
 
 def _product(a: _Matrices, b: _Matrices) -> float:
