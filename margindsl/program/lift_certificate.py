@@ -192,7 +192,7 @@ def _repairs(form: LiftForm, point: LiftPoint, V: Any, searched: bool) -> Iterat
         scale = max(float(np.abs(lowest).max()), float(np.abs(moved.d).max(initial=0.0)), float(np.trace(G)), 1e-300)
         short = max(0.0, -float(lowest[0]))
         if np.isfinite(short):
-            yield replace(moved, d=moved.d + short + 1e-2 * SAFETY * scale)
+            yield replace(moved, d=moved.d + short + 8 * np.finfo(float).eps * (form.count + form.order) * scale)
         if short <= 1e-9 * scale or not np.any(moved.q):
             break
     if form.cuts.count:

@@ -123,6 +123,24 @@ def test_shared_scalars_are_paid_for():
     assert is_below_the_optimum(problem, bound_of(form))
 
 
+@pytest.mark.parametrize("loss", ["hinge", "odm", "huber"])
+@pytest.mark.parametrize("options, rows", [
+    ({}, lambda y, f: [md.sum(y) == 0]), ({"bias": True}, lambda y, f: [md.sum(f[:4]) == 0, md.sum(f[2:]) == 0]),
+    ({}, lambda y, f: [y[7] == 1, md.sum(y) == 0, md.sum(y[:4]) == 0, md.sum(f[:4]) == 0])])
+def test_bounds_of_zero_leave_a_face_on_which_the_solve_converges(loss, options, rows):
+    y, f = md.Labels(8), md.Hyperplane(np.random.default_rng(6).normal(size=(8, 3)), **options)
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 8 * md.mean(LOSSES[loss](y * f))), rows(y, f))
+    form = lift(problem.program())
+    assert any(bound.radius == 0 for bound in form.balance) or any(bound.upper == 0 for bound in form.decision)
+    raw = Interior().solve(form, Budget(tol=1e-7))
+    bound = repair_lift(form, raw).bound
+    assert raw.status is Status.OPTIMAL and raw.iterations <= 40
+    assert bound == pytest.approx(raw.objective, rel=1e-5)  # multipliers are as great as half the digits allow
+    assert bound_of(form, Clarabel(), 1e-9) * (1 - 1e-6) <= bound and is_below_the_optimum(problem, bound)
+    flat = form.limits[0] == 0
+    np.testing.assert_allclose(form.omega[flat] @ raw["V"], 0.0, atol=1e-6)
+
+
 @pytest.mark.parametrize("loss", ["hinge", "odm", "least squares"])
 def test_triangles_take_part_and_never_cross_the_optimum(loss):
     problem = declared(loss, "balance", seed=2)

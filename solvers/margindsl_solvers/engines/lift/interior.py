@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky, eigh, solve_triangular
+from scipy.linalg import LinAlgError, block_diag, cho_factor, cho_solve, cholesky, eigh, qr, solve_triangular
 from scipy.linalg.lapack import dpotrf, dpotri
 from scipy.sparse import csr_array
 
@@ -25,6 +25,7 @@ IDLE = 4  # steps which rounding kept from making the residual smaller, after wh
 SETTLED = 1e-2  # share of the gap from which the primal residual is not made smaller
 ROUNDING = 1e-9  # share of the labels' prices that is not believed where they are to prove that there are no labels
 CLOSE = 1e-3  # part of the costs of shared scalars from which E y is put onto them exactly
+INDEPENDENT = 1e-9  # relative size of what is not zero
 FAINT = 1e-9  # share of a loss that is given up at points without features, whose label is minimised out
 FULL = np.array([1.0, 2.0, 1.0])  # takes (x₁, x₂, x₃) of [[x₁, x₂], [x₂, x₃]] to the coefficients of a quadratic
 
@@ -58,9 +59,10 @@ class _Matrices(NamedTuple):
 class LiftArrays:
     """Represent max Σ_r δ_r + gᵀy over S(y) = S₀ + Σ_s y_s A_s ⪰ 0, δ_r ≤ D_r(u_r, q_r), E y = h, some y_s ≥ 0.
 
-    S acts on N components and r weights. A_s = c_s ½(abᵀ + baᵀ), where a, b are columns of V = [e_C | extras | φ_i]:
-    first the y with a = b (d, κ, η, γ, q), then those of two vectors (u), last, with c = 0, what E u leaves of h where
-    scalars are non-negative. Losses are divided by `unit`, squares of features are multiplied by it.
+    S acts on N components and r weights, or on what bounds of zero leave of them. A_s = c_s ½(abᵀ + baᵀ), where a, b
+    are columns of V = [e_C | extras | φ_i]: first the y with a = b (d, κ, η, γ, q), then those of two vectors (u),
+    last, with c = 0, what E u leaves of h where scalars are non-negative. Losses are divided by `unit`, squares of
+    features are multiplied by it.
     """
 
     form: LiftForm
@@ -83,6 +85,7 @@ class LiftArrays:
     u_rows: IntArray
     equalities: FloatArray  # E (S, Y)
     costs: FloatArray  # h (S,)
+    labels: FloatArray | None = None  # (N', N), what is left of e_C; all of it
 
     @classmethod
     def of_form(cls, form: LiftForm, features: FloatArray, sigma: FloatArray, tol: float) -> LiftArrays:
@@ -145,25 +148,36 @@ class LiftArrays:
         """Return N + r."""
         return len(self.constant)
 
+    @property
+    def above(self) -> int:
+        """Return the number N of rows of S that are labels."""
+        return self.order - self.features.shape[1]
+
     @cached_property
     def vectors(self) -> FloatArray:
         """Return V (N + r, columns)."""
-        below = np.vstack([np.zeros((self.form.count, len(self.features))), self.features.T])
-        return np.hstack([np.eye(self.order, self.form.count), self.extras, below])
+        N = self.form.count
+        labels = np.vstack([np.eye(N) if self.labels is None else self.labels, np.zeros((self.features.shape[1], N))])
+        below = np.vstack([np.zeros((self.above, len(self.features))), self.features.T])
+        return np.hstack([labels, self.extras, below])
+
+    def _of_labels(self, Z: FloatArray) -> FloatArray:
+        return Z if self.labels is None else self.labels.T @ Z
 
     def gram(self, X: FloatArray) -> FloatArray:
         """Return VᵀXV of a symmetric X."""
-        N = self.form.count
-        XV = np.hstack([X[:, :N], X @ self.extras, X[:, N:] @ self.features.T])
-        return np.vstack([XV[:N], self.extras.T @ XV, self.features @ XV[N:]])
+        N = self.above
+        XV = np.hstack([self._of_labels(X[:N]).T, X @ self.extras, X[:, N:] @ self.features.T])
+        return np.vstack([self._of_labels(XV[:N]), self.extras.T @ XV, self.features @ XV[N:]])
 
     def inner(self, X: FloatArray) -> FloatArray:
         """Return (Y,) the products ⟨A_s, X⟩ with a symmetric X."""
-        N = self.form.count
-        XF = X[:, N:] @ self.features.T
-        squares = np.concatenate([np.diag(X)[:N], np.einsum("ae,ae->e", self.extras, X @ self.extras),
+        N, XF = self.above, X[:, self.above:] @ self.features.T
+        labels = np.diag(X)[:N] if self.labels is None else np.einsum("ac,ac->c", self.labels, X[:N, :N] @ self.labels)
+        squares = np.concatenate([labels, np.einsum("ae,ae->e", self.extras, X @ self.extras),
                                   np.einsum("ir,ri->i", self.features, XF[N:])])
-        products = np.append(squares[self.single], XF[self.pair[0], self.pair[1] - N - self.extras.shape[1]])
+        i, j = self.pair
+        products = np.append(squares[self.single], self._of_labels(XF[:N])[i, j - len(squares) + len(self.features)])
         return self.scale * np.pad(products, (0, len(self.scale) - len(products)))
 
     def change(self, dual: _Dual) -> _Matrices:
@@ -196,8 +210,8 @@ class LiftArrays:
         C = csr_array((np.concatenate([values[:len(one)], two, two]), where), shape=(self.vectors.shape[1],) * 2)
         CV = C @ self.vectors.T
         S = self.extras @ CV[N:N + e]
-        S[:N] += CV[:N]
-        S[N:] += self.features.T @ CV[N + e:]
+        S[:self.above] += CV[:N] if self.labels is None else self.labels @ CV[:N]
+        S[self.above:] += self.features.T @ CV[N + e:]
         return S
 
     def arguments(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -278,6 +292,88 @@ class LiftArrays:
                 "V": factor[:N], "W": np.sqrt(self.unit) * factor[N:]}
 
 
+@dataclass(frozen=True, eq=False)
+class Face:
+    """Represent a lift where bounds of zero leave M and W: ωᵀMω = 0 is Mω = 0. Beside them κ and η have no best value.
+
+    Parameters
+    ----------
+    whole, lift : LiftArrays
+        With these bounds, and on the face.
+    kept, bounds : IntArray
+        Which multipliers of the whole have a place in the lift, and those of independent bounds that do not.
+    inside, beside : (N + r, ...) float arrays
+        Orthonormal bases of the face and of the vectors of the bounds.
+    """
+
+    whole: LiftArrays
+    lift: LiftArrays
+    kept: IntArray
+    bounds: IntArray
+    inside: FloatArray
+    beside: FloatArray
+
+    @classmethod
+    def of_lift(cls, lift: LiftArrays) -> Face | None:
+        """Return the face, None where no bound is zero, or the face has no inner point."""
+        N, columns = lift.form.count, lift.vectors
+        flat = np.flatnonzero((lift.kind == 1) | (lift.kind == 2))
+        flat = flat[(lift.gain[flat] == 0) & np.any(columns[:, flat] != 0, axis=0)]
+        inside, beside, bounds = [], [], []
+        for kind, part in ((1, slice(0, N)), (2, slice(N, None))):
+            own = flat[lift.kind[flat] == kind]
+            Q, R, order = qr(columns[part, own], pivoting=True)
+            rank = int(np.sum(np.abs(np.diag(R)) > INDEPENDENT * np.abs(R).max(initial=0.0)))
+            inside.append(Q[:, rank:])
+            beside.append(Q[:, :rank])
+            bounds.append(own[order[:rank]])
+        if not len(flat) or not sum(Q.shape[1] for Q in inside) or np.any(
+                np.linalg.norm(inside[0], axis=1) <= INDEPENDENT):
+            return None
+        kept, basis = np.setdiff1d(np.arange(len(lift.gain)), flat), block_diag(*inside)
+
+        def number(index: IntArray) -> IntArray:
+            return index - np.searchsorted(flat, index)
+
+        return cls(lift, replace(
+            lift, labels=inside[0].T, features=lift.features @ inside[1],
+            extras=basis.T @ np.delete(lift.extras, flat - N, axis=1), constant=basis.T @ lift.constant @ basis,
+            single=number(lift.single[kept[kept < len(lift.single)]]), pair=number(lift.pair), kind=lift.kind[kept],
+            scale=lift.scale[kept], gain=lift.gain[kept], signed=number(np.setdiff1d(lift.signed, flat)),
+            q=number(lift.q), u=number(lift.u), equalities=lift.equalities[:, kept]),
+            kept, np.concatenate(bounds), basis, block_diag(*beside))
+
+    def multipliers(self, y: FloatArray) -> FloatArray:
+        """Return multipliers of the whole lift, d somewhat greater where that lets those of the bounds be smaller.
+
+        The less S is inside the greater they are, and what a matrix of great entries proves is less by its rounding.
+        """
+        whole, N = self.whole, self.whole.form.count
+        full = np.zeros(len(whole.gain))
+        full[self.kept] = y
+        S = whole.constant + whole.matrix(full)
+        inner, edge, corner = self.inside.T @ S @ self.inside, self.inside.T @ S @ self.beside, (
+            self.beside.T @ S @ self.beside)
+        labels = np.diag(np.arange(whole.order) < N).astype(float)
+        G, least, found = self.beside.T @ whole.vectors[:, self.bounds], np.inf, full
+        for shift in np.append(0.0, np.abs(full[:N]).mean() * 10.0 ** -np.arange(3.0, 13.0)) if N else [0.0]:
+            try:
+                factor = cho_factor(inner + shift * self.inside.T @ labels @ self.inside)
+            except LinAlgError:
+                continue
+            needed = edge.T @ cho_solve(factor, edge) - corner - shift * self.beside.T @ labels @ self.beside
+            needed = np.linalg.solve(G, np.linalg.solve(G, needed).T)
+            needed = (needed + needed.T) / 2
+            size = np.diag(needed).clip(0.0) + np.abs(needed - np.diag(np.diag(needed))).sum(axis=1)
+            room = 4 * np.finfo(float).eps * whole.order * float(size @ np.einsum("ab,ab->b", G, G))
+            price = N * (0.5 * shift + room)
+            if price < least:
+                least, found = price, full.copy()
+                found[:N] += shift
+                found[self.bounds] = (1.0 + INDEPENDENT) * size
+        return found
+
+
 class InteriorRun(Course[Bracket]):
     """Follow the central path by Newton steps in the HKM direction, with Mehrotra's predictor and corrector.
 
@@ -300,7 +396,7 @@ class InteriorRun(Course[Bracket]):
 
     def __init__(self, lift: LiftArrays, budget: Budget, y: FloatArray) -> None:
         super().__init__(budget)
-        pieces, N = lift.pieces, lift.form.count
+        pieces, N = lift.pieces, lift.above
         self.lift = lift
         self.dual = _Dual(y, *pieces.start(*lift.arguments(y), 0.1 / max(len(pieces.first), 1)))
         # the primal start: labels and weights uncorrelated, each loss spread over its pieces as on a central path
@@ -329,9 +425,8 @@ class InteriorRun(Course[Bracket]):
             The part of the primal residual that the step should have left.
         """
         lift, y, delta = self.lift, self.dual.y, self.dual.delta
-        N, J, L, T = lift.form.count, len(lift.form.balance), len(lift.form.decision), lift.form.cuts.count
         # 1. with u = 0 labels pay their prices whatever the weights are: as they are multiples of themselves, not less
-        labels = (lift.gain * y)[np.r_[:N + J, N + J + L:N + J + L + T]]
+        labels = (lift.gain * y)[(lift.kind <= 1) | (lift.kind == 3)]
         if labels.sum() > ROUNDING * np.abs(labels).sum():
             return Status.INFEASIBLE
         # 2. the bound, where scalars are paid for
@@ -359,7 +454,7 @@ class InteriorRun(Course[Bracket]):
                      + np.abs(missing.delta) @ np.abs(self.dual.delta) + np.abs(missing.sigma) @ self.dual.sigma)
 
     def variables(self) -> dict[str, FloatArray]:
-        return self.lift.variables(self.best_y, self.primal.S)
+        return {"y": self.best_y, "X": self.primal.S}
 
     def step(self) -> Status | None:
         """Take one step along the central path."""
@@ -372,6 +467,8 @@ class InteriorRun(Course[Bracket]):
         now, S_inverse = self.now, np.tril(dpotri(self.root, lower=True)[0])
         S_inverse = S_inverse + np.tril(S_inverse, -1).T
         S, z, signed = now
+        if not np.all(_determinant(z) > 0):
+            return Status.INACCURATE
         z_inverse = _adjugate(z) / _determinant(z)[:, None]
         gap = _product(now, primal)
         mu = gap / (lift.order + 2 * len(z) + len(signed))
@@ -594,11 +691,16 @@ def solve_interior(form: LiftForm, budget: Budget) -> RawSolution:
     y = lift.start()
     if y is None:
         return RawSolution(Status.FAILED, message="nothing in the dual of the lift holds the free bias")
+    face = Face.of_lift(lift)
     try:
-        run = InteriorRun(lift, budget, y)
+        run = InteriorRun(lift, budget, y) if face is None else InteriorRun(face.lift, budget, y[face.kept])
     except ValueError as error:
         return RawSolution(Status.FAILED, message=str(error))
     answer = run.solve()
-    if basis is None or not answer.has_answer:
+    if not answer.has_answer:
         return answer
-    return replace(answer, variables=dict(answer.variables) | {"W": basis @ answer["W"]})
+    y, X = answer["y"], answer["X"]
+    if face is not None:
+        y, X = face.multipliers(y), face.inside @ X @ face.inside.T
+    found = lift.variables(y, X)
+    return replace(answer, variables=found if basis is None else found | {"W": basis @ found["W"]})
