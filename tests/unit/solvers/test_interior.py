@@ -223,7 +223,11 @@ def test_pieces_have_the_least_value_of_the_loss(name):
     term = LossTerm(FUNCTIONS[name], np.arange(m), rng.uniform(0.5, 2, m), np.ones(m), rng.uniform(-1, 1, m),
                     np.zeros((m, 0)))
     losses = Losses(m, (term,))
-    pieces = Pieces.build(losses, losses.weights, np.ones(m, dtype=bool), 2.0, 40.0, np.ones(m, dtype=bool), 1e-8)
+    every = np.ones(m, dtype=bool)
+    pieces = Pieces.of_losses(losses, losses.weights, every, 2.0, every, 40.0)
+    for _ in range(2):
+        pieces = pieces.refined(np.where(pieces.off > 0, 8, 1))
+    assert np.all(pieces.off <= 1e-6) and np.all(np.diff(pieces.row) >= 0)
     t = np.linspace(-40, 40, 160_001) + np.zeros((m, 1))
     t = np.column_stack([t, *(kink - term.shifts for kink in (1.0, 2.0))])
     values = losses.weights[:, None] * FUNCTIONS[name](t + term.shifts[:, None])

@@ -16,11 +16,13 @@ from margindsl.contract import Budget, RawSolution, Status
 from margindsl.program.lift import LiftForm
 from margindsl.typing import BoolArray, FloatArray, IntArray
 from margindsl_solvers.engines.course import Bracket, Course
-from margindsl_solvers.engines.lift.pieces import Pieces
+from margindsl_solvers.engines.lift.pieces import Pieces, adjugate, determinant
 
 JAMMED = 1e-3  # longest of the two steps that is taken for no progress
 INSIDE, SHORTER = 0.92, 0.87  # part of the way to the boundary that is taken; trial steps towards it
 REFINED = 3  # solutions of a Newton system at most, each for what the one before left of the primal residual
+NEAR, FINER = 0.1, 8  # share of the tolerance that losses may be off by; parts that a piece is cut into at once
+SLOW = 25  # steps without a fall of the error
 IDLE = 4  # steps which rounding kept from making the residual smaller, after which there is none to be hoped for
 SETTLED = 1e-2  # share of the gap from which the primal residual is not made smaller
 ROUNDING = 1e-9  # share of the labels' prices that is not believed where they are to prove that there are no labels
@@ -88,11 +90,8 @@ class LiftArrays:
     labels: FloatArray | None = None  # (N', N), what is left of e_C; all of it
 
     @classmethod
-    def of_form(cls, form: LiftForm, features: FloatArray, sigma: FloatArray, tol: float) -> LiftArrays:
-        """Return the numbers of a form, with features (n, r) and σ (L, r) that have its inner products.
-
-        Losses that are not piecewise quadratic are replaced, at an error below the tolerance where that is possible.
-        """
+    def of_form(cls, form: LiftForm, features: FloatArray, sigma: FloatArray) -> LiftArrays:
+        """Return the numbers of a form, with features (n, r) and σ (L, r) that have its inner products."""
         losses, N, r, cuts = form.losses, form.count, features.shape[1], form.cuts
         unit = losses.size(np.zeros(form.n)) or form.units[0]
         features, sigma = np.sqrt(unit) * features, np.sqrt(unit) * sigma
@@ -106,7 +105,7 @@ class LiftArrays:
         u_fixed = np.where(fixed & form.linear, -losses.derivative(losses.shifts), 0.0) / unit
         rows = np.flatnonzero(~fixed)
         reach = 2 * np.sqrt(2 * np.einsum("ir,ir->i", features, features).max(initial=0.0)) + 4 * form.units[1]
-        pieces = Pieces.build(losses, losses.weights / unit, squared, form.units[1], reach, ~fixed, 0.1 * tol)
+        pieces = Pieces.of_losses(losses, losses.weights / unit, squared, form.units[1], ~fixed, reach)
         # the columns of V, and the atoms
         above, ends = np.vstack([form.omega, cuts.matrix(N).toarray()]), np.cumsum([N, len(form.omega), len(sigma)])
         extras = np.zeros((N + r, len(above) + len(sigma)))
@@ -402,12 +401,10 @@ class InteriorRun(Course[Bracket]):
         # the primal start: labels and weights uncorrelated, each loss spread over its pieces as on a central path
         weights = lift.order - N
         self.now = lift.matrices(self.dual)
-        x = _adjugate(self.now.z) / _determinant(self.now.z)[:, None]
-        mu = (1.0 / pieces.total(x[:, 2]))[pieces.row]
+        x, sigmas = pieces.centred(self.now.z, self.dual.sigma)
         self.primal = _Matrices(
-            np.diag(np.repeat([0.5, 0.5 / max(weights, 1)], [N, weights])), mu[:, None] * x,
-            np.append((mu / np.where(pieces.slack, self.dual.sigma, 1.0))[pieces.slack],
-                      np.maximum(0.5 * np.abs(lift.gain[lift.signed]), 0.1)))
+            np.diag(np.repeat([0.5, 0.5 / max(weights, 1)], [N, weights])), x,
+            np.append(sigmas[pieces.slack], np.maximum(0.5 * np.abs(lift.gain[lift.signed]), 0.1)))
         self.scalars = np.zeros(len(lift.costs))
         self.root = cholesky(self.now.S, lower=True)
         self.bound, self.best_y = -np.inf, y
@@ -437,14 +434,43 @@ class InteriorRun(Course[Bracket]):
         # 3. δ and y gain at most the gap and what the residual makes of them; pieces are off where their mass is
         gap = _product(self.now, self.primal)
         value = float(delta.sum() + lift.gain @ y + lift.offset + gap)
-        off = self._error(lift.residual(self.primal)) + 2.0 * float(lift.pieces.off @ self.primal.z[:, 2])
-        error = (max(value - self.bound, 0.0) + off) / max(abs(value), lift.form.floor / lift.unit)
+        off, near = self._error(lift.residual(self.primal)), 2.0 * float(lift.pieces.off @ self.primal.z[:, 2])
+        error = (max(value - self.bound, 0.0) + off + near) / max(abs(value), lift.form.floor / lift.unit)
         if not (paid and np.isfinite(error)):
             value, error = np.inf, np.inf
         self.rounded = self.rounded + 1 if off > max(gap, 3.0 * left * self.off) else 0
         self.off = off
         self.certify(Bracket(lift.unit * value, lift.unit * self.bound, float(error)))
+        size = max(abs(float(delta.sum() + lift.gain @ y + lift.offset)), lift.form.floor / lift.unit)
+        if near > max(gap, NEAR * self.tol * size):
+            self._refine(max(1e-2 * near, 0.5 * NEAR * self.tol * size))
         return None
+
+    def _refine(self, aim: float) -> None:
+        """Cut pieces that losses are near to only where they have mass, so that the error is some aim there.
+
+        Rows that have new ones begin on the central path again, at the same u and q.
+        """
+        lift, old, (X, x, x_signed) = self.lift, self.lift.pieces, self.primal
+        off = 2.0 * old.off * x[:, 2]
+        shares = off * (np.count_nonzero(off > 0.1 * aim / len(off)) / aim)  # errors go with the cube of the width
+        parts = np.ceil(shares.clip(1.0, FINER**3) ** (1 / 3) - 1e-9)
+        pieces = old.refined(parts.astype(int))
+        self.lift = lift = replace(lift, pieces=pieces)
+        cut = old.total(1.0 * (parts > 1)) > 0
+        mu = _product(self.now, self.primal) / (lift.order + 2 * len(x) + len(x_signed))
+        delta, sigma = pieces.start(*lift.arguments(self.dual.y), mu)
+        new, slack, many = cut[pieces.row], old.slack, int(old.slack.sum())
+        sigma[~new], delta = self.dual.sigma[~cut[old.row]], np.where(cut, delta, self.dual.delta)
+        self.dual = self.dual._replace(delta=delta, sigma=sigma)
+        self.now = lift.matrices(self.dual)
+        fresh, sigmas = pieces.centred(self.now.z, sigma)
+        fresh[~new] = x[~cut[old.row]]
+        before = np.zeros(len(slack))
+        before[slack] = x_signed[:many]
+        sigmas[~new] = before[~cut[old.row]]
+        self.primal = _Matrices(X, fresh, np.append(sigmas[pieces.slack], x_signed[many:]))
+        self.bound, self.best_y, self.off, self.rounded = -np.inf, self.dual.y, np.inf, 0
 
     def _error(self, missing: _Dual) -> float:
         """Return how much a residual may matter at multipliers of the size of these."""
@@ -467,9 +493,9 @@ class InteriorRun(Course[Bracket]):
         now, S_inverse = self.now, np.tril(dpotri(self.root, lower=True)[0])
         S_inverse = S_inverse + np.tril(S_inverse, -1).T
         S, z, signed = now
-        if not np.all(_determinant(z) > 0):
+        if not np.all(determinant(z) > 0):
             return Status.INACCURATE
-        z_inverse = _adjugate(z) / _determinant(z)[:, None]
+        z_inverse = adjugate(z) / determinant(z)[:, None]
         gap = _product(now, primal)
         mu = gap / (lift.order + 2 * len(z) + len(signed))
 
@@ -582,7 +608,8 @@ class InteriorRun(Course[Bracket]):
             (centring * mu - turn.signed * change.signed) / signed), REFINED)
         t, s = (min(1.0, INSIDE * length) for length in lengths(change, turn))
         sound = np.isfinite(dual_turn.y.sum() + turn.S.sum() + turn.z.sum())
-        if not sound or max(t, s) < JAMMED or self.rounded > IDLE:
+        slow = np.isfinite(self.error) and self.iterations - self.marked > SLOW
+        if not sound or max(t, s) < JAMMED or self.rounded > IDLE or slow:
             return Status.INACCURATE
         y, self.primal = y + t * dual_turn.y, _plus(primal, turn, s)
         self.scalars = self.scalars + s * (scalars - self.scalars)
@@ -594,7 +621,7 @@ class InteriorRun(Course[Bracket]):
             closed = self.dual._replace(y=y + HE @ np.linalg.solve(E @ HE, missed))
             there = lift.matrices(closed)
             root, outside = dpotrf(there.S, lower=True)
-            if not outside and np.all(np.concatenate([there.signed, there.z[:, 0], _determinant(there.z)]) > 0):
+            if not outside and np.all(np.concatenate([there.signed, there.z[:, 0], determinant(there.z)]) > 0):
                 self.now, self.dual, self.root, failed = there, closed, root, 0
         if failed:
             return Status.INACCURATE
@@ -628,19 +655,11 @@ def _factored(H: FloatArray) -> tuple[FloatArray, bool] | None:
     """Return the Cholesky factor of a matrix of unit diagonal, a little more of it added where rounding asks for it."""
     for shift in (0.0, 1e-14, 1e-11, 1e-8):
         np.fill_diagonal(H, 1.0 + shift)
-        try:
-            return cho_factor(H, lower=True, check_finite=False)
-        except LinAlgError:
-            continue
+        root, failed = dpotrf(H.T, lower=True, clean=False, overwrite_a=True)  # in place of one half: the other is left
+        if not failed:
+            return root, True
+        H.T[:] = np.triu(H.T) + np.triu(H.T, 1).T
     return None
-
-
-def _adjugate(z: FloatArray) -> FloatArray:
-    return np.stack([z[:, 2], -z[:, 1] / 2, z[:, 0]], axis=1)
-
-
-def _determinant(z: FloatArray) -> FloatArray:
-    return z[:, 0] * z[:, 2] - z[:, 1]**2 / 4
 
 
 def _symmetric_product(x: FloatArray, z: FloatArray, inverse: FloatArray) -> FloatArray:
@@ -660,9 +679,9 @@ def _ray(a: FloatArray, da: FloatArray) -> float:
 
 def _local_reach(z: FloatArray, dz: FloatArray) -> float:
     """Return the longest step at which all quadratics z + t dz are ≥ 0: by the least eigenvalue of Z⁻¹dZ."""
-    det = _determinant(z)
+    det = determinant(z)
     trace = (z[:, 2] * dz[:, 0] - 0.5 * z[:, 1] * dz[:, 1] + z[:, 0] * dz[:, 2]) / det
-    least = float(np.min(0.5 * trace - np.sqrt(np.maximum(0.25 * trace**2 - _determinant(dz) / det, 0.0)), initial=0.0))
+    least = float(np.min(0.5 * trace - np.sqrt(np.maximum(0.25 * trace**2 - determinant(dz) / det, 0.0)), initial=0.0))
     return -1.0 / least if least < 0 else np.inf
 
 
@@ -687,7 +706,7 @@ def solve_interior(form: LiftForm, budget: Budget) -> RawSolution:
         features, sigma = root.T, sigma @ basis
     elif not features.shape[1]:  # a weight that does nothing, as no matrix of order zero has a factor
         features, sigma, basis = np.zeros((form.n, 1)), np.zeros((len(sigma), 1)), np.zeros((0, 1))
-    lift = LiftArrays.of_form(form, features, sigma, budget.tol)
+    lift = LiftArrays.of_form(form, features, sigma)
     y = lift.start()
     if y is None:
         return RawSolution(Status.FAILED, message="nothing in the dual of the lift holds the free bias")

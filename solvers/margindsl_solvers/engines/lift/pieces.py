@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -11,7 +11,7 @@ from margindsl.calculus import PLQ, ConvexFunction
 from margindsl.program.losses import Losses
 from margindsl.typing import BoolArray, FloatArray, IntArray
 
-MOST = 384  # pieces of a loss that is not piecewise quadratic
+FIRST = 16  # knots of a loss that is not piecewise quadratic, before it is refined
 FAR = 1e8  # times the reach: where the curvature of a tail is read off
 
 
@@ -25,57 +25,89 @@ class Pieces:
     put on the diagonal, as a definite matrix has no zero there.
     """
 
-    row: IntArray  # (P,), ascending
-    base: FloatArray  # (P, 3), z at zero
-    slope: FloatArray  # (P, 3, 4), the derivatives of z by u, q, δ, σ
-    ends: FloatArray  # (P, 2), of τ
-    ends_apart: BoolArray  # (P,), whether p is affine on a half-line
-    off: FloatArray  # (P,), most that p is off by
+    losses: Losses
+    weights: FloatArray  # (m,), c
+    squares: BoolArray  # (m,), whether there is a q
+    unit: float  # length of τ on half-lines
+    kept: IntArray  # (K,), the rows of the losses that have pieces
+    row: IntArray  # (P,), ascending, of those kept
+    table: FloatArray  # (P, 6), ends, a₂, a₁, a₀ and error of ρ
 
     @classmethod
-    def build(cls, losses: Losses, weights: FloatArray, squares: BoolArray, unit: float, reach: float,
-              kept: BoolArray, close: float) -> Pieces:
+    def of_losses(cls, losses: Losses, weights: FloatArray, squares: BoolArray, unit: float, kept: BoolArray,
+                  reach: float) -> Pieces:
         """Return the pieces of c_r ρ_r(x + d_r) by row.
 
         Parameters
         ----------
-        losses : Losses
-        weights : (m,) float array
-        squares : (m,) bool array
-            Which rows have a q.
-        unit : float
-            Length of τ on half-lines.
         reach : float
             How far from zero losses that are not piecewise quadratic are followed.
-        kept : (m,) bool array
-            The rows that have pieces; they are counted anew.
-        close : float
-            How far off losses that are not piecewise quadratic should be, relative to their size.
         """
-        tables = [np.array(quadratics(term.loss, reach, close)).reshape(-1, 6) for term in losses.terms]
+        tables = [quadratics(term.loss, reach) for term in losses.terms]
         row = np.concatenate([np.repeat(np.arange(part.start, part.stop), len(table))
                               for (_, part), table in zip(losses.slices(), tables)])
         table = np.concatenate([np.tile(table, (term.rows, 1)) for term, table in zip(losses.terms, tables)])
-        row, table = row[kept[row]], table[kept[row]]
-        d = losses.shifts[row]
-        low, high, a2, a1, a0, off = table.T
+        return cls(losses, weights, squares, unit, np.flatnonzero(kept), (np.cumsum(kept) - 1)[row[kept[row]]],
+                   table[kept[row]])
+
+    def refined(self, parts: IntArray) -> Pieces:
+        """Return as many pieces in place of each, where a loss is not piecewise quadratic."""
+        row, table = np.repeat(self.row, parts), np.repeat(self.table, parts, axis=0)
+        place, many = np.arange(len(row)) - np.repeat(np.cumsum(parts) - parts, parts), np.repeat(parts, parts)
+        width = (table[:, 1] - table[:, 0]) / many
+        for term, part in self.losses.slices():
+            own = (many > 1) & (self.kept[row] >= part.start) & (self.kept[row] < part.stop)
+            left = table[own, 0] + place[own] * width[own]
+            table[own] = parabolas(term.loss, left, left + width[own])
+        return replace(self, row=row, table=table)
+
+    @cached_property
+    def _coefficients(self) -> tuple[FloatArray, FloatArray, FloatArray, BoolArray]:
+        """Return `base`, `slope`, `ends` and `ends_apart`."""
+        of = self.kept[self.row]
+        d, (low, high, a2, a1, a0, _) = self.losses.shifts[of], self.table.T
         low, high, a1, a0 = low - d, high - d, a1 + 2 * a2 * d, (a2 * d + a1) * d + a0
-        a2, a1, a0 = weights[row] * np.stack([a2, a1, a0])
+        a2, a1, a0 = self.weights[of] * np.stack([a2, a1, a0])
         left, right = np.isfinite(low), np.isfinite(high)
         low, high = np.where(left, low, np.where(right, high, 0.0)), np.where(right, high, np.where(left, low, 0.0))
-        m, h = (low + high) / 2, np.where(left & right, (high - low) / 2, np.where(right, -unit, unit))
+        m, h = (low + high) / 2, np.where(left & right, (high - low) / 2, np.where(right, -self.unit, self.unit))
         bounded, half = left & right, left ^ right
         base = np.stack([h**2 * a2, h * (2 * a2 * m + a1), (a2 * m + a1) * m + a0], axis=1)
-        slope = np.zeros((len(row), 3, 4))
+        slope = np.zeros((len(of), 3, 4))
         slope[:, 1, 0], slope[:, 2, 0] = h, m
         slope[:, 0, 1], slope[:, 1, 1], slope[:, 2, 1] = -h**2, -2 * h * m, -m**2
         slope[:, 2, 2] = -1.0
         slope[bounded, 0, 3], slope[bounded, 2, 3], slope[half, 1, 3] = 1.0, -1.0, -1.0
-        apart = half & (a2 == 0) & ~squares[row]
+        apart = half & (a2 == 0) & ~self.squares[of]
         base[apart, 0], slope[apart, 0] = base[apart, 1], slope[apart, 1]
         slope[apart, 0, 3], base[apart, 1], slope[apart, 1] = 0.0, 0.0, 0.0
         ends = np.stack([np.where(bounded, -1.0, np.where(half, 0.0, -np.inf)), np.where(bounded, 1.0, np.inf)], axis=1)
-        return cls((np.cumsum(kept) - 1)[row], base, slope, ends, apart, weights[row] * off)
+        return base, slope, ends, apart
+
+    @property
+    def base(self) -> FloatArray:
+        """Return (P, 3), z at zero."""
+        return self._coefficients[0]
+
+    @property
+    def slope(self) -> FloatArray:
+        """Return (P, 3, 4), the derivatives of z by u, q, δ, σ."""
+        return self._coefficients[1]
+
+    @property
+    def ends(self) -> FloatArray:
+        """Return (P, 2), those of τ."""
+        return self._coefficients[2]
+
+    @property
+    def ends_apart(self) -> BoolArray:
+        """Return (P,), whether p is affine on a half-line."""
+        return self._coefficients[3]
+
+    @cached_property
+    def off(self) -> FloatArray:
+        """Return (P,), the most that p is off by."""
+        return self.weights[self.kept[self.row]] * self.table[:, 5]
 
     @cached_property
     def first(self) -> IntArray:
@@ -120,6 +152,12 @@ class Pieces:
         bend = np.where(tail & ~line, self.base[:, 0] / np.where(h == 0, 1.0, h)**2, np.inf)
         return low, high, np.minimum.reduceat(bend, self.first)
 
+    def centred(self, z: FloatArray, sigma: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return multipliers μz⁻¹ (P, 3) of z and μ/σ (P,) of σ, with one μ a row at which all are of mass one."""
+        x = adjugate(z) / determinant(z)[:, None]
+        mu = (1.0 / self.total(x[:, 2]))[self.row]
+        return mu[:, None] * x, mu / np.where(self.slack, sigma, 1.0)
+
     def start(self, u: FloatArray, q: FloatArray, room: float) -> tuple[FloatArray, FloatArray]:
         """Return δ (m,), at least `room` below D, and σ (P,) at which every z is definite.
 
@@ -148,35 +186,47 @@ class Pieces:
         raise ValueError("D has no interior")
 
 
-def quadratics(loss: ConvexFunction, reach: float, close: float) -> list[tuple[float, ...]]:
-    """Return (from, to, a₂, a₁, a₀, error), the pieces of a loss, or of a piecewise quadratic function close to it.
+def adjugate(z: FloatArray) -> FloatArray:
+    """Return (P, 3) the adjugates of 2 × 2 matrices z, as (x₁, x₂, x₃) of [[x₁, x₂], [x₂, x₃]]."""
+    return np.stack([z[:, 2], -z[:, 1] / 2, z[:, 0]], axis=1)
 
-    What is close serves to find multipliers alone; the certificate evaluates the loss itself.
+
+def determinant(z: FloatArray) -> FloatArray:
+    """Return (P,) the determinants of 2 × 2 matrices z."""
+    return np.asarray(z[:, 0] * z[:, 2] - z[:, 1]**2 / 4)
+
+
+def quadratics(loss: ConvexFunction, reach: float) -> FloatArray:
+    """Return rows (from, to, a₂, a₁, a₀, error), the pieces of a loss, or of a piecewise quadratic function near it.
+
+    What is near serves to find multipliers alone; the certificate evaluates the loss itself.
     """
     if isinstance(loss, PLQ):
-        return [(*piece, 0.0) for piece in loss.pieces]
-    # 1. parabolas through the ends and the middle of intervals, the worst of which are halved
+        return np.array([(*piece, 0.0) for piece in loss.pieces])
+    # 1. parabolas on intervals, the worst of which are halved
     low, high = (float(np.clip(end, -reach, reach)) for end in loss.domain)
     knots = np.linspace(low, high, 9)
-    while True:
-        a, b = knots[:-1], knots[1:]
-        quarters = a[:, None] + (b - a)[:, None] * np.linspace(0.0, 1.0, 5)
-        values = np.asarray(loss(quarters))
-        curve = 2 * (values[:, 0] - 2 * values[:, 2] + values[:, 4])  # of (b − a)² τ², τ from a to b in [0, 1]
-        rise = values[:, 4] - values[:, 0] - curve
-        model = values[:, :1] + np.linspace(0.0, 1.0, 5) * (rise[:, None] + np.linspace(0.0, 1.0, 5) * curve[:, None])
-        error = np.abs(model - values).max(axis=1)
-        worst = error > max(close * float(np.abs(loss(0.5 * (low + high)))), 0.25 * float(error.max()))
-        if not worst.any() or len(a) + worst.sum() > MOST:
-            break
-        knots = np.sort(np.append(knots, (a + b)[worst] / 2))
-    a2, a1 = curve / (b - a)**2, rise / (b - a)
-    pieces = list(zip(a, b, a2, a1 - 2 * a2 * a, values[:, 0] - a1 * a + a2 * a * a, error))
+    while len(knots) < FIRST:
+        table = parabolas(loss, knots[:-1], knots[1:])
+        worst = table[:, 5] >= 0.25 * table[:, 5].max()
+        knots = np.sort(np.append(knots, table[worst, :2].mean(axis=1)))
+    table = parabolas(loss, knots[:-1], knots[1:])
     # 2. tangents beyond them, with the curvature far out
     for end, far in ((low, -np.inf), (high, np.inf)):
         if abs(end) == reach:
             value, slope = float(loss(end)), float(loss.derivative(end))
             bend = 0.5 * float(np.min(loss.curvature(np.sign(far) * reach * np.array([1.0, FAR**0.5, FAR]))))
-            pieces.append((min(far, end), max(far, end), bend, slope - 2 * bend * end,
-                           value - slope * end + bend * end**2, 0.0))
-    return [tuple(map(float, piece)) for piece in sorted(pieces)]
+            table = np.vstack([table, [min(far, end), max(far, end), bend, slope - 2 * bend * end,
+                                       value - slope * end + bend * end**2, 0.0]])
+    return table[np.argsort(table[:, 0])]
+
+
+def parabolas(loss: ConvexFunction, a: FloatArray, b: FloatArray) -> FloatArray:
+    """Return rows (a, b, a₂, a₁, a₀, error): the parabolas through the ends and the middle of intervals."""
+    t = np.linspace(0.0, 1.0, 5)
+    values = np.asarray(loss(a[:, None] + (b - a)[:, None] * t))
+    curve = 2 * (values[:, 0] - 2 * values[:, 2] + values[:, 4])  # of (b − a)² τ², τ from a to b in [0, 1]
+    rise = values[:, 4] - values[:, 0] - curve
+    error = np.abs(values[:, :1] + t * (rise[:, None] + t * curve[:, None]) - values).max(axis=1)
+    a2, a1 = curve / (b - a)**2, rise / (b - a)
+    return np.stack([a, b, a2, a1 - 2 * a2 * a, values[:, 0] - a1 * a + a2 * a * a, error], axis=1)
