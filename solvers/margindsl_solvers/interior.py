@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from margindsl.contract import Budget, Offer, RawSolution, Refusal, integers
 from margindsl.host.threads import small_work_threads
 from margindsl.program.forms import Form
 from margindsl.program.lift import LiftForm
-from margindsl_solvers.engines.lift.interior import newton_order, solve_interior
+from margindsl_solvers.engines.lift.arrays import newton_order
+from margindsl_solvers.engines.lift.interior import solve_interior
 from margindsl_solvers.engines.solver import EngineSolver, Solve
 
 
@@ -43,8 +44,7 @@ class Interior(EngineSolver):
     most: int = integers(1).option(4000)
     max_iter: int = integers(1).option(100)
 
-    def offer(self, form: Form) -> Offer | Refusal:
-        assert isinstance(form, LiftForm)
+    def offer(self, form: Any) -> Offer | Refusal:
         for term in form.losses.terms:
             if term.loss.domain[0] == term.loss.domain[1]:
                 return Refusal(f"the loss {term.loss!r} is finite at one point alone", "Use solver='clarabel' or 'scs'")

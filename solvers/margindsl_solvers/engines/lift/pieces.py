@@ -53,11 +53,11 @@ class Pieces:
     def refined(self, parts: IntArray) -> Pieces:
         """Return as many pieces in place of each, where a loss is not piecewise quadratic."""
         row, table = np.repeat(self.row, parts), np.repeat(self.table, parts, axis=0)
-        place, many = np.arange(len(row)) - np.repeat(np.cumsum(parts) - parts, parts), np.repeat(parts, parts)
+        index, many = np.arange(len(row)) - np.repeat(np.cumsum(parts) - parts, parts), np.repeat(parts, parts)
         width = (table[:, 1] - table[:, 0]) / many
         for term, part in self.losses.slices():
             own = (many > 1) & (self.kept[row] >= part.start) & (self.kept[row] < part.stop)
-            left = table[own, 0] + place[own] * width[own]
+            left = table[own, 0] + index[own] * width[own]
             table[own] = parabolas(term.loss, left, left + width[own])
         return replace(self, row=row, table=table)
 

@@ -1,0 +1,366 @@
+"""The one lift as arrays: what is linear in its multipliers, where they begin, the face that bounds of zero leave."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import LinAlgError, block_diag, cho_factor, cho_solve, cholesky, eigh, qr, solve_triangular
+from scipy.sparse import csr_array
+
+from margindsl.calculus import PLQ
+from margindsl.program.lift import LiftForm
+from margindsl.typing import BoolArray, FloatArray, IntArray
+from margindsl_solvers.engines.lift.pieces import Pieces
+
+INDEPENDENT = 1e-9  # relative size of what is not zero
+FAINT = 1e-9  # share of a loss that is given up at points without features, whose label is minimised out
+
+
+def bent_rows(form: LiftForm) -> BoolArray:
+    """Return (m,) which rows have a q: beside a u, q ≤ 0 would prove nothing, as hulls of first moments are convex."""
+    return form.squared & ((form.ceiling > 0) | ~form.linear)
+
+
+def newton_order(form: LiftForm) -> tuple[int, int]:
+    """Return the number of multipliers of a form that a step is taken in, and the order of its matrix."""
+    multipliers = form.count + len(form.balance) + len(form.decision) + form.cuts.count + form.losses.scalars.count
+    return multipliers + int(form.linear.sum() + bent_rows(form).sum()), form.count + min(form.order, form.n + 1)
+
+
+class Dual(NamedTuple):
+    y: FloatArray
+    delta: FloatArray
+    sigma: FloatArray  # (P,), zero where there is none
+
+
+class Matrices(NamedTuple):
+    """Hold S, z and what is ≥ 0 (σ, then y) of the dual, or the multipliers X, x, … of these, or changes of them."""
+
+    S: FloatArray
+    z: FloatArray  # (P, 3), of the pieces
+    signed: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class LiftArrays:
+    """Represent max Σ_r δ_r + gᵀy over S(y) = S₀ + Σ_s y_s A_s ⪰ 0, δ_r ≤ D_r(u_r, q_r), E y = h, some y_s ≥ 0.
+
+    S acts on N components and r weights, or on what bounds of zero leave of them. A_s = c_s ½(abᵀ + baᵀ), where a, b
+    are columns of V = [e_C | extras | φ_i]: first the y with a = b (d, κ, η, γ, q), then those of two vectors (u),
+    last, with c = 0, what E u leaves of h where scalars are non-negative. Losses are divided by `unit`, squares of
+    features are multiplied by it.
+    """
+
+    form: LiftForm
+    unit: float
+    features: FloatArray  # Φ (n, r), ones in the last column for a free bias
+    extras: FloatArray  # (N + r, e): ω, then σ below, then b
+    constant: FloatArray  # S₀ (N + r, N + r)
+    pieces: Pieces  # of the rows that are not fixed
+    fixed: BoolArray  # (m,) the rows of one possible u, of which D is `offset` in all
+    single: IntArray  # (Y₁,) columns of V
+    pair: IntArray  # (2, Y₂)
+    kind: IntArray  # (Y,), of d, κ, η, γ, q, u, rest
+    scale: FloatArray  # c (Y,)
+    gain: FloatArray  # g (Y,)
+    offset: float
+    signed: IntArray  # the y ≥ 0
+    q: IntArray  # (Q,) in y, of `q_rows` among those of `pieces`
+    q_rows: IntArray
+    u: IntArray
+    u_rows: IntArray
+    equalities: FloatArray  # E (S, Y)
+    costs: FloatArray  # h (S,)
+    labels: FloatArray | None = None  # (N', N), what is left of e_C; all of it
+
+    @classmethod
+    def of_form(cls, form: LiftForm, features: FloatArray, sigma: FloatArray) -> LiftArrays:
+        """Return the numbers of a form, with features (n, r) and σ (L, r) that have its inner products."""
+        losses, N, r, cuts = form.losses, form.count, features.shape[1], form.cuts
+        unit = losses.size(np.zeros(form.n)) or form.units[0]
+        features, sigma = np.sqrt(unit) * features, np.sqrt(unit) * sigma
+        # an affine loss without q has one u where D is finite, and so has one of no weight; points without features
+        # have one that is best, and the further down their q the better
+        affine = np.concatenate([np.full(term.rows, isinstance(term.loss, PLQ) and term.loss.is_affine)
+                                 for term in losses.terms])
+        squared = bent_rows(form)
+        nowhere = ~np.any(features, axis=1)[losses.points] & ~np.any(losses.coupling, axis=1)
+        fixed = (affine & ~squared) | (losses.weights == 0) | nowhere
+        u_fixed = np.where(fixed & form.linear, -losses.derivative(losses.shifts), 0.0) / unit
+        rows = np.flatnonzero(~fixed)
+        reach = 2 * np.sqrt(2 * np.einsum("ir,ir->i", features, features).max(initial=0.0)) + 4 * form.units[1]
+        pieces = Pieces.of_losses(losses, losses.weights / unit, squared, form.units[1], ~fixed, reach)
+        # the columns of V, and the atoms
+        above, ends = np.vstack([form.omega, cuts.matrix(N).toarray()]), np.cumsum([N, len(form.omega), len(sigma)])
+        extras = np.zeros((N + r, len(above) + len(sigma)))
+        extras[:N, np.r_[:len(form.omega), len(form.omega) + len(sigma):extras.shape[1]]] = above.T
+        extras[N:, len(form.omega):len(form.omega) + len(sigma)] = sigma.T
+        first = N + extras.shape[1]
+        q_rows, u_rows = np.flatnonzero(squared[rows]), np.flatnonzero(form.linear[rows])
+        points, slopes = losses.points[rows], losses.slopes[rows]
+        scalars = losses.scalars
+        slack = np.flatnonzero(scalars.nonneg)
+        beta2, ell2 = form.limits
+        scale = np.concatenate([np.ones(ends[2]), -np.ones(cuts.count), 2 * slopes[q_rows]**2,
+                                (-2 * slopes * form.sign[points])[u_rows], np.zeros(len(slack))])
+        gain = -0.5 * np.concatenate([np.ones(N), beta2, ell2, -cuts.least, np.zeros(len(scale) - first)])
+        q = first + np.arange(len(q_rows))
+        u = first + len(q) + np.arange(len(u_rows))
+        equalities = np.zeros((scalars.count, len(scale)))
+        equalities[:, u] = losses.coupling[rows[u_rows]].T
+        equalities[slack, len(scale) - len(slack) + np.arange(len(slack))] = 1.0
+        signed = np.concatenate([np.arange(N, ends[2]), ends[2] + np.flatnonzero(~cuts.equal),
+                                 np.arange(len(scale) - len(slack), len(scale))])
+        constant = np.diag(np.repeat([0.0, 1.0], [N, r]))
+        if form.free_bias:
+            constant[-1, -1] = 0.0
+        if np.any(u_fixed):
+            weights = losses.spread(u_fixed) * form.sign
+            held = np.flatnonzero(weights)
+            np.add.at(constant[:N, N:], form.component[held], -weights[held, None] * features[held])
+            constant[N:, :N] = constant[:N, N:].T
+        return cls(
+            form, unit, features, extras, constant, pieces, fixed, np.append(np.arange(first), first + points[q_rows]),
+            np.stack([form.component[points[u_rows]], first + points[u_rows]]),
+            np.repeat(np.arange(7), [*np.diff(ends, prepend=0), cuts.count, len(q), len(u), len(slack)]), scale, gain,
+            float(np.sum(losses.row_losses(losses.shifts)[fixed])) / unit, signed, q, q_rows, u, u_rows, equalities,
+            scalars.costs / unit - losses.coupling.T @ u_fixed)
+
+    @property
+    def order(self) -> int:
+        """Return N + r."""
+        return len(self.constant)
+
+    @property
+    def above(self) -> int:
+        """Return the number N of rows of S that are labels."""
+        return self.order - self.features.shape[1]
+
+    @cached_property
+    def vectors(self) -> FloatArray:
+        """Return V (N + r, columns)."""
+        N = self.form.count
+        labels = np.vstack([np.eye(N) if self.labels is None else self.labels, np.zeros((self.features.shape[1], N))])
+        below = np.vstack([np.zeros((self.above, len(self.features))), self.features.T])
+        return np.hstack([labels, self.extras, below])
+
+    def _of_labels(self, Z: FloatArray) -> FloatArray:
+        return Z if self.labels is None else self.labels.T @ Z
+
+    def gram(self, X: FloatArray) -> FloatArray:
+        """Return VᵀXV of a symmetric X."""
+        N = self.above
+        XV = np.hstack([self._of_labels(X[:N]).T, X @ self.extras, X[:, N:] @ self.features.T])
+        return np.vstack([self._of_labels(XV[:N]), self.extras.T @ XV, self.features @ XV[N:]])
+
+    def inner(self, X: FloatArray) -> FloatArray:
+        """Return (Y,) the products ⟨A_s, X⟩ with a symmetric X."""
+        N, XF = self.above, X[:, self.above:] @ self.features.T
+        labels = np.diag(X)[:N] if self.labels is None else np.einsum("ac,ac->c", self.labels, X[:N, :N] @ self.labels)
+        squares = np.concatenate([labels, np.einsum("ae,ae->e", self.extras, X @ self.extras),
+                                  np.einsum("ir,ri->i", self.features, XF[N:])])
+        i, j = self.pair
+        products = np.append(squares[self.single], self._of_labels(XF[:N])[i, j - len(squares) + len(self.features)])
+        return self.scale * np.pad(products, (0, len(self.scale) - len(products)))
+
+    def change(self, dual: Dual) -> Matrices:
+        """Return the linear part of S, z and what is ≥ 0."""
+        z = self.pieces.change(*self.arguments(dual.y), dual.delta, dual.sigma)
+        return Matrices(self.matrix(dual.y), z, np.append(dual.sigma[self.pieces.slack], dual.y[self.signed]))
+
+    def matrices(self, dual: Dual) -> Matrices:
+        """Return S, z and what is ≥ 0."""
+        change = self.change(dual)
+        return change._replace(S=self.constant + change.S, z=self.pieces.base + change.z)
+
+    def residual(self, primal: Matrices) -> Dual:
+        """Return what multipliers miss of their equations, but for Eᵀ times scalars: the transpose of `change`."""
+        pieces, many = self.pieces, int(self.pieces.slack.sum())
+        by_piece = np.einsum("pai,pa->pi", pieces.slope, primal.z)
+        by_row, y = pieces.total(by_piece[:, :3]), self.gain + self.inner(primal.S)
+        y[self.u] += by_row[self.u_rows, 0]
+        y[self.q] += by_row[self.q_rows, 1]
+        y[self.signed] += primal.signed[many:]
+        sigma = np.zeros(len(by_piece))
+        sigma[pieces.slack] = by_piece[pieces.slack, 3] + primal.signed[:many]
+        return Dual(y, by_row[:, 2] + 1.0, sigma)
+
+    def matrix(self, y: FloatArray) -> FloatArray:
+        """Return Σ_s y_s A_s."""
+        N, e, values, (i, j), one = self.form.count, self.extras.shape[1], self.scale * y, self.pair, self.single
+        mixed = 0.5 * values[len(one):len(one) + len(i)]
+        where = np.concatenate([one, i, j]), np.concatenate([one, j, i])
+        C = csr_array((np.concatenate([values[:len(one)], mixed, mixed]), where), shape=(self.vectors.shape[1],) * 2)
+        CV = C @ self.vectors.T
+        S = self.extras @ CV[N:N + e]
+        S[:self.above] += CV[:N] if self.labels is None else self.labels @ CV[:N]
+        S[self.above:] += self.features.T @ CV[N + e:]
+        return S
+
+    def arguments(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return (u, q) of all rows of `pieces`, zero where y has none."""
+        u, q = np.zeros(len(self.pieces.first)), np.zeros(len(self.pieces.first))
+        u[self.u_rows], q[self.q_rows] = y[self.u], y[self.q]
+        return u, q
+
+    def start(self) -> FloatArray | None:
+        """Return a y inside all cones, None where none is found: then nothing holds a free bias."""
+        form, N = self.form, self.form.count
+        J, L, T = len(form.balance), len(form.decision), form.cuts.count
+        low, high, ceiling = self.pieces.interior()
+        c = form.losses.weights[~self.fixed] / self.unit
+        slope = -form.losses.derivative(form.losses.shifts)[~self.fixed] / self.unit
+        inner = 0.25 * (np.abs(slope) + c)
+        u = np.where(np.isfinite(low), np.maximum(slope, low + inner), np.minimum(slope, high - inner))
+        both = np.isfinite(low) & np.isfinite(high)
+        u[both] = (low[both] + high[both]) / 2
+        if len(self.costs):  # towards E u = h, as far as to nine tenths of the way to an end
+            du, E = np.zeros_like(u), self.equalities[:, self.u]
+            du[self.u_rows] = np.linalg.lstsq(E, self.costs - E @ u[self.u_rows])[0]
+            u += min(1.0, 0.9 * min(ray(u - low, du), ray(high - u, -du))) * du
+        y = np.zeros(len(self.gain))
+        y[N:N + J] = 0.1 / np.maximum(form.limits[0], np.einsum("jc,jc->j", form.omega, form.omega))
+        y[N + J + L:N + J + L + T] = np.where(form.cuts.equal, 0.0, 0.05 / max(N, T, 1))
+        squares = np.einsum("dl,dl->l", self.extras[:, J:J + L], self.extras[:, J:J + L])
+        # weights first: q below its ceiling, then as far up as half of it, and η as great as holds the bias
+        lengths = np.einsum("ir,ir->i", self.features, self.features)[form.losses.points] * form.losses.slopes**2
+        lengths = np.maximum(lengths, 1e-6 * lengths.mean())[~self.fixed]
+        below = -0.1 / (len(lengths) * lengths)
+        for q, eta in ((q, eta) for eta in (1.0, 10.0, 100.0, 1e4) for q in (
+                np.where(ceiling > 0, 0.0, below), np.where(ceiling > 0, 0.5 * np.minimum(ceiling, c), below))):
+            y[self.q], y[N + J:N + J + L] = q[self.q_rows], eta / np.maximum(squares, 1e-300)
+            try:
+                root = cholesky((self.constant + self.matrix(y))[N:, N:], lower=True)
+            except LinAlgError:
+                continue
+            if np.all(np.diag(root)**2 > 1e-10):
+                break
+        else:
+            return None
+        # then labels: of u, from the one of least size on, what proves most with d that dominates
+        near, best, found = np.clip(0.0, low, high), -np.inf, y
+        cuts = np.abs(self.extras[:N, J + L:])
+        for share in 10.0 ** -np.arange(0.0, 0.1 if len(self.costs) else 4.0, 0.25):
+            y[self.u], y[:N] = (near + share * (u - near))[self.u_rows], 0.0
+            S = self.constant + self.matrix(y)
+            H = solve_triangular(root, S[N:, :N], lower=True)
+            y[:N] = (np.abs(H.T @ H).sum(axis=1) + (cuts * (cuts.sum(axis=0) * y[N + J + L:N + J + L + T])).sum(axis=1)
+                     + 0.1 / max(N, 1))
+            bound = self.objective(y)
+            if bound > best or share == 1.0:
+                best, found = bound, y.copy()
+        slack = np.flatnonzero(form.losses.scalars.nonneg)
+        found[len(y) - len(slack):] = np.maximum((self.costs - self.equalities @ found)[slack], 0.1)
+        return found
+
+    def objective(self, y: FloatArray) -> float:
+        """Return Σ D + gᵀy."""
+        return float(self.pieces.least(*self.arguments(y)).sum() + self.gain @ y) + self.offset
+
+    def misses(self, y: FloatArray) -> FloatArray:
+        """Return h − E y."""
+        return self.costs - self.equalities @ y
+
+    def variables(self, y: FloatArray, X: FloatArray) -> dict[str, FloatArray]:
+        """Return the dual point y and the moment matrix 2X in the form's units."""
+        form, losses, N = self.form, self.form.losses, self.form.count
+        J, L, T = len(form.balance), len(form.decision), form.cuts.count
+        u = np.where(self.fixed & form.linear, -losses.derivative(losses.shifts), 0.0)
+        q = np.where(self.fixed & ~form.linear, -losses.weights / FAINT, 0.0)
+        u[~self.fixed], q[~self.fixed] = (self.unit * part for part in self.arguments(y))
+        d, kappa, eta, gamma, _ = np.split(self.unit * y, np.cumsum([N, J, L, T]))
+        values, vectors = eigh(2.0 * X)
+        factor = (vectors * np.sqrt(np.maximum(values, 0.0)))[:, values > 1e-9 * values[-1]][:, ::-1]
+        return {"u": u, "q": q, "d": d, "kappa": kappa, "gamma": gamma, "eta": eta,
+                "V": factor[:N], "W": np.sqrt(self.unit) * factor[N:]}
+
+
+@dataclass(frozen=True, eq=False)
+class Face:
+    """Represent a lift where bounds of zero leave M and W: ωᵀMω = 0 is Mω = 0. Beside them κ and η have no best value.
+
+    Parameters
+    ----------
+    whole, lift : LiftArrays
+        With these bounds, and on the face.
+    kept, bounds : IntArray
+        Which multipliers of the whole have a place in the lift, and those of independent bounds that do not.
+    inside, beside : (N + r, ...) float arrays
+        Orthonormal bases of the face and of the vectors of the bounds.
+    """
+
+    whole: LiftArrays
+    lift: LiftArrays
+    kept: IntArray
+    bounds: IntArray
+    inside: FloatArray
+    beside: FloatArray
+
+    @classmethod
+    def of_lift(cls, lift: LiftArrays) -> Face | None:
+        """Return the face, None where no bound is zero, or the face has no inner point."""
+        N, columns = lift.form.count, lift.vectors
+        flat = np.flatnonzero((lift.kind == 1) | (lift.kind == 2))
+        flat = flat[(lift.gain[flat] == 0) & np.any(columns[:, flat] != 0, axis=0)]
+        inside, beside, bounds = [], [], []
+        for kind, part in ((1, slice(0, N)), (2, slice(N, None))):
+            own = flat[lift.kind[flat] == kind]
+            Q, R, order = qr(columns[part, own], pivoting=True)
+            rank = int(np.sum(np.abs(np.diag(R)) > INDEPENDENT * np.abs(R).max(initial=0.0)))
+            inside.append(Q[:, rank:])
+            beside.append(Q[:, :rank])
+            bounds.append(own[order[:rank]])
+        if not len(flat) or not sum(Q.shape[1] for Q in inside) or np.any(
+                np.linalg.norm(inside[0], axis=1) <= INDEPENDENT):
+            return None
+        kept, basis = np.setdiff1d(np.arange(len(lift.gain)), flat), block_diag(*inside)
+
+        def number(index: IntArray) -> IntArray:
+            return index - np.searchsorted(flat, index)
+
+        return cls(lift, replace(
+            lift, labels=inside[0].T, features=lift.features @ inside[1],
+            extras=basis.T @ np.delete(lift.extras, flat - N, axis=1), constant=basis.T @ lift.constant @ basis,
+            single=number(lift.single[kept[kept < len(lift.single)]]), pair=number(lift.pair), kind=lift.kind[kept],
+            scale=lift.scale[kept], gain=lift.gain[kept], signed=number(np.setdiff1d(lift.signed, flat)),
+            q=number(lift.q), u=number(lift.u), equalities=lift.equalities[:, kept]),
+            kept, np.concatenate(bounds), basis, block_diag(*beside))
+
+    def multipliers(self, y: FloatArray) -> FloatArray:
+        """Return multipliers of the whole lift, d somewhat greater where that lets those of the bounds be smaller.
+
+        The less S is inside the greater they are, and what a matrix of great entries proves is less by its rounding.
+        """
+        whole, N = self.whole, self.whole.form.count
+        full = np.zeros(len(whole.gain))
+        full[self.kept] = y
+        S = whole.constant + whole.matrix(full)
+        inner, edge, corner = self.inside.T @ S @ self.inside, self.inside.T @ S @ self.beside, (
+            self.beside.T @ S @ self.beside)
+        labels = np.diag(np.arange(whole.order) < N).astype(float)
+        G, least, found = self.beside.T @ whole.vectors[:, self.bounds], np.inf, full
+        for shift in np.append(0.0, np.abs(full[:N]).mean() * 10.0 ** -np.arange(3.0, 13.0)) if N else [0.0]:
+            try:
+                factor = cho_factor(inner + shift * self.inside.T @ labels @ self.inside)
+            except LinAlgError:
+                continue
+            needed = edge.T @ cho_solve(factor, edge) - corner - shift * self.beside.T @ labels @ self.beside
+            needed = np.linalg.solve(G, np.linalg.solve(G, needed).T)
+            needed = (needed + needed.T) / 2
+            size = np.diag(needed).clip(0.0) + np.abs(needed - np.diag(np.diag(needed))).sum(axis=1)
+            room = 4 * np.finfo(float).eps * whole.order * float(size @ np.einsum("ab,ab->b", G, G))
+            price = N * (0.5 * shift + room)
+            if price < least:
+                least, found = price, full.copy()
+                found[:N] += shift
+                found[self.bounds] = (1.0 + INDEPENDENT) * size
+        return found
+
+
+def ray(a: FloatArray, da: FloatArray) -> float:
+    """Return the longest step at which a + t da ≥ 0."""
+    falls = da < 0
+    return float(np.min(-a[falls] / da[falls])) if falls.any() else np.inf
