@@ -2,25 +2,19 @@
 
 from margindsl.program.bounds import DecisionBound, QuadraticBound
 from margindsl.program.certificates import Certificate
-from margindsl.program.cuts import MatrixCuts
 from margindsl.program.dump import dump_form
 from margindsl.program.forms import (
     FixedLabelForm,
     Form,
-    LabelLiftForm,
     SaddleForm,
-    WeightLiftForm,
 )
-from margindsl.program.label_certificate import LabelLiftCertificate, repair_label_lift
+from margindsl.program.lift import Cuts, LiftForm, LiftPoint
+from margindsl.program.lift_certificate import repair_lift
 from margindsl.program.losses import Losses, LossTerm, SharedScalars
-from margindsl.program.moment import MomentLiftForm
-from margindsl.program.moment_certificate import MomentLiftCertificate, repair_moment_lift
 from margindsl.program.program import MarginProgram
 
 __all__ = [
-    "Certificate", "DecisionBound",
-    "FixedLabelForm", "Form", "LabelLiftCertificate", "LabelLiftForm",
-    "LossTerm", "Losses", "MarginProgram", "MatrixCuts", "MomentLiftCertificate", "MomentLiftForm",
-    "QuadraticBound", "SaddleForm", "SharedScalars", "WeightLiftForm", "dump_form",
-    "repair_label_lift", "repair_moment_lift",
+    "Certificate", "Cuts", "DecisionBound", "FixedLabelForm", "Form", "LiftForm", "LiftPoint",
+    "LossTerm", "Losses", "MarginProgram", "QuadraticBound", "SaddleForm", "SharedScalars", "dump_form",
+    "repair_lift",
 ]

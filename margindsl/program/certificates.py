@@ -13,9 +13,6 @@ from margindsl.program.forms import FixedLabelForm
 from margindsl.program.losses import Losses
 from margindsl.typing import FloatArray
 
-SAFETY = 1e-10  # relative inflation of a repaired dual point, above the rounding of an eigenvalue solve
-WIDE_SAFETY = 1e-6  # the same where eigenvalues are bounds
-
 
 @dataclass(frozen=True, eq=False)
 class Certificate:
@@ -48,10 +45,6 @@ class Certificate:
     UNITS: ClassVar[dict[str, tuple[int, int]]] = {
         "u": (1, -2), "tau": (1, -2), "q": (0, -2), "eta": (0, -2), "d": (2, -2), "kappa": (2, -2), "theta": (2, -2)}
 
-    def data(self) -> Certificate:
-        """Return the certificate as nothing but bound, kind, arrays and words."""
-        return self
-
     def rescaled(self, decision: float, features: float, ridge: float = 1.0) -> Certificate:
         """Return the dual point of the program with features times s, decision values times t, all times κ.
 
@@ -74,13 +67,13 @@ def lifted_arrays(u: FloatArray, q: FloatArray, d: FloatArray, **others: Any) ->
     ----------
     u, q : (m,), d : (N,) float arrays
     **others
-        `kappa` (J,) with `vectors` (N, J), `eta` (L,), `component` and `sign` (n,), `theta` (K,) with the entries of
-        cuts, `cut_rows`, `cut_columns` and `cut_products` (K, q).
+        `kappa` (J,) with `vectors` (N, J), `eta` (L,), `component` and `sign` (n,), `theta` (T,) with the entries ±1
+        of cuts, `cut_places` and `cut_signs` (T, w).
     """
     cuts = np.zeros((0, 1), dtype=int)
     return {"u": u, "q": q, "d": d, "kappa": np.zeros(0), "vectors": np.zeros((len(d), 0)), "eta": np.zeros(0),
             "component": np.arange(len(d)), "sign": np.ones(len(d), dtype=int), "theta": np.zeros(0),
-            "cut_rows": cuts, "cut_columns": cuts, "cut_products": np.zeros((0, 1)), **others}
+            "cut_places": cuts, "cut_signs": cuts, **others}
 
 
 def certify_least_value(losses: Losses, bounds: int = 0) -> Certificate:
@@ -141,5 +134,5 @@ def certify_fixed_labels(form: FixedLabelForm | ClusterForm, u: FloatArray | Non
 
 
 __all__ = [
-    "FEASIBLE", "SAFETY", "WIDE_SAFETY", "Certificate", "certify_fixed_labels", "certify_least_value",
+    "FEASIBLE", "Certificate", "certify_fixed_labels", "certify_least_value",
     "fixed_label_case", "fixed_label_value", "levelled_duals", "lifted_arrays", "project_duals"]

@@ -257,6 +257,13 @@ class LiftForm(Form):
             np.full(term.rows, isinstance(term.loss, PLQ)) for term in self.losses.terms)])
         return ~np.any(self.losses.coupling, axis=1) & (~self.linear | (whole & (self.clusters == 2)))
 
+    @property
+    def multipliers(self) -> int:
+        """Return the number of multipliers that may be of use."""
+        squares = int(np.count_nonzero(self.squared & ((self.ceiling > 0) | ~self.linear)))
+        held = len(self.balance) + len(self.decision) + self.cuts.count + self.losses.scalars.count
+        return self.count + held + int(self.linear.sum()) + squares
+
     def least(self, u: FloatArray, q: FloatArray) -> FloatArray:
         """Return (m,) D_r(u, q), less what rounding may have added; −∞ where a row is unbounded below."""
         out = np.empty(self.losses.rows)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from margindsl.calculus.accuracy import eigenpairs, eigenvalues
 from margindsl.features.derived import AffineFeatures
 from margindsl.features.operator import FeatureOperator
 from margindsl.host.clock import EIGEN_WORK, check, while_time
-from margindsl.program.certificates import Certificate
+from margindsl.program.certificates import Certificate, lifted_arrays
 from margindsl.program.component_rows import ComponentRows, Inverse, greatest_eigenvalue
 from margindsl.program.equalities import project_duals
 from margindsl.program.lift import LiftForm, LiftPoint
@@ -24,6 +24,7 @@ WIDE, FETCHED = 1000, 1_000_000  # columns beyond which, and entries from worker
 SAFETY, WIDE_SAFETY = 1e-10, 1e-6  # relative room for the rounding of eigenvalues, and where they are bounds
 SHRINKAGES = (0.0, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)  # of a point whose squares outweigh the norm
 SHIFTS, WIDE_SHIFTS = (0.0, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3), (0.0, 1e-3)  # of the diagonal, relative to its mean
+SLACK = 1e-8  # relative excess that is passed over
 CONDITION = 1e-10  # least reciprocal condition of P at which HP⁻¹Hᵀ is believed
 FAINT = 1e-6  # share of a value that squares are to make up beside a u outside: of less −u²/4q is far below the rest
 ASCENT, HOLDING, LEAST_STEPS = 300, 60, 5  # steps of a max-cut ascent, while a bias is to be held, at least
@@ -44,42 +45,39 @@ def repair_lift(form: LiftForm, answer: Any) -> Certificate:
     Certificate
         With bound −∞ where no repair exists.
     """
-    best, bound, starts = None, -np.inf, _starts(form, answer)
-    for point in starts:
+    point, bound = repaired_point(form, answer)
+    return Certificate(bound, arrays=_arrays(form, point), words="repaired dual point of the semidefinite lift")
+
+
+def repaired_point(form: LiftForm, answer: Any) -> tuple[LiftPoint, float]:
+    """Return the dual point of `repair_lift` and its bound."""
+    best, bound, searched = None, -np.inf, answer.get("d") is None
+    for point in (starts := admissible(form, answer)):
         if form.free_bias and not point.eta.any():
             point = replace(point, eta=_holding(form, point))
-        for fixed in while_time(_repairs(form, point, answer.get("V"), answer.get("d") is None)):
+        for fixed in while_time(_repairs(form, point, answer.get("V"), searched)):
             value = form.value(fixed)
             if best is None or value > bound:
                 best, bound = fixed, value
         if np.isfinite(bound) and bound >= form.value(starts[-1]):
             break
-    best = starts[-1] if best is None else best
-    return LiftCertificate(bound, form, best)
+    if best is not None and searched and np.isfinite(bound):
+        best = _stretched(form, best, bound)
+        bound = form.value(best)
+    return (starts[-1] if best is None else best), bound
 
 
-@dataclass(frozen=True, eq=False)
-class LiftCertificate(Certificate):
-    """Prove a bound by a dual point of the lift."""
-
-    form: LiftForm
-    point: LiftPoint
-
-    def data(self) -> Certificate:
-        return Certificate(self.bound, arrays=_arrays(self.form, self.point),
-                           words="repaired dual point of the semidefinite lift")
-
-
-def greatest_excess(form: LiftForm, point: LiftPoint) -> tuple[float, FloatArray | None]:
-    """Return λ with Hᵀ(Diag d + Σκωωᵀ)⁻¹H − 2Σq̃φφᵀ − Σησσᵀ ⪯ λP₀, and the weights where it is met; for a lift without
-    cuts.
+def greatest_excess(form: LiftForm, point: LiftPoint, most: int = 1) -> tuple[FloatArray, FloatArray]:
+    """Return the greatest λ, descending, of Hᵀ(Diag d + Σκωωᵀ)⁻¹H − 2Σq̃φφᵀ − Σησσᵀ beside P₀, and the weights (r [+1],
+    ·) where they are met; for a lift without cuts.
 
     At most one means that the point is feasible, infinity that no scaling makes it so. Of features too wide for such
-    a matrix it is a bound, and positive q count as zero.
+    a matrix there is one λ, a bound, and positive q count as zero.
     """
+    none = np.array([np.inf]), np.zeros((form.order, 0))
     inverse, possible = _inverse(form, point)
     if not possible:
-        return np.inf, None
+        return none
     base, held = _features(form), ~form.absorbed
     q, H = form.spread_squares(point.q), component_rows(form, point.u)
     if is_wide(form):
@@ -90,33 +88,32 @@ def greatest_excess(form: LiftForm, point: LiftPoint) -> tuple[float, FloatArray
             return out + H.T @ inverse(H @ v) if np.any(held) else out
 
         _, bound, vector = greatest_eigenvalue(product, form.order)
-        return bound, vector()
+        return np.array([bound]), vector()[:, None]
     check(EIGEN_WORK * form.order**3 / 2)
     K = base.gram(-2.0 * q) if np.any(q) else np.zeros((form.order, form.order))
     K = K - (form.sigma.T * point.eta) @ form.sigma
     K = K + inverse.between(H) if np.any(held) and form.order else K
     if not form.order:
-        return 0.0, None
-    corner = -float(K[-1, -1])
-    if not form.free_bias:
-        found = eigenpairs((K + K.T) / 2)
-        return (np.inf, None) if found is None else (float(found[0][-1]), found[1][:, -1])
-    if corner <= 0 and np.any(np.abs(K[-1]) > 0):
-        return np.inf, None
-    edge = K[:-1, -1] / corner if corner > 0 else 0.0 * K[:-1, -1]
-    schur = K[:-1, :-1] + np.outer(edge, K[-1, :-1])  # the bias costs nothing: its row must be negative beside others
-    found = eigenpairs((schur + schur.T) / 2)
+        return np.zeros(1), np.zeros((0, 1))
+    edge = None
+    if form.free_bias:  # it costs nothing: its row must be negative beside others
+        corner = -float(K[-1, -1])
+        if corner <= 0 and np.any(np.abs(K[-1]) > 0):
+            return none
+        edge = K[:-1, -1] / corner if corner > 0 else 0.0 * K[:-1, -1]
+        K = K[:-1, :-1] + np.outer(edge, K[-1, :-1])
+    found = eigenpairs((K + K.T) / 2)
     if found is None:
-        return np.inf, None
-    w = found[1][:, -1]
-    return float(found[0][-1]), np.append(w, edge @ w)
+        return none
+    values, W = found[0][::-1][:most], found[1][:, ::-1][:, :most]
+    return values, W if edge is None else np.vstack([W, edge @ W])
 
 
 # -- where repairs start -----------------------------------------------------------------------------------
 
 
-def _starts(form: LiftForm, answer: Any) -> list[LiftPoint]:
-    """Return points with u and q in the domain, rows outside moved inside; then with no q where there is a u."""
+def admissible(form: LiftForm, answer: Any) -> list[LiftPoint]:
+    """Return points of an answer: u and q in the domain, rows outside moved inside; then with no q beside a u."""
     def given(name: str, count: int) -> FloatArray:
         values = answer.get(name)
         return np.zeros(count) if values is None else np.array(values, dtype=float)
@@ -187,8 +184,7 @@ def _repairs(form: LiftForm, point: LiftPoint, V: Any, searched: bool) -> Iterat
             moved = replace(moved, d=d, kappa=kappa)
         check(EIGEN_WORK * form.count**3 / 2)
         G = root @ root.T
-        slack = np.diag(moved.d) + label_part(form, moved.kappa, moved.gamma) - G
-        lowest = eigenvalues(slack)
+        lowest = eigenvalues(np.diag(moved.d) + label_part(form, moved.kappa, moved.gamma) - G)
         scale = max(float(np.abs(lowest).max()), float(np.abs(moved.d).max(initial=0.0)), float(np.trace(G)), 1e-300)
         short = max(0.0, -float(lowest[0]))
         if np.isfinite(short):
@@ -199,26 +195,91 @@ def _repairs(form: LiftForm, point: LiftPoint, V: Any, searched: bool) -> Iterat
         return
     if searched and form.count:
         root = _whitened(form, point)
-        if root is not None:
-            d, kappa = ascend_cut(form, root, point.kappa, V=V)
-            point = replace(point, d=d, kappa=kappa)
-    wide = is_wide(form)
-    squares = _row_squares(form, point.u)
-    typical = float(squares.sum()) / max(1, form.count)
+        d, kappa = ascend_cut(form, component_rows(form, point.u) if root is None else root, point.kappa, V=V)
+        point = replace(point, d=d, kappa=kappa)
     for kappa in [point.kappa, 0.0 * point.kappa] if np.any(point.kappa) else [point.kappa]:
-        # beside κ the inverse is a difference of terms as large as ‖h‖²/d, of which ten digits are kept
-        floor = np.where(squares > 0, 1e-5 * (squares + typical) if np.any(kappa) else 1e-9 * typical,
-                         1e-14 * typical if np.any(kappa) else 0.0)
-        mean = float(np.abs(point.d).mean()) if form.count else 0.0
-        for shift in (WIDE_SHIFTS if wide else SHIFTS) if form.count else (0.0,):
-            moved = replace(point, d=np.maximum(point.d + shift * mean, floor), kappa=kappa)
-            factor, _ = greatest_excess(form, moved)
-            if not np.isfinite(factor):
-                continue
-            safety = WIDE_SAFETY if wide else SAFETY
-            factor = factor * (1.0 + safety) if factor > 1.0 - safety else (
-                1.0 if np.any(moved.q) or np.any(moved.eta) else max(factor, 1e-300))
-            yield replace(moved, d=factor * moved.d, kappa=factor * kappa, q=moved.q / factor, eta=moved.eta / factor)
+        for shift in (WIDE_SHIFTS if is_wide(form) else SHIFTS) if form.count else (0.0,):
+            moved = replace(point, kappa=kappa)
+            for way in (moved, _biased(form, moved)) if form.free_bias else (moved,):
+                found = scaled(form, way, shift)[0]
+                if found is not None:
+                    yield found
+
+
+def scaled(form: LiftForm, point: LiftPoint, shift: float = 0.0, most: int = 0
+           ) -> tuple[LiftPoint | None, FloatArray, FloatArray]:
+    """Return the point with d and κ raised, q and η lowered until the inequality holds, None where nothing helps; then
+    labels (N, ·) and weights (r [+1], ·) along which it did not hold, `most` at most, the longer the less it did. For a
+    lift without cuts.
+
+    Parameters
+    ----------
+    shift : float
+        Added to d, relative to its mean.
+    """
+    squares, wide = _row_squares(form, point.u), is_wide(form)
+    typical = float(squares.sum()) / max(1, form.count)
+    # beside κ the inverse is a difference of terms as large as ‖h‖²/d, of which ten digits are kept
+    floor = np.where(squares > 0, 1e-5 * (squares + typical) if np.any(point.kappa) else 1e-9 * typical,
+                     1e-14 * typical if np.any(point.kappa) else 0.0)
+    shift *= float(np.abs(point.d).mean()) if form.count else 0.0
+    moved = replace(point, d=np.maximum(point.d + shift, floor))
+    values, W = greatest_excess(form, moved, max(most, 1))
+    if not np.isfinite(values[0]) and form.free_bias:
+        moved = _biased(form, moved)
+        values, W = greatest_excess(form, moved, max(most, 1))
+    if not np.isfinite(values[0]):
+        return None, np.zeros((form.count, 0)), W
+    W = (W * np.sqrt(np.maximum(values - 1.0, 0.0)))[:, values > 1.0 + SLACK][:, :most]
+    labels = np.zeros((form.count, W.shape[1]))
+    if form.count and W.shape[1]:
+        labels = _inverse(form, moved)[0](component_rows(form, point.u) @ W)
+    factor, safety = float(values[0]), WIDE_SAFETY if wide else SAFETY
+    factor = factor * (1.0 + safety) if factor > 1.0 - safety else (
+        1.0 if np.any(moved.q) or np.any(moved.eta) else max(factor, 1e-300))
+    return replace(moved, d=factor * moved.d, kappa=factor * moved.kappa, q=moved.q / factor,
+                   eta=moved.eta / factor), labels, W
+
+
+def falling_labels(form: LiftForm, point: LiftPoint, most: int = 1) -> FloatArray:
+    """Return (N, ·) labels z along which the inequality does not hold, `most` at most, from N × N eigenvalues."""
+    root = _whitened(form, point)
+    check(EIGEN_WORK * form.count**3)
+    found = None if root is None else eigenpairs(
+        np.diag(point.d) + label_part(form, point.kappa, point.gamma) - root @ root.T)
+    if found is None:
+        return np.zeros((form.count, 0))
+    return found[1][:, :most][:, found[0][:most] < -SLACK * np.abs(found[0]).max()]
+
+
+def _biased(form: LiftForm, point: LiftPoint) -> LiftPoint:
+    """Return a point whose d and κ leave at least half of what holds a free bias, η and q; itself without one."""
+    held = 2.0 * float(form.spread_squares(point.q).sum()) + float(point.eta @ form.decision_rows[1] ** 2)
+    if not (form.free_bias and form.count and held > 0):
+        return point
+    edge = component_rows(form, point.u) @ np.append(np.zeros(form.features.rank), 1.0)
+    factor = max(1.0, 2.0 * float(edge @ _inverse(form, point)[0](edge)) / held)
+    return replace(point, d=factor * point.d, kappa=factor * point.kappa)
+
+
+def _stretched(form: LiftForm, point: LiftPoint, bound: float) -> LiftPoint:
+    """Return (tu, t²d, t²κ, η) of the best t > 0: the inequality scales so, and the bound is concave in t.
+
+    Duals of a tighter relaxation, which are too large for this one, gain most. Not where q or shared scalars fix the
+    scale of u, or cuts that of d.
+    """
+    if form.losses.scalars.count or np.any(point.q) or form.cuts.count:
+        return point
+
+    def at(t: float) -> LiftPoint:
+        return replace(point, u=t * point.u, d=t * t * point.d, kappa=t * t * point.kappa)
+
+    def loss(t: float) -> float:
+        value = form.value(at(t))
+        return -value if np.isfinite(value) else 1e3 * (1.0 + t) * (1.0 + abs(bound))  # a number, for interpolation
+
+    found = scipy.optimize.minimize_scalar(loss, bounds=(0.0, 10.0), method="bounded", options={"xatol": 1e-6})
+    return at(float(found.x)) if -float(found.fun) > bound else point
 
 
 def ascend_cut(form: LiftForm, H: Any, kappa: FloatArray, iterations: int = ASCENT,
@@ -341,11 +402,11 @@ def _arrays(form: LiftForm, point: LiftPoint) -> dict[str, Any]:
     component = form.component.copy()
     component[apart] = form.count + np.arange(len(apart))
     q = point.q if losses.scalars.count else form.spread_squares(point.q)
-    none = np.zeros(len(apart))
-    return {"u": losses.point_duals(point.u), "q": -2.0 * q, "d": np.append(point.d, none), "kappa": point.kappa,
-            "vectors": np.vstack([form.omega.T, np.zeros((len(apart), len(form.balance)))]), "eta": point.eta,
-            "component": component, "sign": form.sign, "theta": point.gamma, "cut_places": form.cuts.places,
-            "cut_signs": form.cuts.signs}
+    return lifted_arrays(
+        losses.point_duals(point.u), -2.0 * q, np.append(point.d, np.zeros(len(apart))), kappa=point.kappa,
+        vectors=np.vstack([form.omega.T, np.zeros((len(apart), len(form.balance)))]), eta=point.eta,
+        component=component, sign=form.sign, theta=point.gamma, cut_places=form.cuts.places, cut_signs=form.cuts.signs)
 
 
-__all__ = ["ascend_cut", "component_rows", "greatest_excess", "is_wide", "label_part", "repair_lift"]
+__all__ = ["admissible", "ascend_cut", "component_rows", "falling_labels", "greatest_excess", "is_wide", "label_part",
+           "repair_lift", "repaired_point", "scaled"]

@@ -129,7 +129,7 @@ class Units(Pass):
     def _undo(self, answer: Answer) -> Answer:
         proof = answer.certificate
         if proof is not None:
-            proof = replace(proof.data().rescaled(1.0, self.scale), bound=proof.bound / self.scale**2)
+            proof = replace(proof.rescaled(1.0, self.scale), bound=proof.bound / self.scale**2)
         return replace(answer, w=answer.w / self.scale, certificate=proof)
 
     def describe(self) -> str:

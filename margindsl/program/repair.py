@@ -9,14 +9,10 @@ import numpy as np
 
 from margindsl.program.certificates import Certificate, certify_fixed_labels
 from margindsl.program.clusters import ClusterForm
-from margindsl.program.forms import FixedLabelForm, LabelLiftForm, WeightLiftForm
-from margindsl.program.label_certificate import repair_label_lift
+from margindsl.program.forms import FixedLabelForm
 from margindsl.program.labelled import LabelledForm
 from margindsl.program.lift import LiftForm
 from margindsl.program.lift_certificate import repair_lift
-from margindsl.program.moment import MomentLiftForm
-from margindsl.program.moment_certificate import repair_moment_lift
-from margindsl.program.weight_certificate import repair_weight_lift
 from margindsl.typing import FloatArray
 
 ROUNDS = 20  # of moving what breaks bounds that hang together, as those of pairs of clusters
@@ -41,25 +37,8 @@ def _fixed(form: FixedLabelForm | ClusterForm, answer: Any) -> Certificate | Non
 
 
 @repaired.register(LiftForm)
-def _lift(form: LiftForm, answer: Any) -> Certificate | None:
+def _lifted(form: LiftForm, answer: Any) -> Certificate | None:
     return repair_lift(form, answer)
-
-
-@repaired.register(LabelLiftForm)
-def _labels(form: LabelLiftForm, answer: Any) -> Certificate | None:
-    return repair_label_lift(form, answer["u"], answer.get("d"), answer.get("kappa"), answer.get("eta"),
-                             answer.get("V"))
-
-
-@repaired.register(MomentLiftForm)
-def _moments(form: MomentLiftForm, answer: Any) -> Certificate | None:
-    return repair_moment_lift(form, answer["u"], answer.get("q"), answer.get("d"), answer.get("kappa"),
-                              answer.get("eta"), answer.get("tau"))
-
-
-@repaired.register(WeightLiftForm)
-def _weights(form: WeightLiftForm, answer: Any) -> Certificate | None:
-    return repair_weight_lift(form, answer["W"], answer.get("a"), answer.get("eta"))
 
 
 def within_bounds(form: LabelledForm, w: FloatArray, bias: FloatArray) -> tuple[FloatArray, FloatArray]:

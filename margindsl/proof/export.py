@@ -70,7 +70,7 @@ def export(program: MarginProgram, claim: Claim, certificate: Certificate | None
     shown = {"phi": phi} if features and phi is not None else {}
     if certificate is None or not np.isfinite(claim.bound):
         return header, arrays | shown
-    point = certificate.data().rescaled(1.0, 1.0, program.scale)
+    point = certificate.rescaled(1.0, 1.0, program.scale)
     header["kind"] = "lift" if point.kind == "lift" else "cases"
     lifted = [place for place, bound in zip(order, program.decision) if math.isfinite(bound.reach)]
     proof = Proof(header, arrays | {"phi": phi})
@@ -181,8 +181,8 @@ def _lift(B: LabelSet, dual: dict[str, Any], proof: Proof) -> dict[str, Any]:
     """Return a lifted dual point by points and declared bounds instead of components and vectors of the form.
 
     A component is named by its first point, known labels by a point beside, n. A vector is α(ω − m·1) for a declared
-    bound ω and a middle m, which a component of known sign carries. A cut on three signs or codes, or on two codes, is
-    the square of their sum, and a negative entry of the diagonal a cut on one, for the diagonal of a proof is positive.
+    bound ω and a middle m, which a component of known sign carries. A negative entry of the diagonal is a cut on one
+    component, for the diagonal of a proof is positive.
     """
     n, count, m = proof.n, len(dual["d"]), len(proof.points)
     first = np.full(count, n)
@@ -194,13 +194,11 @@ def _lift(B: LabelSet, dual: dict[str, Any], proof: Proof) -> dict[str, Any]:
     B.p.units = common_units(B)
     B.p.tree = grow(B, np.full((1, len(B.z)), -1), [np.zeros(0, dtype=int)], np.ones((1, len(B.z)), dtype=bool))
     d = np.bincount(first, dual["d"], n + 1)
-    chosen, size = dual["theta"] != 0, np.abs(dual["cut_products"][:, :1])
-    ends = np.column_stack([dual["cut_rows"][:, :1], dual["cut_columns"][:, :2]])[chosen]
-    signs = np.column_stack([np.ones(len(size)), np.sign(dual["cut_products"][:, :2])])[chosen]
-    signs *= np.where(signs.sum(axis=1, keepdims=True) < 0, -1, 1)  # the square of a sum is that of its negative
-    cuts, theta = np.zeros((len(ends), n + 1), dtype=np.int8), (dual["theta"] * size[:, 0])[chosen] / 2
-    np.add.at(cuts, (np.arange(len(ends))[:, None], first[ends]), (signs * turn[ends]).astype(np.int8))
-    d += np.bincount(first[ends].ravel(), (theta[:, None] * np.abs(signs)).ravel(), n + 1)
+    chosen = dual["theta"] != 0
+    places, theta = dual["cut_places"][chosen], dual["theta"][chosen]
+    cuts = np.zeros((len(theta), n + 1), dtype=np.int8)
+    np.add.at(cuts, (np.arange(len(cuts))[:, None], first[places]), (dual["cut_signs"][chosen] * turn[places]).astype(
+        np.int8))
     kappa, middles = _bound_multipliers(B, dual)
     eta = dual["eta"] * (1.0 if proof.singer else proof.stretch)  # of sums of codes, which the norm counts so
     point = _points(proof, u[None, :, None], q[None], tau, eta.reshape(1, -1))

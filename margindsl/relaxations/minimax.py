@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
-from margindsl.contract import Offer, RawSolution, Refusal, Status, flags, numbers
+from margindsl.contract import Offer, Refusal, Status, flags, numbers
 from margindsl.drivers.generation import STAGE, Generated, generate, improved_starts, master_of, vertices
 from margindsl.drivers.guard import offer_of
 from margindsl.drivers.run import Run
@@ -17,17 +17,18 @@ from margindsl.errors import SolverError
 from margindsl.features import FeatureOperator, image
 from margindsl.program.certificates import Certificate
 from margindsl.program.exhaustion import certify_pool, members
-from margindsl.program.forms import LabelLiftForm, SaddleForm
-from margindsl.program.label_certificate import LabelLiftCertificate, repair_label_lift, scale_dual_point
+from margindsl.program.forms import SaddleForm
+from margindsl.program.lift import LiftForm
+from margindsl.program.lift_certificate import repair_lift
 from margindsl.program.program import MarginProgram
-from margindsl.relaxations.absorbed import Absorbed, absorbed
-from margindsl.relaxations.cluster_lift import refuse_clusters
+from margindsl.relaxations.lift import lift, refuse_clusters
 from margindsl.relaxations.relaxation import Outcome, Relaxation, check_choice, check_count, refuse_split
 from margindsl.relaxations.sdp import SDP
+from margindsl.relaxations.weight_lifting import WeightLifting
 from margindsl.typing import FloatArray, IntArray
 
 RULES = "sign", "violated"
-LIFT_TOL, LIFT_SHARE, LIFT_WIDTH = 2e-3, 0.2, 8  # accuracy, share of the time left, columns of the first factor
+LIFT_TOL, LIFT_SHARE = 2e-3, 0.2  # accuracy, share of the time left
 # of the gap to the best labels known: the tail of label generation, most of its rounds, moves the mixture by less.
 # On mean and variance, ODM and least squares of 300 points the bound and the labels are the same without the tail.
 STARTS = 0.3  # of the time, for better labels to begin with: without masters there is no bound
@@ -64,8 +65,8 @@ class Minimax(Relaxation):
         y_k and −y_k are one clustering: each y_k is signed as the heaviest. "violated" is ODMSSC's, sgn(Hȳ) with
         H = diag(ũ)K diag(ũ) and ȳ the most violated labelling of the working set.
     tighten : bool
-        Whether the weight lift, where labels can be absorbed, and the label lift (Xu et al. 2005), solved roughly from
-        the mixture found, may raise `bound`: their own dual points are worth more to a certificate than the master's.
+        Whether the semidefinite lift (`margindsl.SDP`), solved roughly, may raise `bound`: its own dual point is worth
+        more to a certificate than the master's.
     polish : {"auto", "none", "alternate", "search"} or bool
 
     References
@@ -131,11 +132,11 @@ class Minimax(Relaxation):
             if self.rounding not in RULES and not going_on:
                 with run.share(STARTS):
                     initial = improved_starts(run, initial)
-            begun = self._begun(run) if exhaustive is None else Absorbed()
+            begun = self._lifted(run, WeightLifting(tol=LIFT_TOL)) if exhaustive is None else None
             done = generate(run, initial, tol=tol, most=self.rounds, per_round=self.per_round, starts=self.starts,
                             exhaustive=exhaustive, share=SHARE if self.tol is None and exhaustive is None else 0.0)
         if "u" not in done.raw.variables:
-            proved = begun.certificate if done.status in (Status.TIME_LIMIT, Status.INTERRUPTED) else None
+            proved = begun if done.status in (Status.TIME_LIMIT, Status.INTERRUPTED) else None
             return Outcome(done.status, candidates=tuple(initial), message=done.message, certificate=proved)
         if exhaustive is None:
             certificate = self._certify(run, done, begun)
@@ -147,35 +148,25 @@ class Minimax(Relaxation):
             estimate=max(done.form.dual_objective(done.raw["u"]), certificate.bound), message=done.message,
             label_weights=(done.form.labellings, np.asarray(done.raw["mu"])))
 
-    def _begun(self, run: Run) -> Absorbed:
-        """Return what the weight lift says of the label lift: a bound before the first master is solved."""
-        form = SDP().lower(run.program)
-        apart = self._lifting(run, form)
-        if apart is None:
-            return Absorbed()
-        with apart.share(LIFT_SHARE):
-            return absorbed(apart, form, begins=False)
-
-    def _certify(self, run: Run, done: Generated, begun: Absorbed) -> Certificate:
-        if begun.certificate is not None and (begun.is_solved or done.status is Status.TIME_LIMIT):
-            return begun.certificate  # of the label lift's optimum, or there is no time for more
-        form = SDP().lower(run.program)
-        with run.stage("certify"):
-            certificate = scale_dual_point(repair_label_lift(form, done.raw["u"], V=_mixed_labels(form, done)[0]))
-        highest = done.form.dual_objective(done.raw["u"])  # fewer labellings than all: above the lift's value
-        found = [certificate, begun.certificate]
-        apart = None if done.status is Status.INTERRUPTED else self._lifting(run, form)
-        if apart is not None and "W" in done.raw.variables and highest - certificate.bound > LIFT_TOL * abs(highest):
-            with apart.share(LIFT_SHARE):
-                found.append(tightened(apart, form, done))
-        return max((proof for proof in found if proof is not None), key=lambda proof: proof.bound)
-
-    def _lifting(self, run: Run, form: LabelLiftForm) -> Run | None:
-        """Return a run that solves the label lift, None where it is not to, or no solver takes it."""
-        solver = run.lift_solver
+    def _lifted(self, run: Run, relaxation: SDP) -> Certificate | None:
+        """Return the proof of a lift, solved roughly; None where it is not to be, or no solver takes it."""
+        solver, form = run.lift_solver, relaxation.lower(run.program)
         if not self.tighten or solver is None or run.stopped or isinstance(offer_of(solver, form), Refusal):
             return None
-        return Run(run.program, solver, run.fixed_solver, run.budget, run.rng)
+        apart = Run(run.program, solver, run.fixed_solver, run.budget, run.rng)
+        with apart.share(LIFT_SHARE):
+            return relaxation.solve_lift(apart, form)[1]
+
+    def _certify(self, run: Run, done: Generated, begun: Certificate | None) -> Certificate:
+        if begun is not None and done.status is Status.TIME_LIMIT:
+            return begun  # there is no time for more
+        form = replace(lift(run.program, whole=True), losses=run.program.bounding.losses)  # the rows of the master
+        with run.stage("certify"):
+            found = [begun, repair_lift(form, {"u": done.raw["u"], "V": _mixed_labels(form, done)})]
+        same = WeightLifting().lower(run.program).count == SDP().lower(run.program).count
+        if not same and done.status is not Status.INTERRUPTED:  # labels are coupled that the first lift left apart
+            found.append(self._lifted(run, SDP(tol=LIFT_TOL)))
+        return max((proof for proof in found if proof is not None), key=lambda proof: proof.bound)
 
     def _candidates(self, run: Run, done: Generated) -> tuple[np.ndarray, ...]:
         if self.rounding == "violated":
@@ -198,42 +189,15 @@ class Minimax(Relaxation):
         return (image(form.features, weights.T * root), count), (form.coded(alive).T * root, count // 2)
 
 
-def tightened(run: Run, form: LabelLiftForm, done: Generated) -> Certificate | None:
-    """Return the certificate of the label lift, solved from the mixture of labellings, None where it has no answer.
-
-    Parameters
-    ----------
-    run : Run
-        Its solver takes the form.
-    """
-    _, found = SDP(tol=LIFT_TOL).solve_lift(run, form, lifted_start(form, done))
-    return scale_dual_point(found) if isinstance(found, LabelLiftCertificate) else found
-
-
-def lifted_start(form: LabelLiftForm, done: Generated) -> RawSolution:
-    """Return the lift's point of a mixture, V = [√μ_k c(z_k)] and W = [w_k/√μ_k], as wide as the lift begins.
-
-    Margins Σ_k ⟨w_k, c ⊗ φ⟩ and M = Σ_k μ_k c(z_k) c(z_k)ᵀ are those of the mixture, and ½‖W‖² = ½Σ‖w_k‖²/μ_k. An
-    orthogonal turn of the columns changes nothing; of the turned ones the heaviest are kept.
-    """
-    V, alive, root = _mixed_labels(form, done)
-    W = np.asarray(done.raw["W"])[:, alive].T.reshape(len(root), -1).T / root
-    gram = V.T @ V / len(V) + W.T @ W / max(float(np.sum(W**2)), np.finfo(float).tiny)
-    turn = np.linalg.eigh(gram)[1][:, -LIFT_WIDTH:]
-    V, W = V @ turn, W @ turn
-    V /= np.maximum(np.linalg.norm(V, axis=1, keepdims=True), np.finfo(float).tiny)
-    return RawSolution(Status.CONVERGED, {"V": V, "W": W, "scalars": np.asarray(done.raw.get("scalars", ()))})
-
-
-def _mixed_labels(form: LabelLiftForm, done: Generated) -> tuple[FloatArray, IntArray, FloatArray]:
-    """Return [√μ_k c(z_k)] over the components of a lift, which labellings k they are, and √μ_k for each column."""
+def _mixed_labels(form: LiftForm, done: Generated) -> FloatArray:
+    """Return V = [√μ_k c(z_k)] over the components of a lift, with M = Σ_k μ_k c(z_k) c(z_k)ᵀ."""
     mu = np.asarray(done.raw["mu"])
     alive = np.flatnonzero(mu > 1e-8)
     root = np.repeat(np.sqrt(mu[alive] / mu[alive].sum()), done.form.width)
     points, first = np.unique(form.component, return_index=True)
     V = np.tile(root, (form.count, 1))  # also of the reference of asymmetric bounds, +1 in every labelling
     V[points] = root * form.sign[first][:, None] * done.form.coded(alive)[:, first].T
-    return V, alive, root
+    return V
 
 
 def sign_rule(run: Run, done: Generated) -> IntArray:

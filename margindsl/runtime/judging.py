@@ -165,7 +165,7 @@ def _judged(program: MarginProgram, solution: Any, certificate: Certificate) -> 
 
 def _work(program: MarginProgram, certificate: Certificate) -> float:
     """Return the multiply-adds of a check: passes over features, products with cuts, eigenvalues of forms of both."""
-    arrays = certificate.data().arrays
+    arrays = certificate.arrays
     n, r, d = program.n, program.features.rank, np.asarray(arrays.get("d", np.zeros(0)))
     # a cut each, for the diagonal of a proof is positive; without labels there is none
     low = np.count_nonzero(d <= LOW * np.max(d)) if d.any() else 0

@@ -145,7 +145,7 @@ class Solution:
 
     def __post_init__(self) -> None:
         if self.certificate is not None:
-            object.__setattr__(self, "certificate", replace(self.certificate.data(), bound=self.bound))
+            object.__setattr__(self, "certificate", replace(self.certificate, bound=self.bound))
         for name in ("labels", "weights", "decision"):
             array = np.array(getattr(self, name))
             array.flags.writeable = False

@@ -16,9 +16,9 @@ from margindsl.drivers.guard import Guarded
 from margindsl.errors import UnknownNameError
 from margindsl.program.branching import BranchNodeForm
 from margindsl.program.forms import FixedLabelForm, Form, SaddleForm
+from margindsl.program.lift import LiftForm
 from margindsl.program.repair import repaired
 from margindsl.relaxations.exact import Exact
-from margindsl.relaxations.lift import lift
 from margindsl.runtime.registry import as_relaxation, make_solver
 from margindsl.testing.report import Report, Trial, require, run_checks
 from margindsl.testing.zoo import zoo
@@ -88,11 +88,12 @@ def standard_forms() -> Iterator[tuple[str, Form]]:
         yield f"fixed labels of {known.name!r}", program.fix_labels(labels)
         for name in ("cccp", "sdp", "minimax", "weight-lifting"):
             relaxation = as_relaxation(name)
-            if relaxation.accepts(program):
-                yield f"{name} form of {known.name!r}", _widened(relaxation.lower(program), labels)
-        lifted = lift(program)
-        if all(bound.radius > 0 for bound in lifted.balance):  # at exact balance no dual point is best
-            yield f"lift of {known.name!r}", lifted
+            if not relaxation.accepts(program):
+                continue
+            form = relaxation.lower(program)
+            if isinstance(form, LiftForm) and any(bound.radius == 0 for bound in form.balance):
+                continue  # at exact balance no dual point is best
+            yield f"{name} form of {known.name!r}", _widened(form, labels)
         branching = as_relaxation(Exact(method="branching"))
         if branching.accepts(program) and isinstance(node := branching.lower(program), BranchNodeForm):
             yield f"first node of {known.name!r}", node

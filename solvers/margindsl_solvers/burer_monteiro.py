@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
+from margindsl.calculus import PLQ
 from margindsl.contract import Budget, Offer, RawSolution, Refusal, integers
 from margindsl.errors import CalculusError
 from margindsl.host.threads import small_work_threads
-from margindsl.program.forms import Form, LabelLiftForm, WeightLiftForm
-from margindsl.program.moment import MomentLiftForm
-from margindsl_solvers.engines.factors.label import LabelRun
+from margindsl.program.forms import Form
+from margindsl.program.lift import LiftForm
+from margindsl_solvers.engines.factors.factored import Rows
 from margindsl_solvers.engines.factors.quasinewton import QuasiNewton
-from margindsl_solvers.engines.factors.weight import WeightRun
-from margindsl_solvers.engines.solver import EngineSolver, Solve, of_form
+from margindsl_solvers.engines.factors.run import FactorRun
+from margindsl_solvers.engines.solver import EngineSolver, Solve
 from margindsl_solvers.engines.threads import threads
 
 
 @dataclass(frozen=True, kw_only=True)
 class BurerMonteiro(EngineSolver):
-    """Solve lifted forms through low-rank factors, by quasi-Newton descent; no n × n matrix.
+    """Solve lifts through low-rank factors, by quasi-Newton descent; no n × n matrix.
 
     Parameters
     ----------
@@ -42,7 +43,7 @@ class BurerMonteiro(EngineSolver):
     """
 
     name: ClassVar[str] = "burer-monteiro"
-    summary: ClassVar[str] = "weight and label lifts by low-rank factors"
+    summary: ClassVar[str] = "lifts by low-rank factors"
     requires: ClassVar[tuple[str, ...]] = ()
 
     width: int = integers(1).option(8)
@@ -50,53 +51,33 @@ class BurerMonteiro(EngineSolver):
     seed: int = integers(0).option(0)
 
     def offer(self, form: Form) -> Offer | Refusal:
-        offer = of_form(_OFFERS, form)
-        assert offer is not None
-        return offer(self, form)
+        assert isinstance(form, LiftForm)
+        linear = form.linear
+        for term, part in form.losses.slices():
+            if np.any(np.isfinite(term.loss.domain)):
+                return Refusal(f"the loss {term.loss!r} is infinite outside {term.loss.domain}",
+                               "Use a solver such as 'interior' or 'clarabel', or a loss that is finite everywhere")
+            try:
+                if np.any(linear[part]) and not isinstance(term.loss, PLQ):
+                    term.loss.conjugate()
+            except CalculusError as error:
+                return Refusal(f"the certificate needs the conjugate of a loss: {error}",
+                               "Use a piecewise linear-quadratic loss")
+        try:
+            Rows.of_form(form)
+        except CalculusError as error:
+            return Refusal(str(error), "Use a loss that has a least value, such as md.hinge or md.odm")
+        width = min(form.count + form.order, self.width)
+        return Offer(f"{form.count} vector labels and {form.order} weights of length {width}, grown as needed")
 
     def refuse(self, form: Form) -> Refusal:
         return Refusal(f"a {type(form).__name__} has no factor to lift")
 
-    def solve_labels(self, form: LabelLiftForm, budget: Budget, start: RawSolution | None) -> RawSolution:
-        """Solve a label lift; a start with factors W and V of the right orders is used."""
-        with small_work_threads(form.n * form.features.rank * self.width):
-            return LabelRun(form, self._capped(budget), start, self.width, self.seed).solve()
-
-    def solve_weights(self, form: WeightLiftForm, budget: Budget, start: RawSolution | None) -> RawSolution:
-        """Solve a weight lift; a start with a factor W of the right order is used."""
+    def solve_lift(self, form: LiftForm, budget: Budget, start: RawSolution | None) -> RawSolution:
+        """Solve a lift; a start with factors W and V of the right orders is used."""
         work = form.n * form.features.rank * self.width
-        with small_work_threads(work), threads(work) as gather:
-            return WeightRun(form, self._capped(budget), start, gather, QuasiNewton(), self.width, self.seed).solve()
+        budget = budget.replace(max_iter=min(budget.max_iter or self.max_iter, self.max_iter))
+        with small_work_threads(work), threads(0 if form.count else work) as gather:
+            return FactorRun(form, budget, start, gather, QuasiNewton(), self.width, self.seed).solve()
 
-    def _capped(self, budget: Budget) -> Budget:
-        return budget.replace(max_iter=min(budget.max_iter or self.max_iter, self.max_iter))
-
-    takes: ClassVar[Mapping[type[Form], Solve]] = {LabelLiftForm: solve_labels, WeightLiftForm: solve_weights}
-
-
-def _offer_weights(solver: BurerMonteiro, form: WeightLiftForm) -> Offer | Refusal:
-    return Offer(f"W of {form.order} x {min(form.order, solver.width)}, grown as needed")
-
-
-def _offer_moments(solver: BurerMonteiro, form: MomentLiftForm) -> Offer | Refusal:
-    if form.moments:
-        return Refusal("second moments of the margins are not factored",
-                       "Use SDP(moments=False), or solver='clarabel' or 'scs'")
-    return _offer_labels(solver, form)
-
-
-def _offer_labels(solver: BurerMonteiro, form: LabelLiftForm) -> Offer | Refusal:
-    for term in form.losses.terms:
-        try:
-            term.loss.conjugate()
-        except CalculusError as error:
-            return Refusal(f"the certificate needs the conjugate of a loss: {error}",
-                           "Use a piecewise linear-quadratic loss")
-        if np.any(np.isfinite(term.loss.domain)):
-            return Refusal(f"the loss {term.loss!r} is infinite outside {term.loss.domain}",
-                           "Use a solver such as 'clarabel' or 'scs', or a loss that is finite everywhere")
-    return Offer(f"{form.count} vector labels of length {min(form.count, solver.width)}, grown as needed")
-
-
-_OFFERS: Mapping[type[Form], Callable[[BurerMonteiro, Any], Offer | Refusal]] = {
-    WeightLiftForm: _offer_weights, MomentLiftForm: _offer_moments, LabelLiftForm: _offer_labels}
+    takes: ClassVar[Mapping[type[Form], Solve]] = {LiftForm: solve_lift}

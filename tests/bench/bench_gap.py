@@ -20,11 +20,9 @@ import margindsl as md
 from margindsl.typing import FloatArray
 
 RELAXATIONS = {
-    "label SDP": md.SDP(cuts="none", polish="none"),
-    "label SDP, triangles": md.SDP(cuts="triangle", cut_rounds=20, cuts_per_round=1000, polish="none"),
+    "lift": md.SDP(cuts="none", polish="none"),
     "minimax": md.Minimax(oracle="exhaustive", polish="none"),
-    "moments": md.SDP(moments=True, cuts="none", polish="none"),
-    "moments, triangles": md.SDP(moments=True, cuts="triangle", cut_rounds=20, cuts_per_round=1000, polish="none"),
+    "lift, triangles": md.SDP(cuts="triangle", cut_rounds=20, cuts_per_round=1000, polish="none"),
 }
 SOLVERS = {"minimax": "mirror-prox"}
 

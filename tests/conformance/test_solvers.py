@@ -11,7 +11,6 @@ import margindsl as md
 from margindsl.contract import Budget, RawSolution, Session, Status
 from margindsl.errors import RefusalError, SolverError
 from margindsl.program.branching import BranchNodeForm
-from margindsl.program.forms import WeightLiftForm
 from margindsl.testing import SOLVER_CHECKS, ConformanceError, check_solver, zoo
 from margindsl.testing.solvers import standard_forms
 from margindsl_solvers.newton import Newton
@@ -34,7 +33,7 @@ def test_every_standard_form_is_accepted_by_two_solvers():
     solvers = [md.Solver(name) for name in NAMES]
     for name, form in standard_forms():
         taking = [s.name for s in solvers if s.accepts(form)]
-        assert len(taking) >= (1 if isinstance(form, (WeightLiftForm, BranchNodeForm)) else 2), (name, taking)
+        assert len(taking) >= (1 if isinstance(form, BranchNodeForm) else 2), (name, taking)
 
 
 class Perturbed(Session):
@@ -117,7 +116,7 @@ def test_one_iteration_of_a_conic_solver_is_never_called_optimal(solver):
 
 def test_a_solver_refuses_a_form_with_its_reason():
     known = zoo()[2]
-    with pytest.raises(RefusalError, match="solver 'newton' does not accept the LabelLiftForm of relaxation 'sdp'"):
+    with pytest.raises(RefusalError, match="solver 'newton' does not accept the LiftForm of relaxation 'sdp'"):
         known.problem.solve("sdp", "newton")
     with pytest.raises(RefusalError, match="solver 'osqp' .*SaddleForm of relaxation 'minimax'.*'clarabel', 'ecos'"):
         known.problem.solve("minimax", "osqp")

@@ -20,7 +20,7 @@ from margindsl.program.branching import BranchNodeForm, PointLosses, node_dual
 from margindsl.program.forms import FixedLabelForm
 from margindsl.program.nodes import PartialNodes
 from margindsl.runtime.registry import make_solver
-from margindsl_solvers.engines.nodes.hull import MomentHull, SoftKinks
+from margindsl_solvers.engines.hull import MomentHull, SoftKinks
 
 HINGE = pos().precompose(-1, 1)
 

@@ -7,12 +7,11 @@ import scipy.sparse as sp
 
 import margindsl as md
 from margindsl.features import SparseFeatures, build
-from margindsl.program import component_rows, forms, label_certificate, weight_certificate
+from margindsl.program import component_rows, lift_certificate
 from margindsl.program.component_rows import ComponentRows, greatest_eigenvalue
-from margindsl.program.label_certificate import escape_direction, repair_dual_point, repair_label_lift
-from margindsl.program.weight_certificate import excess, is_wide, repair_weight_lift
-from margindsl.relaxations.sdp import lift_labels
-from margindsl.relaxations.weight_lifting import WeightLifting
+from margindsl.program.lift import LiftPoint
+from margindsl.program.lift_certificate import greatest_excess, is_wide, repair_lift
+from margindsl.relaxations.lift import lift
 from margindsl.runtime import presolve
 
 X = sp.random(300, 1100, density=0.01, format="csr", random_state=0)
@@ -69,42 +68,38 @@ def test_few_steps_promise_nothing():
     assert greatest_eigenvalue(lambda v: np.arange(50.0) * v, 50, steps=3)[1] == np.inf
 
 
-@pytest.mark.parametrize("links, bound", [(0, {}), (0, {"at": 1}), (30, {})])
-def test_a_wide_certificate_is_nearly_that_of_the_dense_rows(unrotated, monkeypatch, links, bound):
-    program = compiled(X, "sdp", links, **bound).program
-    form = lift_labels(program)
-    u = 0.5 * form.losses.weights
-    assert isinstance(form.component_rows(u), ComponentRows)
-    wide = repair_label_lift(form, u)
-    monkeypatch.setattr(forms, "WIDE", 10**6)
-    dense = repair_label_lift(form, u)
+@pytest.mark.parametrize("links, bound", [(0, {}), (30, {"at": 1})])
+@pytest.mark.parametrize("whole, given", [(False, False), (False, True), (True, False), (True, True)])
+def test_a_wide_certificate_is_nearly_that_of_the_dense_rows(unrotated, monkeypatch, links, bound, whole, given):
+    form = lift(compiled(X, "sdp", links, **bound).program, whole=whole)
+    monkeypatch.setattr(lift_certificate, "WIDE", 10**6)
+    answer = {"u": 0.5 * form.losses.weights, "q": -0.1 * form.losses.weights}
+    if given:
+        answer["d"] = repair_lift(form, answer).arrays["d"][:form.count]
+    elif form.count:  # the ascent to a d sees HHᵀ, not HP⁻¹Hᵀ, of wide features
+        del answer["q"]
+    dense = repair_lift(form, answer)
+    monkeypatch.undo()
+    monkeypatch.setattr(lift_certificate, "DENSE_ORDER", 0)  # a thousand columns are wide whatever the points
+    assert is_wide(form)
+    wide = repair_lift(form, answer)
     assert dense.bound - 5e-3 * abs(dense.bound) <= wide.bound <= dense.bound + 1e-3 * abs(dense.bound)
 
 
-def test_escape_directions_agree(unrotated, monkeypatch):
-    form = lift_labels(compiled(X, "sdp").program)
-    u = form.losses.weights
-    d = 0.5 * repair_label_lift(form, u).d
-    wide = escape_direction(form, u, d, np.zeros(0), np.zeros(0))
-    H = form.component_features(u)
-    assert wide @ (d * wide) < np.sum((H.T @ wide) ** 2)
-    assert escape_direction(form, u, 4 * d, np.zeros(0), np.zeros(0)) is None
-
-
-def test_weight_lifting_proves_the_same_of_wide_features(unrotated):
-    form = WeightLifting().lower(compiled(X, "weight-lifting").program)
-    assert is_wide(form)
-    a = np.random.default_rng(3).uniform(0.5, 1.0, form.n)
+def test_an_excess_of_wide_features_is_bounded_closely(unrotated, monkeypatch):
+    monkeypatch.setattr(lift_certificate, "DENSE_ORDER", 0)
+    form = lift(compiled(X, "weight-lifting").program)
+    a, none = np.random.default_rng(3).uniform(0.5, 1.0, form.n), np.zeros(0)
     true = float(np.linalg.eigvalsh(form.features.gram(a))[-1])
-    assert true <= excess(form, a, np.zeros(0)) <= 1.003 * true
-    certificate = repair_weight_lift(form, np.zeros((form.order, 1)), a)
-    assert certificate.bound <= repair_weight_lift(form, np.zeros((form.order, 1)), a, gram=form.features.gram(a)).bound
+    values, W = greatest_excess(form, LiftPoint(np.zeros(form.n), -0.5 * a, none, none, none, none))
+    found, vector = float(values[0]), W[:, 0]
+    assert true <= found <= 1.003 * true
+    assert vector @ form.features.adjoint(a * form.features.apply(vector)) > 0.99 * true * (vector @ vector)
 
 
 @pytest.mark.parametrize("relaxation", ["weight-lifting", "sdp", "minimax", "alternating", "cccp"])
 def test_wide_solves_agree_with_rotated_ones(relaxation, request, monkeypatch):
-    for module in (forms, weight_certificate):  # a hundred columns are as wide as a thousand, and sooner solved for
-        monkeypatch.setattr(module, "WIDE", 50)
+    monkeypatch.setattr(lift_certificate, "WIDE", 50)  # a hundred columns are as wide as a thousand, and sooner solved
     points = sp.random(8, 110, density=0.2, format="csr", random_state=1)
     rotated = compiled(points, relaxation).solve(random_state=0, tol=1e-3)
     request.getfixturevalue("unrotated")
@@ -118,8 +113,8 @@ def test_wide_solves_agree_with_rotated_ones(relaxation, request, monkeypatch):
 
 def test_narrow_and_dense_features_keep_dense_rows():
     for points in (X[:, :500], X[:40].toarray()):
-        form = lift_labels(compiled(points, "sdp").program)
-        assert isinstance(form.component_rows(form.losses.weights), np.ndarray)
+        form = lift(compiled(points, "sdp").program, whole=True)
+        assert isinstance(lift_certificate.component_rows(form, form.losses.weights), np.ndarray)
     assert build(X).rank == 1100
 
 
@@ -131,13 +126,13 @@ def test_rows_that_stay_with_workers_prove_what_rows_in_memory_prove(links, bias
     constraints = [abs(md.sum(y)) <= 8, *([md.must_link(y, [(i, i + 1) for i in range(links)])] if links else [])]
     constraints += [abs(md.sum(f)) <= 3.0] if bias else []
     problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 10 * md.mean(md.hinge(y * f))), constraints)
-    form = lift_labels(problem.compile("sdp").program)
-    u, kappa = 0.5 * form.losses.weights, np.full(len(form.balance), 1e-3)
-    d = repair_label_lift(form, u, kappa).d / 2
-    monkeypatch.setattr(label_certificate, "DENSE_ORDER", 0)
-    near = repair_dual_point(form, u, d, kappa, np.full(len(form.decision), 0.1))
-    monkeypatch.setattr(forms, "FETCHED", 0)
-    assert isinstance(form.component_rows(u), ComponentRows)
-    far = repair_dual_point(form, u, d, kappa, np.full(len(form.decision), 0.1))
-    assert np.isfinite(far.bound)
-    assert far.bound == pytest.approx(near.bound, rel=1e-9)
+    form = lift(problem.compile("sdp").program)
+    u = 0.5 * form.losses.weights
+    d = repair_lift(form, {"u": u}).arrays["d"] / 2
+    answer = {"u": u, "d": d, "kappa": np.full(len(form.balance), 1e-3), "eta": np.full(len(form.decision), 0.1)}
+    monkeypatch.setattr(lift_certificate, "DENSE_ORDER", 0)
+    near = repair_lift(form, answer)
+    monkeypatch.setattr(lift_certificate, "FETCHED", 0)
+    assert isinstance(lift_certificate.component_rows(form, u), ComponentRows)
+    far = repair_lift(form, answer)
+    assert np.isfinite(far.bound) and far.bound == pytest.approx(near.bound, rel=1e-9)

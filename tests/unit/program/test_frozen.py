@@ -10,7 +10,7 @@ import margindsl as md
 from margindsl.contract import Budget
 from margindsl.drivers.run import Run
 from margindsl.host.frozen import frozen
-from margindsl.program.cuts import MatrixCuts
+from margindsl.program.lift import Cuts
 from margindsl.runtime.registry import as_relaxation, make_solver
 
 pytestmark = pytest.mark.filterwarnings("ignore::margindsl.errors.TrivialityWarning")
@@ -63,8 +63,8 @@ def forms():
         yield f"branching, {name}", md.Exact(method="branching").lower(program)
     program = declare("dense", loss=md.squared_hinge, constraints=lambda y, f: []).program()
     yield "gmmc", as_relaxation("gmmc").lower(program)
-    cut = md.SDP(cuts="triangle", moments=True).lower(declare("dense").program())
-    yield "cuts", dataclasses.replace(cut, cuts=MatrixCuts.triangles(np.array([[0, 1, 2]]), np.array([[1, 1, -1]])))
+    cut = md.SDP(cuts="triangle").lower(declare("dense").program())
+    yield "cuts", dataclasses.replace(cut, cuts=Cuts.odd(np.array([[0, 1, 2]]), np.array([[1, 1, -1]])))
     decision = declare("dense", lambda y, f: [abs(md.sum(f)) <= 1])
     yield "decision", decision.program().fix_labels(np.ones(8, dtype=int))
     clusters = declare("dense", lambda y, f: [md.sizes(y, at_least=1)], clusters=3).program()

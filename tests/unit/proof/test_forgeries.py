@@ -19,7 +19,7 @@ from margindsl.proof.export import agree, declared
 from margindsl.runtime.judging import written
 
 CLOSE = 1e-7  # relative accuracy of the least value
-CUTS = md.SDP(moments=True, cuts="triangle")
+CUTS = md.SDP(cuts="triangle")
 KINDS = {  # relaxation, loss, constraint, clusters and coding
     "fixed labels": ("supervised", md.hinge, "all"),
     "lift": ("sdp", md.hinge, "balance"),

@@ -1,4 +1,4 @@
-"""GMMC: one dual variable a point, the value of the label SDP with the squared hinge."""
+"""GMMC: the lift of the squared hinge, whose value is that of the published dual."""
 
 import cvxpy as cp
 import numpy as np
@@ -6,7 +6,6 @@ import pytest
 
 import margindsl as md
 from margindsl.errors import DeclarationError, RefusalError, UnknownNameError
-from margindsl.program.output_lift import OutputLiftForm, hinge_weights
 from margindsl.relaxations.gmmc import GMMC
 
 OUTPUTS, MATRIX = GMMC(rounding=0, polish="none"), md.SDP(rounding=0, polish="none")
@@ -88,7 +87,7 @@ def test_a_bound_of_zero_loses_little():
     problem = declare(points(seed=4), bias=True, bounds=lambda y, f: [abs(md.sum(f)) <= 0])
     centred = declare(points(seed=4)).solve(OUTPUTS, "clarabel", random_state=0)
     solution = problem.solve(OUTPUTS, "clarabel", random_state=0)
-    assert solution.bound == pytest.approx(centred.bound, rel=1e-3) and solution.bound <= centred.estimate
+    assert solution.bound == pytest.approx(centred.bound, rel=1e-3) and solution.bound <= centred.estimate * (1 + 1e-7)
 
 
 def test_label_constraints_tighten_the_certificate_and_are_kept():
@@ -108,35 +107,24 @@ def test_label_constraints_tighten_the_certificate_and_are_kept():
 def test_points_without_a_loss_and_uneven_weights():
     X, weights = points(seed=6), np.where(np.arange(12) < 4, 0.0, np.arange(12) + 1.0)
     problem = declare(X, loss=lambda g: weights * md.squared_hinge(g) + weights[::-1] * md.pos(2 - 2 * g) ** 2 / 8)
-    form = OutputLiftForm.of_program(problem.program())
-    assert form.weights == pytest.approx(10.0 / 12 * (weights + weights[::-1] / 2))
     outputs, matrix = (problem.solve(r, "clarabel", random_state=0) for r in (OUTPUTS, MATRIX))
     assert outputs.estimate == pytest.approx(matrix.estimate, rel=1e-5)
     bare = declare(X, loss=lambda g: weights * md.squared_hinge(g))
     outputs, matrix = (bare.solve(r, "clarabel", random_state=0) for r in (OUTPUTS, MATRIX))
     assert outputs.estimate == pytest.approx(matrix.estimate, rel=1e-5)
-    assert len(OutputLiftForm.of_program(bare.program()).kept) == 8
 
 
 def test_what_it_refuses():
     X = points()
     for loss in (md.hinge, md.odm, lambda g: md.pos(2 - g) ** 2):
-        assert hinge_weights(declare(X, loss=loss).program().losses) is None
         with pytest.raises(RefusalError, match="the squared hinge alone"):
             declare(X, loss=loss).solve(GMMC())
-    with pytest.raises(RefusalError, match="free bias without decision balance"):
+    with pytest.raises(RefusalError, match="free bias makes gmmc trivial"):
         declare(X, bias=True).solve(GMMC())
-    with pytest.raises(RefusalError, match="free bias without decision balance"):
+    with pytest.raises(RefusalError, match="free bias makes gmmc trivial"):
         declare(X, bounds=lambda y, f: [md.sum(f) <= 1], bias=True).solve(GMMC())
-    with pytest.raises(RefusalError, match="order 110"):
-        declare(points(n=110)).solve(OUTPUTS, "clarabel")
     with pytest.raises(DeclarationError, match="expected a positive finite number or None"):
         GMMC(tol=-1.0)
-    program = declare(X, bounds=lambda y, f: [abs(md.sum(y)) <= 2]).program()
-    with pytest.raises(DeclarationError, match="squared hinge losses of the margin only"):
-        OutputLiftForm.of_program(declare(X, loss=md.hinge).program())
-    with pytest.raises(DeclarationError, match="one free label a point"):
-        OutputLiftForm(program.features, program.losses, np.zeros(12, int), np.ones(12, int), 1)
 
 
 def test_the_recipe_declares_it():

@@ -212,7 +212,6 @@ def test_values_of_solve_options(options, words):
     (lambda: md.SDP(polish="much"), "expected 'none', 'alternate', 'search' or 'auto'"),
     (lambda: md.Minimax(tol=0), "Minimax(tol=0): expected a positive finite number or None"),
     (lambda: md.SDP(tol=float("nan")), "SDP(tol=nan): expected a positive finite number or None"),
-    (lambda: md.SDP(moments="a"), "SDP(moments='a'): expected True or False"),
     (lambda: md.WeightLifting(tol=-1), "WeightLifting(tol=-1): expected a positive finite number or None"),
     (lambda: md.GMMC(tol="a"), "GMMC(tol='a'): expected a positive finite number or None"),
     (lambda: md.CutsOutside(epsilon="a"), "CutsOutside(epsilon='a'): expected a positive finite number"),

@@ -13,7 +13,7 @@ from margindsl.program.certificates import certify_least_value
 from margindsl.runtime.compiled import better, trouble_of
 from margindsl.runtime.options import SolveOptions
 from margindsl.runtime.problem import choose_solver
-from margindsl.runtime.registry import load_class, make_solver
+from margindsl.runtime.registry import load_class, make_solver, solvers_for
 
 RNG = np.random.default_rng(5)
 X = RNG.normal(size=(8, 2))
@@ -75,7 +75,7 @@ def test_degenerate_programs_are_solved_by_default(make, cuts):
     assert_usable(problem, solution)
     assert solution.value == pytest.approx(best.value, rel=1e-6)
     assert solution.bound <= best.value * (1 + 1e-9) and solution.bound >= 0.4 * best.value
-    assert ("answered" in solution.message) == (solution.solver != "clarabel")
+    assert ("answered" in solution.message) == (solution.solver != "interior")
 
 
 @pytest.mark.parametrize("relaxation", ["sdp", "weight-lifting"])
@@ -88,49 +88,51 @@ def test_repeated_points_of_large_weight_are_rounded_and_polished(relaxation):
     assert solution.value == pytest.approx(problem.solve("exact", random_state=0).value, rel=1e-6)
 
 
+ORDER = ("interior", "burer-monteiro", "clarabel", "scs")
+
+
 # -- who takes over ---------------------------------------------------------------------------------------
 
 
 def test_the_next_solver_answers_and_the_solution_says_so(monkeypatch):
     whole = declare().solve("sdp", random_state=0)
-    break_solvers(monkeypatch, "clarabel")
+    break_solvers(monkeypatch, "interior")
     problem = declare()
     solution = problem.solve("sdp", random_state=0)
     assert_usable(problem, solution)
-    assert solution.solver == "burer-monteiro" and whole.solver == "clarabel" and not whole.message
-    assert "'clarabel' ended as failed" in solution.message and "the pivots ran out" in solution.message
+    assert solution.solver == "burer-monteiro" and whole.solver == "interior"
+    assert "'interior' ended as failed" in solution.message and "the pivots ran out" in solution.message
     assert "'burer-monteiro' answered" in solution.message and solution.message in solution.summary()
     assert solution.value == pytest.approx(whole.value) and solution.bound == pytest.approx(whole.bound, rel=1e-2)
 
 
 def test_the_third_solver_answers(monkeypatch):
-    break_solvers(monkeypatch, "clarabel", "burer-monteiro")
+    break_solvers(monkeypatch, "interior", "burer-monteiro")
     problem = declare()
     solution = problem.solve("sdp", random_state=0)
-    assert solution.solver == "scs" and Failing.calls == 3
-    assert "'clarabel'" in solution.message and "'burer-monteiro' ended as failed" in solution.message
+    assert solution.solver == "clarabel" and Failing.calls == 2
+    assert "'interior'" in solution.message and "'burer-monteiro' ended as failed" in solution.message
     assert_usable(problem, solution)
 
 
 def test_all_solvers_fail(monkeypatch):
-    break_solvers(monkeypatch, "clarabel", "burer-monteiro", "scs")
+    break_solvers(monkeypatch, *ORDER)
     with pytest.raises(SolverError) as caught:
         declare(1000.0 * X).solve("sdp")
-    for name in ("clarabel", "burer-monteiro", "scs"):
+    for name in ORDER:
         assert f"solver '{name}' ended as failed on relaxation 'sdp': the pivots ran out" in str(caught.value)
-    assert Failing.calls == 4  # the second is asked for a start, too
+    assert Failing.calls == 4
 
 
 @pytest.mark.parametrize("status", [Status.INFEASIBLE, Status.UNBOUNDED])
 def test_other_failed_ends_hand_over_too(monkeypatch, status):
-    break_solvers(monkeypatch, "clarabel", status=status)
+    break_solvers(monkeypatch, "interior", status=status)
     solution = declare().solve("sdp", random_state=0)
     assert solution.solver == "burer-monteiro" and f"ended as {status.word}" in solution.message
 
 
 @pytest.mark.parametrize("relaxation,order", [
-    ("gmmc", ("clarabel", "burer-monteiro", "scs")), ("weight-lifting", ("burer-monteiro", "clarabel", "scs")),
-    ("minimax", ("mirror-prox", "clarabel", "alternating-mu")), (md.SDP(moments=True), ("clarabel", "scs"))])
+    ("gmmc", ORDER), ("weight-lifting", ORDER), ("minimax", ("mirror-prox", "clarabel", "alternating-mu"))])
 def test_every_relaxation_has_its_order(monkeypatch, relaxation, order):
     loss = (lambda g: md.pos(1 - g) ** 2) if relaxation == "gmmc" else md.hinge
     break_solvers(monkeypatch, order[0])
@@ -142,24 +144,27 @@ def test_every_relaxation_has_its_order(monkeypatch, relaxation, order):
 
 
 def test_a_solver_that_refuses_is_passed_over():
-    form = md.SDP(cuts="triangle", moments=True).lower(declare().program())
+    form = md.SDP().lower(declare(np.zeros((2500, 120)) + np.eye(2500, 120), constraints=lambda y: [
+        abs(md.sum(y)) <= 4]).program())
 
-    class Native(md.SDP):
+    class Conic(md.SDP):
         def default_solver(self, form):
-            return "burer-monteiro"
+            return "clarabel"
 
-    assert choose_solver(Native(), form).name == "clarabel"  # burer-monteiro lifts no moments
-    assert choose_solver(md.SDP(), form).name == "clarabel"
+    assert md.SDP().default_solver(form) == "burer-monteiro"
+    taken = [solver.name for solver in solvers_for(form, ("clarabel", "interior", "burer-monteiro"))]
+    assert taken == ["burer-monteiro"]  # the cone and the Newton matrix are too large
+    assert choose_solver(Conic(), form).name == "burer-monteiro"
 
 
 def test_cuts_that_fail_leave_the_bound_without_them_and_are_told(monkeypatch):
     problem = declare(np.random.default_rng(1).normal(size=(9, 2)), lambda g: md.odm(g, 0.4, 0.2),
                       constraints=lambda y: [abs(md.sum(y)) <= 1])
     loose, tight = (problem.solve(md.SDP(cuts=cuts), random_state=0) for cuts in ("none", "triangle"))
-    assert tight.bound > 1.05 * loose.bound and not tight.message
-    clarabel = load_class("margindsl.solvers", "solver", "clarabel")
-    opened = clarabel.open
-    monkeypatch.setattr(clarabel, "open", lambda self, form: Failing() if form.cuts.count else opened(self, form))
+    assert tight.bound > 1.05 * loose.bound and "cuts" not in tight.message
+    interior = load_class("margindsl.solvers", "solver", "interior")
+    opened = interior.open
+    monkeypatch.setattr(interior, "open", lambda self, form: Failing() if form.cuts.count else opened(self, form))
     kept = problem.with_constraints().solve(md.SDP(cuts="triangle"), random_state=0)
     assert kept.bound == pytest.approx(loose.bound, rel=1e-5) and kept.value == pytest.approx(tight.value)
     assert kept.message == "cuts were not all added, round 1 ended as failed: the pivots ran out"
@@ -176,7 +181,7 @@ def test_a_named_solver_fails_and_names_the_others(monkeypatch, how):
     with pytest.raises(SolverError) as caught:
         problem.solve(solver=solver)
     assert "solver 'clarabel' ended as failed on relaxation 'sdp': the pivots ran out. Other solvers that take this " \
-        "form: burer-monteiro, cvxpy, scs" in str(caught.value)
+        "form: burer-monteiro, cvxpy, interior, scs" in str(caught.value)
     assert Failing.calls == 1
 
 
@@ -186,14 +191,14 @@ def test_another_relaxation_than_the_problems_keeps_its_solver_where_it_fits(mon
     with pytest.raises(SolverError, match="Other solvers"):
         declare(relaxation="minimax", solver="clarabel").solve("sdp")
     monkeypatch.undo()
-    break_solvers(monkeypatch, "clarabel")
+    break_solvers(monkeypatch, "interior")
     solution = declare(relaxation="alternating", solver="newton").solve("sdp", random_state=0)
     assert solution.solver == "burer-monteiro"  # newton does not take the form, so that nobody named a solver
 
 
 def test_explain_shows_the_order():
     text = declare().compile("sdp").explain()
-    assert "where it fails: 'burer-monteiro', then 'scs'" in text
+    assert "where it fails: 'burer-monteiro', then 'clarabel', then 'scs'" in text
     assert "where it fails" not in declare().compile("sdp", "clarabel").explain()
     assert "where it fails" not in declare().compile("alternating").explain()
 
@@ -203,12 +208,12 @@ def test_explain_shows_the_order():
 
 def test_labels_found_so_far_are_kept(monkeypatch):
     first = declare().solve("alternating", random_state=0)
-    break_solvers(monkeypatch, "clarabel", "burer-monteiro", "scs")
+    break_solvers(monkeypatch, *ORDER)
     solution = declare().solve("sdp", random_state=0, warm_start=first)
     assert solution.value <= first.value * (1 + 1e-9) and solution.status == "failed"
-    assert all(name in solution.message for name in ("clarabel", "burer-monteiro", "scs"))
+    assert all(name in solution.message for name in ORDER)
     monkeypatch.undo()
-    break_solvers(monkeypatch, "clarabel")
+    break_solvers(monkeypatch, "interior")
     solution = declare().solve("sdp", random_state=0, warm_start=first)
     assert solution.solver == "burer-monteiro" and solution.value <= first.value * (1 + 1e-9)
     assert np.isfinite(solution.bound)
@@ -217,14 +222,14 @@ def test_labels_found_so_far_are_kept(monkeypatch):
 def test_a_callback_that_stopped_the_solve_stops_the_attempts(monkeypatch):
     monkeypatch.setattr(Failing, "solve", lambda self, form, budget, start=None: (
         budget.report("fails", 0, np.nan, np.nan), RawSolution(Status.FAILED, message="stopped"))[1])
-    break_solvers(monkeypatch, "clarabel")
+    break_solvers(monkeypatch, "interior")
     with pytest.raises(SolverError, match="'burer-monteiro' was not begun"):
         declare(1000.0 * X).solve("sdp", callback=lambda progress: True)
 
 
 @pytest.fixture(scope="module")
 def solved():
-    return declare().solve("sdp", random_state=0)
+    return dataclasses.replace(declare().solve("sdp", random_state=0), message="")
 
 
 class Plan:

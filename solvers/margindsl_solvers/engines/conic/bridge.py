@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from margindsl.calculus import PLQ
 from margindsl.contract import (
     OF_SOLVE,
     Budget,
@@ -29,21 +28,14 @@ from margindsl.contract import (
 from margindsl.errors import CalculusError, UnknownNameError
 from margindsl.host.clock import fits_in
 from margindsl.program.clusters import ClusterForm
-from margindsl.program.forms import FixedLabelForm, Form, LabelLiftForm, SaddleForm, WeightLiftForm
+from margindsl.program.forms import FixedLabelForm, Form, SaddleForm
 from margindsl.program.lift import LiftForm
-from margindsl.program.moment import MomentLiftForm
-from margindsl.program.output_lift import OutputLiftForm
 from margindsl.typing import FloatArray
 from margindsl_solvers.engines.conic import modelling as cp
 from margindsl_solvers.engines.conic.clusters import ClusterLowering
 from margindsl_solvers.engines.conic.forms import FixedLabelLowering, Lowering, SaddleLowering, capacity_for, cone_of
-from margindsl_solvers.engines.conic.lift import is_uncoupled, lift_lowering, psd_order
-from margindsl_solvers.engines.conic.lift_dual import LiftDual
-from margindsl_solvers.engines.conic.moment import MomentDual
-from margindsl_solvers.engines.conic.outputs import OutputDual, output_order
+from margindsl_solvers.engines.conic.lift import LiftDual
 from margindsl_solvers.engines.conic.packages import cones_of, package_of, words_of
-from margindsl_solvers.engines.conic.star import LiftedStar, is_star, star_order
-from margindsl_solvers.engines.conic.weight import WeightDual
 from margindsl_solvers.engines.rows.clusters import majorise
 from margindsl_solvers.engines.solver import of_form
 
@@ -150,50 +142,12 @@ class ConicSolver(Solver):
                           min(form.features.rank, form.n) * form.width * form.n * capacity_for(form.count)),
                       Offer("dual of the master, one second-order cone a labelling"))
 
-    def _judge_lift(self, form: LabelLiftForm) -> Offer | Refusal:
-        if is_star(form):
-            return _first(self._judge_cone("psd", "the label-lifted relaxation needs a semidefinite cone"),
-                          self._judge_losses(form), self._judge_order(star_order(form), "the star"),
-                          Offer(f"star of {form.count} cones of order {star_order(form)}"))
-        uncoupled, order = is_uncoupled(form), psd_order(form)
-        rank = min(form.features.rank, form.n)
-        entries = form.n * (order * (order + 1) // 2 if uncoupled else rank)
-        note = f"lifted weights, order {order}" if uncoupled else f"dual of the lift, order {order}"
-        what = f"rank {rank}" if uncoupled else f"{form.count} components + rank {rank}"
-        return _first(self._judge_cone("psd", "the label-lifted relaxation needs a semidefinite cone"),
-                      self._judge_losses(form), self._judge_order(order, what), self._judge_size(entries),
-                      Offer(note))
-
-    def _judge_one_lift(self, form: LiftForm) -> Offer | Refusal:
+    def _judge_lift(self, form: LiftForm) -> Offer | Refusal:
         rank = min(form.features.rank, form.n) + int(form.free_bias)
         order = form.count + rank
         return _first(self._judge_cone("psd", "the lift needs a semidefinite cone"), self._judge_losses(form),
                       self._judge_order(order, f"{form.count} components + rank {rank}"),
                       self._judge_size(form.n * rank * rank), Offer(f"dual of the lift, order {order}"))
-
-    def _judge_outputs(self, form: OutputLiftForm) -> Offer | Refusal:
-        order = output_order(form)
-        return _first(self._judge_cone("psd", "the output lift needs a semidefinite cone"),
-                      self._judge_order(order, f"{len(form.kept)} points with a loss"),
-                      Offer(f"dual of the output lift, order {order}"))
-
-    def _judge_weights(self, form: WeightLiftForm) -> Offer | Refusal:
-        curved = next((t.loss for t in form.losses.terms if not isinstance(t.loss, PLQ)), None)
-        smooth = None if curved is None else Refusal(
-            f"solver {self.name!r} cannot write the lifted loss {curved!r}, which is not piecewise quadratic",
-            "Choose 'burer-monteiro'")
-        return _first(self._judge_cone("psd", "the weight lift needs a semidefinite cone"), smooth,
-                      self._judge_order(form.order, f"rank {form.features.rank}"),
-                      self._judge_size(form.n * form.order**2), Offer(f"dual of the weight lift, order {form.order}"))
-
-    def _judge_moments(self, form: MomentLiftForm) -> Offer | Refusal:
-        rank = min(form.features.rank, form.n) + int(form.free_bias)
-        order = form.count + rank
-        return _first(self._judge_cone("psd", "the moment lift needs a semidefinite cone"),
-                      None if form.moments else self._judge_losses(form),
-                      self._judge_order(order, f"{form.count} components + rank {rank}"),
-                      self._judge_size(form.n * rank * rank),
-                      Offer(f"dual of the moment lift, order {order}, {form.cuts.count} cuts"))
 
     def _judge_order(self, order: int, what: str) -> Refusal | None:
         if order <= self.max_psd_order:
@@ -388,11 +342,7 @@ KINDS: dict[type[Form], Kind] = {
     FixedLabelForm: Kind(ConicSolver._judge_fixed, lambda form: FixedLabelLowering),
     ClusterForm: Kind(ConicSolver._judge_clusters, lambda form: ClusterLowering),
     SaddleForm: Kind(ConicSolver._judge_saddle, lambda form: SaddleLowering),
-    WeightLiftForm: Kind(ConicSolver._judge_weights, lambda form: WeightDual),
-    MomentLiftForm: Kind(ConicSolver._judge_moments, lambda form: MomentDual),
-    OutputLiftForm: Kind(ConicSolver._judge_outputs, lambda form: OutputDual),
-    LiftForm: Kind(ConicSolver._judge_one_lift, lambda form: LiftDual),
-    LabelLiftForm: Kind(ConicSolver._judge_lift, lambda form: LiftedStar if is_star(form) else lift_lowering(form)),
+    LiftForm: Kind(ConicSolver._judge_lift, lambda form: LiftDual),
 }
 
 

@@ -13,7 +13,7 @@ from margindsl.contract import Budget, RawSolution, Session, Status
 from margindsl.program.bounded_bias import Interval
 from margindsl.program.branching import BranchNodeForm, PointLosses, node_dual
 from margindsl.typing import FloatArray
-from margindsl_solvers.engines.nodes.hull import Bend, MomentHull, SoftKinks
+from margindsl_solvers.engines.hull import Bend, MomentHull, SoftKinks
 
 LARGEST_ORDER = 60  # features; the Newton system has r(r+3)/2 unknowns
 STEPS = 60  # most Newton steps a node

@@ -1,0 +1,242 @@
+"""The lift on whole problems: below the optimum, its settings one value, known labels never forgotten."""
+
+import itertools
+from dataclasses import replace
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+import margindsl as md
+from margindsl.contract import Budget
+from margindsl.errors import DeclarationError, RefusalError, UnknownNameError
+from margindsl.program.lift import Cuts
+from margindsl.program.lift_certificate import repair_lift
+from margindsl.relaxations.lift import lift, violated_products, violated_triangles
+from margindsl_solvers.conic import Clarabel
+
+pytestmark = pytest.mark.filterwarnings("ignore::margindsl.errors.TrivialityWarning")
+
+PLAIN = md.SDP(polish="none", rounding=2)
+LOSSES = {"hinge": md.hinge, "squared hinge": md.squared_hinge, "odm": lambda g: md.odm(g, 0.2, 0.5),
+          "least squares": lambda g: md.square(1 - g), "huber": lambda g: md.huber(1 - g, 1.0),
+          "logistic": lambda g: md.logistic(-g)}
+SETS = {
+    "nothing": lambda y, f: [], "balance": lambda y, f: [abs(md.sum(y)) <= 2],
+    "links": lambda y, f: [y[0] == y[1], y[2] != y[3], y[3] != y[5]],
+    "known": lambda y, f: [y[[0, 1, 2]] == [1, -1, -1]],
+    "all": lambda y, f: [y[0] == 1, y[1] == -1, y[2] == y[3], md.sum(y) <= 3, md.sum(y) >= -1, abs(md.sum(f[:4])) <= 1]}
+
+
+def declared(loss="odm", labels="balance", seed=0, n=9, weight=20.0, **options):
+    rng = np.random.default_rng(seed)
+    y, f = md.Labels(n), md.Hyperplane(rng.normal(size=(n, 3)), **options)
+    return md.Problem(md.Minimize(0.5 * md.sq_norm(f) + weight * md.mean(LOSSES[loss](y * f))), SETS[labels](y, f))
+
+
+def value_of(form):
+    return repair_lift(form, Clarabel().solve(form, Budget(tol=1e-9))).bound
+
+
+@pytest.mark.parametrize("labels", SETS)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_every_setting_is_below_the_optimum_and_no_point_needs_a_component_that_nothing_sees(loss, labels):
+    problem = declared(loss, labels)
+    best = problem.solve("exact", random_state=0)
+    program = problem.program()
+    least, whole, alone = lift(program), lift(program, whole=True), lift(program, rows=False)
+    assert alone.count <= least.count <= whole.count
+    values = [value_of(form) for form in (alone, least, whole)]
+    assert values[0] <= values[1] * (1 + 1e-6)
+    assert values[1] == pytest.approx(values[2], rel=2e-5)
+    assert values[1] <= program.from_user(best.value) * (1 + 1e-7)
+    solution = problem.solve(PLAIN, "clarabel", random_state=0, tol=1e-8)
+    assert solution.verify() and solution.bound == pytest.approx(program.to_user(values[1]), rel=2e-5)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_known_labels_are_never_forgotten(loss):
+    problem = declared(loss, "known", n=12)
+    y, f = md.Labels(3), md.Hyperplane(problem.program().features.toarray()[:3], centre=False)
+    objective = 0.5 * md.sq_norm(f) + 20 / 12 * md.sum(LOSSES[loss](y * f))
+    supervised = md.Problem(md.Minimize(objective), [y == np.array([1, -1, -1])]).solve("supervised").value
+    form = lift(problem.program(), rows=False)
+    assert form.count == 1 and form.reference == 0 and form.absorbed.sum() == 9
+    for relaxation in (md.SDP(polish="none"), md.WeightLifting(polish="none")):
+        assert problem.solve(relaxation, "clarabel", random_state=0).bound >= supervised * (1 - 1e-6)
+
+
+def test_the_upper_branch_of_odm_counts():
+    """Seed 3 of fourteen normal points in R³: labels alone .816 and 1.213, both moments 1.195 and 7.495."""
+    X = np.random.default_rng(3).standard_normal((14, 3))
+    y, f = md.Labels(14), md.Hyperplane(X, centre=False)
+    for weight, expected, least in ((10.0, 1.195, 2.051), (100.0, 7.495, 15.384)):
+        problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + weight * md.mean(md.odm(y * f, theta=0.2, nu=0.4))))
+        for relaxation in (PLAIN, md.WeightLifting(polish="none")):
+            solution = problem.solve(relaxation, random_state=0)
+            assert solution.bound == pytest.approx(expected, rel=1e-3) and solution.bound < least
+
+
+def primal_by_hand(form):
+    """Return the value of the lift of (z, w) with the hull of (t, t², ρ(t)) written piece by piece."""
+    F, N = form.features.toarray(), form.count
+    Q = cp.Variable((N + F.shape[1],) * 2, PSD=True)
+    M, P, cross = Q[:N, :N], Q[N:, N:], Q[:N, N:]
+    cost, constraints = 0.5 * cp.trace(P), [cp.diag(M) == 1] if N else []
+    constraints += [b.vector @ M @ b.vector <= b.radius**2 for b in form.balance]
+    constraints += [b @ M @ b >= 1 for b in form.cuts.matrix(N).toarray()]
+    for term in form.losses.terms:
+        for i, weight in zip(term.points, term.weights):
+            p, g, z = (cp.Variable(len(term.loss.pieces)) for _ in range(3))
+            for k, (a, b, q, s, c) in enumerate(term.loss.pieces):
+                constraints += [p[k] >= 0, cp.SOC(p[k] + z[k], cp.hstack([2 * g[k], p[k] - z[k]]))]
+                constraints += [g[k] >= a * p[k]] if np.isfinite(a) else []
+                constraints += [g[k] <= b * p[k]] if np.isfinite(b) else []
+                if np.isfinite(b - a):
+                    constraints.append((a + b) * g[k] - z[k] >= a * b * p[k])
+                cost = cost + weight * (c * p[k] + s * g[k] + q * z[k])
+            constraints += [cp.sum(p) == 1, cp.sum(z) == F[i] @ P @ F[i]]
+            if not form.absorbed[i]:
+                margin = form.sign[i] * cp.sum(cp.multiply(F[i], cross[form.component[i]]))
+                constraints.append(cp.sum(g) == margin)
+    problem = cp.Problem(cp.Minimize(cost), constraints)
+    problem.solve(solver=cp.CLARABEL)
+    return problem.value
+
+
+@pytest.mark.parametrize("labels", ["nothing", "balance", "links", "known"])
+@pytest.mark.parametrize("triangles", [False, True])
+def test_the_value_is_that_of_the_primal_by_hand(labels, triangles):
+    form = lift(declared("odm", labels, seed=1).program(), whole=triangles)
+    if triangles:
+        every = [(three, signs) for three in itertools.combinations(range(form.count), 3)
+                 for signs in [(1, 1, 1), (1, 1, -1), (1, -1, 1), (-1, 1, 1)]]
+        form = replace(form, cuts=Cuts.odd(*(np.array(part) for part in zip(*every))))
+    assert value_of(form) == pytest.approx(primal_by_hand(form), rel=1e-5)
+
+
+@pytest.mark.parametrize("loss", ["odm", "least squares", "hinge"])
+def test_triangles_tighten_and_never_cross_the_optimum(loss):
+    problem = declared(loss, "balance", seed=2)
+    best = problem.solve("exact", random_state=0).value
+    tight = replace(PLAIN, cuts="triangle", cut_rounds=8)
+    plain, cut = (problem.solve(relaxation, "clarabel", random_state=0) for relaxation in (PLAIN, tight))
+    assert cut.verify() and plain.bound * (1 + 1e-3) <= cut.bound <= best * (1 + 1e-7)
+
+
+def test_separation_finds_the_worst_triangle_and_none_for_labellings():
+    rng = np.random.default_rng(0)
+    for N in range(3, 9):
+        V = rng.normal(size=(N, 3))
+        V /= np.linalg.norm(V, axis=1, keepdims=True)
+        worst = min(float(np.sum((np.array([1, s, r]) @ V[list(three)]) ** 2))
+                    for three in itertools.combinations(range(N), 3) for s in (1, -1) for r in (1, -1))
+        cuts = violated_triangles(V, 5)
+        assert (cuts.count > 0) == (worst < 1 - 2e-4)
+        if cuts.count:
+            assert cuts.values(V)[0] == pytest.approx(worst)
+        assert violated_triangles(rng.choice([-1.0, 1.0], (N, 1)), 5).count == 0
+
+
+# -- several clusters --------------------------------------------------------------------------------------
+
+
+def clustered(seed, loss="odm", coding="simplex", n=6, clusters=3, held=True):
+    X = np.random.default_rng(seed).standard_normal((n, 2))
+    y, f = md.Labels(n, clusters=clusters), md.Hyperplane(X)
+    objective = md.sq_norm(f) / 2 + 20 * md.mean(LOSSES[loss](md.margin(y, f, coding=coding)))
+    return md.Problem(md.Minimize(objective), [
+        y[0] == y[1], y[2] != y[3], md.sizes(y, at_least=1, at_most=3)] if held else [])
+
+
+@pytest.mark.parametrize("coding,loss,clusters", [
+    ("simplex", "odm", 3), ("simplex", "hinge", 3), ("simplex", "hinge", 4), ("crammer-singer", "hinge", 3)])
+def test_bounds_of_codes_rise_with_their_cuts_to_at_most_the_optimum(coding, loss, clusters):
+    problem = clustered(0, loss, coding, clusters=clusters)
+    best = problem.solve("exact", random_state=0).value
+    ways = md.WeightLifting(), md.SDP(cuts="none"), md.SDP(cuts="products"), md.SDP(cuts="triangle")
+    found = [problem.solve(replace(way, polish="none"), "clarabel", random_state=0) for way in ways]
+    assert all(solution.verify() for solution in found)
+    bounds = [solution.bound for solution in found]
+    assert np.all(np.diff(bounds) >= -1e-5 * best) and 0.3 * best < bounds[-1] <= best * (1 + 1e-6)
+
+
+def test_cuts_of_products_raise_the_bound():
+    problem = clustered(3, "hinge", held=False)
+    plain, cut = (problem.solve(md.SDP(cuts=cuts, polish="none"), "clarabel", random_state=0).bound
+                  for cuts in ("none", "products"))
+    assert cut > 1.01 * plain
+    form = lift(problem.program())
+    assert form.count == 0, "without them labels are minimised out"
+    assert value_of(form) == pytest.approx(value_of(lift(problem.program(), whole=True)), rel=1e-5)
+
+
+def test_known_clusters_are_merged_and_kept_apart():
+    X = np.random.default_rng(0).standard_normal((8, 2))
+    y, f = md.Labels(8, clusters=3), md.Hyperplane(X)
+    known = np.array([0, 0, 1, 2])
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 5 * md.mean(md.hinge(md.margin(y, f, coding="simplex")))),
+                         [y[:4] == known])
+    form = md.SDP().lower(problem.program())
+    assert (form.count, form.cuts.count, form.cuts.equal.all()) == (7, 3, True)
+    assert lift(problem.program(), rows=False).count == 3
+    solution = problem.solve("sdp", random_state=0)
+    assert np.array_equal(solution.labels[:4], known) and solution.bound <= solution.value
+
+
+def test_native_and_conic_solvers_agree_with_all_cuts_of_codes():
+    form = lift(clustered(4).program(), whole=True)
+    every = Cuts.codes(3, np.array(list(itertools.combinations(range(form.count), 2))))
+    form = replace(form, cuts=form.cuts.joined(every))
+    assert form.cuts.count == len(every.places) and form.cuts.equal.sum() == 1
+    bounds = [repair_lift(form, md.Solver(name).solve(form, Budget(tol=1e-6))).bound
+              for name in ("clarabel", "burer-monteiro", "scs")]
+    assert np.allclose(bounds, bounds[0], rtol=5e-3)
+
+
+def test_what_is_violated_is_found():
+    V = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0]])
+    assert violated_products(V, 3, 10).places.tolist() == [[0, 1]]
+    assert violated_products(np.eye(3) - 1 / 3, 3, 10).count == 0
+
+
+# -- answers and refusals ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("labels", ["nothing", "balance", "links", "known"])
+def test_the_answer_is_a_label_matrix(labels):
+    solution = declared("odm", labels).solve(PLAIN, random_state=0)
+    M = solution.label_matrix
+    assert np.allclose(np.diag(M), 1.0) and np.linalg.eigvalsh(M)[0] >= -1e-9
+    if labels == "balance":
+        assert M.sum() <= 2**2 * (1 + 1e-3)
+    if labels == "links":
+        assert M[0, 1] == pytest.approx(1.0) and M[2, 3] == pytest.approx(-1.0)
+
+
+@pytest.mark.parametrize("records", [1, 3, 6])
+def test_a_solve_stopped_at_any_time_has_labels_and_a_sound_bound(records):
+    problem = declared("squared hinge", "balance", n=40)
+    left = iter(range(records - 1))
+    answer = problem.solve(md.SDP(), solver="burer-monteiro", callback=lambda record: next(left, None) is None,
+                           random_state=0)
+    whole = problem.solve(PLAIN, solver="clarabel", random_state=0)
+    assert answer.verify() and answer.bound <= whole.estimate * (1 + 1e-6) and set(answer.labels) <= {-1, 1}
+
+
+def test_scs_agrees_with_clarabel():
+    problem = declared()
+    values = [problem.solve(PLAIN, solver, random_state=0).bound for solver in ("clarabel", "scs")]
+    assert values[0] == pytest.approx(values[1], rel=1e-3)
+
+
+def test_what_is_refused():
+    with pytest.raises(RefusalError, match="least inner product of two codes is -1"):
+        declared().solve(md.SDP(cuts="products"))
+    with pytest.raises(UnknownNameError, match="cuts of SDP"):
+        md.SDP(cuts="pentagon")
+    with pytest.raises(DeclarationError, match="cuts_per_round=0"):
+        md.SDP(cuts_per_round=0)
+    for relaxation in ("sdp", "weight-lifting"):
+        with pytest.raises(RefusalError, match=f"free bias makes {relaxation} trivial"):
+            declared(bias=True).solve(relaxation)
