@@ -217,20 +217,24 @@ class LiftArrays:
         u = np.where(np.isfinite(low), np.maximum(slope, low + inner), np.minimum(slope, high - inner))
         both = np.isfinite(low) & np.isfinite(high)
         u[both] = (low[both] + high[both]) / 2
+        # far points are to weigh no more than others do
+        lengths = np.einsum("ir,ir->i", self.features, self.features)[form.losses.points] * form.losses.slopes**2
+        lengths = np.maximum(lengths, 1e-6 * lengths.mean())[~self.fixed]
+        near, weighs = np.clip(0.0, low, high), np.abs(u) * np.sqrt(lengths)
+        usual = 3.0 * np.median(weighs[weighs > 0]) if np.any(weighs > 0) else 1.0
+        u = near + np.minimum(1.0, usual / np.maximum(weighs, 1e-300)) * (u - near)
         if len(self.costs):  # towards E u = h, as far as to nine tenths of the way to an end
-            du, E = np.zeros_like(u), self.equalities[:, self.u]
-            du[self.u_rows] = np.linalg.lstsq(E, self.costs - E @ u[self.u_rows])[0]
+            du, E, easy = np.zeros_like(u), self.equalities[:, self.u], lengths[self.u_rows]**-0.5
+            du[self.u_rows] = easy * np.linalg.lstsq(easy * E, self.costs - E @ u[self.u_rows])[0]
             u += min(1.0, 0.9 * min(ray(u - low, du), ray(high - u, -du))) * du
         y = np.zeros(len(self.gain))
         y[N:N + J] = 0.1 / np.maximum(form.limits[0], np.einsum("jc,jc->j", form.omega, form.omega))
         y[N + J + L:N + J + L + T] = np.where(form.cuts.equal, 0.0, 0.05 / max(N, T, 1))
         squares = np.einsum("dl,dl->l", self.extras[:, J:J + L], self.extras[:, J:J + L])
         # weights first: q below its ceiling, then as far up as half of it, and η as great as holds the bias
-        lengths = np.einsum("ir,ir->i", self.features, self.features)[form.losses.points] * form.losses.slopes**2
-        lengths = np.maximum(lengths, 1e-6 * lengths.mean())[~self.fixed]
         below = -0.1 / (len(lengths) * lengths)
-        for q, eta in ((q, eta) for eta in (1.0, 10.0, 100.0, 1e4) for q in (
-                np.where(ceiling > 0, 0.0, below), np.where(ceiling > 0, 0.5 * np.minimum(ceiling, c), below))):
+        for q, eta in ((np.where(ceiling > 0, rise * np.minimum(ceiling, c), fall * below), eta)
+                       for fall in (1.0, 1e-2, 1e-4) for eta in (1.0, 10.0, 100.0, 1e4) for rise in (0.0, 0.5)):
             y[self.q], y[N + J:N + J + L] = q[self.q_rows], eta / np.maximum(squares, 1e-300)
             try:
                 root = cholesky((self.constant + self.matrix(y))[N:, N:], lower=True)
@@ -241,9 +245,11 @@ class LiftArrays:
         else:
             return None
         # then labels: of u, from the one of least size on, what proves most with d that dominates
-        near, best, found = np.clip(0.0, low, high), -np.inf, y
+        best, found = -np.inf, y
+        if len(self.costs):
+            near += 0.1 * (u - near)
         cuts = np.abs(self.extras[:N, J + L:])
-        for share in 10.0 ** -np.arange(0.0, 0.1 if len(self.costs) else 4.0, 0.25):
+        for share in 10.0 ** -np.arange(0.0, 4.0, 0.25):
             y[self.u], y[:N] = (near + share * (u - near))[self.u_rows], 0.0
             S = self.constant + self.matrix(y)
             H = solve_triangular(root, S[N:, :N], lower=True)
@@ -330,32 +336,33 @@ class Face:
             kept, np.concatenate(bounds), basis, block_diag(*beside))
 
     def multipliers(self, y: FloatArray) -> FloatArray:
-        """Return multipliers of the whole lift, d somewhat greater where that lets those of the bounds be smaller.
+        """Return multipliers of the whole lift, nearer to zero and d greater where those of the bounds become smaller.
 
         The less S is inside the greater they are, and what a matrix of great entries proves is less by its rounding.
         """
         whole, N = self.whole, self.whole.form.count
         full = np.zeros(len(whole.gain))
         full[self.kept] = y
-        S = whole.constant + whole.matrix(full)
-        inner, edge, corner = self.inside.T @ S @ self.inside, self.inside.T @ S @ self.beside, (
-            self.beside.T @ S @ self.beside)
-        labels = np.diag(np.arange(whole.order) < N).astype(float)
         G, least, found = self.beside.T @ whole.vectors[:, self.bounds], np.inf, full
-        for shift in np.append(0.0, np.abs(full[:N]).mean() * 10.0 ** -np.arange(3.0, 13.0)) if N else [0.0]:
+        value = abs(whole.objective(full)) + 0.5 * float(np.abs(full[:N]).sum())
+        # κ stands beside d, η beside P₀
+        matters = np.einsum("ab,ab->b", G, G) * np.where(whole.kind[self.bounds] == 1, 4.0 * N * whole.order, value)
+        for share in np.append(0.0, 10.0 ** -np.arange(3.0, 13.0, 0.5)):
+            moved = full.copy() if len(whole.costs) else (1.0 - share) * full  # E u = h does not shrink
+            moved[:N] += 2.0 * share * np.abs(full[:N]).mean() if N else 0.0
+            S = whole.constant + whole.matrix(moved)
+            edge = self.inside.T @ S @ self.beside
             try:
-                factor = cho_factor(inner + shift * self.inside.T @ labels @ self.inside)
+                factor = cho_factor(self.inside.T @ S @ self.inside)
             except LinAlgError:
                 continue
-            needed = edge.T @ cho_solve(factor, edge) - corner - shift * self.beside.T @ labels @ self.beside
+            needed = edge.T @ cho_solve(factor, edge) - self.beside.T @ S @ self.beside
             needed = np.linalg.solve(G, np.linalg.solve(G, needed).T)
             needed = (needed + needed.T) / 2
             size = np.diag(needed).clip(0.0) + np.abs(needed - np.diag(np.diag(needed))).sum(axis=1)
-            room = 4 * np.finfo(float).eps * whole.order * float(size @ np.einsum("ab,ab->b", G, G))
-            price = N * (0.5 * shift + room)
+            price = share * value + np.finfo(float).eps * float(size @ matters)
             if price < least:
-                least, found = price, full.copy()
-                found[:N] += shift
+                least, found = price, moved
                 found[self.bounds] = (1.0 + INDEPENDENT) * size
         return found
 

@@ -19,7 +19,7 @@ JAMMED = 1e-3  # longest of the two steps that is taken for no progress
 INSIDE, SHORTER = 0.92, 0.87  # part of the way to the boundary that is taken; trial steps towards it
 REFINED = 3  # solutions of a Newton system at most, each for what the one before left of the primal residual
 NEAR, FINER = 0.1, 8  # share of the tolerance that losses may be off by; parts that a piece is cut into at once
-SLOW = 25  # steps without a fall of the error
+SLOW = 40  # steps without a fall of the error
 IDLE = 4  # steps which rounding kept from making the residual smaller, after which there is none to be hoped for
 SMALL = 1e-2  # share of the gap from which the primal residual is not made smaller
 ROUNDING = 1e-9  # share of the labels' prices that is not believed where they are to prove that there are no labels
@@ -284,7 +284,7 @@ class InteriorRun(Course[Bracket]):
 
 
 def _product(a: Matrices, b: Matrices) -> float:
-    return sum(float(np.vdot(left, right)) for left, right in zip(a, b))
+    return sum(float(np.sum(left * right)) for left, right in zip(a, b))
 
 
 def _plus(a: Matrices, b: Matrices, t: float) -> Matrices:
@@ -328,6 +328,8 @@ def _symmetric_product(x: FloatArray, z: FloatArray, inverse: FloatArray) -> Flo
 def _local_reach(z: FloatArray, dz: FloatArray) -> float:
     """Return the longest step at which all quadratics z + t dz are ≥ 0: by the least eigenvalue of Z⁻¹dZ."""
     det = determinant(z)
+    if not np.all(det > 0):
+        return 0.0
     trace = (z[:, 2] * dz[:, 0] - 0.5 * z[:, 1] * dz[:, 1] + z[:, 0] * dz[:, 2]) / det
     least = float(np.min(0.5 * trace - np.sqrt(np.maximum(0.25 * trace**2 - determinant(dz) / det, 0.0)), initial=0.0))
     return -1.0 / least if least < 0 else np.inf

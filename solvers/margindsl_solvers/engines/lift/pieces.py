@@ -133,7 +133,7 @@ class Pieces:
         zero = np.zeros(len(self.row))
         alpha, beta, epsilon = (self.base + self.change(u, q, zero[:len(u)], zero)).T
         alpha, beta = np.where(self.ends_apart, 0.0, alpha), np.where(self.ends_apart, alpha, beta)
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             far = [np.where(alpha > 0, np.inf, np.where((alpha == 0) & (beta * np.sign(t) >= 0), 0.0, -np.inf))
                    for t in self.ends.T]
             ends = [np.where(np.isfinite(t), alpha * t * t + beta * t, limit) for t, limit in zip(self.ends.T, far)]
