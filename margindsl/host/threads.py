@@ -1,15 +1,16 @@
-"""BLAS threads: one for small problems, where starting threads costs more than they bring."""
+"""Threads: BLAS has one for small problems; blocks of large ones are shared among as many as BLAS may use."""
 
 from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import ThreadpoolController, threadpool_info, threadpool_limits
 
 SMALL_WORK = 20_000_000  # multiply-adds of one matrix product
 
@@ -75,3 +76,30 @@ def small_work_threads(work: int) -> Iterator[None]:
         yield
     finally:
         _COUNTS.leave(small)
+
+
+Gather = Callable[..., Iterator[Any]]  # a map
+
+
+@contextmanager
+def threads(work: int) -> Iterator[Gather]:
+    """Give a map over blocks that uses as many threads as BLAS may, BLAS itself confined to one.
+
+    BLAS splits every thin product and waits for the slower half; whole blocks need no waiting, and the losses
+    are evaluated in parallel too.
+
+    Parameters
+    ----------
+    work : int
+        Multiply-adds of a matrix product inside; small ones stay on one thread.
+    """
+    if work <= SMALL_WORK:  # the session has confined BLAS already
+        yield map
+        return
+    count = max([pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"], default=1)
+    with threadpool_limits(limits=1, user_api="blas"):
+        if count == 1:
+            yield map
+            return
+        with ThreadPoolExecutor(count) as pool:
+            yield pool.map

@@ -10,10 +10,10 @@ import numpy as np
 
 from margindsl.contract import Budget, Offer, RawSolution, Refusal, integers, numbers
 from margindsl.program.forms import Form, SaddleForm
+from margindsl_solvers.engines.course import EngineSolver, Solve
 from margindsl_solvers.engines.saddle.alternation import AlternationRun
 from margindsl_solvers.engines.saddle.model import SaddleModel
 from margindsl_solvers.engines.saddle.run import refuse_unconjugated, starting_masses
-from margindsl_solvers.engines.solver import EngineSolver, Solve
 
 RESERVE = 1e-6  # mass spread over all labellings at a warm start
 

@@ -11,14 +11,13 @@ import numpy as np
 from margindsl.calculus import PLQ
 from margindsl.contract import Budget, Offer, RawSolution, Refusal, integers
 from margindsl.errors import CalculusError
-from margindsl.host.threads import small_work_threads
+from margindsl.host.threads import small_work_threads, threads
 from margindsl.program.forms import Form
 from margindsl.program.lift import LiftForm
+from margindsl_solvers.engines.course import EngineSolver, Solve
 from margindsl_solvers.engines.factors.factored import Rows
 from margindsl_solvers.engines.factors.quasinewton import QuasiNewton
 from margindsl_solvers.engines.factors.run import FactorRun
-from margindsl_solvers.engines.solver import EngineSolver, Solve
-from margindsl_solvers.engines.threads import threads
 
 
 @dataclass(frozen=True, kw_only=True)

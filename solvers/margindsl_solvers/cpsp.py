@@ -11,12 +11,11 @@ import numpy as np
 from margindsl.contract import Budget, Offer, RawSolution, Refusal, integers, numbers
 from margindsl.program.forms import FixedLabelForm, Form
 from margindsl.typing import FloatArray
+from margindsl_solvers.engines.course import EngineSession, RowsSolver, Solve
 from margindsl_solvers.engines.cuts.basis import Basis
 from margindsl_solvers.engines.cuts.pursuit import Extent, PursuitRun
 from margindsl_solvers.engines.rows.model import refuse_infinite
 from margindsl_solvers.engines.rows.plane import PlaneRows
-from margindsl_solvers.engines.rows.solver import RowsSolver
-from margindsl_solvers.engines.solver import EngineSession, Solve
 
 
 @dataclass

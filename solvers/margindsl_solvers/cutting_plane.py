@@ -10,13 +10,11 @@ from margindsl.contract import Budget, Offer, RawSolution, Refusal, integers
 from margindsl.program.clusters import ClusterForm
 from margindsl.program.forms import FixedLabelForm, Form
 from margindsl.typing import FloatArray
-from margindsl_solvers.engines.cuts.bundle import Bundle
-from margindsl_solvers.engines.cuts.course import CutsRun
+from margindsl_solvers.engines.course import EngineSession, RowsSolver, Solve
+from margindsl_solvers.engines.cuts.bundle import Bundle, CutsRun
 from margindsl_solvers.engines.rows.clusters import ClusterRows, majorise, start_clusters
 from margindsl_solvers.engines.rows.model import refuse_infinite
 from margindsl_solvers.engines.rows.plane import PlaneRows
-from margindsl_solvers.engines.rows.solver import RowsSolver
-from margindsl_solvers.engines.solver import EngineSession, Solve
 
 
 @dataclass

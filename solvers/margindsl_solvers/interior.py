@@ -10,9 +10,9 @@ from margindsl.contract import Budget, Offer, RawSolution, Refusal, integers
 from margindsl.host.threads import small_work_threads
 from margindsl.program.forms import Form
 from margindsl.program.lift import LiftForm
+from margindsl_solvers.engines.course import EngineSolver, Solve
 from margindsl_solvers.engines.lift.arrays import newton_order
 from margindsl_solvers.engines.lift.interior import solve_interior
-from margindsl_solvers.engines.solver import EngineSolver, Solve
 
 
 @dataclass(frozen=True, kw_only=True)

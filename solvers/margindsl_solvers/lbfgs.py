@@ -13,11 +13,9 @@ import scipy
 from margindsl.contract import Budget, Offer, RawSolution, Refusal, Status, integers
 from margindsl.program.forms import FixedLabelForm, Form
 from margindsl.typing import FloatArray
-from margindsl_solvers.engines.course import Course
+from margindsl_solvers.engines.course import Course, RowsSolver, Solve
 from margindsl_solvers.engines.rows.model import Pair
 from margindsl_solvers.engines.rows.plane import PlaneRows
-from margindsl_solvers.engines.rows.solver import RowsSolver
-from margindsl_solvers.engines.solver import Solve
 
 _REPAIR = "use solver='newton' or 'clarabel'"
 _FAR = 1e12

@@ -10,18 +10,24 @@ from typing import ClassVar
 import numpy as np
 
 from margindsl.contract import Budget, Offer, RawSolution, Refusal, choices, integers, numbers
-from margindsl.host.threads import small_work_threads
+from margindsl.host.threads import small_work_threads, threads
 from margindsl.program.forms import Form, SaddleForm
+from margindsl_solvers.engines.course import EngineSolver, Solve
 from margindsl_solvers.engines.saddle.box import BoxModel, bounded, descent_steps, prox_steps
-from margindsl_solvers.engines.saddle.iteration import Advance, descend, extragradient
 from margindsl_solvers.engines.saddle.model import Point, SaddleModel
 from margindsl_solvers.engines.saddle.progressive import progressive_start, smoothed_start
-from margindsl_solvers.engines.saddle.run import MirrorRun, SaddleCourse, refuse_unconjugated, starting_pair
+from margindsl_solvers.engines.saddle.run import (
+    Advance,
+    MirrorRun,
+    SaddleCourse,
+    descend,
+    extragradient,
+    refuse_unconjugated,
+    starting_pair,
+)
 from margindsl_solvers.engines.saddle.sampling import StochasticRun, start_in
 from margindsl_solvers.engines.saddle.smoothed import smooths
 from margindsl_solvers.engines.saddle.variance import AnchoredRun
-from margindsl_solvers.engines.solver import EngineSolver, Solve
-from margindsl_solvers.engines.threads import threads
 
 LARGE = 20_000  # points from which "auto" samples: there it halved the time to a gap of 1e-4 (copies of digits)
 

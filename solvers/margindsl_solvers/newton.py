@@ -9,13 +9,11 @@ from typing import ClassVar
 from margindsl.contract import Budget, Offer, RawSolution, Refusal, integers, numbers
 from margindsl.program.clusters import ClusterForm
 from margindsl.program.forms import FixedLabelForm, Form
+from margindsl_solvers.engines.course import RowsSolver, Solve, of_form
 from margindsl_solvers.engines.rows.augmented import NewtonRun, Penalty
 from margindsl_solvers.engines.rows.clusters import ClusterRows, fair_start, start_clusters
 from margindsl_solvers.engines.rows.model import refuse_infinite
-from margindsl_solvers.engines.rows.passes import approach, suits
-from margindsl_solvers.engines.rows.plane import PlaneRows
-from margindsl_solvers.engines.rows.solver import RowsSolver
-from margindsl_solvers.engines.solver import Solve, of_form
+from margindsl_solvers.engines.rows.plane import PlaneRows, approach, suits
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,8 +9,8 @@ from typing import ClassVar
 from margindsl.contract import Offer, Refusal, integers
 from margindsl.program.branching import BranchNodeForm
 from margindsl.program.forms import Form
+from margindsl_solvers.engines.course import EngineSolver, Solve
 from margindsl_solvers.engines.nodes.newton import LARGEST_ORDER, STEPS, NodeSession
-from margindsl_solvers.engines.solver import EngineSolver, Solve
 
 
 @dataclass(frozen=True, kw_only=True)

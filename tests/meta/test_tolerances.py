@@ -24,7 +24,7 @@ ALLOWED = {
         ("margindsl/calculus/root.py",
          "_EPS * (np.abs(low) + np.abs(high) + near + np.minimum(width, _blur(below, above))) + 1e-300"),
         ("margindsl/proof/tables.py", "-v * (1 + v) + 1e-300"),
-        ("solvers/margindsl_solvers/engines/saddle/iteration.py", "used < 1e-200")],
+        ("solvers/margindsl_solvers/engines/saddle/run.py", "used < 1e-200")],
     "damps a system that would be singular; the step is judged by what it reaches": [
         ("solvers/margindsl_solvers/engines/rows/model.py", "1e-14 + 1e-13 * curved"),
         ("margindsl/selection/prediction.py", "1e-09 * np.diag(corner) + 1e-09")],

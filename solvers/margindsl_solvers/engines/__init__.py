@@ -13,7 +13,15 @@ adds `init`, `step` and `variables`. `solver` has the solver over engines: optio
 - `line_search`, `nearest`: what several of them need
 """
 
-from margindsl_solvers.engines.course import TOLERANCE, Bracket, Course, Judged, limited
-from margindsl_solvers.engines.solver import EngineSession, EngineSolver, of_form
+from margindsl_solvers.engines.course import (
+    TOLERANCE,
+    Bracket,
+    Course,
+    EngineSession,
+    EngineSolver,
+    Judged,
+    limited,
+    of_form,
+)
 
 __all__ = ["TOLERANCE", "Bracket", "Course", "EngineSession", "EngineSolver", "Judged", "limited", "of_form"]

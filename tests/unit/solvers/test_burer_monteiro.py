@@ -17,6 +17,7 @@ from margindsl.contract import Budget, Status
 from margindsl.errors import CalculusError
 from margindsl.features import build
 from margindsl.features.blocks import BlockFeatures
+from margindsl.host.threads import threads
 from margindsl.program.bounds import DecisionBound, QuadraticBound
 from margindsl.program.lift import Cuts, LiftForm, LiftPoint
 from margindsl.program.lift_certificate import falling_labels, repair_lift, scaled
@@ -27,7 +28,6 @@ from margindsl_solvers.engines.factors import factored, run
 from margindsl_solvers.engines.factors.factored import Factored, Rows
 from margindsl_solvers.engines.factors.quasinewton import QuasiNewton
 from margindsl_solvers.engines.factors.run import SUBSAMPLE
-from margindsl_solvers.engines.threads import threads
 
 HINGE = PLQ.affine(-1, 1).positive_part()
 SHORT, LONG = (PLQ.affine(side, -side - 0.2).positive_part().square() for side in (-1, 1))

@@ -18,7 +18,7 @@ from margindsl.program.losses import Losses, LossTerm, SharedScalars
 from margindsl_solvers.conic import Clarabel
 from margindsl_solvers.cpsp import CPSP
 from margindsl_solvers.cutting_plane import CuttingPlane
-from margindsl_solvers.engines.cuts.linearisation import Linearisation
+from margindsl_solvers.engines.cuts.master import Linearisation
 from margindsl_solvers.engines.rows.plane import PlaneRows
 from margindsl_solvers.newton import Newton
 

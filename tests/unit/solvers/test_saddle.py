@@ -24,14 +24,13 @@ from margindsl_solvers.engines.rows.augmented import NewtonRun, Penalty
 from margindsl_solvers.engines.rows.plane import PlaneRows
 from margindsl_solvers.engines.saddle import box as saddle_box
 from margindsl_solvers.engines.saddle import model as saddle_model
+from margindsl_solvers.engines.saddle import newton as saddle_system
 from margindsl_solvers.engines.saddle import progressive, sampling
-from margindsl_solvers.engines.saddle import system as saddle_system
 from margindsl_solvers.engines.saddle.alternation import SignedGram, StackedFeatures
 from margindsl_solvers.engines.saddle.box import BoxModel, descent_steps, prox_steps
 from margindsl_solvers.engines.saddle.model import SaddleModel, distinct
-from margindsl_solvers.engines.saddle.newton import newton_step
+from margindsl_solvers.engines.saddle.newton import DenseSystem, Rows, WoodburySystem, heavy, newton_step
 from margindsl_solvers.engines.saddle.sampling import StochasticRun, label_gradient
-from margindsl_solvers.engines.saddle.system import DenseSystem, Rows, WoodburySystem, heavy
 from margindsl_solvers.engines.saddle.variance import AnchoredGradient
 from margindsl_solvers.mirror import MirrorDescent, MirrorProx
 from margindsl_solvers.newton import Newton

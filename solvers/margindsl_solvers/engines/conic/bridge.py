@@ -36,8 +36,8 @@ from margindsl_solvers.engines.conic.clusters import ClusterLowering
 from margindsl_solvers.engines.conic.forms import FixedLabelLowering, Lowering, SaddleLowering, capacity_for, cone_of
 from margindsl_solvers.engines.conic.lift import LiftDual
 from margindsl_solvers.engines.conic.packages import cones_of, package_of, words_of
+from margindsl_solvers.engines.course import of_form
 from margindsl_solvers.engines.rows.clusters import majorise
-from margindsl_solvers.engines.solver import of_form
 
 COMPILE_WORK, ENTRY_WORK = 4e9, 3e3  # .2 s, and .15 µs an entry, at 2e10 multiply-adds a second
 _GROSS = 1e-2  # relative error from which an answer called optimal is no answer

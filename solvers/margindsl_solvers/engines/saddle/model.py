@@ -13,11 +13,11 @@ from margindsl.calculus import ConvexFunction
 from margindsl.calculus.accuracy import relative_gap
 from margindsl.features.operator import total
 from margindsl.host.frozen import frozen_property
+from margindsl.host.threads import Gather
 from margindsl.program.certificates import project_duals
 from margindsl.program.codes import first_names
 from margindsl.program.forms import SaddleForm
 from margindsl.typing import FloatArray, IntArray
-from margindsl_solvers.engines.threads import Gather
 
 T = TypeVar("T")
 CACHED = 2**16  # entries of a (labellings × points) block: signed and multiplied before they leave a core's cache

@@ -8,9 +8,8 @@ import numpy as np
 
 from margindsl.contract import Budget
 from margindsl.typing import FloatArray
-from margindsl_solvers.engines.saddle.iteration import FLOOR, Place, Steps, place
 from margindsl_solvers.engines.saddle.model import Point, SaddleModel
-from margindsl_solvers.engines.saddle.run import RANGE, SaddleCourse, first_steps
+from margindsl_solvers.engines.saddle.run import FLOOR, RANGE, Place, SaddleCourse, Steps, first_steps, place
 from margindsl_solvers.engines.saddle.sampling import draw, mixed
 
 WORSE, SHRINK, GROW = 1.5, 0.5, 1.2  # of the anchor's gap over one epoch, and what it does to the step
