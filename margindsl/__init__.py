@@ -68,8 +68,8 @@ def _registered() -> dict[str, str]:
     """Return the module of every relaxation of the library, and every word added to the language, as registered."""
     from margindsl.host.extensions import RELAXATIONS, WORDS, registered
 
-    places = [point.value.split(":") for point in registered(RELAXATIONS).values()]
-    own = {name: module for module, name in places if module.startswith(f"{__name__}.")}
+    positions = [point.value.split(":") for point in registered(RELAXATIONS).values()]
+    own = {name: module for module, name in positions if module.startswith(f"{__name__}.")}
     return own | {point.attr: point.module for point in registered(WORDS).values()}
 
 

@@ -270,7 +270,7 @@ class Solver(Session):
         """Refuse unknown options with the nearest known ones, before the fields are set."""
         for key in options:
             if key not in cls.option_names():
-                raise UnknownNameError(f"option of solver {cls.name!r}", key, cls.option_names(), cls._place(key))
+                raise UnknownNameError(f"option of solver {cls.name!r}", key, cls.option_names(), cls._position(key))
         return super().__new__(cls)
 
     def __post_init__(self) -> None:
@@ -278,7 +278,7 @@ class Solver(Session):
         read_options(self, self.name)
 
     @classmethod
-    def _place(cls, key: str) -> str:
+    def _position(cls, key: str) -> str:
         """Return a sentence that says where else an option belongs, or nothing."""
         return f"Give problem.solve({key}=...)." if key in OF_SOLVE and key not in cls.option_names() else ""
 

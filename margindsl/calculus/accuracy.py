@@ -34,7 +34,7 @@ def without_rounding(totals: Any, parts: Any) -> Any:
     return np.where(np.abs(totals) <= rounding(np.asarray(parts)), 0.0, totals)
 
 
-def relative_gap(value: float, bound: float, noise: float = 0.0, floor: float = 0.0) -> float:
+def relative_gap(value: float, bound: float, noise: float = 0.0, negligible: float = 0.0) -> float:
     """Return (|value − bound| − noise)₊ / |value|: 0 where the two agree but for rounding, inf where one is infinite.
 
     The one measure of accuracy: it has no unit, so that objectives times c are solved alike for every c > 0.
@@ -43,7 +43,7 @@ def relative_gap(value: float, bound: float, noise: float = 0.0, floor: float = 
     ----------
     noise : float
         What rounding may have done to the difference, `rounding` of the sizes of all that was summed.
-    floor : float
+    negligible : float
         Least size the difference is compared with, of a problem whose value may be zero exactly.
 
     Examples
@@ -54,7 +54,7 @@ def relative_gap(value: float, bound: float, noise: float = 0.0, floor: float = 
     difference = abs(value - bound) - noise
     if not difference > 0:
         return 0.0 if math.isfinite(difference) else math.inf
-    size = max(abs(value), floor)
+    size = max(abs(value), negligible)
     return difference / size if size > 0 else math.inf
 
 

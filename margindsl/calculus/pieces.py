@@ -71,17 +71,17 @@ def check_convex(knots: FloatArray, coefficients: FloatArray) -> None:
     t, left, right = knots[1:-1], coefficients[:-1], coefficients[1:]
     height = np.abs(left) + np.abs(right)
     # the floor forgives what cancelled on the way here
-    floor = ROUND * float(np.max(np.abs(coefficients)))
+    slack = ROUND * float(np.max(np.abs(coefficients)))
     size = values_at(height, np.abs(t))
     gap = values_at(right, t) - values_at(left, t)
-    broken = np.flatnonzero(np.abs(gap) > CHECK * size + floor)
+    broken = np.flatnonzero(np.abs(gap) > CHECK * size + slack)
     if broken.size:
         k = broken[0]
         raise CalculusError(f"the pieces do not meet at breakpoint {t[k]:g}: the value is "
                             f"{values_at(left, t)[k]:g} on the left and "
                             f"{values_at(right, t)[k]:g} on the right; make them equal")
     before, after = slopes_at(left, t), slopes_at(right, t)
-    falling = np.flatnonzero(after - before < -CHECK * slopes_at(height, np.abs(t)) - floor)
+    falling = np.flatnonzero(after - before < -CHECK * slopes_at(height, np.abs(t)) - slack)
     if falling.size:
         k = falling[0]
         raise CalculusError(f"the slope falls at breakpoint {t[k]:g}, from {before[k]:g} on the left to "

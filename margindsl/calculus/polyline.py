@@ -181,12 +181,12 @@ def _mirrored(pieces: FloatArray, low: float, high: float) -> tuple[float, float
     """
     row = pieces[np.argmin(np.abs(pieces[:, 0]) * low * low + np.abs(pieces[:, 2]))] if len(pieces) > 1 else pieces[0]
     vertex = -row[1] / (2 * row[0]) if row[0] else 0.0
-    places = np.array([t for t in (*np.clip([0.0, vertex], low, high), low, high) if np.isfinite(t)])
-    table = np.tile(row, (len(places), 1))
-    slopes = rows.slopes_at(table, places)
-    values = rows.values_at(table * [1.0, 0.0, -1.0], places)
+    positions = np.array([t for t in (*np.clip([0.0, vertex], low, high), low, high) if np.isfinite(t)])
+    table = np.tile(row, (len(positions), 1))
+    slopes = rows.slopes_at(table, positions)
+    values = rows.values_at(table * [1.0, 0.0, -1.0], positions)
     best = int(np.argmin(np.abs(values)))
-    return float(slopes[best]), float(places[best]), float(values[best])
+    return float(slopes[best]), float(positions[best]), float(values[best])
 
 
 @dataclass(frozen=True, eq=False)

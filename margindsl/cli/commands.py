@@ -163,7 +163,7 @@ def verify(arguments: argparse.Namespace) -> int:
     solution = md.Solution.load(arguments.file)
     found = solution.verify()
     if arguments.data is not None:
-        proof = solution.evidence
+        proof = solution.basis
         if not isinstance(proof, StoredProof) or "phi" not in proof.arrays:
             raise DeclarationError("verify: the file holds no features to compare with the data; load it with its "
                                    "problem, Solution.load(path, problem)")

@@ -235,15 +235,15 @@ class Branching:
         """Solve the problem of a node's decided points; one without an answer, as of too few points, says nothing."""
         program, bounds = self.run.program, self.bounds
         assert isinstance(bounds, PartialNodes)
-        raw = self._told_apart(node, z)
+        raw = self._compared(node, z)
         charged, none = np.zeros(program.n), np.zeros(program.losses.scalars.count)
         if not raw.has_answer:
             return Met(node, None, np.zeros(program.size_of_w), 0.0, none, charged)
-        solved = self._better(node, z, *bounds.settled(z, raw.variables))
+        solved = self._better(node, z, *bounds.repaired(z, raw.variables))
         bias, scalars = bounds.form(z).plane(raw.variables)
         return Met(solved, raw, np.asarray(raw["w"]), bias, scalars, charged)
 
-    def _told_apart(self, node: Node, z: IntArray) -> RawSolution:
+    def _compared(self, node: Node, z: IntArray) -> RawSolution:
         """Solve the problem of a node's decided points as far as it takes to tell on which side of the target it is.
 
         Nothing is to be told where the losses of open points have no least value.
@@ -265,7 +265,7 @@ class Branching:
         labels, tol = self.labels.at_points(z), max(0.01 * self.tol, 1e-12)
         for cutoff in (self.ceiling, np.inf):  # a dual point may be worth less once it pays for scalars
             fit = self.run.fit(labels, self.run.best, tol=tol, cutoff=cutoff)
-            node = self._better(node, z, *self.bounds.settled(z, fit.raw.variables))
+            node = self._better(node, z, *self.bounds.repaired(z, fit.raw.variables))
             if node.bound >= self.target or fit.raw.status is not Status.CONVERGED:
                 break
         return node

@@ -140,8 +140,8 @@ def _mixture(points: FloatArray, clusters: int, count: int, rng: np.random.Gener
         return np.zeros(len(points), dtype=int)
     seed = int(rng.integers(2**31))
     leading = PCA(min(count, *points.shape), random_state=seed).fit_transform(points)
-    spread = np.sqrt(leading.var(axis=0).mean())
+    scatter = np.sqrt(leading.var(axis=0).mean())
     mixture = GaussianMixture(clusters, n_init=MIXTURE_STARTS, reg_covar=RIDGE, random_state=seed)
     with warnings.catch_warnings():  # fewer different points than clusters, or no convergence: one vote of many
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return np.asarray(mixture.fit_predict(leading / spread))
+        return np.asarray(mixture.fit_predict(leading / scatter))

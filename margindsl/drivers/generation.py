@@ -57,7 +57,7 @@ class Generated:
     message: str = ""
 
 
-def most_violated(run: Run, spread: FloatArray, starts: list[IntArray],
+def most_violated(run: Run, scatter: FloatArray, starts: list[IntArray],
                   rounds: int = 60) -> list[tuple[float, IntArray]]:
     """Return labellings with large ‖Σ_i ũ_i φ_i c(y_i)ᵀ‖² + 2 max bΣ_i ũ_i y_i, best first: linearise, call the oracle.
 
@@ -65,7 +65,7 @@ def most_violated(run: Run, spread: FloatArray, starts: list[IntArray],
 
     Parameters
     ----------
-    spread : (n,) float array
+    scatter : (n,) float array
         Duals ũ at the points.
     rounds : int
         Most steps from each start.
@@ -75,13 +75,13 @@ def most_violated(run: Run, spread: FloatArray, starts: list[IntArray],
     for y in starts:
         if found and run.budget.expired:
             break
-        V = program.code_sum(y, spread)
+        V = program.code_sum(y, scatter)
         value = program.code_cost(V)
         for _ in range(rounds):
             if run.budget.expired:
                 break
-            new = program.labels.maximise(program.code_gains(V, spread))
-            V_new = program.code_sum(new, spread)
+            new = program.labels.maximise(program.code_gains(V, scatter))
+            V_new = program.code_sum(new, scatter)
             new_value = program.code_cost(V_new)
             if new_value <= value * (1 + 1e-12):
                 break
@@ -93,16 +93,16 @@ def most_violated(run: Run, spread: FloatArray, starts: list[IntArray],
     return [(values[id(y)], y) for y in best_first]
 
 
-def improve_by_moves(run: Run, spread: FloatArray, value: float, y: IntArray,
+def improve_by_moves(run: Run, scatter: FloatArray, value: float, y: IntArray,
                      rounds: int = 20) -> tuple[float, IntArray]:
     """Improve a violated labelling by moves of single components (exact change of its cost)."""
     program = run.program.bounding
     label_set, features = program.labels, program.features
     if max(program.n, label_set.count) * features.rank > 2e7:
         return value, y
-    H = features.component_sums(label_set.component, label_set.sign * spread, label_set.count)
+    H = features.component_sums(label_set.component, label_set.sign * scatter, label_set.count)
     norms = np.einsum("cr,cr->c", H, H)
-    sums = np.bincount(label_set.component, label_set.sign * spread) if program.is_biased else np.zeros(0)
+    sums = np.bincount(label_set.component, label_set.sign * scatter) if program.is_biased else np.zeros(0)
     codes = program.label_codes
     apart = np.sum((codes[:, None] - codes) ** 2, axis=2)
     everyone, z = np.arange(label_set.count), label_set.contract(y)
@@ -150,16 +150,16 @@ def generate(run: Run, initial: list[IntArray], *, tol: float, most: int, per_ro
     ----------
     W. Ben-Ameur, J. Neto (2007). Acceleration of cutting-plane and column generation algorithms: the in-out method.
     """
-    program, at = run.program.bounding, _Place(vertices(run.program, initial))
+    program, at = run.program.bounding, _Progress(vertices(run.program, initial))
     state = run.resume(STAGE)
     if state is not None:
-        at = _Place.restored(state)
+        at = _Progress.restored(state)
     working, raw, centre, course = at.working, at.raw, at.centre, at.course
     solved: tuple[SaddleForm, RawSolution] | None = None
     lower, finest, left = centre.value, max(min(tol * 0.2, MASTER_TOL), 1e-9), 0.0
     rule: StoppingRule | None = None
     for iteration in range(at.iteration, most):
-        run.keep(STAGE, _Place(working, raw, centre, list(course), iteration).state)
+        run.keep(STAGE, _Progress(working, raw, centre, list(course), iteration).state)
         form, accuracy = master_of(program, working), max(finest, min(INEXACT * left, LOOSEST))
         answer = run.solve(form, raw, tol=accuracy)
         if not answer.has_answer or (answer.status in LATE and solved is not None):
@@ -170,7 +170,7 @@ def generate(run: Run, initial: list[IntArray], *, tol: float, most: int, per_ro
         master = form.dual_objective(raw["u"])
         if answer.status is Status.INACCURATE and answer.objective - master > tol * abs(master):
             # What violates a point that is not the master's says little, and the next master is no easier.
-            return Generated(form, raw, lower, answer.status, _told(answer))
+            return Generated(form, raw, lower, answer.status, _message(answer))
         violated = _violated(run, form, raw, raw["u"], starts, exhaustive)
         linear = -program.losses.conjugate_value(raw["u"])
         found = violated[:per_round]
@@ -194,10 +194,10 @@ def generate(run: Run, initial: list[IntArray], *, tol: float, most: int, per_ro
         unpaid = share > 0 and rule.ends(master)
         if closed or stalled or unpaid or not fresh:
             if answer.status in (Status.OPTIMAL, Status.CONVERGED):
-                said = UNPAID.format(left=left) if unpaid and not closed else ""
-                return Generated(form, raw, lower, Status.CONVERGED, said)
+                sentence = UNPAID.format(left=left) if unpaid and not closed else ""
+                return Generated(form, raw, lower, Status.CONVERGED, sentence)
             return Generated(form, raw, lower, answer.status,  # a master cut short closes nothing
-                             _told(answer))
+                             _message(answer))
         if stop:
             return Generated(form, raw, lower, Status.INTERRUPTED)
         alive, raw = _drop_dead(working, raw)
@@ -207,7 +207,7 @@ def generate(run: Run, initial: list[IntArray], *, tol: float, most: int, per_ro
     return Generated(form, raw, lower, Status.ITERATION_LIMIT)  # type: ignore[arg-type]
 
 
-def _told(answer: RawSolution) -> str:
+def _message(answer: RawSolution) -> str:
     return f"the last master problem ended as {answer.status.word}: {answer.message}"
 
 
@@ -246,7 +246,7 @@ def improved_starts(run: Run, initial: list[IntArray], rounds: int = 20) -> list
 
 
 @dataclass(frozen=True, eq=False)
-class _Place:
+class _Progress:
     """Represent where a generation stands before a master: working set, start, best u so far, course."""
 
     working: list[Vertex]
@@ -265,7 +265,7 @@ class _Place:
         return found | raw_state(self.raw)
 
     @classmethod
-    def restored(cls, state: State) -> _Place:
+    def restored(cls, state: State) -> _Progress:
         """Return it from arrays."""
         working = [Vertex(y, bias) for y, bias in zip(state["labellings"], state["biases"])]
         return cls(working, raw_of(state), _Centre(state.get("u"), float(state["value"])),
@@ -294,16 +294,16 @@ class _Centre:
 
 def _violated(run: Run, form: SaddleForm, raw: RawSolution, u: FloatArray, starts: int,
               exhaustive: IntArray | None) -> list[tuple[float, Vertex]]:
-    spread, program = form.losses.spread(u), run.program.bounding
-    found = _costliest(run, spread, exhaustive) if exhaustive is not None else _searched(run, form, raw, u, starts)
+    scatter, program = form.losses.scatter(u), run.program.bounding
+    found = _costliest(run, scatter, exhaustive) if exhaustive is not None else _searched(run, form, raw, u, starts)
     if not program.is_biased:
         return [(value, Vertex(y, np.zeros(form.width))) for value, y in found]
-    return [(value, Vertex(y, program.bias.end(spread @ program.label_codes[y]))) for value, y in found]
+    return [(value, Vertex(y, program.bias.end(scatter @ program.label_codes[y]))) for value, y in found]
 
 
-def _costliest(run: Run, spread: FloatArray, everything: IntArray) -> list[tuple[float, IntArray]]:
+def _costliest(run: Run, scatter: FloatArray, everything: IntArray) -> list[tuple[float, IntArray]]:
     """Return the eight labellings of all B that cost most."""
-    values = np.concatenate([coded_costs(run.program.bounding, block, spread)
+    values = np.concatenate([coded_costs(run.program.bounding, block, scatter)
                              for block in np.array_split(everything, max(1, len(everything) // 4096))])
     return [(float(values[k]), everything[k]) for k in np.argsort(-values)[:8]]
 
@@ -311,16 +311,16 @@ def _costliest(run: Run, spread: FloatArray, everything: IntArray) -> list[tuple
 def _searched(run: Run, form: SaddleForm, raw: RawSolution, u: FloatArray,
               starts: int) -> list[tuple[float, IntArray]]:
     """Return costly labellings found from the heaviest ones, their mean and random directions."""
-    program, spread, heavy = run.program.bounding, form.losses.spread(u), np.argsort(-raw["mu"])[:4]
+    program, scatter, heavy = run.program.bounding, form.losses.scatter(u), np.argsort(-raw["mu"])[:4]
     seeds = [form.labellings[k] for k in heavy]
     directions = [form.directions(u) @ raw["mu"]]
     directions += [run.rng.standard_normal(form.features.rank * form.width) for _ in range(starts)]
     for w in directions:
         if run.budget.expired:
             break
-        seeds.append(program.labels.maximise(program.code_gains(w.reshape(form.width, -1).T, spread)))
-    found = most_violated(run, spread, seeds)
-    improved = [improve_by_moves(run, spread, *found[0]), *found[1:]]
+        seeds.append(program.labels.maximise(program.code_gains(w.reshape(form.width, -1).T, scatter)))
+    found = most_violated(run, scatter, seeds)
+    improved = [improve_by_moves(run, scatter, *found[0]), *found[1:]]
     return sorted(improved, key=lambda item: -item[0])
 
 

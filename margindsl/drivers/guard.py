@@ -16,7 +16,7 @@ from margindsl.errors import DeclarationError, InfeasibleError, UnansweredError,
 from margindsl.program.answers import fitting, read_answer
 from margindsl.program.forms import Form
 
-CLAIMS = (Status.OPTIMAL, Status.CONVERGED)
+SOLVED = (Status.OPTIMAL, Status.CONVERGED)
 DOUBT, LEAST_DOUBT = 1e3, 1e-5  # times the tolerance asked for, and relative gap, from which a claim is contradicted
 PANICS = ("pyo3_runtime",)  # modules of errors that are no `Exception`: compiled code gave up
 LONGEST = 400  # characters of foreign words
@@ -27,19 +27,19 @@ def name_of(solver: Solver) -> str:
     return f"solver {getattr(solver, 'name', type(solver).__name__)!r}"
 
 
-def unanswered(solver: Solver, raw: RawSolution, place: str) -> UnansweredError:
+def unanswered(solver: Solver, raw: RawSolution, where: str) -> UnansweredError:
     """Return the error of a solver that gave no answer in some place."""
-    return UnansweredError(f"{name_of(solver)} ended as {raw.status.word} {place}: {raw.message or raw.status.value}")
+    return UnansweredError(f"{name_of(solver)} ended as {raw.status.word} {where}: {raw.message or raw.status.value}")
 
 
 def refuse_impossible(form: Form, status: Status) -> None:
     """Refuse a problem at labels in B that is proved to be what its solver calls it, or why that gave up."""
-    if status in (Status.UNBOUNDED, Status.INACCURATE) and form.may_be_unbounded and form.is_endless:
+    if status in (Status.UNBOUNDED, Status.INACCURATE) and form.may_be_unbounded and form.is_unbounded:
         raise UnboundedError("the objective falls without end along the bias or a shared scalar at labels in B: "
                              "use bias='penalised', bound what falls, or weigh it less")
     guilty = form.contradiction if status is Status.INFEASIBLE else ()
     if guilty:
-        sums = (form.decision[place].name for place in guilty)
+        sums = (form.decision[position].name for position in guilty)
         raise InfeasibleError(f"no hyperplane satisfies the bounds on {' and '.join(dict.fromkeys(sums))}, which "
                               "contradict one another: leave one of them out, or widen it")
 
@@ -152,9 +152,9 @@ def words_of(error: BaseException) -> str:
         words = str(error)
     except Exception:  # the text of an error is foreign code, too
         words = ""
-    place = traceback.extract_tb(error.__traceback__)[-1]
-    said = f": {words if len(words) <= LONGEST else words[:LONGEST] + '...'}" if words else ""
-    return f"raised {type(error).__name__}{said} ({PurePath(place.filename).name}, line {place.lineno})"
+    position = traceback.extract_tb(error.__traceback__)[-1]
+    sentence = f": {words if len(words) <= LONGEST else words[:LONGEST] + '...'}" if words else ""
+    return f"raised {type(error).__name__}{sentence} ({PurePath(position.filename).name}, line {position.lineno})"
 
 
 class _Unreadable(Exception):
@@ -174,7 +174,7 @@ def read_raw(form: Form, answer: Any) -> RawSolution:
         variables, mended = read_answer(form.variables(), answer.variables)
     except DeclarationError as error:
         raise _Unreadable(f"ended as {status.word}, but of its variables {error}") from None
-    if mended and status in CLAIMS:
+    if mended and status in SOLVED:
         status, message = Status.INACCURATE, f"{mended}{'; ' + message if message else ''}"
     seconds = {str(stage): float(spent) for stage, spent in answer.seconds.items() if np.isfinite(spent)}
     return RawSolution(status, variables, message, float(answer.objective), int(answer.iterations), seconds,
@@ -182,18 +182,18 @@ def read_raw(form: Form, answer: Any) -> RawSolution:
 
 
 def _without_variables(form: Form, status: Status, message: str) -> RawSolution:
-    said = f": {message}" if message else ""
-    if status in (*CLAIMS, Status.INACCURATE):
-        raise _Unreadable(f"ended as {status.word} without variables{said}")
+    sentence = f": {message}" if message else ""
+    if status in (*SOLVED, Status.INACCURATE):
+        raise _Unreadable(f"ended as {status.word} without variables{sentence}")
     impossible = {Status.INFEASIBLE: not form.may_be_infeasible, Status.UNBOUNDED: not form.may_be_unbounded}
     if impossible.get(status):
-        raise _Unreadable(f"ended as {status.word}, which this form cannot be{said}")
+        raise _Unreadable(f"ended as {status.word}, which this form cannot be{sentence}")
     return RawSolution(status, message=message)
 
 
 def judged(form: Form, raw: RawSolution, tol: float, name: str) -> RawSolution:
     """Return an answer whose claim is inaccurate where the form's own values contradict it."""
-    if raw.status not in CLAIMS or not raw.variables:
+    if raw.status not in SOLVED or not raw.variables:
         return raw
     return doubted(form, raw, *form.bracket(raw.variables), tol, name)
 
@@ -210,14 +210,14 @@ def doubted(form: Form, raw: RawSolution, lower: float, upper: float, tol: float
     name : str
         Of the solver.
     """
-    said = contradiction(lower, upper, tol, lambda: _usual(form)) if raw.status in CLAIMS else ""
-    if not said:
+    sentence = contradiction(lower, upper, tol, lambda: _typical(form)) if raw.status in SOLVED else ""
+    if not sentence:
         return raw
-    message = f"{name} ended as {raw.status.word}, but {said}{'; ' + raw.message if raw.message else ''}"
+    message = f"{name} ended as {raw.status.word}, but {sentence}{'; ' + raw.message if raw.message else ''}"
     return replace(raw, status=Status.INACCURATE, message=message)
 
 
-def contradiction(lower: float, upper: float, tol: float, usual: Callable[[], float] = lambda: 0.0) -> str:
+def contradiction(lower: float, upper: float, tol: float, typical: Callable[[], float] = lambda: 0.0) -> str:
     """Return why values cannot be those of an optimum, empty where they can.
 
     Parameters
@@ -226,18 +226,18 @@ def contradiction(lower: float, upper: float, tol: float, usual: Callable[[], fl
         Dual and primal value; infinite where unknown.
     tol : float
         The relative gap asked for.
-    usual : callable
+    typical : callable
         The usual size of a value, for optima near zero; asked for only in doubt.
     """
     allowed = max(DOUBT * tol, LEAST_DOUBT)
     if np.isposinf(upper) or np.isneginf(lower):
         return ""
-    if upper - lower <= allowed * max(abs(lower), abs(upper)) or upper - lower <= allowed * usual():
+    if upper - lower <= allowed * max(abs(lower), abs(upper)) or upper - lower <= allowed * typical():
         return ""
     return f"its values are {upper:.6g} and, dual, {lower:.6g}"
 
 
-def _usual(form: Form) -> float:
+def _typical(form: Form) -> float:
     """Return the size of the losses at w = 0."""
     size = np.abs(form.losses.row_losses(form.losses.arguments(np.zeros(form.n))))
     return float(np.sum(size[np.isfinite(size)]))

@@ -95,8 +95,8 @@ def cluster_gains(run: Run, turn: str, spectral: FloatArray | None) -> FloatArra
     """
     features: FeatureOperator = run.program.features
     if turn == "spectral" and spectral is not None:
-        spread = np.std(spectral, axis=0)
-        varies = spread > 1e-10 * np.abs(spectral).max(axis=0)  # a constant direction, of a bias, tells nothing apart
-        features = DenseFeatures(spectral[:, varies] / spread[varies], NoMap())
+        scatter = np.std(spectral, axis=0)
+        varies = scatter > 1e-10 * np.abs(spectral).max(axis=0)  # a constant direction, of a bias, tells nothing apart
+        features = DenseFeatures(spectral[:, varies] / scatter[varies], NoMap())
     means = best_k_means if turn == "best kmeans" else k_means
     return means(features, run.program.clusters, run.rng)

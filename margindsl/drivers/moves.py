@@ -52,7 +52,7 @@ class Moves:
     """
 
     components: IntArray
-    places: IntArray
+    positions: IntArray
     fixed: FloatArray  # (m,)
     estimate: FloatArray  # (m,)
     gradient: FloatArray
@@ -70,20 +70,20 @@ def estimate_moves(run: Run, fit: Answer) -> Moves:
     most = max(SHORT_LIST, program.n // (program.clusters - 1) ** 2)
     chosen = np.sort(np.argsort(fixed, axis=None, kind="stable")[:most])
     chosen = chosen[np.isfinite(fixed.ravel()[chosen])]
-    components, places = np.divmod(chosen, program.clusters)
-    gradient, damping = _second_order(program, fit, table, components, places)
+    components, positions = np.divmod(chosen, program.clusters)
+    gradient, damping = _second_order(program, fit, table, components, positions)
     estimate = fixed.ravel()[chosen] - 0.5 * np.einsum("mr,mr->m", gradient, gradient) / damping
-    return Moves(components, places, fixed.ravel()[chosen], estimate, gradient)
+    return Moves(components, positions, fixed.ravel()[chosen], estimate, gradient)
 
 
 def _second_order(program: MarginProgram, fit: Answer, table: FloatArray, components: IntArray,
-                  places: IntArray) -> tuple[FloatArray, FloatArray]:
+                  positions: IntArray) -> tuple[FloatArray, FloatArray]:
     """Return H^{-1/2} G (m, r(k−1)) and 1 + δ (m,) of moves."""
     labels, losses = program.labels, program.losses
     slopes, bends = np.empty_like(table), np.empty_like(table)
     for q, margins in enumerate(table.T):
         arguments = losses.arguments(margins, fit.scalars)
-        slopes[:, q] = losses.spread(losses.derivative(arguments))
+        slopes[:, q] = losses.scatter(losses.derivative(arguments))
         bends[:, q] = losses.smoothed_curvature(arguments, SMOOTHING)
     now = fit.labels
     root = _root(program, fit, bends[np.arange(program.n), now])
@@ -91,7 +91,7 @@ def _second_order(program: MarginProgram, fit: Answer, table: FloatArray, compon
     ends = np.cumsum(labels.size)[components]
     points = np.concatenate([order[end - size: end] for end, size in zip(ends, labels.size[components])] or [order[:0]])
     move = np.repeat(np.arange(len(components)), labels.size[components])
-    there = labels.turned(places[move], labels.sign[points])
+    there = labels.turned(positions[move], labels.sign[points])
     new = program.directions(there, fit.decision[points])
     change = slopes[points, there][:, None] * new - slopes[points, now[points]][:, None] * program.directions(
         now[points], fit.decision[points])
@@ -152,12 +152,12 @@ def candidate_moves(run: Run, fit: Answer, tries: int) -> list[IntArray]:
     """
     labels, moves = run.program.labels, estimate_moves(run, fit)
     tries = -(-tries // (run.program.clusters - 1))  # fits of k clusters have k − 1 times the unknowns
-    allowed = labels.feasible_moves(fit.labels)[moves.components, moves.places]
+    allowed = labels.feasible_moves(fit.labels)[moves.components, moves.positions]
     order = np.argsort(moves.estimate, kind="stable")
     found: list[Estimated] = [(float(moves.estimate[m]), (int(m),)) for m in order[allowed[order]][:tries]]
     found += _pairs(run, fit, moves, tries) + _groups(run, fit, moves, tries)
     found.sort(key=lambda entry: entry[0])
-    return [labels.moved(fit.labels, moves.components[list(chosen)], moves.places[list(chosen)])
+    return [labels.moved(fit.labels, moves.components[list(chosen)], moves.positions[list(chosen)])
             for estimate, chosen in found if estimate < 0]
 
 
@@ -172,7 +172,7 @@ def _pairs(run: Run, fit: Answer, moves: Moves, tries: int) -> list[Estimated]:
     first, second = np.repeat(np.arange(len(later)), [len(nearest) for nearest in later]), np.concatenate(later)
     one, other = pool[first], pool[second]
     allowed = run.program.labels.feasible_pairs(
-        fit.labels, moves.components[one], moves.places[one], moves.components[other], moves.places[other])
+        fit.labels, moves.components[one], moves.positions[one], moves.components[other], moves.positions[other])
     found: list[Estimated] = [
         (float(pair[a, b]), (int(pool[a]), int(pool[b]))) for a, b in zip(first[allowed], second[allowed])]
     return sorted(found, key=lambda entry: entry[0])[:tries]
@@ -205,7 +205,7 @@ def _groups(run: Run, fit: Answer, moves: Moves, tries: int) -> list[Estimated]:
     for members, total in sorted(totals.items(), key=lambda item: item[1]):
         group = pool[list(members)]
         changed = z.copy()
-        changed[moves.components[group]] = moves.places[group]
+        changed[moves.components[group]] = moves.positions[group]
         if total >= 0 or len(found) == tries:
             break
         if labels.holds(changed):
@@ -259,7 +259,7 @@ def newton_values(run: Run, fit: Answer, Y: IntArray, hessian: FloatArray) -> Fl
     program, losses = run.program, run.program.losses
     Y = program.label_codes[Y, 0]
     margins = Y * fit.decision[:, 1:]
-    slopes = np.stack([losses.spread(losses.derivative(losses.arguments(column, fit.scalars)))
+    slopes = np.stack([losses.scatter(losses.derivative(losses.arguments(column, fit.scalars)))
                        for column in margins.T], axis=1)
     steps = -np.linalg.solve(hessian, fit.w[:, None] + program.features.adjoint(Y * slopes))
     changes = Y * program.features.apply(steps)

@@ -93,12 +93,12 @@ def round_codes(run: Run, directions: FloatArray, count: int) -> list[IntArray]:
         if draw % 2:
             targets = run.rng.standard_normal((directions.shape[1], k))
         else:
-            targets = _spread_points(directions, k, run.rng).T
+            targets = _far_points(directions, k, run.rng).T
         found = distinct([*found, labels.maximise(directions @ targets)])
     return found
 
 
-def _spread_points(directions: FloatArray, k: int, rng: np.random.Generator) -> FloatArray:
+def _far_points(directions: FloatArray, k: int, rng: np.random.Generator) -> FloatArray:
     """Return k rows, each drawn with probability growing with its distance from those before."""
     chosen = [int(rng.integers(len(directions)))]
     distance = np.full(len(directions), np.inf)
@@ -130,7 +130,7 @@ def screen(run: Run, candidates: list[IntArray], keep: int) -> list[IntArray]:
         seen = candidates
     zero = losses.arguments(np.zeros(losses.n))
     hessian = regular_hessian(features, secant_curvature(losses, zero))
-    slope = losses.spread(-losses.derivative(zero))
+    slope = losses.scatter(-losses.derivative(zero))
     values = np.empty(len(candidates))
     for start in range(0, len(candidates), SCREEN_BLOCK):
         Y = program.label_codes[np.stack(seen[start:start + SCREEN_BLOCK], axis=1), 0]

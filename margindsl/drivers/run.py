@@ -151,7 +151,7 @@ class Run:
         self.late_solver, self.form = late_solver, form
         self.budget, self.rng, self.starts, self.checkpoint = budget, rng, starts, checkpoint
         self.best: Answer | None = None
-        self.standing: IntArray | None = None  # where a descent stands, not fitted yet
+        self.current: IntArray | None = None  # where a descent stands, not fitted yet
         self.history: list[Record] = []
         self.seconds: dict[str, float] = {}
         self.fits, self.solved, self.spent = 0, 0, 0.0  # asked for, solved, and what that took
@@ -159,7 +159,7 @@ class Run:
         self.rule: StoppingRule | None = None  # while labels are improved for as long as that pays
         self._compiled = {} if sessions is None else sessions
         self._own: dict[Hashable, Guarded] = {}
-        self.settled: set[Hashable] = set()  # where a local search has ended: descents that come by end there too
+        self.exhausted: set[Hashable] = set()  # where a local search has ended: descents that come by end there too
         self._known: dict[bytes, _Known] = {}
 
     def apart(self) -> Run:

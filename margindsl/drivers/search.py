@@ -85,14 +85,14 @@ def _descend(run: Run, fit: Answer, rounds: int, tries: int, tol: float) -> Answ
     """Descend by moves, pairs and small groups of them."""
     if not _is_affordable(run):
         return fit
-    fit = descend(run, fit, lambda at: () if _place(at, tries) in run.settled else candidate_moves(run, at, tries),
+    fit = descend(run, fit, lambda at: () if _key(at, tries) in run.exhausted else candidate_moves(run, at, tries),
                   rounds, tol)
     if not run.done:
-        run.settled.add(_place(fit, tries))
+        run.exhausted.add(_key(fit, tries))
     return fit
 
 
-def _place(fit: Answer, tries: int) -> tuple[int, int]:
+def _key(fit: Answer, tries: int) -> tuple[int, int]:
     return hash(fit.labels.tobytes()), tries
 
 
@@ -124,8 +124,8 @@ def _escapes(run: Run, fit: Answer, blocks: int, tol: float) -> Iterator[IntArra
         yield from block_moves(run, fit, blocks)
     else:
         yield from regroupings(run, fit, 2 * blocks)
-        if ANEW not in run.settled:
-            run.settled.add(ANEW)
+        if ANEW not in run.exhausted:
+            run.exhausted.add(ANEW)
             starts = [*starting_labels(run, MEANS, "kmeans"), *run.program.labels.sample(run.rng, FRESH)]
             yield from lowest_ends(run, starts, 2 * blocks)
 

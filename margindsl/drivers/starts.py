@@ -123,8 +123,8 @@ def in_hand(run: Run) -> Iterator[None]:
         if isinstance(end, KeyboardInterrupt):
             run.ended_by(end)
         with suppress(SolverError, Cancelled), run.finishing(IN_HAND):
-            if run.standing is not None:
-                run.fit(run.standing)
+            if run.current is not None:
+                run.fit(run.current)
             elif run.best is None and isinstance(end, KeyboardInterrupt):
                 run.fit(first_start(run))
         raise

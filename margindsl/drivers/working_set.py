@@ -54,7 +54,7 @@ class WorkingSet:
         """Add the cut that is most violated at decision values."""
         program, losses, margins = self.program, self.program.losses, self.program.margins(self.labels, f)
         arguments = losses.arguments(margins)
-        slopes = losses.spread(losses.derivative(arguments))
+        slopes = losses.scatter(losses.derivative(arguments))
         values = np.bincount(losses.points, weights=losses.row_losses(arguments), minlength=losses.n)
         rivals = program.kind.rivals(self.labels, f)
         self.slopes, self.rivals = np.vstack([self.slopes, slopes]), np.vstack([self.rivals, rivals])

@@ -38,7 +38,7 @@ class BlockFeatures(FeatureOperator):
         The rows in use; all when None.
     """
 
-    walks = True
+    is_streamed = True
 
     def __init__(self, source: FloatArray, point_map: PointMap, label: str = "linear, in row blocks",
                  rank: int | None = None, width: int | None = None, residual: FloatArray | None = None,

@@ -59,16 +59,16 @@ def pivoted_cholesky(
     True
     """
     left = np.array(diagonal, dtype=np.float64)
-    n, spread, largest = left.size, 0.0, float(left.max())
+    n, variation, largest = left.size, 0.0, float(left.max())
     _check_start(left, largest)
-    floor = n * np.finfo(float).eps * largest
+    least = n * np.finfo(float).eps * largest
     rank = min(rank, n)
     store, pivots = np.empty((min(rank, 64), n)), np.empty(rank, dtype=np.intp)
     found = 0
     while found < rank:
         check()
         pivot = int(np.argmax(left))
-        if left.sum() <= tol * (spread + left.sum()) or left[pivot] <= floor:
+        if left.sum() <= tol * (variation + left.sum()) or left[pivot] <= least:
             break
         if found == store.shape[0]:
             store = np.concatenate([store, np.empty((min(found, rank - found), n))])
@@ -81,7 +81,7 @@ def pivoted_cholesky(
         _check_remaining(left, largest)
         np.maximum(left, 0.0, out=left)
         store[found], pivots[found] = row, pivot
-        spread += float(row @ row - row.sum() ** 2 / n)
+        variation += float(row @ row - row.sum() ** 2 / n)
         found += 1
     return CholeskyFactor(np.ascontiguousarray(store[:found].T), pivots[:found].copy(), left)
 
@@ -107,8 +107,8 @@ def pivoted_cholesky_dense(K: FloatArray, rank: int, tol: float) -> CholeskyFact
     order = order - 1  # LAPACK counts from one
     lower = np.tril(packed)[:, :found]
     squares = np.einsum("ij,ij->j", lower, lower)
-    missing, spread = diagonal.sum() - np.cumsum(squares), np.cumsum(squares - lower.sum(axis=0) ** 2 / n)
-    enough = np.flatnonzero(missing <= tol * (spread + missing))
+    missing, variation = diagonal.sum() - np.cumsum(squares), np.cumsum(squares - lower.sum(axis=0) ** 2 / n)
+    enough = np.flatnonzero(missing <= tol * (variation + missing))
     kept = min(rank, found, *(enough[:1] + 1))
     factor = np.empty((n, kept))
     factor[order] = lower[:, :kept]

@@ -49,7 +49,7 @@ class DaskFeatures(FeatureOperator):
         Columns of the features.
     """
 
-    walks = is_remote = skips_zeros = True
+    is_streamed = is_remote = skips_zeros = True
 
     def __init__(self, source: Any, point_map: PointMap, rank: int, label: str, trace_error: float = 0.0) -> None:
         self.source, self.point_map = source, point_map
@@ -88,15 +88,15 @@ class DaskFeatures(FeatureOperator):
     def _by_chunk(self, run: Callable[..., Any], function: Callable[..., Any],
                   rows: tuple[FloatArray | None, ...]) -> Iterator[tuple[slice, Any]]:
         found: dict[int, Any] = {}
-        for place, results in zip(self._places, self._computed(*self._tasks(run, function, rows))):
-            found |= zip(place.chunks, results)
+        for share, results in zip(self._shares, self._computed(*self._tasks(run, function, rows))):
+            found |= zip(share.chunks, results)
         return ((block, found[k]) for k, block in enumerate(self._blocks))
 
     def fold(self, function: Callable[..., Any], *rows: FloatArray | None) -> Any:
         graph, sums = self._tasks(_fold_chunks, function, rows)
         while len(sums) > FAN:
             added = [f"{sums[0]}-sum-{start}" for start in range(0, len(sums), FAN)]
-            graph |= {key: (total, sums[place * FAN:(place + 1) * FAN]) for place, key in enumerate(added)}
+            graph |= {key: (total, sums[share * FAN:(share + 1) * FAN]) for share, key in enumerate(added)}
             sums = added
         return total(self._computed(graph, sums))
 
@@ -132,19 +132,19 @@ class DaskFeatures(FeatureOperator):
         return graph, [futures.get(key, key) for key in keys]
 
     @cached_property
-    def _places(self) -> list[_Place]:
+    def _shares(self) -> list[_Share]:
         """Return the chunks of each task: those that one thread of a worker holds, or a single one read anew."""
         chunks, held = self._chunks[1], defaultdict(list)
         client = chunks[0].client if all(hasattr(chunk, "client") for chunk in chunks) else None
         where = {} if client is None else client.who_has(chunks)
         if client is None or not all(where.values()):
-            return [_Place([k]) for k in range(len(chunks))]
+            return [_Share([k]) for k in range(len(chunks))]
         for k, chunk in enumerate(chunks):
             held[next(iter(where[chunk.key]))].append(k)
         threads = client.nthreads()
-        for k, worker in _levelled(held, threads, self._blocks):
+        for k, worker in _balanced(held, threads, self._blocks):
             chunks[k] = client.submit(_itself, chunks[k], workers=[worker], pure=False)
-        return [_Place(own[first::threads[worker]], worker) for worker, own in sorted(held.items())
+        return [_Share(own[first::threads[worker]], worker) for worker, own in sorted(held.items())
                 for first in range(min(threads[worker], len(own)))]
 
     def _tasks(self, run: Callable[..., Any], function: Callable[..., Any],
@@ -153,28 +153,28 @@ class DaskFeatures(FeatureOperator):
         graph, chunks = self._chunks
         what = _What(self.point_map, function, max(self.rank, int(self.source.shape[1])))
         name, divided = uuid.uuid4().hex, [self._divided(row) for row in rows]
-        tasks = {f"pass-{name}-{number}": (run, [chunks[k] for k in place.chunks], what, *own)
-                 for number, (place, *own) in enumerate(zip(self._places, *divided))}
+        tasks = {f"pass-{name}-{number}": (run, [chunks[k] for k in share.chunks], what, *own)
+                 for number, (share, *own) in enumerate(zip(self._shares, *divided))}
         return {**graph, **tasks}, list(tasks)
 
     def _divided(self, row: FloatArray | None) -> list[Any]:
         """Return what belongs to the chunks of each place: their parts of an array, or one number of a constant one."""
         if row is None or (row.ndim == 1 and len(row) and bool(np.all(row == row[0]))):
             one = None if row is None else Constant(row[0])
-            return [[one] * len(place.chunks) for place in self._places]
-        may_change, placed = row.flags.writeable, any(place.worker for place in self._places)
+            return [[one] * len(share.chunks) for share in self._shares]
+        may_change, placed = row.flags.writeable, any(share.worker for share in self._shares)
         if not placed or (may_change and row.nbytes < LARGE):
-            return [self._own(row, place) for place in self._places]
+            return [self._own(row, share) for share in self._shares]
         reference, sent = self._sent.get(id(row), (None, []))
         if reference is None or reference() is not row:
             client = self._chunks[1][0].client
-            sent = [client.scatter(self._own(row, place), workers=[place.worker], hash=False) for place in self._places]
+            sent = [client.scatter(self._own(row, share), workers=[share.worker], hash=False) for share in self._shares]
             if not may_change:
                 self._sent[id(row)] = weakref.ref(row, partial(_forget, self._sent, id(row))), sent
         return sent
 
-    def _own(self, row: FloatArray, place: _Place) -> list[FloatArray]:
-        return [row[self._blocks[k]] for k in place.chunks]
+    def _own(self, row: FloatArray, share: _Share) -> list[FloatArray]:
+        return [row[self._blocks[k]] for k in share.chunks]
 
     def _fetched(self, rows: Any) -> FloatArray:
         """Return points in memory, or give them up when the time is used up."""
@@ -201,7 +201,7 @@ class DaskFeatures(FeatureOperator):
 
 
 @dataclass(frozen=True)
-class _Place:
+class _Share:
     """Represent one task of a pass: the numbers of its chunks, and the worker that holds them, where one does."""
 
     chunks: list[int]
@@ -233,7 +233,7 @@ def _gathered(client: Any, futures: list[Any]) -> list[Any]:
             client.cancel(open_ones)
 
 
-def _levelled(held: dict[str, list[int]], threads: dict[str, int], blocks: list[slice]) -> Iterator[tuple[int, str]]:
+def _balanced(held: dict[str, list[int]], threads: dict[str, int], blocks: list[slice]) -> Iterator[tuple[int, str]]:
     """Move chunks between the lists of workers while that lowers the most rows a thread; yield chunk and new worker."""
     rows = {worker: sum(blocks[k].stop - blocks[k].start for k in held[worker]) for worker in threads}
     while True:

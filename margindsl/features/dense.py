@@ -17,7 +17,7 @@ class HeldMatrix:
     """Read Phi off a dense matrix in memory."""
 
     _matrix: FloatArray
-    walks = is_remote = False
+    is_streamed = is_remote = False
 
     @property
     def matrix(self) -> FloatArray:

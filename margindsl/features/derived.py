@@ -55,9 +55,9 @@ class DerivedFeatures(FeatureOperator):
         """Return features of the base as features of this operator."""
 
     @property
-    def walks(self) -> bool:  # type: ignore[override]
+    def is_streamed(self) -> bool:  # type: ignore[override]
         """Return whether the base reads points block by block."""
-        return self.base.walks
+        return self.base.is_streamed
 
     @property
     def is_remote(self) -> bool:  # type: ignore[override]
@@ -65,15 +65,15 @@ class DerivedFeatures(FeatureOperator):
         return self.base.is_remote
 
     def parts(self, function: Callable[..., Any], *rows: FloatArray | None) -> Iterator[tuple[slice, Any]]:
-        if not self.walks:
+        if not self.is_streamed:
             return super().parts(function, *rows)
         return self.base.parts(self._after(function), *rows)
 
     def fold(self, function: Callable[..., Any], *rows: FloatArray | None) -> Any:
-        return self.base.fold(self._after(function), *rows) if self.walks else super().fold(function, *rows)
+        return self.base.fold(self._after(function), *rows) if self.is_streamed else super().fold(function, *rows)
 
     def each(self, function: Callable[..., FloatArray], *rows: FloatArray | None) -> FloatArray:
-        return self.base.each(self._after(function), *rows) if self.walks else super().each(function, *rows)
+        return self.base.each(self._after(function), *rows) if self.is_streamed else super().each(function, *rows)
 
     def rows(self, index: Index) -> FloatArray:
         return self._extend(self.base.rows(index))

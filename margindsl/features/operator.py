@@ -36,7 +36,7 @@ class FeatureOperator(ABC):
         What the features are, for `describe`.
     is_dense : bool
         Whether `matrix`, an in-memory (n, r) array equal to Phi, exists, so that plain BLAS may be used.
-    walks : bool
+    is_streamed : bool
         Whether points are read block by block, from a file or by workers, so that a pass is what costs: a caller asks
         for all it wants of one (`fold`, `each`) rather than for products one after the other.
     is_remote : bool
@@ -52,7 +52,7 @@ class FeatureOperator(ABC):
     rank: int
     label: str
     is_dense: bool = False
-    walks: bool = False
+    is_streamed: bool = False
     is_remote: bool = False
     skips_zeros: bool = False
     trace_error: float = 0.0
@@ -262,7 +262,7 @@ class FeatureOperator(ABC):
 
     def lengths(self, W: FloatArray, shift: FloatArray | float = 0.0) -> FloatArray:
         """Return the lengths (n,) of the rows of Phi W + shift, W (r, p); the p numbers of a point stay where it is."""
-        if not self.walks:
+        if not self.is_streamed:
             return _row_lengths(self.apply(W) + shift)
         return self.each(partial(_lengths, W, shift))
 
@@ -425,8 +425,8 @@ def _magnitudes(phi: FloatArray, sizes: FloatArray) -> FloatArray:
 def _component_sums(phi: FloatArray, component: IntArray, weights: FloatArray) -> tuple[IntArray, FloatArray]:
     """Return the components a block meets and their sums: many blocks of singletons must not cost count rows each."""
     met, local = np.unique(component, return_inverse=True)
-    places = (local, np.arange(len(component)))
-    return met, sp.csr_array((weights, places), shape=(len(met), len(component))) @ phi
+    positions = (local, np.arange(len(component)))
+    return met, sp.csr_array((weights, positions), shape=(len(met), len(component))) @ phi
 
 
 def columns(block: FloatArray) -> int:

@@ -264,10 +264,10 @@ def _check_table(array: Any, name: str) -> None:
 
 def _to_float(array: Any, name: str) -> FloatArray:
     if array.dtype.kind == "O":
-        for place, value in np.ndenumerate(array):
+        for position, value in np.ndenumerate(array):
             if isinstance(value, (str, bytes, complex)) or value is None:
                 raise DeclarationError(
-                    f"{name}[{place[0]}, {place[1]}] is {value!r}; numbers are expected. "
+                    f"{name}[{position[0]}, {position[1]}] is {value!r}; numbers are expected. "
                     "Encode or drop that column, or fill the missing value."
                 )
     try:
@@ -281,10 +281,10 @@ def _to_float(array: Any, name: str) -> FloatArray:
 def _check_finite(points: Points, name: str) -> None:
     largest = 0.0
     count, first = 0, (0, 0)
-    for start, (bad, place, size), columns in _finite_parts(points):
+    for start, (bad, position, size), columns in _finite_parts(points):
         largest = max(largest, float(size))
         if bad:
-            first = first if count else _locate(points, start, int(place), columns)
+            first = first if count else _locate(points, start, int(position), columns)
             count += int(bad)
     if count:
         raise DeclarationError(
@@ -324,10 +324,10 @@ def _summary(part: FloatArray) -> FloatArray:
     return np.array([finite.size - finite.sum(), np.argmin(finite), np.abs(flat[finite]).max(initial=0.0)])
 
 
-def _locate(points: Points, start: int, place: int, columns: int) -> tuple[int, int]:
+def _locate(points: Points, start: int, position: int, columns: int) -> tuple[int, int]:
     if sp.issparse(points):
-        return int(np.searchsorted(points.indptr, place, side="right")) - 1, int(points.indices[place])
-    return start + place // columns, place % columns
+        return int(np.searchsorted(points.indptr, position, side="right")) - 1, int(points.indices[position])
+    return start + position // columns, position % columns
 
 
 class Owned:
@@ -357,15 +357,15 @@ class Owned:
         self.name = name
         stored = sp.issparse(points)
         size = 0 if is_lazy(points) else points.data.nbytes + points.indices.nbytes if stored else points.nbytes
-        in_place = is_lazy(points) or isinstance(points, np.memmap) or size > COPY_BYTES
-        if in_place and isinstance(points, np.memmap) and points.mode in ("r+", "w+"):
+        reuse = is_lazy(points) or isinstance(points, np.memmap) or size > COPY_BYTES
+        if reuse and isinstance(points, np.memmap) and points.mode in ("r+", "w+"):
             points.flush()  # what was written before the declaration is not a change after it
-        if not in_place:
+        if not reuse:
             points = points.copy() if stored else np.array(points)
             for array in (points.data, points.indices, points.indptr) if stored else (points,):
                 array.flags.writeable = False
         self.points = points
-        self._print = fingerprint(points) if in_place else None
+        self._print = fingerprint(points) if reuse else None
 
     def check(self) -> None:
         """Raise if the input is no longer what was declared."""

@@ -174,14 +174,14 @@ class Rounds:
         self._at = -math.inf
 
     def __call__(self, progress: Progress) -> None:
-        place = progress.stage, progress.iteration
+        position = progress.stage, progress.iteration
         repeats = self._last is not None and self._last[0] == progress.stage and (
-            place == self._last or progress.seconds - self._at < THINNED * progress.seconds)
+            position == self._last or progress.seconds - self._at < THINNED * progress.seconds)
         if repeats:
             return
         if self._last is None:
             say(HEAD)
-        self._last, self._at = place, progress.seconds
+        self._last, self._at = position, progress.seconds
         numbers = "".join(f"{_number(value):>13}" for value in (
             progress.value, progress.bound, progress.best, progress.proved))
         say(f"{progress.iteration:8d}  {progress.stage:16.16}{numbers}{_percent(progress.gap):>9}"

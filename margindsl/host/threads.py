@@ -78,11 +78,11 @@ def small_work_threads(work: int) -> Iterator[None]:
         _COUNTS.leave(small)
 
 
-Gather = Callable[..., Iterator[Any]]  # a map
+Workers = Callable[..., Iterator[Any]]  # a map
 
 
 @contextmanager
-def threads(work: int) -> Iterator[Gather]:
+def threads(work: int) -> Iterator[Workers]:
     """Give a map over blocks that uses as many threads as BLAS may, BLAS itself confined to one.
 
     BLAS splits every thin product and waits for the slower half; whole blocks need no waiting, and the losses

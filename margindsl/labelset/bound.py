@@ -95,9 +95,9 @@ class LinearBound:
         """Return what each component adds by its place, shape (N, k)."""
         return np.multiply.outer(self.omega, self.code)
 
-    def sums(self, places: IntArray) -> FloatArray:
+    def sums(self, positions: IntArray) -> FloatArray:
         """Return the sums for places (..., N) of the components' values."""
-        return np.asarray(np.asarray(self.code)[places] @ self.omega)
+        return np.asarray(np.asarray(self.code)[positions] @ self.omega)
 
     def is_in_reach(self, z: IntArray) -> bool:
         """Return whether component signs, 0 where free, leave the limits in reach of the free ones."""
@@ -223,7 +223,7 @@ def force_components(bound: LinearBound, pinned: IntArray) -> IntArray:
 def intersect(bounds: list[LinearBound]) -> list[LinearBound]:
     """Join bounds whose weights are multiples of one another, but for rounding where they carry some."""
     joined: dict[tuple[bool, bytes, int], tuple[LinearBound, float]] = {}
-    for place, bound in enumerate(bounds):
+    for position, bound in enumerate(bounds):
         turn = float(np.sign(bound.omega[np.argmax(bound.omega != 0)])) or 1.0
         key = bound.is_whole, (np.round(turn * bound.omega, 12) + 0.0).tobytes(), 0  # + 0.0 makes -0.0 equal to 0.0
         same, turned = joined.setdefault(key, (bound, turn))
@@ -231,7 +231,7 @@ def intersect(bounds: list[LinearBound]) -> list[LinearBound]:
         if same is bound:
             continue
         if np.any(np.abs(same.omega - turn * bound.omega) > rounding(np.abs(same.omega), 1)):
-            joined[(*key[:2], place)] = bound, turn * turned
+            joined[(*key[:2], position)] = bound, turn * turned
             continue
         limits = (bound.lower, bound.upper) if turn > 0 else (-bound.upper, -bound.lower)
         name = f"{same.name.replace('bound ', 'bounds ')} and {bound.name.removeprefix('bound ')}"
@@ -297,10 +297,10 @@ def _is_attained(bounds: list[LinearBound], pinned: IntArray) -> bool:
     size = np.abs(free).max(axis=1, initial=1e-300)
     signs, left = np.ones(free.shape[1], dtype=np.intp), ((lower + upper) / 2 / size).tolist()
     scaled = free / size[:, None]
-    for place in np.argsort(-np.abs(scaled).sum(axis=0), kind="stable").tolist():
-        column = scaled[:, place].tolist()
-        signs[place] = 1 if sum(a * b for a, b in zip(left, column)) >= 0 else -1
-        left = [a - signs[place] * b for a, b in zip(left, column)]
+    for position in np.argsort(-np.abs(scaled).sum(axis=0), kind="stable").tolist():
+        column = scaled[:, position].tolist()
+        signs[position] = 1 if sum(a * b for a, b in zip(left, column)) >= 0 else -1
+        left = [a - signs[position] * b for a, b in zip(left, column)]
     if meets(free @ signs):
         return True
     if len(signs) <= LISTED:  # without a tolerance of HiGHS

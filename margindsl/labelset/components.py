@@ -106,9 +106,9 @@ class Components:
             raise DeclarationError(f"gain has type {table.dtype}; expected numbers.")
         table = table.astype(float)
         if not np.isfinite(table).all():
-            place = tuple(int(i) for i in np.argwhere(~np.isfinite(table))[0])
-            where = "".join(f" in cluster {q}" for q in place[1:])
-            raise DeclarationError(f"gain is {table[place]} at {what} {place[0]}{where}; expected finite numbers.")
+            at = tuple(int(i) for i in np.argwhere(~np.isfinite(table))[0])
+            where = "".join(f" in cluster {q}" for q in at[1:])
+            raise DeclarationError(f"gain is {table[at]} at {what} {at[0]}{where}; expected finite numbers.")
         return table
 
     def _values(self, given: ArrayLike, length: int, name: str, what: str) -> IntArray:
@@ -119,9 +119,9 @@ class Components:
             raise DeclarationError(f"{name} have type {vector.dtype}; expected numbers.")
         wrong = np.flatnonzero(~np.isin(vector, np.arange(self.clusters)))
         if wrong.size:
-            place = int(wrong[0])
+            position = int(wrong[0])
             raise DeclarationError(
-                f"{name} hold {vector[place]} at {what} {place}; expected a whole number from 0 to "
+                f"{name} hold {vector[position]} at {what} {position}; expected a whole number from 0 to "
                 f"{self.clusters - 1}.")
         return vector.astype(np.intp)
 

@@ -88,10 +88,10 @@ def refuse_clashes(component: IntArray, pinned: IntArray, index: IntArray, value
     graph.add_edges_from(("there", i) for i in index[there].tolist())
     points = nx.shortest_path(graph, "here", "there")[1:-1]
     path, start, end = [(i, j, graph[i][j]["kind"]) for i, j in pairwise(points)], points[0], points[-1]
-    said = [names.shown(value[np.flatnonzero(index == point)[0]]) for point in (start, end)]
+    phrase = [names.shown(value[np.flatnonzero(index == point)[0]]) for point in (start, end)]
     raise ContradictionError(
-        f"known labels contradict the links: point {start} is labelled {said[0]} and point {end} is labelled "
-        f"{said[1]}, against {sentence(path)}. Change one of the two labels or one of these links.",
+        f"known labels contradict the links: point {start} is labelled {phrase[0]} and point {end} is labelled "
+        f"{phrase[1]}, against {sentence(path)}. Change one of the two labels or one of these links.",
         [*path, (end, start, "known label")])
 
 

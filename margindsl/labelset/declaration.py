@@ -47,8 +47,8 @@ def read_known(known: Any, n: int, names: Names) -> tuple[IntArray, IntArray]:
     _refuse_indices(index[:, None], n, "known-label index")
     wrong = np.flatnonzero(~names.is_label(value))
     if wrong.size:
-        place = int(wrong[0])
-        raise DeclarationError(f"the known label of point {int(index[place])} at position {place} is {value[place]!s}; "
+        at = int(wrong[0])
+        raise DeclarationError(f"the known label of point {int(index[at])} at position {at} is {value[at]!s}; "
                                f"expected {names.expected}.")
     index, value = index.astype(np.intp), names.read(value)
     order = np.argsort(index, kind="stable")

@@ -36,7 +36,7 @@ def refuse_empty(labels: Constraints) -> None:
         check()
         alive &= ~easy
         core = core[alive[core].all(axis=1)]
-    if not bounded and (not len(core) or _place_linked(labels, _lowest, np.flatnonzero(alive), core) is not None):
+    if not bounded and (not len(core) or _assign_greedily(labels, _lowest, np.flatnonzero(alive), core) is not None):
         return
     # Sums of limits, pinned points counted, lie on both sides of n: enough for points that may join all clusters.
     free = labels.free
@@ -79,7 +79,7 @@ def greedy_member(labels: Constraints) -> IntArray | None:
     """
     nodes, edges = labels.apart_blocks
     for choose in (_roomiest, _lowest) if labels.has_sizes else (_lowest,):
-        placed = _place_linked(labels, choose, np.arange(len(nodes)), edges)
+        placed = _assign_greedily(labels, choose, np.arange(len(nodes)), edges)
         if placed is None:
             continue
         z = np.argmax(labels.allowed, axis=1)
@@ -115,7 +115,7 @@ def draw_linked(labels: Constraints, rng: np.random.Generator) -> IntArray | Non
         ran into a component without a cluster.
     """
     nodes, edges = labels.apart_blocks
-    return _place_linked(labels, lambda options, need, room: options[int(rng.integers(len(options)))],
+    return _assign_greedily(labels, lambda options, need, room: options[int(rng.integers(len(options)))],
                          np.arange(len(nodes)), edges)
 
 
@@ -127,7 +127,7 @@ def _lowest(options: list[int], need: list[int], room: list[int]) -> int:
     return options[0]
 
 
-def _place_linked(labels: Constraints, choose: Choice, chosen: IntArray, edges: IntArray) -> IntArray | None:
+def _assign_greedily(labels: Constraints, choose: Choice, chosen: IntArray, edges: IntArray) -> IntArray | None:
     """Place chosen ones of the cannot-linked components greedily, those with fewest clusters left first.
 
     Returns clusters of all (m,), -1 of those not chosen; None if one is left without a cluster.
@@ -162,9 +162,9 @@ def _place_linked(labels: Constraints, choose: Choice, chosen: IntArray, edges: 
 
 def _is_colourable(allowed: BoolArray, edges: IntArray, members: IntArray) -> bool:
     """Return whether members can be divided among their clusters, the ends of edges apart."""
-    place = np.full(len(allowed), -1)
-    place[members] = np.arange(len(members))
-    inside = place[edges]
+    position = np.full(len(allowed), -1)
+    position[members] = np.arange(len(members))
+    inside = position[edges]
     gain = np.where(allowed[members], 0.0, -np.inf)
     return solve_assignment(gain, inside[(inside >= 0).all(axis=1)], np.ones(len(members), dtype=np.intp)) is not None
 

@@ -49,12 +49,12 @@ def force_clusters(labels: Constraints, held: IntArray, at_least: IntArray, at_m
     _refuse_homeless(labels, held, allowed, at_most)
     forced = np.flatnonzero((held < 0) & (allowed.sum(axis=1) == 1))
     held[forced] = np.argmax(allowed[forced], axis=1)
-    _spread(labels, allowed, held)
+    _propagate(labels, allowed, held)
     _force_sizes(labels, allowed, held, at_least)
     return held
 
 
-def _spread(labels: Constraints, allowed: BoolArray, held: IntArray) -> None:
+def _propagate(labels: Constraints, allowed: BoolArray, held: IntArray) -> None:
     """Forbid the neighbours of pinned components their cluster and pin those with one cluster left, in place."""
     linked = labels.neighbours
     queue = np.flatnonzero((held >= 0) & (np.diff(linked.indptr) > 0)).tolist()

@@ -130,7 +130,7 @@ def _subset(value: FloatArray, weight: IntArray, price: float, first: int, last:
         return None
     chosen = np.zeros(len(weight), dtype=bool)
     for k in range(len(weight) - 1, -1, -1):
-        place, row = state - int(weight[k]), takes[k]
-        if place >= 0 and place >> 3 < len(row) and (int(row[place >> 3]) >> (7 - (place & 7))) & 1:
-            chosen[k], state = True, place
+        position, row = state - int(weight[k]), takes[k]
+        if position >= 0 and position >> 3 < len(row) and (int(row[position >> 3]) >> (7 - (position & 7))) & 1:
+            chosen[k], state = True, position
     return chosen

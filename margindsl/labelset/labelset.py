@@ -34,7 +34,7 @@ class LabelSet(Constraints):
     """Hold a presolved label set. Build it with `presolve`; it is never empty.
 
     Gains have an entry a point or component and a column a cluster. Where names of clusters mean nothing,
-    `oriented`, `aligned`, `orientation` and `branches` keep one of those that differ in names only.
+    `oriented`, `matched`, `canonical` and `branches` keep one of those that differ in names only.
     """
 
     @property
@@ -124,17 +124,17 @@ class LabelSet(Constraints):
                                for i in np.flatnonzero(~names.is_label(given))])
         labels = names.read(given)
         z = self.turned(labels[self.first], self.sign[self.first])
-        told = _shortened([link_sentence(self, labels, int(i)) for i in np.flatnonzero(self.at_points(z) != labels)])
-        told += _shortened([f"points {i} and {j} both have label {names.shown(labels[i])} but cannot-links part them"
+        words = _shortened([link_sentence(self, labels, int(i)) for i in np.flatnonzero(self.at_points(z) != labels)])
+        words += _shortened([f"points {i} and {j} both have label {names.shown(labels[i])} but cannot-links part them"
                             for i, j in self.first[self.cannot] if labels[i] == labels[j]])
         forced = self.at_points(self.pinned)
-        told += _shortened([f"point {i} has label {names.shown(labels[i])} but known labels, links, bounds or sizes "
+        words += _shortened([f"point {i} has label {names.shown(labels[i])} but known labels, links, bounds or sizes "
                             f"force {names.shown(forced[i])}" for i in self.first[~self.free & (self.pinned != z)]])
         sizes = np.bincount(labels, minlength=self.clusters)
-        told += [f"cluster {q} holds {many} points, outside [{low}, {high}]"
+        words += [f"cluster {q} holds {many} points, outside [{low}, {high}]"
                  for q, (many, low, high) in enumerate(zip(sizes, self.at_least, self.at_most))
                  if not low <= many <= high]
-        return told + [f"{bound.name}: the weighted sum of labels is {bound.declared(float(bound.sums(z))):g}, "
+        return words + [f"{bound.name}: the weighted sum of labels is {bound.declared(float(bound.sums(z))):g}, "
                        f"outside [{bound.declared(bound.lower):g}, {bound.declared(bound.upper):g}]"
                        for bound in self.bounds if not bound.holds(bound.sums(z))]
 
@@ -184,10 +184,10 @@ class LabelSet(Constraints):
 
     def _blocks(self, total: int) -> Iterator[IntArray]:
         ways = self.allowed.sum(axis=1)
-        place = np.cumprod(np.append(1, ways[:0:-1]))[::-1]
+        position = np.cumprod(np.append(1, ways[:0:-1]))[::-1]
         for start in range(0, total, _BLOCK):
             codes = np.arange(start, min(start + _BLOCK, total))
-            z = self._chosen(codes[:, None] // place % ways)
+            z = self._chosen(codes[:, None] // position % ways)
             yield self.at_points(z[self.holds(z)])
 
     def feasible_moves(self, y: ArrayLike) -> BoolArray:
@@ -202,7 +202,7 @@ class LabelSet(Constraints):
             feasible &= bound.holds(bound.sums(z) - terms[rows, z][:, None] + terms)
         return np.asarray(feasible)
 
-    def feasible_pairs(self, y: ArrayLike, first: IntArray | int, place: IntArray | int, others: IntArray,
+    def feasible_pairs(self, y: ArrayLike, first: IntArray | int, position: IntArray | int, others: IntArray,
                        theirs: IntArray) -> BoolArray:
         """Return which pairs of components, each moved elsewhere, leave y in B.
 
@@ -215,20 +215,21 @@ class LabelSet(Constraints):
         others, theirs : ndarray of int, shape (m,)
             The other one, and where to; none stays where it is.
         """
-        first, place = np.broadcast_to(first, others.shape), np.broadcast_to(place, others.shape)
+        first, position = np.broadcast_to(first, others.shape), np.broadcast_to(position, others.shape)
         z = self.contract(y)
         conflicts, broken = self._conflicts(z)
         mine, own = z[first], z[others]
-        left = broken - conflicts[first, mine] - conflicts[others, own] + conflicts[first, place]
+        left = broken - conflicts[first, mine] - conflicts[others, own] + conflicts[first, position]
         left = left + conflicts[others, theirs]
         if len(self.cannot):
             linked = np.asarray(self.neighbours[first, others]).ravel()
-            left = left + linked * ((own == mine).astype(int) - (own == place) - (theirs == mine) + (theirs == place))
+            left = left + linked * ((own == mine).astype(int) - (own == position)
+                                    - (theirs == mine) + (theirs == position))
         feasible = (others != first) & (theirs != own) & self.free[others] & (left == 0)
-        feasible &= (place != mine) & self.free[first] & self._pins_hold(z)
+        feasible &= (position != mine) & self.free[first] & self._pins_hold(z)
         for bound in self.sides:
             terms = bound.terms
-            step = (terms[first, place] - terms[first, mine]) + (terms[others, theirs] - terms[others, own])
+            step = (terms[first, position] - terms[first, mine]) + (terms[others, theirs] - terms[others, own])
             feasible &= bound.holds(bound.sums(z) + step)
         return np.asarray(feasible)
 
@@ -256,7 +257,7 @@ class LabelSet(Constraints):
         rows = np.column_stack([np.where(alone, clusters, -1), self.at_least, self.at_most])
         return np.asarray(np.unique(rows, axis=0, return_inverse=True)[1]).ravel()
 
-    def orientation(self, y: IntArray) -> Renaming:
+    def canonical(self, y: IntArray) -> Renaming:
         """Return the names under which y is given: clusters that may exchange theirs are called after first points."""
         return by_first_point(y, self.groups, self._order)
 
@@ -266,13 +267,13 @@ class LabelSet(Constraints):
         return self.names.order[np.argsort(self.groups[self.names.order], kind="stable")]
 
     def oriented(self, members: IntArray) -> BoolArray:
-        """Return which members (M, n) bear the names of their `orientation`: one of all that differ in names only."""
+        """Return which members (M, n) bear the names of their `canonical`: one of all that differ in names only."""
         inside = [members == label for label in range(self.clusters)]
         first = np.stack([np.where(own.any(axis=1), own.argmax(axis=1), self.n) for own in inside], axis=1)
         order, same = self._order, np.diff(self.groups[self._order]) == 0
         return np.asarray((np.diff(first[:, order], axis=1)[:, same] >= 0).all(axis=1))
 
-    def aligned(self, y: IntArray, other: IntArray) -> IntArray:
+    def matched(self, y: IntArray, other: IntArray) -> IntArray:
         """Return y under the names in which it agrees best with another labelling, of those B does not tell apart."""
         shared = np.eye(self.clusters) / (2 * self.clusters)  # names stay where others are no better
         np.add.at(shared, (y, other), 1.0)
@@ -379,8 +380,8 @@ class LabelSet(Constraints):
                   for b in self.bounds]]
 
 
-def _shortened(told: list[str]) -> list[str]:
-    return told if len(told) <= _SHOWN else [*told[:_SHOWN], f"and {len(told) - _SHOWN} more of this kind"]
+def _shortened(words: list[str]) -> list[str]:
+    return words if len(words) <= _SHOWN else [*words[:_SHOWN], f"and {len(words) - _SHOWN} more of this kind"]
 
 
 __all__ = ["LabelSet"]

@@ -215,8 +215,8 @@ def _price_blocks(labels: Constraints, masked: FloatArray, price: FloatArray, ed
     if len(nodes):
         loss = greatest[nodes, None] - best_elsewhere(priced[nodes])
         block = connected_blocks(len(nodes), ends)
-        paid = np.bincount(block, weights=greatest[nodes] - best[nodes])
-        cost[nodes] -= paid[block][:, None]
+        charge = np.bincount(block, weights=greatest[nodes] - best[nodes])
+        cost[nodes] -= charge[block][:, None]
         np.add.at(cost, nodes[ends[:, 0]], loss[ends[:, 1]])
         np.add.at(cost, nodes[ends[:, 1]], loss[ends[:, 0]])
     cost = np.maximum(cost, 0.0)
@@ -238,9 +238,9 @@ def _sharpen(
     best = regrets
     for _ in range(_ROUNDS):
         problem = _open_problem(labels, masked, opened, edges)
-        price, paid, total = relax_assignment(problem.gain, problem.edges, labels.size[problem.core], problem.limits)
+        price, charge, total = relax_assignment(problem.gain, problem.edges, labels.size[problem.core], problem.limits)
         priced = within - labels.size[:, None] * price
-        priced[problem.core] -= paid
+        priced[problem.core] -= charge
         greatest = priced.max(axis=1)
         bound = float(greatest.sum() + total + _price_of_sizes(labels, price))
         if bound < best.bound:

@@ -196,7 +196,7 @@ def relax_assignment(gain: FloatArray, edges: IntArray, size: IntArray,
     -------
     price : ndarray, shape (k,)
         Of the sizes, positive where the upper limit binds, negative where the lower one does.
-    paid : ndarray, shape (m, k)
+    charge : ndarray, shape (m, k)
         Sum of the multipliers mu >= 0 of the cliques that hold a choice.
     total : float
         Sum of all mu.
@@ -209,9 +209,9 @@ def relax_assignment(gain: FloatArray, edges: IntArray, size: IntArray,
     if answer.status != 0:
         raise SolverError(_stopped(m, k).format(answer.message))
     mu, high, low = np.split(np.maximum(-np.asarray(answer.ineqlin.marginals), 0.0) / scale, [many, many + k])
-    paid = np.zeros((m, k))
-    paid[row, column] = cliques.T @ mu
-    return high - low, paid, float(mu.sum())
+    charge = np.zeros((m, k))
+    charge[row, column] = cliques.T @ mu
+    return high - low, charge, float(mu.sum())
 
 
 def _assignment(gain: FloatArray, edges: IntArray, size: IntArray) -> Any:
@@ -221,16 +221,16 @@ def _assignment(gain: FloatArray, edges: IntArray, size: IntArray) -> Any:
     """
     m, k = gain.shape
     row, column = np.nonzero(gain > -np.inf)
-    number, place = np.arange(len(row)), np.full((m, k), -1)
-    place[row, column] = number
+    number, position = np.arange(len(row)), np.full((m, k), -1)
+    position[row, column] = number
     picked = gain[row, column] - gain.max(axis=1)[row]
     scale = _SCALE / max(float(np.abs(picked).max(initial=0.0)), 1e-300)
-    rivals = [inside[inside >= 0] for clique in cover_cliques(edges) for inside in place[clique].T]
+    rivals = [inside[inside >= 0] for clique in cover_cliques(edges) for inside in position[clique].T]
     rivals = [inside for inside in rivals if len(inside) > 1]
 
     def table(rows: IntArray, columns: IntArray, values: FloatArray, count: int) -> csr_array:
-        places = rows.astype(np.int32), columns.astype(np.int32)  # all that HiGHS takes
-        return csr_array((values, places), shape=(count, len(row)))
+        positions = rows.astype(np.int32), columns.astype(np.int32)  # all that HiGHS takes
+        return csr_array((values, positions), shape=(count, len(row)))
 
     inside = np.concatenate([*rivals, np.zeros(0, dtype=np.intp)])
     at = np.repeat(np.arange(len(rivals)), [len(members) for members in rivals])
@@ -266,6 +266,6 @@ def cover_cliques(edges: IntArray) -> list[list[int]]:
             clique.append(min(common))
             common = common & near[clique[-1]]
         clique.sort()
-        covered.update((a, b) for place, a in enumerate(clique) for b in clique[place + 1 :])
+        covered.update((a, b) for position, a in enumerate(clique) for b in clique[position + 1 :])
         cliques.append(clique)
     return cliques

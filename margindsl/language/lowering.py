@@ -43,7 +43,7 @@ from margindsl.language.linear import linear_part
 from margindsl.language.margins import Hyperplane, Labels, Margin
 from margindsl.language.symbols import Parameter, Scalar
 from margindsl.program.bounded_bias import moves_with_bias
-from margindsl.program.bounds import DecisionBound, payable
+from margindsl.program.bounds import DecisionBound, with_finite_costs
 from margindsl.program.losses import Losses, LossTerm, SharedScalars, added
 from margindsl.typing import FloatArray, IntArray
 
@@ -310,7 +310,7 @@ def _losses(parts: ObjectiveParts, n: int) -> Losses:
              for function, argument, weights, points in parts.rows]
     for step in (added, _join, added):  # what is nothing is no part of a sum, not even of its unit
         terms = list(step(term for term in terms if np.any(term.weights > 0) and term.loss != _NOTHING))
-    return payable(Losses(n, tuple(terms), shared))
+    return with_finite_costs(Losses(n, tuple(terms), shared))
 
 
 def _term(function: Any, argument: Affine, weights: FloatArray, points: IntArray,

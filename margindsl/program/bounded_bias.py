@@ -132,11 +132,11 @@ def moves_with_bias(weights: FloatArray, sizes: FloatArray | None = None) -> boo
     return bool(abs(np.sum(weights)) > rounding(parts, len(weights)))
 
 
-def holder(bounds: Sequence[DecisionBound]) -> int | None:
+def narrowest(bounds: Sequence[DecisionBound]) -> int | None:
     """Return the place of the narrowest of bounds `lower` ≤ Σ a f ≤ `upper` that hold a bias, None without one."""
-    widths = {place: (b.upper - b.lower) / abs(float(b.weights.sum())) for place, b in enumerate(bounds)
+    widths = {position: (b.upper - b.lower) / abs(float(b.weights.sum())) for position, b in enumerate(bounds)
               if moves_with_bias(b.weights) and np.isfinite(b.upper - b.lower)}
-    return min(widths, key=lambda place: widths[place]) if widths else None
+    return min(widths, key=lambda position: widths[position]) if widths else None
 
 
 def centre_of(features: FeatureOperator, bounds: tuple[DecisionBound, ...]) -> FloatArray | None:
@@ -144,10 +144,10 @@ def centre_of(features: FeatureOperator, bounds: tuple[DecisionBound, ...]) -> F
 
     None where no bound holds it, or features are about such a centre already.
     """
-    place = holder(bounds)
-    if place is None or sum_vanishes(features, bounds[place].weights):
+    position = narrowest(bounds)
+    if position is None or sum_vanishes(features, bounds[position].weights):
         return None
-    weights = bounds[place].weights
+    weights = bounds[position].weights
     return features.adjoint(weights) / float(weights.sum())
 
 
@@ -163,5 +163,13 @@ def bias_limits(features: FeatureOperator, bounds: tuple[DecisionBound, ...]) ->
 
 
 __all__ = [
-    "NO_BIAS", "BiasLimits", "Interval", "bias_limits", "centre_of", "holder", "moves_with_bias", "sum_vanishes",
-    "summed"]
+    "NO_BIAS",
+    "BiasLimits",
+    "Interval",
+    "bias_limits",
+    "centre_of",
+    "moves_with_bias",
+    "narrowest",
+    "sum_vanishes",
+    "summed",
+]

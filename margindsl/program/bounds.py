@@ -81,7 +81,7 @@ def joined(bounds: Sequence[DecisionBound]) -> tuple[DecisionBound, ...]:
     """Return bounds with those on multiples of one sum made one, unless they exclude each other."""
     kept: list[DecisionBound] = []
     for bound in bounds:
-        for place, other in enumerate(kept):
+        for position, other in enumerate(kept):
             at = int(np.argmax(np.abs(other.weights)))
             ratio = bound.weights[at] / other.weights[at] if other.weights[at] else 0.0
             if ratio == 0 or not np.array_equal(bound.weights, ratio * other.weights):
@@ -89,7 +89,7 @@ def joined(bounds: Sequence[DecisionBound]) -> tuple[DecisionBound, ...]:
             low, high = sorted((bound.lower / ratio, bound.upper / ratio))
             low, high = max(low, other.lower), min(high, other.upper)
             if low <= high:
-                kept[place] = replace(other, lower=low, upper=high)
+                kept[position] = replace(other, lower=low, upper=high)
                 break
         else:
             kept.append(bound)
@@ -115,7 +115,7 @@ class QuadraticBound:
         freeze_fields(self)
 
 
-def is_endless(losses: Losses, along: FloatArray | None = None, ends: tuple[FloatArray, FloatArray] | None = None,
+def is_unbounded(losses: Losses, along: FloatArray | None = None, ends: tuple[FloatArray, FloatArray] | None = None,
                rates: FloatArray | None = None) -> bool:
     """Return whether the losses fall without end along a bias and shared scalars, whatever the weights.
 
@@ -176,7 +176,7 @@ def is_endless(losses: Losses, along: FloatArray | None = None, ends: tuple[Floa
     return bool(terms.sum() < -STEEP * np.abs(terms).sum())
 
 
-def payable(losses: Losses) -> Losses:
+def with_finite_costs(losses: Losses) -> Losses:
     """Return losses whose shared scalars cost a little less than their rows pay far out, where the two are equal.
 
     Rows pay Σ cbρ'(±∞) there. Where costs are that but for rounding, its sign says whether the objective falls without
@@ -186,24 +186,24 @@ def payable(losses: Losses) -> Losses:
     scalars, costs = losses.scalars, np.array(losses.scalars.costs)
     for j, column in enumerate((losses.weights[:, None] * losses.coupling).T):
         for sign in (1.0, -1.0):
-            paid = np.concatenate([np.zeros(0), *(
-                _paid(sign * column[part], *conjugate.domain)
+            charge = np.concatenate([np.zeros(0), *(
+                _charge(sign * column[part], *conjugate.domain)
                 for (_, part), conjugate in zip(losses.slices(), losses.conjugates))])
-            total = float(paid.sum())
+            total = float(charge.sum())
             if np.isfinite(total) and total:
-                near = rounding(np.abs(paid).sum() + abs(costs[j]), losses.rows)
+                near = rounding(np.abs(charge).sum() + abs(costs[j]), losses.rows)
                 if abs(sign * costs[j] + total) <= near and (sign > 0 or not scalars.nonneg[j]):
                     costs[j] = sign * (near - total)
     return losses if np.array_equal(costs, scalars.costs) else replace(losses, scalars=replace(scalars, costs=costs))
 
 
-def _paid(rates: FloatArray, low: float, high: float) -> FloatArray:
+def _charge(rates: FloatArray, low: float, high: float) -> FloatArray:
     """Return what rows pay for each unit of a scalar that moves their arguments at these rates."""
     ends = np.where(rates > 0, high, low)
     return np.where(rates == 0, 0.0, rates * np.where(rates == 0, 0.0, ends))
 
 
-def contradiction(rows: FloatArray, limits: tuple[FloatArray, FloatArray], usual: FloatArray) -> tuple[int, ...]:
+def contradiction(rows: FloatArray, limits: tuple[FloatArray, FloatArray], typical: FloatArray) -> tuple[int, ...]:
     """Return the places of bounds on decision values that no hyperplane satisfies together, none where one does.
 
     Parameters
@@ -212,11 +212,11 @@ def contradiction(rows: FloatArray, limits: tuple[FloatArray, FloatArray], usual
         The bounded sums as functions of weights and bias.
     limits : two (J,) float arrays
         Of these sums.
-    usual : (J,) float array
+    typical : (J,) float array
         The usual lengths of rows.
     """
     lengths = np.linalg.norm(rows, axis=1)
-    small = lengths <= SMALL * usual
+    small = lengths <= SMALL * typical
     rows = np.where(small[:, None], 0.0, rows / np.where(small, 1.0, lengths)[:, None])
     if not len(rows) or np.linalg.matrix_rank(rows) == len(rows):
         return ()
@@ -230,4 +230,4 @@ def contradiction(rows: FloatArray, limits: tuple[FloatArray, FloatArray], usual
     if found.status != 0 or found.fun <= STEEP:
         return ()
     guilty = np.flatnonzero(finite)[np.abs(found.ineqlin.marginals) > STEEP] % len(rows)
-    return tuple(int(place) for place in np.unique(guilty))
+    return tuple(int(position) for position in np.unique(guilty))

@@ -50,8 +50,8 @@ class PointLosses:
             for point, weight in zip(term.points.tolist(), term.weights.tolist()):
                 rows[point].append((index, weight))
         keys = [tuple(row) for row in rows]
-        place = {key: number for number, key in enumerate(dict.fromkeys(keys))}
-        return cls._stack([cls._sum(losses, key).pieces for key in place]).take(np.array([place[key] for key in keys]))
+        ranks = {key: number for number, key in enumerate(dict.fromkeys(keys))}
+        return cls._stack([cls._sum(losses, key).pieces for key in ranks]).take(np.array([ranks[key] for key in keys]))
 
     @staticmethod
     def _sum(losses: Losses, row: tuple[tuple[int, float], ...]) -> PLQ:

@@ -73,7 +73,7 @@ def lifted_arrays(u: FloatArray, q: FloatArray, d: FloatArray, **others: Any) ->
     cuts = np.zeros((0, 1), dtype=int)
     return {"u": u, "q": q, "d": d, "kappa": np.zeros(0), "vectors": np.zeros((len(d), 0)), "eta": np.zeros(0),
             "component": np.arange(len(d)), "sign": np.ones(len(d), dtype=int), "theta": np.zeros(0),
-            "cut_places": cuts, "cut_signs": cuts, **others}
+            "cut_positions": cuts, "cut_signs": cuts, **others}
 
 
 def certify_least_value(losses: Losses, bounds: int = 0) -> Certificate:
@@ -108,10 +108,10 @@ def fixed_label_value(form: FixedLabelForm | ClusterForm, u: FloatArray, tau: Fl
     return float(form.dual_objective(u, tau)) if held else -np.inf
 
 
-def levelled_duals(form: FixedLabelForm | ClusterForm, u: Any, tau: Any) -> tuple[FloatArray, FloatArray]:
+def projected_duals(form: FixedLabelForm | ClusterForm, u: Any, tau: Any) -> tuple[FloatArray, FloatArray]:
     """Return duals (u, τ) of an answer to fixed labels moved onto their equalities; τ may be None, for zero."""
     shape: Any = form.variables()["tau"].shape
-    return form.levelled(np.asarray(u, dtype=float), np.zeros(shape) if tau is None else np.array(tau, dtype=float))
+    return form.projected(np.asarray(u, dtype=float), np.zeros(shape) if tau is None else np.array(tau, dtype=float))
 
 
 def certify_fixed_labels(form: FixedLabelForm | ClusterForm, u: FloatArray | None,
@@ -127,12 +127,20 @@ def certify_fixed_labels(form: FixedLabelForm | ClusterForm, u: FloatArray | Non
     """
     if u is None or not form.falls:
         return None
-    u, tau = levelled_duals(form, u, tau)
+    u, tau = projected_duals(form, u, tau)
     bound = fixed_label_value(form, u, tau)
     return Certificate(bound, kind="cases", arrays=fixed_label_case(form, u, tau),
                        words="dual point of the fixed-label problem") if np.isfinite(bound) else None
 
 
 __all__ = [
-    "FEASIBLE", "Certificate", "certify_fixed_labels", "certify_least_value",
-    "fixed_label_case", "fixed_label_value", "levelled_duals", "lifted_arrays", "project_duals"]
+    "FEASIBLE",
+    "Certificate",
+    "certify_fixed_labels",
+    "certify_least_value",
+    "fixed_label_case",
+    "fixed_label_value",
+    "lifted_arrays",
+    "project_duals",
+    "projected_duals",
+]

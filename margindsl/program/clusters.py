@@ -85,7 +85,7 @@ class ClusterForm(LabelledForm):
         """
         if self.losses.scalars.count:
             return whole_duals(self.parts.parts, u, self.losses.rows)
-        return self.parts.falling.spread(u)
+        return self.parts.falling.scatter(u)
 
     @property
     def is_convex(self) -> bool:
@@ -117,14 +117,14 @@ class ClusterForm(LabelledForm):
 
     def dual_table(self, u: FloatArray, t: FloatArray | None = None) -> FloatArray:
         """Return the (n, k) duals of the decision values; rows sum to zero."""
-        table = -self.parts.falling.spread(u)
+        table = -self.parts.falling.scatter(u)
         everyone = np.arange(self.n)
         table[everyone, self.labels] -= table.sum(axis=1)
         if t is not None and len(t):
             assert self.runner is not None
-            spread = self.parts.rising.spread(t)
-            table[everyone, self.labels] -= spread
-            table[everyone, self.runner] += spread
+            scatter = self.parts.rising.scatter(t)
+            table[everyone, self.labels] -= scatter
+            table[everyone, self.runner] += scatter
         return table
 
     def dual_direction(self, u: FloatArray, tau: FloatArray, t: FloatArray | None = None) -> FloatArray:
@@ -156,10 +156,10 @@ class ClusterForm(LabelledForm):
         others = np.ones(u.shape)
         others[np.arange(len(u)), self.labels[falling.points]] = 0.0
         shares = np.where((sums > 0)[:, None], u, others)
-        paid = np.maximum(project_duals(falling, sums), 0.0)
-        return shares * (paid / shares.sum(axis=1))[:, None]
+        charge = np.maximum(project_duals(falling, sums), 0.0)
+        return shares * (charge / shares.sum(axis=1))[:, None]
 
-    def levelled(self, u: FloatArray, tau: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def projected(self, u: FloatArray, tau: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return (u, τ) that pay for the scalars and level a free bias: a bound takes up the rest, else flows do.
 
         The u are flows from the clusters of points to others. Those from p to q times 1 + z_p − z_q leave nothing over
@@ -172,8 +172,8 @@ class ClusterForm(LabelledForm):
         h, rest, D = self.decision_rows[1], self.bias_terms(u, tau).sum(axis=0), differences(self.codes)
         if np.any(h != 0):
             tau = np.array(tau).reshape(len(h), len(D))
-            place = int(np.argmax(np.abs(h) * (np.abs(tau).sum(axis=1) > 0) + 1e-9 * np.abs(h)))
-            tau[place] += D @ rest / (self.clusters * h[place])  # DᵀD = k I
+            position = int(np.argmax(np.abs(h) * (np.abs(tau).sum(axis=1) > 0) + 1e-9 * np.abs(h)))
+            tau[position] += D @ rest / (self.clusters * h[position])  # DᵀD = k I
             return u, tau.ravel()
         lower, upper = dual_limits(self.parts.falling)
         near = 1e-9 * np.abs(u).sum(axis=1)  # from a limit: what an equality was missed by moves no row further

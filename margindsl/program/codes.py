@@ -47,8 +47,8 @@ def first_names(labellings: IntArray, heights: FloatArray | None = None) -> tupl
     first = np.stack([np.where(own.any(axis=1), own.argmax(axis=1), own.shape[1]) for own in found], axis=1)
     order = np.argsort(first, axis=1, kind="stable")
     out = np.zeros(labellings.shape, dtype=np.min_scalar_type(k))
-    for own, place in zip(found, np.argsort(order, axis=1, kind="stable").T):
-        out += own * place[:, None].astype(out.dtype)
+    for own, position in zip(found, np.argsort(order, axis=1, kind="stable").T):
+        out += own * position[:, None].astype(out.dtype)
     given = np.zeros(first.shape) if heights is None else np.where(first < labellings.shape[1], heights, 0.0)
     return out, np.take_along_axis(given, order, axis=1) + 0.0  # no negative zeros
 

@@ -49,21 +49,21 @@ def pool_bounds(program: MarginProgram, pool: FloatArray, labellings: IntArray) 
     best = np.full(len(labellings), -np.inf)
     for u in pool:
         linear = -program.losses.conjugate_value(u)
-        spread = program.losses.spread(u)
+        scatter = program.losses.scatter(u)
         for block in _chunks(len(labellings)):
-            costs = coded_costs(program, labellings[block], spread)
+            costs = coded_costs(program, labellings[block], scatter)
             best[block] = np.maximum(best[block], linear - 0.5 * costs)
     return best
 
 
-def coded_costs(program: MarginProgram, labellings: IntArray, spread: FloatArray) -> FloatArray:
+def coded_costs(program: MarginProgram, labellings: IntArray, scatter: FloatArray) -> FloatArray:
     """Return ‖Σ_i s_i φ_i c(y_i)ᵀ‖² + 2 max ⟨b, Σ_i s_i c(y_i)⟩ (M,), of coded margins at duals s (n,) and labellings.
     """
     rows = code_rows(labellings, program.label_codes)
-    costs = np.sum(program.features.adjoint((rows * spread).T) ** 2, axis=0).reshape(len(labellings), -1).sum(axis=1)
+    costs = np.sum(program.features.adjoint((rows * scatter).T) ** 2, axis=0).reshape(len(labellings), -1).sum(axis=1)
     if not program.is_biased:
         return costs
-    return costs + 2.0 * program.bias.support((rows @ spread).reshape(len(labellings), -1))
+    return costs + 2.0 * program.bias.support((rows @ scatter).reshape(len(labellings), -1))
 
 
 def _chunks(count: int) -> Iterator[slice]:

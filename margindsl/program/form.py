@@ -91,7 +91,7 @@ class Form:
         return (min(level, 0.5 * distance**2 / square) if distance * square > 0 else level), 2.0 * distance or 1.0
 
     @property
-    def floor(self) -> float:
+    def negligible(self) -> float:
         """Return a size of values that need not be told from zero, a thousandth of the usual size.
 
         A bias or scalars can make the least value zero exactly, which no gap relative to it ever certifies.
@@ -118,7 +118,7 @@ class Form:
         return self.free_bias or self.losses.scalars.count > 0
 
     @property
-    def is_endless(self) -> bool:
+    def is_unbounded(self) -> bool:
         """Return whether the objective is proved to fall without end."""
         return False
 

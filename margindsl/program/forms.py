@@ -96,13 +96,13 @@ class SaddleForm(Form):
 
     def directions(self, u: FloatArray) -> FloatArray:
         """Return the (q r, T) columns Σ_i ũ_i c(y_k,i) ⊗ φ_i."""
-        return stacked(self.features.adjoint((self.coded() * self.losses.spread(u)).T), self.width)
+        return stacked(self.features.adjoint((self.coded() * self.losses.scatter(u)).T), self.width)
 
     def dual_objective(self, u: FloatArray) -> float:
         """Return min_k G(u, y_k, b_k), a lower bound of the master's value where u satisfies Σ b_r u_r = q."""
         costs = 0.5 * np.sum(self.directions(u) ** 2, axis=0)
         if self.is_biased:
-            sums = (self.coded() @ self.losses.spread(u)).reshape(self.biases.shape)
+            sums = (self.coded() @ self.losses.scatter(u)).reshape(self.biases.shape)
             costs = costs + np.sum(self.biases * sums, axis=1)
         return -self.losses.conjugate_value(u) - float(costs.max())
 

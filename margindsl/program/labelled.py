@@ -15,7 +15,7 @@ from margindsl.features import CodedRows
 from margindsl.host.frozen import frozen_property
 from margindsl.labelset.codes import differences, simplex_codes
 from margindsl.program.answers import Variable
-from margindsl.program.bounds import contradiction, is_endless
+from margindsl.program.bounds import contradiction, is_unbounded
 from margindsl.program.equalities import moved_duals
 from margindsl.program.form import Form
 from margindsl.program.losses import Losses
@@ -159,9 +159,9 @@ class LabelledForm(Form):
     @property
     def contradiction(self) -> tuple[int, ...]:
         many, lengths = len(differences(self.codes)), [np.linalg.norm(bound.weights) for bound in self.decision]
-        places = contradiction(self.bound_normals, self.bound_ends, np.repeat(lengths, many) * float(
+        positions = contradiction(self.bound_normals, self.bound_ends, np.repeat(lengths, many) * float(
             np.sqrt(self.features.trace + self.n * self.free_bias)))
-        return tuple(sorted({place // many for place in places}))
+        return tuple(sorted({position // many for position in positions}))
 
     def structure(self) -> tuple[Any, ...] | None:
         return (*(super().structure() or ()), self.codes.tobytes())
@@ -208,8 +208,8 @@ class FixedLabelForm(LabelledForm):
                 self.objective(answer["w"], answer["bias"], answer["scalars"]))
 
     @property
-    def is_endless(self) -> bool:
-        return is_endless(self.losses, self.bias_rows, self.bound_ends, self.bound_rows[1])
+    def is_unbounded(self) -> bool:
+        return is_unbounded(self.losses, self.bias_rows, self.bound_ends, self.bound_rows[1])
 
     @property
     def bias_rows(self) -> FloatArray:
@@ -222,7 +222,7 @@ class FixedLabelForm(LabelledForm):
 
     def dual_direction(self, u: FloatArray, tau: FloatArray | None = None) -> FloatArray:
         """Return the (q r,) weights w(u, τ) = Σ_i ũ_i c(y_i) ⊗ φ_i − Gᵀτ of a dual point."""
-        w = self.rows.adjoint(self.losses.spread(u))
+        w = self.rows.adjoint(self.losses.scatter(u))
         return w if tau is None or not len(tau) else w - self.bound_rows[0].T @ tau
 
     def dual_objective(self, u: FloatArray, tau: FloatArray | None = None) -> float:
@@ -241,7 +241,7 @@ class FixedLabelForm(LabelledForm):
         terms = self.bias_terms(u, tau)
         return max(self.losses.scalar_residual(u), greatest_ratio(terms.sum(axis=0), np.abs(terms).sum(axis=0)))
 
-    def levelled(self, u: FloatArray, tau: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def projected(self, u: FloatArray, tau: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return (u, τ) in their domains with Σ b u = q and, with a free bias, Σ ũ_i c(y_i) = Hᵀτ."""
         return moved_duals(self.losses, self.bias_rows, self.bound_ends, self.bound_rows[1], u, tau)
 
@@ -249,7 +249,7 @@ class FixedLabelForm(LabelledForm):
         """Return the terms (M, q) of Σ ũ_i c(y_i) − Hᵀτ, which a free bias makes zero; none without one."""
         if not self.free_bias:
             return np.zeros((0, self.width))
-        terms = self.own * self.losses.spread(u)[:, None]
+        terms = self.own * self.losses.scatter(u)[:, None]
         return terms if tau is None else np.vstack([terms, -self.bound_rows[1] * tau[:, None]])
 
 

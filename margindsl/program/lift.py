@@ -36,22 +36,22 @@ class Cuts:
 
     Parameters
     ----------
-    places : (T, w) int array
+    positions : (T, w) int array
         The components of the entries; of shorter vectors the last ones are repeated with sign 0.
     signs : (T, w) int array
     least : (T,) float array
     equal : (T,) bool array
     """
 
-    places: IntArray
+    positions: IntArray
     signs: IntArray
     least: FloatArray
     equal: BoolArray
 
     def __post_init__(self) -> None:
         freeze_fields(self)
-        given = [x.shape for x in (self.places, self.signs, self.least, self.equal)]
-        if self.places.ndim != 2 or given[1:] != [given[0], given[0][:1], given[0][:1]]:
+        given = [x.shape for x in (self.positions, self.signs, self.least, self.equal)]
+        if self.positions.ndim != 2 or given[1:] != [given[0], given[0][:1], given[0][:1]]:
             raise DeclarationError(f"cuts: given places, signs, limits and equalities of shapes {given}, expected "
                                    "(T, w) twice and (T,) twice")
 
@@ -61,17 +61,17 @@ class Cuts:
         return cls(np.zeros((0, 1), dtype=int), np.zeros((0, 1), dtype=int), np.zeros(0), np.zeros(0, dtype=bool))
 
     @classmethod
-    def odd(cls, places: IntArray, signs: IntArray) -> Cuts:
+    def odd(cls, positions: IntArray, signs: IntArray) -> Cuts:
         """Return (Σ s_i z_i)² ≥ 1 for an odd number of signs, and for three codes whose signs are not all alike."""
-        places, signs = np.atleast_2d(places), np.atleast_2d(signs)
+        positions, signs = np.atleast_2d(positions), np.atleast_2d(signs)
         many = np.count_nonzero(signs, axis=-1)
-        alike = np.sort(np.where(signs == 0, -1 - np.arange(signs.shape[1]), places), axis=1)
+        alike = np.sort(np.where(signs == 0, -1 - np.arange(signs.shape[1]), positions), axis=1)
         if np.any(many % 2 == 0) or np.any(np.abs(signs) > 1) or np.any(np.diff(alike, axis=1) == 0):
             raise DeclarationError("an odd cut takes an odd number of different components and signs of -1 or +1")
-        order = np.argsort(places, axis=1, kind="stable")
+        order = np.argsort(positions, axis=1, kind="stable")
         signs = np.take_along_axis(signs, order, 1)
         turn = np.where(signs.sum(axis=1) < 0, -1, 1)  # the square of a sum is that of its negative
-        return cls(np.take_along_axis(places, order, 1), turn[:, None] * signs, np.ones(len(signs)),
+        return cls(np.take_along_axis(positions, order, 1), turn[:, None] * signs, np.ones(len(signs)),
                    np.zeros(len(signs), dtype=bool))
 
     @classmethod
@@ -86,7 +86,7 @@ class Cuts:
     @property
     def count(self) -> int:
         """Return the number T of cuts."""
-        return len(self.places)
+        return len(self.positions)
 
     def take(self, index: IntArray) -> Cuts:
         """Return some of the cuts."""
@@ -94,28 +94,28 @@ class Cuts:
 
     def joined(self, other: Cuts) -> Cuts:
         """Return the cuts of both, each once; an equality replaces the inequality."""
-        width = max(self.places.shape[1], other.places.shape[1])
+        width = max(self.positions.shape[1], other.positions.shape[1])
         parts = self._of_width(width), other._of_width(width)
         both = Cuts(*(np.concatenate([getattr(cuts, f.name) for cuts in parts]) for f in fields(self)))
         order = np.argsort(~both.equal, kind="stable")
-        _, first = np.unique(np.hstack([both.places, both.signs])[order], axis=0, return_index=True)
+        _, first = np.unique(np.hstack([both.positions, both.signs])[order], axis=0, return_index=True)
         return both.take(np.sort(order[first]))
 
     def _of_width(self, width: int) -> Cuts:
-        more = width - self.places.shape[1]
+        more = width - self.positions.shape[1]
         if not more:
             return self
-        places = np.hstack([self.places, np.repeat(self.places[:, -1:], more, axis=1)])
-        return Cuts(places, np.hstack([self.signs, np.zeros((self.count, more), dtype=int)]), self.least, self.equal)
+        positions = np.hstack([self.positions, np.repeat(self.positions[:, -1:], more, axis=1)])
+        return Cuts(positions, np.hstack([self.signs, np.zeros((self.count, more), dtype=int)]), self.least, self.equal)
 
     def matrix(self, count: int) -> csr_array:
         """Return the vectors b as rows (T, N)."""
-        row = np.repeat(np.arange(self.count), self.places.shape[1])
-        return csr_array((self.signs.ravel().astype(float), (row, self.places.ravel())), shape=(self.count, count))
+        row = np.repeat(np.arange(self.count), self.positions.shape[1])
+        return csr_array((self.signs.ravel().astype(float), (row, self.positions.ravel())), shape=(self.count, count))
 
     def values(self, V: FloatArray) -> FloatArray:
         """Return (T,) the left sides at M = VVᵀ, V (N, p)."""
-        return np.asarray(np.sum(np.einsum("tw,twp->tp", self.signs, V[self.places]) ** 2, axis=1))
+        return np.asarray(np.sum(np.einsum("tw,twp->tp", self.signs, V[self.positions]) ** 2, axis=1))
 
     def admissible(self, gamma: Any) -> FloatArray:
         """Return multipliers with negative ones of inequalities raised to zero; zeros where none are given."""
@@ -198,7 +198,7 @@ class LiftForm(Form):
         if self.component.shape != (self.n,) or self.sign.shape != (self.n,):
             raise DeclarationError("component and sign of a lift have one entry a point")
         if np.any(self.component >= self.count) or np.any(self.component < -1) or (
-                self.cuts.count and not 0 <= self.cuts.places.min() <= self.cuts.places.max() < self.count):
+                self.cuts.count and not 0 <= self.cuts.positions.min() <= self.cuts.positions.max() < self.count):
             raise DeclarationError(f"a lift of {self.count} components names others")
         for bound in self.balance:
             if bound.vector.shape != (self.count,):
@@ -305,7 +305,7 @@ class LiftForm(Form):
         return (np.array([bound.radius**2 for bound in self.balance]),
                 np.array([bound.upper**2 for bound in self.decision]))
 
-    def spread_squares(self, q: FloatArray) -> FloatArray:
+    def scatter_squares(self, q: FloatArray) -> FloatArray:
         """Return (n,) the sums q̃ of multipliers of squares."""
         losses = self.losses
         return q if losses.is_identity else np.bincount(losses.points, q * losses.slopes**2, self.n)
@@ -382,8 +382,8 @@ def merged_rows(losses: Losses, absorbed: BoolArray) -> Losses:
     number = np.repeat(np.arange(len(losses.terms)), [term.rows for term in losses.terms])
     # the rows of a point side by side, its weights in units of the first
     table = np.full((losses.n, int(many.max()), 4), -1.0)
-    place = np.arange(losses.rows) - np.repeat(np.cumsum(many) - many, many)
-    table[losses.points[order], place] = np.stack(
+    position = np.arange(losses.rows) - np.repeat(np.cumsum(many) - many, many)
+    table[losses.points[order], position] = np.stack(
         [number, losses.weights, losses.slopes, losses.shifts], axis=1)[order]
     unit = np.where(table[:, 0, 1] > 0, table[:, 0, 1], 1.0)
     table[:, :, 1] /= unit[:, None]

@@ -79,7 +79,7 @@ def greatest_excess(form: LiftForm, point: LiftPoint, most: int = 1) -> tuple[Fl
     if not possible:
         return none
     base, held = _features(form), ~form.absorbed
-    q, H = form.spread_squares(point.q), component_rows(form, point.u)
+    q, H = form.scatter_squares(point.q), component_rows(form, point.u)
     if is_wide(form):
         squares = np.maximum(-2.0 * q, 0.0)
 
@@ -141,12 +141,12 @@ def _holding(form: LiftForm, point: LiftPoint) -> FloatArray:
     τ|uᵀz| ≤ ½ητ²h² + (uᵀz)²/2ηh² for every η > 0: what labels pay is convex in 1/η, and the bound has one peak.
     """
     eta, h = np.zeros(len(form.decision)), form.decision_rows[1]
-    places = [j for j, bound in enumerate(form.decision) if h[j] != 0 and 0 < bound.upper < np.inf]
-    if not places:
+    positions = [j for j, bound in enumerate(form.decision) if h[j] != 0 and 0 < bound.upper < np.inf]
+    if not positions:
         return eta
-    j = min(places, key=lambda place: form.decision[place].upper / abs(h[place]))
-    limit, spread = form.decision[j].upper, form.losses.spread(point.u)
-    sums = np.bincount(form.component[~form.absorbed], (form.sign * spread)[~form.absorbed], form.count)
+    j = min(positions, key=lambda position: form.decision[position].upper / abs(h[position]))
+    limit, scatter = form.decision[j].upper, form.losses.scatter(point.u)
+    sums = np.bincount(form.component[~form.absorbed], (form.sign * scatter)[~form.absorbed], form.count)
     size = float(np.linalg.norm(sums)) / (abs(h[j]) * limit)
     size = size or 1e-6 * float(form.features.trace) / limit**2
     if not np.any(sums):
@@ -220,10 +220,10 @@ def scaled(form: LiftForm, point: LiftPoint, shift: float = 0.0, most: int = 0
     squares, wide = _row_squares(form, point.u), is_wide(form)
     typical = float(squares.sum()) / max(1, form.count)
     # beside κ the inverse is a difference of terms as large as ‖h‖²/d, of which ten digits are kept
-    floor = np.where(squares > 0, 1e-5 * (squares + typical) if np.any(point.kappa) else 1e-9 * typical,
+    least_d = np.where(squares > 0, 1e-5 * (squares + typical) if np.any(point.kappa) else 1e-9 * typical,
                      1e-14 * typical if np.any(point.kappa) else 0.0)
     shift *= float(np.abs(point.d).mean()) if form.count else 0.0
-    moved = replace(point, d=np.maximum(point.d + shift, floor))
+    moved = replace(point, d=np.maximum(point.d + shift, least_d))
     values, W = greatest_excess(form, moved, max(most, 1))
     if not np.isfinite(values[0]) and form.free_bias:
         moved = _biased(form, moved)
@@ -254,7 +254,7 @@ def falling_labels(form: LiftForm, point: LiftPoint, most: int = 1) -> FloatArra
 
 def _biased(form: LiftForm, point: LiftPoint) -> LiftPoint:
     """Return a point whose d and κ leave at least half of what holds a free bias, η and q; itself without one."""
-    held = 2.0 * float(form.spread_squares(point.q).sum()) + float(point.eta @ form.decision_rows[1] ** 2)
+    held = 2.0 * float(form.scatter_squares(point.q).sum()) + float(point.eta @ form.decision_rows[1] ** 2)
     if not (form.free_bias and form.count and held > 0):
         return point
     edge = component_rows(form, point.u) @ np.append(np.zeros(form.features.rank), 1.0)
@@ -343,7 +343,7 @@ def _features(form: LiftForm) -> FeatureOperator:
 def component_rows(form: LiftForm, u: FloatArray) -> Any:
     """Return the rows h_C = Σ_{i∈C} t_i ũ_i φ_i (N, r [+1]), as products alone of wide features, or of many of workers.
     """
-    weights = np.where(form.absorbed, 0.0, form.sign * form.losses.spread(u))
+    weights = np.where(form.absorbed, 0.0, form.sign * form.losses.scatter(u))
     wide, far = is_wide(form), form.features.is_remote and form.count * form.features.rank > FETCHED
     if wide or far:
         return ComponentRows(_features(form), np.maximum(form.component, 0), weights, form.count, wide)
@@ -366,7 +366,7 @@ def label_part(form: LiftForm, kappa: FloatArray, gamma: FloatArray) -> FloatArr
 
 def _whitened(form: LiftForm, point: LiftPoint) -> Any:
     """Return H P^{-1/2}, None unless P = P₀ + 2Σq̃φφᵀ + Σησσᵀ is positive definite and well enough conditioned."""
-    H, q = component_rows(form, point.u), form.spread_squares(point.q)
+    H, q = component_rows(form, point.u), form.scatter_squares(point.q)
     if not form.order or not (form.free_bias or np.any(q) or np.any(point.eta)):
         return H
     if isinstance(H, ComponentRows):
@@ -401,11 +401,12 @@ def _arrays(form: LiftForm, point: LiftPoint) -> dict[str, Any]:
     losses, apart = form.losses, np.flatnonzero(form.absorbed)
     component = form.component.copy()
     component[apart] = form.count + np.arange(len(apart))
-    q = point.q if losses.scalars.count else form.spread_squares(point.q)
+    q = point.q if losses.scalars.count else form.scatter_squares(point.q)
     return lifted_arrays(
         losses.point_duals(point.u), -2.0 * q, np.append(point.d, np.zeros(len(apart))), kappa=point.kappa,
         vectors=np.vstack([form.omega.T, np.zeros((len(apart), len(form.balance)))]), eta=point.eta,
-        component=component, sign=form.sign, theta=point.gamma, cut_places=form.cuts.places, cut_signs=form.cuts.signs)
+        component=component, sign=form.sign, theta=point.gamma, cut_positions=form.cuts.positions,
+        cut_signs=form.cuts.signs)
 
 
 __all__ = ["admissible", "ascend_cut", "component_rows", "falling_labels", "greatest_excess", "is_wide", "label_part",

@@ -233,28 +233,28 @@ class Losses:
             yield term, slice(start, start + term.rows)
             start += term.rows
 
-    def gather(self, values: FloatArray) -> FloatArray:
+    def at_rows(self, values: FloatArray) -> FloatArray:
         """Return values (n,) or (n, p) of points as values of rows, times the slopes."""
         if self.is_identity:
             return values
         return (values[self.points].T * self.slopes).T
 
-    def spread(self, u: FloatArray) -> FloatArray:
-        """Return the (n,) or (n, p) sums Σ_{r at i} a_r u_r, the adjoint of `gather`."""
+    def scatter(self, u: FloatArray) -> FloatArray:
+        """Return the (n,) or (n, p) sums Σ_{r at i} a_r u_r, the adjoint of `at_rows`."""
         if self.is_identity:
             return u
         if u.ndim > 1:
-            return np.stack([self.spread(column) for column in u.T], axis=1)
+            return np.stack([self.scatter(column) for column in u.T], axis=1)
         sums = np.bincount(self.points, weights=u * self.slopes, minlength=self.n)
         return sums.astype(float, copy=False)  # whole numbers of no rows
 
     def point_duals(self, u: FloatArray) -> FloatArray:
         """Return duals of points; of rows, where shared scalars couple them."""
-        return u if self.scalars.count else self.spread(u)
+        return u if self.scalars.count else self.scatter(u)
 
     def arguments(self, margins: FloatArray, scalars: FloatArray | None = None) -> FloatArray:
         """Return the (m,) arguments v_r = a_r γ_p(r) + b_rᵀs + d_r."""
-        v = self.gather(margins) + self.shifts
+        v = self.at_rows(margins) + self.shifts
         if self.scalars.count:
             v = v + self.coupling @ (np.zeros(self.scalars.count) if scalars is None else scalars)
         return v
@@ -340,15 +340,15 @@ class Losses:
 
     def size(self, margins: FloatArray, scalars: FloatArray | None = None) -> float:
         """Return Σ |c ρ(v)| + |q|ᵀ|s|, what the rounding of `value` is relative to."""
-        paid = 0.0 if scalars is None else np.abs(self.scalars.costs) @ np.abs(scalars)
-        return float(np.sum(np.abs(self.row_losses(self.arguments(margins, scalars)))) + paid)
+        charge = 0.0 if scalars is None else np.abs(self.scalars.costs) @ np.abs(scalars)
+        return float(np.sum(np.abs(self.row_losses(self.arguments(margins, scalars)))) + charge)
 
     @np.errstate(invalid="ignore")
     def noise(self, margins: FloatArray, scalars: FloatArray | None = None) -> float:
         """Return what rounding may do to `value`: to its parts, and to arguments, at the steeper side of a kink."""
         s = np.zeros(self.scalars.count) if scalars is None else np.asarray(scalars)
         moved = self._map(self.arguments(margins, s), lambda loss, x: np.max(np.abs(loss.subdifferential(x)), axis=0))
-        moved *= np.abs(self.slopes * self.gather(margins)) + np.abs(self.shifts) + np.abs(self.coupling) @ np.abs(s)
+        moved *= np.abs(self.slopes * self.at_rows(margins)) + np.abs(self.shifts) + np.abs(self.coupling) @ np.abs(s)
         return float(rounding(self.size(margins, s) + np.sum(moved, where=np.isfinite(moved)), self.rows))
 
     def cluster_costs(self, table: FloatArray, scalars: FloatArray | None = None) -> FloatArray:
@@ -410,9 +410,9 @@ def added(terms: Iterable[LossTerm], searched: bool = False) -> tuple[LossTerm, 
     """
     found: list[LossTerm] = []
     for term in terms:
-        for place, other in enumerate(found):
+        for position, other in enumerate(found):
             try:
-                found[place] = _sum(other, term, searched)
+                found[position] = _sum(other, term, searched)
                 break
             except (LookupError, CalculusError):
                 continue

@@ -15,7 +15,7 @@ from margindsl.labelset.forcing import Path
 from margindsl.program.absorption import absorbed_envelopes
 from margindsl.program.bounded_bias import NO_BIAS, Interval
 from margindsl.program.branching import BranchNodeForm, PointLosses, node_dual, with_bias
-from margindsl.program.certificates import fixed_label_case, fixed_label_value, levelled_duals, project_duals
+from margindsl.program.certificates import fixed_label_case, fixed_label_value, project_duals, projected_duals
 from margindsl.program.program import MarginProgram
 from margindsl.typing import BoolArray, FloatArray, IntArray
 
@@ -32,7 +32,7 @@ class NodeBounds(ABC):
         """Return a dual point that says nothing of any label."""
 
     @abstractmethod
-    def settled(self, z: IntArray, answer: Mapping[str, FloatArray]) -> tuple[FloatArray, FloatArray]:
+    def repaired(self, z: IntArray, answer: Mapping[str, FloatArray]) -> tuple[FloatArray, FloatArray]:
         """Return the dual point of an answer to the fixed-label problem of a node without open points."""
 
     @abstractmethod
@@ -77,13 +77,13 @@ class LiftedNodes(NodeBounds):
     @property
     def bias(self) -> Interval:
         """Return the limits of the bias, those of the one bound that holds it closest."""
-        return NO_BIAS if self.holder is None else self.program.bias_limits[self.holder]
+        return NO_BIAS if self.narrowest is None else self.program.bias_limits[self.narrowest]
 
     @frozen_property
-    def holder(self) -> int | None:
+    def narrowest(self) -> int | None:
         """Return which of the decision bounds holds the bias closest."""
         limits = self.program.bias_limits
-        return min(limits, key=lambda place: limits[place].reach) if limits else None
+        return min(limits, key=lambda position: limits[position].reach) if limits else None
 
     @property
     def zero(self) -> tuple[FloatArray, FloatArray]:
@@ -108,9 +108,9 @@ class LiftedNodes(NodeBounds):
         return BranchNodeForm(self.program.features, self.program.losses, self.signs(z),
                               table=self.table, absorbed=self.absorbed, bias=self.bias, **options)
 
-    def settled(self, z: IntArray, answer: Mapping[str, FloatArray]) -> tuple[FloatArray, FloatArray]:
+    def repaired(self, z: IntArray, answer: Mapping[str, FloatArray]) -> tuple[FloatArray, FloatArray]:
         losses = self.program.losses
-        u = losses.spread(project_duals(losses, np.asarray(answer["u"])))
+        u = losses.scatter(project_duals(losses, np.asarray(answer["u"])))
         tau = float((self.phi.T @ (u * self.signs(z)))[-1]) if self.bias.reach > 0 else 0.0
         return u, self.rest(np.zeros(self.program.n), tau=tau)
 
@@ -122,9 +122,9 @@ class LiftedNodes(NodeBounds):
         a, eta, tau = self.split(rest)
         bounds = self.program.decision
         held, both = np.zeros((2, 1, len(bounds))), [bool(np.isfinite(bound.reach)) for bound in bounds]
-        if self.holder is not None:
-            total = float(bounds[self.holder].weights.sum())
-            held[:, 0, self.holder] = eta / total**2, tau / total
+        if self.narrowest is not None:
+            total = float(bounds[self.narrowest].weights.sum())
+            held[:, 0, self.narrowest] = eta / total**2, tau / total
         return {"u": u[None], "q": a[None], "eta": held[0][:, both], "tau": held[1]}
 
 
@@ -169,11 +169,11 @@ class PartialNodes(NodeBounds):
         u, tau = (np.zeros(form.variables()[name].shape) for name in ("u", "tau"))
         return u, tau
 
-    def settled(self, z: IntArray, answer: Mapping[str, FloatArray]) -> tuple[FloatArray, FloatArray]:
+    def repaired(self, z: IntArray, answer: Mapping[str, FloatArray]) -> tuple[FloatArray, FloatArray]:
         form = self.form(z)
         if answer.get("u") is None or not form.falls:
             return self.zero
-        u, tau = levelled_duals(form, answer["u"], answer.get("tau"))
+        u, tau = projected_duals(form, answer["u"], answer.get("tau"))
         return (u, tau) if np.isfinite(fixed_label_value(form, u, tau)) else self.zero
 
     def value(self, z: IntArray, u: FloatArray, rest: FloatArray) -> float:

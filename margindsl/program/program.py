@@ -123,8 +123,8 @@ class MarginProgram:
         """Return the limits that single bounds on the bias alone set to it, by their places."""
         if not self.free_bias:
             return {}
-        limits = {place: bias_limits(self.features, (bound,)) for place, bound in enumerate(self.decision)}
-        return {place: interval for place, (interval, alone) in limits.items() if alone[0] and interval.is_finite}
+        limits = {position: bias_limits(self.features, (bound,)) for position, bound in enumerate(self.decision)}
+        return {position: interval for position, (interval, alone) in limits.items() if alone[0] and interval.is_finite}
 
     @cached_property
     def weight_bounds(self) -> tuple[DecisionBound, ...]:
@@ -187,21 +187,21 @@ class MarginProgram:
         return "" if len(self.lifted_decision) == len(self.decision) else (
             "; bounds on decision values without limits on both sides are used in rounding, not in the bound")
 
-    def code_sum(self, labels: IntArray, spread: FloatArray) -> FloatArray:
+    def code_sum(self, labels: IntArray, scatter: FloatArray) -> FloatArray:
         """Return V = Σ_i s_i φ_i c(y_i)ᵀ (r, q), the weights that duals s (n,) stand for, Σ_i s_i y_i below for a bias.
         """
-        turned = spread[:, None] * self.label_codes[labels]
+        turned = scatter[:, None] * self.label_codes[labels]
         V = self.features.adjoint(turned)
         return np.vstack([V, turned.sum(axis=0)]) if self.is_biased else V
 
-    def code_gains(self, V: FloatArray, spread: FloatArray) -> FloatArray:
+    def code_gains(self, V: FloatArray, scatter: FloatArray) -> FloatArray:
         """Return gains (n, k) whose best labels y maximise ⟨V, Σ_i s_i φ_i c(y_i)ᵀ⟩.
 
         A row Σ_i s_i y_i below stands for the bias that is best there.
         """
         r = self.features.rank
         bias = self.bias.end(V[r]) if len(V) > r else 0.0
-        return self.gains_of(spread[:, None] * (self.features.apply(V[:r]) + bias))
+        return self.gains_of(scatter[:, None] * (self.features.apply(V[:r]) + bias))
 
     def code_cost(self, V: FloatArray) -> float:
         """Return ‖V‖² + 2 max bΣ_i s_i y_i, twice what duals pay for a labelling, of a `code_sum` V."""

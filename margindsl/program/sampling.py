@@ -16,13 +16,13 @@ def restrict(losses: Losses, index: IntArray) -> Losses:
     index : (m,) int array
         Points kept, without repeats.
     """
-    place = np.full(losses.n, -1)
-    place[index] = np.arange(len(index))
+    position = np.full(losses.n, -1)
+    position[index] = np.arange(len(index))
     terms = []
     for term in losses.terms:
-        inside = place[term.points] >= 0
+        inside = position[term.points] >= 0
         share = float(term.weights[inside].sum())
         factor = float(term.weights.sum()) / share if share > 0 else 1.0
-        terms.append(LossTerm(term.loss, place[term.points[inside]], factor * term.weights[inside],
+        terms.append(LossTerm(term.loss, position[term.points[inside]], factor * term.weights[inside],
                               term.slopes[inside], term.shifts[inside], term.coupling[inside]))
     return Losses(len(index), tuple(terms), losses.scalars)

@@ -10,7 +10,7 @@ import numpy as np
 from margindsl.calculus import ConvexFunction
 from margindsl.errors import CalculusError
 from margindsl.host.frozen import freeze_fields, frozen_property
-from margindsl.program.bounds import is_endless
+from margindsl.program.bounds import is_unbounded
 from margindsl.program.losses import Losses, LossTerm
 from margindsl.typing import BoolArray, FloatArray, IntArray
 
@@ -132,7 +132,7 @@ def simplex_losses(losses: Losses, clusters: int) -> Losses:
     """
     bounding = falling_losses(losses, stretch(clusters))
     left_out = (part.term.coupling for part in parted(losses) if not part.falls)
-    if any(np.any(coupling) for coupling in left_out) and is_endless(bounding):
+    if any(np.any(coupling) for coupling in left_out) and is_unbounded(bounding):
         raise CalculusError("bounds see only the parts of Crammer-Singer losses that fall with the margin, and here "
                             "the others alone hold a shared scalar: without them the objective falls without end")
     return bounding

@@ -26,10 +26,10 @@ WHOLE: dict[str, tuple[Any, Any]] = {  # of whole numbers: the least, and what a
     "cannot": (0, "n"), "known_index": (0, "n"), "known_values": (0, "k"), "tree": ("p", "N"), "cuts": (-1, 2)}
 
 
-def need(holds: Any, said: str) -> Any:
+def need(holds: Any, words: str) -> Any:
     """Raise ValueError unless something holds."""
     if not holds:
-        raise ValueError(said)
+        raise ValueError(words)
 
 
 def number(x: Any, low: float = -sys.float_info.max, high: float = sys.float_info.max) -> float:
@@ -44,9 +44,9 @@ def whole(x: Any, low: int, high: int) -> int:
     return int(x)
 
 
-def gathered(place: Any, X: Any, N: int) -> Any:
+def gathered(position: Any, X: Any, N: int) -> Any:
     """Return the sums (N, r) of those rows of X (n, r) that have the same place."""
-    return np.array([np.bincount(place, x, N) for x in X.T]).reshape(-1, N).T
+    return np.array([np.bincount(position, x, N) for x in X.T]).reshape(-1, N).T
 
 
 def coded(coding: str, k: int) -> dict[str, Any]:
@@ -173,7 +173,7 @@ class Report:
 
     def __str__(self) -> str:
         parts = ("proved", self.proved), ("FAILED", self.failures), ("unverified", self.unverified)
-        return "\n".join(f"{word:<11} {said}" for word, sentences in parts for said in sentences)
+        return "\n".join(f"{word:<11} {words}" for word, sentences in parts for words in sentences)
 
 
 class Proof(SimpleNamespace):
@@ -182,13 +182,13 @@ class Proof(SimpleNamespace):
     def __init__(self, header: dict[str, Any], arrays: dict[str, Any]) -> None:
         n, k = whole(header["n"], 1, 1 << 40), whole(header["clusters"], *CLUSTERS[header["coding"]])
         need(arrays["codes"].shape[:1] == (k,), "codes: not one a cluster")
-        said = coded(header["coding"], k)
-        lengths = {"n": n, "N": n + 1, "k": k, "2": 2, "b": len(arrays["bound_lower"]) + 1, **said.pop("lengths")}
+        words = coded(header["coding"], k)
+        lengths = {"n": n, "N": n + 1, "k": k, "2": 2, "b": len(arrays["bound_lower"]) + 1, **words.pop("lengths")}
         found = {name: self.cast(name, mark, arrays[name], lengths)
                  for mark, names in SHAPES.items() for name in names.split() if name in arrays}
-        need(np.array_equal(found["codes"], said["codes"]), "the codes are not those of the coding")
+        need(np.array_equal(found["codes"], words["codes"]), "the codes are not those of the coding")
         super().__init__(
-            **(found | said), n=n, clusters=k,
+            **(found | words), n=n, clusters=k,
             **{name: header[name] for name in ("coding", "kind", "state", "free_bias")},
             bias=np.array(header["bias"], dtype=float), held=whole(header["held"], -1, lengths["l"] - 1),
             ridge=number(header["ridge"], sys.float_info.min), constant=number(header["constant"]),
@@ -220,18 +220,18 @@ class Proof(SimpleNamespace):
     def centre(self) -> None:
         """Write f = <w, phi - c> + t, c = a'phi / sum a, where a bound on a'f = t sum a holds a free bias, t then."""
         (n, r), m, D, self.limits = self.phi.shape, len(self.points), self.decision_weights, np.zeros(2)
-        self.columns, self.spread, last = self.phi + 0.0, np.abs(self.phi), np.arange(r) == r - 1
+        self.columns, self.magnitudes, last = self.phi + 0.0, np.abs(self.phi), np.arange(r) == r - 1
         self.rate, self.norm = (2 * n + m + r + 64) * EPS, np.where(last & self.free_bias, 0.0, self.ridge)
         if self.held >= 0:
             a, size = D[self.held], np.abs(D[self.held]).sum()
             need(self.free_bias and abs(a.sum()) > 4 * self.rate * size, "a bound holds no bias")
             self.columns -= np.where(last, 0.0, a @ self.phi / a.sum())
-            self.spread += np.where(last, 0.0, np.abs(a) @ self.spread * 2 * size / a.sum()**2)
+            self.magnitudes += np.where(last, 0.0, np.abs(a) @ self.magnitudes * 2 * size / a.sum()**2)
             self.limits = np.array([self.decision_lower[self.held], self.decision_upper[self.held]]) / (
                 a.sum() * np.abs(self.pairs[0]).sum())  # where clusters share a limit, each has a half of it
-            self.columns[:, -1] = self.spread[:, -1] = np.any(self.limits)
+            self.columns[:, -1] = self.magnitudes[:, -1] = np.any(self.limits)
         kept = last | (np.arange(len(D))[:, None] != self.held)
-        self.sums, self.sizes = kept * (D @ self.columns), kept * (np.abs(D) @ self.spread)
+        self.sums, self.sizes = kept * (D @ self.columns), kept * (np.abs(D) @ self.magnitudes)
 
     def valued(self, y: Any) -> tuple[float, float]:
         """Return the value of labels, weights and scalars, and what rounding may have done to it.
@@ -258,11 +258,11 @@ class Proof(SimpleNamespace):
         here, z = here[np.unique(self.cell[here], return_index=True)[1]], self.log_a * margins[self.log_at] + self.log_d
         need(len(here) == len(size), "the value is infinite: a margin lies outside the domain of its loss")
         t, wide = x - self.anchor, self.log_c * (1.0 + np.abs(self.log_a) * size[self.log_at] + np.abs(self.log_d))
-        square, paid = self.norm @ np.sum(self.w**2, axis=1) / 2, self.costs * self.scalars
+        square, charges = self.norm @ np.sum(self.w**2, axis=1) / 2, self.costs * self.scalars
         logs, values = self.log_c * np.logaddexp(0.0, -z), ((self.A * t + self.B) * t + self.C)[here]
         parts = ((np.abs(self.A) * reach + np.abs(self.B)) * reach + np.abs(self.C))[near]
-        size = math.fsum([*parts, *wide, *np.abs(paid), square, abs(self.constant)])
-        return math.fsum([*values, *logs, *paid, square, self.constant]), rate * size
+        size = math.fsum([*parts, *wide, *np.abs(charges), square, abs(self.constant)])
+        return math.fsum([*values, *logs, *charges, square, self.constant]), rate * size
 
     def start(self) -> float:
         """Return the size of the losses at decision values and scalars of zero."""
@@ -279,14 +279,14 @@ class Proof(SimpleNamespace):
         slope, strain, rest, size = (np.bincount(self.log_at, self.log_c * z, len(u)) for z in (
             self.log_a * v, np.abs(self.log_a * v), v * self.log_d - dual, np.abs(v * self.log_d) + np.abs(dual)))
         half = np.where(self.singer & (np.minimum(self.left, self.slopes[i]) < 0), 0, q[i] / 2)  # no square of a fall
-        pull, strain, low = (u + slope)[i], (np.abs(u) + strain)[i], np.full(len(i), np.inf)
+        linear, strain, low = (u + slope)[i], (np.abs(u) + strain)[i], np.full(len(i), np.inf)
         steep, size, total = np.abs(self.B), np.abs(self.C) + size[i], np.full(len(u), np.inf)
         bend, tilt = self.A + half, u[i] + (slope[i] + self.B - 2 * self.A * k)  # bend x^2 + tilt x but for a constant
         lowest = np.clip(np.where(bend > 0, -tilt / (2 * bend), k), self.left, self.right)
         for x, sign in ((self.left, 1), (self.right, -1), (lowest, 0)):
             t, falls = x - k, (bend < 0) | ((bend == 0) & (sign * tilt > 64 * EPS * (strain + steep)))
             parts = (np.abs(self.A * t) + steep) * np.abs(t) + (strain + np.abs(half * x)) * np.abs(x) + size
-            value = (self.A * t + self.B) * t + (half * x + pull) * x + self.C - 64 * EPS * parts
+            value = (self.A * t + self.B) * t + (half * x + linear) * x + self.C - 64 * EPS * parts
             low = np.minimum(low, np.where(np.isfinite(x), value, np.where(falls, -np.inf, np.inf)))
         np.minimum.at(total, i, low)
         need(np.all(np.isfinite(total)), f"a dual point is outside the domain of loss {np.argmin(np.isfinite(total))}")
@@ -300,7 +300,7 @@ class Proof(SimpleNamespace):
     def whitened(self, q: Any, eta: Any, H: Any, sizes: Any) -> tuple[Any, Any]:
         """Return F, FF' >= HP^-1H', P = norm - Phi'qPhi + sum eta s s', and how far off rows are, in units of rate."""
         near, far = (self.norm + self.stretch * np.abs(q) @ x**2 + eta @ y**2 for x, y in (
-            (self.columns, self.sums), (self.spread, self.sizes)))
+            (self.columns, self.sums), (self.magnitudes, self.sizes)))
         held, scale = near > 0, np.sqrt(near[near > 0])
         need(np.all(np.abs(H[:, ~held]) <= self.rate * sizes[:, ~held]), "the dual point does not hold the free bias")
         F, off = H[:, held] / scale, np.linalg.norm(sizes[:, held] / scale, axis=1)
@@ -316,20 +316,20 @@ class Proof(SimpleNamespace):
         """Return parts of a price no less than z'HP^-1H'z for all labels of components that are like z."""
         # FF' + T theta T' <= c(d + V kappa V') gives c(sum d + kappa r^2) - sum theta l for sums |V'z| <= r and cuts
         # |T'z|^2 >= l (= if theta < 0); c: top eigenvalue of GG', G' = [(F - VW) / sqrt d, W / sqrt kappa], T in F, V
-        k, free, pull, held = self.clusters, z < 0, math.sqrt(self.stretch) * v[:, None], int(self.row[-1]) + 1
+        k, free, linear, held = self.clusters, z < 0, math.sqrt(self.stretch) * v[:, None], int(self.row[-1]) + 1
         N = int(free.sum()) + held  # the last rows are of what is decided, the very last of a point of the last cluster
-        place = np.append(np.where(free, np.cumsum(free) - 1, N - held + self.row[z])[B.component], N - 1)
+        position = np.append(np.where(free, np.cumsum(free) - 1, N - held + self.row[z])[B.component], N - 1)
         sign = np.append(B.sign * np.where(free, 1, self.turn[z])[B.component], 1)
         squares = sign * np.vstack([np.column_stack([B.rows, -np.append(self.middles, 0)]), self.cuts])
-        H, sizes, U = (gathered(place[:len(X)], X, N) for X in (
-            sign[:-1, None] * pull * self.columns, np.abs(pull) * self.spread, squares.T))
+        H, sizes, U = (gathered(position[:len(X)], X, N) for X in (
+            sign[:-1, None] * linear * self.columns, np.abs(linear) * self.magnitudes, squares.T))
         (F, off), cut, count = self.whitened(q, eta, H, sizes), U.T[len(B.rows):] != 0, np.abs(self.cuts).sum(axis=1)
         total, i, j = np.abs(self.cuts.sum(axis=1)), cut.argmax(axis=1), N - 1 - cut[:, ::-1].argmax(axis=1)
-        apart = np.isin(i * N + j, np.sort(place[B.apart], axis=1) @ [N, 1]) | ((i >= N - held) & (i < j))
+        apart = np.isin(i * N + j, np.sort(position[B.apart], axis=1) @ [N, 1]) | ((i >= N - held) & (i < j))
         loose = (count != 1) & ((count != 2) | (total != 2) | ~apart)  # what is not an equality
         need(np.all(self.theta[loose] >= 0) and np.all(v * self.singer >= 0), "a multiplier is negative")
         least, radii = least_square(self.cuts, k), [B.radius(j, z) for j in range(len(B.rows))]
-        weights, d = np.append(self.kappa, -self.theta), np.bincount(place, self.d, N)
+        weights, d = np.append(self.kappa, -self.theta), np.bincount(position, self.d, N)
         met, left = np.any(F, axis=1) | np.any(U * weights, axis=1) | (d != 0), weights > 0
         root, U = np.sqrt(d[met])[:, None], U[met] * np.sqrt(np.abs(weights))
         X, Y = np.hstack([F[met], U[:, ~left]]) / root, U[:, left] / root
@@ -360,7 +360,7 @@ class Proof(SimpleNamespace):
             H, sizes = ((np.tensordot(a, gathered(B.component, w[:, None] * b, N), (1, 0)) - c.T @ b - d.T @ e).reshape(
                 -1, b.shape[1]) for a, w, b, c, d, e in (
                     (own, B.sign * v, self.columns, others, force, self.sums),
-                    (abs(own), abs(v), self.spread, -abs(others), -abs(force), self.sizes)))
+                    (abs(own), abs(v), self.magnitudes, -abs(others), -abs(force), self.sizes)))
             if self.held >= 0 and not np.any(eta * self.sums[:, -1]):  # nothing but its limits holds the bias
                 gain = np.max(H[:, -1:] * self.limits, axis=1) + self.rate * sizes[:, -1] * np.abs(self.limits).max()
                 H[:, -1] = sizes[:, -1] = 0.0
@@ -369,8 +369,9 @@ class Proof(SimpleNamespace):
             prices = np.hstack([x.reshape(len(Z), -1) for x in (squares, 2 * gain)])
         limits = np.where(tau > 0, self.decision_upper[:, None], self.decision_lower[:, None])
         reach = np.maximum(-self.decision_lower, self.decision_upper)**2 * self.corner
-        paid = np.append(np.where(tau == 0, 0.0, 2 * tau * limits), np.where(eta == 0, 0.0, eta * reach))
-        return low - (prices.sum(1) + paid.sum()) / 2 - self.rate * (abs(low) + abs(prices).sum(1) + abs(paid).sum())
+        charges = np.append(np.where(tau == 0, 0.0, 2 * tau * limits), np.where(eta == 0, 0.0, eta * reach))
+        return low - (prices.sum(1) + charges.sum()) / 2 - self.rate * (
+            abs(low) + abs(prices).sum(1) + abs(charges).sum())
 
     def judge(self, report: Any) -> None:
         """Add what holds of labels, value, bound and status."""
@@ -408,8 +409,8 @@ def check(header: dict[str, Any], arrays: dict[str, Any]) -> Report:
         with np.errstate(all="ignore"):
             Proof(header, arrays).judge(report)
     except Exception as error:  # whatever a forged file leads to
-        said = f"{error}" if isinstance(error, ValueError) else f"the proof is damaged: {error!r}"
-        (report.unverified if isinstance(error, MemoryError) else report.failures).append(said)
+        words = f"{error}" if isinstance(error, ValueError) else f"the proof is damaged: {error!r}"
+        (report.unverified if isinstance(error, MemoryError) else report.failures).append(words)
     return report
 
 

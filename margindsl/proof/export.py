@@ -12,7 +12,7 @@ from margindsl.features import AffineFeatures, FeatureOperator
 from margindsl.labelset import Names
 from margindsl.labelset.bound import LinearBound, intersect
 from margindsl.language.lowering import Declaration
-from margindsl.program.bounded_bias import holder
+from margindsl.program.bounded_bias import narrowest
 from margindsl.program.certificates import Certificate
 from margindsl.program.program import MarginProgram
 from margindsl.proof.check import FORMAT, VERSION, LabelSet, Proof, coded
@@ -22,11 +22,11 @@ from margindsl.typing import BoolArray, FloatArray, IntArray
 
 LARGEST = 30_000_000  # entries of features that are written out or checked
 FETCHED = 1_000_000  # the same where workers hold the points
-FLOOR = 1e-8  # least entry of a diagonal, as a part of the mean
+LEAST_ENTRY = 1e-8  # least entry of a diagonal, as a part of the mean
 
 
 @dataclass(frozen=True, eq=False)
-class Claim:
+class Stated:
     """Represent what a solution says: labels with their hyperplane, value, bound and status word."""
 
     labels: IntArray  # (n,) 0 to k - 1
@@ -40,7 +40,7 @@ class Claim:
 
 
 @np.errstate(all="ignore")
-def export(program: MarginProgram, claim: Claim, certificate: Certificate | None,
+def export(program: MarginProgram, stated: Stated, certificate: Certificate | None,
            features: bool = True, most: int = LARGEST) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return (header, arrays) of a proof, in the units of the declaration.
 
@@ -55,24 +55,24 @@ def export(program: MarginProgram, claim: Claim, certificate: Certificate | None
     """
     most = min(most, FETCHED) if program.features.is_remote else most
     fits = program.n * program.features.rank <= most
-    if certificate is not None and np.isfinite(claim.bound) and not fits:  # before tables of all points are made
+    if certificate is not None and np.isfinite(stated.bound) and not fits:  # before tables of all points are made
         raise UnknownProof(f"features of {program.n} x {program.features.rank} entries are too large to be checked")
     declaration = program.source
     header, arrays = declared(declaration)
-    order = [place for place, own in enumerate(declaration.decision) if any(own is kept for kept in program.decision)]
-    held = holder(declaration.decision) if header["free_bias"] else None
-    header |= {"value": claim.value, "bound": claim.bound, "state": claim.state, "bias": claim.bias,
+    order = [index for index, own in enumerate(declaration.decision) if any(own is kept for kept in program.decision)]
+    held = narrowest(declaration.decision) if header["free_bias"] else None
+    header |= {"value": stated.value, "bound": stated.bound, "state": stated.state, "bias": stated.bias,
                "held": -1 if held is None else int(held), "kind": "none"}
-    arrays |= {"labels": claim.labels, "decision": claim.decision}
-    if math.isfinite(claim.value):  # without weights there is none
-        arrays |= {"w": with_bias(claim.weights, claim.bias, header), "scalars": claim.scalars}
+    arrays |= {"labels": stated.labels, "decision": stated.decision}
+    if math.isfinite(stated.value):  # without weights there is none
+        arrays |= {"w": with_bias(stated.weights, stated.bias, header), "scalars": stated.scalars}
     phi = with_ones(program.features, header) if fits else None
     shown = {"phi": phi} if features and phi is not None else {}
-    if certificate is None or not np.isfinite(claim.bound):
+    if certificate is None or not np.isfinite(stated.bound):
         return header, arrays | shown
     point = certificate.rescaled(1.0, 1.0, program.scale)
     header["kind"] = "lift" if point.kind == "lift" else "cases"
-    lifted = [place for place, bound in zip(order, program.decision) if math.isfinite(bound.reach)]
+    lifted = [position for position, bound in zip(order, program.decision) if math.isfinite(bound.reach)]
     proof = Proof(header, arrays | {"phi": phi})
     proof.centre()
     pairs = {"eta": (lifted, 1), "tau": (order, len(proof.pairs))}
@@ -116,10 +116,10 @@ def _points(proof: Proof, u: Any, q: Any, tau: Any, eta: Any) -> dict[str, Any]:
 def _cases(B: LabelSet, dual: dict[str, Any], proof: Proof) -> dict[str, Any]:
     """Return cases with a tree of decisions that leads to all of them."""
     u, q, tau, paths = (dual[name] for name in ("u", "q", "tau", "paths"))
-    u, m, place = np.array(u.reshape(*u.shape[:2], -1)), len(proof.points), np.nonzero(paths)
+    u, m, position = np.array(u.reshape(*u.shape[:2], -1)), len(proof.points), np.nonzero(paths)
     label, point = np.divmod(paths - 1, proof.n)
     columns, asked = B.component[point], np.full((len(paths), len(B.z)), -1)
-    asked[place[0], columns[place]] = B.turned(label, point)[place]
+    asked[position[0], columns[position]] = B.turned(label, point)[position]
     order = [path[np.sort(np.unique(path, return_index=True)[1])] for path in (
         row[path != 0] for row, path in zip(columns, paths))]
     q = q / (proof.stretch if proof.singer else 1.0) if q.shape[1] == m else np.zeros((len(u), m))
@@ -195,10 +195,10 @@ def _lift(B: LabelSet, dual: dict[str, Any], proof: Proof) -> dict[str, Any]:
     B.p.tree = grow(B, np.full((1, len(B.z)), -1), [np.zeros(0, dtype=int)], np.ones((1, len(B.z)), dtype=bool))
     d = np.bincount(first, dual["d"], n + 1)
     chosen = dual["theta"] != 0
-    places, theta = dual["cut_places"][chosen], dual["theta"][chosen]
+    positions, theta = dual["cut_positions"][chosen], dual["theta"][chosen]
     cuts = np.zeros((len(theta), n + 1), dtype=np.int8)
-    np.add.at(cuts, (np.arange(len(cuts))[:, None], first[places]), (dual["cut_signs"][chosen] * turn[places]).astype(
-        np.int8))
+    np.add.at(cuts, (np.arange(len(cuts))[:, None], first[positions]),
+              (dual["cut_signs"][chosen] * turn[positions]).astype(np.int8))
     kappa, middles = _bound_multipliers(B, dual)
     eta = dual["eta"] * (1.0 if proof.singer else proof.stretch)  # of sums of codes, which the norm counts so
     point = _points(proof, u[None, :, None], q[None], tau, eta.reshape(1, -1))
@@ -221,7 +221,7 @@ def _positive(B: LabelSet, z: IntArray, d: FloatArray, used: FloatArray) -> tupl
         own = np.flatnonzero(((z >= 0) & (B.p.row[z] == row))[B.component])
         where[own] = n if row == B.p.row[-1] else own.min(initial=n)
     d, used = np.bincount(where, d, n + 1), np.bincount(where, used, n + 1)
-    least = FLOOR * (np.abs(d).mean() or 1.0)
+    least = LEAST_ENTRY * (np.abs(d).mean() or 1.0)
     more = np.where((d < least) & ((used > 0) | (d < 0)), least - d, 0.0)
     return d + more, more
 
@@ -232,8 +232,8 @@ def _bound_multipliers(B: LabelSet, dual: dict[str, Any]) -> tuple[FloatArray, F
     kappa, middles = np.zeros(len(B.rows)), np.zeros(len(B.sums))
     sums = np.array([np.bincount(component, sign * w, count) for w in B.rows[:len(B.sums) or 1]])
     known = np.unique(component[dual["decided"]])
-    place = known[0] if len(known) else count - 1 if count > component.max() + 1 else -1
-    free = np.arange(count) != place
+    position = known[0] if len(known) else count - 1 if count > component.max() + 1 else -1
+    free = np.arange(count) != position
     for v, multiplier in zip(dual["vectors"].T, dual["kappa"]):
         alpha = sums[:, free] @ v[free] / np.maximum(np.sum(sums[:, free] ** 2, axis=1), 1e-300)
         if not multiplier > 0 or not len(alpha):
@@ -241,7 +241,7 @@ def _bound_multipliers(B: LabelSet, dual: dict[str, Any]) -> tuple[FloatArray, F
         j = int(np.argmin(np.abs(v[free] - alpha[:, None] * sums[:, free]).sum(axis=1)))
         if alpha[j] != 0:
             kappa[j] += multiplier * alpha[j] ** 2
-            middles[j:j + 1] = sums[j, place] - v[place] / alpha[j] if place >= 0 else 0.0
+            middles[j:j + 1] = sums[j, position] - v[position] / alpha[j] if position >= 0 else 0.0
     return kappa, middles
 
 
@@ -286,8 +286,8 @@ def _label_rows(declaration: Declaration) -> list[tuple[FloatArray, float, float
     if declaration.labels.clusters > 2:  # whose labels have no sums
         return []
     bounds = [*declaration.label_bounds, *(_size_bound(sizes, n) for sizes in declaration.sizes)]
-    rows = intersect([LinearBound.contracted(weights, low, high, np.arange(n), np.ones(n), f"bound {place}")
-                      for place, (weights, low, high) in enumerate(bounds)])
+    rows = intersect([LinearBound.contracted(weights, low, high, np.arange(n), np.ones(n), f"bound {position}")
+                      for position, (weights, low, high) in enumerate(bounds)])
     return [(bound.omega, float(np.ceil(bound.lower)), float(np.floor(bound.upper))) if bound.is_whole else
             (bound.omega, bound.lower, bound.upper) for bound in rows]
 

@@ -60,23 +60,23 @@ def _terms(losses: Losses, shared: bool) -> list[tuple[Any, ...]]:
             if not isinstance(base, (PLQ, Logistic)):
                 raise UnknownProof(f"the loss {base!r} has no form a proof knows")
             slopes, shifts = np.ones(len(rows)) if shared else losses.slopes[rows], losses.shifts[rows]
-            place = rows if shared else losses.points[rows]
-            found.append((base, place, factor * weights, a * slopes, a * shifts + b))
+            position = rows if shared else losses.points[rows]
+            found.append((base, position, factor * weights, a * slopes, a * shifts + b))
     return found
 
 
 def _cells(tables: list[tuple[Any, ...]], count: int, parted: bool) -> dict[str, Any]:
     """Return the cells of the sums of losses at every place; where all are alike, those of one are repeated."""
     whole = np.arange(count)
-    if count > 1 and all(np.array_equal(place, whole) and not any(map(np.ptp, rest)) for _, place, *rest in tables):
+    if count > 1 and all(np.array_equal(rows, whole) and not any(map(np.ptp, rest)) for _, rows, *rest in tables):
         one = _cells([(base, *(z[:1] for z in rest)) for base, *rest in tables], 1, parted)
         return {name: np.repeat(whole, len(x)) if name == "cell" else np.tile(x, count) for name, x in one.items()}
     everyone, ends = np.arange(count), (-np.inf, np.inf, 0.0) if parted else (-np.inf, np.inf)
     owner, knot = [everyone for _ in ends], [np.full(count, end) for end in ends]
-    for base, place, _, a, d in tables:
+    for base, position, _, a, d in tables:
         moving = a != 0
         for x in {x for piece in base.pieces for x in piece[:2] if math.isfinite(x)}:
-            owner, knot = [*owner, place[moving]], [*knot, (x - d[moving]) / a[moving]]
+            owner, knot = [*owner, position[moving]], [*knot, (x - d[moving]) / a[moving]]
     order = np.lexsort((np.concatenate(knot), np.concatenate(owner)))
     own, x = np.concatenate(owner)[order], np.concatenate(knot)[order]
     cell = (own[1:] == own[:-1]) & (x[1:] > x[:-1])
@@ -86,9 +86,9 @@ def _cells(tables: list[tuple[Any, ...]], count: int, parted: bool) -> dict[str,
                       np.where(np.isinf(right), low + np.abs(low) + 1, low / 2 + high / 2))
     start, held = np.searchsorted(own, np.arange(count + 1)), np.ones(len(own), dtype=bool)
     (A, B), found = np.zeros((2, len(own))), []
-    for base, place, c, a, d in tables:
-        many = np.diff(start)[place]
-        at = np.arange(int(many.sum())) + np.repeat(start[place] - np.cumsum(many) + many, many)
+    for base, position, c, a, d in tables:
+        many = np.diff(start)[position]
+        at = np.arange(int(many.sum())) + np.repeat(start[position] - np.cumsum(many) + many, many)
         c, a, d = (np.repeat(z, many) for z in (c, a, d))
         pieces, z = np.array(base.pieces, dtype=float), a * middle[at] + d
         piece = np.searchsorted(pieces[1:, 0], z)
@@ -135,25 +135,25 @@ def tangents(tables: dict[str, Any], u: FloatArray, q: FloatArray) -> FloatArray
     at, c, a, d = (tables[name] for name in ("log_at", "log_c", "log_a", "log_d"))
     if not len(at):
         return np.zeros((len(u), 0))
-    places, where = np.unique(at, return_inverse=True)
-    used = np.isin(tables["cell"], places)
-    own = np.searchsorted(places, tables["cell"][used])
+    positions, where = np.unique(at, return_inverse=True)
+    used = np.isin(tables["cell"], positions)
+    own = np.searchsorted(positions, tables["cell"][used])
     right, A, B, anchor = (tables[name][used] for name in ("right", "A", "B", "anchor"))
-    start, order = np.searchsorted(own, np.arange(len(places))), np.argsort(where, kind="stable")
+    start, order = np.searchsorted(own, np.arange(len(positions))), np.argsort(where, kind="stable")
     last = np.append(start[1:], len(own)) - 1
-    first = np.searchsorted(where[order], np.arange(len(places)))
-    u, q = u[:, places], np.broadcast_to(q, u.shape)[:, places]
+    first = np.searchsorted(where[order], np.arange(len(positions)))
+    u, q = u[:, positions], np.broadcast_to(q, u.shape)[:, positions]
     low, high = np.full(u.shape, -FURTHEST), np.full(u.shape, FURTHEST)
     with np.errstate(over="ignore"):
         for _ in range(STEPS):
             t = np.sinh(low / 2 + high / 2)
             v = -1 / (1 + np.exp(a * t[:, where] + d))
             cell = np.minimum(start + np.add.reduceat(t[:, own] > right, start, axis=1), last)
-            pull = np.add.reduceat((c * a * v)[:, order], first, axis=1)
-            slope = 2 * A[cell] * (t - anchor[cell]) + q * t + B[cell] + u + pull
+            linear = np.add.reduceat((c * a * v)[:, order], first, axis=1)
+            slope = 2 * A[cell] * (t - anchor[cell]) + q * t + B[cell] + u + linear
             low, high = np.where(slope > 0, low, low / 2 + high / 2), np.where(slope > 0, low / 2 + high / 2, high)
     # Where nothing but the tangents curves, their slopes must cancel u to the last digit: the most curved gives way.
-    loose = (2 * A[cell] + q == 0) & (np.abs(slope) <= 2.0**-30 * (np.abs(B[cell]) + np.abs(u) + np.abs(pull)))
+    loose = (2 * A[cell] + q == 0) & (np.abs(slope) <= 2.0**-30 * (np.abs(B[cell]) + np.abs(u) + np.abs(linear)))
     weight = c * np.abs(a) * (-v * (1 + v) + 1e-300)
     chosen = weight >= np.maximum.reduceat(weight[:, order], first, axis=1)[:, where]
     share = np.add.reduceat((chosen * (c * a) ** 2)[:, order], first, axis=1)[:, where]

@@ -123,8 +123,8 @@ def every_labelling(B: LabelSet, proof: Proof, points: int) -> IntArray:
             step[:, at] = label
             steps.append(step)
         Z = np.concatenate(steps)
-    closed, claimed = B.refuted(Z), proof.bound - proof.constant
-    enough = claimed + 8 * EPS * (abs(claimed) + abs(proof.constant))
+    closed, wanted = B.refuted(Z), proof.bound - proof.constant
+    enough = wanted + 8 * EPS * (abs(wanted) + abs(proof.constant))
     best, lowest = np.zeros(len(Z), dtype=int), np.full(len(Z), -np.inf)
     for number in range(points):
         for part in np.array_split(np.flatnonzero(~closed & (lowest < enough)), 1 + Z.size // (1 << 20)):
@@ -167,7 +167,7 @@ def definite(proof: Proof, q: FloatArray, eta: FloatArray) -> FloatArray:
         if not np.any(own > 0):
             return q
         near, far = (proof.norm + np.abs(own) @ x**2 + eta @ y**2 for x, y in (
-            (phi, proof.sums), (proof.spread, proof.sizes)))
+            (phi, proof.sums), (proof.magnitudes, proof.sizes)))
         held, scale = near > 0, np.sqrt(near[near > 0])
         if not held.any():
             return q

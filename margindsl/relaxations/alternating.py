@@ -74,13 +74,13 @@ class Alternating(LocalRelaxation):
     def _descend(self, run: Run, labels: IntArray) -> tuple[Answer | None, Status, str]:
         fit: Answer | None = None
         for iteration in range(self.rounds):
-            run.standing = labels
+            run.current = labels
             form = run.program.fix_labels(labels)
             raw = run.solve(form, fit.raw if fit else None)
             if not raw.has_answer:
                 return fit, raw.status, raw.message
             new = run.adopt(form, raw)
-            run.standing = None
+            run.current = None
             stop = run.record("alternating", iteration, new.value)
             if fit is not None and new.value >= fit.value - 1e-10 * abs(fit.value):
                 break

@@ -84,7 +84,7 @@ class CCCP(LocalRelaxation):
             if end is not None:
                 ends.append(end)
                 run.fit(end, last, cutoff=np.inf if run.best is None else run.best.value)
-                run.standing = None
+                run.current = None
             if run.stopped or not status.has_answer:
                 break
         return self.finish(run, ends, Status.ITERATION_LIMIT if capped and status.has_answer else status, message)
@@ -93,7 +93,7 @@ class CCCP(LocalRelaxation):
                  labels: IntArray) -> tuple[IntArray | None, Answer | None, Status, str]:
         raw, value, decision, fit = None, np.inf, None, None
         for iteration in range(self.rounds):
-            run.standing = labels
+            run.current = labels
             form = run.program.kind.majorant(run.program, losses, labels, decision)
             answer = run.solve(form, raw)
             if answer.status in (Status.TIME_LIMIT, Status.INTERRUPTED):

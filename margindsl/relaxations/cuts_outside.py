@@ -79,7 +79,7 @@ class CutsOutside(CCCP):
         highest = loss + LOST * abs(loss) if all(b.lower <= 0 <= b.upper for b in program.decision) else np.inf
         lowest, best, most = np.inf, labels, MOST_CUTS
         while True:
-            run.standing = cuts.labels
+            run.current = cuts.labels
             f, value = self._settle(run, cuts, highest)
             if not value <= highest:
                 return best

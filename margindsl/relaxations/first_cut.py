@@ -60,10 +60,10 @@ class FirstCut(CCCP):
         every = CCCP(restarts=self.restarts + self.skip, start=self.start).starts(run)
         for labels in itertools.islice(every, self.skip, None):
             yield (sparse_cut(run.program, labels, self.basis, run.rng) if self.basis
-                   else settled(run.program, labels, self.moves))
+                   else checked(run.program, labels, self.moves))
 
 
-def settled(program: MarginProgram, labels: IntArray, moves: int = 100) -> IntArray:
+def checked(program: MarginProgram, labels: IntArray, moves: int = 100) -> IntArray:
     """Return labels moved to the best ones for f = H K H y / n again and again, H the centring matrix.
 
     Without constraints on labels the best ones are the signs of f.

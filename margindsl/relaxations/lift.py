@@ -35,7 +35,7 @@ def lift(program: MarginProgram, rows: bool = True, whole: bool = False) -> Lift
     kept[form.component[form.losses.points[np.any(form.losses.coupling, axis=1)]]] = True
     if rows:
         kept |= np.any(form.omega != 0, axis=0)
-    kept[form.cuts.places.ravel()] = True
+    kept[form.cuts.positions.ravel()] = True
     kept |= whole
     number, absorbed = np.cumsum(kept) - 1, ~kept[form.component]
     balance = tuple(QuadraticBound(bound.vector[kept], bound.radius) for bound in form.balance) if rows else ()
@@ -43,7 +43,7 @@ def lift(program: MarginProgram, rows: bool = True, whole: bool = False) -> Lift
     return LiftForm(
         form.features, merged_rows(form.losses, absorbed), np.where(absorbed, -1, number[form.component]),
         form.sign, int(kept.sum()), balance, reference, decision=form.decision, free_bias=form.free_bias,
-        clusters=form.clusters, cuts=replace(form.cuts, places=number[form.cuts.places]))
+        clusters=form.clusters, cuts=replace(form.cuts, positions=number[form.cuts.positions]))
 
 
 def _signs(program: MarginProgram) -> LiftForm:

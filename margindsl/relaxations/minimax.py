@@ -204,13 +204,13 @@ def sign_rule(run: Run, done: Generated) -> IntArray:
     """Return the member of B nearest to Σ μ_k c(y_k), labellings that differ in names taken as one: sign(Σ μ_k y_k)."""
     program, mu, Y = run.program.bounding, np.asarray(done.raw["mu"]), done.form.labellings
     heaviest = Y[int(np.argmax(mu))]
-    mean = sum(weight * program.label_codes[program.labels.aligned(y, heaviest)] for weight, y in zip(mu, Y))
+    mean = sum(weight * program.label_codes[program.labels.matched(y, heaviest)] for weight, y in zip(mu, Y))
     return program.labels.maximise(program.gains_of(np.asarray(mean)))
 
 
 def violated_rule(run: Run, done: Generated) -> IntArray:
     """Return the member of B nearest to sgn(Hȳ), ȳ = argmax_k y_kᵀHy_k (ODMSSC Eq. 12, Algorithm 1)."""
-    program, spread = run.program.bounding, done.form.losses.spread(done.raw["u"])
+    program, scatter = run.program.bounding, done.form.losses.scatter(done.raw["u"])
     V = done.form.directions(done.raw["u"])
     worst = V[:, int(np.argmax(np.einsum("rk,rk->k", V, V)))]
-    return program.labels.maximise(program.code_gains(worst.reshape(done.form.width, -1).T, spread))
+    return program.labels.maximise(program.code_gains(worst.reshape(done.form.width, -1).T, scatter))

@@ -66,7 +66,7 @@ class Safe(InductiveRelaxation):
                                    "polished; leave polish='none'")
 
     def run(self, run: Run) -> Outcome:
-        run.standing = known = labels_from_known(run)
+        run.current = known = labels_from_known(run)
         separators = self._representatives(self._separators(run, known), run)
         unknown = unknown_points(run.program)
         with run.stage("worst case"):

@@ -57,10 +57,10 @@ class Transductive(InductiveRelaxation):
 
     def run(self, run: Run) -> Outcome:
         labels, factor, level = labels_from_known(run), self.first, 0
-        run.standing = labels
+        run.current = labels
         while factor < 1 and not run.stopped:
             fit = self._settle(run, weigh_unknown(run.program, factor), labels)
-            run.standing = labels = fit.labels
+            run.current = labels = fit.labels
             level += 1
             if run.record("unlabelled weight", level, fit.value):
                 return Outcome(Status.INTERRUPTED, answer=run.fit(labels))

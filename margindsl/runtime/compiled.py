@@ -20,7 +20,7 @@ from margindsl.program.dump import dump_form, dump_losses
 from margindsl.program.forms import Form
 from margindsl.program.passes import Pass, Presolved
 from margindsl.relaxations.relaxation import Outcome, Relaxation
-from margindsl.runtime.judging import Evidence
+from margindsl.runtime.judging import Basis
 from margindsl.runtime.options import SolveOptions, Watch
 from margindsl.runtime.registry import make_solver, solvers_for
 from margindsl.runtime.solution import Solution
@@ -186,8 +186,8 @@ class Compiled:
             raise UnansweredError("; ".join(failed.values()), advice)
         if failed and (list(failed) != [best.solver] or not best.state.has_answer):
             own = f": {best.message}" if best.message else ""
-            told = [] if best.solver in failed else [f"{best.solver!r} answered{own}"]
-            best = replace(best, message="; ".join([*failed.values(), *told]))
+            recorded = [] if best.solver in failed else [f"{best.solver!r} answered{own}"]
+            best = replace(best, message="; ".join([*failed.values(), *recorded]))
         return no_worse(best, options.warm_start) if self.relaxation.minimises else best
 
     def attempt(self, solver: Solver, earlier: Solution | None, options: SolveOptions, budget: Budget) -> Solution:
@@ -261,12 +261,12 @@ def trouble_of(solution: Solution, proves: bool) -> str:
     proves : bool
         Whether a bound beyond that of the losses alone is expected. After a limit or an interrupt none is missed.
     """
-    said = f": {solution.message}" if solution.message else ""
+    sentence = f": {solution.message}" if solution.message else ""
     if not solution.state.has_answer:
-        return f"{solution.solver!r} ended as {solution.status}{said}"
+        return f"{solution.solver!r} ended as {solution.status}{sentence}"
     ended = solution.state in (Status.CONVERGED, Status.INACCURATE)
     if ended and proves and (solution.certificate is None or solution.certificate.is_trivial):
-        return f"{solution.solver!r} ended as {solution.status}, without a bound{said}"
+        return f"{solution.solver!r} ended as {solution.status}, without a bound{sentence}"
     return ""
 
 
@@ -285,15 +285,15 @@ def no_worse(found: Solution, start: object) -> Solution:
     """
     if not isinstance(start, Solution) or not start.value < found.value:
         return found
-    theirs = start.evidence
-    if not (isinstance(theirs, Evidence) and found.evidence is not None and theirs.judges_as(found.evidence)):
+    theirs = start.basis
+    if not (isinstance(theirs, Basis) and found.basis is not None and theirs.judges_as(found.basis)):
         return found
-    own = replace(found.evidence, weights=theirs.weights, scalars=theirs.scalars)
+    own = replace(found.basis, weights=theirs.weights, scalars=theirs.scalars)
     bound, estimate = min(found.bound, start.value), min(found.estimate, start.value)
     cut = found.state in (Status.TIME_LIMIT, Status.INTERRUPTED)  # whose words are about what was found
     return replace(found, labels=start.labels, value=start.value, weights=start.weights, bias=start.bias,
                    decision=start.decision, scalars=start.scalars, features=start.features, bound=bound,
-                   estimate=estimate, evidence=own, message=KEPT if cut else found.message)
+                   estimate=estimate, basis=own, message=KEPT if cut else found.message)
 
 
 def check_form(solver: Solver, form: Form, relaxation: Relaxation) -> None:

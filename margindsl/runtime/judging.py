@@ -19,7 +19,7 @@ from margindsl.program.certificates import Certificate, certify_least_value
 from margindsl.program.program import MarginProgram
 from margindsl.proof.check import CLOSED as JUDGED_CLOSED
 from margindsl.proof.check import Report, check, compare_features
-from margindsl.proof.export import LARGEST, Claim, NoProof, UnknownProof, agree, codes_of, declared, export
+from margindsl.proof.export import LARGEST, NoProof, Stated, UnknownProof, agree, codes_of, declared, export
 from margindsl.runtime.presolve import assemble, first_other, prepare_features, prepare_labels
 from margindsl.typing import FloatArray
 
@@ -36,7 +36,7 @@ AGAIN = 16 * EPS  # by how much a check of the same proof may differ where sums 
 
 
 @dataclass(frozen=True, eq=False)
-class Evidence:
+class Basis:
     """Represent what a solution must be judged by: the declaration, and what is not among its public numbers.
 
     Parameters
@@ -59,7 +59,7 @@ class Evidence:
         features = prepare_features(self.declaration.hyperplane)
         return assemble(self.declaration, features, prepare_labels(self.declaration))
 
-    def judges_as(self, other: Evidence) -> bool:
+    def judges_as(self, other: Basis) -> bool:
         """Return whether another declaration is over the same points and says the same, parameters included.
 
         Of losses that proofs do not know that is not known, and denied.
@@ -72,10 +72,10 @@ class Evidence:
         except UnknownProof:
             return False
 
-    def claim(self, solution: Any, bound: float | None = None) -> Claim:
+    def stated(self, solution: Any, bound: float | None = None) -> Stated:
         """Return what a solution claims, or what it would claim with another bound."""
         labels, decision = codes_of(solution.labels, solution.decision)
-        return Claim(labels, self.weights, np.asarray(solution.bias).tolist(), decision, self.scalars, solution.value,
+        return Stated(labels, self.weights, np.asarray(solution.bias).tolist(), decision, self.scalars, solution.value,
                      solution.bound if bound is None else bound, solution.state.name)
 
 
@@ -89,32 +89,32 @@ def verify(solution: Any, certificate: Certificate | None, bound: float | None =
     bound : float, optional
         In place of the solution's.
     """
-    evidence: Evidence = solution.evidence
-    claim = evidence.claim(solution, bound)
+    basis: Basis = solution.basis
+    stated = basis.stated(solution, bound)
     try:
-        program = evidence.program()
+        program = basis.program()
     except MarginError as error:
         return Report(failures=[f"the declaration cannot be lowered again: {error}"])
-    report = _check(program, claim, certificate)
+    report = _check(program, stated, certificate)
     base: Any = program.features
     while isinstance(base, AffineFeatures) and base.constant is None:
         base = base.base
-    if base.n != len(claim.decision) or base.rank != len(solution.weights):
+    if base.n != len(stated.decision) or base.rank != len(solution.weights):
         report.failures.append("features are not those of the weights")
-    elif first_other(base, solution.weights, claim.bias, solution.decision) is not None:
+    elif first_other(base, solution.weights, stated.bias, solution.decision) is not None:
         report.failures.append("decision values are not those of the solution's weights over the declared points")
     return report
 
 
-def _check(program: MarginProgram, claim: Claim, certificate: Certificate | None, most: int = LARGEST,
+def _check(program: MarginProgram, stated: Stated, certificate: Certificate | None, most: int = LARGEST,
            whole: bool = True) -> Report:
     try:
-        header, arrays = export(program, claim, certificate, most=most)
+        header, arrays = export(program, stated, certificate, most=most)
     except (NoProof, ValueError) as error:
         return Report(failures=[str(error)])
     except UnknownProof as error:
         return Report(unverified=[str(error)])
-    if arrays["labels"].shape != (program.n,) or ("phi" in arrays and len(claim.weights) != program.features.rank):
+    if arrays["labels"].shape != (program.n,) or ("phi" in arrays and len(stated.weights) != program.features.rank):
         return Report(failures=["labels or weights are not of the size of the problem"])
     report = check(header, arrays)
     X = program.source.hyperplane.X
@@ -123,7 +123,7 @@ def _check(program: MarginProgram, claim: Claim, certificate: Certificate | None
     return report
 
 
-def settled(solution: Any, program: MarginProgram, certificate: Certificate | None, least: Certificate | None) -> Any:
+def checked(solution: Any, program: MarginProgram, certificate: Certificate | None, least: Certificate | None) -> Any:
     """Return a solution whose bound is what the independent check proves: rounding is taken off.
 
     Where the check, which sees all that is lost at a point at once, proves visibly more, that is the bound.
@@ -141,11 +141,11 @@ def settled(solution: Any, program: MarginProgram, certificate: Certificate | No
         return solution
     unchecked = dataclasses.replace(solution, bound=solution.bound - UNCHECKED * abs(solution.bound))
     if not fits_in(_work(program, certificate)):
-        return _told(solution, dataclasses.replace(
+        return _message(solution, dataclasses.replace(
             unchecked, unverified="the bound: the time limit left none to check it anew"))
     report = _judged(program, solution, certificate)
     if report.unverified:
-        return solution if certificate is least else _told(solution, unchecked)
+        return solution if certificate is least else _message(solution, unchecked)
     judged = solution
     if least is not None and certificate is not least and not report.bound >= program.to_user(least.bound):
         bound = min(program.to_user(least.bound), solution.value)
@@ -154,13 +154,13 @@ def settled(solution: Any, program: MarginProgram, certificate: Certificate | No
     proved = min(report.bound - AGAIN * abs(report.bound), solution.value)
     if solution.bound <= proved and relative_gap(proved, solution.bound) <= MORE:
         return dataclasses.replace(solution, certificate=judged.certificate)
-    return _told(solution, dataclasses.replace(judged, bound=proved))
+    return _message(solution, dataclasses.replace(judged, bound=proved))
 
 
 def _judged(program: MarginProgram, solution: Any, certificate: Certificate) -> Report:
     """Return what a check finds of a proof, whatever status the solution has."""
-    claim = dataclasses.replace(solution.evidence.claim(solution), state=Status.CONVERGED.name)
-    return _check(program, claim, certificate, LARGEST if program.features.is_dense else AT_ONCE, False)
+    stated = dataclasses.replace(solution.basis.stated(solution), state=Status.CONVERGED.name)
+    return _check(program, stated, certificate, LARGEST if program.features.is_dense else AT_ONCE, False)
 
 
 def _work(program: MarginProgram, certificate: Certificate) -> float:
@@ -174,18 +174,18 @@ def _work(program: MarginProgram, certificate: Certificate) -> float:
     return float(leaves * CHECKED * n * r + n * columns**2 + EIGEN_WORK * (r**3 + order**3))
 
 
-def _told(solution: Any, judged: Any) -> Any:
+def _message(solution: Any, judged: Any) -> Any:
     """Return a solution whose bound was replaced by what is proved, its status and message true again."""
-    state, closed = solution.state, is_closed(judged.value, judged.bound, solution.evidence.tol)
+    state, closed = solution.state, is_closed(judged.value, judged.bound, solution.basis.tol)
     if judged.bound > solution.bound or relative_gap(solution.bound, judged.bound) <= ROUNDED:
         state = Status.OPTIMAL if closed else Status.CONVERGED if state is Status.OPTIMAL else state
         estimate = max(solution.estimate, judged.bound)  # NaN stays
         return dataclasses.replace(judged, state=state, estimate=estimate)
-    said = (f"rounding leaves of the bound {solution.bound:.6g} a proof of {judged.bound:.6g}"
+    sentence = (f"rounding leaves of the bound {solution.bound:.6g} a proof of {judged.bound:.6g}"
             if np.isfinite(judged.bound) else f"the proof of the bound {solution.bound:.6g} does not hold")
     state = Status.INACCURATE if state in (Status.OPTIMAL, Status.CONVERGED) else state
     return dataclasses.replace(
-        judged, state=state, message=f"{solution.message}; {said}" if solution.message else said)
+        judged, state=state, message=f"{solution.message}; {sentence}" if solution.message else sentence)
 
 
 def declaration_of(problem: Any) -> tuple[dict[str, Any], dict[str, Any], MarginProgram]:
@@ -196,18 +196,18 @@ def declaration_of(problem: Any) -> tuple[dict[str, Any], dict[str, Any], Margin
 
 def written(solution: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return (header, arrays) of the proof of a solution, for a file; empty where there is none."""
-    evidence = solution.evidence
-    if evidence is None:
+    basis = solution.basis
+    if basis is None:
         return {}, {}
-    if not isinstance(evidence, Evidence):
-        return dict(evidence.header), dict(evidence.arrays)
-    claim, program = evidence.claim(solution), evidence.program()
+    if not isinstance(basis, Basis):
+        return dict(basis.header), dict(basis.arrays)
+    stated, program = basis.stated(solution), basis.program()
     try:
         fits = program.n * program.features.rank <= (KEPT if program.features.is_dense else 0)
-        header, arrays = export(program, claim, solution.certificate, features=fits)
+        header, arrays = export(program, stated, solution.certificate, features=fits)
     except UnknownProof as error:
         return {"unproved": str(error)}, {}
-    return {**header, "own_weights": np.array_equal(solution.weights, evidence.weights)}, arrays
+    return {**header, "own_weights": np.array_equal(solution.weights, basis.weights)}, arrays
 
 
 def is_closed(value: float, bound: float, tol: float) -> bool:
@@ -253,7 +253,7 @@ def fit_gap(raw: RawSolution) -> float:
     return relative_gap(raw.objective, max(duals)) if duals else float("nan")
 
 
-def earned(state: Status, message: str, raw: RawSolution | None, *, value: float, bound: float, estimate: float,
+def final_status(state: Status, message: str, raw: RawSolution | None, *, value: float, bound: float, estimate: float,
             tol: float) -> tuple[Status, str]:
     """Return the status an answer has earned, and the message that goes with it.
 
@@ -289,5 +289,14 @@ def earned(state: Status, message: str, raw: RawSolution | None, *, value: float
     return state, "; ".join(words)
 
 
-__all__ = ["Evidence", "declaration_of", "earned", "least_proof", "settled", "sound_bound", "strongest", "verify",
-           "written"]
+__all__ = [
+    "Basis",
+    "checked",
+    "declaration_of",
+    "final_status",
+    "least_proof",
+    "sound_bound",
+    "strongest",
+    "verify",
+    "written",
+]

@@ -127,7 +127,7 @@ class SolveOptions:
 
             yield Watch(self, self._budget(report if tellers else self.callback), shown, rounds)
 
-    def told(self) -> dict[str, Any]:
+    def recorded(self) -> dict[str, Any]:
         """Return the options that an answer may depend on, as plain values."""
         state = self.random_state
         return {"tol": float(self.tol), "time_limit": self.time_limit, "max_iter": self.max_iter,
@@ -158,8 +158,8 @@ class Watch:
         if self.rounds is not None:
             self.rounds.end(solution, time.monotonic() - self.budget.start)
         proof = solution.certificate
-        told = {} if proof is None else {"certificate": proof.words, "trivial": proof.is_trivial}
-        return replace(solution, origin={**printed, **self.options.told(), **told, "versions": dict(versions())})
+        proved = {} if proof is None else {"certificate": proof.words, "trivial": proof.is_trivial}
+        return replace(solution, origin={**printed, **self.options.recorded(), **proved, "versions": dict(versions())})
 
 
 @cache

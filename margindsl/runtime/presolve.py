@@ -142,13 +142,13 @@ def _settle_decision(bounds: tuple[DecisionBound, ...], features: FeatureOperato
         if not sum_vanishes(features, *own) or (free_bias and moves_with_bias(*own)):
             kept.append(bound)
             continue
-        said = (f"the weighted sum of decision values is zero for every hyperplane over these features "
+        sentence = (f"the weighted sum of decision values is zero for every hyperplane over these features "
                 f"({features.describe()})")
         if not bound.lower <= 0.0 <= bound.upper:
             raise InfeasibleError(
-                f"{said}, so that {_limits(bound)} never holds; remove the bound, or "
+                f"{sentence}, so that {_limits(bound)} never holds; remove the bound, or "
                 "declare the hyperplane with centre=False or a bias")
-        identities.append(f"{bound.lower:.6g} <= sum a f <= {bound.upper:.6g} is dropped: {said}")
+        identities.append(f"{bound.lower:.6g} <= sum a f <= {bound.upper:.6g} is dropped: {sentence}")
     return tuple(kept), tuple(identities)
 
 
@@ -268,8 +268,8 @@ def warn_if_trivial(program: MarginProgram) -> None:
     """Warn when one label for all points is allowed and may be better than w = 0."""
     if program.decision or not program.labels.admits_one or _gains_nothing(program):
         return
-    said = UNBALANCED if program.clusters == 2 else UNSIZED
-    warnings.warn(f"{said}, or declare the hyperplane centred and without a bias, with "
+    sentence = UNBALANCED if program.clusters == 2 else UNSIZED
+    warnings.warn(f"{sentence}, or declare the hyperplane centred and without a bias, with "
                   "equal weights of the points",
                   TrivialityWarning, stacklevel=_level_of_user())
 

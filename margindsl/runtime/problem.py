@@ -284,13 +284,13 @@ class Problem(Formulation):
 
 
 def _along(problem: Problem, parameter: Parameter, values: list[float], arguments: dict[str, Any],
-           told: Callable[[], object] = lambda: None) -> list[Solution]:
+           notify: Callable[[], object] = lambda: None) -> list[Solution]:
     solutions: list[Solution] = []
     for value in values:
         parameter.value = value
         solutions.append(problem.solve(**arguments))
         arguments = arguments | {"warm_start": solutions[-1]}
-        told()
+        notify()
     return solutions
 
 
@@ -319,7 +319,7 @@ def choose_relaxation(program: MarginProgram, proving: bool = False) -> Relaxati
     asked = (cls for cls in relaxation_classes() if "priority" in vars(cls))  # one that is inherited speaks for another
     ranked = sorted(((cls.priority(program), cls.name, cls) for cls in asked if cls.bound != "none" or not proving),
                     reverse=True)
-    said = "none asks to be chosen"
+    sentence = "none asks to be chosen"
     for priority, name, cls in ranked:
         if priority <= 0.0:
             break
@@ -327,8 +327,8 @@ def choose_relaxation(program: MarginProgram, proving: bool = False) -> Relaxati
         answer = method.offer(program)
         if answer:
             return method
-        said = f"{name!r}, the last one asked: {answer}"
-    raise RefusalError(f"no relaxation accepts this program; {said}")
+        sentence = f"{name!r}, the last one asked: {answer}"
+    raise RefusalError(f"no relaxation accepts this program; {sentence}")
 
 
 __all__ = ["Problem", "choose_relaxation", "choose_solver"]

@@ -23,7 +23,7 @@ from margindsl.program.program import CODINGS
 from margindsl.proof.check import Report
 from margindsl.proof.export import codes_of
 from margindsl.proof.files import write_proof
-from margindsl.runtime.judging import Evidence, verify, written
+from margindsl.runtime.judging import Basis, verify, written
 from margindsl.runtime.stored import features_of, judged, read_stored, same_problem
 from margindsl.typing import FloatArray, IntArray
 from margindsl.views import notebook, write_report
@@ -109,7 +109,7 @@ class Solution:
         The solver is the one that gave the answer.
     coding : {"binary", "crammer-singer", "simplex"}
         What the margins are.
-    evidence : Evidence or None
+    basis : Evidence or None
         What `verify` judges it by: the problem as declared, or the proof in its file.
     unverified : str
         What of a loaded solution could not be verified.
@@ -138,7 +138,7 @@ class Solution:
     relaxation: str = ""
     solver: str = ""
     coding: str = "binary"
-    evidence: Any = None
+    basis: Any = None
     unverified: str = ""
     column_names: tuple[str, ...] | None = None
     origin: Mapping[str, Any] = field(default_factory=dict)
@@ -249,11 +249,11 @@ class Solution:
         >>> bool(report), report.failures
         (True, [])
         """
-        if self.evidence is None:
+        if self.basis is None:
             return Report(unverified=["the solution has neither its problem nor a proof"])
-        if isinstance(self.evidence, Evidence):
+        if isinstance(self.basis, Basis):
             return verify(self, self.certificate)
-        return self.evidence.verify(self)
+        return self.basis.verify(self)
 
     def summary(self) -> str:
         """Return a few lines a person reads first."""
@@ -379,7 +379,7 @@ class Solution:
             Status[header["state"]], arrays["weights"], header["bias"], decision, header["scalars"], features,
             label_weights=mixture, label_factor=arrays.get("label_factor"), timings=header["timings"],
             message=header["message"], relaxation=header["relaxation"], solver=header["solver"],
-            coding=header.get("coding", "binary"), evidence=proof, origin=origin,
+            coding=header.get("coding", "binary"), basis=proof, origin=origin,
             column_names=None if problem is None else problem.hyperplane.column_names,
             history=tuple(Record(**record) for record in header.get("history", ()))), replace)
 

@@ -23,7 +23,7 @@ from margindsl.labelset import LabelSet, Renaming
 from margindsl.program.passes import Presolved
 from margindsl.program.program import MarginProgram
 from margindsl.relaxations.relaxation import Outcome, Relaxation
-from margindsl.runtime.judging import Evidence, earned, least_proof, settled, sound_bound, strongest
+from margindsl.runtime.judging import Basis, checked, final_status, least_proof, sound_bound, strongest
 from margindsl.runtime.options import SolveOptions
 from margindsl.runtime.solution import Scalars, Solution
 from margindsl.typing import FloatArray, IntArray
@@ -154,7 +154,7 @@ def solution_of(presolved: Presolved, relaxation: Relaxation, run: Run, found: O
     if certificate is not None:
         reached = solved.value_at(fit.labels, fit.w, fit.bias, fit.scalars)
         size, noise = solved.size(fit)
-        noise += EPS * form.floor  # of a value that is zero exactly
+        noise += EPS * form.negligible  # of a value that is zero exactly
         if not np.isfinite(sound_bound(certificate.bound, reached, size, noise)):
             certificate = None
 
@@ -169,22 +169,22 @@ def solution_of(presolved: Presolved, relaxation: Relaxation, run: Run, found: O
     estimate = min(solved.to_user(found.estimate), value)  # NaN stays
 
     # 4. The status: of a time that is up and of Ctrl-C also where they came after the relaxation.
-    state, said, convex = found.status, [found.message] if found.message else [], form.is_convex
+    state, sentence, convex = found.status, [found.message] if found.message else [], form.is_convex
     if run.budget.expired and state in (Status.CONVERGED, Status.OPTIMAL) and relaxation.bound == "none":
         state = Status.TIME_LIMIT
     if run.budget.interrupted and state in (Status.CONVERGED, Status.OPTIMAL, Status.TIME_LIMIT):
         state = Status.INTERRUPTED
     if fit.raw.status is Status.TIME_LIMIT:
-        said.append(f"the hyperplane of the labels: {fit.raw.message}")
+        sentence.append(f"the hyperplane of the labels: {fit.raw.message}")
     if not convex and fit.raw.status in (Status.INACCURATE, Status.ITERATION_LIMIT):
         state = Status.INACCURATE if state in (Status.CONVERGED, Status.OPTIMAL) else state
-        said.append("the hyperplane of the labels is not known to be stationary, its solver got no further")
+        sentence.append("the hyperplane of the labels is not known to be stationary, its solver got no further")
     asked = getattr(relaxation, "tol", None) or run.budget.tol
-    state, message = earned(state, "; ".join(said), fit.raw if convex else None, value=value, bound=bound,
+    state, message = final_status(state, "; ".join(sentence), fit.raw if convex else None, value=value, bound=bound,
                             estimate=estimate, tol=asked)
 
     # 5. The names of the clusters, and the weights in the coordinates of the features that new points are mapped to.
-    named, names = orientation(program, fit.labels), program.labels.names
+    named, names = canonical(program, fit.labels), program.labels.names
 
     def read(table: FloatArray) -> FloatArray:
         return names.outputs(named.reorder(table)) + 0.0  # no negative zeros
@@ -197,7 +197,7 @@ def solution_of(presolved: Presolved, relaxation: Relaxation, run: Run, found: O
     bias = read(program.codes @ program.normal.undo(answer).bias) if declared.free_bias else np.zeros(())
     mixture = found.label_weights
     if mixture is not None:  # one of label matrices, which know no names: each is renamed by itself
-        mixture = np.array([names.written(orientation(program, row).rename(row)) for row in mixture[0]]), mixture[1]
+        mixture = np.array([names.written(canonical(program, row).rename(row)) for row in mixture[0]]), mixture[1]
     history = tuple(replace(r, value=solved.to_user(r.value), bound=solved.to_user(r.bound)) for r in run.history)
     run.seconds["total"] = time.monotonic() - run.budget.start + before
 
@@ -218,12 +218,12 @@ def judged(solution: Solution, program: MarginProgram, weights: FloatArray, scal
     """Return a solution with the declaration it answers, its bound what the independent check proves."""
     if program.source is None:
         return solution
-    solution = replace(solution, evidence=Evidence(program.source, weights, np.asarray(scalars, dtype=float), tol),
+    solution = replace(solution, basis=Basis(program.source, weights, np.asarray(scalars, dtype=float), tol),
                        column_names=program.source.hyperplane.column_names)
-    return settled(solution, program, proof, least)
+    return checked(solution, program, proof, least)
 
 
-def orientation(program: MarginProgram, labels: IntArray) -> Renaming:
+def canonical(program: MarginProgram, labels: IntArray) -> Renaming:
     """Return the renaming of clusters under which labels are given; the objective is the same under it.
 
     One-sided bounds on decision values tell clusters apart, as B may. Margins, symmetric bounds and the span of earlier
@@ -231,7 +231,7 @@ def orientation(program: MarginProgram, labels: IntArray) -> Renaming:
     """
     if any(not bound.is_symmetric for bound in program.decision):
         return Renaming(np.arange(program.clusters))
-    return program.labels.orientation(labels)
+    return program.labels.canonical(labels)
 
 
 def unfitted(program: MarginProgram, options: SolveOptions, budget: Budget, relaxation: str, solver: str) -> Solution:
@@ -302,4 +302,4 @@ def named(labels: Any, within: LabelSet) -> IntArray:
     return min(candidates, key=lambda one: len(within.violations(own.written(one))))
 
 
-__all__ = ["EVALUATION_SOLVER", "FITTED", "named", "orientation", "solution_of", "stages_of", "unfitted"]
+__all__ = ["EVALUATION_SOLVER", "FITTED", "canonical", "named", "solution_of", "stages_of", "unfitted"]

@@ -107,7 +107,7 @@ def same_problem(path: str | Path, proof: StoredProof, problem: Any) -> StoredPr
 
 def judged(path: str | Path, solution: Any, replace: Callable[..., Any]) -> Any:
     """Return a loaded solution with what was not verified marked, its status no higher than what was."""
-    if solution.evidence is None:
+    if solution.basis is None:
         why = solution.origin.get("unproved", "it is of an older version")
         report = Report(unverified=[f"the file holds no proof: {why}"])
     else:
@@ -117,7 +117,7 @@ def judged(path: str | Path, solution: Any, replace: Callable[..., Any]) -> Any:
     if not report.unverified:
         return solution
     state = Status.CONVERGED if solution.state is Status.OPTIMAL else solution.state
-    bound = solution.bound if solution.evidence is not None else -np.inf
+    bound = solution.bound if solution.basis is not None else -np.inf
     return replace(solution, state=state, bound=bound, unverified="; ".join(report.unverified))
 
 

@@ -264,7 +264,7 @@ def _leave_one_out(program: MarginProgram, labels: IntArray) -> float:
 
     # 1. The fit to all points: margins, slopes yᵢuᵢ and curvatures hᵢ of the losses, those of kinks smoothed.
     margins, u = _fit(form, form)
-    slope, arguments = losses.spread(u), losses.arguments(margins)
+    slope, arguments = losses.scatter(u), losses.arguments(margins)
     curvature = (np.bincount(losses.points, weights=losses.curvature(arguments) * losses.slopes**2, minlength=losses.n)
                  if losses.is_smooth else losses.smoothed_curvature(arguments, SMOOTHING))
     # 2. The Hessian H in w, and in the bias where it is free. The bias has no regulariser; where no point curves, it is

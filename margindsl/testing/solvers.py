@@ -160,7 +160,7 @@ def bracket(form: Form, raw: RawSolution) -> tuple[float, float]:
 
 
 def _size(form: Form, *values: float) -> float:
-    return max(form.floor, *(abs(v) for v in values if math.isfinite(v)))
+    return max(form.negligible, *(abs(v) for v in values if math.isfinite(v)))
 
 
 def _accepts_something(trial: Trial) -> None:

@@ -41,7 +41,7 @@ def margin_of(solution: Any) -> str:
 
 def declared(solution: Any, what: str) -> Any:
     """Return the declaration of a solution."""
-    found = getattr(solution.evidence, "declaration", None)
+    found = getattr(solution.basis, "declaration", None)
     if found is None:
         raise DeclarationError(f"the solution was loaded without its problem, so that {what} are not known")
     return found
@@ -131,7 +131,7 @@ def boundary(solution: Any, ax: Any = None, X: Any = None) -> Any:
     known = declared(solution, "its points")
     kept, links = np.arange(len(solution.labels)), (known.must, known.cannot)
     if X is not None:
-        solution = replace(solution, labels=solution.predict(X), evidence=None, certificate=None)
+        solution = replace(solution, labels=solution.predict(X), basis=None, certificate=None)
         kept, links = np.arange(len(solution.labels)), (np.zeros((0, 2), dtype=int),) * 2
     points = _dense(known.hyperplane.X if X is None else X, kept)
     middle, axes, shown = _plane(points)

@@ -76,7 +76,7 @@ class BurerMonteiro(EngineSolver):
         """Solve a lift; a start with factors W and V of the right orders is used."""
         work = form.n * form.features.rank * self.width
         budget = budget.replace(max_iter=min(budget.max_iter or self.max_iter, self.max_iter))
-        with small_work_threads(work), threads(0 if form.count else work) as gather:
-            return FactorRun(form, budget, start, gather, QuasiNewton(), self.width, self.seed).solve()
+        with small_work_threads(work), threads(0 if form.count else work) as workers:
+            return FactorRun(form, budget, start, workers, QuasiNewton(), self.width, self.seed).solve()
 
     takes: ClassVar[Mapping[type[Form], Solve]] = {LiftForm: solve_lift}

@@ -92,8 +92,8 @@ class MirrorSolver(EngineSolver):
         """Solve a saddle form."""
         begin = time.monotonic()
         work = form.n * form.features.rank * form.count
-        with small_work_threads(work), threads(work if form.features.is_dense else 0) as gather:
-            course = self._course(SaddleModel(form, gather), budget, start, begin)
+        with small_work_threads(work), threads(work if form.features.is_dense else 0) as workers:
+            course = self._course(SaddleModel(form, workers), budget, start, begin)
             course.remark = "" if self.schedule == "adaptive" else f"sampling {self.sampling}"
             return course.solve()
 

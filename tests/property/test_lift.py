@@ -188,7 +188,7 @@ def test_native_and_conic_solvers_agree_with_all_cuts_of_codes():
     form = lift(clustered(4).program(), whole=True)
     every = Cuts.codes(3, np.array(list(itertools.combinations(range(form.count), 2))))
     form = replace(form, cuts=form.cuts.joined(every))
-    assert form.cuts.count == len(every.places) and form.cuts.equal.sum() == 1
+    assert form.cuts.count == len(every.positions) and form.cuts.equal.sum() == 1
     bounds = [repair_lift(form, md.Solver(name).solve(form, Budget(tol=1e-6))).bound
               for name in ("clarabel", "burer-monteiro", "scs")]
     assert np.allclose(bounds, bounds[0], rtol=5e-3)
@@ -196,7 +196,7 @@ def test_native_and_conic_solvers_agree_with_all_cuts_of_codes():
 
 def test_what_is_violated_is_found():
     V = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0]])
-    assert violated_products(V, 3, 10).places.tolist() == [[0, 1]]
+    assert violated_products(V, 3, 10).positions.tolist() == [[0, 1]]
     assert violated_products(np.eye(3) - 1 / 3, 3, 10).count == 0
 
 

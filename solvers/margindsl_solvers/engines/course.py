@@ -59,7 +59,7 @@ class Judged(Protocol):
         """Return the relative gap, or the residual where that is larger."""
 
     @property
-    def floor(self) -> float:
+    def negligible(self) -> float:
         """Return the size that values are at least taken to have where errors are relative to them."""
 
 
@@ -69,14 +69,14 @@ class Bracket:
 
     Parameters
     ----------
-    floor : float
+    negligible : float
         Size that values are at least taken to have.
     """
 
     primal: float
     dual: float
     error: float
-    floor: float = 0.0
+    negligible: float = 0.0
 
 
 P = TypeVar("P", bound=Judged)
@@ -206,7 +206,7 @@ class Course(ABC, Generic[P]):
         return Status.INACCURATE if rest > max(self.stall_limit, RESTED * self.iterations) else None
 
     def _least(self, point: P) -> float:
-        return point.dual - self.error * max(abs(point.primal), point.floor)
+        return point.dual - self.error * max(abs(point.primal), point.negligible)
 
     def stop(self, ended: Status | None = None) -> Status | None:
         """Return the status to end with, None to go on; reports progress.
@@ -230,8 +230,8 @@ class Course(ABC, Generic[P]):
 
     def words(self, status: Status) -> str:
         """Return the message of the answer."""
-        said = WORDS.get(status, status.value).format(error=self.error, count=self.iterations, counted=self.counted)
-        return f"{said}; {self.remark}" if self.remark else said
+        sentence = WORDS.get(status, status.value).format(error=self.error, count=self.iterations, counted=self.counted)
+        return f"{sentence}; {self.remark}" if self.remark else sentence
 
 
 T = TypeVar("T")

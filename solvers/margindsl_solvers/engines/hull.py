@@ -92,12 +92,12 @@ class MomentHull:
         W = V - A * B
         T = al * A * A + ar * B * B + V * (al + ar)
         root = np.sqrt(np.maximum(T * T - 4 * al * ar * W * W, 0.0))
-        spread = 1e-14 * g * g < W
-        W = np.where(spread, W, 1.0)
-        T, root = np.where(spread, T, 4.0 * (al + ar)), np.where(spread, root, 1.0)
+        scatter = 1e-14 * g * g < W
+        W = np.where(scatter, W, 1.0)
+        T, root = np.where(scatter, T, 4.0 * (al + ar)), np.where(scatter, root, 1.0)
         k = (T + root) / (2 * W)
         most, least = np.maximum(al, ar), np.minimum(al, ar)
-        inside = spread & (k > most * (1 + 1e-12))
+        inside = scatter & (k > most * (1 + 1e-12))
         k = np.where(inside, k, 2 * most)
         x1, x2 = self.low - g * ar / (k - ar), self.high + g * al / (k - al)
         beta = al * ar * (2 * k - al - ar) / (k * k - al * ar)
@@ -108,7 +108,7 @@ class MomentHull:
         bend = np.where(inside, np.maximum(by_k * k_by_z, 0.0), 0.0)
         tilt = x1 + x2
         # one atom escapes to infinity on the side of less curvature
-        far = spread & ~inside
+        far = scatter & ~inside
         edge, steep = np.where(al >= ar, self.low, self.high), most
         tail = steep * (f - edge) ** 2 + least * (z - f * f)
         value = np.where(inside, beta * z + sigma * f + level, np.where(far, tail, 0.0))

@@ -23,7 +23,7 @@ def run_of(n=14, weight=10.0, seed=0):
 def exact_lower(run, u):
     """Return min over B of G(u, y), by enumeration."""
     Y = 2 * enumerate_up_to_names(run.program.labels) - 1
-    spread = run.program.losses.spread(u)
+    spread = run.program.losses.scatter(u)
     worst = np.sum(run.program.features.adjoint((Y * spread).T) ** 2, axis=0).max()
     return -run.program.losses.conjugate_value(u) - 0.5 * worst
 

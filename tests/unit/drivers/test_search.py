@@ -111,7 +111,7 @@ def test_groups_are_members_of_b_with_the_second_order_estimate():
     for total, chosen in groups:
         group = np.array(chosen)
         assert 3 <= len(group) == len(set(moves.components[group])) and total < 0
-        labels = run.program.labels.moved(fit.labels, moves.components[group], moves.places[group])
+        labels = run.program.labels.moved(fit.labels, moves.components[group], moves.positions[group])
         assert run.program.labels.contains(labels)
         cross = moves.gradient[group] @ moves.gradient[group].T
         expected = moves.estimate[group].sum() - (cross.sum() - np.trace(cross)) / 2

@@ -20,7 +20,7 @@ from margindsl.errors import DeclarationError
 from margindsl.estimators import MarginClusterer
 from margindsl.features import BlockFeatures, build
 from margindsl.features import factor as factor_module
-from margindsl.features.dask import _levelled
+from margindsl.features.dask import _balanced
 from margindsl.features.derived import AffineFeatures
 from margindsl.features.points import check_points, release
 from margindsl.host.clock import Budget, Cancelled
@@ -90,7 +90,7 @@ def test_chunks_are_handed_on_until_no_move_evens_them_out(threads):
     ends = np.cumsum([0, *RNG.integers(1, 30, 20)])
     blocks = [slice(int(a), int(b)) for a, b in itertools.pairwise(ends)]
     held = defaultdict(list, {"0": list(range(20))})
-    moved = dict(_levelled(held, {str(k): count for k, count in enumerate(threads)}, blocks))
+    moved = dict(_balanced(held, {str(k): count for k, count in enumerate(threads)}, blocks))
     assert sorted(itertools.chain(*held.values())) == list(range(20))
     assert all(k in held[worker] for k, worker in moved.items())
     sizes = np.diff(ends)
@@ -264,7 +264,7 @@ def _moments(phi, weights, labels):
 @pytest.mark.parametrize("kind", ["disk", "dask"])
 def test_a_pass_gives_what_the_dense_features_give(kind, kernel, derive, tmp_path, monkeypatch):
     phi, plain = derive(operators(kind, kernel, tmp_path, monkeypatch)), derive(build(X, kernel)).toarray()
-    assert phi.walks
+    assert phi.is_streamed
     labels, weights = frozen(RNG.integers(0, 2, (N, 4)).astype(np.int8)), np.abs(X[:, 0])
     for own in (weights, np.full(N, 0.25)):  # numbers of points, and one number for all
         for got, expected in zip(phi.fold(_moments, own, labels), _moments(plain, own, labels)):

@@ -9,7 +9,7 @@ import pytest
 import margindsl as md
 from margindsl.errors import InfeasibleError, UnboundedError
 from margindsl.estimators import MarginClusterer
-from margindsl.program.bounds import is_endless
+from margindsl.program.bounds import is_unbounded
 
 POINTS = np.random.default_rng(3).normal(size=(5, 2))
 LABELS = 1 - ((np.arange(32)[:, None] >> np.arange(5)) & 1)
@@ -45,7 +45,7 @@ def test_what_falls_without_end_is_what_cvxpy_calls_unbounded(name, slope, sides
     y, f = md.Labels(5), md.Hyperplane(POINTS, bias=True)
     held = [md.sum(f) <= 1.0 if side == "above" else md.sum(f) >= -1.0 for side in sides]
     program = md.Problem(md.Minimize(md.sq_norm(f) / 2 + falling(name, y, f, slope)), held).program()
-    found = [program.fix_labels(labels).is_endless for labels in LABELS[::3]]
+    found = [program.fix_labels(labels).is_unbounded for labels in LABELS[::3]]
     assert found == [by_hand(name, slope, 2 * labels - 1, sides) for labels in LABELS[::3]]
 
 
@@ -105,5 +105,5 @@ def test_losses_without_weight_leave_a_cost_that_falls():
     problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.sum(md.pos(s - y * f)) - 2 * s))
     form = problem.program().fix_labels(LABELS[3])
     none = replace(form.losses, terms=tuple(replace(t, weights=0 * t.weights) for t in form.losses.terms))
-    assert is_endless(none) and not is_endless(form.losses)
-    assert not is_endless(replace(none, scalars=replace(none.scalars, costs=0 * none.scalars.costs)))
+    assert is_unbounded(none) and not is_unbounded(form.losses)
+    assert not is_unbounded(replace(none, scalars=replace(none.scalars, costs=0 * none.scalars.costs)))

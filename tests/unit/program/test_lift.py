@@ -72,7 +72,7 @@ def matrix(form, arrays):
     for bound, eta in zip(form.decision, arrays["eta"]):
         P += eta * np.outer(F.T @ bound.weights, F.T @ bound.weights)
     D = np.diag(d) + (arrays["vectors"] * arrays["kappa"]) @ arrays["vectors"].T
-    for places, signs, theta in zip(arrays["cut_places"], arrays["cut_signs"], arrays["theta"]):
+    for places, signs, theta in zip(arrays["cut_positions"], arrays["cut_signs"], arrays["theta"]):
         b = np.zeros(len(d))
         np.add.at(b, places, signs)
         D -= theta * np.outer(b, b)
@@ -271,7 +271,7 @@ def test_cuts_are_joined_once_each_and_name_components():
     pair, apart = Cuts.codes(3, np.array([[0, 1]])), Cuts.codes(3, np.array([[1, 0]]), equal=True)
     five = Cuts.odd(np.arange(5)[None], np.ones((1, 5), dtype=int))
     assert first.joined(same).count == 1 and first.joined(five).count == 2
-    assert pair.joined(apart).equal.tolist() == [True] and pair.joined(first).places.shape == (2, 3)
+    assert pair.joined(apart).equal.tolist() == [True] and pair.joined(first).positions.shape == (2, 3)
     V = np.random.default_rng(0).normal(size=(5, 2))
     both = first.joined(five)
     assert np.allclose(both.values(V), np.sum((both.matrix(5) @ V) ** 2, axis=1))

@@ -53,7 +53,7 @@ def turned(solution):
 
 def other_declaration(solution, kind, **changes):
     evidence = problem(kind, **changes).program().source
-    return replace(solution, evidence=replace(solution.evidence, declaration=evidence))
+    return replace(solution, evidence=replace(solution.basis, declaration=evidence))
 
 
 CORRUPTIONS = {

@@ -69,7 +69,7 @@ def test_the_rule_is_the_output_of_algorithm_1():
     raw = RawSolution(Status.OPTIMAL, {"mu": mu, "u": u}, "", 0.0, 0, {}, ())
     solver = md.Solver("newton")
     run = Run(program, solver, solver, Budget.within(None), rng)
-    Y, Z, delta = form.coded(), X - X.mean(axis=0), program.losses.spread(u)
+    Y, Z, delta = form.coded(), X - X.mean(axis=0), program.losses.scatter(u)
     H = delta[:, None] * (Z @ Z.T) * delta
     worst = Y[np.argmax(np.einsum("ki,ij,kj->k", Y, H, Y))]
     assert np.array_equal(violated_rule(run, Generated(form, raw, 0.0, Status.CONVERGED)), H @ worst > 0)

@@ -13,7 +13,7 @@ from margindsl.drivers.run import Run
 from margindsl.errors import DeclarationError
 from margindsl.metrics import clustering_accuracy
 from margindsl.recipes import adaptive_cpmmc, kernel_cpmmc, skmmc, skmmc_v2
-from margindsl.relaxations.first_cut import FirstCut, settled, sparse_cut
+from margindsl.relaxations.first_cut import FirstCut, checked, sparse_cut
 
 RECIPES = {"skmmc": skmmc, "skmmc_v2": skmmc_v2, "kernel_cpmmc": kernel_cpmmc, "adaptive_cpmmc": adaptive_cpmmc}
 THRESHOLD = ("skmmc", "kernel_cpmmc", "adaptive_cpmmc")
@@ -142,10 +142,10 @@ def test_moves_under_the_first_cut_never_shorten_the_difference_of_means(seed, s
     labels = np.where(np.random.default_rng(seed).random(len(X)) < 0.5, 1, 0)
     H = np.eye(len(X)) - 1 / len(X)
     K = H @ md.RBF(width).matrix(X, X) @ H
-    lengths = [float(path @ K @ path) for path in (2 * settled(program, labels, moves) - 1 for moves in range(12))]
+    lengths = [float(path @ K @ path) for path in (2 * checked(program, labels, moves) - 1 for moves in range(12))]
     assert all(later >= earlier - 1e-9 * lengths[-1] for earlier, later in pairwise(lengths))
-    rest = settled(program, labels)
-    np.testing.assert_array_equal(settled(program, rest, 1), rest)
+    rest = checked(program, labels)
+    np.testing.assert_array_equal(checked(program, rest, 1), rest)
     assert np.all((2 * rest - 1) * (K @ (2 * rest - 1)) >= -1e-9 * lengths[-1])
 
 
@@ -177,7 +177,7 @@ def test_labels_moved_by_the_first_cut_keep_the_constraints():
     objective = md.Minimize(md.sq_norm(f) / 2 + md.mean(md.hinge(y * f)))
     program = md.Problem(objective, [y[0] != y[1], md.sum(y) == 0]).program()
     labels = program.labels.sample(np.random.default_rng(0), 1)[0]
-    moved = settled(program, labels)
+    moved = checked(program, labels)
     assert moved[0] != moved[1] and moved.sum() == 10
 
 

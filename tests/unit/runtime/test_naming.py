@@ -8,7 +8,7 @@ import pytest
 import margindsl as md
 from margindsl.contract import Budget
 from margindsl.labelset.names import by_first_point
-from margindsl.runtime.stages import orientation
+from margindsl.runtime.stages import canonical
 
 rng = np.random.default_rng(4)
 X = rng.normal(scale=0.5, size=(12, 3)) + np.where(np.arange(12) % 3 == 0, 1.5, -1.0)[:, None]
@@ -104,7 +104,7 @@ def test_signs_stay_where_something_tells_them_apart(constraint):
     best = members[int(np.argmin([fitted_value(program, labels) for labels in members]))]
     solution = problem.solve("exact")
     assert np.array_equal(solution.labels, program.labels.names.written(best))
-    assert all(np.array_equal(orientation(program, labels).new, [0, 1]) for labels in members)
+    assert all(np.array_equal(canonical(program, labels).new, [0, 1]) for labels in members)
     assert_consistent(problem, solution)
 
 

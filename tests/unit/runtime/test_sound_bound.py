@@ -8,7 +8,7 @@ import pytest
 import margindsl as md
 from margindsl.contract import RawSolution, Status
 from margindsl.errors import AccuracyWarning
-from margindsl.runtime.judging import earned, sound_bound
+from margindsl.runtime.judging import final_status, sound_bound
 
 FIT = RawSolution(Status.OPTIMAL, {"w": np.zeros(1)}, objective=1.0, trace=((0.0, 1.0, 1.0),))
 ROUGH = RawSolution(Status.INACCURATE, {"w": np.zeros(1)}, objective=1.0, trace=((0.0, 1.0, 0.5),))
@@ -34,7 +34,7 @@ def test_rounding_is_forgiven_and_contradictions_are_told(unit):
     (Status.TIME_LIMIT, FIT, 0.3, 0.2, Status.TIME_LIMIT),
 ])
 def test_the_status_follows_from_what_was_proved(state, raw, bound, estimate, expected, unit):
-    status, message = earned(state, "", raw, value=unit, bound=unit * bound, estimate=unit * estimate, tol=1e-6)
+    status, message = final_status(state, "", raw, value=unit, bound=unit * bound, estimate=unit * estimate, tol=1e-6)
     assert status is expected
     assert message or status is not Status.INACCURATE
     assert ("lies below the certified bound" in message) == (estimate < bound)

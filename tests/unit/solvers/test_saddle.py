@@ -105,7 +105,7 @@ def test_full_gradient_is_the_derivative_of_the_saddle_function(form: SaddleForm
     labels = form.coded(box.model.first)
 
     def phi(mu: FloatArray, u: FloatArray) -> float:
-        squares = np.sum(form.features.adjoint((labels * form.losses.spread(u)).T) ** 2, axis=0)
+        squares = np.sum(form.features.adjoint((labels * form.losses.scatter(u)).T) ** 2, axis=0)
         return -form.losses.conjugate_value(u) - 0.5 * float(mu @ squares)
 
     first, second = full_gradient(box, mu, u)
@@ -441,7 +441,7 @@ def test_woodbury_system_equals_the_dense_one() -> None:
     change = np.random.default_rng(0).normal(size=model.count + 2)
     assert low.is_exact
     assert low.curvature == pytest.approx(dense.curvature, rel=1e-5, abs=1e-6)
-    assert low.pull == pytest.approx(dense.pull, rel=1e-5, abs=1e-6)
+    assert low.force == pytest.approx(dense.force, rel=1e-5, abs=1e-6)
     assert low.step(change) == pytest.approx(dense.step(change), rel=1e-5, abs=1e-6)
 
 

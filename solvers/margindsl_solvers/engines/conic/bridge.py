@@ -101,7 +101,7 @@ class ConicSolver(Solver):
         given = options.get("settings")
         for key in [*options, *(given if isinstance(given, Mapping) else ())]:
             if key not in own and (named is None or key in OF_SOLVE or (known and key not in known)):
-                raise UnknownNameError(f"option of solver {cls.name!r}", key, [*own, *known], cls._place(key))
+                raise UnknownNameError(f"option of solver {cls.name!r}", key, [*own, *known], cls._position(key))
         return super().__new__(cls, **{key: value for key, value in options.items() if key in own})
 
     def __init__(self, **options: Any) -> None:
@@ -254,8 +254,8 @@ class ConicSession(Session):
                 if words == "interrupted":
                     raise KeyboardInterrupt from None  # the engine caught Ctrl-C itself
                 # other solvers are named by whoever knows the form
-                said = str(error).partition(" Try another solver")[0].rstrip(".")
-                return RawSolution(Status.FAILED, message=f"{words}: {said}" if words else said, seconds=seconds)
+                why = str(error).partition(" Try another solver")[0].rstrip(".")
+                return RawSolution(Status.FAILED, message=f"{words}: {why}" if words else why, seconds=seconds)
         return self._collect(lowering, form, words, seconds, budget.tol)
 
     def _prepared(self, form: Form | None) -> Lowering:
@@ -308,8 +308,8 @@ def judged(error: float, tol: float, words: str) -> tuple[Status, str]:
     """Return the status an answer called optimal deserves by its error, with the solver's words."""
     if error <= max(1e2 * tol, 1e-5):
         return Status.OPTIMAL, words
-    said = f"{words}, but primal and dual of its answer disagree by {error:.1e}"
-    return (Status.INACCURATE if error <= _GROSS else Status.FAILED), said
+    sentence = f"{words}, but primal and dual of its answer disagree by {error:.1e}"
+    return (Status.INACCURATE if error <= _GROSS else Status.FAILED), sentence
 
 
 def is_bounded(form: Form) -> bool:

@@ -105,12 +105,12 @@ class ClusterLowering(Lowering[ClusterForm]):
         w, bias, scalars = (variables[name] for name in ("w", "bias", "scalars"))
         u, tau, t = (variables[name] for name in ("u", "tau", "t"))
         primal, dual = form.majorant(w, bias, scalars), form.dual_objective(u, tau, t)
-        owed = np.append(
+        shortfall = np.append(
             np.abs(form.bias_terms(u, tau, t).sum(axis=0)) * np.maximum(np.abs(bias), form.units[1]),
             np.abs(form.parts.joined.scalar_slack(form.row_duals(u, t))) * np.maximum(np.abs(scalars), form.units[1]))
         noise = form.losses.noise(form.margins(form.outputs(w, bias)), scalars)
         return max(relative_gap(primal, dual, noise, form.units[0]), form.primal_residual(w, bias, scalars),
-                   greatest_ratio(owed, max(abs(primal), form.units[0])))
+                   greatest_ratio(shortfall, max(abs(primal), form.units[0])))
 
 
 def _weighted(losses: Losses, argument: Any) -> tuple[Any, list[Any]]:

@@ -278,9 +278,9 @@ class FixedLabelLowering(Lowering[FixedLabelForm]):
         u, tau = variables["u"], variables["tau"]
         primal, dual = form.objective(w, bias, s), form.dual_objective(u, tau)
         noise = form.losses.noise(form.margins(form.outputs(w, bias)), s)
-        owed = form.dual_residual(u, tau) * max(form.units[1], float(np.abs([*bias, *s]).max()))
+        shortfall = form.dual_residual(u, tau) * max(form.units[1], float(np.abs([*bias, *s]).max()))
         return max(relative_gap(primal, dual, noise, form.units[0]), form.primal_residual(w, bias, s),
-                   greatest_ratio(owed, max(abs(primal), form.units[0])))
+                   greatest_ratio(shortfall, max(abs(primal), form.units[0])))
 
 
 def decision_constraints(lower: FloatArray, upper: FloatArray, rows: Any) -> list[tuple[IntArray, float, Any]]:
@@ -339,8 +339,8 @@ class SaddleLowering(Lowering[SaddleForm]):
         self.sloped.value = losses.weights * losses.slopes
         self.shifted.value = losses.weights * losses.shifts
         last = np.minimum(np.arange(self.capacity), form.count - 1)
-        for place, part in enumerate(self.labels):
-            part.value = form.coded(last)[place::form.width].T.astype(float)
+        for position, part in enumerate(self.labels):
+            part.value = form.coded(last)[position::form.width].T.astype(float)
         if self.tilts is not None:
             self.tilts.value = sum(part.value * bias for part, bias in zip(self.labels, form.biases[last].T))
 

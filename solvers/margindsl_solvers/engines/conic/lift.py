@@ -43,8 +43,8 @@ class LiftDual(Lowering[LiftForm]):
         # 2. what the losses pay
         value: Any = 0.0
         for term, part in losses.slices():
-            paid, more = _paid(term, x["u"][part], x["q"][part], form.linear[part], form.squared[part])
-            value, constraints = value + paid, constraints + more
+            charge, more = _charge(term, x["u"][part], x["q"][part], form.linear[part], form.squared[part])
+            value, constraints = value + charge, constraints + more
         u, q = (sp.diags_array(losses.weights) @ x[name] for name in ("u", "q"))
         self.coupling = CouplingRows(losses, u, losses.scalars.costs)
         # 3. the matrix
@@ -60,9 +60,9 @@ class LiftDual(Lowering[LiftForm]):
         b = form.cuts.matrix(form.count).toarray()
         parts = [("d", 1.0, np.eye(form.count), label, np.ones(form.count)), ("kappa", 1.0, form.omega, label, radii),
                  ("gamma", -1.0, b, label, form.cuts.least), ("eta", 1.0, sigma, weight, limits)]
-        for name, turn, vectors, place, price in parts:
+        for name, turn, vectors, position, price in parts:
             if name in x:
-                matrix = matrix + turn * (_outer(vectors, place, order) @ x[name])
+                matrix = matrix + turn * (_outer(vectors, position, order) @ x[name])
                 value = value + 0.5 * turn * (price @ x[name])
         self.inequality = cp.reshape(matrix, (order, order), order="F") >> 0
         return cp.Problem(cp.Minimize(value), [*constraints, self.inequality, *self.coupling.constraints])
@@ -91,7 +91,7 @@ class LiftDual(Lowering[LiftForm]):
         return found | {"W": W, "V": V / np.maximum(np.linalg.norm(V, axis=1, keepdims=True), 1e-300)}
 
 
-def _paid(term: LossTerm, u: Any, q: Any, linear: BoolArray, squared: BoolArray) -> tuple[Any, list[Any]]:
+def _charge(term: LossTerm, u: Any, q: Any, linear: BoolArray, squared: BoolArray) -> tuple[Any, list[Any]]:
     """Return −ΣD of the rows of a term and its constraints; u and q divided by the weights."""
     if not term.rows:
         return 0.0, []
@@ -148,10 +148,10 @@ def _joined(form: LiftForm, phi: FloatArray, order: int) -> sp.csr_array:
     rank = phi.shape[1]
     weight = form.count + np.arange(rank)
     label = np.repeat(form.component[points], rank)
-    place = np.tile(weight, len(points))
+    position = np.tile(weight, len(points))
     values = (form.sign[points, None] * phi[points]).ravel()
     column = np.repeat(points, rank)
-    return sp.csr_array((np.tile(values, 2), (np.concatenate([label + order * place, place + order * label]),
+    return sp.csr_array((np.tile(values, 2), (np.concatenate([label + order * position, position + order * label]),
                                               np.tile(column, 2))), shape=(order * order, form.n))
 
 

@@ -91,8 +91,8 @@ def words_of(outcome: Any) -> str:
         return of.get(name) if isinstance(of, Mapping) else getattr(of, name, None)
 
     names = "infostring", "status", "model_status"
-    said = [part(of, name) for of in (part(outcome, "info"), outcome) for name in names]
-    return next((str(word) for word in said if word is not None), "")
+    sentence = [part(of, name) for of in (part(outcome, "info"), outcome) for name in names]
+    return next((str(word) for word in sentence if word is not None), "")
 
 
 __all__ = ["PACKAGES", "Package", "cones_of", "package_of", "words_of"]

@@ -54,11 +54,11 @@ class Bundle:
             A bound the bias and the scalars are known to need.
         """
         # Where losses have no weight, nothing but the origin has no gap.
-        self.best = self.model.inside(x if self.model.form.floor else np.zeros_like(x))
+        self.best = self.model.inside(x if self.model.form.negligible else np.zeros_like(x))
         far = float(np.max(np.abs(self.best[self.model.rank :]), initial=0.0))
         self.box = max(box, 10.0 * self.model.form.units[1], 4.0 * far)
         self._v = self.line.arguments(self.best)
-        self.value = self._worth(self.best, self._v)
+        self.value = self._value(self.best, self._v)
         self._add(self.best, self._v)
         for point in points:
             self._add(point, self.line.arguments(point))
@@ -68,7 +68,7 @@ class Bundle:
     @property
     def size(self) -> float:
         """Return the size of a value that is not zero."""
-        return max(abs(self.value), self.model.form.floor)
+        return max(abs(self.value), self.model.form.negligible)
 
     @property
     def open_gap(self) -> float:
@@ -79,7 +79,7 @@ class Bundle:
     def gap(self) -> float:
         """Return the gap relative to |value|, rounding apart."""
         noise = rounding(abs(self.value) + abs(self.lower), self.model.form.n)
-        return relative_gap(self.value, self.lower, float(noise), self.model.form.floor)
+        return relative_gap(self.value, self.lower, float(noise), self.model.form.negligible)
 
     @property
     def patience(self) -> int:
@@ -93,7 +93,7 @@ class Bundle:
         return BLIND if self.open_gap <= EPS * float(self.answer.alpha @ steep) else STALLED
 
     @property
-    def is_endless(self) -> bool:
+    def is_unbounded(self) -> bool:
         """Return whether nothing holds the bias or a scalar."""
         return self.box > FAR * max(self.model.form.units[1], reach(self.model.form))
 
@@ -151,7 +151,7 @@ class Bundle:
         x = self.model.inside(self.answer.x)
         v = self.line.arguments(x)
         if not math.isfinite(self.value):
-            self.best, self._v, self.value = x, v, self._worth(x, v)
+            self.best, self._v, self.value = x, v, self._value(x, v)
             self._add(x, v)
             return True
         step, change, moved = x - self.best, v - self._v, False
@@ -238,7 +238,7 @@ class Bundle:
         initial = slope(0.0)
         return search(slope, initial, largest=1.0)[0] if initial < 0 else 0.0
 
-    def _worth(self, x: FloatArray, v: FloatArray) -> float:
+    def _value(self, x: FloatArray, v: FloatArray) -> float:
         """Return the objective, infinite outside bounds that are out of reach."""
         outside = self.narrow and self.model.violation(x) > OUTSIDE
         return math.inf if outside else self._objective(x, v)
@@ -296,8 +296,8 @@ class CutsRun(Course[Judged]):
         bundle.solve(self.tol * bundle.size)
         assert bundle.answer is not None
         if bundle.size > 0:  # of the dual equalities the box may pay for half a part of the error
-            paid = 2.0 * bundle.answer.slack / bundle.size
-            self.certify(Bracket(bundle.value, bundle.lower, max(bundle.gap, paid)))
+            charge = 2.0 * bundle.answer.slack / bundle.size
+            self.certify(Bracket(bundle.value, bundle.lower, max(bundle.gap, charge)))
         else:  # nothing to measure a gap by: the pair itself decides
             self.certify(self._pair())
-        return Status.UNBOUNDED if bundle.is_endless else None
+        return Status.UNBOUNDED if bundle.is_unbounded else None

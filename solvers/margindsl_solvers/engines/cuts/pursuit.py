@@ -125,7 +125,7 @@ class PursuitRun(Course[Pair]):
 
     def is_closed(self) -> bool:
         pair = self.best
-        return pair is not None and pair.error * max(abs(pair.primal), pair.floor) <= 1.0000001 * self.goal
+        return pair is not None and pair.error * max(abs(pair.primal), pair.negligible) <= 1.0000001 * self.goal
 
     # -- the basis ----------------------------------------------------------------------------------
 
@@ -187,7 +187,7 @@ class PursuitRun(Course[Pair]):
             whole = whole if math.isfinite(whole) else gap
             if math.isfinite(gap) and gap <= max(0.5 * self.goal, self.share * whole):
                 return None
-            status = self.stop(Status.UNBOUNDED if bundle.is_endless else None)
+            status = self.stop(Status.UNBOUNDED if bundle.is_unbounded else None)
             if status is not None:
                 return status
             self.iterations += 1

@@ -55,14 +55,14 @@ class Rows:
             If no function of |f| is known that is least over the labels.
         """
         terms: list[LossTerm] = []
-        places: list[IntArray] = [np.zeros(0, dtype=int)]
+        positions: list[IntArray] = [np.zeros(0, dtype=int)]
         hulls: list[tuple[MomentHull, IntArray]] = []
 
         def keep(term: LossTerm, rows: IntArray, index: IntArray, loss: ConvexFunction) -> None:
             if len(rows):
                 terms.append(replace(term, loss=loss, **{name: getattr(term, name)[rows] for name in (
                     "points", "weights", "slopes", "shifts", "coupling")}))
-                places.append(index[rows])
+                positions.append(index[rows])
 
         for term, part in form.losses.slices():
             index, linear = np.arange(part.start, part.stop), form.linear[part]
@@ -82,7 +82,7 @@ class Rows:
             if len(apart):
                 loss = root_envelope(term.loss) if form.clusters == 2 else term.loss.split()[0]
                 keep(replace(term, slopes=np.abs(term.slopes)), apart, index, loss)
-        return cls(Losses(form.n, tuple(terms), form.losses.scalars), np.concatenate(places), tuple(hulls))
+        return cls(Losses(form.n, tuple(terms), form.losses.scalars), np.concatenate(positions), tuple(hulls))
 
 
 def _split_kinks(loss: PLQ) -> tuple[PLQ, PLQ | None]:
@@ -107,13 +107,13 @@ class Factored:
 
     Parameters
     ----------
-    gather : callable
+    workers : callable
         Maps a function over blocks of points; see `threads`.
     """
 
     form: LiftForm
     rows: Rows
-    gather: Sum
+    workers: Sum
 
     @cached_property
     def held(self) -> BoolArray:
@@ -133,8 +133,8 @@ class Factored:
         squares = np.concatenate([np.sum(form.omega**2, axis=1), np.sum(form.sigma**2, axis=1),
                                   np.asarray((self._cuts**2).sum(axis=1)).ravel()])
         squares = np.maximum(squares, 1e-300)
-        turns = np.repeat([1.0, 1.0, -1.0], [len(form.balance), len(form.decision), form.cuts.count])
-        return np.concatenate([*form.limits, form.cuts.least]) / squares, squares, turns
+        alternation = np.repeat([1.0, 1.0, -1.0], [len(form.balance), len(form.decision), form.cuts.count])
+        return np.concatenate([*form.limits, form.cuts.least]) / squares, squares, alternation
 
     @cached_property
     def free(self) -> BoolArray:
@@ -180,7 +180,7 @@ class Factored:
         margins = self.margins(F, labels)
         slope, linear = losses.derivative(losses.arguments(margins, s)), form.linear[rows.index]
         u[rows.index[linear]] = -slope[linear]  # of a row its kinks alone where there is a hull
-        v = losses.gather(margins)[~linear]
+        v = losses.at_rows(margins)[~linear]
         v = np.maximum(v, 1e-9 * (float(v.max(initial=0.0)) or 1.0))  # of no length any will do
         q[rows.index[~linear]] = 0.5 * slope[~linear] / v
         for index, _, weights, by_f, by_z in self._hulls(F, labels):
@@ -201,10 +201,10 @@ class Factored:
 
     def excess(self, W: FloatArray, V: FloatArray) -> FloatArray:
         """Return how far lifted bounds, decision bounds and cuts are exceeded, by their squared lengths."""
-        limits, squares, turns = self.bounds
+        limits, squares, alternation = self.bounds
         images = [self.form.omega @ V, self.form.sigma @ W, self._cuts @ V]
         found = np.concatenate([np.sum(image**2, axis=1) for image in images])
-        return turns * (found / squares - limits)
+        return alternation * (found / squares - limits)
 
     def active(self, multipliers: FloatArray, penalty: FloatArray, excess: FloatArray) -> FloatArray:
         """Return multiplier + penalty · excess, at least zero but for equalities."""
@@ -219,12 +219,12 @@ class Factored:
         """Return the step of each multiplier in units of the bounds; zero at complementary slackness."""
         return np.where(self.free, excess, np.maximum(excess, -multipliers / penalty))
 
-    def label_pull(self, active: FloatArray, V: FloatArray) -> FloatArray:
+    def label_force(self, active: FloatArray, V: FloatArray) -> FloatArray:
         """Return (Σκωωᵀ − Σγbbᵀ)V."""
         form, (_, squares, _), cuts = self.form, self.bounds, self._cuts
         kappa, _, gamma = np.split(active / squares, np.cumsum([len(form.balance), len(form.decision)]))
-        pull = form.omega.T @ (kappa[:, None] * (form.omega @ V))
-        return pull - cuts.T @ (gamma[:, None] * (cuts @ V)) if len(gamma) else pull
+        force = form.omega.T @ (kappa[:, None] * (form.omega @ V))
+        return force - cuts.T @ (gamma[:, None] * (cuts @ V)) if len(gamma) else force
 
     # -- the function -------------------------------------------------------------------------------
 
@@ -254,7 +254,7 @@ class Factored:
             F, labels = form.outputs(W), self.labels(V)
             margins = self.margins(F, labels)
             values, slopes = losses.values_and_derivatives(losses.arguments(margins, s))
-            along = losses.spread(slopes)
+            along = losses.scatter(slopes)
             across = np.where(form.absorbed, along / np.maximum(margins, TINY), 0.0)
             along = np.where(form.absorbed, 0.0, along)
             value = float(np.sum(values) + losses.scalars.costs @ s)
@@ -276,7 +276,7 @@ class Factored:
         if len(multipliers):
             active = self.active(multipliers, penalty, self.excess(W, V))
             value += 0.25 * float(np.sum((active**2 - multipliers**2) / penalty))
-            to_X += self.label_pull(active, V)
+            to_X += self.label_force(active, V)
             J, L = len(form.balance), len(form.decision)
             eta = (active / self.bounds[1])[J:J + L]
             to_W += form.sigma.T @ (eta[:, None] * (form.sigma @ W))
@@ -290,7 +290,7 @@ class Factored:
         features: Any = self.form.features
         losses = self.rows.losses
         return not self.form.count and len(losses.terms) == 1 and losses.is_identity and (
-            features.is_dense or features.walks)
+            features.is_dense or features.is_streamed)
 
     def _sweep(self, term: LossTerm, W: FloatArray) -> Part:
         """Return Σ cρ(‖Wᵀφ‖) and its gradient block by block, never holding n × p numbers.
@@ -309,7 +309,7 @@ class Factored:
             return total(part(features.matrix[block], term.weights[block], term.shifts[block]) for block in blocks)
 
         starts = range(0, self.form.n, GROUP * size)
-        return total(self.gather(task, [slice(start, min(start + GROUP * size, self.form.n)) for start in starts]))
+        return total(self.workers(task, [slice(start, min(start + GROUP * size, self.form.n)) for start in starts]))
 
 
 def _block(loss: ConvexFunction, W: FloatArray, free_bias: bool, rows: FloatArray, weights: FloatArray,

@@ -34,7 +34,7 @@ class FactorRun(Course[Bracket]):
     ----------
     start : RawSolution or None
         Factors W and V of the right orders are used.
-    gather : callable
+    workers : callable
         Maps a function over blocks of points; see `threads`.
     newton : QuasiNewton
         What earlier descents learned of the curvature.
@@ -44,11 +44,11 @@ class FactorRun(Course[Bracket]):
 
     stage, counted = "burer-monteiro", "evaluations"
 
-    def __init__(self, form: LiftForm, budget: Budget, start: RawSolution | None, gather: Sum, newton: QuasiNewton,
+    def __init__(self, form: LiftForm, budget: Budget, start: RawSolution | None, workers: Sum, newton: QuasiNewton,
                  width: int, seed: int) -> None:
         super().__init__(budget)
         self.form, self.newton, self.width, self.seed = form, newton, width, seed
-        self.problem = problem = Factored(form, Rows.of_form(form), gather)
+        self.problem = problem = Factored(form, Rows.of_form(form), workers)
         self.smooth = Smoothed.build(problem.rows.losses, FIRST_STEP)
         losses, J, L = form.losses, len(form.balance), len(form.decision)
         at_zero = losses.arguments(np.zeros(form.n))
@@ -63,7 +63,7 @@ class FactorRun(Course[Bracket]):
         self.lengths = np.sqrt(np.maximum(weights, 1e-3 * float(weights.mean()) + TINY)) if form.count else weights
         self.accuracy = 1e-4 if form.count else 3e-2
         self.round = ROUND if form.count else WEIGHT_ROUND if form.n <= 2 * SUBSAMPLE else LARGE_ROUND
-        self.Y, self.active = self._start(start, gather)
+        self.Y, self.active = self._start(start, workers)
         self.bound = -np.inf
         self.answer: dict[str, FloatArray] = {}
 
@@ -87,7 +87,7 @@ class FactorRun(Course[Bracket]):
 
     def step(self) -> Status | None:
         past = [bound for _, _, bound in self.trace[:-PATIENCE]]
-        size = max(abs(self.trace[-1][1]), self.form.floor)  # of values that need not be told from zero at least
+        size = max(abs(self.trace[-1][1]), self.form.negligible)  # of values that need not be told from zero at least
         if past and not self.bound > max(past) + 0.02 * self.tol * size:  # none at all so far is no progress either
             return Status.INACCURATE
         if self.ended is not Status.ITERATION_LIMIT:
@@ -104,7 +104,7 @@ class FactorRun(Course[Bracket]):
 
     # -- where it starts ----------------------------------------------------------------------------
 
-    def _start(self, start: RawSolution | None, gather: Sum) -> tuple[FloatArray, FloatArray]:
+    def _start(self, start: RawSolution | None, workers: Sum) -> tuple[FloatArray, FloatArray]:
         """Return the array and multipliers of a given start, of the solution on a subsample, or at random."""
         form, bounds = self.form, self.problem.bounds
         none, scalars = np.zeros(len(self.penalty)), np.zeros(form.losses.scalars.count)
@@ -112,7 +112,7 @@ class FactorRun(Course[Bracket]):
         if start is None and not form.count and form.n > 2 * SUBSAMPLE:
             index = np.sort(rng.choice(form.n, max(SUBSAMPLE, form.n // SHRINK), replace=False))
             limited = self.budget.share(ON_SAMPLE).replace(tol=max(0.5 * self.tol, 1e-3), callback=None, max_iter=200)
-            inner = FactorRun(sample(form, index), limited, None, gather, self.newton, self.width, self.seed)
+            inner = FactorRun(sample(form, index), limited, None, workers, self.newton, self.width, self.seed)
             inner.run()
             start = RawSolution(Status.CONVERGED, variables=inner.answer)
         W, V = (None, None) if start is None else (start.get("W"), start.get("V", np.zeros((form.count, 0))))
@@ -124,7 +124,7 @@ class FactorRun(Course[Bracket]):
             self.newton.fit(np.shape(W)[1])
             return self._joined(np.asarray(W), np.asarray(V), s if np.shape(s) == scalars.shape else scalars), (
                 multipliers * bounds[1] if multipliers.shape == none.shape else none)
-        W = rng.standard_normal((form.order, min(self.width, form.count + form.order))) * bool(form.floor)
+        W = rng.standard_normal((form.order, min(self.width, form.count + form.order))) * bool(form.negligible)
         F = form.outputs(W)  # at zero itself where that is least
         lengths = np.linalg.norm(F, axis=1)
         unit = float(np.median(lengths)) or float(lengths.max(initial=0.0))
@@ -153,9 +153,9 @@ class FactorRun(Course[Bracket]):
         self.margins = problem.margins(F, labels)
         u, q = problem.multipliers(F, labels, s, losses)
         value = problem.objective(W, V, s)
-        pull = problem.indicator @ (form.losses.spread(u)[:, None] * F) - problem.label_pull(active, V)
+        force = problem.indicator @ (form.losses.scatter(u)[:, None] * F) - problem.label_force(active, V)
         kappa, eta, gamma = np.split(active / problem.bounds[1], np.cumsum([len(form.balance), len(form.decision)]))
-        raw = {"u": u, "q": q, "d": np.einsum("cp,cp->c", V, pull), "kappa": kappa, "gamma": gamma, "eta": eta}
+        raw = {"u": u, "q": q, "d": np.einsum("cp,cp->c", V, force), "kappa": kappa, "gamma": gamma, "eta": eta}
         # 2. its bound, and where it fails
         start, bound, point = admissible(form, raw)[0], -np.inf, None
         if form.cuts.count:
@@ -176,7 +176,7 @@ class FactorRun(Course[Bracket]):
             self.bound = bound
             self.answer |= raw if point is None else vars(point)
         self.answer |= {"V": V, "W": W.copy(), "scalars": s.copy()}  # the point that value and violation are judged at
-        self.owed = unpaid > 0.1 * self.tol * abs(value)
+        self.unmet = unpaid > 0.1 * self.tol * abs(value)
         self.certify(Bracket(value, self.bound, max(value - self.bound, unpaid) / max(abs(value), TINY)))
 
     # -- what comes next ----------------------------------------------------------------------------
@@ -189,7 +189,7 @@ class FactorRun(Course[Bracket]):
             shortfall = problem.shortfall(self.excess, self.active, self.penalty)
             self.active = problem.active(self.active, self.penalty, self.excess)
             worst = float(np.abs(shortfall).max())
-            if self.owed and worst > 0.25 * self.violation:
+            if self.unmet and worst > 0.25 * self.violation:
                 self.penalty = np.minimum(self.penalty * 3.0, self.ceiling)
             self.violation = worst
         self.smooth, _ = self.smooth.advance(self.margins, s)

@@ -118,7 +118,7 @@ class LiftArrays:
         if form.free_bias:
             constant[-1, -1] = 0.0
         if np.any(u_fixed):
-            weights = losses.spread(u_fixed) * form.sign
+            weights = losses.scatter(u_fixed) * form.sign
             held = np.flatnonzero(weights)
             np.add.at(constant[:N, N:], form.component[held], -weights[held, None] * features[held])
             constant[N:, :N] = constant[:N, N:].T
@@ -221,8 +221,8 @@ class LiftArrays:
         lengths = np.einsum("ir,ir->i", self.features, self.features)[form.losses.points] * form.losses.slopes**2
         lengths = np.maximum(lengths, 1e-6 * lengths.mean())[~self.fixed]
         near, weighs = np.clip(0.0, low, high), np.abs(u) * np.sqrt(lengths)
-        usual = 3.0 * np.median(weighs[weighs > 0]) if np.any(weighs > 0) else 1.0
-        u = near + np.minimum(1.0, usual / np.maximum(weighs, 1e-300)) * (u - near)
+        typical = 3.0 * np.median(weighs[weighs > 0]) if np.any(weighs > 0) else 1.0
+        u = near + np.minimum(1.0, typical / np.maximum(weighs, 1e-300)) * (u - near)
         if len(self.costs):  # towards E u = h, as far as to nine tenths of the way to an end
             du, E, easy = np.zeros_like(u), self.equalities[:, self.u], lengths[self.u_rows]**-0.5
             du[self.u_rows] = easy * np.linalg.lstsq(easy * E, self.costs - E @ u[self.u_rows])[0]

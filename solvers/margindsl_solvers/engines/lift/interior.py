@@ -89,13 +89,13 @@ class InteriorRun(Course[Bracket]):
         gap = _product(self.now, self.primal)
         value = float(delta.sum() + lift.gain @ y + lift.offset + gap)
         off, near = self._error(lift.residual(self.primal)), 2.0 * float(lift.pieces.off @ self.primal.z[:, 2])
-        error = (max(value - self.bound, 0.0) + off + near) / max(abs(value), lift.form.floor / lift.unit)
+        error = (max(value - self.bound, 0.0) + off + near) / max(abs(value), lift.form.negligible / lift.unit)
         if not (priced and np.isfinite(error)):
             value, error = np.inf, np.inf
         self.rounded = self.rounded + 1 if off > max(gap, 3.0 * left * self.off) else 0
         self.off = off
         self.certify(Bracket(lift.unit * value, lift.unit * self.bound, float(error)))
-        size = max(abs(float(delta.sum() + lift.gain @ y + lift.offset)), lift.form.floor / lift.unit)
+        size = max(abs(float(delta.sum() + lift.gain @ y + lift.offset)), lift.form.negligible / lift.unit)
         if near > max(gap, NEAR * self.tol * size):
             self._refine(max(1e-2 * near, 0.5 * NEAR * self.tol * size))
         return None

@@ -21,7 +21,7 @@ SHRINK = 0.1  # factor of the barrier weight between stages
 COLD, WARM = 0.1, 0.03  # first barrier weights, shares of the value over the order of the barrier
 LEAST = 1e-150  # of squares, whose roots are divided by
 BLEND = 0.1  # how far a warm start is drawn to the middle of the cone
-SETTLED = 0.15  # share of the distance to the target at which a node that misses it is accurate enough
+CLOSED = 0.15  # share of the distance to the target at which a node that misses it is accurate enough
 
 
 class Shape(NamedTuple):
@@ -38,7 +38,7 @@ class Shape(NamedTuple):
     root_kinks: SoftKinks
 
 
-class Place(NamedTuple):
+class Iterate(NamedTuple):
     """Hold what is known at one Y: derivatives by f and z, values, a Cholesky factor."""
 
     bend: Bend
@@ -185,20 +185,20 @@ class NodeRun:
             tau = max(SHRINK * tau, final)
 
     def _start_value(self) -> float:
-        place = self._merit(self.Y, 1e-12)[1]
-        return 1.0 if place is None else place.value
+        iterate = self._merit(self.Y, 1e-12)[1]
+        return 1.0 if iterate is None else iterate.value
 
     def _stage(self, tau: float, budget: Budget, last: bool) -> Status | None:
         """Take Newton steps at one barrier weight; return a status when the node is done."""
-        merit, place = self._merit(self.Y, tau)
-        if place is None:
+        merit, iterate = self._merit(self.Y, tau)
+        if iterate is None:
             return Status.FAILED
         while self.steps < self.max_iter:
-            step, decrement = self._direction(place, tau)
+            step, decrement = self._direction(iterate, tau)
             self.steps += 1
             if decrement < 2.0 * tau * (self.r + 1):
-                self._read_duals(step, place, tau)
-                if self._is_settled():
+                self._read_duals(step, iterate, tau)
+                if self._is_closed():
                     return Status.OPTIMAL
             if decrement < (0.01 if last else 0.5) * tau:
                 return None
@@ -207,30 +207,30 @@ class NodeRun:
             found = self._search(merit, step, decrement, tau)
             if found is None:
                 return None
-            self.Y, merit, place = found
+            self.Y, merit, iterate = found
         return Status.ITERATION_LIMIT
 
     def _search(self, merit: float, step: FloatArray, decrement: float,
-                tau: float) -> tuple[FloatArray, float, Place] | None:
+                tau: float) -> tuple[FloatArray, float, Iterate] | None:
         """Return the first point of a halving line search with enough decrease."""
         length = 1.0
         for _ in range(30):
             trial = self.Y + length * step
-            new, place = self._merit(trial, tau)
-            if place is not None and new <= merit - 0.1 * length * decrement:
-                return trial, new, place
+            new, iterate = self._merit(trial, tau)
+            if iterate is not None and new <= merit - 0.1 * length * decrement:
+                return trial, new, iterate
             length *= 0.5
         return None
 
-    def _is_settled(self) -> bool:
+    def _is_closed(self) -> bool:
         """Return whether the target is reached, or certainly missed with a bound good enough to branch on."""
         miss = self.form.target - self.bound
-        wanted = self.form.accuracy if not np.isfinite(miss) else max(self.form.accuracy, SETTLED * miss)
+        wanted = self.form.accuracy if not np.isfinite(miss) else max(self.form.accuracy, CLOSED * miss)
         return miss <= 0 or self.value - self.bound <= wanted
 
     # -- values and derivatives ---------------------------------------------------------------------
 
-    def _evaluate(self, Y: FloatArray, L: FloatArray, tau: float) -> Place:
+    def _evaluate(self, Y: FloatArray, L: FloatArray, tau: float) -> Iterate:
         """Return the values and derivatives at Y = LLᵀ."""
         P, w, phi = Y[1:, 1:], Y[0, 1:], self.shape.phi
         z = np.einsum("nr,nr->n", phi @ P, phi)
@@ -245,9 +245,9 @@ class NodeRun:
         root = (first / (2 * s), np.maximum(second - first / s, 0.0) / (4 * s * s))
         rest = 0.5 * float(np.diag(P) @ self.penalised) + float(bend.value.sum()) + float(value.sum())
         softened = rest + float(soft[0].sum()) + float(lifted[0].sum())
-        return Place(bend, root, z, softened, rest + float(soft[3].sum()) + float(lifted[3].sum()), L)
+        return Iterate(bend, root, z, softened, rest + float(soft[3].sum()) + float(lifted[3].sum()), L)
 
-    def _merit(self, Y: FloatArray, tau: float) -> tuple[float, Place | None]:
+    def _merit(self, Y: FloatArray, tau: float) -> tuple[float, Iterate | None]:
         """Return the barrier function and the place, inf and None outside the cone."""
         try:
             L = np.linalg.cholesky(Y)
@@ -256,14 +256,14 @@ class NodeRun:
         walls = self.limit.value(Y)
         if not np.isfinite(walls):
             return float("inf"), None
-        place = self._evaluate(Y, L, tau)
-        return place.softened + tau * walls - 2.0 * tau * float(np.log(np.diag(L)).sum()), place
+        iterate = self._evaluate(Y, L, tau)
+        return iterate.softened + tau * walls - 2.0 * tau * float(np.log(np.diag(L)).sum()), iterate
 
-    def _direction(self, place: Place, tau: float) -> tuple[FloatArray, float]:
+    def _direction(self, iterate: Iterate, tau: float) -> tuple[FloatArray, float]:
         """Return the Newton direction of Y and the decrease it predicts (twice the quadratic model's)."""
-        bend, root = place.bend, place.root
+        bend, root = iterate.bend, iterate.root
         shape, r = self.shape, self.r
-        inverse = np.linalg.inv(place.L)
+        inverse = np.linalg.inv(iterate.L)
         N = inverse.T @ inverse
         Qf, Qz = self.Qf, self.Qz
         i, j, m = shape.rows, shape.columns, shape.counts
@@ -296,9 +296,9 @@ class NodeRun:
 
     # -- duals --------------------------------------------------------------------------------------
 
-    def _read_duals(self, step: FloatArray, place: Place, tau: float) -> None:
+    def _read_duals(self, step: FloatArray, iterate: Iterate, tau: float) -> None:
         """Take u and a from the linear model of the gradients along a step; keep the best bound."""
-        bend, root = place.bend, place.root
+        bend, root = iterate.bend, iterate.root
         phi = self.shape.phi
         df = self.signed @ step[0, 1:]
         dz = np.einsum("nr,nr->n", phi @ step[1:, 1:], phi)
@@ -315,7 +315,7 @@ class NodeRun:
         bound = node_dual(self.form.table, phi, self.form.labels, u, a, self.form.bias, eta, tilt)
         if bound > self.bound or self.steps <= 1:
             self.bound, self.u, self.a, self.eta, self.tilt = bound, u, a, eta, tilt
-        self.value, self.z = min(self.value, place.value), place.z
+        self.value, self.z = min(self.value, iterate.value), iterate.z
 
     def _into_domain(self, u: FloatArray, a: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return duals at which the minima over t are finite."""

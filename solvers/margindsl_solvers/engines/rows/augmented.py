@@ -40,8 +40,8 @@ class Penalty:
 
         A multiplier estimate near the answer deserves a tight envelope at once, heavy losses a wide one.
         """
-        far, usual = reach(form), 0.5 * form.units[1]
-        unit = first / (max(min(usual, max(1e-4 * usual, far)), far / HEAVY) if far > 0 else usual)
+        far, typical = reach(form), 0.5 * form.units[1]
+        unit = first / (max(min(typical, max(1e-4 * typical, far)), far / HEAVY) if far > 0 else typical)
         return cls(unit * growth**warm, growth, 1e6 * unit)
 
 
@@ -73,7 +73,7 @@ class NewtonRun(Course[Pair]):
     def init(self) -> None:
         self.slopes = self._slopes()
         self.pair = self.certify(self.model.judge(self.x, self.slopes))
-        if not self.pair.floor and np.any(self.x):  # losses without weight: nothing but the origin itself has no gap
+        if not self.pair.negligible and np.any(self.x):  # losses without weight: only the origin has no gap
             self.x = np.zeros_like(self.x)
             self.init()
 
@@ -84,7 +84,7 @@ class NewtonRun(Course[Pair]):
             if not self.model.is_smooth:
                 self.centre = self.model.clip(self.slopes)
                 self._adapt(self.gain)
-        size = max(abs(self.pair.primal), self.pair.floor)
+        size = max(abs(self.pair.primal), self.pair.negligible)
         ended, self.slopes = self._newton(max(1e-3 * self.tol * size, 1e-2 * self._open(self.pair)))
         before = self._error(self.pair)
         self.pair = self.certify(self.model.judge(self.x, self.slopes))
@@ -109,7 +109,7 @@ class NewtonRun(Course[Pair]):
 
     def _open(self, pair: Pair) -> float:
         """Return the gap in absolute terms; the primal value where there is no dual one, or one as far above it."""
-        gap, size = abs(pair.primal - pair.dual), max(abs(pair.primal), pair.floor)
+        gap, size = abs(pair.primal - pair.dual), max(abs(pair.primal), pair.negligible)
         return size if not math.isfinite(gap) or pair.dual > pair.primal + size else gap
 
     @staticmethod
@@ -160,7 +160,7 @@ class NewtonRun(Course[Pair]):
 
     def _value(self) -> float:
         known = self.best and math.isfinite(self.best.primal)
-        return max(abs(self.best.primal) if self.best and known else 0.0, self.model.form.floor)
+        return max(abs(self.best.primal) if self.best and known else 0.0, self.model.form.negligible)
 
     def _rounded(self, v: FloatArray, slopes: FloatArray) -> float:
         """Return what a gradient costs that is the rounding of the arguments: heavy losses turn it into large slopes.
@@ -170,8 +170,8 @@ class NewtonRun(Course[Pair]):
         model, costs = self.model, []
         for sign in (-1.0, 1.0):
             change = model.slopes(self._beside(v, sign), self.centre, self.kappa) - slopes
-            pull = model.adjoint(model.weights * change)[: model.rank]
-            costs.append(0.5 * float(pull @ pull))
+            force = model.adjoint(model.weights * change)[: model.rank]
+            costs.append(0.5 * float(force @ force))
         return max(costs)
 
     def _beside(self, v: FloatArray, signs: FloatArray | float) -> FloatArray:

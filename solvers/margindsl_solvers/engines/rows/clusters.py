@@ -77,10 +77,10 @@ class ClusterRows(Rows):
         return [own[:, None] - np.take_along_axis(outputs, self.others, axis=1), own - outputs[everyone, self.runner]]
 
     def pulled(self, tables: list[FloatArray]) -> FloatArray:
-        (spread, single), everyone = tables, np.arange(self.form.n)
+        (scatter, single), everyone = tables, np.arange(self.form.n)
         table = np.zeros((self.form.n, self.form.clusters))
-        np.put_along_axis(table, self.others, -spread, axis=1)
-        table[everyone, self.form.labels] = spread.sum(axis=1) + single
+        np.put_along_axis(table, self.others, -scatter, axis=1)
+        table[everyone, self.form.labels] = scatter.sum(axis=1) + single
         table[everyone, self.runner] -= single
         return self.form.drawn(table)
 
@@ -142,8 +142,8 @@ class ClusterRows(Rows):
             return 0.0
         curved, end = curvature.trace, self.rank + self.bias
         firm = curved <= 1e-10 * float(np.sum(self.weights[self.loss_rows]))
-        pull = float(np.max(np.abs(gradient[self.rank : end]) / reach[: self.bias]))
-        return 1e-13 * curved + (1e-3 if firm else 1e-7) * pull  # where both are zero, nothing pulls at the bias
+        force = float(np.max(np.abs(gradient[self.rank : end]) / reach[: self.bias]))
+        return 1e-13 * curved + (1e-3 if firm else 1e-7) * force  # where both are zero, nothing pulls at the bias
 
     def curvature(self, v: FloatArray, centre: FloatArray, kappa: float, rows: FloatArray) -> PointBlocks:
         """Return the generalised second derivative in the decision values, a k × k block a point, and the scalars.
@@ -152,21 +152,21 @@ class ClusterRows(Rows):
         """
         form, x, rising = self.form, v + centre / kappa, self.form.parts.rising
         nowhere = np.zeros(0, dtype=int)
-        places: list[tuple[IntArray, IntArray, IntArray, FloatArray]] = [(nowhere, nowhere, nowhere, np.zeros(0))]
+        positions: list[tuple[IntArray, IntArray, IntArray, FloatArray]] = [(nowhere, nowhere, nowhere, np.zeros(0))]
         crossed = np.zeros((form.n, form.clusters, form.losses.scalars.count))
         corner = np.zeros((crossed.shape[2], crossed.shape[2]))
         for block in (group for group in self.loss_groups if isinstance(group, Block)):
-            places += self._block_curvature(block, block.table(x[block.part]), kappa, crossed, corner)
+            positions += self._block_curvature(block, block.table(x[block.part]), kappa, crossed, corner)
         if rising.rows:
             single, slopes, b = rows[self.rising], rising.slopes, rising.coupling
             square, labels, runner = single * slopes**2, form.labels[rising.points], self.runner[rising.points]
-            places += [(rising.points, p, q, sign * square) for p, q, sign in (
+            positions += [(rising.points, p, q, sign * square) for p, q, sign in (
                 (labels, labels, 1), (runner, runner, 1), (labels, runner, -1), (runner, labels, -1))]
             for clusters, sign in ((labels, 1), (runner, -1)):
                 np.add.at(crossed, (rising.points, clusters), (sign * single * slopes)[:, None] * b)
             corner += b.T @ (single[:, None] * b)
         corner[self.signed, self.signed] += rows[self.sign_rows]
-        point, first, second, value = (np.concatenate(column) for column in zip(*places))
+        point, first, second, value = (np.concatenate(column) for column in zip(*positions))
         kept = value != 0
         return PointBlocks(point[kept], first[kept], second[kept], value[kept], crossed, corner)
 
@@ -228,8 +228,8 @@ class PointBlocks:
 
     def matrix(self, n: int, k: int) -> csr_array:
         """Return the (nk, nk) matrix with the blocks on its diagonal."""
-        places = self.point * k + self.first, self.point * k + self.second
-        return csr_array((self.value, places), shape=(n * k, n * k))
+        positions = self.point * k + self.first, self.point * k + self.second
+        return csr_array((self.value, positions), shape=(n * k, n * k))
 
 
 def runners(form: ClusterForm, x: FloatArray) -> IntArray:
@@ -324,8 +324,8 @@ def start_clusters(form: ClusterForm, start: RawSolution | None) -> tuple[FloatA
     sizes = np.maximum(np.bincount(form.labels, minlength=form.clusters), 1)
     V = form.features.adjoint(form.codes[form.labels] / sizes[form.labels][:, None])
     outputs = form.features.apply(V) @ form.codes.T
-    spread = float(np.mean(np.abs(form.margins(outputs))))
-    return form.join((V / spread if spread > 0 else V).T.ravel(), 0.0), False
+    scatter = float(np.mean(np.abs(form.margins(outputs))))
+    return form.join((V / scatter if scatter > 0 else V).T.ravel(), 0.0), False
 
 
 Solve = Callable[[ClusterForm, Budget, RawSolution | None], RawSolution]
@@ -369,10 +369,10 @@ def majorise(form: ClusterForm, budget: Budget, start: RawSolution | None, solve
             return new if best is None else best
         answer, now = new, form.objective(new["w"], new["bias"], new["scalars"])
         changed = runner_up(form.outputs(new["w"], new["bias"]), form.labels)
-        settled = accuracy == tol and value - now <= tol * abs(now)
+        checked = accuracy == tol and value - now <= tol * abs(now)
         if now < value:
             best, value = new, now
-        if (np.array_equal(changed, runner) and accuracy == tol) or settled or new.status in (
+        if (np.array_equal(changed, runner) and accuracy == tol) or checked or new.status in (
                 Status.TIME_LIMIT, Status.INTERRUPTED, Status.ITERATION_LIMIT):
             break
         runner = changed

@@ -68,7 +68,7 @@ class Group:
         """Return the arguments of ρ at rows."""
         return x
 
-    def pull(self, p: FloatArray) -> FloatArray:
+    def backward(self, p: FloatArray) -> FloatArray:
         """Return the slopes in the arguments of ρ, of slopes of rows."""
         return p
 
@@ -144,5 +144,5 @@ class Block(Group):
     def argument(self, x: FloatArray) -> FloatArray:
         return self.table(x).min(axis=1)
 
-    def pull(self, p: FloatArray) -> FloatArray:
+    def backward(self, p: FloatArray) -> FloatArray:
         return np.clip(self.table(p).sum(axis=1), *self.conjugate.domain)

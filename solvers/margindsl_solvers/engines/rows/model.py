@@ -117,16 +117,16 @@ class Rows(ABC):
         for (losses, width), where in zip(self.losses, self.parts):
             for term, part in losses.slices():
                 many = width or 1
-                place = slice(where.start + part.start * many, where.start + part.stop * many)
+                position = slice(where.start + part.start * many, where.start + part.stop * many)
                 if not term.rows or width is None:
-                    shifts[place] = term.shifts
-                    groups += [Group(term.loss, place, bool(term.loss.is_smooth))] if term.rows else []
+                    shifts[position] = term.shifts
+                    groups += [Group(term.loss, position, bool(term.loss.is_smooth))] if term.rows else []
                     continue
                 loss, own = term.loss.unshifted()  # equal losses but for a shift are one function
-                shifts[place] = np.repeat(term.shifts + own, width)
+                shifts[position] = np.repeat(term.shifts + own, width)
                 same = bool(groups) and isinstance(groups[-1], Block) and groups[-1].function == loss
-                start = groups.pop().part.start if same else place.start
-                groups.append(Block(loss, slice(start, place.stop), width=width))
+                start = groups.pop().part.start if same else position.start
+                groups.append(Block(loss, slice(start, position.stop), width=width))
         many = len(self.form.bound_normals) // max(len(self.form.decision), 1)  # of clusters the differences of two
         starts = range(self.decision_rows.start, self.decision_rows.stop, max(many, 1))
         groups += [Group(PLQ.indicator(bound.lower, bound.upper), slice(at, at + many))
@@ -175,7 +175,7 @@ class Rows(ABC):
         w, bias, s = self.split(x)
         found = []
         for (losses, _), values in zip(self.losses, self.margins(w, bias)):
-            entered = losses.gather(values)
+            entered = losses.at_rows(values)
             found.append(((entered.T + losses.coupling @ s).T if len(s) else entered).ravel())
         if self.form.decision:
             found.append(self.form.bound_normals @ x[: self.rank + self.bias])
@@ -187,7 +187,7 @@ class Rows(ABC):
         for (losses, width), part in zip(self.losses, self.parts):
             own = multipliers[part] if width is None else multipliers[part].reshape(-1, width)
             out[end:] += losses.coupling.T @ (own if width is None else own.sum(axis=1))
-            tables.append(losses.spread(own))
+            tables.append(losses.scatter(own))
         out[:end] += self.pulled(tables)[:end]
         out[end + self.signed] += multipliers[self.sign_rows]
         if self.form.decision:
@@ -263,7 +263,8 @@ class Rows(ABC):
         """Return Σ c ρ*(p) − λᵀd − constant at slopes p, λ = c p."""
         total = -float((self.weights * slopes) @ self.shifts) - self.constant
         for group in self.groups:
-            weights, values = group.charged(self.weights), np.asarray(group.conjugate(group.pull(slopes[group.part])))
+            weights = group.charged(self.weights)
+            values = np.asarray(group.conjugate(group.backward(slopes[group.part])))
             total += float(np.sum(np.where(weights > 0, weights * values, 0.0)))
         return total
 
@@ -277,10 +278,10 @@ class Rows(ABC):
         spent, conjugate = 0.5 * float(direction @ direction), self.conjugate_value(p)
         parts = half + float(np.abs(losses).sum() + np.abs(costs).sum()) + spent + abs(conjugate)
         primal = half + float(np.sum(losses)) + float(np.sum(costs))
-        owed = np.abs(gradient[r:]) * np.maximum(np.abs(x[r:]), form.units[1])
-        residual = greatest_ratio(owed, max(abs(primal), form.floor))
+        shortfall = np.abs(gradient[r:]) * np.maximum(np.abs(x[r:]), form.units[1])
+        residual = greatest_ratio(shortfall, max(abs(primal), form.negligible))
         return Pair(x, p, primal, -conjugate - spent, residual, self.violation(x),
-                    float(rounding(parts, form.n)), form.floor)
+                    float(rounding(parts, form.n)), form.negligible)
 
     def falls_forever(self, step: FloatArray) -> bool:
         """Return whether the objective falls without end along the bias and scalar part of a step."""
@@ -309,9 +310,9 @@ class Rows(ABC):
         """Return the answer where no point satisfies the decision bounds or nothing holds the bias, None elsewhere."""
         if self.form.contradiction:
             return RawSolution(Status.INFEASIBLE, message="no weights and bias satisfy the decision bounds")
-        return RawSolution(Status.UNBOUNDED, message=WORDS[Status.UNBOUNDED]) if self.is_endless() else None
+        return RawSolution(Status.UNBOUNDED, message=WORDS[Status.UNBOUNDED]) if self.is_unbounded() else None
 
-    def is_endless(self) -> bool:
+    def is_unbounded(self) -> bool:
         """Return whether the losses fall without end along the bias, beside any value however large."""
         tilted = any(not group.conjugate.domain[0] <= 0.0 <= group.conjugate.domain[1] for group in self.groups)
         if not (tilted and self.bias) or np.any(self.form.bound_rows[1]):
@@ -373,7 +374,7 @@ class Pair:
         The largest violation of the decision bounds, relative to their rows.
     noise : float
         What rounding may have done to the difference of the values.
-    floor : float
+    negligible : float
         The form's size of values as good as zero.
     """
 
@@ -384,12 +385,12 @@ class Pair:
     residual: float
     violation: float
     noise: float = 0.0
-    floor: float = 0.0
+    negligible: float = 0.0
 
     @property
     def gap(self) -> float:
         """Return the gap relative to |primal|, rounding apart."""
-        return relative_gap(self.primal, self.dual, self.noise, self.floor)
+        return relative_gap(self.primal, self.dual, self.noise, self.negligible)
 
     @property
     def error(self) -> float:

@@ -30,7 +30,7 @@ def suits(model: PlaneRows, limit: int) -> bool:
     """
     losses = model.form.losses
     simple = len(losses.terms) == 1 and losses.is_identity and not losses.scalars.count
-    return bool(model.form.features.walks and simple and model.is_smooth and model.rank <= limit)
+    return bool(model.form.features.is_streamed and simple and model.is_smooth and model.rank <= limit)
 
 
 def approach(model: PlaneRows, budget: Budget, x: FloatArray) -> FloatArray:
@@ -52,7 +52,7 @@ def approach(model: PlaneRows, budget: Budget, x: FloatArray) -> FloatArray:
             step = -solve_positive(found[2], found[1])
             fall, t = -float(found[1] @ step), 1.0
             flat = not np.isfinite(fall)  # nothing bends where a bias runs away from every loss
-            if flat or 0.5 * fall <= 0.1 * budget.tol * max(abs(found[0]), model.form.floor):
+            if flat or 0.5 * fall <= 0.1 * budget.tol * max(abs(found[0]), model.form.negligible):
                 break
         if budget.expired:
             break
@@ -103,8 +103,8 @@ class PlaneRows(Rows):
         return [margins + self.form.own @ bias if self.bias else margins]
 
     def pulled(self, tables: list[FloatArray]) -> FloatArray:
-        spread = tables[0]
-        return np.append(self.form.rows.adjoint(spread), spread @ self.form.own[:, : self.bias])
+        scatter = tables[0]
+        return np.append(self.form.rows.adjoint(scatter), scatter @ self.form.own[:, : self.bias])
 
     # -- starts and answers -------------------------------------------------------------------------
 

@@ -36,12 +36,12 @@ class Curvature:
     def points(self) -> FloatArray:
         """Return the (n,) curvatures Σ_{r at i} a_r² D_r."""
         losses, values = self.model.form.losses, self.rows[self.model.loss_rows]
-        return values if losses.is_identity else losses.spread(values * losses.slopes)
+        return values if losses.is_identity else losses.scatter(values * losses.slopes)
 
     def crossed(self, points: FloatArray) -> FloatArray:
         """Return the (n, p) columns whose adjoint couples w with the bias and the scalars."""
         form, values = self.model.form, self.rows[self.model.loss_rows]
-        scalars = [form.losses.spread(values * b) for b in form.losses.coupling.T]
+        scalars = [form.losses.scatter(values * b) for b in form.losses.coupling.T]
         return np.column_stack([points[:, None] * form.own[:, : self.model.bias], *scalars])
 
     def corner(self, points: FloatArray, crossed: FloatArray) -> FloatArray:

@@ -22,7 +22,7 @@ PENALTY, GROWTH = 1.0, 10.0
 RENEWED = 20  # times all points that changes of a Gram matrix may sum up to before it is computed anew
 
 
-def takes_turns(model: SaddleModel) -> bool:
+def alternates(model: SaddleModel) -> bool:
     """Return whether masses have a closed form, which holds without a bias, and losses are finite."""
     return not model.is_biased and all(np.all(np.isinf(term.loss.domain)) for term in model.losses.terms)
 
@@ -58,9 +58,9 @@ class SignedGram:
         return self.gram
 
     def _keep(self, active: IntArray) -> None:
-        order, place = self.model.order, np.searchsorted(self.active, active)
+        order, position = self.model.order, np.searchsorted(self.active, active)
         if np.isin(active, self.active).all():
-            kept = (place[:, None] * order + np.arange(order)).ravel()
+            kept = (position[:, None] * order + np.arange(order)).ravel()
             self.gram = self.gram[np.ix_(kept, kept)]
         else:
             self.gram = np.zeros((len(active) * order, len(active) * order))
@@ -162,13 +162,13 @@ class Turn:
     primal: float
     dual: float
     residual: float
-    floor: float = 0.0
+    negligible: float = 0.0
 
     @property
     def error(self) -> float:
         """Return the relative gap, or the relative residual if it is larger."""
         gap = max(self.primal - self.dual, 0.0)
-        return max(relative_gap(self.primal, self.primal - gap, 0.0, self.floor), self.residual)
+        return max(relative_gap(self.primal, self.primal - gap, 0.0, self.negligible), self.residual)
 
 
 class AlternationRun(Course[Turn]):
@@ -227,7 +227,7 @@ class AlternationRun(Course[Turn]):
         x, centre = np.zeros(rows.rank + rows.border), np.zeros(len(rows.weights))
         if self.best is not None:
             centre[rows.loss_rows] = self.best.x
-            x[:rows.rank] = stacked.adjoint(model.losses.spread(-model.weights * self.best.x))
+            x[:rows.rank] = stacked.adjoint(model.losses.scatter(-model.weights * self.best.x))
             x[rows.rank:] = self.best.scalars
         warm = GROWTH**2 if self.best is not None else 1.0
         run = NewtonRun(rows, self.budget.replace(callback=None, tol=tol, max_iter=1000), x, centre,
@@ -245,7 +245,7 @@ class AlternationRun(Course[Turn]):
         V = model.directions(x)
         norms = np.einsum("kr,kr->k", V, V)
         dual = -losses.conjugate_value(u) - 0.5 * float(norms.max())
-        return Turn(mu, W, scalars, x, norms, primal, dual, residual, model.form.floor)
+        return Turn(mu, W, scalars, x, norms, primal, dual, residual, model.form.negligible)
 
     def masses(self, turn: Turn) -> FloatArray:
         """Return μ_k ∝ μ_k‖v_k‖^exponent, ‖w_k‖ for exponent one (ODMSSC Eq. 10)."""

@@ -94,9 +94,9 @@ class BoxModel:
         """Return L₁ ≥ |G| on the box."""
         total = float(np.sum(np.maximum(-self.lower, self.upper) * np.abs(self.losses.shifts)))
         for conjugate, (term, part) in zip(self.model.conjugates, self.losses.slices()):
-            c, floor = term.weights, abs(float(term.loss(0.0)))
+            c, negligible = term.weights, abs(float(term.loss(0.0)))
             ends = [np.abs(np.asarray(conjugate(end[part]))) for end in self._ends]
-            total += float(np.sum(c * np.maximum(np.maximum(*ends), floor)))
+            total += float(np.sum(c * np.maximum(np.maximum(*ends), negligible)))
         return total + 0.5 * self.spectral * self.radius**2
 
     @cached_property

@@ -13,7 +13,7 @@ from margindsl.calculus import ConvexFunction
 from margindsl.calculus.accuracy import relative_gap
 from margindsl.features.operator import total
 from margindsl.host.frozen import frozen_property
-from margindsl.host.threads import Gather
+from margindsl.host.threads import Workers
 from margindsl.program.certificates import project_duals
 from margindsl.program.codes import first_names
 from margindsl.program.forms import SaddleForm
@@ -22,7 +22,7 @@ from margindsl.typing import FloatArray, IntArray
 T = TypeVar("T")
 CACHED = 2**16  # entries of a (labellings × points) block: signed and multiplied before they leave a core's cache
 STEPS = 6  # of the fit of scale and scalars at a point
-STILL, WORTH = 1e-13, 1e-3  # gain not worth a step, relative to the value and to the gap
+STILL, LEAST_GAIN = 1e-13, 1e-3  # gain not worth a step, relative to the value and to the gap
 TELLING = 4_096  # points on which labellings are compared first
 
 
@@ -54,7 +54,7 @@ class Point:
         x moved to Bᵀu = q.
     fitted : (S,) float array
         Scalars as good as any at W.
-    floor : float
+    negligible : float
         Size of values that need not be told from zero, where scalars or a bias can make them zero.
     W : (T, q r) float array or None
         The weights of the primal value where they are others than β μ_k v_k.
@@ -73,7 +73,7 @@ class Point:
     scale: float = 1.0
     proved: FloatArray = field(default_factory=lambda: np.zeros(0))
     fitted: FloatArray = field(default_factory=lambda: np.zeros(0))
-    floor: float = 0.0
+    negligible: float = 0.0
     W: FloatArray | None = None
 
     @property
@@ -84,7 +84,7 @@ class Point:
     @property
     def error(self) -> float:
         """Return the gap relative to the primal value."""
-        return relative_gap(self.primal, self.primal - self.gap, 0.0, self.floor)
+        return relative_gap(self.primal, self.primal - self.gap, 0.0, self.negligible)
 
 
 class SaddleModel:
@@ -95,12 +95,12 @@ class SaddleModel:
 
     Parameters
     ----------
-    gather : callable
+    workers : callable
         Maps a function over blocks of points, in their order; `threads` gives one that uses several cores.
     """
 
-    def __init__(self, form: SaddleForm, gather: Gather = map) -> None:
-        self.form, self.losses, self.gather = form, form.losses, gather
+    def __init__(self, form: SaddleForm, workers: Workers = map) -> None:
+        self.form, self.losses, self.workers = form, form.losses, workers
         self.first, self.group = distinct(form.labellings, form.biases @ form.codes.T)
         self.labels = np.ascontiguousarray(form.coded(self.first))
         self.biases, self.is_biased = form.biases[self.first], form.is_biased
@@ -119,21 +119,21 @@ class SaddleModel:
 
     def directions(self, x: FloatArray) -> FloatArray:
         """Return the (T, q r) vectors Φᵀ(y_k∘ũ), u = −c x."""
-        return self.adjoint(self.losses.spread(-self.weights * x))
+        return self.adjoint(self.losses.scatter(-self.weights * x))
 
-    def adjoint(self, spread: FloatArray, active: IntArray | None = None) -> FloatArray:
+    def adjoint(self, scatter: FloatArray, active: IntArray | None = None) -> FloatArray:
         """Return the rows Φᵀ(y_k∘s) of a vector s (n,), for all labellings or the active ones."""
         labels = self.labels if active is None else self.labels[self.coordinates(active)]
-        if self.walks:
+        if self.is_streamed:
             rows = slice(None) if active is None else self.coordinates(active)
-            found = self.form.features.fold(partial(_in_cache, partial(_signed_sums, rows)), self._points, spread)
+            found = self.form.features.fold(partial(_in_cache, partial(_signed_sums, rows)), self._points, scatter)
             return np.asarray(found).reshape(-1, self.order)
         if self.matrix is None:
-            return self.form.features.adjoint((labels * spread).T).T.reshape(-1, self.order)
+            return self.form.features.adjoint((labels * scatter).T).T.reshape(-1, self.order)
 
         def part(points: slice, phi: FloatArray) -> FloatArray:
             signed = labels[:, points].astype(float)
-            signed *= spread[points]
+            signed *= scatter[points]
             return signed @ phi
 
         out = np.zeros((len(labels), self.form.features.rank))
@@ -141,9 +141,9 @@ class SaddleModel:
             out += found
         return out.reshape(-1, self.order)
 
-    def direction(self, spread: FloatArray, k: int) -> FloatArray:
+    def direction(self, scatter: FloatArray, k: int) -> FloatArray:
         """Return the row Φᵀ(y_k∘s) (q r,) of one labelling."""
-        return self.form.features.adjoint((self._own(k) * spread).T).T.ravel()
+        return self.form.features.adjoint((self._own(k) * scatter).T).T.ravel()
 
     def margin(self, w: FloatArray, k: int) -> FloatArray:
         """Return the (n,) margins y_k∘Φw of one labelling at w (q r,)."""
@@ -156,7 +156,7 @@ class SaddleModel:
         """Return the (n,) margins Σ_k y_k∘(Φw_k + m_k b_k) of rows w_k of W (T, q r) and masses m (T,), else zero."""
         out, W = np.zeros(self.form.n), W.reshape(len(self.labels), -1)
         active = np.flatnonzero(np.any(W != 0, axis=1))
-        if self.walks:
+        if self.is_streamed:
             out = self.form.features.each(partial(_margins, W[active], active), self._points)
             return out if masses is None else out + self.offsets(masses)
         labels, W = self.labels[active], np.ascontiguousarray(W[active])
@@ -175,11 +175,11 @@ class SaddleModel:
         """Return the (n,) margins Σ_k m_k⟨b_k, c(y_k)⟩ of the biases."""
         return (masses[:, None] * self.biases).ravel() @ self.labels if self.is_biased else 0.0
 
-    def sums(self, spread: FloatArray) -> FloatArray:
+    def sums(self, scatter: FloatArray) -> FloatArray:
         """Return the (T,) numbers Σ_i s_i⟨b_k, c(y_k,i)⟩ of a vector s (n,)."""
         if not self.is_biased:
             return np.zeros(self.count)
-        return np.sum(self.biases * (self.labels @ spread).reshape(self.biases.shape), axis=1)
+        return np.sum(self.biases * (self.labels @ scatter).reshape(self.biases.shape), axis=1)
 
     def columns(self, directions: FloatArray, points: IntArray) -> FloatArray:
         """Return the (len(points), T) numbers y_k∘(Φv_k + b_k) at some points."""
@@ -202,12 +202,12 @@ class SaddleModel:
         n, width, matrix = self.form.n, max(CACHED // max(columns, 1), 1), self.matrix
         assert matrix is not None
         blocks = [slice(begin, min(begin + width, n)) for begin in range(0, n, width)]
-        return self.gather(lambda points: part(points, matrix[points]), blocks)
+        return self.workers(lambda points: part(points, matrix[points]), blocks)
 
     @property
-    def walks(self) -> bool:
+    def is_streamed(self) -> bool:
         """Return whether features are read block by block, a pass a product."""
-        return self.matrix is None and self.form.features.walks
+        return self.matrix is None and self.form.features.is_streamed
 
     @frozen_property
     def _points(self) -> FloatArray:
@@ -218,11 +218,11 @@ class SaddleModel:
     def evaluate(self, mu: FloatArray, x: FloatArray, scalars: FloatArray | None = None) -> Point:
         """Return the point (μ, x, s) with its gradients; primal and dual are left open (see `judge`)."""
         s = np.zeros(len(self.costs)) if scalars is None else scalars
-        spread = self.losses.spread(-self.weights * x)
-        V = self.adjoint(spread)
+        scatter = self.losses.scatter(-self.weights * x)
+        V = self.adjoint(scatter)
         norms = np.einsum("kr,kr->k", V, V)
         arguments = self.losses.arguments(self.margins(mu[:, None] * V, mu), s)
-        return Point(mu, x, s, V, norms, 0.5 * norms + self.sums(spread),
+        return Point(mu, x, s, V, norms, 0.5 * norms + self.sums(scatter),
                      self.costs + self.coupling.T @ (self.weights * x), arguments)
 
     def judge(self, point: Point) -> Point:
@@ -233,8 +233,8 @@ class SaddleModel:
         lengths = np.sqrt(point.norms)
         square = float(point.mu @ point.norms) if self.is_biased else float(point.mu @ lengths) ** 2
         primal, scale, fitted = self._best_fit(point, square, dual)
-        floor = self.form.floor if len(self.costs) or self.is_biased else 0.0
-        return replace(point, primal=primal, dual=dual, scale=scale, proved=x, fitted=fitted, floor=floor)
+        negligible = self.form.negligible if len(self.costs) or self.is_biased else 0.0
+        return replace(point, primal=primal, dual=dual, scale=scale, proved=x, fitted=fitted, negligible=negligible)
 
     def judge_weights(self, mu: FloatArray, x: FloatArray, scalars: FloatArray, W: FloatArray) -> Point:
         """Return the point (μ, x, s) judged, with the primal value of weights W (T, q r) where that is lower.
@@ -255,7 +255,7 @@ class SaddleModel:
 
     def _best_fit(self, point: Point, square: float, dual: float) -> tuple[float, float, FloatArray]:
         """Return min over (β, s) of ½β²N² + qᵀs + Σ cρ(βγ + o + Bs + d), and where, by safeguarded Newton steps."""
-        fixed = self.losses.shifts + self.losses.gather(np.broadcast_to(self.offsets(point.mu), self.form.n))
+        fixed = self.losses.shifts + self.losses.at_rows(np.broadcast_to(self.offsets(point.mu), self.form.n))
         J = np.column_stack([point.arguments - fixed - self.coupling @ point.scalars, self.coupling])
         bend = np.append(square, np.zeros(len(self.costs)))
         lowest = np.append(-np.inf, np.where(self.losses.scalars.nonneg, 0.0, -np.inf))
@@ -267,7 +267,7 @@ class SaddleModel:
 
         z = np.append(1.0, np.maximum(point.scalars, lowest[1:]))
         best, at, slopes = value(z)
-        least = WORTH * (best - dual) if dual < best < np.inf and np.isfinite(dual) else 0.0
+        least = LEAST_GAIN * (best - dual) if dual < best < np.inf and np.isfinite(dual) else 0.0
         for _ in range(STEPS):
             rise = bend * z + np.append(0.0, self.costs) + J.T @ slopes
             H = np.diag(bend) + (J.T * self.losses.curvature(at)) @ J
@@ -313,8 +313,8 @@ class SaddleModel:
         """Return the multiple 2⁻ʲ x or 0·x, clipped into the domain, of greatest dual value; feasible with scalars."""
         if len(self.costs):
             return self.feasible(x)
-        spread = self.losses.spread(-self.weights * x)
-        V, sums = self.adjoint(spread), self.sums(spread)
+        scatter = self.losses.scatter(-self.weights * x)
+        V, sums = self.adjoint(scatter), self.sums(scatter)
         norms = np.einsum("kr,kr->k", V, V)
         factors = [*(2.0**-j for j in range(30)), 0.0]
         trials = [self.clip(x * factor) for factor in factors]
@@ -352,8 +352,8 @@ def _in_cache(function: Callable[..., FloatArray], phi: FloatArray, labels: Floa
     return np.asarray(total(function(*(rows[at:at + width] for rows in (phi, labels, *more))) for at in starts))
 
 
-def _signed_sums(rows: slice | IntArray, phi: FloatArray, labels: FloatArray, spread: FloatArray) -> FloatArray:
-    return np.asarray((labels[:, rows] * spread[:, None]).T @ phi)
+def _signed_sums(rows: slice | IntArray, phi: FloatArray, labels: FloatArray, scatter: FloatArray) -> FloatArray:
+    return np.asarray((labels[:, rows] * scatter[:, None]).T @ phi)
 
 
 def _margins(W: FloatArray, active: IntArray, phi: FloatArray, labels: FloatArray) -> FloatArray:

@@ -55,7 +55,7 @@ class System(Protocol):
         """Return QᵀH⁻¹Q (T + S, T + S)."""
 
     @property
-    def pull(self) -> FloatArray:
+    def rest(self) -> FloatArray:
         """Return QᵀH⁻¹√c R (T + S,)."""
 
     def step(self, change: FloatArray) -> FloatArray:
@@ -103,7 +103,7 @@ class DenseSystem:
         diagonal += rows.kappa + DAMPING * float(np.mean(diagonal + rows.kappa) if len(H) else 0.0)
         right = np.column_stack([rows.residual, self.Q])
         self.solved = solve_positive(H, right) if len(H) else right
-        self.curvature, self.pull = self.Q.T @ self.solved[:, 1:], self.Q.T @ self.solved[:, 0]
+        self.curvature, self.rest = self.Q.T @ self.solved[:, 1:], self.Q.T @ self.solved[:, 0]
 
     def step(self, change: FloatArray) -> FloatArray:
         """Return H⁻¹(√c R + QΔ)."""
@@ -152,7 +152,7 @@ class WoodburySystem:
         total = model.count + rows.coupling.shape[1]
         gram, self.cross, square = np.zeros((order, order)), np.zeros((order, total)), np.zeros((total, total))
         width = max(2**22 // order, 1)
-        for found in model.gather(part, range(0, len(sample), width)):
+        for found in model.workers(part, range(0, len(sample), width)):
             gram += found[0]
             self.cross += found[1]
             square += found[2]
@@ -168,12 +168,12 @@ class WoodburySystem:
 
     @cached_property
     def _images(self) -> FloatArray:
-        return self.model.adjoint(self._spread(self._free))
+        return self.model.adjoint(self._scatter(self._free))
 
     @cached_property
-    def pull(self) -> FloatArray:
+    def rest(self) -> FloatArray:
         """Return QᵀH⁻¹√c R = Qᵀκ⁻¹(√c R − B z), z = (I + Bᵀκ⁻¹B)⁻¹Bᵀκ⁻¹√c R; the part with z from the sample."""
-        masses = np.einsum("kr,kr->k", self._images, self.base.directions) + self.model.sums(self._spread(self._free))
+        masses = np.einsum("kr,kr->k", self._images, self.base.directions) + self.model.sums(self._scatter(self._free))
         return np.append(masses, self._free @ self.rows.coupling) - self.cross.T @ self._precondition(self._held)
 
     @property
@@ -187,16 +187,16 @@ class WoodburySystem:
         W = masses[:, None] * self.base.directions
         W[self.active] -= self.root[:, None] * z.reshape(len(self.active), -1)
         return self._free + self.inverse * (
-            self._gather(W, masses) + self.rows.coupling @ change[self.model.count:])
+            self._gathered(W, masses) + self.rows.coupling @ change[self.model.count:])
 
     def _precondition(self, right: FloatArray) -> FloatArray:
         solved: FloatArray = scipy.linalg.cho_solve(self.factor, right, check_finite=False)
         return solved
 
-    def _gather(self, W: FloatArray, masses: FloatArray | None = None) -> FloatArray:
+    def _gathered(self, W: FloatArray, masses: FloatArray | None = None) -> FloatArray:
         return self.rows.scaled * self.model.margins(W, masses)[self.rows.points]
 
-    def _spread(self, p: FloatArray) -> FloatArray:
+    def _scatter(self, p: FloatArray) -> FloatArray:
         return np.bincount(self.rows.points, weights=self.rows.scaled * p, minlength=self.model.form.n)
 
 
@@ -251,7 +251,7 @@ def newton_step(model: SaddleModel, point: Point, width: float, limit: int, damp
         return None
     curvature, T = system.curvature.copy(), model.count
     curvature[:T, :T] += damping * float(base.norms.max()) * np.eye(T)
-    reduced = WithoutScalars.of(curvature, system.pull + np.append(-base.costs, base.slack), T)
+    reduced = WithoutScalars.of(curvature, system.rest + np.append(-base.costs, base.slack), T)
     mu = simplex_quadratic(reduced.curvature, reduced.gradient, base.mu)
     change = np.append(mu - base.mu, reduced.scalars(mu - base.mu))
     x = base.x.copy()

@@ -31,12 +31,12 @@ def restrict(form: SaddleForm, points: IntArray) -> SaddleForm:
     points : (m,) int array
         Distinct points, in increasing order.
     """
-    place = np.full(form.n, -1)
-    place[points] = np.arange(len(points))
+    position = np.full(form.n, -1)
+    position[points] = np.arange(len(points))
     total, terms = float(form.losses.weights.sum()), []
     for term in form.losses.terms:
-        kept = np.flatnonzero(place[term.points] >= 0)
-        terms.append(LossTerm(term.loss, place[term.points[kept]], term.weights[kept], term.slopes[kept],
+        kept = np.flatnonzero(position[term.points] >= 0)
+        terms.append(LossTerm(term.loss, position[term.points[kept]], term.weights[kept], term.slopes[kept],
                               term.shifts[kept], term.coupling[kept]))
     losses = Losses(len(points), tuple(terms), form.losses.scalars)
     found = float(losses.weights.sum())
@@ -68,7 +68,7 @@ def samples(model: SaddleModel, budget: Budget, rng: np.random.Generator) -> Ite
     order = rng.permutation(form.n)
     limited = budget.replace(deadline=min(budget.deadline, time.monotonic() + SHARE * budget.remaining))
     for size in levels(form.n):
-        yield SaddleModel(restrict(form, np.sort(order[:size])), model.gather), limited
+        yield SaddleModel(restrict(form, np.sort(order[:size])), model.workers), limited
         if budget.expired:
             break
 

@@ -14,13 +14,13 @@ from margindsl.errors import CalculusError
 from margindsl.program.forms import Form
 from margindsl.typing import FloatArray
 from margindsl_solvers.engines.course import Course
-from margindsl_solvers.engines.saddle.alternation import AlternationRun, takes_turns
+from margindsl_solvers.engines.saddle.alternation import AlternationRun, alternates
 from margindsl_solvers.engines.saddle.model import Point, SaddleModel
 from margindsl_solvers.engines.saddle.newton import newton_step
 
-Place = tuple[FloatArray, FloatArray, FloatArray]  # (μ, x, s)
+Iterate = tuple[FloatArray, FloatArray, FloatArray]  # (μ, x, s)
 Advance = Callable[..., tuple[Point, Point, float]]  # (model, point, steps) -> point to average, next, step
-FLOOR = 1e-14  # least relative mass, so that a labelling written off can return
+LEAST_MASS = 1e-14  # least relative mass, so that a labelling written off can return
 
 
 @dataclass
@@ -38,28 +38,28 @@ class Steps:
     metric: FloatArray = field(default_factory=lambda: np.zeros(0))
 
 
-def move(model: SaddleModel, centre: Point, at: Point, steps: Steps) -> Place:
+def move(model: SaddleModel, centre: Point, at: Point, steps: Steps) -> Iterate:
     """Return the prox-mapping of the centre along the operator at a point.
 
     μ ∝ μ₀ exp(ηω(½‖v_k‖² + b_k y_kᵀũ)), x = prox_{τρ*}(x₀ + τ(aγ + Bs + d)) with τ = η/ω, s = s₀ − (ηω/e)(q − Bᵀu).
     """
     tau, sigma = steps.step / steps.weight, steps.step * steps.weight
-    logits = np.log(np.maximum(centre.mu, FLOOR)) + sigma * at.costs
+    logits = np.log(np.maximum(centre.mu, LEAST_MASS)) + sigma * at.costs
     mu = np.exp(logits - logits.max())
-    mu = np.maximum(mu / mu.sum(), FLOOR)
+    mu = np.maximum(mu / mu.sum(), LEAST_MASS)
     s = centre.scalars - sigma * at.slack / steps.metric if len(centre.scalars) else centre.scalars
     return (mu / mu.sum(), model.prox(centre.x + tau * at.arguments, tau),
             np.where(model.losses.scalars.nonneg, np.maximum(s, 0.0), s))
 
 
-def divergence(model: SaddleModel, a: Place, b: Place, steps: Steps) -> float:
+def divergence(model: SaddleModel, a: Iterate, b: Iterate, steps: Steps) -> float:
     """Return the weighted Bregman distance KL(a, b)/ω + ω‖Δx‖²_c/2 + ‖Δs‖²_e/2ω."""
-    kl = float(a[0] @ np.log(np.maximum(a[0], FLOOR) / np.maximum(b[0], FLOOR)))
+    kl = float(a[0] @ np.log(np.maximum(a[0], LEAST_MASS) / np.maximum(b[0], LEAST_MASS)))
     far = 0.5 * float(steps.metric @ (a[2] - b[2]) ** 2) if len(a[2]) else 0.0
     return (max(kl, 0.0) + far) / steps.weight + 0.5 * steps.weight * float(model.weights @ (a[1] - b[1]) ** 2)
 
 
-def place(point: Point) -> Place:
+def iterate(point: Point) -> Iterate:
     """Return (μ, x, s) of a point."""
     return point.mu, point.x, point.scalars
 
@@ -83,8 +83,8 @@ def extragradient(model: SaddleModel, centre: Point, steps: Steps, shrink: float
         change = -float((half.costs - centre.costs) @ (half.mu - mu))
         change -= float((model.weights * (half.arguments - centre.arguments)) @ (half.x - x))
         change += float((half.slack - centre.slack) @ (half.scalars - s))
-        bound = divergence(model, place(half), place(centre), steps)
-        bound += divergence(model, (mu, x, s), place(half), steps)
+        bound = divergence(model, iterate(half), iterate(centre), steps)
+        bound += divergence(model, (mu, x, s), iterate(half), steps)
         used = steps.step
         slack = 1e-13 * float(half.norms.max())
         if used * change <= bound + used * slack or used < 1e-200:
@@ -113,7 +113,7 @@ def descend(model: SaddleModel, centre: Point, steps: Steps, shrink: float = 0.7
         change = abs(float((found.costs - centre.costs) @ (found.mu - centre.mu)))
         change += abs(float((model.weights * (found.arguments - centre.arguments)) @ (found.x - centre.x)))
         change += abs(float((found.slack - centre.slack) @ (found.scalars - centre.scalars)))
-        bound = divergence(model, place(found), place(centre), steps)
+        bound = divergence(model, iterate(found), iterate(centre), steps)
         used, slack = steps.step, 1e-13 * float(centre.norms.max())
         if used * change <= bound + used * slack or used < 1e-200:
             steps.step *= grow if used * change <= 0.7 * bound else 1.0
@@ -210,7 +210,7 @@ class MirrorRun(SaddleCourse):
         `time.monotonic` at which the trace begins; None is now.
     """
 
-    def __init__(self, model: SaddleModel, budget: Budget, start: Place | Point | SaddleCourse, advance: Advance, *,
+    def __init__(self, model: SaddleModel, budget: Budget, start: Iterate | Point | SaddleCourse, advance: Advance, *,
                  weight: float | None = None, newton_limit: int = 2000, stall_limit: float = math.inf,
                  begin: float | None = None) -> None:
         super().__init__(model, budget, begin)
@@ -287,18 +287,18 @@ class MirrorRun(SaddleCourse):
     def _alternate(self) -> None:
         """Change the masses and solve at them in turn for as long as the gap falls; go on from the best point."""
         model, failures, before = self.model, 0, self.best
-        if not takes_turns(model) or model.count * model.order > self.newton_limit:
+        if not alternates(model) or model.count * model.order > self.newton_limit:
             return
         mu = (1 - BLEND) * before.mu + BLEND / model.count
-        turns = AlternationRun(model, self.budget, mu, 1.0, self.newton_limit)
-        ended = turns.init()
+        alternating = AlternationRun(model, self.budget, mu, 1.0, self.newton_limit)
+        ended = alternating.init()
         while ended is None and failures < FAILURES and self.stop() is None:
             self.iterations += 1
             marked = self.marked
-            turn = turns.turn
-            self.certify(model.judge_weights(turns.masses(turn), turn.x, turn.scalars, turn.W))
+            turn = alternating.turn
+            self.certify(model.judge_weights(alternating.masses(turn), turn.x, turn.scalars, turn.W))
             failures = failures + 1 if self.marked == marked else 0
-            ended = turns.step()
+            ended = alternating.step()
         if self.best is not before:
             self.point = self.best
 
@@ -370,7 +370,7 @@ def starting_masses(model: SaddleModel, start: RawSolution | None, reserve: floa
     return (1 - share) * old / old.sum() + share * mu
 
 
-def starting_pair(model: SaddleModel, start: RawSolution | None) -> Place:
+def starting_pair(model: SaddleModel, start: RawSolution | None) -> Iterate:
     """Return (μ, x, s) from a warm start for the beginning of the working set, or from w = 0."""
     mu, s = starting_masses(model, start, RESERVE), np.zeros(len(model.costs))
     u, scalars = (None, None) if start is None else (start.get("u"), start.get("scalars"))
@@ -389,8 +389,8 @@ def first_steps(model: SaddleModel, point: Point, weight: float | None) -> Steps
     square = float(model.weights @ point.x**2)
     bend = float(model.weights @ (point.x * change)) / square if square > 0 else 1.0
     tau = 1.0 / bend if bend > 0 else 1.0
-    spread = 0.5 * float(point.norms.max())
-    sigma = 1.0 / spread if spread > 0 else 1.0
+    scatter = 0.5 * float(point.norms.max())
+    sigma = 1.0 / scatter if scatter > 0 else 1.0
     step = math.sqrt(sigma * tau)
     metric = step**2 * max(len(model.costs), 1) * (model.weights @ model.coupling**2)  # steps of x and s alike
     return Steps(step, math.sqrt(sigma / tau) if weight is None else weight, np.where(metric > 0, metric, 1.0))

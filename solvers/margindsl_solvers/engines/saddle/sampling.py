@@ -28,12 +28,12 @@ def label_gradient(box: BoxModel, u: FloatArray, i: int, j: int) -> tuple[FloatA
 
     ∂_μ: |B| G(u, y_i) in place i; ∂_u: ∂_uG(u, y_j). They are unbiased for i uniform, j ~ μ.
     """
-    model, spread = box.model, box.losses.spread(u)
-    second = model.direction(spread, j)
-    v = second if i == j else model.direction(spread, i)
+    model, scatter = box.model, box.losses.scatter(u)
+    second = model.direction(scatter, j)
+    v = second if i == j else model.direction(scatter, i)
     first = np.zeros(model.count)
     first[i] = model.count * (box.linear(u) - 0.5 * float(v @ v))
-    return first, box.linear_slope(u) - box.losses.gather(model.margin(second, j))
+    return first, box.linear_slope(u) - box.losses.at_rows(model.margin(second, j))
 
 
 def draw(law: FloatArray, rng: np.random.Generator) -> int:

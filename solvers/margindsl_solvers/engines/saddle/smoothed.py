@@ -9,7 +9,7 @@ import numpy as np
 
 from margindsl.contract import Budget, Status
 from margindsl.typing import FloatArray, IntArray
-from margindsl_solvers.engines.saddle.alternation import takes_turns
+from margindsl_solvers.engines.saddle.alternation import alternates
 from margindsl_solvers.engines.saddle.model import Point, SaddleModel
 from margindsl_solvers.engines.saddle.run import SaddleCourse
 
@@ -29,7 +29,7 @@ MISLED = 0.5  # w = 0 is tried, too, at a start of a larger relative gap, or whe
 
 def smooths(model: SaddleModel) -> bool:
     """Return whether the primal is one in W alone, with finite losses."""
-    return takes_turns(model) and not len(model.costs)
+    return alternates(model) and not len(model.costs)
 
 
 def norms(W: FloatArray) -> FloatArray:
@@ -140,7 +140,7 @@ class Quadratic:
 
 
 @dataclass(frozen=True, eq=False)
-class Place:
+class Iterate:
     """Represent weights W, the arguments of the losses there, x = ρ'_δ and the values Σ cρ and Σ cρ_δ."""
 
     W: FloatArray  # (T, q r)
@@ -201,16 +201,16 @@ class SmoothedRun(SaddleCourse):
         if not math.isfinite(self.width):
             self.width = self._first_width(model.losses.value(np.zeros(model.form.n)))
         if self.start is not None:
-            given = self.place = self._place(self.start, model.margins(self.start))
-            self.place = self._along(-given.W, -given.margins) or given
-            point, misled = self._judged(), self.place.square < MISLED**2 * given.square
+            given = self.iterate = self._iterate(self.start, model.margins(self.start))
+            self.iterate = self._along(-given.W, -given.margins) or given
+            point, misled = self._judged(), self.iterate.square < MISLED**2 * given.square
         if point is None or misled or point.error > MISLED:
             plain = model.judge(model.evaluate(np.full(model.count, 1.0 / model.count), model.first_guess()))
             if point is None or plain.gap < point.gap:
                 W = plain.scale * plain.mu[:, None] * plain.directions
                 self.certify(replace(plain, W=W))
                 self.width = min(self.width, self._first_width(plain.gap))
-                self.place = self._place(W, model.margins(W))
+                self.iterate = self._iterate(W, model.margins(W))
                 point = self._judged()
         self.certify(point)
         return None
@@ -228,50 +228,50 @@ class SmoothedRun(SaddleCourse):
         trial = self._ahead()
         if trial is None:
             self.width *= 2.0
-            trial = self._place(self.place.W, self.place.margins)
-        self.place = trial
+            trial = self._iterate(self.iterate.W, self.iterate.margins)
+        self.iterate = trial
         cost = trial.exact - trial.soft
         if cost > SHARE * before:
             self.width *= max(math.sqrt(SHARE * before / cost), LEAST)
-            self.place = self._place(trial.W, trial.margins)
+            self.iterate = self._iterate(trial.W, trial.margins)
         self.certify(self._judged())
         self.failures = self.failures + 1 if self.best.gap > SLOW * before else 0
         return Status.INACCURATE if self.failures >= FAILURES else None
 
-    def _ahead(self) -> Place | None:
+    def _ahead(self) -> Iterate | None:
         """Return the place a proximal Newton step ahead, None where no length lowers the smoothed primal."""
-        place, model = self.place, self.model
-        lengths = norms(place.W)
+        iterate, model = self.iterate, self.model
+        lengths = norms(iterate.W)
         total = float(lengths.sum())
         mu = lengths / total if total > 0 else np.full(len(lengths), 1.0 / len(lengths))
-        curved = self._curvature(place.arguments)
+        curved = self._curvature(iterate.arguments)
         points = np.flatnonzero(curved > 0)
         share = max(len(points) / ROWS, 1.0)
         if share > 1.0:
             points = np.sort(self.rng.choice(points, ROWS, replace=False))
         limit = min(max(INNER, PASSES * model.form.n // max(len(points), 1)), MOST)
         D = self._quadratic(points, share * curved[points]).minimise(
-            place.W, (1.0 - EVEN) * mu + EVEN / len(mu), limit, self.budget, self.rng)
+            iterate.W, (1.0 - EVEN) * mu + EVEN / len(mu), limit, self.budget, self.rng)
         return self._along(D, model.margins(D))
 
-    def _along(self, D: FloatArray, margins: FloatArray) -> Place | None:
+    def _along(self, D: FloatArray, margins: FloatArray) -> Iterate | None:
         """Return the place the longest part of a step ahead that lowers the value as it should; None if there is none.
 
         The fall is what the losses' slope and the change of the square say (Lee, Sun and Saunders 2014, Eq. 2.10).
         """
-        place, model = self.place, self.model
-        fall = place.square - 0.5 * float(norms(place.W + D).sum()) ** 2
-        fall -= float((model.weights * place.x) @ model.losses.gather(margins))
+        iterate, model = self.iterate, self.model
+        fall = iterate.square - 0.5 * float(norms(iterate.W + D).sum()) ** 2
+        fall -= float((model.weights * iterate.x) @ model.losses.at_rows(margins))
         if not fall > 0:
             return None
-        trials = (self._place(place.W + t * D, place.margins + t * margins) for t in LENGTHS)
-        return next((at for t, at in zip(LENGTHS, trials) if at.value <= place.value - ENOUGH * t * fall), None)
+        trials = (self._iterate(iterate.W + t * D, iterate.margins + t * margins) for t in LENGTHS)
+        return next((at for t, at in zip(LENGTHS, trials) if at.value <= iterate.value - ENOUGH * t * fall), None)
 
     def _quadratic(self, points: IntArray, curvature: FloatArray) -> Quadratic:
         model = self.model
         return Quadratic(self.V, model.form.features.rows(points), model.labels[:, points].astype(float), curvature)
 
-    def _place(self, W: FloatArray, margins: FloatArray) -> Place:
+    def _iterate(self, W: FloatArray, margins: FloatArray) -> Iterate:
         """Return the place of weights and their margins at the width held."""
         model, width = self.model, self.width
         arguments = model.losses.arguments(margins)
@@ -285,7 +285,7 @@ class SmoothedRun(SaddleCourse):
                 at, v = x[part][held], arguments[part][held]
                 value = float(term.weights[held] @ (at * v - conjugate(at) - 0.5 * width * at**2))
             soft += value
-        return Place(W, margins, arguments, x, exact, soft)
+        return Iterate(W, margins, arguments, x, exact, soft)
 
     def _slopes(self, arguments: FloatArray, width: float) -> FloatArray:
         """Return x = ρ'_δ, the derivative of smooth losses and of the envelopes of others."""
@@ -306,12 +306,12 @@ class SmoothedRun(SaddleCourse):
             h[part] = term.weights * (np.asarray(term.loss.curvature(v)) if term.loss.is_smooth else
                                       np.asarray(conjugate.prox_derivative(v / self.width, 1.0 / self.width))
                                       / self.width)
-        return model.losses.spread(h * model.losses.slopes)
+        return model.losses.scatter(h * model.losses.slopes)
 
     def _judged(self) -> Point:
         """Return the place with the best bound on the segment from the best dual point so far to its own."""
-        model, place, best = self.model, self.place, self.best
-        x = place.x
+        model, iterate, best = self.model, self.iterate, self.best
+        x = iterate.x
         V = self.V = model.directions(x)
         linear = -model.losses.conjugate_value(-model.weights * x)
         known = self._known()
@@ -320,12 +320,12 @@ class SmoothedRun(SaddleCourse):
             if share < 1.0:  # ρ* is convex, so the value there is at least the one between
                 x, V = known[0] + share * (x - known[0]), known[1] + share * (V - known[1])
                 linear = -model.losses.conjugate_value(-model.weights * x)
-        squares, lengths = norms(V) ** 2, norms(place.W)
+        squares, lengths = norms(V) ** 2, norms(iterate.W)
         total = float(lengths.sum())
         mu = lengths / total if total > 0 else np.full(model.count, 1.0 / model.count)
-        point = Point(mu, x, np.zeros(0), V, squares, 0.5 * squares, np.zeros(0), place.arguments,
-                      place.square + place.exact, linear - 0.5 * float(squares.max()), proved=x, fitted=np.zeros(0),
-                      W=place.W)
+        point = Point(mu, x, np.zeros(0), V, squares, 0.5 * squares, np.zeros(0), iterate.arguments,
+                      iterate.square + iterate.exact, linear - 0.5 * float(squares.max()), proved=x, fitted=np.zeros(0),
+                      W=iterate.W)
         if best is None or point.primal < best.primal:
             return point
         return replace(point, mu=best.mu, primal=best.primal, W=best.W, scale=best.scale)

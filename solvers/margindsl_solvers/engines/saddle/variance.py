@@ -9,7 +9,7 @@ import numpy as np
 from margindsl.contract import Budget
 from margindsl.typing import FloatArray
 from margindsl_solvers.engines.saddle.model import Point, SaddleModel
-from margindsl_solvers.engines.saddle.run import FLOOR, RANGE, Place, SaddleCourse, Steps, first_steps, place
+from margindsl_solvers.engines.saddle.run import LEAST_MASS, RANGE, Iterate, SaddleCourse, Steps, first_steps, iterate
 from margindsl_solvers.engines.saddle.sampling import draw, mixed
 
 WORSE, SHRINK, GROW = 1.5, 0.5, 1.2  # of the anchor's gap over one epoch, and what it does to the step
@@ -28,14 +28,14 @@ class AnchoredGradient:
         self.model, self.anchor = model, anchor
         self.law = mixed(anchor.mu * np.sqrt(anchor.norms))
 
-    def __call__(self, met: Place, j: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def __call__(self, met: Iterate, j: int) -> tuple[FloatArray, FloatArray, FloatArray]:
         model, anchor, q = self.model, self.anchor, float(self.law[j])
         mu, x, s = met
-        v = model.direction(model.losses.spread(-model.weights * x), j)
+        v = model.direction(model.losses.scatter(-model.weights * x), j)
         norms = anchor.norms.copy()
         norms[j] += (float(v @ v) - norms[j]) / q
         change = (mu[j] * v - anchor.mu[j] * anchor.directions[j]) / q
-        arguments = anchor.arguments + model.losses.gather(model.margin(change, j))
+        arguments = anchor.arguments + model.losses.at_rows(model.margin(change, j))
         if not len(s):
             return norms, arguments, anchor.slack
         slack = model.costs + model.coupling.T @ (model.weights * x)
@@ -58,7 +58,7 @@ class AnchoredRun(SaddleCourse):
 
     stage = "mirror prox, variance reduced"
 
-    def __init__(self, model: SaddleModel, budget: Budget, *, rng: np.random.Generator, start: Place,
+    def __init__(self, model: SaddleModel, budget: Budget, *, rng: np.random.Generator, start: Iterate,
                  weight: float | None = None) -> None:
         super().__init__(model, budget)
         self.start, self.rng, self.fixed_weight = start, rng, weight
@@ -85,12 +85,12 @@ class AnchoredRun(SaddleCourse):
                 break
         self._adopt(self._judge(*met_mean), z, mean)
 
-    def _adopt(self, found: Point, z: Place, mean: Place) -> None:
+    def _adopt(self, found: Point, z: Iterate, mean: Iterate) -> None:
         """Go on from the epoch's end, or back to the best point with a shorter step."""
         if found.gap > WORSE * self.best.gap or not np.isfinite(found.gap):
             self.steps.step *= SHRINK
             self.anchor = self.best
-            self.z = self.mean = mirrored(place(self.best))
+            self.z = self.mean = mirrored(iterate(self.best))
             return
         if found.gap < 0.9 * self.anchor.gap:
             self.steps.step *= GROW
@@ -105,12 +105,12 @@ class AnchoredRun(SaddleCourse):
             weight = (travelled[0] / travelled[1])**REWEIGHT * self.steps.weight ** (1 - REWEIGHT)
             self.steps.weight = min(max(weight, self.weight_range[0]), self.weight_range[1])
 
-    def _move(self, centre: Place, norms: FloatArray, arguments: FloatArray, slack: FloatArray) -> Place:
+    def _move(self, centre: Iterate, norms: FloatArray, arguments: FloatArray, slack: FloatArray) -> Iterate:
         """Return (log μ, x, s), the prox-mapping along given gradients."""
         tau, sigma = self.steps.step / self.steps.weight, self.steps.step * self.steps.weight
         logits = centre[0] + 0.5 * sigma * norms
         logits = logits - logits.max()
-        logits = np.maximum(logits - math.log(float(np.exp(logits).sum())), math.log(FLOOR))
+        logits = np.maximum(logits - math.log(float(np.exp(logits).sum())), math.log(LEAST_MASS))
         s = centre[2] - sigma * slack / self.steps.metric if len(slack) else centre[2]
         return (logits, self.model.prox(centre[1] + tau * arguments, tau),
                 np.where(self.model.losses.scalars.nonneg, np.maximum(s, 0.0), s))
@@ -119,16 +119,16 @@ class AnchoredRun(SaddleCourse):
         return self.judge(mu / mu.sum(), x, scalars)
 
 
-def mirrored(place: Place) -> Place:
+def mirrored(iterate: Iterate) -> Iterate:
     """Return (log μ, x, s)."""
-    return np.log(np.maximum(place[0], FLOOR)), place[1], place[2]
+    return np.log(np.maximum(iterate[0], LEAST_MASS)), iterate[1], iterate[2]
 
 
-def zeros_like(place: Place) -> Place:
+def zeros_like(iterate: Iterate) -> Iterate:
     """Return a place of zeros."""
-    return np.zeros(len(place[0])), np.zeros(len(place[1])), np.zeros(len(place[2]))
+    return np.zeros(len(iterate[0])), np.zeros(len(iterate[1])), np.zeros(len(iterate[2]))
 
 
-def mixture(a: Place, b: Place, share: float) -> Place:
+def mixture(a: Iterate, b: Iterate, share: float) -> Iterate:
     """Return a + share (b − a)."""
     return a[0] + share * (b[0] - a[0]), a[1] + share * (b[1] - a[1]), a[2] + share * (b[2] - a[2])
