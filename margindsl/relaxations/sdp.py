@@ -122,10 +122,11 @@ class SDP(Relaxation):
             raw = replace(raw, objective=certificate.bound)
         raw = doubted(form, raw, certificate.bound, raw.objective, max(run.budget.tol, ROUGH), name_of(run.solver))
         V, W = np.asarray(raw.get("V", np.zeros((0, 1)))), np.asarray(raw["W"])
-        there = form.n * W.shape[1] <= LARGEST_MATRIX and not form.features.is_remote
+        far = form.features.is_remote and bool(np.any(form.absorbed))
+        there = form.n * W.shape[1] <= LARGEST_MATRIX and not far
         points = form.vectors(V, W) if there else None
-        found = Outcome(raw.status, message=raw.message, certificate=certificate, estimate=max(raw.objective, certificate.bound),
-                        label_matrix=points)
+        found = Outcome(raw.status, message=raw.message, certificate=certificate, label_matrix=points,
+                        estimate=max(raw.objective, certificate.bound))
         if self.rounding == "sign":
             return replace(found, factor=_leading(points if form.count and there else form.outputs(W)))
         both = ((points, int(self.rounding)),) if form.count and points is not None else ()
