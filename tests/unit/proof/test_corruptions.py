@@ -52,8 +52,8 @@ def turned(solution):
 
 
 def other_declaration(solution, kind, **changes):
-    evidence = problem(kind, **changes).program().source
-    return replace(solution, evidence=replace(solution.basis, declaration=evidence))
+    basis = problem(kind, **changes).program().source
+    return replace(solution, basis=replace(solution.basis, declaration=basis))
 
 
 CORRUPTIONS = {

@@ -125,8 +125,8 @@ def test_ctrl_c(relaxation, after):
 
 @pytest.mark.parametrize("place", [
     "margindsl.runtime.compiled.begin", "margindsl.runtime.stages.labels_in_hand",
-    "margindsl.runtime.compiled.solution_of", "margindsl.runtime.stages.final_status", "margindsl.runtime.stages.checked",
-    "margindsl.runtime.compiled.trouble_of"])
+    "margindsl.runtime.compiled.solution_of", "margindsl.runtime.stages.final_status",
+    "margindsl.runtime.stages.checked", "margindsl.runtime.compiled.trouble_of"])
 @pytest.mark.parametrize("relaxation", ["alternating", "sdp"])
 def test_ctrl_c_once_compiled_is_answered(relaxation, place, monkeypatch):
     """Wherever it comes: before the first stage, between stages, while the answer is written and its proof checked."""
