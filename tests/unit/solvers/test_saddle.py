@@ -441,7 +441,7 @@ def test_woodbury_system_equals_the_dense_one() -> None:
     change = np.random.default_rng(0).normal(size=model.count + 2)
     assert low.is_exact
     assert low.curvature == pytest.approx(dense.curvature, rel=1e-5, abs=1e-6)
-    assert low.force == pytest.approx(dense.force, rel=1e-5, abs=1e-6)
+    assert low.rest == pytest.approx(dense.rest, rel=1e-5, abs=1e-6)
     assert low.step(change) == pytest.approx(dense.step(change), rel=1e-5, abs=1e-6)
 
 

@@ -169,7 +169,7 @@ def test_a_short_limit_leaves_an_answer_that_is_proved_on_all_points() -> None:
 def test_inner_steps_end_with_the_budget() -> None:
     course = run(instance(41, HINGE, 900), Budget(tol=1e-9))
     course.init()
-    place, rng = course.position, np.random.default_rng(0)
+    place, rng = course.iterate, np.random.default_rng(0)
     quadratic = course._quadratic(np.arange(900), np.full(900, 0.1))
     metric, late = np.full(len(place.W), 1.0 / len(place.W)), Budget.within(0.0)
 
@@ -218,7 +218,7 @@ def test_envelopes_lie_below_by_what_the_width_allows_and_have_feasible_slopes(n
     course = run(form)
     course.init()
     rng, model = np.random.default_rng(0), course.model
-    W = course.position.W + 0.1 * rng.normal(size=course.position.W.shape)
+    W = course.iterate.W + 0.1 * rng.normal(size=course.iterate.W.shape)
     D = rng.normal(size=W.shape)
     for width in (1e-2, 0.3, 5.0):
         course.width = width
