@@ -163,7 +163,7 @@ def sites(path: Path) -> Iterator[Site]:
 def mutant_at(site: Site) -> Mutant:
     """Return a module with one change."""
     tree = ast.parse(site.path.read_text())
-    node = next(islice(ast.walk(tree), site.position, None))
+    node = next(islice(ast.walk(tree), site.place, None))
     before = ast.unparse(node).splitlines()[0]
     next(islice(edits(node), site.number, None))(node)
     ast.fix_missing_locations(tree)

@@ -68,7 +68,7 @@ def lifted_arrays(u: FloatArray, q: FloatArray, d: FloatArray, **others: Any) ->
     u, q : (m,), d : (N,) float arrays
     **others
         `kappa` (J,) with `vectors` (N, J), `eta` (L,), `component` and `sign` (n,), `theta` (T,) with the entries ±1
-        of cuts, `cut_places` and `cut_signs` (T, w).
+        of cuts, `cut_positions` and `cut_signs` (T, w).
     """
     cuts = np.zeros((0, 1), dtype=int)
     return {"u": u, "q": q, "d": d, "kappa": np.zeros(0), "vectors": np.zeros((len(d), 0)), "eta": np.zeros(0),

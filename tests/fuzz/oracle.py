@@ -494,7 +494,7 @@ class Fixed:
         if not hasattr(self, "program"):
             self.program = self._build(labels)
             count = self.width + (self.bias_column is not None)
-            self.positions = self.program.entries(range(self.oracle.model.n), range(count))
+            self.places = self.program.entries(range(self.oracle.model.n), range(count))
             code = self.codes[_clusters(labels, self.oracle.model.k)]
             self.simple = self.oracle.model.k == 2
             self.signs = code[:, 0] if self.simple else None
@@ -502,7 +502,7 @@ class Fixed:
             data = self.program.base.copy()
             for i, sign in enumerate(labels * self.signs):
                 if sign < 0:
-                    data[self.positions[i]] *= -1
+                    data[self.places[i]] *= -1
             self.program.A.data = data
             return self.program.solve()
         return self._build(labels).solve()

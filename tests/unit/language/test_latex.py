@@ -133,7 +133,7 @@ class Reader:
         if np.ndim(value) == 0:
             return value
         self.take("_")
-        return np.asarray(value)[np.asarray(self.position(self.group()), dtype=int)]
+        return np.asarray(value)[np.asarray(self.place(self.group()), dtype=int)]
 
     def place(self, text):
         if "mathcal" in text:

@@ -48,7 +48,7 @@ class Interrupt:
 
     def __init__(self, after):
         self.left = after
-        self.heard, self.recorded = os.pipe()
+        self.heard, self.told = os.pipe()
         self.thread = threading.Thread(target=self.send)
         self.thread.start()
 
@@ -59,12 +59,12 @@ class Interrupt:
     def __call__(self, progress):
         self.left -= 1
         if self.left == 0:
-            os.write(self.recorded, b"1")
+            os.write(self.told, b"1")
             time.sleep(60)
             raise AssertionError("the signal did not come")
 
     def close(self):
-        os.close(self.recorded)
+        os.close(self.told)
         self.thread.join()
         os.close(self.heard)
 

@@ -222,11 +222,11 @@ def test_envelopes_lie_below_by_what_the_width_allows_and_have_feasible_slopes(n
     D = rng.normal(size=W.shape)
     for width in (1e-2, 0.3, 5.0):
         course.width = width
-        at = course._position(W, model.margins(W))
+        at = course._iterate(W, model.margins(W))
         slopes = course._slopes(at.arguments, 0.0)
         assert -1e-9 <= at.exact - at.soft <= 0.5 * width * float(model.weights @ slopes**2) + 1e-9
         assert np.isfinite(form.dual_objective(-model.weights * at.x))
-        ahead, behind = (course._position(W + t * D, model.margins(W + t * D)).soft for t in (1e-5, -1e-5))
+        ahead, behind = (course._iterate(W + t * D, model.margins(W + t * D)).soft for t in (1e-5, -1e-5))
         assert (ahead - behind) / 2e-5 == pytest.approx(-float(np.sum(model.directions(at.x) * D)), rel=1e-5)
 
 
