@@ -84,7 +84,7 @@ def checked(program: MarginProgram, labels: IntArray, moves: int = 100) -> IntAr
     --------
     >>> import margindsl as md
     >>> program = md.recipes.skmmc([[-3.0], [-2.0], [-1.0], [1.0], [2.0], [3.0]], kernel="linear").program()
-    >>> settled(program, np.array([0, 1, 0, 0, 1, 1])).tolist()
+    >>> checked(program, np.array([0, 1, 0, 0, 1, 1])).tolist()
     [0, 0, 0, 1, 1, 1]
     """
     for _ in range(moves):
