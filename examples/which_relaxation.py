@@ -2,7 +2,7 @@
 Which relaxation should I use?
 ==============================
 
-Ask several: dots are values of labellings, dashes certified bounds; moments and triangles close this gap.
+Ask several: dots are values of labellings, dashes certified bounds; triangles close this gap.
 """
 import matplotlib.pyplot as plt
 from sklearn.datasets import load_iris

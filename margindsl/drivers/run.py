@@ -133,7 +133,7 @@ class Run:
     sessions : dict, optional
         Guarded sessions of earlier solves of the same problem, added to; what is compiled there is compiled once.
     lift_solver : Solver, optional
-        Solves label lifts for a relaxation whose bound they tighten.
+        Solves lifts for a relaxation whose bound they tighten.
     checkpoint : Checkpoint, optional
         Where the loops of the relaxation keep their state.
     late_solver : Solver, optional

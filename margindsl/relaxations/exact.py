@@ -26,7 +26,7 @@ from margindsl.relaxations.relaxation import Outcome, Relaxation, check_choice, 
 from margindsl.relaxations.sdp import SDP
 
 LARGEST_RANK = 60
-LIFT_SHARE = 0.2  # of the time left, for the label lift that stands beside a tree of partial nodes
+LIFT_SHARE = 0.2  # of the time left, for the lift that stands beside a tree of partial nodes
 FINEST = 1e-7  # relative gap below which node bounds drown in rounding
 EXACT_COMPONENTS = 12  # free components of two clusters up to which "auto" enumerates
 
@@ -38,7 +38,7 @@ class Exact(Relaxation):
     Enumeration visits k^N labellings of N free components, of exchangeable clusters one of all names. Branch and bound
     decides one component after the other; a node is bounded by the lift [[1, wᵀ], [w, P]] ⪰ 0 with the labels of free
     points absorbed (`BranchNodeForm`). Where signs cannot be absorbed, or there are several clusters, it is bounded by
-    the problem of the decided points alone, beside the label lift of all. Stopped early, both return a valid bound.
+    the problem of the decided points alone, beside the lift of all. Stopped early, both return a valid bound.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ def _free(program: MarginProgram) -> int:
 
 
 def lifted_bound(run: Run) -> Certificate | None:
-    """Return the proof of the label lift, solved with a part of the time, None where it does not take the program."""
+    """Return the proof of the lift, solved with a part of the time, None where it does not take the program."""
     method, solver = SDP(), run.lift_solver
     if solver is None or run.stopped or not method.offer(run.program):
         return None

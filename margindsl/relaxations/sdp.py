@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -99,7 +100,8 @@ class SDP(Relaxation):
         return Offer(f"{self._words(program)}{program.unlifted}")
 
     def _words(self, program: MarginProgram) -> str:
-        return f"lift of {program.labels.count} components and {program.features.rank} weights"
+        labels = program.labels.merged() if program.clusters == 2 else program.labels
+        return f"lift of {labels.count} components and {program.features.rank} weights"
 
     def lower(self, program: MarginProgram) -> LiftForm:
         """Return the lift; every point has a component where there will be cuts."""
@@ -136,73 +138,52 @@ class SDP(Relaxation):
                    ) -> tuple[RawSolution, Certificate | None]:
         """Return the answer to a lift, its cuts added in rounds, and the repaired dual point, None when there is none.
         """
-        if start is None and run.solver.warm_starts and form.balance and not form.cuts.count:
-            raw, certificate, is_last = self._solve_apart(run, form)
-            if is_last or certificate is None:
-                return raw, certificate
-            start = raw
-        raw, certificate = self._solve(run, form, start)
-        if certificate is None or not self._takes_cuts(run.program):
-            return raw, certificate
-        # Add violated inequalities in rounds until none is left, the bound stalls, or time is up.
-        latest, previous = raw, -np.inf
-        for round_ in range(self.cut_rounds):
-            found = self._violated(run.program, form, latest)
+        begins, cut, rounds, loose = run.solver.warm_starts, self._takes_cuts(run.program), 0, 0.0
+        # without the lifted bounds most points have no component, and an iteration costs less
+        apart = lift(run.program, rows=False) if begins and start is None and form.balance and not cut else None
+        best, certificate, previous = None, None, -np.inf
+        while True:
+            # 1. an answer, and what it proves
+            now = form if apart is None else apart
+            tol = self.tol or (max(run.budget.tol, ROUGH, loose) if begins else run.budget.tol)
+            raw, found = run.solve(now, start, tol=tol), None
+            if "u" in raw.variables:
+                run.keep(self.name, partial(_kept, now, raw))
+                with run.stage("certify"):
+                    found = repair_lift(now, raw)
+            if found is None and best is not None:
+                words = f"{raw.status.word}: {raw.message or raw.status.value}"
+                return replace(best, message=f"cuts were not all added, round {rounds} ended as {words}"), certificate
+            if found is None:
+                return raw, None
+            # 2. the lifted bounds, where they do not hold already
+            if apart is not None:
+                start, fulfilled = _joined(form, apart, raw)
+                if fulfilled or run.stopped:
+                    return start, found
+                apart = None
+                continue
+            if certificate is None or found.bound > certificate.bound:
+                best, certificate = raw, found
+            stopped = rounds and run.record("cuts", rounds - 1, np.inf if run.best is None else run.best.value,
+                                            certificate.bound)
+            # 3. violated inequalities, until none is left, the bound stalls, or time is up
             gain = certificate.bound - previous  # infinite at first
             stalled = np.isfinite(previous) and gain <= max(10 * run.budget.tol, 1e-5) * abs(certificate.bound)
-            if not found.count or stalled or run.stopped:
-                break
-            previous = certificate.bound
-            gamma = form.cuts.admissible(latest.get("gamma"))
+            if not cut or stopped or stalled or run.stopped or rounds == self.cut_rounds:
+                return best or raw, certificate
+            violated = self._violated(run.program, form, raw)
+            if not violated.count:
+                return best or raw, certificate
+            rounds, previous = rounds + 1, certificate.bound
+            gamma = form.cuts.admissible(raw.get("gamma"))
             used = form.cuts.equal | (gamma > 1e-6 * max(float(gamma.max(initial=0.0)), 1e-300))
             kept = form.cuts.take(np.flatnonzero(used))
-            form = replace(form, cuts=kept.joined(found))  # the kept ones stay first
+            form = replace(form, cuts=kept.joined(violated))  # the kept ones stay first
             gamma = np.append(gamma[used], np.zeros(form.cuts.count - kept.count))
-            start = replace(latest, variables={**latest.variables, "gamma": gamma}) if run.solver.warm_starts else None
+            start = replace(raw, variables={**raw.variables, "gamma": gamma}) if begins else None
             # more digits than a small part of what the last round won would be lost to the next cuts
             loose = min(LOOSEST, 0.03 * gain / abs(certificate.bound)) if np.isfinite(gain) else LOOSEST
-            latest, tighter = self._solve(run, form, start, loose)
-            if tighter is None:
-                words = latest.message or latest.status.value
-                raw = replace(raw, message=f"cuts were not all added, round {round_ + 1} ended as "
-                                           f"{latest.status.word}: {words}")
-                break
-            if tighter.bound > certificate.bound:
-                raw, certificate = latest, tighter
-            if run.record("cuts", round_, np.inf if run.best is None else run.best.value, certificate.bound):
-                break
-        return raw, certificate
-
-    def _solve_apart(self, run: Run, form: LiftForm) -> tuple[RawSolution, Certificate | None, bool]:
-        """Return the answer without the lifted bounds, and whether it is the one with them, which it then fulfils.
-
-        Without them most points have no component, and an iteration costs less.
-        """
-        apart = lift(run.program, rows=False)
-        raw, certificate = self._solve(run, apart)
-        if certificate is None:
-            return raw, certificate, False
-        points, first = np.unique(form.component, return_index=True)
-        vectors = apart.vectors(np.asarray(raw.get("V", np.zeros((0, 1)))), np.asarray(raw["W"]))
-        V = np.eye(form.count, vectors.shape[1])  # of a reference beside all points, as good as any
-        V[points] = form.sign[first, None] * vectors[first]
-        lengths = np.linalg.norm(V, axis=1, keepdims=True)
-        V = np.where(lengths > 0, V / np.maximum(lengths, 1e-300), np.eye(1, V.shape[1]))
-        fulfilled = np.sum((form.omega @ V) ** 2, axis=1) <= form.limits[0] * (1 + 1e-9)
-        found = {"W": raw["W"], "V": V, "scalars": raw.get("scalars", np.zeros(0))}
-        return replace(raw, variables=found), certificate, bool(np.all(fulfilled)) or bool(run.stopped)
-
-    def _solve(self, run: Run, form: LiftForm, start: RawSolution | None = None, loose: float = 0.0
-               ) -> tuple[RawSolution, Certificate | None]:
-        """Return the solver's answer and its repaired dual point, None when there is none."""
-        tol = self.tol or (max(run.budget.tol, ROUGH, loose) if run.solver.warm_starts else run.budget.tol)
-        raw = run.solve(form, start, tol=tol)
-        if "u" not in raw.variables:
-            return raw, None
-        run.keep(self.name, lambda: raw_state(raw) | {
-            f"cuts {f.name}": np.asarray(getattr(form.cuts, f.name)) for f in fields(form.cuts)})
-        with run.stage("certify"):
-            return raw, repair_lift(form, raw)
 
     def _takes_cuts(self, program: MarginProgram) -> bool:
         if program.clusters == 2:
@@ -215,12 +196,32 @@ class SDP(Relaxation):
         return found.joined(violated_triangles(V, self.cuts_per_round, two)) if self.cuts == "triangle" else found
 
 
+def _kept(form: LiftForm, raw: RawSolution) -> State:
+    """Return an answer and the cuts it was found with as a state."""
+    return raw_state(raw) | {f"cuts {f.name}": np.asarray(getattr(form.cuts, f.name)) for f in fields(form.cuts)}
+
+
 def _restored(form: LiftForm, state: State | None) -> tuple[LiftForm, RawSolution | None]:
     """Return the form with the cuts of a state, and its answer to begin from."""
     if state is None:
         return form, None
     kept: dict[str, Any] = {f.name: np.asarray(state[f"cuts {f.name}"]) for f in fields(form.cuts)}
     return replace(form, cuts=Cuts(**kept)), raw_of(state)
+
+
+def _joined(form: LiftForm, apart: LiftForm, raw: RawSolution) -> tuple[RawSolution, bool]:
+    """Return an answer to a form without its lifted bounds as a start for it, and whether it fulfils them."""
+    held = np.flatnonzero(~form.absorbed)
+    points, first = np.unique(form.component[held], return_index=True)
+    first = held[first]
+    vectors = apart.vectors(np.asarray(raw.get("V", np.zeros((0, 1)))), np.asarray(raw["W"]))
+    V = np.eye(form.count, vectors.shape[1])  # of a reference beside all points, as good as any
+    V[points] = form.sign[first, None] * vectors[first]
+    lengths = np.linalg.norm(V, axis=1, keepdims=True)
+    V = np.where(lengths > 0, V / np.maximum(lengths, 1e-300), np.eye(1, V.shape[1]))
+    fulfilled = np.sum((form.omega @ V) ** 2, axis=1) <= form.limits[0] * (1 + 1e-9)
+    found = {"W": raw["W"], "V": V, "scalars": raw.get("scalars", np.zeros(0))}
+    return replace(raw, variables=found), bool(np.all(fulfilled))
 
 
 def _leading(vectors: Any) -> Any:

@@ -90,17 +90,16 @@ def standard_forms() -> Iterator[tuple[str, Form]]:
             relaxation = as_relaxation(name)
             if not relaxation.accepts(program):
                 continue
-            form = relaxation.lower(program)
-            if isinstance(form, LiftForm) and any(bound.radius == 0 for bound in form.balance):
-                continue  # at exact balance no dual point is best
-            yield f"{name} form of {known.name!r}", _widened(form, labels)
+            form = _widened(relaxation.lower(program), labels)
+            if form is not None:
+                yield f"{name} form of {known.name!r}", form
         branching = as_relaxation(Exact(method="branching"))
         if branching.accepts(program) and isinstance(node := branching.lower(program), BranchNodeForm):
             yield f"first node of {known.name!r}", node
 
 
 @singledispatch
-def _widened(form: Any, labels: np.ndarray) -> Form:
+def _widened(form: Any, labels: np.ndarray) -> Form | None:
     """Return a form as it is, a saddle form over several labellings instead of the first one."""
     widened: Form = form
     return widened
@@ -112,6 +111,12 @@ def _(form: SaddleForm, labels: np.ndarray) -> Form:
     flips = rng.random((4, form.n)) < 0.3
     return dataclasses.replace(form, labellings=np.vstack([labels, np.where(flips, 1 - labels, labels)]),
                                biases=np.resize(form.biases, (5, form.width)))
+
+
+@_widened.register(LiftForm)
+def _(form: LiftForm, labels: np.ndarray) -> Form | None:
+    """Return the form but for exact balance, at which no dual point is best."""
+    return form if all(bound.radius > 0 for bound in form.balance) else None
 
 
 @singledispatch

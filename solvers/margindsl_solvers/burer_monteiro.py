@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -49,8 +49,7 @@ class BurerMonteiro(EngineSolver):
     max_iter: int = integers(1).option(5000)
     seed: int = integers(0).option(0)
 
-    def offer(self, form: Form) -> Offer | Refusal:
-        assert isinstance(form, LiftForm)
+    def offer(self, form: Any) -> Offer | Refusal:
         linear = form.linear
         for term, part in form.losses.slices():
             if np.any(np.isfinite(term.loss.domain)):

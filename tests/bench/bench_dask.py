@@ -28,9 +28,9 @@ import margindsl as md
 from margindsl.errors import MarginError
 from margindsl.features import build
 from margindsl.features.dask import DaskFeatures
-from margindsl.program.forms import WeightLiftForm
+from margindsl.program.lift import LiftForm
 from margindsl.program.losses import Losses, LossTerm
-from margindsl_solvers.engines.factors.sweep import Sweep
+from margindsl_solvers.engines.factors.factored import Factored, Rows
 
 REPEATS = 15
 REST = 0.1  # seconds before a call, in which threads of BLAS end their waiting for more work on a worker's core
@@ -114,20 +114,20 @@ def passes(features: Any, X: np.ndarray, n: int) -> list[dict[str, Any]]:
     rng = np.random.default_rng(1)
     for p in COLUMNS:
         W = rng.normal(size=(features.rank, p)) / np.sqrt(features.rank)
-        sweep, losses = lifted(features, loss, n)
+        problem, none = lifted(features, loss, n), np.zeros(0)
         with threadpool_limits(2, user_api="blas"):
-            row = {"columns": p} | in_turns({"pass": partial(sweep.loss, losses, W),
+            row = {"columns": p} | in_turns({"pass": partial(problem.oracle, W, problem.rows.losses, none, none),
                                              "numpy": partial(whole, X, loss, W)})
         row["ratio"] = row["pass"] / row["numpy"]
         rows.append(row)
     return rows
 
 
-def lifted(features: Any, loss: Any, n: int) -> tuple[Sweep, Any]:
-    """Return a sweep over the weight lift of mean losses."""
+def lifted(features: Any, loss: Any, n: int) -> Factored:
+    """Return the factored lift of mean losses without components."""
     term = LossTerm(loss, np.arange(n), np.full(n, 10.0 / n), np.ones(n), np.zeros(n), np.zeros((n, 0)))
-    losses = Losses(n, (term,))
-    return Sweep(WeightLiftForm(features, losses), map), losses
+    form = LiftForm(features, Losses(n, (term,)), np.full(n, -1), np.ones(n, dtype=int), 0)
+    return Factored(form, Rows.of_form(form), map)
 
 
 def whole(X: np.ndarray, loss: Any, W: np.ndarray) -> tuple[float, np.ndarray]:

@@ -16,7 +16,7 @@ from sklearn.datasets import load_digits
 
 import margindsl as md
 from margindsl.contract import Budget
-from margindsl.program import WeightLiftForm
+from margindsl.program import LiftForm
 
 
 def clouds(n: int) -> np.ndarray:
@@ -27,25 +27,25 @@ def clouds(n: int) -> np.ndarray:
     return X / 8
 
 
-def form_of(X: np.ndarray, weight: float) -> WeightLiftForm:
-    """Return the weight-lift form of an ODM problem."""
+def form_of(X: np.ndarray, weight: float) -> LiftForm:
+    """Return the lift of an ODM problem, without components."""
     y, f = md.Labels(len(X)), md.Hyperplane(X)
     problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + weight * md.mean(md.odm(y * f, 0.4, 0.2))))
     return md.WeightLifting().lower(problem.program())
 
 
-def one_pass(form: WeightLiftForm) -> float:
+def one_pass(form: LiftForm) -> float:
     """Return the seconds of one pass with eight columns (median of five)."""
     W = np.random.default_rng(1).normal(size=(form.order, 8))
     seconds = []
     for _ in range(5):
         began = time.perf_counter()
-        form.adjoint(form.outputs(W))
+        form.features.adjoint(form.outputs(W))
         seconds.append(time.perf_counter() - began)
     return float(np.median(seconds))
 
 
-def measure(form: WeightLiftForm, tol: float, repeats: int) -> dict[str, float]:
+def measure(form: LiftForm, tol: float, repeats: int) -> dict[str, float]:
     """Return median seconds, passes and the certified gap."""
     seconds, ratios, gap = [], [], 0.0
     for _ in range(repeats):

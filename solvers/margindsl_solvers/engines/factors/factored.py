@@ -156,28 +156,29 @@ class Factored:
         """Return the rows of W that the norm sees."""
         return W[:-1] if self.form.free_bias else W
 
-    def labels(self, V: FloatArray) -> FloatArray:
-        """Return (n, p) signed vectors of points, zero where labels are minimised out."""
-        form = self.form
+    def lengths(self, W: FloatArray) -> FloatArray:
+        """Return the (n,) lengths ‖Wᵀφ‖."""
+        return self.form.features.lengths(*((W[:-1], W[-1]) if self.form.free_bias else (W,)))
+
+    def seen(self, W: FloatArray, V: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return products F = ΦW, labels (n, p), zero where minimised out, and margins (n,), there lengths ‖F‖.
+
+        Without components there is no more than lengths to see.
+        """
+        form, apart = self.form, self.form.absorbed
         if not form.count:
-            return np.zeros((form.n, V.shape[1]))
-        out = form.sign[:, None] * V[form.component]
-        out[form.absorbed] = 0.0
-        return out
+            return np.zeros((form.n, 0)), np.zeros((form.n, 0)), self.lengths(W)
+        F, labels = form.outputs(W), form.sign[:, None] * V[form.component]
+        labels[apart] = 0.0
+        margins = np.einsum("np,np->n", F, labels)
+        margins[apart] = np.sqrt(np.einsum("np,np->n", F[apart], F[apart]))
+        return F, labels, margins
 
-    def margins(self, F: FloatArray, labels: FloatArray) -> FloatArray:
-        """Return (n,) margins ⟨F, label⟩, lengths ‖F‖ where labels are minimised out."""
-        out = np.einsum("np,np->n", F, labels)
-        apart = self.form.absorbed
-        out[apart] = np.sqrt(np.einsum("np,np->n", F[apart], F[apart]))
-        return out
-
-    def multipliers(self, F: FloatArray, labels: FloatArray, s: FloatArray, losses: Losses
+    def multipliers(self, F: FloatArray, labels: FloatArray, margins: FloatArray, s: FloatArray, losses: Losses
                     ) -> tuple[FloatArray, FloatArray]:
-        """Return the dual (u, q) of the rows of the form at a point, at smooth stand-ins of the losses."""
+        """Return the dual (u, q) of the rows of the form at what is seen, at smooth stand-ins of the losses."""
         form, rows = self.form, self.rows
         u, q = np.zeros(form.losses.rows), np.zeros(form.losses.rows)
-        margins = self.margins(F, labels)
         slope, linear = losses.derivative(losses.arguments(margins, s)), form.linear[rows.index]
         u[rows.index[linear]] = -slope[linear]  # of a row its kinks alone where there is a hull
         v = losses.at_rows(margins)[~linear]
@@ -228,10 +229,9 @@ class Factored:
 
     # -- the function -------------------------------------------------------------------------------
 
-    def objective(self, W: FloatArray, V: FloatArray, s: FloatArray) -> float:
-        """Return the objective, the bounds not included."""
-        F, labels = self.form.outputs(W), self.labels(V)
-        value = 0.5 * float(np.sum(self.penalised(W) ** 2)) + self.rows.losses.value(self.margins(F, labels), s)
+    def objective(self, W: FloatArray, F: FloatArray, labels: FloatArray, margins: FloatArray, s: FloatArray) -> float:
+        """Return the objective at what is seen, the bounds not included."""
+        value = 0.5 * float(np.sum(self.penalised(W) ** 2)) + self.rows.losses.value(margins, s)
         return value + float(sum(weights @ values for _, values, weights, _, _ in self._hulls(F, labels)))
 
     def oracle(self, Y: FloatArray, losses: Losses, multipliers: FloatArray, penalty: FloatArray
@@ -251,8 +251,11 @@ class Factored:
         if self._is_swept:
             value, to_W[:] = self._sweep(losses.terms[0], W)
         else:
-            F, labels = form.outputs(W), self.labels(V)
-            margins = self.margins(F, labels)
+            if form.count:
+                F, labels, margins = self.seen(W, V)
+            else:
+                F, labels = form.outputs(W), np.zeros((form.n, 1))
+                margins = np.sqrt(np.einsum("np,np->n", F, F))
             values, slopes = losses.values_and_derivatives(losses.arguments(margins, s))
             along = losses.scatter(slopes)
             across = np.where(form.absorbed, along / np.maximum(margins, TINY), 0.0)

@@ -124,15 +124,18 @@ class FactorRun(Course[Bracket]):
             self.newton.fit(np.shape(W)[1])
             return self._joined(np.asarray(W), np.asarray(V), s if np.shape(s) == scalars.shape else scalars), (
                 multipliers * bounds[1] if multipliers.shape == none.shape else none)
-        W = rng.standard_normal((form.order, min(self.width, form.count + form.order))) * bool(form.negligible)
-        F = form.outputs(W)  # at zero itself where that is least
-        lengths = np.linalg.norm(F, axis=1)
+        W = rng.standard_normal((form.order, min(self.width, form.count + form.order)))
+        W *= bool(form.negligible)  # at zero itself where that is least
+        lengths = self.problem.lengths(W)
         unit = float(np.median(lengths)) or float(lengths.max(initial=0.0))
         W *= 1.0 / unit if unit else 0.0  # of features that vanish there is nothing to weigh
-        V = self.problem.indicator @ F / (unit or 1.0)
-        V += 0.1 * (float(np.abs(V).mean()) if form.count else 1.0) * rng.standard_normal(V.shape)
-        V[~np.any(V, axis=1), 0] = 1.0
-        return self._joined(W, V / np.linalg.norm(V, axis=1, keepdims=True), scalars), none
+        V = np.zeros((form.count, W.shape[1]))
+        if form.count:
+            V = self.problem.indicator @ form.outputs(W)
+            V += 0.1 * float(np.abs(V).mean()) * rng.standard_normal(V.shape)
+            V[~np.any(V, axis=1), 0] = 1.0
+            V /= np.linalg.norm(V, axis=1, keepdims=True)
+        return self._joined(W, V, scalars), none
 
     def _joined(self, W: FloatArray, V: FloatArray, s: FloatArray) -> FloatArray:
         Y = np.zeros((len(W) + len(V) + len(s), W.shape[1]))
@@ -149,11 +152,12 @@ class FactorRun(Course[Bracket]):
         self.excess = problem.excess(W, V)
         active = problem.active(self.active, self.penalty, self.excess)
         # 1. the dual point, and the value
-        F, labels = form.outputs(W), problem.labels(V)
-        self.margins = problem.margins(F, labels)
-        u, q = problem.multipliers(F, labels, s, losses)
-        value = problem.objective(W, V, s)
-        force = problem.indicator @ (form.losses.scatter(u)[:, None] * F) - problem.label_force(active, V)
+        F, labels, self.margins = problem.seen(W, V)
+        u, q = problem.multipliers(F, labels, self.margins, s, losses)
+        value = problem.objective(W, F, labels, self.margins, s)
+        force = -problem.label_force(active, V)
+        if form.count:
+            force += problem.indicator @ (form.losses.scatter(u)[:, None] * F)
         kappa, eta, gamma = np.split(active / problem.bounds[1], np.cumsum([len(form.balance), len(form.decision)]))
         raw = {"u": u, "q": q, "d": np.einsum("cp,cp->c", V, force), "kappa": kappa, "gamma": gamma, "eta": eta}
         # 2. its bound, and where it fails
@@ -213,8 +217,7 @@ class FactorRun(Course[Bracket]):
     def _best_length(self, U: FloatArray) -> float:
         """Return √t ≥ 0 minimising ½t‖U‖² + Σ cρ(√(s² + t‖Uᵀφ‖²)), convex in t, with one product for all t."""
         problem, losses = self.problem, self.smooth.losses
-        F = self.form.outputs(U)
-        gain, squares = np.einsum("np,np->n", F, F), self.margins**2
+        gain, squares = problem.lengths(U)**2, self.margins**2
         half = 0.5 * float(np.sum(problem.penalised(U) ** 2))
 
         def value(t: float) -> float:
