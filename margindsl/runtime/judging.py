@@ -85,7 +85,7 @@ def verify(solution: Any, certificate: Certificate | None, bound: float | None =
     Parameters
     ----------
     solution : Solution
-        With evidence.
+        With what it is judged by, its `basis`.
     bound : float, optional
         In place of the solution's.
     """

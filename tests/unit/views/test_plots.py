@@ -52,7 +52,7 @@ def test_every_point_is_in_the_margins_and_in_the_plane(clusters):
 
 
 def test_links_are_drawn_between_their_points(mixed):
-    X = mixed.evidence.declaration.hyperplane.X
+    X = mixed.basis.declaration.hyperplane.X
     lines = {(line.get_linestyle(), tuple(map(tuple, line.get_xydata()))) for line in mixed.plot("boundary").lines}
     told = {("-", (tuple(X[i]), tuple(X[j]))) for i, j in [(0, 2), (1, 3)]} | {("--", (tuple(X[0]), tuple(X[1])))}
     assert lines == told
