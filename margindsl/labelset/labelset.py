@@ -267,7 +267,7 @@ class LabelSet(Constraints):
         return self.names.order[np.argsort(self.groups[self.names.order], kind="stable")]
 
     def oriented(self, members: IntArray) -> BoolArray:
-        """Return which members (M, n) bear the names of their `canonical`: one of all that differ in names only."""
+        """Return which members (M, n) bear the names of their `canonical`: one of those that differ in names only."""
         inside = [members == label for label in range(self.clusters)]
         first = np.stack([np.where(own.any(axis=1), own.argmax(axis=1), self.n) for own in inside], axis=1)
         order, same = self._order, np.diff(self.groups[self._order]) == 0

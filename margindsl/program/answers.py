@@ -93,19 +93,19 @@ class Variable:
     def mend(self, name: str, array: FloatArray) -> tuple[FloatArray, list[str]]:
         """Return entries of at least the least value and with the right sum, and what was more wrong than by rounding.
         """
-        sentence = []
+        notes = []
         low = float(np.min(array - self.least, initial=0.0))
         if low < -BELOW * float(np.max(np.abs(array), initial=0.0)):
-            sentence.append(f"{name} has entries {-low:.2g} below their least value, which were raised")
+            notes.append(f"{name} has entries {-low:.2g} below their least value, which were raised")
         array = np.maximum(array, self.least) if low < 0 else array
         if self.total is None:
-            return array, sentence
+            return array, notes
         total = float(array.sum())
         if not total > 0:
             raise DeclarationError(f"{name} sums to {total:.6g}, expected {self.total:g}")
         if abs(total - self.total) > BELOW * abs(self.total):
-            sentence.append(f"{name} sums to {total:.6g} instead of {self.total:g}, and was scaled")
-        return array * (self.total / total), sentence
+            notes.append(f"{name} sums to {total:.6g} instead of {self.total:g}, and was scaled")
+        return array * (self.total / total), notes
 
 
 def read_answer(expected: Mapping[str, Variable], given: Mapping[str, Any]) -> tuple[dict[str, FloatArray], str]:
@@ -123,8 +123,8 @@ def read_answer(expected: Mapping[str, Variable], given: Mapping[str, Any]) -> t
             if absent is not None:
                 found[name] = absent
             continue
-        found[name], sentence = variable.mend(name, variable.read(name, given[name]))
-        mended += sentence
+        found[name], notes = variable.mend(name, variable.read(name, given[name]))
+        mended += notes
     return {name: frozen(value) for name, value in found.items()}, "; ".join(mended)
 
 

@@ -186,8 +186,8 @@ class Compiled:
             raise UnansweredError("; ".join(failed.values()), advice)
         if failed and (list(failed) != [best.solver] or not best.state.has_answer):
             own = f": {best.message}" if best.message else ""
-            recorded = [] if best.solver in failed else [f"{best.solver!r} answered{own}"]
-            best = replace(best, message="; ".join([*failed.values(), *recorded]))
+            notes = [] if best.solver in failed else [f"{best.solver!r} answered{own}"]
+            best = replace(best, message="; ".join([*failed.values(), *notes]))
         return no_worse(best, options.warm_start) if self.relaxation.minimises else best
 
     def attempt(self, solver: Solver, earlier: Solution | None, options: SolveOptions, budget: Budget) -> Solution:
