@@ -178,7 +178,9 @@ def test_every_public_name_is_on_the_page_of_the_api(room):
 def test_ci_runs_the_commands_of_the_readme():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     install_and_run, install_and_test = re.findall(r"^```bash\n(.*)\n```$", readme, flags=re.MULTILINE)
-    lines = [line.strip() for line in (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()]
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    lines = [line.strip() for line in script.splitlines()]
+    assert [path for path in re.findall(r"\btests/[a-z0-9_/]+(?:\.py)?", script) if not (ROOT / path).exists()] == []
     install, test = install_and_test.split(" && ")
     assert any(line.startswith("environment") and line.endswith(install.removeprefix("pip install ")) for line in lines)
     assert test in lines
