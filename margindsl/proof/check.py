@@ -425,13 +425,13 @@ def compare_features(header: dict[str, Any], arrays: dict[str, Any], X: Any) -> 
     if X.ndim != 2 or phi.ndim != 2 or len(X) != len(phi):
         return [f"the data are of shape {X.shape}, the features of shape {phi.shape}"]
     phi = phi[:, :-1] if header["free_bias"] else phi
-    size, wide = np.abs(X).max(axis=0, initial=0.0), X.shape[1] > len(X)
+    size = np.abs(X).max(axis=0, initial=0.0)
     X = X - X.mean(axis=0) if header["centre"] is True else X
     if header["penalised"] is True:
         X, size = np.column_stack([X, np.ones(len(X))]), np.append(size, 1.0)
     if X.shape == phi.shape and np.all(np.abs(X - phi) <= CLOSE * size):
         return []
-    if wide and phi.shape[1] <= len(X) + 1:
+    if X.shape[1] > len(X) and phi.shape[1] <= len(X) + 1:
         norms, rough = np.sqrt(np.sum(X**2, axis=1)), 64 * EPS * np.sqrt(np.sum(size**2) * len(X))
         near = norms[:, None] * (CLOSE * norms + rough) + rough * (norms + rough)
         if np.all(np.abs(X @ X.T - phi @ phi.T) <= near):

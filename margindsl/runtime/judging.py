@@ -144,7 +144,7 @@ def checked(solution: Any, program: MarginProgram, certificate: Certificate | No
         return _message(solution, dataclasses.replace(
             unchecked, unverified="the bound: the time limit left none to check it anew"))
     report = _judged(program, solution, certificate)
-    if report.unverified:
+    if report.bound == -np.inf and not report.failures:  # not looked at; that of a value may be uncertain beside it
         return solution if certificate is least else _message(solution, unchecked)
     judged = solution
     if least is not None and certificate is not least and not report.bound >= program.to_user(least.bound):

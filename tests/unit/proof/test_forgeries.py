@@ -9,6 +9,7 @@ import itertools
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from kinds import declare, points, shared, soft
 
 import margindsl as md
@@ -197,3 +198,8 @@ def test_each_column_of_the_data_counts_in_its_own_unit():
     assert not compare_features(header, arrays, wide) and arrays["phi"].shape[1] < 9
     for other in (wide[:, 1:], wide * np.where(np.arange(9) == 3, 1.001, 1.0), rng.permuted(wide, axis=0)):
         assert compare_features(header, arrays, other)
+    square = rng.normal(size=(5, 1)) * rng.normal(size=5)  # as many columns as points, rotated with one for the bias
+    y, f = md.Labels(5), md.Hyperplane(sp.csr_array(square), bias="penalised")
+    given = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean(md.hinge(y * f))), [abs(md.sum(y)) <= 1])
+    header, arrays = written(given.solve("alternating", random_state=0))
+    assert not compare_features(header, arrays, square) and compare_features(header, arrays, 1.001 * square)
