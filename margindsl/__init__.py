@@ -64,13 +64,12 @@ if TYPE_CHECKING:  # what checkers and editors see
     def Solver(name: SolverName, **options: Any) -> _Solver: ...
 
 
-def _registered() -> dict[str, str]:
-    """Return the module of every relaxation of the library, and every word added to the language, as registered."""
+def _registered() -> dict[str, Any]:
+    """Return the entry points of the library's relaxations, by class, and of words of the language, as registered."""
     from margindsl.host.extensions import RELAXATIONS, WORDS, registered
 
-    positions = [point.value.split(":") for point in registered(RELAXATIONS).values()]
-    own = {name: module for module, name in positions if module.startswith(f"{__name__}.")}
-    return own | {point.attr: point.module for point in registered(WORDS).values()}
+    own = {point.attr: point for point in registered(RELAXATIONS).values() if point.value.startswith(f"{__name__}.")}
+    return own | {point.name: point for point in registered(WORDS).values()}
 
 
 def _public() -> list[str]:
@@ -85,11 +84,12 @@ if not TYPE_CHECKING:  # a checker sees no attributes that are none
         if name in _SUBPACKAGES:
             return importlib.import_module(_SUBPACKAGES[name])
         room, original = _ALIASES.get(name) or (_HOME.get(name), name)
-        if room is None and not name.startswith("_"):
-            room = _registered().get(name)
-        if room is None:
+        if room is not None:
+            value = getattr(importlib.import_module(room), original)
+        elif not name.startswith("_") and name in (points := _registered()):
+            value = points[name].load()
+        else:
             raise AttributeError(f"module 'margindsl' has no attribute {name!r}")
-        value = getattr(importlib.import_module(room), original)
         globals()[name] = value
         return value
 

@@ -45,7 +45,8 @@ if not TYPE_CHECKING:  # a checker sees no attributes that are none
     def __getattr__(name: str) -> Any:
         if name.startswith("_") or name not in registered(RECIPES):
             raise AttributeError(f"module 'margindsl.recipes' has no recipe {name!r}; known: {', '.join(names())}")
-        return registered(RECIPES)[name].load()
+        globals()[name] = recipe = registered(RECIPES)[name].load()  # not a module of that name
+        return recipe
 
 
 def __dir__() -> list[str]:

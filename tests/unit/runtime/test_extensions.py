@@ -118,6 +118,11 @@ def test_a_word_of_the_language(installed):
         md.pinball  # noqa: B018
     installed("margindsl.words", pinball=pinball)
     assert "pinball" in dir(md) and "pinball" in md.__all__
+    installed("margindsl.words", quantile=pinball)  # named as it is registered, not as the function is
+    try:
+        assert md.quantile is pinball and "quantile" in dir(md)
+    finally:
+        vars(md).pop("quantile", None)
 
 
 def test_names_of_relaxations_are_those_that_are_registered():
