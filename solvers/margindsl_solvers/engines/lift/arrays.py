@@ -219,7 +219,7 @@ class LiftArrays:
         u[both] = (low[both] + high[both]) / 2
         # far points are to weigh no more than others do
         lengths = np.einsum("ir,ir->i", self.features, self.features)[form.losses.points] * form.losses.slopes**2
-        lengths = np.maximum(lengths, 1e-6 * lengths.mean())[~self.fixed]
+        lengths = np.maximum(lengths, 1e-6 * lengths.mean() or 1.0)[~self.fixed]  # points at the origin weigh nothing
         near, weighs = np.clip(0.0, low, high), np.abs(u) * np.sqrt(lengths)
         typical = 3.0 * np.median(weighs[weighs > 0]) if np.any(weighs > 0) else 1.0
         u = near + np.minimum(1.0, typical / np.maximum(weighs, 1e-300)) * (u - near)
