@@ -80,7 +80,7 @@ class LiftArrays:
     def of_form(cls, form: LiftForm, features: FloatArray, sigma: FloatArray) -> LiftArrays:
         """Return the numbers of a form, with features (n, r) and σ (L, r) that have its inner products."""
         losses, N, r, cuts = form.losses, form.count, features.shape[1], form.cuts
-        unit = losses.size(np.zeros(form.n)) or form.units[0]
+        unit = losses.size(np.zeros(form.n)) or form.units[0] or 1.0
         features, sigma = np.sqrt(unit) * features, np.sqrt(unit) * sigma
         # an affine loss without q has one u where D is finite, and so has one of no weight; points without features
         # have one that is best, and the further down their q the better
