@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from copy import copy
-from functools import partial
+from functools import cached_property, partial
 from math import prod
 from typing import Any
 
@@ -18,7 +18,7 @@ from margindsl.features.operator import GRAM_LIMIT, FeatureOperator, Index, weig
 from margindsl.features.points import row_blocks
 from margindsl.host.clock import EIGEN_WORK, check
 from margindsl.host.frozen import frozen, frozen_property
-from margindsl.typing import FloatArray, IntArray
+from margindsl.typing import BoolArray, FloatArray, IntArray
 
 SPAN_POINTS = 1000  # points up to which an eigenvalue problem of their order is small work
 ZERO, CLEAR = 1e-13, 1e-8  # eigenvalues relative to the largest: those below may be rounding, those above are accurate
@@ -381,17 +381,24 @@ class CodedRows:
     def gram(self, weights: FloatArray) -> FloatArray:
         """Return Σ_i weights_i (c cᵀ) ⊗ (φφᵀ), c the code of point i; clusters of one c cᵀ together, as −1 and +1."""
         q, r = self.codes.shape[1], self.base.rank
-        squares = (self.codes[:, :, None] * self.codes[:, None, :]).reshape(len(self.codes), -1)
-        kinds, kind = np.unique(squares, axis=0, return_inverse=True)
         total = np.zeros((q, r, q, r))
-        for number, square in enumerate(kinds):
-            inside = np.where(kind.ravel()[self.labels] == number, weights, 0.0) if len(kinds) > 1 else weights
+        for square, members in self._squares:
+            inside = weights if members is None else np.where(members, weights, 0.0)
             chosen = np.flatnonzero(inside)
             if len(chosen):
                 few = 3 * len(chosen) <= len(weights)
-                part = weighted_gram(self.base, chosen, inside[chosen]) if few else np.array(self.base.gram(inside))
-                total += np.multiply.outer(square.reshape(q, q), part).transpose(0, 2, 1, 3)
+                part = weighted_gram(self.base, chosen, inside[chosen]) if few else self.base.gram(inside)
+                total += square[:, None, :, None] * part[:, None, :]
         return total.reshape(q * r, q * r)
+
+    @cached_property
+    def _squares(self) -> list[tuple[FloatArray, BoolArray | None]]:
+        """Return the different c cᵀ, each with the points (n,) that have it, None for all."""
+        squares = self.codes[:, :, None] * self.codes[:, None, :]
+        if np.all(squares == squares[0]):
+            return [(squares[0], None)]
+        first, kind = np.unique(squares.reshape(len(squares), -1), axis=0, return_index=True, return_inverse=True)[1:]
+        return [(squares[one], kind.ravel()[self.labels] == number) for number, one in enumerate(first)]
 
     def rows(self, index: IntArray) -> FloatArray:
         """Return the dense rows of some points."""

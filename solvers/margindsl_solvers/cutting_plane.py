@@ -45,7 +45,7 @@ class CuttingPlaneSession(EngineSession):
     def _solve_clusters(self, form: ClusterForm, budget: Budget, start: RawSolution | None) -> RawSolution:
         """Solve a convex fixed-cluster form (C. Zhang, B. Zhao 2008, slides Eq. 15-18)."""
         x, warm = start_clusters(form, start)
-        return self._run(Bundle(ClusterRows.at(form, x)), budget, x, warm)
+        return self._run(Bundle(ClusterRows(form, x)), budget, x, warm)
 
     def _run(self, bundle: Bundle, budget: Budget, x: FloatArray, warm: bool) -> RawSolution:
         # Without a start nothing says that the last labels were near these.

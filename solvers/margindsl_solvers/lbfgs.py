@@ -122,7 +122,7 @@ class QuasiNewtonRun(Course[Pair]):
 
     def _value(self, scaled: FloatArray) -> tuple[float, FloatArray]:
         x, model, scale = scaled / self.scale, self.model, self.scale
-        losses, (w, _, s) = model.form.losses, model.split(x)
+        losses, (w, _, s) = model.form.losses, model.form.split(x)
         v = model.apply(x) + model.shifts
         value = 0.5 * float(w @ w) + float(np.sum(losses.row_losses(v))) + float(losses.scalars.costs @ s)
         return value / scale**2, model.gradient(x, losses.derivative(v)) / scale**3

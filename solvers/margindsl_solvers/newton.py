@@ -10,7 +10,7 @@ from margindsl.contract import Budget, Offer, RawSolution, Refusal, integers, nu
 from margindsl.program.clusters import ClusterForm
 from margindsl.program.forms import FixedLabelForm, Form
 from margindsl_solvers.engines.course import RowsSolver, Solve, of_form
-from margindsl_solvers.engines.rows.augmented import NewtonRun, Penalty
+from margindsl_solvers.engines.rows.augmented import NewtonRun
 from margindsl_solvers.engines.rows.clusters import ClusterRows, fair_start, start_clusters
 from margindsl_solvers.engines.rows.model import refuse_infinite
 from margindsl_solvers.engines.rows.plane import PlaneRows, approach, suits
@@ -73,16 +73,14 @@ class Newton(RowsSolver):
         x, centre, warm = rows.start(start)
         if suits(rows, self.dense_limit):
             x = approach(rows, budget, x)
-        penalty = Penalty.for_form(form, self.penalty, self.growth, 2 * warm)
-        return NewtonRun(rows, budget, x, centre, penalty, self.dense_limit).solve()
+        return NewtonRun(rows, budget, x, centre, self.penalty, self.growth, 2 * warm, self.dense_limit).solve()
 
     def solve_clusters(self, form: ClusterForm, budget: Budget, start: RawSolution | None) -> RawSolution:
         """Solve a fixed-cluster form."""
         start = fair_start(form, budget, start, self.solve_clusters)
         x, _ = start_clusters(form, start)
-        rows = ClusterRows.at(form, x)
+        rows = ClusterRows(form, x)
         centre, warm = rows.start_slopes(start)
-        penalty = Penalty.for_form(form, self.penalty, self.growth, warm)
-        return NewtonRun(rows, budget, x, centre, penalty, self.dense_limit).solve()
+        return NewtonRun(rows, budget, x, centre, self.penalty, self.growth, int(warm), self.dense_limit).solve()
 
     takes: ClassVar[Mapping[type[Form], Solve]] = {FixedLabelForm: solve_plane, ClusterForm: solve_clusters}

@@ -28,7 +28,7 @@ def test_weights_move_into_the_balance_by_the_shortest_way(limit):
     form = balanced_form(4, limit)
     G, radii = form.bound_rows[0], form.bound_ends[1]
     w = np.random.default_rng(2).normal(size=form.size_of_w)
-    found = ClusterRows.at(form, w).inside(w)
+    found = ClusterRows(form, w).inside(w)
     assert np.all(np.abs(G @ found) <= radii + 1e-10)
     active = np.abs(np.abs(G @ found) - radii) <= 1e-9  # the step is a combination of rows that hold with equality
     step, rows = found - w, G[active]

@@ -19,8 +19,8 @@ from margindsl.program import FixedLabelForm, Losses, LossTerm, SaddleForm, Shar
 from margindsl.typing import FloatArray
 from margindsl_solvers.alternating_mu import AlternatingMu
 from margindsl_solvers.conic import Clarabel
-from margindsl_solvers.engines.rows import system as row_system
-from margindsl_solvers.engines.rows.augmented import NewtonRun, Penalty
+from margindsl_solvers.engines.rows import plane
+from margindsl_solvers.engines.rows.augmented import NewtonRun
 from margindsl_solvers.engines.rows.plane import PlaneRows
 from margindsl_solvers.engines.saddle import box as saddle_box
 from margindsl_solvers.engines.saddle import model as saddle_model
@@ -176,7 +176,7 @@ def exact_gap(form: SaddleForm, mu: FloatArray, u: FloatArray) -> float:
     stacked = StackedFeatures(model, np.flatnonzero(mu), np.sqrt(mu[mu > 0]), SignedGram(model))
     fixed = FixedLabelForm(stacked, form.losses, np.ones(form.n, dtype=int))  # type: ignore[arg-type]
     row = PlaneRows(fixed)
-    run = NewtonRun(row, Budget(tol=1e-9, max_iter=1000), np.zeros(row.rank), np.zeros(form.n), Penalty())
+    run = NewtonRun(row, Budget(tol=1e-9, max_iter=1000), np.zeros(row.rank), np.zeros(form.n))
     assert run.run() is Status.OPTIMAL and run.best is not None
     assert np.hstack([r * y[:, None] * form.features.toarray() for r, y in zip(
         stacked.root, form.coded(model.first))]) @ run.best.x == pytest.approx(stacked.apply(run.best.x))
@@ -612,7 +612,7 @@ def test_products_replace_the_dense_system_of_wide_sparse_features(monkeypatch: 
     form = FixedLabelForm(features, Losses(80, (term,)), labels=np.where(rng.random(80) < 0.5, 1, 0), free_bias=True)
     run = Newton(tol=1e-9).open(form)
     direct = run.solve(form, Budget(tol=1e-9))
-    monkeypatch.setattr(row_system, "_PRODUCTS", 0.0)
+    monkeypatch.setattr(plane, "PRODUCTS", 0.0)
     products = run.solve(form, Budget(tol=1e-9))
     assert products.objective == pytest.approx(direct.objective, rel=1e-8)
     assert np.allclose(products["w"], direct["w"], atol=1e-6)

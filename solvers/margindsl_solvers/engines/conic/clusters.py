@@ -23,7 +23,7 @@ class ClusterLowering(Lowering[ClusterForm]):
     """
 
     def build(self, form: ClusterForm) -> cp.Problem:
-        self.model = ClusterRows(form, np.zeros(form.n, dtype=int) if form.runner is None else form.runner)
+        self.model = ClusterRows(form, form.join(np.zeros(form.size_of_w), 0.0))
         phi, self.basis = reduced(form.features)
         k, everyone = form.clusters, np.arange(form.n)
         self.V = cp.Variable((phi.shape[1], k - 1), name="V")

@@ -240,11 +240,11 @@ class Bundle:
 
     def _value(self, x: FloatArray, v: FloatArray) -> float:
         """Return the objective, infinite outside bounds that are out of reach."""
-        outside = self.narrow and self.model.violation(x) > OUTSIDE
+        outside = self.narrow and self.model.form.primal_residual(*self.model.form.split(x)) > OUTSIDE
         return math.inf if outside else self._objective(x, v)
 
     def _objective(self, x: FloatArray, v: FloatArray) -> float:
-        w, _, s = self.model.split(x)
+        w, _, s = self.model.form.split(x)
         return 0.5 * float(w @ w) + float(self.model.form.losses.scalars.costs @ s) + self.line.value(v)
 
 

@@ -119,7 +119,7 @@ class PursuitRun(Course[Pair]):
         goal = self.tol * self.bundle.size
         if self.extent.eta is None:
             return goal
-        losses, (_, _, s) = self.model.form.losses, self.bundle.model.split(self.bundle.best)
+        losses, (_, _, s) = self.model.form.losses, self.bundle.model.form.split(self.bundle.best)
         at_zero = losses.row_losses(losses.arguments(np.zeros(losses.n), s))
         return max(goal, self.extent.eta * float(np.sum(at_zero)))
 

@@ -4,49 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
 from margindsl.calculus.accuracy import rounding
 from margindsl.contract import Budget, Status
-from margindsl.program.clusters import ClusterForm
-from margindsl.program.forms import FixedLabelForm
 from margindsl.typing import FloatArray
 from margindsl_solvers.engines.course import Course
 from margindsl_solvers.engines.line_search import search
 from margindsl_solvers.engines.rows.model import Pair, Rows, reach
 
 HEAVY = 1e10  # the largest κ Σca²‖φ‖²/n: multipliers are known to that times the rounding of arguments
-
-
-@dataclass(frozen=True)
-class Penalty:
-    """Represent the penalty κ of an augmented Lagrangian: rows are smoothed over a width 1/κ of their argument.
-
-    Parameters
-    ----------
-    growth : float
-        Factor of κ from one outer step to the next.
-    """
-
-    first: float = 1.0
-    growth: float = 10.0
-    largest: float = 1e6
-
-    @classmethod
-    def for_form(cls, form: FixedLabelForm | ClusterForm, first: float, growth: float, warm: int = 0) -> Penalty:
-        """Return the penalty in units of how far w can move a margin; `warm` steps further where multipliers are known.
-
-        A multiplier estimate near the answer deserves a tight envelope at once, heavy losses a wide one.
-        """
-        far, typical = reach(form), 0.5 * form.units[1]
-        unit = first / (max(min(typical, max(1e-4 * typical, far)), far / HEAVY) if far > 0 else typical)
-        return cls(unit * growth**warm, growth, 1e6 * unit)
+LARGEST = 1e6  # times the first κ: beyond it envelopes are as good as the functions
+ULPS = float(rounding(1.0))  # of an argument, relative: what its rounding may be
 
 
 class NewtonRun(Course[Pair]):
-    """Take semismooth Newton steps inside a proximal augmented Lagrangian.
+    """Take semismooth Newton steps inside a proximal augmented Lagrangian, penalty κ, rows smoothed over a width 1/κ.
 
     Parameters
     ----------
@@ -54,43 +28,117 @@ class NewtonRun(Course[Pair]):
         The current (w, b, s).
     centre : float array
         The normalised multiplier estimates of the augmented Lagrangian.
+    penalty, growth : float
+        The first κ in units of how far w can move a margin, and its factor from one outer step to the next.
+    warm : int
+        Outer steps that κ begins ahead where multipliers are known: an estimate near the answer deserves a tight
+        envelope at once.
     dense_limit : int
         Largest dense system.
     """
 
     stage, counted, stall_limit = "newton", "Newton steps", 100  # where it gets on, the error halves within a dozen
 
-    def __init__(self, model: Rows, budget: Budget, x: FloatArray, centre: FloatArray, penalty: Penalty,
-                 dense_limit: int = 4000) -> None:
+    def __init__(self, model: Rows, budget: Budget, x: FloatArray, centre: FloatArray, penalty: float = 1.0,
+                 growth: float = 10.0, warm: int = 0, dense_limit: int = 4000) -> None:
         super().__init__(budget)
         self.model, self.x, self.centre, self.dense_limit = model, x, centre, dense_limit
-        self.kappa, self.first = penalty.first, penalty.first
-        self.growth, self.largest = penalty.growth, penalty.largest
+        far, typical = reach(model.form), 0.5 * model.form.units[1]
+        # Heavy losses get a wide envelope
+        unit = penalty / (max(min(typical, max(1e-4 * typical, far)), far / HEAVY) if far > 0 else typical)
+        self.kappa = self.first = unit * growth**warm
+        self.growth, self.largest = growth, LARGEST * unit
         self.lost, self.stalled, self.gain = False, 0, math.nan
 
-    # -- outer loop ---------------------------------------------------------------------------------
-
     def init(self) -> None:
-        self.slopes = self._slopes()
-        self.pair = self.certify(self.model.judge(self.x, self.slopes))
-        if not self.pair.negligible and np.any(self.x):  # losses without weight: only the origin has no gap
+        model = self.model
+        if not model.form.negligible:  # losses without weight: only the origin has no gap
             self.x = np.zeros_like(self.x)
-            self.init()
+        slopes = model.slopes(model.apply(self.x) + model.shifts, self.centre, self.kappa)
+        self.pair = self.certify(model.judge(self.x, slopes))
 
     def step(self) -> Status | None:
+        model, form, r = self.model, self.model.form, self.model.rank
+
+        last = self.centre
+
+        def slope(t: float) -> float:
+            """Return the derivative of the augmented Lagrangian along the present step."""
+            nonlocal last
+            last = model.slopes(v + t * change, self.centre, self.kappa)
+            return linear + t * square + float(last @ weighted)
+
+        # 1. Multipliers p ← κ(v + p/κ − prox), known to about κ times the rounding of the arguments, and the penalty
         if not math.isnan(self.gain):
-            if self.stalled >= (3 if self.model.is_smooth else 8):
+            if self.stalled >= (3 if model.is_smooth else 8):
                 return Status.INACCURATE
-            if not self.model.is_smooth:
-                self.centre = self.model.clip(self.slopes)
-                self._adapt(self.gain)
-        size = max(abs(self.pair.primal), self.pair.negligible)
-        ended, self.slopes = self._newton(max(1e-3 * self.tol * size, 1e-2 * self._open(self.pair)))
-        before = self._error(self.pair)
-        self.pair = self.certify(self.model.judge(self.x, self.slopes))
-        error = self._error(self.pair)
-        self.gain = error / before if 0 < before < math.inf else 1.0
-        if error < 0.5 * before:
+            if not model.is_smooth:
+                self.centre = self.pair.slopes
+                if self.lost:
+                    self.largest = self.kappa = self.kappa / self.growth
+                elif self.gain > 0.05:
+                    self.kappa = min(self.kappa * self.growth, self.largest)
+        v = model.apply(self.x) + model.shifts
+        slopes = model.slopes(v, self.centre, self.kappa)
+
+        # 2. The augmented Lagrangian is minimised until its gradient costs a hundredth of the gap
+        before, size = self.pair, max(abs(self.pair.primal), self.pair.negligible)
+        gap = abs(before.primal - before.dual)
+        if not math.isfinite(gap) or before.dual > before.primal + size:
+            gap = size
+        target, ended, least, patience, self.lost = max(1e-3 * self.tol * size, 1e-2 * gap), None, math.inf, 0, False
+        while True:
+            if model.renew(self.x):
+                v = model.apply(self.x) + model.shifts
+                slopes = model.slopes(v, self.centre, self.kappa)
+            gradient = model.gradient(self.x, model.weights * slopes)
+            far = np.maximum(form.units[1], np.abs(self.x[r:]))
+            cost = 0.5 * float(gradient[:r] @ gradient[:r]) + float(np.abs(gradient[r:]) @ far)
+            patience = 0 if cost < 0.5 * least else patience + 1
+            least = min(cost, least)
+            if cost <= target:
+                break
+            if patience > 5:
+                # What costs no more may be the rounding of the arguments, which heavy losses turn into large slopes;
+                # on one side of a kink nothing tells of it, so that both are asked
+                known = abs(self.best.primal) if self.best and math.isfinite(self.best.primal) else 0.0
+                noise, moved = 1e-8 * max(known, form.negligible), ULPS * (np.abs(v) + np.abs(model.shifts))
+                for beside in (v - moved, v + moved):
+                    change = model.slopes(beside, self.centre, self.kappa) - slopes
+                    force = model.adjoint(model.weights * change)[:r]
+                    noise = max(noise, 0.5 * float(force @ force))
+                self.lost = patience > 30 or cost < noise
+            ended = None if self.lost else self.spent()
+            if self.lost or ended is not None:
+                break
+            self.iterations += 1
+            step = model.newton_step(v, self.centre, self.kappa, gradient, far, self.dense_limit)
+
+            # 3. Exact line search along the step, unless its slope is lost in rounding: that of the arguments, slopes
+            # compared ahead so that a kink as near as that is seen, or of features that nearly cancel, of which
+            # A step and Aᵀλ do not know the slope alike
+            change, dw = model.apply(step), step[:r]
+            linear = float(self.x[:r] @ dw) + float(form.losses.scalars.costs @ step[r + model.bias :])
+            square, weighted, initial = float(dw @ dw), model.weights * change, float(gradient @ step)
+            ahead = v + np.copysign(ULPS * (np.abs(v) + np.abs(model.shifts)), change)
+            turn = (model.slopes(ahead, self.centre, self.kappa) - slopes) * weighted
+            noise = max(math.sqrt(float(turn @ turn)), abs(initial - linear - float(slopes @ weighted)))
+            if not initial < -noise:
+                self.lost = True
+                break
+
+            t, turned = search(slope, initial, noise)
+            self.x, v, slopes = self.x + t * step, v + t * change, last
+            away = model.border and (not turned or float(np.abs(self.x[r:]).max()) > 1e6 * form.units[1])
+            if away and model.falls_forever(step):
+                ended = Status.UNBOUNDED
+                break
+
+        # 4. What the point proves
+        self.pair = self.certify(model.judge(self.x, slopes))
+        error, past = (pair.error if math.isfinite(pair.error) else math.inf for pair in (self.pair, before))
+        self.gain = error / past if 0 < past < math.inf else 1.0
+        if error < 0.5 * past:
             self.stalled = 0
         elif not self.lost or self.kappa <= self.first:  # a penalty too large for the rounding is lowered first
             self.stalled += 1
@@ -99,113 +147,3 @@ class NewtonRun(Course[Pair]):
     def variables(self) -> Mapping[str, FloatArray]:
         assert self.best is not None
         return self.model.variables(self.best)
-
-    def _adapt(self, gain: float) -> None:
-        """Change the penalty: multipliers are known to about κ times the rounding of the arguments."""
-        if self.lost:
-            self.largest = self.kappa = self.kappa / self.growth
-        elif gain > 0.05:
-            self.kappa = min(self.kappa * self.growth, self.largest)
-
-    def _open(self, pair: Pair) -> float:
-        """Return the gap in absolute terms; the primal value where there is no dual one, or one as far above it."""
-        gap, size = abs(pair.primal - pair.dual), max(abs(pair.primal), pair.negligible)
-        return size if not math.isfinite(gap) or pair.dual > pair.primal + size else gap
-
-    @staticmethod
-    def _error(pair: Pair) -> float:
-        error = pair.error
-        return error if math.isfinite(error) else math.inf
-
-    # -- inner loop ---------------------------------------------------------------------------------
-
-    def _arguments(self) -> FloatArray:
-        return self.model.apply(self.x) + self.model.shifts
-
-    def _slopes(self) -> FloatArray:
-        return self.model.slopes(self._arguments(), self.centre, self.kappa)
-
-    def _newton(self, target: float) -> tuple[Status | None, FloatArray]:
-        """Minimise the augmented Lagrangian until its gradient costs at most `target` of gap."""
-        model, r = self.model, self.model.rank
-        v = self._arguments()
-        slopes = model.slopes(v, self.centre, self.kappa)
-        least, patience, self.lost = math.inf, 0, False
-        while True:
-            if model.renew(self.x):
-                v, slopes = self._arguments(), self._slopes()
-            gradient = model.gradient(self.x, model.weights * slopes)
-            reach = np.maximum(model.form.units[1], np.abs(self.x[r:]))
-            cost = 0.5 * float(gradient[:r] @ gradient[:r]) + float(np.abs(gradient[r:]) @ reach)
-            patience = 0 if cost < 0.5 * least else patience + 1
-            least = min(cost, least)
-            if cost <= target:
-                return None, slopes
-            if patience > 30 or (patience > 5 and cost < max(1e-8 * self._value(), self._rounded(v, slopes))):
-                self.lost = True
-                return None, slopes
-            ended = self.spent()
-            if ended is not None:
-                return ended, slopes
-            self.iterations += 1
-            step = model.newton_step(v, self.centre, self.kappa, gradient, reach, self.dense_limit)
-            found = self._move(v, slopes, step, gradient)
-            if found is None:
-                self.lost = True
-                return None, slopes
-            v, slopes, turned = found
-            far = not turned or float(np.max(np.abs(self.x[r:]), initial=0.0)) > 1e6 * model.form.units[1]
-            if far and model.falls_forever(step):
-                return Status.UNBOUNDED, slopes
-
-    def _value(self) -> float:
-        known = self.best and math.isfinite(self.best.primal)
-        return max(abs(self.best.primal) if self.best and known else 0.0, self.model.form.negligible)
-
-    def _rounded(self, v: FloatArray, slopes: FloatArray) -> float:
-        """Return what a gradient costs that is the rounding of the arguments: heavy losses turn it into large slopes.
-
-        On one side of a kink nothing tells of it, so that both are asked.
-        """
-        model, costs = self.model, []
-        for sign in (-1.0, 1.0):
-            change = model.slopes(self._beside(v, sign), self.centre, self.kappa) - slopes
-            force = model.adjoint(model.weights * change)[: model.rank]
-            costs.append(0.5 * float(force @ force))
-        return max(costs)
-
-    def _beside(self, v: FloatArray, signs: FloatArray | float) -> FloatArray:
-        return v + signs * rounding(np.abs(v) + np.abs(self.model.shifts))
-
-    def _move(self, v: FloatArray, slopes: FloatArray, step: FloatArray,
-              gradient: FloatArray) -> tuple[FloatArray, FloatArray, bool] | None:
-        """Search along the step; return the new arguments and slopes, None when it is lost in rounding."""
-        model, r = self.model, self.model.rank
-        change, w, dw = model.apply(step), self.x[:r], step[:r]
-        linear = float(w @ dw) + float(model.form.losses.scalars.costs @ step[r + model.bias :])
-        square = float(dw @ dw)
-        weighted = model.weights * change
-        last = v
-
-        def slope(t: float) -> float:
-            nonlocal last
-            last = model.slopes(v + t * change, self.centre, self.kappa)
-            return linear + t * square + float(last @ weighted)
-
-        initial = float(gradient @ step)
-        # Of features that nearly cancel, A step and Aᵀλ do not know the slope alike
-        noise = max(self._noise(v, slopes, change), abs(initial - linear - float(slopes @ weighted)))
-        if not initial < -noise:
-            return None
-        t, turned = search(slope, initial, noise)
-        self.x = self.x + t * step
-        return v + t * change, last, turned
-
-    def _noise(self, v: FloatArray, slopes: FloatArray, change: FloatArray) -> float:
-        """Return what the rounding of the arguments does to the slope of the objective along a step.
-
-        Slopes are compared across the rounding, ahead, so that a kink as near as that is seen.
-        """
-        model, beside = self.model, self._beside(v, np.sign(change))
-        ahead = model.slopes(beside, self.centre, self.kappa)
-        return float(np.linalg.norm(model.weights * (ahead - slopes) * change))

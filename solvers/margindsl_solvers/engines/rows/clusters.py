@@ -6,7 +6,6 @@ import dataclasses
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -16,7 +15,6 @@ from margindsl.contract import Budget, RawSolution, Status
 from margindsl.features.derived import weighted_gram
 from margindsl.program.clusters import ClusterForm
 from margindsl.program.codes import runner_up
-from margindsl.program.losses import Losses
 from margindsl.typing import FloatArray, IntArray
 from margindsl_solvers.engines.rows.groups import Block
 from margindsl_solvers.engines.rows.model import Pair, Rows
@@ -25,7 +23,6 @@ from margindsl_solvers.engines.rows.system import bordered, solve_positive
 MAJORANTS = 60
 
 
-@dataclass(eq=False)
 class ClusterRows(Rows):
     """Write a fixed-cluster form as rows: blocks of a(f_y − f_q), q ≠ y, then differences to the runner-up.
 
@@ -34,42 +31,14 @@ class ClusterRows(Rows):
     objective.
     """
 
-    form: ClusterForm
-    runner: IntArray  # (n,) the clusters at which rising losses are majorised
-
-    @classmethod
-    def at(cls, form: ClusterForm, x: FloatArray) -> ClusterRows:
-        """Return the rows majorised at the form's runner-ups, or at those of a point where it has none."""
-        return cls(form, runners(form, x) if form.runner is None else form.runner)
-
-    @property
-    def constant(self) -> float:  # type: ignore[override]
-        return self.form.parts.constant
-
-    @property
-    def losses(self) -> tuple[tuple[Losses, int | None], ...]:
-        return (self.form.parts.falling, self.width), (self.form.parts.rising, None)
-
-    @property
-    def width(self) -> int:
-        """Return k − 1."""
-        return self.form.clusters - 1
-
-    @property
-    def falling(self) -> slice:
-        """Return the rows of the blocks."""
-        return self.parts[0]
-
-    @property
-    def rising(self) -> slice:
-        """Return the rows of the rising losses."""
-        return self.parts[1]
-
-    @cached_property
-    def others(self) -> IntArray:
-        """Return the (n, k−1) clusters that are not a point's own."""
+    def __init__(self, form: ClusterForm, x: FloatArray) -> None:
+        self.width = form.clusters - 1
+        super().__init__(form, ((form.parts.falling, self.width), (form.parts.rising, None)), form.parts.constant)
+        self.falling, self.rising = self.parts  # rows of the blocks, and of the rising losses
         every = np.arange(self.width)
-        return every + (every >= self.form.labels[:, None])
+        self.others = every + (every >= form.labels[:, None])  # (n, k-1) the clusters that are not a point's own
+        # (n,) the clusters at which rising losses are majorised: the form's, those of a point where it has none
+        self.runner: IntArray = runners(form, x) if form.runner is None else form.runner
 
     def margins(self, w: FloatArray, bias: FloatArray) -> list[FloatArray]:
         outputs, everyone = self.form.outputs(w, bias), np.arange(self.form.n)
@@ -82,7 +51,7 @@ class ClusterRows(Rows):
         np.put_along_axis(table, self.others, -scatter, axis=1)
         table[everyone, self.form.labels] = scatter.sum(axis=1) + single
         table[everyone, self.runner] -= single
-        return self.form.drawn(table)
+        return self.form.drawn(table)[: self.rank + self.bias]
 
     # -- starts and answers -------------------------------------------------------------------------
 
@@ -111,7 +80,7 @@ class ClusterRows(Rows):
         if len(u):
             np.put_along_axis(u, self.others[form.parts.falling.points],
                               -multipliers[self.falling].reshape(-1, self.width), axis=1)
-        w, bias, s = self.split(pair.x)
+        w, bias, s = self.form.split(pair.x)
         return {"w": w.copy(), "bias": bias.copy(), "scalars": s.copy(),
                 "u": np.maximum(u, 0.0), "t": multipliers[self.rising], "tau": multipliers[self.decision_rows],
                 "runner": self.runner, "clusters": form.labels}
@@ -182,7 +151,7 @@ class ClusterRows(Rows):
         active = m[alive] < level[alive, None]
         curved = active[:, :, None] * np.eye(self.width) - (
             (share / count[alive])[:, None, None] * (active[:, :, None] & active[:, None, :]))
-        curved *= (kappa * block.charged(self.weights)[alive])[:, None, None]
+        curved *= (kappa * self.weights[block.part][:: self.width][alive])[:, None, None]
         falling, rows = self.form.parts.falling, block.part.start // self.width + alive
         points, slopes, b = falling.points[rows], falling.slopes[rows], falling.coupling[rows]
         others, labels, own = self.others[points], self.form.labels[points], curved.sum(axis=2)

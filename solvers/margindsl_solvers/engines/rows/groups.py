@@ -23,11 +23,14 @@ class Group:
         Its rows.
     smooth : bool
         Whether ρ enters by its derivative; otherwise by its Moreau envelope.
+    width : int
+        Rows an argument of ρ; all have its weight.
     """
 
     function: ConvexFunction
     part: slice
     smooth: bool = False
+    width: int = 1
 
     @cached_property
     def conjugate(self) -> ConvexFunction:
@@ -51,25 +54,16 @@ class Group:
         """Return slopes moved into the domain of the conjugate."""
         return np.clip(p, *self.conjugate.domain)
 
-    def charged(self, weights: FloatArray) -> FloatArray:
-        """Return the weights of the arguments of ρ, of those of all rows."""
-        return weights[self.part]
-
-    def charges(self, weights: FloatArray, v: FloatArray) -> FloatArray:
-        """Return what the arguments of ρ cost, of weights and values of all rows."""
-        c, values = self.charged(weights), np.asarray(self.function(self.argument(v[self.part])))
-        return np.where(c > 0, c * values, 0.0)
+    def argument(self, x: FloatArray) -> FloatArray:
+        """Return the arguments of ρ at its rows."""
+        return x
 
     def subgradient(self, weights: FloatArray, v: FloatArray) -> FloatArray:
         """Return a weighted subgradient at the rows, of weights and values of all rows."""
         return np.asarray(weights[self.part] * self.function.derivative(v[self.part]))
 
-    def argument(self, x: FloatArray) -> FloatArray:
-        """Return the arguments of ρ at rows."""
-        return x
-
-    def backward(self, p: FloatArray) -> FloatArray:
-        """Return the slopes in the arguments of ρ, of slopes of rows."""
+    def entered(self, p: FloatArray) -> FloatArray:
+        """Return the slopes in the arguments of ρ, of slopes of its rows."""
         return p
 
 
@@ -79,18 +73,7 @@ class Block(Group):
 
     Its Moreau envelope has a closed form: prox(m) = max(m, t), t the minimiser of ρ(t) + κ/2 Σ (t − m_q)₊²,
     that is prox_{ρ/(jκ)} of the mean of the j smallest m for the j it lies between.
-
-    Parameters
-    ----------
-    function : ConvexFunction
-        The function ρ.
-    part : slice
-        Its rows.
-    width : int
-        The number k − 1 of rows a point.
     """
-
-    width: int = 1
 
     def table(self, x: FloatArray) -> FloatArray:
         """Return rows by points, (m, k − 1)."""
@@ -131,18 +114,15 @@ class Block(Group):
         p[short, 0] += high - total[short]
         return p.ravel()
 
-    def charged(self, weights: FloatArray) -> FloatArray:
-        return weights[self.part][:: self.width]
+    def argument(self, x: FloatArray) -> FloatArray:
+        return self.table(x).min(axis=1)
 
     def subgradient(self, weights: FloatArray, v: FloatArray) -> FloatArray:
         m = self.table(v[self.part])
         least, out = m.argmin(axis=1)[:, None], np.zeros(m.shape)  # it lies on the least entry
-        slopes = self.charged(weights)[:, None] * self.function.derivative(np.take_along_axis(m, least, axis=1))
-        np.put_along_axis(out, least, slopes, axis=1)
+        slopes = self.function.derivative(np.take_along_axis(m, least, axis=1))
+        np.put_along_axis(out, least, weights[self.part][:: self.width, None] * slopes, axis=1)
         return out.ravel()
 
-    def argument(self, x: FloatArray) -> FloatArray:
-        return self.table(x).min(axis=1)
-
-    def backward(self, p: FloatArray) -> FloatArray:
+    def entered(self, p: FloatArray) -> FloatArray:
         return np.clip(self.table(p).sum(axis=1), *self.conjugate.domain)

@@ -1,23 +1,23 @@
-"""Newton steps of one pass over the points each, where points are read block by block from a file or by workers."""
+"""Rows of a form with fixed labels, one a loss, and their Newton steps; those of one pass where points are streamed."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy.sparse.linalg import LinearOperator, cg
 
 from margindsl.calculus import ConvexFunction
 from margindsl.contract import Budget, RawSolution
 from margindsl.program.labelled import FixedLabelForm
-from margindsl.program.losses import Losses
 from margindsl.typing import FloatArray
-from margindsl_solvers.engines.rows.model import Pair, Rows, given
-from margindsl_solvers.engines.rows.system import Curvature, solve_positive
+from margindsl_solvers.engines.rows.model import Pair, Rows
+from margindsl_solvers.engines.rows.system import bordered, solve_positive
 
 MOST = 40  # passes; what is left is for the engine that follows, which also proves the gap
 ARMIJO, SHORTER = 1e-4, 0.25
+PRODUCTS = 2e8  # of a dense Woodbury system of features that are not dense; above, products with them are cheaper
 
 
 def suits(model: PlaneRows, limit: int) -> bool:
@@ -66,7 +66,7 @@ def approach(model: PlaneRows, budget: Budget, x: FloatArray) -> FloatArray:
 
 def _expand(model: PlaneRows, x: FloatArray) -> tuple[float, FloatArray, FloatArray]:
     """Return the objective, its gradient and its Hessian at a point: one pass."""
-    form, w = model.form, model.split(x)[0]
+    form, w = model.form, model.form.split(x)[0]
     term = form.losses.terms[0]
     bias = form.own if model.bias else None
     value, gradient, hessian = form.rows.fold(partial(_block, term.loss, x), bias, term.weights, term.shifts)
@@ -88,56 +88,104 @@ def _block(loss: ConvexFunction, x: FloatArray, rows: FloatArray, bias: FloatArr
     return float(weights @ values), gradient, rows.T @ rows
 
 
-@dataclass(frozen=True, eq=False)
 class PlaneRows(Rows):
     """Write a fixed-label form as rows, one a loss."""
 
-    form: FixedLabelForm
-
-    @property
-    def losses(self) -> tuple[tuple[Losses, int | None], ...]:
-        return ((self.form.losses, None),)
+    def __init__(self, form: FixedLabelForm) -> None:
+        super().__init__(form, ((form.losses, None),))
 
     def margins(self, w: FloatArray, bias: FloatArray) -> list[FloatArray]:
         margins = self.form.rows.apply(w)
         return [margins + self.form.own @ bias if self.bias else margins]
 
     def pulled(self, tables: list[FloatArray]) -> FloatArray:
-        scatter = tables[0]
-        return np.append(self.form.rows.adjoint(scatter), scatter @ self.form.own[:, : self.bias])
+        weights = np.asarray(self.form.rows.adjoint(tables[0]))
+        return np.append(weights, tables[0] @ self.form.own) if self.bias else weights
 
     # -- starts and answers -------------------------------------------------------------------------
 
     def start(self, start: RawSolution | None) -> tuple[FloatArray, FloatArray, bool]:
         """Return (x, normalised multipliers, whether the start was usable) from a solution or zeros."""
-        (x, used), centre = self.plane_of(start), np.zeros(len(self.weights))
-        for name, part, sign in (("u", self.loss_rows, -1.0), ("tau", self.decision_rows, 1.0)):
-            value = given(start, name, self.weights[part].shape)
-            if value is not None:
-                centre[part], used = sign * self.normalised(value, part), True
-        return x, self.clip(centre), used
+        x, multipliers, used = np.zeros(self.rank + self.border), np.zeros(len(self.weights)), False
+        end = self.rank + self.bias
+        for name, target, part, sign in (
+                ("w", x, slice(0, self.rank), 1.0), ("bias", x, slice(self.rank, end), 1.0),
+                ("scalars", x, slice(end, None), 1.0), ("u", multipliers, self.loss_rows, -1.0),
+                ("tau", multipliers, self.decision_rows, 1.0)):
+            value = np.ravel(np.asarray(start.get(name, ()) if start else (), dtype=float))
+            if len(value) and value.shape == target[part].shape and np.all(np.isfinite(value)):
+                target[part], used = sign * value, True
+        return x, self.clip(self.normalised(multipliers)), used
 
     def variables(self, pair: Pair) -> dict[str, FloatArray]:
-        w, b, s = self.split(pair.x)
-        tau = (self.weights * pair.slopes)[self.decision_rows]
-        return {"w": w.copy(), "bias": np.asarray(b), "scalars": s.copy(), "u": self.duals(pair.slopes), "tau": tau}
-
-    def duals(self, slopes: FloatArray) -> FloatArray:
-        """Return u = −c p, nudged so that −u/c stays inside the conjugates' domains after rounding."""
-        weights = self.weights[self.loss_rows]
-        u = -weights * slopes[self.loss_rows]
+        multipliers, (w, b, s) = self.weights * pair.slopes, self.form.split(pair.x)
+        u = -multipliers[self.loss_rows]
         for group in self.loss_groups:
             low, high = group.conjugate.domain
-            c, part = weights[group.part], u[group.part]
+            c, part = self.weights[group.part], u[group.part]
             ratio = np.divide(-part, c, out=np.full(len(c), np.clip(0.0, low, high)), where=c > 0)
             # One unit in the last place: (c p)/c may exceed the end p it came from.
             part[ratio > high] = np.nextafter(part[ratio > high], np.inf)
             part[ratio < low] = np.nextafter(part[ratio < low], -np.inf)
-        return u
+        return {"w": w.copy(), "bias": np.asarray(b), "scalars": s.copy(), "u": u,
+                "tau": multipliers[self.decision_rows]}
+
+    # -- Newton -------------------------------------------------------------------------------------
 
     def newton_step(self, v: FloatArray, centre: FloatArray, kappa: float, gradient: FloatArray, reach: FloatArray,
                     limit: int) -> FloatArray:
-        return Curvature(self, self.curvatures(v, centre, kappa), limit).step(gradient, reach)
+        """Return −(blkdiag(I, damping) + AᵀDA)⁻¹ gradient, D the curvatures of the rows; `reach` as for `damping`."""
+        form, losses, r, k = self.form, self.form.losses, self.rank, self.bias
+        D = self.curvatures(v, centre, kappa)
+        own, tau, (G, B) = D[self.loss_rows], D[self.decision_rows], form.bound_rows
+
+        # 1. Of every point Σ a² D; the columns that couple w with bias and scalars, and the block of these
+        points = own if losses.is_identity else losses.scatter(own * losses.slopes)
+        side, corner = np.zeros((r, self.border)), np.zeros((self.border, self.border))
+        if self.border:
+            crossed = np.column_stack([points[:, None] * form.own[:, :k],
+                                       *(losses.scatter(own * b) for b in losses.coupling.T)])
+            side += form.rows.adjoint(crossed)
+            corner[:k] = form.own[:, :k].T @ crossed
+            corner[k:, :k] = corner[:k, k:].T
+            corner[k:, k:] += losses.coupling.T @ (losses.coupling * own[:, None])
+            side[:, :k] += (G.T * tau) @ B[:, :k]
+            corner[:k, :k] += (B[:, :k].T * tau) @ B[:, :k]
+            corner[k + self.signed, k + self.signed] += D[self.sign_rows]
+            corner += np.diag(self.damping(np.diag(corner), gradient[r:], reach))
+
+        # 2. Few weights: one dense system
+        active = np.flatnonzero(points)
+        small = len(active) + len(tau)
+        if r <= 64 or r <= min(small, limit):
+            H = np.empty((len(gradient), len(gradient)))
+            H[:r, :r], H[:r, r:], H[r:, :r], H[r:, r:] = form.rows.gram(points), side, side.T, corner
+            if len(tau):
+                H[:r, :r] += (G.T * tau) @ G
+            H.flat[: r * len(H) : len(H) + 1] += 1.0
+            return -solve_positive(H, gradient)
+
+        # 3. Many: w is eliminated, by Woodbury's identity or where that is dear by conjugate gradients
+        def woodbury(X: FloatArray) -> FloatArray:
+            R = form.rows.rows(active) * np.sqrt(points[active])[:, None]
+            R = np.vstack([R, G * np.sqrt(tau)[:, None]]) if len(tau) else R
+            inner = R @ R.T
+            inner.flat[:: len(inner) + 1] += 1.0
+            return np.asarray(X - R.T @ solve_positive(inner, R @ X))
+
+        def product(x: FloatArray) -> FloatArray:
+            x = x.ravel()
+            return np.asarray(x + form.rows.adjoint(points * form.rows.apply(x)) + G.T @ (tau * (G @ x)))
+
+        def iterative(X: FloatArray) -> FloatArray:
+            operator = LinearOperator((r, r), matvec=product, dtype=float)
+            solved = [cg(operator, column, rtol=1e-10, maxiter=1000) for column in X.T]
+            if small <= limit and any(unfinished for _, unfinished in solved):
+                return woodbury(X)
+            return np.stack([column for column, _ in solved], axis=1)
+
+        dear = small > limit or (not form.features.is_dense and small**2 * r > PRODUCTS)
+        return bordered(iterative if dear else woodbury, gradient, side, corner, r)
 
 
-__all__ = ['approach', 'suits']
+__all__ = ['PlaneRows', 'approach', 'suits']

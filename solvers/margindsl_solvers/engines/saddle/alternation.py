@@ -12,13 +12,12 @@ from margindsl.contract import Budget, Status
 from margindsl.program.forms import FixedLabelForm
 from margindsl.typing import FloatArray, IntArray
 from margindsl_solvers.engines.course import Course
-from margindsl_solvers.engines.rows.augmented import NewtonRun, Penalty
+from margindsl_solvers.engines.rows.augmented import NewtonRun
 from margindsl_solvers.engines.rows.plane import PlaneRows
 from margindsl_solvers.engines.saddle.model import SaddleModel
 
 DEAD = 1e-12  # mass below which a labelling is left out of the inner problem
 STILL, PATIENCE = 1e-3, 50  # of the tolerance: a fall of the value this small, so many times, is a standstill
-PENALTY, GROWTH = 1.0, 10.0
 RENEWED = 20  # times all points that changes of a Gram matrix may sum up to before it is computed anew
 
 
@@ -229,12 +228,11 @@ class AlternationRun(Course[Turn]):
             centre[rows.loss_rows] = self.best.x
             x[:rows.rank] = stacked.adjoint(model.losses.scatter(-model.weights * self.best.x))
             x[rows.rank:] = self.best.scalars
-        warm = GROWTH**2 if self.best is not None else 1.0
         run = NewtonRun(rows, self.budget.replace(callback=None, tol=tol, max_iter=1000), x, centre,
-                        Penalty(PENALTY * warm, GROWTH), self.dense_limit)
+                        warm=2 * (self.best is not None), dense_limit=self.dense_limit)
         if run.run() is Status.UNBOUNDED or run.best is None:
             return None
-        w, _, scalars = rows.split(run.best.x)
+        w, _, scalars = form.split(run.best.x)
         return self._judge(mu, stacked.weights(w), scalars, run.best.slopes[rows.loss_rows], run.best.residual)
 
     def _judge(self, mu: FloatArray, W: FloatArray, scalars: FloatArray, x: FloatArray, residual: float) -> Turn:
