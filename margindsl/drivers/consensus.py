@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from functools import partial
 
 import numpy as np
+from scipy.linalg import solve
 from scipy.sparse import csr_array, diags_array
 
 from margindsl.drivers.means import best_k_means
 from margindsl.features import DenseFeatures, FeatureOperator
 from margindsl.features.distances import squared_distances
 from margindsl.features.maps import NoMap
-from margindsl.features.points import row_blocks
 from margindsl.host.clock import check, while_time
 from margindsl.typing import FloatArray, IntArray
 
@@ -24,7 +23,7 @@ STEPS = 8  # of averaging; so do 4 and 12
 DEVIATIONS = 2.0  # at which a column is squashed
 DIRECTIONS = (30, 20)  # principal ones that a mixture sees; with fewer than 10 it loses what k-means has
 MIXTURE_STARTS = 2
-RIDGE = 1e-3  # of the covariances of a mixture, in mean variances
+RIDGE = 1e-3  # of the covariances of a mixture, in mean variances; of a regression, in traces
 
 
 def consensus(features: FeatureOperator, clusters: int, rng: np.random.Generator) -> FloatArray:
@@ -33,8 +32,8 @@ def consensus(features: FeatureOperator, clusters: int, rng: np.random.Generator
     The points are clustered by k-means; three views of them, as they are, with squashed columns, and the directions of
     those, by k-means on averages over nearest neighbours; the last also by spectral clustering, and it and the second
     by mixtures of normal distributions. k-means on the indicators of all these clusters is their consensus: kinds err
-    differently, and what one of them finds alone is outvoted. A point outside the sample has the mean gains of its
-    neighbours in it, so that work and memory are linear in n.
+    differently, and what one of them finds alone is outvoted. Points outside the sample have the gains of hyperplanes
+    fitted to those in it by ridge regression, so that work and memory are linear in n.
 
     Parameters
     ----------
@@ -53,15 +52,11 @@ def consensus(features: FeatureOperator, clusters: int, rng: np.random.Generator
     gains = _means(indicators, clusters, rng)
     if size == features.n:
         return gains
-    return features.each(partial(_near_means, gains, points))
-
-
-def _near_means(table: FloatArray, sample: FloatArray, points: FloatArray) -> FloatArray:
-    """Return the means of a table (s, k) over the nearest members of a sample (s, r) to points (m, r)."""
-    out = np.empty((len(points), table.shape[1]))
-    for block in row_blocks(len(points), max(len(sample), points.shape[1])):
-        out[block] = table[nearest(points[block], sample)].mean(axis=1)
-    return out
+    mean, centred = points.mean(axis=0), points - points.mean(axis=0)
+    kernel = centred @ centred.T
+    kernel.flat[:: size + 1] += RIDGE * float(np.trace(kernel)) or 1.0
+    plane = centred.T @ solve(kernel, gains - gains.mean(axis=0), assume_a="pos")
+    return np.asarray(features.apply(plane) - mean @ plane + gains.mean(axis=0))
 
 
 def nearest(points: FloatArray, sample: FloatArray) -> IntArray:

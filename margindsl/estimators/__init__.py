@@ -4,5 +4,6 @@ from margindsl.estimators.classifiers import ODMClassifier
 from margindsl.estimators.clusterer import MarginClusterer
 from margindsl.estimators.embedding import MaximumMarginEmbedding
 from margindsl.estimators.semisupervised import SemiSupervisedODM
+from margindsl.estimators.spatial_sign import SpatialSign
 
-__all__ = ["MarginClusterer", "MaximumMarginEmbedding", "ODMClassifier", "SemiSupervisedODM"]
+__all__ = ["MarginClusterer", "MaximumMarginEmbedding", "ODMClassifier", "SemiSupervisedODM", "SpatialSign"]

@@ -7,18 +7,20 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, clone
 
 import margindsl as md
 from margindsl.errors import DeclarationError, InfeasibleError
 from margindsl.estimators.base import LinearWeights, MarginEstimator, generator, mean_one, weights_of
-from margindsl.estimators.models import bounding, cluster_codes, known_labels, make_problem
+from margindsl.estimators.models import AUTO, bounding, cluster_codes, known_labels, make_problem
+from margindsl.estimators.spatial_sign import SpatialSign
+from margindsl.labelset import Names
 from margindsl.typing import ArrayLike, FloatArray, IntArray
 
 
 class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
                       MarginEstimator):
-    """Cluster by a margin objective: a consensus of clusterings, a recipe, or a declaration solved.
+    """Cluster by a margin objective: the margin distribution over a robust view, a recipe, or a declaration.
 
     Parameters
     ----------
@@ -26,8 +28,11 @@ class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, Transforme
         Number of clusters; with one every point is in cluster 0, and nothing is solved.
     model : str, callable or None
         The name of a recipe (``"odmc"``, ``"cpmmc"``, ``"cpm3c"``, …), a function ``model(X, **parameters)`` that
-        returns a `Problem`, or None: maximum margin clustering, ½‖w‖² + λ (n / tr K) mean (1 − γ)₊ with cluster sizes
-        within a factor 1 − balance of n/k, at the consensus of several clusterings; see `optimise`.
+        returns a `Problem`, or None: optimal margin distribution clustering, ½‖w‖² + λ (n / tr K) mean ρ(γ) with
+        cluster sizes within a factor 1 − balance of n/k, by descent from the consensus of several clusterings.
+    view : "auto", transformer or None
+        What the model sees of the points: a transformer of scikit-learn, fitted to them; None for the points
+        themselves. "auto" is `SpatialSign` for ``model=None`` unless the kernel is precomputed, None of others.
     lam : float or "auto"
         Weight λ > 0 of the mean loss: ``lam`` or ``C`` of a recipe that has such a weight, ``lam`` of a function.
         "auto" is the model's own. For ``model=None`` it is 30, measured against the trace of the centred kernel
@@ -39,15 +44,13 @@ class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, Transforme
         |Σf| ≤ balance · n. "auto" is the model's own, 0.6 for ``model=None``; None leaves sizes free.
     kernel : str or kernel
         Passed to models that take ``kernel``; with "precomputed" X is the kernel matrix (n, n), and new points are
-        rows (m, n) of it.
+        rows (m, n) of it. "auto" is the model's own; of ``model=None`` linear from 10 columns on, RBF below.
     parameters : dict or None
         Further keyword arguments of the model. What `lam`, `balance` and `kernel` say is never dropped: a model without
         a place for it, or `parameters` that give it too, are an error.
     optimise : bool
-        False: the model's own method, for ``model=None`` what agrees best with classes, the consensus of k-means, walks
-        over nearest neighbours and mixtures, as near as sizes, links and known labels allow, with its hyperplane.
-        True: the lowest objective that can be found, with a certified
-        bound; slower by orders of magnitude, and clusters of a lower objective need not be better.
+        False: the model's own method, for ``model=None`` one descent. True: the lowest objective that can be found,
+        with a certified bound; slower by orders of magnitude, and clusters of a lower objective need not be better.
     relaxation, solver : str, object or None
         As for `Problem.solve`; None takes the model's, or what `optimise` says.
     tol : float
@@ -67,12 +70,16 @@ class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, Transforme
     bound_, value_, gap_ : float
         Certified lower bound (−inf when the relaxation gives none), objective, relative gap.
     margins_ : (n,) float array
+    held_ : (n,) bool array
+        Points whose label is not that of their decision value: sizes, links or known labels keep them. At all others
+        ``predict(X)`` is `labels_`.
+    view_ : transformer or None
     solution_ : Solution
     problem_ : Problem
     n_iter_ : int
         Number of entries of the history.
     coef_, intercept_ : (1, d) or (k, d), (1,) or (k,) float arrays
-        Of linear kernels: decision values are X @ coef_.T + intercept_.
+        Of linear kernels: decision values are X @ coef_.T + intercept_, X the points in their view.
     n_features_in_ : int
 
     Examples
@@ -86,15 +93,17 @@ class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, Transforme
 
     labels_: IntArray
     margins_: FloatArray
+    view_: Any
     value_: float
     bound_: float
     gap_: float
 
-    def __init__(self, n_clusters: int = 2, *, model: Any = None, lam: Any = "auto", balance: Any = "auto",
-                 kernel: Any = "linear", parameters: dict[str, Any] | None = None, optimise: bool = False,
-                 relaxation: Any = None, solver: Any = None, tol: float = 1e-6, time_limit: float | None = None,
-                 warm_start: Any = False, verbose: Any = None, random_state: Any = None) -> None:
-        self.n_clusters, self.model = n_clusters, model
+    def __init__(self, n_clusters: int = 2, *, model: Any = None, view: Any = "auto", lam: Any = "auto",
+                 balance: Any = "auto", kernel: Any = "auto", parameters: dict[str, Any] | None = None,
+                 optimise: bool = False, relaxation: Any = None, solver: Any = None, tol: float = 1e-6,
+                 time_limit: float | None = None, warm_start: Any = False, verbose: Any = None,
+                 random_state: Any = None) -> None:
+        self.n_clusters, self.model, self.view = n_clusters, model, view
         self.lam, self.balance, self.kernel, self.parameters = lam, balance, kernel, parameters
         self.optimise, self.relaxation, self.solver = optimise, relaxation, solver
         self.tol, self.time_limit, self.random_state = tol, time_limit, random_state
@@ -135,12 +144,14 @@ class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, Transforme
             if cannot_link is not None and len(links[-1].pairs):
                 raise DeclarationError(f"n_clusters=1: given {len(links[-1].pairs)} cannot-links, which need two "
                                        "clusters; drop them, or ask for more clusters")
-            self.problem_ = self.solution_ = None
-            self.labels_, self.margins_ = np.zeros(n, dtype=int), np.zeros(n)
+            self.problem_ = self.solution_ = self.view_ = None
+            self.labels_, self.margins_, self.held_ = np.zeros(n, dtype=int), np.zeros(n), np.zeros(n, dtype=bool)
             self.value_, self.bound_, self.gap_, self.n_iter_, self._n_features_out = 0.0, 0.0, 0.0, 1, 1
             return self
         if not isinstance(self.optimise, (bool, np.bool_)):
             raise DeclarationError(f"optimise={self.optimise!r}: expected True or False")
+        self.view_ = self._new_view()
+        X = X if self.view_ is None else self.view_.fit_transform(X)
         problem = make_problem(self.model, X, int(k), self.parameters, {
             "lam": self.lam, "balance": self.balance, "kernel": self._kernel(X), "sample_weight": weights})
         try:
@@ -157,6 +168,7 @@ class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, Transforme
                                   "give a greater one, or None to leave them free.") from error
         self.problem_, self.solution_ = problem, solution
         self.labels_, self.margins_ = cluster_codes(solution.labels, problem.labels.clusters), solution.margins
+        self.held_ = solution.labels != Names(problem.labels.clusters).predicted(solution.decision)
         self.value_, self.bound_, self.gap_ = solution.value, solution.bound, solution.gap
         self.n_iter_ = max(1, len(solution.history))
         self._n_features_out = np.atleast_2d(solution.decision.T).shape[0]
@@ -167,12 +179,23 @@ class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, Transforme
         X = self._read(X, reset=False)
         if self.solution_ is None:
             return np.zeros(X.shape[0], dtype=int)
-        return cluster_codes(self.solution_.predict(X), self.problem_.labels.clusters)
+        return cluster_codes(self.solution_.predict(self._seen(X)), self.problem_.labels.clusters)
 
     def decision_function(self, X: Any) -> FloatArray:
         """Return decision values (m,) for two clusters, positive for cluster 1, or (m, k)."""
         X = self._read(X, reset=False)
-        return np.zeros(X.shape[0]) if self.solution_ is None else self.solution_.decision_function(X)
+        return np.zeros(X.shape[0]) if self.solution_ is None else self.solution_.decision_function(self._seen(X))
+
+    def _new_view(self) -> Any:
+        if isinstance(self.view, str) and self.view == AUTO:
+            given = self._is_pairwise or isinstance(self.kernel, md.Precomputed)
+            return SpatialSign() if self.model is None and not given else None
+        if self.view is not None and not hasattr(self.view, "fit_transform"):
+            raise DeclarationError(f"view={self.view!r}: expected 'auto', None, or a transformer such as SpatialSign()")
+        return None if self.view is None else clone(self.view)
+
+    def _seen(self, X: Any) -> Any:
+        return X if self.view_ is None else self.view_.transform(X)
 
     def transform(self, X: Any) -> FloatArray:
         """Return decision values of points (m, d), one column for two clusters: (m, 1), or (m, k)."""

@@ -26,7 +26,7 @@ def declared(model, **arguments):
 
 
 def recipe(model, **arguments):
-    return getattr(md.recipes, model)(X, kernel="linear", **arguments).text()
+    return getattr(md.recipes, model)(X, **arguments).text()
 
 
 @pytest.mark.filterwarnings("ignore::margindsl.errors.TrivialityWarning")
@@ -81,7 +81,7 @@ def test_a_weight_without_a_place_is_an_error(model):
     ({"lam": float("nan"), "model": "cpmmc"}, "lam=nan: expected 'auto' or a positive number"),
     ({"parameters": 3}, "parameters=3: expected None or a dict"),
     ({"model": lambda X: md.recipes.cpmmc(X), "lam": 2.0}, "lam=2.0: model '<lambda>' has no such argument"),
-    ({"model": lambda X: md.recipes.cpmmc(X), "kernel": md.RBF()}, "has no such argument; .* leave kernel='linear'"),
+    ({"model": lambda X: md.recipes.cpmmc(X), "kernel": md.RBF()}, "has no such argument; .* leave kernel='auto'"),
     ({"model": lambda X: md.recipes.cpmmc(X), "n_clusters": 3}, "returned a problem of 2 clusters, n_clusters=3")])
 def test_what_would_be_dropped_is_an_error(arguments, message):
     with pytest.raises(DeclarationError, match=message):

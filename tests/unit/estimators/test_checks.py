@@ -3,7 +3,13 @@
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from margindsl.estimators import MarginClusterer, MaximumMarginEmbedding, ODMClassifier, SemiSupervisedODM
+from margindsl.estimators import (
+    MarginClusterer,
+    MaximumMarginEmbedding,
+    ODMClassifier,
+    SemiSupervisedODM,
+    SpatialSign,
+)
 
 UNLABELLED = "-1 says that a label is unknown; the check uses -1 as a class, or labels of three classes"
 COUNTED = "weights are of losses: the mean of the points, sizes of clusters and starts of clusterings count points"
@@ -22,7 +28,7 @@ EXCEPTIONS: dict[str, dict[str, str]] = {
 
 ESTIMATORS = [
     MarginClusterer(), ODMClassifier(), SemiSupervisedODM(parameters={"max_iter": 60}),
-    MaximumMarginEmbedding(n_components=1)]
+    MaximumMarginEmbedding(n_components=1), SpatialSign()]
 
 
 def expected(estimator):

@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 import margindsl as md
 from margindsl.errors import ContradictionError, DeclarationError, UnknownNameError
-from margindsl.estimators import MarginClusterer, MaximumMarginEmbedding, ODMClassifier, SemiSupervisedODM
+from margindsl.estimators import MarginClusterer, MaximumMarginEmbedding, ODMClassifier, SemiSupervisedODM, SpatialSign
 from margindsl.metrics import clustering_accuracy
 
 
@@ -32,17 +32,18 @@ def pair():
 def test_the_clusterer_is_the_declaration_solved(pair, clusters):
     X, _ = pair
     model = MarginClusterer(clusters, lam=10.0, balance=0.2, random_state=0).fit(X)
-    y, f = md.Labels(len(X), clusters=clusters), md.Hyperplane(X)
-    weight = 10 / np.mean(np.sum((X - X.mean(axis=0)) ** 2, axis=1))
+    seen = SpatialSign().fit_transform(X)
+    y, f = md.Labels(len(X), clusters=clusters), md.Hyperplane(seen)
+    weight = 10 / np.mean(np.sum((seen - seen.mean(axis=0)) ** 2, axis=1))
     least, most = int(0.8 * 120 / clusters), int(120 / clusters / 0.8)
-    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + weight * md.mean(md.hinge(md.margin(y, f, coding="simplex")))),
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + weight * md.mean(md.odm(md.margin(y, f), 0.4, 0.2))),
                          [md.sizes(y, at_least=least, at_most=most)])
     fixed = problem.with_constraints(y == model.solution_.labels).solve("supervised")
     assert model.value_ == pytest.approx(fixed.value, rel=1e-6)
     sizes = np.bincount(model.labels_)
     assert least <= sizes.min() and sizes.max() <= most
+    assert np.array_equal(model.predict(X) != model.labels_, model.held_)
     if clusters == 2:
-        assert np.array_equal(model.predict(X), model.labels_)
         assert np.allclose(model.margins_, (2 * model.labels_ - 1) * model.decision_function(X))
 
 
@@ -52,8 +53,53 @@ def test_units_of_the_points_do_not_matter(blobs, kernel, scale):
     X, _ = blobs
     model, scaled = (MarginClusterer(3, kernel=kernel, random_state=0).fit(Z) for Z in (X, scale * X))
     assert np.array_equal(model.labels_, scaled.labels_)
-    if kernel == "linear":
-        assert scaled.value_ * scale**2 == pytest.approx(model.value_, rel=1e-4)
+    assert scaled.value_ == pytest.approx(model.value_, rel=1e-4)
+
+
+@pytest.mark.parametrize("clusters", [2, 3])
+def test_points_that_nothing_holds_are_where_the_hyperplanes_put_them(blobs, clusters):
+    X, _ = blobs
+    free = MarginClusterer(clusters, balance=None, random_state=0).fit(X)
+    assert np.array_equal(free.predict(X), free.labels_) and not free.held_.any()
+
+
+def test_links_hold_points_and_the_estimator_says_which(blobs):
+    X, truth = blobs
+    pairs = [(int(np.flatnonzero(truth == 0)[0]), int(np.flatnonzero(truth == 1)[0]))]
+    tied = MarginClusterer(3, random_state=0).fit(X, must_link=pairs)
+    assert tied.held_.any() and np.array_equal(tied.held_, tied.predict(X) != tied.labels_)
+
+
+@pytest.mark.parametrize("container", [np.asarray, csr_array])
+def test_a_view_bends_far_values_and_far_points(container):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 3)) * [1.0, 20.0, 0.0] + [5.0, 0.0, 1.0]
+    X[0] = [1e6, -1e6, 1.0]
+    for radius in (0.0, 1.0):
+        seen = SpatialSign(radius=radius).fit_transform(container(X))
+        seen = seen.toarray() if hasattr(seen, "toarray") else seen
+        lengths = np.linalg.norm(seen, axis=1)
+        assert np.all(lengths <= 1 + 1e-12) and (radius > 0 or np.allclose(lengths, 1))
+        assert np.all(np.isfinite(seen)) and lengths[0] < 3 * np.median(lengths)
+    straight = SpatialSign(deviations=np.inf, radius=1e9).fit_transform(X)  # of a great radius points only shrink
+    moved = X - X.mean(axis=0)
+    assert np.allclose(straight / np.linalg.norm(straight), moved / np.linalg.norm(moved))
+
+
+@pytest.mark.parametrize("arguments", [{"deviations": 0.0}, {"radius": -1.0}, {"radius": np.inf}])
+def test_a_view_refuses_what_it_cannot_be(blobs, arguments):
+    with pytest.raises(DeclarationError, match=next(iter(arguments))):
+        SpatialSign(**arguments).fit(blobs[0])
+
+
+def test_the_view_is_the_users(blobs):
+    X, truth = blobs
+    plain = MarginClusterer(3, view=None, random_state=0).fit(X)
+    scaled = MarginClusterer(3, view=StandardScaler(), random_state=0).fit(X)
+    assert plain.view_ is None and np.allclose(scaled.view_.transform(X).std(axis=0), 1)
+    assert clustering_accuracy(truth, plain.labels_) == clustering_accuracy(truth, scaled.labels_) == 1.0
+    with pytest.raises(DeclarationError, match="view='robust': expected 'auto', None, or a transformer"):
+        MarginClusterer(view="robust").fit(X)
 
 
 @pytest.mark.parametrize("model", [None, "cpmmc"])
@@ -68,7 +114,8 @@ def test_optimising_is_no_worse_and_has_a_bound(pair, model):
 def test_kernels_given_as_matrices_are_measured_too(blobs):
     X, _ = blobs
     given = MarginClusterer(3, kernel=md.Precomputed(X @ X.T), random_state=0).fit(X)
-    assert given.value_ == pytest.approx(MarginClusterer(3, random_state=0).fit(X).value_, rel=1e-6)
+    linear = MarginClusterer(3, view=None, kernel="linear", random_state=0).fit(X)
+    assert given.value_ == pytest.approx(linear.value_, rel=1e-6)
 
 
 def test_three_clusters_links_and_known_labels_are_kept(blobs):
@@ -107,7 +154,7 @@ def test_recipes_by_name_and_own_declarations(pair):
     ({"model": 3}, DeclarationError, "expected the name of a recipe, a function of X, or None"),
     ({"model": lambda X: None}, DeclarationError, "returned NoneType, expected md.Problem"),
     ({"model": "odmc", "n_clusters": 3}, DeclarationError, "a problem of 2 clusters, n_clusters=3"),
-    ({"parameters": {"lambda_": 1}}, UnknownNameError, "unknown parameter of model 'maximum_margin' 'lambda_'"),
+    ({"parameters": {"lambda_": 1}}, UnknownNameError, "unknown parameter of model 'margin_distribution' 'lambda_'"),
     ({"optimise": "yes"}, DeclarationError, "optimise='yes': expected True or False"),
     ({"balance": 2}, DeclarationError, "expected None or a number between 0 and 1"),
     ({"n_clusters": 0}, DeclarationError, "n_clusters=0: expected a positive integer"),
@@ -142,11 +189,12 @@ def test_pipelines_searches_clones_and_pickles(pair):
 def test_sparse_points_and_data_frames(pair):
     pandas = pytest.importorskip("pandas")
     X, _ = pair
-    dense = MarginClusterer(random_state=0).fit(X)
-    sparse = MarginClusterer(random_state=0).fit(csr_array(X))
+    dense = MarginClusterer(view=None, random_state=0).fit(X)
+    sparse = MarginClusterer(view=None, random_state=0).fit(csr_array(X))
+    assert clustering_accuracy(MarginClusterer(random_state=0).fit(csr_array(X)).labels_, dense.labels_) > 0.9
     assert sparse.value_ == pytest.approx(dense.value_, rel=1e-6)
     frame = pandas.DataFrame(X, columns=[f"pixel {k}" for k in range(X.shape[1])])
-    named = MarginClusterer(random_state=0).fit(frame)
+    named = MarginClusterer(view=None, random_state=0).fit(frame)
     assert named.feature_names_in_[3] == "pixel 3" and clustering_accuracy(named.labels_, dense.labels_) == 1
 
 

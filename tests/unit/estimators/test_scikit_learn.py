@@ -23,11 +23,13 @@ FEW = {"relaxation": "cccp", "random_state": 0}
 
 @pytest.mark.parametrize("model,points,given", [
     (ODMClassifier(), TWO, of_two), (ODMClassifier(), X, species), (SemiSupervisedODM(**FEW), TWO, known),
-    (MarginClusterer(random_state=0), TWO, None), (MarginClusterer(3, random_state=0), X, None)],
+    (MarginClusterer(kernel="linear", random_state=0), TWO, None),
+    (MarginClusterer(3, kernel="linear", random_state=0), X, None)],
     ids=["two-classes", "three-classes", "semi-supervised", "two-clusters", "three-clusters"])
 def test_coefficients_give_the_decision_values(model, points, given):
     model = clone(model).fit(points, given)
-    values = points @ model.coef_.T + model.intercept_
+    view = getattr(model, "view_", None)
+    values = (points if view is None else view.transform(points)) @ model.coef_.T + model.intercept_
     decided = model.decision_function(points)
     assert model.coef_.shape == (values.shape[1], 4) and model.intercept_.shape == (values.shape[1],)
     np.testing.assert_allclose(values.reshape(decided.shape), decided, rtol=1e-9, atol=1e-9)
@@ -61,10 +63,11 @@ def test_equal_weights_change_nothing(model, given):
 
 def test_a_clusterer_weighs_losses():
     weights = np.where(of_two == 1, 10.0, 0.1)
-    weighted = MarginClusterer(random_state=0).fit(TWO, sample_weight=weights)
+    weighted = MarginClusterer(view=None, kernel="linear", random_state=0).fit(TWO, sample_weight=weights)
     y, f = weighted.problem_.labels, weighted.problem_.hyperplane
     scale = 30.0 / np.mean(np.sum((TWO - TWO.mean(0))**2, axis=1))
-    own = md.Problem(md.Minimize(md.sq_norm(f) / 2 + scale * md.sum(weights / weights.sum() * md.hinge(y * f))),
+    losses = md.sum(weights / weights.sum() * md.odm(y * f, 0.4, 0.2))
+    own = md.Problem(md.Minimize(md.sq_norm(f) / 2 + scale * losses),
                      [y[np.arange(100)] == weighted.solution_.labels])
     assert np.isclose(own.solve("supervised").value, weighted.value_, rtol=1e-5)
 
@@ -133,7 +136,8 @@ def test_without_calibration_there_are_no_probabilities():
                          ids=["supervised", "clusterer", "semi-supervised"])
 def test_a_precomputed_kernel_is_the_kernel(model, given):
     K = TWO @ TWO.T
-    plain, pairwise = clone(model).fit(TWO, given), clone(model).set_params(kernel="precomputed").fit(K, given)
+    plain = clone(model).set_params(kernel="linear", **({"view": None} if given is None else {})).fit(TWO, given)
+    pairwise = clone(model).set_params(kernel="precomputed").fit(K, given)
     np.testing.assert_allclose(pairwise.decision_function(K[:30]), plain.decision_function(TWO[:30]), atol=1e-4)
     assert pairwise.__sklearn_tags__().input_tags.pairwise and not plain.__sklearn_tags__().input_tags.pairwise
 
