@@ -147,13 +147,15 @@ class Course(ABC, Generic[P]):
 
     # -- what every engine does ---------------------------------------------------------------------
 
-    def run(self) -> Status:
-        """Take steps until the gap is closed, a limit is met or the engine ends by itself."""
-        return self.run_on(self.init())
+    def run(self, begun: bool = False) -> Status:
+        """Take steps until the gap is closed, a limit is met or the engine ends by itself.
 
-    def run_on(self, ended: Status | None = None) -> Status:
-        """Take steps from where the solve is, unless `init` has ended it."""
-        status, idle = self.stop(ended), 0
+        Parameters
+        ----------
+        begun : bool
+            Whether `init` was called before.
+        """
+        status, idle = self.stop(None if begun else self.init()), 0
         while status is None:
             counted = self.iterations
             status = self.stop(self.step())
@@ -167,19 +169,21 @@ class Course(ABC, Generic[P]):
         compiled = time.monotonic()
         status = self.settle(self.run())
         seconds = {"compile": compiled - self.begin, "solve": time.monotonic() - compiled}
-        if self.best is None or not status.has_answer:
-            return RawSolution(status, message=self.words(status), iterations=self.iterations, seconds=seconds,
-                               trace=tuple(self.trace))
-        return RawSolution(status, self.variables(), self.words(status), float(self.best.primal), self.iterations,
-                           seconds, tuple(self.trace))
+        words = WORDS.get(status, status.value).format(error=self.error, count=self.iterations, counted=self.counted)
+        words = f"{words}; {self.remark}" if self.remark else words
+        answered = status.has_answer and self.best is not None
+        return RawSolution(status, self.variables() if answered else {}, words,
+                           float(self.best.primal) if answered and self.best else math.nan, self.iterations, seconds,
+                           tuple(self.trace))
 
     def certify(self, point: P) -> P:
         """Book a judged point in the trace, and keep it where it is the best."""
         self.trace.append((time.monotonic() - self.begin, float(point.primal), float(point.dual)))
         if self.best is None or self.is_better(point):
             self.best = point
-        if self.error <= PROGRESS * self.mark and math.isfinite(self.error):
-            self.mark, self.marked = self.error, self.iterations
+        error = self.error
+        if error <= PROGRESS * self.mark and math.isfinite(error):
+            self.mark, self.marked = error, self.iterations
         return point
 
     def is_better(self, point: P) -> bool:
@@ -205,9 +209,6 @@ class Course(ABC, Generic[P]):
         rest = self.iterations - self.marked
         return Status.INACCURATE if rest > max(self.stall_limit, RESTED * self.iterations) else None
 
-    def _least(self, point: P) -> float:
-        return point.dual - self.error * max(abs(point.primal), point.negligible)
-
     def stop(self, ended: Status | None = None) -> Status | None:
         """Return the status to end with, None to go on; reports progress.
 
@@ -218,20 +219,16 @@ class Course(ABC, Generic[P]):
         """
         if self.is_closed():
             return Status.OPTIMAL
-        if self.best is not None and self._least(self.best) > self.budget.cutoff:
+        best = self.best
+        if best is not None and best.dual - self.error * max(abs(best.primal), best.negligible) > self.budget.cutoff:
             return Status.CONVERGED
         status = ended or self.spent()
         if status is Status.TIME_LIMIT and self.budget.interrupted:
             status = Status.INTERRUPTED
-        if status is None and self.best is not None and self.budget.report(
-                self.stage, self.iterations, self.best.primal, self.best.dual):
+        if status is None and best is not None and self.budget.report(
+                self.stage, self.iterations, best.primal, best.dual):
             return Status.INTERRUPTED
         return status
-
-    def words(self, status: Status) -> str:
-        """Return the message of the answer."""
-        sentence = WORDS.get(status, status.value).format(error=self.error, count=self.iterations, counted=self.counted)
-        return f"{sentence}; {self.remark}" if self.remark else sentence
 
 
 T = TypeVar("T")

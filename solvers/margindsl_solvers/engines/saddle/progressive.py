@@ -138,7 +138,7 @@ def smoothed_start(model: SaddleModel, budget: Budget, rng: np.random.Generator,
         course = SmoothedRun(level, limited, rng, rows_of(level, W), width)
         course.init()
         course.tol = goal(course.best, budget.tol)
-        course.run_on()
+        course.run(begun=True)
         W, width = course.variables()["W"], course.width
     whole = SmoothedRun(model, budget, rng, rows_of(model, W), width, begin)
     whole.run()
