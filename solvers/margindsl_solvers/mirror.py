@@ -92,32 +92,32 @@ class MirrorSolver(EngineSolver):
         """Solve a saddle form."""
         begin = time.monotonic()
         work = form.n * form.features.rank * form.count
-        with small_work_threads(work), threads(work if form.features.is_dense else 0) as workers:
-            course = self._course(SaddleModel(form, workers), budget, start, begin)
-            course.remark = "" if self.schedule == "adaptive" else f"sampling {self.sampling}"
-            return course.solve()
-
-    def _course(self, model: SaddleModel, budget: Budget, start: RawSolution | None, begin: float) -> SaddleCourse:
-        """Return the engine of the options."""
-        rng, form = np.random.default_rng(self.random_state), model.form
+        rng, schedule = np.random.default_rng(self.random_state), self.schedule
         weight: float | None = getattr(self, "primal_weight", None)
-        if self.schedule == "anchored":
-            return AnchoredRun(model, budget, rng=rng, start=starting_pair(model, start), weight=weight)
-        if self.schedule == "theorem":
-            box, horizon = BoxModel(model, self.tau), int(budget.max_iter or self.max_iter)
-            steps = prox_steps(box, horizon, weight or 1.0) if self.extra else descent_steps(box, horizon)
-            return StochasticRun(box, steps.times(self.step_factor), budget, rng=rng, extra=self.extra,
-                                 start=start_in(box, start))
 
         def engine(model: SaddleModel, budget: Budget, point: Point | SaddleCourse | None) -> MirrorRun:
             return MirrorRun(model, budget, point or starting_pair(model, start), type(self).advance, begin=begin,
                              newton_limit=self.newton_limit, stall_limit=self.stall_limit, weight=weight)
 
-        grows = start is None and hasattr(form.features, "take") and (
-            self.sampling == "progressive" or (self.sampling == "auto" and form.n >= LARGE))
-        if grows and self.newton_limit and smooths(model):
-            return engine(model, budget, smoothed_start(model, budget, rng, begin))
-        return engine(model, budget, progressive_start(model, budget, rng, engine) if grows else None)
+        with small_work_threads(work), threads(work if form.features.is_dense else 0) as workers:
+            model = SaddleModel(form, workers)
+            course: SaddleCourse
+            if schedule == "anchored":
+                course = AnchoredRun(model, budget, rng=rng, start=starting_pair(model, start), weight=weight)
+            elif schedule == "theorem":
+                box, horizon = BoxModel(model, self.tau), int(budget.max_iter or self.max_iter)
+                steps = prox_steps(box, horizon, weight or 1.0) if self.extra else descent_steps(box, horizon)
+                course = StochasticRun(box, steps.times(self.step_factor), budget, rng=rng, extra=self.extra,
+                                       start=start_in(box, start))
+            elif start is None and hasattr(form.features, "take") and (
+                    self.sampling == "progressive" or (self.sampling == "auto" and form.n >= LARGE)):
+                smooth = self.newton_limit and smooths(model)
+                course = engine(model, budget, smoothed_start(model, budget, rng, begin) if smooth else
+                                progressive_start(model, budget, rng, engine))
+            else:
+                course = engine(model, budget, None)
+            course.remark = "" if schedule == "adaptive" else f"sampling {self.sampling}"
+            return course.solve()
 
     takes: ClassVar[Mapping[type[Form], Solve]] = {SaddleForm: solve_saddle}
 

@@ -307,13 +307,7 @@ INSTEAD: Mapping[type[Form], tuple[str, str]] = {ClusterForm: (
 
 @dataclass(frozen=True, kw_only=True)
 class RowsSolver(EngineSolver):
-    """Solve fixed labels of one hyperplane, and perhaps of several clusters.
-
-    Parameters
-    ----------
-    tol : float or None
-        Relative gap to reach; None takes the budget's.
-    """
+    """Solve fixed labels of one hyperplane, and perhaps of several clusters; `tol` as of `EngineSolver`."""
 
     solves: ClassVar[str] = "fixed labels"
 

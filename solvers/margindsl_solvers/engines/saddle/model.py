@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from margindsl.program.codes import first_names
 from margindsl.program.forms import SaddleForm
 from margindsl.typing import FloatArray, IntArray
 
-T = TypeVar("T")
 CACHED = 2**16  # entries of a (labellings × points) block: signed and multiplied before they leave a core's cache
 STEPS = 6  # of the fit of scale and scalars at a point
 STILL, LEAST_GAIN = 1e-13, 1e-3  # gain not worth a step, relative to the value and to the gap
@@ -71,8 +70,8 @@ class Point:
     primal: float = float("inf")
     dual: float = -float("inf")
     scale: float = 1.0
-    proved: FloatArray = field(default_factory=lambda: np.zeros(0))
-    fitted: FloatArray = field(default_factory=lambda: np.zeros(0))
+    proved: FloatArray = field(default_factory=partial(np.zeros, 0))
+    fitted: FloatArray = field(default_factory=partial(np.zeros, 0))
     negligible: float = 0.0
     W: FloatArray | None = None
 
@@ -109,7 +108,9 @@ class SaddleModel:
         self.weights = np.asarray(self.losses.weights, dtype=float)
         features: Any = form.features
         self.matrix: FloatArray | None = features.matrix if features.is_dense else None
+        self.is_streamed = self.matrix is None and features.is_streamed  # block by block, a pass a product
         self.conjugates: list[ConvexFunction] = [term.loss.conjugate() for term in self.losses.terms]
+        self._parts = [(f, part) for f, (_, part) in zip(self.conjugates, self.losses.slices())]
 
     # -- products -----------------------------------------------------------------------------------
 
@@ -131,13 +132,14 @@ class SaddleModel:
         if self.matrix is None:
             return self.form.features.adjoint((labels * scatter).T).T.reshape(-1, self.order)
 
-        def part(points: slice, phi: FloatArray) -> FloatArray:
+        matrix, out = self.matrix, np.zeros((len(labels), self.form.features.rank))
+
+        def part(points: slice) -> FloatArray:
             signed = labels[:, points].astype(float)
             signed *= scatter[points]
-            return signed @ phi
+            return signed @ matrix[points]
 
-        out = np.zeros((len(labels), self.form.features.rank))
-        for found in self._blocks(part, len(labels)):
+        for found in self.workers(part, self._blocks(len(labels))):
             out += found
         return out.reshape(-1, self.order)
 
@@ -159,13 +161,14 @@ class SaddleModel:
         if self.is_streamed:
             out = self.form.features.each(partial(_margins, W[active], active), self._points)
             return out if masses is None else out + self.offsets(masses)
-        labels, W = self.labels[active], np.ascontiguousarray(W[active])
+        labels, W, matrix = self.labels[active], np.ascontiguousarray(W[active]), self.matrix
 
-        def part(points: slice, phi: FloatArray) -> None:
-            out[points] = np.einsum("kn,kn->n", labels[:, points].astype(float), W @ phi.T)
+        def part(points: slice) -> None:
+            assert matrix is not None
+            out[points] = np.einsum("kn,kn->n", labels[:, points].astype(float), W @ matrix[points].T)
 
-        if self.matrix is not None:
-            for _ in self._blocks(part, len(active)):
+        if matrix is not None:
+            for _ in self.workers(part, self._blocks(len(active))):
                 pass
         elif len(active):
             out = np.einsum("kn,nk->n", labels, self.form.features.apply(np.ascontiguousarray(W.T)))
@@ -181,33 +184,16 @@ class SaddleModel:
             return np.zeros(self.count)
         return np.sum(self.biases * (self.labels @ scatter).reshape(self.biases.shape), axis=1)
 
-    def columns(self, directions: FloatArray, points: IntArray) -> FloatArray:
-        """Return the (len(points), T) numbers y_k∘(Φv_k + b_k) at some points."""
-        return self.products(self.form.features.rows(points), directions, self.labels[:, points].T)
-
     def products(self, phi: FloatArray, directions: FloatArray, signs: FloatArray) -> FloatArray:
         """Return the (m, T) numbers Σ_q signs∘(Φv_k + b_k) of some rows of Φ (m, r), by their codes (m, T q)."""
         found = phi @ directions.reshape(len(self.labels), -1).T
         found = (found + (self.biases.ravel() if self.is_biased else 0.0)) * signs
         return found if self.width == 1 else found.reshape(len(phi), self.count, self.width).sum(axis=2)
 
-    def _blocks(self, part: Callable[[slice, FloatArray], T], columns: int) -> Iterator[T]:
-        """Yield what a function makes of each block of points and their features in memory, in order.
-
-        Parameters
-        ----------
-        columns : int
-            Numbers a point that are held together; blocks are so long that these stay in the cache.
-        """
-        n, width, matrix = self.form.n, max(CACHED // max(columns, 1), 1), self.matrix
-        assert matrix is not None
-        blocks = [slice(begin, min(begin + width, n)) for begin in range(0, n, width)]
-        return self.workers(lambda points: part(points, matrix[points]), blocks)
-
-    @property
-    def is_streamed(self) -> bool:
-        """Return whether features are read block by block, a pass a product."""
-        return self.matrix is None and self.form.features.is_streamed
+    def _blocks(self, columns: int) -> list[slice]:
+        """Return blocks of points so long that so many numbers a point stay in the cache."""
+        n, width = self.form.n, max(CACHED // max(columns, 1), 1)
+        return [slice(begin, min(begin + width, n)) for begin in range(0, n, width)]
 
     @frozen_property
     def _points(self) -> FloatArray:
@@ -227,14 +213,51 @@ class SaddleModel:
 
     def judge(self, point: Point) -> Point:
         """Return the point with its primal value, at the best rescaling of W and scalars, and its dual value."""
+        losses, S = self.losses, len(self.costs)
+
+        # 1. The dual value where Bᵀu = q
         x = self.feasible(point.x)
         costs = point.costs if x is point.x else self.evaluate(point.mu, x).costs
-        dual = -self.losses.conjugate_value(-self.weights * x) - float(costs.max())
-        lengths = np.sqrt(point.norms)
-        square = float(point.mu @ point.norms) if self.is_biased else float(point.mu @ lengths) ** 2
-        primal, scale, fitted = self._best_fit(point, square, dual)
-        negligible = self.form.negligible if len(self.costs) or self.is_biased else 0.0
-        return replace(point, primal=primal, dual=dual, scale=scale, proved=x, fitted=fitted, negligible=negligible)
+        dual = -losses.conjugate_value(-self.weights * x) - float(costs.max())
+
+        # 2. min over z = (β, s) of ½β²N² + qᵀs + Σ cρ(βγ + o + Bs + d), by safeguarded Newton steps
+        square = float(point.mu @ (point.norms if self.is_biased else np.sqrt(point.norms)))
+        bend = np.append(square if self.is_biased else square**2, np.zeros(S))
+        fixed = losses.shifts + losses.at_rows(np.broadcast_to(self.offsets(point.mu), self.form.n))
+        J = np.column_stack([point.arguments - fixed - self.coupling @ point.scalars, self.coupling])
+        lowest = np.append(-np.inf, np.where(losses.scalars.nonneg, 0.0, -np.inf))
+
+        def value(z: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+            at = J @ z + fixed
+            values, slopes = losses.values_and_derivatives(at)
+            return float(0.5 * bend @ z**2 + self.costs @ z[1:] + values.sum()), at, slopes
+
+        z = np.append(1.0, np.maximum(point.scalars, lowest[1:]))
+        best, at, slopes = value(z)
+        least = LEAST_GAIN * (best - dual) if dual < best < np.inf and np.isfinite(dual) else 0.0
+        for _ in range(STEPS):
+            rise = bend * z + np.append(0.0, self.costs) + J.T @ slopes
+            if not np.all(np.isfinite(rise)):
+                break
+            free = (z > lowest) | (rise < 0)
+            H = np.diag(bend) + (J.T * losses.curvature(at)) @ J
+            values, vectors = np.linalg.eigh(H[np.ix_(free, free)])
+            kept = values > 1e-12 * max(float(values[-1]), 1e-300)  # singular directions are left out
+            step = -vectors[:, kept] @ ((vectors[:, kept].T @ rise[free]) / values[kept])
+            if abs(step @ rise[free]) <= max(STILL * abs(best), least):
+                break
+            trial = z.copy()
+            trial[free] += step
+            trial = np.maximum(trial, lowest)
+            found = value(trial)
+            if not found[0] < best:
+                break
+            (best, at, slopes), z = found, trial
+        zero = np.append(0.0, z[1:])
+        if not np.isfinite(best) and (best := value(zero)[0]) < np.inf:
+            z = zero
+        negligible = self.form.negligible if S or self.is_biased else 0.0
+        return replace(point, primal=best, dual=dual, scale=float(z[0]), proved=x, fitted=z[1:], negligible=negligible)
 
     def judge_weights(self, mu: FloatArray, x: FloatArray, scalars: FloatArray, W: FloatArray) -> Point:
         """Return the point (μ, x, s) judged, with the primal value of weights W (T, q r) where that is lower.
@@ -253,55 +276,21 @@ class SaddleModel:
         u = project_duals(self.losses, -self.weights * x)
         return np.divide(-u, self.weights, out=np.zeros(len(u)), where=self.weights > 0)
 
-    def _best_fit(self, point: Point, square: float, dual: float) -> tuple[float, float, FloatArray]:
-        """Return min over (β, s) of ½β²N² + qᵀs + Σ cρ(βγ + o + Bs + d), and where, by safeguarded Newton steps."""
-        fixed = self.losses.shifts + self.losses.at_rows(np.broadcast_to(self.offsets(point.mu), self.form.n))
-        J = np.column_stack([point.arguments - fixed - self.coupling @ point.scalars, self.coupling])
-        bend = np.append(square, np.zeros(len(self.costs)))
-        lowest = np.append(-np.inf, np.where(self.losses.scalars.nonneg, 0.0, -np.inf))
-
-        def value(z: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-            at = J @ z + fixed
-            values, slopes = self.losses.values_and_derivatives(at)
-            return float(0.5 * bend @ z**2 + self.costs @ z[1:] + values.sum()), at, slopes
-
-        z = np.append(1.0, np.maximum(point.scalars, lowest[1:]))
-        best, at, slopes = value(z)
-        least = LEAST_GAIN * (best - dual) if dual < best < np.inf and np.isfinite(dual) else 0.0
-        for _ in range(STEPS):
-            rise = bend * z + np.append(0.0, self.costs) + J.T @ slopes
-            H = np.diag(bend) + (J.T * self.losses.curvature(at)) @ J
-            free = (z > lowest) | (rise < 0)
-            step = newton_direction(H[np.ix_(free, free)], rise[free])
-            if step is None or abs(step @ rise[free]) <= max(STILL * abs(best), least):
-                break
-            trial = z.copy()
-            trial[free] += step
-            trial = np.maximum(trial, lowest)
-            found = value(trial)
-            if not found[0] < best:
-                break
-            (best, at, slopes), z = found, trial
-        zero = np.append(0.0, z[1:])
-        if not np.isfinite(best) and (best := value(zero)[0]) < np.inf:
-            z = zero
-        return best, float(z[0]), z[1:]
-
     def prox(self, x: FloatArray, step: float) -> FloatArray:
         """Return the rows' proximal points of ρ* at x; rows without weight stay at zero."""
-        return self._rows(lambda f, z: f.prox(z, step), x)
+        return self._rows(f.prox(x[part], step) for f, part in self._parts)
 
     def prox_derivative(self, x: FloatArray, step: float) -> FloatArray:
         """Return an element of the derivative of `prox`, in [0, 1]; zero for rows without weight."""
-        return self._rows(lambda f, z: f.prox_derivative(z, step), x)
+        return self._rows(f.prox_derivative(x[part], step) for f, part in self._parts)
 
     def conjugate_slopes(self, x: FloatArray) -> FloatArray:
         """Return an element of ∂ρ* at x in the domain, finite at its ends where there is one."""
-        return self._rows(lambda f, z: f.derivative(z), x)
+        return self._rows(f.derivative(x[part]) for f, part in self._parts)
 
     def clip(self, x: FloatArray) -> FloatArray:
         """Return x clipped into the domains of the conjugates."""
-        return self._rows(lambda f, z: np.clip(z, *f.domain), x)
+        return self._rows(np.clip(x[part], *f.domain) for f, part in self._parts)
 
     def first_guess(self) -> FloatArray:
         """Return the (m,) dual numbers of w = 0, rescaled to the best dual value, or moved to Bᵀu = q."""
@@ -322,17 +311,11 @@ class SaddleModel:
                   for factor, t in zip(factors, trials)]
         return trials[int(np.argmax(values))]
 
-    def _rows(self, function: Callable[[ConvexFunction, FloatArray], Any], x: FloatArray) -> FloatArray:
-        out = np.empty(len(x))
-        for conjugate, (_, part) in zip(self.conjugates, self.losses.slices()):
-            out[part] = function(conjugate, x[part])
-        return np.where(self.weights > 0, out, 0.0)
+    def _rows(self, parts: Iterable[FloatArray]) -> FloatArray:
+        """Return numbers of the rows of all terms as one array, zero for rows without weight."""
+        return np.where(self.weights > 0, np.concatenate([np.zeros(0), *parts]), 0.0)
 
     # -- to and from the form -----------------------------------------------------------------------
-
-    def merge(self, mu: FloatArray) -> FloatArray:
-        """Return the (T,) masses of distinct labellings for masses of the working set, or of its beginning."""
-        return np.bincount(self.group[:len(mu)], weights=mu, minlength=self.count)
 
     def variables(self, point: Point) -> dict[str, FloatArray]:
         """Return what the form asks for: mu (T,), u (m,), W (q r, T), scalars (S,)."""
@@ -365,31 +348,20 @@ def _margins(W: FloatArray, active: IntArray, phi: FloatArray, labels: FloatArra
     return out
 
 
-def newton_direction(H: FloatArray, gradient: FloatArray) -> FloatArray | None:
-    """Return −H⁻¹g of a positive semidefinite H, singular directions left out; None where g is no number."""
-    if not np.all(np.isfinite(gradient)):
-        return None
-    values, vectors = np.linalg.eigh(H)
-    kept = values > 1e-12 * max(float(values[-1]), 1e-300)
-    return np.asarray(-vectors[:, kept] @ ((vectors[:, kept].T @ gradient) / values[kept]))
-
-
 def distinct(labellings: IntArray, heights: FloatArray) -> tuple[IntArray, IntArray]:
     """Return (first, group): the first of each class of labellings that differ in names alone, and the class of all.
 
     Shapes: `heights` (T, k), what the bias of a labelling adds to its clusters.
     """
     labellings = np.asarray(labellings)
-    stride = max(labellings.shape[1] // TELLING, 1)
-    keys = _names(labellings[:, ::stride], heights)
-    alike = np.flatnonzero([stride > 1 and keys.count(key) > 1 for key in keys])
-    if len(alike):  # on some of the points, which tells most apart at little cost
-        for k, names in zip(alike, _names(labellings[alike], heights[alike])):
-            keys[k] = names
+    keys: list[Any] = [None] * len(labellings)
+    alike, stride = np.arange(len(keys)), max(labellings.shape[1] // TELLING, 1)
+    while len(alike):  # first on some of the points, which tells most apart at little cost
+        rows = zip(alike, *first_names(labellings[alike, ::stride], heights[alike]))
+        for k, names, height in rows:
+            keys[k] = names.tobytes(), height.tobytes()
+        alike = np.flatnonzero([stride > 1 and keys.count(key) > 1 for key in keys])
+        stride = 1
     classes: dict[tuple[bytes, bytes], int] = {}
     group = np.array([classes.setdefault(key, len(classes)) for key in keys])
     return np.unique(group, return_index=True)[1], group
-
-
-def _names(labellings: IntArray, heights: FloatArray) -> list[tuple[bytes, bytes]]:
-    return [(row.tobytes(), height.tobytes()) for row, height in zip(*first_names(labellings, heights))]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 import scipy
@@ -20,6 +18,7 @@ DAMPING = 1e-9  # proximal weights of the step, relative to the mean diagonals o
 # of digits, 100,000 to 1,000,000 points): steps of a sampled curvature still cut the gap to a tenth.
 GRAM_PASSES, GRAM_ROWS = 1.0, 2.0
 NEGLIGIBLE = 0.1  # mass of labellings left out of the Woodbury system, relative to the accuracy asked of it
+FORCING, FORCED = 0.3, (1e-4, 0.1)  # of the root of the relative gap, and its range
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,41 +46,6 @@ class Rows:
     coupling: FloatArray
 
 
-class System(Protocol):
-    """What a Newton step needs of the linearised system, Q = [√c a y_k∘(Φv_k + b_k)]_k beside √c B."""
-
-    @property
-    def curvature(self) -> FloatArray:
-        """Return QᵀH⁻¹Q (T + S, T + S)."""
-
-    @property
-    def rest(self) -> FloatArray:
-        """Return QᵀH⁻¹√c R (T + S,)."""
-
-    def step(self, change: FloatArray) -> FloatArray:
-        """Return e = H⁻¹(√c R + QΔ) for a step Δ (T + S,) of masses and scalars."""
-
-
-def linear_system(model: SaddleModel, base: Point, rows: Rows, limit: int, accuracy: float = 1e-4) -> System | None:
-    """Return the cheaper system of order at most `limit`, None if there is none or it is singular.
-
-    Parameters
-    ----------
-    accuracy : float
-        Of the system, relative.
-    """
-    m, active = len(rows.points), heavy(base.mu, NEGLIGIBLE * accuracy)
-    order = len(active) * model.order
-    has_curvature = bool(m and rows.kappa.min() > 1e-6 * rows.kappa.mean())
-    dense = m**2 * (m / 3 + model.form.features.rank + 2 * model.count)
-    try:
-        if m <= limit and (dense <= m * float(order) ** 2 or order > limit or not has_curvature):
-            return DenseSystem(model, base, rows)
-        return WoodburySystem(model, base, rows, active) if has_curvature and order <= limit else None
-    except scipy.linalg.LinAlgError:
-        return None
-
-
 def heavy(mu: FloatArray, negligible: float) -> IntArray:
     """Return the fewest labellings that hold all mass but a negligible part."""
     order = np.argsort(-mu)
@@ -90,23 +54,36 @@ def heavy(mu: FloatArray, negligible: float) -> IntArray:
 
 
 class DenseSystem:
-    """Factor H itself."""
+    """Factor H itself, Q = [√c a y_k∘(Φv_k + b_k)]_k beside √c B.
+
+    Attributes
+    ----------
+    curvature : (T + S, T + S) float array
+        QᵀH⁻¹Q.
+    rest : (T + S,) float array
+        QᵀH⁻¹√c R.
+    """
 
     def __init__(self, model: SaddleModel, base: Point, rows: Rows) -> None:
-        self.Q = np.column_stack([rows.scaled[:, None] * model.columns(base.directions, rows.points), rows.coupling])
-        phi = model.form.features.rows(rows.points) * rows.scaled[:, None]
-        active = np.flatnonzero(base.mu > 0)
-        labels = model.labels[model.coordinates(active)][:, rows.points].astype(float)
+        features, signs = model.form.features.rows(rows.points), model.labels[:, rows.points]
+        Q = rows.scaled[:, None] * model.products(features, base.directions, signs.T)
+        self.Q = np.column_stack([Q, rows.coupling])
+        phi, active = features * rows.scaled[:, None], np.flatnonzero(base.mu > 0)
+        labels = signs[model.coordinates(active)].astype(float)
         H = phi @ phi.T
         H *= (labels * np.repeat(base.mu[active], model.width)[:, None]).T @ labels
         diagonal = np.einsum("ii->i", H)
         diagonal += rows.kappa + DAMPING * float(np.mean(diagonal + rows.kappa) if len(H) else 0.0)
-        right = np.column_stack([rows.residual, self.Q])
-        self.solved = solve_positive(H, right) if len(H) else right
+        self.solved = np.column_stack([rows.residual, self.Q])
+        if len(H):
+            factor = scipy.linalg.cho_factor(H, overwrite_a=True, check_finite=False)
+            self.solved = scipy.linalg.cho_solve(factor, self.solved, check_finite=False)
+        if not np.all(np.isfinite(self.solved)):
+            raise scipy.linalg.LinAlgError
         self.curvature, self.rest = self.Q.T @ self.solved[:, 1:], self.Q.T @ self.solved[:, 0]
 
     def step(self, change: FloatArray) -> FloatArray:
-        """Return H⁻¹(√c R + QΔ)."""
+        """Return H⁻¹(√c R + QΔ) for a step Δ (T + S,) of masses and scalars."""
         return self.solved[:, 0] + self.solved[:, 1:] @ change
 
 
@@ -121,31 +98,33 @@ class WoodburySystem:
     ----------
     active : (s,) int array
         The labellings with mass.
+
+    Attributes
+    ----------
+    curvature, rest : float arrays
+        As of `DenseSystem`.
     """
 
     def __init__(self, model: SaddleModel, base: Point, rows: Rows, active: IntArray) -> None:
         self.model, self.base, self.rows, self.active = model, base, rows, active
-        self.root = np.sqrt(base.mu[active])
+        self.root, m, order = np.sqrt(base.mu[active]), len(rows.points), len(active) * model.order
         self.inverse = 1.0 / (rows.kappa + DAMPING * float(rows.kappa.mean()))
-        m, order = len(rows.points), len(active) * model.order
+
+        # 1. All rows, or a sample of which each stands for `share`
         one_pass = 4.0 * model.form.n * model.form.features.rank * model.count
         size = int(max(max(GRAM_PASSES * one_pass, SMALL_WORK) / order**2, GRAM_ROWS * order))
         self.is_exact = m <= size
         sample = np.arange(m) if self.is_exact else np.sort(np.random.default_rng(m).choice(m, size, replace=False))
-        self._factor(sample, m / max(len(sample), 1))
+        share, held, root = m / max(len(sample), 1), model.coordinates(active), np.repeat(self.root, model.width)
 
-    def _factor(self, sample: IntArray, share: float) -> None:
-        """Factor I + Bᵀκ⁻¹B and form S from a sample of the rows, each standing for `share` of them."""
-        model, rows, order = self.model, self.rows, len(self.active) * self.model.order
-        held, root = model.coordinates(self.active), np.repeat(self.root, model.width)
-
+        # 2. I + Bᵀκ⁻¹B and S = Qᵀκ⁻¹Q − Qᵀκ⁻¹B (I + Bᵀκ⁻¹B)⁻¹ Bᵀκ⁻¹Q
         def part(begin: int) -> tuple[FloatArray, ...]:
             part = sample[begin:begin + width]
             points, weight = rows.points[part], np.sqrt(share * self.inverse[part]) * rows.scaled[part]
             signs = model.labels[:, points].T * weight[:, None]
             phi = model.form.features.rows(points)
             B = ((signs[:, held] * root)[:, :, None] * phi[:, None, :]).reshape(len(part), order)
-            Q = model.products(phi, self.base.directions, signs)
+            Q = model.products(phi, base.directions, signs)
             Q = np.column_stack([Q, np.sqrt(share * self.inverse[part])[:, None] * rows.coupling[part]])
             return B.T @ B, B.T @ Q, Q.T @ Q
 
@@ -162,54 +141,24 @@ class WoodburySystem:
                                              lower=self.factor[1], check_finite=False)
         self.curvature = square - half.T @ half
 
-    @cached_property
-    def _free(self) -> FloatArray:
-        return self.inverse * self.rows.residual
-
-    @cached_property
-    def _images(self) -> FloatArray:
-        return self.model.adjoint(self._scatter(self._free))
-
-    @cached_property
-    def rest(self) -> FloatArray:
-        """Return QᵀH⁻¹√c R = Qᵀκ⁻¹(√c R − B z), z = (I + Bᵀκ⁻¹B)⁻¹Bᵀκ⁻¹√c R; the part with z from the sample."""
-        masses = np.einsum("kr,kr->k", self._images, self.base.directions) + self.model.sums(self._scatter(self._free))
-        return np.append(masses, self._free @ self.rows.coupling) - self.cross.T @ self._precondition(self._held)
-
-    @property
-    def _held(self) -> FloatArray:
-        return (self.root[:, None] * self._images[self.active]).ravel()
+        # 3. QᵀH⁻¹√c R = Qᵀκ⁻¹(√c R − B z), z = (I + Bᵀκ⁻¹B)⁻¹Bᵀκ⁻¹√c R; the part with z from the sample
+        self.free = self.inverse * rows.residual
+        scatter = np.bincount(rows.points, weights=rows.scaled * self.free, minlength=model.form.n)
+        images = model.adjoint(scatter)
+        self.held = (self.root[:, None] * images[active]).ravel()  # Bᵀκ⁻¹√c R
+        masses = np.einsum("kr,kr->k", images, base.directions) + model.sums(scatter)
+        z = scipy.linalg.cho_solve(self.factor, self.held, check_finite=False)
+        self.rest = np.append(masses, self.free @ rows.coupling) - self.cross.T @ z
 
     def step(self, change: FloatArray) -> FloatArray:
         """Return H⁻¹(√c R + QΔ) = κ⁻¹(√c R + QΔ − B z), z = (I + Bᵀκ⁻¹B)⁻¹Bᵀκ⁻¹(√c R + QΔ)."""
-        masses = change[:self.model.count]
-        z = self._precondition(self._held + self.cross @ change)
+        masses, rows = change[:self.model.count], self.rows
+        z = scipy.linalg.cho_solve(self.factor, self.held + self.cross @ change, check_finite=False)
         W = masses[:, None] * self.base.directions
         W[self.active] -= self.root[:, None] * z.reshape(len(self.active), -1)
-        return self._free + self.inverse * (
-            self._gathered(W, masses) + self.rows.coupling @ change[self.model.count:])
+        gathered = rows.scaled * self.model.margins(W, masses)[rows.points]
+        return np.asarray(self.free + self.inverse * (gathered + rows.coupling @ change[self.model.count:]))
 
-    def _precondition(self, right: FloatArray) -> FloatArray:
-        solved: FloatArray = scipy.linalg.cho_solve(self.factor, right, check_finite=False)
-        return solved
-
-    def _gathered(self, W: FloatArray, masses: FloatArray | None = None) -> FloatArray:
-        return self.rows.scaled * self.model.margins(W, masses)[self.rows.points]
-
-    def _scatter(self, p: FloatArray) -> FloatArray:
-        return np.bincount(self.rows.points, weights=self.rows.scaled * p, minlength=self.model.form.n)
-
-
-def solve_positive(H: FloatArray, right: FloatArray) -> FloatArray:
-    """Return H⁻¹ right for a positive definite H, which is overwritten."""
-    factor = scipy.linalg.cho_factor(H, overwrite_a=True, check_finite=False)
-    solved: FloatArray = scipy.linalg.cho_solve(factor, right, check_finite=False)
-    if not np.all(np.isfinite(solved)):
-        raise scipy.linalg.LinAlgError
-    return solved
-
-
-FORCING, FORCED = 0.3, (1e-4, 0.1)  # of the root of the relative gap, and its range
 
 def newton_step(model: SaddleModel, point: Point, width: float, limit: int, damping: float = 0.0) -> Point | None:
     """Return the point one damped semismooth Newton step ahead, or None if there is no such step.
@@ -234,11 +183,11 @@ def newton_step(model: SaddleModel, point: Point, width: float, limit: int, damp
     Point or None
         Evaluated and judged.
     """
+    # 1. Fixed rows move first, so that the residual of the free ones is exact
     z = point.x + width * point.arguments
     target, slope = model.prox(z, width), model.prox_derivative(z, width)
     is_free = (slope > 1e-9) & (model.weights > 0)
     free = np.flatnonzero(is_free)
-    # Fixed rows move first, so that the residual of the free ones is exact.
     x = np.where(is_free, point.x, target)
     base = point if np.array_equal(x, point.x) else model.evaluate(point.mu, x, point.scalars)
     kappa = np.maximum(1.0 / slope[free] - 1.0, 0.0) / width
@@ -246,45 +195,38 @@ def newton_step(model: SaddleModel, point: Point, width: float, limit: int, damp
     root = np.sqrt(model.weights[free])
     rows = Rows(model.losses.points[free], root * model.losses.slopes[free], kappa + damping, root * residual,
                 root[:, None] * model.coupling[free])
-    system = linear_system(model, base, rows, limit, forcing(point.error))
-    if system is None:
+
+    # 2. The cheaper system, to an accuracy that does not slow the steps (Eisenstat and Walker 1996)
+    accuracy = float(np.clip(FORCING * np.sqrt(point.error), *FORCED))
+    m, active = len(free), heavy(base.mu, NEGLIGIBLE * accuracy)
+    order = len(active) * model.order
+    has_curvature = bool(m and rows.kappa.min() > 1e-6 * rows.kappa.mean())
+    dense = m**2 * (m / 3 + model.form.features.rank + 2 * model.count)
+    system: DenseSystem | WoodburySystem
+    try:
+        if m <= limit and (dense <= m * float(order) ** 2 or order > limit or not has_curvature):
+            system = DenseSystem(model, base, rows)
+        elif has_curvature and order <= limit:
+            system = WoodburySystem(model, base, rows, active)
+        else:
+            return None
+    except scipy.linalg.LinAlgError:
         return None
-    curvature, T = system.curvature.copy(), model.count
-    curvature[:T, :T] += damping * float(base.norms.max()) * np.eye(T)
-    reduced = WithoutScalars.of(curvature, system.rest + np.append(-base.costs, base.slack), T)
-    mu = simplex_quadratic(reduced.curvature, reduced.gradient, base.mu)
-    change = np.append(mu - base.mu, reduced.scalars(mu - base.mu))
+
+    # 3. A quadratic in (μ, s), the scalars at their best: they move by first + tilt Δμ
+    T = model.count
+    S, gradient = system.curvature.copy(), system.rest + np.append(-base.costs, base.slack)
+    S[:T, :T] += damping * float(base.norms.max()) * np.eye(T)
+    inverse = np.linalg.pinv(S[T:, T:], rcond=1e-12, hermitian=True) if len(S) > T else S[T:, T:]
+    first, tilt = -inverse @ gradient[T:], -inverse @ S[T:, :T]
+    mu = simplex_quadratic(S[:T, :T] + S[T:, :T].T @ tilt, gradient[:T] + S[T:, :T].T @ first, base.mu)
+
+    # 4. The free rows follow
+    change = np.append(mu - base.mu, first + tilt @ (mu - base.mu))
     x = base.x.copy()
     x[free] += system.step(change) / root
     s = base.scalars + change[T:]
     return model.judge(model.evaluate(mu, model.clip(x), np.where(model.losses.scalars.nonneg, np.maximum(s, 0.0), s)))
-
-
-def forcing(error: float) -> float:
-    """Return the accuracy of a Newton system that does not slow the steps (Eisenstat and Walker 1996)."""
-    return float(np.clip(FORCING * np.sqrt(error), *FORCED))
-
-
-@dataclass(frozen=True, eq=False)
-class WithoutScalars:
-    """Represent a quadratic model of (μ, s) with the scalars at their best: s moves by `base` + `slope` Δμ."""
-
-    curvature: FloatArray  # (T, T)
-    gradient: FloatArray  # (T,)
-    base: FloatArray  # (S,)
-    slope: FloatArray  # (S, T)
-
-    @classmethod
-    def of(cls, curvature: FloatArray, gradient: FloatArray, count: int) -> WithoutScalars:
-        """Return the Schur complement of the scalars, which come after `count` masses."""
-        corner, side = curvature[count:, count:], curvature[count:, :count]
-        inverse = np.linalg.pinv(corner, rcond=1e-12, hermitian=True) if len(corner) else corner
-        base, slope = -inverse @ gradient[count:], -inverse @ side
-        return cls(curvature[:count, :count] + side.T @ slope, gradient[:count] + side.T @ base, base, slope)
-
-    def scalars(self, change: FloatArray) -> FloatArray:
-        """Return the (S,) step of the scalars for a step of the masses."""
-        return np.asarray(self.base + self.slope @ change)
 
 
 def simplex_quadratic(S: FloatArray, gradient: FloatArray, centre: FloatArray) -> FloatArray:

@@ -155,7 +155,8 @@ def arrive(model: SaddleModel, handed: Mapping[str, FloatArray] | None) -> Point
     if handed is None:
         return model.judge(model.evaluate(*starting_pair(model, None)))
     start = RawSolution(Status.CONVERGED, dict(handed))
-    margins = model.margins(np.ascontiguousarray(handed["W"][:, model.first].T), model.merge(handed["mu"]))
+    masses = np.bincount(model.group, weights=handed["mu"], minlength=model.count)
+    margins = model.margins(np.ascontiguousarray(handed["W"][:, model.first].T), masses)
     x = duals(model, model.losses.arguments(margins, handed["scalars"]))
     mu = starting_masses(model, start, RESERVE)
     point = model.judge(model.evaluate(mu, x, handed["scalars"]))

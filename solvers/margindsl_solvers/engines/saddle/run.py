@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,9 +18,16 @@ from margindsl_solvers.engines.saddle.alternation import AlternationRun, alterna
 from margindsl_solvers.engines.saddle.model import Point, SaddleModel
 from margindsl_solvers.engines.saddle.newton import newton_step
 
-Iterate = tuple[FloatArray, FloatArray, FloatArray]  # (μ, x, s)
 Advance = Callable[..., tuple[Point, Point, float]]  # (model, point, steps) -> point to average, next, step
 LEAST_MASS = 1e-14  # least relative mass, so that a labelling written off can return
+
+
+class Iterate(NamedTuple):
+    """Represent (μ, x, s)."""
+
+    mu: FloatArray
+    x: FloatArray
+    scalars: FloatArray
 
 
 @dataclass
@@ -48,20 +55,15 @@ def move(model: SaddleModel, centre: Point, at: Point, steps: Steps) -> Iterate:
     mu = np.exp(logits - logits.max())
     mu = np.maximum(mu / mu.sum(), LEAST_MASS)
     s = centre.scalars - sigma * at.slack / steps.metric if len(centre.scalars) else centre.scalars
-    return (mu / mu.sum(), model.prox(centre.x + tau * at.arguments, tau),
-            np.where(model.losses.scalars.nonneg, np.maximum(s, 0.0), s))
+    return Iterate(mu / mu.sum(), model.prox(centre.x + tau * at.arguments, tau),
+                   np.where(model.losses.scalars.nonneg, np.maximum(s, 0.0), s))
 
 
-def divergence(model: SaddleModel, a: Iterate, b: Iterate, steps: Steps) -> float:
+def divergence(model: SaddleModel, a: Iterate | Point, b: Point, steps: Steps) -> float:
     """Return the weighted Bregman distance KL(a, b)/ω + ω‖Δx‖²_c/2 + ‖Δs‖²_e/2ω."""
-    kl = float(a[0] @ np.log(np.maximum(a[0], LEAST_MASS) / np.maximum(b[0], LEAST_MASS)))
-    far = 0.5 * float(steps.metric @ (a[2] - b[2]) ** 2) if len(a[2]) else 0.0
-    return (max(kl, 0.0) + far) / steps.weight + 0.5 * steps.weight * float(model.weights @ (a[1] - b[1]) ** 2)
-
-
-def iterate(point: Point) -> Iterate:
-    """Return (μ, x, s) of a point."""
-    return point.mu, point.x, point.scalars
+    kl = float(a.mu @ np.log(np.maximum(a.mu, LEAST_MASS) / np.maximum(b.mu, LEAST_MASS)))
+    far = 0.5 * float(steps.metric @ (a.scalars - b.scalars) ** 2) if len(a.scalars) else 0.0
+    return (max(kl, 0.0) + far) / steps.weight + 0.5 * steps.weight * float(model.weights @ (a.x - b.x) ** 2)
 
 
 def extragradient(model: SaddleModel, centre: Point, steps: Steps, shrink: float = 0.7,
@@ -79,18 +81,17 @@ def extragradient(model: SaddleModel, centre: Point, steps: Steps, shrink: float
     """
     while True:
         half = model.evaluate(*move(model, centre, centre, steps))
-        mu, x, s = move(model, centre, half, steps)
-        change = -float((half.costs - centre.costs) @ (half.mu - mu))
-        change -= float((model.weights * (half.arguments - centre.arguments)) @ (half.x - x))
-        change += float((half.slack - centre.slack) @ (half.scalars - s))
-        bound = divergence(model, iterate(half), iterate(centre), steps)
-        bound += divergence(model, (mu, x, s), iterate(half), steps)
+        ahead = move(model, centre, half, steps)
+        change = -float((half.costs - centre.costs) @ (half.mu - ahead.mu))
+        change -= float((model.weights * (half.arguments - centre.arguments)) @ (half.x - ahead.x))
+        change += float((half.slack - centre.slack) @ (half.scalars - ahead.scalars))
+        bound = divergence(model, half, centre, steps) + divergence(model, ahead, half, steps)
         used = steps.step
         slack = 1e-13 * float(half.norms.max())
         if used * change <= bound + used * slack or used < 1e-200:
             # Grow faster when far from the limit.
             steps.step *= grow if used * change <= 0.7 * bound else 1.0
-            return half, model.evaluate(mu, x, s), used
+            return half, model.evaluate(*ahead), used
         steps.step *= shrink
 
 
@@ -113,33 +114,12 @@ def descend(model: SaddleModel, centre: Point, steps: Steps, shrink: float = 0.7
         change = abs(float((found.costs - centre.costs) @ (found.mu - centre.mu)))
         change += abs(float((model.weights * (found.arguments - centre.arguments)) @ (found.x - centre.x)))
         change += abs(float((found.slack - centre.slack) @ (found.scalars - centre.scalars)))
-        bound = divergence(model, iterate(found), iterate(centre), steps)
+        bound = divergence(model, found, centre, steps)
         used, slack = steps.step, 1e-13 * float(centre.norms.max())
         if used * change <= bound + used * slack or used < 1e-200:
             steps.step *= grow if used * change <= 0.7 * bound else 1.0
             return centre, found, used
         steps.step *= shrink
-
-
-class Average:
-    """Hold the step-weighted mean of the half points since the last restart.
-
-    Parameters
-    ----------
-    size : tuple of int
-        The numbers of labellings, rows and, where there are any, scalars.
-    """
-
-    def __init__(self, size: tuple[int, ...]) -> None:
-        self.mass = 0.0
-        self.mu, self.x, self.scalars = (np.zeros(length) for length in (*size, 0)[:3])
-
-    def add(self, point: Point, step: float) -> None:
-        """Add a half point."""
-        self.mass += step
-        self.mu += (step / self.mass) * (point.mu - self.mu)
-        self.x += (step / self.mass) * (point.x - self.x)
-        self.scalars += (step / self.mass) * (point.scalars - self.scalars)
 
 
 CHECK = 8  # mirror-prox iterations between two checks of the gap
@@ -218,35 +198,28 @@ class MirrorRun(SaddleCourse):
         self.fixed_weight, self.newton_limit = weight, newton_limit
         self.last_newton, self.stall_limit = 0, stall_limit
         self.threshold = NEWTON_FIRST
+        self.steps: Steps | None = None  # at the scales of the point where the first one is taken
 
     def init(self) -> None:
-        if isinstance(self.start, SaddleCourse):
-            self._follow(self.start)
-        else:
-            self.point = self.certify(self.start) if isinstance(self.start, Point) else self.judge(*self.start)
-
-    def _follow(self, before: SaddleCourse) -> None:
-        self.trace, self.best, self.point = list(before.trace), before.best, before.best
-        self.iterations, self.mark, self.marked = before.iterations, before.mark, before.marked
+        model, start = self.model, self.start
+        if not isinstance(start, SaddleCourse):
+            self.point = self.certify(start) if isinstance(start, Point) else self.judge(*start)
+            return
+        self.trace, self.best, self.point = list(start.trace), start.best, start.best
+        self.iterations, self.mark, self.marked = start.iterations, start.mark, start.marked
         if self.stop() is None:  # the gradients are to be those of its masses, whatever weights its value is of
-            mu = (1 - RESERVE) * self.best.mu + RESERVE / self.model.count
-            point = self.model.judge(self.model.evaluate(mu, self.best.x))
+            mu = (1 - RESERVE) * self.best.mu + RESERVE / model.count
+            point = model.judge(model.evaluate(mu, self.best.x))
             if self.best.primal < point.primal:
                 point = replace(point, primal=self.best.primal, scale=self.best.scale, W=self.best.W)
             self.best = self.point = self.certify(point)
 
-    @cached_property
-    def steps(self) -> Steps:
-        """Return the steps of the first-order method, at the scales of the point where they are first taken."""
-        return first_steps(self.model, self.point, self.fixed_weight)
-
-    @cached_property
-    def weight_range(self) -> tuple[float, float]:
-        """Return the range of the primal weight, about its first guess."""
-        return self.steps.weight * RANGE[0], self.steps.weight * RANGE[1]
-
     def step(self) -> Status | None:
-        if self._is_newton_due():
+        model = self.model
+
+        # 1. Newton steps from time to time, and where no step gets on masses and the rest in turn
+        if self.newton_limit and (
+                self.best.error <= self.threshold or self.iterations >= LATER[0] * self.last_newton + LATER[1]):
             self._newton()
             if self.iterations - self.marked > RESTS:
                 self._alternate()
@@ -255,20 +228,53 @@ class MirrorRun(SaddleCourse):
             status = self.stop()
             if status is not None:
                 return status
-        return self._epoch()
 
-    def _is_newton_due(self) -> bool:
-        return bool(self.newton_limit) and (
-            self.best.error <= self.threshold or self.iterations >= LATER[0] * self.last_newton + LATER[1])
+        # 2. First-order steps from one restart to the next, and the step-weighted mean of their half points
+        if self.steps is None:
+            self.steps = first_steps(model, self.point, self.fixed_weight)
+            self.weight_range = self.steps.weight * RANGE[0], self.steps.weight * RANGE[1]
+        steps, origin, last_gap, length, mass = self.steps, self.point, math.inf, 0, 0.0
+        means = np.zeros(model.count), np.zeros(len(origin.x)), np.zeros(len(origin.scalars))
+        while True:
+            for _ in range(CHECK):
+                half, self.point, used = self.advance(model, self.point, steps)
+                mass += used
+                for mean, new in zip(means, (half.mu, half.x, half.scalars)):
+                    mean += (used / mass) * (new - mean)
+                self.iterations += 1
+                if self.iterations >= self.max_iter or self.budget.expired:
+                    break
+            length += CHECK
+            self.point = self.certify(model.judge(self.point))
+            average = self.judge(*(mean.copy() for mean in means))
+            candidate = average if average.gap < self.point.gap else self.point
+            status = self.stop()
+            if status is not None:
+                return status
+            good = candidate.gap <= SUFFICIENT * origin.gap
+            stalled = candidate.gap <= NECESSARY * origin.gap and candidate.gap > last_gap
+            last_gap = candidate.gap
+            if good or stalled or length >= ARTIFICIAL * self.iterations:
+                break
+        self.point = candidate
 
-    # -- stages -------------------------------------------------------------------------------------
+        # 3. The primal weight balances the distances travelled by μ and x since the last restart
+        kl = float(candidate.mu @ np.log(np.maximum(candidate.mu, 1e-300) / np.maximum(origin.mu, 1e-300)))
+        far = math.sqrt(2 * max(kl, 0.0)), math.sqrt(float(model.weights @ (candidate.x - origin.x) ** 2))
+        if min(far) > 1e-12 and self.fixed_weight is None:
+            weight = (far[0] / far[1]) ** SMOOTHING * steps.weight ** (1 - SMOOTHING)
+            # Without a floor a μ that hardly moves is given ever shorter steps.
+            steps.weight = min(max(weight, self.weight_range[0]), self.weight_range[1])
+        return None
 
     def _newton(self) -> None:
         """Take damped Newton steps while they close the gap; go on from their best point if it is far better."""
-        before, current, failures = self.best.gap, self.best, 0
+        model, before, current, failures = self.model, self.best.gap, self.best, 0
         damping = min(self.best.error, 1.0)  # as the step is shorter far from the solution (Levenberg, Marquardt)
         while failures < FAILURES and self.stop() is None:
-            trial = newton_step(self.model, current, width(self.model, current), self.newton_limit, damping)
+            x, slopes = (math.sqrt(float(model.weights @ part**2)) for part in (current.x, current.arguments))
+            width = min(WIDTH, x / slopes / SMALL) if x > 0 and slopes > 0 else WIDTH
+            trial = newton_step(model, current, width, self.newton_limit, damping)
             if trial is None or not np.isfinite(trial.gap):
                 break
             self.iterations += 1
@@ -277,12 +283,11 @@ class MirrorRun(SaddleCourse):
             damping *= RAISE if fall >= HALVED else LOWER if fall < QUICK else EASE
             damping = float(np.clip(damping, *DAMPING))
             # The gap of a proximal step may rise for a while: the next one starts there all the same.
-            current = trial
-            self.certify(trial)
+            current = self.certify(trial)
         if self.best.gap < 0.5 * before and self.stop() is None:
             # Entropy hardly leaves a face of the simplex: labellings a Newton step dropped keep some mass.
             mu = (1 - BLEND) * self.best.mu + BLEND * self.point.mu
-            self.point = self.model.judge(self.model.evaluate(mu, self.best.x, self.best.scalars))
+            self.point = model.judge(model.evaluate(mu, self.best.x, self.best.scalars))
 
     def _alternate(self) -> None:
         """Change the masses and solve at them in turn for as long as the gap falls; go on from the best point."""
@@ -302,55 +307,6 @@ class MirrorRun(SaddleCourse):
         if self.best is not before:
             self.point = self.best
 
-    def _epoch(self) -> Status | None:
-        """Iterate from one restart to the next."""
-        model, origin = self.model, self.point
-        average = Average((model.count, len(origin.x), len(origin.scalars)))
-        last_gap, length = math.inf, 0
-        while True:
-            for _ in range(CHECK):
-                half, self.point, used = self.advance(model, self.point, self.steps)
-                average.add(half, used)
-                self.iterations += 1
-                if self.iterations >= self.max_iter or self.budget.expired:
-                    break
-            length += CHECK
-            self.point = model.judge(self.point)
-            mean = model.judge(model.evaluate(average.mu, average.x, average.scalars))
-            candidate = min(self.point, mean, key=lambda p: p.gap)
-            self.certify(self.point)
-            self.certify(mean)
-            status = self.stop()
-            if status is not None:
-                return status
-            good = candidate.gap <= SUFFICIENT * origin.gap
-            stalled = candidate.gap <= NECESSARY * origin.gap and candidate.gap > last_gap
-            last_gap = candidate.gap
-            if good or stalled or length >= ARTIFICIAL * self.iterations:
-                break
-        self.point = candidate
-        self._reweigh(origin)
-        return None
-
-    def _reweigh(self, origin: Point) -> None:
-        """Balance the distances travelled by μ and x since the last restart."""
-        if self.fixed_weight is not None:
-            return
-        mu, x = self.point.mu, self.point.x
-        kl = float(mu @ np.log(np.maximum(mu, 1e-300) / np.maximum(origin.mu, 1e-300)))
-        travelled = math.sqrt(2 * max(kl, 0.0)), math.sqrt(float(self.model.weights @ (x - origin.x) ** 2))
-        if min(travelled) > 1e-12:
-            ratio = travelled[0] / travelled[1]
-            weight = ratio**SMOOTHING * self.steps.weight ** (1 - SMOOTHING)
-            # Without a floor a μ that hardly moves is given ever shorter steps.
-            self.steps.weight = min(max(weight, self.weight_range[0]), self.weight_range[1])
-
-
-def width(model: SaddleModel, point: Point) -> float:
-    """Return the prox step of a Newton step, in proportion to x over its gradient where x is small."""
-    x, slopes = (math.sqrt(float(model.weights @ part**2)) for part in (point.x, point.arguments))
-    return min(WIDTH, x / slopes / SMALL) if x > 0 and slopes > 0 else WIDTH
-
 
 def starting_masses(model: SaddleModel, start: RawSolution | None, reserve: float) -> FloatArray:
     """Return uniform masses, or those of a start for the beginning of the working set, mixed with them.
@@ -364,7 +320,7 @@ def starting_masses(model: SaddleModel, start: RawSolution | None, reserve: floa
     given = None if start is None else start.get("mu")
     if given is None or len(given) > model.form.count or not np.all(np.isfinite(given)) or not np.sum(given) > 0:
         return mu
-    old = model.merge(np.maximum(given, 0.0))
+    old = np.bincount(model.group[:len(given)], weights=np.maximum(given, 0.0), minlength=model.count)
     unseen = 1.0 - len(np.unique(model.group[:len(given)])) / model.count
     share = reserve + NEWCOMERS * unseen
     return (1 - share) * old / old.sum() + share * mu
@@ -380,7 +336,7 @@ def starting_pair(model: SaddleModel, start: RawSolution | None) -> Iterate:
         x = model.first_guess()
     if scalars is not None and scalars.shape == s.shape and np.all(np.isfinite(scalars)):
         s = np.asarray(scalars)
-    return mu, x, s
+    return Iterate(mu, x, s)
 
 
 def first_steps(model: SaddleModel, point: Point, weight: float | None) -> Steps:

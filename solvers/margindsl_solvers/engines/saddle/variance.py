@@ -9,7 +9,7 @@ import numpy as np
 from margindsl.contract import Budget
 from margindsl.typing import FloatArray
 from margindsl_solvers.engines.saddle.model import Point, SaddleModel
-from margindsl_solvers.engines.saddle.run import LEAST_MASS, RANGE, Iterate, SaddleCourse, Steps, first_steps, iterate
+from margindsl_solvers.engines.saddle.run import LEAST_MASS, RANGE, Iterate, SaddleCourse, Steps, first_steps
 from margindsl_solvers.engines.saddle.sampling import draw, mixed
 
 WORSE, SHRINK, GROW = 1.5, 0.5, 1.2  # of the anchor's gap over one epoch, and what it does to the step
@@ -73,11 +73,11 @@ class AnchoredRun(SaddleCourse):
 
     def step(self) -> None:
         gradient, alpha = AnchoredGradient(self.model, self.anchor), 1.0 - 1.0 / self.epoch
-        z, mean, met_mean = self.z, zeros_like(self.z), zeros_like(self.z)
+        z, mean, met_mean = self.z, Iterate(*map(np.zeros_like, self.z)), Iterate(*map(np.zeros_like, self.z))
         for k in range(self.epoch):
             centre = mixture(z, self.mean, 1.0 - alpha)
             half = self._move(centre, self.anchor.norms, self.anchor.arguments, self.anchor.slack)
-            met = np.exp(half[0]), half[1], half[2]
+            met = half._replace(mu=np.exp(half.mu))
             z = self._move(centre, *gradient(met, draw(gradient.law, self.rng)))
             mean, met_mean = mixture(mean, z, 1.0 / (k + 1)), mixture(met_mean, met, 1.0 / (k + 1))
             self.iterations += 1
@@ -90,7 +90,7 @@ class AnchoredRun(SaddleCourse):
         if found.gap > WORSE * self.best.gap or not np.isfinite(found.gap):
             self.steps.step *= SHRINK
             self.anchor = self.best
-            self.z = self.mean = mirrored(iterate(self.best))
+            self.z = self.mean = mirrored(self.best)
             return
         if found.gap < 0.9 * self.anchor.gap:
             self.steps.step *= GROW
@@ -108,27 +108,22 @@ class AnchoredRun(SaddleCourse):
     def _move(self, centre: Iterate, norms: FloatArray, arguments: FloatArray, slack: FloatArray) -> Iterate:
         """Return (log μ, x, s), the prox-mapping along given gradients."""
         tau, sigma = self.steps.step / self.steps.weight, self.steps.step * self.steps.weight
-        logits = centre[0] + 0.5 * sigma * norms
+        logits = centre.mu + 0.5 * sigma * norms
         logits = logits - logits.max()
         logits = np.maximum(logits - math.log(float(np.exp(logits).sum())), math.log(LEAST_MASS))
-        s = centre[2] - sigma * slack / self.steps.metric if len(slack) else centre[2]
-        return (logits, self.model.prox(centre[1] + tau * arguments, tau),
-                np.where(self.model.losses.scalars.nonneg, np.maximum(s, 0.0), s))
+        s = centre.scalars - sigma * slack / self.steps.metric if len(slack) else centre.scalars
+        return Iterate(logits, self.model.prox(centre.x + tau * arguments, tau),
+                       np.where(self.model.losses.scalars.nonneg, np.maximum(s, 0.0), s))
 
     def _judge(self, mu: FloatArray, x: FloatArray, scalars: FloatArray) -> Point:
         return self.judge(mu / mu.sum(), x, scalars)
 
 
-def mirrored(iterate: Iterate) -> Iterate:
+def mirrored(point: Point | Iterate) -> Iterate:
     """Return (log μ, x, s)."""
-    return np.log(np.maximum(iterate[0], LEAST_MASS)), iterate[1], iterate[2]
-
-
-def zeros_like(iterate: Iterate) -> Iterate:
-    """Return a place of zeros."""
-    return np.zeros(len(iterate[0])), np.zeros(len(iterate[1])), np.zeros(len(iterate[2]))
+    return Iterate(np.log(np.maximum(point.mu, LEAST_MASS)), point.x, point.scalars)
 
 
 def mixture(a: Iterate, b: Iterate, share: float) -> Iterate:
     """Return a + share (b − a)."""
-    return a[0] + share * (b[0] - a[0]), a[1] + share * (b[1] - a[1]), a[2] + share * (b[2] - a[2])
+    return Iterate(*(one + share * (other - one) for one, other in zip(a, b)))
