@@ -114,10 +114,12 @@ class Inverse:
 
     def __call__(self, Z: FloatArray) -> FloatArray:
         with np.errstate(invalid="ignore", over="ignore"):
-            scaled = (self.inverse * Z.T).T
-        return np.asarray(scaled - self.tilted @ self._held(self.tilted.T @ Z))
+            scaled, tilted = (self.inverse * Z.T).T, self.tilted.T @ Z
+            return np.asarray(scaled - self.tilted @ self._held(tilted))
 
     def _held(self, Z: FloatArray) -> FloatArray:
+        if not np.all(np.isfinite(Z)):  # of d too small to divide by: no answer
+            return np.full_like(Z, np.nan)
         return np.asarray(np.linalg.lstsq(self.middle, Z, rcond=None)[0])
 
     def between(self, H: FloatArray | ComponentRows) -> FloatArray:
