@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -45,7 +46,7 @@ class Alternating(LocalRelaxation):
     name: ClassVar[str] = "alternating"
     summary: ClassVar[str] = "exact linear oracle and fixed-label solves in turn"
     bound: ClassVar[str] = "none"
-    two_clusters: ClassVar[str] = ""
+    most_clusters: ClassVar[float] = math.inf
 
     @classmethod
     def priority(cls, program: MarginProgram) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -50,7 +51,7 @@ class CCCP(LocalRelaxation):
     name: ClassVar[str] = "cccp"
     summary: ClassVar[str] = "labels absorbed, concave part linearised"
     bound: ClassVar[str] = "none"
-    two_clusters: ClassVar[str] = ""
+    most_clusters: ClassVar[float] = math.inf
 
     @classmethod
     def priority(cls, program: MarginProgram) -> float:

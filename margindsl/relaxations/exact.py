@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -57,7 +58,7 @@ class Exact(Relaxation):
     name: ClassVar[str] = "exact"
     summary: ClassVar[str] = "enumeration, or branch and bound in weight space, with a proof"
     bound: ClassVar[str] = "equals the value at the end"
-    two_clusters: ClassVar[str] = ""
+    most_clusters: ClassVar[float] = math.inf
 
     max_components: int = 18
     method: str = "auto"

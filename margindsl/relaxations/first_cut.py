@@ -42,7 +42,8 @@ class FirstCut(CCCP):
 
     name: ClassVar[str] = "first-cut"
     summary: ClassVar[str] = "cccp from starts at rest under the first cut of an adaptive threshold"
-    two_clusters: ClassVar[str] = (
+    most_clusters: ClassVar[float] = 2
+    why_so_few: ClassVar[str] = (
         "under the cut of an adaptive threshold w is the sum of (y_i - mean y) phi_i, one hyperplane of signs")
 
     moves: int = 100

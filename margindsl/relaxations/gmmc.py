@@ -48,7 +48,8 @@ class GMMC(SDP):
 
     name: ClassVar[str] = "gmmc"
     summary: ClassVar[str] = "signed outputs lifted; squared hinge"
-    two_clusters: ClassVar[str] = (
+    most_clusters: ClassVar[float] = 2
+    why_so_few: ClassVar[str] = (
         "v² >= 1 says of one output that it has a sign; that one of several exceeds the others by 1 is no bound on "
         "their squares and products")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
@@ -94,7 +95,7 @@ class LocalRelaxation(Relaxation):
 class InductiveRelaxation(Relaxation):
     """Begin with the hyperplane of the known labels alone; no bound is certified."""
 
-    two_clusters: ClassVar[str] = ""
+    most_clusters: ClassVar[float] = math.inf
 
     def accepts(self, program: MarginProgram) -> Offer | Refusal:
         lacking = lacks_known(program)

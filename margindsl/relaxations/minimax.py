@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -79,7 +80,7 @@ class Minimax(Relaxation):
     summary: ClassVar[str] = "convex hull of labellings, by label generation"
     bound: ClassVar[str] = "certified from the final dual point"
     alternatives: ClassVar[tuple[str, ...]] = ("mirror-prox", "clarabel", "alternating-mu")
-    two_clusters: ClassVar[str] = ""
+    most_clusters: ClassVar[float] = math.inf
 
     oracle: str = "linearised"
     tol: float | None = numbers().or_none().option(None)

@@ -62,8 +62,8 @@ class Outcome:
 class Relaxation(ABC):
     """Say what happens to the unknown labels. Subclasses are frozen dataclasses of their options.
 
-    Class attributes: `name`, `summary` (one line), `bound` (what kind of bound it certifies), `two_clusters` (why
-    it takes two clusters only; empty when it takes any number), `minimises` (whether the labels are those of the
+    Class attributes: `name`, `summary` (one line), `bound` (what kind of bound it certifies), `most_clusters` (the
+    largest number it takes) and `why_so_few` (the reason users read), `minimises` (whether the labels are those of the
     lowest objective it found), `alternatives` (solvers that take over, in turn, where the default one fails).
 
     Parameters
@@ -78,7 +78,8 @@ class Relaxation(ABC):
     name: ClassVar[str]
     summary: ClassVar[str] = ""
     bound: ClassVar[str] = "none"
-    two_clusters: ClassVar[str] = "its labels are signs"
+    most_clusters: ClassVar[float] = 2
+    why_so_few: ClassVar[str] = "its labels are signs"
     minimises: ClassVar[bool] = True
     alternatives: ClassVar[tuple[str, ...]] = ()
 
@@ -100,9 +101,9 @@ class Relaxation(ABC):
 
     def offer(self, program: MarginProgram) -> Offer | Refusal:
         """Return the answer of `accepts`, or a refusal of more clusters than the relaxation knows."""
-        if program.clusters > 2 and self.two_clusters:
-            return Refusal(f"{program.clusters} clusters were declared, and {self.name!r} takes two: "
-                           f"{self.two_clusters}", "Use relaxation='minimax', 'alternating' or 'cccp'")
+        if program.clusters > self.most_clusters:
+            return Refusal(f"{program.clusters} clusters were declared, and {self.name!r} takes {self.most_clusters}: "
+                           f"{self.why_so_few}", "Use relaxation='minimax', 'alternating' or 'cccp'")
         return self.accepts(program)
 
     @classmethod

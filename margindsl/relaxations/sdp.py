@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any, ClassVar
@@ -68,7 +69,7 @@ class SDP(Relaxation):
     name: ClassVar[str] = "sdp"
     summary: ClassVar[str] = "labels and weights lifted to a semidefinite matrix, links contracted"
     bound: ClassVar[str] = "certified"
-    two_clusters: ClassVar[str] = ""
+    most_clusters: ClassVar[float] = math.inf
     alternatives: ClassVar[tuple[str, ...]] = ("interior", "burer-monteiro", "clarabel", "scs")
 
     cuts: str = "auto"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -26,7 +27,7 @@ class Supervised(Relaxation):
     name: ClassVar[str] = "supervised"
     summary: ClassVar[str] = "all labels are known: one convex problem"
     bound: ClassVar[str] = "its dual"
-    two_clusters: ClassVar[str] = ""
+    most_clusters: ClassVar[float] = math.inf
 
     polish: str | bool = "none"  # moves of points without a loss change no value
 

@@ -53,8 +53,8 @@ class MomentHull:
     def build(cls, table: PointLosses) -> MomentHull:
         """Return the hulls of a table."""
         base = table.q.min(axis=1)
-        n, K = table.q.shape
-        if K != 3:
+        n, pieces = table.q.shape
+        if pieces != 3:
             zero = np.zeros(n)
             return cls(table, base, zero, zero, zero, zero + 1.0, zero + 1.0, zero + 1.0, np.zeros(n, dtype=bool))
         left, right = table.q[:, 0] - table.q[:, 1], table.q[:, 2] - table.q[:, 1]
@@ -76,16 +76,12 @@ class MomentHull:
     def at(self, f: FloatArray, z: FloatArray) -> Bend:
         """Return H and its derivatives at f, z ≥ f² (n,)."""
         value, first, second = self.table.at(f)
-        b = self.base
-        zero = np.zeros_like(f)
+        b, zero = self.base, np.zeros_like(f)
         plain = Bend(value + b * (z - f * f), first - 2 * b * f, b + zero, second - 2 * b, zero, zero)
         if not self.double.any():
             return plain
-        split = self._split(f, z)
-        return Bend(*(np.where(self.double, s, p) for s, p in zip(split, plain)))
 
-    def _split(self, f: FloatArray, z: FloatArray) -> Bend:
-        """Return the hull of α(l − t)₊² + α'(t − u)₊² plus the middle piece."""
+        # The hull of α(l − t)₊² + α'(t − u)₊² plus the middle piece
         al, ar, g = self.left, self.right, self.high - self.low
         A, B = f - self.low, self.high - f
         V = np.maximum(z - f * f, 0.0)
@@ -115,9 +111,10 @@ class MomentHull:
         by_f = np.where(inside, sigma, np.where(far, 2 * steep * (f - edge) - 2 * least * f, 0.0))
         by_z = np.where(inside, beta, np.where(far, least, 0.0))
         ff = np.where(inside, bend * tilt * tilt, np.where(far, 2 * (steep - least), 0.0))
-        middle = self.table.q[:, 1] if self.table.q.shape[1] == 3 else 0.0
-        return Bend(value + middle * z + self.slope * f + self.level, by_f + self.slope, by_z + middle,
-                    ff, -bend * tilt, bend)
+        middle = self.table.q[:, 1]
+        split = Bend(value + middle * z + self.slope * f + self.level, by_f + self.slope, by_z + middle,
+                     ff, -bend * tilt, bend)
+        return Bend(*(np.where(self.double, s, p) for s, p in zip(split, plain)))
 
 
 @dataclass(frozen=True, eq=False)

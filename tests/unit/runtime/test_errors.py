@@ -298,7 +298,7 @@ def test_relaxations_of_two_clusters_refuse_more_each_with_its_reason(relaxation
     problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean(md.hinge(md.margin(y, f)))))
     with pytest.raises(RefusalError) as error:
         problem.solve(relaxation)
-    assert f"3 clusters were declared, and {relaxation!r} takes two: " in str(error.value)
+    assert f"3 clusters were declared, and {relaxation!r} takes 2: " in str(error.value)
     assert why in str(error.value) and "alternating" in str(error.value)
 
 

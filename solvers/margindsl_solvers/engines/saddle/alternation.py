@@ -111,16 +111,14 @@ class StackedFeatures:
 
     def apply(self, w: FloatArray) -> FloatArray:
         """Return Φ̃w for w (r·s,) or (r·s, p)."""
-        if w.ndim == 2:
-            return np.stack([self.apply(column) for column in w.T], axis=1)
-        return self.model.margins(self.weights(w))
+        columns = [self.model.margins(self.weights(column)) for column in w.reshape(self.rank, -1).T]
+        return np.array(columns).T.reshape(self.n, *w.shape[1:])
 
     def adjoint(self, R: FloatArray) -> FloatArray:
         """Return Φ̃ᵀR for R (n,) or (n, p)."""
-        if R.ndim == 2:
-            columns = [self.adjoint(column) for column in R.T]
-            return np.stack(columns, axis=1) if columns else np.zeros((self.rank, 0))
-        return (self.root[:, None] * self.model.adjoint(R, self.active)).ravel()
+        columns = [(self.root[:, None] * self.model.adjoint(column, self.active)).ravel()
+                   for column in R.reshape(self.n, -1).T]
+        return np.array(columns).T.reshape(self.rank, *R.shape[1:])
 
     def rows(self, index: IntArray) -> FloatArray:
         """Return the rows φ̃_i of some points."""

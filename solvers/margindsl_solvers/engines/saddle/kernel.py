@@ -95,12 +95,11 @@ def sweep(draws: Any, done: int, rate: float, length: float, mu: Any, u: Any, me
     half_mu, half_u, second = mu.copy(), u.copy(), np.empty(len(u))
     for k in range(len(draws)):
         at_mu, at_u = mu, u
-        extra = draws.shape[1] == 2
         for g in range(draws.shape[1]):
             i = min(int(draws[k, g, 0] * count), count - 1)
             value = gradient(i, drawn(at_mu, draws[k, g, 1]), at_u, Phi, labels, weights, shifts, term, first, knots,
                              pieces, ends, second)
-            if extra and g == 0:
+            if g + 1 < draws.shape[1]:
                 descend(mu, u, i, -rate * count * value, second, length, lower, upper, half_mu, half_u)
                 at_mu, at_u = half_mu, half_u
         share = 1.0 / (done + k + 1)
