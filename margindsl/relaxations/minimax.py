@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import ClassVar
 
 import numpy as np
@@ -15,23 +16,23 @@ from margindsl.drivers.guard import offer_of
 from margindsl.drivers.run import Run
 from margindsl.drivers.starts import distinct, first_start, has_known, labels_from_known, starting_labels
 from margindsl.errors import SolverError
-from margindsl.features import FeatureOperator, image
+from margindsl.features import image
 from margindsl.program.certificates import Certificate
 from margindsl.program.exhaustion import certify_pool, members
 from margindsl.program.forms import SaddleForm
-from margindsl.program.lift import LiftForm
 from margindsl.program.lift_certificate import repair_lift
 from margindsl.program.program import MarginProgram
 from margindsl.relaxations.lift import lift, refuse_clusters
 from margindsl.relaxations.relaxation import Outcome, Relaxation, check_choice, check_count, refuse_split
 from margindsl.relaxations.sdp import SDP
 from margindsl.relaxations.weight_lifting import WeightLifting
-from margindsl.typing import FloatArray, IntArray
+from margindsl.typing import IntArray
 
 RULES = "sign", "violated"
 LIFT_TOL, LIFT_SHARE = 2e-3, 0.2  # accuracy, share of the time left
 # of the gap to the best labels known: the tail of label generation, most of its rounds, moves the mixture by less.
 # On mean and variance, ODM and least squares of 300 points the bound and the labels are the same without the tail.
+ALIVE = 1e-8  # mass of a labelling that counts
 STARTS = 0.3  # of the time, for better labels to begin with: without masters there is no bound
 SHARE = 0.05
 MINIMAX_POINTS = 5000  # up to which "auto" generates labels
@@ -122,6 +123,7 @@ class Minimax(Relaxation):
         return "mirror-prox"
 
     def run(self, run: Run) -> Outcome:
+        # 1. Labellings to begin with: clusterings, what follows the known labels, better ones while there is time
         exhaustive = members(run.program) if self.oracle == "exhaustive" else None
         tol = self.tol or max(run.budget.tol, 1e-4 if exhaustive is None else 1e-9)
         going_on = run.resume(STAGE) is not None
@@ -129,6 +131,8 @@ class Minimax(Relaxation):
         if has_known(run.program):
             with suppress(SolverError):  # unbounded over the known labels alone, as shared scalars may be
                 initial = distinct([labels_from_known(run), *initial])
+
+        # 2. The lift, roughly, and the mixture over more and more labellings
         with run.share(0.8):
             if self.rounding not in RULES and not going_on:
                 with run.share(STARTS):
@@ -139,15 +143,30 @@ class Minimax(Relaxation):
         if "u" not in done.raw.variables:
             proved = begun if done.status in (Status.TIME_LIMIT, Status.INTERRUPTED) else None
             return Outcome(done.status, candidates=tuple(initial), message=done.message, certificate=proved)
+
+        # 3. A proof from its duals
         if exhaustive is None:
             certificate = self._certify(run, done, begun)
         else:
             with run.stage("certify"):
                 certificate = certify_pool(run.program.bounding, [np.asarray(done.raw["u"])])
-        return Outcome(
-            done.status, candidates=self._candidates(run, done), vectors=self._vectors(done), certificate=certificate,
-            estimate=max(done.form.dual_objective(done.raw["u"]), certificate.bound), message=done.message,
-            label_weights=(done.form.labellings, np.asarray(done.raw["mu"])))
+        form, mu = done.form, np.asarray(done.raw["mu"])
+        found = Outcome(done.status, certificate=certificate, message=done.message,
+                        estimate=max(form.dual_objective(done.raw["u"]), certificate.bound),
+                        label_weights=(form.labellings, mu))
+
+        # 4. What is rounded: a rule's labelling alone, or it with the heaviest labellings and the vectors of points,
+        # decision values of all w_k and codes, each times √μ_k
+        if self.rounding in RULES:
+            rule = violated_rule if self.rounding == "violated" else sign_rule
+            return replace(found, candidates=(rule(run, done),))
+        alive = np.flatnonzero(mu > ALIVE)
+        root = np.repeat(np.sqrt(mu[alive]), form.width)
+        weights = form.directions(done.raw["u"])[:, alive].T.reshape(len(root), -1)
+        count, heavy = int(self.rounding), np.argsort(-mu)[:5]
+        vectors = (image(form.features, weights.T * root), count), (form.coded(alive).T * root, count // 2)
+        return replace(found, vectors=vectors, candidates=(
+            sign_rule(run, done), *(form.labellings[k] for k in heavy), *run.starts))
 
     def _lifted(self, run: Run, relaxation: SDP) -> Certificate | None:
         """Return the proof of a lift, solved roughly; None where it is not to be, or no solver takes it."""
@@ -162,43 +181,20 @@ class Minimax(Relaxation):
         if begun is not None and done.status is Status.TIME_LIMIT:
             return begun  # there is no time for more
         form = replace(lift(run.program, whole=True), losses=run.program.bounding.losses)  # the rows of the master
+
+        # V = [√μ_k c(z_k)] over the components of the lift, with M = Σ_k μ_k c(z_k) c(z_k)ᵀ
+        mu = np.asarray(done.raw["mu"])
+        alive = np.flatnonzero(mu > ALIVE)
+        root = np.repeat(np.sqrt(mu[alive] / mu[alive].sum()), done.form.width)
+        points, first = np.unique(form.component, return_index=True)
+        V = np.tile(root, (form.count, 1))  # also of the reference of asymmetric bounds, +1 in every labelling
+        V[points] = root * form.sign[first][:, None] * done.form.coded(alive)[:, first].T
         with run.stage("certify"):
-            found = [begun, repair_lift(form, {"u": done.raw["u"], "V": _mixed_labels(form, done)})]
+            found = [begun, repair_lift(form, {"u": done.raw["u"], "V": V})]
         same = WeightLifting().lower(run.program).count == SDP().lower(run.program).count
         if not same and done.status is not Status.INTERRUPTED:  # labels are coupled that the first lift left apart
             found.append(self._lifted(run, SDP(tol=LIFT_TOL)))
-        return max((proof for proof in found if proof is not None), key=lambda proof: proof.bound)
-
-    def _candidates(self, run: Run, done: Generated) -> tuple[np.ndarray, ...]:
-        if self.rounding == "violated":
-            return (violated_rule(run, done),)
-        rule = sign_rule(run, done)
-        if self.rounding == "sign":
-            return (rule,)
-        heavy = np.argsort(-done.raw["mu"])[:5]
-        return (rule, *(done.form.labellings[k] for k in heavy), *run.starts)
-
-    def _vectors(self, done: Generated) -> tuple[tuple[np.ndarray | FeatureOperator, int], ...]:
-        """Return vectors of points to round: decision values of all w_k, then codes, each times √μ_k."""
-        if self.rounding in RULES:
-            return ()
-        form, mu = done.form, np.asarray(done.raw["mu"])
-        alive = np.flatnonzero(mu > 1e-8)
-        root = np.repeat(np.sqrt(mu[alive]), form.width)
-        weights = form.directions(done.raw["u"])[:, alive].T.reshape(len(root), -1)
-        count = int(self.rounding)
-        return (image(form.features, weights.T * root), count), (form.coded(alive).T * root, count // 2)
-
-
-def _mixed_labels(form: LiftForm, done: Generated) -> FloatArray:
-    """Return V = [√μ_k c(z_k)] over the components of a lift, with M = Σ_k μ_k c(z_k) c(z_k)ᵀ."""
-    mu = np.asarray(done.raw["mu"])
-    alive = np.flatnonzero(mu > 1e-8)
-    root = np.repeat(np.sqrt(mu[alive] / mu[alive].sum()), done.form.width)
-    points, first = np.unique(form.component, return_index=True)
-    V = np.tile(root, (form.count, 1))  # also of the reference of asymmetric bounds, +1 in every labelling
-    V[points] = root * form.sign[first][:, None] * done.form.coded(alive)[:, first].T
-    return V
+        return max((proof for proof in found if proof is not None), key=attrgetter("bound"))
 
 
 def sign_rule(run: Run, done: Generated) -> IntArray:

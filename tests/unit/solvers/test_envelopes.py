@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from margindsl.calculus import PLQ, absolute
-from margindsl_solvers.engines.rows.groups import Block, Group
+from margindsl_solvers.engines.rows.model import Block, Group
 
 FAR = np.concatenate([-np.logspace(18, -3, 64), [0.0], np.logspace(-3, 18, 64)])
 HINGE = PLQ.affine(-1, 1).positive_part()

@@ -10,8 +10,7 @@ import numpy as np
 from margindsl.calculus import PLQ
 from margindsl.program.quadratic import minimise
 from margindsl.typing import BoolArray, FloatArray, IntArray
-from margindsl_solvers.engines.rows.groups import Block, Group
-from margindsl_solvers.engines.rows.model import Rows
+from margindsl_solvers.engines.rows.model import Block, Group, Rows
 
 Packed = tuple[tuple[FloatArray, ...], ...]
 

@@ -16,9 +16,8 @@ from margindsl.features.derived import weighted_gram
 from margindsl.program.clusters import ClusterForm
 from margindsl.program.codes import runner_up
 from margindsl.typing import FloatArray, IntArray
-from margindsl_solvers.engines.rows.groups import Block
-from margindsl_solvers.engines.rows.model import Pair, Rows
-from margindsl_solvers.engines.rows.system import bordered, solve_positive
+from margindsl_solvers.engines.rows.model import Block, Pair, Rows
+from margindsl_solvers.engines.rows.plane import bordered, solve_positive
 
 MAJORANTS = 60
 

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy.linalg.lapack import dposv
 from scipy.sparse.linalg import LinearOperator, cg
 
 from margindsl.calculus import ConvexFunction
 from margindsl.contract import Budget, RawSolution
+from margindsl.host.clock import check
 from margindsl.program.labelled import FixedLabelForm
 from margindsl.typing import FloatArray
 from margindsl_solvers.engines.rows.model import Pair, Rows
-from margindsl_solvers.engines.rows.system import bordered, solve_positive
 
 MOST = 40  # passes; what is left is for the engine that follows, which also proves the gap
+TINY = float(np.finfo(float).tiny)
 ARMIJO, SHORTER = 1e-4, 0.25
 PRODUCTS = 2e8  # of a dense Woodbury system of features that are not dense; above, products with them are cheaper
 
@@ -188,4 +191,26 @@ class PlaneRows(Rows):
         return bordered(iterative if dear else woodbury, gradient, side, corner, r)
 
 
-__all__ = ['PlaneRows', 'approach', 'suits']
+def bordered(inverse: Callable[[FloatArray], FloatArray], gradient: FloatArray, side: FloatArray,
+             corner: FloatArray, r: int) -> FloatArray:
+    """Return the step by eliminating w: the Schur complement of the bias and the scalars."""
+    solved = inverse(np.column_stack([gradient[:r], side]))
+    if not len(corner):
+        return -solved[:, 0]
+    schur = corner - side.T @ solved[:, 1:]
+    border = solve_positive(0.5 * (schur + schur.T), gradient[r:] - side.T @ solved[:, 0])
+    return -np.concatenate([solved[:, 0] - solved[:, 1:] @ border, border])
+
+
+def solve_positive(H: FloatArray, right: FloatArray, lower: bool = False) -> FloatArray:
+    """Solve H x = right by one triangle of H, lifting the diagonal until Cholesky succeeds."""
+    if not right.size:  # which scipy before 1.14 does not factor
+        return right
+    check(len(H) ** 3 / 3)
+    lift, sizes = 0.0, np.maximum(np.abs(np.diag(H)), TINY)
+    for _ in range(12):
+        _, solved, failed = dposv(H + np.diag(lift * sizes) if lift else H, right, lower=lower)
+        if not failed:
+            return np.asarray(solved).reshape(right.shape)
+        lift = max(1e-14, 30.0 * lift)
+    return (right.T / sizes).T
