@@ -6,18 +6,22 @@ import argparse
 import itertools
 import json
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from sklearn.exceptions import ConvergenceWarning
 from tabulate import tabulate
 
 import margindsl as md
 from margindsl.cli.declaration import declare, read_points, solve_options
-from margindsl.cli.files import check_targets, print_json, read_labels, write_frame
+from margindsl.cli.files import check_targets, print_json, read_frame, read_known, read_labels, read_links, write_frame
 from margindsl.contract import Status
-from margindsl.errors import DeclarationError
+from margindsl.errors import AccuracyWarning, DeclarationError, TrivialityWarning
+from margindsl.estimators import MarginClusterer
 from margindsl.host.extensions import RELAXATIONS, registered
 from margindsl.host.progress import task
 from margindsl.metrics import clustering_accuracy
@@ -52,6 +56,51 @@ def solve(arguments: argparse.Namespace) -> int:
         if arguments.save is not None:
             parts.callback(written, solution.save, arguments.save)
     return 3 if is_stopped(solution, arguments) else 0
+
+
+def cluster(arguments: argparse.Namespace) -> int:
+    """Cluster as `MarginClusterer` does; write index,cluster,decision,margin, or the table with a column more."""
+    check_targets(arguments)
+    X, truth = read_points(arguments)
+    links = {word: read_links(path, len(X)) for word in ("must_link", "cannot_link")
+             if (path := getattr(arguments, word)) is not None}
+    if arguments.known is not None:
+        index, values = read_known(arguments.known, len(X), arguments.clusters)
+        links["labels"] = np.full(len(X), -1)
+        links["labels"][index] = values
+    talk = 0 if arguments.quiet else 1 if arguments.verbose else None
+    model = MarginClusterer(
+        arguments.clusters, lam=arguments.lam or "auto", min_size=arguments.min_size, max_size=arguments.max_size,
+        kernel=arguments.kernel, time_limit=arguments.time_limit, verbose=talk, random_state=arguments.seed)
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        solution = model.fit(X, **links).solution_
+    for one in heard:
+        if issubclass(one.category, (AccuracyWarning, TrivialityWarning, ConvergenceWarning)):
+            print(f"margindsl: warning: {one.message}", file=sys.stderr)
+    frame = read_frame(arguments.data) if arguments.append else points_of(solution)
+    frame.insert(frame.shape[1] if arguments.append else 1, "cluster", model.labels_)
+    with ExitStack() as parts:
+        if not arguments.quiet:
+            sizes = ", ".join(f"{count} in {number}" for number, count in enumerate(np.bincount(model.labels_)))
+            held = int(model.held_.sum())
+            lines = [f"{len(X)} points, {X.shape[1]} columns: {sizes}",
+                     *([f"{held} of them kept there by sizes, links or known labels"] if held else []),
+                     *([] if truth is None else [table_of(truth, model.labels_)])]
+            parts.callback(print, "\n".join(lines), file=sys.stderr)
+        if not arguments.json or arguments.output is not None:
+            parts.callback(write_frame, arguments.output, frame)
+        if arguments.json:
+            parts.callback(print_json, fields_of(solution) | {"clusters": model.labels_})
+        if arguments.report is not None:
+            parts.callback(written, solution.report, arguments.report)
+    return 3 if solution.state in (Status.TIME_LIMIT, Status.INTERRUPTED) else 0
+
+
+def table_of(truth: Sequence[str], labels: Any) -> str:
+    """Return the clusters by class as a table, and the accuracy below it."""
+    table = pd.crosstab(pd.Series(truth, name="class"), pd.Series(labels, name="cluster"))
+    return f"{table}\naccuracy  {100 * clustering_accuracy(truth, labels):.2f} %"
 
 
 def compare(arguments: argparse.Namespace) -> int:
@@ -209,11 +258,17 @@ LISTS = {"solvers": lambda: [{"name": info.name, "kind": info.kind, "version": i
 
 def write_labels(target: str | None, solution: md.Solution) -> None:
     """Write one row a point: index, label, decision values, margin."""
+    frame = points_of(solution)
+    frame.insert(1, "label", solution.labels)
+    write_frame(target, frame)
+
+
+def points_of(solution: md.Solution) -> pd.DataFrame:
+    """Return number, decision values and margin of every point."""
     decision = solution.decision.reshape(len(solution.labels), -1)
     frame = pd.DataFrame(decision, columns=["decision", *(f"decision_{c}" for c in range(1, decision.shape[1]))])
-    frame.insert(0, "label", solution.labels)
     frame.insert(0, "index", range(len(frame)))
-    write_frame(target, frame.assign(margin=solution.margins))
+    return frame.assign(margin=solution.margins)
 
 
 def written(write: Callable[[str], None], target: str) -> None:

@@ -102,7 +102,7 @@ def declare(arguments: argparse.Namespace, X: FloatArray) -> md.Problem:
     if arguments.cannot_link is not None:
         constraints.append(md.cannot_link(labels, read_links(arguments.cannot_link, labels.n)))
     if arguments.known is not None:
-        index, values = read_known(arguments.known, labels)
+        index, values = read_known(arguments.known, labels.n, labels.clusters, labels.clusters == 2)
         constraints.append(labels[index] == values)
     return problem.with_constraints(*constraints)
 

@@ -16,7 +16,6 @@ import numpy as np
 import pandas as pd
 
 from margindsl.errors import DeclarationError
-from margindsl.language import Labels
 from margindsl.typing import FloatArray, IntArray
 
 LABEL = "label"
@@ -143,12 +142,13 @@ def read_links(source: str, n: int) -> IntArray:
     return pairs
 
 
-def read_known(source: str, labels: Labels) -> tuple[IntArray, IntArray]:
-    """Read rows index,label with points 0..n−1 and labels −1 and 1, or 0..k−1 of k clusters."""
+def read_known(source: str, n: int, clusters: int, signs: bool = False) -> tuple[IntArray, IntArray]:
+    """Read rows index,label with points 0..n−1 and labels 0..k−1, or of two clusters −1 and 1 where `signs` says so."""
     pairs = _read_pairs(source)
     index, label = pairs.T
-    _require(source, pairs, (index >= 0) & (index < labels.n), f"a point number first, from 0 to {labels.n - 1}")
-    _require(source, pairs, labels.names.is_label(label), f"a label second, {labels.names.expected}")
+    _require(source, pairs, (index >= 0) & (index < n), f"a point number first, from 0 to {n - 1}")
+    fits = (label == -1) | (label == 1) if signs else (label >= 0) & (label < clusters)
+    _require(source, pairs, fits, f"a label second, {'+1 or -1' if signs else f'from 0 to {clusters - 1}'}")
     return index, label
 
 

@@ -48,6 +48,8 @@ def number(kind: type, holds: Callable[[Any], bool], expected: str) -> Callable[
 
 COUNT = number(int, lambda v: v >= 1, "a whole number of at least 1")
 WEIGHT = number(float, lambda v: 0 <= v < math.inf, "a number of at least 0")
+SIZE = number(lambda text: float(text) if "." in text else int(text),  # type: ignore[arg-type]
+              lambda v: 0 < v < 1 or (isinstance(v, int) and v >= 1), "a whole number of points, or a fraction below 1")
 SECONDS = number(float, lambda v: v > 0, "a positive number of seconds")
 WIDTH = number(lambda text: text if text == "median" else float(text),  # type: ignore[arg-type]
                lambda v: v == "median" or 0 < v < math.inf, "a positive number, or 'median'")
@@ -128,7 +130,15 @@ def build_parser() -> argparse.ArgumentParser:
         listing = command(name, what)
         listing.add_argument("--names", action="store_true", help="names alone, one a line")
         listing.add_argument("--json", action="store_true", help="as JSON")
-    for name, what in (("solve", "cluster the points of a file; writes index,label,decision,margin"),
+    easy = command("cluster", "cluster the points of a file; writes index,cluster,decision,margin",
+                   epilog=_EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter)
+    data = easy.add_argument_group("data")
+    data.add_argument("data", metavar="data.csv",
+                      help="one point a row: .csv, .npy, .npz, .libsvm; '-' reads CSV from stdin")
+    _add_columns(data, "not a feature, clusters are counted by class")
+    _add_clusters(easy.add_argument_group("clusters"))
+    _add_answer(easy.add_argument_group("answer"))
+    for name, what in (("solve", "solve a problem over the points of a file; writes index,label,decision,margin"),
                        ("compare", "run several relaxations and solvers on a file; prints a table"),
                        ("certify", "value, certified gap and improvement of labels found elsewhere"),
                        ("select", "solve at several loss weights and choose labels without classes; a table"),
@@ -161,6 +171,33 @@ def _add_columns(group: Any, use: str) -> None:
                        help="column to leave out (may be repeated)")
     group.add_argument("--scale", choices=("none", "minmax", "standard"), default="none",
                        help="scaling of each column (default none)")
+
+
+def _add_clusters(group: Any) -> None:
+    """Add the arguments of the estimator."""
+    group.add_argument("--clusters", type=number(int, lambda v: v >= 2, "a whole number of at least 2"), default=2,
+                       metavar="K", help="number of clusters (default 2)")
+    for name, what in (("--min-size", "least"), ("--max-size", "most")):
+        group.add_argument(name, type=SIZE, metavar="N", help=f"{what} points of a cluster, or fraction of all")
+    group.add_argument("--lam", type=number(float, lambda v: v > 0, "a positive number"),
+                       help="weight of the loss, against the scatter of the points (default 30)")
+    group.add_argument("--kernel", default="auto", help="auto (default), linear, rbf, polynomial, or a registered name")
+    group.add_argument("--must-link", metavar="PAIRS.CSV", help="rows i,j: same cluster (points numbered from 0)")
+    group.add_argument("--cannot-link", metavar="PAIRS.CSV", help="rows i,j: different clusters")
+    group.add_argument("--known", metavar="KNOWN.CSV", help="rows index,cluster with clusters 0 to K-1")
+
+
+def _add_answer(group: Any) -> None:
+    """Add the arguments that say how long a clustering may take and where it goes."""
+    group.add_argument("--time-limit", type=SECONDS, metavar="SECONDS", help="the best clusters so far are written")
+    _add_seed(group, "random state (default 0)")
+    group.add_argument("--output", metavar="FILE.CSV", help="where the clusters go; default stdout")
+    group.add_argument("--append", action="store_true", help="write the whole table, a column cluster after the others")
+    group.add_argument("--json", action="store_true", help="the answer as one JSON object on stdout")
+    group.add_argument("--report", metavar="FILE.HTML", help="one HTML page about the answer")
+    talk = group.add_mutually_exclusive_group()
+    talk.add_argument("--quiet", action="store_true", help="no progress and no summary on stderr")
+    talk.add_argument("--verbose", action="store_true", help="a line a round on stderr, in pipes too")
 
 
 def _add_declaration(group: Any) -> None:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Hashable, Iterable
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, clone
+from sklearn.exceptions import ConvergenceWarning
 
 import margindsl as md
+from margindsl.contract import Status
 from margindsl.errors import DeclarationError, InfeasibleError
 from margindsl.estimators.base import LinearWeights, MarginEstimator, generator, mean_one, weights_of
 from margindsl.estimators.models import AUTO, bounding, cluster_codes, known_labels, make_problem
 from margindsl.estimators.spatial_sign import SpatialSign
 from margindsl.labelset import Names
-from margindsl.typing import ArrayLike, FloatArray, IntArray
+from margindsl.typing import ArrayLike, BoolArray, FloatArray, IntArray
 
 
 class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
@@ -41,7 +44,11 @@ class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, Transforme
         In [0, 1]. Of ``model=None``: clusters are smaller or greater than n/k by the factor 1 − balance at most, for
         two clusters |Σy| ≤ balance · n, which is what recipes that bound the labels take as ``balance``. Functions get
         it under that name. Recipes that bound the decision values (``"cpmmc"``, ``"cpm3c"``, …) get
-        |Σf| ≤ balance · n. "auto" is the model's own, 0.6 for ``model=None``; None leaves sizes free.
+        |Σf| ≤ balance · n. "auto" is the model's own, 0.6 for ``model=None``, None where `min_size` or `max_size` is
+        given; None leaves sizes free.
+    min_size, max_size : int, float, sequence of k of them, or None
+        Least and most points of a cluster, or of each: whole numbers from 1 count points, fractions below 1 are parts
+        of n. Kept exactly, beside what the model declares.
     kernel : str or kernel
         Passed to models that take ``kernel``; with "precomputed" X is the kernel matrix (n, n), and new points are
         rows (m, n) of it. "auto" is the model's own; of ``model=None`` linear from 10 columns on, RBF below.
@@ -93,18 +100,20 @@ class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, Transforme
 
     labels_: IntArray
     margins_: FloatArray
+    held_: BoolArray
     view_: Any
     value_: float
     bound_: float
     gap_: float
 
     def __init__(self, n_clusters: int = 2, *, model: Any = None, view: Any = "auto", lam: Any = "auto",
-                 balance: Any = "auto", kernel: Any = "auto", parameters: dict[str, Any] | None = None,
-                 optimise: bool = False, relaxation: Any = None, solver: Any = None, tol: float = 1e-6,
-                 time_limit: float | None = None, warm_start: Any = False, verbose: Any = None,
-                 random_state: Any = None) -> None:
+                 balance: Any = "auto", min_size: Any = None, max_size: Any = None, kernel: Any = "auto",
+                 parameters: dict[str, Any] | None = None, optimise: bool = False, relaxation: Any = None,
+                 solver: Any = None, tol: float = 1e-6, time_limit: float | None = None, warm_start: Any = False,
+                 verbose: Any = None, random_state: Any = None) -> None:
         self.n_clusters, self.model, self.view = n_clusters, model, view
         self.lam, self.balance, self.kernel, self.parameters = lam, balance, kernel, parameters
+        self.min_size, self.max_size = min_size, max_size
         self.optimise, self.relaxation, self.solver = optimise, relaxation, solver
         self.tol, self.time_limit, self.random_state = tol, time_limit, random_state
         self.warm_start, self.verbose = warm_start, verbose
@@ -117,6 +126,7 @@ class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, Transforme
         ----------
         X : (n, d) array, sparse matrix or DataFrame
         y : ignored
+            Classes at most: of links that are given here by mistake there is an error.
         must_link, cannot_link : (m, 2) array, networkx graph or (n, n) sparse matrix, optional
             Pairs of points; kept exactly. Where X is a data frame, pairs of labels of its index.
         labels : (n,) array of whole numbers, optional
@@ -130,6 +140,9 @@ class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, Transforme
         DeclarationError, ContradictionError, InfeasibleError, RefusalError
             All are `ValueError`.
         """
+        if y is not None and np.ndim(y) > 1:
+            raise DeclarationError(f"fit(X, y): y is ignored, and given with {np.ndim(y)} dimensions; links go to "
+                                   "must_link= and cannot_link=")
         must_link, cannot_link = (_numbered(X, pairs, word) for pairs, word in (
             (must_link, "must_link"), (cannot_link, "cannot_link")))
         X = self._read(X, ensure_min_samples=2)
@@ -152,9 +165,16 @@ class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, Transforme
             raise DeclarationError(f"optimise={self.optimise!r}: expected True or False")
         self.view_ = self._new_view()
         X = X if self.view_ is None else self.view_.fit_transform(X)
+        sized = self.min_size is not None or self.max_size is not None
+        free = sized and self.model is None and isinstance(self.balance, str)
         problem = make_problem(self.model, X, int(k), self.parameters, {
-            "lam": self.lam, "balance": self.balance, "kernel": self._kernel(X), "sample_weight": weights})
+            "lam": self.lam, "balance": None if free else self.balance, "kernel": self._kernel(X),
+            "sample_weight": weights})
         try:
+            if sized:
+                low, high = (_counts(size, n, word) for size, word in (
+                    (self.min_size, "min_size"), (self.max_size, "max_size")))
+                problem = problem.with_constraints(md.sizes(problem.labels, at_least=low, at_most=high))
             problem = problem.with_constraints(*_links(problem.labels, must_link, cannot_link),
                                                *known_labels(problem.labels, codes))
             method = bounding(problem) if self.optimise and self.relaxation is None else self.relaxation
@@ -162,7 +182,7 @@ class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, Transforme
                 relaxation=method, solver=self.solver, tol=self.tol, time_limit=self.time_limit,
                 warm_start=self._start(n), verbose=self.verbose, random_state=generator(self.random_state))
         except InfeasibleError as error:
-            if self.balance is None:
+            if self.balance is None or free:
                 raise
             raise InfeasibleError(f"{error} Sizes are limited by balance={self.balance!r} beside links and labels: "
                                   "give a greater one, or None to leave them free.") from error
@@ -171,6 +191,14 @@ class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, Transforme
         self.held_ = solution.labels != Names(problem.labels.clusters).predicted(solution.decision)
         self.value_, self.bound_, self.gap_ = solution.value, solution.bound, solution.gap
         self.n_iter_ = max(1, len(solution.history))
+        empty = np.flatnonzero(np.bincount(self.labels_, minlength=int(k)) == 0)
+        if len(empty):
+            warnings.warn(f"{len(empty)} of {k} clusters are empty; give min_size=1, or fewer clusters",
+                          ConvergenceWarning, stacklevel=2)
+        if solution.state not in (Status.OPTIMAL, Status.CONVERGED):
+            words = f": {solution.message}" if solution.message else ""
+            warnings.warn(f"the descent ended as {solution.state.name.lower().replace('_', ' ')}{words}; give more "
+                          "time_limit, or a greater tol", ConvergenceWarning, stacklevel=2)
         self._n_features_out = np.atleast_2d(solution.decision.T).shape[0]
         return self
 
@@ -214,6 +242,17 @@ class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, Transforme
         margins = np.abs(values[:, 0]) if values.shape[1] == 1 else values[:, -1] - values[:, -2]
         losses = np.maximum(0.0, 1.0 - margins)
         return -float(np.average(losses, weights=mean_one(weights_of(sample_weight, len(losses)))))
+
+
+def _counts(size: Any, n: int, word: str) -> Any:
+    """Return a size in points: fractions below 1 are parts of n, rounded inwards."""
+    if size is None:
+        return None
+    given = np.asarray(size)
+    if given.dtype.kind not in "iuf" or given.ndim > 1 or not np.all(given > 0):
+        raise DeclarationError(f"{word}={size!r}: expected positive numbers, whole ones in points or fractions of n")
+    share = np.ceil(given * n - 1e-9) if word == "min_size" else np.floor(given * n + 1e-9)
+    return np.where(given < 1, share, given).tolist()
 
 
 def _links(labels: Any, must_link: Any, cannot_link: Any) -> list[Any]:

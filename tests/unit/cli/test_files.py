@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import margindsl as md
 from margindsl.cli.declaration import scale_columns
 from margindsl.cli.files import (
     check_targets,
@@ -115,9 +114,11 @@ def test_links_name_file_and_row(tmp_path, text, expected):
 def test_known_labels_name_file_and_row(tmp_path, row, expected):
     path = write(tmp_path, f"0,1\n{row}\n")
     with pytest.raises(DeclarationError, match=re.escape(f"{path}: row 2 holds {row}, expected {expected}")):
-        read_known(path, md.Labels(6))
-    index, labels = read_known(write(tmp_path, "0,1\n5,-1\n"), md.Labels(6))
+        read_known(path, 6, 2, True)
+    index, labels = read_known(write(tmp_path, "0,1\n5,-1\n"), 6, 2, True)
     assert index.tolist() == [0, 5] and labels.tolist() == [1, -1]
+    with pytest.raises(DeclarationError, match="row 1 holds 0,3, expected a label second, from 0 to 2"):
+        read_known(write(tmp_path, "0,3\n"), 6, 3)
 
 
 def test_labels_are_a_column_or_the_one_of_that_name(tmp_path):

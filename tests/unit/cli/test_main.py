@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 import os
 import stat
 import subprocess
@@ -16,6 +17,7 @@ import margindsl as md
 from margindsl.cli.declaration import declare
 from margindsl.cli.main import LOSSES, build_parser, main
 from margindsl.contract import Status
+from margindsl.estimators import MarginClusterer
 from margindsl.runtime import relaxation_names
 from margindsl.runtime.problem import Problem
 
@@ -62,6 +64,30 @@ def test_solve_writes_labels_to_stdout_and_a_summary_to_stderr(data, capsys):
     assert "status    converged" in err and "alternating with newton" in err
     # The two groups are three standard deviations apart in both coordinates.
     assert float(err.split("accuracy")[1].split("%")[0]) > 90
+
+
+@pytest.mark.parametrize("more, arguments", [
+    ([], {}), (["--clusters", "3", "--min-size", "0.25"], {"n_clusters": 3, "min_size": 0.25}),
+    (["--max-size", "14", "--kernel", "linear", "--lam", "3"], {"max_size": 14, "kernel": "linear", "lam": 3.0})])
+def test_cluster_is_the_estimator(data, capsys, more, arguments):
+    assert main(["cluster", data, "--truth", "kind", *more]) == 0
+    out, err = capsys.readouterr()
+    X = np.array([[float(row["height"]), float(row["width"])] for row in rows_of(Path(data).read_text())])
+    model = MarginClusterer(random_state=0, **arguments).fit(X)
+    assert [int(row["cluster"]) for row in rows_of(out)] == model.labels_.tolist()
+    assert "24 points, 2 columns" in err and "oak" in err and "accuracy" in err
+
+
+def test_cluster_keeps_links_and_known_clusters_and_appends_a_column(data, tmp_path, capsys):
+    must, known = pairs_file(tmp_path, "must.csv", [(0, 23)]), pairs_file(tmp_path, "known.csv", [(0, 1), (5, 0)])
+    target = str(tmp_path / "out.csv")
+    assert main(["cluster", data, "--drop", "kind", "--must-link", must, "--known", known, "--append", "--output",
+                 target, "--json"]) == 0
+    out, err = capsys.readouterr()
+    rows = rows_of(Path(target).read_text())
+    clusters = [int(row["cluster"]) for row in rows]
+    assert list(rows[0]) == ["height", "width", "kind", "cluster"] and clusters == json.loads(out)["clusters"]
+    assert clusters[0] == clusters[23] == 1 and clusters[5] == 0 and "24 points" in err
 
 
 def test_solve_agrees_with_the_language(data, tmp_path, capsys):

@@ -7,6 +7,7 @@ import pytest
 from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris, make_blobs
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -84,6 +85,28 @@ def test_a_view_bends_far_values_and_far_points(container):
     straight = SpatialSign(deviations=np.inf, radius=1e9).fit_transform(X)  # of a great radius points only shrink
     moved = X - X.mean(axis=0)
     assert np.allclose(straight / np.linalg.norm(straight), moved / np.linalg.norm(moved))
+
+
+@pytest.mark.parametrize("size, least", [({"min_size": 0.3}, [18] * 3), ({"min_size": 19}, [19] * 3),
+                                         ({"min_size": [5, 30, 5]}, [5, 30, 5]), ({"max_size": [25, 0.3, 60]}, None)])
+def test_sizes_are_points_or_fractions_of_all_or_of_each(blobs, size, least):
+    X, _ = blobs
+    found = MarginClusterer(3, random_state=0, **size).fit(X)
+    sizes = np.bincount(found.labels_, minlength=3)
+    assert np.all(sizes >= least) if least else np.all(sizes <= [25, 18, 60])
+    with pytest.raises(DeclarationError, match="min_size=-1: expected positive numbers"):
+        MarginClusterer(min_size=-1).fit(X)
+
+
+def test_an_empty_cluster_an_early_end_and_misplaced_links_do_not_pass_in_silence(blobs):
+    X, _ = blobs
+    with pytest.warns(ConvergenceWarning, match="of 4 clusters are empty"):
+        MarginClusterer(4, model=lambda X, clusters: md.Problem(
+            md.Minimize(md.sq_norm(f := md.Hyperplane(X)) / 2 + md.mean(md.hinge(md.margin(y := md.Labels(
+                len(X), clusters=clusters), f)))), [y[np.arange(len(X))] == np.arange(len(X)) % 2],
+            relaxation="supervised")).fit(X)
+    with pytest.raises(DeclarationError, match="links go to must_link="):
+        MarginClusterer(3).fit(X, [(0, 1)])
 
 
 @pytest.mark.parametrize("arguments", [{"deviations": 0.0}, {"radius": -1.0}, {"radius": np.inf}])
