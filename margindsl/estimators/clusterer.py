@@ -251,7 +251,7 @@ def _counts(size: Any, n: int, word: str) -> Any:
     given = np.asarray(size)
     if given.dtype.kind not in "iuf" or given.ndim > 1 or not np.all(given > 0):
         raise DeclarationError(f"{word}={size!r}: expected positive numbers, whole ones in points or fractions of n")
-    share = np.ceil(given * n - 1e-9) if word == "min_size" else np.floor(given * n + 1e-9)
+    share = (np.ceil if word == "min_size" else np.floor)(np.round(given * n, 6))
     return np.where(given < 1, share, given).tolist()
 
 
