@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from margindsl.contract import Budget, RawSolution, Session, Status
-from margindsl.program.bounded_bias import Interval
 from margindsl.program.branching import BranchNodeForm, PointLosses, node_dual
 from margindsl.typing import FloatArray
 from margindsl_solvers.engines.hull import Bend, MomentHull, SoftKinks
@@ -44,23 +43,8 @@ class Iterate(NamedTuple):
     bend: Bend
     root: tuple[FloatArray, FloatArray]  # derivatives of h(√z) by z
     z: FloatArray
-    softened: float
     value: float
     L: FloatArray
-
-
-def build_shape(form: BranchNodeForm) -> Shape:
-    """Return the shared arrays of a family of nodes."""
-    phi = np.ascontiguousarray(form.columns)
-    r = phi.shape[1]
-    i, j = np.triu_indices(r)
-    counts = np.where(i == j, 1.0, 2.0)
-    smooth, jumps = form.table.split_kinks()
-    root, steps = form.absorbed.split_kinks()
-    return Shape(phi, phi[:, i] * phi[:, j] * counts, np.concatenate([np.zeros(r, dtype=int), i + 1]),
-                 np.concatenate([np.arange(1, r + 1), j + 1]), np.concatenate([np.full(r, 2.0), counts]),
-                 SoftKinks.build(form.table.knots, jumps), MomentHull.build(smooth), root,
-                 SoftKinks.build(form.absorbed.knots, steps))
 
 
 class NodeSession(Session[BranchNodeForm]):
@@ -75,7 +59,16 @@ class NodeSession(Session[BranchNodeForm]):
     """
 
     def __init__(self, form: BranchNodeForm, max_iter: int = STEPS, tol: float | None = None) -> None:
-        self.shape, self.max_iter, self.tol = build_shape(form), max_iter, tol
+        self.max_iter, self.tol = max_iter, tol
+        phi = np.ascontiguousarray(form.columns)
+        r = phi.shape[1]
+        i, j = np.triu_indices(r)
+        counts = np.where(i == j, 1.0, 2.0)
+        (smooth, jumps), (root, steps) = form.table.split_kinks(), form.absorbed.split_kinks()
+        self.shape = Shape(phi, phi[:, i] * phi[:, j] * counts, np.concatenate([np.zeros(r, dtype=int), i + 1]),
+                           np.concatenate([np.arange(1, r + 1), j + 1]), np.concatenate([np.full(r, 2.0), counts]),
+                           SoftKinks.build(form.table.knots, jumps), MomentHull.build(smooth), root,
+                           SoftKinks.build(form.absorbed.knots, steps))
 
     def solve(self, form: BranchNodeForm, budget: Budget, start: RawSolution | None = None) -> RawSolution:
         began = time.perf_counter()
@@ -92,146 +85,96 @@ class NodeSession(Session[BranchNodeForm]):
                            seconds={"compile": 0.0, "solve": time.perf_counter() - began})
 
 
-@dataclass(frozen=True)
-class BiasBarrier:
-    """Keep a lifted bias within limits: −log(ℓ² − P_tt), and −log(t − low) − log(high − t) where they are unequal.
+class NodeRun:
+    """Follow Newton steps of ½ tr P + ΣH + Σh(√z) − τ log det Y to τ below the accuracy.
 
-    Parameters
-    ----------
-    bias : Interval
-        There is no barrier where it is zero.
+    A lifted bias t, the last entry of w, is kept within limits by −log(ℓ² − P_tt), and by −log(t − low) − log(high − t)
+    where they are unequal.
     """
 
-    bias: Interval
-
-    @property
-    def count(self) -> int:
-        """Return the number of terms."""
-        return 0 if not self.bias.reach > 0 else 1 if self.bias.is_symmetric else 3
-
-    @property
-    def middle(self) -> float:
-        """Return a bias inside."""
-        return 0.5 * (self.bias.low + self.bias.high)
-
-    def rooms(self, Y: FloatArray) -> FloatArray:
-        """Return ℓ² − P_tt, high − t and t − low, infinite where there is no such term."""
-        t, square = float(Y[0, -1]), self.bias.reach**2 - float(Y[-1, -1])
-        rooms = np.array([square, self.bias.high - t, t - self.bias.low])
-        return np.where(np.arange(3) < self.count, rooms, np.inf)
-
-    def value(self, Y: FloatArray) -> float:
-        """Return the barrier, inf outside."""
-        rooms = self.rooms(Y)[: self.count]
-        return float("inf") if np.any(rooms <= 0) else -float(np.log(rooms).sum())
-
-    def derivatives(self, Y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return first and second derivatives by t and P_tt."""
-        square, above, below = 1.0 / self.rooms(Y)
-        return np.array([above - below, square]), np.array([above**2 + below**2, square**2])
-
-    def multipliers(self, Y: FloatArray, step: FloatArray, tau: float) -> tuple[float, float]:
-        """Return η and τ of the linear model of the gradients along a step, zero without a bias."""
-        square, above, below = 1.0 / self.rooms(Y)
-        dt, dz = float(step[0, -1]), float(step[-1, -1])
-        eta = 2.0 * tau * square * max(1.0 + square * dz, 1e-9)
-        return eta, tau * (above * max(1.0 + above * dt, 0.0) - below * max(1.0 - below * dt, 0.0))
-
-
-@dataclass
-class NodeRun:
-    """Follow Newton steps of ½ tr P + ΣH + Σh(√z) − τ log det Y to τ below the accuracy."""
-
-    shape: Shape
-    form: BranchNodeForm
-    max_iter: int = STEPS
-
-    def __post_init__(self) -> None:
-        labels = self.form.labels
-        n, r = self.shape.phi.shape
+    def __init__(self, shape: Shape, form: BranchNodeForm, max_iter: int = STEPS) -> None:
+        self.shape, self.form, self.max_iter, labels = shape, form, max_iter, form.labels
+        n, r = shape.phi.shape
         self.n, self.r = n, r
         self.fixed, self.free = np.flatnonzero(labels != 0), np.flatnonzero(labels == 0)
-        self.y = labels[self.fixed].astype(float)
-        self.signed = self.shape.phi[self.fixed] * self.y[:, None]
-        self.Qf, self.Qz = self.shape.pairs[self.fixed], self.shape.pairs[self.free]
-        self.hull = self.shape.hull.take(self.fixed)
-        self.root = self.shape.root.take(self.free)
-        self.kinks, self.root_kinks = self.shape.kinks.take(self.fixed), self.shape.root_kinks.take(self.free)
-        self.limit = BiasBarrier(self.form.bias)
-        self.order = max(self.shape.kinks.count, self.shape.root_kinks.count) * 2 + r + 1 + self.limit.count
+        self.signed = shape.phi[self.fixed] * labels[self.fixed].astype(float)[:, None]
+        self.Qf, self.Qz = shape.pairs[self.fixed], shape.pairs[self.free]
+        self.hull, self.root = shape.hull.take(self.fixed), shape.root.take(self.free)
+        self.kinks, self.root_kinks = shape.kinks.take(self.fixed), shape.root_kinks.take(self.free)
+        self.walls = 0 if not form.bias.reach > 0 else 1 if form.bias.is_symmetric else 3
+        self.order = max(shape.kinks.count, shape.root_kinks.count) * 2 + r + 1 + self.walls
         self.eta = self.tilt = 0.0
-        self.penalised = np.arange(r) < self.form.features.rank
+        self.penalised = np.arange(r) < form.features.rank
         self.u, self.a, self.z = np.zeros(n), np.zeros(n), np.zeros(n)
         self.bound, self.value, self.steps = float("-inf"), float("inf"), 0
         self.Y = np.eye(r + 1)
 
     def run(self, start: FloatArray | None, budget: Budget) -> Status:
         """Run the stages; return OPTIMAL when settled or accurate."""
-        final = 0.5 * self.form.accuracy / self.order
+        # 1. Begin at the middle of the cone, drawn to a start
+        form, bias = self.form, self.form.bias
         scale = float(np.median(np.einsum("nr,nr->n", self.shape.phi, self.shape.phi)))
         self.Y[1:, 1:] /= max(scale, 1e-12)
-        if self.limit.count:
-            self.Y[0, -1] = self.Y[-1, 0] = self.limit.middle
-            self.Y[-1, -1] = 0.5 * (self.limit.bias.reach**2 + self.limit.middle**2)
+        if self.walls:
+            middle = 0.5 * (bias.low + bias.high)
+            self.Y[0, -1] = self.Y[-1, 0] = middle
+            self.Y[-1, -1] = 0.5 * (bias.reach**2 + middle**2)
         if start is not None:
             self.Y = (1.0 - BLEND) * start + BLEND * self.Y
-        tau = max(final, (COLD if start is None else WARM) * abs(self._start_value()) / self.order)
+        first, final = self._merit(self.Y, 1e-12)[1], 0.5 * form.accuracy / self.order
+        value = 1.0 if first is None else abs(first.value)
+        tau = max(final, (COLD if start is None else WARM) * value / self.order)
+
+        # 2. Newton steps at one barrier weight after the other
         while True:
-            status = self._stage(tau, budget, tau <= final)
-            if status is not None:
-                return status
+            merit, iterate = self._merit(self.Y, tau)
+            if iterate is None:
+                return Status.FAILED
+            while True:
+                if self.steps >= self.max_iter:
+                    return Status.ITERATION_LIMIT
+                step, decrement = self._direction(iterate, tau)
+                self.steps += 1
+                if decrement < 2.0 * tau * (self.r + 1):
+                    self._read_duals(step, iterate, tau)
+                    # The target is reached, or certainly missed with a bound good enough to branch on
+                    miss = form.target - self.bound
+                    wanted = form.accuracy if not np.isfinite(miss) else max(form.accuracy, CLOSED * miss)
+                    if miss <= 0 or self.value - self.bound <= wanted:
+                        return Status.OPTIMAL
+                if decrement < (0.01 if tau <= final else 0.5) * tau:
+                    break
+                if budget.expired:
+                    return Status.TIME_LIMIT
+                for halvings in range(30):
+                    length = 0.5**halvings
+                    lower, found = self._merit(self.Y + length * step, tau)
+                    if found is not None and lower <= merit - 0.1 * length * decrement:
+                        break
+                else:  # lost in rounding
+                    break
+                self.Y, merit, iterate = self.Y + length * step, lower, found
             if tau <= final:
                 return Status.INACCURATE
             tau = max(SHRINK * tau, final)
 
-    def _start_value(self) -> float:
-        iterate = self._merit(self.Y, 1e-12)[1]
-        return 1.0 if iterate is None else iterate.value
-
-    def _stage(self, tau: float, budget: Budget, last: bool) -> Status | None:
-        """Take Newton steps at one barrier weight; return a status when the node is done."""
-        merit, iterate = self._merit(self.Y, tau)
-        if iterate is None:
-            return Status.FAILED
-        while self.steps < self.max_iter:
-            step, decrement = self._direction(iterate, tau)
-            self.steps += 1
-            if decrement < 2.0 * tau * (self.r + 1):
-                self._read_duals(step, iterate, tau)
-                if self._is_closed():
-                    return Status.OPTIMAL
-            if decrement < (0.01 if last else 0.5) * tau:
-                return None
-            if budget.expired:
-                return Status.TIME_LIMIT
-            found = self._search(merit, step, decrement, tau)
-            if found is None:
-                return None
-            self.Y, merit, iterate = found
-        return Status.ITERATION_LIMIT
-
-    def _search(self, merit: float, step: FloatArray, decrement: float,
-                tau: float) -> tuple[FloatArray, float, Iterate] | None:
-        """Return the first point of a halving line search with enough decrease."""
-        length = 1.0
-        for _ in range(30):
-            trial = self.Y + length * step
-            new, iterate = self._merit(trial, tau)
-            if iterate is not None and new <= merit - 0.1 * length * decrement:
-                return trial, new, iterate
-            length *= 0.5
-        return None
-
-    def _is_closed(self) -> bool:
-        """Return whether the target is reached, or certainly missed with a bound good enough to branch on."""
-        miss = self.form.target - self.bound
-        wanted = self.form.accuracy if not np.isfinite(miss) else max(self.form.accuracy, CLOSED * miss)
-        return miss <= 0 or self.value - self.bound <= wanted
-
     # -- values and derivatives ---------------------------------------------------------------------
 
-    def _evaluate(self, Y: FloatArray, L: FloatArray, tau: float) -> Iterate:
-        """Return the values and derivatives at Y = LLᵀ."""
+    def _rooms(self, Y: FloatArray) -> FloatArray:
+        """Return ℓ² − P_tt, high − t and t − low, infinite where there is no such term."""
+        t, bias = float(Y[0, -1]), self.form.bias
+        rooms = np.array([bias.reach**2 - float(Y[-1, -1]), bias.high - t, t - bias.low])
+        return np.where(np.arange(3) < self.walls, rooms, np.inf)
+
+    def _merit(self, Y: FloatArray, tau: float) -> tuple[float, Iterate | None]:
+        """Return the barrier function and what is known at Y = LLᵀ, inf and None outside the cone."""
+        try:
+            L = np.linalg.cholesky(Y)
+        except np.linalg.LinAlgError:
+            return float("inf"), None
+        rooms = self._rooms(Y)[: self.walls]
+        if not np.all((rooms > 0) & np.isfinite(rooms)):
+            return float("inf"), None
         P, w, phi = Y[1:, 1:], Y[0, 1:], self.shape.phi
         z = np.einsum("nr,nr->n", phi @ P, phi)
         f = self.signed @ w
@@ -245,19 +188,9 @@ class NodeRun:
         root = (first / (2 * s), np.maximum(second - first / s, 0.0) / (4 * s * s))
         rest = 0.5 * float(np.diag(P) @ self.penalised) + float(bend.value.sum()) + float(value.sum())
         softened = rest + float(soft[0].sum()) + float(lifted[0].sum())
-        return Iterate(bend, root, z, softened, rest + float(soft[3].sum()) + float(lifted[3].sum()), L)
-
-    def _merit(self, Y: FloatArray, tau: float) -> tuple[float, Iterate | None]:
-        """Return the barrier function and the place, inf and None outside the cone."""
-        try:
-            L = np.linalg.cholesky(Y)
-        except np.linalg.LinAlgError:
-            return float("inf"), None
-        walls = self.limit.value(Y)
-        if not np.isfinite(walls):
-            return float("inf"), None
-        iterate = self._evaluate(Y, L, tau)
-        return iterate.softened + tau * walls - 2.0 * tau * float(np.log(np.diag(L)).sum()), iterate
+        walls = float(np.log(rooms).sum()) + 2.0 * float(np.log(np.diag(L)).sum())
+        exact = rest + float(soft[3].sum()) + float(lifted[3].sum())
+        return softened - tau * walls, Iterate(bend, root, z, exact, L)
 
     def _direction(self, iterate: Iterate, tau: float) -> tuple[FloatArray, float]:
         """Return the Newton direction of Y and the decrease it predicts (twice the quadratic model's)."""
@@ -280,10 +213,10 @@ class NodeRun:
         H[:r, r:] += cross
         H[r:, :r] += cross.T
         H[r:, r:] += (Qf.T * bend.zz) @ Qf + (Qz.T * root[1]) @ Qz
-        if self.limit.count:  # the bias is the last entry of w, its square that of vech P
-            first, second = self.limit.derivatives(self.Y)
-            gradient[[r - 1, p - 1]] += tau * first
-            H[[r - 1, p - 1], [r - 1, p - 1]] += tau * second
+        if self.walls:  # the bias is the last entry of w, its square that of vech P
+            square, above, below = 1.0 / self._rooms(self.Y)
+            gradient[[r - 1, p - 1]] += tau * np.array([above - below, square])
+            H[[r - 1, p - 1], [r - 1, p - 1]] += tau * np.array([above**2 + below**2, square**2])
         try:
             step = -cho_solve(cho_factor(H, check_finite=False), gradient, check_finite=False)
         except LinAlgError:
@@ -306,27 +239,30 @@ class NodeRun:
         u[self.fixed] = -(bend.by_f + bend.ff * df + bend.fz * dz[self.fixed])
         a[self.fixed] = -2.0 * (bend.by_z + bend.fz * df + bend.zz * dz[self.fixed])
         a[self.free] = -2.0 * (root[0] + root[1] * dz[self.free])
-        u, a = self._into_domain(u, a)
-        eta, tilt = self.limit.multipliers(self.Y, step, tau)
-        scaled = phi / np.where(self.penalised, 1.0, np.sqrt(eta)) if eta > 0 else phi
-        top = float(np.linalg.eigvalsh((scaled.T * a) @ scaled)[-1])
-        if top >= 1.0 - 1e-9:
-            a = a * ((1.0 - 1e-8) / top)
-        bound = node_dual(self.form.table, phi, self.form.labels, u, a, self.form.bias, eta, tilt)
-        if bound > self.bound or self.steps <= 1:
-            self.bound, self.u, self.a, self.eta, self.tilt = bound, u, a, eta, tilt
-        self.value, self.z = min(self.value, iterate.value), iterate.z
 
-    def _into_domain(self, u: FloatArray, a: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return duals at which the minima over t are finite."""
-        table = self.form.table
+        # Duals at which the minima over t are finite
+        table, labelled = self.form.table, self.form.labels != 0
         first, last = table.q[:, 0], table.q[:, -1]
         lowest = -2.0 * np.minimum(first, last)
         margin = 1e-9 * np.abs(table.q).max(axis=1)
         a = np.where(a < lowest + margin, lowest, a)
-        labelled = self.form.labels != 0
         u = np.where(labelled & (last + 0.5 * a <= 0), np.maximum(u, -table.s[:, -1]), u)
         u = np.where(labelled & (first + 0.5 * a <= 0), np.minimum(u, -table.s[:, 0]), u)
         falls = (last + 0.5 * a <= 0) & (table.s[:, -1] < 0) | (first + 0.5 * a <= 0) & (table.s[:, 0] > 0)
         a = np.where(~labelled & falls, lowest + margin, a)
-        return u, a
+
+        # Those of the limits of a bias, of the same linear model
+        square, above, below = 1.0 / self._rooms(self.Y)
+        dt, dz_t = float(step[0, -1]), float(step[-1, -1])
+        eta = 2.0 * tau * square * max(1.0 + square * dz_t, 1e-9)
+        tilt = tau * (above * max(1.0 + above * dt, 0.0) - below * max(1.0 - below * dt, 0.0))
+
+        # No more than the norm takes
+        scaled = phi / np.where(self.penalised, 1.0, np.sqrt(eta)) if eta > 0 else phi
+        top = float(np.linalg.eigvalsh((scaled.T * a) @ scaled)[-1])
+        if top >= 1.0 - 1e-9:
+            a = a * ((1.0 - 1e-8) / top)
+        bound = node_dual(table, phi, self.form.labels, u, a, self.form.bias, eta, tilt)
+        if bound > self.bound or self.steps <= 1:
+            self.bound, self.u, self.a, self.eta, self.tilt = bound, u, a, eta, tilt
+        self.value, self.z = min(self.value, iterate.value), iterate.z
