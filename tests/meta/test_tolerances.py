@@ -11,7 +11,7 @@ LARGEST = 1e-4  # literals up to here are tolerances
 # Every place that is allowed, with what makes its number one without unit.
 ALLOWED = {
     "masses of a mixture sum to one": [
-        ("margindsl/drivers/generation.py", "mu > 1e-09"), ("margindsl/relaxations/minimax.py", "mu > 1e-08")],
+        ("margindsl/drivers/generation.py", "mu > 1e-09")],
     "the programme is scaled to entries of about one": [
         ("margindsl/program/quadratic.py", "s / z + 1e-15")],
     "a part of a step, or of a slope between 0 and 1": [

@@ -68,8 +68,8 @@ def test_few_steps_promise_nothing():
     assert greatest_eigenvalue(lambda v: np.arange(50.0) * v, 50, steps=3)[1] == np.inf
 
 
-@pytest.mark.parametrize("links, bound", [(0, {}), (30, {"at": 1})])
-@pytest.mark.parametrize("whole, given", [(False, False), (False, True), (True, False), (True, True)])
+@pytest.mark.parametrize("links, bound, whole, given", [
+    (0, {}, False, False), (0, {}, True, True), (30, {"at": 1}, False, True), (30, {"at": 1}, True, False)])
 def test_a_wide_certificate_is_nearly_that_of_the_dense_rows(unrotated, monkeypatch, links, bound, whole, given):
     form = lift(compiled(X, "sdp", links, **bound).program, whole=whole)
     monkeypatch.setattr(lift_certificate, "WIDE", 10**6)
