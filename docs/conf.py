@@ -39,6 +39,7 @@ autodoc_member_order = "groupwise"
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
 
+copybutton_selector = "div:not(.highlight-output) > div.highlight pre"
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 

@@ -74,9 +74,9 @@ def entries(index: str = "i") -> Iterator[None]:
 
 
 def number_text(value: Any) -> str:
-    """Return the shortest text that reads as the same number."""
-    text = repr(float(value))
-    return text.removesuffix(".0")
+    """Return the shortest text that reads as the same number, 0.64 for 0.6400000000000001."""
+    text, rounded = repr(float(value)), repr(float(f"{float(value):.15g}"))
+    return (rounded if len(rounded) < len(text) - 4 else text).removesuffix(".0")
 
 
 def array_text(values: np.ndarray) -> str:

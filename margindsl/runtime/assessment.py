@@ -84,7 +84,7 @@ class Assessment:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        return notebook.facts("Assessment of given labels", self.summary().replace("not in B", "outside"))
+        return notebook.facts("Assessment of given labels", self.summary().replace("not in B", "outside").splitlines())
 
     def __repr__(self) -> str:
         return (f"Assessment(value={self.value:.6g}, bound={self.bound:.6g}, gap={self.gap:.3g}, "

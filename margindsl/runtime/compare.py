@@ -129,17 +129,16 @@ class Comparison:
                      _number(100 * d["gap"], 3)]
             if self.has_truth:
                 cells.append(_number(100 * d["accuracy"], 4))
-            cells += [_number(d["seconds"], 3), _number(d["compile"], 3), _number(d["solve"], 3),
-                      _number(d["round and polish"], 3), _short(d["note"])]
-            lines.append(cells)
+            times = [d[stage] for stage in ("seconds", "compile", "solve", "round and polish")]
+            lines.append([*cells, *("-" if np.isnan(time) else f"{time:.2f}" for time in times), _short(d["note"])])
         return heads, lines
 
     def __str__(self) -> str:
         from tabulate import tabulate
 
         heads, lines = self.cells()
-        if not any(line[-1] for line in lines):
-            heads, lines = heads[:-1], [line[:-1] for line in lines]
+        shown = slice(None) if any(line[-1] for line in lines) else slice(-1)
+        heads, *lines = ([*line[:-4], *line[-1:]][shown] for line in (heads, *lines))  # without the stages' seconds
         return tabulate(lines, heads, "simple", disable_numparse=True)
 
     def _repr_html_(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -257,29 +258,32 @@ class Solution:
 
     def summary(self) -> str:
         """Return a few lines a person reads first."""
+        return "\n".join(textwrap.fill(line, 100, subsequent_indent=" " * 10) for line in self._facts())
+
+    def _facts(self) -> list[str]:
         bound = f"{self.bound:.6g} (certified, gap {100 * self.gap:.3g} %)" if np.isfinite(self.bound) else "none"
         counts = " / ".join(map(str, self.cluster_sizes))
         lines = [
-            f"status    {self.status}: {self.state.value}",
+            f"status    {self.state.value}",
             f"value     {self.value:.8g}",
             f"bound     {bound}",
             f"clusters  {counts} of {len(self.labels)} points",
             f"margins   mean {self.margin_mean:.4g}, variance {self.margin_variance:.4g}",
-            "seconds   " + ", ".join(f"{k} {v:.3g}" for k, v in self.timings.items()),
         ]
+        if "total" in self.timings:
+            lines.append(f"seconds   {self.timings['total']:.2f}")
         if self.unverified:
             lines.append(f"unverified {self.unverified}")
         if self.message:
             lines.append(f"message   {self.message}")
-        lines += [f"meaning   {meaning(self)}", f"next      {advice(self)}"]
-        return "\n".join(lines)
+        return [*lines, f"meaning   {meaning(self)}", f"next      {advice(self)}"]
 
     def __repr__(self) -> str:
         return (f"Solution(status={self.status!r}, value={self.value:.6g}, bound={self.bound:.6g}, "
                 f"relaxation={self.relaxation!r}, solver={self.solver!r}{', unverified' if self.unverified else ''})")
 
     def _repr_html_(self) -> str:
-        return notebook.facts(f"Solution by {self.relaxation} with {self.solver}", self.summary())
+        return notebook.facts(f"Solution by {self.relaxation} with {self.solver}", self._facts())
 
     def plot(self, kind: str = "margins", ax: Any = None, **options: Any) -> Any:
         """Draw a picture of the solution.

@@ -13,9 +13,9 @@ def table(heads: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def facts(title: str, lines: str) -> str:
+def facts(title: str, lines: Iterable[str]) -> str:
     """Return lines that begin with a word, as `summary` gives them, as a table."""
-    cells = (line.partition(" ") for line in lines.splitlines())
+    cells = (line.partition(" ") for line in lines)
     rows = "".join(f'<tr><th scope="row" style="text-align:left">{escape(word)}</th><td style="text-align:left">'
                    f"{escape(text.strip())}</td></tr>" for word, _, text in cells)
     return f"<div><b>{escape(title)}</b><table>{rows}</table></div>"

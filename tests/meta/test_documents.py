@@ -11,6 +11,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
+from meta import outputs
 
 import margindsl as md
 from margindsl import estimators
@@ -22,23 +23,41 @@ from margindsl.runtime.registry import make_solver
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-MADE = ("api", "gallery")  # by the site, from the source and the examples
-PAGES = [ROOT / "README.md", *sorted(p for p in DOCS.rglob("*.md") if p.relative_to(DOCS).parts[0] not in MADE)]
+PAGES = outputs.PAGES
 WITH_CODE = [page for page in PAGES if "```python" in page.read_text(encoding="utf-8")]
 
 
-def blocks(page):
-    """Return the Python blocks of a page, each at the line where it stands."""
-    text = page.read_text(encoding="utf-8")
-    for match in re.finditer(r"^```python\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL):
-        yield "\n" * text[:match.start(1)].count("\n") + match.group(1)
-
-
 @pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: page.name)
-def test_python_blocks_run(page):
-    namespace = {"__name__": page.stem}
-    for block in blocks(page):
-        exec(compile(block, str(page), "exec"), namespace)
+def test_python_blocks_run_and_show_what_they_print(page):
+    blocks = outputs.run(page)
+    assert blocks
+    faults = [f"{page.name}:{block.line}: {fault}" for block in blocks for fault in outputs.faults(block)]
+    assert faults == [], f"python tests/meta/outputs.py --write {page.relative_to(ROOT)} writes what is printed"
+
+
+def test_every_output_follows_a_block():
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        shown = sum(match["output"] is not None for match in outputs.BLOCK.finditer(text))
+        assert shown == text.count("\n```output\n"), page.name
+
+
+@pytest.mark.parametrize("shown, printed, same", [
+    ("value  1.4983469", "value     1.498347", True), ("value 1.4983469", "value 1.6", False),
+    ("gap 2.1e-09 %", "gap 0 %", True), ("gap 26.2 %", "gap 26 %", True), ("gap 26.2 %", "gap 36.2 %", False),
+    ("16 of 40 points", "17 of 40 points", False), ("after 14 iterations", "after 16 iterations", True),
+    ("took 0.12 s", "took 33 s", True), ("seconds   0.42", "seconds 1.00", True), ("bound none", "bound 1.2", False),
+    ("name  value  seconds\n---- ---\na     1.00   0.2", "name   value   seconds\n---- ---\na      1.00    13.4", True),
+    ("name   value   seconds\na      1.00    0.2", "name   value   seconds\na      2.00    0.2", False),
+    ("a\nb", "a", False)])
+def test_outputs_are_compared_by_words_and_by_rounded_numbers(shown, printed, same):
+    assert (outputs.differences(shown, printed) == []) is same
+
+
+@pytest.mark.parametrize("shown, printed, faults", [
+    (None, "", 0), (None, "1\n", 1), ("1\n", "", 1), ("1\n", "1\n", 0), ("a\n" * 20, "a\n" * 20, 1)])
+def test_a_block_shows_what_it_prints_and_nothing_else(shown, printed, faults):
+    assert len(outputs.faults(outputs.Block(1, shown, printed))) == faults
 
 
 def test_pages_with_code_are_found():

@@ -190,9 +190,10 @@ def test_what_is_printed_has_the_value_of_what_was_declared(name):
 
 
 @pytest.mark.parametrize("value, shown", [
-    (2.5e-7, r"2.5 \cdot 10^{-7}"), (3.0, "3"), (0.1 + 0.2, "0.30000000000000004"), (1e22, r"1 \cdot 10^{22}"),
+    (2.5e-7, r"2.5 \cdot 10^{-7}"), (3.0, "3"), (0.1 + 0.2, "0.3"), (1 / 3, "0.3333333333333333"),
+    (1e22, r"1 \cdot 10^{22}"),
     (-4, "-4")])
-def test_numbers_are_printed_in_full(value, shown):
+def test_numbers_are_printed_in_full_but_for_rounding(value, shown):
     assert number_latex(value) == shown
 
 
