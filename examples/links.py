@@ -22,5 +22,4 @@ words = [f"k-means: {broken} of 3 links broken", f"margindsl: 3 of 3 kept, {solu
 for axes, answer, claim in zip(plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")[1], answers, words):
     answer.plot("boundary", ax=axes).set_title(claim, fontsize="medium")
     axes.plot(*X[[49, 0, 50, 99]].T, color="tab:green" if answer is solution else "tab:red")
-
 assert broken == 3 and solution.gap < 0.01 and md.metrics.clustering_accuracy(strip, solution.labels) == 1.0

@@ -258,7 +258,8 @@ class Solution:
 
     def summary(self) -> str:
         """Return a few lines a person reads first."""
-        return "\n".join(textwrap.fill(line, 100, subsequent_indent=" " * 10) for line in self._facts())
+        lines = textwrap.TextWrapper(100, subsequent_indent=" " * 10, break_on_hyphens=False)
+        return "\n".join(map(lines.fill, self._facts()))
 
     def _facts(self) -> list[str]:
         bound = f"{self.bound:.6g} (certified, gap {100 * self.gap:.3g} %)" if np.isfinite(self.bound) else "none"
