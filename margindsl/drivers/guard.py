@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import traceback
 from collections.abc import Callable
@@ -176,7 +177,7 @@ def read_raw(form: Form, answer: Any) -> RawSolution:
         raise _Unreadable(f"ended as {status.word}, but of its variables {error}") from None
     if mended and status in SOLVED:
         status, message = Status.INACCURATE, f"{mended}{'; ' + message if message else ''}"
-    seconds = {str(stage): float(spent) for stage, spent in answer.seconds.items() if np.isfinite(spent)}
+    seconds = {str(stage): float(spent) for stage, spent in answer.seconds.items() if math.isfinite(spent)}
     return RawSolution(status, variables, message, float(answer.objective), int(answer.iterations), seconds,
                        tuple(answer.trace))
 

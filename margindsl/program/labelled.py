@@ -119,6 +119,8 @@ class LabelledForm(Form):
 
         Of more than two clusters a bound is one on the differences of every two (slides Eq. 18).
         """
+        if not self.decision:
+            return np.zeros((0, self.size_of_w)), np.zeros((0, self.width))
         (sums, totals), D = self.decision_rows, differences(self.codes)
         rows = np.einsum("pc,jr->jpcr", D, sums).reshape(len(sums) * len(D), self.size_of_w)
         return rows, np.einsum("pc,j->jpc", D, totals).reshape(len(rows), self.width)
@@ -139,6 +141,8 @@ class LabelledForm(Form):
 
     def support(self, tau: FloatArray) -> float:
         """Return Σ sup {τ_j t : t within the ends of bound j}, what bounds cost in the dual."""
+        if not len(tau):
+            return 0.0
         lower, upper = self.bound_ends
         ends = np.where(tau > 0, upper, lower)
         return float(np.sum(np.multiply(tau, ends, out=np.zeros(len(tau)), where=tau != 0)))
