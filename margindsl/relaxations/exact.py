@@ -126,8 +126,6 @@ class Exact(Relaxation):
     def _branches(self, program: MarginProgram) -> bool:
         if program.weight_bounds or not program.bias.is_finite or not program.kind.is_linear:
             return True
-        if program.is_biased and program.clusters > 2:  # the duals of a labelling hold the bias of that one alone
-            return True
         return self.method == "branching" or (self.method == "auto" and not self._enumerates(program))
 
     def _branch(self, run: Run) -> Outcome:
