@@ -3,10 +3,10 @@
 A block fenced as ``python`` that prints is followed by a block fenced as ``output`` with what it printed. Run
 ``python tests/meta/outputs.py [--write] [PAGES]`` to compare them, or to write those that differ; without pages, all.
 
-Words are compared as they stand, but for the widths of columns. Numbers may differ by what processors and versions of
-packages differ by: `RELATIVE` of the larger, or one unit of the last digit shown, or both below `ZERO`; whole numbers
-are equal, unless they count work (``14 iterations``). Times are not compared: numbers before ``s``, in lines that begin
-with ``seconds`` and in columns named `TIMES`.
+Words are compared as they stand, but for the widths of columns and where sentences are broken. Numbers may differ by
+what processors and versions of packages differ by: `RELATIVE` of the larger, or one unit of the last digit shown, or
+both below `ZERO`; whole numbers are equal, unless they count work (``14 iterations``). Times are not compared: numbers
+before ``s``, in lines that begin with ``seconds`` and in columns named `TIMES`.
 """
 
 import argparse
@@ -15,6 +15,7 @@ import io
 import os
 import re
 import sys
+import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ MADE = ("api", "gallery")  # by the site, from the source and the examples
 PAGES = [ROOT / "README.md", *sorted(p for p in DOCS.rglob("*.md") if p.relative_to(DOCS).parts[0] not in MADE)]
 BLOCK = re.compile(r"^```python\n(?P<code>.*?)^```$(?P<shown>\n\n?```output\n(?P<output>.*?)^```$)?", re.M | re.S)
 MOST_LINES = 16
+WIDTH = 100  # of sentences
 
 RELATIVE = 0.01
 ZERO = 1e-5
@@ -46,6 +48,7 @@ def run(page: Path) -> list[Block]:
     """Return the blocks of a page, run one after the other in one namespace, with what each printed."""
     text = page.read_text(encoding="utf-8")
     namespace: dict[str, Any] = {"__name__": page.stem}
+    wrapped = textwrap.TextWrapper(WIDTH, subsequent_indent="    ", break_on_hyphens=False, break_long_words=False)
     blocks = []
     for match in BLOCK.finditer(text):
         above = text[:match.start("code")].count("\n")
@@ -53,14 +56,15 @@ def run(page: Path) -> list[Block]:
         with contextlib.redirect_stdout(printed):
             exec(compile("\n" * above + match["code"], str(page), "exec"), namespace)
         lines = [line.rstrip() for line in printed.getvalue().strip("\n").splitlines()]
+        lines = [part for line in lines for part in ([line] if "  " in line else wrapped.wrap(line) or [""])]
         blocks.append(Block(above, match["output"], "".join(f"{line}\n" for line in lines)))
     return blocks
 
 
 def without_times(text: str) -> list[str]:
-    """Return the lines of an output with the times taken out."""
+    """Return the lines of an output, sentences whole, with the times taken out."""
     lines, columns = [], []
-    for line in text.splitlines():
+    for line in re.sub(r"\n {4,}", " ", text).splitlines():  # sentences as one line each, wherever they were broken
         if "  " in line and any(re.search(rf"\b{name}\b", line) for name in TIMES) and not NUMBER.search(line):
             columns = [match.span() for match in re.finditer(r"\S+(?: \S+)*", line) if match[0] in TIMES]
         elif not line.strip():
@@ -103,8 +107,10 @@ def faults(block: Block) -> list[str]:
         return ["the block prints and shows nothing"] if block.printed else []
     if not block.printed:
         return ["the block shows an output and prints nothing"]
-    long = [f"the output has more than {MOST_LINES} lines"] if block.printed.count("\n") > MOST_LINES else []
-    return long + differences(block.shown, block.printed)
+    wrong = [f"the output has more than {MOST_LINES} lines"] if block.printed.count("\n") > MOST_LINES else []
+    longest = [max(map(len, text.splitlines())) for text in (block.shown, block.printed)]
+    wrong += [f"a sentence is longer than {WIDTH} characters"] if longest[0] > max(WIDTH, longest[1]) else []
+    return wrong + differences(block.shown, block.printed)
 
 
 def write(page: Path, blocks: list[Block]) -> None:
