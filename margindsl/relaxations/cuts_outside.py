@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from margindsl.contract import Offer, Refusal, numbers
+from margindsl.contract import Offer, Refusal, integers, numbers
 from margindsl.drivers.run import Run
 from margindsl.drivers.starts import keep_starts
 from margindsl.drivers.working_set import WorkingSet
@@ -43,7 +43,7 @@ class CutsOutside(CCCP):
     name: ClassVar[str] = "cuts-outside"
     summary: ClassVar[str] = "cutting planes outside, labels absorbed and linearised inside"
 
-    restarts: int = 1
+    restarts: int = integers(1).option(1)
     start: str = "kmeans"
     epsilon: float = numbers().option(0.01)
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from margindsl.contract import Offer, Refusal, Status
+from margindsl.contract import Offer, Refusal, Status, integers, numbers
 from margindsl.drivers.alternation import alternate
 from margindsl.drivers.branching import STAGE, Branching
 from margindsl.drivers.enumeration import enumerate_labels
@@ -16,14 +16,14 @@ from margindsl.drivers.guard import name_of, offer_of
 from margindsl.drivers.run import Run
 from margindsl.drivers.search import search
 from margindsl.drivers.starts import starting_labels
-from margindsl.errors import CalculusError, DeclarationError
+from margindsl.errors import CalculusError
 from margindsl.program.absorption import absorbed_envelopes
 from margindsl.program.branching import BranchNodeForm, PointLosses
 from margindsl.program.certificates import Certificate
 from margindsl.program.forms import Form
 from margindsl.program.nodes import LiftedNodes, PartialNodes
 from margindsl.program.program import MarginProgram
-from margindsl.relaxations.relaxation import Outcome, Relaxation, check_choice, check_count, refuse_split
+from margindsl.relaxations.relaxation import Outcome, Relaxation, check_choice, refuse_split
 from margindsl.relaxations.sdp import SDP
 
 LARGEST_RANK = 60
@@ -60,19 +60,15 @@ class Exact(Relaxation):
     bound: ClassVar[str] = "equals the value at the end"
     most_clusters: ClassVar[float] = math.inf
 
-    max_components: int = 18
+    max_components: int = integers(1).option(18)
     method: str = "auto"
-    tol: float | None = None
-    starts: int = 3
+    tol: float | None = numbers(most=1.0).or_none().option(None)
+    starts: int = integers(0).option(3)
     polish: str | bool = "none"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_count(self, "max_components", 1)
-        check_count(self, "starts", 0)
         check_choice(self, "method", ("auto", "enumeration", "branching"))
-        if self.tol is not None and not (isinstance(self.tol, (int, float)) and 0 < self.tol < 1):
-            raise DeclarationError(f"Exact(tol={self.tol!r}): expected None or a number between 0 and 1")
 
     @classmethod
     def priority(cls, program: MarginProgram) -> float:

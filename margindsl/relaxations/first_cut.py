@@ -9,11 +9,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from margindsl.contract import integers
 from margindsl.drivers.run import Run
 from margindsl.drivers.starts import keep_starts
 from margindsl.program.program import MarginProgram
 from margindsl.relaxations.cccp import CCCP
-from margindsl.relaxations.relaxation import check_count
 from margindsl.typing import IntArray
 
 
@@ -46,15 +46,9 @@ class FirstCut(CCCP):
     why_so_few: ClassVar[str] = (
         "under the cut of an adaptive threshold w is the sum of (y_i - mean y) phi_i, one hyperplane of signs")
 
-    moves: int = 100
-    skip: int = 0
-    basis: int = 0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_count(self, "moves", 0)
-        check_count(self, "skip", 0)
-        check_count(self, "basis", 0)
+    moves: int = integers(0).option(100)
+    skip: int = integers(0).option(0)
+    basis: int = integers(0).option(0)
 
     def starts(self, run: Run) -> Iterator[IntArray]:
         keep_starts(run)

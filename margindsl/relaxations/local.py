@@ -7,18 +7,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
-from margindsl.contract import Offer, Refusal, Status
+from margindsl.contract import Offer, Refusal, Status, integers, numbers
 from margindsl.drivers.alternation import continue_weights, weight_factors
 from margindsl.drivers.checkpoint import pack
 from margindsl.drivers.rounding import polish as polish_candidates
 from margindsl.drivers.run import Run
 from margindsl.drivers.starts import lacks_known, starting_labels
-from margindsl.errors import DeclarationError
 from margindsl.program.forms import FixedLabelForm
 from margindsl.program.program import MarginProgram
-from margindsl.relaxations.relaxation import Outcome, Relaxation, check_choice, check_count, refuse_split
+from margindsl.relaxations.relaxation import Outcome, Relaxation, check_choice, refuse_split
 from margindsl.typing import IntArray
 
 STAGE = "starts"
@@ -46,24 +43,15 @@ class LocalRelaxation(Relaxation):
         Factor of the loss weight in the first step, in (0, 1]; the steps to the full weight are geometric.
     """
 
-    restarts: int = 5
+    restarts: int = integers(1).option(5)
     start: str = "mixed"
-    rounds: int = 100
-    continuation: int = 0
-    continuation_start: float = 0.01
+    rounds: int = integers(1).option(100)
+    continuation: int = integers(0).option(0)
+    continuation_start: float = numbers(most=1.0).option(0.01)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_choice(self, "start", STARTS)
-        check_count(self, "restarts", 1)
-        check_count(self, "rounds", 1)
-        check_count(self, "continuation", 0)
-        start = self.continuation_start
-        is_number = isinstance(start, (int, float, np.integer, np.floating)) and not isinstance(start, bool)
-        if not (is_number and 0 < start <= 1):
-            raise DeclarationError(
-                f"{type(self).__name__}(continuation_start={start!r}): expected a number in (0, 1], a factor of the "
-                "loss weight")
 
     def starts(self, run: Run) -> Iterator[IntArray]:
         """Yield the labellings to descend from: the starting ones, carried through the continuation."""

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from margindsl.contract import Offer, Refusal, Status, flags, numbers
+from margindsl.contract import Offer, Refusal, Status, flags, integers, numbers
 from margindsl.drivers.generation import STAGE, Generated, generate, improved_starts, master_of, vertices
 from margindsl.drivers.guard import offer_of
 from margindsl.drivers.run import Run
@@ -23,7 +23,7 @@ from margindsl.program.forms import SaddleForm
 from margindsl.program.lift_certificate import repair_lift
 from margindsl.program.program import MarginProgram
 from margindsl.relaxations.lift import lift, refuse_clusters
-from margindsl.relaxations.relaxation import Outcome, Relaxation, check_choice, check_count, refuse_split
+from margindsl.relaxations.relaxation import Outcome, Relaxation, check_choice, count_or, refuse_split
 from margindsl.relaxations.sdp import SDP
 from margindsl.relaxations.weight_lifting import WeightLifting
 from margindsl.typing import IntArray
@@ -85,20 +85,15 @@ class Minimax(Relaxation):
 
     oracle: str = "linearised"
     tol: float | None = numbers().or_none().option(None)
-    rounds: int = 200
-    per_round: int = 3
-    starts: int = 4
-    rounding: int | str = 20
+    rounds: int = integers(1).option(200)
+    per_round: int = integers(1).option(3)
+    starts: int = integers(0).option(4)
+    rounding: int | str = count_or(*RULES).option(20)
     tighten: bool = flags().option(True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_choice(self, "oracle", ("linearised", "exhaustive"))
-        for name in ("rounds", "per_round"):
-            check_count(self, name, 1)
-        check_count(self, "starts", 0)
-        if self.rounding not in RULES:
-            check_count(self, "rounding", 0)
 
     @classmethod
     def priority(cls, program: MarginProgram) -> float:

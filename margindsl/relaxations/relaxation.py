@@ -7,9 +7,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
-
-from margindsl.contract import Offer, Refusal, Status, read_options
+from margindsl.contract import Domain, Offer, Refusal, Status, integers, read_options
 from margindsl.drivers.run import Run
 from margindsl.errors import DeclarationError, UnknownNameError, one_of
 from margindsl.features import FeatureOperator
@@ -152,12 +150,11 @@ def refuse_split(program: MarginProgram) -> Refusal | None:
     return Refusal(obstacle, "Use md.margin(y, f, coding='simplex'), whose margins take any loss") if obstacle else None
 
 
-def check_count(owner: Any, name: str, least: int) -> None:
-    """Raise unless an option is an integer of at least `least`."""
-    value = getattr(owner, name)
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise DeclarationError(
-            f"{type(owner).__name__}({name}={value!r}): expected an integer of at least {least}")
+def count_or(*names: str) -> Domain:
+    """Return the integers of at least 0, and a few names."""
+    count = integers(0)
+    return Domain(" or ".join((count.words, *map(repr, names))),
+                  lambda value: value if isinstance(value, str) and value in names else count.read(value))
 
 
 def check_choice(owner: Any, name: str, choices: tuple[str, ...]) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import scipy
 import scipy.sparse
 
-from margindsl.contract import Status, numbers
+from margindsl.contract import Status, integers, numbers
 from margindsl.drivers.alternation import alternate
 from margindsl.drivers.run import Run
 from margindsl.drivers.starts import distinct, labels_from_known, unknown_points
@@ -17,7 +17,7 @@ from margindsl.errors import DeclarationError, SolverError
 from margindsl.labelset.programme import solve_within
 from margindsl.program.passes import Answer
 from margindsl.relaxations.local import InductiveRelaxation
-from margindsl.relaxations.relaxation import Outcome, check_count
+from margindsl.relaxations.relaxation import Outcome
 from margindsl.typing import FloatArray, IntArray
 
 
@@ -52,15 +52,13 @@ class Safe(InductiveRelaxation):
     bound: ClassVar[str] = "none"
     minimises: ClassVar[bool] = False
 
-    samples: int = 100
-    separators: int = 10
+    samples: int = integers(1).option(100)
+    separators: int = integers(1).option(10)
     caution: float = numbers().option(3.0)
     polish: str | bool = "none"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_count(self, "samples", 1)
-        check_count(self, "separators", 1)
         if self.polish != "none":
             raise DeclarationError(f"Safe(polish={self.polish!r}): labels chosen for their worst case are not "
                                    "polished; leave polish='none'")

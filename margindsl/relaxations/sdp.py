@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from margindsl.contract import Offer, RawSolution, Refusal, numbers
+from margindsl.contract import Offer, RawSolution, Refusal, integers, numbers
 from margindsl.drivers.checkpoint import State, raw_of, raw_state
 from margindsl.drivers.guard import doubted, name_of
 from margindsl.drivers.run import Run
@@ -25,7 +25,7 @@ from margindsl.relaxations.lift import (
     violated_products,
     violated_triangles,
 )
-from margindsl.relaxations.relaxation import Outcome, Relaxation, check_choice, check_count, refuse_split
+from margindsl.relaxations.relaxation import Outcome, Relaxation, check_choice, count_or, refuse_split
 
 ROUGH = 1e-4  # relative accuracy asked of methods whose digits cost passes, those that begin from a point
 INTERIOR = 1000  # multipliers up to which an interior point method takes under a second
@@ -73,17 +73,13 @@ class SDP(Relaxation):
     alternatives: ClassVar[tuple[str, ...]] = ("interior", "burer-monteiro", "clarabel", "scs")
 
     cuts: str = "auto"
-    cut_rounds: int = 5
-    cuts_per_round: int = 150
+    cut_rounds: int = integers(0).option(5)
+    cuts_per_round: int = integers(1).option(150)
     tol: float | None = numbers().or_none().option(None)
-    rounding: int | str = 30
+    rounding: int | str = count_or("sign").option(30)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.rounding != "sign":
-            check_count(self, "rounding", 0)
-        check_count(self, "cut_rounds", 0)
-        check_count(self, "cuts_per_round", 1)
         check_choice(self, "cuts", ("auto", "none", "triangle", "products"))
 
     def accepts(self, program: MarginProgram) -> Offer | Refusal:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from margindsl.contract import Status, numbers
+from margindsl.contract import Status, integers, numbers
 from margindsl.drivers.alternation import alternate
 from margindsl.drivers.rounding import polish as polish_candidates
 from margindsl.drivers.run import Run
@@ -13,7 +13,7 @@ from margindsl.drivers.starts import labels_from_known, weigh_unknown
 from margindsl.program.passes import Answer
 from margindsl.program.program import MarginProgram
 from margindsl.relaxations.local import InductiveRelaxation
-from margindsl.relaxations.relaxation import Outcome, check_count
+from margindsl.relaxations.relaxation import Outcome
 from margindsl.typing import IntArray
 
 
@@ -48,12 +48,8 @@ class Transductive(InductiveRelaxation):
 
     first: float = numbers(0.0, 1.0).option(1e-5)
     growth: float = numbers(1.0).option(2.0)
-    rounds: int = 100
+    rounds: int = integers(1).option(100)
     polish: str | bool = "none"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_count(self, "rounds", 1)
 
     def run(self, run: Run) -> Outcome:
         labels, factor, level = labels_from_known(run), self.first, 0

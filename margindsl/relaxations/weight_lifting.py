@@ -8,6 +8,7 @@ from typing import ClassVar
 from margindsl.program.lift import LiftForm
 from margindsl.program.program import MarginProgram
 from margindsl.relaxations.lift import lift
+from margindsl.relaxations.relaxation import count_or
 from margindsl.relaxations.sdp import SDP
 
 LIFTED_RANK = 2000  # columns up to which "auto" lifts the weights
@@ -34,7 +35,7 @@ class WeightLifting(SDP):
     summary: ClassVar[str] = "labels minimised out, weight matrix lifted; r x r"
 
     cuts: str = "none"
-    rounding: int | str = 60
+    rounding: int | str = count_or("sign").option(60)
 
     @classmethod
     def priority(cls, program: MarginProgram) -> float:

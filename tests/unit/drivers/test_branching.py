@@ -296,7 +296,7 @@ def test_a_keyboard_interrupt_keeps_the_bound():
 def test_options_are_checked():
     with pytest.raises(UnknownNameError, match="method of Exact"):
         md.Exact(method="branch")
-    with pytest.raises(DeclarationError, match=r"Exact\(tol=2\): expected None or a number between 0 and 1"):
+    with pytest.raises(DeclarationError, match=r"Exact\(tol=2\): expected a number in \(0, 1\] or None"):
         md.Exact(tol=2)
 
 

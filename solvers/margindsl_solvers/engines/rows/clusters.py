@@ -105,7 +105,7 @@ class ClusterRows(Rows):
         return _iterative(self.form, curvature, balance, gradient, damping)
 
     def _damping(self, curvature: PointBlocks, gradient: FloatArray, reach: FloatArray) -> float:
-        """Return what holds a bias in a Newton system, in proportion to its gradient: see `Curvature.step`."""
+        """Return what holds a bias in a Newton system, in proportion to its gradient: see `Rows.damping`."""
         if not self.bias:
             return 0.0
         curved, end = curvature.trace, self.rank + self.bias
