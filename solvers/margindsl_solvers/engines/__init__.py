@@ -1,7 +1,7 @@
 """Engines: the iterative methods that solvers are option tables of.
 
 `course` runs them all: `Course` holds limits, trace, interrupts, the best point and the words of an answer; an engine
-adds `init`, `step` and `variables`. `EngineSolver` is a solver over engines: options, and a table of the forms it takes.
+adds `init`, `step` and `variables`. `EngineSolver` is a solver over engines: options, and a table of forms it takes.
 
 - `rows`: fixed labels as rows of one linear map (`plane`, `clusters`), feasible pairs and what they prove, semismooth
   Newton in an augmented Lagrangian
