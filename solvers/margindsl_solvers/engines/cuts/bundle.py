@@ -123,13 +123,27 @@ class Bundle:
         goal : float
             The gap to reach, absolute.
         """
-        if self._is_nothing():
+        costs = self.model.form.losses.scalars.costs
+        if not (self.size or np.any(self._gradients) or np.any(costs)):  # nothing is to be had, nor to be paid
             self.answer, self.lower = self._first(self.value, False), self.value
             return True
-        gap = self.open_gap if math.isfinite(self.open_gap) else abs(self.value)
-        answer = self._master(1e-2 * max(goal, gap))
+
+        # 1. Masters over more and more sides of bounds, until none is violated; each value is a lower bound. Those of
+        # many clusters are many, one for every two of them, and far fewer hold with equality than are violated
+        accuracy = 1e-2 * max(goal, self.open_gap if math.isfinite(self.open_gap) else abs(self.value))
+        while True:
+            answer = solve_master(self.model, self.bounds.only(self._held), self._gradients, self._offsets, self.box,
+                                  accuracy)
+            excess = np.where(self._held, -np.inf, self.bounds.rows @ answer.x - self.bounds.limits)
+            violated = excess > VIOLATED * np.maximum(np.abs(self.bounds.limits), excess.max(initial=0.0))
+            if not np.any(violated):
+                break
+            most = min(2 * len(self.model.form.codes), int(violated.sum()))
+            self._held[np.argsort(-excess)[:most]] = True
         if self.narrow and not answer.usable:
             return False
+
+        # 2. The highest value is the bound, unless the box has to be widened
         self.answer = answer
         self._leaning += answer.leans
         if self.lower - self.value > rounding(abs(self.value) + abs(self.lower), self.model.form.n):
@@ -145,43 +159,40 @@ class Bundle:
         if self.answer is None or len(self.answer.alpha) != len(self._offsets):
             self.answer = self._first(-math.inf, True)
 
-    def advance(self) -> bool:
-        """Move the best point towards the master's and add a cut near it; return whether it moved."""
+    def advance(self) -> None:
+        """Move the best point towards the master's, add a cut near it, drop those that have long had no weight."""
         assert self.answer is not None
         x = self.model.inside(self.answer.x)
         v = self.line.arguments(x)
         if not math.isfinite(self.value):
             self.best, self._v, self.value = x, v, self._value(x, v)
             self._add(x, v)
-            return True
-        step, change, moved = x - self.best, v - self._v, False
-        origin, arguments, t = self.best, self._v, self._length(step, change)
-        if t > 0:
-            point, there = origin + t * step, arguments + t * change
-            value = self._objective(point, there)
-            moved = value < self.value
-            if moved:
-                self.best, self._v, self.value = point, there, value
-        mix = min(MIX if t < 1 else 1.0, self._room(step))
-        self._add(self.best + mix * (x - self.best), self._v + mix * (v - self._v))
-        return moved
+        else:
+            # 1. Exact line search from the best point, up to the master's
+            step, change, r, losses = x - self.best, v - self._v, self.model.rank, self.model.form.losses
+            linear = float(self.best[:r] @ step[:r]) + float(losses.scalars.costs @ step[r + self.model.bias :])
+            square, arguments, t = float(step[:r] @ step[:r]), self._v, 0.0
 
-    def _room(self, step: FloatArray) -> float:
-        """Return how far along a step the optimum can lie: ½‖w‖² is at most what the losses at w = 0 are above all.
+            def slope(t: float) -> float:
+                return linear + t * square + float(self.line.derivative(arguments + t * change) @ change)
 
-        Cuts farther out are steeper, the next master's point is farther still, and so on until squares overflow.
-        """
-        r, length = self.model.rank, float(np.linalg.norm(step[: self.model.rank]))
-        return (self._far + float(np.linalg.norm(self.best[:r]))) / length if length > 0 and self._far > 0 else math.inf
+            initial = slope(0.0)
+            if initial < 0:
+                t = search(slope, initial, largest=1.0)[0]
+                point, there = self.best + t * step, arguments + t * change
+                value = self._objective(point, there)
+                if value < self.value:
+                    self.best, self._v, self.value = point, there, value
 
-    @cached_property
-    def _far(self) -> float:
-        losses = self.model.form.losses
-        return math.sqrt(2.0 * max(losses.value(np.zeros(losses.n)) - losses.least_value(), 0.0))
+            # 2. A cut between it and the master's, no farther than the optimum can lie: ½‖w‖² is at most what the
+            # losses at w = 0 are above all. Cuts farther out are steeper, the next master's point is farther still,
+            # and so on until squares overflow
+            mix, length = MIX if t < 1 else 1.0, math.sqrt(square)
+            if length > 0 and self._far > 0:
+                mix = min(mix, (self._far + float(np.linalg.norm(self.best[:r]))) / length)
+            self._add(self.best + mix * (x - self.best), self._v + mix * (v - self._v))
 
-    def prune(self) -> None:
-        """Drop the cuts that have had no weight for a while."""
-        assert self.answer is not None
+        # 3. Cuts without weight for a while go
         count = len(self.answer.alpha)
         self._idle[:count] = np.where(self.answer.alpha > IDLE, 0, self._idle[:count] + 1)
         keep = self._idle <= PATIENCE
@@ -190,25 +201,12 @@ class Bundle:
             self._packed = [p for p, k in zip(self._packed, keep) if k]
             self.points = [p for p, k in zip(self.points, keep) if k]
 
+    @cached_property
+    def _far(self) -> float:
+        losses = self.model.form.losses
+        return math.sqrt(2.0 * max(losses.value(np.zeros(losses.n)) - losses.least_value(), 0.0))
+
     # -- inside -------------------------------------------------------------------------------------
-
-    def _master(self, accuracy: float) -> Answer:
-        """Solve masters over more and more sides of bounds, until none is violated; each value is a lower bound.
-
-        Those of many clusters are many, one for every two of them, and far fewer hold with equality than are violated.
-        """
-        while True:
-            answer = solve_master(self.model, self.bounds.only(self._held), self._gradients, self._offsets, self.box,
-                                  accuracy)
-            excess = np.where(self._held, -np.inf, self.bounds.rows @ answer.x - self.bounds.limits)
-            violated = excess > VIOLATED * np.maximum(np.abs(self.bounds.limits), excess.max(initial=0.0))
-            if not np.any(violated):
-                return answer
-            most = min(2 * len(self.model.form.codes), int(violated.sum()))
-            self._held[np.argsort(-excess)[:most]] = True
-
-    def _is_nothing(self) -> bool:
-        return not (self.size or np.any(self._gradients) or np.any(self.model.form.losses.scalars.costs))
 
     def _first(self, value: float, leans: bool) -> Answer:
         alpha = np.zeros(len(self._offsets))
@@ -224,19 +222,6 @@ class Bundle:
         self._offsets, self._idle = np.append(self._offsets, offset), np.append(self._idle, 0)
         self._packed.append(packed)
         self.points.append(x)
-
-    def _length(self, step: FloatArray, change: FloatArray) -> float:
-        """Return the step in [0, 1] that minimises the objective from the best point."""
-        r = self.model.rank
-        costs = self.model.form.losses.scalars.costs
-        linear = float(self.best[:r] @ step[:r]) + float(costs @ step[r + self.model.bias :])
-        square = float(step[:r] @ step[:r])
-
-        def slope(t: float) -> float:
-            return linear + t * square + float(self.line.derivative(self._v + t * change) @ change)
-
-        initial = slope(0.0)
-        return search(slope, initial, largest=1.0)[0] if initial < 0 else 0.0
 
     def _value(self, x: FloatArray, v: FloatArray) -> float:
         """Return the objective, infinite outside bounds that are out of reach."""
@@ -274,7 +259,6 @@ class CutsRun(Course[Judged]):
         if self.iterations - self.marked > self.bundle.patience:
             return Status.INACCURATE
         self.bundle.advance()
-        self.bundle.prune()
         return self._master()
 
     def is_better(self, point: Judged) -> bool:

@@ -195,4 +195,3 @@ class PursuitRun(Course[Pair]):
             if since >= bundle.patience:
                 return Status.INACCURATE
             bundle.advance()
-            bundle.prune()

@@ -83,27 +83,22 @@ class AnchoredRun(SaddleCourse):
             self.iterations += 1
             if self.iterations >= self.max_iter or self.budget.expired:
                 break
-        self._adopt(self._judge(*met_mean), z, mean)
-
-    def _adopt(self, found: Point, z: Iterate, mean: Iterate) -> None:
-        """Go on from the epoch's end, or back to the best point with a shorter step."""
+        # Back to the best point with a shorter step, or on from the epoch's end
+        found, steps = self._judge(*met_mean), self.steps
         if found.gap > WORSE * self.best.gap or not np.isfinite(found.gap):
-            self.steps.step *= SHRINK
-            self.anchor = self.best
-            self.z = self.mean = mirrored(self.best)
+            steps.step *= SHRINK
+            self.anchor, self.z = self.best, mirrored(self.best)
+            self.mean = self.z
             return
         if found.gap < 0.9 * self.anchor.gap:
-            self.steps.step *= GROW
-        self._reweigh(found)
-        self.anchor, self.z, self.mean = found, z, mean
-
-    def _reweigh(self, found: Point) -> None:
-        """Balance the distances travelled by μ and x over the epoch."""
-        travelled = float(np.abs(found.mu - self.anchor.mu).sum()), math.sqrt(
+            steps.step *= GROW
+        # The primal weight balances the distances travelled by μ and x over the epoch
+        far = float(np.abs(found.mu - self.anchor.mu).sum()), math.sqrt(
             float(self.model.weights @ (found.x - self.anchor.x) ** 2))
-        if min(travelled) > 1e-12 and self.fixed_weight is None:
-            weight = (travelled[0] / travelled[1])**REWEIGHT * self.steps.weight ** (1 - REWEIGHT)
-            self.steps.weight = min(max(weight, self.weight_range[0]), self.weight_range[1])
+        if min(far) > 1e-12 and self.fixed_weight is None:
+            weight = (far[0] / far[1]) ** REWEIGHT * steps.weight ** (1 - REWEIGHT)
+            steps.weight = min(max(weight, self.weight_range[0]), self.weight_range[1])
+        self.anchor, self.z, self.mean = found, z, mean
 
     def _move(self, centre: Iterate, norms: FloatArray, arguments: FloatArray, slack: FloatArray) -> Iterate:
         """Return (log μ, x, s), the prox-mapping along given gradients."""
