@@ -24,6 +24,8 @@ from margindsl.runtime.registry import make_solver
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = outputs.PAGES
+RETIRED = ("affords", "earned", "endless", "evidence", "levelled", "owed", "payable", "pays", "settled", "timely",
+           "told", "walks", "worth")  # words that the glossary has replaced
 WITH_CODE = [page for page in PAGES if "```python" in page.read_text(encoding="utf-8")]
 
 
@@ -40,6 +42,17 @@ def test_every_output_follows_a_block():
         text = page.read_text(encoding="utf-8")
         shown = sum(match["output"] is not None for match in outputs.BLOCK.finditer(text))
         assert shown == text.count("\n```output\n"), page.name
+
+
+def test_the_pages_are_no_longer_than_a_day_of_reading():
+    words = {page.name: len(page.read_text(encoding="utf-8").split()) for page in PAGES if page.name != "README.md"
+             and page.parent in (DOCS, DOCS / "howto")}
+    assert sum(words.values()) <= 30_000, sorted(words.items(), key=lambda item: -item[1])[:10]
+
+
+def test_pages_use_no_retired_word():
+    words = re.compile(rf"\b({'|'.join(RETIRED)})\b", flags=re.IGNORECASE)
+    assert [(page.name, found) for page in PAGES for found in words.findall(page.read_text(encoding="utf-8"))] == []
 
 
 @pytest.mark.parametrize("shown, printed, same", [
