@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from scipy.linalg import solve
@@ -26,7 +26,8 @@ MIXTURE_STARTS = 2
 RIDGE = 1e-3  # of the covariances of a mixture, in mean variances; of a regression, in traces
 
 
-def consensus(features: FeatureOperator, clusters: int, rng: np.random.Generator) -> FloatArray:
+def consensus(features: FeatureOperator, clusters: int, rng: np.random.Generator,
+              vote: Callable[[IntArray, IntArray], float] | None = None) -> FloatArray:
     """Return (n, k) gains of the clustering that several clusterings of different kinds agree upon.
 
     The points are clustered by k-means; three views of them, as they are, with squashed columns, and the directions of
@@ -39,6 +40,8 @@ def consensus(features: FeatureOperator, clusters: int, rng: np.random.Generator
     ----------
     rng : numpy.random.Generator
         Draws the sample and the seeds.
+    vote : callable, optional
+        From the points of a sample and their clusters, how much these count.
 
     References
     ----------
@@ -48,7 +51,9 @@ def consensus(features: FeatureOperator, clusters: int, rng: np.random.Generator
     drawn = np.arange(features.n) if size == features.n else np.sort(rng.choice(features.n, size, replace=False))
     points = features.rows(drawn)
     found = list(while_time(_clusterings(points - points.mean(axis=0), clusters, rng)))
-    indicators = np.hstack([labels[:, None] == np.arange(clusters) for labels in found]).astype(float)
+    votes = np.array([1.0 if vote is None else vote(drawn, labels) for labels in found])
+    indicators = np.hstack([np.sqrt(share) * (labels[:, None] == np.arange(clusters))
+                            for share, labels in zip(votes / (votes.max() or 1.0), found)])
     gains = _means(indicators, clusters, rng)
     if size == features.n:
         return gains

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 
 import numpy as np
 import scipy
@@ -100,7 +101,7 @@ def starting_labels(run: Run, count: int, kind: str = "mixed") -> list[IntArray]
         if turn == "kmeans":
             gain = two_means(run.program, run.rng)
         elif turn == "consensus":
-            gain = np.diff(consensus(run.program.features, 2, run.rng), axis=1)[:, 0]
+            gain = np.diff(consensus(run.program.features, 2, run.rng, partial(kept, run.program)), axis=1)[:, 0]
         elif turn == "spectral" and spectral is not None and step < spectral.shape[1]:
             gain = spectral[:, step]
         else:
@@ -162,8 +163,8 @@ def _cluster_starts(run: Run, found: list[IntArray], count: int, kind: str) -> l
         if turn == "random":
             start = run.program.labels.sample(run.rng, 1)[0]
         else:
-            gains = consensus(run.program.features, run.program.clusters, run.rng) if turn == "consensus" else (
-                cluster_gains(run, turn, spectral))
+            gains = (consensus(run.program.features, run.program.clusters, run.rng, partial(kept, run.program))
+                     if turn == "consensus" else cluster_gains(run, turn, spectral))
             start = run.program.labels.maximise(named(run.program, gains))
         found = distinct([*found, np.asarray(start)])
     return found
@@ -175,6 +176,23 @@ def named(program: MarginProgram, gains: FloatArray) -> FloatArray:
     summed = labels.by_components(gains)
     known = [summed[labels.pinned == q].sum(axis=0) for q in range(program.clusters)]
     return gains[:, scipy.optimize.linear_sum_assignment(np.stack(known), maximize=True)[1]]
+
+
+def kept(program: MarginProgram, drawn: IntArray, clusters: IntArray) -> float:
+    """Return the share of links and known labels that a clustering of some points keeps beyond chance, squared; one
+    without any."""
+    labels, k = program.labels, program.clusters
+    gains = np.zeros((labels.n, k))
+    gains[drawn, clusters] = 1.0
+    table = labels.by_components(named(program, gains))
+    pinned, several = labels.pinned >= 0, (labels.pinned < 0) & (table.sum(axis=1) > 1)
+    ends = labels.cannot[np.all(table[labels.cannot].sum(axis=2) > 0, axis=1)] if len(labels.cannot) else labels.cannot
+    best = table.argmax(axis=1)
+    right = (table[pinned, labels.pinned[pinned]].sum() + table[several].max(axis=1).sum()
+             + np.sum(best[ends[:, 0]] != best[ends[:, 1]]))
+    total = table[pinned].sum() + table[several].sum() + len(ends)
+    # squares: over 15 data sets with .1 n links unlinked points gained .05 of the adjusted Rand index, none without
+    return float(max(0.0, (right / total - 1 / k) / (1 - 1 / k)) ** 2) if total else 1.0
 
 
 def keep_starts(run: Run) -> None:

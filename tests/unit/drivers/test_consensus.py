@@ -9,6 +9,7 @@ from sklearn.preprocessing import StandardScaler
 import margindsl as md
 from margindsl.drivers.consensus import SAMPLE, consensus
 from margindsl.drivers.means import best_k_means
+from margindsl.drivers.starts import kept
 from margindsl.features import build
 from margindsl.metrics import clustering_accuracy
 
@@ -54,3 +55,26 @@ def test_known_labels_name_the_clusters_of_a_start(clusters):
 def test_few_points_and_points_that_are_alike(X):
     gains = consensus(build(X), 2, np.random.default_rng(0))
     assert gains.shape == (len(X), 2) and np.isfinite(gains).all()
+
+
+@pytest.mark.parametrize("clusters", [2, 3])
+def test_what_keeps_links_counts_for_more(clusters):
+    rng = np.random.default_rng(0)
+    truth = rng.integers(clusters, size=60)
+    pairs = rng.permutation(60).reshape(-1, 2)
+    same = truth[pairs[:, 0]] == truth[pairs[:, 1]]
+    y, f = md.Labels(60, clusters=clusters), md.Hyperplane(rng.normal(size=(60, 3)))
+    total = md.sq_norm(f) / 2 + md.mean(md.hinge(md.margin(y, f, coding="simplex")))
+    program = md.Problem(md.Minimize(total), [md.must_link(y, pairs[same]), md.cannot_link(y, pairs[~same])]).program()
+    points, wrong = np.arange(60), np.where(points_of(pairs, 20), (truth + 1) % clusters, truth)
+    assert kept(program, points, truth) == kept(program, points, (truth + 1) % clusters) == 1.0
+    assert kept(program, points, wrong) < 1.0 and kept(program, points, np.zeros(60, dtype=int)) < 1.0
+    free = md.Problem(md.Minimize(total), [md.sizes(y, at_least=1)]).program()
+    assert kept(free, points, wrong) == 1.0
+
+
+def points_of(pairs, count):
+    """Return which points come first in the first pairs: moving them alone breaks each of these links."""
+    first = np.zeros(pairs.size, dtype=bool)
+    first[pairs[:count, 0]] = True
+    return first
