@@ -19,7 +19,7 @@ ALLOWED = {
         ("solvers/margindsl_solvers/engines/saddle/newton.py", "slope > 1e-09")],
     "a distance between mixtures, or weighted by the losses, that decides about a step alone": [
         ("solvers/margindsl_solvers/engines/saddle/run.py", "min(far) > 1e-12"),
-        ("solvers/margindsl_solvers/engines/saddle/variance.py", "min(travelled) > 1e-12")],
+        ("solvers/margindsl_solvers/engines/saddle/variance.py", "min(far) > 1e-12")],
     "keeps a division from underflow": [
         ("margindsl/calculus/root.py",
          "_EPS * (np.abs(low) + np.abs(high) + near + np.minimum(width, _blur(below, above))) + 1e-300"),
