@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import hashlib
 from collections.abc import Callable
 from functools import cached_property, wraps
@@ -45,8 +44,7 @@ def frozen(value: T) -> T:
 
 def freeze_fields(owner: Any) -> None:
     """Replace the arrays among the fields of a frozen dataclass by `frozen` views."""
-    for field in dataclasses.fields(owner):
-        object.__setattr__(owner, field.name, frozen(getattr(owner, field.name)))
+    vars(owner).update({name: frozen(value) for name, value in vars(owner).items()})
 
 
 class frozen_property(cached_property[T]):

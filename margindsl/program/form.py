@@ -39,8 +39,10 @@ class Form:
     losses: Losses
     decision: tuple[DecisionBound, ...] = field(default=(), kw_only=True)
     free_bias: bool = field(default=False, kw_only=True)
+    n: int = field(init=False)  # points
 
     def __post_init__(self) -> None:
+        vars(self)["n"] = self.losses.n
         freeze_fields(self)
         if self.features.n != self.losses.n:
             raise DeclarationError(f"features hold {self.features.n} points, losses {self.losses.n}")
@@ -53,11 +55,6 @@ class Form:
     def is_convex(self) -> bool:
         """Return whether a dual point can close the gap."""
         return True
-
-    @property
-    def n(self) -> int:
-        """Return the number of points."""
-        return self.losses.n
 
     @frozen_property
     def decision_rows(self) -> tuple[FloatArray, FloatArray]:

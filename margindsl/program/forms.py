@@ -44,10 +44,14 @@ class SaddleForm(Form):
     labellings: IntArray
     biases: FloatArray = field(default_factory=lambda: np.zeros(0))
     codes: FloatArray = field(default_factory=partial(simplex_codes, 2), kw_only=True)
+    width: int = field(init=False)  # q, coordinates of a code
+    count: int = field(init=False)  # T
+    is_biased: bool = field(init=False)  # whether a labelling has a bias
 
     def __post_init__(self) -> None:
-        biases = self.biases if np.any(self.biases) else np.zeros((len(self.labellings), self.width))
-        object.__setattr__(self, "biases", np.reshape(biases, (len(biases), -1)))
+        width, count, is_biased = self.codes.shape[1], len(self.labellings), bool(np.any(self.biases))
+        biases = np.reshape(self.biases, (len(self.biases), -1)) if is_biased else np.zeros((count, width))
+        vars(self).update(width=width, count=count, is_biased=is_biased, biases=biases)
         super().__post_init__()
         if self.labellings.ndim != 2 or self.labellings.shape[1] != self.n or not len(self.labellings):
             raise DeclarationError(
@@ -59,11 +63,6 @@ class SaddleForm(Form):
             raise DeclarationError(f"biases: given shape {self.biases.shape}, expected {self.count, self.width}")
         if self.free_bias or self.decision:
             raise DeclarationError("a saddle form has neither a free bias nor decision bounds")
-
-    @property
-    def width(self) -> int:
-        """Return the number q of coordinates of a code."""
-        return int(self.codes.shape[1])
 
     def coded(self, index: Any = slice(None)) -> FloatArray | IntArray:
         """Return (T q, n) coordinates of the codes of all labellings or some, those of one labelling together."""
@@ -80,16 +79,6 @@ class SaddleForm(Form):
         if W is None or (scalars is None and self.losses.scalars.count):
             return self.dual_objective(answer["u"]), np.inf
         return self.dual_objective(answer["u"]), self.primal_objective(W, scalars, answer["mu"])
-
-    @property
-    def count(self) -> int:
-        """Return the number T of labellings."""
-        return len(self.labellings)
-
-    @property
-    def is_biased(self) -> bool:
-        """Return whether a labelling has a bias."""
-        return bool(np.any(self.biases))
 
     def structure(self) -> tuple[Any, ...]:
         return (*(super().structure() or ()), self.width, self.is_biased)

@@ -39,35 +39,21 @@ class LabelledForm(Form):
 
     labels: IntArray
     codes: FloatArray = field(default_factory=partial(simplex_codes, 2), kw_only=True)
+    clusters: int = field(init=False)  # k
+    width: int = field(init=False)  # q, coordinates of a code
+    size_of_w: int = field(init=False)  # q r
+    border: int = field(init=False)  # coordinates of a free bias, 0 without one
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        k, q = self.codes.shape
+        vars(self).update(clusters=k, width=q, size_of_w=q * self.features.rank, border=q * self.free_bias)
         if self.labels.shape != (self.n,):
             raise DeclarationError(f"labels: given shape {self.labels.shape}, expected ({self.n},)")
         if self.labels.min() < 0 or self.labels.max() >= self.clusters:
             raise DeclarationError(f"labels of {self.clusters} clusters are the whole numbers below {self.clusters}")
 
     # -- coordinates --------------------------------------------------------------------------------
-
-    @property
-    def clusters(self) -> int:
-        """Return the number k of clusters."""
-        return len(self.codes)
-
-    @property
-    def width(self) -> int:
-        """Return the number q of coordinates of a code."""
-        return int(self.codes.shape[1])
-
-    @property
-    def size_of_w(self) -> int:
-        """Return q r."""
-        return self.width * int(self.features.rank)
-
-    @property
-    def border(self) -> int:
-        """Return the number of coordinates of a free bias, 0 without one."""
-        return self.width * self.free_bias
 
     def unpack(self, w: FloatArray) -> FloatArray:
         """Return V (r, q) of a vector w."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -13,7 +13,7 @@ from margindsl.calculus import PLQ, ConvexFunction
 from margindsl.calculus.accuracy import greatest_ratio, rounding
 from margindsl.errors import CalculusError, DeclarationError
 from margindsl.features.points import row_blocks
-from margindsl.host.frozen import freeze_fields, frozen_property, short_key
+from margindsl.host.frozen import freeze_fields, frozen, short_key
 from margindsl.typing import BoolArray, FloatArray, IntArray
 
 NUMBERS = 10  # held at once of a row while its loss is evaluated
@@ -39,19 +39,11 @@ class SharedScalars:
     nonneg: FloatArray
     names: tuple[str, ...] = ()
     symbols: tuple[Any, ...] = ()
+    count: int = field(init=False)  # S
 
     def __post_init__(self) -> None:
+        vars(self)["count"] = len(self.costs)
         freeze_fields(self)
-
-    @property
-    def count(self) -> int:
-        """Return the number S of scalars."""
-        return len(self.costs)
-
-    @property
-    def may_pay(self) -> bool:
-        """Return whether the cost of some scalar can be negative."""
-        return bool(np.any(np.where(self.nonneg, self.costs < 0, self.costs != 0)))
 
     @classmethod
     def none(cls) -> SharedScalars:
@@ -88,9 +80,10 @@ class LossTerm:
     slopes: FloatArray
     shifts: FloatArray
     coupling: FloatArray
+    rows: int = field(init=False)  # m
 
     def __post_init__(self) -> None:
-        m = len(self.points)
+        vars(self)["rows"] = m = len(self.points)
         for name in ("weights", "slopes", "shifts"):
             array = getattr(self, name)
             if array.shape != (m,):
@@ -105,11 +98,6 @@ class LossTerm:
                 f"weight {self.weights.min():.6g} of a margin loss is negative, which makes the loss concave; "
                 "give non-negative weights")
         freeze_fields(self)
-
-    @property
-    def rows(self) -> int:
-        """Return the number m of rows."""
-        return len(self.points)
 
     @property
     def falls(self) -> bool:
@@ -165,6 +153,12 @@ class Losses:
     n: int
     terms: tuple[LossTerm, ...]
     scalars: SharedScalars = field(default_factory=SharedScalars.none)
+    rows: int = field(init=False)  # m, of all terms
+    points: IntArray = field(init=False)  # (m,), as all of the following
+    weights: FloatArray = field(init=False)  # c
+    slopes: FloatArray = field(init=False)  # a
+    shifts: FloatArray = field(init=False)  # d
+    coupling: FloatArray = field(init=False)  # (m, S) coefficients b of the shared scalars
 
     def __post_init__(self) -> None:
         for term in self.terms:
@@ -173,39 +167,14 @@ class Losses:
             if term.coupling.shape[1] != self.scalars.count:
                 raise DeclarationError(
                     f"coupling has {term.coupling.shape[1]} columns, expected {self.scalars.count}")
+        empty = {"points": np.zeros(0, dtype=int), "coupling": np.zeros((0, self.scalars.count))}
+        for name in ("points", "weights", "slopes", "shifts", "coupling"):
+            parts = [getattr(term, name) for term in self.terms]  # of one term, not held twice
+            vars(self)[name] = parts[0] if len(parts) == 1 else frozen(
+                np.concatenate([empty.get(name, np.zeros(0)), *parts]))
+        vars(self)["rows"] = len(self.points)
 
     # -- rows ---------------------------------------------------------------------------------------
-
-    @property
-    def rows(self) -> int:
-        """Return the total number of rows."""
-        return sum(term.rows for term in self.terms)
-
-    @frozen_property
-    def points(self) -> IntArray:
-        """Return the (m,) point index of every row."""
-        return self._stack("points", int)
-
-    @frozen_property
-    def weights(self) -> FloatArray:
-        """Return the (m,) weights c."""
-        return self._stack("weights", float)
-
-    @frozen_property
-    def slopes(self) -> FloatArray:
-        """Return the (m,) slopes a."""
-        return self._stack("slopes", float)
-
-    @frozen_property
-    def shifts(self) -> FloatArray:
-        """Return the (m,) shifts d."""
-        return self._stack("shifts", float)
-
-    @frozen_property
-    def coupling(self) -> FloatArray:
-        """Return the (m, S) coefficients b of the shared scalars."""
-        parts = [term.coupling for term in self.terms]
-        return np.concatenate(parts) if parts else np.zeros((0, self.scalars.count))
 
     @cached_property
     def is_identity(self) -> bool:
@@ -264,7 +233,7 @@ class Losses:
     def row_losses(self, v: FloatArray) -> FloatArray:
         """Return the (m,) weighted losses c_r ρ_r(v_r), infinite beyond the range of numbers."""
         with np.errstate(over="ignore"):
-            return self._map(v, lambda loss, x: loss(x))
+            return self._map("__call__", v)
 
     def value(self, margins: FloatArray, scalars: FloatArray | None = None) -> float:
         """Return Σ c ρ(v) + qᵀs at margins (n,) and scalars (S,)."""
@@ -275,38 +244,36 @@ class Losses:
 
     def derivative(self, v: FloatArray) -> FloatArray:
         """Return one element of the (m,) subgradients c_r ρ_r'(v_r)."""
-        return self._map(v, lambda loss, x: loss.derivative(x))
+        return self._map("derivative", v)
 
     def values_and_derivatives(self, v: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return `row_losses(v)` and `derivative(v)` in one walk over the rows."""
-        if len(self.terms) == 1:
-            return self._both(self.terms[0], v)
         values, slopes = np.empty(len(v)), np.empty(len(v))
         for term, part in self.slices():
-            values[part], slopes[part] = self._both(term, v[part])
+            value, slope = term.loss.value_and_derivative(v[part])
+            np.multiply(term.weights, value, out=values[part])
+            np.multiply(term.weights, slope, out=slopes[part])
         return values, slopes
 
     def curvature(self, v: FloatArray) -> FloatArray:
         """Return the (m,) generalised second derivatives c_r ρ_r''(v_r)."""
-        return self._map(v, lambda loss, x: loss.curvature(x))
+        return self._map("curvature", v)
 
     def smoothed_curvature(self, v: FloatArray, step: float) -> FloatArray:
         """Return (n,) second derivatives in the margins, kinks smoothed by a Moreau envelope of some step."""
-        smooth = self._map(v, lambda loss, x: (1.0 - np.asarray(loss.prox_derivative(x, step))) / step)
+        smooth = (self.weights - self._map("prox_derivative", v, step)) / step
         return np.bincount(self.points, weights=smooth * self.slopes**2, minlength=self.n)
 
     @cached_property
     def at_zero(self) -> tuple[float, float]:
-        """Return Σ c |ρ| and `slope_at_zero` at margins and scalars zero, found once."""
-        return self.size(np.zeros(self.n)), self.slope_at_zero()
+        """Return Σ c |ρ| and the slope Σ_r c_r |a_r| max|∂ρ_r(d_r)| at margins and scalars zero, found once."""
+        return self.size(np.zeros(self.n)), float(np.sum(np.abs(self.slopes) * self.steepness(self.shifts)))
 
-    def slope_at_zero(self) -> float:
-        """Return Σ_r c_r |a_r| max|∂ρ_r(d_r)|, the slope at margins and scalars zero."""
-        total = 0.0
-        for term in self.terms:
-            ends = np.abs(np.stack(np.broadcast_arrays(*term.loss.subdifferential(term.shifts))))
-            total += float(np.sum(term.weights * np.abs(term.slopes) * ends.max(axis=0, initial=0.0)))
-        return total
+    def steepness(self, v: FloatArray) -> FloatArray:
+        """Return the (m,) greatest c_r |g| of subgradients g of ρ_r at v_r."""
+        return np.concatenate([np.zeros(0), *(
+            term.weights * np.abs(np.broadcast_arrays(*term.loss.subdifferential(v[part]))).max(axis=0)
+            for term, part in self.slices())])
 
     def least_losses(self) -> FloatArray:
         """Return Σ c min ρ of every point (n,); −inf where shared scalars may lower the sum, or without a minimum."""
@@ -314,7 +281,8 @@ class Losses:
             lowest = [float(term.loss.minimum()) for term in self.terms]
         except CalculusError:
             lowest = [-np.inf]
-        if self.scalars.may_pay or not np.all(np.isfinite(lowest)):
+        paid = np.where(self.scalars.nonneg, self.scalars.costs < 0, self.scalars.costs != 0)  # a cost may be negative
+        if np.any(paid) or not np.all(np.isfinite(lowest)):
             return np.full(self.n, -np.inf)
         return np.bincount(self.points, weights=np.concatenate(
             [np.zeros(0), *(low * term.weights for low, term in zip(lowest, self.terms))]), minlength=self.n)
@@ -347,7 +315,7 @@ class Losses:
     def noise(self, margins: FloatArray, scalars: FloatArray | None = None) -> float:
         """Return what rounding may do to `value`: to its parts, and to arguments, at the steeper side of a kink."""
         s = np.zeros(self.scalars.count) if scalars is None else np.asarray(scalars)
-        moved = self._map(self.arguments(margins, s), lambda loss, x: np.max(np.abs(loss.subdifferential(x)), axis=0))
+        moved = self.steepness(self.arguments(margins, s))
         moved *= np.abs(self.slopes * self.at_rows(margins)) + np.abs(self.shifts) + np.abs(self.coupling) @ np.abs(s)
         return float(rounding(self.size(margins, s) + np.sum(moved, where=np.isfinite(moved)), self.rows))
 
@@ -375,27 +343,16 @@ class Losses:
         terms = tuple(term._taken(np.flatnonzero(rows[part])) for term, part in self.slices())
         return Losses(self.n, tuple(term for term in terms if term.rows), self.scalars)
 
-    def _stack(self, name: str, kind: type) -> FloatArray:
-        parts: Sequence[FloatArray] = [getattr(term, name) for term in self.terms]
-        if len(parts) == 1:  # not held twice
-            return parts[0]
-        return np.concatenate(parts) if parts else np.zeros(0, dtype=kind)
-
-    @staticmethod
-    def _both(term: LossTerm, v: FloatArray) -> tuple[FloatArray, FloatArray]:
-        value, slope = term.loss.value_and_derivative(v)
-        return term.weights * np.asarray(value), term.weights * np.asarray(slope)
-
     @cached_property
     def _blocks(self) -> list[tuple[LossTerm, slice, slice]]:
         return [(term, own, slice(part.start + own.start, part.start + own.stop))
                 for term, part in self.slices() for own in row_blocks(term.rows, NUMBERS)]
 
-    def _map(self, v: FloatArray, function: Callable[[ConvexFunction, FloatArray], Any]) -> FloatArray:
-        """Return c_r times what a function makes of the loss and the argument of every row."""
+    def _map(self, method: str, v: FloatArray, *arguments: Any) -> FloatArray:
+        """Return c_r times what a method of the loss gives at the argument of every row."""
         out = np.empty(len(v))
         for term, own, rows in self._blocks:
-            out[rows] = function(term.loss, v[rows])
+            out[rows] = getattr(term.loss, method)(v[rows], *arguments)
             out[rows] *= term.weights[own]
         return out
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -81,6 +81,12 @@ class MarginProgram:
     identities: tuple[str, ...] = ()
     source: Any = None
     normal: Any = None
+    n: int = field(init=False)  # points
+    clusters: int = field(init=False)  # k
+    kind: Coding = field(init=False)  # how decision values, labels and margins go together
+    codes: FloatArray = field(init=False)  # (k, q) matrix C with f = Φ V Cᵀ
+    label_codes: FloatArray = field(init=False)  # (k, q) unit ones, whose products with V'φ are margins of `bounding`
+    size_of_w: int = field(init=False)  # q r
 
     def __post_init__(self) -> None:
         if self.coding not in CODINGS:
@@ -93,11 +99,10 @@ class MarginProgram:
                 f"{self.losses.n}; declare all over the same points")
         if not self.scale > 0:
             raise DeclarationError(f"scale of a margin program is {self.scale}, expected a positive number")
-
-    @property
-    def n(self) -> int:
-        """Return the number of points."""
-        return self.losses.n
+        k, kind = self.labels.clusters, CODINGS[self.coding]
+        codes = kind.codes(k)
+        vars(self).update(n=self.losses.n, clusters=k, kind=kind, codes=frozen(codes),
+                          label_codes=frozen(simplex_codes(k)), size_of_w=codes.shape[1] * self.features.rank)
 
     def to_user(self, value: float) -> float:
         """Return the user's objective for a value of the normalised program."""
@@ -106,11 +111,6 @@ class MarginProgram:
     def from_user(self, value: float) -> float:
         """Return the normalised value for a value of the user's objective."""
         return (value - self.constant) / self.scale
-
-    @property
-    def clusters(self) -> int:
-        """Return the number of clusters."""
-        return self.labels.clusters
 
     @cached_property
     def bias(self) -> BiasLimits:
@@ -144,26 +144,11 @@ class MarginProgram:
         """Return whether the problem left when the labels are fixed is convex."""
         return self.kind.is_convex(self)
 
-    @property
-    def kind(self) -> Coding:
-        """Return how decision values, labels and margins go together."""
-        return CODINGS[self.coding]
-
-    @cached_property
-    def codes(self) -> FloatArray:
-        """Return the (k, q) matrix C with f = Φ V Cᵀ."""
-        return frozen(self.kind.codes(self.clusters))
-
     @cached_property
     def bounding(self) -> MarginProgram:
         """Return a program whose margins are inner products with the codes of labels, and whose values are no higher.
         """
         return self.kind.bounding(self)
-
-    @cached_property
-    def label_codes(self) -> FloatArray:
-        """Return the (k, q) unit codes of labels, whose inner products with V'φ are the margins of `bounding`."""
-        return frozen(simplex_codes(self.clusters))
 
     @property
     def is_biased(self) -> bool:
@@ -274,11 +259,6 @@ class MarginProgram:
     def no_decision(self) -> FloatArray:
         """Return the decision values of w = 0."""
         return np.zeros((self.n, self.clusters))
-
-    @property
-    def size_of_w(self) -> int:
-        """Return q r, the number of weights."""
-        return int(self.codes.shape[1] * self.features.rank)
 
     def unpack(self, w: FloatArray) -> FloatArray:
         """Return V (r, q) of weights w, the columns of V one after another."""
