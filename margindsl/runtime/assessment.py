@@ -65,8 +65,9 @@ class Assessment:
 
     @property
     def better(self) -> Solution | None:
-        """Return the answer, where its labels lie in B and their value is lower, or the given ones lie outside."""
-        return self.answer if self.violations or self.answer.value < self.value else None
+        """Return the answer, where its value is lower by more than rounding, or the given labels lie outside B."""
+        is_lower = self.answer.value < self.value - 1e-9 * abs(self.value)
+        return self.answer if self.violations or is_lower else None
 
     def summary(self) -> str:
         """Return a few lines a person reads first."""
