@@ -25,7 +25,7 @@ DOCS = ROOT / "docs"
 MADE = ("api", "gallery")  # by the site, from the source and the examples
 PAGES = [ROOT / "README.md", *sorted(p for p in DOCS.rglob("*.md") if p.relative_to(DOCS).parts[0] not in MADE)]
 BLOCK = re.compile(r"^```python\n(?P<code>.*?)^```$(?P<shown>\n\n?```output\n(?P<output>.*?)^```$)?", re.M | re.S)
-MOST_LINES = 16
+MOST_LINES = 15
 WIDTH = 100  # of sentences
 
 RELATIVE = 0.01
