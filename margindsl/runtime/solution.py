@@ -276,7 +276,7 @@ class Solution:
         if self.unverified:
             lines.append(f"unverified {self.unverified}")
         if self.message:
-            lines.append(f"message   {self.message}")
+            lines.append(f"solver    {self.message}")
         return [*lines, f"meaning   {meaning(self)}", f"next      {advice(self)}"]
 
     def __repr__(self) -> str:

@@ -44,8 +44,8 @@ PROVED = Reading(0.0, "No labelling that the constraints allow has a lower value
                  "Keep the proof: solution.save(path), then run margindsl verify path.")
 TRIVIAL = "The bound is what losses and norm prove by themselves, whatever the labels: the relaxation added nothing."
 NEXT = {
-    Status.INACCURATE: "Labels, value and bound hold as they are. The message says what fell short; another solver "
-                       "(md.solvers() lists them) or a larger max_iter may reach the tolerance.",
+    Status.INACCURATE: "Labels, value and bound hold as they are. solution.message says what fell short; another "
+                       "solver (md.solvers() lists them) or a larger max_iter may reach the tolerance.",
     Status.ITERATION_LIMIT: "Labels, value and bound hold as they are. Raise max_iter, or leave it out.",
     Status.TIME_LIMIT: "Labels, value and bound hold as they are. Raise time_limit, or go on from here: "
                        "solve(warm_start=solution).",
