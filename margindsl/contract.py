@@ -78,10 +78,6 @@ class Refusal:
         return f"{self.reason}. {self.repair}" if self.repair else f"{self.reason}."
 
 
-def _freeze(mapping: Mapping[str, Any]) -> Mapping[str, Any]:
-    return MappingProxyType(dict(mapping))
-
-
 @dataclass(frozen=True)
 class RawSolution:
     """Represent what a solver says; nothing in it is trusted before the form has judged it.
@@ -112,8 +108,7 @@ class RawSolution:
     trace: tuple[tuple[float, float, float], ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "variables", _freeze(self.variables))
-        object.__setattr__(self, "seconds", _freeze(self.seconds))
+        vars(self).update({name: MappingProxyType(dict(getattr(self, name))) for name in ("variables", "seconds")})
 
     @property
     def has_answer(self) -> bool:
@@ -329,8 +324,8 @@ class Solver(Session):
         NotInstalledError
             If a package is missing; the message says what to install.
         """
-        if not cls.is_installed():
-            missing = [p for p in cls.requires if importlib.util.find_spec(p) is None]
+        missing = [package for package in cls.requires if importlib.util.find_spec(package) is None]
+        if missing:
             raise NotInstalledError(
                 f"solver {cls.name!r} needs the package {', '.join(missing)}, which is not installed; "
                 f"run `pip install {' '.join(missing)}` or choose another solver (md.solvers() lists them)")

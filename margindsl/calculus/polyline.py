@@ -63,28 +63,22 @@ class Polyline:
 
     def meeting(self, x: FloatArray, step: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return slope and constant of x ↦ v on the segment on which v + step·g = x, for each x."""
-        if step.ndim == 0:
-            ends, slope, constant = self._sheared(float(step))
+        if step.ndim == 0:  # where segments end for one step, with slope and constant of each, is kept
+            kept: dict[float, tuple[FloatArray, FloatArray, FloatArray]] = self.__dict__.setdefault("_kept", {})
+            found = kept.get(float(step))
+            if found is None:
+                at, rise = self.corners
+                ends = np.maximum.accumulate(at + step * rise)  # shearing can only reorder corners by rounding
+                if len(kept) >= STEPS:
+                    kept.clear()
+                found = kept[float(step)] = frozen((ends, *_resolved(self.segments[:4], step)))
+            ends, slope, constant = found
             index = ends.searchsorted(x, side="right")
             return slope[index], constant[index]
         index = np.zeros(np.broadcast_shapes(x.shape, step.shape), dtype=np.intp)
         for t, g in zip(*self.corners):
             index += x >= t + step * g
         return _resolved(tuple(column[index] for column in self.segments[:4]), step)
-
-    def _sheared(self, step: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return where the segments of `meeting` end for one step, and slope and constant of each; they are kept."""
-        kept: dict[float, tuple[FloatArray, FloatArray, FloatArray]] = self.__dict__.setdefault("_kept", {})
-        found = kept.get(step)
-        if found is None:
-            at, slope = self.corners
-            # shearing can only reorder corners by rounding
-            ends = np.maximum.accumulate(at + step * slope)
-            slopes, constants = _resolved(self.segments[:4], step)
-            if len(kept) >= STEPS:
-                kept.clear()
-            found = kept[step] = frozen(ends), frozen(slopes), frozen(constants)
-        return found
 
     def zeros(self) -> tuple[float, float]:
         """Return the ends of {x: 0 ∈ ∂ρ(x)}, or the infinity towards which ρ decreases, twice."""

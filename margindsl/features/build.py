@@ -29,6 +29,7 @@ def build(
     centre: bool = True,
     penalised_bias: bool = False,
     random_state: RandomState = None,
+    is_checked: bool = False,
 ) -> FeatureOperator:
     """Build the feature operator Phi of some points, Phi Phi^T ~ K (H K H when centred).
 
@@ -44,6 +45,8 @@ def build(
         Append a constant column 1, after centring.
     random_state : int, numpy Generator or None
         Draws samples and landmarks; None means seed 0, so that a declaration means one thing.
+    is_checked : bool
+        Whether X comes from `check_points`, as that of a hyperplane does.
 
     Examples
     --------
@@ -60,7 +63,7 @@ def build(
             raise DeclarationError(f"X has {given} rows, but the kernel matrix is {features.n} x {features.n}. Give "
                                    "X=None or the same points.")
     else:
-        points = check_points(X)
+        points = X if is_checked else check_points(X)
         linear = isinstance(chosen, Linear)
         features = _linear(points, centre) if linear else factor_kernel(points, chosen, centre, rng)
     return AffineFeatures(features, constant=1.0) if penalised_bias else features

@@ -263,7 +263,7 @@ class FeatureOperator(ABC):
     def lengths(self, W: FloatArray, shift: FloatArray | float = 0.0) -> FloatArray:
         """Return the lengths (n,) of the rows of Phi W + shift, W (r, p); the p numbers of a point stay where it is."""
         if not self.is_streamed:
-            return _row_lengths(self.apply(W) + shift)
+            return np.sqrt(_norms(self.apply(W) + shift))
         return self.each(partial(_lengths, W, shift))
 
     def component_sums(self, component: IntArray, weights: FloatArray, count: int) -> FloatArray:
@@ -411,11 +411,7 @@ def _norms(phi: FloatArray) -> FloatArray:
 
 
 def _lengths(W: FloatArray, shift: FloatArray | float, phi: FloatArray) -> FloatArray:
-    return _row_lengths(phi @ W + shift)
-
-
-def _row_lengths(F: FloatArray) -> FloatArray:
-    return np.asarray(np.sqrt(np.einsum("np,np->n", F, F)))
+    return np.sqrt(_norms(phi @ W + shift))
 
 
 def _magnitudes(phi: FloatArray, sizes: FloatArray) -> FloatArray:

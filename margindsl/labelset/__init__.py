@@ -2,8 +2,7 @@
 
 from margindsl.labelset.bound import LiftedBound, LinearBound
 from margindsl.labelset.labelset import LabelSet
-from margindsl.labelset.names import Names, Renaming
+from margindsl.labelset.names import Names
 from margindsl.labelset.presolve import presolve
 
-__all__ = [
-    "LabelSet", "LiftedBound", "LinearBound", "Names", "Renaming", "presolve"]
+__all__ = ["LabelSet", "LiftedBound", "LinearBound", "Names", "presolve"]

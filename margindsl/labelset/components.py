@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -38,16 +38,11 @@ class Components:
     component: IntArray
     sign: IntArray
     size: IntArray
+    clusters: int = field(init=False)  # k
+    count: int = field(init=False)  # N
 
-    @property
-    def clusters(self) -> int:
-        """Return the number of clusters k."""
-        return self.names.clusters
-
-    @property
-    def count(self) -> int:
-        """Return the number of components N."""
-        return len(self.size)
+    def __post_init__(self) -> None:
+        vars(self).update(clusters=self.names.clusters, count=len(self.size))
 
     @cached_property
     def first(self) -> IntArray:
@@ -96,20 +91,6 @@ class Components:
         z = np.array(self.contract(y))
         z[components] = clusters
         return self.at_points(z)
-
-    def _gain(self, gain: ArrayLike, length: int, what: str) -> FloatArray:
-        table, shape = np.asarray(gain), (length, self.clusters)
-        if table.shape != shape:
-            raise DeclarationError(f"gain has shape {table.shape}; expected {shape}, an entry per {what} and a column "
-                                   "per cluster.")
-        if table.dtype.kind not in "iuf":
-            raise DeclarationError(f"gain has type {table.dtype}; expected numbers.")
-        table = table.astype(float)
-        if not np.isfinite(table).all():
-            at = tuple(int(i) for i in np.argwhere(~np.isfinite(table))[0])
-            where = "".join(f" in cluster {q}" for q in at[1:])
-            raise DeclarationError(f"gain is {table[at]} at {what} {at[0]}{where}; expected finite numbers.")
-        return table
 
     def _values(self, given: ArrayLike, length: int, name: str, what: str) -> IntArray:
         vector = np.asarray(given)
@@ -167,11 +148,6 @@ class Constraints(Components):
     def has_links(self) -> bool:
         """Return whether some component holds several points, or links hold between components."""
         return self.count < self.n or len(self.cannot) > 0
-
-    @property
-    def asks_sizes(self) -> bool:
-        """Return whether sizes are bounded at all."""
-        return bool((self.at_least > 0).any() or (self.at_most < self.n).any())
 
     @cached_property
     def has_sizes(self) -> bool:

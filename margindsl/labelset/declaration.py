@@ -63,33 +63,32 @@ def read_known(known: Any, n: int, names: Names) -> tuple[IntArray, IntArray]:
 
 def read_bounds(bounds: Iterable[Any], n: int) -> list[tuple[FloatArray, float, float]]:
     """Check a sequence of (weights, lower, upper) and return weights as float vectors of length n."""
-    return [_read_bound(entry, n, position) for position, entry in enumerate(bounds or ())]
-
-
-def _read_bound(entry: Any, n: int, position: int) -> tuple[FloatArray, float, float]:
-    try:
-        given, lower, upper = entry
-        lower, upper = float(lower), float(upper)
-    except (TypeError, ValueError):
-        raise DeclarationError(f"bound {position} was not given as (weights, lower, upper) with two numbers; pass such "
-                               "a triple.") from None
-    weights = np.ones(n)
-    if given is not None:
-        weights = _numeric(given, f"weights of bound {position}", f"a vector of length {n}").astype(float)
-    if weights.shape != (n,):
-        raise DeclarationError(
-            f"weights of bound {position} have shape {weights.shape}; expected ({n},), one weight per point.")
-    if not np.isfinite(weights).all():
-        point = int(np.flatnonzero(~np.isfinite(weights))[0])
-        raise DeclarationError(
-            f"weights of bound {position} hold {weights[point]} at point {point}; expected finite numbers.")
-    if np.isnan(lower) or np.isnan(upper) or lower == np.inf or upper == -np.inf:
-        raise DeclarationError(f"bound {position} has limits [{lower:g}, {upper:g}]; expected numbers, or -inf below "
-                               "and inf above.")
-    if lower > upper:
-        raise InfeasibleError(f"bound {position} has its lower limit {lower:g} above its upper limit {upper:g}; "
-                              "exchange or relax them.")
-    return weights, lower, upper
+    found = []
+    for position, entry in enumerate(bounds or ()):
+        try:
+            given, lower, upper = entry
+            lower, upper = float(lower), float(upper)
+        except (TypeError, ValueError):
+            raise DeclarationError(f"bound {position} was not given as (weights, lower, upper) with two numbers; pass "
+                                   "such a triple.") from None
+        weights = np.ones(n)
+        if given is not None:
+            weights = _numeric(given, f"weights of bound {position}", f"a vector of length {n}").astype(float)
+        if weights.shape != (n,):
+            raise DeclarationError(
+                f"weights of bound {position} have shape {weights.shape}; expected ({n},), one weight per point.")
+        if not np.isfinite(weights).all():
+            point = int(np.flatnonzero(~np.isfinite(weights))[0])
+            raise DeclarationError(
+                f"weights of bound {position} hold {weights[point]} at point {point}; expected finite numbers.")
+        if np.isnan(lower) or np.isnan(upper) or lower == np.inf or upper == -np.inf:
+            raise DeclarationError(f"bound {position} has limits [{lower:g}, {upper:g}]; expected numbers, or -inf "
+                                   "below and inf above.")
+        if lower > upper:
+            raise InfeasibleError(f"bound {position} has its lower limit {lower:g} above its upper limit {upper:g}; "
+                                  "exchange or relax them.")
+        found.append((weights, lower, upper))
+    return found
 
 
 def read_sizes(sizes: Iterable[Any] | None, n: int, clusters: int) -> tuple[IntArray, IntArray]:

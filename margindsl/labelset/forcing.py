@@ -47,15 +47,12 @@ def force_clusters(labels: Constraints, held: IntArray, at_least: IntArray, at_m
     held = held.copy()
     allowed = allowed_clusters(held, labels.cannot, labels.size, at_most)
     _refuse_homeless(labels, held, allowed, at_most)
+
+    # 1. Components with one cluster left go there.
     forced = np.flatnonzero((held < 0) & (allowed.sum(axis=1) == 1))
     held[forced] = np.argmax(allowed[forced], axis=1)
-    _propagate(labels, allowed, held)
-    _force_sizes(labels, allowed, held, at_least)
-    return held
 
-
-def _propagate(labels: Constraints, allowed: BoolArray, held: IntArray) -> None:
-    """Forbid the neighbours of pinned components their cluster and pin those with one cluster left, in place."""
+    # 2. Neighbours of pinned components may not join their cluster, and are pinned where one is left.
     linked = labels.neighbours
     queue = np.flatnonzero((held >= 0) & (np.diff(linked.indptr) > 0)).tolist()
     while queue:
@@ -75,9 +72,7 @@ def _propagate(labels: Constraints, allowed: BoolArray, held: IntArray) -> None:
                     held[there] = left[0]
                     queue.append(there)
 
-
-def _force_sizes(labels: Constraints, allowed: BoolArray, held: IntArray, at_least: IntArray) -> None:
-    """Pin components without which a cluster cannot reach its lower limit, in place."""
+    # 3. So are components without which a cluster cannot reach its lower limit.
     fixed = np.flatnonzero(held >= 0)
     possible = allowed.copy()
     possible[fixed] = False
@@ -100,6 +95,7 @@ def _force_sizes(labels: Constraints, allowed: BoolArray, held: IntArray, at_lea
         )
     forced = np.flatnonzero(needed.any(axis=1))
     held[forced] = np.argmax(needed[forced], axis=1)
+    return held
 
 
 def _refuse_homeless(labels: Constraints, held: IntArray, allowed: BoolArray, at_most: IntArray) -> None:

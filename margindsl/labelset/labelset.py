@@ -12,14 +12,14 @@ import numpy as np
 import scipy
 from scipy.sparse import csr_array
 
-from margindsl.errors import SizeError, SolverError
+from margindsl.errors import DeclarationError, SizeError, SolverError
 from margindsl.host.clock import check
 from margindsl.labelset.bound import LiftedBound
 from margindsl.labelset.codes import simplex_codes
 from margindsl.labelset.components import Constraints, link_sentence
 from margindsl.labelset.existence import draw_linked, greedy_member
 from margindsl.labelset.forcing import Path, implied, tighten_sizes
-from margindsl.labelset.names import Renaming, by_first_point
+from margindsl.labelset.names import by_first_point
 from margindsl.labelset.oracle import maximise
 from margindsl.typing import ArrayLike, BoolArray, IntArray
 
@@ -42,18 +42,10 @@ class LabelSet(Constraints):
         """Return whether clusters may exchange names without leaving B."""
         return bool((self.groups == self.groups[0]).all())
 
-
-    @property
-    def admits_one(self) -> bool:
-        """Return whether nothing keeps all points from one cluster."""
-        return any(self.contains(np.full(self.n, value)) for value in range(self.clusters))
-
-
     @cached_property
     def member(self) -> IntArray | None:
         """Return z (N,) of a member that is found without search, None where none is."""
         return greedy_member(self)
-
 
     # -- members ------------------------------------------------------------------------------------
 
@@ -74,19 +66,24 @@ class LabelSet(Constraints):
         >>> labels.maximise([[5, 0, 0], [4, 1, 0], [3, 0, 0], [1, 0, 0.5]])
         array([0, 1, 0, 2])
         """
-        return self.expand(self.maximise_components(self.by_components(self._gain(gain, self.n, "point"))))
+        table, shape = np.asarray(gain), (self.n, self.clusters)
+        if table.shape != shape:
+            raise DeclarationError(
+                f"gain has shape {table.shape}; expected {shape}, an entry per point and a column per cluster.")
+        if table.dtype.kind not in "iuf":
+            raise DeclarationError(f"gain has type {table.dtype}; expected numbers.")
+        wrong = np.argwhere(~np.isfinite(table))
+        if len(wrong):
+            i, q = wrong[0].tolist()
+            raise DeclarationError(f"gain is {table[i, q]} at point {i} in cluster {q}; expected finite numbers.")
+        check()
+        table = self.by_components(table.astype(float))
+        member = None if table.any() or self.bounds else self.member
+        return self.at_points(maximise(self, table) if member is None else member)
 
     def any_member(self) -> IntArray:
         """Return a member of B, the same every time."""
         return self.maximise(np.zeros((self.n, self.clusters)))
-
-    def maximise_components(self, gain: ArrayLike) -> IntArray:
-        """Return an exact maximiser z over the component values of B, of gains (N, k)."""
-        check()
-        table = self._gain(gain, self.count, "component")
-        if not table.any() and not self.bounds and self.member is not None:
-            return self.member.copy()
-        return maximise(self, table)
 
     def nearest(self, candidate: ArrayLike) -> IntArray:
         """Return the member of B that agrees best with labels (n,), or themselves, or is best for gains."""
@@ -257,8 +254,8 @@ class LabelSet(Constraints):
         rows = np.column_stack([np.where(alone, clusters, -1), self.at_least, self.at_most])
         return np.asarray(np.unique(rows, axis=0, return_inverse=True)[1]).ravel()
 
-    def canonical(self, y: IntArray) -> Renaming:
-        """Return the names under which y is given: clusters that may exchange theirs are called after first points."""
+    def canonical(self, y: IntArray) -> IntArray:
+        """Return the names (k,) of clusters under which y is given: those that may exchange theirs by first points."""
         return by_first_point(y, self.groups, self._order)
 
     @property

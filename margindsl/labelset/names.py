@@ -8,7 +8,6 @@ data have.
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,16 +25,17 @@ class Names:
         What is written for 0, ..., k-1, ascending.
     order : ndarray of int, shape (k,)
         Clusters that may exchange names are called after their first points in this order: two are +1, then -1.
-    expected : str
-        What a label is, for messages.
+    expected, domain : str
+        What a label is, and the set of labels, for messages.
     """
 
     def __init__(self, clusters: int = 2) -> None:
-        self.clusters = read_clusters(clusters)
+        self.clusters = read_count(clusters, "the number of clusters")
         self.signed = self.clusters == 2
         self.values = np.array([-1, 1]) if self.signed else np.arange(clusters)
         self.order = np.arange(clusters)[:: -1 if self.signed else 1]
         self.expected = "+1 or -1" if self.signed else f"a whole number from 0 to {clusters - 1}"
+        self.domain = "{-1, +1}" if self.signed else f"{{0, ..., {clusters - 1}}}"
 
     def written(self, labels: Any) -> IntArray:
         """Return labels as they are written."""
@@ -66,33 +66,13 @@ class Names:
         return f"{self.values[label]:+d}" if self.signed else str(label)
 
     @property
-    def domain(self) -> str:
-        """Return the set of labels as text."""
-        return "{-1, +1}" if self.signed else f"{{0, ..., {self.clusters - 1}}}"
-
-    @property
     def domain_latex(self) -> str:
         """Return the set of labels in LaTeX."""
         return r"\{-1, +1\}" if self.signed else rf"\{{0, \dots, {self.clusters - 1}\}}"
 
 
-@dataclass(frozen=True, eq=False)
-class Renaming:
-    """Represent a permutation of clusters: cluster q is called `new[q]`, of shape (k,)."""
-
-    new: IntArray
-
-    def rename(self, labels: IntArray) -> IntArray:
-        """Return labels under the new names."""
-        return np.asarray(self.new[labels])
-
-    def reorder(self, outputs: FloatArray) -> FloatArray:
-        """Return decision values (n, k), weights (r, k) or a bias (k,) in the new order."""
-        return np.asarray(outputs)[..., np.argsort(self.new)]
-
-
-def by_first_point(labels: IntArray, groups: IntArray, order: IntArray) -> Renaming:
-    """Return the names under which the clusters of each group bear its names by their first points, empty ones last.
+def by_first_point(labels: IntArray, groups: IntArray, order: IntArray) -> IntArray:
+    """Return names (k,) such that the clusters of each group bear its names by their first points, empty ones last.
 
     Parameters
     ----------
@@ -106,30 +86,18 @@ def by_first_point(labels: IntArray, groups: IntArray, order: IntArray) -> Renam
     first[labels[::-1]] = np.arange(len(labels))[::-1]
     new = np.empty(len(groups), dtype=np.intp)
     new[np.lexsort((first, groups))] = order
-    return Renaming(new)
+    return new
 
 
-def read_count(n: Any) -> int:
-    """Check the number of points: an integer of at least two."""
+def read_count(n: Any, what: str = "the number of points n") -> int:
+    """Check the number of points, or of something else: an integer of at least two."""
     try:
         count = operator.index(n)
     except TypeError:
         count = -1
     if isinstance(n, bool | np.bool_) or count < 2:
-        raise DeclarationError(
-            f"the number of points n = {n!r} was given; expected an integer, at least 2."
-        )
+        raise DeclarationError(f"{what} = {n!r} was given; expected an integer, at least 2.")
     return count
 
 
-def read_clusters(clusters: Any) -> int:
-    """Check the number of clusters: an integer of at least two."""
-    try:
-        return read_count(clusters)
-    except DeclarationError:
-        raise DeclarationError(
-            f"the number of clusters = {clusters!r} was given; expected an integer, at least 2."
-        ) from None
-
-
-__all__ = ["Names", "Renaming", "by_first_point", "read_clusters", "read_count"]
+__all__ = ["Names", "by_first_point", "read_count"]

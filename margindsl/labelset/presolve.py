@@ -16,7 +16,6 @@ from margindsl.labelset.existence import refuse_empty
 from margindsl.labelset.forcing import force_clusters, forced, tighten_sizes
 from margindsl.labelset.labelset import LabelSet
 from margindsl.labelset.names import Names, read_count
-from margindsl.typing import IntArray
 
 
 def presolve(n: int, clusters: int = 2, *, must: Any = None, cannot: Any = None, known: Any = None,
@@ -68,7 +67,11 @@ def presolve(n: int, clusters: int = 2, *, must: Any = None, cannot: Any = None,
         stated += [(None, low, high)] if low > -n or high < n else []
         limits = np.zeros_like(at_least), np.full_like(at_most, n)
     sums = read_bounds(stated, n)
-    component, sign, apart = linked(n, must, cannot, clusters)
+    component, sign, apart = np.arange(n), np.ones(n, dtype=np.intp), cannot
+    if len(must) or len(cannot):  # networkx is loaded where there are links
+        from margindsl.labelset.links import link_components
+
+        component, sign, apart = link_components(n, must, cannot, clusters)
     pinned = np.full(int(component.max()) + 1, -1)
     pinned[component[points]] = forced = np.where(sign[points] > 0, given, 1 - given)
     if len(must) or len(cannot):
@@ -91,18 +94,10 @@ def presolve(n: int, clusters: int = 2, *, must: Any = None, cannot: Any = None,
     return labels
 
 
-def linked(n: int, must: IntArray, cannot: IntArray, clusters: int) -> tuple[IntArray, IntArray, IntArray]:
-    """Return what `link_components` does; networkx is loaded where there are links."""
-    if not (len(must) or len(cannot)):
-        return np.arange(n), np.ones(n, dtype=np.intp), cannot
-    from margindsl.labelset.links import link_components
-
-    return link_components(n, must, cannot, clusters)
-
-
 def _settle(labels: LabelSet) -> LabelSet:
     """Tighten limits and pin forced components until nothing moves."""
-    limits = tighten_sizes(labels) if labels.asks_sizes else (labels.at_least, labels.at_most)
+    asked = (labels.at_least > 0).any() or (labels.at_most < labels.n).any()
+    limits = tighten_sizes(labels) if asked else (labels.at_least, labels.at_most)
     signs = labels.signs(labels.pinned)
     bounds = [tighten(bound, signs, labels.size) for bound in labels.bounds]
     while True:

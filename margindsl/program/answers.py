@@ -59,7 +59,13 @@ class Variable:
             array = array.astype(float, order="K")
         except (TypeError, ValueError, OverflowError):
             raise DeclarationError(f"{name} holds something other than real numbers") from None
-        array = self._shaped(name, array)
+        if len(array.shape) != len(self.shape) or any(
+                a != b if b is not None else a == 0 for a, b in zip(array.shape, self.shape)):
+            known = tuple(length for length in self.shape if length is not None)  # lengths of one may be left out
+            if len(known) < len(self.shape) or [a for a in array.shape if a != 1] != [b for b in known if b != 1]:
+                expected = ", ".join("any" if length is None else str(length) for length in self.shape)
+                raise DeclarationError(f"{name} has shape {array.shape}, expected ({expected})")
+            array = array.reshape(known)
         if not np.all(np.isfinite(array)):
             raise DeclarationError(f"{name} holds {'NaN' if np.isnan(array).any() else 'infinity'}")
         if np.max(np.abs(array), initial=0.0) > LARGEST:
@@ -69,17 +75,6 @@ class Variable:
                 raise DeclarationError(f"{name} holds something other than the whole numbers 0..{self.below - 1}")
             return array.astype(int)
         return array
-
-    def _shaped(self, name: str, array: FloatArray) -> FloatArray:
-        """Return the array in the shape expected, lengths of one added or left out."""
-        if len(array.shape) == len(self.shape) and all(
-                a > 0 if b is None else a == b for a, b in zip(array.shape, self.shape)):
-            return array
-        known = tuple(length for length in self.shape if length is not None)
-        if len(known) == len(self.shape) and [a for a in array.shape if a != 1] == [b for b in known if b != 1]:
-            return array.reshape(known)
-        expected = ", ".join("any" if length is None else str(length) for length in self.shape)
-        raise DeclarationError(f"{name} has shape {array.shape}, expected ({expected})")
 
     def fits(self, given: Any) -> bool:
         """Return whether a start's value has the shape expected and is finite."""

@@ -264,11 +264,6 @@ class Proof(SimpleNamespace):
         size = math.fsum([*parts, *wide, *np.abs(charges), square, abs(self.constant)])
         return math.fsum([*values, *logs, *charges, square, self.constant]), rate * size
 
-    def start(self) -> float:
-        """Return the size of the losses at decision values and scalars of zero."""
-        t, here = -self.anchor, (self.left <= 0) & (self.right >= 0)
-        return float(np.abs((self.A * t + self.B) * t + self.C)[here].sum() + self.log_c @ np.logaddexp(0, -self.log_d))
-
     def least(self, u: Any, q: Any, v: Any) -> tuple[float, Any, Any]:
         """Return the sum over losses of min over x of h(x) + ux + qx^2/2, rounding taken off; u and q as of margins."""
         over, parts = u @ self.coupling - self.costs, np.abs(u) @ np.abs(self.coupling) + np.abs(self.costs)
@@ -386,7 +381,9 @@ class Proof(SimpleNamespace):
         self.centre()
         value, rounding = self.valued(y) if hasattr(self, "w") else (math.inf, 0.0)
         need(self.value == value or abs(self.value - value) <= rounding, f"value {value:.17g}, not {self.value:.17g}")
-        is_known = value < math.inf and rounding <= KNOWN * (abs(value) + abs(self.constant) + self.start())
+        t, here = -self.anchor, (self.left <= 0) & (self.right >= 0)  # losses at decision values and scalars of zero
+        start = np.abs(((self.A * t + self.B) * t + self.C)[here]).sum() + self.log_c @ np.logaddexp(0, -self.log_d)
+        is_known = value < math.inf and rounding <= KNOWN * (abs(value) + abs(self.constant) + start)
         (report.proved if is_known else report.unverified).append(
             f"value {value:.12g}" if is_known else f"value {value:.12g}, known to {rounding:.3g}")
         gap = self.value - self.bound

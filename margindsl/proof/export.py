@@ -76,8 +76,13 @@ def export(program: MarginProgram, stated: Stated, certificate: Certificate | No
     proof = Proof(header, arrays | {"phi": phi})
     proof.centre()
     pairs = {"eta": (lifted, 1), "tau": (order, len(proof.pairs))}
-    dual = {name: _declared_order(np.asarray(x), *pairs[name], len(declaration.decision)) if name in pairs
-            else np.asarray(x) for name, x in point.arrays.items()}
+    dual = {name: np.asarray(x) for name, x in point.arrays.items()}
+    for name, (places, many) in pairs.items():  # in the order of the declaration, zero where a bound was left out
+        if name in dual:
+            x, inner = dual[name], dual[name].shape[:-1]
+            dual[name] = np.zeros((*inner, len(declaration.decision), many))
+            if x.shape[-1]:
+                dual[name][..., places, :] = x.reshape(*inner, len(places), many)
     if point.kind != "cases" and np.any(dual["u"]):
         dual["u"] = program.kind.own_duals(program, dual["u"])
     if point.kind == "lift":
@@ -245,19 +250,15 @@ def _bound_multipliers(B: LabelSet, dual: dict[str, Any]) -> tuple[FloatArray, F
     return kappa, middles
 
 
-def _declared_order(x: Any, order: list[int], pairs: int, bounds: int) -> Any:
-    """Return multipliers of decision bounds in the order of the declaration, zero where one was left out."""
-    out = np.zeros((*x.shape[:-1], bounds, pairs))
-    if x.shape[-1]:
-        out[..., order, :] = x.reshape(*x.shape[:-1], len(order), pairs)
-    return out
-
-
 def declared(declaration: Declaration) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return (header, arrays) of what was declared: losses, label set, decision bounds; features not included."""
     plane, labels, losses = declaration.hyperplane, declaration.labels, declaration.losses
     n, clusters = labels.n, labels.clusters
-    bounds = _label_rows(declaration)
+    stated: list[Any] = [*declaration.label_bounds, *(_size_bound(sizes, n) for sizes in declaration.sizes)]
+    bounds = [(b.omega, np.ceil(b.lower), np.floor(b.upper)) if b.is_whole else (b.omega, b.lower, b.upper)
+              for b in intersect([  # weights are whole numbers where sums are exact; labels of several have no sums
+                  LinearBound.contracted(weights, low, high, np.arange(n), np.ones(n), f"bound {position}")
+                  for position, (weights, low, high) in enumerate(stated if Names(clusters).signed else ())])]
     header = {
         "format": FORMAT, "version": VERSION, "n": n, "clusters": clusters, "coding": declaration.coding,
         "free_bias": plane.bias is True, "penalised": plane.bias == "penalised", "centre": plane.centre,
@@ -278,18 +279,6 @@ def declared(declaration: Declaration) -> tuple[dict[str, Any], dict[str, Any]]:
         "decision_lower": np.array([b.lower for b in declaration.decision], dtype=float),
         "decision_upper": np.array([b.upper for b in declaration.decision], dtype=float)}
     return header, arrays
-
-
-def _label_rows(declaration: Declaration) -> list[tuple[FloatArray, float, float]]:
-    """Return bounds on labels, weights whole numbers where sums are exact, those of one direction joined."""
-    n = declaration.labels.n
-    if declaration.labels.clusters > 2:  # whose labels have no sums
-        return []
-    bounds = [*declaration.label_bounds, *(_size_bound(sizes, n) for sizes in declaration.sizes)]
-    rows = intersect([LinearBound.contracted(weights, low, high, np.arange(n), np.ones(n), f"bound {position}")
-                      for position, (weights, low, high) in enumerate(bounds)])
-    return [(bound.omega, float(np.ceil(bound.lower)), float(np.floor(bound.upper))) if bound.is_whole else
-            (bound.omega, bound.lower, bound.upper) for bound in rows]
 
 
 def _size_bound(sizes: Any, n: int) -> tuple[FloatArray, float, float]:

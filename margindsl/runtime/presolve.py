@@ -81,7 +81,7 @@ class Draft:
 def prepare_features(hyperplane: Hyperplane, random_state: int | None = None) -> Prepared:
     """Build the features of a hyperplane once."""
     base = build(hyperplane.X, hyperplane.kernel, centre=hyperplane.centre,
-                 penalised_bias=hyperplane.bias == "penalised", random_state=random_state)
+                 penalised_bias=hyperplane.bias == "penalised", random_state=random_state, is_checked=True)
     return Prepared(base)
 
 
@@ -266,7 +266,8 @@ def first_other(features: FeatureOperator, weights: FloatArray, bias: FloatArray
 
 def warn_if_trivial(program: MarginProgram) -> None:
     """Warn when one label for all points is allowed and may be better than w = 0."""
-    if program.decision or not program.labels.admits_one or _gains_nothing(program):
+    labels = (np.full(program.n, label) for label in range(program.clusters))
+    if program.decision or not any(map(program.labels.contains, labels)) or _gains_nothing(program):
         return
     sentence = UNBALANCED if program.clusters == 2 else UNSIZED
     warnings.warn(f"{sentence}, or declare the hyperplane centred and without a bias, with "

@@ -19,7 +19,7 @@ from margindsl.drivers.starts import answer_first, distinct, first_start, in_han
 from margindsl.errors import DeclarationError, TimeLimitError, UnansweredError
 from margindsl.features import AffineFeatures
 from margindsl.host.clock import Cancelled
-from margindsl.labelset import LabelSet, Renaming
+from margindsl.labelset import LabelSet
 from margindsl.program.passes import Presolved
 from margindsl.program.program import MarginProgram
 from margindsl.relaxations.relaxation import Outcome, Relaxation
@@ -187,7 +187,7 @@ def solution_of(presolved: Presolved, relaxation: Relaxation, run: Run, found: O
     named, names = canonical(program, fit.labels), program.labels.names
 
     def read(table: FloatArray) -> FloatArray:
-        return names.outputs(named.reorder(table)) + 0.0  # no negative zeros
+        return names.outputs(np.asarray(table)[..., np.argsort(named)]) + 0.0  # no negative zeros
 
     declared = program.normal.declared
     features: Any = declared.features
@@ -197,12 +197,12 @@ def solution_of(presolved: Presolved, relaxation: Relaxation, run: Run, found: O
     bias = read(program.codes @ program.normal.undo(answer).bias) if declared.free_bias else np.zeros(())
     mixture = found.label_weights
     if mixture is not None:  # one of label matrices, which know no names: each is renamed by itself
-        mixture = np.array([names.written(canonical(program, row).rename(row)) for row in mixture[0]]), mixture[1]
+        mixture = np.array([names.written(canonical(program, row)[row]) for row in mixture[0]]), mixture[1]
     history = tuple(replace(r, value=solved.to_user(r.value), bound=solved.to_user(r.bound)) for r in run.history)
     run.seconds["total"] = time.monotonic() - run.budget.start + before
 
     solution = Solution(
-        labels=names.written(named.rename(fit.labels)).astype(int), value=value, bound=bound, estimate=estimate,
+        labels=names.written(named[fit.labels]).astype(int), value=value, bound=bound, estimate=estimate,
         state=state, weights=read(weights), bias=bias if bias.ndim else float(bias), decision=read(answer.decision),
         scalars=Scalars(dict(zip(program.losses.scalars.names, answer.scalars)), program.losses.scalars.symbols),
         features=features, certificate=proof, label_weights=mixture, label_factor=found.label_matrix, history=history,
@@ -223,14 +223,14 @@ def judged(solution: Solution, program: MarginProgram, weights: FloatArray, scal
     return checked(solution, program, proof, least)
 
 
-def canonical(program: MarginProgram, labels: IntArray) -> Renaming:
-    """Return the renaming of clusters under which labels are given; the objective is the same under it.
+def canonical(program: MarginProgram, labels: IntArray) -> IntArray:
+    """Return the names (k,) of clusters under which labels are given; the objective is the same under them.
 
     One-sided bounds on decision values tell clusters apart, as B may. Margins, symmetric bounds and the span of earlier
     solutions do not.
     """
     if any(not bound.is_symmetric for bound in program.decision):
-        return Renaming(np.arange(program.clusters))
+        return np.arange(program.clusters)
     return program.labels.canonical(labels)
 
 

@@ -104,7 +104,7 @@ def test_signs_stay_where_something_tells_them_apart(constraint):
     best = members[int(np.argmin([fitted_value(program, labels) for labels in members]))]
     solution = problem.solve("exact")
     assert np.array_equal(solution.labels, program.labels.names.written(best))
-    assert all(np.array_equal(canonical(program, labels).new, [0, 1]) for labels in members)
+    assert all(np.array_equal(canonical(program, labels), [0, 1]) for labels in members)
     assert_consistent(problem, solution)
 
 
@@ -148,9 +148,9 @@ def test_names_by_first_point(labels, groups, expected):
     labels, groups = np.array(labels), np.array(groups)
     order = np.argsort(groups, kind="stable")
     names = by_first_point(labels, groups, order)
-    renamed = names.rename(labels)
+    renamed = names[labels]
     assert renamed.tolist() == expected
-    assert np.array_equal(groups[names.new], groups) and np.array_equal(np.sort(names.new), np.arange(len(groups)))
-    assert np.array_equal(by_first_point(renamed, groups, order).rename(renamed), renamed)
+    assert np.array_equal(groups[names], groups) and np.array_equal(np.sort(names), np.arange(len(groups)))
+    assert np.array_equal(by_first_point(renamed, groups, order)[renamed], renamed)
     outputs = np.arange(len(groups))[None] * np.ones((len(labels), 1))
-    assert np.array_equal(names.reorder(outputs)[np.arange(len(labels)), renamed], labels)
+    assert np.array_equal(outputs[:, np.argsort(names)][np.arange(len(labels)), renamed], labels)
