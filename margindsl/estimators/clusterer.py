@@ -17,6 +17,7 @@ from margindsl.errors import DeclarationError, InfeasibleError
 from margindsl.estimators.base import LinearWeights, MarginEstimator, generator, mean_one, weights_of
 from margindsl.estimators.models import AUTO, bounding, cluster_codes, known_labels, make_problem
 from margindsl.estimators.spatial_sign import SpatialSign
+from margindsl.features.points import is_lazy
 from margindsl.labelset import Names
 from margindsl.typing import ArrayLike, BoolArray, FloatArray, IntArray
 
@@ -140,8 +141,8 @@ class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, Transforme
         DeclarationError, ContradictionError, InfeasibleError, RefusalError
             All are `ValueError`.
         """
-        if y is not None and np.ndim(y) > 1:
-            raise DeclarationError(f"fit(X, y): y is ignored, and given with {np.ndim(y)} dimensions; links go to "
+        if y is not None and not is_lazy(y) and np.asarray(y).ndim > 1:
+            raise DeclarationError(f"fit(X, y): y is ignored, and given with shape {np.asarray(y).shape}; links go to "
                                    "must_link= and cannot_link=")
         must_link, cannot_link = (_numbered(X, pairs, word) for pairs, word in (
             (must_link, "must_link"), (cannot_link, "cannot_link")))
