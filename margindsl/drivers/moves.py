@@ -45,7 +45,7 @@ class Moves:
 
     Parameters
     ----------
-    components, places : (m,) int arrays
+    components, positions : (m,) int arrays
         What moves, and where to.
     gradient : (m, r(k−1)) float array
         H^{-1/2} G.

@@ -77,12 +77,12 @@ def export(program: MarginProgram, stated: Stated, certificate: Certificate | No
     proof.centre()
     pairs = {"eta": (lifted, 1), "tau": (order, len(proof.pairs))}
     dual = {name: np.asarray(x) for name, x in point.arrays.items()}
-    for name, (places, many) in pairs.items():  # in the order of the declaration, zero where a bound was left out
+    for name, (rows, many) in pairs.items():  # in the order of the declaration, zero where a bound was left out
         if name in dual:
             x, inner = dual[name], dual[name].shape[:-1]
             dual[name] = np.zeros((*inner, len(declaration.decision), many))
             if x.shape[-1]:
-                dual[name][..., places, :] = x.reshape(*inner, len(places), many)
+                dual[name][..., rows, :] = x.reshape(*inner, len(rows), many)
     if point.kind != "cases" and np.any(dual["u"]):
         dual["u"] = program.kind.own_duals(program, dual["u"])
     if point.kind == "lift":
