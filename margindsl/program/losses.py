@@ -281,8 +281,8 @@ class Losses:
             lowest = [float(term.loss.minimum()) for term in self.terms]
         except CalculusError:
             lowest = [-np.inf]
-        charged = np.where(self.scalars.nonneg, self.scalars.costs < 0, self.scalars.costs != 0)  # a cost may be negative
-        if np.any(charged) or not np.all(np.isfinite(lowest)):
+        falls = np.where(self.scalars.nonneg, self.scalars.costs < 0, self.scalars.costs != 0)  # a cost may be negative
+        if np.any(falls) or not np.all(np.isfinite(lowest)):
             return np.full(self.n, -np.inf)
         return np.bincount(self.points, weights=np.concatenate(
             [np.zeros(0), *(low * term.weights for low, term in zip(lowest, self.terms))]), minlength=self.n)
