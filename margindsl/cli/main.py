@@ -10,7 +10,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from margindsl import __version__
@@ -82,6 +82,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     0
     """
     arguments = build_parser().parse_args(argv)
+    _put_foreign_output_aside()
     code = OK
     with _one_line_warnings():
         try:
@@ -274,6 +275,20 @@ def setting(text: str) -> tuple[str, Any]:
         return name, ast.literal_eval(value)
     except (SyntaxError, ValueError):
         return name, value
+
+
+def _put_foreign_output_aside() -> None:
+    """Send what libraries in C print (HiGHS a banner, SCS its interrupts) to standard error until the process ends.
+
+    Standard output then holds labels, tables or JSON alone. A caller that has put a stream of its own there keeps it.
+    """
+    if sys.stdout is sys.__stdout__ and sys.stdout is not None:
+        with suppress(OSError, ValueError):  # closed, or no file
+            if sys.stdout.fileno() == 1:
+                sys.stdout.flush()
+                own = os.fdopen(os.dup(1), "w", encoding=sys.stdout.encoding, errors=sys.stdout.errors)
+                os.dup2(2, 1)
+                sys.stdout = own
 
 
 @contextmanager

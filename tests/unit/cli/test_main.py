@@ -406,6 +406,14 @@ def test_a_saved_answer_outlives_the_reader_of_the_labels(data, tmp_path):
     assert md.Solution.load(target).verify()
 
 
+@pytest.mark.parametrize("solver", ["highs", "scs", "newton"])
+def test_nothing_but_json_is_on_standard_output(data, solver):
+    command = [sys.executable, "-m", "margindsl", "solve", data, "--drop", "kind", "--balance", "0.1", "--relaxation",
+               "alternating", "--solver", solver, "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert len(json.loads(done.stdout)["labels"]) == N
+
+
 def test_help_starts_light():
     code = ("import sys; from margindsl.cli.main import build_parser; build_parser().format_help(); "
             "print([m for m in ('numpy', 'scipy', 'cvxpy', 'sklearn', 'networkx') if m in sys.modules])")
