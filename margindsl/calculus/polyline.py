@@ -209,17 +209,12 @@ class Evaluation:
     def both(self, x: FloatArray, value: bool = True, slope: bool = True) -> tuple[FloatArray, FloatArray]:
         """Return what is asked for of value and derivative, in blocks that fit the cache."""
         if x.size <= 2 * CACHED:
-            at = self._at(x)
-            return self._value(x, *at) if value else x, self._slope(x, *at) if slope else x
+            return self._part(x, value, slope)
         flat = np.ascontiguousarray(x).ravel()
         values, slopes = np.empty_like(flat) if value else flat, np.empty_like(flat) if slope else flat
         for start in range(0, len(flat), CACHED):
-            part = flat[start:start + CACHED]
-            at = self._at(part)
-            if value:
-                values[start:start + CACHED] = self._value(part, *at)
-            if slope:
-                slopes[start:start + CACHED] = self._slope(part, *at)
+            block = slice(start, start + CACHED)
+            values[block], slopes[block] = self._part(flat[block], value, slope)
         return values.reshape(x.shape), slopes.reshape(x.shape)
 
     def slopes(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -262,27 +257,24 @@ class Evaluation:
             index -= x < knot
         return index
 
-    def _at(self, x: FloatArray) -> tuple[Any, Any, Any, Any]:
-        if len(self.coefficients) == 1:
-            q, a, s, c = (column[0] for column in self._columns)
-            return q, x - a, s, c
-        index = self._locate(x)
-        q, a, s, c = self._columns
-        return q[index], x - a[index], s[index], c[index]
-
-    def _value(self, x: FloatArray, q: Any, d: FloatArray, s: Any, c: Any) -> FloatArray:
-        with np.errstate(invalid="ignore", over="ignore"):  # infinite beyond the range of numbers
-            value = (q * d + s) * d + c
-        if np.isnan(value).any():
-            value = np.where(np.isinf(x), self._limits(x), value)
-        return self._outside(x, value, np.inf, np.inf)
-
-    def _slope(self, x: FloatArray, q: Any, d: FloatArray, s: Any, c: Any) -> FloatArray:
-        with np.errstate(invalid="ignore"):
-            slope = 2 * q * d + s
-        if np.isnan(slope).any():
-            slope = np.where(np.isinf(x) & (q == 0), s, slope)
-        return self._outside(x, slope, -np.inf, np.inf)
+    def _part(self, x: FloatArray, value: bool, slope: bool) -> tuple[FloatArray, FloatArray]:
+        """Return `both` of points that fit the cache, x in place of what is not asked for."""
+        index = self._locate(x) if len(self.coefficients) > 1 else 0
+        q, a, s, c = (column[index] for column in self._columns)
+        d, values, slopes = x - a, x, x
+        if value:
+            with np.errstate(invalid="ignore", over="ignore"):  # infinite beyond the range of numbers
+                values = (q * d + s) * d + c
+            if np.isnan(values).any():
+                values = np.where(np.isinf(x), self._limits(x), values)
+            values = self._outside(x, values, np.inf, np.inf)
+        if slope:
+            with np.errstate(invalid="ignore"):
+                slopes = 2 * q * d + s
+            if np.isnan(slopes).any():
+                slopes = np.where(np.isinf(x) & (q == 0), s, slopes)
+            slopes = self._outside(x, slopes, -np.inf, np.inf)
+        return values, slopes
 
     def _outside(self, x: FloatArray, inner: FloatArray, below: float, above: float) -> FloatArray:
         if np.isfinite(self.lower):

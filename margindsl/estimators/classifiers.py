@@ -142,7 +142,7 @@ class MarginClassifier(LinearWeights, ClassifierMixin, MarginEstimator):
         """Return the classes of points (m, d)."""
         X = self._read(X, reset=False)
         codes = cluster_codes(self.solution_.predict(X), len(self.classes_))
-        return map_chunks(self.classes_.take, codes, None, self.classes_.dtype) if is_lazy(X) else self.classes_[codes]
+        return map_chunks(self.classes_.take, codes, (), self.classes_.dtype) if is_lazy(X) else self.classes_[codes]
 
     def decision_function(self, X: Any) -> FloatArray:
         """Return decision values (m,) for two classes, positive for ``classes_[1]``, or (m, k)."""

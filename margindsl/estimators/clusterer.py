@@ -148,7 +148,7 @@ class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, Transforme
             (must_link, "must_link"), (cannot_link, "cannot_link")))
         X = self._read(X, ensure_min_samples=2)
         n, k = X.shape[0], self.n_clusters
-        if isinstance(k, bool) or not isinstance(k, Integral) or k < 1:
+        if isinstance(k, bool) or not isinstance(k, Integral) or k <= 0:
             raise DeclarationError(f"n_clusters={k!r}: expected a positive integer")
         if k > n:
             raise DeclarationError(f"n_samples={n} should be >= n_clusters={k}")

@@ -215,5 +215,5 @@ def known_labels(labels: Any, codes: IntArray) -> list[Any]:
 def cluster_codes(labels: IntArray, clusters: int) -> IntArray:
     """Return clusters 0..k−1 of labels in the library's coding: signs for two clusters."""
     if is_lazy(labels):
-        return map_chunks(partial(cluster_codes, clusters=clusters), labels, None, int)
+        return map_chunks(partial(cluster_codes, clusters=clusters), labels, (), int)
     return Names(clusters).read(labels)

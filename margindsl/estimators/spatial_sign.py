@@ -71,9 +71,9 @@ class SpatialSign(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.scale_ = np.where(deviations > 0, self.deviations * deviations, np.inf)
         self.centre_ = np.zeros(X.shape[1])
         if not issparse(X):
-            bent = map_chunks(self._bend, X, X.shape[1], X.dtype) if is_lazy(X) else self._bend(X)
+            bent = map_chunks(self._bend, X, X.shape[1:], X.dtype) if is_lazy(X) else self._bend(X)
             self.centre_ = np.asarray(bent.mean(axis=0), dtype=float)
-        lengths = map_chunks(self._lengths, X, None, float) if is_lazy(X) else self._lengths(X)
+        lengths = map_chunks(self._lengths, X, (), float) if is_lazy(X) else self._lengths(X)
         self.length_ = self.radius * float(np.median(np.asarray(lengths)))
         return self
 
@@ -81,7 +81,7 @@ class SpatialSign(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """Return the view of points (m, d), in the container they came in."""
         check_is_fitted(self)
         X = self._read(X, reset=False)
-        return map_chunks(self._view, X, X.shape[1], X.dtype) if is_lazy(X) else self._view(X)
+        return map_chunks(self._view, X, X.shape[1:], X.dtype) if is_lazy(X) else self._view(X)
 
     def _read(self, X: Any, reset: bool) -> Any:
         if is_lazy(X):

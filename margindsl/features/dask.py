@@ -159,7 +159,7 @@ class DaskFeatures(FeatureOperator):
 
     def _divided(self, row: FloatArray | None) -> list[Any]:
         """Return what belongs to the chunks of each place: their parts of an array, or one number of a constant one."""
-        if row is None or (row.ndim == 1 and len(row) and bool(np.all(row == row[0]))):
+        if row is None or (not row.shape[1:] and len(row) and bool(np.all(row == row[0]))):
             one = None if row is None else Constant(row[0])
             return [[one] * len(share.chunks) for share in self._shares]
         may_change, placed = row.flags.writeable, any(share.worker for share in self._shares)

@@ -41,6 +41,7 @@ class DerivedFeatures(FeatureOperator):
         self.base, self.n, self.rank = base, base.n, rank
         self.label, self.is_dense = base.label, base.is_dense if is_dense is None else is_dense
         self.trace_error = base.trace_error
+        self.is_streamed, self.is_remote = base.is_streamed, base.is_remote
 
     @frozen_property
     def _dense(self) -> FloatArray:
@@ -53,16 +54,6 @@ class DerivedFeatures(FeatureOperator):
     @abstractmethod
     def _extend(self, rows: FloatArray) -> FloatArray:
         """Return features of the base as features of this operator."""
-
-    @property
-    def is_streamed(self) -> bool:  # type: ignore[override]
-        """Return whether the base reads points block by block."""
-        return self.base.is_streamed
-
-    @property
-    def is_remote(self) -> bool:  # type: ignore[override]
-        """Return whether the points of the base may be on other machines."""
-        return self.base.is_remote
 
     def parts(self, function: Callable[..., Any], *rows: FloatArray | None) -> Iterator[tuple[slice, Any]]:
         if not self.is_streamed:

@@ -425,11 +425,6 @@ def _component_sums(phi: FloatArray, component: IntArray, weights: FloatArray) -
     return met, sp.csr_array((weights, positions), shape=(len(met), len(component))) @ phi
 
 
-def columns(block: FloatArray) -> int:
-    """Return how many columns a product takes: one of a vector."""
-    return int(np.shape(block)[1]) if np.ndim(block) > 1 else 1
-
-
 def as_index(index: Index) -> Index:
     """Turn one integer into an array of one, so that rows stay two-dimensional."""
     if isinstance(index, (int, np.integer)):

@@ -108,7 +108,7 @@ def is_lazy(X: Any) -> bool:
     return type(X).__module__.partition(".")[0] == "dask" and hasattr(X, "to_delayed") and hasattr(X, "map_blocks")
 
 
-def map_chunks(function: Callable[[Any], Any], X: Any, columns: int | None, dtype: Any) -> Any:
+def map_chunks(function: Callable[[Any], Any], X: Any, columns: tuple[int, ...], dtype: Any) -> Any:
     """Return what a function makes of every chunk of rows of a Dask array, as a Dask array: nothing is computed yet.
 
     Shapes: `X` (m,).
@@ -117,13 +117,13 @@ def map_chunks(function: Callable[[Any], Any], X: Any, columns: int | None, dtyp
     ----------
     function : callable
         Takes rows and returns as many numbers, or rows of as many columns.
-    columns : int or None
-        Of what is returned; None for one number a row.
+    columns : tuple of int
+        The number of columns of what is returned; empty for one number a row.
     """
-    shape = {"drop_axis": 1} if columns is None and X.ndim == 2 else {}
-    chunks = (X.chunks[0],) if columns is None else (X.chunks[0], (columns,))
-    whole = X.rechunk({1: -1}) if X.ndim == 2 else X
-    return whole.map_blocks(function, dtype=dtype, chunks=chunks, meta=np.empty((0,) * len(chunks), dtype), **shape)
+    chunks = (X.chunks[0], *((count,) for count in columns))
+    whole = X.rechunk(dict.fromkeys(range(1, X.ndim), -1))
+    return whole.map_blocks(function, dtype=dtype, chunks=chunks, meta=np.empty((0,) * len(chunks), dtype),
+                            drop_axis=list(range(len(chunks), X.ndim)))
 
 
 def release(points: Any) -> None:
@@ -253,13 +253,11 @@ def _as_lazy(X: Any, name: str) -> Points:
 
 def _check_table(array: Any, name: str) -> None:
     _check_numeric(array.dtype.kind, array.dtype, name)
+    repairs = {1: "X.reshape(1, -1) makes one point of it, X.reshape(-1, 1) points of one column"
+               if name == NEW_POINTS else "X.reshape(-1, 1) makes one column of it"}
     if array.ndim != 2:
-        repair = "reshape it to one row per point"
-        if array.ndim == 1 and name == NEW_POINTS:
-            repair = "X.reshape(1, -1) makes one point of it, X.reshape(-1, 1) points of one column"
-        elif array.ndim == 1:
-            repair = "X.reshape(-1, 1) makes one column of it"
-        raise DeclarationError(f"{_has(name)} shape {array.shape}; a matrix (n, d) is expected: {repair}.")
+        raise DeclarationError(f"{_has(name)} shape {array.shape}; a matrix (n, d) is expected: "
+                               f"{repairs.get(array.ndim, 'reshape it to one row per point')}.")
 
 
 def _to_float(array: Any, name: str) -> FloatArray:

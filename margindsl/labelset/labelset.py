@@ -191,7 +191,7 @@ class LabelSet(Constraints):
         """Return which components can move alone to which other cluster and leave y in B, shape (N, k)."""
         rows, z = np.arange(self.count), self.contract(y)
         conflicts, broken = self._conflicts(z)
-        feasible = self.free[:, None] & self._pins_hold(z)
+        feasible = self.free[:, None] & (self.free | (self.pinned == z)).all()
         feasible = feasible & (broken - conflicts[rows, z][:, None] + conflicts == 0)
         feasible[rows, z] = False
         for bound in self.sides:
@@ -223,7 +223,7 @@ class LabelSet(Constraints):
             left = left + linked * ((own == mine).astype(int) - (own == position)
                                     - (theirs == mine) + (theirs == position))
         feasible = (others != first) & (theirs != own) & self.free[others] & (left == 0)
-        feasible &= (position != mine) & self.free[first] & self._pins_hold(z)
+        feasible &= (position != mine) & self.free[first] & (self.free | (self.pinned == z)).all()
         for bound in self.sides:
             terms = bound.terms
             step = (terms[first, position] - terms[first, mine]) + (terms[others, theirs] - terms[others, own])
@@ -236,9 +236,6 @@ class LabelSet(Constraints):
         members = csr_array((np.ones(self.count, dtype=np.intp), z, pointers), shape=shape)
         i, j = self.cannot.T
         return np.asarray((self.neighbours @ members).toarray()), int((z[i] == z[j]).sum())
-
-    def _pins_hold(self, z: IntArray) -> bool:
-        return bool((self.free | (self.pinned == z)).all())
 
     # -- names and cases ----------------------------------------------------------------------------
 

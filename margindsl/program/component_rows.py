@@ -9,6 +9,7 @@ from functools import cached_property, partial
 
 import numpy as np
 from scipy.linalg import eigh_tridiagonal
+from scipy.sparse import csr_array
 
 from margindsl.features.operator import FeatureOperator
 from margindsl.host.clock import EIGEN_WORK, check
@@ -50,12 +51,13 @@ class ComponentRows:
         return TransposedRows(self)
 
     def __matmul__(self, W: FloatArray) -> FloatArray:
-        products = self.features.apply(W)
-        if W.ndim == 1:
-            return np.bincount(self.component, weights=self.weights * products, minlength=self.count)
-        out = np.zeros((self.count, W.shape[1]))
-        np.add.at(out, self.component, self.weights[:, None] * products)
-        return out
+        return np.asarray(self._sums @ self.features.apply(W))
+
+    @cached_property
+    def _sums(self) -> csr_array:
+        """Return the (N, n) incidence of points and components, with the weights."""
+        entries = self.weights, (self.component, np.arange(len(self.component)))
+        return csr_array(entries, shape=(self.count, len(self.component)))
 
     def squares(self, weights: FloatArray) -> FloatArray:
         """Return Hᵀ Diag(weights) H (r, r) for weights (N,)."""

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from margindsl.calculus import PLQ, ConvexFunction
 from margindsl.calculus.accuracy import greatest_ratio, rounding
@@ -210,12 +211,12 @@ class Losses:
 
     def scatter(self, u: FloatArray) -> FloatArray:
         """Return the (n,) or (n, p) sums Σ_{r at i} a_r u_r, the adjoint of `at_rows`."""
-        if self.is_identity:
-            return u
-        if u.ndim > 1:
-            return np.stack([self.scatter(column) for column in u.T], axis=1)
-        sums = np.bincount(self.points, weights=u * self.slopes, minlength=self.n)
-        return sums.astype(float, copy=False)  # whole numbers of no rows
+        return u if self.is_identity else np.asarray(self._incidence @ u)
+
+    @cached_property
+    def _incidence(self) -> csr_array:
+        """Return the (n, m) matrix of slopes, row r in the column of its point."""
+        return csr_array((self.slopes.astype(float), (self.points, np.arange(self.rows))), shape=(self.n, self.rows))
 
     def point_duals(self, u: FloatArray) -> FloatArray:
         """Return duals of points; of rows, where shared scalars couple them."""

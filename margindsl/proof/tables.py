@@ -38,7 +38,15 @@ def loss_tables(losses: Losses, parted: bool = False) -> dict[str, Any]:
         Whether no cell holds margins of both signs.
     """
     shared, n = losses.scalars.count > 0, losses.n
-    terms = _terms(losses, shared)
+    terms: list[tuple[Any, ...]] = []  # (base, place, c, a, d) with c·base(ax + d) part of the loss at each place
+    for term, part in losses.slices():
+        rows = np.arange(part.start, part.stop)[term.weights > 0]
+        weights, shifts = term.weights[term.weights > 0], losses.shifts[rows]
+        slopes, position = (np.ones(len(rows)), rows) if shared else (losses.slopes[rows], losses.points[rows])
+        for factor, a, b, base in term.loss.atoms():
+            if not isinstance(base, (PLQ, Logistic)):
+                raise UnknownProof(f"the loss {base!r} has no form a proof knows")
+            terms.append((base, position, factor * weights, a * slopes, a * shifts + b))
     curved, tables = [t for t in terms if isinstance(t[0], Logistic)], [t for t in terms if isinstance(t[0], PLQ)]
     count = losses.rows if shared else n
     columns = [np.concatenate([t[i] for t in curved]) if curved else np.zeros(0) for i in range(1, 5)]
@@ -48,21 +56,6 @@ def loss_tables(losses: Losses, parted: bool = False) -> dict[str, Any]:
         "costs": losses.scalars.costs, "nonneg": np.asarray(losses.scalars.nonneg, dtype=bool),
         **_cells(tables, count, parted),
         "log_at": columns[0].astype(int), "log_c": columns[1], "log_a": columns[2], "log_d": columns[3]}
-
-
-def _terms(losses: Losses, shared: bool) -> list[tuple[Any, ...]]:
-    """Return (base, place, c, a, d) with c·base(ax + d) part of the loss at each place."""
-    found = []
-    for term, part in losses.slices():
-        rows = np.arange(part.start, part.stop)[term.weights > 0]
-        weights = term.weights[term.weights > 0]
-        for factor, a, b, base in term.loss.atoms():
-            if not isinstance(base, (PLQ, Logistic)):
-                raise UnknownProof(f"the loss {base!r} has no form a proof knows")
-            slopes, shifts = np.ones(len(rows)) if shared else losses.slopes[rows], losses.shifts[rows]
-            position = rows if shared else losses.points[rows]
-            found.append((base, position, factor * weights, a * slopes, a * shifts + b))
-    return found
 
 
 def _cells(tables: list[tuple[Any, ...]], count: int, parted: bool) -> dict[str, Any]:

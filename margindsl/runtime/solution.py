@@ -225,13 +225,13 @@ class Solution:
         weights = np.asarray(self.weights)
         if is_lazy(X):
             decided = partial(_decided, self.features.take(slice(0, 0)), weights, self.bias)  # the map without points
-            return map_chunks(decided, X, None if weights.ndim == 1 else weights.shape[1], float)
+            return map_chunks(decided, X, weights.shape[1:], float)
         return _decided(self.features, weights, self.bias, X)
 
     def predict(self, X: Any) -> IntArray:
         """Return labels of new points: the sign of `decision_function` (+1 at zero), or its largest column."""
         found, predicted = self.decision_function(X), Names(self.clusters).predicted
-        return map_chunks(predicted, found, None, int) if is_lazy(X) else predicted(found)
+        return map_chunks(predicted, found, (), int) if is_lazy(X) else predicted(found)
 
     def verify(self) -> Report:
         """Recompute labels in B, decision values, value, bound, gap and status for the problem as declared.

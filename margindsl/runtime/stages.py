@@ -113,7 +113,9 @@ def polish_labels(run: Run, relaxation: Relaxation, found: Outcome) -> Outcome:
 
 def evaluate(run: Run, relaxation: Relaxation, found: Outcome) -> Outcome:
     """Fit the hyperplane to the best labels to high accuracy."""
-    known, labels = run.best, labels_in_hand(run, found)
+    known, any_labels = run.best, run.program.labels
+    labels = (known.labels if known is not None else found.candidates[0] if found.candidates else
+              any_labels.nearest(run.starts[0]) if run.starts else any_labels.any_member())
     try:
         with run.finishing(EVALUATED):
             fit = run.apart().fit(labels, known, tol=EVALUATION_TOL)
@@ -126,15 +128,6 @@ def evaluate(run: Run, relaxation: Relaxation, found: Outcome) -> Outcome:
             raise  # below: accurate to 1e-7 rather than to EVALUATION_TOL
         ended = Status.INTERRUPTED if isinstance(end, KeyboardInterrupt) else found.status
         return replace(found, answer=known, status=ended)
-
-
-def labels_in_hand(run: Run, found: Outcome) -> IntArray:
-    """Return the best labels, without any those to be fitted, those of the warm start, or any of B."""
-    if run.best is not None:
-        return run.best.labels
-    if found.candidates:
-        return found.candidates[0]
-    return run.program.labels.nearest(run.starts[0]) if run.starts else run.program.labels.any_member()
 
 
 def solution_of(presolved: Presolved, relaxation: Relaxation, run: Run, found: Outcome, before: float) -> Solution:

@@ -88,9 +88,9 @@ def _is_whole(header: dict[str, Any], arrays: dict[str, Any]) -> bool:
         and all(x.dtype.kind in "if" and (np.isinf(header["value"]) or np.all(np.isfinite(x))) for x in held)
         and ("labellings" in arrays) == ("mixture" in arrays) and bias.shape in ((), weights.shape[1:])
         and isinstance(origin, dict) and all(set(record) == ROUND for record in rounds)
-        and header["state"] in Status.__members__ and labels.ndim == 1 and decision.shape[:1] == labels.shape
+        and header["state"] in Status.__members__ and decision.shape[:1] == labels.shape
         and labels.dtype.kind == "i" and header["value"] == header["value"]
-        and decision.ndim == 2 and decision.shape[1] == math.prod(weights.shape[1:]) and weights.ndim <= 2
+        and decision.shape == (*labels.shape, math.prod(weights.shape[1:])) and weights.ndim <= 2
         and all(0 <= label < max(2, decision.shape[1]) for label in (labels.min(), labels.max())))
 
 

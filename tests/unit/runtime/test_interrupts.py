@@ -124,7 +124,7 @@ def test_ctrl_c(relaxation, after):
 
 
 @pytest.mark.parametrize("place", [
-    "margindsl.runtime.compiled.begin", "margindsl.runtime.stages.labels_in_hand",
+    "margindsl.runtime.compiled.begin",
     "margindsl.runtime.compiled.solution_of", "margindsl.runtime.stages.final_status",
     "margindsl.runtime.stages.checked", "margindsl.runtime.compiled.trouble_of"])
 @pytest.mark.parametrize("relaxation", ["alternating", "sdp"])
