@@ -224,11 +224,6 @@ def choices(*names: str) -> Domain:
     return Domain(f"one of {', '.join(map(repr, names))}", read)
 
 
-def domains_of(options: Any) -> dict[str, Domain]:
-    """Return the domains declared by the fields of a dataclass or an object of it."""
-    return {f.name: f.metadata["domain"] for f in dataclasses.fields(options) if "domain" in f.metadata}
-
-
 def read_options(options: Any, title: str) -> None:
     """Read the options of a frozen dataclass that declare a domain.
 
@@ -237,13 +232,15 @@ def read_options(options: Any, title: str) -> None:
     DeclarationError
         Where a value is outside its domain, naming the title, the option, what was given and what is expected.
     """
-    for name, domain in domains_of(options).items():
-        given = getattr(options, name)
+    for declared in dataclasses.fields(options):
+        if "domain" not in declared.metadata:
+            continue
+        given, domain = getattr(options, declared.name), declared.metadata["domain"]
         try:
             value = domain.read(given)
         except (ValueError, TypeError, OverflowError):
-            raise DeclarationError(f"{title}({name}={given!r}): expected {domain.words}") from None
-        object.__setattr__(options, name, value)
+            raise DeclarationError(f"{title}({declared.name}={given!r}): expected {domain.words}") from None
+        object.__setattr__(options, declared.name, value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -299,7 +296,7 @@ class Solver(Session):
     @classmethod
     def domains(cls) -> dict[str, Domain]:
         """Return the values each option takes, for those that declare them."""
-        return domains_of(cls)
+        return {f.name: f.metadata["domain"] for f in dataclasses.fields(cls) if "domain" in f.metadata}
 
     @classmethod
     def is_installed(cls) -> bool:

@@ -127,6 +127,7 @@ class AffineFeatures(DerivedFeatures):
         self.words, self.skips_zeros = words, base.skips_zeros and self._is_scaling
         exact = base.trace_error == 0 or M is None
         self.trace_error = base.trace_error * factor**2 if exact else float("nan")
+        self._from_memory = self.is_dense and (M is not None or shift is not None)
 
     @property
     def _is_scaling(self) -> bool:
@@ -153,10 +154,6 @@ class AffineFeatures(DerivedFeatures):
         """Return what shift and constant column add to products with W."""
         added = 0.0 if self.shift is None else -(self.shift @ (W if self.constant is None else W[:-1]))
         return added if self.constant is None else added + self.constant * W[-1]
-
-    @property
-    def _from_memory(self) -> bool:
-        return self.is_dense and (self.matrix_map is not None or self.shift is not None)
 
     def apply(self, W: FloatArray) -> FloatArray:
         return self._dense @ W if self._from_memory else np.asarray(self.base.apply(self.to_base(W)) + self._beside(W))

@@ -88,21 +88,18 @@ class BiasLimits:
 
     def support(self, sums: FloatArray) -> FloatArray:
         """Return max ⟨β, s⟩ over the limits, s on the last axis."""
-        heights, fixed = self._heights(sums), sums @ self.middle
+        heights, fixed = sums @ self.codes.T / float(np.sum(self.codes[:, 0] ** 2)), sums @ self.middle
         return self.width * np.maximum(heights, 0.0).sum(axis=-1) + fixed if self.width else np.asarray(fixed)
 
     def end(self, sums: FloatArray) -> FloatArray:
         """Return the β of that maximum, for s (q,)."""
-        return self._corner(self._heights(sums) > 0)
+        return self._corner(sums @ self.codes.T > 0)
 
     @property
     def ends(self) -> tuple[FloatArray, ...]:
         """Return a corner for every cluster, on whose side the others are not."""
         corners = tuple(self._corner(own) for own in np.eye(len(self.codes), dtype=bool))
         return corners if self.width else corners[:1]
-
-    def _heights(self, sums: FloatArray) -> FloatArray:
-        return np.asarray(sums @ self.codes.T) / float(np.sum(self.codes[:, 0] ** 2))
 
     def _corner(self, high: BoolArray) -> FloatArray:
         return self.middle + self.width * (high @ self.codes) / float(np.sum(self.codes[:, 0] ** 2))

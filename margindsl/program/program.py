@@ -89,7 +89,8 @@ class MarginProgram:
     size_of_w: int = field(init=False)  # q r
 
     def __post_init__(self) -> None:
-        if self.coding not in CODINGS:
+        kind, k = CODINGS.get(self.coding), self.labels.clusters
+        if kind is None:
             raise DeclarationError(f"coding of a margin program is {self.coding!r}; expected one of "
                                    f"{', '.join(CODINGS)}")
         sizes = {self.features.n, self.labels.n, self.losses.n}
@@ -99,7 +100,6 @@ class MarginProgram:
                 f"{self.losses.n}; declare all over the same points")
         if not self.scale > 0:
             raise DeclarationError(f"scale of a margin program is {self.scale}, expected a positive number")
-        k, kind = self.labels.clusters, CODINGS[self.coding]
         codes = kind.codes(k)
         vars(self).update(n=self.losses.n, clusters=k, kind=kind, codes=frozen(codes),
                           label_codes=frozen(simplex_codes(k)), size_of_w=codes.shape[1] * self.features.rank)

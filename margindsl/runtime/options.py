@@ -127,12 +127,6 @@ class SolveOptions:
 
             yield Watch(self, self._budget(report if tellers else self.callback), shown, rounds)
 
-    def recorded(self) -> dict[str, Any]:
-        """Return the options that an answer may depend on, as plain values."""
-        state = self.random_state
-        return {"tol": float(self.tol), "time_limit": self.time_limit, "max_iter": self.max_iter,
-                "random_state": int(state) if isinstance(state, Integral) else state and type(state).__name__}
-
 
 @dataclass(frozen=True)
 class Watch:
@@ -157,9 +151,12 @@ class Watch:
         """Return a solution that knows what it answers; its end is written."""
         if self.rounds is not None:
             self.rounds.end(solution, time.monotonic() - self.budget.start)
-        proof = solution.certificate
+        proof, state = solution.certificate, self.options.random_state
         proved = {} if proof is None else {"certificate": proof.words, "trivial": proof.is_trivial}
-        return replace(solution, origin={**printed, **self.options.recorded(), **proved, "versions": dict(versions())})
+        recorded = {"tol": float(self.options.tol), "time_limit": self.options.time_limit,
+                    "max_iter": self.options.max_iter, "random_state": int(state) if isinstance(state, Integral) else
+                    state and type(state).__name__}  # what an answer may depend on
+        return replace(solution, origin={**printed, **recorded, **proved, "versions": dict(versions())})
 
 
 @cache

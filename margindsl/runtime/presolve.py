@@ -31,11 +31,10 @@ ROUNDING = 1e-13  # features this small against those they are projected from ar
 STRAY = 1e-2  # features this small against those may be what inaccurate weights of earlier solutions left
 # Features built again agree to rounding on one machine; another one may sum in another order.
 ACCURACY = 1e-6
-UNBALANCED = (
-    "neither a balance constraint, known labels nor cannot-links exclude the all-equal labelling, and decision values "
-    "may all have one sign; add abs(md.sum(y)) <= b")
-UNSIZED = ("neither cluster sizes, known labels nor cannot-links exclude a single cluster, and one may win everywhere; "
-           "add md.sizes(y, at_least=m)")
+TRIVIAL = (
+    "neither cluster sizes, known labels nor cannot-links exclude the all-equal labelling, and one cluster may win "
+    "everywhere; add md.sizes(y, at_least=m), or abs(md.sum(y)) <= b of two clusters, or declare the hyperplane "
+    "centred and without a bias, with equal weights of the points")
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,10 +268,7 @@ def warn_if_trivial(program: MarginProgram) -> None:
     labels = (np.full(program.n, label) for label in range(program.clusters))
     if program.decision or not any(map(program.labels.contains, labels)) or _gains_nothing(program):
         return
-    sentence = UNBALANCED if program.clusters == 2 else UNSIZED
-    warnings.warn(f"{sentence}, or declare the hyperplane centred and without a bias, with "
-                  "equal weights of the points",
-                  TrivialityWarning, stacklevel=_level_of_user())
+    warnings.warn(TRIVIAL, TrivialityWarning, stacklevel=_level_of_user())
 
 
 def _gains_nothing(program: MarginProgram) -> bool:

@@ -75,7 +75,7 @@ def test_data_that_are_centred_already():
 
 def test_what_excludes_one_label():
     words = warned(declare(md.hinge, bias=True))
-    assert len(words) == 1 and "add abs(md.sum(y)) <= b" in words[0]
+    assert len(words) == 1 and "abs(md.sum(y)) <= b" in words[0]
     for constraint in (lambda y, f: [abs(md.sum(y)) <= 2], lambda y, f: [y[0] != y[1]],
                        lambda y, f: [y[0] == 1, y[1] == -1]):
         assert warned(declare(md.hinge, constraints=constraint, bias=True)) == []
