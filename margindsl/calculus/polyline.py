@@ -214,7 +214,11 @@ class Evaluation:
         values, slopes = np.empty_like(flat) if value else flat, np.empty_like(flat) if slope else flat
         for start in range(0, len(flat), CACHED):
             block = slice(start, start + CACHED)
-            values[block], slopes[block] = self._part(flat[block], value, slope)
+            part = self._part(flat[block], value, slope)
+            if value:
+                values[block] = part[0]
+            if slope:
+                slopes[block] = part[1]
         return values.reshape(x.shape), slopes.reshape(x.shape)
 
     def slopes(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:

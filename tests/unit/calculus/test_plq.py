@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from margindsl.calculus import PLQ, Logistic, absolute, huber, maximum, pos, square
+from margindsl.calculus.polyline import CACHED
 from margindsl.errors import CalculusError
 
 inf = np.inf
@@ -62,6 +63,16 @@ def test_values_derivatives_and_scalars():
     assert f(np.zeros((2, 3))).shape == (2, 3) and f.curvature([1.0]).tolist() == [2.0]
     assert hinge(inf) == 0.0 and hinge(-inf) == inf and hinge.derivative(-inf) == -1.0
     assert PLQ.affine(1)(-inf) == -inf and square()(-inf) == inf
+
+
+def test_long_arrays_are_evaluated_as_short_ones_and_not_written_to():
+    x = np.linspace(-2.0, 2.0, 3 * CACHED + 1)
+    x.flags.writeable = False
+    loss = PLQ.affine(-1, 1).positive_part().square()
+    for found in (loss(x), loss.derivative(x), *loss.subdifferential(x)):
+        assert len(found) == len(x)
+    assert np.array_equal(loss(x), [loss(part) for part in x])
+    assert np.array_equal(loss.derivative(x), [loss.derivative(part) for part in x])
 
 
 def test_smooth_breakpoints_keep_a_subgradient_under_rounding():
