@@ -248,14 +248,15 @@ class Solver(Session):
     """Solve standard forms. Subclasses are frozen dataclasses whose fields are their options.
 
     Class attributes: `name` (kebab-case), `summary` (one line), `requires` (import names of packages needed),
-    `warm_starts` (whether `start` is used), `native` (not through cvxpy). An option declared as
-    ``integers(1).option(5)`` is checked when the solver is made.
+    `warm_starts` (whether `start` is used), `takes_cuts` (whether an answer to a lift with other cuts is gone on from),
+    `native` (not through cvxpy). An option declared as ``integers(1).option(5)`` is checked when the solver is made.
     """
 
     name: ClassVar[str]
     summary: ClassVar[str] = ""
     requires: ClassVar[tuple[str, ...]] = ()
     warm_starts: ClassVar[bool] = False
+    takes_cuts: ClassVar[bool] = False
     native: ClassVar[bool] = True
 
     def __new__(cls, **options: Any) -> Solver:

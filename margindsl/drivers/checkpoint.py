@@ -128,7 +128,8 @@ def numbers_of(program: MarginProgram) -> FloatArray:
 
 def raw_state(raw: RawSolution | None) -> dict[str, Any]:
     """Return the variables of a solver's answer as a part of a state."""
-    return {} if raw is None else {f"raw {name}": value for name, value in raw.variables.items()}
+    return {} if raw is None else {
+        f"raw {name}": value for name, value in raw.variables.items() if isinstance(value, np.ndarray)}
 
 
 def raw_of(state: State) -> RawSolution | None:

@@ -28,7 +28,7 @@ class GMMC(SDP):
     ----------
     rounding : int or "sign"
         Sampled directions; "sign" is the paper's rule alone, the sign of the leading outputs (with polish="none").
-    cuts, cut_rounds, cuts_per_round, tol, polish
+    cuts, cut_rounds, tol, polish
         As for `margindsl.SDP`.
 
     References

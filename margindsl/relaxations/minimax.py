@@ -188,7 +188,7 @@ class Minimax(Relaxation):
             found = [begun, repair_lift(form, {"u": done.raw["u"], "V": V})]
         same = WeightLifting().lower(run.program).count == SDP().lower(run.program).count
         if not same and done.status is not Status.INTERRUPTED:  # labels are coupled that the first lift left apart
-            found.append(self._lifted(run, SDP(tol=LIFT_TOL)))
+            found.append(self._lifted(run, SDP(tol=LIFT_TOL, cuts="none" if run.program.clusters == 2 else "auto")))
         return max((proof for proof in found if proof is not None), key=attrgetter("bound"))
 
 

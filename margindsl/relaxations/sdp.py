@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from margindsl.contract import Offer, RawSolution, Refusal, integers, numbers
+from margindsl.calculus import PLQ
+from margindsl.contract import Offer, RawSolution, Refusal, Status, integers, numbers
 from margindsl.drivers.checkpoint import State, raw_of, raw_state
 from margindsl.drivers.guard import doubted, name_of
 from margindsl.drivers.run import Run
@@ -22,6 +23,7 @@ from margindsl.relaxations.lift import (
     LARGEST_PRODUCTS,
     lift,
     refuse_clusters,
+    violated_pentagons,
     violated_products,
     violated_triangles,
 )
@@ -30,6 +32,12 @@ from margindsl.relaxations.relaxation import Outcome, Relaxation, check_choice, 
 ROUGH = 1e-4  # relative accuracy asked of methods whose digits cost passes, those that begin from a point
 INTERIOR = 1000  # multipliers up to which an interior point method takes under a second
 LOOSEST = 1e-3  # relative accuracy of a round of cuts that others will follow
+ROUNDS, FINER = (3e-2, 4e-3), 1e-2  # the same where rounds go on from iterates; rise below which it is the second
+CUT = 500  # components up to which "auto" cuts
+A_ROUND, MULTIPLIERS = 4, 2000  # cuts that a round adds a component, and multipliers from which on it adds fewer
+LEAST_RISE, PAYS = 1e-3, 1e-3  # of the bound by a round, and a step of a thousand multipliers (a tenth of a second)
+HELD = 1e-2  # least γ of a cut that is kept, relative to bound and slack
+PENTAGONS_AT = 0.25  # violation of triangles below which pentagons are looked for
 LARGEST_MATRIX = 10_000_000  # numbers of label vectors that are kept for the label matrix
 
 
@@ -43,17 +51,19 @@ class SDP(Relaxation):
     its value.
 
     More than two clusters are coded by the corners of a simplex, M_ij = ⟨c_{y_i}, c_{y_j}⟩ ∈ {1, −1/(k−1)}; the
-    inequalities M_ij ≥ −1/(k−1) are added in rounds ("products"), cannot-links are equalities. "triangle" adds, for
-    any number of clusters, the triangle inequalities that are violated most.
+    products M_ij ≥ −1/(k−1) are cuts, cannot-links are equalities.
 
     Parameters
     ----------
-    cuts : {"auto", "none", "triangle", "products"}
-        Inequalities added to the label matrix; "auto" adds none for two clusters and "products" for more.
+    cuts : {"auto", "none", "all"}
+        Inequalities added to the label matrix in rounds, and dropped again when they do not bind. Of two clusters all
+        triangle inequalities that are violated most, and pentagonal ones beside them. "auto" cuts what constraints
+        couple, up to 500 components, for as long as a round raises the bound by a thousandth, and by a hundredth a
+        second of its estimated time, and leaves them to solvers that go on from round to round ("interior"); of more
+        clusters it adds the "products" alone. "all" goes on until nothing is won, and has labels that nothing couples
+        take part. Bounds are never below those of "none".
     cut_rounds : int
         Most rounds of cuts.
-    cuts_per_round : int
-        Most cuts added in a round; those whose multiplier vanishes are dropped again.
     tol : float or None
         Relative accuracy asked of the solver; None takes the solve's, but at least 1e-4 of a first-order one.
     rounding : int or "sign"
@@ -73,14 +83,13 @@ class SDP(Relaxation):
     alternatives: ClassVar[tuple[str, ...]] = ("interior", "burer-monteiro", "clarabel", "scs")
 
     cuts: str = "auto"
-    cut_rounds: int = integers(0).option(5)
-    cuts_per_round: int = integers(1).option(150)
+    cut_rounds: int = integers(0).option(30)
     tol: float | None = numbers().or_none().option(None)
     rounding: int | str = count_or("sign").option(30)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_choice(self, "cuts", ("auto", "none", "triangle", "products"))
+        check_choice(self, "cuts", ("auto", "none", "all"))
 
     def accepts(self, program: MarginProgram) -> Offer | Refusal:
         """Refuse a free bias that nothing holds, and losses of k clusters that nothing bounds."""
@@ -88,9 +97,6 @@ class SDP(Relaxation):
             return Refusal(
                 f"a free bias makes {self.name} trivial (its value is 0, even under label balance)",
                 "Use bias='penalised', or centred features without a bias, or add abs(md.sum(f)) <= l")
-        if program.clusters == 2 and self.cuts == "products":
-            return Refusal("the least inner product of two codes is -1, which M >= 0 implies",
-                           "Use cuts='triangle' or 'none' for two clusters")
         for refusal in (refuse_clusters(program), refuse_split(program)) if program.clusters > 2 else ():
             if refusal is not None:
                 return refusal
@@ -101,8 +107,10 @@ class SDP(Relaxation):
         return f"lift of {labels.count} components and {program.features.rank} weights"
 
     def lower(self, program: MarginProgram) -> LiftForm:
-        """Return the lift; every point has a component where there will be cuts."""
-        return lift(program, whole=self._takes_cuts(program))
+        """Return the lift; every point has a component where all are to be cut, but squares are worth more than cuts.
+        """
+        exact = all(isinstance(term.loss, PLQ) for term in program.losses.terms)
+        return lift(program, whole=(self.cuts != "none" and program.clusters > 2) or (self.cuts == "all" and exact))
 
     def default_solver(self, form: LiftForm) -> str:  # type: ignore[override]
         """Return "interior" up to a thousand multipliers, "burer-monteiro" above."""
@@ -135,62 +143,86 @@ class SDP(Relaxation):
                    ) -> tuple[RawSolution, Certificate | None]:
         """Return the answer to a lift, its cuts added in rounds, and the repaired dual point, None when there is none.
         """
-        begins, cut, rounds, loose = run.solver.warm_starts, self._takes_cuts(run.program), 0, 0.0
+        begins, rejoins, rounds, target = run.solver.warm_starts, run.solver.takes_cuts, 0, self.tol or run.budget.tol
+        cut, base = self._takes_cuts(form, rejoins), form
+        loose = max(target, ROUNDS[0]) if cut and rejoins else target if self.tol or not begins else max(target, ROUGH)
         # without the lifted bounds most points have no component, and an iteration costs less
         apart = lift(run.program, rows=False) if begins and start is None and form.balance and not cut else None
-        best, certificate, previous = None, None, -np.inf
+        best, first, certificate, previous, message = None, None, None, -np.inf, ""
         while True:
             # 1. an answer, and what it proves
             now = form if apart is None else apart
-            tol = self.tol or (max(run.budget.tol, ROUGH, loose) if begins else run.budget.tol)
-            raw, found = run.solve(now, start, tol=tol), None
+            raw, found = run.solve(now, start, tol=loose), None
             if "u" in raw.variables:
                 run.keep(self.name, partial(_kept, now, raw))
                 with run.stage("certify"):
                     found = repair_lift(now, raw)
-            if found is None and best is not None:
-                words = f"{raw.status.word}: {raw.message or raw.status.value}"
-                return replace(best, message=f"cuts were not all added, round {rounds} ended as {words}"), certificate
-            if found is None:
+            if found is None and best is None:
                 return raw, None
             # 2. the lifted bounds, where they do not hold already
             if apart is not None:
+                assert found is not None
                 start, fulfilled = _joined(form, apart, raw)
                 if fulfilled or run.stopped:
                     return start, found
                 apart = None
                 continue
-            if certificate is None or found.bound > certificate.bound:
+            if found is None:
+                message = f"cuts were not all added, round {rounds} ended as {raw.status.word}: " \
+                    f"{raw.message or raw.status.value}"
+            elif best is None or certificate is None or found.bound >= certificate.bound:
                 best, certificate = raw, found
+            assert best is not None and certificate is not None
+            first = first or best
             stopped = rounds and run.record("cuts", rounds - 1, np.inf if run.best is None else run.best.value,
                                             certificate.bound)
-            # 3. violated inequalities, until none is left, the bound stalls, or time is up
-            gain = certificate.bound - previous  # infinite at first
-            stalled = np.isfinite(previous) and gain <= max(10 * run.budget.tol, 1e-5) * abs(certificate.bound)
-            if not cut or stopped or stalled or run.stopped or rounds == self.cut_rounds:
-                return best or raw, certificate
-            violated = self._violated(run.program, form, raw)
+            # 3. violated inequalities, until none is left, the bound stalls, rounds do not pay, or time is up
+            size = max(abs(certificate.bound), 1e-300)
+            gain = (certificate.bound - previous) / size  # infinite at first
+            least = 0.2 * LEAST_RISE if rejoins else max(10 * target, 1e-5)
+            if self.cuts == "auto" and form.clusters == 2:
+                least = max(LEAST_RISE, PAYS * raw.iterations * (form.multipliers / 1000) ** 3)
+            goes_on = cut and not message and (gain > least or loose > max(target, ROUNDS[1]))
+            violated = Cuts.none()
+            if goes_on and rounds < self.cut_rounds and not stopped and not run.stopped:
+                violated = self._violated(form, raw)
             if not violated.count:
-                return best or raw, certificate
-            rounds, previous = rounds + 1, certificate.bound
-            gamma = form.cuts.admissible(raw.get("gamma"))
-            used = form.cuts.equal | (gamma > 1e-6 * max(float(gamma.max(initial=0.0)), 1e-300))
+                ended = stopped or run.stopped or not rejoins
+                if not ended and not message and loose > target:  # the digits that rounds did not need
+                    start = raw
+                elif not ended and rounds and form is not base and (message or raw.status is Status.INACCURATE):
+                    form, start = base, first  # bounds are not to be lower than without cuts
+                else:
+                    return replace(best, message=message or best.message), certificate
+                cut, loose = False, target
+                continue
+            gamma, slack = form.cuts.admissible(raw.get("gamma")), form.cuts.values(raw["V"]) - form.cuts.least
+            used = form.cuts.equal | (gamma > HELD * size * np.maximum(slack, 1e-9))
             kept = form.cuts.take(np.flatnonzero(used))
             form = replace(form, cuts=kept.joined(violated))  # the kept ones stay first
             gamma = np.append(gamma[used], np.zeros(form.cuts.count - kept.count))
-            start = replace(raw, variables={**raw.variables, "gamma": gamma}) if begins else None
-            # more digits than a small part of what the last round won would be lost to the next cuts
-            loose = min(LOOSEST, 0.03 * gain / abs(certificate.bound)) if np.isfinite(gain) else LOOSEST
+            start = replace(raw, variables={**raw.variables, "gamma": gamma}) if begins or rejoins else None
+            if rejoins:
+                loose = max(target, ROUNDS[int(gain < FINER or rounds > 4 or loose <= ROUNDS[1])])
+            elif begins:  # more digits than a small part of what the last round won would be lost to the next cuts
+                loose = max(target, ROUGH, min(LOOSEST, 0.03 * gain if np.isfinite(gain) else LOOSEST))
+            rounds, previous = rounds + 1, certificate.bound
 
-    def _takes_cuts(self, program: MarginProgram) -> bool:
-        if program.clusters == 2:
-            return self.cuts == "triangle"
-        return self.cuts != "none" and program.labels.count <= LARGEST_PRODUCTS
+    def _takes_cuts(self, form: LiftForm, rejoins: bool) -> bool:
+        if form.clusters > 2:
+            return self.cuts != "none" and form.count <= LARGEST_PRODUCTS
+        return form.count > 2 and (self.cuts == "all" or (self.cuts == "auto" and rejoins and form.count <= CUT))
 
-    def _violated(self, program: MarginProgram, form: LiftForm, raw: RawSolution) -> Cuts:
-        V, two = np.asarray(raw["V"]), program.clusters == 2
-        found = Cuts.none() if two else violated_products(V, program.clusters, max(self.cuts_per_round, 4 * form.count))
-        return found.joined(violated_triangles(V, self.cuts_per_round, two)) if self.cuts == "triangle" else found
+    def _violated(self, form: LiftForm, raw: RawSolution) -> Cuts:
+        """Return violated cuts: products of codes; triangles, and pentagons where these are nearly fulfilled."""
+        V, two, N = np.asarray(raw["V"]), form.clusters == 2, form.count
+        most = min(A_ROUND * N, max(N, MULTIPLIERS - form.multipliers + form.cuts.count))
+        found = Cuts.none() if two else violated_products(V, form.clusters, max(150, A_ROUND * N))
+        if not two and self.cuts == "auto":
+            return found
+        found = found.joined(triangles := violated_triangles(V, most, two))
+        deepest = 1.0 - triangles.values(V).min(initial=1.0)
+        return found.joined(violated_pentagons(V, N)) if two and deepest < PENTAGONS_AT else found
 
 
 def _kept(form: LiftForm, raw: RawSolution) -> State:

@@ -27,7 +27,7 @@ class WeightLifting(SDP):
     ----------
     rounding : int or "sign"
         Directions sampled from N(0, W); the leading ones are always tried.
-    cuts, cut_rounds, cuts_per_round, tol, polish
+    cuts, cut_rounds, tol, polish
         As for `margindsl.SDP`; no cuts by default.
     """
 
@@ -46,7 +46,7 @@ class WeightLifting(SDP):
 
     def lower(self, program: MarginProgram) -> LiftForm:
         """Return the lift, bounds on sums of labels left out where there are many points."""
-        return lift(program, rows=program.n <= ROWS, whole=self._takes_cuts(program))
+        return lift(program, rows=program.n <= ROWS, whole=self.cuts != "none")
 
     def _words(self, program: MarginProgram) -> str:
         left_out = program.n > ROWS and (program.labels.bounds or program.labels.has_sizes)

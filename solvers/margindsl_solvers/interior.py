@@ -40,6 +40,7 @@ class Interior(EngineSolver):
     summary: ClassVar[str] = "lifts up to some thousand multipliers by an interior point method"
     solves: ClassVar[str] = "lifts"
     warm_starts: ClassVar[bool] = False
+    takes_cuts: ClassVar[bool] = True
 
     most: int = integers(1).option(4000)
     max_iter: int = integers(1).option(100)
@@ -55,8 +56,8 @@ class Interior(EngineSolver):
         return Offer(f"{size} multipliers, a matrix of order {order}")
 
     def solve_lift(self, form: LiftForm, budget: Budget, start: RawSolution | None) -> RawSolution:
-        """Solve a lift from the engine's own start."""
+        """Solve a lift from the engine's own start, or from where a solve with other cuts was."""
         with small_work_threads(sum(newton_order(form))**2):
-            return solve_interior(form, budget)
+            return solve_interior(form, budget, None if start is None else start.get("reached"))
 
     takes: ClassVar[Mapping[type[Form], Solve]] = {LiftForm: solve_lift}

@@ -22,7 +22,7 @@ from margindsl.typing import FloatArray
 RELAXATIONS = {
     "lift": md.SDP(cuts="none", polish="none"),
     "minimax": md.Minimax(oracle="exhaustive", polish="none"),
-    "lift, triangles": md.SDP(cuts="triangle", cut_rounds=20, cuts_per_round=1000, polish="none"),
+    "lift, cuts": md.SDP(cuts="all", polish="none"),
 }
 SOLVERS = {"minimax": "mirror-prox"}
 

@@ -93,7 +93,7 @@ def _relaxation(rng: np.random.Generator, name: str) -> tuple[Any, float | None]
         return md.Minimax(oracle=oracle, rounding=rounding, polish=polish, tol=tol,
                           tighten=bool(rng.random() < 0.5)), tol
     if name == "sdp":
-        extra = {"cuts": "triangle"} if rng.random() < 0.15 else {}
+        extra = {"cuts": "all"} if rng.random() < 0.15 else {}
         return md.SDP(rounding=rounding, polish=polish, tol=tol, **extra), tol
     if name == "weight-lifting":
         return md.WeightLifting(rounding=rounding, polish=polish, tol=tol), tol

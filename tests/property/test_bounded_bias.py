@@ -21,7 +21,7 @@ LOSSES: dict[str, Any] = {"hinge": md.hinge, "squared hinge": md.squared_hinge,
 RELAXATIONS: dict[str, Any] = {
     "alternating": "alternating", "cccp": "cccp",
     "minimax": "minimax", "sdp": "sdp", "weight-lifting": "weight-lifting",
-    "exact": "exact", "exhaustive": md.Minimax(oracle="exhaustive"), "triangles": md.SDP(cuts="triangle")}
+    "exact": "exact", "exhaustive": md.Minimax(oracle="exhaustive"), "triangles": md.SDP(cuts="all")}
 
 
 def points(seed: int = 1, n: int = 6) -> np.ndarray:

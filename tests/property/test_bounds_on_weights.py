@@ -20,7 +20,7 @@ BOUNDS: dict[str, Any] = {
     "beside a bias": lambda f: [abs(md.sum(f)) <= 1.0, md.sum(SLANT * f) >= 0.5]}
 RELAXATIONS: dict[str, Any] = {  # not polished: bounds hold whatever labels are found
     "minimax": md.Minimax(polish="none"), "exhaustive": md.Minimax(oracle="exhaustive", polish="none"),
-    "sdp": md.SDP(polish="none"), "triangles": md.SDP(cuts="triangle", polish="none"),
+    "sdp": md.SDP(polish="none"), "triangles": md.SDP(cuts="all", polish="none"),
     "weight-lifting": md.WeightLifting(polish="none"), "gmmc": md.GMMC(polish="none")}
 
 

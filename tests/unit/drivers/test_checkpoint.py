@@ -13,7 +13,7 @@ RNG = np.random.default_rng(1)
 X = RNG.normal(size=(24, 3))
 X[:12] += 0.8
 RELAXATIONS = [md.Exact(method="branching", tol=1e-3, starts=1), md.Minimax(tol=1e-3), md.SDP(rounding=5),
-               md.SDP(cuts="triangle", cut_rounds=2, rounding=5), md.WeightLifting(rounding=5),
+               md.SDP(cuts="all", cut_rounds=2, rounding=5), md.WeightLifting(rounding=5),
                md.Alternating(restarts=6, polish="none"), md.CCCP(restarts=6, polish="none")]
 NAMES = ["exact", "minimax", "sdp", "cuts", "weight-lifting", "alternating", "cccp"]
 

@@ -63,7 +63,7 @@ def forms():
         yield f"branching, {name}", md.Exact(method="branching").lower(program)
     program = declare("dense", loss=md.squared_hinge, constraints=lambda y, f: []).program()
     yield "gmmc", as_relaxation("gmmc").lower(program)
-    cut = md.SDP(cuts="triangle").lower(declare("dense").program())
+    cut = md.SDP(cuts="all").lower(declare("dense").program())
     yield "cuts", dataclasses.replace(cut, cuts=Cuts.odd(np.array([[0, 1, 2]]), np.array([[1, 1, -1]])))
     decision = declare("dense", lambda y, f: [abs(md.sum(f)) <= 1])
     yield "decision", decision.program().fix_labels(np.ones(8, dtype=int))

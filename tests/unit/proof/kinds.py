@@ -58,13 +58,13 @@ TWO = [(relaxation, loss, constraint)
            ("minimax", (md.hinge, md.squared_hinge), ("balance", "links")),
            (md.Minimax(oracle="exhaustive"), (md.hinge,), ("links",)),
            ("sdp", (md.hinge, soft), ("balance", "known", "decision")),
-           (md.SDP(cuts="triangle"), (md.hinge, md.squared_hinge), ("balance",)),
+           (md.SDP(cuts="all"), (md.hinge, md.squared_hinge), ("balance",)),
            ("gmmc", (md.squared_hinge,), ("balance",)),
            ("supervised", (md.hinge, soft), ("all",)),
            ("sdp", (shared,), ("balance",)), ("exact", (shared,), ("links",)),
            ("sdp", (md.hinge, soft), ("held", "beside", "zero")), ("exact", (md.hinge,), ("beside", "zero")),
            (md.Exact(method="branching"), (md.squared_hinge,), ("held", "beside")),
-           (md.SDP(cuts="triangle"), (md.squared_hinge,), ("held", "zero")),
+           (md.SDP(cuts="all"), (md.squared_hinge,), ("held", "zero")),
            ("weight-lifting", (md.hinge,), ("held", "zero")), ("minimax", (md.hinge,), ("beside",)),
            (md.Minimax(oracle="exhaustive"), (md.hinge,), ("beside", "zero")))
        for loss in losses for constraint in constraints]

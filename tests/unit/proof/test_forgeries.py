@@ -20,7 +20,7 @@ from margindsl.proof.export import agree, declared
 from margindsl.runtime.judging import written
 
 CLOSE = 1e-7  # relative accuracy of the least value
-CUTS = md.SDP(cuts="triangle")
+CUTS = md.SDP(cuts="all")
 KINDS = {  # relaxation, loss, constraint, clusters and coding
     "fixed labels": ("supervised", md.hinge, "all"),
     "lift": ("sdp", md.hinge, "balance"),

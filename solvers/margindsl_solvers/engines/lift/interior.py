@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_solve, cholesky
@@ -23,8 +24,28 @@ SLOW = 40  # steps without a fall of the error
 IDLE = 4  # steps which rounding kept from making the residual smaller, after which there is none to be hoped for
 SMALL = 1e-2  # share of the gap from which the primal residual is not made smaller
 ROUNDING = 1e-9  # share of the labels' prices that is not believed where they are to prove that there are no labels
+FAR, UNFULFILLED = 0.5, 0.1  # relative gap beyond which an iterate takes new cuts, entries that M may lack there
+LEAST_SLACK = 0.1  # of a new cut on the central path: the more one is violated the less it weighs at first
 CLOSE = 1e-3  # part of the costs of shared scalars from which E y is put onto them exactly
 FULL = np.array([1.0, 2.0, 1.0])  # takes (x₁, x₂, x₃) of [[x₁, x₂], [x₂, x₃]] to the coefficients of a quadratic
+
+
+class Iterate(NamedTuple):
+    """Hold a point of a central path."""
+
+    lift: LiftArrays
+    dual: Dual
+    primal: Matrices
+    scalars: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Reached:
+    """Hold where a solve ended, and its last iterate at which new cuts do not jam, for a solve with others."""
+
+    form: LiftForm
+    last: Iterate
+    far: Iterate
 
 
 class InteriorRun(Course[Bracket]):
@@ -35,10 +56,9 @@ class InteriorRun(Course[Bracket]):
 
     Parameters
     ----------
-    lift : LiftArrays
+    start : Iterate
+        Inside all cones; equations are reached on the way.
     budget : Budget
-    y : (Y,) float array
-        A start inside all cones; E y = h is reached on the way.
 
     References
     ----------
@@ -47,22 +67,18 @@ class InteriorRun(Course[Bracket]):
 
     stage, counted = "interior", "iterations"
 
-    def __init__(self, lift: LiftArrays, budget: Budget, y: FloatArray) -> None:
+    def __init__(self, start: Iterate, budget: Budget) -> None:
         super().__init__(budget)
-        pieces, N = lift.pieces, lift.above
-        self.lift = lift
-        self.dual = Dual(y, *pieces.start(*lift.arguments(y), 0.1 / max(len(pieces.first), 1)))
-        # the primal start: labels and weights uncorrelated, each loss spread over its pieces as on a central path
-        weights = lift.order - N
-        self.now = lift.matrices(self.dual)
-        x, sigmas = pieces.centred(self.now.z, self.dual.sigma)
-        self.primal = Matrices(
-            np.diag(np.repeat([0.5, 0.5 / max(weights, 1)], [N, weights])), x,
-            np.append(sigmas[pieces.slack], np.maximum(0.5 * np.abs(lift.gain[lift.signed]), 0.1)))
-        self.scalars = np.zeros(len(lift.costs))
+        self.lift, self.dual, self.primal, self.scalars = self.far = start
+        self.now = self.lift.matrices(self.dual)
         self.root = cholesky(self.now.S, lower=True)
-        self.bound, self.best_y = -np.inf, y
+        self.bound, self.best_y = -np.inf, self.dual.y
         self.off, self.rounded = np.inf, 0
+
+    @property
+    def iterate(self) -> Iterate:
+        """Return the iterate."""
+        return Iterate(self.lift, self.dual, self.primal, self.scalars)
 
     def init(self) -> Status | None:
         return self._judge(1.0)
@@ -88,12 +104,15 @@ class InteriorRun(Course[Bracket]):
         # 3. δ and y gain at most the gap and what the residual makes of them; pieces are off where their mass is
         gap = _product(self.now, self.primal)
         value = float(delta.sum() + lift.gain @ y + lift.offset + gap)
-        off, near = self._error(lift.residual(self.primal)), 2.0 * float(lift.pieces.off @ self.primal.z[:, 2])
+        missing = lift.residual(self.primal)
+        off, near = self._error(missing), 2.0 * float(lift.pieces.off @ self.primal.z[:, 2])
         error = (max(value - self.bound, 0.0) + off + near) / max(abs(value), lift.form.negligible / lift.unit)
         if not (priced and np.isfinite(error)):
             value, error = np.inf, np.inf
         self.rounded = self.rounded + 1 if off > max(gap, 3.0 * left * self.off) else 0
         self.off = off
+        if gap > FAR * abs(value) and np.abs(missing.y[lift.kind == 0]).max(initial=0.0) <= UNFULFILLED:
+            self.far = self.iterate
         self.certify(Bracket(lift.unit * value, lift.unit * self.bound, float(error)))
         size = max(abs(float(delta.sum() + lift.gain @ y + lift.offset)), lift.form.negligible / lift.unit)
         if near > max(gap, NEAR * self.tol * size):
@@ -346,8 +365,54 @@ def _reach(matrix: FloatArray, change: FloatArray, longest: float) -> float:
     return 0.0
 
 
-def solve_interior(form: LiftForm, budget: Budget) -> RawSolution:
-    """Solve a lift; features of more columns than points are taken in an orthonormal basis of their span."""
+def central(lift: LiftArrays, y: FloatArray) -> Iterate:
+    """Return a first iterate: labels and weights uncorrelated, each loss spread over its pieces as on a central path.
+    """
+    pieces, N = lift.pieces, lift.above
+    dual = Dual(y, *pieces.start(*lift.arguments(y), 0.1 / max(len(pieces.first), 1)))
+    weights = lift.order - N
+    x, sigmas = pieces.centred(lift.matrices(dual).z, dual.sigma)
+    primal = Matrices(
+        np.diag(np.repeat([0.5, 0.5 / max(weights, 1)], [N, weights])), x,
+        np.append(sigmas[pieces.slack], np.maximum(0.5 * np.abs(lift.gain[lift.signed]), 0.1)))
+    return Iterate(lift, dual, primal, np.zeros(len(lift.costs)))
+
+
+def with_cuts(start: Iterate, lift: LiftArrays) -> Iterate:
+    """Return an iterate of a lift that differs from the one of `start` in cuts alone; new ones as on a central path."""
+    # 1. what both have: multipliers y, and x of those that are ≥ 0
+    old, (X, _, x_signed), lift = start.lift, start.primal, replace(lift, pieces=start.lift.pieces)
+    many = int(old.pieces.slack.sum())
+    y, x, before = np.zeros(len(lift.gain)), np.zeros(len(lift.gain)), np.zeros(len(old.gain))
+    before[old.signed] = x_signed[many:]
+    names = dict(zip(old.form.cuts.names(), np.flatnonzero(old.kind == 3)))
+    at = np.array([names.get(name, -1) for name in lift.form.cuts.names()], dtype=int)
+    same, cuts = lift.kind != 3, np.flatnonzero(lift.kind == 3)
+    y[same], x[same] = start.dual.y[old.kind != 3], before[old.kind != 3]
+    y[cuts[at >= 0]], x[cuts[at >= 0]] = start.dual.y[at[at >= 0]], before[at[at >= 0]]
+    # 2. new ones: γ = μ/x, of which S stays definite
+    new = cuts[at < 0]
+    x[new] = np.maximum(-(lift.gain + lift.inner(X))[new], LEAST_SLACK)
+    mu = _product(old.matrices(start.dual), start.primal) / (old.order + 2 * len(start.primal.z) + len(x_signed))
+    b = np.abs(lift.form.cuts.matrix(lift.form.count)[at < 0])
+    for share in (1.0, 0.5, 0.2, 0.1, 0.03, 0.01, 1e-3, 1e-4):
+        y[new] = share * mu / x[new]
+        if not dpotrf(lift.constant + lift.matrix(y), lower=True)[1]:
+            break
+    else:
+        y[lift.kind == 0] += b.T @ (np.asarray(b.sum(axis=1)).ravel() * y[new])
+    primal = start.primal._replace(signed=np.append(x_signed[:many], x[lift.signed]))
+    return Iterate(lift, start.dual._replace(y=y), primal, start.scalars)
+
+
+def solve_interior(form: LiftForm, budget: Budget, reached: Reached | None = None) -> RawSolution:
+    """Solve a lift; features of more columns than points are taken in an orthonormal basis of their span.
+
+    Parameters
+    ----------
+    reached : Reached or None
+        Where a solve of a form that differs in cuts alone ended.
+    """
     features, sigma, basis = form.features.toarray(), form.sigma, None
     if form.free_bias:
         features = np.column_stack([features, np.ones(form.n)])
@@ -357,12 +422,16 @@ def solve_interior(form: LiftForm, budget: Budget) -> RawSolution:
     elif not features.shape[1]:  # a weight that does nothing, as no matrix of order zero has a factor
         features, sigma, basis = np.zeros((form.n, 1)), np.zeros((len(sigma), 1)), np.zeros((0, 1))
     lift = LiftArrays.of_form(form, features, sigma)
-    y = lift.start()
-    if y is None:
-        return RawSolution(Status.FAILED, message="nothing in the dual of the lift holds the free bias")
     face = Face.of_lift(lift)
+    inner = lift if face is None else face.lift
     try:
-        run = InteriorRun(lift, budget, y) if face is None else InteriorRun(face.lift, budget, y[face.kept])
+        if reached is not None:
+            start = reached.last if reached.form is form else with_cuts(reached.far, inner)
+        elif (y := lift.start()) is not None:
+            start = central(inner, y if face is None else y[face.kept])
+        else:
+            return RawSolution(Status.FAILED, message="nothing in the dual of the lift holds the free bias")
+        run = InteriorRun(start, budget)
     except ValueError as error:
         return RawSolution(Status.FAILED, message=str(error))
     answer = run.solve()
@@ -371,5 +440,5 @@ def solve_interior(form: LiftForm, budget: Budget) -> RawSolution:
     y, X = answer["y"], answer["X"]
     if face is not None:
         y, X = face.multipliers(y), face.inside @ X @ face.inside.T
-    found = lift.variables(y, X)
+    found: dict[str, Any] = lift.variables(y, X) | {"reached": Reached(form, run.iterate, run.far)}
     return replace(answer, variables=found if basis is None else found | {"W": basis @ found["W"]})
