@@ -21,7 +21,7 @@ SEED = 20240
 
 EXACT = md.Exact(starts=1)
 MINIMAX = md.Minimax(oracle="exhaustive", rounding=2, polish="none", tol=1e-5)
-SDP = md.SDP(rounding=2, polish="none")
+SDP = md.SDP(rounding=2, polish="none", cuts="none")
 
 
 def instance_number(k, **restrictions):
