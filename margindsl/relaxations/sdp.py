@@ -35,7 +35,7 @@ LOOSEST = 1e-3  # relative accuracy of a round of cuts that others will follow
 ROUNDS, FINER = (3e-2, 4e-3), 1e-2  # the same where rounds go on from iterates; rise below which it is the second
 CUT = 500  # components up to which "auto" cuts
 A_ROUND, MULTIPLIERS = 4, 2000  # cuts that a round adds a component, and multipliers from which on it adds fewer
-LEAST_RISE, PAYS = 1e-3, 1e-3  # of the bound by a round, and a step of a thousand multipliers (a tenth of a second)
+LEAST_RISE, A_STEP = 1e-3, 1e-3  # of the bound by a round, and a step of a thousand multipliers (a tenth of a second)
 HELD = 1e-2  # least γ of a cut that is kept, relative to bound and slack
 PENTAGONS_AT = 0.25  # violation of triangles below which pentagons are looked for
 LARGEST_MATRIX = 10_000_000  # numbers of label vectors that are kept for the label matrix
@@ -181,7 +181,7 @@ class SDP(Relaxation):
             gain = (certificate.bound - previous) / size  # infinite at first
             least = 0.2 * LEAST_RISE if rejoins else max(10 * target, 1e-5)
             if self.cuts == "auto" and form.clusters == 2:
-                least = max(LEAST_RISE, PAYS * raw.iterations * (form.multipliers / 1000) ** 3)
+                least = max(LEAST_RISE, A_STEP * raw.iterations * (form.multipliers / 1000) ** 3)
             goes_on = cut and not message and (gain > least or loose > max(target, ROUNDS[1]))
             violated = Cuts.none()
             if goes_on and rounds < self.cut_rounds and not stopped and not run.stopped:

@@ -11,7 +11,8 @@ house = importlib.util.module_from_spec(SPEC)
 sys.modules[SPEC.name] = house  # dataclasses look their module up
 SPEC.loader.exec_module(house)
 
-HELD = ["loose modules", "frame lines per body line", "frames from solve to the solver", "isinstance on forms",
+HELD = ["lines", "files", "circles of imports", "retired words", "files entered by a solve, k=3", "loose modules",
+        "frame lines per body line", "frames from solve to the solver", "isinstance on forms",
         "modules over 500 lines", "duplicates"]  # of house.GOALS
 
 
