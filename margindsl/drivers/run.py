@@ -378,10 +378,10 @@ class Run:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Book the seconds spent inside under a stage; under no name nowhere."""
-        began = time.perf_counter()
+        """Book the seconds spent inside under a stage, without those that are booked inside under another."""
+        began = time.perf_counter() - sum(self.seconds.values())
         try:
             yield
         finally:
-            if name:
-                self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - began
+            spent = time.perf_counter() - began - sum(self.seconds.values())
+            self.seconds[name] = self.seconds.get(name, 0.0) + max(spent, 0.0)

@@ -69,7 +69,8 @@ class LocalRelaxation(Relaxation):
         """Return the best of the labellings reached, polished if asked; the last status where there is none."""
         if not ends:
             return Outcome(status, message=message)
-        fit = polish_candidates(run, ends, str(self.polish)) if self.polish != "none" else run.best
+        with run.stage("polish"):
+            fit = polish_candidates(run, ends, str(self.polish)) if self.polish != "none" else run.best
         end = Status.CONVERGED if status.has_answer else Status.INACCURATE  # the last descent was cut short
         if Status.ITERATION_LIMIT in (status, fit and fit.raw.status):
             end = Status.ITERATION_LIMIT  # exact fits may lead on

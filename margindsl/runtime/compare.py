@@ -26,7 +26,7 @@ from margindsl.typing import RelaxationName, SolverName
 from margindsl.views import notebook, write_comparison
 
 NOTE_WIDTH = 72
-STAGES = ("compile", "solve", "round and polish", "evaluate", "certify")
+STAGES = ("compile", "solve", "round", "polish", "evaluate", "certify")
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +129,7 @@ class Comparison:
                      _number(100 * d["gap"], 3)]
             if self.has_truth:
                 cells.append(_number(100 * d["accuracy"], 4))
-            times = [d[stage] for stage in ("seconds", "compile", "solve", "round and polish")]
+            times = [d[stage] for stage in ("seconds", "compile", "solve", "polish")]
             lines.append([*cells, *("-" if np.isnan(time) else f"{time:.2f}" for time in times), _short(d["note"])])
         return heads, lines
 

@@ -141,7 +141,7 @@ class Compiled:
         if self.unchanged is not None:
             self.unchanged()
         with chosen.watched() as watch:
-            return watch.ended(self.answer(chosen, watch), self.printed)
+            return watch.ended(self.answer(chosen, watch), self.printed, sum(self.seconds.values()))
 
     def answer(self, options: SolveOptions, watch: Watch) -> Solution:
         """Return the answer of the first solver that has one, or the best of those that ended short of it.
@@ -152,6 +152,7 @@ class Compiled:
         budget, best = watch.budget, None
         watch.shown.title = f"{self.relaxation.name} with {self.solver.name}"
         failed: dict[str, str] = {}  # how solvers failed, by name
+        seconds = dict(self.seconds)  # of all solvers
         try:
             with small_work_threads(self.program.n * self.program.features.rank**2), budget.limit(FITTED):
                 for solver in self.order():
@@ -160,7 +161,7 @@ class Compiled:
                         failed[name] = f"{name!r} was not begun: the time was up"
                         break
                     try:
-                        found = self.attempt(solver, best, options, budget)
+                        found = self.attempt(solver, best, options, budget, seconds)
                     except UnansweredError as error:
                         failed[name] = error.words
                         continue
@@ -188,10 +189,12 @@ class Compiled:
             own = f": {best.message}" if best.message else ""
             notes = [] if best.solver in failed else [f"{best.solver!r} answered{own}"]
             best = replace(best, message="; ".join([*failed.values(), *notes]))
+        best = replace(best, timings=seconds)
         return no_worse(best, options.warm_start) if self.relaxation.minimises else best
 
-    def attempt(self, solver: Solver, earlier: Solution | None, options: SolveOptions, budget: Budget) -> Solution:
-        """Return the answer with one solver, from what earlier ones found if anything.
+    def attempt(self, solver: Solver, earlier: Solution | None, options: SolveOptions, budget: Budget,
+                seconds: dict[str, float]) -> Solution:
+        """Return the answer with one solver, from what earlier ones found if anything; its seconds are added.
 
         Ctrl-C, the time or a failed solver ends one stage, and the next goes on with what there is.
 
@@ -204,10 +207,10 @@ class Compiled:
         """
         run, found = None, Outcome(Status.CONVERGED)
         try:
-            run = begin(self, solver, earlier, options, budget)
+            run = begin(self, solver, earlier, options, budget, seconds)
             for stage in stages_of(self.relaxation):
                 try:
-                    with run.stage(stage.books), run.budget.limit(stage.part):
+                    with run.stage(stage.name), run.budget.limit(stage.part):
                         found = stage.apply(run, self.relaxation, found)
                     if not stage.is_last:
                         run.tell(stage.name)
@@ -237,10 +240,12 @@ class Compiled:
 
     def answered(self, run: Run, found: Outcome) -> Solution:
         """Return what the stages found as a solution."""
-        return solution_of(self.presolved, self.relaxation, run, found, sum(self.seconds.values()))
+        with run.stage("certify"):
+            return solution_of(self.presolved, self.relaxation, run, found)
 
 
-def begin(compiled: Compiled, solver: Solver, earlier: Solution | None, options: SolveOptions, budget: Budget) -> Run:
+def begin(compiled: Compiled, solver: Solver, earlier: Solution | None, options: SolveOptions, budget: Budget,
+          seconds: dict[str, float]) -> Run:
     """Return the state an attempt begins with, from what earlier solvers found if anything."""
     program, start = compiled.presolved.program, options.warm_start if earlier is None else earlier
     keeps = options.checkpoint is not None and earlier is None
@@ -249,7 +254,7 @@ def begin(compiled: Compiled, solver: Solver, earlier: Solution | None, options:
               make_solver(LIFT_SOLVER, max_iter=LIFT_EVALUATIONS),
               Checkpoint(str(options.checkpoint), program, repr(compiled.relaxation)) if keeps else None,
               form=compiled.form)
-    run.seconds.update(compiled.seconds)
+    run.seconds = seconds
     return run
 
 

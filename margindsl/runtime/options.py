@@ -147,16 +147,18 @@ class Watch:
     shown: Task
     rounds: Rounds | None
 
-    def ended(self, solution: Solution, printed: Mapping[str, Any]) -> Solution:
-        """Return a solution that knows what it answers; its end is written."""
+    def ended(self, solution: Solution, printed: Mapping[str, Any], before: float = 0.0) -> Solution:
+        """Return a solution that knows what it answers, and how long it took beside `before`; its end is written."""
+        took = time.monotonic() - self.budget.start
         if self.rounds is not None:
-            self.rounds.end(solution, time.monotonic() - self.budget.start)
+            self.rounds.end(solution, took)
         proof, state = solution.certificate, self.options.random_state
         proved = {} if proof is None else {"certificate": proof.words, "trivial": proof.is_trivial}
         recorded = {"tol": float(self.options.tol), "time_limit": self.options.time_limit,
                     "max_iter": self.options.max_iter, "random_state": int(state) if isinstance(state, Integral) else
                     state and type(state).__name__}  # what an answer may depend on
-        return replace(solution, origin={**printed, **recorded, **proved, "versions": dict(versions())})
+        return replace(solution, timings={**solution.timings, "total": took + before},
+                       origin={**printed, **recorded, **proved, "versions": dict(versions())})
 
 
 @cache

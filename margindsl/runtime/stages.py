@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import permutations
@@ -42,20 +41,19 @@ class Stage:
     name: str
     apply: Callable[[Run, Relaxation, Outcome], Outcome]
     part: float  # of the allowance after a stop, in which it ends
-    books: str = ""  # under what its seconds are booked; empty where its loops do that
     words: str = ""  # what `explain` prints
     is_last: bool = False  # no stage comes after it that could still answer where it is cut short
 
 
 def stages_of(relaxation: Relaxation) -> tuple[Stage, ...]:
     """Return the stages of a solve by a relaxation, in turn."""
-    rest = (Stage("relax", relax, RELAXED, words="relax"),
-            Stage("round", round_labels, ROUNDED, "round and polish", "round"),
-            Stage("polish", polish_labels, ROUNDED, "round and polish", f"polish ({relaxation.polish})"),
-            Stage("evaluate", evaluate, FITTED, "evaluate",
+    rest = (Stage("relax", relax, RELAXED, "relax"),
+            Stage("round", round_labels, ROUNDED, "round"),
+            Stage("polish", polish_labels, ROUNDED, f"polish ({relaxation.polish})"),
+            Stage("evaluate", evaluate, FITTED,
                   f"evaluate the labels with {EVALUATION_SOLVER!r} to {EVALUATION_TOL:g}", is_last=True))
     searches = relaxation.polish in ("auto", "search")  # else the labels are those of the relaxation's own rule
-    first = Stage("begin", begin, RELAXED, "begin", "begin (one descent from k-means)")
+    first = Stage("begin", begin, RELAXED, "begin (one descent from k-means)")
     return (first, *rest) if searches and relaxation.bound != "none" else rest
 
 
@@ -130,14 +128,8 @@ def evaluate(run: Run, relaxation: Relaxation, found: Outcome) -> Outcome:
         return replace(found, answer=known, status=ended)
 
 
-def solution_of(presolved: Presolved, relaxation: Relaxation, run: Run, found: Outcome, before: float) -> Solution:
-    """Return the answer that was found as a solution: in the user's units and names, its bound and status judged.
-
-    Parameters
-    ----------
-    before : float
-        Seconds spent on what was compiled before.
-    """
+def solution_of(presolved: Presolved, relaxation: Relaxation, run: Run, found: Outcome) -> Solution:
+    """Return the answer that was found as a solution: in the user's units and names, its bound and status judged."""
     program, solved, fit = presolved.declared, run.program, found.answer
     assert fit is not None  # the last stage fits
     form = solved.fix_labels(fit.labels)
@@ -192,14 +184,13 @@ def solution_of(presolved: Presolved, relaxation: Relaxation, run: Run, found: O
     if mixture is not None:  # one of label matrices, which know no names: each is renamed by itself
         mixture = np.array([names.written(canonical(program, row)[row]) for row in mixture[0]]), mixture[1]
     history = tuple(replace(r, value=solved.to_user(r.value), bound=solved.to_user(r.bound)) for r in run.history)
-    run.seconds["total"] = time.monotonic() - run.budget.start + before
 
     solution = Solution(
         labels=names.written(named[fit.labels]).astype(int), value=value, bound=bound, estimate=estimate,
         state=state, weights=read(weights), bias=bias if bias.ndim else float(bias), decision=read(answer.decision),
         scalars=Scalars(dict(zip(program.losses.scalars.names, answer.scalars)), program.losses.scalars.symbols),
         features=features, certificate=proof, label_weights=mixture, label_factor=found.label_matrix, history=history,
-        timings=run.seconds, message=message, relaxation=relaxation.name, solver=run.solver.name,
+        message=message, relaxation=relaxation.name, solver=run.solver.name,
         coding=program.coding)
 
     # 6. Judged by the declaration, without what was found on the way.
@@ -246,8 +237,7 @@ def unfitted(program: MarginProgram, options: SolveOptions, budget: Budget, rela
         bound=-np.inf if least is None else program.to_user(least.bound), certificate=least, estimate=np.nan,
         state=Status.INTERRUPTED if budget.interrupted else Status.TIME_LIMIT, weights=weights, bias=0.0,
         decision=names.outputs(program.no_decision()), scalars=dict.fromkeys(program.losses.scalars.names, 0.0),
-        features=program.features, timings={"total": time.monotonic() - budget.start}, relaxation=relaxation,
-        solver=solver, coding=program.coding,
+        features=program.features, relaxation=relaxation, solver=solver, coding=program.coding,
         message="there was no time to fit a hyperplane: w = 0 and any labels that the constraints allow")
     try:
         with Budget.within(0.0).limit(1.0 - FITTED):

@@ -238,7 +238,7 @@ class Plan:
     def __init__(self, *ends):
         self.ends, self.earlier = list(ends), []
 
-    def __call__(self, solver, earlier, options, budget):
+    def __call__(self, solver, earlier, options, budget, seconds):
         self.earlier.append(earlier)
         end = self.ends.pop(0)
         if isinstance(end, Exception):

@@ -106,3 +106,12 @@ def test_warnings_point_at_the_line_that_called(call):
         warnings.simplefilter("always")
         call(bare)
     assert {one.filename for one in caught if issubclass(one.category, TrivialityWarning)} == {__file__}
+
+
+@pytest.mark.parametrize("relaxation", ["alternating", "sdp", "minimax", "exact"])
+def test_seconds_of_the_stages_add_up_to_the_total(relaxation):
+    declared = problem()
+    for solution in (declared.solve(relaxation, random_state=0), declared.compile(relaxation).solve(random_state=0)):
+        stages = dict(solution.timings)
+        total = stages.pop("total")
+        assert 0.9 * total - 0.02 <= sum(stages.values()) <= total + 1e-3
