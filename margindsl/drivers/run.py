@@ -132,8 +132,8 @@ class Run:
         Labellings to start from (a warm start).
     sessions : dict, optional
         Guarded sessions of earlier solves of the same problem, added to; what is compiled there is compiled once.
-    lift_solver : Solver, optional
-        Solves lifts for a relaxation whose bound they tighten.
+    lift_solver : function of str, optional
+        Makes the solver of a name, for a lift that tightens the bound of another relaxation.
     checkpoint : Checkpoint, optional
         Where the loops of the relaxation keep their state.
     late_solver : Solver, optional
@@ -144,7 +144,7 @@ class Run:
 
     def __init__(self, program: MarginProgram, solver: Solver, fixed_solver: Solver, budget: Budget,
                  rng: np.random.Generator, starts: tuple[IntArray, ...] = (),
-                 sessions: dict[Hashable, Guarded] | None = None, lift_solver: Solver | None = None,
+                 sessions: dict[Hashable, Guarded] | None = None, lift_solver: Callable[[str], Solver] | None = None,
                  checkpoint: Checkpoint | None = None, late_solver: Solver | None = None,
                  form: Form | None = None) -> None:
         self.program, self.solver, self.fixed_solver, self.lift_solver = program, solver, fixed_solver, lift_solver

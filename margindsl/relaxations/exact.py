@@ -12,14 +12,13 @@ from margindsl.contract import Offer, Refusal, Status, integers, numbers
 from margindsl.drivers.alternation import alternate
 from margindsl.drivers.branching import STAGE, Branching
 from margindsl.drivers.enumeration import enumerate_labels
-from margindsl.drivers.guard import name_of, offer_of
+from margindsl.drivers.guard import name_of
 from margindsl.drivers.run import Run
 from margindsl.drivers.search import search
 from margindsl.drivers.starts import starting_labels
 from margindsl.errors import CalculusError
 from margindsl.program.absorption import absorbed_envelopes
 from margindsl.program.branching import BranchNodeForm, PointLosses
-from margindsl.program.certificates import Certificate
 from margindsl.program.forms import Form
 from margindsl.program.nodes import LiftedNodes, PartialNodes
 from margindsl.program.program import MarginProgram
@@ -27,7 +26,6 @@ from margindsl.relaxations.relaxation import Outcome, Relaxation, check_choice, 
 from margindsl.relaxations.sdp import SDP
 
 LARGEST_RANK = 60
-LIFT_SHARE = 0.2  # of the time left, for the lift that stands beside a tree of partial nodes
 FINEST = 1e-7  # relative gap below which node bounds drown in rounding
 EXACT_COMPONENTS = 12  # free components of two clusters up to which "auto" enumerates
 
@@ -134,7 +132,7 @@ class Exact(Relaxation):
                 with run.stage("incumbent"), apart.share(0.3):
                     for labels in starting_labels(apart, self.starts) if self.starts else ():
                         search(apart, alternate(apart, labels))
-            whole = None if lifted or self._enumerates(program) else lifted_bound(run)
+            whole = None if lifted or self._enumerates(program) else SDP().beside(run)
             done = Branching(apart, max(run.budget.tol, FINEST) if self.tol is None else self.tol, bounds).go()
         finally:  # also where the solver fails on the way
             run.best, run.fits = apart.best, apart.fits
@@ -154,19 +152,6 @@ class Exact(Relaxation):
 
 def _free(program: MarginProgram) -> int:
     return int(np.count_nonzero(program.labels.free))
-
-
-def lifted_bound(run: Run) -> Certificate | None:
-    """Return the proof of the lift, solved with a part of the time, None where it does not take the program."""
-    method, solver = SDP(), run.lift_solver
-    if solver is None or run.stopped or not method.offer(run.program):
-        return None
-    form = method.lower(run.program)
-    if isinstance(offer_of(solver, form), Refusal):
-        return None
-    with run.share(LIFT_SHARE):
-        apart = Run(run.program, solver, run.fixed_solver, run.budget, run.rng)
-        return method.solve_lift(apart, form)[1]
 
 
 def refuse_rising(program: MarginProgram) -> Refusal | None:

@@ -12,7 +12,6 @@ import numpy as np
 
 from margindsl.contract import Offer, Refusal, Status, flags, integers, numbers
 from margindsl.drivers.generation import STAGE, Generated, generate, improved_starts, master_of, vertices
-from margindsl.drivers.guard import offer_of
 from margindsl.drivers.run import Run
 from margindsl.drivers.starts import distinct, first_start, has_known, labels_from_known, starting_labels
 from margindsl.errors import SolverError
@@ -29,11 +28,10 @@ from margindsl.relaxations.weight_lifting import WeightLifting
 from margindsl.typing import IntArray
 
 RULES = "sign", "violated"
-LIFT_TOL, LIFT_SHARE = 2e-3, 0.2  # accuracy, share of the time left
-# of the gap to the best labels known: the tail of label generation, most of its rounds, moves the mixture by less.
-# On mean and variance, ODM and least squares of 300 points the bound and the labels are the same without the tail.
 ALIVE = 1e-8  # mass of a labelling that counts
 STARTS = 0.3  # of the time, for better labels to begin with: without masters there is no bound
+# of the gap to the best labels known: the tail of label generation, most of its rounds, moves the mixture by less.
+# On mean and variance, ODM and least squares of 300 points the bound and the labels are the same without the tail.
 SHARE = 0.05
 MINIMAX_POINTS = 5000  # up to which "auto" generates labels
 
@@ -132,7 +130,7 @@ class Minimax(Relaxation):
             if self.rounding not in RULES and not going_on:
                 with run.share(STARTS):
                     initial = improved_starts(run, initial)
-            begun = self._lifted(run, WeightLifting(tol=LIFT_TOL)) if exhaustive is None else None
+            begun = WeightLifting().beside(run) if exhaustive is None and self.tighten else None
             done = generate(run, initial, tol=tol, most=self.rounds, per_round=self.per_round, starts=self.starts,
                             exhaustive=exhaustive, share=SHARE if self.tol is None and exhaustive is None else 0.0)
         if "u" not in done.raw.variables:
@@ -163,15 +161,6 @@ class Minimax(Relaxation):
         return replace(found, vectors=vectors, candidates=(
             sign_rule(run, done), *(form.labellings[k] for k in heavy), *run.starts))
 
-    def _lifted(self, run: Run, relaxation: SDP) -> Certificate | None:
-        """Return the proof of a lift, solved roughly; None where it is not to be, or no solver takes it."""
-        solver, form = run.lift_solver, relaxation.lower(run.program)
-        if not self.tighten or solver is None or run.stopped or isinstance(offer_of(solver, form), Refusal):
-            return None
-        apart = Run(run.program, solver, run.fixed_solver, run.budget, run.rng)
-        with apart.share(LIFT_SHARE):
-            return relaxation.solve_lift(apart, form)[1]
-
     def _certify(self, run: Run, done: Generated, begun: Certificate | None) -> Certificate:
         if begun is not None and done.status is Status.TIME_LIMIT:
             return begun  # there is no time for more
@@ -187,8 +176,8 @@ class Minimax(Relaxation):
         with run.stage("certify"):
             found = [begun, repair_lift(form, {"u": done.raw["u"], "V": V})]
         same = WeightLifting().lower(run.program).count == SDP().lower(run.program).count
-        if not same and done.status is not Status.INTERRUPTED:  # labels are coupled that the first lift left apart
-            found.append(self._lifted(run, SDP(tol=LIFT_TOL, cuts="none" if run.program.clusters == 2 else "auto")))
+        if self.tighten and not same and done.status is not Status.INTERRUPTED:  # labels that the first lift left apart
+            found.append(SDP(cuts="none" if run.program.clusters == 2 else "auto").beside(run))
         return max((proof for proof in found if proof is not None), key=attrgetter("bound"))
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from margindsl.calculus import PLQ
 from margindsl.contract import Offer, RawSolution, Refusal, Status, integers, numbers
 from margindsl.drivers.checkpoint import State, raw_of, raw_state
-from margindsl.drivers.guard import doubted, name_of
+from margindsl.drivers.guard import doubted, name_of, offer_of
 from margindsl.drivers.run import Run
 from margindsl.drivers.starts import first_start
 from margindsl.program.certificates import Certificate
@@ -38,6 +38,7 @@ A_ROUND, MULTIPLIERS = 4, 2000  # cuts that a round adds a component, and multip
 LEAST_RISE, A_STEP = 1e-3, 1e-3  # of the bound by a round, and a step of a thousand multipliers (a tenth of a second)
 HELD = 1e-2  # least γ of a cut that is kept, relative to bound and slack
 PENTAGONS_AT = 0.25  # violation of triangles below which pentagons are looked for
+BESIDE = 0.2  # of the time left, of a lift beside another relaxation
 LARGEST_MATRIX = 10_000_000  # numbers of label vectors that are kept for the label matrix
 
 
@@ -138,6 +139,18 @@ class SDP(Relaxation):
             return replace(found, factor=_leading(points if form.count and there else form.outputs(W)))
         both = ((points, int(self.rounding)),) if form.count and points is not None else ()
         return replace(found, vectors=(*both, (form.image(W), int(self.rounding))))
+
+    def beside(self, run: Run) -> Certificate | None:
+        """Return the proof of the lift for another relaxation's run, in a part of its time; None without a solver."""
+        if run.lift_solver is None or run.stopped or not self.offer(run.program):
+            return None
+        form = self.lower(run.program)
+        solver = run.lift_solver(self.default_solver(form))
+        if isinstance(offer_of(solver, form), Refusal):
+            return None
+        apart = Run(run.program, solver, run.fixed_solver, run.budget, run.rng)
+        with apart.share(BESIDE):
+            return self.solve_lift(apart, form)[1]
 
     def solve_lift(self, run: Run, form: LiftForm, start: RawSolution | None = None
                    ) -> tuple[RawSolution, Certificate | None]:

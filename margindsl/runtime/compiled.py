@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ from margindsl.runtime.stages import EVALUATION_SOLVER, FITTED, solution_of, sta
 from margindsl.views import notebook
 
 COMPILED = 0.3  # part of the allowance after a stop in which a problem is compiled
-LIFT_SOLVER, LIFT_EVALUATIONS = "burer-monteiro", 500  # a bound is tightened cheaply, or not at all
+LIFT_STEPS = 500  # a bound is tightened cheaply, or not at all
 KEPT = "the answer is the warm start: nothing lower was found in the time"
 
 
@@ -251,7 +252,7 @@ def begin(compiled: Compiled, solver: Solver, earlier: Solution | None, options:
     keeps = options.checkpoint is not None and earlier is None
     run = Run(program, solver, make_solver(EVALUATION_SOLVER), budget, np.random.default_rng(options.random_state),
               () if start is None else (start_labels(compiled.program, start),), compiled.sessions,
-              make_solver(LIFT_SOLVER, max_iter=LIFT_EVALUATIONS),
+              partial(make_solver, max_iter=LIFT_STEPS),
               Checkpoint(str(options.checkpoint), program, repr(compiled.relaxation)) if keeps else None,
               form=compiled.form)
     run.seconds = seconds
