@@ -14,7 +14,7 @@ from margindsl.calculus.accuracy import rounding
 from margindsl.errors import CalculusError, DeclarationError
 from margindsl.features.derived import AffineFeatures, image
 from margindsl.host.frozen import freeze_fields, frozen_property
-from margindsl.program.absorption import prefers_agreement
+from margindsl.program.absorption import prefers_agreement, root_envelope
 from margindsl.program.answers import Variable, multipliers
 from margindsl.program.bounds import QuadraticBound
 from margindsl.program.equalities import FEASIBLE
@@ -285,6 +285,13 @@ class LiftForm(Form):
                 found = term.loss.minimum_with_quadratic(term.weights[bent], -2.0 * q_[bent], low)
                 out[part][bent] = np.where(u_[bent] == 0, found, -np.inf)
         return out
+
+    def absorbed_loss(self, loss: ConvexFunction) -> ConvexFunction:
+        """Return what a loss becomes as a function of ‖Wᵀφ‖ where its label is minimised out.
+
+        Of the codes of clusters the inner product with Wᵀφ may be anything below that length.
+        """
+        return root_envelope(loss) if self.clusters == 2 else loss.split()[0]
 
     # -- the matrix ---------------------------------------------------------------------------------
 

@@ -175,10 +175,10 @@ class SDP(Relaxation):
             # 2. the lifted bounds, where they do not hold already
             if apart is not None:
                 assert found is not None
-                start, fulfilled = _joined(form, apart, raw)
+                start, fulfilled = _joined(form, apart, raw, loose)
                 if fulfilled or run.stopped:
                     return start, found
-                apart = None
+                apart, best, certificate = None, start, found
                 continue
             if found is None:
                 message = f"cuts were not all added, round {rounds} ended as {raw.status.word}: " \
@@ -251,8 +251,11 @@ def _restored(form: LiftForm, state: State | None) -> tuple[LiftForm, RawSolutio
     return replace(form, cuts=Cuts(**kept)), raw_of(state)
 
 
-def _joined(form: LiftForm, apart: LiftForm, raw: RawSolution) -> tuple[RawSolution, bool]:
-    """Return an answer to a form without its lifted bounds as a start for it, and whether it fulfils them."""
+def _joined(form: LiftForm, apart: LiftForm, raw: RawSolution, tol: float) -> tuple[RawSolution, bool]:
+    """Return an answer to a form without its lifted bounds as a start for it, and whether it is an answer to it.
+
+    It is where it fulfils them, and where no loss is lower because its label was minimised out.
+    """
     held = np.flatnonzero(~form.absorbed)
     points, first = np.unique(form.component[held], return_index=True)
     first = held[first]
@@ -262,8 +265,13 @@ def _joined(form: LiftForm, apart: LiftForm, raw: RawSolution) -> tuple[RawSolut
     lengths = np.linalg.norm(V, axis=1, keepdims=True)
     V = np.where(lengths > 0, V / np.maximum(lengths, 1e-300), np.eye(1, V.shape[1]))
     fulfilled = np.sum((form.omega @ V) ** 2, axis=1) <= form.limits[0] * (1 + 1e-9)
+    lengths, lost = np.linalg.norm(apart.outputs(raw["W"]), axis=1), 0.0
+    for term in apart.losses.terms:
+        rows = np.flatnonzero(apart.absorbed[term.points] & ~form.absorbed[term.points])
+        v = (np.abs(term.slopes) * lengths[term.points] + term.shifts)[rows]
+        lost += float(term.weights[rows] @ (term.loss(v) - apart.absorbed_loss(term.loss)(v))) if len(rows) else 0.0
     found = {"W": raw["W"], "V": V, "scalars": raw.get("scalars", np.zeros(0))}
-    return replace(raw, variables=found), bool(np.all(fulfilled))
+    return replace(raw, variables=found), bool(np.all(fulfilled) and lost <= tol * abs(raw.objective))
 
 
 def _leading(vectors: Any) -> Any:

@@ -12,7 +12,6 @@ from scipy.sparse import csr_array
 
 from margindsl.calculus import PLQ, ConvexFunction
 from margindsl.features.operator import total
-from margindsl.program.absorption import root_envelope
 from margindsl.program.branching import PointLosses
 from margindsl.program.lift import LiftForm
 from margindsl.program.losses import Losses, LossTerm
@@ -39,11 +38,14 @@ class Rows:
         Their places among the rows of the form.
     hulls : tuple of (MomentHull, int array)
         Hulls of losses, and the places of the rows with them; their kinks are rows of the first kind.
+    is_exact : bool
+        Whether no hull is known to be higher than what stands for it.
     """
 
     losses: Losses
     index: IntArray
     hulls: tuple[tuple[MomentHull, IntArray], ...]
+    is_exact: bool
 
     @classmethod
     def of_form(cls, form: LiftForm) -> Rows:
@@ -57,6 +59,7 @@ class Rows:
         terms: list[LossTerm] = []
         positions: list[IntArray] = [np.zeros(0, dtype=int)]
         hulls: list[tuple[MomentHull, IntArray]] = []
+        is_exact = True
 
         def keep(term: LossTerm, rows: IntArray, index: IntArray, loss: ConvexFunction) -> None:
             if len(rows):
@@ -66,7 +69,8 @@ class Rows:
 
         for term, part in form.losses.slices():
             index, linear = np.arange(part.start, part.stop), form.linear[part]
-            bent = linear & form.squared[part] & (form.ceiling[part] > 0) & (term.slopes == 1) & (term.shifts == 0)
+            squared = linear & form.squared[part] & (form.ceiling[part] > 0)
+            bent, hulled = squared & (term.slopes == 1) & (term.shifts == 0), False
             if np.any(bent) and isinstance(term.loss, PLQ) and np.all(np.isinf(term.loss.domain)):
                 smooth, kinks = _split_kinks(term.loss)
                 one = np.ones(int(bent.sum()))
@@ -75,14 +79,18 @@ class Rows:
                 bent = bent & (hull.base[0] > 0 or bool(hull.double[0]))
                 if np.any(bent):
                     hulls.append((hull, index[bent]))
+                    tails = term.loss.coefficients[[0, -1], 0].min()
+                    hulled = kinks is None and bool(hull.double[0] or hull.base[0] >= tails * (1 - 1e-9))
                     keep(term, np.flatnonzero(bent) if kinks is not None else np.zeros(0, dtype=int), index,
                          kinks or term.loss)
             keep(term, np.flatnonzero(linear & ~bent), index, term.loss)
+            is_exact &= not np.any(squared if not hulled else squared & ~bent)
             apart = np.flatnonzero(~linear)
             if len(apart):
-                loss = root_envelope(term.loss) if form.clusters == 2 else term.loss.split()[0]
+                loss = form.absorbed_loss(term.loss)
                 keep(replace(term, slopes=np.abs(term.slopes)), apart, index, loss)
-        return cls(Losses(form.n, tuple(terms), form.losses.scalars), np.concatenate(positions), tuple(hulls))
+                is_exact &= form.clusters > 2 or loss is term.loss or loss == term.loss.split()[0]
+        return cls(Losses(form.n, tuple(terms), form.losses.scalars), np.concatenate(positions), tuple(hulls), is_exact)
 
 
 def _split_kinks(loss: PLQ) -> tuple[PLQ, PLQ | None]:

@@ -99,6 +99,12 @@ class FactorRun(Course[Bracket]):
     def is_better(self, point: Bracket) -> bool:
         return True
 
+    def settle(self, status: Status) -> Status:
+        if self.problem.rows.is_exact:
+            return status
+        self.remark = "the lift may prove more: some losses enter as functions below their hulls"
+        return Status.CONVERGED if status is Status.OPTIMAL else status
+
     def variables(self) -> dict[str, FloatArray]:
         return self.answer
 
