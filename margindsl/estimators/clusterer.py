@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable, Iterable
 from numbers import Integral
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 
@@ -15,6 +15,7 @@ import margindsl as md
 from margindsl.contract import Status
 from margindsl.errors import DeclarationError, InfeasibleError
 from margindsl.estimators.base import LinearWeights, MarginEstimator, generator, mean_one, weights_of
+from margindsl.estimators.links import PointNames, declared_links, group_links
 from margindsl.estimators.models import AUTO, bounding, cluster_codes, known_labels, make_problem
 from margindsl.estimators.spatial_sign import SpatialSign
 from margindsl.features.points import is_lazy
@@ -81,6 +82,8 @@ class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, Transforme
     held_ : (n,) bool array
         Points whose label is not that of their decision value: sizes, links or known labels keep them. At all others
         ``predict(X)`` is `labels_`.
+    left_out_ : int
+        Number of links to points that were not there.
     view_ : transformer or None
     solution_ : Solution
     problem_ : Problem
@@ -102,6 +105,7 @@ class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, Transforme
     labels_: IntArray
     margins_: FloatArray
     held_: BoolArray
+    left_out_: int
     view_: Any
     value_: float
     bound_: float
@@ -120,7 +124,8 @@ class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, Transforme
         self.warm_start, self.verbose = warm_start, verbose
 
     def fit(self, X: Any, y: Any = None, *, must_link: Any = None, cannot_link: Any = None,
-            labels: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Any:
+            labels: ArrayLike | None = None, groups: ArrayLike | None = None, names: ArrayLike | None = None,
+            sample_weight: ArrayLike | None = None) -> Any:
         """Cluster points.
 
         Parameters
@@ -129,9 +134,15 @@ class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, Transforme
         y : ignored
             Classes at most: of links that are given here by mistake there is an error.
         must_link, cannot_link : (m, 2) array, networkx graph or (n, n) sparse matrix, optional
-            Pairs of points; kept exactly. Where X is a data frame, pairs of labels of its index.
-        labels : (n,) array of whole numbers, optional
-            Known clusters 0..k−1, −1 where unknown; kept exactly.
+            Pairs of points by name, kept exactly: labels of the index of a data frame, or `names`, or of arrays
+            without them positions. A link to a point that is not here is left out with a warning, and positions are
+            refused where a cross-validation has cut rows or a pipeline has lost an index.
+        labels : (n,) array of whole numbers, or series, optional
+            Known clusters 0..k−1, −1 or missing where unknown; kept exactly. A series is read by its index.
+        groups : (n,) array or series, optional
+            Keys of groups that stay together, such as a column of households; a missing key is no group.
+        names : (n,) array, optional
+            Names of the points, for links. Metadata routing cuts them with the rows.
         sample_weight : (n,) array, optional
             Weights of the points' losses; sizes of clusters count points. For ``model=None`` and functions that take
             ``sample_weight``.
@@ -144,8 +155,10 @@ class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, Transforme
         if y is not None and not is_lazy(y) and np.asarray(y).ndim > 1:
             raise DeclarationError(f"fit(X, y): y is ignored, and given with shape {np.asarray(y).shape}; links go to "
                                    "must_link= and cannot_link=")
-        must_link, cannot_link = (_numbered(X, pairs, word) for pairs, word in (
-            (must_link, "must_link"), (cannot_link, "cannot_link")))
+        points = PointNames(X, names)
+        must_link, cannot_link = points.links(must_link, "must_link"), points.links(cannot_link, "cannot_link")
+        labels, groups = points.values(labels, "labels"), points.values(groups, "groups")
+        self.left_out_ = points.left_out
         X = self._read(X, ensure_min_samples=2)
         n, k = X.shape[0], self.n_clusters
         if isinstance(k, bool) or not isinstance(k, Integral) or k <= 0:
@@ -153,8 +166,9 @@ class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, Transforme
         if k > n:
             raise DeclarationError(f"n_samples={n} should be >= n_clusters={k}")
         weights, codes = mean_one(weights_of(sample_weight, n)), _codes(labels, n, int(k))
+        together = [] if groups is None else [group_links(groups, n)]
         if k == 1:
-            links = _links(md.Labels(n), must_link, cannot_link)
+            links = declared_links(md.Labels(n), must_link, cannot_link)
             if cannot_link is not None and len(links[-1].pairs):
                 raise DeclarationError(f"n_clusters=1: given {len(links[-1].pairs)} cannot-links, which need two "
                                        "clusters; drop them, or ask for more clusters")
@@ -176,7 +190,8 @@ class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, Transforme
                 low, high = (_counts(size, n, word) for size, word in (
                     (self.min_size, "min_size"), (self.max_size, "max_size")))
                 problem = problem.with_constraints(md.sizes(problem.labels, at_least=low, at_most=high))
-            problem = problem.with_constraints(*_links(problem.labels, must_link, cannot_link),
+            problem = problem.with_constraints(*declared_links(problem.labels, must_link, cannot_link),
+                                               *(md.must_link(problem.labels, pairs) for pairs in together),
                                                *known_labels(problem.labels, codes))
             method = bounding(problem) if self.optimise and self.relaxation is None else self.relaxation
             solution = problem.solve(
@@ -256,43 +271,12 @@ def _counts(size: Any, n: int, word: str) -> Any:
     return np.where(given < 1, share, given).tolist()
 
 
-def _links(labels: Any, must_link: Any, cannot_link: Any) -> list[Any]:
-    pairs = [(md.must_link, must_link), (md.cannot_link, cannot_link)]
-    return [declare(labels, given) for declare, given in pairs if given is not None]
-
-
-def _numbered(X: Any, pairs: Any, word: str) -> Any:
-    """Return links between labels of a data frame's index as links between point numbers.
-
-    Frames whose index counts their rows, other points, and sparse matrices have numbers already.
-    """
-    if hasattr(pairs, "iloc"):
-        pairs = pairs.to_numpy()
-    if pairs is None or hasattr(pairs, "tocoo") or not hasattr(X, "iloc") or list(X.index) == list(range(len(X))):
-        return pairs
-    found: dict[Hashable, list[int]] = {}
-    for row, label in enumerate(X.index):
-        found.setdefault(label, []).append(row)
-    links = []
-    for pair in pairs.edges() if hasattr(pairs, "edges") else pairs:
-        ends = list(pair) if isinstance(pair, Iterable) and not isinstance(pair, str) else [pair]
-        if len(ends) != 2:
-            raise DeclarationError(f"{word}: given {pair!r}, expected pairs of labels of the data frame's index")
-        rows = [found.get(label, []) if isinstance(label, Hashable) else [] for label in ends]
-        for label, own in zip(ends, rows):
-            if len(own) != 1:
-                wrong = f"stands {len(own)} times in" if own else "is not in"
-                raise DeclarationError(f"{word}: {label!r} {wrong} the index of the data frame; links between the rows "
-                                       "of a frame name labels of its index; reset_index() makes them numbers")
-        links.append([row[0] for row in rows])
-    return links
-
-
 def _codes(labels: ArrayLike | None, n: int, clusters: int) -> IntArray:
     if labels is None:
         return np.full(n, -1)
     expected = f"expected ({n},) integers from -1 (unknown) to {clusters - 1}"
     codes = np.asarray(labels)
+    codes = np.where(pd.isna(codes), -1, codes)
     if codes.shape != (n,):
         raise DeclarationError(f"fit(labels=...): given shape {codes.shape}, {expected}")
     numbers = [isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
