@@ -1,6 +1,6 @@
 """Measure what a user would pick instead, on the same problems and in one process, with growth curves.
 
-Run ``python tests/bench/bench_peers.py [--quick] [--only GROUP ...] [--repeats R] [--json FILE] [--page FILE]``.
+Run ``python tests/bench/bench_peers.py [--quick] [--only GROUP ...] [--repeats R] [--json FILE]``.
 Groups:
 
 - ``fixed``: labels known. ½‖w‖² + C mean (1 − m)²₊ by `newton`, liblinear (`LinearSVC`, dual=False), `SGDClassifier`,
@@ -13,9 +13,7 @@ Groups:
   meet.
 - ``links``: must- and cannot-links. Alternation under links, COP-KMeans of `active_semi_clustering`; accuracy.
 
-Packages that are not installed are left out, with a word. ``--page`` writes the tables into a page between the lines
-``<!-- peers -->`` and ``<!-- end of peers -->``, from the file of ``--json``, which is read where no group is measured
-(``--only`` without names).
+Packages that are not installed are left out, with a word.
 """
 
 from __future__ import annotations
@@ -44,7 +42,6 @@ WEIGHT, TOLERANCE, LIMIT = 10.0, 1e-3, 20.0
 SIZES = {"fixed": (2_000, 10_000, 50_000), "clusters": (500, 2_000, 8_000), "objective": (200, 800, 3_200),
          "exact": (8, 12, 16, 24), "links": (200, 800)}
 BEARS = {"by hand": 3_200, "dccp": 1_000, "spectral": 2_000, "cvxpy": 10_000, "HiGHS big-M": 16}  # more takes minutes
-BEGIN, END = "<!-- peers -->", "<!-- end of peers -->"
 Answer = tuple[float, float]  # objective (NaN where there is none), accuracy in per cent
 
 
@@ -290,14 +287,6 @@ def line(row: dict[str, Any]) -> str:
             f"{row['accuracy']:.1f} |")
 
 
-def write_page(page: Path, rows: list[dict[str, Any]]) -> None:
-    """Put the table between its two lines of a page."""
-    head = ["| group | n | method | seconds | excess of the objective | accuracy % |", "|---|---|---|---|---|---|"]
-    before, rest = page.read_text(encoding="utf-8").split(BEGIN)
-    after = rest.split(END)[1]
-    page.write_text(f"{before}{BEGIN}\n" + "\n".join([*head, *map(line, rows)]) + f"\n{END}{after}", encoding="utf-8")
-
-
 def main(arguments: list[str] | None = None) -> None:
     """Measure, print and save."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -305,7 +294,6 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--only", nargs="*", choices=list(GROUPS), default=list(GROUPS))
     parser.add_argument("--repeats", type=int, default=3, help="seeds; default 3")
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--page", type=Path)
     options = parser.parse_args(arguments)
     rows: list[dict[str, Any]] = []
     if options.json and options.json.exists():  # groups that are not measured now keep their figures
@@ -316,8 +304,6 @@ def main(arguments: list[str] | None = None) -> None:
     rows.sort(key=lambda row: list(GROUPS).index(row["group"]))
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1), encoding="utf-8")
-    if options.page:
-        write_page(options.page, rows)
 
 
 if __name__ == "__main__":
