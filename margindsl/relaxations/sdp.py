@@ -156,70 +156,86 @@ class SDP(Relaxation):
                    ) -> tuple[RawSolution, Certificate | None]:
         """Return the answer to a lift, its cuts added in rounds, and the repaired dual point, None when there is none.
         """
-        begins, rejoins, rounds, target = run.solver.warm_starts, run.solver.takes_cuts, 0, self.tol or run.budget.tol
-        cut, base = self._takes_cuts(form, rejoins), form
-        loose = max(target, ROUNDS[0]) if cut and rejoins else target if self.tol or not begins else max(target, ROUGH)
-        # without the lifted bounds most points have no component, and an iteration costs less
-        apart = lift(run.program, rows=False) if begins and start is None and form.balance and not cut else None
-        best, first, certificate, previous, message = None, None, None, -np.inf, ""
+        begins, rejoins, target = run.solver.warm_starts, run.solver.takes_cuts, self.tol or run.budget.tol
+        cuts, base, rounds, previous, message = self._takes_cuts(form, rejoins), form, 0, -np.inf, ""
+        tol = max(target, ROUNDS[0]) if cuts and rejoins else target if self.tol or not begins else max(target, ROUGH)
+        best, certificate, accurate = None, None, False
+
+        # 1. Without the lifted bounds most points have no component, and an iteration costs less
+        if begins and start is None and form.balance and not cuts:
+            apart = lift(run.program, rows=False)
+            raw = run.solve(apart, None, tol=tol)
+            certificate = self._proof(run, apart, raw)
+            if certificate is None:
+                return raw, None
+            best, fulfilled = _joined(form, apart, raw, tol)
+            if fulfilled or run.stopped:
+                return best, certificate
+            start = best
         while True:
-            # 1. an answer, and what it proves
-            now = form if apart is None else apart
-            raw, found = run.solve(now, start, tol=loose), None
-            if "u" in raw.variables:
-                run.keep(self.name, partial(_kept, now, raw))
-                with run.stage("certify"):
-                    found = repair_lift(now, raw)
+            # 2. An answer, and what it proves
+            raw = run.solve(form, start, tol=tol)
+            found = self._proof(run, form, raw)
             if found is None and best is None:
                 return raw, None
-            # 2. the lifted bounds, where they do not hold already
-            if apart is not None:
-                assert found is not None
-                start, fulfilled = _joined(form, apart, raw, loose)
-                if fulfilled or run.stopped:
-                    return start, found
-                apart, best, certificate = None, start, found
-                continue
             if found is None:
                 message = f"cuts were not all added, round {rounds} ended as {raw.status.word}: " \
                     f"{raw.message or raw.status.value}"
-            elif best is None or certificate is None or found.bound >= certificate.bound:
+            elif certificate is None or found.bound >= certificate.bound:
                 best, certificate = raw, found
             assert best is not None and certificate is not None
-            first = first or best
-            stopped = rounds and run.record("cuts", rounds - 1, np.inf if run.best is None else run.best.value,
-                                            certificate.bound)
-            # 3. violated inequalities, until none is left, the bound stalls, rounds do not pay, or time is up
+            if form is base:
+                first = best
+            stopped = run.stopped or (rounds and run.record(
+                "cuts", rounds - 1, np.inf if run.best is None else run.best.value, certificate.bound))
+
+            # 3. Violated inequalities, until none is left, the bound stalls, rounds do not pay, or time is up
             size = max(abs(certificate.bound), 1e-300)
             gain = (certificate.bound - previous) / size  # infinite at first
-            least = 0.2 * LEAST_RISE if rejoins else max(10 * target, 1e-5)
+            least = 0.2 * LEAST_RISE if rejoins and not accurate else max(10 * target, 1e-5)
             if self.cuts == "auto" and form.clusters == 2:
                 least = max(LEAST_RISE, A_STEP * raw.iterations * (form.multipliers / 1000) ** 3)
-            goes_on = cut and not message and (gain > least or loose > max(target, ROUNDS[1]))
             violated = Cuts.none()
-            if goes_on and rounds < self.cut_rounds and not stopped and not run.stopped:
+            if cuts and not (message or stopped) and rounds < self.cut_rounds and (
+                    gain > least or tol > max(target, ROUNDS[1])):
                 violated = self._violated(form, raw)
+
+            # 4. Then the digits that rounds did not need, and once more what "all" cuts are left; without cuts where
+            # these left no digits, as bounds are not to be lower for them
             if not violated.count:
-                ended = stopped or run.stopped or not rejoins
-                if not ended and not message and loose > target:  # the digits that rounds did not need
-                    start = raw
-                elif not ended and rounds and form is not base and (message or raw.status is Status.INACCURATE):
-                    form, start = base, first  # bounds are not to be lower than without cuts
+                if stopped or not rejoins:
+                    break
+                if not message and tol > target:
+                    start, cuts = raw, cuts and self.cuts == "all"
+                elif rounds and form is not base and (message or raw.status is Status.INACCURATE):
+                    form, start, cuts = base, first, False
                 else:
-                    return replace(best, message=message or best.message), certificate
-                cut, loose = False, target
+                    break
+                tol, accurate = target, True
                 continue
+
+            # 5. The cuts that bind, and the violated ones
             gamma, slack = form.cuts.admissible(raw.get("gamma")), form.cuts.values(raw["V"]) - form.cuts.least
             used = form.cuts.equal | (gamma > HELD * size * np.maximum(slack, 1e-9))
             kept = form.cuts.take(np.flatnonzero(used))
             form = replace(form, cuts=kept.joined(violated))  # the kept ones stay first
             gamma = np.append(gamma[used], np.zeros(form.cuts.count - kept.count))
             start = replace(raw, variables={**raw.variables, "gamma": gamma}) if begins or rejoins else None
-            if rejoins:
-                loose = max(target, ROUNDS[int(gain < FINER or rounds > 4 or loose <= ROUNDS[1])])
+            if accurate:
+                cuts = False
+            elif rejoins:
+                tol = max(target, ROUNDS[int(gain < FINER or rounds > 4 or tol <= ROUNDS[1])])
             elif begins:  # more digits than a small part of what the last round won would be lost to the next cuts
-                loose = max(target, ROUGH, min(LOOSEST, 0.03 * gain if np.isfinite(gain) else LOOSEST))
+                tol = max(target, ROUGH, min(LOOSEST, 0.03 * gain if np.isfinite(gain) else LOOSEST))
             rounds, previous = rounds + 1, certificate.bound
+        return replace(best, message=message or best.message), certificate
+
+    def _proof(self, run: Run, form: LiftForm, raw: RawSolution) -> Certificate | None:
+        if "u" not in raw.variables:
+            return None
+        run.keep(self.name, partial(_kept, form, raw))
+        with run.stage("certify"):
+            return repair_lift(form, raw)
 
     def _takes_cuts(self, form: LiftForm, rejoins: bool) -> bool:
         if form.clusters > 2:

@@ -165,6 +165,18 @@ def test_three_clusters_with_products_of_codes(loss):
     assert is_below_the_optimum(problem, bound_of(form))
 
 
+@pytest.mark.parametrize("weight", [1.0, 60.0])
+def test_rising_losses_of_clusters_whose_labels_are_minimised_out(weight):
+    rng = np.random.default_rng(3)
+    y, f = md.Labels(6, clusters=3), md.Hyperplane(rng.normal(size=(6, 2)) + np.repeat(np.eye(3)[:, :2] * 2, 2, axis=0))
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + weight * md.mean(md.odm(
+        md.margin(y, f, coding="simplex"), 0.4, 0.2))), [y[0] == y[1], y[2] != y[4]])
+    form = lift(problem.program())
+    assert 0 < form.absorbed.sum() < 6
+    equals_clarabel(form)
+    assert is_below_the_optimum(problem, bound_of(form))
+
+
 # -- at the edges ------------------------------------------------------------------------------------------
 
 
@@ -224,7 +236,7 @@ def test_pieces_have_the_least_value_of_the_loss(name):
                     np.zeros((m, 0)))
     losses = Losses(m, (term,))
     every = np.ones(m, dtype=bool)
-    pieces = Pieces.of_losses(losses, losses.weights, every, 2.0, every, 40.0)
+    pieces = Pieces.of_losses(losses, losses.weights, every, 2.0, every, 40.0, ~every)
     for _ in range(2):
         pieces = pieces.refined(np.where(pieces.off > 0, 8, 1))
     assert np.all(pieces.off <= 1e-6) and np.all(np.diff(pieces.row) >= 0)

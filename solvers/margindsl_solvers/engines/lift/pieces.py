@@ -35,18 +35,22 @@ class Pieces:
 
     @classmethod
     def of_losses(cls, losses: Losses, weights: FloatArray, squares: BoolArray, unit: float, kept: BoolArray,
-                  reach: float) -> Pieces:
+                  reach: float, falling: BoolArray) -> Pieces:
         """Return the pieces of c_r ρ_r(x + d_r) by row.
 
         Parameters
         ----------
         reach : float
             How far from zero losses that are not piecewise quadratic are followed.
+        falling : (m,) bool array
+            The rows that enter by the falling part of their loss alone.
         """
-        tables = [quadratics(term.loss, reach) for term in losses.terms]
-        row = np.concatenate([np.repeat(np.arange(part.start, part.stop), len(table))
-                              for (_, part), table in zip(losses.slices(), tables)])
-        table = np.concatenate([np.tile(table, (term.rows, 1)) for term, table in zip(losses.terms, tables)])
+        tables = [(part.start + np.flatnonzero(falling[part] == falls),
+                   quadratics(term.loss.split()[0] if falls else term.loss, reach))
+                  for term, part in losses.slices() for falls in np.unique(falling[part])]
+        row = np.concatenate([np.repeat(rows, len(table)) for rows, table in tables])
+        order = np.argsort(row, kind="stable")
+        row, table = row[order], np.concatenate([np.tile(table, (len(rows), 1)) for rows, table in tables])[order]
         return cls(losses, weights, squares, unit, np.flatnonzero(kept), (np.cumsum(kept) - 1)[row[kept[row]]],
                    table[kept[row]])
 
