@@ -14,8 +14,8 @@ __version__ = "0.2.0"
 _ROOMS: dict[str, tuple[str, ...]] = {
     "margindsl.language": (
         "Expression", "Hyperplane", "Labels", "Minimize", "Parameter", "Scalar", "cannot_link",
-        "epsilon_insensitive", "hinge", "huber", "logistic", "manifold", "margin", "maximum", "mean",
-        "mean_variance", "must_link", "odm", "orthogonal", "plq", "pos", "sizes", "sq_norm", "square",
+        "epsilon_insensitive", "hinge", "huber", "logistic", "manifold", "margin", "max", "maximum", "mean",
+        "mean_variance", "min", "must_link", "odm", "orthogonal", "plq", "pos", "sizes", "sq_norm", "square",
         "squared_hinge", "sum", "var"),
     "margindsl.features": ("Linear", "Polynomial", "Precomputed", "RBF", "mean_distance", "sqrt_mean_distance"),
     "margindsl.calculus": ("PLQ", "ConvexFunction"),
@@ -35,8 +35,8 @@ if TYPE_CHECKING:  # what checkers and editors see
         Expression as Expression, Hyperplane as Hyperplane, Labels as Labels, Minimize as Minimize,
         Parameter as Parameter, Scalar as Scalar, cannot_link as cannot_link,
         epsilon_insensitive as epsilon_insensitive, hinge as hinge, huber as huber, logistic as logistic,
-        manifold as manifold, margin as margin, maximum as maximum, mean as mean, mean_variance as mean_variance,
-        must_link as must_link, odm as odm, orthogonal as orthogonal, plq as plq, pos as pos, sizes as sizes,
+        manifold as manifold, margin as margin, max as max, maximum as maximum, mean as mean, mean_variance as mean_variance,
+        min as min, must_link as must_link, odm as odm, orthogonal as orthogonal, plq as plq, pos as pos, sizes as sizes,
         sq_norm as sq_norm, square as square, squared_hinge as squared_hinge, sum as sum, var as var)
     from margindsl.features import (
         Linear as Linear, Polynomial as Polynomial, Precomputed as Precomputed, RBF as RBF,
@@ -89,7 +89,8 @@ if not TYPE_CHECKING:  # a checker sees no attributes that are none
         elif not name.startswith("_") and name in (points := _registered()):
             value = points[name].load()
         else:
-            raise AttributeError(f"module 'margindsl' has no attribute {name!r}")
+            hint = importlib.import_module("margindsl.language.entries").HINTS.get(name, "")
+            raise AttributeError(f"module 'margindsl' has no attribute {name!r}{hint and '; ' + hint}")
         globals()[name] = value
         return value
 

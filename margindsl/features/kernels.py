@@ -59,6 +59,12 @@ class Kernel(ABC):
         """Return the kernel with every parameter that depends on the points made a number."""
         return self
 
+    def __new__(cls, *args: Any, **options: Any) -> Kernel:
+        if "gamma" in options and "width" in cls.__dataclass_fields__:  # type: ignore[attr-defined]
+            raise DeclarationError("RBF(gamma=): write RBF(width), of exp(-|x - z|^2 / (2 width^2)): the width is "
+                                   "1 / sqrt(2 * gamma)")
+        return super().__new__(cls)
+
     def describe(self) -> str:
         """Return the kernel's name and parameters in a few words."""
         return type(self).__name__.lower()

@@ -7,9 +7,11 @@ from margindsl.language.atoms import (
     huber,
     logistic,
     manifold,
+    max,
     maximum,
     mean,
     mean_variance,
+    min,
     odm,
     plq,
     pos,
@@ -29,6 +31,6 @@ from margindsl.language.symbols import Parameter, Scalar
 __all__ = [
     "Declaration", "Expression", "Formulation", "Hyperplane", "Labels", "Minimize", "Parameter", "Scalar",
     "absolute", "cannot_link", "epsilon_insensitive", "hinge", "huber", "logistic", "manifold", "margin",
-    "maximum", "mean", "mean_variance", "must_link", "odm", "orthogonal", "plq", "pos", "sizes", "sq_norm",
-    "square", "squared_hinge", "sum", "var",
+    "max", "maximum", "mean", "mean_variance", "min", "must_link", "odm", "orthogonal", "plq", "pos", "sizes",
+    "sq_norm", "square", "squared_hinge", "sum", "var",
 ]

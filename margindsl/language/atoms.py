@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -12,13 +14,14 @@ from margindsl.calculus import huber as huber_function
 from margindsl.errors import DeclarationError, GrammarError
 from margindsl.language.entries import is_number
 from margindsl.language.expressions import (
-    Absolute,
+    NUMPY,
+    Constant,
     Expression,
     Maximum,
     Operation,
     PositivePart,
-    Square,
     as_expression,
+    even_argument,
 )
 from margindsl.language.graphs import as_laplacian
 from margindsl.language.margins import Hyperplane
@@ -54,12 +57,12 @@ def pos(x: Any) -> Expression:
 
 def absolute(x: Any) -> Expression:
     """Return |x|, entry by entry (also written ``abs(x)``)."""
-    return Absolute(as_expression(x))
+    return abs(as_expression(x))
 
 
 def square(x: Any) -> Expression:
     """Return x², entry by entry (also written ``x**2``)."""
-    return Square(as_expression(x))
+    return as_expression(x) ** 2
 
 
 def maximum(*arguments: Any) -> Expression:
@@ -92,7 +95,7 @@ def huber(x: Any, threshold: float = 1.0) -> Expression:
     if not is_number(threshold) or not 0 < threshold < np.inf:
         raise DeclarationError(f"md.huber(threshold={threshold!r}): expected a positive number")
     after = "" if threshold == 1 else f", {number_text(threshold)}"
-    return Curve(huber_function(float(threshold)), as_expression(x), "huber", after=after)
+    return Curve(huber_function(float(threshold)), even_argument(as_expression(x)), "huber", after=after)
 
 
 def logistic(x: Any) -> Expression:
@@ -196,6 +199,38 @@ def mean(x: Any) -> Expression:
 def var(x: Any) -> Expression:
     """Return the variance over points (population variance, divided by their number)."""
     return Variance(_entries(x, "var"))
+
+
+def max(x: Any) -> Expression:
+    """Return the greatest entry: min over s of s + Σ (x − s)₊, by the duality of linear programs.
+
+    Parameters
+    ----------
+    x : expression
+        Affine in the margin, such as ``-g``, or the positive part of what is, such as ``md.hinge(g)``, or the greatest
+        of several such.
+
+    Raises
+    ------
+    GrammarError
+        If it is anything else.
+    """
+    x = _entries(x, "max")
+    parts = x.children if isinstance(x, Maximum) else (x.inner, Constant(0.0)) if isinstance(x, PositivePart) else (x,)
+    fixed = [float(np.max(part.numeric())) for part in parts if part.is_constant]
+    top: Expression = Scalar(name="top", nonneg=bool(fixed))
+    if np.any(fixed):
+        top = top + np.max(fixed)
+    return reduce(add, (Total(PositivePart(part - top)) for part in parts if not part.is_constant), top)
+
+
+def min(x: Any) -> Expression:
+    """Return the smallest entry, −max(−x); as an objective ``-md.min(y * f)`` is minimised."""
+    return -max(-as_expression(x))
+
+
+NUMPY.update({"sum": sum, "mean": mean, "var": var, "max": max, "amax": max, "min": min, "amin": min,
+              "maximum": maximum, "fmax": maximum})
 
 
 def _entries(x: Any, word: str) -> Expression:

@@ -10,13 +10,15 @@ import numpy as np
 
 from margindsl.errors import DeclarationError, GrammarError
 from margindsl.language import grammar
-from margindsl.language.entries import constant_value, fix_once, frozen
+from margindsl.language.entries import broadcast, constant_value, fix_once, frozen
 from margindsl.language.expressions import COMPARED, Expression
 from margindsl.language.linear import LinearPart, split_equality, split_inequality
 from margindsl.language.margins import Hyperplane, Labels
 from margindsl.language.printing import SHOWN_ENTRIES, distinct_names, number_latex, number_text, subscript, words_latex
 from margindsl.program.bounds import DecisionBound, joined
 from margindsl.typing import FloatArray, IntArray
+
+MOST_ENTRIES = 512  # of a constraint point by point, each of which has a weight a point
 
 
 @dataclass(eq=False)
@@ -57,6 +59,8 @@ class Conditions:
         if lower > upper:
             raise grammar.EMPTY_BOUND.broken_by(at.text(), value=f"{(upper - lower) / 2:.6g}")
         if part.labels is not None:
+            if self.labels.clusters > 2:
+                raise grammar.LABEL_SUM.broken_by(at.text(), clusters=str(self.labels.clusters))
             self.bounds.append((part.labels, lower - part.noise, upper + part.noise))
         elif part.decision is not None:
             self.decision.append(DecisionBound(part.decision, lower, upper, part.sizes))
@@ -142,6 +146,21 @@ class Comparison(Constraint):
     def __init__(self, left: Expression, right: Expression) -> None:
         self.left, self.right = left, right
 
+    def entries(self) -> list[tuple[Expression, Expression]]:
+        """Return both sides of every entry, of a relation point by point."""
+        count = broadcast(self)[:1]
+        if not count:
+            return [(self.left, self.right)]
+        if count[0] > MOST_ENTRIES:
+            raise grammar.ENTRYWISE_CONSTRAINT.broken_by(self.text(), most=str(MOST_ENTRIES))
+        return [(self.left[i] if self.left.shape else self.left, self.right[i] if self.right.shape else self.right)
+                for i in range(count[0])]
+
+    @property
+    def children(self) -> tuple[Expression, Expression]:
+        """Return both sides."""
+        return self.left, self.right
+
     def text(self) -> str:
         return f"{self.left.text()} {self.sign} {self.right.text()}"
 
@@ -156,20 +175,22 @@ class Inequality(Comparison):
     sign_latex = r"\le"
 
     def lower(self, into: Conditions) -> None:
-        into.add_bound(self, *split_inequality(self.left, self.right, into.labels.n, self.text()))
+        for left, right in self.entries():
+            into.add_bound(self, *split_inequality(left, right, into.labels.n, self.text()))
 
 
 COMPARED["<="] = Inequality
 
 
 class Equality(Comparison):
-    """Represent ``left == right`` between single numbers."""
+    """Represent ``left == right``, no links and no known labels."""
 
     sign = "=="
     sign_latex = "="
 
     def lower(self, into: Conditions) -> None:
-        into.add_bound(self, *split_equality(self.left, self.right, into.labels.n, self.text()))
+        for left, right in self.entries():
+            into.add_bound(self, *split_equality(left, right, into.labels.n, self.text()))
 
 
 class Links(Constraint):

@@ -174,11 +174,13 @@ def lower_entries(expression: Expression, rows: IntArray) -> Lowered:
 
 
 def _lower_sum(expression: Sum, rows: IntArray) -> Lowered:
-    left, right = lower_entries(expression.left, rows), lower_entries(expression.right, rows)
-    if left.sign * right.sign < 0:
-        raise grammar.MIXED_SUM.broken_by(expression)
-    common_points(left.points, right.points, expression)
-    return Lowered(left.affine.plus(right.affine, expression), left.pieces + right.pieces, left.sign or right.sign)
+    total, *rest = [lower_entries(term, rows) for term in expression.children]
+    for term in rest:
+        if total.sign * term.sign < 0:
+            raise grammar.MIXED_SUM.broken_by(expression)
+        common_points(total.points, term.points, expression)
+        total = Lowered(total.affine.plus(term.affine, expression), total.pieces + term.pieces, total.sign or term.sign)
+    return total
 
 
 def _lower_product(expression: Product | Quotient, rows: IntArray) -> Lowered:

@@ -74,8 +74,11 @@ def as_index(index: Any, n: int, name: str) -> tuple[np.ndarray, bool]:
             return np.arange(n)[index], False
         except (TypeError, ValueError) as error:
             raise DeclarationError(f"{name}[{index}]: {error}") from None
-    if isinstance(index, tuple) and not index:  # all of them in numpy, none as a list
-        raise DeclarationError(f"{name}[()]: expected integers, a slice or a boolean mask; write [:] for all points")
+    if isinstance(index, tuple):  # one index a dimension in numpy
+        shown = ", ".join(map(str, index))
+        raise DeclarationError(f"{name}[{shown or '()'}]: expected integers, a slice or a boolean mask of one dimension"
+                               f"; write {name}[{f'[{shown}]' if index else ':'}] for {'those' if index else 'all'} "
+                               "points")
     array = read_array(index, f"the index of {name}")
     if array.dtype == bool:
         if array.shape != (n,):
@@ -109,6 +112,12 @@ def frozen(values: Any) -> np.ndarray:
     return array
 
 
+def refuse_names(given: dict[str, Any], meant: dict[str, str], what: str) -> None:
+    """Raise on arguments of other names, saying what is meant by those of other libraries."""
+    for name in given:
+        raise DeclarationError(f"{what}({name}=): no such argument; {meant.get(name, f'see help(md.{what})')}")
+
+
 def constant_value(expression: Any) -> Any:
     """Return the present value of a constant formula, a float or an (m,) array."""
     with np.errstate(all="ignore"):
@@ -131,6 +140,24 @@ def fix_once(owner: Any, name: str, value: Any) -> None:
 
 
 ANSWERS = ("value", "status", "bound", "gap")
+RULES_HELD = ("is_dcp", "is_qp", "is_convex", "is_concave", "curvature")
+
+_OWN = "give your own loss with md.plq or a subclass of md.ConvexFunction"
+_LOGISTIC = f"Write md.logistic(-g), log(1 + exp(-g)), for margins g, or {_OWN}."
+_POINTS = "Write md.sum(a * f) for a product with a vector, several terms for one with a matrix."
+_SQUARE = "Write md.sq_norm(f), the squared norm of the weights."
+# What to write for functions of numpy and CVXPY that are no part of the language.
+HINTS: dict[str, str] = {
+    **dict.fromkeys(("exp", "expm1", "log", "log1p", "logaddexp", "log_sum_exp", "entr", "kl_div"), _LOGISTIC),
+    **dict.fromkeys(("dot", "matmul", "inner", "vdot", "tensordot"), _POINTS),
+    **dict.fromkeys(("norm", "norm1", "norm2", "pnorm", "norm_inf", "quad_form"),
+                    f"{_SQUARE} A norm of losses is md.sum(loss), md.mean(loss**2) or md.max(loss)."),
+    "sum_squares": "Write md.sum(x**2), or md.sq_norm(f) for the weights.", "inv_pos": f"For 1 / x, {_OWN}.",
+    **dict.fromkeys(("clip", "where", "sign", "heaviside", "minimum", "fmin"),
+                    "A loss is convex in the margin: md.maximum(a, b), md.pos(a), abs(a)."),
+    **dict.fromkeys(("sqrt", "power", "cbrt", "float_power"), f"Write x**2 or abs(x), or {_OWN}."),
+    "multiply": "Write a * b.", "Variable": "Declare md.Labels(n), md.Hyperplane(X) and md.Scalar().",
+    "Maximize": "Write md.Minimize of the negative.", "neg": "Write md.pos(-x).", "scalene": "Write two md.pos."}
 
 
 class Unanswered:
@@ -140,6 +167,11 @@ class Unanswered:
 
         def __getattr__(self, name: str) -> Any:
             message = f"{type(self).__name__!r} object has no attribute {name!r}"
+            if name in RULES_HELD:
+                message += ("; the rules of disciplined margin programming are checked when md.Problem is declared, with a "
+                            "GrammarError where one is broken")
+            if name in HINTS or name in ("sum", "mean", "max", "min", "var"):
+                message += f"; {HINTS.get(name, f'write md.{name}(...)')}"
             if name in ANSWERS:
                 message += ("; solving leaves declarations as they are, what was found is in the solution: "
                          "solution = problem.solve(), then solution.value, .bound, .status, .labels, .decision")

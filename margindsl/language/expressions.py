@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator
 from functools import reduce
 from typing import Any, ClassVar
@@ -11,6 +12,7 @@ import numpy as np
 from margindsl.errors import DeclarationError, GrammarError
 from margindsl.language import printing
 from margindsl.language.entries import (
+    HINTS,
     Shape,
     Unanswered,
     as_index,
@@ -22,8 +24,16 @@ from margindsl.language.entries import (
 )
 from margindsl.language.printing import show
 
-# What comparisons, and products of labels and decision values, make; where those are declared, this module is imported.
-COMPARED: dict[str, Callable[[Expression, Expression], Any]] = {}
+# What comparisons, products of labels and decision values, and even functions make; where those are declared, this
+# module is imported. Functions of numpy by their names, beside operators.
+COMPARED: dict[str, Callable[..., Any]] = {}
+NUMPY: dict[str, Callable[..., Any]] = {
+    "add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "divide": operator.truediv,
+    "negative": operator.neg, "positive": operator.pos, "power": operator.pow, "absolute": abs,
+    "square": lambda x: x**2,
+    "less_equal": operator.le, "greater_equal": operator.ge, "less": operator.lt, "greater": operator.gt,
+    "equal": operator.eq, "not_equal": operator.ne, "matmul": operator.matmul}
+BUILTIN = "The larger of two, for which max(a, b) of Python asks, is md.maximum(a, b), or md.pos(a) where b is 0."
 
 
 class Expression(Unanswered):
@@ -33,8 +43,7 @@ class Expression(Unanswered):
     ``<= >= == !=`` to constraints. `shape` is ``()`` for numbers and ``(m,)`` for one value a point.
     """
 
-    __array_ufunc__: ClassVar[None] = None  # numpy arrays leave arithmetic to us,
-    __pandas_priority__: ClassVar[int] = 10_000  # and so do columns of pandas
+    __pandas_priority__: ClassVar[int] = 10_000  # columns of pandas leave arithmetic to us, as numpy's arrays do
     __hash__ = object.__hash__
 
     shape: Shape = ()
@@ -101,11 +110,19 @@ class Expression(Unanswered):
         raise GrammarError(self.text(), "expressions hold no numbers for numpy",
                            "Use the functions of margindsl: md.sum, md.mean, md.maximum, abs.")
 
-    def __array_function__(self, function: Any, *_: Any) -> Any:
-        if function is np.shape:
-            return self.shape
-        raise GrammarError(f"np.{function.__name__}({self.text()})", "functions of numpy do not take expressions",
-                           "Use those of margindsl: md.sum, md.mean, md.maximum, abs.")
+    def __array_ufunc__(self, function: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        return self._numpy(function.__name__ if method == "__call__" else method, inputs, options)
+
+    def __array_function__(self, function: Any, _: Any, inputs: Any, options: Any) -> Any:
+        return self.shape if function is np.shape else self._numpy(function.__name__, inputs, options)
+
+    def _numpy(self, name: str, inputs: Any, options: Any) -> Any:
+        """Return what a function of numpy is in the language, or say what to write."""
+        if name in NUMPY and not options:
+            # as constants, for arrays would ask us again
+            return NUMPY[name](*(Constant(x) if isinstance(x, np.ndarray | np.generic) else x for x in inputs))
+        raise GrammarError(f"np.{name}({self.text()})", "this function of numpy does not take expressions",
+                           HINTS.get(name, "Use those of margindsl: md.sum, md.mean, md.maximum, abs."))
 
     # -- arithmetic -----------------------------------------------------------------------------------
 
@@ -134,7 +151,7 @@ class Expression(Unanswered):
         return multiply(as_expression(other), self)
 
     def __matmul__(self, other: Any) -> Expression:
-        return self.__array_function__(np.matmul)
+        raise GrammarError(f"{self.text()} @ array", "products with matrices are not part of formulas", HINTS["matmul"])
     __rmatmul__ = __matmul__
 
     def __truediv__(self, other: Any) -> Expression:
@@ -150,10 +167,10 @@ class Expression(Unanswered):
         if power != 2:
             raise GrammarError(f"{show(self, 90)}**{exponent}", "only squares are piecewise quadratic",
                                "Write **2, or give your own loss with md.plq or a subclass of md.ConvexFunction.")
-        return Square(self)
+        return Square(even_argument(self))
 
     def __abs__(self) -> Expression:
-        return Absolute(self)
+        return Absolute(even_argument(self))
 
     def __getitem__(self, index: Any) -> Expression:
         return Index(self, index)
@@ -167,10 +184,12 @@ class Expression(Unanswered):
         return COMPARED["<="](as_expression(other), self)
 
     def __lt__(self, other: Any) -> Any:
-        raise GrammarError(f"{self.text()} < {other}", "strict inequalities do not close a set", "Write <=.")
+        raise GrammarError(f"{self.text()} < {other}", "strict inequalities do not close a set",
+                           f"Write <=. {BUILTIN}")
 
     def __gt__(self, other: Any) -> Any:
-        raise GrammarError(f"{self.text()} > {other}", "strict inequalities do not close a set", "Write >=.")
+        raise GrammarError(f"{self.text()} > {other}", "strict inequalities do not close a set",
+                           f"Write >=. {BUILTIN}")
 
     def __eq__(self, other: Any) -> Any:
         return COMPARED["=="](self, as_expression(other))
@@ -207,12 +226,30 @@ class Operation(Expression):
         return type(self).compute(*(child.numeric() for child in self.children))
 
 
-class Sum(Operation):
-    """Represent the sum of two expressions."""
+class Sum(Expression):
+    """Represent the sum of expressions; sums of sums share one list of terms, so that building it is linear in them."""
 
-    parts, compute = ("left", "right"), np.add
-    left: Expression
-    right: Expression
+    _terms: list[Expression]
+    _count: int
+
+    def __init__(self, left: Expression, right: Expression) -> None:
+        terms, count = (left._terms, left._count) if type(left) is Sum else ([left], 1)
+        if len(terms) > count:  # another sum went on from the same beginning
+            terms = terms[:count]
+        terms.append(right)
+        if terms[count] is not right:  # in another thread
+            terms = [*terms[:count], right]
+        self._terms, self._count = terms, count + 1
+        self.shape = left.shape or right.shape
+        if left.shape and right.shape and left.shape != right.shape:
+            broadcast(self)
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        return tuple(self._terms[:self._count])
+
+    def numeric(self) -> Any:
+        return reduce(np.add, (term.numeric() for term in self.children))
 
 
 class Negation(Operation):
@@ -304,6 +341,11 @@ class Index(Expression):
         return values[0] if self.is_item else values
 
 
+def even_argument(x: Expression) -> Expression:
+    """Return the argument of an even function in terms of margins: y - f is 1 - y * f up to its sign."""
+    return COMPARED["even"](x)
+
+
 def as_expression(value: Any) -> Expression:
     """Return an expression, wrapping numbers and arrays as constants."""
     if isinstance(value, Expression):
@@ -324,7 +366,7 @@ def multiply(left: Expression, right: Expression) -> Expression:
     raise GrammarError(
         f"{show(left, 30)} * {show(right, 31)}",
         "a product needs a constant factor (only labels times decision values, y * f, makes margins)",
-        "Scale by numbers, arrays or md.Parameter, or use md.square.")
+        COMPARED["advice"](left, right))
 
 
 def divide(inner: Expression, constant: Expression) -> Expression:

@@ -115,7 +115,7 @@ class Formulation(Unanswered):
     def printed(self) -> dict[str, Any]:
         """Return what the formulation says, in text and numbers, to be kept with its answers."""
         with distinct_names(self._nodes()):
-            parameters = {p.text(): p.value for p in self.parameters if p.name}
+            parameters = {p.text(): p.value if not p.shape else p.value.tolist() for p in self.parameters if p.name}
         columns = getattr(self.hyperplane.X, "shape", (0, 0))[1]
         return {"text": self.text(), "parameters": parameters, "points": self.labels.n,
                 "columns": int(columns), "model": self.hyperplane.definition(self.labels.clusters)}

@@ -29,7 +29,7 @@ NEGATIVE_PARAMETER = Rule(
     "Give it a value of at least 0.")
 MIXED_SUM = Rule(
     "is the difference of two convex functions: margin losses must be convex",
-    "Keep non-negative sums of convex losses; relaxation='cccp' linearises the label part by itself.")
+    "Keep non-negative sums of convex losses.")
 SIGNED_WEIGHT = Rule(
     "multiplies a loss by weights of both signs: margin losses must be convex",
     "Give non-negative weights.")
@@ -77,7 +77,7 @@ LINK_ON_DECISION = Rule(
     "Write y[i] == y[j] or y[i] != y[j] with y = md.Labels(n).")
 KNOWN_ON_DECISION = Rule(
     "fixes decision values to labels: known labels are given to labels",
-    "Write y[index] == values with y = md.Labels(n).")
+    "Write y[index] == values with y = md.Labels(n), or f[i] == value for the value at one point.")
 MIXED_CONSTRAINT = Rule(
     "mixes labels and decision values in one constraint",
     "Constrain labels, as in abs(md.sum(y)) <= b, and decision values, as in abs(md.sum(f)) <= l, apart.")
@@ -87,12 +87,15 @@ NONLINEAR_CONSTRAINT = Rule(
 NONCONVEX_BOUND = Rule(
     "bounds a modulus from below, which is not convex",
     "Bound it from above: abs(...) <= b.")
+LABEL_SUM = Rule(
+    "sums labels of {clusters} clusters, which are names, not numbers",
+    "Bound the sizes of the clusters with md.sizes(y, at_least=..., at_most=...).")
 MARGIN_CONSTRAINT = Rule(
     "constrains margins: labels and decision values are constrained, margins enter the objective",
-    "Move it into the objective as a loss, for instance lam * md.mean(md.pos(1 - g)).")
+    "Add it to the objective as a loss: g >= 1 is lam * md.sum(md.pos(1 - g)) with lam above every multiplier.")
 ENTRYWISE_CONSTRAINT = Rule(
-    "has one value a point: balance constraints are single numbers",
-    "Wrap it in md.sum(...) or md.mean(...).")
+    "is a constraint a point: at most {most} are taken, for each has a weight a point",
+    "Wrap it in md.sum(...) or md.mean(...), or index some points.")
 UNKNOWN_OBJECTIVE = Rule(
     "is not a sum of losses, regularisers and scalars",
     "See the grammar page for what an objective is made of.")

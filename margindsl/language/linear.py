@@ -58,7 +58,7 @@ def linear_part(expression: Expression, n: int, at: str) -> LinearPart:
             raise grammar.MARGIN_CONSTRAINT.broken_by(at)
         if isinstance(e, (Labels, Hyperplane)):
             if rows is None:
-                raise grammar.ENTRYWISE_CONSTRAINT.broken_by(at)
+                raise grammar.NONLINEAR_CONSTRAINT.broken_by(at)
             key = "labels" if isinstance(e, Labels) else "decision"
             if nodes.setdefault(key, e) is not e:
                 raise grammar.TWO_PROBLEMS.broken_by(at, what="labellings" if key == "labels" else "hyperplanes")
@@ -68,8 +68,8 @@ def linear_part(expression: Expression, n: int, at: str) -> LinearPart:
         if not e.shape and rows is not None:
             rows = np.zeros(len(rows), dtype=int)  # a single number is the same at every row
         if kind is Sum:
-            collect(e.left, factor, rows)
-            collect(e.right, factor, rows)
+            for term in e.children:
+                collect(term, factor, rows)
         elif kind is Negation:
             collect(e.inner, factor * [[-1.0], [1.0]], rows)
         elif kind is Product:
@@ -99,8 +99,6 @@ def linear_part(expression: Expression, n: int, at: str) -> LinearPart:
 
 def split_inequality(left: Expression, right: Expression, n: int, at: str) -> tuple[LinearPart, float, float]:
     """Return (linear part without constant, lower, upper) of ``left <= right``."""
-    if left.shape or right.shape:
-        raise grammar.ENTRYWISE_CONSTRAINT.broken_by(at)
     modulus, factor = _modulus(left)
     if modulus is not None:
         if not right.is_constant or factor < 0:
@@ -116,8 +114,6 @@ def split_inequality(left: Expression, right: Expression, n: int, at: str) -> tu
 
 def split_equality(left: Expression, right: Expression, n: int, at: str) -> tuple[LinearPart, float, float]:
     """Return (linear part without constant, lower, upper) of ``left == right``."""
-    if left.shape or right.shape:
-        raise grammar.ENTRYWISE_CONSTRAINT.broken_by(at)
     part = linear_part(left - right, n, at)
     return part, 0.0 - part.constant, 0.0 - part.constant
 

@@ -162,8 +162,8 @@ def _walk(e: Any, coefficient: float, parts: ObjectiveParts) -> None:
     if e.is_constant:
         parts.constant += coefficient * constant_value(e)
     elif kind is Sum:
-        _walk(e.left, coefficient, parts)
-        _walk(e.right, coefficient, parts)
+        for term in e.children:
+            _walk(term, coefficient, parts)
     elif kind is Negation:
         _walk(e.inner, -coefficient, parts)
     elif kind in (Product, Quotient):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import reduce
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -11,8 +12,8 @@ import numpy as np
 from margindsl.errors import DeclarationError, GrammarError
 from margindsl.features.points import Owned, check_points, column_names
 from margindsl.labelset import Names
-from margindsl.language.entries import read_flag
-from margindsl.language.expressions import COMPARED, Expression, Index, Negation, Product, Quotient
+from margindsl.language.entries import read_flag, refuse_names
+from margindsl.language.expressions import COMPARED, Constant, Expression, Index, Negation, Product, Quotient, Sum
 from margindsl.language.printing import subscript
 from margindsl.language.symbols import Named, check_name
 from margindsl.typing import Bias, KernelName
@@ -45,7 +46,8 @@ class Labels(Named):
     y[0] == y[2]
     """
 
-    def __init__(self, n: int, clusters: int = 2, name: str = "y") -> None:
+    def __init__(self, n: int, clusters: int = 2, name: str = "y", **other: Any) -> None:
+        refuse_names(other, dict.fromkeys(("k", "n_clusters", "K"), "write md.Labels(n, clusters=k)"), "Labels")
         self.n = _count(n, "Labels(n)")
         self.clusters = _count(clusters, "Labels(clusters=)")
         if self.clusters > self.n:
@@ -85,7 +87,9 @@ class Hyperplane(Named):
 
     def __init__(self, X: Any, kernel: KernelName | Kernel | Callable[[Any, Any], Any] = "linear",
                  bias: Bias = False, *, centre: bool = True,
-                 name: str = "f") -> None:
+                 name: str = "f", **other: Any) -> None:
+        refuse_names(other, {"center": "write centre=", "gamma": "write kernel=md.RBF(width)",
+                             "intercept": "write bias=", "fit_intercept": "write bias="}, "Hyperplane")
         penalised = isinstance(bias, str) and bias in ("penalised", "penalized")
         if not (penalised or isinstance(bias, (bool, np.bool_))):
             raise DeclarationError(
@@ -226,7 +230,49 @@ def margin_product(left: Expression, right: Expression) -> Expression | None:
                        "Index both the same way: (y * f)[index].")
 
 
-COMPARED["*"] = margin_product
+def even_argument(x: Expression) -> Expression:
+    """Return y (a y + b f) = a + b y f, of which an even function has the value of a y + b f, for such an argument."""
+    if not any(isinstance(node, Labels) and node.clusters == 2 for node in _apart(x)):
+        return x
+    product = _times_labels(x, next(node for node in _apart(x) if isinstance(node, Labels)))
+    return x if product is None else product
+
+
+def _apart(x: Expression) -> Iterator[Expression]:
+    """Yield an expression and what is below it but for margins."""
+    yield x
+    for child in () if isinstance(x, Margin) else x.children:
+        yield from _apart(child)
+
+
+def _times_labels(x: Expression, labels: Labels) -> Expression | None:
+    """Return y x for x linear in the labels y and in decision values, None where it is not."""
+    if x is labels:
+        return Constant(1.0)
+    if isinstance(x, Hyperplane):
+        return Margin(labels, x)
+    if isinstance(x, Sum):
+        terms = [_times_labels(term, labels) for term in x.children]
+        return None if any(term is None for term in terms) else reduce(Sum, terms)  # type: ignore[arg-type]
+    inner = _times_labels(x.inner, labels) if isinstance(x, Index | Negation | Product | Quotient) else None
+    if inner is not None and isinstance(x, Index):
+        return Index(inner, x.index[0] if x.is_item else x.index) if inner.shape else inner
+    return None if inner is None else _around(x, inner)  # type: ignore[arg-type]
+
+
+def product_advice(left: Expression, right: Expression) -> str:
+    """Return what to write in place of a product that makes no margins."""
+    kinds = [{type(node) for node in _apart(side)} for side in (left, right)]
+    for own, other in (kinds, kinds[::-1]):
+        if Labels in own and Hyperplane in other:
+            return ("A shift of decision values is a bias: declare md.Hyperplane(X, bias=True), or bias='penalised', "
+                    "and write y * f; a shift of margins is y * f + c.")
+    if any(Labels in own for own in kinds):
+        return "Labels are paired by constraints, y[i] == y[j], and by md.must_link(y, pairs)."
+    return "Scale by numbers, arrays or md.Parameter, or use md.square."
+
+
+COMPARED.update({"*": margin_product, "even": even_argument, "advice": product_advice})
 
 
 def _is(expression: Expression, kind: type) -> bool:

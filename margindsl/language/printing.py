@@ -80,9 +80,10 @@ def number_text(value: Any) -> str:
 
 
 def array_text(values: np.ndarray) -> str:
-    """Return ``array([...])``, or ``array(m)`` of many entries."""
+    """Return ``array([...])``, of many entries the first three and the last."""
     if len(values) > SHOWN_ENTRIES:
-        return f"array({len(values)})"
+        first, last = ", ".join(f"{value:.6g}" for value in values[:3]), f"{values[-1]:.6g}"
+        return f"array([{first}, ..., {last}])"
     return f"array([{', '.join(map(number_text, values))}])"
 
 
@@ -166,9 +167,10 @@ def precedence(node: Any) -> int:
 
 def _sum(is_latex: bool) -> Callable[[Any], str]:
     def write(e: Any) -> str:
-        if type(e.right).__name__ == "Negation":
-            return f"{show(e.left, 0, is_latex)} - {show(e.right.inner, 21, is_latex)}"
-        return f"{show(e.left, 0, is_latex)} + {show(e.right, 0, is_latex)}"
+        first, *rest = e.children
+        signed = [(" - ", show(term.inner, 21, is_latex)) if type(term).__name__ == "Negation" else
+                  (" + ", show(term, 0, is_latex)) for term in rest]
+        return show(first, 0, is_latex) + "".join(map("".join, signed))
 
     return write
 
@@ -229,9 +231,11 @@ def _margin_latex(e: Any) -> str:
 FORMS: dict[str, tuple[int | Callable[[Any], int], Template, Template]] = {
     "Constant": (lambda e: 100 if e.shape or e.value >= 0 else 20,
                  lambda e: array_text(e.value) if e.shape else number_text(e.value), _constant_latex),
-    "Parameter": (lambda e: 100 if e.name or e.value >= 0 else 20,
-                  lambda e: shown_name(e, e.name) if e.name else number_text(e.value),
-                  lambda e: latex_name(e.text()) if e.name else number_latex(e.value)),
+    "Parameter": (lambda e: 100 if e.name or e.shape or e.value >= 0 else 20,
+                  lambda e: (shown_name(e, e.name) if e.name else array_text(e.value) if e.shape else
+                             number_text(e.value)),
+                  lambda e: (entry_latex(latex_name(e.text()), bool(e.shape)) if e.name else
+                             r"\mathbf{p}" if e.shape else number_latex(e.value))),
     "Named": (100, lambda e: shown_name(e, e.name), lambda e: entry_latex(e.letter(), bool(e.shape))),
     "Within": (lambda e: e.inner.precedence, "{0}", "{0}"),
     "Sum": (10, _sum(False), _sum(True)),

@@ -30,8 +30,6 @@ def equality(left: Expression, right: Expression) -> Constraint:
         if right.is_constant:
             return Known(labels, index, left, right)
     _refuse_decision_links(left, right, "==")
-    if left.shape or right.shape:
-        raise grammar.ENTRYWISE_CONSTRAINT.broken_by(f"{left.text()} == {right.text()}")
     return Equality(left, right)
 
 
@@ -197,7 +195,7 @@ def _refuse_decision_links(left: Expression, right: Expression, sign: str) -> No
     decisions = [isinstance(side, Hyperplane) for side in sides]
     if all(decisions):
         raise grammar.LINK_ON_DECISION.broken_by(shown)
-    if any(decisions) and any(side.is_constant for side in sides):
+    if any(decisions) and any(side.is_constant for side in sides) and (left.shape or right.shape):
         raise grammar.KNOWN_ON_DECISION.broken_by(shown)
 
 

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from margindsl.errors import DeclarationError
-from margindsl.language.entries import constant_value, is_number, read_flag
+from margindsl.language.entries import as_values, constant_value, is_number, read_flag
 from margindsl.language.expressions import Constant, Expression, as_expression
 from margindsl.language.printing import latex_name
+from margindsl.typing import FloatArray
 
 
 class Named(Expression):
@@ -37,15 +38,17 @@ class Parameter(Expression):
 
     Parameters
     ----------
-    value : float
-        The present value, finite.
+    value : float or (m,) array
+        The present value, finite; one number a point may change to others, as many.
     name : str, optional
         How it is printed.
+    nonneg : bool
+        Whether negative values are refused.
 
     Raises
     ------
     DeclarationError
-        If the value is not a finite real number.
+        If the value is not finite, or negative and should not be, or of another length than before.
 
     Examples
     --------
@@ -56,28 +59,39 @@ class Parameter(Expression):
 
     is_constant = True
 
-    def __init__(self, value: float, name: str | None = None) -> None:
-        self._value: float
+    def __init__(self, value: Any = None, name: str | None = None, nonneg: bool = False) -> None:
+        self._value: float | FloatArray
         self.name = None if name is None else check_name(name, "Parameter")
+        self.nonneg = read_flag(nonneg, "Parameter(nonneg=")
         self.value = value
+        self.shape = np.shape(self._value)
+        self.symbol = "p" if self.shape else None
 
     @property
-    def value(self) -> float:
+    def value(self) -> Any:
         """Return or set the present value."""
         return self._value
 
     @value.setter
-    def value(self, value: float) -> None:
+    def value(self, value: Any) -> None:
+        array = value if isinstance(value, np.ndarray | list | tuple) else None
         try:
             number = float(value) if is_number(value) else np.nan
         except OverflowError:  # an integer or fraction beyond the largest float
             number = np.inf
-        if not np.isfinite(number):
-            raise DeclarationError(f"Parameter: given {value!r}, expected a finite real number")
-        self._value = number
+        if array is None and not np.isfinite(number):
+            raise DeclarationError(f"Parameter: given {value!r}, expected a finite real number, or an array of one a "
+                                   "point; a parameter has a value from the start, md.Parameter(1.0)")
+        found = float(number) if array is None else as_values(array)
+        if "shape" in self.__dict__ and np.shape(found) != self.shape:
+            expected = f"{self.shape[0]} numbers" if self.shape else "a finite real number"
+            raise DeclarationError(f"Parameter: given {value!r}, expected {expected}, as it was declared with")
+        if self.nonneg and np.any(np.asarray(found) < 0):
+            raise DeclarationError(f"Parameter(nonneg=True): given {np.min(found):g}, expected at least 0")
+        self._value = found
 
     def numeric(self) -> Any:
-        return np.float64(self._value)
+        return np.asarray(self._value)[()]
 
 
 class Scalar(Named):

@@ -86,11 +86,7 @@ def prepare_features(hyperplane: Hyperplane, random_state: int | None = None) ->
 
 def prepare_labels(declaration: Declaration) -> LabelSet:
     """Presolve the label set of a declaration."""
-    name, clusters = declaration.labels.name, declaration.labels.clusters
-    if declaration.label_bounds and clusters > 2:
-        raise RefusalError(
-            f"labels of {clusters} clusters are names, not numbers, so that sums of {name} mean nothing; bound the "
-            f"sizes of the clusters with md.sizes({name}, at_least=..., at_most=...)")
+    clusters = declaration.labels.clusters
     return presolve(declaration.labels.n, clusters, must=declaration.must, cannot=declaration.cannot,
                     known=declaration.known, bounds=declaration.label_bounds,
                     sizes=[(size.at_least, size.at_most) for size in declaration.sizes])

@@ -94,7 +94,7 @@ def test_known_labels_and_bounds_follow_their_parameters():
 
 
 @pytest.mark.parametrize("value", [
-    np.nan, np.inf, -np.inf, None, "1", b"1", True, np.bool_(True), 1j, np.array(1.0), np.array([1.0, 2.0]), [1.0], (),
+    np.nan, np.inf, -np.inf, None, "1", b"1", True, np.bool_(True), 1j,
     10**400, -10**400, Fraction(10**400), md.Parameter(1.0), object(), np.datetime64("2020"), np.timedelta64(3)],
     ids=lambda given: type(given).__name__)
 def test_parameters_are_finite_numbers(value):
@@ -104,6 +104,31 @@ def test_parameters_are_finite_numbers(value):
     assert p.value == 2.0
     with pytest.raises(DeclarationError, match="expected a finite real number"):
         md.Parameter(value)
+
+
+@pytest.mark.parametrize("value", [np.array([1.0, 2.0]), [1.0], (), [np.nan] * 6, ["a"] * 6, np.ones((6, 1)), 1.0])
+def test_parameters_of_points_keep_their_length(value):
+    p, number = md.Parameter(np.ones(6)), md.Parameter(2.0)
+    with pytest.raises(DeclarationError):
+        p.value = value
+    if np.ndim(value):
+        with pytest.raises(DeclarationError):
+            number.value = value
+    assert number.value == 2.0 and p.value.tolist() == [1.0] * 6
+
+
+def test_parameters_weigh_points_without_compiling_anew():
+    X = np.random.default_rng(0).normal(size=(6, 2))
+    y, f, c = md.Labels(6), md.Hyperplane(X), md.Parameter(np.ones(6), name="c", nonneg=True)
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean(c * md.hinge(y * f))), [abs(md.sum(y)) <= 0])
+    weights = np.arange(6.0)
+    for solution, values in zip(problem.path(c, [np.ones(6), weights], relaxation="exact"), (np.ones(6), weights)):
+        plain = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean(values * md.hinge(y * f))), [abs(md.sum(y)) <= 0])
+        assert solution.value == pytest.approx(plain.solve("exact").value, abs=1e-9) and solution.verify()
+    with pytest.raises(DeclarationError, match="nonneg=True.: given -1, expected at least 0"):
+        c.value = -weights / 5
+    with pytest.raises(DeclarationError, match="given None, expected a finite real number"):
+        md.Parameter(nonneg=True)
 
 
 @pytest.mark.parametrize("value", [np.float32(0.5), np.float16(0.5), np.int8(3), np.uint64(3), Fraction(1, 4), 3])

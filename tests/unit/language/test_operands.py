@@ -23,7 +23,7 @@ CONTAINERS = {
     "array": VALUES, "list": VALUES.tolist(), "tuple": tuple(VALUES), "Series": pd.Series(VALUES),
     "Series with an index of its own": pd.Series(VALUES, index=[7, 7, 7, 2, 2, 1]), "Index": pd.Index(VALUES),
     "column": pd.DataFrame({"a": VALUES})["a"], "nullable column": pd.Series(VALUES.astype(int), dtype="Int64"),
-    "masked array without a mask": np.ma.array(VALUES), "dask": da.from_array(VALUES, chunks=2),
+    "dask": da.from_array(VALUES, chunks=2),
     "float16": VALUES.astype(np.float16), "longdouble": VALUES.astype(np.longdouble),
     "big endian": VALUES.astype(">f8"),
     "strided": np.repeat(VALUES, 2)[::2], "uint8": VALUES.astype(np.uint8), "objects": VALUES.astype(object),
@@ -62,8 +62,7 @@ def test_comparisons_on_either_side(given):
     assert isinstance(left, Constraint) and left.values().tolist() == right.values().tolist()
     assert (ones != y).values().tolist() == (-left.values()).tolist()
     bound = md.Minimize(md.sq_norm(f) / 2 + md.mean(md.hinge(g)))
-    with pytest.raises(GrammarError, match="has one value a point: balance constraints"):
-        md.Problem(bound, [ones <= y])
+    assert len(md.Problem(bound, [ones <= 2 * y + 2]).lower().label_bounds) == N
     with pytest.raises(GrammarError, match="strict inequalities do not close a set"):
         ones < y  # noqa: B015
 
@@ -98,7 +97,7 @@ def test_what_is_no_number_is_refused(given):
     ([0, 2], [0, 2]), (np.array([0, 2], dtype=np.uint8), [0, 2]), (pd.Series([0, 2]), [0, 2]), (pd.Index([0, 2]), [0,
     2]),
     (slice(1, None, 2), [1, 3, 5]), (-1, [5]), (np.int64(2), [2]), (X[:, 0] > 0, np.flatnonzero(X[:, 0] > 0).tolist()),
-    (pd.Series(X[:, 0] > 0), np.flatnonzero(X[:, 0] > 0).tolist()), ((0, 1), [0, 1]), (range(2), [0, 1]), ([], []),
+    (pd.Series(X[:, 0] > 0), np.flatnonzero(X[:, 0] > 0).tolist()), (range(2), [0, 1]), ([], []),
     (np.array([2], dtype=">i4"), [2])], ids=lambda given: type(given).__name__)
 def test_indices(index, points):
     assert y[index].index.tolist() == points
@@ -107,6 +106,7 @@ def test_indices(index, points):
 @pytest.mark.parametrize("index", [
     6, -7, 1.0, "0", None, ..., [0.0], ["a"], [[0]], {0}, np.array([2**64 - 1], dtype=np.uint64), 2**70, [2**70],
     [None],
+    (0, 1),
     np.timedelta64(1), np.ma.array([0, 1], mask=[0, 1]), slice("a"), slice(0.5), slice(None, None, 0), [[0], [1, 2]],
         True,
     [True], 1j, np.zeros((2, 2), dtype=bool), (i for i in range(2)), g, np.nan], ids=lambda given: type(given).__name__)
@@ -115,18 +115,32 @@ def test_indices_that_are_none(index):
         y[index]
 
 
-@pytest.mark.parametrize("function", [np.sum, np.mean, np.var, np.maximum, np.abs, np.exp, np.square, np.dot, np.where])
-def test_functions_of_numpy_refuse_expressions(function):
-    with pytest.raises((GrammarError, TypeError), match=r"functions of numpy do not take|__array_ufunc__|np.where"):
-        function(g) if function not in (np.maximum, np.dot, np.where) else function(g, VALUES)
-    for read in (np.asarray, np.array, list, float, sum, bool):
-        with pytest.raises((GrammarError, TypeError)):
-            read(g)
+@pytest.mark.parametrize("function,shown", [
+    (np.sum, "md.sum(y * f)"), (np.mean, "md.mean(y * f)"), (np.var, "md.var(y * f)"), (np.abs, "abs(y * f)"),
+    (np.square, "(y * f)**2"), (lambda x: np.maximum(x, 0), "md.maximum(y * f, 0)"), (np.negative, "-y * f"),
+    (lambda x: np.subtract(1, x), "1 - y * f"), (lambda x: np.float64(2.0) * x, "2 * (y * f)")])
+def test_functions_of_numpy_with_a_meaning_in_formulas(function, shown):
+    assert function(g).text() == shown
+
+
+@pytest.mark.parametrize("function,advice", [
+    (np.exp, "md.logistic"), (np.log, "md.logistic"), (lambda x: np.dot(VALUES, x), "md.sum\\(a \\* f\\)"),
+    (np.sqrt, "abs\\(x\\)"), (lambda x: np.minimum(x, 1), "convex"), (np.linalg.norm, "md.sq_norm"),
+    (lambda x: np.where(x, 1, 0), "convex"), (lambda x: np.sum(x, axis=0), "md.sum"), (np.median, "md.maximum")])
+def test_other_functions_of_numpy_say_what_to_write(function, advice):
+    with pytest.raises(GrammarError, match=f"function of numpy does not take expressions. .*{advice}"):
+        function(g)
+
+
+@pytest.mark.parametrize("read", [np.asarray, np.array, list, float, sum, bool])
+def test_expressions_hold_no_numbers(read):
+    with pytest.raises((GrammarError, TypeError)):
+        read(g)
 
 
 @pytest.mark.parametrize("product", [lambda: VALUES @ g, lambda: g @ VALUES, lambda: VALUES.tolist() @ g])
 def test_matrix_products_name_the_functions_to_take(product):
-    with pytest.raises(GrammarError, match="do not take expressions. Use those of margindsl: md.sum"):
+    with pytest.raises(GrammarError, match="not part of formulas. Write md.sum"):
         product()
 
 
