@@ -35,9 +35,10 @@ if TYPE_CHECKING:  # what checkers and editors see
         Expression as Expression, Hyperplane as Hyperplane, Labels as Labels, Minimize as Minimize,
         Parameter as Parameter, Scalar as Scalar, cannot_link as cannot_link,
         epsilon_insensitive as epsilon_insensitive, hinge as hinge, huber as huber, logistic as logistic,
-        manifold as manifold, margin as margin, max as max, maximum as maximum, mean as mean, mean_variance as mean_variance,
-        min as min, must_link as must_link, odm as odm, orthogonal as orthogonal, plq as plq, pos as pos, sizes as sizes,
-        sq_norm as sq_norm, square as square, squared_hinge as squared_hinge, sum as sum, var as var)
+        manifold as manifold, margin as margin, max as max, maximum as maximum, mean as mean,
+        mean_variance as mean_variance, min as min, must_link as must_link, odm as odm, orthogonal as orthogonal,
+        plq as plq, pos as pos, sizes as sizes, sq_norm as sq_norm,
+        square as square, squared_hinge as squared_hinge, sum as sum, var as var)
     from margindsl.features import (
         Linear as Linear, Polynomial as Polynomial, Precomputed as Precomputed, RBF as RBF,
         mean_distance as mean_distance, sqrt_mean_distance as sqrt_mean_distance)

@@ -168,8 +168,8 @@ class Unanswered:
         def __getattr__(self, name: str) -> Any:
             message = f"{type(self).__name__!r} object has no attribute {name!r}"
             if name in RULES_HELD:
-                message += ("; the rules of disciplined margin programming are checked when md.Problem is declared, with a "
-                            "GrammarError where one is broken")
+                message += ("; rules of disciplined margin programming are checked when md.Problem is declared, with "
+                            "a GrammarError where one is broken")
             if name in HINTS or name in ("sum", "mean", "max", "min", "var"):
                 message += f"; {HINTS.get(name, f'write md.{name}(...)')}"
             if name in ANSWERS:

@@ -45,9 +45,10 @@ def test_every_output_follows_a_block():
 
 
 def test_the_pages_are_no_longer_than_a_day_of_reading():
-    words = {page.name: len(page.read_text(encoding="utf-8").split()) for page in PAGES if page.name != "README.md"
-             and page.parent in (DOCS, DOCS / "howto")}
-    assert sum(words.values()) <= 30_000, sorted(words.items(), key=lambda item: -item[1])[:10]
+    prose = {page.name: re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+             for page in PAGES if page.name != "README.md" and page.parent in (DOCS, DOCS / "howto")}
+    words = {name: len(text.split()) for name, text in prose.items()}  # code is run, and read where it is needed
+    assert sum(words.values()) <= 24_500, sorted(words.items(), key=lambda item: -item[1])[:10]
 
 
 def test_pages_use_no_retired_word():

@@ -19,7 +19,7 @@ def test_answers_are_looked_for_in_the_solution(declared, name):
 
 
 def test_other_attributes_are_missing_and_copies_are_made():
-    with pytest.raises(AttributeError, match="no attribute 'is_dcp'; the rules of disciplined margin"):
+    with pytest.raises(AttributeError, match="no attribute 'is_dcp'; rules of disciplined margin"):
         problem.is_dcp()
     assert md.Parameter(2.0, name="lam").value == 2.0
     copied = pickle.loads(pickle.dumps(copy.deepcopy(problem)))

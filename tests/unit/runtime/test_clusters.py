@@ -216,7 +216,7 @@ def test_explain_names_clusters_sizes_and_form():
 
 def test_what_has_no_meaning_for_clusters_is_refused():
     cases = [
-        (lambda y, f: [abs(md.sum(y)) <= 3], {}, RefusalError, "labels of 3 clusters are names.*md.sizes"),
+        (lambda y, f: [abs(md.sum(y)) <= 3], {}, GrammarError, "sums labels of 3 clusters, which are names.*md.sizes"),
         (lambda y, f: [md.sum(f) <= 1], {"centre": False}, RefusalError, r"has no sign; write abs\(md.sum\(f\)\) <= l"),
         (lambda y, f: [abs(md.sum(f)) <= 1, abs(f[0] - 2 * f[1]) <= 1], {"bias": True, "coding": "simplex"},
          RefusalError, "must be on the bias alone"),
