@@ -155,11 +155,11 @@ class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, Transforme
         if y is not None and not is_lazy(y) and np.asarray(y).ndim > 1:
             raise DeclarationError(f"fit(X, y): y is ignored, and given with shape {np.asarray(y).shape}; links go to "
                                    "must_link= and cannot_link=")
-        points = PointNames(X, names)
+        given, X = X, self._read(X, ensure_min_samples=2)
+        points = PointNames(given, X.shape[0], names)
         must_link, cannot_link = points.links(must_link, "must_link"), points.links(cannot_link, "cannot_link")
         labels, groups = points.values(labels, "labels"), points.values(groups, "groups")
         self.left_out_ = points.left_out
-        X = self._read(X, ensure_min_samples=2)
         n, k = X.shape[0], self.n_clusters
         if isinstance(k, bool) or not isinstance(k, Integral) or k <= 0:
             raise DeclarationError(f"n_clusters={k!r}: expected a positive integer")

@@ -25,14 +25,14 @@ class PointNames:
 
     Parameters
     ----------
-    X : array (n, d) or data frame
+    X : points (n, d) as they were given
+    n : int
     names : (n,) array-like or None
         None takes the index of a data frame, else positions.
     """
 
-    def __init__(self, X: Any, names: Any = None) -> None:
-        self.left_out = 0
-        self.n = X.shape[0] if hasattr(X, "shape") else len(X)
+    def __init__(self, X: Any, n: int, names: Any = None) -> None:
+        self.left_out, self.n = 0, n
         self.index: list[Any] | None = list(X.index) if hasattr(X, "iloc") else None
         if names is not None:
             if np.ndim(names) != 1 or len(names) != self.n:
