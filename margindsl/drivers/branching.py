@@ -1,9 +1,9 @@
-"""Branch and bound over component signs or clusters, bounded by lifted weights or by the decided points alone."""
+"""Branch and bound over component signs or clusters, bounded by lifts or by the decided points alone."""
 
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -16,11 +16,12 @@ from margindsl.drivers.search import search
 from margindsl.errors import DeclarationError, UnansweredError
 from margindsl.program.branch_certificate import Leaf, Path, certify_tree, covers
 from margindsl.program.certificates import Certificate
-from margindsl.program.nodes import LiftedNodes, NodeBounds, PartialNodes
+from margindsl.program.nodes import JointNodes, LiftedNodes, NodeBounds, PartialNodes
 from margindsl.program.passes import Answer
 from margindsl.typing import FloatArray, IntArray
 
 NODE_SHARE = 0.1  # accuracy of a node, as a share of the gap asked for
+LOOSE, LARGEST_STARTS = 0.1, 5e7  # the same of the node's own gap; numbers in starts that are kept for children
 ROUGH = 1e-2  # relative accuracy to which a node of decided points is solved that is below the target anyway
 HOPEFUL = 0.2  # a rounded labelling is fitted when its value is within this share of the incumbent's
 STAGE = "branch and bound"
@@ -68,6 +69,8 @@ class Met:
         The start of its children.
     charged : (n,) float array
         Losses in the node's problem.
+    score : (N,) float array, optional
+        What deciding a component may raise the bound by, where that is known; else charges say it.
     """
 
     node: Node
@@ -76,6 +79,7 @@ class Met:
     bias: FloatArray | float  # (k,)
     scalars: FloatArray  # (S,)
     charged: FloatArray
+    score: FloatArray | None = None
 
 
 class Branching:
@@ -89,10 +93,13 @@ class Branching:
         Relative gap to certify.
     bounds : NodeBounds
         What bounds a node.
+    root : RawSolution, optional
+        Where the first node begins from.
     """
 
-    def __init__(self, run: Run, tol: float, bounds: NodeBounds) -> None:
-        self.run, self.tol, self.bounds = run, tol, bounds
+    def __init__(self, run: Run, tol: float, bounds: NodeBounds, root: RawSolution | None = None) -> None:
+        self.run, self.tol, self.bounds, self.root = run, tol, bounds, root
+        self.meet = {LiftedNodes: self._lifted, PartialNodes: self._partial, JointNodes: self._joint}[type(bounds)]
         self.labels = run.program.labels
         self.closed: list[Node] = []
         self.open: list[Node] = []
@@ -110,7 +117,7 @@ class Branching:
         if self.run.best is None:
             self.run.fit(self.labels.any_member())
         if state is None:
-            self._push(-np.inf, Leaf((), *self.bounds.zero), None)
+            self._push(-np.inf, Leaf((), *self.bounds.zero), self.root)
             self.open[0].bound = self._value_of(self.open[0].leaf)
         else:
             self.restore(state)
@@ -141,7 +148,7 @@ class Branching:
         """Return the tree as arrays: decisions of its nodes one after another, dual points, bounds."""
         nodes = [*self.closed, *self._unsettled()]
         decisions = [step for node in nodes for step in node.leaf.path]
-        return {
+        return self.bounds.kept() | {
             "lengths": np.array([len(node.leaf.path) for node in nodes]),
             "decisions": np.array(decisions, dtype=np.int64).reshape(-1, 2),
             "u": np.stack([node.leaf.u for node in nodes]), "rest": np.stack([node.leaf.rest for node in nodes]),
@@ -212,7 +219,7 @@ class Branching:
         self.solved += 1
         if np.all(z >= 0):
             return self._settle(node, z), None, None
-        met = self._lifted(node, z) if isinstance(self.bounds, LiftedNodes) else self._partial(node, z)
+        met = self.meet(node, z)
         if met.node.bound >= self.target:
             return met.node, met.raw, None
         return met.node, met.raw, self._choose(met, self._round(met), z)
@@ -230,6 +237,35 @@ class Branching:
         lengths = np.sqrt(np.maximum(np.asarray(raw["z"]), 0.0))
         w, r = np.asarray(raw["w"]), self.run.program.features.rank
         return Met(solved, raw, w[:r], float(w[r:].sum()), np.zeros(0), bounds.absorbed.value(lengths))
+
+    def _joint(self, node: Node, z: IntArray) -> Met:
+        """Solve the contracted lift of a node, as far as a share of what it is to prove."""
+        run, bounds = self.run, self.bounds
+        assert run.best is not None and isinstance(bounds, JointNodes)
+        form, size = bounds.form(z), max(abs(run.best.value), 1e-300)
+        open_gap = min(0.3, np.any(z < 0) * (run.best.value - node.bound) / size)
+        tol = max(NODE_SHARE * self.tol, LOOSE * float(open_gap))
+        raw, r = run.solve(form, node.start, tol=tol, cutoff=self.ceiling), run.program.features.rank
+        if "V" not in raw.variables:
+            raise unanswered(run.solver, raw, "at a node")
+        solved = self._better(node, z, *bounds.repaired(z, raw.variables))
+        # 1. the weights, if the label that is known best is as it is: the reference's, or the one that matters most
+        V, W, d = (np.asarray(raw[name]) for name in ("V", "W", "d"))
+        at = int(np.argmax(d)) if form.reference is None else form.reference
+        w, products = W @ V[at], V @ V[at]
+        # 2. components by their multipliers, unless their sign is plain
+        first = np.unique(form.component, return_index=True)[1]
+        own = np.arange(form.count) != form.reference
+        score = np.full(self.labels.count, -np.inf)
+        held = np.asarray(self.labels.component)[first]
+        plain = (np.maximum(d, 0.0) + 1e-9) * (1.0 + 1e-9 - np.abs(products))
+        if form.reference is None:
+            plain[at] = np.inf
+        score[held] = np.where(own, plain, -np.inf)[form.component[first]]
+        kept = "reached" in raw.variables and form.n * form.order * len(self.open) < LARGEST_STARTS
+        start = replace(raw, variables={"reached": raw["reached"]}) if kept else None
+        return Met(solved, start, w[:r], float(w[r:].sum()), np.asarray(raw.get("scalars", np.zeros(
+            run.program.losses.scalars.count))), np.zeros(run.program.n), score)
 
     def _partial(self, node: Node, z: IntArray) -> Met:
         """Solve the problem of a node's decided points; one without an answer, as of too few points, says nothing."""
@@ -263,6 +299,9 @@ class Branching:
     def _settle(self, node: Node, z: IntArray) -> Node:
         """Return a node without free components, bounded by the dual of its fixed-label problem."""
         labels, tol = self.labels.at_points(z), max(0.01 * self.tol, 1e-12)
+        if isinstance(self.bounds, JointNodes):
+            self.run.fit(labels, self.run.best, tol=tol, cutoff=self.ceiling)
+            return self._joint(node, z).node
         for cutoff in (self.ceiling, np.inf):  # a dual point may be worth less once it pays for scalars
             fit = self.run.fit(labels, self.run.best, tol=tol, cutoff=cutoff)
             node = self._better(node, z, *self.bounds.repaired(z, fit.raw.variables))
@@ -306,6 +345,7 @@ class Branching:
         costs = self.labels.by_components(program.losses.cluster_costs(table, met.scalars))
         charged = np.bincount(np.asarray(self.labels.component), met.charged, self.labels.count)
         score = costs[np.arange(self.labels.count), self.labels.contract(labels)] - charged
+        score = score if met.score is None else met.score
         return int(np.argmax(np.where(z >= 0, -np.inf, score)))
 
     # -- bookkeeping --------------------------------------------------------------------------------

@@ -192,9 +192,10 @@ class Run:
         return kept[key]
 
     def solve(self, form: Form, start: RawSolution | None = None, tol: float | None = None,
-              solver: Solver | None = None) -> RawSolution:
+              solver: Solver | None = None, cutoff: float = np.inf) -> RawSolution:
         """Solve a form with the main solver, its compile and solve seconds booked."""
-        budget = self.budget.replace(tol=self.budget.tol if tol is None else tol, callback=self._callback())
+        budget = self.budget.replace(tol=self.budget.tol if tol is None else tol, callback=self._callback(),
+                                     cutoff=cutoff)
         raw = self.session(form, solver).solve(form, budget, start)
         for stage, seconds in raw.seconds.items():
             self.seconds[stage] = self.seconds.get(stage, 0.0) + seconds

@@ -71,8 +71,9 @@ def certify_tree(bounds: NodeBounds, leaves: Sequence[Leaf], bound: float) -> Ce
     for row, leaf in zip(paths, leaves):
         row[: len(leaf.path)] = bounds.program.labels.steps(leaf.path)
     cases = [bounds.case(leaf.u, leaf.rest) for leaf in leaves]
-    arrays = {name: np.concatenate([case[name] for case in cases]) for name in cases[0]}
-    return Certificate(bound, kind="cases", arrays={**arrays, "paths": paths},
+    arrays = {name: np.concatenate([case[name] for case in cases]) if name in Certificate.UNITS else x
+              for name, x in cases[0].items()}
+    return Certificate(bound, kind=bounds.kind, arrays={**arrays, "paths": paths},
                        words=f"branch and bound tree with {len(leaves)} leaves, a dual point each")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -354,6 +354,49 @@ class LiftForm(Form):
                                  "lifted label bounds": len(self.balance), "cuts": self.cuts.count}
 
 
+def contracted(form: LiftForm, codes: IntArray) -> tuple[LiftForm, IntArray, IntArray, IntArray]:
+    """Return a lift of two clusters with some labels decided, its components being one, and how multipliers go over.
+
+    S of the contraction is CᵀSC for z = Cz': a dual point bounds the decided labellings as it bounded all.
+
+    Parameters
+    ----------
+    codes : (n,) int array
+        −1 or +1 where decided, at points that have a component, else 0.
+
+    Returns
+    -------
+    contraction : LiftForm
+        Its last component is the reference; itself where nothing is decided.
+    place, turn : (N,) int arrays
+        Component, and its sign there.
+    group : (T,) int array
+        The place of each cut among those of the contraction, −1 where one component is left: it holds.
+    """
+    held, turn, known = codes != 0, np.ones(form.count, dtype=int), np.zeros(form.count, dtype=bool)
+    at = form.component[held]
+    turn[at], known[at] = codes[held] * form.sign[held], True
+    known[[] if form.reference is None else [form.reference]] = True
+    place = np.where(known, np.count_nonzero(~known), np.cumsum(~known) - 1)
+    if np.count_nonzero(known) <= (form.reference is not None):
+        return form, np.arange(form.count), turn, np.arange(form.cuts.count)
+    count = int(place.max()) + 1
+    sums = [np.bincount(place, turn * b.vector, count) for b in form.balance]
+    balance = tuple(QuadraticBound(omega, b.radius if np.any(omega) else 1.0)  # of nothing any radius holds
+                    for b, omega in zip(form.balance, sums))
+    positions, signs = place[form.cuts.positions], turn[form.cuts.positions] * form.cuts.signs
+    rows = np.zeros((form.cuts.count, count), dtype=np.int8)
+    np.add.at(rows, (np.arange(len(rows))[:, None], positions), signs.astype(np.int8))
+    rows *= np.sign(rows[np.arange(len(rows)), np.argmax(rows != 0, axis=1)])[:, None]  # b and −b are one cut
+    _, first, same = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+    kept = np.unique(first[np.count_nonzero(rows[first], axis=1) > 1])
+    number = np.full(form.cuts.count, -1)
+    number[kept] = np.arange(len(kept))
+    cuts = Cuts(positions[kept], signs[kept], form.cuts.least[kept], form.cuts.equal[kept])
+    return replace(form, component=place[form.component], sign=form.sign * turn[form.component], count=count,
+                   balance=balance, reference=count - 1, cuts=cuts), place, turn, number[first[same.ravel()]]
+
+
 def _least_of_pieces(term: LossTerm, u: FloatArray, q: FloatArray) -> FloatArray:
     """Return (m,) min over t of cρ(t + d) + ut − qt², each coefficient less its rounding where that is least."""
     assert isinstance(term.loss, PLQ)
@@ -418,4 +461,4 @@ def merged_rows(losses: Losses, absorbed: BoolArray) -> Losses:
     return Losses(losses.n, tuple(terms), losses.scalars)
 
 
-__all__ = ["Cuts", "LiftForm", "LiftPoint", "merged_rows"]
+__all__ = ["Cuts", "LiftForm", "LiftPoint", "contracted", "merged_rows"]

@@ -46,7 +46,7 @@ def repair_lift(form: LiftForm, answer: Any) -> Certificate:
         With bound −∞ where no repair exists.
     """
     point, bound = repaired_point(form, answer)
-    return Certificate(bound, arrays=_arrays(form, point), words="repaired dual point of the semidefinite lift")
+    return Certificate(bound, arrays=point_arrays(form, point), words="repaired dual point of the semidefinite lift")
 
 
 def repaired_point(form: LiftForm, answer: Any) -> tuple[LiftPoint, float]:
@@ -396,7 +396,7 @@ def _inverse(form: LiftForm, point: LiftPoint) -> tuple[Inverse, bool]:
     return Inverse(inverse, tilted, np.diag(1.0 / point.kappa[used]) + omega.T @ tilted), not np.any(outside)
 
 
-def _arrays(form: LiftForm, point: LiftPoint) -> dict[str, Any]:
+def point_arrays(form: LiftForm, point: LiftPoint) -> dict[str, Any]:
     """Return a dual point as arrays by points, every point a component: those without one have a d of zero."""
     losses, apart = form.losses, np.flatnonzero(form.absorbed)
     component = form.component.copy()
@@ -410,4 +410,4 @@ def _arrays(form: LiftForm, point: LiftPoint) -> dict[str, Any]:
 
 
 __all__ = ["admissible", "ascend_cut", "component_rows", "falling_labels", "greatest_excess", "is_wide", "label_part",
-           "repair_lift", "repaired_point", "scaled"]
+           "point_arrays", "repair_lift", "repaired_point", "scaled"]

@@ -1,12 +1,12 @@
-"""What bounds a node of branch and bound, where some labels are decided: a lift that absorbs the others, or their least
-losses."""
+"""What bounds a node of branch and bound, where some labels are decided: the lift of the others and the weights, one of
+the weights alone, or the least losses of the others."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -15,7 +15,15 @@ from margindsl.labelset.forcing import Path
 from margindsl.program.absorption import absorbed_envelopes
 from margindsl.program.bounded_bias import NO_BIAS, Interval
 from margindsl.program.branching import BranchNodeForm, PointLosses, node_dual, with_bias
-from margindsl.program.certificates import fixed_label_case, fixed_label_value, project_duals, projected_duals
+from margindsl.program.certificates import (
+    Certificate,
+    fixed_label_case,
+    fixed_label_value,
+    project_duals,
+    projected_duals,
+)
+from margindsl.program.lift import LiftForm, LiftPoint, contracted
+from margindsl.program.lift_certificate import point_arrays, repaired_point
 from margindsl.program.program import MarginProgram
 from margindsl.typing import BoolArray, FloatArray, IntArray
 
@@ -25,6 +33,8 @@ class NodeBounds(ABC):
     """Bound the values of all labellings that agree with the decided ones, by dual points of two arrays (u, rest)."""
 
     program: MarginProgram
+
+    kind: ClassVar[str] = "cases"  # of the certificate
 
     @property
     @abstractmethod
@@ -43,6 +53,10 @@ class NodeBounds(ABC):
     def case(self, u: FloatArray, rest: FloatArray) -> dict[str, Any]:
         """Return a dual point as one case of a proof, its path left out."""
 
+    def kept(self) -> dict[str, Any]:
+        """Return what dual points are written for, beside the program."""
+        return {}
+
     def branches(self, path: Path) -> list[int]:
         """Return the labels that the next component on a path can take; one-sided decision bounds tell signs apart."""
         labels = self.program.labels
@@ -53,6 +67,75 @@ class NodeBounds(ABC):
         """Return the labels (n,) of components z, those that are open of any value."""
         labels = self.program.labels
         return labels.at_points(np.where(z < 0, labels.clusters - 1, z))
+
+
+@dataclass(frozen=True, eq=False)
+class JointNodes(NodeBounds):
+    """Bound nodes by the lift of all labels and weights, its cuts included, contracted to what is open.
+
+    A dual point is written for the lift of all: u, then q, d, κ, γ and η, where what belongs to decided components
+    stands at one of them.
+
+    Parameters
+    ----------
+    lift : LiftForm
+        Of two clusters, every point having a component.
+    """
+
+    lift: LiftForm
+
+    kind: ClassVar[str] = "lift"
+
+    @property
+    def zero(self) -> tuple[FloatArray, FloatArray]:
+        return np.zeros(self.lift.losses.rows), np.zeros(sum(self._lengths))
+
+    @property
+    def _lengths(self) -> list[int]:
+        form = self.lift
+        return [form.losses.rows, form.count, len(form.balance), form.cuts.count, len(form.decision)]
+
+    def kept(self) -> dict[str, Any]:
+        return {f"cuts {f.name}": np.asarray(getattr(self.lift.cuts, f.name)) for f in fields(self.lift.cuts)}
+
+    def codes(self, z: IntArray) -> IntArray:
+        """Return the codes −1 and +1 of the points, 0 where open, of components z."""
+        labels = self.program.labels
+        return labels.signs(labels.at_points(z))
+
+    def form(self, z: IntArray) -> LiftForm:
+        """Return the node problem."""
+        return contracted(self.lift, self.codes(z))[0]
+
+    def repaired(self, z: IntArray, answer: Mapping[str, FloatArray]) -> tuple[FloatArray, FloatArray]:
+        form, place, _, group = contracted(self.lift, self.codes(z))
+        point, _ = repaired_point(form, answer)
+        d, gamma = np.zeros(self.lift.count), np.zeros(self.lift.cuts.count)
+        d[np.unique(place, return_index=True)[1]] = point.d
+        owner, first = np.unique(group, return_index=True)
+        gamma[first[owner >= 0]] = point.gamma
+        return point.u, np.concatenate([point.q, d, point.kappa, gamma, point.eta])
+
+    def point(self, u: FloatArray, rest: FloatArray) -> LiftPoint:
+        """Return a dual point of the lift of all."""
+        return LiftPoint(u, *np.split(rest, np.cumsum(self._lengths)[:-1]))
+
+    def value(self, z: IntArray, u: FloatArray, rest: FloatArray) -> float:
+        form, place, turn, group = contracted(self.lift, self.codes(z))
+        point, cuts = self.point(u, rest), self.lift.cuts
+        d, alone = np.bincount(place, point.d, form.count), group < 0
+        at = cuts.positions[alone]
+        # what a cut on one component is worth stands in the diagonal
+        rows = np.zeros((np.count_nonzero(alone), form.count))
+        np.add.at(rows, (np.arange(len(rows))[:, None], place[at]), turn[at] * cuts.signs[alone])
+        d -= np.sum(point.gamma[alone, None] * rows**2, axis=0)
+        gamma = np.bincount(group[~alone], point.gamma[~alone], form.cuts.count)
+        kappa = np.where(form.omega.any(axis=1), point.kappa, 0.0)
+        return repaired_point(form, vars(replace(point, d=d, kappa=kappa, gamma=gamma)))[1]
+
+    def case(self, u: FloatArray, rest: FloatArray) -> dict[str, Any]:
+        arrays = point_arrays(self.lift, self.point(u, rest))
+        return {name: x[None] if name in Certificate.UNITS else x for name, x in arrays.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,4 +271,4 @@ class PartialNodes(NodeBounds):
         return fixed_label_case(form, u, rest)
 
 
-__all__ = ["LiftedNodes", "NodeBounds", "PartialNodes"]
+__all__ = ["JointNodes", "LiftedNodes", "NodeBounds", "PartialNodes"]

@@ -20,7 +20,7 @@ SHAPES = {  # of arrays: equal letters are equal lengths; + marks what is not ne
     "x2": "must", "y2": "cannot", "i": "known_index known_values", "jn": "bound_weights",
     "j*": "bound_lower bound_upper", "k+": "at_least at_most", "ln": "decision_weights",
     "l*": "decision_lower decision_upper", "pmz": "u", "pm": "q", "plo": "tau", "pl+": "eta", "pg": "tangents",
-    "e": "tree", "N+": "d", "b+": "kappa", "j": "middles units", "tN": "cuts", "t": "theta"}
+    "e": "tree", "pN+": "d", "pb+": "kappa", "j": "middles units", "tN": "cuts", "pt": "theta"}
 WHOLE: dict[str, tuple[Any, Any]] = {  # of whole numbers: the least, and what all are below; a letter is a length
     "labels": (0, "k"), "points": (0, "n"), "nonneg": (0, 2), "cell": (0, "m"), "log_at": (0, "m"), "must": (0, "n"),
     "cannot": (0, "n"), "known_index": (0, "n"), "known_values": (0, "k"), "tree": ("p", "N"), "cuts": (-1, 2)}
@@ -146,7 +146,7 @@ class LabelSet:
             free, slack = np.abs(self.sums[j][z < 0]), self.slack[j]
             first, units = float(self.sums[j] @ self.own[z]) - math.fsum(free), np.rint(free / p.units[j])
             ends = np.array([max(p.bound_lower[j], first), min(p.bound_upper[j], first + 2 * math.fsum(free))])
-            if units.sum() <= MOST * (p.kappa[j] > 0) and np.abs(free - p.units[j] * units).sum() <= slack:
+            if units.sum() <= MOST * p.kappa[:, j].any() and np.abs(free - p.units[j] * units).sum() <= slack:
                 bits = reduce(lambda sums, w: sums | sums << w, units.astype(int).tolist(), 1)
                 sums = first + 2 * p.units[j] * np.flatnonzero(np.array(list(bin(bits)[:1:-1])) == "1")
                 ends = sums[(sums >= ends[0] - 2 * slack) & (sums <= ends[1] + 2 * slack)]
@@ -307,11 +307,12 @@ class Proof(SimpleNamespace):
         need(np.all(values > 0), "squares of decision values outweigh the norm")
         return F @ vectors / np.sqrt(values), off / math.sqrt(values.min(initial=1.0))
 
-    def lifted(self, B: LabelSet, z: Any, v: Any, q: Any, eta: Any) -> Any:
+    def lifted(self, B: LabelSet, number: int, z: Any, v: Any, q: Any, eta: Any) -> Any:
         """Return parts of a price no less than z'HP^-1H'z for all labels of components that are like z."""
         # FF' + T theta T' <= c(d + V kappa V') gives c(sum d + kappa r^2) - sum theta l for sums |V'z| <= r and cuts
         # |T'z|^2 >= l (= if theta < 0); c: top eigenvalue of GG', G' = [(F - VW) / sqrt d, W / sqrt kappa], T in F, V
         k, free, linear, held = self.clusters, z < 0, math.sqrt(self.stretch) * v[:, None], int(self.row[-1]) + 1
+        d, kappa, theta = self.d[number], self.kappa[number], self.theta[number]
         N = int(free.sum()) + held  # the last rows are of what is decided, the very last of a point of the last cluster
         position = np.append(np.where(free, np.cumsum(free) - 1, N - held + self.row[z])[B.component], N - 1)
         sign = np.append(B.sign * np.where(free, 1, self.turn[z])[B.component], 1)
@@ -322,9 +323,9 @@ class Proof(SimpleNamespace):
         total, i, j = np.abs(self.cuts.sum(axis=1)), cut.argmax(axis=1), N - 1 - cut[:, ::-1].argmax(axis=1)
         apart = np.isin(i * N + j, np.sort(position[B.apart], axis=1) @ [N, 1]) | ((i >= N - held) & (i < j))
         loose = (count != 1) & ((count != 2) | (total != 2) | ~apart)  # what is not an equality
-        need(np.all(self.theta[loose] >= 0) and np.all(v * self.singer >= 0), "a multiplier is negative")
+        need(np.all(theta[loose] >= 0) and np.all(v * self.singer >= 0), "a multiplier is negative")
         least, radii = least_square(self.cuts, k), [B.radius(j, z) for j in range(len(B.rows))]
-        weights, d = np.append(self.kappa, -self.theta), np.bincount(position, self.d, N)
+        weights, d = np.append(kappa, -theta), np.bincount(position, d, N)
         met, left = np.any(F, axis=1) | np.any(U * weights, axis=1) | (d != 0), weights > 0
         root, U = np.sqrt(d[met])[:, None], U[met] * np.sqrt(np.abs(weights))
         X, Y = np.hstack([F[met], U[:, ~left]]) / root, U[:, left] / root
@@ -342,7 +343,7 @@ class Proof(SimpleNamespace):
         (u, q, tau, eta), k = (x[number] for x in (self.u, self.q, self.tau, self.eta)), self.clusters
         low, v, q = self.least(u.sum(axis=1), q, self.tangents[number])
         if self.kind == "lift":
-            prices, tau = np.array([self.lifted(B, z, v, q, eta) for z in Z]), 0 * tau
+            prices, tau = np.array([self.lifted(B, number, z, v, q, eta) for z in Z]), 0 * tau
         else:  # cases: all labels that the dual point uses are decided
             one, a = self.singer and u.shape[1] > 1, u * self.slopes[:, None]
             u, met = gathered(self.points, a, self.n), (Z < 0)[:, B.component[self.points[a.any(axis=1)]]]

@@ -120,13 +120,9 @@ def _points(proof: Proof, u: Any, q: Any, tau: Any, eta: Any) -> dict[str, Any]:
 
 def _cases(B: LabelSet, dual: dict[str, Any], proof: Proof) -> dict[str, Any]:
     """Return cases with a tree of decisions that leads to all of them."""
-    u, q, tau, paths = (dual[name] for name in ("u", "q", "tau", "paths"))
-    u, m, position = np.array(u.reshape(*u.shape[:2], -1)), len(proof.points), np.nonzero(paths)
-    label, point = np.divmod(paths - 1, proof.n)
-    columns, asked = B.component[point], np.full((len(paths), len(B.z)), -1)
-    asked[position[0], columns[position]] = B.turned(label, point)[position]
-    order = [path[np.sort(np.unique(path, return_index=True)[1])] for path in (
-        row[path != 0] for row, path in zip(columns, paths))]
+    u, q, tau = (dual[name] for name in ("u", "q", "tau"))
+    u, m = np.array(u.reshape(*u.shape[:2], -1)), len(proof.points)
+    asked, order = _asked(B, dual["paths"])
     q = q / (proof.stretch if proof.singer else 1.0) if q.shape[1] == m else np.zeros((len(u), m))
     if B.is_symmetric:
         asked, u, tau = _named(B, asked, order, u, tau)
@@ -149,6 +145,16 @@ def _cases(B: LabelSet, dual: dict[str, Any], proof: Proof) -> dict[str, Any]:
     for number, z in zip(leaf, Z):
         u[number, (z < 0)[B.component[proof.points]] & (slopes > 0)] = 0.0
     return {**_points(proof, u, q, tau, eta), "tree": B.p.tree}
+
+
+def _asked(B: LabelSet, paths: IntArray) -> tuple[IntArray, list[IntArray]]:
+    """Return the labels (P, N) that cases ask of components, -1 for none, and the components in order."""
+    position = np.nonzero(paths)
+    label, point = np.divmod(paths - 1, B.p.n)
+    columns, asked = B.component[point], np.full((len(paths), len(B.z)), -1)
+    asked[position[0], columns[position]] = B.turned(label, point)[position]
+    return asked, [path[np.sort(np.unique(path, return_index=True)[1])] for path in (
+        row[path != 0] for row, path in zip(columns, paths))]
 
 
 def _named(B: LabelSet, asked: IntArray, order: list[IntArray], u: FloatArray,
@@ -183,38 +189,52 @@ def _pool(B: LabelSet, dual: dict[str, Any], proof: Proof) -> dict[str, Any]:
 
 
 def _lift(B: LabelSet, dual: dict[str, Any], proof: Proof) -> dict[str, Any]:
-    """Return a lifted dual point by points and declared bounds instead of components and vectors of the form.
+    """Return lifted dual points, one a leaf of a tree, by points and declared bounds instead of components and vectors
+    of the form.
 
     A component is named by its first point, known labels by a point beside, n. A vector is α(ω − m·1) for a declared
     bound ω and a middle m, which a component of known sign carries. A negative entry of the diagonal is a cut on one
     component, for the diagonal of a proof is positive.
     """
-    n, count, m = proof.n, len(dual["d"]), len(proof.points)
-    first = np.full(count, n)
+    n, m, paths = proof.n, len(proof.points), dual.get("paths", np.zeros((1, 1), dtype=int))
+    dual = dual | {name: dual[name].reshape(len(paths), -1) for name in ("u", "q", "d", "kappa", "theta", "eta")}
+    first = np.full(dual["d"].shape[1], n)
     first[dual["component"][::-1]] = np.arange(n)[::-1]
     turn = np.append(dual["sign"], 1)[first]
-    u = dual["u"] if len(dual["u"]) == m else np.zeros(m)
-    q = dual["q"] / (proof.stretch if proof.singer else 1.0) if len(dual["q"]) == m else np.zeros(m)
-    tau = np.zeros((1, len(proof.decision_lower), len(proof.pairs)))
+    u = dual["u"] if dual["u"].shape[1] == m else np.zeros((len(paths), m))
+    q = dual["q"] / (proof.stretch if proof.singer else 1.0) if dual["q"].shape[1] == m else np.zeros_like(u)
     B.p.units = common_units(B)
-    B.p.tree = grow(B, np.full((1, len(B.z)), -1), [np.zeros(0, dtype=int)], np.ones((1, len(B.z)), dtype=bool))
-    d = np.bincount(first, dual["d"], n + 1)
-    chosen = dual["theta"] != 0
-    positions, theta = dual["cut_positions"][chosen], dual["theta"][chosen]
-    cuts = np.zeros((len(theta), n + 1), dtype=np.int8)
+    asked, order = _asked(B, paths)
+    if B.is_symmetric:  # margins, and what is lifted, do not change with names
+        asked = _named(B, asked, order, u[:, :, None], np.zeros((len(u), 0, len(proof.pairs))))[0]
+    again = np.arange(len(u))
+    try:
+        B.p.tree = grow(B, asked, order, np.ones(asked.shape, dtype=bool))
+    except NoProof:  # as of cases
+        asked, again = np.vstack([asked, np.where(asked < 0, -1, B.k - 1 - asked)]), np.append(again, again)
+        B.p.tree = grow(B, asked, [*order, *order], np.ones(asked.shape, dtype=bool))
+    d = np.stack([np.bincount(first, row, n + 1) for row in dual["d"][again]])
+    chosen = np.any(dual["theta"] != 0, axis=0)
+    positions, theta = dual["cut_positions"][chosen], dual["theta"][again][:, chosen]
+    cuts = np.zeros((len(positions), n + 1), dtype=np.int8)
     np.add.at(cuts, (np.arange(len(cuts))[:, None], first[positions]),
               (dual["cut_signs"][chosen] * turn[positions]).astype(np.int8))
     kappa, middles = _bound_multipliers(B, dual)
-    eta = dual["eta"] * (1.0 if proof.singer else proof.stretch)  # of sums of codes, which the norm counts so
-    point = _points(proof, u[None, :, None], q[None], tau, eta.reshape(1, -1))
-    Z = B.leaves()[0]
-    joined = np.vstack([cuts, np.column_stack([B.rows, -np.append(middles, 0)])[kappa > 0]])
-    used = np.append(np.bincount(proof.points, np.abs(u * proof.slopes), n), 0) + np.abs(joined).sum(axis=0)
-    d, more = _positive(B, Z[0], d, used)
-    single = np.zeros((np.count_nonzero(more), n + 1), dtype=np.int8)
-    single[np.arange(len(single)), np.flatnonzero(more)] = 1
-    return {**point, "d": d, "kappa": kappa, "middles": middles, "units": B.p.units,
-            "tree": B.p.tree, "cuts": np.vstack([cuts, single]), "theta": np.append(theta, more[more > 0])}
+    kappa, u, q = kappa[again], u[again], q[again]
+    eta = dual["eta"][again] * (1.0 if proof.singer else proof.stretch)  # of sums of codes, which the norm counts so
+    tau = np.zeros((len(u), len(proof.decision_lower), len(proof.pairs)))
+    point, (Z, leaf) = _points(proof, u[:, :, None], q, tau, eta), B.leaves()
+    if len(np.unique(leaf)) < len(leaf):
+        raise UnknownProof("a dual point stands at several ends of the tree")
+    more, bounds = np.zeros_like(d), np.column_stack([B.rows, -np.append(middles, 0)])
+    for z, at in zip(Z, leaf):
+        joined = np.vstack([cuts[theta[at] != 0], bounds[kappa[at] > 0]])
+        used = np.append(np.bincount(proof.points, np.abs(u[at] * proof.slopes), n), 0) + np.abs(joined).sum(axis=0)
+        d[at], more[at] = _positive(B, z, d[at], used)
+    alone = np.flatnonzero(more.any(axis=0))
+    single = np.eye(n + 1, dtype=np.int8)[alone]
+    return {**point, "d": np.maximum(d, 0.0), "kappa": kappa, "middles": middles, "units": B.p.units,
+            "tree": B.p.tree, "cuts": np.vstack([cuts, single]), "theta": np.hstack([theta, more[:, alone]])}
 
 
 def _positive(B: LabelSet, z: IntArray, d: FloatArray, used: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -233,19 +253,19 @@ def _positive(B: LabelSet, z: IntArray, d: FloatArray, used: FloatArray) -> tupl
 
 def _bound_multipliers(B: LabelSet, dual: dict[str, Any]) -> tuple[FloatArray, FloatArray]:
     """Return multipliers of declared bounds and their middles, for vectors of the form that are multiples of them."""
-    count, component, sign = len(dual["d"]), dual["component"], dual["sign"]
-    kappa, middles = np.zeros(len(B.rows)), np.zeros(len(B.sums))
+    (many, count), component, sign = dual["d"].shape, dual["component"], dual["sign"]
+    kappa, middles = np.zeros((many, len(B.rows))), np.zeros(len(B.sums))
     sums = np.array([np.bincount(component, sign * w, count) for w in B.rows[:len(B.sums) or 1]])
     known = np.unique(component[dual["decided"]])
     position = known[0] if len(known) else count - 1 if count > component.max() + 1 else -1
     free = np.arange(count) != position
-    for v, multiplier in zip(dual["vectors"].T, dual["kappa"]):
+    for v, multiplier in zip(dual["vectors"].T, dual["kappa"].T):
         alpha = sums[:, free] @ v[free] / np.maximum(np.sum(sums[:, free] ** 2, axis=1), 1e-300)
-        if not multiplier > 0 or not len(alpha):
+        if not np.any(multiplier > 0) or not len(alpha):
             continue
         j = int(np.argmin(np.abs(v[free] - alpha[:, None] * sums[:, free]).sum(axis=1)))
         if alpha[j] != 0:
-            kappa[j] += multiplier * alpha[j] ** 2
+            kappa[:, j] += multiplier * alpha[j] ** 2
             middles[j:j + 1] = sums[j, position] - v[position] / alpha[j] if position >= 0 else 0.0
     return kappa, middles
 

@@ -1,14 +1,14 @@
-"""Exact solution: pruned enumeration of small label sets, branch and bound in weight space of larger ones."""
+"""Exact solution: pruned enumeration of small label sets, branch and bound of larger ones."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import ClassVar
 
 import numpy as np
 
-from margindsl.contract import Offer, Refusal, Status, integers, numbers
+from margindsl.contract import Offer, RawSolution, Refusal, Status, integers, numbers
 from margindsl.drivers.alternation import alternate
 from margindsl.drivers.branching import STAGE, Branching
 from margindsl.drivers.enumeration import enumerate_labels
@@ -20,12 +20,18 @@ from margindsl.errors import CalculusError
 from margindsl.program.absorption import absorbed_envelopes
 from margindsl.program.branching import BranchNodeForm, PointLosses
 from margindsl.program.forms import Form
-from margindsl.program.nodes import LiftedNodes, PartialNodes
+from margindsl.program.lift import Cuts, LiftForm
+from margindsl.program.nodes import JointNodes, LiftedNodes, NodeBounds, PartialNodes
 from margindsl.program.program import MarginProgram
+from margindsl.relaxations.lift import lift
 from margindsl.relaxations.relaxation import Outcome, Relaxation, check_choice, refuse_split
 from margindsl.relaxations.sdp import SDP
 
 LARGEST_RANK = 60
+FEW = 20  # columns up to which nodes of weights alone are the faster way
+CUTS = 3  # a component that nodes keep
+MULTIPLIERS = 2000  # of a lift that nodes are bounded by
+ROOT_SHARE = 0.3  # of the time, for its cuts
 FINEST = 1e-7  # relative gap below which node bounds drown in rounding
 EXACT_COMPONENTS = 12  # free components of two clusters up to which "auto" enumerates
 
@@ -35,9 +41,7 @@ class Exact(Relaxation):
     """Find the optimum over B with a proof: enumeration, or branch and bound, pruned by certified bounds.
 
     Enumeration visits k^N labellings of N free components, of exchangeable clusters one of all names. Branch and bound
-    decides one component after the other; a node is bounded by the lift [[1, wᵀ], [w, P]] ⪰ 0 with the labels of free
-    points absorbed (`BranchNodeForm`). Where signs cannot be absorbed, or there are several clusters, it is bounded by
-    the problem of the decided points alone, beside the lift of all. Stopped early, both return a valid bound.
+    decides one component after the other. Stopped early, both return a valid bound, no less than that of 'sdp'.
 
     Parameters
     ----------
@@ -51,10 +55,16 @@ class Exact(Relaxation):
         Relative gap branch and bound certifies; None takes the solve's tolerance, but at least 1e-7.
     starts : int
         Local searches that find the incumbent first.
+    nodes : {"auto", "weights", "joint", "decided"}
+        What bounds a node of branch and bound. "weights" is the lift [[1, wᵀ], [w, P]] ⪰ 0 with the labels of open
+        points absorbed (`BranchNodeForm`), thousands of nodes a second where features have few columns. "joint" is the
+        lift of 'sdp' with its cuts, contracted to what is open, of two clusters: some nodes a second, each worth many;
+        for kernels and more than 20 columns. "decided" is the problem of the decided points alone, beside the lift of
+        all: for several clusters, and whatever else has no lift. "auto" takes the first that fits.
     """
 
     name: ClassVar[str] = "exact"
-    summary: ClassVar[str] = "enumeration, or branch and bound in weight space, with a proof"
+    summary: ClassVar[str] = "enumeration, or branch and bound over lifts, with a proof"
     bound: ClassVar[str] = "equals the value at the end"
     most_clusters: ClassVar[float] = math.inf
 
@@ -62,11 +72,13 @@ class Exact(Relaxation):
     method: str = "auto"
     tol: float | None = numbers(most=1.0).or_none().option(None)
     starts: int = integers(0).option(3)
+    nodes: str = "auto"
     polish: str | bool = "none"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_choice(self, "method", ("auto", "enumeration", "branching"))
+        check_choice(self, "nodes", ("auto", *OBSTACLES))
 
     @classmethod
     def priority(cls, program: MarginProgram) -> float:
@@ -84,20 +96,31 @@ class Exact(Relaxation):
                 f"enumerates at most 2^{self.max_components}",
                 "Add links or known labels, take fewer points, raise md.Exact(max_components=...), use "
                 "md.Exact(method='branching'), or use 'minimax'")
-        obstacle = lift_obstacle(program)
-        bounded = f"P of order {program.features.rank}" if obstacle is None else (
-            f"nodes bounded by their decided points alone, for {obstacle}")
+        nodes, obstacle = self._nodes(program)
+        if obstacle is not None:
+            return Refusal(f"nodes={nodes!r}: {obstacle}", "Use md.Exact(nodes='auto')")
+        bounded = {"weights": f"P of order {program.features.rank}", "joint": "nodes bounded by the lift",
+                   "decided": f"nodes bounded by their decided points alone, for {joint_obstacle(program)}"}[nodes]
         return Offer(f"branch and bound over {free} components, {bounded}")
 
     def lower(self, program: MarginProgram) -> Form:
-        labels = program.labels
-        if self._branches(program) and lift_obstacle(program) is None:
+        labels, nodes = program.labels, self._nodes(program)[0]
+        if self._branches(program) and nodes == "weights":
             return LiftedNodes(program).form(np.asarray(labels.pinned))
+        if self._branches(program) and nodes == "joint":
+            return lift(program, whole=True)
         form: Form = program.fix_labels(labels.any_member())
         return form
 
+    def _nodes(self, program: MarginProgram) -> tuple[str, str | None]:
+        """Return what bounds nodes, and why it does not."""
+        if self.nodes != "auto":
+            return self.nodes, OBSTACLES[self.nodes](program)
+        fits = [name for name, obstacle in OBSTACLES.items() if obstacle(program) is None]
+        return fits[1 if len(fits) == len(OBSTACLES) and program.features.rank > FEW else 0], None
+
     def default_solver(self, form: object) -> str:
-        return "node-newton" if isinstance(form, BranchNodeForm) else "newton"
+        return {BranchNodeForm: "node-newton", LiftForm: "interior"}.get(type(form), "newton")
 
     def run(self, run: Run) -> Outcome:
         if self._branches(run.program):
@@ -123,23 +146,35 @@ class Exact(Relaxation):
         return self.method == "branching" or (self.method == "auto" and not self._enumerates(program))
 
     def _branch(self, run: Run) -> Outcome:
-        program = run.program
-        lifted = lift_obstacle(program) is None
-        bounds = LiftedNodes(program) if lifted else PartialNodes(program)
-        apart = run if lifted else self._apart(run)
+        program, (nodes, _) = run.program, self._nodes(run.program)
+        apart, whole, start = run, None, None
+        state = run.resume(STAGE)
+        if nodes == "joint":
+            form = lift(program, whole=True)
+            with run.share(ROOT_SHARE):
+                raw, whole = SDP().solve_lift(run, form)
+            if state is not None:
+                form = replace(form, cuts=Cuts(*(state[f"cuts {f.name}"] for f in fields(Cuts))))
+            elif (reached := raw.get("reached")) is not None:
+                form = few_cuts(reached.form, raw)
+                start = replace(raw, variables={"reached": reached})
+            tree: NodeBounds = JointNodes(program, form)
+        else:
+            apart = run if nodes == "weights" else self._apart(run)
+            tree = (LiftedNodes if nodes == "weights" else PartialNodes)(program)
         try:
-            if run.resume(STAGE) is None:
+            if state is None:
                 with run.stage("incumbent"), apart.share(0.3):
                     for labels in starting_labels(apart, self.starts) if self.starts else ():
                         search(apart, alternate(apart, labels))
-            whole = None if lifted or self._enumerates(program) else SDP().beside(run)
-            done = Branching(apart, max(run.budget.tol, FINEST) if self.tol is None else self.tol, bounds).go()
+            if nodes == "decided" and not self._enumerates(program):
+                whole = SDP().beside(run)
+            done = Branching(apart, max(run.budget.tol, FINEST) if self.tol is None else self.tol, tree, start).go()
         finally:  # also where the solver fails on the way
             run.best, run.fits = apart.best, apart.fits
-        tree = done.certificate
-        proof = whole if whole is not None and whole.bound > tree.bound else tree
-        return Outcome(done.status, answer=done.fit, certificate=proof, estimate=proof.bound,
-                       message=done.message or f"{done.nodes} nodes, {len(tree.arrays['paths'])} leaves")
+        proof = whole if whole is not None and whole.bound > done.certificate.bound else done.certificate
+        return Outcome(done.status, answer=done.fit, certificate=proof, estimate=proof.bound, message=done.message or
+                       f"{done.nodes} nodes, {len(done.certificate.arrays['paths'])} leaves")
 
     @staticmethod
     def _apart(run: Run) -> Run:
@@ -154,6 +189,12 @@ def _free(program: MarginProgram) -> int:
     return int(np.count_nonzero(program.labels.free))
 
 
+def few_cuts(form: LiftForm, raw: RawSolution) -> LiftForm:
+    """Return a lift with those of its cuts that bear most."""
+    share = np.asarray(raw["gamma"]) / np.maximum(form.cuts.values(raw["V"]) - form.cuts.least, 1e-9)
+    return replace(form, cuts=form.cuts.take(np.sort(np.argsort(-share)[:CUTS * form.count])))
+
+
 def refuse_rising(program: MarginProgram) -> Refusal | None:
     """Return why no dual point bounds a program even at fixed labels, None when one does."""
     refusal = refuse_split(program)
@@ -162,6 +203,21 @@ def refuse_rising(program: MarginProgram) -> Refusal | None:
     return Refusal("a loss that rises leaves a problem in Crammer-Singer margins that is not convex even at fixed "
                    "labels, so that no dual point proves its value: rho(f_y - max f_q) is convex only where rho falls",
                    "Use md.margin(y, f, coding='simplex'), or a loss that falls such as md.hinge")
+
+
+def joint_obstacle(program: MarginProgram) -> str | None:
+    """Return why the lift of labels and weights does not bound nodes, or None when it does."""
+    if program.clusters > 2:
+        return "a node of several clusters has no contraction"
+    if not all(bound.is_symmetric for bound in program.decision):
+        return "the lift has bounds on decision values only with equal limits on both sides"
+    if any(term.loss.domain[0] == term.loss.domain[1] for term in program.losses.terms):
+        return "the lift takes no loss that is finite at one point alone"
+    offer = SDP().offer(program)
+    if isinstance(offer, Refusal):
+        return offer.reason
+    many = lift(program, whole=True).multipliers
+    return None if many <= MULTIPLIERS else f"the lift has {many} multipliers, above {MULTIPLIERS}"
 
 
 def lift_obstacle(program: MarginProgram) -> str | None:
@@ -179,3 +235,6 @@ def lift_obstacle(program: MarginProgram) -> str | None:
     except CalculusError as error:
         return str(error)
     return None
+
+
+OBSTACLES = {"weights": lift_obstacle, "joint": joint_obstacle, "decided": lambda program: None}

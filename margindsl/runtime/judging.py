@@ -168,10 +168,11 @@ def _work(program: MarginProgram, certificate: Certificate) -> float:
     arrays = certificate.arrays
     n, r, d = program.n, program.features.rank, np.asarray(arrays.get("d", np.zeros(0)))
     # a cut each, for the diagonal of a proof is positive; without labels there is none
-    low = np.count_nonzero(d <= LOW * np.max(d)) if d.any() else 0
-    columns = int(r + low + np.count_nonzero(arrays.get("theta", ())))
+    low = np.count_nonzero(d <= LOW * np.max(d)) // len(np.atleast_2d(d)) if d.any() else 0
+    columns = int(r + low + np.count_nonzero(np.atleast_2d(arrays.get("theta", ())).any(axis=0)))
     order, leaves = min(n, columns + len(program.decision) + 1), len(arrays.get("paths", (0,)))
-    return float(leaves * CHECKED * n * r + n * columns**2 + EIGEN_WORK * (r**3 + order**3))
+    trees = leaves if certificate.kind == "lift" else 1
+    return float(leaves * CHECKED * n * r + trees * (n * order * columns + EIGEN_WORK * (r**3 + order**3)))
 
 
 def _message(solution: Any, judged: Any) -> Any:

@@ -117,7 +117,7 @@ class InteriorRun(Course[Bracket]):
         size = max(abs(float(delta.sum() + lift.gain @ y + lift.offset)), lift.form.negligible / lift.unit)
         if near > max(gap, NEAR * self.tol * size):
             self._refine(max(1e-2 * near, 0.5 * NEAR * self.tol * size))
-        return None
+        return Status.CONVERGED if lift.unit * self.bound > self.budget.cutoff else None
 
     def _refine(self, aim: float) -> None:
         """Cut pieces that losses are near to only where they have mass, so that the error is some aim there.
@@ -378,30 +378,53 @@ def central(lift: LiftArrays, y: FloatArray) -> Iterate:
     return Iterate(lift, dual, primal, np.zeros(len(lift.costs)))
 
 
-def with_cuts(start: Iterate, lift: LiftArrays) -> Iterate:
-    """Return an iterate of a lift that differs from the one of `start` in cuts alone; new ones as on a central path."""
-    # 1. what both have: multipliers y, and x of those that are ≥ 0
+def moved(start: Iterate, lift: LiftArrays) -> Iterate:
+    """Return an iterate of a lift with other cuts than that of `start`, or with some of its components decided; new
+    cuts as on a central path.
+    """
+    # 1. which components stand for those of the old lift, with which signs; cuts as rows of these
     old, (X, _, x_signed), lift = start.lift, start.primal, replace(lift, pieces=start.lift.pieces)
-    many = int(old.pieces.slack.sum())
-    y, x, before = np.zeros(len(lift.gain)), np.zeros(len(lift.gain)), np.zeros(len(old.gain))
-    before[old.signed] = x_signed[many:]
-    names = dict(zip(old.form.cuts.names(), np.flatnonzero(old.kind == 3)))
-    at = np.array([names.get(name, -1) for name in lift.form.cuts.names()], dtype=int)
-    same, cuts = lift.kind != 3, np.flatnonzero(lift.kind == 3)
-    y[same], x[same] = start.dual.y[old.kind != 3], before[old.kind != 3]
-    y[cuts[at >= 0]], x[cuts[at >= 0]] = start.dual.y[at[at >= 0]], before[at[at >= 0]]
-    # 2. new ones: γ = μ/x, of which S stays definite
-    new = cuts[at < 0]
+    form, N, many = lift.form, lift.form.count, int(old.pieces.slack.sum())
+    held = np.flatnonzero(old.form.component >= 0)
+    points, first = np.unique(old.form.component[held], return_index=True)
+    first, turn = held[first], np.ones(old.form.count, dtype=int)
+    place = np.full(old.form.count, -1 if form.reference is None else form.reference)
+    place[points], turn[points] = form.component[first], form.sign[first] * old.form.sign[first]
+    into = np.zeros((old.form.count, N))
+    into[np.arange(old.form.count), place] = turn
+    before, now = old.form.cuts.matrix(old.form.count) @ into, form.cuts.matrix(N).toarray()
+    for rows in (before, now):
+        rows *= np.sign(rows[np.arange(len(rows)), np.argmax(rows != 0, axis=1)])[:, None]
+    names = {row.tobytes(): j for j, row in enumerate(now.astype(np.int8))}
+    at = np.array([names.get(row.tobytes(), -1) for row in before.astype(np.int8)], dtype=int)
+    # 2. what both have: multipliers y, and x of those that are ≥ 0
+    y, x, gone = np.zeros(len(lift.gain)), np.zeros(len(lift.gain)), np.zeros(len(old.gain))
+    gone[old.signed] = x_signed[many:]
+    rest, rest_old = (lift.kind != 3) & (lift.kind != 0), (old.kind != 3) & (old.kind != 0)
+    y[rest], x[rest] = start.dual.y[rest_old], gone[rest_old]
+    y[:N] = np.bincount(place, start.dual.y[:len(place)], N)
+    cuts, gamma, slack = np.flatnonzero(lift.kind == 3), start.dual.y[old.kind == 3], gone[old.kind == 3]
+    y[cuts] = np.bincount(at[at >= 0], gamma[at >= 0], len(cuts))
+    x[cuts[at[at >= 0]]] = slack[at >= 0]
+    alone = (at < 0) & (np.count_nonzero(before, axis=1) == 1)  # of decided components: a part of the diagonal
+    y[:N] -= gamma[alone] @ before[alone]**2
+    if len(place) > N:  # one of those that were joined stands for all
+        own = np.zeros(N, dtype=int)
+        own[place[::-1]] = np.arange(len(place))[::-1]
+        kept, signs = np.append(own, np.arange(len(place), len(X))), np.append(turn[own], np.ones(len(X) - len(place)))
+        X = signs[:, None] * X[np.ix_(kept, kept)] * signs
+    # 3. new ones: γ = μ/x, of which S stays definite
+    new = np.setdiff1d(cuts, cuts[at[at >= 0]])
     x[new] = np.maximum(-(lift.gain + lift.inner(X))[new], LEAST_SLACK)
     mu = _product(old.matrices(start.dual), start.primal) / (old.order + 2 * len(start.primal.z) + len(x_signed))
-    b = np.abs(lift.form.cuts.matrix(lift.form.count)[at < 0])
+    b = np.abs(now[new - len(y[lift.kind < 3])])
     for share in (1.0, 0.5, 0.2, 0.1, 0.03, 0.01, 1e-3, 1e-4):
         y[new] = share * mu / x[new]
         if not dpotrf(lift.constant + lift.matrix(y), lower=True)[1]:
             break
     else:
-        y[lift.kind == 0] += b.T @ (np.asarray(b.sum(axis=1)).ravel() * y[new])
-    primal = start.primal._replace(signed=np.append(x_signed[:many], x[lift.signed]))
+        y[:N] += b.T @ (b.sum(axis=1) * y[new])
+    primal = start.primal._replace(S=X, signed=np.append(x_signed[:many], x[lift.signed]))
     return Iterate(lift, start.dual._replace(y=y), primal, start.scalars)
 
 
@@ -411,7 +434,7 @@ def solve_interior(form: LiftForm, budget: Budget, reached: Reached | None = Non
     Parameters
     ----------
     reached : Reached or None
-        Where a solve of a form that differs in cuts alone ended.
+        Where a solve of a form with other cuts ended, or with fewer components decided.
     """
     features, sigma, basis = form.features.toarray(), form.sigma, None
     if form.free_bias:
@@ -425,13 +448,17 @@ def solve_interior(form: LiftForm, budget: Budget, reached: Reached | None = Non
     face = Face.of_lift(lift)
     inner = lift if face is None else face.lift
     try:
-        if reached is not None:
-            start = reached.last if reached.form is form else with_cuts(reached.far, inner)
+        if reached is not None and reached.form is form:
+            start = reached.last
+        elif reached is not None and (face is None) == (reached.far.lift.labels is None) and (
+                face is None or reached.form.count == form.count):
+            start = moved(reached.far, inner)
         elif (y := lift.start()) is not None:
             start = central(inner, y if face is None else y[face.kept])
         else:
             return RawSolution(Status.FAILED, message="nothing in the dual of the lift holds the free bias")
         run = InteriorRun(start, budget)
+        run.far = start if reached is None or reached.form is not form else reached.far
     except ValueError as error:
         return RawSolution(Status.FAILED, message=str(error))
     answer = run.solve()
