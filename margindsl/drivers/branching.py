@@ -22,6 +22,7 @@ from margindsl.typing import FloatArray, IntArray
 
 NODE_SHARE = 0.1  # accuracy of a node, as a share of the gap asked for
 LOOSE, LARGEST_STARTS = 0.1, 5e7  # the same of the node's own gap; numbers in starts that are kept for children
+JAMMED = 16  # steps from where the parent was, after which a node begins anew: that takes 12 to 18
 ROUGH = 1e-2  # relative accuracy to which a node of decided points is solved that is below the target anyway
 HOPEFUL = 0.2  # a rounded labelling is fitted when its value is within this share of the incumbent's
 STAGE = "branch and bound"
@@ -245,10 +246,16 @@ class Branching:
         form, size = bounds.form(z), max(abs(run.best.value), 1e-300)
         open_gap = min(0.3, np.any(z < 0) * (run.best.value - node.bound) / size)
         tol = max(NODE_SHARE * self.tol, LOOSE * float(open_gap))
-        raw, r = run.solve(form, node.start, tol=tol, cutoff=self.ceiling), run.program.features.rank
+        r, solved, start = run.program.features.rank, node, node.start
+        for most in (None,) if start is None else (JAMMED, None):
+            raw = run.solve(form, start, tol=tol, cutoff=self.ceiling, max_iter=most)
+            if "V" in raw.variables:
+                solved = self._better(solved, z, *bounds.repaired(z, raw.variables))
+            if raw.status is not Status.ITERATION_LIMIT and "V" in raw.variables:
+                break
+            start = None
         if "V" not in raw.variables:
             raise unanswered(run.solver, raw, "at a node")
-        solved = self._better(node, z, *bounds.repaired(z, raw.variables))
         # 1. the weights, if the label that is known best is as it is: the reference's, or the one that matters most
         V, W, d = (np.asarray(raw[name]) for name in ("V", "W", "d"))
         at = int(np.argmax(d)) if form.reference is None else form.reference

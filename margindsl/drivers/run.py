@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -192,10 +192,9 @@ class Run:
         return kept[key]
 
     def solve(self, form: Form, start: RawSolution | None = None, tol: float | None = None,
-              solver: Solver | None = None, cutoff: float = np.inf) -> RawSolution:
-        """Solve a form with the main solver, its compile and solve seconds booked."""
-        budget = self.budget.replace(tol=self.budget.tol if tol is None else tol, callback=self._callback(),
-                                     cutoff=cutoff)
+              solver: Solver | None = None, **limits: Any) -> RawSolution:
+        """Solve a form with the main solver, its compile and solve seconds booked; with other limits of the budget."""
+        budget = self.budget.replace(tol=self.budget.tol if tol is None else tol, callback=self._callback(), **limits)
         raw = self.session(form, solver).solve(form, budget, start)
         for stage, seconds in raw.seconds.items():
             self.seconds[stage] = self.seconds.get(stage, 0.0) + seconds

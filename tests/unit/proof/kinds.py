@@ -65,6 +65,8 @@ TWO = [(relaxation, loss, constraint)
            ("sdp", (md.hinge, soft), ("held", "beside", "zero")), ("exact", (md.hinge,), ("beside", "zero")),
            (md.Exact(method="branching"), (md.squared_hinge,), ("held", "beside")),
            (md.SDP(cuts="all"), (md.squared_hinge,), ("held", "zero")),
+           (md.Exact(method="branching", nodes="joint"), (md.odm, md.hinge), ("balance", "links", "known", "decision")),
+           (md.Exact(method="branching", nodes="joint"), (md.squared_hinge, shared), ("zero", "links")),
            ("weight-lifting", (md.hinge,), ("held", "zero")), ("minimax", (md.hinge,), ("beside",)),
            (md.Minimax(oracle="exhaustive"), (md.hinge,), ("beside", "zero")))
        for loss in losses for constraint in constraints]

@@ -80,9 +80,9 @@ def test_a_sum_of_three_signs_is_no_equality(signs):
     cut = np.zeros((1, header["n"] + 1), dtype=int)
     cut[0, 2:5] = signs
     assert "a multiplier is negative" in script.check(
-        header, {**arrays, "cuts": cut, "theta": np.array([-1e-6])}).failures[0]
+        header, {**arrays, "cuts": cut, "theta": np.array([[-1e-6]])}).failures[0]
     assert not script.check({**header, "bound": -1e300, "state": "CONVERGED"},
-                            {**arrays, "cuts": cut, "theta": np.array([1e-6])}).failures
+                            {**arrays, "cuts": cut, "theta": np.array([[1e-6]])}).failures
 
 
 @pytest.mark.parametrize("case", ["sdp", "three"])
@@ -132,7 +132,7 @@ def test_sizes_may_be_at_their_limits_and_no_farther():
                                      {0: 1, 2: 1, 3: 1, 4: -1, 5: -1, 6: -1}, {0: -1, 2: -1, 3: -1, 4: 1, 5: 1, 6: 1}])
 def test_radii_are_the_farthest_that_labellings_go(decided):
     header, arrays, _ = proof("sdp")
-    held = script.Proof(header, {**arrays, "middles": np.array([0.5]), "kappa": np.ones(2)})
+    held = script.Proof(header, {**arrays, "middles": np.array([0.5]), "kappa": np.ones((1, 2))})
     B, every = script.LabelSet(held), np.array(list(itertools.product([-1, 1], repeat=8)))
     inside = (np.abs(every.sum(axis=1)) <= 3) & (every[:, 0] == every[:, 1])
     z = B.z.copy()
