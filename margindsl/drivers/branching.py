@@ -243,14 +243,15 @@ class Branching:
         """Solve the contracted lift of a node, as far as a share of what it is to prove."""
         run, bounds = self.run, self.bounds
         assert run.best is not None and isinstance(bounds, JointNodes)
-        form, size = bounds.form(z), max(abs(run.best.value), 1e-300)
+        inner, size = decided_duals(run, bounds, z), max(abs(run.best.value), 1e-300)
+        form = bounds.form(z, inner)
         open_gap = min(0.3, np.any(z < 0) * (run.best.value - node.bound) / size)
         tol = max(NODE_SHARE * self.tol, LOOSE * float(open_gap))
         r, solved, start = run.program.features.rank, node, node.start
         for most in (None,) if start is None else (JAMMED, None):
             raw = run.solve(form, start, tol=tol, cutoff=self.ceiling, max_iter=most)
             if "V" in raw.variables:
-                solved = self._better(solved, z, *bounds.repaired(z, raw.variables))
+                solved = self._better(solved, z, *bounds.repaired(z, {**raw.variables, "inner": inner}))
             if raw.status is not Status.ITERATION_LIMIT and "V" in raw.variables:
                 break
             start = None
@@ -372,4 +373,12 @@ class Branching:
                         message)
 
 
-__all__ = ["Branched", "Branching", "Path"]
+def decided_duals(run: Run, nodes: JointNodes, z: IntArray) -> FloatArray:
+    """Return duals (m,) of the problem of the points that are decided at a node, which say where its weights are."""
+    form = nodes.decided.form(z)
+    raw = Guarded(run.fixed_solver, form).solve(form, run.budget.replace(tol=ROUGH, max_iter=None, callback=None),
+                                                is_judged=False)
+    return nodes.inner(z, raw.variables)
+
+
+__all__ = ["Branched", "Branching", "Path", "decided_duals"]

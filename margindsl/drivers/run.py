@@ -202,6 +202,10 @@ class Run:
         refuse_impossible(form, raw.status)
         return raw
 
+    def known(self) -> float:
+        """Return the value of the best labels, infinity before there are any."""
+        return np.inf if self.best is None else self.best.value
+
     def add_work(self, passes: float) -> float:
         """Add so many passes over the points to the work of the solve, and return the work."""
         features = self.program.features

@@ -29,7 +29,8 @@ class Certificate:
     arrays : dict of str to array
         In units of the regulariser ½‖w‖²: `u` counts margins of points (rows, where losses share scalars), `q` their
         squares; `d`, `kappa`, `theta` the label matrix, its lifted bounds `vectors` and its cuts; `eta` squared
-        decision bounds, which have limits on both sides, `tau` decision bounds; `paths` the labels a case decides.
+        decision bounds, which have limits on both sides, `tau` decision bounds; `paths` the labels a case decides;
+        `inner` duals of decided points, which say where the weights of better labels are.
     words : str
         One line saying what the proof is.
     is_trivial : bool
@@ -43,7 +44,8 @@ class Certificate:
     is_trivial: bool = field(default=False, kw_only=True)
 
     UNITS: ClassVar[dict[str, tuple[int, int]]] = {
-        "u": (1, -2), "tau": (1, -2), "q": (0, -2), "eta": (0, -2), "d": (2, -2), "kappa": (2, -2), "theta": (2, -2)}
+        "u": (1, -2), "tau": (1, -2), "q": (0, -2), "eta": (0, -2), "d": (2, -2), "kappa": (2, -2), "theta": (2, -2),
+        "inner": (1, -2)}
 
     def rescaled(self, decision: float, features: float, ridge: float = 1.0) -> Certificate:
         """Return the dual point of the program with features times s, decision values times t, all times κ.

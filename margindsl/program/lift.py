@@ -23,6 +23,7 @@ from margindsl.program.losses import Losses, LossTerm
 from margindsl.typing import BoolArray, FloatArray, IntArray
 
 FAR = 1e12  # where the curvature of a tail is read off that is not piecewise quadratic
+NEAR = 1.0 + 1e-7  # times the radius of a ball, for what rounding may do to it
 MOST_SUMS = 512  # different sums of losses of one point that are made one function
 
 
@@ -188,6 +189,9 @@ class LiftForm(Form):
     clusters : int
         The number k.
     cuts : Cuts
+    domain : (m, 2) float array, optional
+        Ends between which the arguments of losses are looked at, as `within` says: what holds then holds of labellings
+        of a lower value than one that is known.
     """
 
     component: IntArray
@@ -197,6 +201,7 @@ class LiftForm(Form):
     reference: int | None = None
     clusters: int = field(default=2, kw_only=True)
     cuts: Cuts = field(default_factory=Cuts.none, kw_only=True)
+    domain: FloatArray | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -250,7 +255,7 @@ class LiftForm(Form):
                 continue
             if isinstance(term.loss, PLQ):
                 ends = [a2 for a, b, a2, _, _ in term.loss.pieces if not (np.isfinite(a) and np.isfinite(b))]
-                out[part] = term.weights * min(ends) if ends else np.inf
+                out[part] = term.weights * min(ends) if ends and self.domain is None else np.inf
             elif term.loss.is_root_convex and prefers_agreement(term.loss):
                 out[part] = 0.5 * (1.0 - 1e-9) * term.weights * float(term.loss.curvature(FAR))
         return out
@@ -274,8 +279,8 @@ class LiftForm(Form):
         out = np.empty(self.losses.rows)
         for term, part in self.losses.slices():
             u_, q_ = u[part], q[part]
-            if isinstance(term.loss, PLQ) and np.any(q_):
-                out[part] = _least_of_pieces(term, u_, q_)
+            if isinstance(term.loss, PLQ) and (np.any(q_) or self.domain is not None):
+                out[part] = _least_of_pieces(term, u_, q_, None if self.domain is None else self.domain[part])
                 continue
             bent = ~self.linear[part] & (term.shifts == 0)
             if not np.all(bent):
@@ -397,12 +402,38 @@ def contracted(form: LiftForm, codes: IntArray) -> tuple[LiftForm, IntArray, Int
                    balance=balance, reference=count - 1, cuts=cuts), place, turn, number[first[same.ravel()]]
 
 
-def _least_of_pieces(term: LossTerm, u: FloatArray, q: FloatArray) -> FloatArray:
+def within(form: LiftForm, value: float, u: FloatArray) -> FloatArray | None:
+    """Return (m, 2) ends between which arguments of losses lie for all labellings with a value below a given one.
+
+    With duals u of the points whose labels are decided, ½|w|² + Σ cρ ≥ Σ D(u, 0) + ½|w − H|² − ½|H|², H = Σ u y φ:
+    w lies in a ball about H. None where there is no such ball, or a loss has no pieces.
+
+    Parameters
+    ----------
+    u : (m,) float array
+        Zero at open points, whose arguments lie in both intervals.
+    """
+    losses = form.losses
+    low = float(replace(form, domain=None).least(u, np.zeros_like(u)).sum())
+    if form.free_bias or losses.scalars.count or not np.isfinite(value - low) or not all(
+            isinstance(term.loss, PLQ) for term in losses.terms):
+        return None
+    codes = np.where(form.component == (-2 if form.reference is None else form.reference), form.sign, 0)
+    H = form.features.adjoint(codes * losses.scatter(u))
+    radius, f = np.sqrt(max(0.0, 2.0 * (value - low) + float(H @ H))), form.features.apply(H)
+    reach = NEAR * radius * np.sqrt(form.features.row_norms()) + np.where(codes == 0, np.abs(f), 0.0)
+    middle, reach = losses.slopes * (codes * f)[losses.points], np.abs(losses.slopes) * reach[losses.points]
+    return np.stack([middle - reach, middle + reach], axis=1)
+
+
+def _least_of_pieces(term: LossTerm, u: FloatArray, q: FloatArray, domain: FloatArray | None = None) -> FloatArray:
     """Return (m,) min over t of cρ(t + d) + ut − qt², each coefficient less its rounding where that is least."""
     assert isinstance(term.loss, PLQ)
     c, d, out = term.weights, term.shifts, np.full(term.rows, np.inf)
     for left, right, a2, a1, a0 in term.loss.pieces:
         low, high = left - d, right - d
+        if domain is not None:
+            low, high = np.maximum(low, domain[:, 0]), np.minimum(high, domain[:, 1])
         parts = np.abs(np.stack([c * a2, q])), np.abs(np.stack([c * (2 * a2 * d + a1), u])), np.abs(c * ((abs(
             a2) * np.abs(d) + abs(a1)) * np.abs(d) + abs(a0)))
         A, B, C = c * a2 - q, c * (2 * a2 * d + a1) + u, c * ((a2 * d + a1) * d + a0)
@@ -461,4 +492,4 @@ def merged_rows(losses: Losses, absorbed: BoolArray) -> Losses:
     return Losses(losses.n, tuple(terms), losses.scalars)
 
 
-__all__ = ["Cuts", "LiftForm", "LiftPoint", "contracted", "merged_rows"]
+__all__ = ["Cuts", "LiftForm", "LiftPoint", "contracted", "merged_rows", "within"]

@@ -4,7 +4,7 @@ the weights alone, or the least losses of the others."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar
 
@@ -22,7 +22,7 @@ from margindsl.program.certificates import (
     project_duals,
     projected_duals,
 )
-from margindsl.program.lift import LiftForm, LiftPoint, contracted
+from margindsl.program.lift import LiftForm, LiftPoint, contracted, within
 from margindsl.program.lift_certificate import point_arrays, repaired_point
 from margindsl.program.program import MarginProgram
 from margindsl.typing import BoolArray, FloatArray, IntArray
@@ -80,9 +80,12 @@ class JointNodes(NodeBounds):
     ----------
     lift : LiftForm
         Of two clusters, every point having a component.
+    known : callable
+        Returns the value of the best labels so far: bounds are of labellings that are better.
     """
 
     lift: LiftForm
+    known: Callable[[], float] = lambda: np.inf
 
     kind: ClassVar[str] = "lift"
 
@@ -93,7 +96,7 @@ class JointNodes(NodeBounds):
     @property
     def _lengths(self) -> list[int]:
         form = self.lift
-        return [form.losses.rows, form.count, len(form.balance), form.cuts.count, len(form.decision)]
+        return [form.losses.rows, form.count, len(form.balance), form.cuts.count, len(form.decision), form.losses.rows]
 
     def kept(self) -> dict[str, Any]:
         return {f"cuts {f.name}": np.asarray(getattr(self.lift.cuts, f.name)) for f in fields(self.lift.cuts)}
@@ -103,28 +106,44 @@ class JointNodes(NodeBounds):
         labels = self.program.labels
         return labels.signs(labels.at_points(z))
 
-    def form(self, z: IntArray) -> LiftForm:
-        """Return the node problem."""
-        return contracted(self.lift, self.codes(z))[0]
+    @frozen_property
+    def decided(self) -> PartialNodes:
+        """Return the problems of the decided points alone, of which duals say where w is."""
+        return PartialNodes(self.program)
+
+    def inner(self, z: IntArray, answer: Mapping[str, FloatArray]) -> FloatArray:
+        """Return the duals (m,) of an answer to the problem of the decided points, zero at the others."""
+        losses = self.program.losses
+        if answer.get("u") is None or losses.scalars.count:
+            return np.zeros(self.lift.losses.rows)
+        u = losses.scatter(project_duals(losses, np.asarray(answer["u"], dtype=float)))
+        return np.where(self.codes(z) != 0, u, 0.0)[self.lift.losses.points]
+
+    def form(self, z: IntArray, inner: FloatArray) -> LiftForm:
+        """Return the node problem, arguments of losses where better labels have them."""
+        form = contracted(self.lift, self.codes(z))[0]
+        return replace(form, domain=within(form, self.known(), inner))
 
     def repaired(self, z: IntArray, answer: Mapping[str, FloatArray]) -> tuple[FloatArray, FloatArray]:
-        form, place, _, group = contracted(self.lift, self.codes(z))
-        point, _ = repaired_point(form, answer)
+        """Return the dual point of an answer to a node's lift, with `inner` beside it."""
+        _, place, _, group = contracted(self.lift, self.codes(z))
+        point, _ = repaired_point(self.form(z, answer["inner"]), answer)
         d, gamma = np.zeros(self.lift.count), np.zeros(self.lift.cuts.count)
         d[np.unique(place, return_index=True)[1]] = point.d
         owner, first = np.unique(group, return_index=True)
         gamma[first[owner >= 0]] = point.gamma
-        return point.u, np.concatenate([point.q, d, point.kappa, gamma, point.eta])
+        return point.u, np.concatenate([point.q, d, point.kappa, gamma, point.eta, answer["inner"]])
 
-    def point(self, u: FloatArray, rest: FloatArray) -> LiftPoint:
-        """Return a dual point of the lift of all."""
-        return LiftPoint(u, *np.split(rest, np.cumsum(self._lengths)[:-1]))
+    def point(self, u: FloatArray, rest: FloatArray) -> tuple[LiftPoint, FloatArray]:
+        """Return a dual point of the lift of all, and the duals that say where w is."""
+        *parts, inner = np.split(rest, np.cumsum(self._lengths)[:-1])
+        return LiftPoint(u, *parts), inner
 
     def value(self, z: IntArray, u: FloatArray, rest: FloatArray) -> float:
-        form, place, turn, group = contracted(self.lift, self.codes(z))
-        point, cuts = self.point(u, rest), self.lift.cuts
-        d, alone = np.bincount(place, point.d, form.count), group < 0
-        at = cuts.positions[alone]
+        _, place, turn, group = contracted(self.lift, self.codes(z))
+        (point, inner), cuts = self.point(u, rest), self.lift.cuts
+        form, alone = self.form(z, inner), group < 0
+        d, at = np.bincount(place, point.d, form.count), cuts.positions[alone]
         # what a cut on one component is worth stands in the diagonal
         rows = np.zeros((np.count_nonzero(alone), form.count))
         np.add.at(rows, (np.arange(len(rows))[:, None], place[at]), turn[at] * cuts.signs[alone])
@@ -134,7 +153,8 @@ class JointNodes(NodeBounds):
         return repaired_point(form, vars(replace(point, d=d, kappa=kappa, gamma=gamma)))[1]
 
     def case(self, u: FloatArray, rest: FloatArray) -> dict[str, Any]:
-        arrays = point_arrays(self.lift, self.point(u, rest))
+        point, inner = self.point(u, rest)
+        arrays = point_arrays(self.lift, point) | {"inner": self.lift.losses.point_duals(inner)}
         return {name: x[None] if name in Certificate.UNITS else x for name, x in arrays.items()}
 
 

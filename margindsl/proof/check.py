@@ -19,7 +19,7 @@ SHAPES = {  # of arrays: equal letters are equal lengths; + marks what is not ne
     "s": "costs scalars nonneg", "f": "cell anchor A B C", "f*": "left right", "g": "log_at log_a log_d", "g+": "log_c",
     "x2": "must", "y2": "cannot", "i": "known_index known_values", "jn": "bound_weights",
     "j*": "bound_lower bound_upper", "k+": "at_least at_most", "ln": "decision_weights",
-    "l*": "decision_lower decision_upper", "pmz": "u", "pm": "q", "plo": "tau", "pl+": "eta", "pg": "tangents",
+    "l*": "decision_lower decision_upper", "pmz": "u", "pm": "q inner", "plo": "tau", "pl+": "eta", "pg": "tangents",
     "e": "tree", "pN+": "d", "pb+": "kappa", "j": "middles units", "tN": "cuts", "pt": "theta"}
 WHOLE: dict[str, tuple[Any, Any]] = {  # of whole numbers: the least, and what all are below; a letter is a length
     "labels": (0, "k"), "points": (0, "n"), "nonneg": (0, 2), "cell": (0, "m"), "log_at": (0, "m"), "must": (0, "n"),
@@ -188,7 +188,7 @@ class Proof(SimpleNamespace):
                  for mark, names in SHAPES.items() for name in names.split() if name in arrays}
         need(np.array_equal(found["codes"], words["codes"]), "the codes are not those of the coding")
         super().__init__(
-            **(found | words), n=n, clusters=k,
+            **(found | words), n=n, clusters=k, known=math.inf,
             **{name: header[name] for name in ("coding", "kind", "state", "free_bias")},
             bias=np.array(header["bias"], dtype=float), held=whole(header["held"], -1, lengths["l"] - 1),
             ridge=number(header["ridge"], sys.float_info.min), constant=number(header["constant"]),
@@ -264,11 +264,33 @@ class Proof(SimpleNamespace):
         size = math.fsum([*parts, *wide, *np.abs(charges), square, abs(self.constant)])
         return math.fsum([*values, *logs, *charges, square, self.constant]), rate * size
 
-    def least(self, u: Any, q: Any, v: Any) -> tuple[float, Any, Any]:
-        """Return the sum over losses of min over x of h(x) + ux + qx^2/2, rounding taken off; u and q as of margins."""
+    def ends(self, B: LabelSet, number: int, z: Any) -> Any:
+        """Return (2, m) ends of x for all labellings like z of a lower value than that of the solution.
+
+        With duals u of decided points, value >= sum min(h + ux) + |w - H/norm|^2/2 - H'H/norm/2, H = sum u y phi.
+        """
+        u, code = self.inner[number], B.own[z][B.component] * B.sign
+        low, v, _ = self.least(u, 0 * u, self.tangents[number])
+        need(not np.any(v * (code == 0)), "duals of what is decided use open labels")
+        H, size = (code * v) @ self.columns, np.abs(v) @ self.magnitudes
+        parts = abs(self.known) + abs(self.constant) + abs(low), size**2 @ (1 / self.norm)
+        square = 2 * (self.known - self.constant - low) + H**2 @ (1 / self.norm) + 4 * self.rate * sum(parts)
+        reach = math.sqrt(max(0.0, square)) * np.sqrt(self.magnitudes**2 @ (1 / self.norm))
+        middle, far = self.columns @ (H / self.norm), self.magnitudes @ (size / self.norm)
+        reach = reach * (1 + self.rate) + 2 * self.rate * far + np.where(code == 0, np.abs(middle), 0)
+        middle, reach = self.slopes * (code * middle)[self.points], np.abs(self.slopes) * reach[self.points]
+        return np.stack([middle - reach, middle + reach])
+
+    def least(self, u: Any, q: Any, v: Any, ends: Any = None) -> tuple[float, Any, Any]:
+        """Return the sum over losses of min over x of h(x) + ux + qx^2/2, rounding taken off; u and q as of margins.
+
+        Where there are `ends` (2, m), over what lies between them.
+        """
         over, parts = u @ self.coupling - self.costs, np.abs(u) @ np.abs(self.coupling) + np.abs(self.costs)
         over = np.where(self.nonneg, over, np.abs(over)) <= (len(u) + 8) * EPS * parts
         need(np.all(over) and not np.any(np.abs(q) @ self.coupling**2), "a dual point does not balance shared scalars")
+        left, right = (self.left, self.right) if ends is None else (
+            np.maximum(self.left, ends[0][self.cell]), np.minimum(self.right, ends[1][self.cell]))
         i, k, v = self.cell, self.anchor, np.clip(v, -1.0, 0.0)  # log(1 + exp(-z)) is no less than vz - its conjugate
         dual = -v * np.log(np.where(v < 0, -v, 1)) + (1 + v) * np.log1p(np.where(v > -1, v, 0))
         slope, strain, rest, size = (np.bincount(self.log_at, self.log_c * z, len(u)) for z in (
@@ -277,13 +299,13 @@ class Proof(SimpleNamespace):
         linear, strain, low = (u + slope)[i], (np.abs(u) + strain)[i], np.full(len(i), np.inf)
         steep, size, total = np.abs(self.B), np.abs(self.C) + size[i], np.full(len(u), np.inf)
         bend, tilt = self.A + half, u[i] + (slope[i] + self.B - 2 * self.A * k)  # bend x^2 + tilt x but for a constant
-        lowest = np.clip(np.where(bend > 0, -tilt / (2 * bend), k), self.left, self.right)
-        for x, sign in ((self.left, 1), (self.right, -1), (lowest, 0)):
+        lowest = np.clip(np.where(bend > 0, -tilt / (2 * bend), k), left, right)
+        for x, sign in ((left, 1), (right, -1), (lowest, 0)):
             t, falls = x - k, (bend < 0) | ((bend == 0) & (sign * tilt > 64 * EPS * (strain + steep)))
             parts = (np.abs(self.A * t) + steep) * np.abs(t) + (strain + np.abs(half * x)) * np.abs(x) + size
             value = (self.A * t + self.B) * t + (half * x + linear) * x + self.C - 64 * EPS * parts
             low = np.minimum(low, np.where(np.isfinite(x), value, np.where(falls, -np.inf, np.inf)))
-        np.minimum.at(total, i, low)
+        np.minimum.at(total, i, np.where(left <= right, low, np.inf))
         need(np.all(np.isfinite(total)), f"a dual point is outside the domain of loss {np.argmin(np.isfinite(total))}")
         v, q = (np.bincount(self.points, z, self.n) for z in (u * self.slopes, q * self.slopes**2))
         return math.fsum(total + rest), v, q
@@ -341,7 +363,11 @@ class Proof(SimpleNamespace):
     def leaf_bounds(self, B: LabelSet, number: int, Z: Any) -> Any:
         """Return what a dual point proves for rows of Z, labels of components."""
         (u, q, tau, eta), k = (x[number] for x in (self.u, self.q, self.tau, self.eta)), self.clusters
-        low, v, q = self.least(u.sum(axis=1), q, self.tangents[number])
+        ends = None
+        if hasattr(self, "inner") and self.known < math.inf and self.norm.all() and not len(self.log_at):
+            need(len(Z) == 1 and len(self.pairs) == 1 and not self.coupling.any(), "better labels are not looked for")
+            ends = self.ends(B, number, Z[0])
+        low, v, q = self.least(u.sum(axis=1), q, self.tangents[number], ends)
         if self.kind == "lift":
             prices, tau = np.array([self.lifted(B, number, z, v, q, eta) for z in Z]), 0 * tau
         else:  # cases: all labels that the dual point uses are decided
@@ -383,6 +409,7 @@ class Proof(SimpleNamespace):
         value, rounding = self.valued(y) if hasattr(self, "w") else (math.inf, 0.0)
         need(self.value == value or abs(self.value - value) <= rounding, f"value {value:.17g}, not {self.value:.17g}")
         t, here = -self.anchor, (self.left <= 0) & (self.right >= 0)  # losses at decision values and scalars of zero
+        self.known = value + rounding  # what better labels have less than
         start = np.abs(((self.A * t + self.B) * t + self.C)[here]).sum() + self.log_c @ np.logaddexp(0, -self.log_d)
         is_known = value < math.inf and rounding <= KNOWN * (abs(value) + abs(self.constant) + start)
         (report.proved if is_known else report.unverified).append(

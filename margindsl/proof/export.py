@@ -226,6 +226,8 @@ def _lift(B: LabelSet, dual: dict[str, Any], proof: Proof) -> dict[str, Any]:
     point, (Z, leaf) = _points(proof, u[:, :, None], q, tau, eta), B.leaves()
     if len(np.unique(leaf)) < len(leaf):
         raise UnknownProof("a dual point stands at several ends of the tree")
+    if "inner" in dual and proof.norm.all() and not proof.coupling.any():
+        point["inner"] = dual["inner"].reshape(len(paths), -1)[again]
     more, bounds = np.zeros_like(d), np.column_stack([B.rows, -np.append(middles, 0)])
     for z, at in zip(Z, leaf):
         joined = np.vstack([cuts[theta[at] != 0], bounds[kappa[at] > 0]])

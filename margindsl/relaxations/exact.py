@@ -10,7 +10,8 @@ import numpy as np
 
 from margindsl.contract import Offer, RawSolution, Refusal, Status, integers, numbers
 from margindsl.drivers.alternation import alternate
-from margindsl.drivers.branching import STAGE, Branching
+from margindsl.drivers.branching import STAGE, Branching, decided_duals
+from margindsl.drivers.checkpoint import State
 from margindsl.drivers.enumeration import enumerate_labels
 from margindsl.drivers.guard import name_of
 from margindsl.drivers.run import Run
@@ -19,6 +20,7 @@ from margindsl.drivers.starts import starting_labels
 from margindsl.errors import CalculusError
 from margindsl.program.absorption import absorbed_envelopes
 from margindsl.program.branching import BranchNodeForm, PointLosses
+from margindsl.program.certificates import Certificate
 from margindsl.program.forms import Form
 from margindsl.program.lift import Cuts, LiftForm
 from margindsl.program.nodes import JointNodes, LiftedNodes, NodeBounds, PartialNodes
@@ -99,8 +101,9 @@ class Exact(Relaxation):
         nodes, obstacle = self._nodes(program)
         if obstacle is not None:
             return Refusal(f"nodes={nodes!r}: {obstacle}", "Use md.Exact(nodes='auto')")
-        bounded = {"weights": f"P of order {program.features.rank}", "joint": "nodes bounded by the lift",
-                   "decided": f"nodes bounded by their decided points alone, for {joint_obstacle(program)}"}[nodes]
+        reason = joint_obstacle(program) if nodes == "decided" and self.nodes == "auto" else None
+        bounded = {"weights": f"P of order {program.features.rank}", "joint": "nodes bounded by the lift with its cuts",
+                   "decided": f"nodes bounded by their decided points alone{f', for {reason}' if reason else ''}"}[nodes]
         return Offer(f"branch and bound over {free} components, {bounded}")
 
     def lower(self, program: MarginProgram) -> Form:
@@ -147,26 +150,17 @@ class Exact(Relaxation):
 
     def _branch(self, run: Run) -> Outcome:
         program, (nodes, _) = run.program, self._nodes(run.program)
-        apart, whole, start = run, None, None
-        state = run.resume(STAGE)
-        if nodes == "joint":
-            form = lift(program, whole=True)
-            with run.share(ROOT_SHARE):
-                raw, whole = SDP().solve_lift(run, form)
-            if state is not None:
-                form = replace(form, cuts=Cuts(*(state[f"cuts {f.name}"] for f in fields(Cuts))))
-            elif (reached := raw.get("reached")) is not None:
-                form = few_cuts(reached.form, raw)
-                start = replace(raw, variables={"reached": reached})
-            tree: NodeBounds = JointNodes(program, form)
-        else:
-            apart = run if nodes == "weights" else self._apart(run)
-            tree = (LiftedNodes if nodes == "weights" else PartialNodes)(program)
+        apart = self._apart(run) if nodes == "decided" else run
+        whole, start, state = None, None, run.resume(STAGE)
         try:
             if state is None:
                 with run.stage("incumbent"), apart.share(0.3):
                     for labels in starting_labels(apart, self.starts) if self.starts else ():
                         search(apart, alternate(apart, labels))
+            if nodes == "joint":
+                tree, whole, start = self._root(run, state)
+            else:
+                tree = (LiftedNodes if nodes == "weights" else PartialNodes)(program)
             if nodes == "decided" and not self._enumerates(program):
                 whole = SDP().beside(run)
             done = Branching(apart, max(run.budget.tol, FINEST) if self.tol is None else self.tol, tree, start).go()
@@ -175,6 +169,24 @@ class Exact(Relaxation):
         proof = whole if whole is not None and whole.bound > done.certificate.bound else done.certificate
         return Outcome(done.status, answer=done.fit, certificate=proof, estimate=proof.bound, message=done.message or
                        f"{done.nodes} nodes, {len(done.certificate.arrays['paths'])} leaves")
+
+    @staticmethod
+    def _root(run: Run, state: State | None) -> tuple[NodeBounds, Certificate | None, RawSolution | None]:
+        """Return nodes with the cuts of the first one, what it proves, and where nodes begin; those of a state."""
+        root = np.asarray(run.program.labels.pinned)
+        tree = JointNodes(run.program, lift(run.program, whole=True), run.known)
+        if state is not None:
+            cuts = Cuts(*(state[f"cuts {f.name}"] for f in fields(Cuts)))
+            return replace(tree, lift=replace(tree.lift, cuts=cuts)), None, None
+        inner = decided_duals(run, tree, root)
+        with run.share(ROOT_SHARE):
+            raw, proof = SDP().solve_lift(run, tree.form(root, inner))
+        if proof is not None:
+            proof = replace(proof, arrays=proof.arrays | {"inner": tree.lift.losses.point_duals(inner)})
+        if (reached := raw.get("reached")) is None:
+            return tree, proof, None
+        return (replace(tree, lift=replace(few_cuts(reached.form, raw), domain=None)), proof,
+                replace(raw, variables={"reached": reached}))
 
     @staticmethod
     def _apart(run: Run) -> Run:

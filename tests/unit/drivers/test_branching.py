@@ -307,21 +307,54 @@ def declare(loss, n=20, d=2, bias=False, more=lambda f: []):
     return md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean(loss(y * f))), [abs(md.sum(y)) <= 4, *more(f)])
 
 
-@pytest.mark.parametrize(("problem", "words"), [
-    (declare(md.hinge, n=6, bias=True), "only where they hold a free bias"),
-    (declare(md.hinge, n=6, more=lambda f: [abs(f[0] + f[1]) <= 1]), "only where they hold a free bias"),
-    (declare(md.hinge, n=6, d=65), "rank 65, above 60"),
-    (declare(lambda g: md.logistic(-g), n=6), "finite piecewise quadratic losses"),
-], ids=["bias", "decision", "rank", "logistic"])
-def test_what_the_lift_does_not_bound_is_bounded_by_the_decided_points(problem, words):
-    program, method = problem.program(), md.Exact(method="branching", tol=1e-6)
-    assert words in method.accepts(program).note or words == "rank 65, above 60"  # 6 points span fewer
+@pytest.mark.parametrize("nodes", ["joint", "decided"])
+@pytest.mark.parametrize(("problem", "obstacle"), [
+    (declare(md.hinge, n=6, bias=True), "a free bias makes sdp trivial"),
+    (declare(md.hinge, n=6, more=lambda f: [f[0] + f[1] <= 1]), "equal limits on both sides"),
+    (declare(md.hinge, n=6, more=lambda f: [abs(f[0] + f[1]) <= 1]), None),
+    (declare(md.hinge, n=6, d=65), None), (declare(md.logistic, n=6), None),
+], ids=["bias", "decision", "both sides", "rank", "logistic"])
+def test_nodes_of_the_lift_and_of_the_decided_points_find_the_optimum(problem, obstacle, nodes):
+    program, method = problem.program(), md.Exact(method="branching", tol=1e-6, nodes=nodes)
+    if nodes == "joint" and obstacle is not None:
+        assert obstacle in method.accepts(program).reason
+        return
     found = problem.solve(method, random_state=0)
     values = [problem.solve("alternating", warm_start=None, random_state=seed).value for seed in range(3)]
     every = min(_fixed(program, labels) for labels in program.labels.enumerate() if labels[0] == 1)  # and mirrored
     assert found.status == "optimal" and found.verify()
     assert found.value == pytest.approx(every, rel=2e-6, abs=1e-9) and found.bound <= every * (1 + 1e-9) + 1e-12
     assert min(values) >= found.bound
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_tree_of_the_lift_is_enumeration(seed):
+    """Links, known labels, bounds on sums of labels and kernels; every proof is judged."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(7, 11))
+    y = md.Labels(n)
+    f = md.Hyperplane(rng.normal(size=(n, 3)), kernel=["linear", "rbf"][seed % 2], bias=[False, "penalised"][seed // 6])
+    loss = [md.odm, md.hinge, md.squared_hinge, lambda g: md.square(1 - g)][seed % 4]
+    rules = [abs(md.sum(y)) <= 2 + n % 2, md.sum(y[:4]) >= -2.0, y[0] == y[1], y[2] != y[3], y[4] == 1]
+    rules = [rule for number, rule in enumerate(rules) if number == 0 or rng.random() < 0.5]
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.sum(loss(y * f))), rules)
+    optimum = problem.solve(md.Exact(method="enumeration"), random_state=0).value
+    found = problem.solve(md.Exact(method="branching", nodes="joint"), random_state=0)
+    report = found.verify()
+    assert found.status == "optimal" and report and not report.unverified
+    assert found.value == pytest.approx(optimum, rel=1e-5) and found.bound <= optimum * (1 + 1e-9)
+
+
+def test_the_tree_of_the_lift_goes_on_from_a_checkpoint(tmp_path):
+    X = np.random.default_rng(3).normal(size=(14, 6))
+    y, f = md.Labels(14), md.Hyperplane(X, kernel="rbf")
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.sum(md.hinge(y * f))), [abs(md.sum(y)) <= 4])
+    method, kept = md.Exact(method="branching", nodes="joint", tol=1e-5), tmp_path / "tree"
+    whole = problem.solve(method, random_state=0)
+    problem.solve(method, random_state=0, max_iter=3, checkpoint=kept)
+    again = problem.solve(method, random_state=0, checkpoint=kept)
+    assert again.status == whole.status == "optimal" and again.verify()
+    assert again.value == pytest.approx(whole.value, rel=1e-6)
 
 
 def _fixed(program, labels):
@@ -335,7 +368,8 @@ def test_automatic_choice_enumerates_small_label_sets_and_branches_above():
     assert "branch and bound over" in method.accepts(large).note
     assert isinstance(method.lower(large), BranchNodeForm)
     assert method.default_solver(method.lower(large)) == "node-newton"
-    assert "decided points alone" in md.Exact().accepts(declare(md.logistic, n=30).program()).note
+    assert "the lift with its cuts" in md.Exact().accepts(declare(md.logistic, n=30).program()).note
+    assert "decided points alone" in md.Exact().accepts(declare(md.logistic, n=30, bias=True).program()).note
     refusal = md.Exact(method="enumeration").accepts(large)
     assert isinstance(refusal, Refusal) and "md.Exact(method='branching')" in refusal.repair
 

@@ -93,7 +93,7 @@ class LiftArrays:
         rows = np.flatnonzero(~fixed)
         reach = 2 * np.sqrt(2 * np.einsum("ir,ir->i", features, features).max(initial=0.0)) + 4 * form.units[1]
         pieces = Pieces.of_losses(losses, losses.weights / unit, squared, form.units[1], ~fixed, reach,
-                                  ~form.linear & (form.clusters > 2))
+                                  ~form.linear & (form.clusters > 2), form.domain)
         # the columns of V, and the atoms
         above, ends = np.vstack([form.omega, cuts.matrix(N).toarray()]), np.cumsum([N, len(form.omega), len(sigma)])
         extras = np.zeros((N + r, len(above) + len(sigma)))

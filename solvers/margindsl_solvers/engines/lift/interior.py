@@ -383,7 +383,9 @@ def moved(start: Iterate, lift: LiftArrays) -> Iterate:
     cuts as on a central path.
     """
     # 1. which components stand for those of the old lift, with which signs; cuts as rows of these
-    old, (X, _, x_signed), lift = start.lift, start.primal, replace(lift, pieces=start.lift.pieces)
+    old, (X, z, x_signed), dual = start.lift, start.primal, start.dual
+    if lift.form.domain is old.form.domain:
+        lift = replace(lift, pieces=old.pieces)
     form, N, many = lift.form, lift.form.count, int(old.pieces.slack.sum())
     held = np.flatnonzero(old.form.component >= 0)
     points, first = np.unique(old.form.component[held], return_index=True)
@@ -424,8 +426,12 @@ def moved(start: Iterate, lift: LiftArrays) -> Iterate:
             break
     else:
         y[:N] += b.T @ (b.sum(axis=1) * y[new])
-    primal = start.primal._replace(S=X, signed=np.append(x_signed[:many], x[lift.signed]))
-    return Iterate(lift, start.dual._replace(y=y), primal, start.scalars)
+    dual, sigmas = dual._replace(y=y), x_signed[:many]
+    if lift.pieces is not old.pieces:  # losses on other intervals begin on the central path
+        dual = Dual(y, *lift.pieces.start(*lift.arguments(y), mu))
+        z, sigmas = lift.pieces.centred(lift.matrices(dual).z, dual.sigma)
+        sigmas = sigmas[lift.pieces.slack]
+    return Iterate(lift, dual, Matrices(X, z, np.append(sigmas, x[lift.signed])), start.scalars)
 
 
 def solve_interior(form: LiftForm, budget: Budget, reached: Reached | None = None) -> RawSolution:

@@ -12,6 +12,7 @@ from margindsl.program.losses import Losses
 from margindsl.typing import BoolArray, FloatArray, IntArray
 
 FIRST = 16  # knots of a loss that is not piecewise quadratic, before it is refined
+THIN = 1e-6  # times the unit: the least width of a piece that an interval leaves
 FAR = 1e8  # times the reach: where the curvature of a tail is read off
 
 
@@ -35,7 +36,7 @@ class Pieces:
 
     @classmethod
     def of_losses(cls, losses: Losses, weights: FloatArray, squares: BoolArray, unit: float, kept: BoolArray,
-                  reach: float, falling: BoolArray) -> Pieces:
+                  reach: float, falling: BoolArray, domain: FloatArray | None = None) -> Pieces:
         """Return the pieces of c_r ρ_r(x + d_r) by row.
 
         Parameters
@@ -44,6 +45,8 @@ class Pieces:
             How far from zero losses that are not piecewise quadratic are followed.
         falling : (m,) bool array
             The rows that enter by the falling part of their loss alone.
+        domain : (m, 2) float array, optional
+            Ends of x.
         """
         tables = [(part.start + np.flatnonzero(falling[part] == falls),
                    quadratics(term.loss.split()[0] if falls else term.loss, reach))
@@ -51,6 +54,11 @@ class Pieces:
         row = np.concatenate([np.repeat(rows, len(table)) for rows, table in tables])
         order = np.argsort(row, kind="stable")
         row, table = row[order], np.concatenate([np.tile(table, (len(rows), 1)) for rows, table in tables])[order]
+        if domain is not None:
+            low, high = (domain + THIN * unit * np.array([-1.0, 1.0]) + losses.shifts[:, None])[row].T
+            table[:, 0], table[:, 1] = np.maximum(table[:, 0], low), np.minimum(table[:, 1], high)
+            inside = table[:, 1] - table[:, 0] > 0.25 * THIN * unit
+            row, table = row[inside], table[inside]
         return cls(losses, weights, squares, unit, np.flatnonzero(kept), (np.cumsum(kept) - 1)[row[kept[row]]],
                    table[kept[row]])
 
