@@ -373,23 +373,23 @@ def contracted(form: LiftForm, codes: IntArray) -> tuple[LiftForm, IntArray, Int
     -------
     contraction : LiftForm
         Its last component is the reference; itself where nothing is decided.
-    place, turn : (N,) int arrays
+    target, turn : (N,) int arrays
         Component, and its sign there.
     group : (T,) int array
-        The place of each cut among those of the contraction, −1 where one component is left: it holds.
+        The number of each cut among those of the contraction, −1 where one component is left: it holds.
     """
     held, turn, known = codes != 0, np.ones(form.count, dtype=int), np.zeros(form.count, dtype=bool)
     at = form.component[held]
     turn[at], known[at] = codes[held] * form.sign[held], True
     known[[] if form.reference is None else [form.reference]] = True
-    place = np.where(known, np.count_nonzero(~known), np.cumsum(~known) - 1)
+    target = np.where(known, np.count_nonzero(~known), np.cumsum(~known) - 1)
     if np.count_nonzero(known) <= (form.reference is not None):
         return form, np.arange(form.count), turn, np.arange(form.cuts.count)
-    count = int(place.max()) + 1
-    sums = [np.bincount(place, turn * b.vector, count) for b in form.balance]
+    count = int(target.max()) + 1
+    sums = [np.bincount(target, turn * b.vector, count) for b in form.balance]
     balance = tuple(QuadraticBound(omega, b.radius if np.any(omega) else 1.0)  # of nothing any radius holds
                     for b, omega in zip(form.balance, sums))
-    positions, signs = place[form.cuts.positions], turn[form.cuts.positions] * form.cuts.signs
+    positions, signs = target[form.cuts.positions], turn[form.cuts.positions] * form.cuts.signs
     rows = np.zeros((form.cuts.count, count), dtype=np.int8)
     np.add.at(rows, (np.arange(len(rows))[:, None], positions), signs.astype(np.int8))
     rows *= np.sign(rows[np.arange(len(rows)), np.argmax(rows != 0, axis=1)])[:, None]  # b and −b are one cut
@@ -398,8 +398,8 @@ def contracted(form: LiftForm, codes: IntArray) -> tuple[LiftForm, IntArray, Int
     number = np.full(form.cuts.count, -1)
     number[kept] = np.arange(len(kept))
     cuts = Cuts(positions[kept], signs[kept], form.cuts.least[kept], form.cuts.equal[kept])
-    return replace(form, component=place[form.component], sign=form.sign * turn[form.component], count=count,
-                   balance=balance, reference=count - 1, cuts=cuts), place, turn, number[first[same.ravel()]]
+    return replace(form, component=target[form.component], sign=form.sign * turn[form.component], count=count,
+                   balance=balance, reference=count - 1, cuts=cuts), target, turn, number[first[same.ravel()]]
 
 
 def within(form: LiftForm, value: float, u: FloatArray) -> FloatArray | None:

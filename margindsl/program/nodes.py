@@ -126,10 +126,10 @@ class JointNodes(NodeBounds):
 
     def repaired(self, z: IntArray, answer: Mapping[str, FloatArray]) -> tuple[FloatArray, FloatArray]:
         """Return the dual point of an answer to a node's lift, with `inner` beside it."""
-        _, place, _, group = contracted(self.lift, self.codes(z))
+        _, target, _, group = contracted(self.lift, self.codes(z))
         point, _ = repaired_point(self.form(z, answer["inner"]), answer)
         d, gamma = np.zeros(self.lift.count), np.zeros(self.lift.cuts.count)
-        d[np.unique(place, return_index=True)[1]] = point.d
+        d[np.unique(target, return_index=True)[1]] = point.d
         owner, first = np.unique(group, return_index=True)
         gamma[first[owner >= 0]] = point.gamma
         return point.u, np.concatenate([point.q, d, point.kappa, gamma, point.eta, answer["inner"]])
@@ -140,13 +140,13 @@ class JointNodes(NodeBounds):
         return LiftPoint(u, *parts), inner
 
     def value(self, z: IntArray, u: FloatArray, rest: FloatArray) -> float:
-        _, place, turn, group = contracted(self.lift, self.codes(z))
+        _, target, turn, group = contracted(self.lift, self.codes(z))
         (point, inner), cuts = self.point(u, rest), self.lift.cuts
         form, alone = self.form(z, inner), group < 0
-        d, at = np.bincount(place, point.d, form.count), cuts.positions[alone]
+        d, at = np.bincount(target, point.d, form.count), cuts.positions[alone]
         # what a cut on one component is worth stands in the diagonal
         rows = np.zeros((np.count_nonzero(alone), form.count))
-        np.add.at(rows, (np.arange(len(rows))[:, None], place[at]), turn[at] * cuts.signs[alone])
+        np.add.at(rows, (np.arange(len(rows))[:, None], target[at]), turn[at] * cuts.signs[alone])
         d -= np.sum(point.gamma[alone, None] * rows**2, axis=0)
         gamma = np.bincount(group[~alone], point.gamma[~alone], form.cuts.count)
         kappa = np.where(form.omega.any(axis=1), point.kappa, 0.0)

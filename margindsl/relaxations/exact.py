@@ -103,7 +103,7 @@ class Exact(Relaxation):
             return Refusal(f"nodes={nodes!r}: {obstacle}", "Use md.Exact(nodes='auto')")
         reason = joint_obstacle(program) if nodes == "decided" and self.nodes == "auto" else None
         bounded = {"weights": f"P of order {program.features.rank}", "joint": "nodes bounded by the lift with its cuts",
-                   "decided": f"nodes bounded by their decided points alone{f', for {reason}' if reason else ''}"}[nodes]
+                   "decided": f"nodes bounded by decided points alone{f', for {reason}' if reason else ''}"}[nodes]
         return Offer(f"branch and bound over {free} components, {bounded}")
 
     def lower(self, program: MarginProgram) -> Form:

@@ -328,7 +328,7 @@ def _factored(H: FloatArray) -> tuple[FloatArray, bool] | None:
     """Return the Cholesky factor of a matrix of unit diagonal, a little more of it added where rounding asks for it."""
     for shift in (0.0, 1e-14, 1e-11, 1e-8):
         np.fill_diagonal(H, 1.0 + shift)
-        root, failed = dpotrf(H.T, lower=True, clean=False, overwrite_a=True)  # in place of one half: the other is left
+        root, failed = dpotrf(H.T, lower=True, clean=False, overwrite_a=True)  # in target of one half: the other is left
         if not failed:
             return root, True
         H.T[:] = np.triu(H.T) + np.triu(H.T, 1).T
@@ -390,10 +390,10 @@ def moved(start: Iterate, lift: LiftArrays) -> Iterate:
     held = np.flatnonzero(old.form.component >= 0)
     points, first = np.unique(old.form.component[held], return_index=True)
     first, turn = held[first], np.ones(old.form.count, dtype=int)
-    place = np.full(old.form.count, -1 if form.reference is None else form.reference)
-    place[points], turn[points] = form.component[first], form.sign[first] * old.form.sign[first]
+    target = np.full(old.form.count, -1 if form.reference is None else form.reference)
+    target[points], turn[points] = form.component[first], form.sign[first] * old.form.sign[first]
     into = np.zeros((old.form.count, N))
-    into[np.arange(old.form.count), place] = turn
+    into[np.arange(old.form.count), target] = turn
     before, now = old.form.cuts.matrix(old.form.count) @ into, form.cuts.matrix(N).toarray()
     for rows in (before, now):
         rows *= np.sign(rows[np.arange(len(rows)), np.argmax(rows != 0, axis=1)])[:, None]
@@ -404,16 +404,16 @@ def moved(start: Iterate, lift: LiftArrays) -> Iterate:
     gone[old.signed] = x_signed[many:]
     rest, rest_old = (lift.kind != 3) & (lift.kind != 0), (old.kind != 3) & (old.kind != 0)
     y[rest], x[rest] = start.dual.y[rest_old], gone[rest_old]
-    y[:N] = np.bincount(place, start.dual.y[:len(place)], N)
+    y[:N] = np.bincount(target, start.dual.y[:len(target)], N)
     cuts, gamma, slack = np.flatnonzero(lift.kind == 3), start.dual.y[old.kind == 3], gone[old.kind == 3]
     y[cuts] = np.bincount(at[at >= 0], gamma[at >= 0], len(cuts))
     x[cuts[at[at >= 0]]] = slack[at >= 0]
     alone = (at < 0) & (np.count_nonzero(before, axis=1) == 1)  # of decided components: a part of the diagonal
     y[:N] -= gamma[alone] @ before[alone]**2
-    if len(place) > N:  # one of those that were joined stands for all
+    if len(target) > N:  # one of those that were joined stands for all
         own = np.zeros(N, dtype=int)
-        own[place[::-1]] = np.arange(len(place))[::-1]
-        kept, signs = np.append(own, np.arange(len(place), len(X))), np.append(turn[own], np.ones(len(X) - len(place)))
+        own[target[::-1]] = np.arange(len(target))[::-1]
+        kept, signs = np.append(own, np.arange(len(target), len(X))), np.append(turn[own], np.ones(len(X) - len(target)))
         X = signs[:, None] * X[np.ix_(kept, kept)] * signs
     # 3. new ones: γ = μ/x, of which S stays definite
     new = np.setdiff1d(cuts, cuts[at[at >= 0]])
