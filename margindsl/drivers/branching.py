@@ -22,6 +22,7 @@ from margindsl.typing import FloatArray, IntArray
 
 NODE_SHARE = 0.1  # accuracy of a node, as a share of the gap asked for
 LOOSE, LARGEST_STARTS = 0.1, 5e7  # the same of the node's own gap; numbers in starts that are kept for children
+FAINT = 1e-9  # so that open components differ from decided ones
 JAMMED = 16  # steps from where the parent was, after which a node begins anew: that takes 12 to 18
 ROUGH = 1e-2  # relative accuracy to which a node of decided points is solved that is below the target anyway
 HOPEFUL = 0.2  # a rounded labelling is fitted when its value is within this share of the incumbent's
@@ -266,7 +267,7 @@ class Branching:
         own = np.arange(form.count) != form.reference
         score = np.full(self.labels.count, -np.inf)
         held = np.asarray(self.labels.component)[first]
-        plain = (np.maximum(d, 0.0) + 1e-9) * (1.0 + 1e-9 - np.abs(products))
+        plain = np.maximum(d, FAINT * np.abs(d).max()) * (1.0 + FAINT - np.abs(products))
         if form.reference is None:
             plain[at] = np.inf
         score[held] = np.where(own, plain, -np.inf)[form.component[first]]

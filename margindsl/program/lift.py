@@ -23,7 +23,7 @@ from margindsl.program.losses import Losses, LossTerm
 from margindsl.typing import BoolArray, FloatArray, IntArray
 
 FAR = 1e12  # where the curvature of a tail is read off that is not piecewise quadratic
-NEAR = 1.0 + 1e-7  # times the radius of a ball, for what rounding may do to it
+NEAR = 1e-9  # of the parts of the square of a radius, by which it is greater: what rounding may do to it is less
 MOST_SUMS = 512  # different sums of losses of one point that are made one function
 
 
@@ -420,8 +420,9 @@ def within(form: LiftForm, value: float, u: FloatArray) -> FloatArray | None:
         return None
     codes = np.where(form.component == (-2 if form.reference is None else form.reference), form.sign, 0)
     H = form.features.adjoint(codes * losses.scatter(u))
-    radius, f = np.sqrt(max(0.0, 2.0 * (value - low) + float(H @ H))), form.features.apply(H)
-    reach = NEAR * radius * np.sqrt(form.features.row_norms()) + np.where(codes == 0, np.abs(f), 0.0)
+    square, f = 2.0 * (value - low) + float(H @ H), form.features.apply(H)
+    parts = abs(value) + abs(low) + float(H @ H)
+    reach = np.sqrt((max(0.0, square) + NEAR * parts) * form.features.row_norms()) + np.where(codes == 0, np.abs(f), 0.0)
     middle, reach = losses.slopes * (codes * f)[losses.points], np.abs(losses.slopes) * reach[losses.points]
     return np.stack([middle - reach, middle + reach], axis=1)
 

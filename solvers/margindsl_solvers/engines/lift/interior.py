@@ -328,7 +328,7 @@ def _factored(H: FloatArray) -> tuple[FloatArray, bool] | None:
     """Return the Cholesky factor of a matrix of unit diagonal, a little more of it added where rounding asks for it."""
     for shift in (0.0, 1e-14, 1e-11, 1e-8):
         np.fill_diagonal(H, 1.0 + shift)
-        root, failed = dpotrf(H.T, lower=True, clean=False, overwrite_a=True)  # in target of one half: the other is left
+        root, failed = dpotrf(H.T, lower=True, clean=False, overwrite_a=True)  # in place of one half: the other is left
         if not failed:
             return root, True
         H.T[:] = np.triu(H.T) + np.triu(H.T, 1).T
@@ -413,7 +413,8 @@ def moved(start: Iterate, lift: LiftArrays) -> Iterate:
     if len(target) > N:  # one of those that were joined stands for all
         own = np.zeros(N, dtype=int)
         own[target[::-1]] = np.arange(len(target))[::-1]
-        kept, signs = np.append(own, np.arange(len(target), len(X))), np.append(turn[own], np.ones(len(X) - len(target)))
+        kept = np.append(own, np.arange(len(target), len(X)))
+        signs = np.append(turn[own], np.ones(len(X) - len(target)))
         X = signs[:, None] * X[np.ix_(kept, kept)] * signs
     # 3. new ones: γ = μ/x, of which S stays definite
     new = np.setdiff1d(cuts, cuts[at[at >= 0]])
