@@ -81,7 +81,8 @@ def starting_labels(run: Run, count: int, kind: str = "mixed") -> list[IntArray]
     count : int
         Most labellings returned.
     kind : {"mixed", "kmeans", "spectral", "random", "consensus", "known"}
-        Two-means runs, principal directions, random members of B, or all three in turn. For k clusters:
+        Two-means runs, principal directions, random members of B, or all three in turn, beside what the hyperplane of
+        the known labels says where there are any. For k clusters:
         k-means runs in feature space (with "kmeans" the first start is the best of ten), in the space of the leading
         k − 1 principal directions, random members. "consensus" is what clusterings of several kinds agree upon,
         "known" one start, from the hyperplane of the known labels alone.
@@ -90,11 +91,15 @@ def starting_labels(run: Run, count: int, kind: str = "mixed") -> list[IntArray]
     found = [labels.nearest(start) for start in run.starts]
     if kind == "known":
         return distinct([*found, labels_from_known(run)])
+    if kind == "mixed" and has_known(run.program):
+        with suppress(SolverError):  # unbounded over the known labels alone, as shared scalars may be
+            found.append(labels_from_known(run))
+    wanted = count + len(found)
     if run.program.clusters > 2:
-        return _cluster_starts(run, found, count, kind)
+        return _cluster_starts(run, found, wanted, kind)
     spectral = principal_directions(run.program, max(1, count), run.rng) if kind in ("mixed", "spectral") else None
     for index in while_time(range(4 * count), run.budget):
-        if len(found) >= count + len(run.starts):
+        if len(found) >= wanted:
             break
         turn = kind if kind != "mixed" else ("kmeans", "spectral", "random")[index % 3]
         step = index // 3 if kind == "mixed" else index
@@ -108,7 +113,7 @@ def starting_labels(run: Run, count: int, kind: str = "mixed") -> list[IntArray]
             found.append(labels.sample(run.rng, 1)[0])
             continue
         found.append(labels.maximise(named(run.program, run.program.gains_of(gain[:, None]))))
-    return distinct(found)[: max(1, count + len(run.starts))]
+    return distinct(found)[: max(1, wanted)]
 
 
 @contextmanager
@@ -149,12 +154,11 @@ def answer_first(run: Run) -> None:
         run.rng.bit_generator.state = random
 
 
-def _cluster_starts(run: Run, found: list[IntArray], count: int, kind: str) -> list[IntArray]:
-    wanted = count + len(found)
+def _cluster_starts(run: Run, found: list[IntArray], wanted: int, kind: str) -> list[IntArray]:
     spectral = None
     if kind in ("mixed", "spectral"):
         spectral = principal_directions(run.program, run.program.clusters - 1, run.rng)
-    for index in while_time(range(4 * count), run.budget):
+    for index in while_time(range(4 * (wanted - len(found))), run.budget):
         if len(found) >= wanted:
             break
         turn = kind if kind != "mixed" else ("kmeans", "spectral", "random")[index % 3]

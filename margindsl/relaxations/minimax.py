@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import ClassVar
@@ -13,8 +12,7 @@ import numpy as np
 from margindsl.contract import Offer, Refusal, Status, flags, integers, numbers
 from margindsl.drivers.generation import STAGE, Generated, generate, improved_starts, master_of, vertices
 from margindsl.drivers.run import Run
-from margindsl.drivers.starts import distinct, first_start, has_known, labels_from_known, starting_labels
-from margindsl.errors import SolverError
+from margindsl.drivers.starts import first_start, starting_labels
 from margindsl.features import image
 from margindsl.program.certificates import Certificate
 from margindsl.program.exhaustion import certify_pool, members
@@ -116,14 +114,11 @@ class Minimax(Relaxation):
         return "mirror-prox"
 
     def run(self, run: Run) -> Outcome:
-        # 1. Labellings to begin with: clusterings, what follows the known labels, better ones while there is time
+        # 1. Labellings to begin with: clusterings, what follows from known labels, better ones while there is time
         exhaustive = members(run.program) if self.oracle == "exhaustive" else None
         tol = self.tol or max(run.budget.tol, 1e-4 if exhaustive is None else 1e-9)
         going_on = run.resume(STAGE) is not None
         initial = [first_start(run)] if going_on else starting_labels(run, 3)
-        if has_known(run.program):
-            with suppress(SolverError):  # unbounded over the known labels alone, as shared scalars may be
-                initial = distinct([labels_from_known(run), *initial])
 
         # 2. The lift, roughly, and the mixture over more and more labellings
         with run.share(0.8):

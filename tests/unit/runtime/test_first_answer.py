@@ -83,3 +83,20 @@ def test_local_methods_polish_for_as_long_as_it_pays_unless_told_otherwise(relax
     problem = clouds(n=40)
     plain = problem.solve(relaxation(polish="none", restarts=2), random_state=0)
     assert problem.solve(relaxation(restarts=2), random_state=0).value <= plain.value * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("local", [md.Alternating, md.CCCP])
+def test_known_labels_are_among_the_mixed_starts(k, seed, local):
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(k, size=40)
+    truth[:k] = np.arange(k)
+    X = rng.normal(size=(40, 4)) * [1, 1, 1, 4] + 2.0 * np.eye(3, 4)[truth]  # what k-means sees are no clusters
+    y, f = md.Labels(40, clusters=k), md.Hyperplane(X, centre=True)
+    known = np.arange(8)
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 10 * md.mean(md.squared_hinge(md.margin(y, f)))),
+                         [y[known] == (2 * truth - 1 if k == 2 else truth)[known]])
+    mixed, alone = (problem.solve(local(start=start, restarts=2, polish="none"), random_state=0)
+                    for start in ("mixed", "known"))
+    assert mixed.value <= alone.value * (1 + 1e-6)
