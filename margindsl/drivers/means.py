@@ -93,7 +93,7 @@ def cluster_gains(run: Run, turn: str, spectral: FloatArray | None) -> FloatArra
     spectral : (n, p) float array or None
         Decision values of the leading principal directions, scaled to equal variance for ``"spectral"``.
     """
-    features: FeatureOperator = run.program.features
+    features: FeatureOperator = run.program.features.clustered
     if turn == "spectral" and spectral is not None:
         scatter = np.std(spectral, axis=0)
         varies = scatter > 1e-10 * np.abs(spectral).max(axis=0)  # a constant direction, of a bias, tells nothing apart

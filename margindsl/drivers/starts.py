@@ -35,7 +35,7 @@ def principal_directions(program: MarginProgram, count: int, rng: np.random.Gene
     rng : numpy.random.Generator
         Starts the subspace iteration when the Gram matrix is too large for a direct solve.
     """
-    features = program.features
+    features = program.features.clustered
     count = min(count, features.rank)
     if features.rank <= LARGEST_GRAM:
         check(TRIDIAGONAL_WORK * features.rank**3)
@@ -52,7 +52,7 @@ def two_means(program: MarginProgram, rng: np.random.Generator, rounds: int = 30
 
     Lloyd's iteration for two clusters needs projections only: assign by f, then w = difference of means.
     """
-    features = program.features
+    features = program.features.clustered
     norms = features.row_norms()
     first = int(rng.integers(features.n))
     distance = norms - 2.0 * features.apply(features.rows(np.array([first]))[0]) + norms[first]
@@ -106,7 +106,8 @@ def starting_labels(run: Run, count: int, kind: str = "mixed") -> list[IntArray]
         if turn == "kmeans":
             gain = two_means(run.program, run.rng)
         elif turn == "consensus":
-            gain = np.diff(consensus(run.program.features, 2, run.rng, partial(kept, run.program)), axis=1)[:, 0]
+            seen = run.program.features.clustered
+            gain = np.diff(consensus(seen, 2, run.rng, partial(kept, run.program)), axis=1)[:, 0]
         elif turn == "spectral" and spectral is not None and step < spectral.shape[1]:
             gain = spectral[:, step]
         else:
@@ -167,7 +168,8 @@ def _cluster_starts(run: Run, found: list[IntArray], wanted: int, kind: str) -> 
         if turn == "random":
             start = run.program.labels.sample(run.rng, 1)[0]
         else:
-            gains = (consensus(run.program.features, run.program.clusters, run.rng, partial(kept, run.program))
+            seen = run.program.features.clustered
+            gains = (consensus(seen, run.program.clusters, run.rng, partial(kept, run.program))
                      if turn == "consensus" else cluster_gains(run, turn, spectral))
             start = run.program.labels.maximise(named(run.program, gains))
         found = distinct([*found, np.asarray(start)])

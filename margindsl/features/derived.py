@@ -51,6 +51,10 @@ class DerivedFeatures(FeatureOperator):
     def matrix(self) -> FloatArray:
         return self._dense if self.is_dense else super().matrix
 
+    @property
+    def clustered(self) -> FeatureOperator:
+        return self if self.base.clustered is self.base else self.base.clustered
+
     @abstractmethod
     def _extend(self, rows: FloatArray) -> FloatArray:
         """Return features of the base as features of this operator."""

@@ -289,6 +289,11 @@ class FeatureOperator(ABC):
         return sums
 
     @property
+    def clustered(self) -> FeatureOperator:
+        """Return the features by which starts cluster the points."""
+        return self
+
+    @property
     def offset(self) -> FloatArray | None:
         """Return the mean (r,) that was subtracted from the rows, None where none was."""
         return None

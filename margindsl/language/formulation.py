@@ -61,7 +61,7 @@ class Formulation(Unanswered):
         self.constraints: tuple[Constraint, ...] = () if constraints is None else tuple(constraints)
         self._declared: Declaration | None = None
         first = self.lower()
-        self.labels: Labels = first.labels
+        self.labels: Labels = first.own_labels
         self.hyperplane: Hyperplane = first.hyperplane
 
     def __setattr__(self, name: str, value: Any) -> None:

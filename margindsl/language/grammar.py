@@ -70,8 +70,17 @@ NOT_SCALAR = Rule(
     "has one value a point: an objective is a single number",
     "Wrap it in md.mean(...) or md.sum(...).")
 LABELS_IN_OBJECTIVE = Rule(
-    "puts labels alone into the objective",
-    "Labels enter through margins y * f; put conditions on labels into the constraints.")
+    "puts labels into the objective otherwise than by sums or pairs",
+    "Labels enter through margins y * f, md.sum(h * y) and md.must_link(y, pairs, weight=s).")
+PAIR_WEIGHTS = Rule(
+    "has {weights} weights for {pairs} pairs",
+    "Give one weight, or one a pair.")
+PAIR_CODING = Rule(
+    "is an energy of pairs, which is linear in the codes of labels, beside Crammer-Singer margins",
+    "Write md.margin(y, f, coding='simplex').")
+PAIR_BIAS = Rule(
+    "is an energy of labels beside a free bias, which would move it",
+    "Declare md.Hyperplane(X, bias='penalised').")
 LINK_ON_DECISION = Rule(
     "links decision values: must-links and cannot-links are between labels",
     "Write y[i] == y[j] or y[i] != y[j] with y = md.Labels(n).")

@@ -47,6 +47,23 @@ def as_pairs(pairs: Any, n: int, word: str) -> IntArray:
     return array
 
 
+def weighted_pairs(pairs: Any, n: int, word: str, name: str) -> tuple[Any, FloatArray]:
+    """Return links as pairs and their weights: the entries of a sparse matrix, or an attribute of edges of a graph."""
+    if hasattr(pairs, "tocoo"):
+        import scipy.sparse as sp
+
+        matrix = sp.csr_array(pairs, dtype=float)
+        upper = sp.triu(matrix.maximum(matrix.T), k=1).tocoo() if matrix.shape == (n, n) else pairs.tocoo()
+        return np.column_stack([upper.row, upper.col]), upper.data
+    if not hasattr(pairs, "edges"):
+        raise DeclarationError(f"md.{word}(weight={name!r}): a word is an attribute of edges of a networkx graph, or "
+                               "stands for the entries of a sparse matrix; give numbers for pairs")
+    missing = next((edge[:2] for edge in pairs.edges(data=name) if edge[2] is None), None)
+    if missing is not None:
+        raise DeclarationError(f"md.{word}(weight={name!r}): edge {missing} of the graph has no such attribute")
+    return list(pairs.edges()), np.array([edge[2] for edge in pairs.edges(data=name)], dtype=float)
+
+
 def _read_pairs(pairs: Any, n: int, word: str) -> IntArray:
     if hasattr(pairs, "edges") and hasattr(pairs, "nodes"):
         pairs = list(pairs.edges())

@@ -40,7 +40,8 @@ from margindsl.language.expressions import (
 )
 from margindsl.language.graphs import RankOne
 from margindsl.language.linear import linear_part
-from margindsl.language.margins import Hyperplane, Labels, Margin
+from margindsl.language.margins import Hyperplane, Labels, Margin, outside_margins
+from margindsl.language.rows import PairEnergy, Rows, with_pairs
 from margindsl.language.symbols import Parameter, Scalar
 from margindsl.program.bounded_bias import moves_with_bias
 from margindsl.program.bounds import DecisionBound, with_finite_costs
@@ -48,6 +49,7 @@ from margindsl.program.losses import Losses, LossTerm, SharedScalars, added
 from margindsl.typing import FloatArray, IntArray
 
 MOST_GROUPS = 512
+LINEAR = {Total, Mean, Index, Sum, Negation, Product, Quotient, Labels, Constant, Parameter}  # in sums of labels
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +82,12 @@ class Declaration:
     orthogonal: tuple[Any, ...] = ()
     sizes: tuple[Sizes, ...] = ()
     coding: str = "binary"
+    rows: Rows | None = None  # beyond those of the points
+
+    @property
+    def own_labels(self) -> Labels:
+        """Return the labels of the points, without those of further rows."""
+        return self.labels if self.rows is None else self.rows.labels
 
 
 class ObjectiveParts:
@@ -92,6 +100,8 @@ class ObjectiveParts:
         self.scalar_costs: dict[Scalar, FloatArray] = {}  # with the sums of the sizes of their parts
         self.rows: list[tuple[Any, Affine, FloatArray, IntArray]] = []  # function, argument, weights, points
         self.factors: list[Product | Quotient] = []  # multiples above the present node
+        self.pairs: list[tuple[float, PairEnergy]] = []  # with their factors
+        self.label_costs: list[tuple[float, FloatArray, Expression]] = []  # of sums of two labels
         self.concave: Expression | str = ""  # a squared norm of negative coefficient
 
     def written(self, e: Expression) -> Expression:
@@ -182,6 +192,17 @@ def _walk(e: Any, coefficient: float, parts: ObjectiveParts) -> None:
         parts.ridge += 2.0 * coefficient
         if coefficient < 0:
             parts.concave = parts.written(e)
+    elif kind is PairEnergy:
+        parts.pairs.append((coefficient, e))
+    elif kind in (Total, Mean, Index) and any(isinstance(node, Labels) for node in outside_margins(e)):
+        labels = next(node for node in outside_margins(e) if isinstance(node, Labels))
+        part = linear_part(e, labels.n, e.text()) if {type(node) for node in outside_margins(e)} <= LINEAR else None
+        if part is None or part.labels is None:
+            raise grammar.LABELS_IN_OBJECTIVE.broken_by(e)
+        if labels.clusters > 2:
+            raise grammar.LABEL_SUM.broken_by(e, clusters=str(labels.clusters))
+        parts.label_costs.append((coefficient, part.labels, e))
+        parts.constant += coefficient * part.constant
     elif kind is Manifold:
         parts.add_quadratic(e, coefficient, e.laplacian)
     elif kind is Square and not e.shape and Hyperplane in (kinds := {type(node) for node in e.walk()}) \
@@ -213,9 +234,8 @@ def _walk_entries(e: Expression, coefficient: float, parts: ObjectiveParts) -> N
         weight = coefficient / count if isinstance(e, Mean) else coefficient
     else:
         inner, count, weight = e, 1, coefficient
-    if isinstance(inner, (Labels, Hyperplane)):
-        rule = grammar.LABELS_IN_OBJECTIVE if isinstance(inner, Labels) else grammar.BARE_DECISION
-        raise rule.broken_by(e, what="decision values")
+    if isinstance(inner, Hyperplane):
+        raise grammar.BARE_DECISION.broken_by(e, what="decision values")
     for rows, lowered in _groups(inner, count):
         if lowered.sign * weight < 0:
             _check_parameters(e, -1.0, parts)
@@ -283,15 +303,19 @@ def declare(objective: Expression, constraints: Iterable[Constraint]) -> Declara
     if parts.ridge < 0:
         raise grammar.REGULARISER_SIGN.broken_by(parts.concave, coefficient=f"{parts.ridge / 2:.6g}")
     losses = _losses(parts, labels.n)
-    return Declaration(labels, hyperplane, losses, parts.ridge, tuple(parts.manifolds), parts.constant,
-                       coding=coding, **conditions.arrays())
+    declared = Declaration(labels, hyperplane, losses, parts.ridge, tuple(parts.manifolds), parts.constant,
+                           coding=coding, **conditions.arrays())
+    if not (parts.pairs or parts.label_costs):
+        return declared
+    costs = sum((factor * weights for factor, weights, _ in parts.label_costs), np.zeros(labels.n))
+    return with_pairs(declared, parts.pairs, costs)
 
 
 def _leaves(objective: Expression) -> tuple[Labels, Hyperplane, str]:
     margins = [node for node in objective.walk() if isinstance(node, Margin)]
     if not margins:
         raise grammar.NO_MARGIN.broken_by(objective)
-    if len({id(m.labels) for m in margins}) > 1:
+    if len({id(node) for node in objective.walk() if isinstance(node, Labels)}) > 1:
         raise grammar.TWO_PROBLEMS.broken_by(objective, what="labellings")
     if len({m.coding for m in margins}) > 1:
         raise grammar.TWO_CODINGS.broken_by(objective)

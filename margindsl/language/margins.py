@@ -232,17 +232,17 @@ def margin_product(left: Expression, right: Expression) -> Expression | None:
 
 def even_argument(x: Expression) -> Expression:
     """Return y (a y + b f) = a + b y f, of which an even function has the value of a y + b f, for such an argument."""
-    if not any(isinstance(node, Labels) and node.clusters == 2 for node in _apart(x)):
+    if not any(isinstance(node, Labels) and node.clusters == 2 for node in outside_margins(x)):
         return x
-    product = _times_labels(x, next(node for node in _apart(x) if isinstance(node, Labels)))
+    product = _times_labels(x, next(node for node in outside_margins(x) if isinstance(node, Labels)))
     return x if product is None else product
 
 
-def _apart(x: Expression) -> Iterator[Expression]:
+def outside_margins(x: Expression) -> Iterator[Expression]:
     """Yield an expression and what is below it but for margins."""
     yield x
     for child in () if isinstance(x, Margin) else x.children:
-        yield from _apart(child)
+        yield from outside_margins(child)
 
 
 def _times_labels(x: Expression, labels: Labels) -> Expression | None:
@@ -262,7 +262,7 @@ def _times_labels(x: Expression, labels: Labels) -> Expression | None:
 
 def product_advice(left: Expression, right: Expression) -> str:
     """Return what to write in place of a product that makes no margins."""
-    kinds = [{type(node) for node in _apart(side)} for side in (left, right)]
+    kinds = [{type(node) for node in outside_margins(side)} for side in (left, right)]
     for own, other in (kinds, kinds[::-1]):
         if Labels in own and Hyperplane in other:
             return ("A shift of decision values is a bias: declare md.Hyperplane(X, bias=True), or bias='penalised', "

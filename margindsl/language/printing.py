@@ -227,6 +227,13 @@ def _margin_latex(e: Any) -> str:
     return f"{gamma}({y}, {f})"
 
 
+def _pairs_latex(e: Any) -> str:
+    sign, (i, j) = r"\ne" if e.kind == "must-link" else "=", (subscript(e.labels.letter(), index) for index in "ij")
+    with entries("ij"):
+        weight = show(e.weights, 30, True)
+    return rf"\sum_{{(i,j) \in \mathcal{{P}},\, |\mathcal{{P}}| = {len(e.pairs)}}} {weight} \, [{i} {sign} {j}]"
+
+
 # How tightly each node binds, and how it is written as text and as LaTeX.
 FORMS: dict[str, tuple[int | Callable[[Any], int], Template, Template]] = {
     "Constant": (lambda e: 100 if e.shape or e.value >= 0 else 20,
@@ -254,5 +261,8 @@ FORMS: dict[str, tuple[int | Callable[[Any], int], Template, Template]] = {
     "Mean": (100, "md.mean({0})",
              lambda e: rf"\frac{{1}}{{{len(e.inner) if e.inner.shape else 1}}}{_total_latex(e)}"),
     "Variance": (100, "md.var({0})", _variance_latex),
+    "PairEnergy": (100, lambda e: f"md.{e.kind.replace('-', '_')}({e.labels.text()}, {len(e.pairs)} pairs, "
+                                  f"weight={e.weights.text()})",
+                   _pairs_latex),
     "SquaredNorm": (100, "md.sq_norm({0})", lambda e: rf"\|{e.hyperplane.letter()}\|^2"),
     "Manifold": (100, "md.manifold({0}, graph)", lambda e: rf"{e.hyperplane.letter()}^\top L {e.hyperplane.letter()}")}

@@ -11,9 +11,10 @@ from margindsl.labelset.declaration import whole_sizes
 from margindsl.language import grammar
 from margindsl.language.constraints import Constraint, Equality, Known, Links, Orthogonal, Sizes
 from margindsl.language.entries import read_array
-from margindsl.language.expressions import COMPARED, Expression, Index
-from margindsl.language.graphs import as_pairs
+from margindsl.language.expressions import COMPARED, Expression, Index, as_expression
+from margindsl.language.graphs import as_pairs, weighted_pairs
 from margindsl.language.margins import Hyperplane, Labels, Margin
+from margindsl.language.rows import PairEnergy
 from margindsl.typing import FloatArray, IntArray
 
 
@@ -52,13 +53,16 @@ def inequality_of_labels(left: Expression, right: Expression) -> Constraint:
                        "Write y[i] != y[j] for a cannot-link.")
 
 
-def must_link(labels: Labels, pairs: Any) -> Links:
-    """Declare that the points of each pair share a cluster.
+def must_link(labels: Labels, pairs: Any, weight: Any = None) -> Any:
+    """Declare that the points of each pair share a cluster, or what it costs where they do not.
 
     Parameters
     ----------
     labels : Labels
     pairs : (m, 2) array, list of pairs, networkx graph or (n, n) sparse matrix
+    weight : number, (m,) array, Parameter, or str, optional
+        With it a term Σ s_ij [y_i ≠ y_j] of the objective is returned in place of a constraint. A word is an attribute
+        of edges of a graph, or any word for the entries of a sparse matrix.
 
     Raises
     ------
@@ -67,12 +71,12 @@ def must_link(labels: Labels, pairs: Any) -> Links:
     GrammarError
         If the first argument is not `Labels`.
     """
-    return _links(labels, pairs, "must_link")
+    return _links(labels, pairs, "must_link", weight)
 
 
-def cannot_link(labels: Labels, pairs: Any) -> Links:
-    """Declare that the points of each pair lie in different clusters; see `must_link`."""
-    return _links(labels, pairs, "cannot_link")
+def cannot_link(labels: Labels, pairs: Any, weight: Any = None) -> Any:
+    """Declare that the points of each pair lie in different clusters, or what it costs where not; see `must_link`."""
+    return _links(labels, pairs, "cannot_link", weight)
 
 
 def sizes(labels: Labels, at_least: Any = None, at_most: Any = None) -> Sizes:
@@ -173,10 +177,12 @@ def _pair(labels: Labels, index: IntArray, other: tuple[Labels, IntArray], sign:
     return as_pairs(np.column_stack([index, other[1]]), labels.n, word)
 
 
-def _links(labels: Any, pairs: Any, word: str) -> Links:
+def _links(labels: Any, pairs: Any, word: str, weight: Any) -> Any:
     _require_labels(labels, f"md.{word}")
-    array = as_pairs(pairs, labels.n, word)
-    return Links(labels, array, word.replace("_", "-"))
+    if isinstance(weight, str):
+        pairs, weight = weighted_pairs(pairs, labels.n, word, weight)
+    array, kind = as_pairs(pairs, labels.n, word), word.replace("_", "-")
+    return Links(labels, array, kind) if weight is None else PairEnergy(labels, array, as_expression(weight), kind)
 
 
 def _require_labels(labels: Any, word: str) -> None:

@@ -284,13 +284,16 @@ def declared(declaration: Declaration) -> tuple[dict[str, Any], dict[str, Any]]:
     header = {
         "format": FORMAT, "version": VERSION, "n": n, "clusters": clusters, "coding": declaration.coding,
         "free_bias": plane.bias is True, "penalised": plane.bias == "penalised", "centre": plane.centre,
-        "linear": plane.kernel == "linear" and not (declaration.orthogonal or declaration.manifolds),
+        "linear": plane.kernel == "linear" and not (declaration.orthogonal or declaration.manifolds
+                                                    or declaration.rows),
         "ridge": declaration.ridge * (1 - 1 / clusters if declaration.coding == "simplex" else 1.0),
         "constant": declaration.constant}
     arrays = {
         **loss_tables(losses, declaration.coding == "crammer-singer"),
         "codes": coded(declaration.coding, clusters)["codes"],
         "must": declaration.must, "cannot": declaration.cannot,
+        **({} if declaration.rows is None else {
+            f"pairs_{name}": getattr(declaration.rows.matrix, name) for name in ("data", "indices", "indptr")}),
         "known_index": declaration.known[0], "known_values": Names(clusters).read(declaration.known[1]),
         "bound_weights": np.array([w for w, _, _ in bounds], dtype=float).reshape(-1, n),
         "bound_lower": np.array([low for _, low, _ in bounds], dtype=float),

@@ -136,7 +136,9 @@ def certify(problem: Problem, labels: Any, relaxation: RelaxationName | Relaxati
         return own if limit is None else own | {"time_limit": max(part * clock.remaining, LEAST * limit)}
 
     program = Draft(problem).compiled()
-    given = program.labels.names.written(named(labels, program.labels))
+    rows = getattr(program.source, "rows", None)
+    whole = program.labels.names.written(named(labels, program.labels, rows))
+    given = whole if rows is None else whole[:rows.labels.n]
     method = choose_relaxation(program, proving=True) if relaxation in (None, "auto") else relaxation
     apart = {"checkpoint": None, "warm_start": None}
     with task("certify", shown=chosen.verbose is None):
@@ -145,7 +147,7 @@ def certify(problem: Problem, labels: Any, relaxation: RelaxationName | Relaxati
         with suppress(RefusalError):  # descent first: what polishes a bound's labels descends less far
             start = problem.solve(DESCENT, **left(DESCENDED) | apart | {"warm_start": given})
         answer = problem.solve(method, solver, **left() | {"warm_start": start})
-    return Assessment(given, fitted, answer, tuple(program.labels.violations(given)))
+    return Assessment(given, fitted, answer, tuple(program.labels.violations(whole)))
 
 
 __all__ = ["Assessment", "certify"]

@@ -13,6 +13,7 @@ from margindsl.calculus.accuracy import EPS, relative_gap
 from margindsl.contract import RawSolution, Status
 from margindsl.errors import AccuracyWarning, MarginError
 from margindsl.features import AffineFeatures
+from margindsl.features.stacked import Stacked
 from margindsl.host.clock import EIGEN_WORK, fits_in
 from margindsl.language.lowering import Declaration
 from margindsl.program.certificates import Certificate, certify_least_value
@@ -53,6 +54,7 @@ class Basis:
     weights: FloatArray
     scalars: FloatArray
     tol: float
+    beyond: FloatArray | None = None  # decision values of rows that are no points
 
     def program(self) -> MarginProgram:
         """Return the margin program, lowered and its features built anew from the declaration."""
@@ -75,6 +77,10 @@ class Basis:
     def stated(self, solution: Any, bound: float | None = None) -> Stated:
         """Return what a solution claims, or what it would claim with another bound."""
         labels, decision = codes_of(solution.labels, solution.decision)
+        rows = self.declaration.rows
+        if rows is not None and self.beyond is not None:
+            labels = rows.whole(labels, 1)
+            decision = np.concatenate([decision, np.asarray(self.beyond).reshape(-1, decision.shape[1])])
         return Stated(labels, self.weights, np.asarray(solution.bias).tolist(), decision, self.scalars, solution.value,
                      solution.bound if bound is None else bound, solution.state.name)
 
@@ -97,9 +103,9 @@ def verify(solution: Any, certificate: Certificate | None, bound: float | None =
         return Report(failures=[f"the declaration cannot be lowered again: {error}"])
     report = _check(program, stated, certificate)
     base: Any = program.features
-    while isinstance(base, AffineFeatures) and base.constant is None:
+    while isinstance(base, Stacked) or (isinstance(base, AffineFeatures) and base.constant is None):
         base = base.base
-    if base.n != len(stated.decision) or base.rank != len(solution.weights):
+    if base.n != len(solution.decision) or base.rank != len(solution.weights):
         report.failures.append("features are not those of the weights")
     elif first_other(base, solution.weights, stated.bias, solution.decision) is not None:
         report.failures.append("decision values are not those of the solution's weights over the declared points")
@@ -200,6 +206,8 @@ def written(solution: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     basis = solution.basis
     if basis is None:
         return {}, {}
+    if getattr(getattr(basis, "declaration", None), "rows", None) is not None:
+        return {"unproved": "a proof with rows of pairs is not written to files"}, {}
     if not isinstance(basis, Basis):
         return dict(basis.header), dict(basis.arrays)
     stated, program = basis.stated(solution), basis.program()

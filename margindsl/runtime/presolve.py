@@ -15,6 +15,7 @@ from margindsl.calculus.accuracy import rounding
 from margindsl.errors import DeclarationError, InfeasibleError, RefusalError, TrivialityWarning
 from margindsl.features import AffineFeatures, DenseFeatures, FeatureOperator, build, in_span
 from margindsl.features.maps import NoMap
+from margindsl.features.stacked import stacked
 from margindsl.labelset import LabelSet, presolve
 from margindsl.language.graphs import RankOne
 from margindsl.language.lowering import Declaration
@@ -102,6 +103,8 @@ def assemble(declaration: Declaration, prepared: Prepared, labels: LabelSet,
         features = _project_out(features, declaration.orthogonal)
     if declaration.manifolds:
         features = _manifold_metric(features, declaration.manifolds, ridge)
+    if declaration.rows is not None:
+        features = stacked(features, declaration.rows.parents, declaration.rows.matrix)
     normal = Presolved.of(MarginProgram(
         features, labels, declaration.losses.rescaled(1.0 / ridge), declaration.decision,
         free_bias=declaration.hyperplane.bias is True, scale=ridge, constant=declaration.constant, text=text,

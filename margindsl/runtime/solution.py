@@ -185,6 +185,12 @@ class Solution:
         return max(2, self.decision[0].size)  # of two, the decision values of one say those of both
 
     @property
+    def violated_links(self) -> list[tuple[int, int, float]]:
+        """Return (i, j, cost) of the links with a weight that the labels violate, dearest first."""
+        rows = getattr(getattr(self.basis, "declaration", None), "rows", None)
+        return [] if rows is None else sorted(rows.violated(self.labels), key=lambda link: -link[2])
+
+    @property
     def cluster_sizes(self) -> tuple[int, ...]:
         """Return the number of points of every cluster: of +1 and −1, or of 0..k−1."""
         names = Names(self.clusters)

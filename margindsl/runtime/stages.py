@@ -17,6 +17,7 @@ from margindsl.drivers.run import Run
 from margindsl.drivers.starts import answer_first, distinct, first_start, in_hand
 from margindsl.errors import DeclarationError, TimeLimitError, UnansweredError
 from margindsl.features import AffineFeatures
+from margindsl.features.stacked import Stacked
 from margindsl.host.clock import Cancelled
 from margindsl.labelset import LabelSet
 from margindsl.program.passes import Presolved
@@ -177,32 +178,38 @@ def solution_of(presolved: Presolved, relaxation: Relaxation, run: Run, found: O
     declared = program.normal.declared
     features: Any = declared.features
     weights = declared.weights(answer.w)
+    if isinstance(features, Stacked):
+        features, weights = features.base, weights[:features.base.rank]
     while isinstance(features, AffineFeatures) and features.matrix_map is not None:
         features, weights = features.base, features.to_base(weights)
     bias = read(program.codes @ program.normal.undo(answer).bias) if declared.free_bias else np.zeros(())
+    rows, decision = getattr(program.source, "rows", None), read(answer.decision)
+    own = slice(0, program.n if rows is None else rows.labels.n)  # what lies beyond the points is not the user's
     mixture = found.label_weights
     if mixture is not None:  # one of label matrices, which know no names: each is renamed by itself
-        mixture = np.array([names.written(canonical(program, row)[row]) for row in mixture[0]]), mixture[1]
+        mixture = np.array([names.written(canonical(program, row)[row])[own] for row in mixture[0]]), mixture[1]
     history = tuple(replace(r, value=solved.to_user(r.value), bound=solved.to_user(r.bound)) for r in run.history)
 
     solution = Solution(
-        labels=names.written(named[fit.labels]).astype(int), value=value, bound=bound, estimate=estimate,
-        state=state, weights=read(weights), bias=bias if bias.ndim else float(bias), decision=read(answer.decision),
+        labels=names.written(named[fit.labels]).astype(int)[own], value=value, bound=bound, estimate=estimate,
+        state=state, weights=read(weights), bias=bias if bias.ndim else float(bias), decision=decision[own],
         scalars=Scalars(dict(zip(program.losses.scalars.names, answer.scalars)), program.losses.scalars.symbols),
-        features=features, certificate=proof, label_weights=mixture, label_factor=found.label_matrix, history=history,
+        features=features, certificate=proof, label_weights=mixture, history=history,
+        label_factor=None if found.label_matrix is None else found.label_matrix[own],
         message=message, relaxation=relaxation.name, solver=run.solver.name,
         coding=program.coding)
 
     # 6. Judged by the declaration, without what was found on the way.
-    return judged(solution, program, read(program.weights(answer.w)), answer.scalars, asked, proof, least)
+    return judged(solution, program, read(program.weights(answer.w)), answer.scalars, asked, proof, least,
+                  decision[own.stop:])
 
 
 def judged(solution: Solution, program: MarginProgram, weights: FloatArray, scalars: FloatArray, tol: float,
-           proof: Any, least: Any) -> Solution:
+           proof: Any, least: Any, beyond: FloatArray | None = None) -> Solution:
     """Return a solution with the declaration it answers, its bound what the independent check proves."""
     if program.source is None:
         return solution
-    solution = replace(solution, basis=Basis(program.source, weights, np.asarray(scalars, dtype=float), tol),
+    solution = replace(solution, basis=Basis(program.source, weights, np.asarray(scalars, dtype=float), tol, beyond),
                        column_names=program.source.hyperplane.column_names)
     return checked(solution, program, proof, least)
 
@@ -248,24 +255,27 @@ def unfitted(program: MarginProgram, options: SolveOptions, budget: Budget, rela
 
 def start_labels(program: MarginProgram, start: Any) -> IntArray:
     """Return the labels 0..k−1 of an earlier solution or of a clustering."""
+    rows = getattr(program.source, "rows", None)
     if not isinstance(start, Solution):
-        return named(start, program.labels)
-    if len(start.labels) != program.n:
+        return named(start, program.labels, rows)
+    count = program.n if rows is None else rows.labels.n
+    if len(start.labels) != count:
         raise DeclarationError(
-            f"solve(warm_start=...): the solution has {len(start.labels)} labels, the problem {program.n}")
+            f"solve(warm_start=...): the solution has {len(start.labels)} labels, the problem {count}")
     if start.clusters != program.clusters:
         raise DeclarationError(
             f"solve(warm_start=...): the solution has {start.clusters} clusters, the problem {program.clusters}; solve "
             "without it, or give a solution of the same number of clusters")
-    return program.labels.names.read(start.labels)
+    given = program.labels.names.read(start.labels)
+    return given if rows is None else np.asarray(rows.whole(given, 1))
 
 
-def named(labels: Any, within: LabelSet) -> IntArray:
+def named(labels: Any, within: LabelSet, rows: Any = None) -> IntArray:
     """Return the labels 0..k−1 of a clustering, in the names that break the fewest constraints of a label set."""
-    given = np.asarray(labels)
-    if given.shape != (within.n,):
+    given, count = np.asarray(labels), within.n if rows is None else rows.labels.n
+    if given.shape != (count,):
         raise DeclarationError(f"labels: given an array of shape {given.shape}, expected one label for each of "
-                               f"{within.n} points")
+                               f"{count} points")
     if given.dtype.kind == "O" and any(one is None or one != one for one in given):
         raise DeclarationError("labels: some are missing; give every point its cluster")
     if given.dtype.kind == "f" and not np.isfinite(given).all():
@@ -279,9 +289,12 @@ def named(labels: Any, within: LabelSet) -> IntArray:
         raise DeclarationError(f"labels: {len(names)} clusters, and the problem has {own.clusters}")
     if given.dtype.kind in "iuf" and own.is_label(names).all():
         numbers = own.read(given)
+    def whole(numbers: IntArray) -> IntArray:
+        return np.asarray(numbers if rows is None else rows.whole(numbers, 1))
+
     if within.is_symmetric or own.clusters > MOST_NAMINGS:
-        return np.asarray(numbers)
-    candidates = (np.array(order)[numbers] for order in permutations(range(own.clusters)))
+        return whole(numbers)
+    candidates = (whole(np.array(order)[numbers]) for order in permutations(range(own.clusters)))
     return min(candidates, key=lambda one: len(within.violations(own.written(one))))
 
 

@@ -31,6 +31,12 @@ def free_bias(total):
     return lambda: md.Problem(md.Minimize(md.sq_norm(plane) / 2 + md.mean(md.hinge(y * plane)) + total(plane) ** 2))
 
 
+def soft_links(bias):
+    plane = md.Hyperplane(X, bias=bias)
+    return lambda: md.Problem(md.Minimize(md.sq_norm(plane) / 2 + md.mean(md.hinge(y * plane)) + md.must_link(
+        y, [(0, 1)], weight=2)))
+
+
 # rule -> (declaration that breaks it, the words it must name, the repair its message suggests)
 CASES = {
     "CONVEX_LOSS": (objective(lambda: md.mean(-md.pos(1 - g))), "-md.pos(1 - y * f)",
@@ -65,8 +71,8 @@ CASES = {
                  objective(lambda: md.mean(md.hinge(g)) + md.var(g))),
     "NOT_SCALAR": (lambda: md.Minimize(R + md.hinge(g)), "md.sq_norm(f) / 2 + md.pos(1 - y * f)",
                    lambda: md.Minimize(R + md.sum(md.hinge(g)))),
-    "LABELS_IN_OBJECTIVE": (objective(lambda: md.mean(md.hinge(g)) + md.sum(y)), "y",
-                            constraint(lambda: md.sum(y) <= 2)),
+    "LABELS_IN_OBJECTIVE": (objective(lambda: md.mean(md.hinge(g)) + md.sum(md.pos(y))), "md.pos(y)",
+                            objective(lambda: md.mean(md.hinge(g)) + md.sum(y))),
     "LINK_ON_DECISION": (constraint(lambda: f[0] == f[1]), "f[0] == f[1]", constraint(lambda: y[0] == y[1])),
     "KNOWN_ON_DECISION": (constraint(lambda: f[[0, 1]] == [1, -1]), "f[0:2] == array([1, -1])",
                           constraint(lambda: y[[0, 1]] == [1, -1])),
@@ -81,6 +87,12 @@ CASES = {
                           objective(lambda: md.mean(md.pos(1 - g)))),
     "ENTRYWISE_CONSTRAINT": (constraint(lambda: md.Labels(600, name="long") <= 1), "long <= 1",
                              constraint(lambda: md.sum(y) <= 2)),
+    "PAIR_WEIGHTS": (objective(lambda: md.mean(FLAT) + md.must_link(y, [(0, 1)], weight=[1, 2])), "md.must_link(y",
+                     objective(lambda: md.mean(FLAT) + md.must_link(y, [(0, 1)], weight=[1]))),
+    "PAIR_CODING": (lambda: md.Problem(md.Minimize(R + md.mean(md.hinge(md.margin(y3, f))) + md.must_link(
+        y3, [(0, 1)], weight=1))), "md.must_link(y", lambda: md.Problem(md.Minimize(R + md.mean(md.hinge(md.margin(
+            y3, f, coding="simplex"))) + md.must_link(y3, [(0, 1)], weight=1)))),
+    "PAIR_BIAS": (soft_links(True), "md.must_link(y, 1 pairs, weight=2)", soft_links("penalised")),
     "LABEL_SUM": (lambda: md.Problem(md.Minimize(R + md.mean(md.hinge(md.margin(y3, f)))), [md.sum(y3) <= 1]),
                   "md.sum(y) <= 1", lambda: md.Problem(md.Minimize(R + md.mean(md.hinge(md.margin(y3, f)))),
                                                        [md.sizes(y3, at_most=4)])),

@@ -1,0 +1,137 @@
+"""Energies of pairs of labels, by further rows of the hyperplane."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from margindsl.calculus import PLQ
+from margindsl.language import grammar
+from margindsl.language.entries import constant_value
+from margindsl.language.expressions import Expression
+from margindsl.language.margins import Labels
+from margindsl.program.bounds import DecisionBound
+from margindsl.program.losses import Losses, LossTerm
+from margindsl.typing import FloatArray, IntArray
+
+MUST, CANNOT = "must-link", "cannot-link"
+FACTORED = 2000  # points up to which A A' is factored where there are more pairs
+
+
+class PairEnergy(Expression):
+    """Represent Σ s_ij [y_i ≠ y_j] of must-links, or Σ s_ij [y_i = y_j] of cannot-links, over some pairs."""
+
+    parts = ("labels", "weights")
+
+    def __init__(self, labels: Labels, pairs: IntArray, weights: Expression, kind: str) -> None:
+        self.labels, self.pairs, self.weights, self.kind = labels, pairs, weights, kind
+        if weights.shape not in ((), (len(pairs),)):
+            raise grammar.PAIR_WEIGHTS.broken_by(self, pairs=str(len(pairs)), weights=str(weights.shape[0]))
+
+    def costs(self) -> FloatArray:
+        """Return the weight of each pair."""
+        return np.array(np.broadcast_to(constant_value(self.weights), (len(self.pairs),)), dtype=float)
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Represent rows beyond those of the points: what they share labels with, and their features.
+
+    Parameters
+    ----------
+    labels : Labels
+        Those declared, of n points.
+    parents : (P,) int array
+        The point whose label each row has, −1 for the label +1.
+    matrix : (P, m) scipy sparse array
+        Features A. Rows cost −Σ ⟨c(y_p), V'a_p⟩ beside ridge ½‖V‖², whose minimum over V is −‖A'c(y)‖²/2 ridge.
+    links : tuple of (pairs, costs, kind)
+        As declared, for `Solution.violated_links`.
+    """
+
+    labels: Labels
+    parents: IntArray
+    matrix: Any
+    links: tuple[tuple[IntArray, FloatArray, str], ...] = ()
+
+    def whole(self, values: Any, fixed: Any) -> Any:
+        """Return values (n, ...) of points and those of rows, of what has no parent a fixed one."""
+        rows = np.where(self.parents < 0, fixed, np.asarray(values)[np.maximum(self.parents, 0)])
+        return np.concatenate([values, rows])
+
+    def violated(self, labels: IntArray) -> list[tuple[int, int, float]]:
+        """Return (i, j, cost) of the links that labels (n,) violate."""
+        return [(int(i), int(j), float(cost)) for pairs, costs, kind in self.links for (i, j), cost in zip(pairs, costs)
+                if (labels[i] == labels[j]) == (kind == CANNOT) and cost > 0]
+
+
+def with_pairs(declared: Any, energies: list[tuple[float, PairEnergy]], costs: FloatArray) -> Any:
+    """Return a declaration with the energies of pairs, times factors, and linear costs (n,) of two labels.
+
+    With unit codes c and κ = (k − 1)/k, [y_i ≠ y_j] = 2κ − ½κ‖c_i + c_j‖² and [y_i = y_j] = 1 − ½κ‖c_i − c_j‖²:
+    energies of positive weights are a constant less ½‖A'c(y)‖², the minimum over v of ½‖v‖² − Σ⟨c_i, V'a_i⟩. These are linear
+    losses of rows that share the labels of the points and have columns of their own, so that every relaxation bounds
+    them as it bounds margins. h_i y_i is a pair with a row of label +1.
+    """
+    import scipy.sparse as sp
+
+    n, k = declared.labels.n, declared.labels.clusters
+    if declared.coding == "crammer-singer":
+        raise grammar.PAIR_CODING.broken_by(energies[0][1])
+    if declared.hyperplane.bias is True:
+        at: Any = energies[0][1] if energies else f"md.sum(h * {declared.labels.text()})"
+        raise grammar.PAIR_BIAS.broken_by(at)
+    # 1. Pairs with weights of one sign each: s[=] of a negative s is s + |s|[≠], and h y = h − 2h [y ≠ +1]
+    priced = np.flatnonzero(costs)
+    pairs = [np.column_stack([priced, np.full(len(priced), n)])]
+    weights, kinds, constant = [-2.0 * costs[priced]], [np.ones(len(priced))], float(costs.sum())
+    for factor, energy in energies:
+        pairs.append(energy.pairs)
+        weights.append(factor * energy.costs())
+        kinds.append(np.full(len(energy.pairs), 1.0 if energy.kind == MUST else -1.0))
+    ij, s, sign = np.concatenate(pairs).astype(int), np.concatenate(weights), np.concatenate(kinds)
+    constant += float(s[s < 0].sum())
+    ij, s, sign = ij[s != 0], np.abs(s[s != 0]), np.where(s < 0, -sign, sign)[s != 0]
+    kappa = (k - 1) / k
+    constant += float(np.sum(np.where(sign > 0, 2 * kappa, 1.0) * s))
+    # 2. Rows of the points that occur, of all where sizes count them; one of label +1 last
+    counted = bool(declared.sizes) and k > 2
+    points = np.arange(n) if counted else np.unique(ij[ij < n])
+    parents = np.append(points, -1) if np.any(ij == n) else points
+    row = np.full(n + 1, len(points))
+    row[points] = np.arange(len(points))
+    size, edge = np.sqrt(s * kappa * declared.ridge), np.arange(len(s))
+    matrix = sp.csr_array((np.concatenate([size, sign * size]), (row[ij.T.ravel()], np.tile(edge, 2))),
+                          (len(parents), len(s)))
+    if len(parents) < len(s) and len(parents) <= FACTORED:
+        values, vectors = np.linalg.eigh((matrix @ matrix.T).toarray())
+        kept = values > 1e-14 * values[-1]
+        matrix = sp.csr_array(np.asarray(vectors[:, kept] * np.sqrt(values[kept])))
+    if not len(parents):
+        return replace(declared, constant=declared.constant + constant)
+    # 3. The declaration over all rows: those beyond the points are in no sum, bound or term
+    N, own, new = n + len(parents), parents >= 0, n + np.arange(len(parents))
+
+    def padded(values: FloatArray) -> FloatArray:
+        return np.concatenate([values, np.zeros(len(parents))])
+
+    losses: Losses = declared.losses
+    linear = LossTerm(PLQ.affine(-1.0, 0.0), new, np.ones(len(new)), np.ones(len(new)), np.zeros(len(new)),
+                      np.zeros((len(new), losses.scalars.count)))
+    links = tuple((energy.pairs, factor * energy.costs(), energy.kind) for factor, energy in energies)
+    bounds = [(padded(w), low, high) for w, low, high in declared.label_bounds]
+    if k == 2:  # sizes as sums of labels
+        bounds += [(padded(np.ones(n)), max(2 * b.at_least[1] - n, n - 2 * b.at_most[0]),
+                    min(2 * b.at_most[1] - n, n - 2 * b.at_least[0])) for b in declared.sizes]
+    sizes = tuple(type(b)(b.labels, 2 * b.at_least, 2 * b.at_most) for b in declared.sizes if k > 2)
+    whole = Labels(N, k, declared.labels.name)
+    return replace(
+        declared, labels=whole, losses=Losses(N, (*losses.terms, linear), losses.scalars),
+        constant=declared.constant + constant, rows=Rows(declared.labels, parents, matrix, links),
+        must=np.concatenate([declared.must, np.column_stack([parents[own], new[own]])]),
+        known=(np.append(declared.known[0], new[~own]), np.append(declared.known[1], np.ones(np.count_nonzero(~own), dtype=int))),
+        label_bounds=tuple(bounds), sizes=sizes,
+        decision=tuple(DecisionBound(padded(b.weights), b.lower, b.upper, None if b.sizes is None else padded(b.sizes))
+                       for b in declared.decision))
