@@ -71,9 +71,9 @@ def with_pairs(declared: Any, energies: list[tuple[float, PairEnergy]], costs: F
     """Return a declaration with the energies of pairs, times factors, and linear costs (n,) of two labels.
 
     With unit codes c and κ = (k − 1)/k, [y_i ≠ y_j] = 2κ − ½κ‖c_i + c_j‖² and [y_i = y_j] = 1 − ½κ‖c_i − c_j‖²:
-    energies of positive weights are a constant less ½‖A'c(y)‖², the minimum over v of ½‖v‖² − Σ⟨c_i, V'a_i⟩. These are linear
-    losses of rows that share the labels of the points and have columns of their own, so that every relaxation bounds
-    them as it bounds margins. h_i y_i is a pair with a row of label +1.
+    energies of positive weights are a constant less ½‖A'c(y)‖², the minimum over V of ½‖V‖² − Σ⟨c_i, V'a_i⟩. These are
+    linear losses of rows that share the labels of the points and have columns of their own, so that every relaxation
+    bounds them as it bounds margins. h_i y_i is a pair with a row of label +1.
     """
     import scipy.sparse as sp
 
@@ -131,7 +131,8 @@ def with_pairs(declared: Any, energies: list[tuple[float, PairEnergy]], costs: F
         declared, labels=whole, losses=Losses(N, (*losses.terms, linear), losses.scalars),
         constant=declared.constant + constant, rows=Rows(declared.labels, parents, matrix, links),
         must=np.concatenate([declared.must, np.column_stack([parents[own], new[own]])]),
-        known=(np.append(declared.known[0], new[~own]), np.append(declared.known[1], np.ones(np.count_nonzero(~own), dtype=int))),
+        known=(np.append(declared.known[0], new[~own]),
+               np.append(declared.known[1], np.ones(np.count_nonzero(~own), dtype=int))),
         label_bounds=tuple(bounds), sizes=sizes,
         decision=tuple(DecisionBound(padded(b.weights), b.lower, b.upper, None if b.sizes is None else padded(b.sizes))
                        for b in declared.decision))
