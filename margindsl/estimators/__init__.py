@@ -5,5 +5,6 @@ from margindsl.estimators.clusterer import MarginClusterer
 from margindsl.estimators.embedding import MaximumMarginEmbedding
 from margindsl.estimators.semisupervised import SemiSupervisedODM
 from margindsl.estimators.spatial_sign import SpatialSign
+from margindsl.estimators.walked import Walked
 
-__all__ = ["MarginClusterer", "MaximumMarginEmbedding", "ODMClassifier", "SemiSupervisedODM", "SpatialSign"]
+__all__ = ["MarginClusterer", "MaximumMarginEmbedding", "ODMClassifier", "SemiSupervisedODM", "SpatialSign", "Walked"]

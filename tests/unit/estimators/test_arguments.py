@@ -1,6 +1,7 @@
 """No argument of an estimator is dropped: it reaches the model, or is an error."""
 
 import inspect
+from functools import partial
 
 import numpy as np
 import pytest
@@ -101,8 +102,8 @@ def test_a_function_of_any_keywords_gets_what_is_given():
 
 
 @pytest.mark.parametrize("make, name, error, message", [
-    (SemiSupervisedODM, "lam1", DeclarationError, "lam1 is an argument of the estimator; give it there"),
-    (SemiSupervisedODM, "nue", UnknownNameError, "unknown parameter of model 'ssodm' 'nue'"),
+    (partial(SemiSupervisedODM, "ssodm"), "lam1", DeclarationError, "lam1 is an argument of the estimator"),
+    (partial(SemiSupervisedODM, "ssodm"), "nue", UnknownNameError, "unknown parameter of model 'ssodm' 'nue'"),
     (MaximumMarginEmbedding, "C", DeclarationError, "C is an argument of the estimator; give it there"),
     (MaximumMarginEmbedding, "epsilom", UnknownNameError, "Did you mean 'epsilon'")])
 def test_parameters_of_the_other_estimators(make, name, error, message):
@@ -117,8 +118,8 @@ def test_classes_that_are_strings():
     names = np.array(["left", "right"], dtype=object)[TRUTH]
     y = names.copy()
     y[12:] = -1
-    model = SemiSupervisedODM(parameters={"max_iter": 100}, random_state=0).fit(X, y)
-    numbers = SemiSupervisedODM(parameters={"max_iter": 100}, random_state=0).fit(
+    model = SemiSupervisedODM("ssodm", parameters={"max_iter": 100}, random_state=0).fit(X, y)
+    numbers = SemiSupervisedODM("ssodm", parameters={"max_iter": 100}, random_state=0).fit(
         X, np.where(np.arange(24) < 12, TRUTH, -1))
     assert model.classes_.tolist() == ["left", "right"]
     assert np.array_equal(model.labels_ == "right", numbers.labels_ == 1)

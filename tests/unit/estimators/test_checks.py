@@ -9,6 +9,7 @@ from margindsl.estimators import (
     ODMClassifier,
     SemiSupervisedODM,
     SpatialSign,
+    Walked,
 )
 
 UNLABELLED = "-1 says that a label is unknown; the check uses -1 as a class, or labels of three classes"
@@ -27,8 +28,8 @@ EXCEPTIONS: dict[str, dict[str, str]] = {
 }
 
 ESTIMATORS = [
-    MarginClusterer(), ODMClassifier(), SemiSupervisedODM(parameters={"max_iter": 60}),
-    MaximumMarginEmbedding(n_components=1), SpatialSign()]
+    MarginClusterer(), ODMClassifier(), SemiSupervisedODM(), SemiSupervisedODM("ssodm", parameters={"max_iter": 60}),
+    MaximumMarginEmbedding(n_components=1), SpatialSign(), Walked()]
 
 
 def expected(estimator):

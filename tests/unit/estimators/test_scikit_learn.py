@@ -22,7 +22,7 @@ FEW = {"relaxation": "cccp", "random_state": 0}
 
 
 @pytest.mark.parametrize("model,points,given", [
-    (ODMClassifier(), TWO, of_two), (ODMClassifier(), X, species), (SemiSupervisedODM(**FEW), TWO, known),
+    (ODMClassifier(), TWO, of_two), (ODMClassifier(), X, species), (SemiSupervisedODM("ssodm", **FEW), TWO, known),
     (MarginClusterer(kernel="linear", random_state=0), TWO, None),
     (MarginClusterer(3, kernel="linear", random_state=0), X, None)],
     ids=["two-classes", "three-classes", "semi-supervised", "two-clusters", "three-clusters"])
@@ -53,7 +53,7 @@ def test_a_weight_of_two_is_a_point_twice():
     np.testing.assert_allclose(by_weight.decision_function(points), repeated.decision_function(points), atol=1e-5)
 
 
-@pytest.mark.parametrize("model,given", [(ODMClassifier(), of_two), (SemiSupervisedODM(**FEW), known)],
+@pytest.mark.parametrize("model,given", [(ODMClassifier(), of_two), (SemiSupervisedODM("ssodm", **FEW), known)],
                          ids=["supervised", "semi-supervised"])
 def test_equal_weights_change_nothing(model, given):
     plain = clone(model).fit(TWO, given).decision_function(TWO)
@@ -77,7 +77,7 @@ def test_a_recipe_without_weights_refuses_them():
         MarginClusterer(model="odmc").fit(TWO, sample_weight=np.ones(100))
 
 
-@pytest.mark.parametrize("model,given", [(ODMClassifier(), of_two), (SemiSupervisedODM(**FEW), known)],
+@pytest.mark.parametrize("model,given", [(ODMClassifier(), of_two), (SemiSupervisedODM("ssodm", **FEW), known)],
                          ids=["supervised", "semi-supervised"])
 def test_a_weight_of_a_class_is_that_of_its_points(model, given):
     by_class = clone(model).set_params(class_weight={1: 1.0, 2: 9.0}).fit(TWO, given)
@@ -89,7 +89,7 @@ def test_a_weight_of_a_class_is_that_of_its_points(model, given):
 
 @pytest.mark.parametrize("wrong,said", [(np.ones(7), "shape"), (np.full(100, -1.0), "at least 0"),
                                         (np.zeros(100), "zero"), (np.full(100, np.nan), "finite")])
-@pytest.mark.parametrize("model", [ODMClassifier(), SemiSupervisedODM(**FEW), MarginClusterer()],
+@pytest.mark.parametrize("model", [ODMClassifier(), SemiSupervisedODM("ssodm", **FEW), MarginClusterer()],
                          ids=["supervised", "semi-supervised", "clusterer"])
 def test_weights_that_are_none_are_refused(model, wrong, said):
     with pytest.raises(DeclarationError, match=said):
@@ -100,7 +100,7 @@ def test_weights_that_are_none_are_refused(model, wrong, said):
     (ODMClassifier(calibration="sigmoid"), TWO, of_two, of_two),
     (ODMClassifier(calibration="isotonic"), TWO, of_two, of_two),
     (ODMClassifier(calibration="sigmoid"), X, species, species),
-    (SemiSupervisedODM(calibration="sigmoid", **FEW), TWO, known, of_two)],
+    (SemiSupervisedODM("ssodm", calibration="sigmoid", **FEW), TWO, known, of_two)],
     ids=["sigmoid", "isotonic", "three-classes", "semi-supervised"])
 def test_probabilities_are_calibrated(model, points, given, truth):
     model.fit(points, given)
@@ -128,11 +128,11 @@ def test_without_calibration_there_are_no_probabilities():
     with pytest.raises(UnknownNameError, match="sigmoid"):
         ODMClassifier(calibration="platt").fit(TWO, of_two)
     with pytest.raises(DeclarationError, match="single known point"):
-        SemiSupervisedODM(calibration="sigmoid", **FEW).fit(TWO, np.where(np.arange(100) % 99 == 0, of_two, -1))
+        SemiSupervisedODM(calibration="sigmoid").fit(TWO, np.where(np.arange(100) % 99 == 0, of_two, -1))
 
 
 @pytest.mark.parametrize("model,given", [(ODMClassifier(), of_two), (MarginClusterer(warm_start=of_two), None),
-                                         (SemiSupervisedODM(**FEW), known)],
+                                         (SemiSupervisedODM("ssodm", **FEW), known)],
                          ids=["supervised", "clusterer", "semi-supervised"])
 def test_a_precomputed_kernel_is_the_kernel(model, given):
     K = TWO @ TWO.T
