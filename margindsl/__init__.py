@@ -18,7 +18,7 @@ _ROOMS: dict[str, tuple[str, ...]] = {
         "mean_variance", "min", "must_link", "odm", "orthogonal", "plq", "pos", "sizes", "sq_norm", "square",
         "squared_hinge", "sum", "var"),
     "margindsl.features": ("Linear", "Polynomial", "Precomputed", "RBF", "mean_distance", "sqrt_mean_distance"),
-    "margindsl.features.walks": ("walked",),
+    "margindsl.features.walk": ("walked",),
     "margindsl.calculus": ("PLQ", "ConvexFunction"),
     "margindsl.selection": ("held_out_losses", "judges_of", "select"),
     "margindsl.runtime": ("Assessment", "Comparison", "Compiled", "Problem", "Solution", "certify", "compare",
@@ -43,7 +43,7 @@ if TYPE_CHECKING:  # what checkers and editors see
     from margindsl.features import (
         Linear as Linear, Polynomial as Polynomial, Precomputed as Precomputed, RBF as RBF,
         mean_distance as mean_distance, sqrt_mean_distance as sqrt_mean_distance)
-    from margindsl.features.walks import walked as walked
+    from margindsl.features.walk import walked as walked
     from margindsl.calculus import PLQ as PLQ, ConvexFunction as ConvexFunction
     from margindsl.selection import held_out_losses as held_out_losses, judges_of as judges_of, select as select
     from margindsl.runtime import (

@@ -22,7 +22,7 @@ from margindsl.typing import ArrayLike, BoolArray, IntArray
 
 
 class SemiSupervisedODM(MarginClassifier):
-    """Classify with few labels: an optimal margin over walks between neighbours, or the published ssODM.
+    """Classify with few labels: an optimal margin over a walk between neighbours, or the published ssODM.
 
     Missing classes (None, NaN, `pandas.NA`) are unknown, and so is a marker; `score` leaves such points out.
 
@@ -214,7 +214,7 @@ class SemiSupervisedODM(MarginClassifier):
     def _check_linear(self, name: str) -> None:
         super()._check_linear(name)
         if self.view_ is not None:
-            raise AttributeError(f"{name} is about the points as they are; model='graph' sees them through walks")
+            raise AttributeError(f"{name} is about the points as they are; model='graph' sees them through a walk")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -11,7 +11,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from margindsl.features.points import on_cpu
-from margindsl.features.walks import NEIGHBOURS, OWN, STEPS, beside, walks
+from margindsl.features.walk import NEIGHBOURS, OWN, STEPS, beside, random_walk
 
 
 class Walked(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -44,7 +44,7 @@ class Walked(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     def fit(self, X: Any, y: Any = None) -> Walked:
         """Walk over points (n, d); y is ignored."""
         X = self._read(X, reset=True)
-        self.moved_, self._before = walks(X, self.neighbours, self.steps)
+        self.moved_, self._before = random_walk(X, self.neighbours, self.steps)
         self._nearest = NearestNeighbors(n_neighbors=min(self.neighbours, X.shape[0])).fit(X)
         self._n_features_out = 2 * X.shape[1]
         return self

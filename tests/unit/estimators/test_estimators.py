@@ -278,7 +278,7 @@ def test_several_classes_of_few_known():
     assert agree.all() and model.predict(X + 1e-9).shape == (150,)
     sparse = SemiSupervisedODM().fit(csr_array(X), y)
     assert np.mean(sparse.predict(csr_array(X)) == model.predict(X)) > 0.95
-    with pytest.raises(AttributeError, match="through walks"):
+    with pytest.raises(AttributeError, match="through a walk"):
         _ = model.coef_
     for wrong in ({"lam2": 1.0}, {"relaxation": "auto"}, {"kernel": "precomputed"}):
         with pytest.raises(DeclarationError, match=next(iter(wrong))):

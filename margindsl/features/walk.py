@@ -36,10 +36,10 @@ def walked(X: Any, neighbours: int = NEIGHBOURS, steps: int = STEPS, own: float 
     [[0.0, 1.02], [1.0, 1.02], [5.0, 11.22], [6.0, 11.22]]
     """
     X = sp.csr_array(X) if sp.issparse(X) else np.asarray(X, dtype=float)
-    return beside(X, walks(X, neighbours, steps)[0], own)
+    return beside(X, random_walk(X, neighbours, steps)[0], own)
 
 
-def walks(X: Any, neighbours: int, steps: int) -> tuple[Any, Any]:
+def random_walk(X: Any, neighbours: int, steps: int) -> tuple[Any, Any]:
     """Return points (n, d) after so many steps, with the total variance of the points, and before the last one."""
     for word, value in (("neighbours", neighbours), ("steps", steps)):
         if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
