@@ -27,7 +27,8 @@ def enumerate_labels(run: Run, tol: float = 1e-9, most: int = 200_000) -> Enumer
     """Return the best labelling of an enumerable B with a certificate.
 
     Labellings are examined in the order of their best dual bound over a pool of dual points; one whose
-    bound reaches the incumbent needs no solve. Every solve adds its dual point to the pool.
+    bound reaches the incumbent needs no solve. Every solve adds its dual point to the pool; it begins from the fit that
+    gave the labelling its bound, and ends where its own reaches the incumbent.
 
     Parameters
     ----------
@@ -41,18 +42,23 @@ def enumerate_labels(run: Run, tol: float = 1e-9, most: int = 200_000) -> Enumer
     labellings = members(run.program)
     bounds = np.full(len(labellings), -np.inf)
     pool: list[FloatArray] = []
+    fits: list[Answer] = []
+    nearest = np.zeros(len(labellings), dtype=int)  # of the pool, whose bound is the best
     status = Status.OPTIMAL
     for _ in range(most):
         target = np.inf if run.best is None else run.best.value - tol * abs(run.best.value)
         index = int(np.argmin(bounds))
         if bounds[index] >= target:
             break
-        fit = run.fit(labellings[index], tol=tol / 10)
+        fit = run.fit(labellings[index], fits[nearest[index]] if fits else None, tol / 10, cutoff=target)
         u = project_duals(run.program.losses, np.asarray(fit.raw["u"]))
         before = bounds[index]
-        bounds = np.maximum(bounds, pool_bounds(run.program, u[None, :], labellings))
+        proved = pool_bounds(run.program, u[None, :], labellings)
+        nearest[proved > bounds] = len(pool)
+        bounds = np.maximum(bounds, proved)
         pool.append(u)
-        if not bounds[index] > before or bounds[index] < fit.value - 10 * tol * abs(fit.value):
+        fits.append(fit)
+        if not bounds[index] > before or bounds[index] < min(target, fit.value - 10 * tol * abs(fit.value)):
             bounds[index] = max(bounds[index], before)
             status = Status.INACCURATE
             if bounds[index] == before:

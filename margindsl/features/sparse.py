@@ -43,6 +43,7 @@ class SparseFeatures(FeatureOperator):
     def __init__(self, points: Points, mean: FloatArray | None = None, label: str = "linear, sparse",
                  shift: FloatArray | None = None) -> None:
         self.points = frozen(points if isinstance(points, sp.csr_array) else sp.csr_array(points))
+        self.across = self.points.T  # of the same arrays; made anew it takes longer than a product of few numbers
         self.mean, self.label, self.shift = frozen(mean), label, frozen(shift)
         self.n, self.rank = self.points.shape
 
@@ -67,7 +68,7 @@ class SparseFeatures(FeatureOperator):
         return _less(np.asarray(self.points @ W), self.mean, W)
 
     def adjoint(self, R: FloatArray) -> FloatArray:
-        found = np.asarray(self.points.T @ R)
+        found = np.asarray(self.across @ R)
         if self.mean is None:
             return found
         return found - np.multiply.outer(self.mean, np.sum(R, axis=0))
