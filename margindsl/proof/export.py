@@ -234,7 +234,7 @@ def _lift(B: LabelSet, dual: dict[str, Any], proof: Proof) -> dict[str, Any]:
         used = np.append(np.bincount(proof.points, np.abs(u[at] * proof.slopes), n), 0) + np.abs(joined).sum(axis=0)
         d[at], more[at] = _positive(B, z, d[at], used)
     alone = np.flatnonzero(more.any(axis=0))
-    single = np.eye(n + 1, dtype=np.int8)[alone]
+    single = (np.arange(n + 1) == alone[:, None]).astype(np.int8)
     return {**point, "d": np.maximum(d, 0.0), "kappa": kappa, "middles": middles, "units": B.p.units,
             "tree": B.p.tree, "cuts": np.vstack([cuts, single]), "theta": np.hstack([theta, more[:, alone]])}
 
