@@ -17,8 +17,8 @@ from sklearn.exceptions import ConvergenceWarning
 from tabulate import tabulate
 
 import margindsl as md
-from margindsl.cli.declaration import declare, read_points, solve_options
-from margindsl.cli.files import check_targets, print_json, read_frame, read_known, read_labels, read_links, write_frame
+from margindsl.cli.declaration import declare, links_of, read_points, solve_options
+from margindsl.cli.files import check_targets, print_json, read_frame, read_known, read_labels, write_frame
 from margindsl.contract import Status
 from margindsl.errors import AccuracyWarning, DeclarationError, TrivialityWarning
 from margindsl.estimators import MarginClusterer
@@ -48,7 +48,7 @@ def solve(arguments: argparse.Namespace) -> int:
             summary = f"method    {solution.relaxation} with {solution.solver}\n{solution.summary()}{accuracy}"
             parts.callback(print, summary, file=sys.stderr)
         if not arguments.json or arguments.output is not None:
-            parts.callback(write_labels, arguments.output, solution)
+            parts.callback(write_labels, arguments.output, solution, arguments.names)
         if arguments.json:
             parts.callback(print_json, fields_of(solution))
         if arguments.report is not None:
@@ -62,12 +62,15 @@ def cluster(arguments: argparse.Namespace) -> int:
     """Cluster as `MarginClusterer` does; write index,cluster,decision,margin, or the table with a column more."""
     check_targets(arguments)
     X, truth = read_points(arguments)
-    links = {word: read_links(path, len(X)) for word in ("must_link", "cannot_link")
-             if (path := getattr(arguments, word)) is not None}
+    n = X.shape[0]
+    links: dict[str, Any] = {word: pairs for word, pairs in zip(("must_link", "cannot_link"), links_of(arguments, n))
+                             if len(pairs)}
     if arguments.known is not None:
-        index, values = read_known(arguments.known, len(X), arguments.clusters)
-        links["labels"] = np.full(len(X), -1)
+        index, values = read_known(arguments.known, n, arguments.clusters, names=arguments.names)
+        links["labels"] = np.full(n, -1)
         links["labels"][index] = values
+    if arguments.keys is not None:
+        links["groups"] = arguments.keys.to_numpy()
     talk = 0 if arguments.quiet else 1 if arguments.verbose else None
     model = MarginClusterer(
         arguments.clusters, lam=arguments.lam or "auto", min_size=arguments.min_size, max_size=arguments.max_size,
@@ -78,13 +81,13 @@ def cluster(arguments: argparse.Namespace) -> int:
     for one in heard:
         if issubclass(one.category, (AccuracyWarning, TrivialityWarning, ConvergenceWarning)):
             print(f"margindsl: warning: {one.message}", file=sys.stderr)
-    frame = read_frame(arguments.data) if arguments.append else points_of(solution)
+    frame = read_frame(arguments.data) if arguments.append else points_of(solution, arguments.names)
     frame.insert(frame.shape[1] if arguments.append else 1, "cluster", model.labels_)
     with ExitStack() as parts:
         if not arguments.quiet:
             sizes = ", ".join(f"{count} in {number}" for number, count in enumerate(np.bincount(model.labels_)))
             held = int(model.held_.sum())
-            lines = [f"{len(X)} points, {X.shape[1]} columns: {sizes}",
+            lines = [f"{n} points, {X.shape[1]} columns: {sizes}",
                      *([f"{held} of them kept there by sizes, links or known labels"] if held else []),
                      *([] if truth is None else [table_of(truth, model.labels_)])]
             parts.callback(print, "\n".join(lines), file=sys.stderr)
@@ -149,7 +152,7 @@ def certify(arguments: argparse.Namespace) -> int:
     """Print value, bound and gap of labels; with ``--output``, write the best labels found."""
     check_targets(arguments)
     X, _ = read_points(arguments)
-    labels, problem = read_labels(arguments.labels, len(X)), declare(arguments, X)
+    labels, problem = read_labels(arguments.labels, X.shape[0]), declare(arguments, X)
     found = md.certify(problem, labels, arguments.relaxation, arguments.solver, **solve_options(arguments))
     if arguments.json:
         print_json({"value": found.value, "bound": found.bound, "gap": found.gap, "violations": found.violations,
@@ -256,18 +259,18 @@ LISTS = {"solvers": lambda: [{"name": info.name, "kind": info.kind, "version": i
          "relaxations": relaxation_rows, "recipes": recipe_rows}
 
 
-def write_labels(target: str | None, solution: md.Solution) -> None:
+def write_labels(target: str | None, solution: md.Solution, names: Sequence[str] | None = None) -> None:
     """Write one row a point: index, label, decision values, margin."""
-    frame = points_of(solution)
+    frame = points_of(solution, names)
     frame.insert(1, "label", solution.labels)
     write_frame(target, frame)
 
 
-def points_of(solution: md.Solution) -> pd.DataFrame:
-    """Return number, decision values and margin of every point."""
+def points_of(solution: md.Solution, names: Sequence[str] | None = None) -> pd.DataFrame:
+    """Return name or number, decision values and margin of every point."""
     decision = solution.decision.reshape(len(solution.labels), -1)
     frame = pd.DataFrame(decision, columns=["decision", *(f"decision_{c}" for c in range(1, decision.shape[1]))])
-    frame.insert(0, "index", range(len(frame)))
+    frame.insert(0, "index", range(len(frame)) if names is None else names)
     return frame.assign(margin=solution.margins)
 
 

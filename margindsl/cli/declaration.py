@@ -5,15 +5,29 @@ from __future__ import annotations
 import argparse
 import inspect
 import math
+import sys
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 import margindsl as md
-from margindsl.cli.files import LABEL, classes, column, numbers, read_frame, read_known, read_links
+from margindsl.cli.files import (
+    LABEL,
+    classes,
+    column,
+    columns,
+    filled,
+    numbering,
+    numbers,
+    one_hot,
+    read_frame,
+    read_kinds,
+    read_known,
+    read_links,
+)
 from margindsl.errors import DeclarationError, UnknownNameError, one_of
-from margindsl.typing import FloatArray
+from margindsl.typing import FloatArray, IntArray
 
 # Option: the choice it belongs to, that choice's value, the default.
 OWNED: dict[str, tuple[str, str, Any]] = {
@@ -22,23 +36,50 @@ OWNED: dict[str, tuple[str, str, Any]] = {
 OF_FORMULA = {"loss": "odm", "lam": 10.0, "kernel": "linear", "bias": "none", "clusters": 2}  # with defaults
 
 
-def read_points(arguments: argparse.Namespace) -> tuple[FloatArray, list[str] | None]:
-    """Return the scaled points (n, d), and the classes where ``--truth`` names them."""
+def read_points(arguments: argparse.Namespace) -> tuple[Any, list[str] | None]:
+    """Return the scaled points (n, d), and the classes where ``--truth`` names them.
+
+    Names of the points that ``--index`` gives, and keys of ``--group``, are put into the arguments.
+    """
     source = arguments.data
     frame = read_frame(source)
-    truth = None if arguments.truth is None else column(frame, arguments.truth, source)
-    out = {column(frame, name, source) for name in arguments.drop} | ({truth} - {None})
+    truth, index, group = (None if (name := getattr(arguments, word, None)) is None else column(frame, name, source)
+                           for word in ("truth", "index", "group"))
+    out = {*columns(frame, arguments.drop, source), truth, index, group}
     if LABEL in frame and pd.api.types.is_numeric_dtype(frame.dtypes.iloc[0]):  # classes beside an array
         out.add(column(frame, LABEL, source))
-    features = frame.iloc[:, [k for k in range(frame.shape[1]) if k not in out]]
+    wanted = columns(frame, arguments.columns, source) or range(frame.shape[1])
+    features = frame.iloc[:, [k for k in wanted if k not in out]]
     if features.shape[1] == 0:
         raise DeclarationError(f"{source}: no column is left as a feature")
     if len(frame) < 2:
         raise DeclarationError(f"{source} has one point; at least two are needed")
+    arguments.names = None if index is None else classes(frame, index, source)
+    if arguments.names is not None and len(set(arguments.names)) < len(frame):
+        twice = next(name for name in arguments.names if arguments.names.count(name) > 1)
+        raise DeclarationError(f"--index {arguments.index}: {twice!r} names several rows of {source}; give a column of "
+                               "different names")
+    arguments.keys = None if group is None else frame.iloc[:, group].astype(str).str.strip().replace("", None)
+    for name in [] if arguments.columns else numbering(features):
+        print(f"margindsl: warning: column {name!r} numbers the rows and is used as a feature; --drop {name} leaves it "
+              f"out, --index {name} takes it for the names of the rows", file=sys.stderr)
+    return points_of_columns(features, arguments, source), None if truth is None else classes(frame, truth, source)
+
+
+def points_of_columns(features: pd.DataFrame, arguments: argparse.Namespace, source: str) -> Any:
+    """Return the points of a table of features; sparse ones stay so."""
+    if all(isinstance(kind, pd.SparseDtype) for kind in features.dtypes):
+        if arguments.scale != "none":
+            raise DeclarationError(f"--scale {arguments.scale}: {source} is sparse, and scaling would fill it; leave "
+                                   "it out")
+        return features.sparse.to_coo().tocsr()
+    if arguments.one_hot:
+        features = one_hot(features, source)
+    if arguments.missing != "error":
+        features = filled(features, arguments.missing)
     advice = ("; leave it out with --drop {column}, or name it with --truth if it holds the classes"
               if len(features.columns) > 1 else "; no other column is left as a feature")
-    X = scale_columns(numbers(features, source, advice), arguments.scale)
-    return X, None if truth is None else classes(frame, truth, source)
+    return scale_columns(numbers(features, source, advice), arguments.scale)
 
 
 def scale_columns(X: FloatArray, how: str) -> FloatArray:
@@ -76,7 +117,7 @@ def declare(arguments: argparse.Namespace, X: FloatArray) -> md.Problem:
         bias: Any = {"none": False, "free": True, "penalised": "penalised"}[arguments.bias]
         kernel: Any = {"rbf": lambda: md.RBF(own["width"]), "polynomial": lambda: md.Polynomial(degree=own["degree"])
                        }.get(arguments.kernel, lambda: arguments.kernel)()
-        y, f = md.Labels(len(X), arguments.clusters), md.Hyperplane(X, kernel=kernel, bias=bias)
+        y, f = md.Labels(X.shape[0], arguments.clusters), md.Hyperplane(X, kernel=kernel, bias=bias)
         g, lam = md.margin(y, f), md.Parameter(arguments.lam, name="lam")
         loss = {"odm": lambda: lam * md.mean(md.odm(g, own["nu"], own["theta"])),
                 "hinge": lambda: lam * md.mean(md.hinge(g)),
@@ -97,14 +138,23 @@ def declare(arguments: argparse.Namespace, X: FloatArray) -> md.Problem:
                 f"--balance {arguments.balance:g}: {labels.n} points cannot be split so evenly into {labels.clusters} "
                 f"clusters; give at least {1 - (labels.n // labels.clusters) / equal:.3g}")
         constraints.append(md.sizes(labels, low, high))
-    if arguments.must_link is not None:
-        constraints.append(md.must_link(labels, read_links(arguments.must_link, labels.n)))
-    if arguments.cannot_link is not None:
-        constraints.append(md.cannot_link(labels, read_links(arguments.cannot_link, labels.n)))
+    must, cannot = links_of(arguments, labels.n)
+    constraints += [declare(labels, pairs) for declare, pairs in ((md.must_link, must), (md.cannot_link, cannot))
+                    if len(pairs)]
     if arguments.known is not None:
-        index, values = read_known(arguments.known, labels.n, labels.clusters, labels.clusters == 2)
+        index, values = read_known(arguments.known, labels.n, labels.clusters, labels.clusters == 2, arguments.names)
         constraints.append(labels[index] == values)
     return problem.with_constraints(*constraints)
+
+
+def links_of(arguments: argparse.Namespace, n: int) -> tuple[IntArray, IntArray]:
+    """Return the must-links and cannot-links of all files that name some, as pairs of row numbers."""
+    must, cannot = ([] if path is None else [read_links(path, n, arguments.names)]
+                    for path in (arguments.must_link, arguments.cannot_link))
+    if arguments.links is not None:
+        for kept, pairs in zip((must, cannot), read_kinds(arguments.links, n, arguments.names)):
+            kept.append(pairs)
+    return np.concatenate([np.zeros((0, 2), int), *must]), np.concatenate([np.zeros((0, 2), int), *cannot])
 
 
 def by_recipe(name: str, X: FloatArray, parameters: dict[str, Any]) -> md.Problem:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import io
 import json
 import math
 import os
+import re
 import sys
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,26 +23,31 @@ from margindsl.typing import FloatArray, IntArray
 
 LABEL = "label"
 POINTS, CLASSES = ("X", "data", "points"), ("y", "labels", "label", "target")  # names of arrays in .npz files
-READ = "data", "labels", "known", "must_link", "cannot_link", "file"  # arguments that name files
+READ = "data", "labels", "known", "must_link", "cannot_link", "links", "file"  # arguments that name files
+SPARSE = (".svm", ".libsvm", ".svmlight")
+PACKED = (".gz", ".bz2", ".xz", ".zst", ".zip")
+MISSING = {"", "na", "n/a", "nan", "null", "none", "<na>", "?"}  # cells that hold nothing, in any case
 WRITTEN = "output", "report", "save"
 
 
-def read_frame(source: str, row: str = "one point a row") -> pd.DataFrame:
+def read_frame(source: str, row: str = "one point a row", names: Sequence[str] = ()) -> pd.DataFrame:
     """Read a file by its ending, else as CSV, with columns named by a header or by their numbers.
 
     A path, or ``-`` for standard input, which is CSV; `row` is what is expected, for messages. Cells of CSV stay text.
+    A first row that holds one of `names` is no header.
     """
     try:
-        suffix = Path(source).suffix.lower()
+        suffix = suffix_of(source)
         if suffix in (".npy", ".npz"):
             frame = _of_arrays(source)
-        elif suffix in (".svm", ".libsvm", ".svmlight"):
+        elif suffix in SPARSE:
             from sklearn.datasets import load_svmlight_file
 
             points, classes = load_svmlight_file(source)
-            frame = pd.DataFrame(points.toarray()).assign(**{LABEL: classes})
+            used = np.unique(points.indices)  # columns that hold anything; others part no points
+            frame = pd.DataFrame.sparse.from_spmatrix(points[:, used], columns=used).assign(**{LABEL: classes})
         else:
-            frame = _of_text(source)
+            frame = _of_text(source, names)
     except OSError as error:
         raise DeclarationError(f"cannot read {source or repr(source)}: {error.strerror or error}") from None
     except UnicodeDecodeError:
@@ -49,6 +57,12 @@ def read_frame(source: str, row: str = "one point a row") -> pd.DataFrame:
     if frame.empty:
         raise DeclarationError(f"{source} is empty; expected {row}")
     return frame.set_axis(frame.columns.astype(str), axis=1)
+
+
+def suffix_of(source: str) -> str:
+    """Return the ending of a file's name, that of its compression left out."""
+    path = Path(source)
+    return (Path(path.stem) if path.suffix.lower() in PACKED else path).suffix.lower()
 
 
 def _of_arrays(source: str) -> pd.DataFrame:
@@ -62,7 +76,7 @@ def _of_arrays(source: str) -> pd.DataFrame:
     return frame if classes is None or classes is points else frame.assign(**{LABEL: classes})
 
 
-def _of_text(source: str) -> pd.DataFrame:
+def _of_text(source: str, names: Sequence[str] = ()) -> pd.DataFrame:
     """Return CSV with commas, semicolons or tabs; a first row without any number is the header."""
     stream: Any = io.StringIO(sys.stdin.read()) if source == "-" else source
     options: dict[str, Any] = {"header": None, "dtype": str, "encoding": "utf-8-sig", "keep_default_na": False,
@@ -72,10 +86,10 @@ def _of_text(source: str) -> pd.DataFrame:
         stream.seek(0)
     frame = pd.read_csv(stream, sep=max((",", ";", "\t"), key=first.count), **options)
     numeric = frame.apply(pd.to_numeric, errors="coerce").notna().to_numpy()
-    if not numeric[0].any():
+    if not numeric[0].any() and not set(frame.iloc[0].str.strip()) & set(names):
         return frame.iloc[1:].set_axis(frame.iloc[0].str.strip(), axis=1).reset_index(drop=True)
     odd = np.flatnonzero(~numeric[0] & numeric[1:].any(axis=0))
-    if len(odd):
+    if len(odd) and not names:
         raise ValueError(
             f"the first row holds {frame.iat[0, odd[0]]!r} above numbers (column {odd[0]}) and numbers beside it: it "
             "is neither a header nor a row like the others; mend the cell, or name every column")
@@ -92,7 +106,57 @@ def column(frame: pd.DataFrame, name: str, source: str) -> int:
     if name.isdecimal() and int(name) < len(names):
         return int(name)
     shown = ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
-    raise DeclarationError(f"{source} has no column {name!r}; its columns are {shown}")
+    close = difflib.get_close_matches(name, names, 1) or [own for own in names if own.lower() == name.lower()]
+    meant = f"; did you mean {close[0]!r}?" if close else ""
+    raise DeclarationError(f"{source} has no column {name!r}{meant}; its columns are {shown}")
+
+
+def columns(frame: pd.DataFrame, given: Sequence[str], source: str) -> list[int]:
+    """Return the numbers of columns that are named one by one, or several with commas between."""
+    known = set(frame.columns)
+    parts = [part.strip() for text in given for part in ([text] if text in known else text.split(","))]
+    return [column(frame, part, source) for part in parts if part]
+
+
+def filled(frame: pd.DataFrame, how: str) -> pd.DataFrame:
+    """Return a table in which missing numbers are medians of their columns, missing words their most frequent ones."""
+    def fill(own: pd.Series) -> pd.Series:
+        lost = own.astype(str).str.strip().str.lower().isin(MISSING)
+        rest = own[~lost]
+        values = pd.to_numeric(rest, errors="coerce")
+        if not lost.any() or not len(rest):
+            return own
+        middle = {"zero": lambda: 0.0, "mean": values.mean, "median": values.median}[how]
+        return own.mask(lost, rest.mode().iat[0] if values.isna().any() else repr(float(middle())))
+
+    return frame.apply(fill)
+
+
+def one_hot(frame: pd.DataFrame, source: str) -> pd.DataFrame:
+    """Return a table whose columns of words are columns of 0 and 1, one a word."""
+    is_number = frame.apply(lambda own: pd.to_numeric(own[~own.astype(str).str.strip().str.lower().isin(MISSING)],
+                                                      errors="coerce").notna().all())
+    words = list(frame.columns[~is_number])
+    for name in words:
+        count = frame[name].nunique()
+        if count > max(20, len(frame) // 2) or (count == len(frame) > 4):
+            raise DeclarationError(f"{source}: column {name!r} has {count} different words in {len(frame)} rows, too "
+                                   f"many for --one-hot; leave it out with --drop {name}, or name rows --index {name}")
+    return pd.get_dummies(frame, columns=words, prefix_sep="=", dtype=float) if words else frame
+
+
+def numbering(frame: pd.DataFrame) -> list[str]:
+    """Return the columns that only number the rows."""
+    found = []
+    for name in frame.columns:
+        values = pd.to_numeric(frame[name], errors="coerce")
+        if isinstance(values.dtype, pd.SparseDtype) or len(frame) < 5 or values.isna().any() or (values % 1).any():
+            continue
+        steps = np.diff(values.to_numpy(dtype=float))
+        named = re.fullmatch(r"(unnamed.*|index|(.*[_ ]|)id|row.*|nr|no|)", name.strip().lower()) is not None
+        if np.all(steps == 1) or (values.is_unique and (named or name.endswith("Id"))):
+            found.append(name)
+    return found
 
 
 def numbers(frame: pd.DataFrame, source: str, advice: str = "") -> FloatArray:
@@ -102,6 +166,8 @@ def numbers(frame: pd.DataFrame, source: str, advice: str = "") -> FloatArray:
     if len(wrong):
         row, at = wrong[np.argmin(wrong[:, 1])]
         cell, name = frame.iat[row, at], frame.columns[at]
+        if advice and str(cell).strip().lower() in MISSING:
+            advice += "; --missing median fills what is missing"
         shown = "an empty cell" if str(cell).strip() == "" else repr(getattr(cell, "item", lambda: cell)())
         raise DeclarationError(f"{source}: column {name!r} holds {shown} (row {row + 1}), expected finite numbers"
                                + advice.format(column=name))
@@ -134,17 +200,57 @@ def read_labels(source: str, n: int) -> list[str]:
     return classes(frame, column(frame, LABEL, source), source)
 
 
-def read_links(source: str, n: int) -> IntArray:
-    """Read rows i,j of different points 0..n−1."""
-    pairs = _read_pairs(source)
+def read_links(source: str, n: int, names: Sequence[str] | None = None) -> IntArray:
+    """Read rows i,j of different points, 0..n−1 or their names."""
+    pairs = (_read_pairs(source) if names is None
+             else _named(read_frame(source, "two names a row", names), names, source, 2))
     _require(source, pairs, ((pairs >= 0) & (pairs < n)).all(axis=1), f"points from 0 to {n - 1}")
     _require(source, pairs, pairs[:, 0] != pairs[:, 1], "two different points; leave the row out")
     return pairs
 
 
-def read_known(source: str, n: int, clusters: int, signs: bool = False) -> tuple[IntArray, IntArray]:
+def read_kinds(source: str, n: int, names: Sequence[str] | None = None) -> tuple[IntArray, IntArray]:
+    """Read rows i,j,kind as must-links and cannot-links; kinds are must and cannot, or 1 and 0 or -1."""
+    frame = read_frame(source, "two points and a kind a row", names or ())
+    if frame.shape[1] != 3:
+        raise DeclarationError(f"{source} has {frame.shape[1]} columns, expected three: two points, and must or cannot")
+    kinds = frame.iloc[:, 2].astype(str).str.strip().str.lower()
+    is_must, is_cannot = kinds.isin(["must", "must-link", "ml", "1", "same"]), kinds.isin(
+        ["cannot", "cannot-link", "cl", "0", "-1", "different"])
+    wrong = np.flatnonzero(~(is_must | is_cannot))
+    if len(wrong):
+        raise DeclarationError(f"{source}: row {wrong[0] + 1} holds {kinds.iat[wrong[0]]!r} as kind, expected must or "
+                               "cannot")
+    pairs = (numbers(frame.iloc[:, :2], source).astype(np.int64) if names is None
+             else _named(frame, names, source, 2))
+    _require(source, pairs, ((pairs >= 0) & (pairs < n)).all(axis=1), f"points from 0 to {n - 1}")
+    return pairs[is_must.to_numpy()], pairs[is_cannot.to_numpy()]
+
+
+def _named(frame: pd.DataFrame, names: Sequence[str], source: str, count: int) -> Any:
+    """Return the first columns with names of points replaced by their numbers."""
+    rows = {name: row for row, name in enumerate(names)}
+    if frame.shape[1] < count:
+        raise DeclarationError(f"{source} has {frame.shape[1]} columns, expected {count}")
+    found = []
+    for given in frame.iloc[:, :count].astype(str).apply(lambda own: own.str.strip()).to_numpy():
+        for name in given:
+            if name not in rows:
+                close = difflib.get_close_matches(name, names, 1)
+                raise DeclarationError(f"{source}: no point is called {name!r}"
+                                       + (f"; did you mean {close[0]!r}?" if close else ""))
+        found.append([rows[name] for name in given])
+    return np.array(found, dtype=np.int64).reshape(-1, count)
+
+
+def read_known(source: str, n: int, clusters: int, signs: bool = False,
+               names: Sequence[str] | None = None) -> tuple[IntArray, IntArray]:
     """Read rows index,label with points 0..n−1 and labels 0..k−1, or of two clusters −1 and 1 where `signs` says so."""
-    pairs = _read_pairs(source)
+    if names is None:
+        pairs = _read_pairs(source)
+    else:
+        frame = read_frame(source, "a name and a label a row", names)
+        pairs = np.column_stack([_named(frame, names, source, 1), numbers(frame.iloc[:, 1:2], source).astype(np.int64)])
     index, label = pairs.T
     _require(source, pairs, (index >= 0) & (index < n), f"a point number first, from 0 to {n - 1}")
     fits = (label == -1) | (label == 1) if signs else (label >= 0) & (label < clusters)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import argparse
 import ast
+import difflib
 import importlib
 import math
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, NoReturn
 
 from margindsl import __version__
 from margindsl.errors import MarginError, TrivialityWarning
@@ -81,7 +83,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     ...
     0
     """
-    arguments = build_parser().parse_args(argv)
+    parser = build_parser()
+    arguments, rest = parser.parse_known_args(argv)
+    if rest:
+        parser.unrecognised(arguments.command, rest)
     _put_foreign_output_aside()
     code = OK
     with _one_line_warnings():
@@ -109,9 +114,35 @@ def main(argv: Sequence[str] | None = None) -> int:
             return INTERRUPTED
 
 
-def build_parser() -> argparse.ArgumentParser:
+class Parser(argparse.ArgumentParser):
+    """Represent a parser that suggests the word that was meant."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print usage and the message, with the choice that is like what was given, and exit with 2."""
+        found = re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message)
+        if found:
+            message += suggestion(found[1], re.findall(r"[\w-]+", found[2]))
+        self.print_usage(sys.stderr)
+        print(f"{self.prog}: error: {message}", file=sys.stderr)
+        raise SystemExit(USAGE)
+
+    def unrecognised(self, command: str, rest: Sequence[str]) -> NoReturn:
+        """Exit with 2 and the option of the command that is like the first one given."""
+        commands = next(action for action in self._actions if isinstance(action, argparse._SubParsersAction))
+        own: Parser = commands.choices[command]
+        word = rest[0].partition("=")[0].replace("_", "-")
+        own.error(f"unrecognized arguments: {' '.join(rest)}{suggestion(word, list(own._option_string_actions))}")
+
+
+def suggestion(word: str, known: Sequence[str]) -> str:
+    """Return the end of a sentence that names what is most like a word, empty where nothing is."""
+    close = difflib.get_close_matches(word, known, 1, 0.5)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+def build_parser() -> Parser:
     """Return the parser of all commands."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="margindsl", description="Margin-based clustering: declare, relax, solve, certify.",
         epilog=_EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--version", action="version", version=f"margindsl {__version__}")
@@ -168,8 +199,13 @@ def build_parser() -> argparse.ArgumentParser:
 def _add_columns(group: Any, use: str) -> None:
     """Add the arguments that say which columns are features and in what units, `use` being what classes are for."""
     group.add_argument("--truth", metavar="COLUMN", help=f"column of true classes (name, or number from 0): {use}")
-    group.add_argument("--drop", metavar="COLUMN", action="append", default=[],
-                       help="column to leave out (may be repeated)")
+    group.add_argument("--columns", metavar="A,B", action="append", default=[],
+                       help="the columns that are features; default all others")
+    group.add_argument("--drop", metavar="A,B", action="append", default=[], help="columns to leave out")
+    group.add_argument("--index", metavar="COLUMN", help="column of names of the points, used by links and answers")
+    group.add_argument("--missing", choices=("error", "median", "mean", "zero"), default="error",
+                       help="what stands for missing numbers (default error); for words the most frequent one")
+    group.add_argument("--one-hot", action="store_true", help="columns of words as columns of 0 and 1, one a word")
     group.add_argument("--scale", choices=("none", "minmax", "standard"), default="none",
                        help="scaling of each column (default none)")
 
@@ -183,9 +219,12 @@ def _add_clusters(group: Any) -> None:
     group.add_argument("--lam", type=number(float, lambda v: v > 0, "a positive number"),
                        help="weight of the loss, against the scatter of the points (default 30)")
     group.add_argument("--kernel", default="auto", help="auto (default), linear, rbf, polynomial, or a registered name")
-    group.add_argument("--must-link", metavar="PAIRS.CSV", help="rows i,j: same cluster (points numbered from 0)")
+    group.add_argument("--must-link", metavar="PAIRS.CSV",
+                       help="rows i,j: same cluster (points by number from 0, or by --index)")
     group.add_argument("--cannot-link", metavar="PAIRS.CSV", help="rows i,j: different clusters")
+    group.add_argument("--links", metavar="LINKS.CSV", help="rows i,j,kind: kind must or cannot")
     group.add_argument("--known", metavar="KNOWN.CSV", help="rows index,cluster with clusters 0 to K-1")
+    group.add_argument("--group", metavar="COLUMN", help="column of keys; rows of one key stay together")
 
 
 def _add_answer(group: Any) -> None:
@@ -225,8 +264,10 @@ def _add_declaration(group: Any) -> None:
                        metavar="FRACTION",
                        help="sizes within this fraction of equal ones; of two clusters, |sum of labels| at most this "
                             "fraction of the number of points")
-    group.add_argument("--must-link", metavar="PAIRS.CSV", help="rows i,j: same cluster (points numbered from 0)")
+    group.add_argument("--must-link", metavar="PAIRS.CSV",
+                       help="rows i,j: same cluster (points by number from 0, or by --index)")
     group.add_argument("--cannot-link", metavar="PAIRS.CSV", help="rows i,j: different clusters")
+    group.add_argument("--links", metavar="LINKS.CSV", help="rows i,j,kind: kind must or cannot")
     group.add_argument("--known", metavar="KNOWN.CSV", help="rows index,label with labels -1 and 1, or 0 to K-1")
 
 

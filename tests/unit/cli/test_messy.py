@@ -1,0 +1,123 @@
+"""Command lines as people type them, on files as people have them: each has an answer, or a sentence that helps."""
+
+import bz2
+import gzip
+import json
+
+import numpy as np
+import pytest
+
+from margindsl.cli.main import main
+
+RNG = np.random.default_rng(0)
+SIDES = np.arange(12) % 2
+X = RNG.normal(size=(12, 2)) * 0.3 + 3 * SIDES[:, None]
+NAMES = ["ada", "ben", "cleo", "dan", "eva", "finn", "gus", "hal", "ida", "jon", "kim", "leo"]
+ROWS = [f"{a:.3f},{b:.3f}" for a, b in X]
+
+
+def table(header, *columns):
+    """Return CSV of the points with further columns."""
+    rows = [",".join([row, *(str(column[k]) for column in columns)]) for k, row in enumerate(ROWS)]
+    return "\n".join([header, *rows]) + "\n" if header else "\n".join(rows) + "\n"
+
+
+HOLES = table("a,b").replace(ROWS[3], f"NA,{ROWS[3].split(',')[1]}").replace(ROWS[5], f"{ROWS[5].split(',')[0]},")
+HOME = ["x", "", "y", "", "y", "x", *[""] * 6]
+WORD = ["red", "blue"] * 6
+LIBSVM = "".join(f"{SIDES[k]} 1:{a:.3f} 900000000:{b:.3f}\n" for k, (a, b) in enumerate(X))
+FILES = {
+    "plain.csv": table("a,b"), "bare.csv": table(""), "named.csv": table("a,b,name", NAMES),
+    "holes.csv": HOLES, "home.csv": table("a,b,home", HOME), "colour.csv": table("a,b,colour", WORD),
+    "id.csv": table("a,b,Id", [k + 101 for k in range(12)]), "unnamed.csv": table("a,b,", list(range(12))),
+    "semi.csv": table("a,b").replace(",", ";"), "tab.tsv": table("a,b").replace(",", "\t"),
+    "bom.csv": "\ufeff" + table("a,b"), "dos.csv": table("a,b").replace("\n", "\r\n"), "space.csv": table(" a , b "),
+    "class.csv": table("a,b,class", [f"c{side}" for side in SIDES]),
+    "twice.csv": table("a,b,name", ["ada", *NAMES[:11]]),
+    "quoted.csv": table('a,b,"first, last"', ['"x, y"'] * 12), "inf.csv": table("a,b").replace(ROWS[0], "inf,1"),
+    "points.libsvm": LIBSVM, "empty.csv": "", "head.csv": "a,b\n", "one.csv": "a,b\n1,2\n",
+    "words.csv": table("a,b,name", NAMES), "comma.csv": table("a,b").replace(".", ",").replace(ROWS[0], ROWS[0]),
+    "same.csv": "ada,finn\ncleo,dan\n", "numbers.csv": "0,5\n2,3\n", "kinds.csv": "ada,finn,must\nada,ben,cannot\n",
+    "odd.csv": "ada,finn,maybe\n", "typo.csv": "ada,fin\n", "known.csv": "ada,0\nben,1\n", "three.csv": "0,1,must\n"}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    for name, text in FILES.items():
+        (tmp_path / name).write_bytes(text.encode())
+    (tmp_path / "plain.csv.gz").write_bytes(gzip.compress(FILES["plain.csv"].encode()))
+    (tmp_path / "points.svm.bz2").write_bytes(bz2.compress(LIBSVM.encode()))
+    (tmp_path / "packed.csv.bz2").write_bytes(bz2.compress(FILES["bare.csv"].encode()))
+    np.save(tmp_path / "points.npy", X)
+    np.savez(tmp_path / "points.npz", X=X, y=SIDES)
+    (tmp_path / "latin.csv").write_bytes("größe,b\n1,2\n3,4\n".encode("latin-1"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+GOOD = [
+    "plain.csv", "bare.csv", "semi.csv", "tab.tsv", "bom.csv", "dos.csv", "space.csv --columns a,b", "plain.csv.gz",
+    "packed.csv.bz2", "points.npy", "points.npz", "points.libsvm", "points.svm.bz2", "points.npz --truth label",
+    "named.csv --drop name", "named.csv --index name", "named.csv --columns a,b", "named.csv --columns a --columns b",
+    "named.csv --drop name,b", "class.csv --truth class --scale standard", "quoted.csv --drop first,\\ last",
+    "holes.csv --missing median", "holes.csv --missing mean", "holes.csv --missing zero", "colour.csv --one-hot",
+    "colour.csv --one-hot --scale minmax", "home.csv --group home", "named.csv --index name --must-link same.csv",
+    "named.csv --index name --links kinds.csv", "named.csv --index name --known known.csv",
+    "plain.csv --links three.csv", "plain.csv --must-link numbers.csv --clusters 3", "id.csv --drop Id",
+    "id.csv --index Id", "plain.csv --min-size 0.4",
+    "plain.csv --clusters 3 --min-size 2 --max-size 6", "named.csv --index name --append", "unnamed.csv --drop 2"]
+WARNED = [("id.csv", "column 'Id' numbers the rows"), ("unnamed.csv", "column '' numbers the rows")]
+BAD = [
+    ("named.csv", 1, "column 'name' holds 'ada' (row 1)"), ("named.csv --drop nam", 1, "did you mean 'name'?"),
+    ("named.csv --index Name", 1, "did you mean 'name'?"), ("holes.csv", 1, "--missing median fills"),
+    ("twice.csv --index name", 1, "'ada' names several rows"), ("named.csv --one-hot", 1, "12 different words"),
+    ("named.csv --index name --must-link typo.csv", 1, "no point is called 'fin'; did you mean 'finn'?"),
+    ("named.csv --index name --links odd.csv", 1, "'maybe' as kind"), ("inf.csv", 1, "holds 'inf'"),
+    ("points.libsvm --scale standard", 1, "scaling would fill it"), ("empty.csv", 1, "holds no table"),
+    ("head.csv", 1, "empty"), ("one.csv", 1, "one point"), ("latin.csv", 1, "save it as CSV in UTF-8"),
+    ("missing.csv", 1, "No such file"), ("plain.csv --columns a,b --drop a,b", 1, "no column is left"),
+    ("plain.csv --min_size 3", 2, "did you mean --min-size?"),
+    ("plain.csv --scale standart", 2, "did you mean standard?"),
+    ("plain.csv --missing drop", 2, "invalid choice"), ("plain.csv --clusters two", 2, "expected a whole number"),
+    ("plain.csv --group homes", 1, "no column 'homes'"), ("plain.csv --links numbers.csv", 1, "expected three")]
+
+
+def words(line):
+    return [word.replace("\0", " ") for word in line.replace("\\ ", "\0").split()]
+
+
+@pytest.mark.parametrize("line", GOOD)
+def test_a_file_is_clustered_and_json_is_alone(folder, capfd, line):
+    assert main(["cluster", *words(line), "--json", *(["--output", "out.csv"] if "--append" in line else [])]) == 0
+    out, err = capfd.readouterr()
+    clusters = json.loads(out)["clusters"]
+    assert len(clusters) == 12 and len(set(clusters)) >= 2 and "warning" not in err
+    if "must-link same" in line or "kinds" in line or "home" in line:
+        assert clusters[0] == clusters[5]
+
+
+@pytest.mark.parametrize("line, said", WARNED)
+def test_columns_that_number_the_rows_are_named(folder, capsys, line, said):
+    assert main(["cluster", *words(line)]) == 0
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("line, code, said", BAD)
+def test_what_is_wrong_is_said(folder, capsys, line, code, said):
+    try:
+        found = main(["cluster", *words(line)])
+    except SystemExit as stopped:
+        found = stopped.code
+    error = capsys.readouterr().err
+    assert found == code and said in error and "Traceback" not in error
+
+
+def test_a_command_that_is_mistyped(capsys):
+    with pytest.raises(SystemExit):
+        main(["clustr", "plain.csv"])
+    assert "did you mean cluster?" in capsys.readouterr().err
+
+
+def test_answers_bear_the_names_of_the_points(folder, capsys):
+    assert main(["cluster", "named.csv", "--index", "name"]) == 0
+    assert [row.split(",")[0] for row in capsys.readouterr().out.splitlines()] == ["index", *NAMES]
