@@ -251,15 +251,15 @@ class InteriorRun(Course[Bracket]):
                 point = Matrices(to.S - 0.5 * (XS + XS.T), to.z - np.einsum("pab,pb->pa", w, change.z),
                                   to.signed - ratio * change.signed)
                 if refined == 1:
-                    return total, change, _less(point, primal), scalars
+                    return total, change, _plus(point, primal, -1.0), scalars
                 missing = lift.residual(point)
                 left = self._error(missing._replace(y=missing.y - E.T @ (scalars - self.scalars)))
                 if left >= least:
                     break
-                least, found = left, (total, change, _less(point, primal), scalars)
+                least, found = left, (total, change, _plus(point, primal, -1.0), scalars)
                 if left <= SMALL * centring * gap:
                     break
-            return found or (total, change, _less(point, primal), scalars)
+            return found or (total, change, _plus(point, primal, -1.0), scalars)
 
         def lengths(change: Matrices, primal_change: Matrices) -> tuple[float, float]:
             return (_reach(S, change.S, min(_local_reach(z, change.z), ray(signed, change.signed))),
@@ -308,10 +308,6 @@ def _product(a: Matrices, b: Matrices) -> float:
 
 def _plus(a: Matrices, b: Matrices, t: float) -> Matrices:
     return Matrices(*(left + t * right for left, right in zip(a, b)))
-
-
-def _less(a: Matrices, b: Matrices) -> Matrices:
-    return _plus(a, b, -1.0)
 
 
 def _block(G: FloatArray, rows: IntArray, columns: IntArray) -> FloatArray:

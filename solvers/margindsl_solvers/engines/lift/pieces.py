@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -33,6 +32,13 @@ class Pieces:
     kept: IntArray  # (K,), the rows of the losses that have pieces
     row: IntArray  # (P,), ascending, of those kept
     table: FloatArray  # (P, 6), ends, a₂, a₁, a₀ and error of ρ
+    base: FloatArray = field(init=False)  # (P, 3), z at zero
+    slope: FloatArray = field(init=False)  # (P, 3, 4), the derivatives of z by u, q, δ, σ
+    ends: FloatArray = field(init=False)  # (P, 2), those of τ
+    ends_apart: BoolArray = field(init=False)  # (P,), whether p is affine on a half-line
+    off: FloatArray = field(init=False)  # (P,), the most that p is off by
+    first: IntArray = field(init=False)  # (m,), the first piece of every row
+    slack: BoolArray = field(init=False)  # (P,), whether there is a σ
 
     @classmethod
     def of_losses(cls, losses: Losses, weights: FloatArray, squares: BoolArray, unit: float, kept: BoolArray,
@@ -73,9 +79,7 @@ class Pieces:
             table[own] = parabolas(term.loss, left, left + width[own])
         return replace(self, row=row, table=table)
 
-    @cached_property
-    def _coefficients(self) -> tuple[FloatArray, FloatArray, FloatArray, BoolArray]:
-        """Return `base`, `slope`, `ends` and `ends_apart`."""
+    def __post_init__(self) -> None:
         of = self.kept[self.row]
         d, (low, high, a2, a1, a0, _) = self.losses.shifts[of], self.table.T
         low, high, a1, a0 = low - d, high - d, a1 + 2 * a2 * d, (a2 * d + a1) * d + a0
@@ -94,42 +98,8 @@ class Pieces:
         base[apart, 0], slope[apart, 0] = base[apart, 1], slope[apart, 1]
         slope[apart, 0, 3], base[apart, 1], slope[apart, 1] = 0.0, 0.0, 0.0
         ends = np.stack([np.where(bounded, -1.0, np.where(half, 0.0, -np.inf)), np.where(bounded, 1.0, np.inf)], axis=1)
-        return base, slope, ends, apart
-
-    @property
-    def base(self) -> FloatArray:
-        """Return (P, 3), z at zero."""
-        return self._coefficients[0]
-
-    @property
-    def slope(self) -> FloatArray:
-        """Return (P, 3, 4), the derivatives of z by u, q, δ, σ."""
-        return self._coefficients[1]
-
-    @property
-    def ends(self) -> FloatArray:
-        """Return (P, 2), those of τ."""
-        return self._coefficients[2]
-
-    @property
-    def ends_apart(self) -> BoolArray:
-        """Return (P,), whether p is affine on a half-line."""
-        return self._coefficients[3]
-
-    @cached_property
-    def off(self) -> FloatArray:
-        """Return (P,), the most that p is off by."""
-        return self.weights[self.kept[self.row]] * self.table[:, 5]
-
-    @cached_property
-    def first(self) -> IntArray:
-        """Return (m,) the first piece of every row."""
-        return np.flatnonzero(np.diff(self.row, prepend=-1))
-
-    @cached_property
-    def slack(self) -> BoolArray:
-        """Return (P,) whether there is a σ."""
-        return np.asarray(self.slope[:, :, 3].any(axis=1))
+        vars(self).update(base=base, slope=slope, ends=ends, ends_apart=apart, off=self.weights[of] * self.table[:, 5],
+                          first=np.flatnonzero(np.diff(self.row, prepend=-1)), slack=slope[:, :, 3].any(axis=1))
 
     def total(self, values: FloatArray) -> FloatArray:
         """Return the sums (m, ...) over the pieces of every row."""
