@@ -338,15 +338,6 @@ class FeatureOperator(ABC):
             )
         return np.array(self.rows(slice(0, self.n)))
 
-    def materialise(self) -> FloatArray:
-        """Return Phi densely: the stored matrix itself where `is_dense`, else a new array.
-
-        Returns
-        -------
-        ndarray (n, r)
-        """
-        return self.matrix if self.is_dense else self.toarray()
-
     def describe(self) -> str:
         """Return one line saying what the features are.
 

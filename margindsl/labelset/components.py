@@ -155,11 +155,6 @@ class Constraints(Components):
         reach = self.size @ allowed_clusters(self.pinned, self.cannot, self.size, np.full(self.clusters, self.n))
         return bool((self.at_least > self.pinned_sizes).any() or (self.at_most < reach).any())
 
-    @property
-    def is_unconstrained(self) -> bool:
-        """Return whether every labelling is in B."""
-        return not (self.has_links or not self.free.all() or self.has_sizes or self.bounds)
-
     @cached_property
     def pinned_sizes(self) -> IntArray:
         """Return the number of points that are pinned to each cluster, shape (k,)."""

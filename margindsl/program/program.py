@@ -108,10 +108,6 @@ class MarginProgram:
         """Return the user's objective for a value of the normalised program."""
         return self.scale * value + self.constant
 
-    def from_user(self, value: float) -> float:
-        """Return the normalised value for a value of the user's objective."""
-        return (value - self.constant) / self.scale
-
     @cached_property
     def bias(self) -> BiasLimits:
         """Return the limits of the bias: zero without one, infinite where no bound on decision values holds it."""

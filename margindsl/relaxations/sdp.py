@@ -98,7 +98,7 @@ class SDP(Relaxation):
             return Refusal(
                 f"a free bias makes {self.name} trivial (its value is 0, even under label balance)",
                 "Use bias='penalised', or centred features without a bias, or add abs(md.sum(f)) <= l")
-        for refusal in (refuse_clusters(program), refuse_split(program)) if program.clusters > 2 else ():
+        for refusal in (refuse_clusters(program), refuse_split(program)):
             if refusal is not None:
                 return refusal
         return Offer(f"{self._words(program)}{program.unlifted}")

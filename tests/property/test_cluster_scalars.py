@@ -117,11 +117,11 @@ def test_exact_is_the_best_of_all_labellings_and_bounds_lie_below(loss):
     named = {tuple(list(dict.fromkeys(y.tolist())).index(c) for c in y): y for y in members}  # clusters by appearance
     best = min(by_hand(program.fix_labels(y), (y + 1) % 3) for y in named.values())
     found = problem.solve("exact", random_state=0)
-    assert np.isclose(program.from_user(found.value), best, rtol=1e-6, atol=1e-8) and found.verify()
+    assert np.isclose((found.value - program.constant) / program.scale, best, rtol=1e-6, atol=1e-8) and found.verify()
     assert found.bound >= found.value - 1e-5 * abs(found.value)
     for relaxation in QUICK:
         lower = problem.solve(relaxation, random_state=0)
-        assert program.from_user(lower.bound) <= best + 1e-7 * abs(best) and lower.verify()
+        assert (lower.bound - program.constant) / program.scale <= best + 1e-7 * abs(best) and lower.verify()
 
 
 @pytest.mark.parametrize("loss", LOSSES)

@@ -123,8 +123,6 @@ def check_changes(labels, y, members):
 
 def check_flags(labels, Y, keep, counts):
     k, n = labels.clusters, labels.n
-    assert labels.is_unconstrained <= keep.all()
-    assert keep.all() <= labels.is_unconstrained
     if labels.is_single:
         assert keep.sum() == 1
     members = {tuple(y) for y in Y[keep]}

@@ -128,12 +128,10 @@ def test_dense_operators_expose_their_matrix_read_only(case):
     _, phi = case
     if phi.is_dense:
         np.testing.assert_allclose(phi.matrix, phi.toarray())
-        assert phi.materialise() is phi.matrix
         with pytest.raises(ValueError, match=r"read-only"):
             phi.matrix[0, 0] = 1.0
         phi.toarray()[0, 0] = 1.0
     else:
-        np.testing.assert_allclose(phi.materialise(), phi.toarray())
         with pytest.raises(DeclarationError, match=r"holds no dense matrix. Use apply and adjoint"):
             _ = phi.matrix
 

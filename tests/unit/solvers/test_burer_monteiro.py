@@ -146,8 +146,9 @@ def test_the_gradient_of_the_augmented_lagrangian_is_right(apart, loss):
     form = lifted(n=9, r=2, loss=loss, links=0, share=0.7, beta=None if apart == 9 else 1.0, ell=0.5, bias=True,
                   apart=apart, cuts=cuts)
     if not apart:
-        coupled = replace(form.losses.terms[0], coupling=np.full((9, 1), -1.0))
-        form = replace(form, losses=Losses(9, (coupled,), SharedScalars(np.array([-0.3]), np.array([False]))))
+        coupled = replace(form.losses.terms[0], coupling=np.tile([-1.0, 0.5], (9, 1)))
+        scalars = SharedScalars(np.array([-0.3, 0.2]), np.array([False, True]))
+        form = replace(form, losses=Losses(9, (coupled,), scalars))
     problem = Factored(form, Rows.of_form(form), map)
     rng, shape = np.random.default_rng(0), (form.order + form.count + form.losses.scalars.count, 3)
     count = len(problem.bounds[0])

@@ -92,7 +92,7 @@ def declared(loss, labels, seed=0, n=7, weight=8.0, **options):
 
 def is_below_the_optimum(problem, bound):
     program = problem.program()
-    return bound <= program.from_user(problem.solve("exact", random_state=0).value) * (1 + 1e-8)
+    return bound <= (problem.solve("exact", random_state=0).value - program.constant) / program.scale * (1 + 1e-8)
 
 
 @pytest.mark.parametrize("labels", ["nothing", "known", "all"])

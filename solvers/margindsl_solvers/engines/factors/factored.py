@@ -110,7 +110,8 @@ def _split_kinks(loss: PLQ) -> tuple[PLQ, PLQ | None]:
 class Factored:
     """Represent min ½‖W‖² + qᵀs + Σ rows over W (R, p), unit rows v_C (N, p) and s.
 
-    One array (R + N + S, p) holds W, rows x_C with v_C = x_C/‖x_C‖, and s in its first column. Lifted bounds enter as
+    One array (R + N + S, p) holds W, rows x_C with v_C = x_C/‖x_C‖, and in its first column s, roots of those that are
+    non-negative. Lifted bounds enter as
     ‖Vᵀω̂_j‖² ≤ β̂_j², decision bounds as ‖Wᵀσ̂_l‖² ≤ ℓ̂_l² and cuts as ‖Vᵀb̂_k‖² ≥ l̂_k (or equal), vectors normed.
 
     Parameters
@@ -156,9 +157,10 @@ class Factored:
     # -- parts of a point ---------------------------------------------------------------------------
 
     def split(self, Y: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return (W, X, s) as views of the array."""
+        """Return views W and X of the array, and s."""
         first, second = self.form.order, self.form.order + self.form.count
-        return Y[:first], Y[first:second], Y[second:, 0]
+        s = Y[second:, 0]
+        return Y[:first], Y[first:second], np.where(self.form.losses.scalars.nonneg, s**2, s)
 
     def penalised(self, W: FloatArray) -> FloatArray:
         """Return the rows of W that the norm sees."""
@@ -253,7 +255,7 @@ class Factored:
         """
         W, X, s = self.split(Y)
         form, out = self.form, np.zeros_like(Y)
-        to_W, to_X, to_s = self.split(out)
+        to_W, to_X, _ = self.split(out)
         lengths = np.maximum(np.sqrt(np.einsum("cp,cp->c", X, X)), TINY)[:, None]
         V = X / lengths
         if self._is_swept:
@@ -269,7 +271,8 @@ class Factored:
             across = np.where(form.absorbed, along / np.maximum(margins, TINY), 0.0)
             along = np.where(form.absorbed, 0.0, along)
             value = float(np.sum(values) + losses.scalars.costs @ s)
-            to_s[:] = losses.scalars.costs + losses.coupling.T @ slopes
+            inner = np.where(losses.scalars.nonneg, 2.0 * Y[len(Y) - len(s):, 0], 1.0)
+            out[len(Y) - len(s):, 0] = inner * (losses.scalars.costs + losses.coupling.T @ slopes)
             for index, found, weights, by_f, by_z in self._hulls(F, labels):
                 points = form.losses.points[index]
                 value += float(weights @ found)

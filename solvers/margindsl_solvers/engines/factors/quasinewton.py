@@ -11,13 +11,22 @@ import scipy
 
 from margindsl.contract import Budget, Status
 from margindsl.typing import FloatArray
-from margindsl_solvers.engines.factors.descent import Descent
 
 Oracle = Callable[[FloatArray], tuple[float, FloatArray]]
 
 MEMORY = 20  # pairs kept
 ARMIJO, CURVATURE = 1e-4, 0.9  # weak Wolfe conditions
 TRIALS = 25  # steps of one line search
+
+
+@dataclass(frozen=True, eq=False)
+class Descent:
+    """Represent the end of a descent: the best point, its value, evaluations, how it ended."""
+
+    point: FloatArray
+    value: float
+    evaluations: int
+    status: Status
 
 
 @dataclass(eq=False)
@@ -72,7 +81,7 @@ class QuasiNewton:
                 return Descent(x, value, used, Status.CONVERGED)
             self._learn(found.point - x, found.gradient - gradient)
             decrease, x, value, gradient = value - found.value, found.point, found.value, found.gradient
-            if decrease <= tol * max(abs(value), 1e-300):
+            if decrease <= tol * max(abs(value), 1e-100):
                 return Descent(x, value, used, Status.CONVERGED)
 
     def _learn(self, step: FloatArray, change: FloatArray) -> None:

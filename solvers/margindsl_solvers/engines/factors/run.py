@@ -13,7 +13,6 @@ from margindsl.program.lift_certificate import DENSE_ORDER, admissible, falling_
 from margindsl.program.sampling import restrict
 from margindsl.typing import FloatArray
 from margindsl_solvers.engines.course import Bracket, Course
-from margindsl_solvers.engines.factors.descent import descend
 from margindsl_solvers.engines.factors.factored import TINY, Factored, Rows, Sum
 from margindsl_solvers.engines.factors.quasinewton import QuasiNewton
 from margindsl_solvers.engines.factors.smoothing import Smoothed
@@ -23,6 +22,7 @@ SHRINK = 8  # ratio of the nested subsamples above that
 ON_SAMPLE = 0.5  # part of the time left for a subsample, so that some is left for passes over all points
 ROUND, WEIGHT_ROUND, LARGE_ROUND = 100, 40, 12  # evaluations before the certificate is tried: with labels, without
 FIRST_STEP = 0.1  # Moreau step of kinked losses, in units of the margin
+LEAST = 1e-4  # of a non-negative scalar at first: of its root zero is stationary
 GROWTH = 4  # most columns appended at a time
 PATIENCE = 12  # rounds without a better bound after which the descent gives up
 
@@ -68,16 +68,9 @@ class FactorRun(Course[Bracket]):
         self.answer: dict[str, FloatArray] = {}
 
     def init(self) -> Status | None:
-        problem, losses = self.problem, self.smooth.losses
-        task = (lambda Y: problem.oracle(Y, losses, self.active, self.penalty), self.Y, self.budget,
-                self.accuracy * self.tol, int(min(self.round, self.max_iter - self.iterations)))
-        signs = losses.scalars.nonneg
-        if np.any(signs):
-            lower = np.full(self.Y.shape, -np.inf)
-            lower[len(lower) - len(signs):, 0] = np.where(signs, 0.0, -np.inf)
-            done = descend(*task, lower=lower)
-        else:
-            done = self.newton.descend(*task)
+        done = self.newton.descend(
+            lambda Y: self.problem.oracle(Y, self.smooth.losses, self.active, self.penalty), self.Y, self.budget,
+            self.accuracy * self.tol, int(min(self.round, self.max_iter - self.iterations)))
         self.Y, self.iterations, self.ended = done.point, self.iterations + done.evaluations, done.status
         before = self.bound
         self._judge()
@@ -145,6 +138,7 @@ class FactorRun(Course[Bracket]):
 
     def _joined(self, W: FloatArray, V: FloatArray, s: FloatArray) -> FloatArray:
         Y = np.zeros((len(W) + len(V) + len(s), W.shape[1]))
+        s = np.where(self.form.losses.scalars.nonneg, np.sqrt(np.maximum(s, LEAST)), s)
         Y[:len(W)], Y[len(W):len(W) + len(V)], Y[len(W) + len(V):, 0] = W, self.lengths[:, None] * V, s
         return Y
 
