@@ -422,7 +422,8 @@ def within(form: LiftForm, value: float, u: FloatArray) -> FloatArray | None:
     H = form.features.adjoint(codes * losses.scatter(u))
     square, f = 2.0 * (value - low) + float(H @ H), form.features.apply(H)
     parts = abs(value) + abs(low) + float(H @ H)
-    reach = np.sqrt((max(0.0, square) + NEAR * parts) * form.features.row_norms()) + np.where(codes == 0, np.abs(f), 0.0)
+    reach = np.sqrt((max(0.0, square) + NEAR * parts) * form.features.row_norms())
+    reach += np.where(codes == 0, np.abs(f), 0.0)
     middle, reach = losses.slopes * (codes * f)[losses.points], np.abs(losses.slopes) * reach[losses.points]
     return np.stack([middle - reach, middle + reach], axis=1)
 
