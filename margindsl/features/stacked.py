@@ -35,13 +35,15 @@ class _Sparse(Stacked, SparseFeatures):
     """Hold them sparsely."""
 
 
-def stacked(base: FeatureOperator, parents: IntArray, matrix: Any) -> Stacked:
-    """Return [[Φ, 0], [0, A]] for sparse A (P, m); starts see further rows where their parents lie, −1 for none.
+def stacked(base: FeatureOperator, parents: IntArray, turned: Any, matrix: Any) -> Stacked:
+    """Return [[Φ, 0], [SΦ, A]] for sparse S (P, n), A (P, m); starts see rows where their parents lie, −1 for none.
 
     The operator has `base`, and the weights of Φ come first.
     """
+    phi = base.toarray()
     label = f"{base.describe()}; {matrix.shape[1]} columns of pairs"
-    whole = sp.csr_array(sp.block_array([[sp.csr_array(base.toarray()), None], [None, sp.csr_array(matrix)]]))
+    below = [sp.csr_array(turned @ phi), sp.csr_array(matrix)]
+    whole = sp.csr_array(sp.block_array([[sp.csr_array(phi), None], below]))
     features = (_Dense(whole.toarray(), NoMap(), label) if np.prod(whole.shape) <= DENSE else
                 _Sparse(whole, label=label))
     features.base, features.trace_error = base, base.trace_error

@@ -12,6 +12,7 @@ from margindsl.language.atoms import (
     mean,
     mean_variance,
     min,
+    minimum,
     odm,
     plq,
     pos,
@@ -31,6 +32,6 @@ from margindsl.language.symbols import Parameter, Scalar
 __all__ = [
     "Declaration", "Expression", "Formulation", "Hyperplane", "Labels", "Minimize", "Parameter", "Scalar",
     "absolute", "cannot_link", "epsilon_insensitive", "hinge", "huber", "logistic", "manifold", "margin",
-    "max", "maximum", "mean", "mean_variance", "min", "must_link", "odm", "orthogonal", "plq", "pos", "sizes",
-    "sq_norm", "square", "squared_hinge", "sum", "var",
+    "max", "maximum", "mean", "mean_variance", "min", "minimum", "must_link", "odm", "orthogonal", "plq", "pos",
+    "sizes", "sq_norm", "square", "squared_hinge", "sum", "var",
 ]

@@ -20,6 +20,7 @@ from margindsl.language.expressions import (
     Maximum,
     Operation,
     PositivePart,
+    Truncated,
     as_expression,
     even_argument,
 )
@@ -76,6 +77,22 @@ def maximum(*arguments: Any) -> Expression:
     if len(arguments) < 2:
         raise DeclarationError(f"md.maximum: given {len(arguments)} argument(s), expected at least two")
     return Maximum(*map(as_expression, arguments))
+
+
+def minimum(loss: Any, cap: Any) -> Expression:
+    """Return a loss that stops at a cap (ramp and truncated losses), entry by entry.
+
+    Parameters
+    ----------
+    loss : expression
+        Piecewise linear in the margins of two clusters, such as ``md.hinge(y * f)``.
+    cap : number or Parameter
+        Above the least value of the loss. `Solution.outliers` are the points there.
+    """
+    loss, cap = as_expression(loss), as_expression(cap)
+    if loss.is_constant:
+        loss, cap = cap, loss
+    return Truncated(loss, cap)
 
 
 def huber(x: Any, threshold: float = 1.0) -> Expression:
@@ -230,7 +247,7 @@ def min(x: Any) -> Expression:
 
 
 NUMPY.update({"sum": sum, "mean": mean, "var": var, "max": max, "amax": max, "min": min, "amin": min,
-              "maximum": maximum, "fmax": maximum})
+              "maximum": maximum, "fmax": maximum, "minimum": minimum, "fmin": minimum})
 
 
 def _entries(x: Any, word: str) -> Expression:

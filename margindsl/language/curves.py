@@ -29,8 +29,10 @@ from margindsl.language.expressions import (
     Quotient,
     Square,
     Sum,
+    Truncated,
 )
 from margindsl.language.margins import Hyperplane, Labels, Margin
+from margindsl.language.rows import Ramp
 from margindsl.language.symbols import Named, Scalar
 from margindsl.typing import FloatArray, IntArray
 
@@ -102,7 +104,7 @@ class Piece:
     """Represent weight · ρ(argument), weight ≥ 0 a number or array."""
 
     weight: Coefficient
-    function: ConvexFunction
+    function: ConvexFunction | Ramp
     argument: Affine
 
 
@@ -224,6 +226,8 @@ def merge(inner: Lowered) -> tuple[ConvexFunction, Affine]:
     direction = {key: value / unit for key, value in direction.items()}
     total: ConvexFunction = PLQ.affine(*_along(inner.affine, direction, pivot))
     for piece in inner.pieces:
+        if isinstance(piece.function, Ramp):
+            raise LookupError
         if isinstance(piece.weight, np.ndarray):
             raise PointwiseParameters
         total = total + piece.function.precompose(*_along(piece.argument, direction, pivot)) * float(piece.weight)
@@ -244,11 +248,14 @@ def _along(argument: Affine, direction: dict[Scalar | None, float], pivot: Scala
 
 
 def _single(inner: Lowered, at: Expression) -> tuple[ConvexFunction, Affine]:
+    if any(isinstance(piece.function, Ramp) for piece in inner.pieces):
+        raise grammar.RAMP.broken_by(at)
     if not inner.pieces:
         return PLQ.affine(1.0, 0.0), inner.affine
     if len(inner.pieces) == 1 and inner.affine.is_constant and is_zero(inner.affine.shift) \
             and not isinstance(inner.pieces[0].weight, np.ndarray):
         piece = inner.pieces[0]
+        assert not isinstance(piece.function, Ramp)
         return piece.function * float(piece.weight), piece.argument
     try:
         return merge(inner)
@@ -301,6 +308,23 @@ def _maximum_of_two(expression: Maximum, left: Lowered, right: Lowered) -> Lower
     return Lowered(Affine(points=points), (Piece(1.0, result, replace(argument, points=points)),), 1)
 
 
+def _lower_truncated(expression: Truncated, rows: IntArray) -> Lowered:
+    inner = lower_entries(expression.inner, rows)
+    if not expression.cap.is_constant or inner.sign < 0 or inner.points is None:
+        raise grammar.RAMP.broken_by(expression)
+    function, argument = _single(inner, expression)
+    cap = coefficient(expression.cap, rows)
+    if isinstance(cap, np.ndarray):
+        raise PointwiseParameters
+    try:
+        ramp = Ramp.of(function, cap)
+    except CalculusError:
+        raise grammar.RAMP.broken_by(expression) from None
+    if argument.coupling or is_zero(argument.slope):
+        raise grammar.RAMP.broken_by(expression)
+    return Lowered(Affine(points=inner.points), (Piece(1.0, ramp, argument),), 1)
+
+
 def _refuse_bare(expression: Expression, rows: IntArray) -> Lowered:
     what = "labels" if isinstance(expression, Labels) else "decision values"
     raise grammar.BARE_DECISION.broken_by(expression, what=what)
@@ -320,5 +344,6 @@ _RULES: dict[type[Expression], Callable[[Any, IntArray], Lowered]] = {
     Absolute: lambda e, rows: _compose(e, absolute_function(), rows),
     Square: lambda e, rows: _compose(e, square_function(), rows),
     Curve: lambda e, rows: _compose(e, e.function, rows), Maximum: _lower_maximum,
+    Truncated: _lower_truncated,
     Labels: _refuse_bare, Hyperplane: _refuse_bare,
     Total: _refuse_aggregate, Mean: _refuse_aggregate, Variance: _refuse_aggregate}

@@ -153,7 +153,7 @@ HINTS: dict[str, str] = {
     **dict.fromkeys(("norm", "norm1", "norm2", "pnorm", "norm_inf", "quad_form"),
                     f"{_SQUARE} A norm of losses is md.sum(loss), md.mean(loss**2) or md.max(loss)."),
     "sum_squares": "Write md.sum(x**2), or md.sq_norm(f) for the weights.", "inv_pos": f"For 1 / x, {_OWN}.",
-    **dict.fromkeys(("clip", "where", "sign", "heaviside", "minimum", "fmin"),
+    **dict.fromkeys(("clip", "where", "sign", "heaviside"),
                     "A loss is convex in the margin: md.maximum(a, b), md.pos(a), abs(a)."),
     **dict.fromkeys(("sqrt", "power", "cbrt", "float_power"), f"Write x**2 or abs(x), or {_OWN}."),
     "multiply": "Write a * b.", "Variable": "Declare md.Labels(n), md.Hyperplane(X) and md.Scalar().",

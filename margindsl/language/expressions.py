@@ -320,6 +320,14 @@ class Maximum(Operation):
         return self.arguments
 
 
+class Truncated(Operation):
+    """Represent min(loss, cap), which is not convex: a point at its cap is an outlier."""
+
+    parts, compute = ("inner", "cap"), np.minimum
+    inner: Expression
+    cap: Expression
+
+
 class Index(Expression):
     """Represent the entries of an expression at some points."""
 

@@ -29,7 +29,7 @@ NEGATIVE_PARAMETER = Rule(
     "Give it a value of at least 0.")
 MIXED_SUM = Rule(
     "is the difference of two convex functions: margin losses must be convex",
-    "Keep non-negative sums of convex losses.")
+    "Keep non-negative sums of convex losses; a loss that stops to rise is md.minimum(loss, cap).")
 SIGNED_WEIGHT = Rule(
     "multiplies a loss by weights of both signs: margin losses must be convex",
     "Give non-negative weights.")
@@ -81,6 +81,12 @@ PAIR_CODING = Rule(
 PAIR_BIAS = Rule(
     "is an energy of labels beside a free bias, which would move it",
     "Declare md.Hyperplane(X, bias='penalised').")
+RAMP_CLUSTERS = Rule(
+    "are of several clusters, beside a loss with a cap",
+    "Take two clusters, or a loss without md.minimum.")
+RAMP = Rule(
+    "is not a piecewise linear loss of a margin below a positive cap",
+    "Write md.minimum(md.hinge(g), 2): md.hinge, abs or md.epsilon_insensitive of a margin, and a number.")
 LINK_ON_DECISION = Rule(
     "links decision values: must-links and cannot-links are between labels",
     "Write y[i] == y[j] or y[i] != y[j] with y = md.Labels(n).")

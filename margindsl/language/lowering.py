@@ -37,11 +37,12 @@ from margindsl.language.expressions import (
     Quotient,
     Square,
     Sum,
+    Truncated,
 )
 from margindsl.language.graphs import RankOne
 from margindsl.language.linear import linear_part
 from margindsl.language.margins import Hyperplane, Labels, Margin, outside_margins
-from margindsl.language.rows import PairEnergy, Rows, with_pairs
+from margindsl.language.rows import PairEnergy, Ramp, Rows, with_rows
 from margindsl.language.symbols import Parameter, Scalar
 from margindsl.program.bounded_bias import moves_with_bias
 from margindsl.program.bounds import DecisionBound, with_finite_costs
@@ -102,6 +103,7 @@ class ObjectiveParts:
         self.factors: list[Product | Quotient] = []  # multiples above the present node
         self.pairs: list[tuple[float, PairEnergy]] = []  # with their factors
         self.label_costs: list[tuple[float, FloatArray, Expression]] = []  # of sums of two labels
+        self.ramps: list[Any] = []  # kinks, points, weights, slopes, shifts
         self.concave: Expression | str = ""  # a squared norm of negative coefficient
 
     def written(self, e: Expression) -> Expression:
@@ -124,8 +126,13 @@ class ObjectiveParts:
         points = lowered.points if lowered.points is not None else np.zeros(rows, dtype=int)
         lowered = self._merged(scale(lowered, weight, Constant(weight)))
         for piece in lowered.pieces:
-            weights = np.array(np.broadcast_to(piece.weight, (rows,)), dtype=float)
-            self.rows.append((piece.function, piece.argument, weights, points))
+            weights, function = np.array(np.broadcast_to(piece.weight, (rows,)), dtype=float), piece.function
+            if isinstance(function, Ramp):
+                held = np.flatnonzero(weights)
+                slope, shift = (np.broadcast_to(c, (rows,))[held] for c in (piece.argument.slope, piece.argument.shift))
+                self.ramps.append((function.kinks, points[held], weights[held], slope, shift))
+                function = function.convex
+            self.rows.append((function, piece.argument, weights, points))
             for scalar in piece.argument.coupling:
                 self.add_scalar(scalar)
         self._add_affine(lowered.affine, rows, points)
@@ -217,7 +224,7 @@ def _walk(e: Any, coefficient: float, parts: ObjectiveParts) -> None:
         parts.add_quadratic(e, coefficient, RankOne(part.decision, part.sizes))
         if plane.bias is True and moves_with_bias(part.decision, part.sizes):
             raise grammar.FREE_BALANCE.broken_by(e)
-    elif kind in (Index, Total, Mean, Variance, PositivePart, Absolute, Square, Maximum, Curve):
+    elif kind in (Index, Total, Mean, Variance, PositivePart, Absolute, Square, Maximum, Curve, Truncated):
         _walk_entries(e, coefficient, parts)
     else:
         raise grammar.UNKNOWN_OBJECTIVE.broken_by(e)
@@ -305,10 +312,10 @@ def declare(objective: Expression, constraints: Iterable[Constraint]) -> Declara
     losses = _losses(parts, labels.n)
     declared = Declaration(labels, hyperplane, losses, parts.ridge, tuple(parts.manifolds), parts.constant,
                            coding=coding, **conditions.arrays())
-    if not (parts.pairs or parts.label_costs):
+    if not (parts.pairs or parts.label_costs or parts.ramps):
         return declared
     costs = sum((factor * weights for factor, weights, _ in parts.label_costs), np.zeros(labels.n))
-    return with_pairs(declared, parts.pairs, costs)
+    return with_rows(declared, parts.pairs, costs, parts.ramps)
 
 
 def _leaves(objective: Expression) -> tuple[Labels, Hyperplane, str]:

@@ -256,6 +256,7 @@ FORMS: dict[str, tuple[int | Callable[[Any], int], Template, Template]] = {
     "Absolute": (100, "abs({0})", r"\left|{0}\right|"),
     "Maximum": (100, lambda e: f"md.maximum({', '.join(a.text() for a in e.children)})",
                 lambda e: rf"\max\left({', '.join(a.latex() for a in e.children)}\right)"),
+    "Truncated": (100, "md.minimum({0}, {1})", r"\min\left({0}, {1}\right)"),
     "Curve": (100, lambda e: f"md.{e.word}({e.before}{e.inner.text()}{e.after})", _curve_latex),
     "Total": (100, "md.sum({0})", _total_latex),
     "Mean": (100, "md.mean({0})",

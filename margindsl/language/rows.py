@@ -1,4 +1,4 @@
-"""Energies of pairs of labels, by further rows of the hyperplane."""
+"""Energies of pairs of labels, and losses that stop to rise, by further rows of the hyperplane."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from margindsl.calculus import PLQ
+from margindsl.calculus import PLQ, ConvexFunction
+from margindsl.calculus.composed import largest
+from margindsl.errors import CalculusError
 from margindsl.language import grammar
 from margindsl.language.entries import constant_value
 from margindsl.language.expressions import Expression
 from margindsl.language.margins import Labels
 from margindsl.program.bounds import DecisionBound
 from margindsl.program.losses import Losses, LossTerm
-from margindsl.typing import FloatArray, IntArray
+from margindsl.typing import BoolArray, FloatArray, IntArray
 
 MUST, CANNOT = "must-link", "cannot-link"
 FACTORED = 2000  # points up to which A A' is factored where there are more pairs
@@ -44,9 +46,13 @@ class Rows:
     labels : Labels
         Those declared, of n points.
     parents : (P,) int array
-        The point whose label each row has, −1 for the label +1.
+        The point whose label each row has, −1 for the label +1, or that it has a label of its own for.
     matrix : (P, m) scipy sparse array
         Features A. Rows cost −Σ ⟨c(y_p), V'a_p⟩ beside ridge ½‖V‖², whose minimum over V is −‖A'c(y)‖²/2 ridge.
+    turned : (P, n) scipy sparse array
+        −1 where a row has minus the features of a point as well.
+    free : (P,) bool array
+        Rows with a label of their own: the other one than the point's where its loss is at its cap.
     links : tuple of (pairs, costs, kind)
         As declared, for `Solution.violated_links`.
     """
@@ -54,6 +60,8 @@ class Rows:
     labels: Labels
     parents: IntArray
     matrix: Any
+    turned: Any
+    free: BoolArray
     links: tuple[tuple[IntArray, FloatArray, str], ...] = ()
 
     def whole(self, values: Any, fixed: Any) -> Any:
@@ -61,19 +69,50 @@ class Rows:
         rows = np.where(self.parents < 0, fixed, np.asarray(values)[np.maximum(self.parents, 0)])
         return np.concatenate([values, rows])
 
+    def capped(self, labels: IntArray, beyond: IntArray) -> IntArray:
+        """Return the points with a loss at its cap, of labels (n,) of points and (P,) of rows."""
+        return np.unique(self.parents[self.free & (beyond != labels[np.maximum(self.parents, 0)])])
+
     def violated(self, labels: IntArray) -> list[tuple[int, int, float]]:
         """Return (i, j, cost) of the links that labels (n,) violate."""
         return [(int(i), int(j), float(cost)) for pairs, costs, kind in self.links for (i, j), cost in zip(pairs, costs)
                 if (labels[i] == labels[j]) == (kind == CANNOT) and cost > 0]
 
 
-def with_pairs(declared: Any, energies: list[tuple[float, PairEnergy]], costs: FloatArray) -> Any:
-    """Return a declaration with the energies of pairs, times factors, and linear costs (n,) of two labels.
+@dataclass(frozen=True, eq=False)
+class Ramp:
+    """Represent min(ρ, cap) = ρ − Σ d (s (x − b))₊ for piecewise linear ρ, the kinks b outside {ρ ≤ cap}.
+
+    −(h)₊ = −½h + min over t = ±1 of −½ t h; `convex` is ρ − ½Σ d s (x − b), the rest are rows, see `with_rows`.
+    """
+
+    convex: ConvexFunction
+    kinks: tuple[tuple[float, float, float], ...]  # (d, s, b)
+
+    @classmethod
+    def of(cls, loss: Any, cap: float) -> Ramp:
+        """Return a loss up to a cap; CalculusError where it is not piecewise linear, or nowhere lower."""
+        if not isinstance(loss, PLQ) or np.any(loss.coefficients[:, 0]) or np.any(np.isfinite(loss.domain)):
+            raise CalculusError("only piecewise linear losses stop at a cap")
+        above, kinks = largest(loss + PLQ.constant(-cap), PLQ.constant(0.0)), []
+        if not isinstance(above, PLQ) or above.minimum() > 0 or loss.minimum() >= cap:
+            raise CalculusError(f"the loss is nowhere below its cap {cap:g}")
+        slopes, half = above.coefficients[:, 1], PLQ.constant(0.0)
+        for b, left, right in zip(above.breakpoints, slopes[:-1], slopes[1:]):
+            d, s = float(right - left), 1.0 if right > 0 else -1.0
+            kinks.append((d, s, float(b)))
+            half = half + PLQ.affine(-0.5 * d * s, 0.5 * d * s * float(b))  # type: ignore[assignment]
+        return cls(loss + half, tuple(kinks))
+
+
+def with_rows(declared: Any, energies: list[tuple[float, PairEnergy]], costs: FloatArray, ramps: list[Any]) -> Any:
+    """Return a declaration with energies of pairs, times factors, linear costs (n,) of two labels, and kinks of ramps.
 
     With unit codes c and κ = (k − 1)/k, [y_i ≠ y_j] = 2κ − ½κ‖c_i + c_j‖² and [y_i = y_j] = 1 − ½κ‖c_i − c_j‖²:
     energies of positive weights are a constant less ½‖A'c(y)‖², the minimum over V of ½‖V‖² − Σ⟨c_i, V'a_i⟩. These are
     linear losses of rows that share the labels of the points and have columns of their own, so that every relaxation
-    bounds them as it bounds margins. h_i y_i is a pair with a row of label +1.
+    them as it bounds margins. h_i y_i is a pair with a row of label +1. min over t of −½ t (αγ + β), of a ramp, is over
+    z = −ty the linear loss −½α z (−f) of a row with label z and features −φ, and ½β y z, an energy of a pair.
     """
     import scipy.sparse as sp
 
@@ -81,12 +120,23 @@ def with_pairs(declared: Any, energies: list[tuple[float, PairEnergy]], costs: F
     if declared.coding == "crammer-singer":
         raise grammar.PAIR_CODING.broken_by(energies[0][1])
     if declared.hyperplane.bias is True:
-        at: Any = energies[0][1] if energies else f"md.sum(h * {declared.labels.text()})"
+        at: Any = energies[0][1] if energies else f"a cost of {declared.labels.text()}"
         raise grammar.PAIR_BIAS.broken_by(at)
+    if ramps and k > 2:
+        raise grammar.RAMP_CLUSTERS.broken_by(declared.labels)
     # 1. Pairs with weights of one sign each: s[=] of a negative s is s + |s|[≠], and h y = h − 2h [y ≠ +1]
     priced = np.flatnonzero(costs)
     pairs = [np.column_stack([priced, np.full(len(priced), n)])]
     weights, kinds, constant = [-2.0 * costs[priced]], [np.ones(len(priced))], float(costs.sum())
+    none = np.zeros(0)
+    where, alpha, beta = (np.concatenate([none, *part]) for part in zip(*([[none] * 3] + [
+        [points, d * s * w * slope, d * s * w * (shift - b)] for kinks, points, w, slope, shift in ramps
+        for d, s, b in kinks])))
+    where, kinked = where.astype(int), n + 1 + np.arange(len(where))  # beyond the points and the label +1
+    pairs.append(np.column_stack([where, kinked]))
+    weights.append(beta)
+    kinds.append(-np.ones(len(where)))
+    constant -= 0.5 * float(beta.sum())
     for factor, energy in energies:
         pairs.append(energy.pairs)
         weights.append(factor * energy.costs())
@@ -98,10 +148,11 @@ def with_pairs(declared: Any, energies: list[tuple[float, PairEnergy]], costs: F
     constant += float(np.sum(np.where(sign > 0, 2 * kappa, 1.0) * s))
     # 2. Rows of the points that occur, of all where sizes count them; one of label +1 last
     counted = bool(declared.sizes) and k > 2
-    points = np.arange(n) if counted else np.unique(ij[ij < n])
-    parents = np.append(points, -1) if np.any(ij == n) else points
-    row = np.full(n + 1, len(points))
-    row[points] = np.arange(len(points))
+    points, known = np.arange(n) if counted else np.unique(ij[ij < n]), np.any(ij == n)
+    parents = np.concatenate([points, [-1] * int(known), where]).astype(int)
+    row = np.full(n + 1 + len(where), len(points))
+    row[points], row[kinked] = np.arange(len(points)), len(parents) - len(where) + np.arange(len(where))
+    free = np.arange(len(parents)) >= len(parents) - len(where)
     size, edge = np.sqrt(s * kappa * declared.ridge), np.arange(len(s))
     matrix = sp.csr_array((np.concatenate([size, sign * size]), (row[ij.T.ravel()], np.tile(edge, 2))),
                           (len(parents), len(s)))
@@ -113,12 +164,16 @@ def with_pairs(declared: Any, energies: list[tuple[float, PairEnergy]], costs: F
         return replace(declared, constant=declared.constant + constant)
     # 3. The declaration over all rows: those beyond the points are in no sum, bound or term
     N, own, new = n + len(parents), parents >= 0, n + np.arange(len(parents))
+    turned = sp.csr_array((-np.ones(len(where)), (np.flatnonzero(free), where)), (len(parents), n))
 
     def padded(values: FloatArray) -> FloatArray:
         return np.concatenate([values, np.zeros(len(parents))])
 
     losses: Losses = declared.losses
-    linear = LossTerm(PLQ.affine(-1.0, 0.0), new, np.ones(len(new)), np.ones(len(new)), np.zeros(len(new)),
+    slopes = np.ones(len(new))  # a free row has a decision value of −f + a'V, one loss for its kink and its pair
+    slopes[free] = 0.5 * alpha
+    matrix = sp.csr_array(sp.diags_array(1.0 / slopes) @ matrix)
+    linear = LossTerm(PLQ.affine(-1.0, 0.0), new, np.ones(len(new)), slopes, np.zeros(len(new)),
                       np.zeros((len(new), losses.scalars.count)))
     links = tuple((energy.pairs, factor * energy.costs(), energy.kind) for factor, energy in energies)
     bounds = [(padded(w), low, high) for w, low, high in declared.label_bounds]
@@ -129,8 +184,8 @@ def with_pairs(declared: Any, energies: list[tuple[float, PairEnergy]], costs: F
     whole = Labels(N, k, declared.labels.name)
     return replace(
         declared, labels=whole, losses=Losses(N, (*losses.terms, linear), losses.scalars),
-        constant=declared.constant + constant, rows=Rows(declared.labels, parents, matrix, links),
-        must=np.concatenate([declared.must, np.column_stack([parents[own], new[own]])]),
+        constant=declared.constant + constant, rows=Rows(declared.labels, parents, matrix, turned, free, links),
+        must=np.concatenate([declared.must, np.column_stack([parents[own & ~free], new[own & ~free]])]),
         known=(np.append(declared.known[0], new[~own]),
                np.append(declared.known[1], np.ones(np.count_nonzero(~own), dtype=int))),
         label_bounds=tuple(bounds), sizes=sizes,

@@ -293,7 +293,8 @@ def declared(declaration: Declaration) -> tuple[dict[str, Any], dict[str, Any]]:
         "codes": coded(declaration.coding, clusters)["codes"],
         "must": declaration.must, "cannot": declaration.cannot,
         **({} if declaration.rows is None else {
-            f"pairs_{name}": getattr(declaration.rows.matrix, name) for name in ("data", "indices", "indptr")}),
+            f"{part}_{name}": getattr(getattr(declaration.rows, part), name) for part in ("matrix", "turned")
+            for name in ("data", "indices", "indptr")}),
         "known_index": declaration.known[0], "known_values": Names(clusters).read(declaration.known[1]),
         "bound_weights": np.array([w for w, _, _ in bounds], dtype=float).reshape(-1, n),
         "bound_lower": np.array([low for _, low, _ in bounds], dtype=float),

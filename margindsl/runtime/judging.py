@@ -22,7 +22,7 @@ from margindsl.proof.check import CLOSED as JUDGED_CLOSED
 from margindsl.proof.check import Report, check, compare_features
 from margindsl.proof.export import LARGEST, NoProof, Stated, UnknownProof, agree, codes_of, declared, export
 from margindsl.runtime.presolve import assemble, first_other, prepare_features, prepare_labels
-from margindsl.typing import FloatArray
+from margindsl.typing import FloatArray, IntArray
 
 KEPT = 4_000_000  # entries of features that go into files
 LOW = 1e-9  # of the greatest entry of a diagonal: one that is next to nothing
@@ -54,7 +54,7 @@ class Basis:
     weights: FloatArray
     scalars: FloatArray
     tol: float
-    beyond: FloatArray | None = None  # decision values of rows that are no points
+    beyond: tuple[IntArray, FloatArray] | None = None  # labels and decision values of rows that are no points
 
     def program(self) -> MarginProgram:
         """Return the margin program, lowered and its features built anew from the declaration."""
@@ -79,8 +79,8 @@ class Basis:
         labels, decision = codes_of(solution.labels, solution.decision)
         rows = self.declaration.rows
         if rows is not None and self.beyond is not None:
-            labels = rows.whole(labels, 1)
-            decision = np.concatenate([decision, np.asarray(self.beyond).reshape(-1, decision.shape[1])])
+            labels = np.concatenate([labels, self.beyond[0]])
+            decision = np.concatenate([decision, np.asarray(self.beyond[1]).reshape(-1, decision.shape[1])])
         return Stated(labels, self.weights, np.asarray(solution.bias).tolist(), decision, self.scalars, solution.value,
                      solution.bound if bound is None else bound, solution.state.name)
 

@@ -104,7 +104,7 @@ def assemble(declaration: Declaration, prepared: Prepared, labels: LabelSet,
     if declaration.manifolds:
         features = _manifold_metric(features, declaration.manifolds, ridge)
     if declaration.rows is not None:
-        features = stacked(features, declaration.rows.parents, declaration.rows.matrix)
+        features = stacked(features, declaration.rows.parents, declaration.rows.turned, declaration.rows.matrix)
     normal = Presolved.of(MarginProgram(
         features, labels, declaration.losses.rescaled(1.0 / ridge), declaration.decision,
         free_bias=declaration.hyperplane.bias is True, scale=ridge, constant=declaration.constant, text=text,

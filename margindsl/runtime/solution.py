@@ -191,6 +191,12 @@ class Solution:
         return [] if rows is None else sorted(rows.violated(self.labels), key=lambda link: -link[2])
 
     @property
+    def outliers(self) -> IntArray:
+        """Return the points with a loss at its cap (`md.minimum`), which no longer moves the hyperplane."""
+        rows, names = getattr(getattr(self.basis, "declaration", None), "rows", None), Names(self.clusters)
+        return np.zeros(0, dtype=int) if rows is None else rows.capped(names.read(self.labels), self.basis.beyond[0])
+
+    @property
     def cluster_sizes(self) -> tuple[int, ...]:
         """Return the number of points of every cluster: of +1 and −1, or of 0..k−1."""
         names = Names(self.clusters)

@@ -201,11 +201,11 @@ def solution_of(presolved: Presolved, relaxation: Relaxation, run: Run, found: O
 
     # 6. Judged by the declaration, without what was found on the way.
     return judged(solution, program, read(program.weights(answer.w)), answer.scalars, asked, proof, least,
-                  decision[own.stop:])
+                  (named[fit.labels][own.stop:], decision[own.stop:]))
 
 
 def judged(solution: Solution, program: MarginProgram, weights: FloatArray, scalars: FloatArray, tol: float,
-           proof: Any, least: Any, beyond: FloatArray | None = None) -> Solution:
+           proof: Any, least: Any, beyond: tuple[IntArray, FloatArray] | None = None) -> Solution:
     """Return a solution with the declaration it answers, its bound what the independent check proves."""
     if program.source is None:
         return solution

@@ -93,6 +93,10 @@ CASES = {
         y3, [(0, 1)], weight=1))), "md.must_link(y", lambda: md.Problem(md.Minimize(R + md.mean(md.hinge(md.margin(
             y3, f, coding="simplex"))) + md.must_link(y3, [(0, 1)], weight=1)))),
     "PAIR_BIAS": (soft_links(True), "md.must_link(y, 1 pairs, weight=2)", soft_links("penalised")),
+    "RAMP": (objective(lambda: md.mean(md.minimum(g**2, 1))), "md.minimum((y * f)**2, 1)",
+             objective(lambda: md.mean(md.minimum(md.hinge(g), 2)))),
+    "RAMP_CLUSTERS": (lambda: md.Problem(md.Minimize(R + md.mean(md.minimum(md.hinge(md.margin(
+        y3, f, coding="simplex")), 2)))), "y", objective(lambda: md.mean(md.minimum(md.hinge(g), 2)))),
     "LABEL_SUM": (lambda: md.Problem(md.Minimize(R + md.mean(md.hinge(md.margin(y3, f)))), [md.sum(y3) <= 1]),
                   "md.sum(y) <= 1", lambda: md.Problem(md.Minimize(R + md.mean(md.hinge(md.margin(y3, f)))),
                                                        [md.sizes(y3, at_most=4)])),

@@ -1,0 +1,79 @@
+"""Losses with a cap: against enumeration of labels and of what is kept, their outliers, and what is refused."""
+
+from itertools import product
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+import margindsl as md
+from margindsl.errors import GrammarError
+
+N = 5
+rng = np.random.default_rng(3)
+X = np.vstack([rng.normal(size=(N - 1, 2)), [[0.3, -6.0]]])
+Z = X - X.mean(axis=0)
+COSTS = rng.uniform(0.3, 1.0, N)
+
+
+def optimum(loss, cap, weights, extra=lambda w: 0.0, energy=lambda z: 0.0):
+    """Return the least value over labellings and sets of points that are kept; others cost the cap."""
+    best = np.inf
+    for z, keep in product(product((-1, 1), repeat=N), product((0, 1), repeat=N)):
+        z, keep = np.array(z), np.array(keep)
+        if abs(z.sum()) > 3 or z[0] < 0:
+            continue
+        w = cp.Variable(2)
+        value = cp.sum_squares(w) / 2 + (weights * keep) @ loss(cp.multiply(z, Z @ w)) + cap * (weights @ (1 - keep))
+        best = min(best, cp.Problem(cp.Minimize(value + extra(cp.multiply(z, Z @ w)))).solve("CLARABEL") + energy(z))
+    return best
+
+
+@pytest.mark.parametrize("cap,declare,weights,loss,extra", [
+    (1.5, lambda g: 4 * md.mean(md.minimum(md.hinge(g), md.Parameter(1.5))), np.full(N, 4 / N),
+     lambda m: cp.pos(1 - m), lambda m: 0.0),
+    (0.4, lambda g: md.sum(COSTS * np.minimum(0.4, md.pos(abs(1 - g) - 0.1))) + md.mean(g), COSTS,
+     lambda m: cp.pos(cp.abs(1 - m) - 0.1), lambda m: cp.sum(m) / N),
+    (1.0, lambda g: md.sum(md.minimum(md.maximum(1 - g, 0.5 * (0.4 - 2 * g), 0), 1) + 0.2 * md.squared_hinge(g)),
+     np.ones(N), lambda m: cp.maximum(1 - m, 0.5 * (0.4 - 2 * m), 0), lambda m: 0.2 * cp.sum_squares(cp.pos(1 - m)))])
+def test_every_relaxation_bounds_them(cap, declare, weights, loss, extra):
+    y, f = md.Labels(N), md.Hyperplane(X)
+    linked = 0.2 * md.cannot_link(y, [(0, 1)], weight=1)
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + declare(y * f) + linked), [abs(md.sum(y)) <= 3, y[0] == 1])
+    least = optimum(loss, cap, weights, extra, lambda z: 0.2 * (z[0] == z[1]))
+    for relaxation in ("exact", "sdp", "minimax", "alternating", "cccp"):
+        found = problem.solve(relaxation, random_state=0)
+        assert found.bound <= least + 1e-6 and found.value >= least - 1e-6 and found.verify(), relaxation
+        if relaxation == "exact":
+            assert found.value == pytest.approx(least, abs=1e-6) and found.status == "optimal"
+            losses = loss(found.margins).value
+            assert found.outliers.tolist() == np.flatnonzero(losses > cap).tolist()
+    again = problem.solve("alternating", warm_start=problem.solve("exact"), random_state=0)
+    assert again.value == pytest.approx(least, abs=1e-6)
+
+
+def test_a_far_point_is_an_outlier_and_moves_nothing():
+    y, near = md.Labels(N), [[2.0, 0.0], [-2.0, 0.0], [2.5, 0.0], [-2.5, 0.1]]
+    known, found = y == np.array([1, -1, 1, -1, -1]), []
+    for far in (10.0, 30.0):
+        f = md.Hyperplane(np.array([*near, [far, 0.0]]), centre=False)
+        loss = md.sum(md.minimum(md.hinge(y * f), 2))
+        found.append(md.Problem(md.Minimize(md.sq_norm(f) / 2 + loss), [known]).solve("exact"))
+    assert [solution.outliers.tolist() for solution in found] == [[4], [4]]
+    assert found[0].value == pytest.approx(found[1].value, abs=1e-7) and found[0].verify()
+
+
+def test_what_has_no_cap_is_refused():
+    y, f = md.Labels(N), md.Hyperplane(X)
+    g, y3 = y * f, md.Labels(N, clusters=3)
+    simplex = md.margin(y3, f, coding="simplex")
+    for loss in (md.minimum(md.squared_hinge(g), 1), md.minimum(md.hinge(g), 0), md.minimum(md.hinge(g), g),
+                 md.minimum(md.hinge(g - md.Scalar()), 1), md.pos(md.minimum(md.hinge(g), 1) - 0.5)):
+        with pytest.raises(GrammarError, match="is not a piecewise linear loss of a margin below a positive cap"):
+            md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean(loss)))
+    with pytest.raises(GrammarError, match="several clusters, beside a loss with a cap"):
+        md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean(md.minimum(md.hinge(simplex), 1))))
+    with pytest.raises(GrammarError, match="is concave"):
+        md.Problem(md.Minimize(md.sq_norm(f) / 2 - md.mean(md.minimum(md.hinge(g), 1))))
+    shown = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean(md.minimum(md.hinge(g), 2))))
+    assert "md.minimum(md.pos(1 - y * f), 2)" in str(shown) and r"\min\left(" in shown.latex()
