@@ -93,6 +93,3 @@ def eigenpairs(matrix: Any, vectors: bool = True) -> tuple[Any, Any] | None:
         return np.linalg.eigh(matrix) if vectors else (np.linalg.eigvalsh(matrix), None)
     except np.linalg.LinAlgError:
         return None
-
-
-__all__ = ["EPS", "eigenpairs", "eigenvalues", "greatest_ratio", "relative_gap", "rounding", "without_rounding"]

@@ -300,6 +300,3 @@ def _end_slope(function: ConvexFunction, side: float) -> float:
     """Return lim ρ'(x) for x → ±∞."""
     near, far = (float(function.derivative(side * x)) for x in (FAR / 1000, FAR))
     return side * np.inf if abs(far) > 10 * abs(near) + 1 else far
-
-
-__all__ = ["Composed", "Conjugate", "Largest", "compose", "largest"]

@@ -97,10 +97,7 @@ class PLQ(ConvexFunction):
     def from_points(cls, x: ArrayLike, y: ArrayLike) -> PLQ:
         """Return the piecewise linear interpolation of points, its end pieces continued to ±∞.
 
-        Raises
-        ------
-        CalculusError
-            If the points are fewer than two, not in order, or not in convex position.
+        A CalculusError if the points are fewer than two, not in order, or not in convex position.
         """
         x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
         if x.ndim != 1 or x.shape != y.shape or len(x) < 2 or not np.all(np.diff(x) > 0):
@@ -269,10 +266,7 @@ class PLQ(ConvexFunction):
     def absolute(self) -> PLQ:
         """Return |ρ|, for ρ linear on its domain or non-negative.
 
-        Raises
-        ------
-        CalculusError
-            If ρ bends and takes negative values: |ρ| is not convex.
+        A CalculusError if ρ bends and takes negative values: |ρ| is not convex.
         """
         if self._is_nonnegative():
             return self
@@ -284,10 +278,7 @@ class PLQ(ConvexFunction):
     def square(self) -> PLQ:
         """Return ρ², for ρ linear on its domain or piecewise linear and non-negative.
 
-        Raises
-        ------
-        CalculusError
-            If ρ² is not convex, or not piecewise quadratic.
+        A CalculusError if ρ² is not convex, or not piecewise quadratic.
 
         Examples
         --------

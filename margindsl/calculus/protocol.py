@@ -106,13 +106,7 @@ class ConvexFunction(ABC):
         return ((1.0, 1.0, 0.0, self),)
 
     def conjugate(self) -> ConvexFunction:
-        """Return the Fenchel conjugate ρ*(u) = sup_x u x − ρ(x).
-
-        Raises
-        ------
-        CalculusError
-            If no closed form is known for this function.
-        """
+        """Return the Fenchel conjugate ρ*(u) = sup_x u x − ρ(x); a CalculusError where no closed form is known."""
         raise CalculusError(f"{self!r} has no conjugate in closed form; give its class a `conjugate` method, "
                             "or use a piecewise linear-quadratic loss")
 
@@ -122,19 +116,7 @@ class ConvexFunction(ABC):
         return False
 
     def prox(self, x: ArrayLike, step: ArrayLike = 1.0) -> Any:
-        """Return argmin_v ρ(v) + (v − x)²/(2 step).
-
-        Parameters
-        ----------
-        x : array_like of float
-        step : array_like of float, > 0
-            Broadcast against x.
-
-        Raises
-        ------
-        CalculusError
-            If a step is not positive and finite.
-        """
+        """Return argmin_v ρ(v) + (v − x)²/(2 step); a CalculusError if a step is not positive and finite."""
         step = checked_step(step)
         x, step = np.broadcast_arrays(np.asarray(x, dtype=float), step)
         return shaped(monotone_root(self, x, step))
@@ -144,13 +126,7 @@ class ConvexFunction(ABC):
         return shaped(1.0 / (1.0 + checked_step(step) * self.curvature(self.prox(x, step))))
 
     def envelope(self, step: float) -> ConvexFunction:
-        """Return the Moreau envelope x ↦ min_v ρ(v) + (v − x)²/(2 step).
-
-        Returns
-        -------
-        ConvexFunction
-            Smooth, with constant at most 1/step.
-        """
+        """Return the Moreau envelope x ↦ min_v ρ(v) + (v − x)²/(2 step), smooth with constant at most 1/step."""
         return envelope_of(self, float(checked_step(step)))
 
     # -- shape --------------------------------------------------------------------------------------
@@ -211,10 +187,7 @@ class ConvexFunction(ABC):
     def split(self) -> tuple[ConvexFunction, ConvexFunction]:
         """Return (d, i) with ρ = d + i, d convex nonincreasing, i convex nondecreasing; constants go to d.
 
-        Raises
-        ------
-        CalculusError
-            If no such pair of known form exists.
+        A CalculusError if no such pair of known form exists.
         """
         if self.is_nonincreasing:
             return self, constant_beside(self, 0.0)
@@ -245,10 +218,7 @@ class ConvexFunction(ABC):
     def precompose(self, a: float, b: float = 0.0) -> ConvexFunction:
         """Return x ↦ ρ(a x + b), for any real a (also zero and negative).
 
-        Raises
-        ------
-        CalculusError
-            If a = 0 and ρ(b) = ∞: the result would be +∞ everywhere.
+        A CalculusError if a = 0 and ρ(b) = ∞: the result would be +∞ everywhere.
         """
         return composed_of(self, number(a, "slope"), number(b, "shift"))
 
@@ -269,10 +239,7 @@ class ConvexFunction(ABC):
             May be negative for piecewise linear-quadratic functions.
         lower : array_like of float
 
-        Raises
-        ------
-        CalculusError
-            If a weight is negative, or a curvature is and the function cannot bear it.
+        A CalculusError if a weight is negative, or a curvature is and the function cannot bear it.
         """
         w, k, lower = (np.array(a, dtype=float) for a in np.broadcast_arrays(weight, curvature, lower))
         refuse_negative_weights(w)

@@ -141,6 +141,3 @@ def raw_of(state: State) -> RawSolution | None:
 def pack(labellings: list[IntArray]) -> IntArray:
     """Return labellings as one array (T, n) of small integers."""
     return np.stack(labellings).astype(np.int32 if np.max(labellings) > 127 else np.int8)
-
-
-__all__ = ["Checkpoint", "State", "digest_of", "numbers_of", "pack", "raw_of", "raw_state"]

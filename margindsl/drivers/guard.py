@@ -242,6 +242,3 @@ def _typical(form: Form) -> float:
     """Return the size of the losses at w = 0."""
     size = np.abs(form.losses.row_losses(form.losses.arguments(np.zeros(form.n))))
     return float(np.sum(size[np.isfinite(size)]))
-
-
-__all__ = ["Guarded", "contradiction", "doubted", "judged", "name_of", "offer_of", "opened", "read_raw"]

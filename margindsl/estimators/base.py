@@ -145,6 +145,3 @@ def generator(random_state: Any) -> np.random.Generator:
     if isinstance(random_state, np.random.Generator):
         return random_state
     return np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
-
-
-__all__ = ["LinearWeights", "MarginEstimator", "generator", "mean_one", "weights_of"]

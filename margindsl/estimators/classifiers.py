@@ -244,6 +244,3 @@ class ODMClassifier(MarginClassifier):
         self.margins_ = self.solution_.margins
         self._calibrate(X, y, everyone, sample_weight)
         return self
-
-
-__all__ = ["MarginClassifier", "ODMClassifier"]

@@ -285,6 +285,3 @@ def _codes(labels: ArrayLike | None, n: int, clusters: int) -> IntArray:
         row = numbers.index(False)
         raise DeclarationError(f"fit(labels=...): labels[{row}] is {codes.tolist()[row]!r}, {expected}")
     return codes.astype(int)
-
-
-__all__ = ["MarginClusterer"]

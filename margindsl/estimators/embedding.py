@@ -91,6 +91,3 @@ class MaximumMarginEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
 
     def _embed(self, X: Any) -> FloatArray:
         return np.column_stack([solution.decision_function(X) for solution in self.solutions_])
-
-
-__all__ = ["MaximumMarginEmbedding"]

@@ -149,6 +149,3 @@ def _ends(pair: Any, word: str) -> list[Any]:
 
 def _kind(name: Any) -> str:
     return "number" if isinstance(name, Number) else "text" if isinstance(name, str) else type(name).__name__
-
-
-__all__ = ["PointNames", "declared_links", "group_links"]

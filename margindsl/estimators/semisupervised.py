@@ -236,6 +236,3 @@ def _plain(y: Any) -> Any:
     if y.dtype != object or any(isinstance(value, str) for value in y):
         return y
     return np.array(y.tolist())
-
-
-__all__ = ["SemiSupervisedODM"]

@@ -118,6 +118,3 @@ class SpatialSign(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
 def _norms(points: Any) -> FloatArray:
     return np.sqrt(np.asarray((points.multiply(points) if issparse(points) else points**2).sum(axis=1), dtype=float))
-
-
-__all__ = ["SpatialSign"]

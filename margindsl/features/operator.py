@@ -69,102 +69,38 @@ class FeatureOperator(ABC):
 
     @property
     def matrix(self) -> FloatArray:
-        """Return Phi as stored in memory, shape (n, r); only where `is_dense`.
-
-        Raises
-        ------
-        DeclarationError
-            If the features are not held densely in memory.
-        """
+        """Return Phi (n, r) as stored in memory; a DeclarationError unless `is_dense`."""
         raise DeclarationError(
             f"{self.describe()} holds no dense matrix. Use apply and adjoint, or toarray() if it fits in "
             "memory."
         )
 
     def apply(self, W: FloatArray) -> FloatArray:
-        """Return Phi W.
-
-        Parameters
-        ----------
-        W : ndarray (r,) or (r, p)
-
-        Returns
-        -------
-        ndarray (n,) or (n, p)
-        """
+        """Return Phi W (n,) or (n, p) for W (r,) or (r, p)."""
         return self.each(partial(_times, W)) if self.n else np.zeros((0, *np.shape(W)[1:]))
 
     def adjoint(self, R: FloatArray) -> FloatArray:
-        """Return Phi^T R.
-
-        Parameters
-        ----------
-        R : ndarray (n,) or (n, p)
-
-        Returns
-        -------
-        ndarray (r,) or (r, p)
-        """
+        """Return Phi^T R (r,) or (r, p) for R (n,) or (n, p)."""
         return np.asarray(self.fold(_sums, R)) if self.n else np.zeros((self.rank, *np.shape(R)[1:]))
 
     @abstractmethod
     def rows(self, index: Index) -> FloatArray:
-        """Return the dense features of some points.
-
-        Parameters
-        ----------
-        index : int, slice, integer array (m,) or boolean mask (n,)
-
-        Returns
-        -------
-        ndarray (m, r)
-        """
+        """Return the dense features (m, r) of some points: an integer, slice, integer array or boolean mask."""
 
     @abstractmethod
     def take(self, index: Index) -> FeatureOperator:
-        """Restrict to a subset of the points, keeping the map (mean and pivots included).
-
-        Parameters
-        ----------
-        index : int, slice, integer array (m,) or boolean mask (n,)
-
-        Returns
-        -------
-        FeatureOperator
-            With m points and the same columns.
-        """
+        """Return the features of some points alone, with the same map, mean and pivots included."""
 
     @abstractmethod
     def transform(self, X_new: Any) -> FloatArray:
-        """Map new points through the same map, centring included.
+        """Map new points (m, d) through the same map, centring included, to features (m, r).
 
-        Parameters
-        ----------
-        X_new : array-like (m, d)
-            For a precomputed kernel, the values (m, n) against the points the kernel matrix was given for.
-
-        Returns
-        -------
-        ndarray (m, r)
-
-        Raises
-        ------
-        DeclarationError
-            If the number of columns differs, or the entries are not finite real numbers.
+        Of a precomputed kernel they are values (m, n) against the points of the kernel matrix. Other numbers of columns
+        and entries that are not finite are a DeclarationError.
         """
 
     def apply_to(self, X_new: Any, W: FloatArray) -> FloatArray:
-        """Return phi(X_new) W block by block, never holding all new features at once.
-
-        Parameters
-        ----------
-        X_new : array-like (m, d)
-        W : ndarray (r,) or (r, p)
-
-        Returns
-        -------
-        ndarray (m,) or (m, p)
-        """
+        """Return phi(X_new) W, (m,) or (m, p), block by block, never holding all new features at once."""
         points = check_points(X_new, n_min=0, name=NEW_POINTS)
         blocks = row_blocks(points.shape[0], max(self.rank, points.shape[1])) or [slice(0, 0)]
         out = np.empty((points.shape[0], *np.shape(W)[1:]))
@@ -174,23 +110,7 @@ class FeatureOperator(ABC):
         return out
 
     def gram(self, weights: FloatArray | None = None, *, limit: int = GRAM_LIMIT) -> FloatArray:
-        """Return Phi^T diag(weights) Phi.
-
-        Parameters
-        ----------
-        weights : ndarray (n,), any sign, or None for ones
-        limit : int
-            Largest r accepted.
-
-        Returns
-        -------
-        ndarray (r, r), symmetric
-
-        Raises
-        ------
-        SizeError
-            If r exceeds `limit`.
-        """
+        """Return Phi^T diag(weights) Phi (r, r) for weights (n,) of any sign; a SizeError if r exceeds `limit`."""
         self._check_gram(limit)
         check(self.n * self.rank**2)
         found = np.asarray(self.fold(_gram, None if weights is None else np.asarray(weights, dtype=np.float64)))
@@ -225,39 +145,19 @@ class FeatureOperator(ABC):
     def fold(self, function: Callable[..., Any], *rows: FloatArray | None) -> Any:
         """Return the sum over blocks of points of what a function makes of each: one pass, one small answer.
 
-        Parameters
-        ----------
-        function, *rows
-            As for `parts`; the function returns an array or number, or a tuple of them.
-
-        Returns
-        -------
-        object
-            As the function returns.
+        Arguments are those of `parts`; the function returns an array or number, or a tuple of them.
         """
         return total(found for _, found in self.parts(function, *rows))
 
     def each(self, function: Callable[..., FloatArray], *rows: FloatArray | None) -> FloatArray:
-        """Return what a function makes of every point: one pass.
+        """Return what a function makes of every point, (n, ...), in one pass.
 
-        Parameters
-        ----------
-        function, *rows
-            As for `parts`; the function returns one number or row a point.
-
-        Returns
-        -------
-        ndarray (n, ...)
+        Arguments are those of `parts`; the function returns one number or row a point.
         """
         return assembled(self.n, self.parts(function, *rows))
 
     def row_norms(self) -> FloatArray:
-        """Return the squared norms of the features, the diagonal of Phi Phi^T.
-
-        Returns
-        -------
-        ndarray (n,)
-        """
+        """Return the squared norms (n,) of the features, the diagonal of Phi Phi^T."""
         return self.each(_norms)
 
     def lengths(self, W: FloatArray, shift: FloatArray | float = 0.0) -> FloatArray:
@@ -267,19 +167,9 @@ class FeatureOperator(ABC):
         return self.each(partial(_lengths, W, shift))
 
     def component_sums(self, component: IntArray, weights: FloatArray, count: int) -> FloatArray:
-        """Return the sums over components of weighted features, block by block.
+        """Return (count, r): row C is the sum of weights_i phi_i over the points of component C, block by block.
 
-        Parameters
-        ----------
-        component : ndarray of int (n,)
-            The component of each point, 0..count-1.
-        weights : ndarray (n,)
-        count : int
-
-        Returns
-        -------
-        ndarray (count, r)
-            Row C is the sum of weights_i phi_i over the points of component C.
+        Shapes: `component` (n,) of 0..count-1, `weights` (n,).
         """
         if self.is_dense and count == self.n and np.array_equal(component, np.arange(self.n)):
             return self.matrix * np.asarray(weights)[:, None]
@@ -299,16 +189,7 @@ class FeatureOperator(ABC):
         return None
 
     def magnitudes(self, weights: FloatArray) -> FloatArray:
-        """Return what the rounding of Phi^T w is relative to: sum_i |w_i| (|phi_ij| + |offset_j|).
-
-        Parameters
-        ----------
-        weights : ndarray (n,)
-
-        Returns
-        -------
-        ndarray (r,)
-        """
+        """Return what the rounding of Phi^T w is relative to, (r,): sum_i |w_i| (|phi_ij| + |offset_j|)."""
         sizes = np.abs(weights)
         found = np.asarray(self.fold(_magnitudes, sizes)) if self.n else np.zeros(self.rank)
         return found if self.offset is None else found + sizes.sum() * np.abs(self.offset)
@@ -319,17 +200,7 @@ class FeatureOperator(ABC):
         return float(self.row_norms().sum())
 
     def toarray(self) -> FloatArray:
-        """Return a new dense array equal to Phi.
-
-        Returns
-        -------
-        ndarray (n, r)
-
-        Raises
-        ------
-        SizeError
-            If features held sparsely or on disk would need more than 2^28 entries.
-        """
+        """Return a new dense array equal to Phi; a SizeError beyond 2^28 entries held sparsely or on disk."""
         if not self.is_dense and self.n * self.rank > ARRAY_LIMIT:
             raise SizeError(
                 f"a dense copy of {self.n} x {self.rank} features needs "
@@ -339,12 +210,7 @@ class FeatureOperator(ABC):
         return np.array(self.rows(slice(0, self.n)))
 
     def describe(self) -> str:
-        """Return one line saying what the features are.
-
-        Returns
-        -------
-        str
-        """
+        """Return one line saying what the features are."""
         return self.label
 
     def __repr__(self) -> str:

@@ -65,6 +65,3 @@ def beside(X: Any, moved: Any, own: float) -> Any:
 def _variance(X: Any) -> float:
     squares = X.multiply(X) if sp.issparse(X) else X * X
     return float(np.sum(squares.mean(axis=0)) - np.sum(np.square(X.mean(axis=0))))
-
-
-__all__ = ["walked"]

@@ -261,8 +261,3 @@ def speed() -> float:
         matrix @ matrix
         seconds.append(time.perf_counter() - began)
     return PROBE**3 / max(min(seconds), 1e-9)
-
-
-__all__ = [
-    "EIGEN_WORK", "Budget", "Cancelled", "Incumbent", "Progress", "Request", "check", "expired", "fits_in", "remaining",
-    "while_time"]

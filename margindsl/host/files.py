@@ -120,6 +120,3 @@ def check_member(parts: zipfile.ZipFile, info: zipfile.ZipInfo, most: float = ma
         shape, _, kind = read(member)
         if kind.hasobject or math.prod(shape) * kind.itemsize > min(info.file_size, most):
             raise ValueError(f"{info.filename} claims more than it holds")
-
-
-__all__ = ["FOREIGN", "BrokenArchiveError", "check_member", "read_archive", "write_archive", "written_whole"]

@@ -57,6 +57,3 @@ class frozen_property(cached_property[T]):
 def short_key(array: Any) -> bytes:
     """Return a digest of the entries of an array, so that keys of millions of points stay small."""
     return hashlib.blake2b(np.ascontiguousarray(array).data, digest_size=16).digest()
-
-
-__all__ = ["freeze_fields", "frozen", "frozen_property", "short_key"]

@@ -113,6 +113,3 @@ def _numbered(number: int, owner: int, function: Callable[..., Any], task: tuple
     if os.getpid() != owner and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends Ctrl-C to all; the one who waits decides
     return number, function(*task)
-
-
-__all__ = ["share_out"]

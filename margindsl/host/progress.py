@@ -213,6 +213,3 @@ def _number(value: float) -> str:
 
 def _percent(gap: float) -> str:
     return f"{100 * gap:.3g} %" if math.isfinite(gap) else "-"
-
-
-__all__ = ["Rounds", "Task", "is_watched", "say", "task"]

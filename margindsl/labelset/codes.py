@@ -50,6 +50,3 @@ def differences(codes: FloatArray) -> FloatArray:
     """
     first, second = np.triu_indices(len(codes), 1)
     return np.asarray(codes[1:] if len(codes) == 2 else codes[first] - codes[second])
-
-
-__all__ = ["contrasts", "differences", "simplex_codes"]

@@ -232,6 +232,3 @@ def allowed_clusters(pinned: IntArray, cannot: IntArray, size: IntArray, at_most
     allowed[fixed] = False
     allowed[fixed, pinned[fixed]] = True
     return np.asarray(allowed)
-
-
-__all__ = ["Components", "Constraints", "allowed_clusters", "link_sentence", "pinned_sizes"]

@@ -169,6 +169,3 @@ def forced(labels: Constraints, bounds: list[LinearBound], z: IntArray) -> IntAr
         signs = force_components(bound, labels.signs(z))
         z = np.where(signs == 0, z, (signs + 1) // 2)
     return z
-
-
-__all__ = ["Path", "force_clusters", "forced", "implied", "tighten_sizes"]

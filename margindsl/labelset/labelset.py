@@ -376,6 +376,3 @@ class LabelSet(Constraints):
 
 def _shortened(words: list[str]) -> list[str]:
     return words if len(words) <= _SHOWN else [*words[:_SHOWN], f"and {len(words) - _SHOWN} more of this kind"]
-
-
-__all__ = ["LabelSet"]

@@ -63,6 +63,3 @@ def distinct(pairs: IntArray, n: int) -> IntArray:
     """Return the pairs (m, 2) of numbers below n as pairs i < j without repeats."""
     low, high = np.sort(pairs[pairs[:, 0] != pairs[:, 1]], axis=1).T
     return np.stack(np.divmod(np.unique(low * n + high), n), axis=1)
-
-
-__all__ = ["closure", "link_components"]

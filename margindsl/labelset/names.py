@@ -98,6 +98,3 @@ def read_count(n: Any, what: str = "the number of points n") -> int:
     if isinstance(n, bool | np.bool_) or count < 2:
         raise DeclarationError(f"{what} = {n!r} was given; expected an integer, at least 2.")
     return count
-
-
-__all__ = ["Names", "by_first_point", "read_count"]

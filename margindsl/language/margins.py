@@ -293,6 +293,3 @@ def _own_points(X: Any, kernel: Any) -> tuple[Owned, ...]:
         raise DeclarationError("Hyperplane(X=None) needs kernel=md.Precomputed(K)")
     own = () if X is None else (Owned(check_points(X), "X"),)
     return (matrix, *own) if matrix is not None else own
-
-
-__all__ = ["Hyperplane", "Labels", "Margin", "margin", "margin_product"]

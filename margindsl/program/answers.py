@@ -144,6 +144,3 @@ def multipliers(counts: Mapping[str, int]) -> Iterator[tuple[str, Variable]]:
     """Yield multipliers that are not negative and may be left out, by their counts."""
     for name, count in counts.items():
         yield name, Variable((count,), needed=False, least=0.0)
-
-
-__all__ = ["Variable", "fitting", "multipliers", "read_answer"]

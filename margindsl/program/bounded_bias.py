@@ -157,16 +157,3 @@ def bias_limits(features: FeatureOperator, bounds: tuple[DecisionBound, ...]) ->
             ends = sorted(end / float(bound.weights.sum()) for end in (bound.lower, bound.upper))
             low, high = max(low, ends[0]), min(high, ends[1])
     return Interval(low, high), alone
-
-
-__all__ = [
-    "NO_BIAS",
-    "BiasLimits",
-    "Interval",
-    "bias_limits",
-    "centre_of",
-    "moves_with_bias",
-    "narrowest",
-    "sum_vanishes",
-    "summed",
-]

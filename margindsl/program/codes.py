@@ -51,6 +51,3 @@ def first_names(labellings: IntArray, heights: FloatArray | None = None) -> tupl
         out += own * position[:, None].astype(out.dtype)
     given = np.zeros(first.shape) if heights is None else np.where(first < labellings.shape[1], heights, 0.0)
     return out, np.take_along_axis(given, order, axis=1) + 0.0  # no negative zeros
-
-
-__all__ = ["code_rows", "first_names", "runner_up", "stacked"]

@@ -149,6 +149,3 @@ def moved_duals(losses: Losses, bias: FloatArray, ends: tuple[FloatArray, FloatA
     found = onto_equalities(np.append(u, tau), (lower, upper), columns, np.append(scalars.costs, np.zeros(B)),
                             np.append(scalars.nonneg, np.zeros(B, dtype=bool)))
     return found[: losses.rows], found[losses.rows :]
-
-
-__all__ = ["FEASIBLE", "dual_limits", "moved_duals", "onto_equalities", "project_duals", "proves"]

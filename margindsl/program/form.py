@@ -138,6 +138,3 @@ class Form:
         """Return the sizes `explain` prints."""
         return {"points": self.n, "features": self.features.rank, "loss rows": self.losses.rows,
                 "shared scalars": self.losses.scalars.count, "decision bounds": len(self.decision)}
-
-
-__all__ = ["Form"]

@@ -241,6 +241,3 @@ class FixedLabelForm(LabelledForm):
             return np.zeros((0, self.width))
         terms = self.own * self.losses.scatter(u)[:, None]
         return terms if tau is None else np.vstack([terms, -self.bound_rows[1] * tau[:, None]])
-
-
-__all__ = ["FixedLabelForm", "LabelledForm"]

@@ -492,6 +492,3 @@ def merged_rows(losses: Losses, absorbed: BoolArray) -> Losses:
         terms += [LossTerm(loss, points, unit[points], np.ones(len(points)), np.zeros(len(points)),
                            np.zeros((len(points), 0))) for loss in whole]
     return Losses(losses.n, tuple(terms), losses.scalars)
-
-
-__all__ = ["Cuts", "LiftForm", "LiftPoint", "contracted", "merged_rows", "within"]

@@ -407,7 +407,3 @@ def point_arrays(form: LiftForm, point: LiftPoint) -> dict[str, Any]:
         vectors=np.vstack([form.omega.T, np.zeros((len(apart), len(form.balance)))]), eta=point.eta,
         component=component, sign=form.sign, theta=point.gamma, cut_positions=form.cuts.positions,
         cut_signs=form.cuts.signs)
-
-
-__all__ = ["admissible", "ascend_cut", "component_rows", "falling_labels", "greatest_excess", "is_wide", "label_part",
-           "point_arrays", "repair_lift", "repaired_point", "scaled"]

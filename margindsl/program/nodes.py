@@ -289,6 +289,3 @@ class PartialNodes(NodeBounds):
     def case(self, u: FloatArray, rest: FloatArray) -> dict[str, Any]:
         form = self.program.fix_labels(self.completed(np.asarray(self.program.labels.pinned)))
         return fixed_label_case(form, u, rest)
-
-
-__all__ = ["JointNodes", "LiftedNodes", "NodeBounds", "PartialNodes"]

@@ -226,6 +226,3 @@ class Presolved:
         for undo in reversed(self.undos):
             answer = undo(answer)
         return answer
-
-
-__all__ = ["NORMAL", "PASSES", "Answer", "BoxedBias", "Pass", "Presolved", "Units", "check_magnitudes"]

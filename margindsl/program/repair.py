@@ -54,6 +54,3 @@ def _moved(G: FloatArray, x: FloatArray, lower: FloatArray, upper: FloatArray) -
         sums = G @ x
         x = x - inverse @ (sums - np.clip(sums, lower, upper))
     return x
-
-
-__all__ = ["repaired", "within_bounds"]

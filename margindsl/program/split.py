@@ -168,7 +168,3 @@ def stretch(clusters: int) -> float:
 def falling_parts(losses: Losses) -> list[Part]:
     """Return the falling parts of losses, constants included: those of the rows of `falling_losses`."""
     return [part for part in parted(losses) if part.falls]
-
-
-__all__ = ["Part", "SplitLosses", "falling_losses", "falling_parts", "parted", "simplex_losses",
-           "stretch", "whole_duals"]

@@ -61,6 +61,3 @@ def _check_sizes(stream: IO[bytes], path: str | Path) -> None:
                                    f"memory for {length} bytes of file; it is no saved solution")
         for entry in entries:
             check_member(archive, entry, LONGEST if entry.filename == "header.npy" else math.inf)
-
-
-__all__ = ["read_proof", "write_proof"]

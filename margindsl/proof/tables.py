@@ -153,6 +153,3 @@ def tangents(tables: dict[str, Any], u: FloatArray, q: FloatArray) -> FloatArray
     moved = np.where(chosen, (c * a) * np.where(loose, slope, 0.0)[:, where] / share, 0.0)
     v = np.clip(v - moved, -1.0, 0.0)
     return np.where(v > -SMALLEST, 0.0, v)
-
-
-__all__ = ["NoProof", "UnknownProof", "loss_tables", "tangents"]

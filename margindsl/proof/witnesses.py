@@ -180,6 +180,3 @@ def definite(proof: Proof, q: FloatArray, eta: FloatArray) -> FloatArray:
         gain = float(np.maximum(own, 0.0) @ (phi[:, held] @ (vectors[:, 0] / scale)) ** 2)
         q = np.where(q > 0, q * (1 - min(1.0, 2 * short / max(gain, 1e-300))), q)
     return q
-
-
-__all__ = ["common_units", "definite", "every_labelling", "forced", "grow"]

@@ -192,7 +192,3 @@ def violated_products(V: FloatArray, clusters: int, most: int, tol: float = 1e-4
 def _lowest(depth: FloatArray, most: int) -> IntArray:
     chosen = np.argpartition(depth, most)[:most] if len(depth) > most else np.arange(len(depth))
     return chosen[np.argsort(depth[chosen], kind="stable")]
-
-
-__all__ = ["LARGEST_PRODUCTS", "lift", "refuse_clusters", "violated_pentagons", "violated_products",
-           "violated_triangles"]

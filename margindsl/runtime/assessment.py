@@ -148,6 +148,3 @@ def certify(problem: Problem, labels: Any, relaxation: RelaxationName | Relaxati
             start = problem.solve(DESCENT, **left(DESCENDED) | apart | {"warm_start": given})
         answer = problem.solve(method, solver, **left() | {"warm_start": start})
     return Assessment(given, fitted, answer, tuple(program.labels.violations(whole)))
-
-
-__all__ = ["Assessment", "certify"]

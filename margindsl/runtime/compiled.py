@@ -313,6 +313,3 @@ def check_form(solver: Solver, form: Form, relaxation: Relaxation) -> None:
             takers = f"{end} Solvers that take it: {', '.join(names) or 'none that is installed'}"
         raise RefusalError(f"solver {solver.name!r} does not accept the {type(form).__name__} of relaxation "
                            f"{relaxation.name!r}: {answer}{takers}")
-
-
-__all__ = ["COMPILED", "Compiled", "better", "check_form", "no_worse", "trouble_of"]

@@ -296,16 +296,3 @@ def final_status(state: Status, message: str, raw: RawSolution | None, *, value:
     if state is Status.INACCURATE and not words:
         words.append(f"the relaxation stopped short of the relative accuracy {tol:.1e}")
     return state, "; ".join(words)
-
-
-__all__ = [
-    "Basis",
-    "checked",
-    "declaration_of",
-    "final_status",
-    "least_proof",
-    "sound_bound",
-    "strongest",
-    "verify",
-    "written",
-]

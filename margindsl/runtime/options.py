@@ -180,6 +180,3 @@ def split_options(options: SolveArguments, count: int) -> Iterator[SolveArgument
         return
     for own in state.spawn(count):
         yield {**options, "random_state": own}
-
-
-__all__ = ["SolveArguments", "SolveOptions", "Watch", "split_options"]

@@ -309,7 +309,3 @@ def _level_of_user() -> int:
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "margindsl":
         frame, level = frame.f_back, level + 1
     return level
-
-
-__all__ = ["Draft", "Prepared", "assemble", "first_other", "outline", "prepare_features", "prepare_labels",
-           "warn_if_trivial"]

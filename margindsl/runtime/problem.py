@@ -329,6 +329,3 @@ def choose_relaxation(program: MarginProgram, proving: bool = False) -> Relaxati
             return method
         sentence = f"{name!r}, the last one asked: {answer}"
     raise RefusalError(f"no relaxation accepts this program; {sentence}")
-
-
-__all__ = ["Problem", "choose_relaxation", "choose_solver"]

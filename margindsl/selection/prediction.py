@@ -293,6 +293,3 @@ def _leave_one_out(program: MarginProgram, labels: IntArray) -> float:
             step = block @ np.linalg.solve(np.eye(len(own)) - h[:, None] * block, s)
         held_out[inside] = margins[inside] - step
     return float(np.sum(losses.row_losses(losses.arguments(held_out)))) / max(float(losses.weights.sum()), 1e-300)
-
-
-__all__ = ["held_out_losses", "judges_of", "select"]

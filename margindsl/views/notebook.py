@@ -26,6 +26,3 @@ def parts(title: str, bodies: Iterable[tuple[str, str]]) -> str:
     opened = "".join(f"<details><summary>{escape(name)}</summary><pre>{escape(body)}</pre></details>"
                      for name, body in bodies)
     return f"<div><b>{escape(title)}</b>{opened}</div>"
-
-
-__all__ = ["facts", "parts", "table"]

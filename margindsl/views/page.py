@@ -137,6 +137,3 @@ def _write(path: str | Path, **content: Any) -> None:
     pages = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined,
                         trim_blocks=True, lstrip_blocks=True)
     Path(path).write_text(pages.get_template("page.html").render(**content), encoding="utf-8")
-
-
-__all__ = ["answer_of", "number", "write_comparison", "write_report"]

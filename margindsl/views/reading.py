@@ -72,6 +72,3 @@ def meaning(solution: Any) -> str:
 def advice(solution: Any) -> str:
     """Return what to do next: first what the status asks for, then what the gap does."""
     return " ".join(filter(None, [NEXT.get(solution.state, ""), reading_of(solution).do]))
-
-
-__all__ = ["GAPS", "NEXT", "PROVED", "TRIVIAL", "UNBOUNDED", "Reading", "advice", "meaning", "reading_of"]

@@ -93,6 +93,3 @@ def words_of(outcome: Any) -> str:
     names = "infostring", "status", "model_status"
     sentence = [part(of, name) for of in (part(outcome, "info"), outcome) for name in names]
     return next((str(word) for word in sentence if word is not None), "")
-
-
-__all__ = ["PACKAGES", "Package", "cones_of", "package_of", "words_of"]
