@@ -163,7 +163,7 @@ def secant_curvature(losses: Losses, arguments: FloatArray) -> FloatArray:
 
 
 def polish(run: Run, candidates: list[IntArray], how: str, keep: int = KEPT, tol: float = 1e-7,
-           bound: float = -np.inf) -> Answer:
+           bound: float = -np.inf, is_relaxed: bool = True) -> Answer:
     """Return the best fit among candidates after polishing.
 
     Parameters
@@ -171,24 +171,27 @@ def polish(run: Run, candidates: list[IntArray], how: str, keep: int = KEPT, tol
     candidates : list of (n,) int arrays
         Labellings in B, at least one.
     how : {"none", "alternate", "search", "auto"}
-        "none" evaluates; "alternate" runs alternation from the best `keep`; "search" adds flips, swaps and groups,
-        and from the best of all also escapes by blocks; "auto" is that for as long as it pays (see `StoppingRule`).
+        "none" evaluates; "alternate" runs alternation from the best `keep`; "search" adds flips, swaps and groups, also
+        from mixed starts, and from the best of all also escapes by blocks; "auto" is that for as long as it pays (see
+        `StoppingRule`).
     keep : int
         Candidates that are polished, fewer for millions of points; twice as many are fitted, chosen by `screen`.
     bound : float
         A certified lower bound in units of the program, which says what can still be gained.
+    is_relaxed : bool
+        Whether the candidates are rounded, and no ends of descents from mixed starts.
     """
     with run.stopping(bound) if how == "auto" else nullcontext():
-        return _polished(run, candidates, how, keep, tol)
+        return _polished(run, candidates, how, keep, tol, is_relaxed)
 
 
-def _polished(run: Run, candidates: list[IntArray], how: str, keep: int, tol: float) -> Answer:
+def _polished(run: Run, candidates: list[IntArray], how: str, keep: int, tol: float, is_relaxed: bool) -> Answer:
     keep = max(1, min(keep, POLISHED_POINTS // run.program.n))
     fits: list[Answer] = []
     kept = 1 if how == "none" else keep
     pool = screen(run, candidates, 2 * keep)
-    if how in ("auto", "search") and run.program.clusters > 2:
-        pool = [*pool, *lowest_ends(run, [*pool, *starting_labels(run, 2 * keep)], keep)]
+    if how in ("auto", "search") and is_relaxed:
+        pool = lowest_ends(run, [*pool, *starting_labels(run, 2 * keep)], 2 * keep)
     for labels in run.improving(pool):
         cutoff = fits[-1].value if len(fits) == kept else np.inf  # what is no lower than those kept needs no accuracy
         fits = sorted([*fits, run.fit(labels, tol=max(tol, 1e-5), cutoff=cutoff)], key=lambda fit: fit.value)[:kept]

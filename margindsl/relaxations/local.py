@@ -70,7 +70,9 @@ class LocalRelaxation(Relaxation):
         if not ends:
             return Outcome(status, message=message)
         with run.stage("polish"):
-            fit = polish_candidates(run, ends, str(self.polish)) if self.polish != "none" else run.best
+            fit = run.best
+            if self.polish != "none":
+                fit = polish_candidates(run, ends, str(self.polish), is_relaxed=False)
         end = Status.CONVERGED if status.has_answer else Status.INACCURATE  # the last descent was cut short
         if Status.ITERATION_LIMIT in (status, fit and fit.raw.status):
             end = Status.ITERATION_LIMIT  # exact fits may lead on

@@ -34,6 +34,7 @@ INTERIOR = 1000  # multipliers up to which an interior point method takes under 
 LOOSEST = 1e-3  # relative accuracy of a round of cuts that others will follow
 ROUNDS, FINER = (3e-2, 4e-3), 1e-2  # the same where rounds go on from iterates; rise below which it is the second
 CUT = 500  # components up to which "auto" cuts
+SOON = 100  # components up to which the lift and its cuts take a few seconds: 1 to 5, of 200 of them 2 to 20
 A_ROUND, MULTIPLIERS = 4, 2000  # cuts that a round adds a component, and multipliers from which on it adds fewer
 LEAST_RISE, A_STEP = 1e-3, 1e-3  # of the bound by a round, and a step of a thousand multipliers (a tenth of a second)
 HELD = 1e-2  # least γ of a cut that is kept, relative to bound and slack
@@ -91,6 +92,11 @@ class SDP(Relaxation):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_choice(self, "cuts", ("auto", "none", "all"))
+
+    @classmethod
+    def priority(cls, program: MarginProgram) -> float:
+        """Give the best bound and the best labels of all, where that takes a few seconds."""
+        return 85.0 if program.labels.count <= SOON and not program.losses.scalars.count else 0.0
 
     def accepts(self, program: MarginProgram) -> Offer | Refusal:
         """Refuse a free bias that nothing holds, and losses of k clusters that nothing bounds."""
