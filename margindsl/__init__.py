@@ -22,7 +22,7 @@ _ROOMS: dict[str, tuple[str, ...]] = {
     "margindsl.calculus": ("PLQ", "ConvexFunction"),
     "margindsl.selection": ("held_out_losses", "judges_of", "select"),
     "margindsl.runtime": ("Assessment", "Comparison", "Compiled", "Problem", "Solution", "certify", "compare",
-                          "solvers"),
+                          "load", "solvers"),
 }
 _HOME = {name: room for room, names in _ROOMS.items() for name in names}
 _SUBPACKAGES = {"estimators": "margindsl.estimators", "metrics": "margindsl.metrics", "plots": "margindsl.views.plots",
@@ -49,7 +49,7 @@ if TYPE_CHECKING:  # what checkers and editors see
     from margindsl.selection import held_out_losses as held_out_losses, judges_of as judges_of, select as select
     from margindsl.runtime import (
         Assessment as Assessment, Comparison as Comparison, Compiled as Compiled, Problem as Problem,
-        Solution as Solution, certify as certify, compare as compare, solvers as solvers)
+        Solution as Solution, certify as certify, compare as compare, load as load, solvers as solvers)
     from margindsl.contract import Solver as _Solver
     from margindsl.typing import SolverName
     from margindsl.relaxations.alternating import Alternating as Alternating

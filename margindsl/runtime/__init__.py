@@ -7,5 +7,7 @@ from margindsl.runtime.problem import Problem
 from margindsl.runtime.registry import make_solver, relaxation_names, solvers
 from margindsl.runtime.solution import Solution
 
-__all__ = ["Assessment", "Comparison", "Compiled", "Problem", "Solution", "certify", "compare", "make_solver",
+load = Solution.load
+
+__all__ = ["Assessment", "Comparison", "Compiled", "Problem", "Solution", "certify", "compare", "load", "make_solver",
            "relaxation_names", "solvers"]

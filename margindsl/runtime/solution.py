@@ -25,6 +25,7 @@ from margindsl.proof.check import Report
 from margindsl.proof.export import codes_of
 from margindsl.proof.files import write_proof
 from margindsl.runtime.judging import Basis, verify, written
+from margindsl.runtime.maps import read_map, stored_map
 from margindsl.runtime.stored import features_of, judged, read_stored, same_problem
 from margindsl.typing import FloatArray, IntArray
 from margindsl.views import notebook, write_report
@@ -143,6 +144,7 @@ class Solution:
     unverified: str = ""
     column_names: tuple[str, ...] | None = None
     origin: Mapping[str, Any] = field(default_factory=dict)
+    point_map: Any = None  # of a loaded solution, features of no point
 
     def __post_init__(self) -> None:
         if self.certificate is not None:
@@ -229,16 +231,17 @@ class Solution:
             If X has another number of columns than the training points, a DataFrame other names or another order of
             them, or the solution was loaded without its problem.
         """
-        if self.features is None:
+        features = self.point_map if self.features is None else self.features
+        if features is None:
             raise DeclarationError(
-                "this solution was loaded without its problem and cannot map new points; load it with "
-                "Solution.load(path, problem)")
+                "this solution was loaded without its problem, and its file holds no map of new points: too great, or "
+                "of a kernel of one's own; load it with Solution.load(path, problem)")
         check_columns(X, self.column_names)
         weights = np.asarray(self.weights)
         if is_lazy(X):
-            decided = partial(_decided, self.features.take(slice(0, 0)), weights, self.bias)  # the map without points
+            decided = partial(_decided, features.take(slice(0, 0)), weights, self.bias)  # the map without points
             return map_chunks(decided, X, weights.shape[1:], float)
-        return _decided(self.features, weights, self.bias, X)
+        return _decided(features, weights, self.bias, X)
 
     def predict(self, X: Any) -> IntArray:
         """Return labels of new points: the sign of `decision_function` (+1 at zero), or its largest column."""
@@ -340,7 +343,8 @@ class Solution:
         """Write the solution and its proof to a ``.npz`` file, in place of an old one only when it is whole.
 
         The proof holds the declaration as arrays, digests of declaration and points, the dual point and, of dense
-        features of up to four million entries, the features. Others are needed again to verify value and bound.
+        features of up to four million entries, the features. Others are needed again to verify value and bound. The map
+        of new points is there, too, up to that size, so that the file predicts by itself.
 
         Raises
         ------
@@ -351,19 +355,21 @@ class Solution:
             "value": self.value, "bound": self.bound, "estimate": self.estimate, "state": self.state.name,
             "bias": np.asarray(self.bias).tolist(), "scalars": dict(self.scalars), "timings": dict(self.timings),
             "message": self.message, "relaxation": self.relaxation, "solver": self.solver, "coding": self.coding,
-            "origin": dict(self.origin), "history": [vars(record) for record in self.history]}
+            "origin": dict(self.origin), "column_names": self.column_names,
+            "history": [vars(record) for record in self.history]}
         labels, decision = codes_of(self.labels, self.decision)
         arrays: dict[str, Any] = {"labels": labels, "weights": self.weights, "decision": decision}
         if self.label_weights is not None:
             arrays |= {"labellings": self.label_weights[0], "mixture": self.label_weights[1]}
         if self.label_factor is not None:
             arrays["label_factor"] = self.label_factor
+        header["map"], mapped = stored_map(self.point_map if self.features is None else self.features)
         proof, proved = written(self)
-        write_proof(path, proof | header, proved | arrays)
+        write_proof(path, proof | header, proved | arrays | mapped)
 
     @classmethod
     def load(cls, path: str | Path, problem: Any = None) -> Solution:
-        """Read a saved solution and verify it; with the problem it was solved from it predicts again.
+        """Read a saved solution and verify it; it predicts by the map in its file, or of the problem it is of.
 
         What cannot be verified, as value and bound of features that are not in the file, is named in `unverified`,
         and the status is no higher than what was proved.
@@ -397,8 +403,14 @@ class Solution:
             label_weights=mixture, label_factor=arrays.get("label_factor"), timings=header["timings"],
             message=header["message"], relaxation=header["relaxation"], solver=header["solver"],
             coding=header.get("coding", "binary"), basis=proof, origin=origin,
-            column_names=None if problem is None else problem.hyperplane.column_names,
+            point_map=None if problem is not None else read_map(
+                header.get("map"), arrays, len(arrays["weights"]), path),
+            column_names=_names(header.get("column_names")) if problem is None else problem.hyperplane.column_names,
             history=tuple(Record(**record) for record in header.get("history", ()))), replace)
+
+
+def _names(given: Any) -> tuple[str, ...] | None:
+    return tuple(map(str, given)) if isinstance(given, list) else None
 
 
 def _decided(features: Any, weights: FloatArray, bias: FloatArray | float, X: Any) -> FloatArray:

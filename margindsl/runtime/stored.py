@@ -17,13 +17,14 @@ from margindsl.proof.check import FORMAT, VERSION, Report, check
 from margindsl.proof.export import agree, codes_of, with_ones
 from margindsl.proof.files import read_proof
 from margindsl.runtime.judging import declaration_of
+from margindsl.runtime.maps import NAMES
 from margindsl.runtime.presolve import first_other
 from margindsl.typing import FloatArray
 
 HEADER = ("value", "bound", "estimate", "state", "bias", "scalars", "timings", "message", "relaxation", "solver")
 ROUND = {"seconds", "stage", "iteration", "value", "bound"}
 ARRAYS = ("labels", "weights", "decision")
-OWN = ("weights", "labellings", "mixture", "label_factor")  # arrays of a solution that are no part of its proof
+OWN = ("weights", "labellings", "mixture", "label_factor", *NAMES)  # arrays of a solution that are no part of its proof
 
 
 @dataclass(frozen=True, eq=False)

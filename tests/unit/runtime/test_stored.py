@@ -79,15 +79,6 @@ def test_weights_of_another_rank(tmp_path):
         md.Solution.load(path, X)
 
 
-def test_without_its_problem_it_does_not_predict(tmp_path):
-    solution, path = saved(tmp_path, declare())
-    alone = md.Solution.load(path)
-    assert alone.summary() == solution.summary() and np.array_equal(alone.margins, solution.margins)
-    for ask in (alone.predict, alone.decision_function):
-        with pytest.raises(DeclarationError, match=r"loaded without its problem .* Solution\.load\(path, problem\)"):
-            ask(X)
-
-
 def foreign_files(folder, solution):
     """Yield files that no solution was saved to."""
     content = solution.read_bytes()
