@@ -144,7 +144,7 @@ class Solution:
     unverified: str = ""
     column_names: tuple[str, ...] | None = None
     origin: Mapping[str, Any] = field(default_factory=dict)
-    point_map: Any = None  # of a loaded solution, features of no point
+    _point_map: Any = None  # of a loaded solution, features of no point
 
     def __post_init__(self) -> None:
         if self.certificate is not None:
@@ -231,7 +231,7 @@ class Solution:
             If X has another number of columns than the training points, a DataFrame other names or another order of
             them, or the solution was loaded without its problem.
         """
-        features = self.point_map if self.features is None else self.features
+        features = self._point_map if self.features is None else self.features
         if features is None:
             raise DeclarationError(
                 "this solution was loaded without its problem, and its file holds no map of new points: too great, or "
@@ -363,7 +363,7 @@ class Solution:
             arrays |= {"labellings": self.label_weights[0], "mixture": self.label_weights[1]}
         if self.label_factor is not None:
             arrays["label_factor"] = self.label_factor
-        header["map"], mapped = stored_map(self.point_map if self.features is None else self.features)
+        header["map"], mapped = stored_map(self._point_map if self.features is None else self.features)
         proof, proved = written(self)
         write_proof(path, proof | header, proved | arrays | mapped)
 
@@ -403,7 +403,7 @@ class Solution:
             label_weights=mixture, label_factor=arrays.get("label_factor"), timings=header["timings"],
             message=header["message"], relaxation=header["relaxation"], solver=header["solver"],
             coding=header.get("coding", "binary"), basis=proof, origin=origin,
-            point_map=None if problem is not None else read_map(
+            _point_map=None if problem is not None else read_map(
                 header.get("map"), arrays, len(arrays["weights"]), path),
             column_names=_names(header.get("column_names")) if problem is None else problem.hyperplane.column_names,
             history=tuple(Record(**record) for record in header.get("history", ()))), replace)
