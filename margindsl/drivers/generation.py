@@ -38,21 +38,11 @@ class Vertex(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Generated:
-    """Represent the end of a label generation.
+    """Represent the end of a label generation."""
 
-    Parameters
-    ----------
-    form : SaddleForm
-        The last master problem.
-    raw : RawSolution
-        Its solution.
-    lower : float
-        min over all labellings seen of G(u, y): a bound only as far as the oracle is exact.
-    """
-
-    form: SaddleForm
-    raw: RawSolution
-    lower: float
+    form: SaddleForm  # the last master problem
+    raw: RawSolution  # its solution
+    lower: float  # min over all labellings seen of G(u, y): a bound only as far as the oracle is exact
     status: Status
     message: str = ""
 

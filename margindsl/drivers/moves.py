@@ -47,15 +47,13 @@ class Moves:
     ----------
     components, positions : (m,) int arrays
         What moves, and where to.
-    gradient : (m, r(k−1)) float array
-        H^{-1/2} G.
     """
 
     components: IntArray
     positions: IntArray
     fixed: FloatArray  # (m,)
     estimate: FloatArray  # (m,)
-    gradient: FloatArray
+    gradient: FloatArray  # (m, r(k−1)), H^{-1/2} G
 
 
 def estimate_moves(run: Run, fit: Answer) -> Moves:

@@ -52,16 +52,11 @@ class StoppingRule:
 
     Where fits take more than `WINDOW` passes, as those of Crammer-Singer margins do, passes count for as much more, and
     the room is greater by the root of that: a search needs a number of fits, and users wait for seconds.
-
-    Parameters
-    ----------
-    bound : float
-        A certified lower bound in units of the program, −inf without one.
     """
 
     incumbent: Incumbent
     program: MarginProgram
-    bound: float = -math.inf
+    bound: float = -math.inf  # a certified lower bound in units of the program, −inf without one
     value: float = field(init=False, default=math.inf)
 
     def __post_init__(self) -> None:

@@ -22,31 +22,17 @@ class Variable:
 
     Parameters
     ----------
-    shape : tuple of int or None
-        None for a length that is free.
-    needed : bool
-        Whether an answer without it is none; an empty variable may be left out.
-    default : float or None
-        Taken where the variable is left out.
-    instead : str
-        Another variable that does as well.
-    least : float or array
-        The least value of an entry.
-    below : int or None
-        Entries are the whole numbers 0..below−1.
-    total : float or None
-        What the entries sum to.
     grows : bool
         Whether the last length grows from solve to solve, so that a start may hold the first entries alone.
     """
 
-    shape: tuple[int | None, ...]
-    needed: bool = True
-    default: float | None = None
-    instead: str = ""
-    least: Any = -np.inf
-    below: int | None = None
-    total: float | None = None
+    shape: tuple[int | None, ...]  # None for a length that is free
+    needed: bool = True  # whether an answer without it is none; an empty variable may be left out
+    default: float | None = None  # taken where the variable is left out
+    instead: str = ""  # another variable that does as well
+    least: Any = -np.inf  # the least value of an entry
+    below: int | None = None  # entries are the whole numbers 0..below−1
+    total: float | None = None  # what the entries sum to
     grows: bool = False
 
     def read(self, name: str, given: Any) -> FloatArray:

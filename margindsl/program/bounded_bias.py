@@ -53,14 +53,9 @@ class BiasLimits:
     """Represent the biases β (q,) with |⟨c_p − c_q, β − middle⟩| ≤ width for every two of k codes.
 
     The corners have ⟨c_p, β⟩ higher by the width in some clusters than in the others.
-
-    Parameters
-    ----------
-    codes : (k, q) float array
-        Rows that sum to zero.
     """
 
-    codes: FloatArray
+    codes: FloatArray  # (k, q), rows that sum to zero
     width: float
     middle: FloatArray  # (q,)
 

@@ -23,22 +23,13 @@ FAILURE = 1e-15  # probability, as rare as rounding, with which the bound may fa
 @dataclass(frozen=True, eq=False)
 class ComponentRows:
     """Give products with the (N, r) rows h_C = Σ_{i∈C} t_i ũ_i φ_i; for features too wide, or too far, for a dense H.
-
-    Parameters
-    ----------
-    weights : (n,) float array
-        The numbers t_i ũ_i.
-    count : int
-        The number N of components.
-    is_wide : bool
-        Whether r × r numbers are too many.
     """
 
     features: FeatureOperator
     component: IntArray  # (n,)
-    weights: FloatArray
-    count: int
-    is_wide: bool = True
+    weights: FloatArray  # (n,), the numbers t_i ũ_i
+    count: int  # the number N of components
+    is_wide: bool = True  # whether r × r numbers are too many
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -86,15 +77,9 @@ class ComponentRows:
 
 @dataclass(frozen=True, eq=False)
 class TransposedRows:
-    """Give products with Hᵀ.
+    """Give products with Hᵀ."""
 
-    Parameters
-    ----------
-    rows : ComponentRows
-        H.
-    """
-
-    rows: ComponentRows
+    rows: ComponentRows  # H
 
     def __matmul__(self, Z: FloatArray) -> FloatArray:
         return self.rows.features.adjoint((self.rows.weights * Z[self.rows.component].T).T)
@@ -102,16 +87,10 @@ class TransposedRows:
 
 @dataclass(frozen=True, eq=False)
 class Inverse:
-    """Represent (Diag d + Σκω̃ω̃ᵀ)⁻¹ = Diag(inverse) − T middle⁻¹ Tᵀ, T = Diag(inverse) ω̃.
-
-    Parameters
-    ----------
-    tilted : (N, J) float array
-        T.
-    """
+    """Represent (Diag d + Σκω̃ω̃ᵀ)⁻¹ = Diag(inverse) − T middle⁻¹ Tᵀ, T = Diag(inverse) ω̃."""
 
     inverse: FloatArray  # (N,)
-    tilted: FloatArray
+    tilted: FloatArray  # (N, J), T
     middle: FloatArray  # (J, J)
 
     def __call__(self, Z: FloatArray) -> FloatArray:

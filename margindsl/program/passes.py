@@ -102,17 +102,11 @@ class Pass(ABC):
 
 @dataclass(frozen=True)
 class Units(Pass):
-    """Divide features by one number: with Φ = sΦ' and w = w'/s, ½‖w‖² + L(f) = s⁻²[½‖w'‖² + s²L(f)].
-
-    Parameters
-    ----------
-    scale : float
-        s, a power of two, which keeps every digit.
-    """
+    """Divide features by one number: with Φ = sΦ' and w = w'/s, ½‖w‖² + L(f) = s⁻²[½‖w'‖² + s²L(f)]."""
 
     name: ClassVar[str] = "units"
 
-    scale: float
+    scale: float  # s, a power of two, which keeps every digit
 
     @classmethod
     def of(cls, program: MarginProgram) -> Units | None:
@@ -141,19 +135,12 @@ class BoxedBias(Pass):
     """Write a free bias that bounds on decision values hold as one in an interval, over features about their centre.
 
     With c = Φᵀa / Σa decision values are ⟨w, φ_i − c⟩ + t, and l ≤ Σ a f ≤ h is l ≤ (Σa) t ≤ h: the bias is t − ⟨w, c⟩.
-
-    Parameters
-    ----------
-    limits : Interval
-        Of t; where it is zero alone there is no bias.
-    centre : (r,) float array or None
-        None where features are about it already.
     """
 
     name: ClassVar[str] = "box the bias"
 
-    limits: Interval
-    centre: FloatArray | None = None
+    limits: Interval  # of t; where it is zero alone there is no bias
+    centre: FloatArray | None = None  # (r,), None where features are about it already
 
     @classmethod
     def of(cls, program: MarginProgram) -> BoxedBias | None:
@@ -191,24 +178,12 @@ PASSES: tuple[type[Pass], ...] = (Units,)
 
 @dataclass(frozen=True, eq=False)
 class Presolved:
-    """Represent a program after its passes.
+    """Represent a program after its passes."""
 
-    Parameters
-    ----------
-    declared : MarginProgram
-        As it was.
-    program : MarginProgram
-        As it is solved.
-    passes : tuple of Pass
-        Those that changed something.
-    undos : tuple of callable
-        One a pass.
-    """
-
-    declared: MarginProgram
-    program: MarginProgram
-    passes: tuple[Pass, ...] = ()
-    undos: tuple[Undo, ...] = ()
+    declared: MarginProgram  # as it was
+    program: MarginProgram  # as it is solved
+    passes: tuple[Pass, ...] = ()  # those that changed something
+    undos: tuple[Undo, ...] = ()  # one a pass
 
     @classmethod
     def of(cls, program: MarginProgram, kinds: tuple[type[Pass], ...] = PASSES) -> Presolved:

@@ -17,20 +17,12 @@ from margindsl.typing import BoolArray, FloatArray, IntArray
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Represent a part of a term, of slopes a ≥ 0, that falls or rises with its margin.
-
-    Parameters
-    ----------
-    rows : (m,) int array
-        The rows of the losses it is a part of.
-    turn : float
-        1 or −1: its arguments are so many times those of these rows.
-    """
+    """Represent a part of a term, of slopes a ≥ 0, that falls or rises with its margin."""
 
     term: LossTerm
     falls: bool
-    rows: IntArray
-    turn: float
+    rows: IntArray  # (m,), the rows of the losses it is a part of
+    turn: float  # 1 or −1: its arguments are so many times those of these rows
 
     def __post_init__(self) -> None:
         freeze_fields(self)
@@ -91,17 +83,12 @@ class SplitLosses:
     """Represent losses as a falling and a rising part of the margin: ρ = ρ↓ + ρ↑ + constant.
 
     Shared scalars stand in the arguments of both, their cost beside the falling part.
-
-    Parameters
-    ----------
-    parts : tuple of Part
-        Those of the rows of `falling`.
     """
 
     falling: Losses
     rising: Losses
     constant: float
-    parts: tuple[Part, ...] = ()
+    parts: tuple[Part, ...] = ()  # those of the rows of `falling`
 
     @classmethod
     def of(cls, losses: Losses) -> SplitLosses:

@@ -65,18 +65,12 @@ class Judged(Protocol):
 
 @dataclass(frozen=True)
 class Bracket:
-    """Represent two values that enclose the optimum, and their relative gap.
-
-    Parameters
-    ----------
-    negligible : float
-        Size that values are at least taken to have.
-    """
+    """Represent two values that enclose the optimum, and their relative gap."""
 
     primal: float
     dual: float
     error: float
-    negligible: float = 0.0
+    negligible: float = 0.0  # size that values are at least taken to have
 
 
 P = TypeVar("P", bound=Judged)

@@ -32,14 +32,9 @@ class MomentHull:
     h − βt² = α(l − t)₊² + α'(t − u)₊² + affine (ODM), points off the chord region take two atoms l − δ, u + ε
     with α(1 + g/ε) = α'(1 + g/δ) =: k, g = u − l, the larger root of Wk² − Tk + αα'W = 0, where A = f − l,
     B = u − f, W = z − f² − AB, T = αA² + α'B² + (z − f²)(α + α').
-
-    Parameters
-    ----------
-    table : PointLosses
-        The losses, smooth.
     """
 
-    table: PointLosses
+    table: PointLosses  # the losses, smooth
     base: FloatArray
     slope: FloatArray
     level: FloatArray

@@ -16,27 +16,13 @@ DEPENDENT = 1e-10  # squared share of a feature outside the span below which it 
 
 @dataclass(frozen=True, eq=False)
 class Basis:
-    """Hold the span of the features of chosen points: φ(b_1), …, φ(b_p), orthonormalised.
+    """Hold the span of the features of chosen points: φ(b_1), …, φ(b_p), orthonormalised."""
 
-    Parameters
-    ----------
-    features : FeatureOperator
-        The operator Φ (n × r).
-    chosen : (p,) int array
-        The points b.
-    directions : (r, p) float array
-        An orthonormal basis Q of their span.
-    columns : (n, p) float array
-        G = ΦQ; all margins of a hyperplane w = Qω are y∘Gω.
-    left : (n,) float array
-        Squared norms of what the span misses of each point's feature.
-    """
-
-    features: FeatureOperator
-    chosen: IntArray
-    directions: FloatArray
-    columns: FloatArray
-    left: FloatArray
+    features: FeatureOperator  # the operator Φ (n × r)
+    chosen: IntArray  # (p,), the points b
+    directions: FloatArray  # (r, p), an orthonormal basis Q of their span
+    columns: FloatArray  # (n, p), G = ΦQ; all margins of a hyperplane w = Qω are y∘Gω
+    left: FloatArray  # (n,), squared norms of what the span misses of each point's feature
 
     @classmethod
     def empty(cls, features: FeatureOperator) -> Basis:

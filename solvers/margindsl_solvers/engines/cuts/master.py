@@ -99,23 +99,13 @@ NEAR = 0.9  # share of the box from which a point leans on it
 
 @dataclass(frozen=True, eq=False)
 class Bounds:
-    """Represent the finite sides of bounds on linear functions: ⟨row, x⟩ ≤ limit.
-
-    Parameters
-    ----------
-    index : (R,) int array
-        The bound each side belongs to.
-    sides : (R,) float array
-        +1 for upper sides, −1 for lower ones.
-    count : int
-        The number of bounds.
-    """
+    """Represent the finite sides of bounds on linear functions: ⟨row, x⟩ ≤ limit."""
 
     rows: FloatArray  # (R, size of x)
     limits: FloatArray  # (R,)
-    index: IntArray
-    sides: FloatArray
-    count: int
+    index: IntArray  # (R,), the bound each side belongs to
+    sides: FloatArray  # (R,), +1 for upper sides, −1 for lower ones
+    count: int  # the number of bounds
 
     @classmethod
     def of(cls, model: Rows) -> Bounds:
@@ -133,36 +123,16 @@ class Bounds:
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """Represent a solution of the master problem.
+    """Represent a solution of the master problem."""
 
-    Parameters
-    ----------
-    x : float array
-        (w, b, s).
-    value : float
-        The master's dual value: a lower bound of the problem, unless the point leans on the box.
-    alpha : (K,) float array
-        Weights of the cuts, summing to one.
-    tau : (J,) float array
-        Multipliers of the bounds.
-    signs : float array
-        Multipliers of the scalars' signs, non-positive.
-    slack : float
-        How much of the dual equalities is paid for by the box around the bias and the scalars.
-    leans : bool
-        Whether the bias or a scalar is at the box.
-    usable : bool
-        Whether the quadratic programme was solved: else no point meets the bounds.
-    """
-
-    x: FloatArray
-    value: float
-    alpha: FloatArray
-    tau: FloatArray
-    signs: FloatArray
-    slack: float
-    leans: bool
-    usable: bool = True
+    x: FloatArray  # (w, b, s)
+    value: float  # the master's dual value: a lower bound of the problem, unless the point leans on the box
+    alpha: FloatArray  # (K,), weights of the cuts, summing to one
+    tau: FloatArray  # (J,), multipliers of the bounds
+    signs: FloatArray  # multipliers of the scalars' signs, non-positive
+    slack: float  # how much of the dual equalities is paid for by the box around the bias and the scalars
+    leans: bool  # whether the bias or a scalar is at the box
+    usable: bool = True  # whether the quadratic programme was solved: else no point meets the bounds
 
 
 def solve_master(model: Rows, bounds: Bounds, gradients: FloatArray, offsets: FloatArray, box: float,

@@ -22,21 +22,11 @@ SHARE, FINER = 0.1, 0.1  # of the whole gap, to which it is closed inside the sp
 
 @dataclass(frozen=True)
 class Extent:
-    """Represent how large the basis may grow, how fast, and when that is enough.
+    """Represent how large the basis may grow, how fast, and when that is enough."""
 
-    Parameters
-    ----------
-    eta : float or None
-        Gap allowed in units of the loss at zero margins.
-    most : int
-        Cap on basis vectors.
-    per_round : int
-        Least number of basis vectors added at once.
-    """
-
-    eta: float | None
-    most: int
-    per_round: int
+    eta: float | None  # gap allowed in units of the loss at zero margins
+    most: int  # cap on basis vectors
+    per_round: int  # least number of basis vectors added at once
 
 
 class PursuitRun(Course[Pair]):

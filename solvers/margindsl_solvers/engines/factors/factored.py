@@ -32,20 +32,14 @@ class Rows:
 
     Parameters
     ----------
-    losses : Losses
-        The rows of the first two kinds; labels that are minimised out leave functions of |f|.
-    index : (m',) int array
-        Their places among the rows of the form.
     hulls : tuple of (MomentHull, int array)
         Hulls of losses, and the places of the rows with them; their kinks are rows of the first kind.
-    is_exact : bool
-        Whether no hull is known to be higher than what stands for it.
     """
 
-    losses: Losses
-    index: IntArray
+    losses: Losses  # the rows of the first two kinds; labels that are minimised out leave functions of |f|
+    index: IntArray  # (m',), their places among the rows of the form
     hulls: tuple[tuple[MomentHull, IntArray], ...]
-    is_exact: bool
+    is_exact: bool  # whether no hull is known to be higher than what stands for it
 
     @classmethod
     def of_form(cls, form: LiftForm) -> Rows:
@@ -113,16 +107,11 @@ class Factored:
     One array (R + N + S, p) holds W, rows x_C with v_C = x_C/‖x_C‖, and in its first column s, roots of those that are
     non-negative. Lifted bounds enter as
     ‖Vᵀω̂_j‖² ≤ β̂_j², decision bounds as ‖Wᵀσ̂_l‖² ≤ ℓ̂_l² and cuts as ‖Vᵀb̂_k‖² ≥ l̂_k (or equal), vectors normed.
-
-    Parameters
-    ----------
-    workers : callable
-        Maps a function over blocks of points; see `threads`.
     """
 
     form: LiftForm
     rows: Rows
-    workers: Sum
+    workers: Sum  # maps a function over blocks of points; see `threads`
 
     @cached_property
     def held(self) -> BoolArray:

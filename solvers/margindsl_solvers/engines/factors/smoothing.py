@@ -16,18 +16,11 @@ class Smoothed:
 
     A kinked ρ enters as e(v + step·m), e its Moreau envelope: the augmented Lagrangian of the splitting
     ρ(t), t = v, whose multiplier is m = e'(v + step·m) at the next round (an exact subgradient of ρ).
-
-    Parameters
-    ----------
-    losses : Losses
-        The smooth stand-in, in the same rows.
-    step : float
-        Zero when the losses are smooth already.
     """
 
-    losses: Losses
+    losses: Losses  # the smooth stand-in, in the same rows
     exact: Losses
-    step: float
+    step: float  # zero when the losses are smooth already
 
     @classmethod
     def build(cls, losses: Losses, step: float) -> Smoothed:

@@ -176,18 +176,14 @@ class PointBlocks:
     ----------
     point, first, second : int arrays
         The places: a point, and two clusters.
-    crossed : (n, k, S) float array
-        Second derivatives in a decision value and a scalar.
-    corner : (S, S) float array
-        Those in two scalars.
     """
 
     point: IntArray
     first: IntArray
     second: IntArray
     value: FloatArray
-    crossed: FloatArray
-    corner: FloatArray
+    crossed: FloatArray  # (n, k, S), second derivatives in a decision value and a scalar
+    corner: FloatArray  # (S, S), those in two scalars
 
     @property
     def trace(self) -> float:

@@ -26,24 +26,12 @@ FLAT = 1e-9  # entries of a direction below it are rounding
 
 @dataclass(frozen=True)
 class Group:
-    """Represent rows sharing one function ρ, each weighted by its entry of `Rows.weights`.
+    """Represent rows sharing one function ρ, each weighted by its entry of `Rows.weights`."""
 
-    Parameters
-    ----------
-    function : ConvexFunction
-        The one-dimensional function ρ.
-    part : slice
-        Its rows.
-    smooth : bool
-        Whether ρ enters by its derivative; otherwise by its Moreau envelope.
-    width : int
-        Rows an argument of ρ; all have its weight.
-    """
-
-    function: ConvexFunction
-    part: slice
-    smooth: bool = False
-    width: int = 1
+    function: ConvexFunction  # the one-dimensional function ρ
+    part: slice  # its rows
+    smooth: bool = False  # whether ρ enters by its derivative; otherwise by its Moreau envelope
+    width: int = 1  # rows an argument of ρ; all have its weight
 
     @cached_property
     def conjugate(self) -> ConvexFunction:
@@ -398,24 +386,16 @@ class Pair:
 
     Parameters
     ----------
-    x : float array
-        (w, b, s), inside the decision bounds and signs.
-    slopes : float array
-        The normalised multipliers, inside the domains of the conjugates.
     primal, dual : float
         The two values.
-    residual : float
-        What the violation of the dual equalities costs, relative to the primal value.
     error : float
         The largest of that, the gap relative to |primal|, rounding apart, and the violation of the decision bounds.
-    negligible : float
-        The form's size of values as good as zero.
     """
 
-    x: FloatArray
-    slopes: FloatArray
+    x: FloatArray  # (w, b, s), inside the decision bounds and signs
+    slopes: FloatArray  # the normalised multipliers, inside the domains of the conjugates
     primal: float
     dual: float
-    residual: float
+    residual: float  # what the violation of the dual equalities costs, relative to the primal value
     error: float
-    negligible: float = 0.0
+    negligible: float = 0.0  # the form's size of values as good as zero

@@ -76,23 +76,15 @@ class SignedGram:
 
 @dataclass(frozen=True, eq=False)
 class StackedFeatures:
-    """Represent the features φ̃_i = [√μ_k y_k,i φ_i]_k of the labellings with mass (ODMSSC Eq. 5).
-
-    Parameters
-    ----------
-    root : (s,) float array
-        √μ_k.
-    signed : SignedGram
-        Of the labellings without their masses.
-    """
+    """Represent the features φ̃_i = [√μ_k y_k,i φ_i]_k of the labellings with mass (ODMSSC Eq. 5)."""
 
     is_dense: ClassVar[bool] = False
     skips_zeros: ClassVar[bool] = False
 
     model: SaddleModel
     active: IntArray  # (s,)
-    root: FloatArray
-    signed: SignedGram
+    root: FloatArray  # (s,), √μ_k
+    signed: SignedGram  # of the labellings without their masses
 
     @property
     def n(self) -> int:
@@ -143,10 +135,6 @@ class Turn:
 
     Parameters
     ----------
-    x : (m,) float array
-        −u/c.
-    norms : (T,) float array
-        ‖v_k‖² of the duals.
     primal, dual, residual : float
         Values of both problems, and the violation of Σ b u = q.
     """
@@ -154,8 +142,8 @@ class Turn:
     mu: FloatArray  # (T,)
     W: FloatArray  # (T, r)
     scalars: FloatArray  # (S,)
-    x: FloatArray
-    norms: FloatArray
+    x: FloatArray  # (m,), −u/c
+    norms: FloatArray  # (T,), ‖v_k‖² of the duals
     primal: float
     dual: float
     residual: float

@@ -31,49 +31,27 @@ class Point:
 
     Parameters
     ----------
-    mu : (T,) float array
-        On the simplex of distinct labellings.
-    x : (m,) float array
-        The scaled dual numbers.
-    directions : (T, q r) float array
-        v_k = Φᵀ(y_k∘ũ), or with codes Σ_i ũ_i c(y_k,i) ⊗ φ_i.
-    norms : (T,) float array
-        ‖v_k‖².
-    costs : (T,) float array
-        ½‖v_k‖² + b_k y_kᵀũ.
-    slack : (S,) float array
-        q − Bᵀu, the gradient by the scalars.
-    arguments : (m,) float array
-        The arguments a γ + Bs + d of the losses at W_k = μ_k v_k.
     primal, dual : float
         Values of the primal at W = β μ_k v_k and of the dual at `proved`, so that primal − dual is a certified gap.
-    scale : float
-        The factor β.
-    proved : (m,) float array
-        x moved to Bᵀu = q.
-    fitted : (S,) float array
-        Scalars as good as any at W.
     negligible : float
         Size of values that need not be told from zero, where scalars or a bias can make them zero.
-    W : (T, q r) float array or None
-        The weights of the primal value where they are others than β μ_k v_k.
     """
 
-    mu: FloatArray
-    x: FloatArray
+    mu: FloatArray  # (T,), on the simplex of distinct labellings
+    x: FloatArray  # (m,), the scaled dual numbers
     scalars: FloatArray  # (S,)
-    directions: FloatArray
-    norms: FloatArray
-    costs: FloatArray
-    slack: FloatArray
-    arguments: FloatArray
+    directions: FloatArray  # (T, q r), v_k = Φᵀ(y_k∘ũ), or with codes Σ_i ũ_i c(y_k,i) ⊗ φ_i
+    norms: FloatArray  # (T,), ‖v_k‖²
+    costs: FloatArray  # (T,), ½‖v_k‖² + b_k y_kᵀũ
+    slack: FloatArray  # (S,), q − Bᵀu, the gradient by the scalars
+    arguments: FloatArray  # (m,), the arguments a γ + Bs + d of the losses at W_k = μ_k v_k
     primal: float = float("inf")
     dual: float = -float("inf")
-    scale: float = 1.0
-    proved: FloatArray = field(default_factory=partial(np.zeros, 0))
-    fitted: FloatArray = field(default_factory=partial(np.zeros, 0))
+    scale: float = 1.0  # the factor β
+    proved: FloatArray = field(default_factory=partial(np.zeros, 0))  # (m,), x moved to Bᵀu = q
+    fitted: FloatArray = field(default_factory=partial(np.zeros, 0))  # (S,), scalars as good as any at W
     negligible: float = 0.0
-    W: FloatArray | None = None
+    W: FloatArray | None = None  # (T, q r), the weights of the primal value where they are others than β μ_k v_k
 
     @property
     def gap(self) -> float:

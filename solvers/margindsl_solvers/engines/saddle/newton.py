@@ -23,27 +23,13 @@ FORCING, FORCED = 0.3, (1e-4, 0.1)  # of the root of the relative gap, and its r
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Represent the free rows at a point: H = diag κ + √c a ((YᵀDiag(μ)Y)∘K) a √c, residual √c R.
+    """Represent the free rows at a point: H = diag κ + √c a ((YᵀDiag(μ)Y)∘K) a √c, residual √c R."""
 
-    Parameters
-    ----------
-    points : (m,) int array
-        Their points.
-    scaled : (m,) float array
-        √c a.
-    kappa : (m,) float array
-        The inverse curvatures κ ≥ 0 left by the conjugates.
-    residual : (m,) float array
-        √c R.
-    coupling : (m, S) float array
-        √c B, one column a shared scalar.
-    """
-
-    points: IntArray
-    scaled: FloatArray
-    kappa: FloatArray
-    residual: FloatArray
-    coupling: FloatArray
+    points: IntArray  # (m,), their points
+    scaled: FloatArray  # (m,), √c a
+    kappa: FloatArray  # (m,), the inverse curvatures κ ≥ 0 left by the conjugates
+    residual: FloatArray  # (m,), √c R
+    coupling: FloatArray  # (m, S), √c B, one column a shared scalar
 
 
 def heavy(mu: FloatArray, negligible: float) -> IntArray:

@@ -32,17 +32,11 @@ class Iterate(NamedTuple):
 
 @dataclass
 class Steps:
-    """Hold the step η and the weight ω: μ moves by η ω, x by η/ω, shared scalars by η ω/e.
-
-    Parameters
-    ----------
-    metric : (S,) float array
-        e, the lengths of the scalars' coordinates.
-    """
+    """Hold the step η and the weight ω: μ moves by η ω, x by η/ω, shared scalars by η ω/e."""
 
     step: float
     weight: float
-    metric: FloatArray = field(default_factory=lambda: np.zeros(0))
+    metric: FloatArray = field(default_factory=lambda: np.zeros(0))  # (S,), e, the lengths of the scalars' coordinates
 
 
 def move(model: SaddleModel, centre: Point, at: Point, steps: Steps) -> Iterate:

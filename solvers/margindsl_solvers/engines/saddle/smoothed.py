@@ -73,20 +73,12 @@ def shrink(Z: FloatArray, steps: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class Quadratic:
-    """Represent q(Δ) = −⟨V, Δ⟩ + ½ Σ_i h_i (Σ_k y_k,i φ_iᵀδ_k)², the losses about W, by some of the points.
+    """Represent q(Δ) = −⟨V, Δ⟩ + ½ Σ_i h_i (Σ_k y_k,i φ_iᵀδ_k)², the losses about W, by some of the points."""
 
-    Parameters
-    ----------
-    V : (T, q r) float array
-        The negative gradient, of all points.
-    curvature : (p,) float array
-        h ≥ 0.
-    """
-
-    V: FloatArray
+    V: FloatArray  # (T, q r), the negative gradient, of all points
     phi: FloatArray  # (p, r)
     labels: FloatArray  # (T q, p)
-    curvature: FloatArray
+    curvature: FloatArray  # (p,), h ≥ 0
 
     def product(self, D: FloatArray) -> FloatArray:
         """Return the rows Σ_i h_i (Σ_l y_l,i φ_iᵀδ_l) y_k,i φ_i."""
