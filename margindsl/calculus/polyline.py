@@ -17,18 +17,10 @@ STEPS = 16  # tables of a prox that are kept: rows of several clusters ask for a
 
 @dataclass(frozen=True, eq=False)
 class Polyline:
-    """Represent the graph {(x, g): g ∈ ∂ρ(x)} of ρ(x) = q x² + s x + c, piece by piece.
+    """Represent the graph {(x, g): g ∈ ∂ρ(x)} of ρ(x) = q x² + s x + c, piece by piece."""
 
-    Parameters
-    ----------
-    knots : (P+1,) float array
-        The ends of the pieces; the first and last may be infinite, or equal if P = 1.
-    coefficients : (P, 3) float array
-        Rows (q, s, c).
-    """
-
-    knots: FloatArray
-    coefficients: FloatArray
+    knots: FloatArray  # (P+1,), the ends of the pieces; the first and last may be infinite, or equal if P = 1
+    coefficients: FloatArray  # (P, 3), rows (q, s, c)
 
     @frozen_property
     def slopes(self) -> FloatArray:
@@ -192,8 +184,6 @@ class Evaluation:
 
     Parameters
     ----------
-    coefficients : (P, 3) float array
-        Rows (q, s, c).
     lower, upper : float
         Ends of the domain.
     anchors : (P, 3) float array or None
@@ -201,7 +191,7 @@ class Evaluation:
     """
 
     breakpoints: FloatArray  # (P-1,)
-    coefficients: FloatArray
+    coefficients: FloatArray  # (P, 3), rows (q, s, c)
     lower: float
     upper: float
     anchors: FloatArray | None = None

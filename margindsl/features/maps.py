@@ -59,21 +59,11 @@ class NoMap(PointMap):
 
 @dataclass(frozen=True, eq=False)
 class LinearMap(PointMap):
-    """Map x to (x - mean) basis.
+    """Map x to (x - mean) basis."""
 
-    Parameters
-    ----------
-    columns : int
-        Columns d of the points.
-    mean : ndarray (d,) or None
-        Subtracted when given.
-    basis : ndarray (d, r) or None
-        Orthonormal columns; the identity when None.
-    """
-
-    columns: int
-    mean: FloatArray | None = None
-    basis: FloatArray | None = None
+    columns: int  # columns d of the points
+    mean: FloatArray | None = None  # subtracted when given
+    basis: FloatArray | None = None  # orthonormal columns; the identity when None
 
     @property
     def offset(self) -> FloatArray | None:
@@ -105,13 +95,11 @@ class Whitening:
     ----------
     root : ndarray (m, r)
         Lower triangular L_pp (features c L_pp^{-T}) when `triangular`, else the projection itself (c root).
-    mean : ndarray (r,) or None
-        Mean feature, subtracted when given.
     """
 
     root: FloatArray
     triangular: bool
-    mean: FloatArray | None = None
+    mean: FloatArray | None = None  # mean feature, subtracted when given
 
     def __post_init__(self) -> None:
         freeze_fields(self)

@@ -28,27 +28,17 @@ class LinearBound:
 
     Parameters
     ----------
-    omega : ndarray of float, shape (N,)
-        Weight of each component, the signed sum of its points' weights, in units.
     lower, upper : float
         Limits in these units, tightened to attainable sums where that was possible.
-    name : str
-        What the user declared, for messages: ``"bound 0"``.
-    tolerance : float
-        What rounding can do to a sum; zero where weights are whole.
-    code : tuple of float
-        Of the k values.
-    unit : float
-        Of the declaration.
     """
 
-    omega: FloatArray
+    omega: FloatArray  # weight of each component, the signed sum of its points' weights, in units
     lower: float
     upper: float
-    name: str = "bound 0"
-    tolerance: float = 0.0
-    code: tuple[float, ...] = (-1.0, 1.0)
-    unit: float = 1.0
+    name: str = "bound 0"  # what the user declared, for messages: ``"bound 0"``
+    tolerance: float = 0.0  # what rounding can do to a sum; zero where weights are whole
+    code: tuple[float, ...] = (-1.0, 1.0)  # of the k values
+    unit: float = 1.0  # of the declaration
 
     @classmethod
     def contracted(cls, weights: FloatArray, lower: float, upper: float, component: IntArray, sign: IntArray,

@@ -20,24 +20,16 @@ class Components:
 
     Parameters
     ----------
-    n : int
-        Number of points.
-    names : Names
-        How labels are written.
-    component : ndarray of int, shape (n,)
-        Component of each point, numbered by first point.
     sign : ndarray of int, shape (n,)
         −1 where a point has the other one of two labels, +1 for the component's first point (in `merged` sets, the code
         of the known label for points of the pinned component), and everywhere of more labels.
-    size : ndarray of int, shape (N,)
-        Number of points of each component.
     """
 
-    n: int
-    names: Names
-    component: IntArray
+    n: int  # number of points
+    names: Names  # how labels are written
+    component: IntArray  # component of each point, numbered by first point
     sign: IntArray
-    size: IntArray
+    size: IntArray  # number of points of each component
     clusters: int = field(init=False)  # k
     count: int = field(init=False)  # N
 
@@ -118,21 +110,15 @@ class Constraints(Components):
     ----------
     n, names, component, sign, size
         As for `Components`.
-    pinned : ndarray of int, shape (N,)
-        Forced label of each component, −1 where it is open.
-    cannot : ndarray of int, shape (m, 2)
-        Pairs i < j of components of different labels, without repeats.
     at_least, at_most : ndarray of int, shape (k,)
         Limits on the numbers of points of the clusters; 0 and n where nothing is asked.
-    bounds : tuple of LinearBound
-        Bounds on sums of labels that are not implied by the pins.
     """
 
-    pinned: IntArray
-    cannot: IntArray
+    pinned: IntArray  # forced label of each component, −1 where it is open
+    cannot: IntArray  # pairs i < j of components of different labels, without repeats
     at_least: IntArray
     at_most: IntArray
-    bounds: tuple[LinearBound, ...] = ()
+    bounds: tuple[LinearBound, ...] = ()  # bounds on sums of labels that are not implied by the pins
 
     @property
     def free(self) -> BoolArray:
