@@ -9,6 +9,7 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,22 +18,30 @@ from sklearn.exceptions import ConvergenceWarning
 from tabulate import tabulate
 
 import margindsl as md
-from margindsl.cli.declaration import declare, links_of, read_points, solve_options
-from margindsl.cli.files import check_targets, print_json, read_frame, read_known, read_labels, write_frame
+from margindsl.cli.declaration import declare, links_of, points_like, read_points, solve_options
+from margindsl.cli.files import (
+    check_targets,
+    classes,
+    column,
+    print_json,
+    read_frame,
+    read_known,
+    read_labels,
+    write_frame,
+)
 from margindsl.contract import Status
 from margindsl.errors import AccuracyWarning, DeclarationError, TrivialityWarning
-from margindsl.estimators import MarginClusterer
+from margindsl.estimators import MarginClusterer, SpatialSign
 from margindsl.host.extensions import RELAXATIONS, registered
-from margindsl.host.progress import task
+from margindsl.labelset import Names
 from margindsl.metrics import clustering_accuracy
 from margindsl.proof.check import compare_features
 from margindsl.recipes.recipe import traits_of
 from margindsl.runtime.compare import Comparison, Row
 from margindsl.runtime.registry import as_relaxation, as_solver
 from margindsl.runtime.stored import StoredProof
+from margindsl.typing import FloatArray
 
-CAVEAT = ("chosen without class labels, by what is predicted of points left out; on data the rule had not seen it was "
-          "no better on average than one setting for all")
 FIELDS = ("status", "value", "bound", "gap", "estimate", "relaxation", "solver", "labels", "decision", "margins",
           "cluster_sizes", "message", "unverified", "timings")
 
@@ -97,6 +106,10 @@ def cluster(arguments: argparse.Namespace) -> int:
             parts.callback(print_json, fields_of(solution) | {"clusters": model.labels_})
         if arguments.report is not None:
             parts.callback(written, solution.report, arguments.report)
+        if arguments.save is not None:
+            view = None if model.view_ is None else model.view_.measures()
+            kept = replace(solution, origin={**solution.origin, "table": arguments.table | {"view": view}})
+            parts.callback(written, kept.save, arguments.save)
     return 3 if solution.state in (Status.TIME_LIMIT, Status.INTERRUPTED) else 0
 
 
@@ -164,35 +177,27 @@ def certify(arguments: argparse.Namespace) -> int:
     return 3 if is_stopped(found.answer, arguments) else 0
 
 
-def select(arguments: argparse.Namespace) -> int:
-    """Solve at every weight, print the table, and write the labels that were chosen."""
+def predict(arguments: argparse.Namespace) -> int:
+    """Write index,cluster,decision of new points, or their table with a column more, by a model of `cluster --save`."""
     check_targets(arguments)
-    try:
-        weights = [float(part) for part in _split(arguments.weights, "--weights")]
-    except ValueError:
-        weights = []
-    if not weights or not all(0 < weight < float("inf") for weight in weights):
-        raise DeclarationError(f"--weights {arguments.weights!r}: expected positive numbers, comma separated")
-    X, truth = read_points(arguments)
-    options, solutions = solve_options(arguments), []
-    with task("select", len(weights), shown=options["verbose"] is None) as whole:
-        for weight in weights:
-            arguments.lam = weight
-            solutions.append(declare(arguments, X).solve(arguments.relaxation, arguments.solver, **options))
-            whole.step()
-        best = md.select(md.judges_of(X, arguments.clusters), solutions)
-    rows = [{"weight": weight, "value": found.value, "gap": found.gap, "sizes": found.cluster_sizes,
-             **({} if truth is None else {"accuracy": clustering_accuracy(truth, found.labels)}),
-             "chosen": k == best} for k, (weight, found) in enumerate(zip(weights, solutions))]
-    if arguments.json:
-        print_json({"rows": rows, "chosen": fields_of(solutions[best])})
+    solution = md.load(arguments.file)
+    table = solution.origin.get("table")
+    if not isinstance(table, dict):
+        raise DeclarationError(f"{arguments.file} says nothing about the columns of a table; give a file that "
+                               "`margindsl cluster --save` wrote")
+    frame = read_frame(arguments.data)
+    X = points_like(frame, table, arguments.data)
+    seen = X if table["view"] is None else SpatialSign.of_measures(table["view"]).transform(X)
+    decision = solution.decision_function(seen).reshape(len(frame), -1)
+    clusters = Names(solution.clusters).read(solution.predict(seen))
+    if arguments.append:
+        write_frame(arguments.output, frame.assign(cluster=clusters))
     else:
-        print(tabulate([[*map(str, row.values())] for row in rows], list(rows[0]), "simple", disable_numparse=True))
-    if not arguments.quiet:
-        print(f"weight {weights[best]:g}: {CAVEAT}", file=sys.stderr)
-    if arguments.output is not None:
-        write_labels(arguments.output, solutions[best])
-    return 3 if any(is_stopped(found, arguments) for found in solutions) else 0
+        found = decided(decision, None if arguments.index is None else classes(
+            frame, column(frame, arguments.index, arguments.data), arguments.data))
+        found.insert(1, "cluster", clusters)
+        write_frame(arguments.output, found)
+    return 0
 
 
 def explain(arguments: argparse.Namespace) -> int:
@@ -268,10 +273,14 @@ def write_labels(target: str | None, solution: md.Solution, names: Sequence[str]
 
 def points_of(solution: md.Solution, names: Sequence[str] | None = None) -> pd.DataFrame:
     """Return name or number, decision values and margin of every point."""
-    decision = solution.decision.reshape(len(solution.labels), -1)
+    return decided(solution.decision.reshape(len(solution.labels), -1), names).assign(margin=solution.margins)
+
+
+def decided(decision: FloatArray, names: Sequence[str] | None) -> pd.DataFrame:
+    """Return name or number of points beside their decision values (n, q)."""
     frame = pd.DataFrame(decision, columns=["decision", *(f"decision_{c}" for c in range(1, decision.shape[1]))])
     frame.insert(0, "index", range(len(frame)) if names is None else names)
-    return frame.assign(margin=solution.margins)
+    return frame
 
 
 def written(write: Callable[[str], None], target: str) -> None:

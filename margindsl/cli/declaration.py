@@ -18,6 +18,7 @@ from margindsl.cli.files import (
     column,
     columns,
     filled,
+    fills,
     numbering,
     numbers,
     one_hot,
@@ -67,7 +68,8 @@ def read_points(arguments: argparse.Namespace) -> tuple[Any, list[str] | None]:
 
 
 def points_of_columns(features: pd.DataFrame, arguments: argparse.Namespace, source: str) -> Any:
-    """Return the points of a table of features; sparse ones stay so."""
+    """Return the points of a table of features; sparse ones stay so. What was done is put into the arguments."""
+    table = arguments.table = {"given": list(features.columns)}
     if all(isinstance(kind, pd.SparseDtype) for kind in features.dtypes):
         if arguments.scale != "none":
             raise DeclarationError(f"--scale {arguments.scale}: {source} is sparse, and scaling would fill it; leave "
@@ -75,24 +77,43 @@ def points_of_columns(features: pd.DataFrame, arguments: argparse.Namespace, sou
         return features.sparse.to_coo().tocsr()
     if arguments.one_hot:
         features = one_hot(features, source)
+    table["columns"] = list(features.columns)
     if arguments.missing != "error":
-        features = filled(features, arguments.missing)
+        table["fill"] = fills(features, arguments.missing)
+        features = filled(features, table["fill"])
     advice = ("; leave it out with --drop {column}, or name it with --truth if it holds the classes"
               if len(features.columns) > 1 else "; no other column is left as a feature")
-    return scale_columns(numbers(features, source, advice), arguments.scale)
+    X = numbers(features, source, advice)
+    table["scale"] = None if arguments.scale == "none" else [part.tolist() for part in scales(X, arguments.scale)]
+    return scaled(X, table["scale"])
 
 
-def scale_columns(X: FloatArray, how: str) -> FloatArray:
-    """Return the columns scaled to [0, 1] ("minmax"), to mean 0 and variance 1 ("standard"), or as given ("none").
+def points_like(frame: pd.DataFrame, table: dict[str, Any], source: str) -> Any:
+    """Return the points of a new table, read as the one was that a model learned from."""
+    if "columns" not in table:
+        sparse = frame.reindex(columns=table["given"], fill_value=0.0).astype(pd.SparseDtype(float, 0.0))
+        return sparse.sparse.to_coo().tocsr()
+    features = frame.iloc[:, [column(frame, name, source) for name in table["given"]]].set_axis(table["given"], axis=1)
+    words = [name for name in table["given"] if name not in table["columns"]]
+    if words:
+        features = pd.get_dummies(features, columns=words, prefix_sep="=", dtype=float).reindex(
+            columns=table["columns"], fill_value=0.0)
+    return scaled(numbers(filled(features, table.get("fill", {})), source), table["scale"])
 
-    Constant columns become zero.
+
+def scales(X: FloatArray, how: str) -> tuple[FloatArray, FloatArray]:
+    """Return what is subtracted of each column and what it is divided by, infinity for constant ones.
+
+    "minmax" scales to [0, 1], "standard" to mean 0 and variance 1.
     """
-    if how == "none":
-        return X
     low, width = (X.min(axis=0), np.ptp(X, axis=0)) if how == "minmax" else (X.mean(axis=0), X.std(axis=0))
     # The spread of a constant column of large numbers is rounding, not zero.
-    constant = width <= 1e-12 * np.abs(X).max(axis=0)
-    return np.where(constant, 0.0, (X - low) / np.where(constant, 1.0, width))
+    return low, np.where(width <= 1e-12 * np.abs(X).max(axis=0), np.inf, width)
+
+
+def scaled(X: FloatArray, by: Any) -> FloatArray:
+    """Return the columns less the first row of `by`, divided by the second, or as they are where it is None."""
+    return X if by is None else (X - np.asarray(by[0])) / np.asarray(by[1])
 
 
 def declare(arguments: argparse.Namespace, X: FloatArray) -> md.Problem:

@@ -118,24 +118,30 @@ def columns(frame: pd.DataFrame, given: Sequence[str], source: str) -> list[int]
     return [column(frame, part, source) for part in parts if part]
 
 
-def filled(frame: pd.DataFrame, how: str) -> pd.DataFrame:
-    """Return a table in which missing numbers are medians of their columns, missing words their most frequent ones."""
-    def fill(own: pd.Series) -> pd.Series:
-        lost = own.astype(str).str.strip().str.lower().isin(MISSING)
-        rest = own[~lost]
+def fills(frame: pd.DataFrame, how: str) -> dict[str, str]:
+    """Return by column what stands for missing cells: a number, or the most frequent word."""
+    found = {}
+    for name, own in frame.items():
+        rest = own[~_lost(own)]
         values = pd.to_numeric(rest, errors="coerce")
-        if not lost.any() or not len(rest):
-            return own
-        middle = {"zero": lambda: 0.0, "mean": values.mean, "median": values.median}[how]
-        return own.mask(lost, rest.mode().iat[0] if values.isna().any() else repr(float(middle())))
+        middle = {"zero": lambda own: 0.0, "mean": pd.Series.mean, "median": pd.Series.median}[how]
+        if len(rest):
+            found[str(name)] = str(rest.mode().iat[0]) if values.isna().any() else repr(float(middle(values)))
+    return found
 
-    return frame.apply(fill)
+
+def filled(frame: pd.DataFrame, fill: dict[str, str]) -> pd.DataFrame:
+    """Return a table whose missing cells hold what is given for their columns."""
+    return frame.apply(lambda own: own.mask(_lost(own), fill[own.name]) if own.name in fill else own)
+
+
+def _lost(own: pd.Series) -> Any:
+    return own.astype(str).str.strip().str.lower().isin(MISSING)
 
 
 def one_hot(frame: pd.DataFrame, source: str) -> pd.DataFrame:
     """Return a table whose columns of words are columns of 0 and 1, one a word."""
-    is_number = frame.apply(lambda own: pd.to_numeric(own[~own.astype(str).str.strip().str.lower().isin(MISSING)],
-                                                      errors="coerce").notna().all())
+    is_number = frame.apply(lambda own: pd.to_numeric(own[~_lost(own)], errors="coerce").notna().all())
     words = list(frame.columns[~is_number])
     for name in words:
         count = frame[name].nunique()

@@ -21,8 +21,7 @@ from margindsl.errors import MarginError, TrivialityWarning
 OK, FAILED, USAGE, STOPPED, INTERRUPTED = 0, 1, 2, 3, 130
 LOSSES = ("odm", "hinge", "squared-hinge", "epsilon-insensitive", "logistic", "mean-variance")
 RUN = {"solvers": "names", "relaxations": "names", "recipes": "names", "demo": "run"}  # functions of other names
-OUTPUT = {"compare": "where the table goes; default stdout", "certify": "where the best labels found go",
-          "select": "where the labels chosen go"}
+OUTPUT = {"compare": "where the table goes; default stdout", "certify": "where the best labels found go"}
 
 _EPILOG = """exit codes:
   0    done
@@ -173,7 +172,6 @@ def build_parser() -> Parser:
     for name, what in (("solve", "solve a problem over the points of a file; writes index,label,decision,margin"),
                        ("compare", "run several relaxations and solvers on a file; prints a table"),
                        ("certify", "value, certified gap and improvement of labels found elsewhere"),
-                       ("select", "solve at several loss weights and choose labels without classes; a table"),
                        ("explain", "print every stage of the compilation, without solving")):
         made = command(name, what, epilog=_EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter)
         data = made.add_argument_group("data")
@@ -185,6 +183,12 @@ def build_parser() -> Parser:
         _add_columns(data, "not a feature, accuracy is reported")
         _add_declaration(made.add_argument_group("declaration"))
         _add_solving(made.add_argument_group("solving"), name)
+    new = command("predict", "clusters of new points by a model that `cluster --save` wrote")
+    new.add_argument("file", metavar="MODEL.npz")
+    new.add_argument("data", metavar="new.csv", help="points with the columns that the model learned from")
+    new.add_argument("--index", metavar="COLUMN", help="column of names of the points")
+    new.add_argument("--append", action="store_true", help="write the whole table, a column cluster after the others")
+    new.add_argument("--output", metavar="FILE.CSV", help="where the clusters go; default stdout")
     page = command("report", "write one HTML page about a saved solution")
     page.add_argument("file", metavar="FILE", help="a .npz file that Solution.save or `solve --save` wrote")
     page.add_argument("--output", metavar="FILE.HTML", help="where the page goes; default beside the file")
@@ -235,6 +239,7 @@ def _add_answer(group: Any) -> None:
     group.add_argument("--append", action="store_true", help="write the whole table, a column cluster after the others")
     group.add_argument("--json", action="store_true", help="the answer as one JSON object on stdout")
     group.add_argument("--report", metavar="FILE.HTML", help="one HTML page about the answer")
+    group.add_argument("--save", metavar="MODEL.NPZ", help="the model, for `predict` and `verify`")
     talk = group.add_mutually_exclusive_group()
     talk.add_argument("--quiet", action="store_true", help="no progress and no summary on stderr")
     talk.add_argument("--verbose", action="store_true", help="a line a round on stderr, in pipes too")
@@ -290,9 +295,6 @@ def _add_solving(group: Any, command: str) -> None:
     _add_seed(group, "random state (default 0)")
     group.add_argument("--output", metavar="FILE.CSV", help=OUTPUT.get(command, "where the labels go; default stdout"))
     group.add_argument("--json", action="store_true", help="the answer as one JSON object on stdout")
-    if command == "select":
-        group.add_argument("--weights", default="0.1,1,10,100", metavar="A,B,...",
-                           help="weights of the mean loss to choose from (default 0.1,1,10,100)")
     if command in ("solve", "compare"):
         group.add_argument("--report", metavar="FILE.HTML", help="one HTML page about the answer")
     if command == "solve":

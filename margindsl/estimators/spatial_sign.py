@@ -83,6 +83,20 @@ class SpatialSign(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         X = self._read(X, reset=False)
         return map_chunks(self._view, X, X.shape[1:], X.dtype) if is_lazy(X) else self._view(X)
 
+    def measures(self) -> dict[str, Any]:
+        """Return what the fit measured, as numbers and lists."""
+        names = ("location_", "scale_", "centre_", "length_")
+        return {name: np.asarray(getattr(self, name)).tolist() for name in names}
+
+    @classmethod
+    def of_measures(cls, measures: dict[str, Any]) -> SpatialSign:
+        """Return the view that measured this."""
+        view = cls()
+        for name, value in measures.items():
+            setattr(view, name, np.asarray(value, dtype=float)[()])
+        view.n_features_in_ = len(view.location_)
+        return view
+
     def _read(self, X: Any, reset: bool) -> Any:
         if is_lazy(X):
             validate_data(self, X, reset=reset, skip_check_array=True)

@@ -124,14 +124,14 @@ def options_of(command):
 
 
 def test_every_option_of_the_command_line_is_documented():
-    options = set().union(*map(options_of, ("demo", "solve", "compare", "select", "explain", "recipes")))
+    options = set().union(*map(options_of, ("demo", "solve", "compare", "cluster", "predict", "explain", "recipes")))
     assert sorted(option for option in options - {"-h", "--help"} if not names("cli.md", option)) == []
 
 
 def test_the_page_says_which_commands_are_quiet():
     page = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
     said = re.search(r"`--quiet`, of (.*?), leaves", page, flags=re.DOTALL)
-    commands = ("demo", "solvers", "relaxations", "solve", "compare", "certify", "select", "explain")
+    commands = ("demo", "solvers", "relaxations", "solve", "compare", "certify", "explain")
     assert set(re.findall(r"`(\w+)`", said[1])) == {c for c in commands if "--quiet" in options_of(c)}
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from margindsl.cli.declaration import scale_columns
+from margindsl.cli.declaration import scaled, scales
 from margindsl.cli.files import (
     check_targets,
     column,
@@ -172,8 +172,8 @@ def test_numbers_survive_a_round_trip(tmp_path_factory, rows):
 def test_scaling(seed, factor, shift):
     X = np.random.default_rng(seed).normal(size=(12, 3)) * factor + shift
     X[:, 2] = shift
-    minmax, standard = scale_columns(X, "minmax"), scale_columns(X, "standard")
+    minmax, standard = scaled(X, scales(X, "minmax")), scaled(X, scales(X, "standard"))
     assert np.allclose(minmax[:, :2].min(axis=0), 0) and np.allclose(minmax[:, :2].max(axis=0), 1)
     assert np.allclose(standard[:, :2].mean(axis=0), 0, atol=1e-6) and np.allclose(standard[:, :2].std(axis=0), 1)
     assert np.all(minmax[:, 2] == 0) and np.all(standard[:, 2] == 0)
-    assert scale_columns(X, "none") is X
+    assert scaled(X, None) is X

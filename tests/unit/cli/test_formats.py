@@ -134,16 +134,6 @@ def test_a_saved_solution_has_a_page_and_a_proof(tmp_path, capsys):
     assert main(["report", str(tmp_path / "labels.csv")]) == 1 and "no saved solution" in capsys.readouterr().err
 
 
-def test_select_prints_a_table_and_writes_what_it_chose(tmp_path, capsys):
-    path, target = write(tmp_path, "npy"), tmp_path / "labels.csv"
-    assert main(["select", path, "--balance", "0.2", "--weights", "1,10", "--relaxation", "alternating", "--output",
-                 str(target)]) == 0
-    out, err = capsys.readouterr()
-    assert out.count("True") == 1 and len(out.splitlines()) == 4 and "no better on average" in err.replace("\n", " ")
-    assert len(target.read_text(encoding="utf-8").splitlines()) == N + 1
-    assert main(["select", path, "--weights", "1,x"]) == 1 and "--weights '1,x'" in capsys.readouterr().err
-
-
 def test_lists_are_those_of_the_classes(capsys):
     for row, info in zip(LISTS["solvers"](), md.solvers(), strict=True):
         installed = "yes" if info.installed else "no"

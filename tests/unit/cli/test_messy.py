@@ -121,3 +121,25 @@ def test_a_command_that_is_mistyped(capsys):
 def test_answers_bear_the_names_of_the_points(folder, capsys):
     assert main(["cluster", "named.csv", "--index", "name"]) == 0
     assert [row.split(",")[0] for row in capsys.readouterr().out.splitlines()] == ["index", *NAMES]
+
+
+@pytest.mark.parametrize("line, new", [
+    ("named.csv --drop name --scale standard", "named.csv"), ("holes.csv --missing median", "holes.csv"),
+    ("colour.csv --one-hot --scale minmax --clusters 3", "colour.csv"), ("points.libsvm", "points.svm.bz2"),
+    ("bare.csv --kernel linear", "bare.csv"), ("points.npz", "points.npz")])
+def test_a_saved_model_predicts_new_files(folder, capsys, line, new):
+    assert main(["cluster", *words(line), "--save", "model.npz", "--output", "found.csv"]) == 0
+    capsys.readouterr()
+    assert main(["predict", "model.npz", new]) == 0
+    predicted = [row.split(",")[1] for row in capsys.readouterr().out.splitlines()]
+    assert predicted == [row.split(",")[1] for row in (folder / "found.csv").read_text().splitlines()]
+
+
+def test_a_model_says_which_column_a_new_file_lacks(folder, capsys):
+    assert main(["cluster", "plain.csv", "--save", "model.npz", "--output", "found.csv"]) == 0
+    (folder / "new.csv").write_text("a,bb\n1,2\n")
+    assert main(["predict", "model.npz", "new.csv"]) == 1
+    assert "no column 'b'; did you mean 'bb'?" in capsys.readouterr().err
+    assert main(["solve", "plain.csv", "--save", "other.npz", "--balance", "0.2", "--output", "found.csv"]) == 0
+    assert main(["predict", "other.npz", "plain.csv"]) == 1
+    assert "`margindsl cluster --save` wrote" in capsys.readouterr().err
