@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -140,16 +141,20 @@ def generate(run: Run, initial: list[IntArray], *, tol: float, most: int, per_ro
     ----------
     W. Ben-Ameur, J. Neto (2007). Acceleration of cutting-plane and column generation algorithms: the in-out method.
     """
-    program, at = run.program.bounding, _Progress(vertices(run.program, initial))
+    program, working = run.program.bounding, vertices(run.program, initial)
+    raw: RawSolution | None = None
+    centre: FloatArray | None = None  # the u of the best lower bound: the master's own swings from round to round
+    lower, first, course = -np.inf, 0, list[float]()
     state = run.resume(STAGE)
     if state is not None:
-        at = _Progress.restored(state)
-    working, raw, centre, course = at.working, at.raw, at.centre, at.course
+        working = [Vertex(y, bias) for y, bias in zip(state["labellings"], state["biases"])]
+        raw, centre, lower = raw_of(state), state.get("u"), float(state["value"])
+        course, first = state["course"].tolist(), int(state["iteration"])
     solved: tuple[SaddleForm, RawSolution] | None = None
-    lower, finest, left = centre.value, max(min(tol * 0.2, MASTER_TOL), 1e-9), 0.0
+    finest, left = max(min(tol * 0.2, MASTER_TOL), 1e-9), 0.0
     rule: StoppingRule | None = None
-    for iteration in range(at.iteration, most):
-        run.keep(STAGE, _Progress(working, raw, centre, list(course), iteration).state)
+    for iteration in range(first, most):
+        run.keep(STAGE, partial(_kept, working, raw, centre, lower, list(course), iteration))
         form, accuracy = master_of(program, working), max(finest, min(INEXACT * left, LOOSEST))
         answer = run.solve(form, raw, tol=accuracy)
         if not answer.has_answer or (answer.status in LATE and solved is not None):
@@ -163,12 +168,15 @@ def generate(run: Run, initial: list[IntArray], *, tol: float, most: int, per_ro
             return Generated(form, raw, lower, answer.status, _message(answer))
         violated = _violated(run, form, raw, raw["u"], starts, exhaustive)
         linear = -program.losses.conjugate_value(raw["u"])
-        found = violated[:per_round]
-        if exhaustive is None and centre.u is not None:
-            inner, centre = centre.inner(run, form, raw, starts)
+        found, points = violated[:per_round], [(linear - 0.5 * violated[0][0], raw["u"])]
+        if exhaustive is None and centre is not None:  # halfway between the master's u and the centre (in-out)
+            u = 0.5 * (np.asarray(raw["u"]) + centre)
+            inner = _violated(run, form, raw, u, starts, None)
+            points.insert(0, (-program.losses.conjugate_value(u) - 0.5 * inner[0][0], u))
             found = [item for pair in zip(violated, inner[:per_round]) for item in pair] + found
-        centre = centre.moved(raw["u"], linear - 0.5 * violated[0][0])
-        lower, fresh = centre.value, _fresh(program, working, found) or _fresh(program, working, violated)[:per_round]
+        for value, u in points:
+            lower, centre = (value, np.asarray(u)) if value > lower else (lower, centre)
+        fresh = _fresh(program, working, found) or _fresh(program, working, violated)[:per_round]
         stop, left = run.record(STAGE, iteration, master, lower), relative_gap(master, min(lower, master))
         if run.budget.expired and not stop:  # so that the oracle may have been cut short, and proves nothing
             return Generated(form, raw, lower, Status.TIME_LIMIT)
@@ -235,51 +243,12 @@ def improved_starts(run: Run, initial: list[IntArray], rounds: int = 20) -> list
     return distinct([*improved, *initial])
 
 
-@dataclass(frozen=True, eq=False)
-class _Progress:
-    """Represent where a generation stands before a master: working set, start, best u so far, course."""
-
-    working: list[Vertex]
-    raw: RawSolution | None = None
-    centre: _Centre = field(default_factory=lambda: _Centre())
-    course: list[float] = field(default_factory=list)
-    iteration: int = 0
-
-    def state(self) -> State:
-        """Return it as arrays."""
-        found = {"labellings": pack([v.labels for v in self.working]), "course": np.array(self.course),
-                 "biases": np.stack([v.bias for v in self.working]),
-                 "value": np.array(self.centre.value), "iteration": np.array(self.iteration)}
-        if self.centre.u is not None:
-            found["u"] = self.centre.u
-        return found | raw_state(self.raw)
-
-    @classmethod
-    def restored(cls, state: State) -> _Progress:
-        """Return it from arrays."""
-        working = [Vertex(y, bias) for y, bias in zip(state["labellings"], state["biases"])]
-        return cls(working, raw_of(state), _Centre(state.get("u"), float(state["value"])),
-                   state["course"].tolist(), int(state["iteration"]))
-
-
-@dataclass(frozen=True, eq=False)
-class _Centre:
-    """Represent the u of the best lower bound seen: the master's own u swings from round to round (in-out)."""
-
-    u: FloatArray | None = None
-    value: float = -np.inf
-
-    def moved(self, u: FloatArray, value: float) -> _Centre:
-        """Return the better of this centre and another point."""
-        return _Centre(np.asarray(u), value) if value > self.value else self
-
-    def inner(self, run: Run, form: SaddleForm, raw: RawSolution,
-              starts: int) -> tuple[list[tuple[float, Vertex]], _Centre]:
-        """Return labellings violated halfway between the master's u and the centre, and the better centre."""
-        assert self.u is not None
-        u = 0.5 * (np.asarray(raw["u"]) + self.u)
-        violated = _violated(run, form, raw, u, starts, None)
-        return violated, self.moved(u, -form.losses.conjugate_value(u) - 0.5 * violated[0][0])
+def _kept(working: list[Vertex], raw: RawSolution | None, centre: FloatArray | None, lower: float,
+          course: list[float], iteration: int) -> State:
+    """Return where a generation stands before a master, as arrays."""
+    found = {"labellings": pack([v.labels for v in working]), "course": np.array(course), "value": np.array(lower),
+             "biases": np.stack([v.bias for v in working]), "iteration": np.array(iteration)}
+    return found | ({} if centre is None else {"u": centre}) | raw_state(raw)
 
 
 def _violated(run: Run, form: SaddleForm, raw: RawSolution, u: FloatArray, starts: int,

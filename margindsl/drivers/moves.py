@@ -32,7 +32,7 @@ DIRECTIONS = 4  # leading directions along which the hyperplane is tilted for bl
 SHARES = (0.01, 0.03, 0.1, 0.25)  # of the components: sizes of blocks at the boundary
 GROUPS = 6  # sub-clusters whose labels are turned over together
 LENGTHS = (0.3, 0.6, 1.0)  # of the Newton step after a block move
-ROUNDS = 10  # of k-means with two centres
+ROUNDS = 10  # of k-means
 
 
 @dataclass(frozen=True, eq=False)
@@ -289,19 +289,13 @@ def _tilts(run: Run, f: FloatArray, hessian: FloatArray) -> list[FloatArray]:
 
 def _turned_groups(run: Run, fit: Answer) -> list[FloatArray]:
     """Return gains (n,) that turn over one sub-cluster, or two of opposite sides, and keep the rest."""
-    groups = sub_clusters(run, GROUPS)
+    groups = k_means(run.program.features, min(GROUPS, run.program.n), run.rng, ROUNDS - 1).argmax(axis=1)
     f, signs = fit.decision[:, 1], run.program.label_codes[fit.labels, 0]
     kept = signs * (np.abs(f) + 1e-3 * np.mean(np.abs(f)))
     single = [np.where(groups == g, -kept, kept) for g in np.unique(groups)]
     sides = np.bincount(groups, weights=signs)
     pairs = [(g, h) for g in np.flatnonzero(sides > 0) for h in np.flatnonzero(sides < 0)]
     return single + [np.where((groups == g) | (groups == h), -kept, kept) for g, h in pairs]
-
-
-def sub_clusters(run: Run, count: int, rounds: int = 10) -> IntArray:
-    """Return (n,) sub-clusters of the points by some rounds of k-means in feature space, k-means++ starts."""
-    features = run.program.features
-    return np.asarray(k_means(features, min(count, features.n), run.rng, rounds - 1).argmax(axis=1))
 
 
 def labelling_key(run: Run, labels: IntArray) -> bytes:

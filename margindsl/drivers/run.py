@@ -35,7 +35,7 @@ PRODUCT = 2e4  # multiply-adds that take as long as what surrounds one product
 FREE, ROOM = 1e8, 1e9  # multiply-adds spent in any case (tenths of a second), and where a gap leaves room
 FEW = 2000  # points up to which there is all that room: of more, a move of one of them is worth as much less
 HOPE = 1e7  # the same where no bound says that there is room: of what search without limit wins, three quarters
-A_LABEL = 2.0  # fits for every other label that points may have, which there is room for where no bound is near
+A_LABEL = 4.0  # fits for every label beyond two that points may have, which there is room for where no bound is near
 HALF = 0.5  # of what the relaxation spent, where that is more than the latter
 PRICE = 1e-4  # relative fall of the value that a pass over the points has to bring beyond that
 WINDOW = 20.0  # passes over which it is looked for: what one fit takes of signs and of simplex codes
@@ -48,7 +48,7 @@ class StoppingRule:
     The first `FREE` multiply-adds are free. Beyond them the certified gap has to be worth a fit at `PRICE` a pass, that
     is a product with the features and one with their transpose; beyond `ROOM`, which is less of more than `FEW` points,
     without a bound beyond `HOPE`, or half of what the relaxation took, the value has to fall at that price. Of three
-    and more clusters bounds are never near: without one there is room for `A_LABEL` fits a label, `ROOM` at most.
+    and more clusters bounds are never near: without one there is room for `A_LABEL` fits a label beyond two.
 
     Where fits take more than `WINDOW` passes, as those of Crammer-Singer margins do, passes count for as much more, and
     the room is greater by the root of that: a search needs a number of fits, and users wait for seconds.
@@ -66,7 +66,7 @@ class StoppingRule:
         room = max(FREE, ROOM * min(1.0, FEW / max(features.n, 1)))
         if not math.isfinite(self.bound):
             # Descents of more than two clusters end so far apart that search wins much, whatever bounds say.
-            others = features.n * (self.program.clusters - 1) * (self.program.clusters > 2)
+            others = features.n * (self.program.clusters - 2)
             room = max(HOPE, min(room, A_LABEL * others * WINDOW * self.a_pass))
         self.begun, self.room = begun, room
         self.mark = begun + max(room, HALF * begun)

@@ -130,7 +130,8 @@ class Comparison:
             if self.has_truth:
                 cells.append(_number(100 * d["accuracy"], 4))
             times = [d[stage] for stage in ("seconds", "compile", "solve", "polish")]
-            lines.append([*cells, *("-" if np.isnan(time) else f"{time:.2f}" for time in times), _short(d["note"])])
+            note = d["note"] if len(d["note"]) <= NOTE_WIDTH else d["note"][: NOTE_WIDTH - 3] + "..."
+            lines.append([*cells, *("-" if np.isnan(time) else f"{time:.2f}" for time in times), note])
         return heads, lines
 
     def __str__(self) -> str:
@@ -148,10 +149,6 @@ class Comparison:
         solved = sum(row.solution is not None for row in self.rows)
         best = f", best value {self.best().value:.6g}" if solved else ""
         return f"Comparison({len(self.rows)} rows, {solved} solved{best}, bound {self.bound:.6g})"
-
-
-def _short(note: str) -> str:
-    return note if len(note) <= NOTE_WIDTH else note[: NOTE_WIDTH - 3] + "..."
 
 
 def _number(value: float, digits: int = 6) -> str:
@@ -206,7 +203,8 @@ def compare(problem: Problem, relaxations: RelaxationName | Relaxation | Iterabl
     SolveOptions.of(options)
     pairs = list(itertools.product(_several(relaxations, as_relaxation), _several(solvers, as_solver)))
     with task("compare", len(pairs), shown=options.get("verbose") is None) as whole:
-        rows: list[Row] = [_unbegun(*pair) for pair in pairs]
+        rows = [Row(*_names(*pair), None, float("nan"), 0.0, "not begun: the comparison was interrupted")
+                for pair in pairs]
 
         def keep(number: int, row: Row) -> None:
             rows[number] = row
@@ -231,11 +229,6 @@ def _several(given: Any, read: Callable[[Any], Any]) -> list[Any]:
             with suppress(NotInstalledError):  # its row says so
                 read(one)
     return many
-
-
-def _unbegun(relaxation: Any, solver: Any) -> Row:
-    name, shown = _names(relaxation, solver)
-    return Row(name, shown, None, float("nan"), 0.0, "not begun: the comparison was interrupted")
 
 
 def _names(relaxation: Any, solver: Any) -> tuple[str, str]:

@@ -256,12 +256,6 @@ def strongest(certificate: Certificate | None, least: Certificate | None) -> Cer
     return least if least is not None and certificate.bound < least.bound else certificate
 
 
-def fit_gap(raw: RawSolution) -> float:
-    """Return the relative gap to which a fixed-label problem was solved, NaN where its solver keeps no course."""
-    duals = [dual for _, _, dual in raw.trace]
-    return relative_gap(raw.objective, max(duals)) if duals else float("nan")
-
-
 def final_status(state: Status, message: str, raw: RawSolution | None, *, value: float, bound: float, estimate: float,
             tol: float) -> tuple[Status, str]:
     """Return the status an answer has earned, and the message that goes with it.
@@ -284,7 +278,9 @@ def final_status(state: Status, message: str, raw: RawSolution | None, *, value:
     if is_closed(value, bound, tol):
         return Status.OPTIMAL, message
     words = [message] if message else []
-    short = fit_gap(raw) if raw is not None and raw.status in (Status.INACCURATE, Status.ITERATION_LIMIT) else 0.0
+    short = 0.0
+    if raw is not None and raw.status in (Status.INACCURATE, Status.ITERATION_LIMIT):  # NaN: its solver keeps no course
+        short = relative_gap(raw.objective, max(dual for _, _, dual in raw.trace)) if raw.trace else np.nan
     if not short <= tol:
         gap = "an unknown relative gap" if np.isnan(short) else f"a relative gap of {short:.1e} only"
         words.append(f"the hyperplane of the labels was fitted to {gap}")

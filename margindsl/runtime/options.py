@@ -104,14 +104,11 @@ class SolveOptions:
                     "object)", key, cls.__dataclass_fields__)
         return cls(**options)
 
-    def budget(self) -> Budget:
-        """Return the budget, its clock started."""
-        return self._budget(self.callback)
-
-    def _budget(self, callback: Callable[[Progress], bool | None] | None) -> Budget:
+    def budget(self, callback: Callable[[Progress], bool | None] | None = None) -> Budget:
+        """Return the budget, its clock started; progress is told to the callback of the user, or to another."""
         seconds = None if self.time_limit is None else float(self.time_limit)
         steps = None if self.max_iter is None else int(self.max_iter)
-        return Budget.within(seconds, tol=float(self.tol), max_iter=steps, callback=callback)
+        return Budget.within(seconds, tol=float(self.tol), max_iter=steps, callback=callback or self.callback)
 
     @contextmanager
     def watched(self) -> Iterator[Watch]:
@@ -125,7 +122,7 @@ class SolveOptions:
                     teller(progress)
                 return self.callback(progress) if self.callback else None
 
-            yield Watch(self, self._budget(report if tellers else self.callback), shown, rounds)
+            yield Watch(self, self.budget(report if tellers else None), shown, rounds)
 
 
 @dataclass(frozen=True)

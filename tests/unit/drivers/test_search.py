@@ -15,7 +15,6 @@ from margindsl.drivers.moves import (
     estimate_moves,
     newton_values,
     regroupings,
-    sub_clusters,
 )
 from margindsl.drivers.run import Run
 from margindsl.drivers.search import lowest_ends, search
@@ -172,19 +171,6 @@ def test_newton_values_beat_the_old_hyperplane_by_much():
     optimum = np.array([run.fit(labels).value for labels in Y.T])
     share = (still - newton_values(run, fit, Y, hessian)) / (still - optimum)
     assert np.median(share) > 0.6
-
-
-def test_sub_clusters_recover_separated_groups():
-    X = blobs(0, groups=4, each=15, d=6, spread=0.05)
-    run = start(declare(X, 10.0))
-    groups = sub_clusters(run, 4)
-    assert len(groups) == 60 and clustering_accuracy(np.repeat(np.arange(4), 15), groups) == 1.0
-
-
-def test_sub_clusters_of_coinciding_points():
-    X = np.repeat(np.array([[0.0, 1.0], [1.0, 0.0]]), 6, axis=0)
-    run = start(declare(X, 10.0))
-    assert clustering_accuracy(np.repeat([0, 1], 6), sub_clusters(run, 6)) == 1.0
 
 
 @pytest.mark.parametrize("kernel", ["linear", md.RBF("median")], ids=["linear", "rbf"])
