@@ -11,6 +11,8 @@ import numpy as np
 
 from margindsl.calculus import PLQ
 from margindsl.contract import Offer, RawSolution, Refusal, Status, integers, numbers
+from margindsl.drivers.alternation import alternate
+from margindsl.drivers.branching import decided_duals
 from margindsl.drivers.checkpoint import State, raw_of, raw_state
 from margindsl.drivers.guard import doubted, name_of, offer_of
 from margindsl.drivers.run import Run
@@ -18,6 +20,7 @@ from margindsl.drivers.starts import first_start
 from margindsl.program.certificates import Certificate
 from margindsl.program.lift import Cuts, LiftForm
 from margindsl.program.lift_certificate import repair_lift
+from margindsl.program.nodes import JointNodes
 from margindsl.program.program import MarginProgram
 from margindsl.relaxations.lift import (
     LARGEST_PRODUCTS,
@@ -28,11 +31,13 @@ from margindsl.relaxations.lift import (
     violated_triangles,
 )
 from margindsl.relaxations.relaxation import Outcome, Relaxation, check_choice, count_or, refuse_split
+from margindsl.typing import FloatArray
 
 ROUGH = 1e-4  # relative accuracy asked of methods whose digits cost passes, those that begin from a point
 INTERIOR = 1000  # multipliers up to which an interior point method takes under a second
 LOOSEST = 1e-3  # relative accuracy of a round of cuts that others will follow
 ROUNDS, FINER = (3e-2, 4e-3), 1e-2  # the same where rounds go on from iterates; rise below which it is the second
+MOST_INSIDE = 1500  # multipliers up to which labels better than some are asked about: of all rows there are squares
 CUT = 500  # components up to which "auto" cuts
 SOON = 100  # components up to which the lift and its cuts take a few seconds: 1 to 5, of 200 of them 2 to 20
 A_ROUND, MULTIPLIERS = 4, 2000  # cuts that a round adds a component, and multipliers from which on it adds fewer
@@ -127,11 +132,15 @@ class SDP(Relaxation):
     def run(self, run: Run) -> Outcome:
         """Solve the form, repair the dual point to a certificate, return directions to round."""
         form, state = self.form_of(run), run.resume(self.name)
+        form, inner = self._inside(run, form)
         with run.share(0.8):
             raw, certificate = self.solve_lift(run, *_restored(form, state))
         if certificate is None:  # refused, failed, or out of time before the first iterate
             return Outcome(raw.status, candidates=(first_start(run),) if raw.status.has_answer else (),
                            message=raw.message)
+        if inner is not None:  # what is proved is proved of better labels than the best ones
+            certificate = replace(certificate, bound=min(certificate.bound, run.known()),
+                                  arrays=certificate.arrays | {"inner": form.losses.point_duals(inner)})
         if not np.isfinite(raw.objective):  # what a solver did not say
             raw = replace(raw, objective=certificate.bound)
         raw = doubted(form, raw, certificate.bound, raw.objective, max(run.budget.tol, ROUGH), name_of(run.solver))
@@ -139,12 +148,26 @@ class SDP(Relaxation):
         far = form.features.is_remote and bool(np.any(form.absorbed))
         there = form.n * W.shape[1] <= LARGEST_MATRIX and not far
         points = form.vectors(V, W) if there else None
-        found = Outcome(raw.status, message=raw.message, certificate=certificate, label_matrix=points,
-                        estimate=max(raw.objective, certificate.bound))
+        best = () if run.best is None else (run.best.labels,)
+        found = Outcome(raw.status, message=raw.message, certificate=certificate, label_matrix=points, candidates=best,
+                        estimate=max(min(raw.objective, run.known()), certificate.bound))
         if self.rounding == "sign":
             return replace(found, factor=_leading(points if form.count and there else form.outputs(W)))
         both = ((points, int(self.rounding)),) if form.count and points is not None else ()
         return replace(found, vectors=(*both, (form.image(W), int(self.rounding))))
+
+    def _inside(self, run: Run, form: LiftForm) -> tuple[LiftForm, FloatArray | None]:
+        """Return the lift for labels that are better than some, and the duals that say where their weights are; the
+        lift itself without cuts, or where nothing says that.
+        """
+        if self.cuts == "none" or not run.solver.takes_cuts or form.clusters > 2:
+            return form, None
+        better, root = JointNodes(run.program, form, lambda: 0.0), np.asarray(run.program.labels.pinned)
+        inner = decided_duals(run, better, root)
+        if better.form(root, inner).domain is None or form.count + 2 * form.losses.rows > MOST_INSIDE:
+            return form, None
+        alternate(run, first_start(run))
+        return replace(better, known=run.known).form(root, inner), inner
 
     def beside(self, run: Run) -> Certificate | None:
         """Return the proof of the lift for another relaxation's run, in a part of its time; None without a solver."""
